@@ -1,0 +1,28 @@
+import type { Command } from '../shared/kernel/command.ts';
+import type { Mongo } from '../shared/infra/mongo/connect.ts';
+import { isSettled } from '../shared/infra/mongo/mailbox/read-command.ts';
+import type { Doorbells } from '../shared/infra/redis/doorbell.ts';
+import type { ReplyWaiters } from '../shared/infra/redis/replies.ts';
+
+/** What a front door needs to have a written command done. */
+export interface WorkerAccess {
+  mongo: Mongo;
+  doorbells: Doorbells;
+  replies: ReplyWaiters;
+}
+
+/**
+ * Rings for a command that is already durable, and waits until its worker has settled it. False: it is late, and the
+ * caller answers 202; the command goes on without us. The waiter stands before the ring, so a fast reply is heard;
+ * a lost one is made up for by looking into MongoDB.
+ */
+export async function askWorker(
+  access: WorkerAccess,
+  command: Pick<Command, '_id' | 'queue' | 'attempts' | 'status'>,
+  patience: { timeoutMs: number; signal: AbortSignal },
+): Promise<boolean> {
+  if (command.status !== 'PENDING') return true;
+  const waiter = access.replies.register(command._id);
+  void access.doorbells.ring(command.queue, command._id, command.attempts);
+  return waiter.settled({ ...patience, isSettled: () => isSettled(access.mongo, command.queue, command._id) });
+}

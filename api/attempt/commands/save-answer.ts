@@ -1,0 +1,99 @@
+import { isOwner, type Viewer } from '../../../shared/attempt/access.ts';
+import { answerBytes, fitAnswer, type PickedAnswer, pickAnswer } from '../../../shared/attempt/answer.ts';
+import type { Attempt } from '../../../shared/attempt/attempt.ts';
+import { saveAnswerMetadata } from '../../../shared/attempt/events.ts';
+import { paperIndexOf } from '../../../shared/attempt/find-question.ts';
+import { SAVE_REPLY_EVENTS } from '../../../shared/attempt/limits.ts';
+import { decideSave } from '../../../shared/attempt/save-rules.ts';
+import type { SaveAnswerRequest } from '../../../shared/generated/attempt.ts';
+import { fillTexts, findAttempt } from '../../../shared/infra/mongo/attempt/find-attempt.ts';
+import type { AttemptHead } from '../../../shared/infra/mongo/attempt/heads.ts';
+import {
+  type AnswerWrite,
+  isLongAnswer,
+  saveAnswer,
+  saveAnswerWithRows,
+} from '../../../shared/infra/mongo/attempt/save-answer.ts';
+import { FRONT_DOOR_BUDGET_MS } from '../../../shared/infra/mongo/transaction.ts';
+import { isRejection, type Rejection } from '../../../shared/kernel/errors.ts';
+import type { Call, Reply } from '../../route.ts';
+import type { AttemptDeps } from '../deps.ts';
+import { detailOf } from '../detail.ts';
+import { viewerOf } from '../viewer.ts';
+import { handInOnce } from './hand-in-once.ts';
+
+interface Save {
+  questionId: string;
+  answer: PickedAnswer;
+  clientVersion: number;
+  sourceTabId: string | null;
+}
+
+const ROUNDS = 5;
+
+/**
+ * Saves one answer: one MongoDB command when all is well and the attempt is known here. A write that was refused comes
+ * back with the attempt that refused it, and the pure rules say why, in the order of the contract.
+ */
+export async function saveOneAnswer(deps: AttemptDeps, call: Call<SaveAnswerRequest>): Promise<Reply | Rejection> {
+  const answer = pickAnswer(call.body);
+  if (isRejection(answer)) return answer;
+  const attemptId = call.params.attemptId ?? '';
+  const viewer = viewerOf(call.identity);
+  const head = await deps.heads.find(attemptId);
+  if (head === null) return { rejected: 'ATTEMPT_NOT_FOUND' };
+  if (!isOwner(head, viewer)) return { rejected: 'FORBIDDEN' };
+  const { questionId, clientVersion, sourceTabId } = call.body;
+  const save: Save = { questionId, answer, clientVersion: clientVersion ?? 0, sourceTabId: sourceTabId ?? null };
+
+  const write = await writeOf(deps, head, save);
+  let rows = write !== null && isLongAnswer(write.content);
+  for (let round = 0; round < ROUNDS; round++) {
+    const result =
+      write === null
+        ? { saved: false, attempt: await findAttempt(deps.mongo, attemptId) }
+        : rows
+          ? await saveAnswerWithRows(deps.mongo, write, FRONT_DOOR_BUDGET_MS, deps.now)
+          : await saveAnswer(deps.mongo, write);
+    if (result.attempt === null) return { rejected: 'ATTEMPT_NOT_FOUND' };
+    if (result.saved) return { status: 200, data: await detailOf(deps, result.attempt, viewer, SAVE_REPLY_EVENTS) };
+    const reason = await reasonOf(deps, result.attempt, save, viewer);
+    if (reason !== null) return reason;
+    // Nothing forbids it: the tail is full, or a long text must make way. Both take rows of their own.
+    rows = true;
+  }
+  return { rejected: 'UNAVAILABLE', retryAfter: 1 };
+}
+
+/** The write, or null when question or kind do not fit: then only the stored attempt can say which rule comes first. */
+async function writeOf(deps: AttemptDeps, head: AttemptHead, save: Save): Promise<AnswerWrite | null> {
+  const paper = await deps.papers.find(head.paperId);
+  const paperIndex = paperIndexOf(head._id, paper, save.questionId);
+  const question = paperIndex === null ? undefined : paper.questions[paperIndex];
+  if (paperIndex === null || question === undefined) return null;
+  const content = fitAnswer(save.answer, question);
+  if (isRejection(content)) return null;
+  const { clientVersion, sourceTabId } = save;
+  return {
+    attemptId: head._id,
+    paperIndex,
+    content,
+    bytes: answerBytes(content),
+    clientVersion,
+    metadata: (serverVersion) =>
+      saveAnswerMetadata({ questionId: question.questionId, serverVersion, clientVersion, sourceTabId }),
+  };
+}
+
+/** Why the attempt refused the save; null when by what it now is it would not. */
+async function reasonOf(deps: AttemptDeps, attempt: Attempt, save: Save, viewer: Viewer): Promise<Rejection | null> {
+  const whole = (await fillTexts(deps.mongo, attempt)) ? attempt : ((await findAttempt(deps.mongo, attempt._id)) ?? attempt);
+  const decision = decideSave(whole, await deps.papers.find(whole.paperId), save, viewer, new Date(deps.now()));
+  if (!isRejection(decision)) return null;
+  if (decision.rejected !== 'ATTEMPT_DEADLINE_EXPIRED') return decision;
+  // Committed before it is told, and by MongoDB's clock; the grade is the worker's, and nobody waits for it here.
+  const command = await handInOnce(deps, attempt._id, 'TIMEOUT', 0);
+  if (command === null) return null;
+  void deps.doorbells.ring(command.queue, command._id, command.attempts);
+  return decision;
+}

@@ -1,0 +1,21 @@
+import type { Viewer } from '../../shared/attempt/access.ts';
+import type { Attempt } from '../../shared/attempt/attempt.ts';
+import { type AttemptDetail, redactAttempt } from '../../shared/attempt/redact.ts';
+import { fillTexts, findAttempt } from '../../shared/infra/mongo/attempt/find-attempt.ts';
+import { newestEvents } from '../../shared/infra/mongo/attempt/find-events.ts';
+import type { AttemptDeps } from './deps.ts';
+
+/** The attempt as this viewer may see it, with its newest `eventLimit` events. */
+export async function detailOf(
+  deps: AttemptDeps,
+  attempt: Attempt,
+  viewer: Viewer,
+  eventLimit: number,
+): Promise<AttemptDetail> {
+  const whole = (await fillTexts(deps.mongo, attempt)) ? attempt : ((await findAttempt(deps.mongo, attempt._id)) ?? attempt);
+  const [paper, events] = await Promise.all([
+    deps.papers.find(whole.paperId),
+    newestEvents(deps.mongo, whole, eventLimit),
+  ]);
+  return redactAttempt({ attempt: whole, paper, events }, viewer, new Date(deps.now()));
+}

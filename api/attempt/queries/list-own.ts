@@ -1,0 +1,13 @@
+import { MAX_LISTED_ATTEMPTS } from '../../../shared/attempt/limits.ts';
+import { studentListItem } from '../../../shared/attempt/student-list-item.ts';
+import { listAttempts } from '../../../shared/infra/mongo/attempt/list-attempts.ts';
+import type { Call, Reply } from '../../route.ts';
+import type { AttemptDeps } from '../deps.ts';
+import { viewerOf } from '../viewer.ts';
+
+/** The caller's own attempts, newest start first. */
+export async function listOwnAttempts(deps: AttemptDeps, call: Call): Promise<Reply> {
+  const found = await listAttempts(deps.mongo, viewerOf(call.identity).id, MAX_LISTED_ATTEMPTS);
+  const now = new Date(deps.now());
+  return { status: 200, data: found.map((attempt) => studentListItem(attempt, now)) };
+}

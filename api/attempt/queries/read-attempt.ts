@@ -1,0 +1,30 @@
+import { mayRead } from '../../../shared/attempt/access.ts';
+import type { Attempt } from '../../../shared/attempt/attempt.ts';
+import { DETAIL_EVENTS } from '../../../shared/attempt/limits.ts';
+import { resultOf } from '../../../shared/attempt/result.ts';
+import { findAttempt } from '../../../shared/infra/mongo/attempt/find-attempt.ts';
+import { isRejection, type Rejection } from '../../../shared/kernel/errors.ts';
+import type { Call, Reply } from '../../route.ts';
+import type { AttemptDeps } from '../deps.ts';
+import { detailOf } from '../detail.ts';
+import { viewerOf } from '../viewer.ts';
+
+/** The attempt, if it exists and this caller may read it. */
+export async function readable(deps: AttemptDeps, call: Call): Promise<Attempt | Rejection> {
+  const attempt = await findAttempt(deps.mongo, call.params.attemptId ?? '');
+  if (attempt === null) return { rejected: 'ATTEMPT_NOT_FOUND' };
+  return mayRead(attempt, viewerOf(call.identity)) ? attempt : { rejected: 'FORBIDDEN' };
+}
+
+export async function readAttempt(deps: AttemptDeps, call: Call): Promise<Reply | Rejection> {
+  const attempt = await readable(deps, call);
+  if (isRejection(attempt)) return attempt;
+  return { status: 200, data: await detailOf(deps, attempt, viewerOf(call.identity), DETAIL_EVENTS) };
+}
+
+export async function readResult(deps: AttemptDeps, call: Call): Promise<Reply | Rejection> {
+  const attempt = await readable(deps, call);
+  if (isRejection(attempt)) return attempt;
+  const detail = await detailOf(deps, attempt, viewerOf(call.identity), DETAIL_EVENTS);
+  return { status: 200, data: resultOf(detail) };
+}

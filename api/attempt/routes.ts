@@ -1,0 +1,206 @@
+import { HANDOFF_SENDER } from '../../shared/attempt/handoff.ts';
+import { RELEASE_SENDER } from '../../shared/attempt/release.ts';
+import type { ErrorCode } from '../../shared/kernel/errors.ts';
+import { idempotencyKey } from '../middleware/guards/idempotency-key.ts';
+import { identity } from '../middleware/guards/identity.ts';
+import { internalSender } from '../middleware/guards/internal-sender.ts';
+import { role } from '../middleware/guards/role.ts';
+import { trustedStart } from '../middleware/guards/trusted-start.ts';
+import type { Route } from '../route.ts';
+import { handOffGrade } from './commands/hand-off-grade.ts';
+import { postEvent } from './commands/post-event.ts';
+import { releaseResults } from './commands/release-results.ts';
+import { saveOneAnswer } from './commands/save-answer.ts';
+import { startAttempt } from './commands/start.ts';
+import { submitAttempt } from './commands/submit.ts';
+import type { AttemptDeps } from './deps.ts';
+import { listOwnAttempts } from './queries/list-own.ts';
+import { readAttempt, readResult } from './queries/read-attempt.ts';
+import { readEvents } from './queries/read-events.ts';
+import { summarizeAttempts } from './queries/summarize.ts';
+
+const KIB = 1024;
+const SMALL = 256 * KIB;
+const ANSWER = 1024 * KIB;
+const LARGE = 8 * 1024 * KIB;
+
+const START_ERRORS: readonly ErrorCode[] = [
+  'EXAM_ID_MISMATCH',
+  'COURSE_CONTEXT_UNTRUSTED',
+  'COURSE_CONTEXT_INVALID',
+  'EXAM_NOT_PUBLISHED',
+  'EXAM_OFFLINE',
+  'EXAM_NOT_OPEN',
+  'EXAM_CLOSED',
+  'EXAM_PASSWORD_REQUIRED',
+  'EXAM_ACCESS_DENIED',
+  'ACCESS_LINK_EXPIRED',
+  'ACCESS_LINK_FULL',
+  'ATTEMPT_LIMIT_REACHED',
+  'ATTEMPT_ALREADY_OPEN',
+  'ASSIGNMENT_OVERDUE',
+  'PAYLOAD_TOO_LARGE',
+];
+
+/** The attempt service's routes: internal `/v1`, behind the gateway. */
+export function attemptRoutes(deps: AttemptDeps): Route[] {
+  const student = [identity(), role('STUDENT')];
+  const reader = [identity(), role()];
+  const receiver = (sender: string) =>
+    internalSender({
+      sender,
+      token: deps.settings.receiverToken,
+      unauthorizedCode: 'ATTEMPT_INTERNAL_UNAUTHORIZED',
+      unconfiguredCode: 'ATTEMPT_INTERNAL_TOKEN_NOT_CONFIGURED',
+    });
+  const start = {
+    method: 'POST',
+    summary: 'Start an attempt, or get the one that this key or student already has',
+    guards: [trustedStart({ token: deps.settings.receiverToken }), ...student, idempotencyKey()],
+    body: { schema: 'attempt/start-request', maxBytes: LARGE },
+    replies: [
+      { status: 201, schema: 'attempt/start-reply', description: 'Created' },
+      { status: 200, schema: 'attempt/start-reply', description: 'The attempt that was there already' },
+    ],
+    errors: START_ERRORS,
+    handle: (call) => startAttempt(deps, call),
+  } satisfies Partial<Route>;
+
+  return [
+    { ...start, path: '/v1/exams/:examId/attempts', operation: 'startAttempt' },
+    { ...start, path: '/v1/exams/:examId/start', operation: 'startAttemptCompat' },
+    {
+      method: 'GET',
+      path: '/v1/student/attempts',
+      operation: 'listOwnAttempts',
+      summary: "The caller's newest 100 attempts",
+      guards: student,
+      replies: [{ status: 200, schema: 'attempt/student-list', description: 'Newest start first' }],
+      errors: [],
+      handle: (call) => listOwnAttempts(deps, call),
+    },
+    {
+      method: 'GET',
+      path: '/v1/admin/attempts/summary',
+      operation: 'summarizeAttempts',
+      summary: 'Counts for admin dashboards',
+      guards: [identity(), role('ADMIN')],
+      replies: [{ status: 200, schema: 'attempt/admin-summary', description: 'Counts of this service alone' }],
+      errors: [],
+      handle: () => summarizeAttempts(deps),
+    },
+    {
+      method: 'GET',
+      path: '/v1/attempts/:attemptId',
+      operation: 'readAttempt',
+      summary: 'The attempt as this caller may see it',
+      guards: reader,
+      replies: [{ status: 200, schema: 'attempt/attempt-detail', description: 'Grades are null while hidden' }],
+      errors: ['ATTEMPT_NOT_FOUND', 'FORBIDDEN'],
+      handle: (call) => readAttempt(deps, call),
+    },
+    {
+      method: 'POST',
+      path: '/v1/attempts/:attemptId/answers',
+      operation: 'saveAnswer',
+      summary: 'Save or replace one answer',
+      guards: student,
+      body: { schema: 'attempt/save-answer-request', maxBytes: ANSWER },
+      replies: [{ status: 200, schema: 'attempt/attempt-detail', description: 'Saved' }],
+      errors: [
+        'ATTEMPT_NOT_FOUND',
+        'FORBIDDEN',
+        'ATTEMPT_LOCKED',
+        'ATTEMPT_DEADLINE_EXPIRED',
+        'QUESTION_NOT_IN_ATTEMPT',
+        'ANSWER_VERSION_CONFLICT',
+        'ATTEMPT_TOO_LARGE',
+      ],
+      handle: (call) => saveOneAnswer(deps, call),
+    },
+    {
+      method: 'POST',
+      path: '/v1/attempts/:attemptId/submit',
+      operation: 'submitAttempt',
+      summary: 'Hand in and wait for the grade',
+      guards: student,
+      body: { schema: 'attempt/submit-request', maxBytes: SMALL },
+      replies: [
+        { status: 200, schema: 'attempt/attempt-detail', description: 'Graded' },
+        { status: 202, schema: 'attempt/attempt-detail', description: 'Handed in; the grade comes later' },
+      ],
+      errors: ['ATTEMPT_NOT_FOUND', 'FORBIDDEN'],
+      handle: (call) => submitAttempt(deps, call),
+    },
+    {
+      method: 'POST',
+      path: '/v1/attempts/:attemptId/events',
+      operation: 'postEvent',
+      summary: "Log what the student's client saw; TIMEOUT hands in an open attempt",
+      guards: student,
+      body: { schema: 'attempt/post-event-request', maxBytes: SMALL },
+      replies: [
+        { status: 201, schema: 'attempt/attempt-event', description: 'Logged' },
+        { status: 200, schema: 'attempt/attempt-detail', description: 'A TIMEOUT that handed in, graded' },
+        { status: 202, schema: 'attempt/attempt-detail', description: 'A TIMEOUT that handed in; the grade comes later' },
+      ],
+      errors: ['ATTEMPT_NOT_FOUND', 'FORBIDDEN', 'EVENT_LIMIT_REACHED'],
+      handle: (call) => postEvent(deps, call),
+    },
+    {
+      method: 'GET',
+      path: '/v1/attempts/:attemptId/events',
+      operation: 'readEvents',
+      summary: 'The whole event log, oldest first',
+      guards: reader,
+      replies: [{ status: 200, schema: 'attempt/attempt-event-list', description: 'Ascending' }],
+      errors: ['ATTEMPT_NOT_FOUND', 'FORBIDDEN'],
+      handle: (call) => readEvents(deps, call),
+    },
+    {
+      method: 'GET',
+      path: '/v1/attempts/:attemptId/result',
+      operation: 'readResult',
+      summary: 'The attempt with its score in percent',
+      guards: reader,
+      replies: [{ status: 200, schema: 'attempt/result-reply', description: 'Percent is null while hidden' }],
+      errors: ['ATTEMPT_NOT_FOUND', 'FORBIDDEN'],
+      handle: (call) => readResult(deps, call),
+    },
+    {
+      method: 'POST',
+      path: '/v1/attempts/:attemptId/essay-grade-handoffs',
+      operation: 'handOffGrade',
+      summary: 'Internal: a grade by hand, from the AI classifier',
+      guards: [receiver(HANDOFF_SENDER)],
+      body: { schema: 'attempt/essay-grade-handoff-request', maxBytes: SMALL },
+      replies: [
+        { status: 200, schema: 'attempt/handoff-reply', description: 'Applied, or a replay' },
+        { status: 202, schema: 'attempt/handoff-reply', description: 'Not applied yet' },
+      ],
+      errors: [
+        'ATTEMPT_NOT_FOUND',
+        'ATTEMPT_NOT_SUBMITTED',
+        'QUESTION_NOT_IN_ATTEMPT',
+        'QUESTION_NOT_MANUAL',
+        'ANSWER_NOT_FOUND',
+        'SCORE_OUT_OF_RANGE',
+      ],
+      handle: (call) => handOffGrade(deps, call),
+    },
+    {
+      method: 'POST',
+      path: '/v1/events/exam-results-released',
+      operation: 'releaseResults',
+      summary: "Internal: an exam's results are out, from the exam service",
+      guards: [receiver(RELEASE_SENDER)],
+      body: { schema: 'attempt/results-released-request', maxBytes: SMALL },
+      replies: [
+        { status: 200, schema: 'attempt/release-reply', description: 'Done, or a replay' },
+        { status: 202, schema: 'attempt/release-reply', description: 'Not done yet' },
+      ],
+      errors: [],
+      handle: (call) => releaseResults(deps, call),
+    },
+  ];
+}

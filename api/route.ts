@@ -1,0 +1,85 @@
+import type { ErrorCode, Rejection } from '../shared/kernel/errors.ts';
+
+/** Who calls, as the gateway's identity headers say. Present only on routes whose guards demand it. */
+export interface Actor {
+  id: string;
+  role: string;
+}
+
+/** Header values by lower-cased name, each exactly as it came. A header sent twice is listed in `repeated`. */
+export interface Head {
+  method: string;
+  path: string;
+  headers: Readonly<Record<string, string | undefined>>;
+  repeated: ReadonlySet<string>;
+  params: Readonly<Record<string, string>>;
+}
+
+/** What the guards learnt from the head of a request; each guard fills its own field. */
+export interface Identity {
+  actor?: Actor;
+  idempotency?: { key: string; header: string };
+  sender?: string;
+}
+
+/**
+ * One check on the head of a request, made before a byte of the body is read. Guards run in the order in which
+ * a route lists them; the first rejection answers. `codes` are all that it can answer, for OpenAPI.
+ */
+export interface Guard {
+  name: string;
+  codes: readonly ErrorCode[];
+  /** Header names that the guard reads, for OpenAPI; `required` false where absence is no fault. */
+  headers: readonly { name: string; required: boolean; description: string; example?: string }[];
+  check(head: Head, identity: Identity): Rejection | undefined;
+}
+
+/** A request that passed every check that needs no stored object. */
+export interface Call<Body = unknown, Query = unknown> {
+  requestId: string;
+  params: Readonly<Record<string, string>>;
+  query: Query;
+  body: Body;
+  headers: Readonly<Record<string, string | undefined>>;
+  identity: Identity;
+  /** Aborted when the client goes away or the process must stop. */
+  signal: AbortSignal;
+}
+
+export interface Reply {
+  status: number;
+  data: unknown;
+  message?: string;
+  headers?: Record<string, string>;
+}
+
+/** What a route can answer when all is well, for OpenAPI: status, schema id of `data`, sentence. */
+export interface ReplyDoc {
+  status: number;
+  schema: string;
+  description: string;
+}
+
+/**
+ * A row of a service's route table. `path` uses `:name` for parameters. `body.schema` and `query` name schemas by
+ * their `$id` in `schemas/`; a route without `body` ignores what is sent. `errors` are the codes that the handler
+ * itself can answer (the server's and the guards' are added by the OpenAPI generator).
+ */
+export interface Route {
+  method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  path: string;
+  operation: string;
+  summary: string;
+  guards: readonly Guard[];
+  body?: { schema: string; maxBytes: number };
+  query?: string;
+  replies: readonly ReplyDoc[];
+  errors: readonly ErrorCode[];
+  // The body has passed `body.schema` when the handler sees it; the handler names the generated type.
+  handle(call: Call<never, never>): Promise<Reply | Rejection | RawReply>;
+}
+
+/** A reply that is written by its handler: streams, metrics. The handler must end the response. */
+export interface RawReply {
+  raw: (response: import('node:http').ServerResponse) => Promise<void>;
+}

@@ -1,0 +1,128 @@
+import t from 'tap';
+import { sampleAnswer, sampleAttempt, samplePaper } from '../testing/sample-attempt.ts';
+import { analyticsEvents } from './analytics.ts';
+import { ATTEMPT_TRANSITIONS } from './transitions.ts';
+
+const gradedAt = new Date('2026-05-04T03:40:01.000Z');
+const paper = samplePaper(
+  { score: 1, questionVersionId: 'version-1', contentText: 'canary-content' },
+  {
+    score: 2,
+    type: 'ESSAY',
+    options: [],
+    scoringRule: { mode: 'ESSAY' },
+    answerKey: { acceptedTexts: ['canary-key'] },
+  },
+  { score: 1 },
+);
+const attempt = sampleAttempt({
+  _id: 'attempt-1',
+  status: 'GRADED',
+  accessLinkId: 'canary-link',
+  studentInfo: { email: 'canary-mail' },
+  submittedAt: new Date('2026-05-04T03:40:00.000Z'),
+  submittedBy: 'STUDENT',
+  durationSeconds: 2_400,
+  order: [1, 0, 2],
+  maxScore: 4,
+  totalScore: 1,
+  correctCount: 1,
+  wrongCount: 1,
+  pendingManualCount: 1,
+  answers: {
+    q0: sampleAnswer({ selected: ['a'], isCorrect: true, score: 1 }),
+    q1: sampleAnswer({ text: 'canary-answer' }),
+  },
+});
+
+t.test('submitted and graded, with stable ids', async (t) => {
+  const events = analyticsEvents(attempt, paper, gradedAt);
+  t.strictSame(
+    events.map(({ sourceEventId, type, occurredAt }) => [sourceEventId, type, occurredAt]),
+    [
+      ['attempt-1:submitted', 'attempt.submitted.v1', '2026-05-04T03:40:00.000Z'],
+      ['attempt-1:graded', 'attempt.graded.v1', '2026-05-04T03:40:01.000Z'],
+    ],
+  );
+  const { payload, ...head } = events[1] ?? {};
+  t.strictSame(head, {
+    sourceService: 'attempt-service',
+    sourceEventId: 'attempt-1:graded',
+    type: 'attempt.graded.v1',
+    entity: 'ExamAttempt',
+    entityId: 'attempt-1',
+    organizationId: 'org-1',
+    actorId: 'student-1',
+    studentId: 'student-1',
+    occurredAt: '2026-05-04T03:40:01.000Z',
+  });
+  t.strictSame(payload, {
+    exam: {
+      id: 'exam-1',
+      title: 'Toán 12',
+      subject: 'Toán',
+      gradeLevel: '12',
+      status: 'PUBLISHED',
+      durationMinutes: 60,
+      showResultMode: 'IMMEDIATE',
+      closeTime: null,
+      resultsReleasedAt: null,
+    },
+    result: { totalScore: 1, maxScore: 4, scorePercent: 25, correctCount: 1, wrongCount: 1, durationSeconds: 2_400 },
+    answerCount: 2,
+    questions: [
+      {
+        questionId: 'question-2',
+        questionVersionId: null,
+        type: 'ESSAY',
+        mode: 'ESSAY',
+        score: null,
+        maxScore: 2,
+        isCorrect: null,
+      },
+      {
+        questionId: 'question-1',
+        questionVersionId: 'version-1',
+        type: 'SINGLE_CHOICE',
+        mode: 'EXACT',
+        score: 1,
+        maxScore: 1,
+        isCorrect: true,
+      },
+      {
+        questionId: 'question-3',
+        questionVersionId: null,
+        type: 'SINGLE_CHOICE',
+        mode: 'EXACT',
+        score: 0,
+        maxScore: 1,
+        isCorrect: false,
+      },
+    ],
+  });
+  t.notMatch(JSON.stringify(events), 'canary', 'no content, no answer, no key, no student data');
+});
+
+t.test('v2 only where a course owns the attempt, without an exam id', async (t) => {
+  const ids = {
+    courseId: 'c',
+    courseQuizReferenceId: 'r',
+    lessonId: 'l',
+    studentId: 'student-1',
+    organizationId: 'org-1',
+  };
+  const courseContext = { ...ids, validatedBy: 'course-service' as const, validatedAt: gradedAt };
+  const events = analyticsEvents({ ...attempt, courseContext }, paper, gradedAt);
+  t.equal(events.length, 3);
+  t.match(events[2], {
+    sourceEventId: 'attempt-1:graded:v2',
+    type: 'attempt.graded.v2',
+    schemaVersion: 2,
+    courseContext: { ...courseContext, validatedAt: gradedAt.toISOString() },
+  });
+  t.notMatch(JSON.stringify(events[2]), 'examId');
+});
+
+t.test('an attempt is graded once', async (t) => {
+  t.strictSame(ATTEMPT_TRANSITIONS, { IN_PROGRESS: ['SUBMITTED'], SUBMITTED: ['GRADED'], GRADED: [] });
+});

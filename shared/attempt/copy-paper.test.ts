@@ -1,0 +1,192 @@
+import t from 'tap';
+import { isRejection } from '../kernel/errors.ts';
+import { copyPaper, type QuestionInput } from './copy-paper.ts';
+
+const options = (...ids: string[]) => ids.map((id) => ({ id, label: id, content: id }));
+
+const single: QuestionInput = {
+  questionId: 'one',
+  score: 1,
+  type: 'SINGLE_CHOICE',
+  content: 'c',
+  contentText: 't',
+  options: options('a', 'b'),
+  scoringRule: { mode: 'EXACT' },
+  answerKey: { correctOptionIds: ['a'] },
+};
+const judged = (...ids: string[]) => ids.map((statementId) => ({ statementId, value: true }));
+const group: QuestionInput = {
+  ...single,
+  type: 'TRUE_FALSE_GROUP',
+  options: options('a', 'b', 'c', 'd'),
+  scoringRule: { mode: 'THPT_TRUE_FALSE_LADDER' },
+  answerKey: { statements: judged('a', 'b', 'c', 'd') },
+};
+const short: QuestionInput = {
+  ...single,
+  type: 'SHORT_TEXT',
+  options: null,
+  scoringRule: { mode: 'SHORT_TEXT' },
+  answerKey: { acceptedTexts: ['x'] },
+};
+const numeric: QuestionInput = {
+  ...short,
+  type: 'NUMERIC',
+  scoringRule: { mode: 'NUMERIC' },
+  answerKey: { numericAnswers: [{ value: 1 }] },
+};
+
+function faults(...questions: QuestionInput[]): string[] {
+  const copied = copyPaper(questions);
+  if (!isRejection(copied)) return [];
+  t.equal(copied.rejected, 'VALIDATION_FAILED');
+  return (copied.details ?? []).map(({ path }) => path);
+}
+
+t.test('copies what is named and drops the rest', async (t) => {
+  const sent = {
+    ...single,
+    id: 'id-1',
+    orderIndex: 9,
+    hint: 'drop me',
+    options: [{ id: 'a', label: 'A', content: 'x', isCorrect: true }, ...options('b')],
+    optionOrder: ['b', 'a'],
+    scoringRule: { mode: 'EXACT' as const, maxScore: null, secret: 1 },
+    answerKey: { correctOptionIds: ['a'], note: 'drop me' },
+  };
+  t.strictSame(copyPaper([sent]), {
+    paper: {
+      questions: [
+        {
+          id: 'id-1',
+          examQuestionId: null,
+          questionId: 'one',
+          questionVersionId: null,
+          score: 1,
+          type: 'SINGLE_CHOICE',
+          content: 'c',
+          contentText: 't',
+          options: [{ id: 'a', label: 'A', content: 'x' }, ...options('b')],
+          optionOrder: [1, 0],
+          scoringRule: { mode: 'EXACT' },
+          answerKey: { correctOptionIds: ['a'] },
+        },
+      ],
+    },
+  });
+});
+
+t.test('every combination of type and mode that fits is accepted with its own key', async (t) => {
+  const fitting: QuestionInput[] = [
+    single,
+    { ...single, scoringRule: { mode: 'PARTIAL', minScore: -1, maxScore: 2 } },
+    { ...single, type: 'MULTIPLE_CHOICE', answerKey: { correctOptionIds: ['a', 'b'] } },
+    { ...single, scoringRule: { mode: 'MANUAL' }, answerKey: null },
+    group,
+    { ...group, scoringRule: { mode: 'EXACT' } },
+    { ...group, scoringRule: { mode: 'PARTIAL' } },
+    {
+      ...group,
+      options: options('a'),
+      scoringRule: { mode: 'TRUE_FALSE_GROUP', ladder: [0, 1] },
+      answerKey: { statements: judged('a') },
+    },
+    short,
+    { ...short, answerKey: { numericAnswers: [{ value: 1, tolerance: null }] } },
+    { ...short, scoringRule: { mode: 'EXACT' } },
+    { ...short, scoringRule: { mode: 'NUMERIC' }, answerKey: { numericAnswers: [{ value: 1 }] } },
+    numeric,
+    { ...numeric, scoringRule: { mode: 'EXACT' } },
+    { ...short, type: 'ESSAY', scoringRule: { mode: 'ESSAY' }, answerKey: {} },
+    { ...short, type: 'ESSAY', scoringRule: { mode: 'MANUAL' }, answerKey: null },
+    { ...numeric, scoringRule: { mode: 'MANUAL' }, answerKey: null },
+  ];
+  for (const question of fitting) {
+    t.strictSame(faults(question), [], `${question.type} ${question.scoringRule.mode}`);
+  }
+});
+
+t.test('a mode that does not fit its type', async (t) => {
+  const misfits: QuestionInput[] = [
+    { ...single, scoringRule: { mode: 'TRUE_FALSE_GROUP' } },
+    { ...single, scoringRule: { mode: 'ESSAY' } },
+    { ...group, scoringRule: { mode: 'NUMERIC' } },
+    { ...short, scoringRule: { mode: 'PARTIAL' } },
+    { ...numeric, scoringRule: { mode: 'SHORT_TEXT' } },
+    { ...short, type: 'ESSAY', scoringRule: { mode: 'EXACT' } },
+  ];
+  for (const question of misfits) t.strictSame(faults(question), ['/questions/0/scoringRule/mode']);
+});
+
+t.test('a key that cannot grade', async (t) => {
+  const key = (question: QuestionInput, answerKey: QuestionInput['answerKey']) => faults({ ...question, answerKey });
+  t.strictSame(key(single, null), ['/questions/0/answerKey/correctOptionIds']);
+  t.strictSame(key(single, { correctOptionIds: [] }), ['/questions/0/answerKey/correctOptionIds']);
+  t.strictSame(key(single, { correctOptionIds: ['a', 'z'] }).toSorted(), [
+    '/questions/0/answerKey/correctOptionIds',
+    '/questions/0/answerKey/correctOptionIds/1',
+  ]);
+  t.strictSame(key(single, { correctOptionIds: ['a', 'b'] }), ['/questions/0/answerKey/correctOptionIds']);
+  t.strictSame(key(group, { statements: judged('a', 'b', 'c') }), ['/questions/0/answerKey/statements']);
+  t.strictSame(key(group, { statements: [] }), ['/questions/0/answerKey/statements']);
+  t.strictSame(key(group, { statements: judged('a', 'b', 'c', 'd', 'd') }), [
+    '/questions/0/answerKey/statements/4/statementId',
+  ]);
+  t.strictSame(key(group, { statements: judged('a', 'b', 'c', 'd', 'z') }), [
+    '/questions/0/answerKey/statements/4/statementId',
+  ]);
+  t.strictSame(key(short, { acceptedTexts: [] }), ['/questions/0/answerKey/acceptedTexts']);
+  t.strictSame(key(short, { acceptedTexts: ['x', ' \u00a0'] }), ['/questions/0/answerKey/acceptedTexts/1']);
+  t.strictSame(key(numeric, { acceptedTexts: ['1'] }), ['/questions/0/answerKey/numericAnswers']);
+  t.strictSame(faults({ ...short, scoringRule: { mode: 'NUMERIC' } }), ['/questions/0/answerKey/numericAnswers']);
+});
+
+t.test('ladders', async (t) => {
+  const five = options('a', 'b', 'c', 'd', 'e');
+  t.strictSame(faults({ ...group, options: five, answerKey: { statements: judged('a', 'b', 'c', 'd', 'e') } }), [
+    '/questions/0/options',
+  ]);
+  t.strictSame(faults({ ...group, scoringRule: { mode: 'THPT_TRUE_FALSE_LADDER', ladder: [0, 0, 0, 0, 1] } }), [
+    '/questions/0/scoringRule/ladder',
+  ]);
+  t.strictSame(faults({ ...group, scoringRule: { mode: 'TRUE_FALSE_GROUP', ladder: [0, 1] } }), [
+    '/questions/0/scoringRule/ladder',
+  ]);
+});
+
+t.test('points', async (t) => {
+  t.strictSame(faults({ ...single, scoringRule: { mode: 'PARTIAL', minScore: 1.5 } }), [
+    '/questions/0/scoringRule/minScore',
+  ]);
+  t.strictSame(faults({ ...single, scoringRule: { mode: 'PARTIAL', maxScore: 2, minScore: 2 } }), []);
+  t.strictSame(faults({ ...single, score: 1e300 }), ['/questions/0/score']);
+  t.strictSame(faults({ ...single, scoringRule: { mode: 'PARTIAL', maxScore: 1e-300, minScore: -1 } }), [
+    '/questions/0/scoringRule/minScore',
+  ]);
+});
+
+t.test('names that meet', async (t) => {
+  const two = { ...single, questionId: 'two' };
+  t.strictSame(faults(single, single), ['/questions/1/questionId']);
+  t.strictSame(faults({ ...single, id: 'x' }, { ...two, id: 'x' }), ['/questions/1/id']);
+  t.strictSame(faults({ ...single, id: 'two' }, two), ['/questions/0/id']);
+  t.strictSame(faults({ ...single, id: 'one' }, { ...two, id: 'two' }), [], "a question's own two names may be equal");
+  t.strictSame(faults({ ...single, options: options('a', 'b', 'a') }), ['/questions/0/options/2/id']);
+});
+
+t.test('an option order that is no permutation', async (t) => {
+  for (const optionOrder of [['a'], ['a', 'a'], ['a', 'z'], ['a', 'b', 'b'], []]) {
+    t.strictSame(faults({ ...single, optionOrder }), ['/questions/0/optionOrder'], optionOrder.join());
+  }
+});
+
+t.test('every fault of every question at once', async (t) => {
+  const broken = { ...single, optionOrder: ['a'], answerKey: {} };
+  const second = { ...short, questionId: 'two', answerKey: { acceptedTexts: [' '] } };
+  t.strictSame(faults(broken, second), [
+    '/questions/0/optionOrder',
+    '/questions/0/answerKey/correctOptionIds',
+    '/questions/1/answerKey/acceptedTexts/0',
+  ]);
+  t.strictSame(faults(), ['/questions']);
+});

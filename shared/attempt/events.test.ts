@@ -1,0 +1,48 @@
+import t from 'tap';
+import { admitClientEvent, attemptEvent, submitEventType, submitMetadata, visibleMetadata } from './events.ts';
+
+const at = new Date('2026-05-04T03:00:00.000Z');
+
+t.test('metadata keeps any key', async (t) => {
+  const metadata = { $set: 1, 'a.b': { $ne: null } };
+  t.strictSame(visibleMetadata(attemptEvent(2, 'QUESTION_VIEW', metadata, at), false), metadata);
+});
+
+t.test('while hidden, what gives a grade away is null', async (t) => {
+  const source = 'STUDENT';
+  const submit = attemptEvent(2, 'SUBMIT', submitMetadata({ source, totalScore: 7.7731, remainingSeconds: 5 }), at);
+  t.strictSame(visibleMetadata(submit, false), { source, totalScore: null, remainingSeconds: 5 });
+  t.strictSame(visibleMetadata(submit, true), { source, totalScore: 7.7731, remainingSeconds: 5 });
+  const handoff = {
+    sourceEventId: 'e',
+    questionId: 'q',
+    score: 1,
+    maxScore: 2,
+    feedback: 'f',
+    criteria: [{ score: 1 }],
+  };
+  t.strictSame(visibleMetadata(attemptEvent(3, 'ESSAY_GRADE_HANDOFF', handoff, at), false), {
+    ...handoff,
+    score: null,
+    feedback: null,
+    criteria: null,
+  });
+  t.strictSame(
+    visibleMetadata(attemptEvent(4, 'TIMEOUT', { tab: 1 }, at), false),
+    { tab: 1 },
+    'a client added nothing',
+  );
+});
+
+t.test('a TIMEOUT leaves its own event', async (t) => {
+  t.equal(submitEventType('STUDENT'), 'SUBMIT');
+  t.equal(submitEventType('TIMEOUT'), 'TIMEOUT');
+});
+
+t.test('client events are bounded in number and size', async (t) => {
+  t.equal(admitClientEvent({ clientEvents: 9_999 }, {}), null);
+  t.match(admitClientEvent({ clientEvents: 10_000 }, {}), { rejected: 'EVENT_LIMIT_REACHED' });
+  t.equal(admitClientEvent({ clientEvents: 0 }, { x: 'a'.repeat(8 * 1024 - 8) }), null);
+  const tooLarge = admitClientEvent({ clientEvents: 0 }, { x: 'a'.repeat(8 * 1024 - 7) });
+  t.match(tooLarge, { rejected: 'VALIDATION_FAILED', details: [{ path: '/metadata' }] });
+});

@@ -1,0 +1,79 @@
+import t from 'tap';
+import { isRejection } from '../kernel/errors.ts';
+import { sampleAnswer, sampleAttempt, samplePaper } from '../testing/sample-attempt.ts';
+import type { AttemptStatus } from './attempt.ts';
+import { copyHandoff, decideHandoff, type HandoffBody } from './handoff.ts';
+
+const essay = { score: 2, type: 'ESSAY' as const, options: [], answerKey: {} };
+const paper = samplePaper(
+  { score: 1.3 },
+  { ...essay, scoringRule: { mode: 'ESSAY' } },
+  { ...essay, scoringRule: { mode: 'MANUAL' } },
+);
+const body: HandoffBody = { sourceEventId: 'event-1', questionId: 'question-2', score: 1.25, maxScore: 2 };
+const answers = {
+  q0: sampleAnswer({ selected: ['a'], isCorrect: true, score: 1.3 }),
+  q1: sampleAnswer({ text: 'Bài làm' }),
+};
+
+function decide(overrides: Partial<HandoffBody> = {}, status: AttemptStatus = 'GRADED') {
+  return decideHandoff(
+    sampleAttempt({ status, answers, order: [0, 1, 2] }),
+    paper,
+    copyHandoff({ ...body, ...overrides }),
+  );
+}
+
+function verdict(overrides: Partial<HandoffBody>, status?: AttemptStatus): string {
+  const decision = decide(overrides, status);
+  return isRejection(decision) ? decision.rejected : decision.kind;
+}
+
+t.test('copies what is named and drops the rest', async (t) => {
+  const criterion = { id: 'c1', name: 'Ý', score: 1, maxScore: 2, comment: 'ok', weight: 3 };
+  const sent = { ...body, feedback: 'ok', criteria: [criterion], occurredAt: '2026-05-04T10:00:00+07:00', extra: 1 };
+  t.strictSame(copyHandoff(sent), {
+    ...body,
+    provider: null,
+    model: null,
+    occurredAt: '2026-05-04T03:00:00.000Z',
+    feedback: 'ok',
+    criteria: [{ id: 'c1', name: 'Ý', score: 1, maxScore: 2, comment: 'ok' }],
+  });
+});
+
+t.test('an applied handoff sets the score and the totals that follow from all answers', async (t) => {
+  t.match(decide(), {
+    kind: 'apply',
+    paperIndex: 1,
+    answerKey: 'q1',
+    grade: { isCorrect: false, score: 1.25 },
+    totals: { totalScore: 2.55, correctCount: 1, wrongCount: 2, pendingManualCount: 0 },
+    metadata: { sourceEventId: 'event-1', score: 1.25 },
+  });
+  t.match(decide({ score: 2 }), { grade: { isCorrect: true, score: 2 }, totals: { correctCount: 2 } });
+  t.match(decide({ score: 0 }), { grade: { isCorrect: false, score: 0 } });
+});
+
+t.test('waits while the grading worker owns the scores', async (t) => {
+  t.equal(verdict({}, 'SUBMITTED'), 'wait');
+});
+
+t.test('what is refused, in this order', async (t) => {
+  const wrong = { score: 9, maxScore: 9 };
+  t.equal(verdict({ ...wrong, questionId: 'question-9' }, 'IN_PROGRESS'), 'ATTEMPT_NOT_SUBMITTED');
+  for (const status of ['SUBMITTED', 'GRADED'] as const) {
+    t.equal(verdict({ ...wrong, questionId: 'question-9' }, status), 'QUESTION_NOT_IN_ATTEMPT');
+    t.equal(verdict({ ...wrong, questionId: 'question-1' }, status), 'QUESTION_NOT_MANUAL');
+    t.equal(verdict({ ...wrong, questionId: 'question-3' }, status), 'ANSWER_NOT_FOUND');
+    t.equal(verdict(wrong, status), 'SCORE_OUT_OF_RANGE');
+  }
+});
+
+t.test('the score lies on the scale of the question', async (t) => {
+  for (const score of [2.000001, -0.000001, Number.NaN, Number.POSITIVE_INFINITY]) {
+    t.equal(verdict({ score }), 'SCORE_OUT_OF_RANGE', String(score));
+  }
+  t.equal(verdict({ score: 1, maxScore: 10 }), 'SCORE_OUT_OF_RANGE', 'another scale is not converted');
+  t.equal(verdict({ score: 1, maxScore: 1 }), 'SCORE_OUT_OF_RANGE');
+});

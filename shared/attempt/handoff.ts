@@ -1,0 +1,111 @@
+import type { Rejection } from '../kernel/errors.ts';
+import { type Attempt, answerKeyOf } from './attempt.ts';
+import { paperIndexOf } from './find-question.ts';
+import { parseInstant } from './instant.ts';
+import { isScoredByHand, type Paper } from './question.ts';
+import { type Totals, totalsOf } from './scoring/grade-attempt.ts';
+import { gradeByHand } from './scoring/score-question.ts';
+
+export const HANDOFF_TYPE = 'ai.essay_grade.handoff.v1';
+export const HANDOFF_SENDER = 'ai-classifier-service';
+
+type Optional<T> = T | null | undefined;
+
+/** The body of a handoff, its shape already validated. */
+export interface HandoffBody {
+  sourceEventId: string;
+  questionId: string;
+  score: number;
+  maxScore: number;
+  feedback?: Optional<string>;
+  criteria?: Optional<readonly HandoffCriterionInput[]>;
+  provider?: Optional<string>;
+  model?: Optional<string>;
+  occurredAt?: Optional<string>;
+}
+
+interface HandoffCriterionInput {
+  id?: Optional<string>;
+  name?: Optional<string>;
+  score?: Optional<number>;
+  maxScore?: Optional<number>;
+  comment?: Optional<string>;
+}
+
+/** A handoff as its command and its event keep it. */
+export interface EssayHandoff {
+  sourceEventId: string;
+  questionId: string;
+  score: number;
+  maxScore: number;
+  provider: string | null;
+  model: string | null;
+  occurredAt: string | null;
+  feedback: string | null;
+  criteria: Record<string, string | number>[] | null;
+}
+
+/** Copies the named fields; what a producer added is dropped and never stored. */
+export function copyHandoff(body: HandoffBody): EssayHandoff {
+  const occurredAt = body.occurredAt == null ? null : parseInstant(body.occurredAt);
+  return {
+    sourceEventId: body.sourceEventId,
+    questionId: body.questionId,
+    score: body.score,
+    maxScore: body.maxScore,
+    provider: body.provider ?? null,
+    model: body.model ?? null,
+    occurredAt: occurredAt?.toISOString() ?? null,
+    feedback: body.feedback ?? null,
+    criteria: body.criteria?.map(copyCriterion) ?? null,
+  };
+}
+
+/** What an applied handoff changes, together with the ESSAY_GRADE_HANDOFF event whose metadata it is. */
+export interface HandoffEffects {
+  kind: 'apply';
+  paperIndex: number;
+  /** The field of `attempt.answers`. */
+  answerKey: string;
+  grade: { isCorrect: boolean; score: number };
+  totals: Totals;
+  metadata: EssayHandoff;
+}
+
+/**
+ * What a handoff that has not been applied yet does to an attempt. What can never become right is refused at once,
+ * also while SUBMITTED: paper and answers no longer change then. A good one waits for the grade, because the
+ * grading worker owns the scores until it is done.
+ */
+export function decideHandoff(
+  attempt: Pick<Attempt, '_id' | 'status' | 'answers'>,
+  paper: Paper,
+  handoff: EssayHandoff,
+): HandoffEffects | { kind: 'wait' } | Rejection {
+  if (attempt.status === 'IN_PROGRESS') return { rejected: 'ATTEMPT_NOT_SUBMITTED' };
+  const paperIndex = paperIndexOf(attempt._id, paper, handoff.questionId);
+  const question = paperIndex === null ? undefined : paper.questions[paperIndex];
+  if (paperIndex === null || question === undefined) return { rejected: 'QUESTION_NOT_IN_ATTEMPT' };
+  if (!isScoredByHand(question)) return { rejected: 'QUESTION_NOT_MANUAL' };
+  const answerKey = answerKeyOf(paperIndex);
+  const stored = attempt.answers[answerKey];
+  if (stored === undefined) return { rejected: 'ANSWER_NOT_FOUND' };
+  const { maxScore, score } = handoff;
+  const inRange = Number.isFinite(score) && score >= 0 && score <= question.score;
+  // Another scale than the question's own is refused, not converted: nobody agreed on how.
+  if (!inRange || maxScore !== question.score) return { rejected: 'SCORE_OUT_OF_RANGE' };
+  if (attempt.status === 'SUBMITTED') return { kind: 'wait' };
+  const grade = gradeByHand(question, score);
+  const totals = totalsOf(paper, { ...attempt.answers, [answerKey]: grade });
+  return { kind: 'apply', paperIndex, answerKey, grade, totals, metadata: handoff };
+}
+
+function copyCriterion({ id, name, score, maxScore, comment }: HandoffCriterionInput): Record<string, string | number> {
+  return {
+    ...(id == null ? {} : { id }),
+    ...(name == null ? {} : { name }),
+    ...(score == null ? {} : { score }),
+    ...(maxScore == null ? {} : { maxScore }),
+    ...(comment == null ? {} : { comment }),
+  };
+}

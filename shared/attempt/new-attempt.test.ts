@@ -1,0 +1,106 @@
+import t from 'tap';
+import { sampleOptions, samplePaper } from '../testing/sample-attempt.ts';
+import { newAttempt } from './new-attempt.ts';
+import type { StartBody } from './start-body.ts';
+import type { StartPlan } from './start-rules.ts';
+
+const now = new Date('2026-05-04T03:00:00.000Z');
+const paper = samplePaper(...Array.from({ length: 12 }, () => ({ score: 0.1, options: sampleOptions(...'abcdefgh') })));
+const plan: StartPlan = {
+  kind: 'assignment',
+  link: null,
+  limit: null,
+  limitScope: 'exam',
+  seatLimit: null,
+  dueAt: null,
+};
+
+function start(exam: Partial<StartBody['exam']> & object, overrides: { plan?: StartPlan; releasedAt?: Date } = {}) {
+  const body = {
+    exam: {
+      id: 'exam-1',
+      organizationId: 'org-1',
+      title: 'Toán',
+      status: 'PUBLISHED',
+      durationMinutes: 60,
+      showResultMode: 'MANUAL' as const,
+      createdById: 'teacher-1',
+      unknown: 'drop me',
+      ...exam,
+    },
+    access: { assigned: true },
+    questions: [],
+    studentInfo: { fullName: 'An', phone: null, nickname: 'drop me' },
+  };
+  return newAttempt(body, {
+    attemptId: 'attempt-1',
+    studentId: 'student-1',
+    attemptNumber: 2,
+    startKey: 'key-1',
+    idempotencyHeader: 'x-correlation-id',
+    paperId: 'paper-1',
+    paper,
+    plan: overrides.plan ?? plan,
+    courseContext: null,
+    releasedAt: overrides.releasedAt ?? null,
+    seed: 'seed-1',
+    now,
+  });
+}
+
+t.test('copies policy, scope and student, and nothing that has no name', async (t) => {
+  const attempt = start({ closeTime: '2026-05-04T03:30:00Z' });
+  t.match(attempt, {
+    _id: 'attempt-1',
+    status: 'IN_PROGRESS',
+    attemptNumber: 2,
+    startKeys: ['key-1'],
+    deadlineAt: new Date('2026-05-04T03:30:00.000Z'),
+    maxScore: 1.2,
+    scope: { createdById: 'teacher-1', assignedClassroomIds: [], resultViewerTeacherIds: [] },
+    studentInfo: { fullName: 'An' },
+    eventSeq: 1,
+  });
+  t.strictSame(attempt.studentInfo, { fullName: 'An' });
+  t.notMatch(JSON.stringify(attempt), 'drop me');
+  t.equal(attempt.events.length, 1);
+  t.match(attempt.events[0], { seq: 1, type: 'START', createdAt: now });
+  t.strictSame(JSON.parse(attempt.events[0]?.metadata ?? ''), {
+    created: true,
+    accessLinkId: null,
+    idempotencyHeader: 'x-correlation-id',
+  });
+});
+
+t.test('a link start carries its link and is bound by no due time', async (t) => {
+  const attempt = start({}, { plan: { ...plan, kind: 'link', link: { id: 'link-1', mode: 'GUEST_ALLOWED' } } });
+  t.equal(attempt.accessLinkId, 'link-1');
+  t.strictSame(attempt.deadlineAt, new Date('2026-05-04T04:00:00.000Z'));
+  const due = new Date('2026-05-04T03:05:00.000Z');
+  t.strictSame(start({}, { plan: { ...plan, dueAt: due } }).deadlineAt, due);
+});
+
+t.test('a release that came before the start is taken, unless the exam brought its own time', async (t) => {
+  const releasedAt = new Date('2026-05-01T00:00:00.000Z');
+  t.strictSame(start({}, { releasedAt }).exam.resultsReleasedAt, releasedAt);
+  const own = start({ resultsReleasedAt: '2026-05-02T00:00:00Z' }, { releasedAt }).exam.resultsReleasedAt;
+  t.strictSame(own, new Date('2026-05-02T00:00:00.000Z'));
+});
+
+t.test('what is shuffled, and what is not', async (t) => {
+  const asSent = paper.questions.map((_, index) => index);
+  const isPermutation = (order: number[]) => order.toSorted((a, b) => a - b).join() === asSent.join();
+  t.strictSame(start({}).order, asSent);
+  t.strictSame(start({}).optionOrders, []);
+  for (const how of [{ shuffleQuestions: true }, { randomizePerAttempt: true }]) {
+    const { order, optionOrders } = start(how);
+    t.not(order.join(), asSent.join());
+    t.ok(isPermutation(order));
+    t.strictSame(optionOrders, []);
+  }
+  const { order, optionOrders } = start({ shuffleOptions: true });
+  t.strictSame(order, asSent);
+  t.equal(optionOrders.length, 12);
+  t.ok(new Set(optionOrders.map(String)).size > 6, 'each question has an order of its own');
+  t.ok(optionOrders.every((positions) => new Set(positions).size === 8));
+});

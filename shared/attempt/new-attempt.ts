@@ -1,0 +1,122 @@
+import { sumExactly } from '../kernel/decimal.ts';
+import type { Attempt, CourseContext, ExamSnapshot } from './attempt.ts';
+import { deadlineOf } from './deadline.ts';
+import { attemptEvent, startMetadata } from './events.ts';
+import { instantOf } from './instant.ts';
+import type { Paper } from './question.ts';
+import { shuffledPositions } from './shuffle.ts';
+import type { StartBody, StartExam, StudentInfoInput } from './start-body.ts';
+import type { StartPlan } from './start-rules.ts';
+
+/** Facts that a start's rules cannot make: ids, the clock, counts, and what was already decided. */
+export interface NewAttemptFacts {
+  attemptId: string;
+  studentId: string;
+  attemptNumber: number;
+  startKey: string;
+  /** The header that carried the key, for the START event. */
+  idempotencyHeader: string;
+  paperId: string;
+  paper: Paper;
+  plan: StartPlan;
+  courseContext: CourseContext | null;
+  /** The time of a release of this exam's results that came before the start. */
+  releasedAt: Date | null;
+  seed: string;
+  now: Date;
+}
+
+/** The attempt as it is first stored, its START event included. Only named fields of the body are copied. */
+export function newAttempt(body: StartBody, facts: NewAttemptFacts): Attempt {
+  const { attemptId, now, paper, plan } = facts;
+  const exam = examSnapshot(body.exam, facts.releasedAt);
+  const accessLinkId = plan.link?.id ?? null;
+  const start = startMetadata({ accessLinkId, idempotencyHeader: facts.idempotencyHeader });
+  return {
+    _id: attemptId,
+    v: 1,
+    examId: body.exam.id,
+    studentId: facts.studentId,
+    organizationId: body.exam.organizationId ?? null,
+    accessLinkId,
+    attemptNumber: facts.attemptNumber,
+    status: 'IN_PROGRESS',
+    startedAt: now,
+    submittedAt: null,
+    deadlineAt: deadlineOf({
+      startedAt: now,
+      durationMinutes: exam.durationMinutes,
+      closeTime: exam.closeTime,
+      assignmentDueAt: plan.dueAt,
+    }),
+    durationSeconds: null,
+    submittedBy: null,
+    startKeys: [facts.startKey],
+    studentInfo: copyStudentInfo(body.studentInfo ?? null),
+    courseContext: facts.courseContext,
+    exam,
+    scope: {
+      createdById: body.exam.createdById ?? null,
+      assignedClassroomIds: [...(body.exam.assignedClassroomIds ?? [])],
+      resultViewerTeacherIds: [...(body.exam.resultViewerTeacherIds ?? [])],
+    },
+    paperId: facts.paperId,
+    order: questionOrder(body.exam, paper, facts.seed),
+    optionOrders: optionOrders(body.exam, paper, facts.seed),
+    seed: facts.seed,
+    maxScore: sumExactly(paper.questions.map((question) => question.score)),
+    answers: {},
+    events: [attemptEvent(1, 'START', start, now)],
+    eventSeq: 1,
+    clientEvents: 0,
+    answerBytes: 0,
+    totalScore: null,
+    correctCount: null,
+    wrongCount: null,
+    pendingManualCount: null,
+    tally: {
+      linked: accessLinkId !== null,
+      keyed: true,
+      scored: false,
+      released: exam.resultsReleasedAt !== null,
+      questions: paper.questions.length,
+      answers: 0,
+      graded: 0,
+    },
+    stamp: attemptId,
+  };
+}
+
+function examSnapshot(exam: StartExam, releasedAt: Date | null): ExamSnapshot {
+  return {
+    title: exam.title ?? '',
+    subject: exam.subject ?? null,
+    gradeLevel: exam.gradeLevel ?? null,
+    status: exam.status,
+    durationMinutes: exam.durationMinutes ?? null,
+    showResultMode: exam.showResultMode,
+    closeTime: instantOf(exam.closeTime),
+    resultsReleasedAt: instantOf(exam.resultsReleasedAt) ?? releasedAt,
+  };
+}
+
+function copyStudentInfo(info: StudentInfoInput | null): Record<string, string> | null {
+  if (info === null) return null;
+  const { fullName, studentCode, className, email, phone } = info;
+  const named = Object.entries({ fullName, studentCode, className, email, phone });
+  return Object.fromEntries(named.filter((entry): entry is [string, string] => entry[1] != null));
+}
+
+function questionOrder(exam: StartExam, paper: Paper, seed: string): number[] {
+  const shuffles = exam.shuffleQuestions === true || exam.randomizePerAttempt === true;
+  if (shuffles) return shuffledPositions(paper.questions.length, `${seed}:questions`);
+  return paper.questions.map((_, index) => index);
+}
+
+/** Nothing is stored for an attempt that keeps every question's own option order. */
+function optionOrders(exam: StartExam, paper: Paper, seed: string): number[][] {
+  if (exam.shuffleOptions !== true) return [];
+  return paper.questions.map((question, index) =>
+    shuffledPositions(question.options.length, `${seed}:options:${index}`),
+  );
+}

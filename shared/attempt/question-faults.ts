@@ -1,0 +1,127 @@
+import { decimal } from '../kernel/decimal.ts';
+import type { FaultDetail } from '../kernel/errors.ts';
+import { MAX_QUESTION_SCORE } from './limits.ts';
+import { isScoredByHand, MODES_OF_TYPE, type Question } from './question.ts';
+import { isBlank } from './scoring/fold-text.ts';
+
+/**
+ * Everything that makes a snapshot impossible to show or to grade, with paths inside the question. A part of the
+ * key that the mode does not read may be there, but is held to the same rules.
+ * `optionOrder` is the order as it was sent: ids, not positions.
+ */
+export function questionFaults(question: Question, optionOrder: readonly string[] | null): FaultDetail[] {
+  return [
+    ...optionFaults(question, optionOrder),
+    ...ruleFaults(question),
+    ...keyPartFaults(question),
+    ...missingKeyFaults(question),
+  ];
+}
+
+function* optionFaults(question: Question, optionOrder: readonly string[] | null): Generator<FaultDetail> {
+  const ids = new Set<string>();
+  for (const [index, { id }] of question.options.entries()) {
+    if (ids.has(id)) yield { path: `/options/${index}/id`, message: 'must be unique within the question' };
+    ids.add(id);
+  }
+  if (optionOrder === null) return;
+  const ordered = new Set(optionOrder);
+  const isPermutation =
+    optionOrder.length === question.options.length &&
+    ordered.size === optionOrder.length &&
+    optionOrder.every((id) => ids.has(id));
+  if (!isPermutation) yield { path: '/optionOrder', message: 'must be a permutation of the option ids' };
+}
+
+function* ruleFaults(question: Question): Generator<FaultDetail> {
+  const { score, scoringRule: rule, type } = question;
+  if (score > MAX_QUESTION_SCORE) yield { path: '/score', message: `must be <= ${MAX_QUESTION_SCORE}` };
+  if (!MODES_OF_TYPE[type].includes(rule.mode)) {
+    yield { path: '/scoringRule/mode', message: `${rule.mode} does not fit the type ${type}` };
+  }
+  const ruleMax = rule.maxScore ?? score;
+  if (rule.minScore !== undefined && rule.minScore > ruleMax) {
+    yield { path: '/scoringRule/minScore', message: 'must not be above maxScore' };
+  } else if (rule.minScore !== undefined && scaledTooFar(rule.minScore, score, ruleMax)) {
+    yield { path: '/scoringRule/minScore', message: `must be >= -${MAX_QUESTION_SCORE} on the question's scale` };
+  }
+  if (rule.ladder === undefined) return;
+  const path = '/scoringRule/ladder';
+  if (rule.mode === 'THPT_TRUE_FALSE_LADDER') yield { path, message: 'this mode has its own ladder' };
+  if (rule.mode === 'TRUE_FALSE_GROUP' && rule.ladder.length !== question.options.length + 1) {
+    yield { path, message: 'must have one fraction more than there are statements' };
+  }
+}
+
+/** A floor far below zero would make totals that JSON cannot carry. */
+function scaledTooFar(minScore: number, score: number, ruleMax: number): boolean {
+  return decimal(minScore).times(score).lessThan(decimal(-MAX_QUESTION_SCORE).times(ruleMax));
+}
+
+function* keyPartFaults(question: Question): Generator<FaultDetail> {
+  const { correctOptionIds, statements, acceptedTexts } = question.answerKey;
+  const ids = new Set(question.options.map((option) => option.id));
+  for (const [index, id] of (correctOptionIds ?? []).entries()) {
+    if (!ids.has(id)) yield { path: `/answerKey/correctOptionIds/${index}`, message: 'is not an option' };
+  }
+  const seen = new Set<string>();
+  for (const [index, { statementId }] of (statements ?? []).entries()) {
+    const path = `/answerKey/statements/${index}/statementId`;
+    if (!ids.has(statementId)) yield { path, message: 'is not an option' };
+    if (seen.has(statementId)) yield { path, message: 'must appear once' };
+    seen.add(statementId);
+  }
+  for (const [index, text] of (acceptedTexts ?? []).entries()) {
+    if (isBlank(text)) yield { path: `/answerKey/acceptedTexts/${index}`, message: 'must not be blank' };
+  }
+}
+
+/** Does the key hold what the mode reads? Faults of a mode that fits no type are told by `ruleFaults` alone. */
+function* missingKeyFaults(question: Question): Generator<FaultDetail> {
+  if (isScoredByHand(question) || !MODES_OF_TYPE[question.type].includes(question.scoringRule.mode)) return;
+  const { answerKey: key, scoringRule, type } = question;
+  switch (type) {
+    case 'SINGLE_CHOICE':
+    case 'MULTIPLE_CHOICE': {
+      const correct = new Set(key.correctOptionIds ?? []).size;
+      const path = '/answerKey/correctOptionIds';
+      if (correct === 0) yield { path, message: 'must not be empty' };
+      if (type === 'SINGLE_CHOICE' && correct > 1) yield { path, message: 'SINGLE_CHOICE has one correct option' };
+      return;
+    }
+    case 'TRUE_FALSE_GROUP':
+      yield* statementKeyFaults(question);
+      return;
+    case 'SHORT_TEXT': {
+      const hasTexts = (key.acceptedTexts ?? []).length > 0;
+      const hasNumbers = (key.numericAnswers ?? []).length > 0;
+      if (scoringRule.mode === 'NUMERIC') {
+        if (!hasNumbers) yield { path: '/answerKey/numericAnswers', message: 'must not be empty' };
+      } else if (!hasTexts && !(scoringRule.mode === 'SHORT_TEXT' && hasNumbers)) {
+        yield { path: '/answerKey/acceptedTexts', message: 'must not be empty' };
+      }
+      return;
+    }
+    case 'NUMERIC':
+      if ((key.numericAnswers ?? []).length === 0) {
+        yield { path: '/answerKey/numericAnswers', message: 'must not be empty' };
+      }
+      return;
+    case 'ESSAY':
+      return;
+  }
+}
+
+function* statementKeyFaults({ answerKey, options, scoringRule }: Question): Generator<FaultDetail> {
+  const path = '/answerKey/statements';
+  const judged = new Set((answerKey.statements ?? []).map((statement) => statement.statementId));
+  if (judged.size === 0) {
+    yield { path, message: 'must not be empty' };
+    return;
+  }
+  const missing = options.filter((option) => !judged.has(option.id));
+  if (missing.length > 0) yield { path, message: 'must judge every statement' };
+  if (scoringRule.mode === 'THPT_TRUE_FALSE_LADDER' && options.length !== 4) {
+    yield { path: '/options', message: 'this mode takes exactly 4 statements' };
+  }
+}

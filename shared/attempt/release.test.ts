@@ -1,0 +1,94 @@
+import t from 'tap';
+import { isRejection } from '../kernel/errors.ts';
+import { sampleAttempt } from '../testing/sample-attempt.ts';
+import type { AttemptStatus, ExamSnapshot } from './attempt.ts';
+import { isReleased, readRelease, releaseEffect } from './release.ts';
+
+const source = { sourceService: 'exam-service', sourceEventId: 'event-1', type: 'exam.results_released.v1' };
+const flat = { ...source, examId: 'exam-1', organizationId: 'org-1', releasedAt: '2026-05-04T10:00:00+07:00' };
+const analytics = {
+  ...source,
+  entity: 'Exam',
+  entityId: 'exam-1',
+  organizationId: 'org-1',
+  occurredAt: '2026-05-04T03:00:00Z',
+  payload: { schemaVersion: 1, status: 'PUBLISHED', examId: 'exam-1' },
+};
+const release = {
+  examId: 'exam-1',
+  organizationId: 'org-1',
+  releasedAt: new Date('2026-05-04T03:00:00.000Z'),
+  sourceEventId: 'event-1',
+};
+
+function faults(body: object): string[] {
+  const read = readRelease(body);
+  if (!isRejection(read)) return [];
+  t.equal(read.rejected, 'VALIDATION_FAILED');
+  return (read.details ?? []).map(({ path }) => path);
+}
+
+t.test('both styles say the same, and further fields are dropped', async (t) => {
+  t.strictSame(readRelease({ ...flat, extra: 1 }), release);
+  t.strictSame(readRelease(analytics), release);
+  t.strictSame(readRelease({ ...flat, organizationId: null }), { ...release, organizationId: null });
+  t.strictSame(readRelease({ ...analytics, payload: null }), release);
+  const later = { ...analytics.payload, releasedAt: '2026-05-04T04:00:00Z' };
+  t.match(readRelease({ ...analytics, payload: later }), { releasedAt: new Date('2026-05-04T04:00:00.000Z') });
+  t.match(readRelease({ ...analytics, releasedAt: '2026-05-04T05:00:00Z', payload: later }), {
+    releasedAt: new Date('2026-05-04T05:00:00.000Z'),
+  });
+});
+
+t.test('ids that disagree', async (t) => {
+  t.strictSame(faults({ ...flat, entity: 'Exam', entityId: 'exam-2' }), ['/entityId']);
+  t.strictSame(faults({ ...analytics, payload: { schemaVersion: 1, examId: 'exam-2' } }), ['/payload/examId']);
+  t.strictSame(faults({ ...analytics, payload: { schemaVersion: 1, organizationId: 'org-2' } }), [
+    '/payload/organizationId',
+  ]);
+});
+
+t.test('another version, a draft, another sender', async (t) => {
+  for (const schemaVersion of [2, '1', undefined, null]) {
+    t.strictSame(faults({ ...analytics, payload: { schemaVersion } }), ['/payload/schemaVersion']);
+  }
+  t.strictSame(faults({ ...analytics, payload: { schemaVersion: 1, status: 'DRAFT' } }), ['/payload/status']);
+  t.strictSame(faults({ ...flat, sourceService: 'attempt-service' }), ['/sourceService']);
+  t.strictSame(faults({ ...flat, type: 'exam.results_released.v2' }), ['/type']);
+  t.strictSame(faults({ ...analytics, entity: 'Course' }), ['/entity']);
+});
+
+t.test('every fault at once', async (t) => {
+  t.strictSame(faults({}), ['/sourceService', '/type', '/sourceEventId', '/examId', '/releasedAt']);
+  t.strictSame(faults({ ...flat, examId: 7, releasedAt: '2026-02-30T00:00:00Z', payload: [] }), [
+    '/payload',
+    '/examId',
+    '/releasedAt',
+  ]);
+});
+
+t.test('which attempts it is about', async (t) => {
+  t.ok(isReleased(sampleAttempt(), release));
+  t.ok(isReleased(sampleAttempt({ organizationId: 'org-2' }), { ...release, organizationId: null }));
+  t.notOk(isReleased(sampleAttempt({ organizationId: 'org-2' }), release));
+  t.notOk(isReleased(sampleAttempt({ organizationId: null }), release));
+  t.notOk(isReleased(sampleAttempt({ examId: 'exam-2' }), release));
+});
+
+t.test('the time is set once, and only a graded attempt that was hidden notifies', async (t) => {
+  const now = new Date('2026-05-04T06:00:00.000Z');
+  const effect = (status: AttemptStatus, exam: Partial<ExamSnapshot>) => {
+    const attempt = sampleAttempt({ status, exam: { ...sampleAttempt().exam, ...exam } });
+    const { notifies, setsTime } = releaseEffect(attempt, now);
+    return `${setsTime ? 'sets' : 'leaves'}${notifies ? ' and notifies' : ''}`;
+  };
+  const future = new Date(now.getTime() + 1);
+  t.equal(effect('GRADED', { showResultMode: 'MANUAL' }), 'sets and notifies');
+  t.equal(effect('GRADED', { showResultMode: 'AFTER_CLOSE', closeTime: future }), 'sets and notifies');
+  t.equal(effect('GRADED', { showResultMode: 'AFTER_CLOSE', closeTime: null }), 'sets and notifies');
+  t.equal(effect('GRADED', { showResultMode: 'AFTER_CLOSE', closeTime: now }), 'sets', 'already visible');
+  t.equal(effect('GRADED', { showResultMode: 'IMMEDIATE' }), 'sets');
+  t.equal(effect('SUBMITTED', { showResultMode: 'MANUAL' }), 'sets', 'its grading queues the rows');
+  t.equal(effect('IN_PROGRESS', { showResultMode: 'MANUAL' }), 'sets');
+  t.equal(effect('GRADED', { showResultMode: 'MANUAL', resultsReleasedAt: future }), 'leaves');
+});

@@ -1,0 +1,108 @@
+import t from 'tap';
+import { isRejection } from '../kernel/errors.ts';
+import { sampleAnswer, sampleAttempt, samplePaper } from '../testing/sample-attempt.ts';
+import type { Viewer } from './access.ts';
+import type { Attempt } from './attempt.ts';
+import { questionIdAt } from './find-question.ts';
+import { MAX_ANSWER_BYTES } from './limits.ts';
+import { decideSave } from './save-rules.ts';
+
+const owner: Viewer = { role: 'STUDENT', id: 'student-1' };
+const now = new Date('2026-05-04T03:30:00.000Z');
+const paper = samplePaper({}, { type: 'ESSAY', options: [] });
+
+function save(overrides: {
+  attempt?: Partial<Attempt>;
+  questionId?: string;
+  selected?: string[];
+  clientVersion?: number;
+  viewer?: Viewer;
+  now?: Date;
+}) {
+  const { questionId = 'question-1', selected = ['b'], clientVersion = 0 } = overrides;
+  const answer = { content: { selected }, base: '' as const };
+  const attempt = sampleAttempt({ order: [0, 1], ...overrides.attempt });
+  return decideSave(
+    attempt,
+    paper,
+    { questionId, answer, clientVersion },
+    overrides.viewer ?? owner,
+    overrides.now ?? now,
+  );
+}
+
+function verdict(overrides: Parameters<typeof save>[0]): string {
+  const decision = save(overrides);
+  return isRejection(decision) ? decision.rejected : 'accepted';
+}
+
+const stored = sampleAnswer({
+  selected: ['a'],
+  serverVersion: 3,
+  clientVersion: 2,
+  bytes: 100,
+  isCorrect: true,
+  score: 1,
+});
+
+t.test('the first save makes version 1, each later one adds one', async (t) => {
+  t.match(save({}), {
+    paperIndex: 0,
+    content: { selected: ['b'] },
+    replaces: 0,
+    serverVersion: 1,
+    bytes: 18,
+    answerBytes: 18,
+  });
+  t.match(save({ attempt: { answers: { q0: stored }, answerBytes: 150 } }), {
+    replaces: 3,
+    serverVersion: 4,
+    answerBytes: 68,
+  });
+});
+
+t.test('a question is named by its questionId or by its id in the attempt', async (t) => {
+  const id = questionIdAt(sampleAttempt()._id, 0, { id: null });
+  t.match(save({ questionId: id }), { paperIndex: 0 });
+  t.equal(verdict({ questionId: 'question-9' }), 'QUESTION_NOT_IN_ATTEMPT');
+});
+
+t.test('a stale version writes nothing and carries the current answer, without its grade', async (t) => {
+  const attempt = { answers: { q0: stored } };
+  for (const clientVersion of [0, 3, 4]) t.equal(verdict({ attempt, clientVersion }), 'accepted');
+  t.strictSame(save({ attempt, clientVersion: 2 }), {
+    rejected: 'ANSWER_VERSION_CONFLICT',
+    data: {
+      answer: {
+        questionId: 'question-1',
+        answer: { selectedOptionIds: ['a'] },
+        isCorrect: null,
+        score: null,
+        serverVersion: 3,
+        clientVersion: 2,
+        updatedAt: stored.updatedAt.toISOString(),
+      },
+    },
+  });
+  t.equal(verdict({ clientVersion: 2 }), 'accepted', 'no stored answer can be newer');
+});
+
+t.test('the first rule that fails is the one that is told', async (t) => {
+  const late = new Date('2026-05-04T04:00:00.000Z');
+  const wrong = { questionId: 'question-9', selected: ['z'], clientVersion: 1 };
+  t.equal(verdict({ ...wrong, viewer: { role: 'STUDENT', id: 'student-2' } }), 'FORBIDDEN');
+  t.equal(verdict({ ...wrong, viewer: { role: 'TEACHER', id: 'teacher-1' } }), 'FORBIDDEN');
+  t.equal(verdict({ ...wrong, viewer: { role: 'ADMIN', id: 'student-1' } }), 'FORBIDDEN');
+  t.equal(verdict({ ...wrong, attempt: { status: 'SUBMITTED' }, now: late }), 'ATTEMPT_LOCKED');
+  t.equal(verdict({ ...wrong, now: late }), 'ATTEMPT_DEADLINE_EXPIRED', 'at the very instant');
+  t.equal(verdict(wrong), 'QUESTION_NOT_IN_ATTEMPT');
+  t.equal(verdict({ ...wrong, questionId: 'question-1', attempt: { answers: { q0: stored } } }), 'VALIDATION_FAILED');
+  t.equal(verdict({ questionId: 'question-2' }), 'VALIDATION_FAILED', 'an option is no essay');
+  t.equal(verdict({ attempt: { deadlineAt: null }, now: late }), 'accepted');
+});
+
+t.test('stored answers are bounded, counting what a save replaces', async (t) => {
+  t.equal(verdict({ attempt: { answerBytes: MAX_ANSWER_BYTES - 18 } }), 'accepted');
+  t.equal(verdict({ attempt: { answerBytes: MAX_ANSWER_BYTES - 17 } }), 'ATTEMPT_TOO_LARGE');
+  t.equal(verdict({ attempt: { answerBytes: MAX_ANSWER_BYTES, answers: { q0: stored } } }), 'accepted');
+});

@@ -1,0 +1,52 @@
+import t from 'tap';
+import { samplePaper } from '../../testing/sample-attempt.ts';
+import { gradeAttempt, totalsOf } from './grade-attempt.ts';
+
+const paper = samplePaper(
+  { score: 1.3 },
+  { score: 1.3 },
+  { score: 1.3 },
+  { score: 2, type: 'ESSAY', options: [], answerKey: {}, scoringRule: { mode: 'ESSAY' } },
+  { score: 1, type: 'ESSAY', options: [], answerKey: {}, scoringRule: { mode: 'MANUAL' } },
+);
+
+t.test('three times 1.3 is 3.9, and what waits for a grade is in neither count', async (t) => {
+  const a = { selected: ['a'] };
+  const { answers, totals } = gradeAttempt(paper, { q0: a, q1: a, q2: a, q3: { text: 'Bài làm' } });
+  t.strictSame(totals, { totalScore: 3.9, correctCount: 3, wrongCount: 1, pendingManualCount: 1 });
+  t.strictSame(Object.keys(answers), ['q0', 'q1', 'q2', 'q3'], 'grades of stored answers only');
+  t.strictSame(answers.q3, { isCorrect: null, score: null });
+});
+
+t.test('an empty sitting is graded: nothing pending, everything wrong', async (t) => {
+  const { totals } = gradeAttempt(paper, {});
+  t.strictSame(totals, { totalScore: 0, correctCount: 0, wrongCount: 5, pendingManualCount: 0 });
+});
+
+t.test('totals after a grade by hand come from the same function', async (t) => {
+  const { answers } = gradeAttempt(paper, { q0: { selected: ['a'] }, q3: { text: 'Bài làm' } });
+  const totals = totalsOf(paper, { ...answers, q3: { isCorrect: false, score: 1.25 } });
+  t.strictSame(totals, { totalScore: 2.55, correctCount: 1, wrongCount: 4, pendingManualCount: 0 });
+});
+
+t.test('a total may be negative', async (t) => {
+  const penal = samplePaper({ scoringRule: { mode: 'PARTIAL', incorrectPenalty: 1, minScore: -1 } });
+  t.equal(gradeAttempt(penal, { q0: { selected: ['b'] } }).totals.totalScore, -1);
+});
+
+t.test('the largest paper with the widest numbers is graded in a moment', async (t) => {
+  const numericAnswers = Array.from({ length: 100 }, (_, n) => ({ value: (n + 1) * 1e-300, tolerance: 5e-324 }));
+  const questions = Array.from({ length: 500 }, () => ({
+    type: 'NUMERIC' as const,
+    options: [],
+    answerKey: { numericAnswers },
+    scoringRule: { mode: 'NUMERIC' as const, toleranceType: 'RELATIVE' as const },
+  }));
+  const text = `${'9'.repeat(395)}e400`;
+  const answers = Object.fromEntries(questions.map((_, index) => [`q${index}`, { text }]));
+  const before = process.cpuUsage();
+  t.equal(gradeAttempt(samplePaper(...questions), answers).totals.correctCount, 0);
+  const { user } = process.cpuUsage(before);
+  t.comment(`${Math.round(user / 1_000)} ms`);
+  t.ok(user < 10_000_000);
+});

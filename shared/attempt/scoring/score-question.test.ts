@@ -1,0 +1,221 @@
+import t, { type Test } from 'tap';
+import { sampleOptions, sampleQuestion } from '../../testing/sample-attempt.ts';
+import type { AnswerContent } from '../attempt.ts';
+import type { Question, ScoringRule } from '../question.ts';
+import { gradeByHand, scoreQuestion } from './score-question.ts';
+
+type Vector = [answer: AnswerContent | undefined, score: number | null, isCorrect: boolean | null, why?: string];
+
+function check(t: Test, question: Question, vectors: Vector[]) {
+  for (const [answer, score, isCorrect, why] of vectors) {
+    t.strictSame(scoreQuestion(question, answer), { isCorrect, score }, why ?? JSON.stringify(answer));
+  }
+}
+
+const picked = (...selected: string[]): AnswerContent => ({ selected });
+const typed = (text: string): AnswerContent => ({ text });
+
+/** `judge('TF-?')`: a true, b false, c left blank, d omitted. */
+function judge(marks: string): AnswerContent {
+  const statements = [...marks].flatMap((mark, index) => {
+    if (mark === '?') return [];
+    return [{ statementId: 'abcdefgh'.charAt(index), value: mark === '-' ? null : mark === 'T' }];
+  });
+  return { statements };
+}
+
+function choice(score: number, scoringRule: ScoringRule, correctOptionIds: string[]): Question {
+  const options = sampleOptions('a', 'b', 'c', 'd');
+  return sampleQuestion({ type: 'MULTIPLE_CHOICE', score, scoringRule, options, answerKey: { correctOptionIds } });
+}
+
+/** Every statement of the group is true. */
+function group(score: number, scoringRule: ScoringRule, statementCount = 4): Question {
+  const ids = [...'abcdefgh'].slice(0, statementCount);
+  const statements = ids.map((statementId) => ({ statementId, value: true }));
+  const options = sampleOptions(...ids);
+  return sampleQuestion({ type: 'TRUE_FALSE_GROUP', score, scoringRule, options, answerKey: { statements } });
+}
+
+function numeric(scoringRule: ScoringRule, ...numericAnswers: { value: number; tolerance?: number }[]): Question {
+  return sampleQuestion({ type: 'NUMERIC', score: 2, scoringRule, options: [], answerKey: { numericAnswers } });
+}
+
+t.test('EXACT: the chosen set equals the key', async (t) => {
+  check(t, sampleQuestion({ score: 0.25 }), [
+    [picked('a'), 0.25, true],
+    [picked('a', 'a'), 0.25, true, 'a selection counts once'],
+    [picked('b'), 0, false],
+    [picked(), 0, false],
+    [undefined, 0, false],
+  ]);
+  check(t, choice(2, { mode: 'EXACT' }, ['a', 'c']), [
+    [picked('c', 'a'), 2, true, 'in any order'],
+    [picked('a'), 0, false],
+    [picked('a', 'c', 'd'), 0, false],
+  ]);
+  check(t, group(1, { mode: 'EXACT' }), [
+    [judge('TTTT'), 1, true],
+    [judge('TTTF'), 0, false],
+    [judge('TTT-'), 0, false],
+  ]);
+});
+
+t.test('PARTIAL of options', async (t) => {
+  check(t, choice(3, { mode: 'PARTIAL', incorrectPenalty: 0.5 }, ['a', 'b', 'c']), [
+    [picked('a'), 1, false],
+    [picked('a', 'b'), 2, false],
+    [picked('a', 'b', 'c'), 3, true],
+    [picked('a', 'd'), 0.5, false],
+    [picked('a', 'b', 'c', 'd'), 2.5, false],
+    [picked('d'), 0, false, 'the floor is 0 unless the rule says otherwise'],
+  ]);
+  check(t, choice(1, { mode: 'PARTIAL' }, ['a', 'b', 'c']), [
+    [picked('a'), 0.333333, false],
+    [picked('a', 'b'), 0.666667, false],
+    [picked('a', 'b', 'c', 'd'), 1, true, 'ticking everything without a penalty is full marks'],
+  ]);
+  check(t, choice(1, { mode: 'PARTIAL', incorrectPenalty: 1, minScore: -0.5 }, ['a']), [
+    [picked('b'), -0.5, false, 'the floor may lie below zero'],
+    [picked(), 0, false, 'unanswered is 0, whatever the floor says'],
+  ]);
+  check(t, choice(1, { mode: 'PARTIAL', minScore: 0.2 }, ['a']), [
+    [picked('b'), 0.2, false],
+    [picked(), 0, false],
+    [undefined, 0, false],
+  ]);
+});
+
+t.test("a rule's own full mark scales its result to the question's score", async (t) => {
+  check(t, choice(0.5, { mode: 'PARTIAL', maxScore: 4, incorrectPenalty: 1, minScore: -2 }, ['a', 'b']), [
+    [picked('a', 'b'), 0.5, true],
+    [picked('a'), 0.25, false, '2 of 4'],
+    [picked('a', 'c'), 0.125, false, '2 − 1 of 4'],
+    [picked('c', 'd'), -0.25, false, '−2 of 4'],
+  ]);
+  check(t, choice(2, { mode: 'PARTIAL', maxScore: 3 }, ['a', 'b', 'c']), [[picked('a'), 0.666667, false]]);
+  check(t, sampleQuestion({ score: 2, scoringRule: { mode: 'EXACT', maxScore: 10 } }), [[picked('a'), 2, true]]);
+});
+
+t.test('PARTIAL of statements: a blank one is neither right nor wrong', async (t) => {
+  check(t, group(2, { mode: 'PARTIAL', incorrectPenalty: 0.5 }), [
+    [judge('TTTT'), 2, true],
+    [judge('TTT-'), 1.5, false],
+    [judge('TTT?'), 1.5, false],
+    [judge('TTTF'), 1, false],
+    [judge('----'), 0, false],
+  ]);
+});
+
+t.test('the national ladder: 0, 0.1, 0.25, 0.5, 1 of the full mark', async (t) => {
+  for (const mode of ['THPT_TRUE_FALSE_LADDER', 'TRUE_FALSE_GROUP'] as const) {
+    check(t, group(1, { mode, incorrectPenalty: 9, minScore: 0.4 }), [
+      [judge('FFFF'), 0, false, 'penalty and floor do not count'],
+      [judge('TFFF'), 0.1, false],
+      [judge('TTFF'), 0.25, false],
+      [judge('TTTF'), 0.5, false],
+      [judge('TTT-'), 0.5, false],
+      [judge('TTTT'), 1, true],
+      [judge('----'), 0, false],
+    ]);
+    check(t, group(0.3, { mode }), [[judge('TFFF'), 0.03, false]]);
+  }
+});
+
+t.test('a group of another size, and a ladder of its own', async (t) => {
+  check(t, group(1, { mode: 'TRUE_FALSE_GROUP' }, 3), [
+    [judge('TFF'), 0.333333, false],
+    [judge('TTF'), 0.666667, false],
+    [judge('TTT'), 1, true],
+  ]);
+  check(t, group(2, { mode: 'TRUE_FALSE_GROUP', ladder: [0.1, 0.2, 0.9] }, 2), [
+    [judge('FF'), 0.2, false],
+    [judge('TF'), 0.4, false],
+    [judge('TT'), 1.8, false, 'a ladder that ends below 1 never gives full score'],
+    [judge('--'), 0, false],
+  ]);
+});
+
+t.test('SHORT_TEXT', async (t) => {
+  const answerKey = { acceptedTexts: ['Hà Nội', 'Thăng Long'] };
+  const text: Partial<Question> = { type: 'SHORT_TEXT', options: [], answerKey };
+  check(t, sampleQuestion({ ...text, scoringRule: { mode: 'SHORT_TEXT' } }), [
+    [typed('  hÀ   nỘI '), 1, true],
+    [typed('thăng long'), 1, true],
+    [typed('Ha Noi'), 0, false, 'accents count'],
+    [typed(' \u00a0 '), 0, false],
+  ]);
+  check(t, sampleQuestion({ ...text, scoringRule: { mode: 'SHORT_TEXT', caseSensitive: true } }), [
+    [typed('Hà Nội'), 1, true],
+    [typed('hà nội'), 0, false],
+  ]);
+  const both = { acceptedTexts: ['một phần hai'], numericAnswers: [{ value: 0.5, tolerance: 0.01 }] };
+  check(t, sampleQuestion({ ...text, answerKey: both, scoringRule: { mode: 'SHORT_TEXT' } }), [
+    [typed('0,51'), 1, true, 'a number is held against the numbers too'],
+    [typed('MỘT PHẦN HAI'), 1, true],
+    [typed('0.52'), 0, false],
+  ]);
+  check(t, sampleQuestion({ ...text, answerKey: both, scoringRule: { mode: 'EXACT' } }), [
+    [typed('Một phần hai'), 1, true],
+    [typed('0.5'), 0, false, 'EXACT of a text reads no numbers'],
+  ]);
+  check(t, sampleQuestion({ ...text, answerKey: both, scoringRule: { mode: 'NUMERIC' } }), [
+    [typed('0.5'), 1, true],
+    [typed('một phần hai'), 0, false],
+  ]);
+});
+
+t.test('NUMERIC: inclusive, in exact decimals', async (t) => {
+  check(t, numeric({ mode: 'NUMERIC', tolerance: 0.1 }, { value: 0.3 }), [
+    [typed('0.2'), 2, true],
+    [typed('0,4'), 2, true],
+    [typed('0.19999999999999999999999'), 0, false, 'beyond what a binary number can tell'],
+    [typed('4e-1'), 2, true],
+    [typed('abc'), 0, false],
+    [typed(''), 0, false],
+  ]);
+  check(t, numeric({ mode: 'NUMERIC' }, { value: 0 }), [
+    [typed(' '), 0, false, 'blank never equals 0'],
+    [typed('-0'), 2, true],
+    [typed('0.000'), 2, true],
+    [typed('1e-400'), 0, false],
+  ]);
+  check(t, numeric({ mode: 'NUMERIC', tolerance: 5 }, { value: 10, tolerance: 0 }, { value: 100 }), [
+    [typed('11'), 0, false, "a number's own tolerance wins over the rule's"],
+    [typed('10'), 2, true],
+    [typed('105'), 2, true],
+  ]);
+  check(t, numeric({ mode: 'NUMERIC', tolerance: 0.01, toleranceType: 'RELATIVE' }, { value: -200 }), [
+    [typed('-202'), 2, true],
+    [typed('-198'), 2, true],
+    [typed('-202.0001'), 0, false],
+    [typed('200'), 0, false],
+  ]);
+  check(t, numeric({ mode: 'EXACT', tolerance: 5 }, { value: 10, tolerance: 5 }), [
+    [typed('10.0'), 2, true],
+    [typed('11'), 0, false, 'EXACT knows no tolerance'],
+  ]);
+});
+
+t.test('by hand: pending once answered, 0 when there is nothing to grade', async (t) => {
+  for (const mode of ['MANUAL', 'ESSAY'] as const) {
+    check(t, sampleQuestion({ type: 'ESSAY', options: [], answerKey: {}, scoringRule: { mode } }), [
+      [typed('Bài làm'), null, null],
+      [typed(' \n'), 0, false],
+      [undefined, 0, false],
+    ]);
+  }
+  check(t, sampleQuestion({ scoringRule: { mode: 'MANUAL' }, answerKey: {} }), [
+    [picked('a'), null, null, 'MANUAL fits any type'],
+    [picked(), 0, false],
+  ]);
+  t.strictSame(gradeByHand(sampleQuestion({ score: 2 }), 2), { isCorrect: true, score: 2 });
+  t.strictSame(gradeByHand(sampleQuestion({ score: 2 }), 1.23456789), { isCorrect: false, score: 1.234568 });
+  t.strictSame(gradeByHand(sampleQuestion({ score: 2 }), 1.9999999), { isCorrect: false, score: 2 });
+});
+
+t.test('full score is judged before rounding', async (t) => {
+  check(t, sampleQuestion({ score: 0.0000001 }), [[picked('a'), 0, true]]);
+  const nearly = choice(1, { mode: 'PARTIAL', incorrectPenalty: 0.0000001 }, ['a']);
+  check(t, nearly, [[picked('a', 'b'), 1, false]]);
+});

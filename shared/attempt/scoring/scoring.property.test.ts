@@ -1,0 +1,168 @@
+import fc from 'fast-check';
+import t from 'tap';
+import { sampleOptions, sampleQuestion } from '../../testing/sample-attempt.ts';
+import type { AnswerContent } from '../attempt.ts';
+import { answerKeyOf } from '../attempt.ts';
+import type { Paper, Question } from '../question.ts';
+import { gradeAttempt, totalsOf } from './grade-attempt.ts';
+import { scoreQuestion } from './score-question.ts';
+
+const IDS = [...'abcdef'];
+const points = fc.integer({ min: 1, max: 20_000 }).map((thousandths) => thousandths / 1_000);
+const someIds = fc.subarray(IDS);
+const options = sampleOptions(...IDS);
+
+const partial: fc.Arbitrary<Question> = fc
+  .record({
+    score: points,
+    penalty: points,
+    floor: fc.nat(3_000),
+    scale: points,
+    key: fc.subarray(IDS, { minLength: 1 }),
+  })
+  .map(({ score, penalty, floor, scale, key }) =>
+    sampleQuestion({
+      type: 'MULTIPLE_CHOICE',
+      score,
+      options,
+      scoringRule: { mode: 'PARTIAL', maxScore: scale, incorrectPenalty: penalty, minScore: -floor / 1_000 },
+      answerKey: { correctOptionIds: key },
+    }),
+  );
+
+const selection = someIds.map((selected): AnswerContent => ({ selected }));
+
+function scoreOf(question: Question, answer: AnswerContent): number {
+  return scoreQuestion(question, answer).score ?? Number.NaN;
+}
+
+t.test('a partial score lies between floor and full mark', async () => {
+  fc.assert(
+    fc.property(partial, selection, (question, answer) => {
+      const { maxScore = 1, minScore = 0 } = question.scoringRule;
+      const score = scoreOf(question, answer);
+      const floor = (minScore * question.score) / maxScore;
+      return score <= question.score && score >= floor - 0.000001;
+    }),
+  );
+});
+
+t.test('one more right option never lowers a score, one more wrong one never raises it', async () => {
+  fc.assert(
+    fc.property(partial, fc.subarray(IDS, { minLength: 1 }), fc.constantFrom(...IDS), (question, selected, more) => {
+      if (selected.includes(more)) return true;
+      const before = scoreOf(question, { selected });
+      const after = scoreOf(question, { selected: [...selected, more] });
+      return question.answerKey.correctOptionIds?.includes(more) ? after >= before : after <= before;
+    }),
+  );
+});
+
+t.test('neither the order nor the repetition of a selection counts', async () => {
+  const mode = fc.constantFrom('EXACT' as const, 'PARTIAL' as const);
+  fc.assert(
+    fc.property(partial, someIds, mode, (question, selected, scored) => {
+      const asked = { ...question, scoringRule: { ...question.scoringRule, mode: scored } };
+      const turned = [...selected.toReversed(), ...selected];
+      return scoreOf(asked, { selected }) === scoreOf(asked, { selected: turned });
+    }),
+  );
+});
+
+t.test('a partial score is the rational number it should be, rounded once', async () => {
+  fc.assert(
+    fc.property(partial, fc.subarray(IDS, { minLength: 1 }), (question, selected) => {
+      return scoreOf(question, { selected }) === rationalPartial(question, selected);
+    }),
+    { numRuns: 500 },
+  );
+});
+
+t.test('the ladder climbs with every right judgement', async () => {
+  const judgement = fc.constantFrom(true, false, null);
+  const mode = fc.constantFrom('TRUE_FALSE_GROUP' as const, 'THPT_TRUE_FALSE_LADDER' as const, 'PARTIAL' as const);
+  fc.assert(
+    fc.property(
+      points,
+      mode,
+      fc.array(judgement, { minLength: 4, maxLength: 4 }),
+      fc.nat(3),
+      (score, mode, marks, at) => {
+        const key = ['a', 'b', 'c', 'd'].map((statementId) => ({ statementId, value: true }));
+        const question = sampleQuestion({
+          type: 'TRUE_FALSE_GROUP',
+          score,
+          options: sampleOptions('a', 'b', 'c', 'd'),
+          scoringRule: { mode },
+          answerKey: { statements: key },
+        });
+        const judged = (values: (boolean | null)[]) => ({
+          statements: values.map((value, index) => ({ statementId: key[index]?.statementId ?? '', value })),
+        });
+        return scoreOf(question, judged(marks.with(at, true))) >= scoreOf(question, judged(marks));
+      },
+    ),
+  );
+});
+
+t.test('a tolerance includes its own edge and nothing beyond it', async () => {
+  const thousandths = fc.integer({ min: -1e9, max: 1e9 });
+  fc.assert(
+    fc.property(thousandths, fc.nat(1e6), fc.constantFrom(1, -1), (key, tolerance, side) => {
+      const question = sampleQuestion({
+        type: 'NUMERIC',
+        options: [],
+        scoringRule: { mode: 'NUMERIC', tolerance: tolerance / 1_000 },
+        answerKey: { numericAnswers: [{ value: key / 1_000 }] },
+      });
+      const edge = `${key + side * tolerance}e-3`;
+      const beyond = `${key + side * (tolerance + 1)}e-3`;
+      return scoreOf(question, { text: edge }) === 1 && scoreOf(question, { text: beyond }) === 0;
+    }),
+  );
+});
+
+t.test('totals are the exact sum of the rounded scores, and can be had from the graded answers alone', async () => {
+  const sitting = fc.array(fc.record({ question: partial, answer: fc.option(selection, { nil: undefined }) }), {
+    minLength: 1,
+    maxLength: 30,
+  });
+  fc.assert(
+    fc.property(sitting, (places) => {
+      const paper: Paper = { questions: places.map(({ question }) => question) };
+      const stored: Record<string, AnswerContent> = {};
+      for (const [index, { answer }] of places.entries()) if (answer) stored[answerKeyOf(index)] = answer;
+      const { answers, totals } = gradeAttempt(paper, stored);
+      const millionths = Object.values(answers).reduce((sum, { score }) => sum + BigInt(toMillionths(score ?? 0)), 0n);
+      return (
+        toMillionths(totals.totalScore) === Number(millionths) &&
+        totals.correctCount + totals.wrongCount + totals.pendingManualCount === places.length &&
+        JSON.stringify(totalsOf(paper, answers)) === JSON.stringify(totals)
+      );
+    }),
+  );
+});
+
+function toMillionths(score: number): number {
+  return Math.round(score * 1_000_000);
+}
+
+/** The contract's formula over whole thousandths, with BigInt: no library, no rounding before the end. */
+function rationalPartial(question: Question, selected: readonly string[]): number {
+  const whole = (value: number) => BigInt(Math.round(value * 1_000));
+  const key = new Set(question.answerKey.correctOptionIds ?? []);
+  const right = BigInt(selected.filter((id) => key.has(id)).length);
+  const wrong = BigInt(selected.length) - right;
+  const { maxScore = 1, incorrectPenalty = 0, minScore = 0 } = question.scoringRule;
+  const size = BigInt(key.size);
+  let numerator = whole(maxScore) * right - whole(incorrectPenalty) * wrong * size;
+  const floor = whole(minScore) * size;
+  const full = whole(maxScore) * size;
+  if (numerator < floor) numerator = floor;
+  if (numerator > full) numerator = full;
+  // score × numerator / full in millionths, doubled so that the tie can be seen, away from zero.
+  const scaled = whole(question.score) * numerator * 1_000n * 2n;
+  const magnitude = (scaled < 0n ? -scaled : scaled) / full;
+  const rounded = (magnitude + 1n) / 2n;
+  return Number(scaled < 0n ? -rounded : rounded) / 1_000_000 || 0;
+}

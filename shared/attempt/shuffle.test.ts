@@ -1,0 +1,32 @@
+import fc from 'fast-check';
+import t from 'tap';
+import { shuffledPositions } from './shuffle.ts';
+
+t.test('is a permutation, and the same one for the same seed', async () => {
+  fc.assert(
+    fc.property(fc.nat(500), fc.string(), (length, seed) => {
+      const order = shuffledPositions(length, seed);
+      const sorted = order.toSorted((one, other) => one - other);
+      return (
+        sorted.every((position, index) => position === index) && order.join() === shuffledPositions(length, seed).join()
+      );
+    }),
+  );
+});
+
+t.test('never changes for a seed that was stored', async (t) => {
+  t.strictSame(shuffledPositions(8, 'seed-1'), STORED);
+});
+
+t.test('sends every question to every place about equally often', async (t) => {
+  const counts = Array.from({ length: 5 }, () => [0, 0, 0, 0, 0]);
+  for (let seed = 0; seed < 10_000; seed += 1) {
+    for (const [place, position] of shuffledPositions(5, `fair-${seed}`).entries()) {
+      const row = counts[position];
+      if (row) row[place] = (row[place] ?? 0) + 1;
+    }
+  }
+  for (const count of counts.flat()) t.ok(count > 1_800 && count < 2_200, String(count));
+});
+
+const STORED = [6, 0, 4, 1, 2, 7, 3, 5];

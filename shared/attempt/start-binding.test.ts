@@ -1,0 +1,65 @@
+import t from 'tap';
+import { isRejection } from '../kernel/errors.ts';
+import { bindStart } from './start-binding.ts';
+import type { CourseContextInput, StartExam } from './start-body.ts';
+
+const exam: StartExam = {
+  id: 'exam-1',
+  organizationId: 'org-1',
+  title: 'Toán',
+  status: 'PUBLISHED',
+  showResultMode: 'IMMEDIATE',
+};
+const context: CourseContextInput = {
+  courseId: 'course-1',
+  courseQuizReferenceId: 'quiz-1',
+  lessonId: 'lesson-1',
+  studentId: 'student-1',
+  organizationId: 'org-1',
+  examId: 'exam-1',
+  validatedBy: 'course-service',
+  validatedAt: '2026-05-04T02:00:00+07:00',
+};
+const request = { examId: 'exam-1', studentId: 'student-1', courseMarker: 'course-service' };
+
+function verdict(overrides: Partial<CourseContextInput>, asked: Partial<typeof request> = {}): string {
+  const courseAttemptContext = { ...context, ...overrides };
+  const bound = bindStart({ ...request, ...asked }, { exam, courseAttemptContext });
+  return isRejection(bound) ? bound.rejected : 'bound';
+}
+
+t.test('rule 2: path and body name one exam', async (t) => {
+  t.equal(verdict({}, { examId: 'exam-2' }), 'EXAM_ID_MISMATCH', 'before the course context is looked at');
+});
+
+t.test('rule 12: the stored context has no exam, and its time is an instant', async (t) => {
+  const { examId: _, ...kept } = context;
+  t.strictSame(bindStart(request, { exam, courseAttemptContext: context }), {
+    courseContext: { ...kept, validatedAt: new Date('2026-05-03T19:00:00.000Z') },
+  });
+  t.strictSame(bindStart({ ...request, courseMarker: null }, { exam }), { courseContext: null });
+});
+
+t.test('rule 12: the marker', async (t) => {
+  t.equal(verdict({}), 'bound');
+  for (const courseMarker of ['', 'exam-service', 'Course-Service']) {
+    t.equal(verdict({}, { courseMarker }), 'COURSE_CONTEXT_UNTRUSTED');
+  }
+  const absent = bindStart({ ...request, courseMarker: null }, { exam, courseAttemptContext: context });
+  t.match(absent, { rejected: 'COURSE_CONTEXT_UNTRUSTED' });
+});
+
+t.test('rule 12: complete, of this student, organization and exam, validated by the course service', async (t) => {
+  for (const field of Object.keys(context)) {
+    t.equal(verdict({ [field]: undefined }), 'COURSE_CONTEXT_INVALID', `no ${field}`);
+    t.equal(verdict({ [field]: '' }), 'COURSE_CONTEXT_INVALID', `empty ${field}`);
+    t.equal(verdict({ [field]: 7 }), 'COURSE_CONTEXT_INVALID', `no text ${field}`);
+  }
+  for (const field of ['studentId', 'organizationId', 'examId', 'validatedBy', 'validatedAt']) {
+    t.equal(verdict({ [field]: 'other' }), 'COURSE_CONTEXT_INVALID', `other ${field}`);
+  }
+  const { organizationId: _, ...homeless } = exam;
+  t.match(bindStart(request, { exam: homeless, courseAttemptContext: context }), {
+    rejected: 'COURSE_CONTEXT_INVALID',
+  });
+});

@@ -1,0 +1,72 @@
+import type { ShowResultMode } from './attempt.ts';
+import type { QuestionInput } from './copy-paper.ts';
+
+type Optional<T> = T | null | undefined;
+
+/** A start request's body, its shape already validated; timestamps are still RFC 3339 texts. */
+export interface StartBody {
+  exam: StartExam;
+  access: StartAccess;
+  questions: readonly QuestionInput[];
+  studentInfo?: Optional<StudentInfoInput>;
+  courseAttemptContext?: Optional<CourseContextInput>;
+}
+
+export interface StartExam {
+  id: string;
+  organizationId?: Optional<string>;
+  title?: Optional<string>;
+  subject?: Optional<string>;
+  gradeLevel?: Optional<string | number>;
+  status: string;
+  deliveryMode?: Optional<string>;
+  durationMinutes?: Optional<number>;
+  maxAttempts?: Optional<number>;
+  openTime?: Optional<string>;
+  closeTime?: Optional<string>;
+  requiresAccessPassword?: Optional<boolean>;
+  shuffleQuestions?: Optional<boolean>;
+  shuffleOptions?: Optional<boolean>;
+  randomizePerAttempt?: Optional<boolean>;
+  showResultMode: ShowResultMode;
+  resultsReleasedAt?: Optional<string>;
+  createdById?: Optional<string>;
+  assignedClassroomIds?: Optional<readonly string[]>;
+  resultViewerTeacherIds?: Optional<readonly string[]>;
+}
+
+export interface StartAccess {
+  assigned?: Optional<boolean>;
+  attemptLimit?: Optional<number>;
+  passwordVerified?: Optional<boolean>;
+  assignmentDueAt?: Optional<string>;
+  link?: Optional<StartLink>;
+}
+
+export interface StartLink {
+  id: string;
+  mode: 'LOGIN_REQUIRED' | 'GUEST_ALLOWED';
+  active: boolean;
+  expiresAt?: Optional<string>;
+  studentLimit?: Optional<number>;
+}
+
+export interface StudentInfoInput {
+  fullName?: Optional<string>;
+  studentCode?: Optional<string>;
+  className?: Optional<string>;
+  email?: Optional<string>;
+  phone?: Optional<string>;
+}
+
+/** Loose on purpose: an incomplete context is a rule's rejection with a code of its own, not a shape fault. */
+export interface CourseContextInput {
+  courseId?: unknown;
+  courseQuizReferenceId?: unknown;
+  lessonId?: unknown;
+  studentId?: unknown;
+  organizationId?: unknown;
+  examId?: unknown;
+  validatedBy?: unknown;
+  validatedAt?: unknown;
+}

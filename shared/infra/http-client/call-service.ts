@@ -1,0 +1,72 @@
+/** What another service answered. The body is read whole, up to a cap; null where it was not JSON. */
+export interface ServiceReply {
+  status: number;
+  body: unknown;
+  /** From Retry-After, in milliseconds; null when absent or unreadable. */
+  retryAfterMs: number | null;
+}
+
+export interface ServiceCall {
+  method: 'GET' | 'POST';
+  url: string;
+  /** The service that calls, and the token that proves it, where one is configured. */
+  sender: string;
+  token: string | undefined;
+  headers?: Record<string, string>;
+  body?: unknown;
+  /** Over connect, headers and body together (ms). */
+  timeoutMs: number;
+  signal?: AbortSignal;
+}
+
+const MAX_REPLY_BYTES = 1024 * 1024;
+
+/**
+ * One call to a neighbour. Any answer is a reply, whatever its status; rejects when there is none: refused, reset,
+ * timed out, larger than 1 MiB. Redirects are not followed, so a token never travels to where it was not configured to.
+ */
+export async function callService(call: ServiceCall): Promise<ServiceReply> {
+  const timeout = AbortSignal.timeout(call.timeoutMs);
+  const response = await fetch(call.url, {
+    method: call.method,
+    redirect: 'manual',
+    headers: {
+      'x-internal-service': call.sender,
+      ...(call.token === undefined ? {} : { 'x-internal-token': call.token }),
+      ...(call.body === undefined ? {} : { 'content-type': 'application/json' }),
+      ...call.headers,
+    },
+    signal: call.signal === undefined ? timeout : AbortSignal.any([timeout, call.signal]),
+    ...(call.body === undefined ? {} : { body: JSON.stringify(call.body) }),
+  });
+  const text = await readCapped(response);
+  return { status: response.status, body: parse(text), retryAfterMs: retryAfter(response.headers.get('retry-after')) };
+}
+
+async function readCapped(response: Response): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of response.body ?? []) {
+    size += chunk.byteLength;
+    if (size > MAX_REPLY_BYTES) throw new Error(`the reply is larger than ${MAX_REPLY_BYTES} bytes`);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}
+
+/** JSON.parse messages quote the body, which may hold what no log should: a reply that is not JSON is just null. */
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
+/** Seconds, or an HTTP date (RFC 9110, section 10.2.3). */
+function retryAfter(value: string | null): number | null {
+  if (value === null) return null;
+  if (/^\d{1,9}$/.test(value)) return Number(value) * 1_000;
+  const at = Date.parse(value);
+  return Number.isNaN(at) ? null : Math.max(0, at - Date.now());
+}

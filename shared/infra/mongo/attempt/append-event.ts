@@ -1,0 +1,77 @@
+import type { Attempt, AttemptEvent } from '../../../attempt/attempt.ts';
+import type { ClientEventType } from '../../../attempt/events.ts';
+import { EVENT_TAIL_CAP, MAX_CLIENT_EVENTS } from '../../../attempt/limits.ts';
+import type { Mongo } from '../connect.ts';
+import { guardedUpdate, literal, wasAccepted } from '../guarded-update.ts';
+import { inTransaction } from '../transaction.ts';
+import { attempts, eventRows } from './collections.ts';
+import { needsRow, placeEvent } from './place-event.ts';
+
+export interface EventWrite {
+  attemptId: string;
+  type: ClientEventType;
+  /** JSON text. */
+  metadata: string;
+}
+
+/**
+ * Appends what a client saw to the log, in any state of the attempt: one command, or a transaction when the tail is
+ * full or the metadata long. Null: the attempt has logged as many client events as it may.
+ */
+export async function appendClientEvent(
+  mongo: Mongo,
+  write: EventWrite,
+  budgetMs: number,
+  now: () => number,
+): Promise<AttemptEvent | null> {
+  const quick = needsRow(write.metadata) ? null : await appendToTail(mongo, write);
+  return quick ?? appendWithRows(mongo, write, budgetMs, now);
+}
+
+const hasRoom = { $lt: ['$clientEvents', MAX_CLIENT_EVENTS] };
+
+async function appendToTail(mongo: Mongo, write: EventWrite): Promise<AttemptEvent | null> {
+  const event = {
+    seq: { $add: ['$eventSeq', 1] },
+    type: write.type,
+    metadata: literal(write.metadata),
+    createdAt: '$$NOW',
+  };
+  const update = guardedUpdate([hasRoom, { $lt: [{ $size: '$events' }, EVENT_TAIL_CAP] }], {
+    events: { $concatArrays: ['$events', [event]] },
+    eventSeq: { $add: ['$eventSeq', 1] },
+    clientEvents: { $add: ['$clientEvents', 1] },
+  });
+  const attempt = await attempts(mongo).findOneAndUpdate({ _id: write.attemptId }, update.pipeline, {
+    returnDocument: 'after',
+    projection: { stamp: 1, events: { $slice: -1 } },
+  });
+  return wasAccepted(update, attempt) ? (attempt?.events[0] ?? null) : null;
+}
+
+async function appendWithRows(
+  mongo: Mongo,
+  write: EventWrite,
+  budgetMs: number,
+  now: () => number,
+): Promise<AttemptEvent | null> {
+  return inTransaction(mongo, budgetMs, async (session) => {
+    const before = (await attempts(mongo).findOne({ _id: write.attemptId }, { session })) as Attempt | null;
+    if (before === null) throw new Error(`attempt ${write.attemptId} is missing`);
+    const event = { type: write.type, metadata: write.metadata, createdAt: new Date(now()) };
+    const placed = placeEvent(before, event);
+    const update = guardedUpdate([hasRoom], {
+      events: literal(placed.tail),
+      eventSeq: literal(placed.eventSeq),
+      clientEvents: { $add: ['$clientEvents', 1] },
+    });
+    const after = await attempts(mongo).findOneAndUpdate({ _id: write.attemptId }, update.pipeline, {
+      returnDocument: 'after',
+      projection: { stamp: 1 },
+      session,
+    });
+    if (!wasAccepted(update, after)) return null;
+    if (placed.rows.length > 0) await eventRows(mongo).insertMany(placed.rows, { session });
+    return { seq: placed.eventSeq, ...event };
+  });
+}

@@ -1,0 +1,77 @@
+import type { Document } from 'mongodb';
+import type { Attempt, SubmitSource } from '../../../attempt/attempt.ts';
+import type { Command } from '../../../kernel/command.ts';
+import type { Mongo } from '../connect.ts';
+import { guardedUpdate, literal, wasAccepted } from '../guarded-update.ts';
+import { newCommand, postCommandIn } from '../mailbox/post-command.ts';
+import { msOf, NOW_MS } from '../server-time.ts';
+import { inTransaction } from '../transaction.ts';
+import { attempts } from './collections.ts';
+
+export interface GradingBody {
+  attemptId: string;
+}
+
+export interface HandIn {
+  attemptId: string;
+  source: SubmitSource;
+  /** Only once the deadline is this far behind (ms); null: at any time. */
+  overdueByMs: number | null;
+  maxAttempts: number;
+  now: number;
+  budgetMs: number;
+}
+
+/** One grading of an attempt, ever: the key under which its command is unique. */
+export function gradingKey(attemptId: string): string {
+  return `grading:${attemptId}`;
+}
+
+/**
+ * IN_PROGRESS → SUBMITTED together with the command to grade it, or neither. A student's submit counts at its own
+ * time; a TIMEOUT at the earlier of now and the deadline. Null: the attempt was not in progress, or is not overdue.
+ */
+export async function handIn(mongo: Mongo, wanted: HandIn): Promise<Command<GradingBody> | null> {
+  const body: GradingBody = { attemptId: wanted.attemptId };
+  const command = newCommand({
+    queue: 'grading',
+    key: gradingKey(wanted.attemptId),
+    subject: wanted.attemptId,
+    body,
+    maxAttempts: wanted.maxAttempts,
+    now: wanted.now,
+  });
+  const accepted = await inTransaction(mongo, wanted.budgetMs, async (session) => {
+    const update = handInUpdate(wanted);
+    const after = await attempts(mongo).findOneAndUpdate({ _id: wanted.attemptId }, update.pipeline, {
+      returnDocument: 'after',
+      projection: { stamp: 1 },
+      session,
+    });
+    if (!wasAccepted(update, after)) return false;
+    await postCommandIn(mongo, session, command);
+    return true;
+  });
+  return accepted ? command : null;
+}
+
+function handInUpdate(wanted: HandIn) {
+  const late = { $and: [{ $ne: ['$deadlineAt', null] }, { $gt: [NOW_MS, msOf('$deadlineAt')] }] };
+  const submittedAt: Document | string = wanted.source === 'TIMEOUT' ? { $cond: [late, '$deadlineAt', '$$NOW'] } : '$$NOW';
+  const endMs = wanted.source === 'TIMEOUT' ? { $cond: [late, msOf('$deadlineAt'), NOW_MS] } : NOW_MS;
+  // A clock that stepped back must not store a negative duration.
+  const seconds = { $floor: { $divide: [{ $max: [0, { $subtract: [endMs, msOf('$startedAt')] }] }, 1_000] } };
+  const overdue =
+    wanted.overdueByMs === null
+      ? []
+      : [
+          { $ne: ['$deadlineAt', null] },
+          { $gte: [NOW_MS, { $add: [msOf('$deadlineAt'), wanted.overdueByMs] }] },
+        ];
+  return guardedUpdate([{ $eq: ['$status', 'IN_PROGRESS'] }, ...overdue], {
+    status: 'SUBMITTED' satisfies Attempt['status'],
+    submittedBy: literal(wanted.source),
+    submittedAt,
+    durationSeconds: { $toInt: seconds },
+  });
+}

@@ -1,0 +1,65 @@
+import { createHash } from 'node:crypto';
+import { LRUCache } from 'lru-cache';
+import { BSON } from 'mongodb';
+import type { Paper } from '../../../attempt/question.ts';
+import type { Mongo } from '../connect.ts';
+import { isDuplicateKey } from '../faults.ts';
+import { papers } from './collections.ts';
+
+/** Papers by their hash, with the most used ones in memory. */
+export interface Papers {
+  /** Stores the paper unless it is there, and gives its id. Durable before the attempt that names it is inserted. */
+  keep(paper: Paper): Promise<string>;
+  /** Throws when no paper has this id: an attempt's paper is never deleted. */
+  find(id: string): Promise<Paper>;
+}
+
+export function paperIdOf(paper: Paper): string {
+  return createHash('sha256').update(JSON.stringify(paper)).digest('hex');
+}
+
+/** What the paper takes up in MongoDB, in bytes of BSON. */
+export function paperBytes(paper: Paper): number {
+  return BSON.calculateObjectSize(paper);
+}
+
+/** `cacheBytes` bounds the memory of cached papers, by the length of their JSON. */
+export function openPapers(mongo: Mongo, cacheBytes: number): Papers {
+  const cache = new LRUCache<string, Paper>({
+    maxSize: cacheBytes,
+    sizeCalculation: (paper) => JSON.stringify(paper).length + 1,
+  });
+  const loading = new Map<string, Promise<Paper>>();
+
+  async function load(id: string): Promise<Paper> {
+    const stored = await papers(mongo).findOne({ _id: id });
+    if (stored === null) throw new Error(`paper ${id} is missing`);
+    const paper: Paper = { questions: stored.questions };
+    cache.set(id, paper);
+    return paper;
+  }
+
+  return {
+    async keep(paper) {
+      const id = paperIdOf(paper);
+      if (cache.get(id) !== undefined) return id;
+      try {
+        await papers(mongo).insertOne({ _id: id, ...paper });
+      } catch (error) {
+        if (!isDuplicateKey(error)) throw error;
+      }
+      cache.set(id, paper);
+      return id;
+    },
+    async find(id) {
+      const cached = cache.get(id);
+      if (cached !== undefined) return cached;
+      // A thousand first saves of one exam read its paper once.
+      const already = loading.get(id);
+      if (already !== undefined) return already;
+      const read = load(id).finally(() => loading.delete(id));
+      loading.set(id, read);
+      return read;
+    },
+  };
+}

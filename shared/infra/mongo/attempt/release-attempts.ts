@@ -1,0 +1,54 @@
+import type { ClientSession } from 'mongodb';
+import type { Attempt } from '../../../attempt/attempt.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
+import { newStamp } from '../guarded-update.ts';
+import { Stale } from '../stale.ts';
+import { attempts } from './collections.ts';
+
+/** What a release must know of an attempt. */
+export type UnreleasedAttempt = Pick<Attempt, '_id' | 'examId' | 'organizationId' | 'studentId' | 'status' | 'exam' | 'stamp'>;
+
+/** The next attempts of the exam whose copied release time is empty, by id after `afterId`, at most `limit`. */
+export async function unreleasedAttempts(
+  mongo: Mongo,
+  examId: string,
+  afterId: string,
+  limit: number,
+): Promise<UnreleasedAttempt[]> {
+  const found = await attempts(mongo)
+    .find(
+      { examId, 'exam.resultsReleasedAt': null, _id: { $gt: afterId } },
+      {
+        projection: { examId: 1, organizationId: 1, studentId: 1, status: 1, exam: 1, stamp: 1 },
+        sort: { _id: 1 },
+        limit,
+        maxTimeMS: QUERY_LIMIT_MS,
+      },
+    )
+    .toArray();
+  return found as UnreleasedAttempt[];
+}
+
+/**
+ * Sets the release time on these attempts, in the caller's transaction. Each must still be as it was read, because
+ * whether it queues notices was decided on that: one that was graded meanwhile makes this throw Stale.
+ */
+export async function setReleased(
+  mongo: Mongo,
+  read: readonly UnreleasedAttempt[],
+  releasedAt: Date,
+  session: ClientSession,
+): Promise<void> {
+  if (read.length === 0) return;
+  const stamp = newStamp();
+  const written = await attempts(mongo).bulkWrite(
+    read.map((attempt) => ({
+      updateOne: {
+        filter: { _id: attempt._id, stamp: attempt.stamp },
+        update: { $set: { 'exam.resultsReleasedAt': releasedAt, 'tally.released': true, stamp } },
+      },
+    })),
+    { session, ordered: true },
+  );
+  if (written.matchedCount !== read.length) throw new Stale('attempts of a release');
+}

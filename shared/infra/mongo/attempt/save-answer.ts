@@ -1,0 +1,152 @@
+import type { ClientSession, Document } from 'mongodb';
+import { type AnswerContent, type Attempt, answerKeyOf } from '../../../attempt/attempt.ts';
+import { EVENT_TAIL_CAP, MAX_ANSWER_BYTES, TEXT_ROW_BYTES } from '../../../attempt/limits.ts';
+import type { Mongo } from '../connect.ts';
+import { guardedUpdate, literal, wasAccepted } from '../guarded-update.ts';
+import { msOf, NOW_MS } from '../server-time.ts';
+import { inTransaction } from '../transaction.ts';
+import { attempts, eventRows, textRows } from './collections.ts';
+import { textRowId } from './find-attempt.ts';
+import { placeEvent } from './place-event.ts';
+
+/** One answer to be written, its rules that need no stored state already judged. */
+export interface AnswerWrite {
+  attemptId: string;
+  paperIndex: number;
+  content: AnswerContent;
+  bytes: number;
+  clientVersion: number;
+  /** The metadata of its SAVE_ANSWER event; the version is known only to the write. */
+  metadata(serverVersion: number): object;
+}
+
+export interface SaveResult {
+  saved: boolean;
+  /** After the save, or as it stands where the save was refused; null: no such attempt. Long texts are not filled in. */
+  attempt: Attempt | null;
+}
+
+/** Stands where the server version goes in the event's text until the update knows it. */
+const VERSION_MARK = 987_654_321_012_345;
+
+/**
+ * Saves one answer and its event with one MongoDB command: status, deadline, version, size and room in the tail are
+ * judged in the update, by MongoDB's clock. Not saved says only that one of them failed; the attempt that comes back
+ * tells which. A long text, or one that replaces it, goes through `saveAnswerWithRows` instead.
+ */
+export async function saveAnswer(mongo: Mongo, write: AnswerWrite): Promise<SaveResult> {
+  const at = `$answers.${answerKeyOf(write.paperIndex)}`;
+  const update = guardedUpdate(
+    [
+      ...saveConditions(write),
+      { $ne: [`${at}.textRef`, true] },
+      { $lt: [{ $size: '$events' }, EVENT_TAIL_CAP] },
+    ],
+    {
+      ...answerChanges(write, write.content),
+      eventSeq: { $add: ['$eventSeq', 1] },
+      events: { $concatArrays: ['$events', [saveEvent(write)]] },
+    },
+  );
+  const attempt = await attempts(mongo).findOneAndUpdate({ _id: write.attemptId }, update.pipeline, {
+    returnDocument: 'after',
+  });
+  return { saved: wasAccepted(update, attempt), attempt: attempt as Attempt | null };
+}
+
+/** Whether this answer must be written with rows of its own. */
+export function isLongAnswer(content: AnswerContent): boolean {
+  return content.text !== undefined && Buffer.byteLength(content.text) > TEXT_ROW_BYTES;
+}
+
+/**
+ * The same in one transaction, where the write touches more than the attempt: it rolls the full tail of events, puts
+ * a long text into a row of its own, or takes such a row away.
+ */
+export async function saveAnswerWithRows(mongo: Mongo, write: AnswerWrite, budgetMs: number, now: () => number): Promise<SaveResult> {
+  const answerKey = answerKeyOf(write.paperIndex);
+  return inTransaction(mongo, budgetMs, async (session) => {
+    const before = (await attempts(mongo).findOne({ _id: write.attemptId }, { session })) as Attempt | null;
+    if (before === null) return { saved: false, attempt: null };
+    const replaced = before.answers[answerKey];
+    const serverVersion = (replaced?.serverVersion ?? 0) + 1;
+    const long = isLongAnswer(write.content);
+    const placed = placeEvent(before, {
+      type: 'SAVE_ANSWER',
+      metadata: JSON.stringify(write.metadata(serverVersion)),
+      createdAt: new Date(now()),
+    });
+    const update = guardedUpdate(saveConditions(write), {
+      ...answerChanges(write, long ? { textRef: true } : write.content),
+      eventSeq: literal(placed.eventSeq),
+      events: literal(placed.tail),
+    });
+    const attempt = (await attempts(mongo).findOneAndUpdate({ _id: write.attemptId }, update.pipeline, {
+      returnDocument: 'after',
+      session,
+    })) as Attempt | null;
+    if (!wasAccepted(update, attempt)) return { saved: false, attempt };
+    if (placed.rows.length > 0) await eventRows(mongo).insertMany(placed.rows, { session });
+    if (replaced?.textRef === true) await dropText(mongo, write.attemptId, answerKey, serverVersion - 1, session);
+    if (long) await keepText(mongo, write, answerKey, serverVersion, session);
+    return { saved: true, attempt };
+  });
+}
+
+function saveConditions(write: AnswerWrite): Document[] {
+  const at = `$answers.${answerKeyOf(write.paperIndex)}`;
+  const version = { $ifNull: [`${at}.serverVersion`, 0] };
+  const otherBytes = { $subtract: ['$answerBytes', { $ifNull: [`${at}.bytes`, 0] }] };
+  return [
+    { $eq: ['$status', 'IN_PROGRESS'] },
+    { $or: [{ $eq: ['$deadlineAt', null] }, { $lt: [NOW_MS, msOf('$deadlineAt')] }] },
+    { $lte: [{ $add: [otherBytes, write.bytes] }, MAX_ANSWER_BYTES] },
+    ...(write.clientVersion > 0 ? [{ $lte: [version, write.clientVersion] }] : []),
+  ];
+}
+
+function answerChanges(write: AnswerWrite, stored: object): Record<string, unknown> {
+  const key = `answers.${answerKeyOf(write.paperIndex)}`;
+  const version = { $ifNull: [`$${key}.serverVersion`, 0] };
+  const isNew = { $eq: [version, 0] };
+  return {
+    [key]: {
+      $mergeObjects: [
+        literal({ ...stored, clientVersion: write.clientVersion, bytes: write.bytes, isCorrect: null, score: null }),
+        { serverVersion: { $add: [version, 1] }, updatedAt: '$$NOW' },
+      ],
+    },
+    answerBytes: { $add: [{ $subtract: ['$answerBytes', { $ifNull: [`$${key}.bytes`, 0] }] }, write.bytes] },
+    'tally.answers': { $add: ['$tally.answers', { $cond: [isNew, 1, 0] }] },
+  };
+}
+
+/** The event as an expression: its metadata is JSON text around a version that only the update knows. */
+function saveEvent(write: AnswerWrite): Document {
+  const version = { $add: [{ $ifNull: [`$answers.${answerKeyOf(write.paperIndex)}.serverVersion`, 0] }, 1] };
+  // Split at the quoted name as well: inside a JSON text a quote is always escaped, so no id can imitate it.
+  const name = '"serverVersion":';
+  const [before = '', after = ''] = JSON.stringify(write.metadata(VERSION_MARK)).split(`${name}${VERSION_MARK}`);
+  return {
+    seq: { $add: ['$eventSeq', 1] },
+    type: 'SAVE_ANSWER',
+    metadata: { $concat: [literal(before + name), { $toString: version }, literal(after)] },
+    createdAt: '$$NOW',
+  };
+}
+
+async function keepText(mongo: Mongo, write: AnswerWrite, answerKey: string, version: number, session: ClientSession) {
+  await textRows(mongo).insertOne(
+    {
+      _id: textRowId(write.attemptId, answerKey, version),
+      attemptId: write.attemptId,
+      answerKey,
+      text: write.content.text ?? '',
+    },
+    { session },
+  );
+}
+
+async function dropText(mongo: Mongo, attemptId: string, answerKey: string, version: number, session: ClientSession) {
+  await textRows(mongo).deleteOne({ _id: textRowId(attemptId, answerKey, version) }, { session });
+}

@@ -1,0 +1,34 @@
+import {
+  MongoDriverError,
+  MongoError,
+  MongoNetworkError,
+  MongoOperationTimeoutError,
+  MongoServerError,
+  MongoServerSelectionError,
+} from 'mongodb';
+
+const DUPLICATE_KEY = 11000;
+
+/** Server codes that mean "not now" and say nothing about the request: elections, shutdowns, time limits, full pools. */
+const PASSING_CODES = new Set([6, 7, 50, 64, 89, 91, 112, 189, 202, 251, 262, 9001, 10058, 10107, 11600, 11602, 13435, 13436]);
+
+/** A write that met an existing unique key; `index` narrows it to the index with these key fields, in order. */
+export function isDuplicateKey(error: unknown, index?: readonly string[]): boolean {
+  if (!(error instanceof MongoServerError) || error.code !== DUPLICATE_KEY) return false;
+  const pattern: unknown = error.keyPattern;
+  if (index === undefined || typeof pattern !== 'object' || pattern === null) return true;
+  return Object.keys(pattern).join() === index.join();
+}
+
+/**
+ * MongoDB (or the way to it) is at fault, not the request: a front door answers 503, a worker puts its command back
+ * without spending an attempt. Bugs and refused writes are not outages.
+ */
+export function isOutage(error: unknown): boolean {
+  if (error instanceof MongoNetworkError || error instanceof MongoServerSelectionError) return true;
+  if (error instanceof MongoOperationTimeoutError) return true;
+  if (error instanceof MongoServerError) return typeof error.code === 'number' && PASSING_CODES.has(error.code);
+  if (error instanceof MongoError && error.hasErrorLabel('TransientTransactionError')) return true;
+  // Pool cleared, pool closed, wait queue timed out, topology closed: named by the driver, exported by none of them.
+  return error instanceof MongoDriverError && /Pool|WaitQueue|Topology|NotConnected|ClientClosed/.test(error.name);
+}

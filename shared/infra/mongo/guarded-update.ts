@@ -1,0 +1,43 @@
+import { randomBytes } from 'node:crypto';
+import type { Document } from 'mongodb';
+
+/**
+ * A conditional write whose condition is judged inside the update itself, under MongoDB's own clock.
+ *
+ * The filter of such a write is `{_id}` alone, a point read on any server; the conditions stand in the pipeline. If
+ * they hold, the document takes the write's `stamp`, a random word, and every change; if not, nothing changes and
+ * the reply carries the document as it is, so that one command both tries and tells. The stamp also serves readers
+ * that decide outside a transaction: their commit names the stamp that they read, and a write between is noticed.
+ */
+export interface GuardedUpdate {
+  stamp: string;
+  pipeline: Document[];
+}
+
+/** A stamp for one write: 64 random bits, URL-safe. */
+export function newStamp(): string {
+  return randomBytes(8).toString('base64url');
+}
+
+/**
+ * `changes` maps field paths to aggregation expressions, all evaluated on the document as it was; values that come
+ * from outside must be wrapped with `literal`. Paths may be dotted into sub-documents, not into arrays.
+ */
+export function guardedUpdate(conditions: readonly Document[], changes: Readonly<Record<string, unknown>>): GuardedUpdate {
+  const stamp = newStamp();
+  const accepted: Document = { $eq: ['$stamp', { $literal: stamp }] };
+  const taken: Document = { $cond: [{ $and: [...conditions] }, { $literal: stamp }, '$stamp'] };
+  const guarded: Document = {};
+  for (const [path, change] of Object.entries(changes)) guarded[path] = { $cond: [accepted, change, `$${path}`] };
+  return { stamp, pipeline: [{ $set: { stamp: taken } }, { $set: guarded }] };
+}
+
+/** Whether the document that the write returned is the one that it made. */
+export function wasAccepted(update: GuardedUpdate, document: object | null): boolean {
+  return document !== null && 'stamp' in document && document.stamp === update.stamp;
+}
+
+/** A value from outside inside a pipeline: without this, text beginning with `$` would be read as a field path. */
+export function literal(value: unknown): Document {
+  return { $literal: value };
+}

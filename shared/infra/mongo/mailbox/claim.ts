@@ -1,0 +1,41 @@
+import type { Command, Queue } from '../../../kernel/command.ts';
+import type { Mongo } from '../connect.ts';
+import { guardedUpdate, literal, wasAccepted } from '../guarded-update.ts';
+import { msOf, NOW_MS, nowPlus } from '../server-time.ts';
+import { mailboxOf } from './mailbox.ts';
+
+/**
+ * Takes the command under a lease, or gives null: not due, leased by another worker, settled, or unknown. The
+ * attempt is counted here, before anything runs. A command whose attempts are spent (its last run killed its worker)
+ * is buried by the claim itself and comes back with status DEAD, once, to the worker that found it.
+ */
+export async function claimCommand<Body>(
+  mongo: Mongo,
+  wanted: { queue: Queue; id: string; workerId: string; leaseMs: number },
+): Promise<Command<Body> | null> {
+  const exhausted = { $gte: ['$attempts', '$maxAttempts'] };
+  const unless = (spent: unknown, taken: unknown) => ({ $cond: [exhausted, spent, taken] });
+  const update = guardedUpdate(
+    [
+      { $eq: ['$status', 'PENDING'] },
+      { $eq: ['$queue', literal(wanted.queue)] },
+      { $lte: [msOf('$nextRunAt'), NOW_MS] },
+    ],
+    {
+      status: unless('DEAD', 'PENDING'),
+      attempts: unless('$attempts', { $add: ['$attempts', 1] }),
+      fence: { $add: ['$fence', 1] },
+      workerId: literal(wanted.workerId),
+      lockedUntil: unless(null, nowPlus(wanted.leaseMs)),
+      nextRunAt: unless('$nextRunAt', nowPlus(wanted.leaseMs)),
+      settledAt: unless('$$NOW', null),
+      lastError: unless({ fingerprint: 'WorkerLost', message: LOST, at: '$$NOW' }, '$lastError'),
+    },
+  );
+  const claimed = await mailboxOf<Body>(mongo, wanted.queue).findOneAndUpdate({ _id: wanted.id }, update.pipeline, {
+    returnDocument: 'after',
+  });
+  return wasAccepted(update, claimed) ? (claimed as Command<Body>) : null;
+}
+
+const LOST = 'The worker of every attempt ended before the command did';

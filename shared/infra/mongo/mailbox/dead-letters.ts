@@ -1,0 +1,119 @@
+import type { Command, Queue } from '../../../kernel/command.ts';
+import { newId } from '../../../kernel/ids.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
+import { inTransaction } from '../transaction.ts';
+import { MAILBOXES } from './mailbox.ts';
+
+/** What operators did, and why; append-only. */
+export const OPERATOR_AUDIT = 'operator_audit';
+
+/** Dead commands of one kind that died of one cause. */
+export interface DeadGroup {
+  queue: Queue;
+  fingerprint: string;
+  count: number;
+  firstAt: Date;
+  lastAt: Date;
+  /** One id to look at. */
+  example: string;
+}
+
+const REPLAY_BUDGET_MS = 5_000;
+
+/** Dead letters of every mailbox, grouped by queue and cause, most first. */
+export async function deadGroups(mongo: Mongo): Promise<DeadGroup[]> {
+  const perMailbox = await Promise.all(
+    MAILBOXES.map((name) =>
+      mongo.db
+        .collection<Command>(name)
+        .aggregate<DeadGroup>(
+          [
+            { $match: { status: 'DEAD' } },
+            {
+              $group: {
+                _id: { queue: '$queue', fingerprint: '$lastError.fingerprint' },
+                count: { $sum: 1 },
+                firstAt: { $min: '$settledAt' },
+                lastAt: { $max: '$settledAt' },
+                example: { $first: '$_id' },
+              },
+            },
+            { $project: { _id: 0, queue: '$_id.queue', fingerprint: '$_id.fingerprint', count: 1, firstAt: 1, lastAt: 1, example: 1 } },
+          ],
+          { maxTimeMS: QUERY_LIMIT_MS },
+        )
+        .toArray(),
+    ),
+  );
+  return perMailbox.flat().sort((a, b) => b.count - a.count);
+}
+
+/** The newest dead commands that fit, at most `limit`. */
+export async function deadCommands(
+  mongo: Mongo,
+  wanted: { queue?: string; fingerprint?: string; limit: number },
+): Promise<Command[]> {
+  const rows = await Promise.all(
+    MAILBOXES.map((name) =>
+      mongo.db
+        .collection<Command>(name)
+        .find(
+          {
+            status: 'DEAD',
+            ...(wanted.queue === undefined ? {} : { queue: wanted.queue as Queue }),
+            ...(wanted.fingerprint === undefined ? {} : { 'lastError.fingerprint': wanted.fingerprint }),
+          },
+          { sort: { settledAt: -1 }, limit: wanted.limit, maxTimeMS: QUERY_LIMIT_MS },
+        )
+        .toArray(),
+    ),
+  );
+  return rows
+    .flat()
+    .sort((a, b) => (b.settledAt?.getTime() ?? 0) - (a.settledAt?.getTime() ?? 0))
+    .slice(0, wanted.limit) as Command[];
+}
+
+/** Any command, wherever it lies. */
+export async function findCommand(mongo: Mongo, id: string): Promise<Command | null> {
+  for (const name of MAILBOXES) {
+    const found = await mongo.db.collection<Command>(name).findOne({ _id: id });
+    if (found !== null) return found as Command;
+  }
+  return null;
+}
+
+/**
+ * Runs a dead command again: once per death, with a fresh budget of attempts, and with a line in the audit, all in
+ * one transaction. False: it is not dead (any more), so a second operator's click changes nothing.
+ */
+export async function replayDead(
+  mongo: Mongo,
+  command: Command,
+  by: { operator: string; reason: string; now: number },
+): Promise<boolean> {
+  const mailbox = MAILBOXES.map((name) => mongo.db.collection<Command>(name));
+  return inTransaction(mongo, REPLAY_BUDGET_MS, async (session) => {
+    for (const collection of mailbox) {
+      const revived = await collection.updateOne(
+        { _id: command._id, status: 'DEAD' },
+        {
+          $set: { status: 'PENDING', attempts: 0, nextRunAt: new Date(by.now), lockedUntil: null, workerId: null, settledAt: null },
+          $inc: { replays: 1 },
+        },
+        { session },
+      );
+      if (revived.matchedCount !== 1) continue;
+      await mongo.db.collection<{ _id: string }>(OPERATOR_AUDIT).insertOne(
+        {
+          _id: newId(by.now),
+          ...{ action: 'dead.replay', commandId: command._id, queue: command.queue, subject: command.subject },
+          ...{ operator: by.operator, reason: by.reason, lastError: command.lastError, at: new Date(by.now) },
+        },
+        { session },
+      );
+      return true;
+    }
+    return false;
+  });
+}

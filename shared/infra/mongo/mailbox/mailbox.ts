@@ -1,0 +1,27 @@
+import type { Collection } from 'mongodb';
+import type { Command, Queue } from '../../../kernel/command.ts';
+import type { Mongo } from '../connect.ts';
+
+/** The collection in which every command lies, but for those whose rows are a product of their own. */
+export const COMMANDS = 'commands';
+/** The outbox: each row is both a notice to be sent and the command that sends it. */
+export const NOTICES = 'attempt_notices';
+
+export const MAILBOX_OF: Readonly<Record<Queue, typeof COMMANDS | typeof NOTICES>> = {
+  grading: COMMANDS,
+  essayhandoff: COMMANDS,
+  resultsrelease: COMMANDS,
+  upkeep: COMMANDS,
+  'gradenotices:student': NOTICES,
+  'gradenotices:parent': NOTICES,
+};
+
+/** Every collection that holds commands, for operators and metrics. */
+export const MAILBOXES = [COMMANDS, NOTICES] as const;
+
+export function mailboxOf<Body, Progress = unknown, Result = unknown>(
+  mongo: Mongo,
+  queue: Queue,
+): Collection<Command<Body, Progress, Result>> {
+  return mongo.db.collection<Command<Body, Progress, Result>>(MAILBOX_OF[queue]);
+}

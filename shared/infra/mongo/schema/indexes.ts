@@ -1,0 +1,80 @@
+import type { CreateIndexesOptions, IndexSpecification } from 'mongodb';
+import { COMMANDS, NOTICES } from '../mailbox/mailbox.ts';
+import { OPERATOR_AUDIT } from '../mailbox/dead-letters.ts';
+
+export interface DeclaredIndex {
+  collection: string;
+  name: string;
+  keys: IndexSpecification & Record<string, 1 | -1>;
+  options?: Pick<CreateIndexesOptions, 'unique' | 'partialFilterExpression' | 'expireAfterSeconds'>;
+}
+
+/**
+ * Every index of the product, with the promise or the query that it carries. A unique one is what an idempotency
+ * promise rests on, so a process does not start without it. A partial filter is an equality that the query repeats.
+ */
+export const INDEXES: readonly DeclaredIndex[] = [
+  // A key starts one attempt of this student and exam for ever; aliases of a reused attempt are keys as well.
+  unique('attempts', 'start_key', { examId: 1, studentId: 1, startKeys: 1 }),
+  // One open attempt per student and exam.
+  unique('attempts', 'open_attempt', { examId: 1, studentId: 1 }, { status: 'IN_PROGRESS' }),
+  // Attempts are numbered without gap or twin: two starts that both counted n attempts cannot both become n + 1.
+  unique('attempts', 'attempt_number', { examId: 1, studentId: 1, attemptNumber: 1 }),
+  plain('attempts', 'by_student', { studentId: 1, startedAt: -1 }),
+  // The overdue sweep.
+  plain('attempts', 'overdue', { status: 1, deadlineAt: 1 }, { status: 'IN_PROGRESS' }),
+  // A release walks the attempts of its exam that have not been released, by id.
+  plain('attempts', 'unreleased', { examId: 1, 'exam.resultsReleasedAt': 1, _id: 1 }),
+  // The admin summary is answered from this index alone.
+  plain('attempts', 'summary', {
+    status: 1,
+    submittedBy: 1,
+    'tally.linked': 1,
+    'tally.keyed': 1,
+    'tally.scored': 1,
+    'tally.released': 1,
+    'tally.questions': 1,
+    'tally.answers': 1,
+    'tally.graded': 1,
+    eventSeq: 1,
+  }),
+  unique('attempt_events', 'event_order', { attemptId: 1, seq: 1 }),
+  plain('attempt_texts', 'by_attempt', { attemptId: 1 }),
+  // A seat is one student's, and a student has one seat.
+  unique('attempt_link_seats', 'seat', { linkId: 1, seat: 1 }, { numbered: true }),
+  unique('attempt_link_seats', 'seat_of_student', { linkId: 1, studentId: 1 }),
+  ...mailboxIndexes(COMMANDS),
+  ...mailboxIndexes(NOTICES),
+  plain(OPERATOR_AUDIT, 'newest', { at: -1 }),
+];
+
+function mailboxIndexes(collection: string): DeclaredIndex[] {
+  return [
+    plain(collection, 'due', { queue: 1, status: 1, nextRunAt: 1 }, { status: 'PENDING' }),
+    unique(collection, 'live_key', { key: 1 }, { live: true }),
+    plain(collection, 'dead', { status: 1, settledAt: -1 }, { status: 'DEAD' }),
+  ];
+}
+
+function plain(
+  collection: string,
+  name: string,
+  keys: Record<string, 1 | -1>,
+  partial?: Record<string, unknown>,
+): DeclaredIndex {
+  return { collection, name, keys, ...(partial === undefined ? {} : { options: { partialFilterExpression: partial } }) };
+}
+
+function unique(
+  collection: string,
+  name: string,
+  keys: Record<string, 1 | -1>,
+  partial?: Record<string, unknown>,
+): DeclaredIndex {
+  return {
+    collection,
+    name,
+    keys,
+    options: { unique: true, ...(partial === undefined ? {} : { partialFilterExpression: partial }) },
+  };
+}

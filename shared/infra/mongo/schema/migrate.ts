@@ -1,0 +1,124 @@
+import { randomUUID } from 'node:crypto';
+import { SECOND } from '../../../kernel/clock.ts';
+import type { Mongo } from '../connect.ts';
+import { isDuplicateKey } from '../faults.ts';
+import { guardedUpdate, literal, wasAccepted } from '../guarded-update.ts';
+import { msOf, NOW_MS, nowPlus } from '../server-time.ts';
+import { createIndexes, MIGRATIONS, type Migration, SCHEMA_VERSION } from './migrations.ts';
+import { INDEXES } from './indexes.ts';
+
+/** The one document that says where the data's shape stands, and who is changing it. */
+interface SchemaState {
+  _id: 'schema';
+  version: number;
+  compatibleFrom: number;
+  runner: string | null;
+  lockedUntil: Date | null;
+  stamp?: string;
+}
+
+const STATE = 'schema_state';
+const LEASE_MS = 30 * SECOND;
+const RENEW_MS = 10 * SECOND;
+const WAIT_MS = 500;
+
+export interface MigrationReport {
+  from: number;
+  to: number;
+  applied: string[];
+}
+
+/**
+ * Brings the schema up to this code, as `release:` does. One runner at a time, under a lease: a second one waits and
+ * finds nothing to do; a killed one is followed after its lease. Indexes are checked at every run, so a hand-dropped
+ * one comes back. Steps are idempotent, because a kill may fall between a step and the note of it.
+ */
+export async function migrate(mongo: Mongo, report: (line: string) => void): Promise<MigrationReport> {
+  const runner = randomUUID();
+  const from = await takeLease(mongo, runner, report);
+  const renewal = setInterval(() => void extendLease(mongo, runner).catch(() => undefined), RENEW_MS);
+  try {
+    const applied: string[] = [];
+    for (const step of MIGRATIONS.filter((migration) => migration.version > from)) {
+      report(`schema ${step.version}: ${step.name}`);
+      await step.up(mongo);
+      await noteVersion(mongo, runner, step);
+      applied.push(step.name);
+    }
+    if (applied.length === 0) await createIndexes(mongo);
+    return { from, to: Math.max(from, SCHEMA_VERSION), applied };
+  } finally {
+    clearInterval(renewal);
+    await state(mongo).updateOne({ _id: 'schema', runner }, { $set: { runner: null, lockedUntil: null } });
+  }
+}
+
+/**
+ * What keeps this process from starting on this database, one line each; empty when all is well. A newer schema is
+ * accepted as long as it says that processes of our version still work beside it.
+ */
+export async function schemaFaults(mongo: Mongo): Promise<string[]> {
+  const now = await state(mongo).findOne({ _id: 'schema' });
+  if (now === null || now.version < SCHEMA_VERSION) {
+    return [`the schema is at version ${now?.version ?? 0} and this code needs ${SCHEMA_VERSION}: run \`npm run migrate\``];
+  }
+  if (now.compatibleFrom > SCHEMA_VERSION) {
+    return [`the schema (${now.version}) no longer works with version ${SCHEMA_VERSION} of this code: deploy the newer one`];
+  }
+  return missingUniqueIndexes(mongo);
+}
+
+async function missingUniqueIndexes(mongo: Mongo): Promise<string[]> {
+  const faults: string[] = [];
+  for (const collection of new Set(INDEXES.map((index) => index.collection))) {
+    const present = new Map((await mongo.db.collection(collection).indexes()).map((index) => [index.name, index]));
+    for (const index of INDEXES) {
+      if (index.collection !== collection || index.options?.unique !== true) continue;
+      if (present.get(index.name)?.unique !== true) {
+        faults.push(`${collection} lacks the unique index ${index.name}, which promises rest on: run \`npm run migrate\``);
+      }
+    }
+  }
+  return faults;
+}
+
+/** Waits until the lease is ours; gives the schema version found. */
+async function takeLease(mongo: Mongo, runner: string, report: (line: string) => void): Promise<number> {
+  for (let round = 0; ; round++) {
+    const update = guardedUpdate([{ $lte: [{ $ifNull: [msOf('$lockedUntil'), 0] }, NOW_MS] }], {
+      runner: literal(runner),
+      lockedUntil: nowPlus(LEASE_MS),
+    });
+    const taken = await state(mongo).findOneAndUpdate({ _id: 'schema' }, update.pipeline, { returnDocument: 'after' });
+    if (taken === null) await createState(mongo);
+    else if (wasAccepted(update, taken)) return taken.version;
+    else {
+      if (round % 10 === 0) report('another migration is running; waiting for it');
+      await new Promise((resolve) => setTimeout(resolve, WAIT_MS));
+    }
+  }
+}
+
+async function createState(mongo: Mongo): Promise<void> {
+  try {
+    await state(mongo).insertOne({ _id: 'schema', version: 0, compatibleFrom: 0, runner: null, lockedUntil: null });
+  } catch (error) {
+    if (!isDuplicateKey(error)) throw error;
+  }
+}
+
+async function extendLease(mongo: Mongo, runner: string): Promise<void> {
+  await state(mongo).updateOne({ _id: 'schema', runner }, [{ $set: { lockedUntil: nowPlus(LEASE_MS) } }]);
+}
+
+async function noteVersion(mongo: Mongo, runner: string, step: Migration): Promise<void> {
+  const noted = await state(mongo).updateOne(
+    { _id: 'schema', runner },
+    { $set: { version: step.version, compatibleFrom: step.compatibleFrom } },
+  );
+  if (noted.matchedCount !== 1) throw new Error('the migration lease was lost: another runner took over');
+}
+
+function state(mongo: Mongo) {
+  return mongo.db.collection<SchemaState>(STATE);
+}

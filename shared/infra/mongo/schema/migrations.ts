@@ -1,0 +1,28 @@
+import type { Mongo } from '../connect.ts';
+import { INDEXES } from './indexes.ts';
+
+/**
+ * One step of the data's shape. Steps only expand: what an older process writes and reads must stay right until
+ * every process is new; a later step contracts. `compatibleFrom` is the oldest schema version whose processes still
+ * work beside this one.
+ */
+export interface Migration {
+  version: number;
+  name: string;
+  compatibleFrom: number;
+  up(mongo: Mongo): Promise<void>;
+}
+
+export const MIGRATIONS: readonly Migration[] = [
+  { version: 1, name: 'attempt service and mailboxes', compatibleFrom: 1, up: createIndexes },
+];
+
+/** The schema version that this code needs. */
+export const SCHEMA_VERSION = MIGRATIONS.at(-1)?.version ?? 0;
+
+/** Creates what is declared and missing. An index of the same name with other keys is an error, never dropped here. */
+export async function createIndexes(mongo: Mongo): Promise<void> {
+  for (const index of INDEXES) {
+    await mongo.db.collection(index.collection).createIndex(index.keys, { ...index.options, name: index.name });
+  }
+}

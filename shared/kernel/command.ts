@@ -1,0 +1,53 @@
+/**
+ * Terminology of the kernel, used alike in routes, queues, folders and documents:
+ * - **command**: a MongoDB document that says what is to be done; the truth. Redis only ever holds its id.
+ * - **mailbox**: the collection in which an actor's commands lie, with the queue names that are its own.
+ * - **ring**: a Redis job that tells a worker of a command at once; without it the worker's poll finds the command.
+ * - **claim**: taking a command under a lease; each claim has its own **fence**, and only the newest may write.
+ * - **outcome**: how a run of a command ends; see `workers/outcome.ts`.
+ * - **actor**: the one kind of process that makes one kind of change; a worker process is one actor.
+ */
+
+/** Which commands exist, by their stable queue names. Renaming one strands what is in flight: add, drain, remove. */
+export type Queue = 'grading' | 'essayhandoff' | 'resultsrelease' | 'gradenotices:student' | 'gradenotices:parent' | 'upkeep';
+
+/** A notice that was delivered says so in its own word; every other command is simply done. */
+export type CommandStatus = 'PENDING' | 'DONE' | 'DELIVERED' | 'REJECTED' | 'DEAD';
+
+export interface CommandError {
+  /** What an operator groups by: the error's name and its message with the varying parts taken out. */
+  fingerprint: string;
+  message: string;
+  at: Date;
+}
+
+export interface Command<Body = unknown, Progress = unknown, Result = unknown> {
+  _id: string;
+  /** The version of `body`'s shape, so that old and new processes can share a mailbox. */
+  v: 1;
+  queue: Queue;
+  /** What this command does once and only once; unique among live commands. */
+  key: string;
+  /** Absent once rejected: the key is free again. */
+  live?: true;
+  /** What the command is about, for operators: an attempt, an exam. */
+  subject: string;
+  status: CommandStatus;
+  /** Claims that were spent, the current one included. Counted before the run: a command that kills its worker ends dead. */
+  attempts: number;
+  maxAttempts: number;
+  /** When it may be claimed next. While it is leased this is the end of the lease, so one index finds both. */
+  nextRunAt: Date;
+  lockedUntil: Date | null;
+  workerId: string | null;
+  /** One more at every claim; a write that names an older fence changes nothing. */
+  fence: number;
+  body: Body;
+  progress: Progress | null;
+  result: Result | null;
+  lastError: CommandError | null;
+  /** How often an operator ran it again after death. */
+  replays: number;
+  createdAt: Date;
+  settledAt: Date | null;
+}

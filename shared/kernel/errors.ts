@@ -1,0 +1,74 @@
+/**
+ * Every code a reply can carry, with its HTTP status and the message a reader sees when the place of failure
+ * gives none of its own. One catalogue: `docs/errors.md` and the OpenAPI document are generated from it, and a
+ * test keeps the three equal. A code, once published, is never renamed: gateways branch on it.
+ */
+export const ERRORS = {
+  ROUTE_NOT_FOUND: { status: 404, message: 'No such route' },
+  METHOD_NOT_ALLOWED: { status: 405, message: 'Method not allowed on this route' },
+  UNAUTHENTICATED: { status: 401, message: 'Identity is missing or malformed' },
+  FORBIDDEN: { status: 403, message: 'This role or actor may not do that' },
+  UNSUPPORTED_MEDIA_TYPE: { status: 415, message: 'The body must be application/json' },
+  UNSUPPORTED_ENCODING: { status: 415, message: 'The body must not be content-encoded' },
+  PAYLOAD_TOO_LARGE: { status: 413, message: 'The body is too large' },
+  INVALID_JSON: { status: 400, message: 'The body is not acceptable JSON' },
+  VALIDATION_FAILED: { status: 400, message: 'The request does not fit its schema' },
+  REQUEST_TIMEOUT: { status: 408, message: 'The request did not arrive in time' },
+  RATE_LIMITED: { status: 429, message: 'Too many requests' },
+  UNAVAILABLE: { status: 503, message: 'The service cannot answer now' },
+  INTERNAL: { status: 500, message: 'Something went wrong on our side' },
+
+  IDEMPOTENCY_KEY_REQUIRED: { status: 400, message: 'An idempotency key of 1-255 printable ASCII is required' },
+  ATTEMPT_START_UNTRUSTED: { status: 403, message: 'The start request does not come from a trusted gateway' },
+  EXAM_ID_MISMATCH: { status: 400, message: 'The exam id of the path and of the body differ' },
+  COURSE_CONTEXT_UNTRUSTED: { status: 403, message: 'The course context does not come from the course service' },
+  COURSE_CONTEXT_INVALID: { status: 400, message: 'The course context is incomplete or does not match' },
+  EXAM_NOT_PUBLISHED: { status: 409, message: 'The exam is not published' },
+  EXAM_OFFLINE: { status: 409, message: 'The exam is held offline' },
+  EXAM_NOT_OPEN: { status: 409, message: 'The exam has not opened yet' },
+  EXAM_CLOSED: { status: 409, message: 'The exam has closed' },
+  EXAM_PASSWORD_REQUIRED: { status: 403, message: 'The exam password has not been verified' },
+  EXAM_ACCESS_DENIED: { status: 403, message: 'Neither an assignment nor an access link lets this student in' },
+  ACCESS_LINK_EXPIRED: { status: 403, message: 'The access link has expired or is inactive' },
+  ACCESS_LINK_FULL: { status: 409, message: 'The access link has no seat left' },
+  ATTEMPT_LIMIT_REACHED: { status: 409, message: 'No attempt is left' },
+  ATTEMPT_ALREADY_OPEN: { status: 409, message: 'Another attempt of this exam is open' },
+  ASSIGNMENT_OVERDUE: { status: 409, message: 'The assignment is overdue' },
+  ATTEMPT_NOT_FOUND: { status: 404, message: 'No such attempt' },
+  ATTEMPT_LOCKED: { status: 409, message: 'Attempt is locked' },
+  ATTEMPT_DEADLINE_EXPIRED: { status: 409, message: 'Exam duration expired' },
+  ATTEMPT_TOO_LARGE: { status: 413, message: 'The stored answers of this attempt would be too large' },
+  QUESTION_NOT_IN_ATTEMPT: { status: 400, message: 'Câu hỏi không thuộc lượt làm bài này.' },
+  ANSWER_VERSION_CONFLICT: { status: 409, message: 'A newer answer is stored' },
+  EVENT_LIMIT_REACHED: { status: 429, message: 'This attempt has logged as many events as it may' },
+  ATTEMPT_INTERNAL_UNAUTHORIZED: { status: 401, message: 'Internal credentials are missing or wrong' },
+  ATTEMPT_INTERNAL_TOKEN_NOT_CONFIGURED: { status: 503, message: 'The receiver token is not configured' },
+  ATTEMPT_NOT_SUBMITTED: { status: 409, message: 'The attempt has not been submitted' },
+  QUESTION_NOT_MANUAL: { status: 409, message: 'The question is not scored by hand' },
+  ANSWER_NOT_FOUND: { status: 409, message: 'The question has no stored answer' },
+  SCORE_OUT_OF_RANGE: { status: 400, message: 'The score does not lie within the score of the question' },
+} as const satisfies Record<string, { status: number; message: string }>;
+
+export type ErrorCode = keyof typeof ERRORS;
+
+/** One fault of a body or query: a JSON pointer (`/answer/textAnswer`) and what is wrong there. */
+export interface FaultDetail {
+  path: string;
+  message: string;
+}
+
+/**
+ * A rule's "no", as a value. Rules never throw it: throwing is for bugs and I/O.
+ * `retryAfter` is in whole seconds and becomes the Retry-After header.
+ */
+export interface Rejection {
+  rejected: ErrorCode;
+  message?: string;
+  data?: unknown;
+  details?: FaultDetail[];
+  retryAfter?: number;
+}
+
+export function isRejection(value: unknown): value is Rejection {
+  return typeof value === 'object' && value !== null && 'rejected' in value;
+}

@@ -1,0 +1,16 @@
+import type { Actor } from './actor.ts';
+import type { WorkerDeps } from './deps.ts';
+import { essayHandoffActor } from './essay-handoff/actor.ts';
+import { gradeNoticesActor } from './grade-notices/actor.ts';
+import { gradingActor } from './grading/actor.ts';
+import { resultsReleaseActor } from './results-release/actor.ts';
+import { upkeepActor } from './upkeep/actor.ts';
+
+/** Every actor by its process type, as the Procfile names it. */
+export const ACTORS: Readonly<Record<string, (deps: WorkerDeps) => Actor>> = {
+  grading: gradingActor,
+  essayhandoff: essayHandoffActor,
+  resultsrelease: resultsReleaseActor,
+  gradenotices: gradeNoticesActor,
+  upkeep: upkeepActor,
+};

@@ -1,0 +1,20 @@
+import type { Config } from '../shared/infra/config/config.ts';
+import type { Log } from '../shared/infra/log/log.ts';
+import type { Papers } from '../shared/infra/mongo/attempt/papers.ts';
+import type { Mongo } from '../shared/infra/mongo/connect.ts';
+import type { Now } from '../shared/kernel/clock.ts';
+import type { Queue } from '../shared/kernel/command.ts';
+
+/** What every actor is made of. */
+export interface WorkerDeps {
+  mongo: Mongo;
+  papers: Papers;
+  /** MongoDB's time. */
+  now: Now;
+  log: Log;
+  config: Config;
+  /** Wakes another actor for a command that is already committed; may be lost, never throws. */
+  ring: (queue: Queue, commandId: string) => void;
+  /** Counts something that an operator should see in `/metrics`. */
+  alarm: (name: 'analytics_failed' | 'notice_misconfigured') => void;
+}

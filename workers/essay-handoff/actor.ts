@@ -1,0 +1,40 @@
+import { decideHandoff, type EssayHandoff } from '../../shared/attempt/handoff.ts';
+import { findAttempt } from '../../shared/infra/mongo/attempt/find-attempt.ts';
+import { storeHandoff } from '../../shared/infra/mongo/attempt/store-handoff.ts';
+import { isRejection } from '../../shared/kernel/errors.ts';
+import type { Actor } from '../actor.ts';
+import type { WorkerDeps } from '../deps.ts';
+import type { Outcome } from '../outcome.ts';
+
+interface HandoffCommandBody {
+  attemptId: string;
+  handoff: EssayHandoff;
+}
+
+/** How long a handoff rests while its attempt is being graded (ms). */
+const GRADE_REST_MS = 250;
+
+/** Applies a grade by hand, once per attempt and source event: score, recomputed totals, event. */
+export function essayHandoffActor(deps: WorkerDeps): Actor<HandoffCommandBody> {
+  return {
+    name: 'essayhandoff',
+    queues: ['essayhandoff'],
+    backoff: { baseMs: deps.config.worker.retryBaseDelayMs, capMs: 60_000 },
+    run: ({ command }) => handOff(deps, command.body),
+  };
+}
+
+async function handOff(deps: WorkerDeps, { attemptId, handoff }: HandoffCommandBody): Promise<Outcome> {
+  const attempt = await findAttempt(deps.mongo, attemptId);
+  if (attempt === null) return { kind: 'rejected', result: { rejected: 'ATTEMPT_NOT_FOUND' } };
+  const decision = decideHandoff(attempt, await deps.papers.find(attempt.paperId), handoff);
+  if (isRejection(decision)) return { kind: 'rejected', result: decision };
+  if (decision.kind === 'wait') return { kind: 'snooze', afterMs: GRADE_REST_MS };
+  const metadata = JSON.stringify(decision.metadata);
+  const event = { type: 'ESSAY_GRADE_HANDOFF' as const, metadata, createdAt: new Date(deps.now()) };
+  return {
+    kind: 'done',
+    result: { attemptId },
+    effects: (session) => storeHandoff(deps.mongo, { attempt, effects: decision, event }, session),
+  };
+}

@@ -1,0 +1,21 @@
+import type { ServiceReply } from '../../shared/infra/http-client/call-service.ts';
+import type { Outcome } from '../outcome.ts';
+
+/** The receiver will never take this row: trying again cannot help. */
+const PERMANENT = new Set([400, 413, 422]);
+/** Token, sender or address are set wrong: an operator's fault, which must not use up the row's attempts. */
+const MISCONFIGURED = new Set([401, 403, 404, 405]);
+const MISCONFIGURED_REST_MS = 60_000;
+/** A receiver may ask for patience, up to here. */
+const MAX_WAIT_MS = 60 * 60_000;
+
+/** What a delivery's answer means for its outbox row. An Error stands for no answer at all. */
+export function noticeOutcome(reply: ServiceReply | Error, result: object): Outcome {
+  if (reply instanceof Error) return { kind: 'retry', error: reply };
+  if (reply.status >= 200 && reply.status < 300) return { kind: 'done', result };
+  const error = new Error(`the notification service answered ${reply.status}`);
+  if (PERMANENT.has(reply.status)) return { kind: 'dead', error };
+  if (MISCONFIGURED.has(reply.status)) return { kind: 'snooze', afterMs: MISCONFIGURED_REST_MS, error };
+  const wait = reply.retryAfterMs;
+  return wait === null ? { kind: 'retry', error } : { kind: 'retry', error, afterMs: Math.min(wait, MAX_WAIT_MS) };
+}

@@ -1,0 +1,88 @@
+import type { Attempt } from '../../shared/attempt/attempt.ts';
+import { remainingSeconds } from '../../shared/attempt/deadline.ts';
+import { submitEventType, submitMetadata } from '../../shared/attempt/events.ts';
+import { type GradeNotice, noticesOnGrade } from '../../shared/attempt/notices.ts';
+import type { Paper } from '../../shared/attempt/question.ts';
+import { gradeAttempt } from '../../shared/attempt/scoring/grade-attempt.ts';
+import { findAttempt } from '../../shared/infra/mongo/attempt/find-attempt.ts';
+import type { GradingBody } from '../../shared/infra/mongo/attempt/hand-in.ts';
+import { queueNotices } from '../../shared/infra/mongo/attempt/queue-notices.ts';
+import { findRelease } from '../../shared/infra/mongo/attempt/releases.ts';
+import { type GradeWrite, storeGrade } from '../../shared/infra/mongo/attempt/store-grade.ts';
+import type { Actor } from '../actor.ts';
+import type { WorkerDeps } from '../deps.ts';
+import type { Outcome } from '../outcome.ts';
+import { reportToAnalytics } from './report-to-analytics.ts';
+
+/**
+ * SUBMITTED → GRADED, for every attempt once: scores and totals from nothing but the copied paper and the stored
+ * answers, the terminal event, and the notices where the student may see the result at once.
+ */
+export function gradingActor(deps: WorkerDeps): Actor<GradingBody> {
+  return {
+    name: 'grading',
+    queues: ['grading'],
+    backoff: { baseMs: deps.config.worker.retryBaseDelayMs, capMs: 60_000 },
+    run: ({ command }) => grade(deps, command.body.attemptId),
+  };
+}
+
+async function grade(deps: WorkerDeps, attemptId: string): Promise<Outcome> {
+  const attempt = await findAttempt(deps.mongo, attemptId);
+  if (attempt === null) return { kind: 'dead', error: new Error(`attempt ${attemptId} does not exist`) };
+  // Graded by a run whose settling was lost with its process: nothing is left to do.
+  if (attempt.status === 'GRADED') return { kind: 'done', result: { attemptId } };
+  if (attempt.status !== 'SUBMITTED') return { kind: 'dead', error: new Error(`attempt ${attemptId} is not submitted`) };
+
+  const [paper, release] = await Promise.all([
+    deps.papers.find(attempt.paperId),
+    findRelease(deps.mongo, attempt.examId, attempt.organizationId),
+  ]);
+  const now = new Date(deps.now());
+  const releasedAt = attempt.exam.resultsReleasedAt ?? release?.releasedAt ?? null;
+  const write = gradeWrite(attempt, paper, releasedAt, now);
+  const graded = asGraded(attempt, write);
+  const notices = noticesOnGrade(graded, releasedAt === null ? null : (release?.sourceEventId ?? null), now);
+  return {
+    kind: 'done',
+    result: { attemptId },
+    effects: async (session) => {
+      await storeGrade(deps.mongo, write, session);
+      await queueNotices(deps.mongo, session, notices, {
+        maxAttempts: deps.config.attempt.outbox.maxAttempts,
+        now: now.getTime(),
+      });
+    },
+    after: async () => {
+      ringForNotices(deps, notices);
+      await reportToAnalytics(deps, graded, paper, now);
+    },
+  };
+}
+
+function gradeWrite(attempt: Attempt, paper: Paper, releasedAt: Date | null, now: Date): GradeWrite {
+  const grading = gradeAttempt(paper, attempt.answers);
+  const source = attempt.submittedBy ?? 'STUDENT';
+  const metadata = submitMetadata({
+    source,
+    totalScore: grading.totals.totalScore,
+    remainingSeconds: remainingSeconds(attempt.deadlineAt, attempt.submittedAt ?? now),
+  });
+  const event = { type: submitEventType(source), metadata: JSON.stringify(metadata), createdAt: now };
+  return { attempt, grading, event, releasedAt };
+}
+
+/** The attempt as the write will leave it: what notices and analytics are decided on. */
+function asGraded(attempt: Attempt, { grading, releasedAt }: GradeWrite): Attempt {
+  const answers = Object.fromEntries(
+    Object.entries(attempt.answers).map(([key, answer]) => [key, { ...answer, ...grading.answers[key] }]),
+  );
+  const exam = { ...attempt.exam, resultsReleasedAt: releasedAt };
+  return { ...attempt, ...grading.totals, status: 'GRADED', answers, exam };
+}
+
+function ringForNotices(deps: WorkerDeps, notices: readonly GradeNotice[]): void {
+  for (const notice of notices) {
+    deps.ring(notice.recipient === 'STUDENT' ? 'gradenotices:student' : 'gradenotices:parent', notice.sourceEventId);
+  }
+}

@@ -1,0 +1,12 @@
+import { readConfig } from '../shared/infra/config/config.ts';
+import { ACTORS } from './actors.ts';
+import { startWorkerProcess } from './worker-process.ts';
+
+/** A worker process: one actor, named by the first argument. */
+const name = process.argv[2] ?? '';
+const makeActor = ACTORS[name];
+if (makeActor === undefined) {
+  console.error(`usage: node workers/main.ts ${Object.keys(ACTORS).join(' | ')}`);
+  process.exit(2);
+}
+await startWorkerProcess(readConfig(process.env), name, makeActor);

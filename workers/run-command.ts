@@ -1,0 +1,231 @@
+import { backoff } from '../shared/kernel/backoff.ts';
+import type { Command, CommandError, Queue } from '../shared/kernel/command.ts';
+import type { Log } from '../shared/infra/log/log.ts';
+import type { Mongo } from '../shared/infra/mongo/connect.ts';
+import { isOutage } from '../shared/infra/mongo/faults.ts';
+import { claimCommand } from '../shared/infra/mongo/mailbox/claim.ts';
+import { renewLease } from '../shared/infra/mongo/mailbox/renew-lease.ts';
+import { saveProgress } from '../shared/infra/mongo/mailbox/save-progress.ts';
+import {
+  LeaseLost,
+  refundAttempt,
+  type Settlement,
+  settleCommand,
+} from '../shared/infra/mongo/mailbox/settle-command.ts';
+import { Stale } from '../shared/infra/mongo/stale.ts';
+import { inTransaction } from '../shared/infra/mongo/transaction.ts';
+import type { Actor } from './actor.ts';
+import { fingerprintOf } from './fingerprint.ts';
+import { holdLease, type Lease } from './lease.ts';
+import type { Effects, Outcome } from './outcome.ts';
+import { isNetworkFault } from './network-fault.ts';
+
+/** What a worker process gives every run. */
+export interface Kernel {
+  mongo: Mongo;
+  log: Log;
+  workerId: string;
+  leaseMs: number;
+  /** Tells waiting front doors that the command has settled; never throws, may be lost. */
+  announce: (commandId: string) => void;
+  count: (queue: Queue, ending: Ending) => void;
+  random: () => number;
+  /** Aborted when the process must end: runs are cut short and their commands put back. */
+  stop: AbortSignal;
+}
+
+/** How a run ended for this worker; `not-ours` and `fenced` leave the command to somebody else. */
+export type Ending = 'done' | 'rejected' | 'retried' | 'snoozed' | 'dead' | 'not-ours' | 'fenced';
+
+/** A worker's transaction must end well within its lease. */
+const COMMIT_BUDGET_MS = 5_000;
+/** How long a command rests when MongoDB or the network, and not the command, is at fault. */
+const OUTAGE_REST_MS = 1_000;
+const SETTLE_AGAIN_MS = 500;
+
+/**
+ * One command's life: claim ▸ run (load, decide) ▸ settle (effects and state in one transaction) ▸ announce.
+ *
+ * Never rejects. A run may end at any point by a kill: the claim has counted the attempt, the lease runs out, and the
+ * next claim begins again from the last checkpoint.
+ */
+export async function runCommand(kernel: Kernel, actor: Actor, queue: Queue, id: string): Promise<Ending> {
+  const ending = await lifeOf(kernel, actor, queue, id).catch((error: unknown): Ending => {
+    // Only claiming can fail here, for want of MongoDB: the command is as it was, and the poll comes back to it.
+    kernel.log.warn({ err: error, commandId: id, queue }, 'command could not be claimed');
+    return 'not-ours';
+  });
+  kernel.count(queue, ending);
+  return ending;
+}
+
+async function lifeOf(kernel: Kernel, actor: Actor, queue: Queue, id: string): Promise<Ending> {
+  const command = await claimCommand<never>(kernel.mongo, {
+    queue,
+    id,
+    workerId: kernel.workerId,
+    leaseMs: kernel.leaseMs,
+  });
+  if (command === null) return 'not-ours';
+  if (command.status === 'DEAD') return bury(kernel, command);
+
+  const lease = holdLease(command, {
+    leaseMs: kernel.leaseMs,
+    renew: (held) => renewLease(kernel.mongo, held, kernel.leaseMs),
+    stop: kernel.stop,
+  });
+  try {
+    for (let round = 1; ; round++) {
+      const outcome = await outcomeOf(kernel, actor, command, lease);
+      const ending = await settle(kernel, actor, command, outcome, lease);
+      if (ending !== 'stale') return ending;
+      // Somebody wrote between load and commit: decide again on what is there now, a little apart from the rival.
+      await new Promise((resolve) => setTimeout(resolve, kernel.random() * Math.min(round * 5, 100)));
+    }
+  } finally {
+    lease.end();
+  }
+}
+
+/** Runs the actor; whatever it throws becomes an outcome. */
+async function outcomeOf(kernel: Kernel, actor: Actor, command: Command<never>, lease: Lease): Promise<Outcome> {
+  try {
+    return await actor.run({
+      command: command as Command<never, never>,
+      signal: lease.signal,
+      checkpoint: (progress, effects) =>
+        inTransaction(kernel.mongo, COMMIT_BUDGET_MS, async (session) => {
+          await effects(session);
+          await saveProgress(kernel.mongo, command, progress, session);
+        }),
+    });
+  } catch (error) {
+    return outcomeOfFault(kernel, error);
+  }
+}
+
+function outcomeOfFault(kernel: Kernel, thrown: unknown): Outcome {
+  const error = thrown instanceof Error ? thrown : new Error(String(thrown));
+  if (kernel.stop.aborted) return { kind: 'snooze', afterMs: 0, error };
+  if (isOutage(error) || isNetworkFault(error)) return { kind: 'snooze', afterMs: OUTAGE_REST_MS, error };
+  return { kind: 'retry', error };
+}
+
+/**
+ * Writes the outcome, again and again while MongoDB is away and the lease may still be ours: an outage must neither
+ * lose what was decided nor spend the attempt. A fault of the effects themselves becomes an outcome of its own.
+ */
+async function settle(
+  kernel: Kernel,
+  actor: Actor,
+  command: Command<never>,
+  decided: Outcome,
+  lease: Lease,
+): Promise<Ending | 'stale'> {
+  let outcome = decided;
+  for (;;) {
+    try {
+      await commit(kernel, command, settlementOf(kernel, actor, command, outcome), effectsOf(outcome));
+      return await announced(kernel, command, outcome, actor);
+    } catch (error) {
+      if (error instanceof LeaseLost || lease.lost()) return fenced(kernel, command, outcome);
+      if (error instanceof Stale) return 'stale';
+      if (isOutage(error)) {
+        if (kernel.stop.aborted) return 'fenced';
+        await new Promise((resolve) => setTimeout(resolve, SETTLE_AGAIN_MS));
+        continue;
+      }
+      if (effectsOf(outcome) === undefined) throw error;
+      outcome = outcomeOfFault(kernel, error);
+    }
+  }
+}
+
+async function commit(
+  kernel: Kernel,
+  command: Command,
+  settlement: Settlement,
+  effects: Effects | undefined,
+): Promise<void> {
+  if (effects === undefined) return settleCommand(kernel.mongo, command, settlement);
+  await inTransaction(kernel.mongo, COMMIT_BUDGET_MS, async (session) => {
+    await effects(session);
+    await settleCommand(kernel.mongo, command, settlement, session);
+  });
+}
+
+function effectsOf(outcome: Outcome): Effects | undefined {
+  return outcome.kind === 'done' || outcome.kind === 'snooze' ? outcome.effects : undefined;
+}
+
+/** The state that an outcome leaves behind. */
+function settlementOf(kernel: Kernel, actor: Actor, command: Command, outcome: Outcome): Settlement {
+  switch (outcome.kind) {
+    case 'done':
+      return { to: command.queue.startsWith('gradenotices') ? 'DELIVERED' : 'DONE', result: outcome.result ?? null };
+    case 'rejected':
+      return { to: 'REJECTED', result: outcome.result ?? null };
+    case 'dead':
+      return { to: 'DEAD', error: errorOf(outcome.error) };
+    case 'snooze':
+      return {
+        to: 'AGAIN',
+        inMs: outcome.afterMs,
+        unspent: true,
+        error: outcome.error === undefined ? null : errorOf(outcome.error),
+      };
+    case 'retry': {
+      if (command.attempts >= command.maxAttempts) return { to: 'DEAD', error: errorOf(outcome.error) };
+      const inMs = outcome.afterMs ?? backoff({ ...actor.backoff, attempt: command.attempts, random: kernel.random() });
+      return { to: 'AGAIN', inMs, unspent: false, error: errorOf(outcome.error) };
+    }
+    default:
+      return outcome satisfies never;
+  }
+}
+
+async function announced(kernel: Kernel, command: Command, outcome: Outcome, actor: Actor): Promise<Ending> {
+  const about = { commandId: command._id, queue: command.queue, subject: command.subject, attempt: command.attempts };
+  switch (outcome.kind) {
+    case 'snooze':
+      if (outcome.error !== undefined) kernel.log.warn({ ...about, err: outcome.error }, 'command put back, unspent');
+      return 'snoozed';
+    case 'retry':
+      if (command.attempts >= command.maxAttempts) return bury(kernel, command, outcome.error);
+      kernel.log.warn({ ...about, err: outcome.error }, 'command failed; it will be tried again');
+      return 'retried';
+    case 'dead':
+      return bury(kernel, command, outcome.error);
+    case 'rejected':
+      kernel.announce(command._id);
+      return 'rejected';
+    case 'done':
+      kernel.announce(command._id);
+      if (outcome.after !== undefined) {
+        await outcome.after().catch((err: unknown) => kernel.log.warn({ ...about, err, actor: actor.name }, 'after-work failed'));
+      }
+      return 'done';
+    default:
+      return outcome satisfies never;
+  }
+}
+
+function bury(kernel: Kernel, command: Command, error?: Error): Ending {
+  kernel.announce(command._id);
+  kernel.log.error(
+    { commandId: command._id, queue: command.queue, subject: command.subject, err: error ?? command.lastError },
+    'command is dead: see `examhall dead`',
+  );
+  return 'dead';
+}
+
+/** Another worker has the command now. If an outage cost us the lease, the attempt it spent is given back. */
+async function fenced(kernel: Kernel, command: Command, outcome: Outcome): Promise<Ending> {
+  kernel.log.warn({ commandId: command._id, queue: command.queue, fence: command.fence }, 'lease lost; nothing written');
+  if (outcome.kind === 'snooze') await refundAttempt(kernel.mongo, command).catch(() => undefined);
+  return 'fenced';
+}
+
+function errorOf(error: Error): CommandError {
+  return { fingerprint: fingerprintOf(error), message: error.message.slice(0, 500), at: new Date() };
+}
