@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { Config } from '../shared/infra/config/config.ts';
+import { secretsOf } from '../shared/infra/config/secrets.ts';
+import { VERSION } from '../shared/infra/config/version.ts';
 import { openLog } from '../shared/infra/log/log.ts';
 import { openMetrics } from '../shared/infra/metrics/metrics.ts';
 import { openPapers } from '../shared/infra/mongo/attempt/papers.ts';
@@ -10,7 +12,6 @@ import { openServerClock } from '../shared/infra/mongo/server-clock.ts';
 import { answerDoorbell } from '../shared/infra/redis/doorbell-listener.ts';
 import { openDoorbells } from '../shared/infra/redis/doorbell.ts';
 import { openReplySender } from '../shared/infra/redis/replies.ts';
-import { VERSION } from '../shared/infra/config/version.ts';
 import type { Actor } from './actor.ts';
 import type { WorkerDeps } from './deps.ts';
 import { startHeartbeat } from './heartbeat.ts';
@@ -27,8 +28,8 @@ export async function startWorkerProcess(
   name: string,
   makeActor: (deps: WorkerDeps) => Actor,
 ): Promise<void> {
-  const { log, flush } = openLog({ level: config.logLevel, name, secrets: [config.internalServiceToken] });
-  const metrics = openMetrics();
+  const { log, flush } = openLog({ level: config.logLevel, name, secrets: secretsOf(config) });
+  const metrics = openMetrics({ process: true });
   const mongo = openMongo({ ...config.mongodb, appName: `examhall-${name}` });
   const redis = { redisUrl: config.redis.url, log };
   const [clock, doorbells, replies] = [openServerClock(mongo), openDoorbells(redis), openReplySender(redis)];

@@ -81,8 +81,12 @@ function asGraded(attempt: Attempt, { grading, releasedAt }: GradeWrite): Attemp
   return { ...attempt, ...grading.totals, status: 'GRADED', answers, exam };
 }
 
+/** Only where a dispatcher can be listening: rings that nobody hears would pile up in Redis. */
 function ringForNotices(deps: WorkerDeps, notices: readonly GradeNotice[]): void {
-  for (const notice of notices) {
-    deps.ring(notice.recipient === 'STUDENT' ? 'gradenotices:student' : 'gradenotices:parent', notice.sourceEventId);
+  const { notification, profile } = deps.config.neighbours;
+  if (notification === null) return;
+  for (const { recipient, sourceEventId } of notices) {
+    if (recipient === 'STUDENT') deps.ring('gradenotices:student', sourceEventId);
+    else if (profile !== null) deps.ring('gradenotices:parent', sourceEventId);
   }
 }

@@ -40,7 +40,7 @@ export async function deadGroups(mongo: Mongo): Promise<DeadGroup[]> {
             },
             { $project: { _id: 0, queue: '$_id.queue', fingerprint: '$_id.fingerprint', count: 1, firstAt: 1, lastAt: 1, example: 1 } },
           ],
-          { maxTimeMS: QUERY_LIMIT_MS },
+          { hint: 'dead', maxTimeMS: QUERY_LIMIT_MS },
         )
         .toArray(),
     ),

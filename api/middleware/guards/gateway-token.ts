@@ -1,0 +1,27 @@
+import type { Guard, Route } from '../../route.ts';
+import { secretCheck } from './secret.ts';
+import { singleHeader } from './single-header.ts';
+
+/** Undefined when no gateway token is configured: then identity headers are trusted from whoever can connect. */
+export function gatewayToken(config: { gatewayToken?: string | undefined }): Guard | undefined {
+  const isToken = secretCheck(config.gatewayToken);
+  if (isToken === undefined) return undefined;
+  return {
+    name: 'gatewayToken',
+    codes: ['UNAUTHENTICATED'],
+    headers: [{ name: 'x-gateway-token', required: true, description: 'Proof that the gateway set the identity' }],
+    check(head) {
+      const token = singleHeader(head, 'x-gateway-token');
+      return token !== undefined && isToken(token) ? undefined : { rejected: 'UNAUTHENTICATED' };
+    },
+  };
+}
+
+/** Puts the gateway token before all other guards of every route that trusts identity headers. */
+export function behindGateway(routes: readonly Route[], gate: Guard | undefined): Route[] {
+  return routes.map((route) =>
+    gate !== undefined && route.guards.some((guard) => guard.name === 'identity')
+      ? { ...route, guards: [gate, ...route.guards] }
+      : route,
+  );
+}

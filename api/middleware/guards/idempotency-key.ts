@@ -1,0 +1,31 @@
+import type { Guard } from '../../route.ts';
+
+const HEADERS = ['idempotency-key', 'x-idempotency-key', 'x-correlation-id'] as const;
+const PRINTABLE = /^[\x20-\x7e]{1,255}$/;
+
+/**
+ * Demands a key in the first present of three headers and fills `identity.idempotency`. A malformed first one is
+ * not passed over for the next: two retries of one request would then disagree about their key.
+ */
+export function idempotencyKey(): Guard {
+  return {
+    name: 'idempotencyKey',
+    codes: ['IDEMPOTENCY_KEY_REQUIRED'],
+    headers: HEADERS.map((name, i) => ({
+      name,
+      required: false,
+      description: `Idempotency key, 1-255 printable ASCII; read ${i === 0 ? 'first' : 'when those before are absent'}`,
+      ...(i === 0 ? { example: 'start-2026-09-01-student-1' } : {}),
+    })),
+    check(head, known) {
+      for (const header of HEADERS) {
+        const key = head.headers[header];
+        if (key === undefined) continue;
+        if (head.repeated.has(header) || !PRINTABLE.test(key)) break;
+        known.idempotency = { key, header };
+        return undefined;
+      }
+      return { rejected: 'IDEMPOTENCY_KEY_REQUIRED' };
+    },
+  };
+}

@@ -1,0 +1,20 @@
+import type { Guard } from '../../route.ts';
+import { secretCheck } from './secret.ts';
+import { singleHeader } from './single-header.ts';
+
+const BEARER = /^Bearer +([^\s]+)$/i;
+
+/** In production operators' routes need `Authorization: Bearer OPS_TOKEN`; without a configured one nobody passes. */
+export function opsToken(config: { opsToken?: string | undefined; production: boolean }): Guard {
+  const isToken = secretCheck(config.opsToken);
+  return {
+    name: 'opsToken',
+    codes: config.production ? ['UNAUTHENTICATED'] : [],
+    headers: [{ name: 'authorization', required: config.production, description: 'Bearer OPS_TOKEN, in production' }],
+    check(head) {
+      if (!config.production) return undefined;
+      const token = BEARER.exec(singleHeader(head, 'authorization') ?? '')?.[1];
+      return token !== undefined && isToken?.(token) === true ? undefined : { rejected: 'UNAUTHENTICATED' };
+    },
+  };
+}

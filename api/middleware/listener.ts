@@ -1,0 +1,70 @@
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { Duplex } from 'node:stream';
+import restify from 'restify';
+import { answerClientError, writeRaw } from './client-error.ts';
+import type { Exchange } from './exchange.ts';
+
+export interface ListenerLimits {
+  /** Milliseconds for the head of a request, from the first byte of the connection or of the request. */
+  headTimeoutMs: number;
+  /** Milliseconds for the body, from the end of the head. */
+  bodyTimeoutMs: number;
+}
+
+/** Answers one request, whatever happens; never rejects. */
+export type Serve = (request: IncomingMessage, response: ServerResponse) => Promise<void>;
+
+/** Longer than the minute for which common gateways keep an idle connection, so that they close first. */
+const KEEP_ALIVE_MS = 65_000;
+/** Node's own default of 30 s would triple the time that a head may take. */
+const TIMEOUT_CHECK_MS = 500;
+
+/**
+ * A restify server around `serve`, not yet listening. Of restify we use the server and its `first` hook, through which
+ * every request goes to `serve`: its router ends the process on `GET //` and folds dot segments away, its parsers and
+ * formatters let through what the contract forbids, and its handler chain costs as much time as all else together.
+ */
+export function openListener(
+  serve: Serve,
+  limits: ListenerLimits,
+  newestOn: (socket: Duplex) => Exchange | undefined,
+): Server {
+  const outer = restify.createServer({ name: '', log: silentLog() });
+  outer.first((request: IncomingMessage, response: ServerResponse) => {
+    void serve(request, response);
+    return false;
+  });
+  const server = outer.server as Server;
+  server.headersTimeout = limits.headTimeoutMs;
+  // Backstop for bodies that no route reads; a body that is read has its own, shorter timer.
+  server.requestTimeout = limits.headTimeoutMs + limits.bodyTimeoutMs;
+  server.keepAliveTimeout = KEEP_ALIVE_MS;
+  // Not in the types, but read from the server when it begins to listen.
+  Object.assign(server, { connectionsCheckingInterval: TIMEOUT_CHECK_MS });
+
+  // restify takes upgrades from Node and drops them, which leaves their sockets open for ever: they are plain requests.
+  server.removeAllListeners('upgrade');
+  // Whoever listens on the server itself must not be joined by an `error` event of restify that nobody handles.
+  outer.on('error', () => undefined);
+  // 100 Continue is sent by the body's reader, once the head has passed: a refused upload is then never sent.
+  outer.on('checkContinue', (request, response) => server.emit('request', request, response));
+  server.on('checkExpectation', (request, response) => server.emit('request', request, response));
+  server.on('connect', (_request, socket) => writeRaw(socket, { rejected: 'ROUTE_NOT_FOUND' }));
+  server.on('clientError', (error, socket) => answerClientError(error, socket, newestOn(socket)));
+  return server;
+}
+
+/** restify has nothing to say that the front door does not log itself. */
+function silentLog(): never {
+  const silent = (): void => undefined;
+  const log = {
+    trace: silent,
+    debug: silent,
+    info: silent,
+    warn: silent,
+    error: silent,
+    fatal: silent,
+    child: () => log,
+  };
+  return log as never;
+}

@@ -1,0 +1,22 @@
+import type { QueryParser } from '../../shared/infra/schema/query-parser.ts';
+import type { Schemas, Validator } from '../../shared/infra/schema/validator.ts';
+import type { Route } from '../route.ts';
+
+/** A route with everything that a request needs of it compiled, so that a request looks nothing up by name. */
+export interface MountedRoute {
+  route: Route;
+  body: { validate: Validator; maxBytes: number } | undefined;
+  parseQuery: QueryParser;
+  /** Without a query schema an empty query needs no reading. */
+  hasQuery: boolean;
+}
+
+/** @throws Error at boot when the route names a schema that does not exist */
+export function mountRoute(route: Route, schemas: Pick<Schemas, 'validator' | 'queryParser'>): MountedRoute {
+  return {
+    route,
+    body: route.body && { validate: schemas.validator(route.body.schema), maxBytes: route.body.maxBytes },
+    parseQuery: schemas.queryParser(route.query),
+    hasQuery: route.query !== undefined,
+  };
+}

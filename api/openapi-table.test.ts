@@ -1,0 +1,26 @@
+import { spawnSync } from 'node:child_process';
+import t from 'tap';
+import { loadSchemas } from '../shared/infra/schema/validator.ts';
+import type { AttemptDeps } from './attempt/deps.ts';
+import { attemptRoutes } from './attempt/routes.ts';
+import { openApi, unansweredCodes } from './openapi.ts';
+
+// Building the table reads nothing of its dependencies but the token.
+const deps = { settings: { receiverToken: 'token' } } as unknown as AttemptDeps;
+const routes = attemptRoutes(deps);
+
+t.test('every code of the catalogue is answered by a route or by the server', async (t) => {
+  // No operation here is rate-limited; the code stands ready in the catalogue for one that is.
+  t.strictSame(unansweredCodes(routes), ['RATE_LIMITED']);
+});
+
+t.test('the document of the mounted table satisfies the OpenAPI linter', async (t) => {
+  const document = openApi({ routes, schemas: loadSchemas(), version: '1.0.0', title: 'examhall' });
+  const dir = t.testdir({ 'redocly.yaml': 'extends: [spec]\n', 'openapi.json': JSON.stringify(document) });
+  const cli = new URL('../node_modules/@redocly/cli/bin/cli.js', import.meta.url).pathname;
+  const lint = spawnSync(process.execPath, [cli, 'lint', `${dir}/openapi.json`, '--config', `${dir}/redocly.yaml`], {
+    encoding: 'utf8',
+    env: { ...process.env, REDOCLY_TELEMETRY: 'off', REDOCLY_SUPPRESS_UPDATE_NOTICE: 'true' },
+  });
+  t.equal(lint.status, 0, `${lint.stdout}${lint.stderr}`);
+});

@@ -1,0 +1,201 @@
+import { spawnSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import t from 'tap';
+import { loadSchemas } from '../shared/infra/schema/validator.ts';
+import { ERRORS, type ErrorCode } from '../shared/kernel/errors.ts';
+import { codesOf, openApi, SERVER_CODES, unansweredCodes } from './openapi.ts';
+import type { Guard, Route } from './route.ts';
+
+type Json = Record<string, unknown>;
+
+const schemas = loadSchemas();
+
+function guard(overrides: Partial<Guard>): Guard {
+  return { name: 'guard', codes: [], headers: [], check: () => undefined, ...overrides };
+}
+
+function route(overrides: Partial<Route>): Route {
+  return {
+    method: 'GET',
+    path: '/v1/things',
+    operation: 'listThings',
+    summary: 'Lists things',
+    guards: [],
+    replies: [{ status: 200, schema: 'common/health', description: 'Things.' }],
+    errors: [],
+    handle: async () => ({ status: 200, data: {} }),
+    ...overrides,
+  };
+}
+
+const IDENTITY = guard({
+  name: 'identity',
+  codes: ['UNAUTHENTICATED'],
+  headers: [
+    { name: 'x-user-id', required: true, description: 'Who calls', example: 'student-1' },
+    { name: 'x-user-role', required: true, description: 'As what' },
+  ],
+});
+const BEARER = guard({ headers: [{ name: 'Authorization', required: true, description: 'Bearer token' }] });
+const START = route({
+  method: 'POST',
+  path: '/v1/exams/:examId/attempts',
+  operation: 'startAttempt',
+  summary: 'Starts an attempt',
+  guards: [
+    IDENTITY,
+    guard({
+      codes: ['ATTEMPT_START_UNTRUSTED'],
+      headers: [{ name: 'X-User-Id', required: false, description: 'Again' }],
+    }),
+  ],
+  body: { schema: 'attempt/start-request', maxBytes: 8_388_608 },
+  replies: [
+    { status: 200, schema: 'attempt/start-reply', description: 'Reused.' },
+    { status: 201, schema: 'attempt/start-reply', description: 'Created.' },
+  ],
+  errors: ['EXAM_CLOSED', 'EXAM_OFFLINE', 'RATE_LIMITED'],
+});
+const SUBMIT = route({
+  method: 'POST',
+  path: '/v1/attempts/:attemptId/submit',
+  operation: 'submitAttempt',
+  summary: 'Hands in',
+  body: { schema: 'attempt/submit-request', maxBytes: 262_144 },
+  replies: [{ status: 200, schema: 'attempt/attempt-detail', description: 'Graded.' }],
+  errors: ['ATTEMPT_NOT_FOUND'],
+});
+const METRICS = route({
+  path: '/metrics',
+  operation: 'metrics',
+  summary: 'Metrics',
+  guards: [BEARER],
+  replies: [{ status: 200, schema: 'common/metrics-text', description: 'Metrics.' }],
+});
+// Every schema that validates a body or a reply is carried by some operation of this list.
+const REST = ['attempt/student-list', 'attempt/admin-summary', 'attempt/handoff-reply', 'attempt/attempt-event-list'];
+const ROUTES = [
+  START,
+  SUBMIT,
+  METRICS,
+  ...REST.map((schema, index) =>
+    route({
+      path: `/v1/rest/${index}`,
+      operation: `rest${index}`,
+      replies: [{ status: 200, schema, description: 'Rest.' }],
+      errors: ['ATTEMPT_NOT_FOUND'],
+    }),
+  ),
+];
+
+const document = openApi({ routes: ROUTES, schemas, version: '1.2.3', title: 'examhall' }) as Json;
+
+function at(path: string): unknown {
+  return path.split(' ').reduce<unknown>((value, key) => (value as Json | undefined)?.[key], document);
+}
+
+function* references(value: unknown): Generator<string> {
+  if (typeof value !== 'object' || value === null) return;
+  for (const [key, member] of Object.entries(value)) {
+    if (key === '$ref' && typeof member === 'string') yield member;
+    else yield* references(member);
+  }
+}
+
+t.test('it is a valid OpenAPI 3.1 document to a linter that we did not write', async (t) => {
+  const dir = t.testdir({ 'redocly.yaml': 'extends: [spec]\nrules:\n  no-unused-components: error\n' });
+  writeFileSync(`${dir}/openapi.json`, JSON.stringify(document));
+  const cli = new URL('../node_modules/@redocly/cli/bin/cli.js', import.meta.url).pathname;
+  const lint = spawnSync(process.execPath, [cli, 'lint', `${dir}/openapi.json`, '--config', `${dir}/redocly.yaml`], {
+    encoding: 'utf8',
+    env: { ...process.env, REDOCLY_TELEMETRY: 'off', REDOCLY_SUPPRESS_UPDATE_NOTICE: 'true' },
+  });
+  t.equal(lint.status, 0, `${lint.stdout}${lint.stderr}`);
+});
+
+t.test('every reference resolves and nothing of the files is left that OpenAPI does not know', async (t) => {
+  const names = new Set([...references(document)]);
+  t.ok(names.size > 10);
+  for (const name of names) t.ok(at(name.slice(2).replaceAll('/', ' ')), name);
+  t.notMatch(JSON.stringify(document), /"\$id"|"\$schema"|x-bare/);
+});
+
+t.test('every route is there, with its parameters', async (t) => {
+  const listed = Object.entries(document.paths as Json).flatMap(([path, item]) =>
+    Object.keys(item as Json).map((method) => `${method.toUpperCase()} ${path.replace(/\{(\w+)\}/g, ':$1')}`),
+  );
+  t.same(listed.sort(), ROUTES.map(({ method, path }) => `${method} ${path}`).sort());
+  const parameters = at('paths /v1/exams/{examId}/attempts post parameters') as Json[];
+  t.same(
+    parameters.map(({ name, in: place, required }) => `${place} ${name} ${required}`),
+    ['path examId true', 'header x-user-id true', 'header x-user-role true'],
+    'a header that two guards read is one parameter, required when either demands it',
+  );
+});
+
+t.test('a success is enveloped unless its schema is bare', async (t) => {
+  t.match(at('paths /v1/exams/{examId}/attempts post responses 201 content application/json schema'), {
+    required: ['success', 'data', 'message'],
+    properties: { data: { $ref: '#/components/schemas/StartReply' } },
+  });
+  const metrics = at('paths /metrics get') as Json;
+  t.strictSame(metrics.security, [{ bearer: [] }]);
+  t.equal(metrics.parameters, undefined, 'Authorization is a scheme, no parameter');
+  t.match(at('paths /metrics get responses 200 content'), {
+    'text/plain; version=0.0.4; charset=utf-8': { schema: { $ref: '#/components/schemas/MetricsText' } },
+  });
+});
+
+t.test('every status and code that an operation can answer', async (t) => {
+  for (const route of ROUTES) {
+    const path = route.path.replace(/:(\w+)/g, '{$1}');
+    const responses = at(`paths ${path} ${route.method.toLowerCase()} responses`) as Record<string, Json>;
+    const found: string[] = [];
+    for (const [status, response] of Object.entries(responses)) {
+      const examples = (response.content as Record<string, Json>)['application/json']?.examples as Json | undefined;
+      for (const [code, example] of Object.entries(examples ?? {})) {
+        found.push(code);
+        t.equal(String(ERRORS[code as ErrorCode].status), status, `${code} stands under its own status`);
+        const { value } = example as { value: unknown };
+        t.strictSame(schemas.validator('common/failure-envelope')(value), [], `the example of ${code}`);
+      }
+    }
+    t.same(found.sort(), codesOf(route));
+  }
+  const bodyless = codesOf(route({}));
+  t.same(bodyless, [...SERVER_CODES.everywhere].sort(), 'no body, no parameter: nothing about them');
+  t.ok(SERVER_CODES.body.every((code) => codesOf(START).includes(code)));
+  t.ok(codesOf(START).includes('ROUTE_NOT_FOUND'), 'an id that is none is no route');
+  t.match(at('paths /v1/exams/{examId}/attempts post responses 429 headers Retry-After'), Object);
+});
+
+t.test('a body is required when the empty one would not fit', async (t) => {
+  t.equal(at('paths /v1/exams/{examId}/attempts post requestBody required'), true);
+  t.equal(at('paths /v1/attempts/{attemptId}/submit post requestBody required'), false);
+});
+
+t.test('two schemas of one name cannot both be a component', async (t) => {
+  const clash = { ...schemas, document: (id: string) => schemas.document(id.replace('other/', 'attempt/')) };
+  const replies = ['attempt/attempt-event', 'other/attempt-event'].map((schema) => ({
+    status: 200,
+    schema,
+    description: '.',
+  }));
+  t.throws(() => openApi({ routes: [route({ replies })], schemas: clash, version: '1', title: 't' }), /share the name/);
+});
+
+t.test('a code that nothing answers is found', async (t) => {
+  t.ok(unansweredCodes(ROUTES).includes('SCORE_OUT_OF_RANGE'));
+  const all = route({ errors: Object.keys(ERRORS) as ErrorCode[] });
+  t.strictSame(unansweredCodes([all]), []);
+  const server = Object.values(SERVER_CODES).flat();
+  t.ok(server.every((code) => !unansweredCodes(ROUTES).includes(code)));
+});
+
+t.test('a token that only production demands is optional', async (t) => {
+  const optional = guard({ headers: [{ name: 'authorization', required: false, description: 'Bearer token' }] });
+  const { paths } = openApi({ routes: [route({ guards: [optional] })], schemas, version: '1', title: 't' }) as {
+    paths: Json;
+  };
+  t.match(paths, { '/v1/things': { get: { security: [{ bearer: [] }, {}] } } });
+});

@@ -1,0 +1,238 @@
+import { referencedId, type SchemaNode, typeName } from '../shared/infra/schema/schema-document.ts';
+import type { Schemas } from '../shared/infra/schema/validator.ts';
+import { ERRORS, type ErrorCode } from '../shared/kernel/errors.ts';
+import type { ReplyDoc, Route } from './route.ts';
+
+/**
+ * Codes that the server answers before or around a handler. `unrouted` belong to no operation: no route, or the path under another
+ * method. A path parameter that is no id answers `ROUTE_NOT_FOUND` too; brackets in a query name are refused everywhere.
+ */
+export const SERVER_CODES = {
+  unrouted: ['ROUTE_NOT_FOUND', 'METHOD_NOT_ALLOWED'],
+  parameters: ['ROUTE_NOT_FOUND'],
+  body: ['INVALID_JSON', 'PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'UNSUPPORTED_ENCODING'],
+  everywhere: ['VALIDATION_FAILED', 'REQUEST_TIMEOUT', 'UNAVAILABLE', 'INTERNAL'],
+} as const satisfies Record<string, readonly ErrorCode[]>;
+
+interface Input {
+  routes: readonly Route[];
+  schemas: Schemas;
+  version: string;
+  title: string;
+}
+
+type Json = Record<string, unknown>;
+
+/** The OpenAPI 3.1 document of the given routes, made of the schemas that validate them and the codes that they declare. */
+export function openApi({ routes, schemas, version, title }: Input): object {
+  const components = new Components(schemas);
+  components.reference(FAILURE);
+  const paths: Record<string, Json> = {};
+  for (const route of routes) {
+    const path = route.path.replace(/:(\w+)/g, '{$1}');
+    const item = paths[path] ?? {};
+    item[route.method.toLowerCase()] = operationOf(route, schemas, components);
+    paths[path] = item;
+  }
+  const secured = routes.some(bearerOf);
+  return {
+    openapi: '3.1.0',
+    info: { title, version, description: DESCRIPTION },
+    servers: [{ url: '/' }],
+    paths,
+    components: {
+      schemas: components.toJSON(),
+      headers: HEADERS,
+      ...(secured && { securitySchemes: { bearer: { type: 'http', scheme: 'bearer' } } }),
+    },
+  };
+}
+
+/** Every code that the operation of a route can answer, sorted. */
+export function codesOf(route: Route): ErrorCode[] {
+  const codes = new Set<ErrorCode>([
+    ...SERVER_CODES.everywhere,
+    ...(route.path.includes(':') ? SERVER_CODES.parameters : []),
+    ...(route.body ? SERVER_CODES.body : []),
+    ...route.guards.flatMap((guard) => guard.codes),
+    ...route.errors,
+  ]);
+  return [...codes].sort();
+}
+
+/** Codes of the catalogue that neither the server nor any of the routes answers: a test of the whole table wants none. */
+export function unansweredCodes(routes: readonly Route[]): ErrorCode[] {
+  const answered = new Set<string>([...SERVER_CODES.unrouted, ...routes.flatMap(codesOf)]);
+  return (Object.keys(ERRORS) as ErrorCode[]).filter((code) => !answered.has(code));
+}
+
+const FAILURE = 'common/failure-envelope';
+
+const DESCRIPTION = `Success is \`{success: true, data, message}\`, failure \`{success: false, code, message, data?, details?, requestId}\`.
+An optional field that is null counts as absent. Unknown query names are ignored. A path that is not listed answers 404
+\`ROUTE_NOT_FOUND\`, another method on a listed one 405 \`METHOD_NOT_ALLOWED\` with \`Allow\`.`;
+
+const HEADERS = {
+  RequestId: {
+    description: 'The `X-Request-Id` of the request, or the one made for it.',
+    schema: { type: 'string', pattern: '^[\\w.-]{1,128}$' },
+  },
+  RetryAfter: { description: 'Whole seconds to wait.', schema: { type: 'integer', minimum: 0 } },
+};
+
+function operationOf(route: Route, schemas: Schemas, components: Components): Json {
+  const operation: Json = { operationId: route.operation, summary: route.summary };
+  const bearer = bearerOf(route);
+  if (bearer) operation.security = bearer.required ? [{ bearer: [] }] : [{ bearer: [] }, {}];
+  const parameters = parametersOf(route, schemas, components);
+  if (parameters.length > 0) operation.parameters = parameters;
+  if (route.body) {
+    const schema = components.reference(route.body.schema);
+    // A bodyless POST is `{}`: whether that is enough, the schema says.
+    const required = (schemas.document(route.body.schema).required ?? []).length > 0;
+    operation.requestBody = {
+      description: `At most ${route.body.maxBytes} bytes.`,
+      required,
+      content: { 'application/json': { schema } },
+    };
+  }
+  operation.responses = { ...successesOf(route.replies, schemas, components), ...failuresOf(route, components) };
+  return operation;
+}
+
+type HeaderDoc = Route['guards'][number]['headers'][number];
+
+function bearerOf(route: Route): HeaderDoc | undefined {
+  return headersOf(route).find((header) => header.name.toLowerCase() === 'authorization');
+}
+
+function headersOf(route: Route): HeaderDoc[] {
+  const byName = new Map<string, HeaderDoc>();
+  for (const header of route.guards.flatMap((guard) => guard.headers)) {
+    const known = byName.get(header.name.toLowerCase());
+    if (!known || (header.required && !known.required)) byName.set(header.name.toLowerCase(), header);
+  }
+  return [...byName.values()];
+}
+
+function parametersOf(route: Route, schemas: Schemas, components: Components): Json[] {
+  const parameters: Json[] = [...route.path.matchAll(/:(\w+)/g)].map(([, name]) => ({
+    name,
+    in: 'path',
+    required: true,
+    schema: { type: 'string', pattern: '^[A-Za-z0-9._:-]{1,128}$' },
+  }));
+  for (const { name, required, description, example } of headersOf(route)) {
+    // OpenAPI ignores a parameter of this name: it is a security scheme.
+    if (name.toLowerCase() === 'authorization') continue;
+    const schema = { type: 'string' };
+    parameters.push({ name, in: 'header', required, description, schema, ...(example !== undefined && { example }) });
+  }
+  if (route.query !== undefined) {
+    const query = schemas.document(route.query);
+    for (const [name, field] of Object.entries(query.properties ?? {})) {
+      const { description, ...schema } = components.rewritten(field, query.$id);
+      const required = query.required?.includes(name) ?? false;
+      parameters.push({ name, in: 'query', required, ...(description !== undefined && { description }), schema });
+    }
+  }
+  return parameters;
+}
+
+function successesOf(replies: readonly ReplyDoc[], schemas: Schemas, components: Components): Json {
+  const responses: Json = {};
+  for (const [status, docs] of Map.groupBy(replies, (reply) => reply.status)) {
+    const content: Json = {};
+    for (const [media, same] of Map.groupBy(docs, (doc) => schemas.document(doc.schema)['x-bare'] ?? ENVELOPED)) {
+      const alternatives = same.map((doc) => components.reference(doc.schema));
+      const data = alternatives.length === 1 ? alternatives[0] : { anyOf: alternatives };
+      content[media === ENVELOPED ? 'application/json' : media] = {
+        schema: media === ENVELOPED ? envelope(data) : data,
+      };
+    }
+    const description = docs.map((doc) => doc.description).join(' Or: ');
+    responses[status] = {
+      description,
+      headers: { 'X-Request-Id': { $ref: '#/components/headers/RequestId' } },
+      content,
+    };
+  }
+  return responses;
+}
+
+const ENVELOPED = '';
+
+function envelope(data: unknown): Json {
+  return {
+    type: 'object',
+    required: ['success', 'data', 'message'],
+    properties: { success: { type: 'boolean', const: true }, data, message: { type: 'string' } },
+  };
+}
+
+function failuresOf(route: Route, components: Components): Json {
+  const responses: Json = {};
+  for (const [status, codes] of Map.groupBy(codesOf(route), (code) => ERRORS[code].status)) {
+    const waits = status === 429 || status === 503;
+    const code = { type: 'string', enum: codes };
+    responses[status] = {
+      description: codes.map((name) => `\`${name}\`: ${ERRORS[name].message}.`).join(' '),
+      headers: {
+        'X-Request-Id': { $ref: '#/components/headers/RequestId' },
+        ...(waits && { 'Retry-After': { $ref: '#/components/headers/RetryAfter' } }),
+      },
+      content: {
+        'application/json': {
+          schema: { allOf: [components.reference(FAILURE), { type: 'object', properties: { code } }] },
+          examples: Object.fromEntries(codes.map((name) => [name, { value: failureExample(name) }])),
+        },
+      },
+    };
+  }
+  return responses;
+}
+
+function failureExample(code: ErrorCode): Json {
+  const details = code === 'VALIDATION_FAILED' && { details: [{ path: '/field', message: 'is required' }] };
+  return { success: false, code, message: ERRORS[code].message, ...details, requestId: 'req-1' };
+}
+
+/** The schema files that a document names, directly or through others, each as one component. */
+class Components {
+  readonly #schemas: Schemas;
+  readonly #ids = new Map<string, string>();
+  readonly #written = new Map<string, SchemaNode>();
+
+  constructor(schemas: Schemas) {
+    this.#schemas = schemas;
+  }
+
+  reference(id: string): { $ref: string } {
+    const name = typeName(id);
+    const owner = this.#ids.get(name);
+    if (owner !== undefined && owner !== id) throw new Error(`schemas ${owner} and ${id} share the name ${name}`);
+    if (owner === undefined) {
+      this.#ids.set(name, id);
+      const { $schema: _dialect, $id: _id, ...root } = this.#schemas.document(id);
+      this.#written.set(name, this.rewritten(root, id));
+    }
+    return { $ref: `#/components/schemas/${name}` };
+  }
+
+  /** A node of the document `from`, its references turned into references to components. */
+  rewritten(node: SchemaNode, from: string): SchemaNode {
+    const { 'x-bare': _bare, ...copy } = node;
+    if (node.$ref !== undefined) copy.$ref = this.reference(referencedId(from, node.$ref)).$ref;
+    if (node.items) copy.items = this.rewritten(node.items, from);
+    if (node.anyOf) copy.anyOf = node.anyOf.map((branch) => this.rewritten(branch, from));
+    if (node.properties) {
+      const fields = Object.entries(node.properties);
+      copy.properties = Object.fromEntries(fields.map(([name, field]) => [name, this.rewritten(field, from)]));
+    }
+    return copy;
+  }
+
+  toJSON(): Json {
+    return Object.fromEntries([...this.#written].sort(([a], [b]) => (a < b ? -1 : 1)));
+  }
+}

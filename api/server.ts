@@ -1,0 +1,181 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Duplex } from 'node:stream';
+import type { AccessLine } from '../shared/infra/log/access-line.ts';
+import type { Log } from '../shared/infra/log/log.ts';
+import type { ObserveHttp } from '../shared/infra/metrics/http-metrics.ts';
+import type { Schemas } from '../shared/infra/schema/validator.ts';
+import { type FaultDetail, isRejection } from '../shared/kernel/errors.ts';
+import { openBodyBudget } from './middleware/body-budget.ts';
+import { judgeBodyHead } from './middleware/body-head.ts';
+import { RouteCall } from './middleware/call.ts';
+import { openClientSignals } from './middleware/client-signals.ts';
+import { openDeadlines } from './middleware/deadlines.ts';
+import { type Door, openDoor } from './middleware/door.ts';
+import { type Exchange, isGone, newExchange } from './middleware/exchange.ts';
+import { maskError } from './middleware/faults.ts';
+import { readHead } from './middleware/head.ts';
+import { parseBody } from './middleware/json-body.ts';
+import { openListener } from './middleware/listener.ts';
+import { type MountedRoute, mountRoute } from './middleware/mounted-route.ts';
+import { readBody } from './middleware/read-body.ts';
+import { requestIdOf } from './middleware/request-id.ts';
+import { splitTarget } from './middleware/request-target.ts';
+import { compileTable } from './middleware/route-table.ts';
+import { type Refusal, writeRefusal, writeReply } from './middleware/write-reply.ts';
+import type { Head, RawReply, Reply, Route } from './route.ts';
+
+export interface ServerLimits {
+  headTimeoutMs: number;
+  bodyTimeoutMs: number;
+  /** Bytes of request bodies that the process holds at once. */
+  bodyBudgetBytes: number;
+}
+
+export interface ServerDeps {
+  routes: readonly Route[];
+  schemas: Pick<Schemas, 'validator' | 'queryParser'>;
+  log: Log;
+  access(line: AccessLine): void;
+  observe: ObserveHttp;
+  /** True for an error that means "MongoDB is away": the caller gets 503 and comes back. */
+  isOutage(error: unknown): boolean;
+  /** Aborted when the process begins to drain: from then on every reply closes its connection. */
+  draining: AbortSignal;
+  limits: ServerLimits;
+}
+
+type Outcome = Reply | Refusal | RawReply | 'gone';
+
+/** Status of a request whose client left before it was answered; it appears in logs and metrics only. */
+const CLIENT_LEFT = 499;
+/** As many as a failure envelope holds. */
+const MAX_DETAILS = 1_000;
+const EMPTY = Buffer.alloc(0);
+/** Methods are a label of metrics: a caller must not be able to invent new ones. */
+const KNOWN_METHODS: ReadonlySet<string> = new Set(['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS']);
+const NO_QUERY = Object.freeze({});
+
+/** Opens the front door: restify's server, with the life of a request in this file, top to bottom. */
+export function openServer(deps: ServerDeps): Door {
+  const mounted = deps.routes.map((route) => mountRoute(route, deps.schemas));
+  const table = compileTable(mounted.map((row) => ({ method: row.route.method, path: row.route.path, value: row })));
+  const budget = openBodyBudget(deps.limits.bodyBudgetBytes);
+  const deadlines = openDeadlines(deps.limits.bodyTimeoutMs);
+  const signals = openClientSignals();
+  const newest = new WeakMap<Duplex, Exchange>();
+  return openDoor(
+    openListener(serve, deps.limits, (socket) => newest.get(socket)),
+    signals.cut,
+  );
+
+  async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const exchange = newExchange(request, response, requestIdOf(request.headers['x-request-id']));
+    newest.set(request.socket, exchange);
+    try {
+      await write(exchange, await live(exchange));
+    } catch (error) {
+      fail(exchange, error);
+    } finally {
+      budget.give(exchange.reserved);
+      record(exchange);
+    }
+  }
+
+  async function live(exchange: Exchange): Promise<Outcome> {
+    const { request } = exchange;
+    const method = request.method ?? '';
+    const { path, query } = splitTarget(request.url ?? '');
+
+    const match = table(method, path);
+    if (match.found === undefined) return noRoute(match.allow);
+    exchange.template = match.found.route.path;
+
+    const head = readHead(request, method, path, match.params);
+    for (const guard of match.found.route.guards) {
+      const refused = guard.check(head, exchange.identity);
+      if (refused !== undefined) return refused;
+    }
+
+    const body = await takeBody(exchange, head, match.found);
+    if (body === 'gone' || isRejection(body)) return body;
+
+    const asked = query === '' && !match.found.hasQuery ? undefined : match.found.parseQuery(query);
+    const faults = asked === undefined ? body.faults : [...asked.faults, ...body.faults];
+    if (faults.length > 0) return { rejected: 'VALIDATION_FAILED', details: faults.slice(0, MAX_DETAILS) };
+
+    const input = { body: body.value, query: asked === undefined ? NO_QUERY : asked.query };
+    return match.found.route.handle(new RouteCall(exchange, head, input, () => signals.of(exchange)));
+  }
+
+  /** Media type, encoding, size, JSON, shape. A route without a body schema leaves unread what is sent. */
+  async function takeBody(
+    exchange: Exchange,
+    head: Head,
+    { body }: MountedRoute,
+  ): Promise<{ value: unknown; faults: FaultDetail[] } | Refusal | 'gone'> {
+    if (body === undefined) return { value: undefined, faults: [] };
+    const announced = judgeBodyHead(head, body.maxBytes);
+    if (isRejection(announced)) return announced;
+
+    const bytes = announced.body
+      ? await readBody(exchange, announced, { maxBytes: body.maxBytes, budget, deadlines })
+      : EMPTY;
+    if (bytes === 'gone' || isRejection(bytes)) return bytes;
+
+    const parsed = bytes.length === 0 ? { value: {}, faults: [] } : parseBody(bytes);
+    if (isRejection(parsed)) return parsed;
+    return { value: parsed.value, faults: merge(parsed.faults, body.validate(parsed.value)) };
+  }
+
+  async function write(exchange: Exchange, outcome: Outcome): Promise<void> {
+    if (outcome === 'gone') return;
+    const closing = deps.draining.aborted;
+    if ('raw' in outcome) {
+      exchange.response.setHeader('X-Request-Id', exchange.requestId);
+      if (closing) exchange.response.setHeader('Connection', 'close');
+      await outcome.raw(exchange.response);
+    } else if (isRejection(outcome)) {
+      writeRefusal(exchange, outcome, closing);
+    } else {
+      writeReply(exchange, outcome, closing);
+    }
+  }
+
+  /** What a handler (or a bug of ours) threw: masked to the caller, told to the log. */
+  function fail(exchange: Exchange, error: unknown): void {
+    const { response, requestId, template } = exchange;
+    const about = { err: error, requestId, route: template };
+    if (isGone(exchange)) {
+      deps.log.debug(about, 'failed after the client had left');
+      return;
+    }
+    const refusal = maskError(error, deps.isOutage);
+    if (refusal.rejected === 'UNAVAILABLE') deps.log.warn(about, 'a dependency is away');
+    else deps.log.error(about, 'request failed');
+    // A stream that breaks off must not look complete.
+    if (response.headersSent) response.destroy();
+    else writeRefusal(exchange, refusal, deps.draining.aborted);
+  }
+
+  function record(exchange: Exchange): void {
+    const { request, response, requestId, template, identity } = exchange;
+    const ms = (exchange.answeredAt ?? performance.now()) - exchange.startedAt;
+    const status = response.headersSent ? response.statusCode : CLIENT_LEFT;
+    const method = KNOWN_METHODS.has(request.method ?? '') ? (request.method ?? '') : 'OTHER';
+    deps.observe(method, template, status, ms / 1_000);
+    deps.access({ requestId, method, route: template, status, ms, actorId: identity.actor?.id });
+  }
+}
+
+function noRoute(allow: string | undefined): Refusal {
+  return allow === undefined
+    ? { rejected: 'ROUTE_NOT_FOUND' }
+    : { rejected: 'METHOD_NOT_ALLOWED', headers: { Allow: allow } };
+}
+
+/** The faults of values come first; what the schema says of the same place would only repeat them. */
+function merge(ofValues: FaultDetail[], ofShape: FaultDetail[]): FaultDetail[] {
+  if (ofValues.length === 0) return ofShape;
+  const told = new Set(ofValues.map((fault) => fault.path));
+  return [...ofValues, ...ofShape.filter((fault) => !told.has(fault.path))];
+}

@@ -1,0 +1,147 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import t from 'tap';
+import { checkTree } from './layers/check-tree.ts';
+import { findCycles } from './layers/cycles.ts';
+import { readImports } from './layers/imports.ts';
+
+const PACKAGE = JSON.stringify({
+  dependencies: { mongodb: '1', pino: '1', restify: '1', ajv: '1', 'decimal.js': '1', ioredis: '1', 'p-limit': '1' },
+});
+
+/** The violations of a tree made of `files`, as `where: reason`. */
+function check(
+  test: { testdir(content: Record<string, string>): string },
+  files: Record<string, string>,
+  exemptions: Record<string, string> = {},
+): string[] {
+  const root = test.testdir({ 'package.json': PACKAGE });
+  for (const [file, text] of Object.entries(files)) {
+    mkdirSync(path.dirname(path.join(root, file)), { recursive: true });
+    writeFileSync(path.join(root, file), text);
+  }
+  return checkTree(root, exemptions).map(({ where, reason }) => `${where}: ${reason}`);
+}
+
+const FORBIDDEN: readonly [string, string, string, RegExp][] = [
+  ['kernel → rules', 'shared/kernel/a.ts', '../attempt/b.ts', /kernel imports nothing of ours/],
+  ['kernel → library', 'shared/kernel/a.ts', 'mongodb', /only decimal\.js/],
+  ['kernel → I/O', 'shared/kernel/a.ts', 'node:fs', /no I\/O/],
+  ['kernel → bare I/O', 'shared/kernel/a.ts', 'fs', /no I\/O/],
+  ['rules → other rules', 'shared/attempt/a.ts', '../auth/b.ts', /another service/],
+  ['rules → infra', 'shared/attempt/a.ts', '../infra/mongo/b.ts', /rules are pure/],
+  ['rules → I/O', 'shared/attempt/deep/a.ts', 'node:timers/promises', /no I\/O/],
+  ['rules → library', 'shared/attempt/a.ts', 'ajv', /only decimal\.js/],
+  ['infra → api', 'shared/infra/mongo/a.ts', '../../../api/b.ts', /stands below/],
+  ['infra → workers', 'shared/infra/mongo/a.ts', '../../../workers/b.ts', /stands below/],
+  ['infra → scripts', 'shared/infra/mongo/a.ts', '../../../scripts/b.ts', /not part of what runs/],
+  ['mongodb elsewhere', 'api/attempt/a.ts', 'mongodb', /only shared\/infra\/mongo/],
+  ['mongodb subpath elsewhere', 'workers/a.ts', 'mongodb/lib/x', /only shared\/infra\/mongo/],
+  ['ioredis elsewhere', 'shared/infra/mongo/a.ts', 'ioredis', /only shared\/infra\/redis/],
+  ['pino elsewhere', 'api/a.ts', 'pino', /only shared\/infra\/log/],
+  ['restify elsewhere', 'workers/a.ts', 'restify', /only api/],
+  ['api → workers', 'api/attempt/a.ts', '../../workers/b.ts', /writes a command and rings/],
+  ['workers → api', 'workers/grading/a.ts', '../../api/b.ts', /without any front door/],
+  ['api service → other', 'api/attempt/a.ts', '../auth/b.ts', /another service/],
+  ['api service → other rules', 'api/attempt/a.ts', '../../shared/auth/b.ts', /another service/],
+  ['middleware → service', 'api/middleware/a.ts', '../attempt/b.ts', /knows none/],
+  ['actor → actor', 'workers/grading/a.ts', '../upkeep/b.ts', /not each other/],
+  ['actor → other rules', 'workers/grading/a.ts', '../../shared/notification/b.ts', /another service/],
+  ['development package', 'api/a.ts', 'fast-check', /no production dependency/],
+  ['test helpers in production', 'workers/a.ts', '../shared/testing/b.ts', /not part of what runs/],
+  ['a test', 'api/a.ts', './b.test.ts', /imported by nothing/],
+];
+
+for (const [name, file, specifier, reason] of FORBIDDEN) {
+  t.test(`refused: ${name}`, async (t) => {
+    const found = check(t, { [file]: `// first line\nimport { x } from '${specifier}';\n` });
+    t.equal(found.length, 1);
+    t.match(found[0], reason);
+    t.match(found[0], `${file}:2`);
+  });
+}
+
+const ALLOWED: readonly [string, string][] = [
+  ['shared/kernel/a.ts', "import { randomBytes } from 'node:crypto';"],
+  ['shared/kernel/a.ts', "import { Decimal } from 'decimal.js';"],
+  ['shared/attempt/a.ts', "import { x } from '../kernel/b.ts';\nimport type { Y } from '../generated/c.ts';"],
+  ['shared/attempt/a.ts', "import type { Collection } from 'mongodb';"],
+  ['shared/infra/mongo/a.ts', "import { x } from '../../attempt/b.ts';\nimport { MongoClient } from 'mongodb';"],
+  [
+    'api/attempt/a.ts',
+    "import { x } from '../middleware/b.ts';\nimport { y } from '../route.ts';\nimport { z } from '../../shared/attempt/b.ts';",
+  ],
+  ['api/main.ts', "import { x } from './attempt/routes.ts';\nimport restify from 'restify';"],
+  ['workers/main.ts', "import { x } from './grading/actor.ts';"],
+  ['workers/upkeep/a.ts', "import { x } from '../../shared/auth/b.ts';"],
+  ['api/a.ts', "import type { Db } from 'mongodb';"],
+  ['api/a.test.ts', "import { MongoClient } from 'mongodb';\nimport { x } from '../workers/b.ts';"],
+  ['scripts/a.ts', "import { MongoClient } from 'mongodb';\nimport { x } from '../workers/b.ts';"],
+];
+
+for (const [file, text] of ALLOWED) {
+  t.test(`allowed: ${file} ${text.split('\n')[0]}`, async (t) => {
+    t.strictSame(check(t, { [file]: text }), []);
+  });
+}
+
+t.test('a library in two folders has no home', async (t) => {
+  const files = { 'api/a.ts': "import { Ajv } from 'ajv';", 'shared/infra/schema/a.ts': "import { Ajv } from 'ajv';" };
+  t.match(check(t, files), [/^api, shared\/infra\/schema: one library/]);
+});
+
+t.test('a library that computes only may be anywhere', async (t) => {
+  const files = { 'api/a.ts': "import pLimit from 'p-limit';", 'workers/a.ts': "import pLimit from 'p-limit';" };
+  t.strictSame(check(t, files), []);
+});
+
+t.test('a cycle is found once, a cycle of types is none', async (t) => {
+  const files = {
+    'api/a.ts': "import { b } from './b.ts';",
+    'api/b.ts': "import { c } from './c.ts';",
+    'api/c.ts': "export * from './a.ts';",
+  };
+  t.match(check(t, files), [/^api\/a\.ts: files that import each other/]);
+  t.strictSame(check(t, { ...files, 'api/c.ts': "import type { A } from './a.ts';" }), []);
+  t.strictSame(
+    findCycles(
+      new Map([
+        ['a', ['b', 'c']],
+        ['b', ['d']],
+        ['c', ['d']],
+        ['d', []],
+      ]),
+    ),
+    [],
+  );
+});
+
+t.test('an exemption works while something needs it', async (t) => {
+  const files = { 'api/a.ts': "import { MongoClient } from 'mongodb';" };
+  t.strictSame(check(t, files, { 'api/a.ts -> mongodb': 'a reason' }), []);
+  t.match(check(t, files, { 'api/b.ts -> mongodb': 'a reason' }), [/only shared/, /nothing needs it/]);
+});
+
+t.test('imports are read however they are written', async (t) => {
+  const source = [
+    "import a from './a.ts';",
+    "import type { B } from './b.ts';",
+    'import {',
+    '  c, // not from "./x.ts"',
+    '  type D,',
+    "} from './c.ts';",
+    "import './side.ts';",
+    "export { e } from './e.ts';",
+    "export type { F } from './f.ts';",
+    "export * as g from './g.ts';",
+    "const h = await import('./h.ts');",
+    "// import i from './i.ts';",
+    "/* import j from './j.ts'; */",
+    "const url = 'http://k'; import { k } from './not-at-line-start.ts';",
+    "export const text = 'from';",
+  ].join('\n');
+  t.strictSame(
+    readImports(source).map(({ specifier, typeOnly, line }) => `${line} ${specifier}${typeOnly ? ' type' : ''}`),
+    ['1 ./a.ts', '2 ./b.ts type', '3 ./c.ts', '7 ./side.ts', '8 ./e.ts', '9 ./f.ts type', '10 ./g.ts', '11 ./h.ts'],
+  );
+});

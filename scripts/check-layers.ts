@@ -1,0 +1,8 @@
+import path from 'node:path';
+import { checkTree } from './layers/check-tree.ts';
+
+/** The arrows of ARCHITECTURE.md: kernel ← rules ← infra ← api | workers. Prints each import that goes against them. */
+const violations = checkTree(path.resolve(import.meta.dirname, '..'));
+for (const { where, what, reason } of violations) console.log(`${where}: ${what}\n    ${reason}`);
+if (violations.length > 0) console.log(`${violations.length} imports go against the layers`);
+process.exitCode = violations.length > 0 ? 1 : 0;

@@ -1,0 +1,49 @@
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import t from 'tap';
+import { parseProcfile } from './supervisor/procfile.ts';
+
+const ROOT = path.resolve(import.meta.dirname, '..');
+
+interface LockedPackage {
+  readonly version?: string;
+  readonly resolved?: string;
+  readonly optionalDependencies?: Readonly<Record<string, string>>;
+}
+
+function readJson<T>(file: string): T {
+  return JSON.parse(readFileSync(path.join(ROOT, file), 'utf8')) as T;
+}
+
+t.test('the lockfile installs on every platform, from whatever registry npm is set to', async (t) => {
+  const { packages } = readJson<{ packages: Record<string, LockedPackage> }>('package-lock.json');
+  const missing: string[] = [];
+  const addressed: string[] = [];
+  for (const [where, { resolved, optionalDependencies = {} }] of Object.entries(packages)) {
+    if (resolved !== undefined) addressed.push(where);
+    // `npm ci` refuses a lockfile without the packages of other platforms; a registry that hides them makes npm leave them out.
+    for (const name of Object.keys(optionalDependencies)) {
+      if (packages[`${where}/node_modules/${name}`] === undefined && packages[`node_modules/${name}`] === undefined)
+        missing.push(name);
+    }
+  }
+  t.strictSame(missing, []);
+  t.strictSame(addressed, []);
+});
+
+t.test('versions are exact', async (t) => {
+  const { dependencies, devDependencies } =
+    readJson<Record<'dependencies' | 'devDependencies', Record<string, string>>>('package.json');
+  for (const [name, version] of Object.entries({ ...dependencies, ...devDependencies })) {
+    t.match(version, /^\d+\.\d+\.\d+$/, name);
+  }
+  const node = dependencies.node ?? '';
+  t.equal(readFileSync(path.join(ROOT, '.nvmrc'), 'utf8').trim(), node);
+});
+
+t.test('the platform runs every process type: none is 0 by default there', async (t) => {
+  const { formation } = readJson<{ formation: Record<string, { quantity: number }> }>('app.json');
+  const types = parseProcfile(readFileSync(path.join(ROOT, 'Procfile'), 'utf8')).map(({ name }) => name);
+  t.strictSame(Object.keys(formation).sort(), types.filter((name) => name !== 'release').sort());
+  t.ok(types.includes('release'));
+});

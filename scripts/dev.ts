@@ -1,0 +1,54 @@
+import { ServiceMissing } from './services/service.ts';
+import { type Cluster, outputFor, planCluster, StartRefused, startCluster } from './supervisor/cluster.ts';
+import { onStopSignals } from './supervisor/stop-signals.ts';
+
+/**
+ * `npm start`: MongoDB, Redis and every process type of the Procfile, kept alive until a stop signal.
+ * Environment: PORT, DATA_DIR, FORMATION (web=2,grading=2), PROCFILE, MONGODB_URL, REDIS_URL, NO_COLOR, and whatever the
+ * processes themselves read.
+ */
+const ended = new AbortController();
+let cluster: Cluster | undefined;
+let exitCode = 0;
+
+// A reader that goes away (npm start | head) must not take the cluster with it.
+process.stdout.on('error', () => {});
+
+try {
+  const plan = planCluster(process.env);
+  const output = outputFor(plan, process.stdout, process.env);
+  onStopSignals({
+    first: (signal) => {
+      output.line('start', `${signal}: stopping`);
+      ended.abort();
+    },
+    again: () => {
+      output.line('start', 'second signal: killing everything now');
+      cluster?.kill();
+      process.exit(130);
+    },
+  });
+  const begun = (started: Cluster) => {
+    cluster = started;
+  };
+  await startCluster({ output, signal: ended.signal, begun }, plan);
+  output.plain(`ready http://127.0.0.1:${plan.port}`);
+  await new Promise<void>((resolve) => {
+    // A pending promise alone keeps no process alive; without any process type there would be nothing else.
+    const alive = setInterval(() => {}, 2 ** 30);
+    const over = () => {
+      clearInterval(alive);
+      resolve();
+    };
+    if (ended.signal.aborted) over();
+    else ended.signal.addEventListener('abort', over);
+  });
+} catch (error) {
+  if (!ended.signal.aborted) {
+    exitCode = 1;
+    const forPeople = error instanceof StartRefused || error instanceof ServiceMissing;
+    console.error(forPeople ? error.message : error);
+  }
+}
+await cluster?.stop();
+process.exit(exitCode);

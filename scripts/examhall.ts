@@ -1,0 +1,65 @@
+import { parseArgs } from 'node:util';
+import { readConfig } from '../shared/infra/config/config.ts';
+import { openMongo } from '../shared/infra/mongo/connect.ts';
+import { openServerClock } from '../shared/infra/mongo/server-clock.ts';
+import { COMMANDS, type Operator } from './examhall/commands.ts';
+
+const USAGE = `examhall: what an operator does by hand
+
+  examhall dead list [--queue Q] [--json]                      dead letters, grouped by cause
+  examhall dead show ID                                        one command, whole
+  examhall dead replay (ID ... | --queue Q [--cause TEXT]) --reason TEXT [--limit 100] [--yes]
+                                                               run again, once per death; audited. Without --yes it only says what it would do
+  examhall workers [--json]                                    live worker processes and what they are at
+  examhall queues [--json]                                     waiting, running and dead commands, and the age of the oldest
+  examhall audit [--limit 20]                                  what operators did, newest first
+
+  --operator NAME   who you are, for the audit (default: $USER)
+`;
+
+/** Exit codes: 0 done, 1 nothing was done or something failed, 2 the words of the call are off. */
+async function main(args: string[]): Promise<number> {
+  const parsed = parse(args);
+  const words = parsed?.positionals ?? [];
+  const name = words[0] === 'dead' ? `dead ${words[1] ?? ''}` : (words[0] ?? '');
+  const command = COMMANDS[name];
+  if (parsed === null || parsed.values.help === true || command === undefined) {
+    console.log(USAGE);
+    return parsed?.values.help === true ? 0 : 2;
+  }
+  const config = readConfig(process.env);
+  const mongo = openMongo({ ...config.mongodb, appName: 'examhall-cli' });
+  const clock = openServerClock(mongo);
+  try {
+    await clock.measure();
+    const operator: Operator = {
+      mongo,
+      now: clock.now,
+      name: parsed.values.operator ?? process.env.USER ?? 'unknown',
+      say: (line) => console.log(line),
+    };
+    return await command(operator, words.slice(name.split(' ').length), parsed.values);
+  } finally {
+    clock.stop();
+    await mongo.close();
+  }
+}
+
+function parse(args: string[]) {
+  try {
+    return parseArgs({
+      args,
+      allowPositionals: true,
+      options: {
+        ...{ help: { type: 'boolean', short: 'h' }, json: { type: 'boolean' }, yes: { type: 'boolean' } },
+        ...{ queue: { type: 'string' }, cause: { type: 'string' }, reason: { type: 'string' } },
+        ...{ limit: { type: 'string' }, operator: { type: 'string' } },
+      },
+    });
+  } catch (error) {
+    console.error(error instanceof Error ? error.message : error);
+    return null;
+  }
+}
+
+process.exitCode = await main(process.argv.slice(2));

@@ -1,0 +1,169 @@
+import type { Mongo } from '../../shared/infra/mongo/connect.ts';
+import {
+  deadCommands,
+  deadGroups,
+  findCommand,
+  OPERATOR_AUDIT,
+  replayDead,
+} from '../../shared/infra/mongo/mailbox/dead-letters.ts';
+import { queueDepths } from '../../shared/infra/mongo/mailbox/queue-depths.ts';
+import type { Command } from '../../shared/kernel/command.ts';
+import { table } from './table.ts';
+
+/** Who works, and with what. */
+export interface Operator {
+  mongo: Mongo;
+  now: () => number;
+  name: string;
+  say: (line: string) => void;
+}
+
+interface Flags {
+  json?: boolean;
+  yes?: boolean;
+  queue?: string;
+  cause?: string;
+  reason?: string;
+  limit?: string;
+}
+
+const MIN_REASON = 5;
+const MAX_BULK = 1_000;
+
+type CliCommand = (operator: Operator, words: string[], flags: Flags) => Promise<number>;
+
+/** Each gives the exit code. */
+export const COMMANDS: Readonly<Record<string, CliCommand>> = {
+  'dead list': listDead,
+  'dead show': showDead,
+  'dead replay': replay,
+  workers: listWorkers,
+  queues: listQueues,
+  audit: listAudit,
+};
+
+async function listDead(operator: Operator, _words: string[], flags: Flags): Promise<number> {
+  const groups = (await deadGroups(operator.mongo)).filter(
+    (group) => flags.queue === undefined || group.queue === flags.queue,
+  );
+  print(operator, flags, groups, () =>
+    groups.length === 0
+      ? 'no dead letters'
+      : table(
+          ['count', 'queue', 'cause', 'last', 'example'],
+          groups.map((group) => [`${group.count}`, group.queue, group.fingerprint, iso(group.lastAt), group.example]),
+        ),
+  );
+  return 0;
+}
+
+async function showDead(operator: Operator, [id]: string[]): Promise<number> {
+  const command = id === undefined ? null : await findCommand(operator.mongo, id);
+  if (command === null) {
+    operator.say(id === undefined ? 'name the id of a command' : `no command ${id}`);
+    return 1;
+  }
+  operator.say(JSON.stringify(command, null, 2));
+  return 0;
+}
+
+async function replay(operator: Operator, ids: string[], flags: Flags): Promise<number> {
+  const reason = flags.reason?.trim() ?? '';
+  if (reason.length < MIN_REASON)
+    return refuse(operator, `--reason of at least ${MIN_REASON} characters is required: it goes into the audit`);
+  if (ids.length === 0 && flags.queue === undefined) return refuse(operator, 'name ids, or a --queue');
+  const limit = Number(flags.limit ?? 100);
+  if (!Number.isInteger(limit) || limit < 1 || limit > MAX_BULK)
+    return refuse(operator, `--limit is a whole number from 1 to ${MAX_BULK}`);
+  const wanted = await chosen(operator, ids, flags, limit);
+  if (flags.yes !== true) {
+    operator.say(`would run ${wanted.length} dead command(s) again; say --yes to do it`);
+    for (const command of wanted)
+      operator.say(`  ${command._id}  ${command.queue}  ${command.lastError?.message ?? ''}`);
+    return 0;
+  }
+  let revived = 0;
+  for (const command of wanted) {
+    const done = await replayDead(operator.mongo, command, { operator: operator.name, reason, now: operator.now() });
+    operator.say(`${command._id}  ${done ? 'will run again' : 'is not dead (any more)'}`);
+    if (done) revived += 1;
+  }
+  operator.say(`${revived} of ${wanted.length} replayed`);
+  return revived === wanted.length && revived > 0 ? 0 : 1;
+}
+
+async function chosen(operator: Operator, ids: string[], flags: Flags, limit: number): Promise<Command[]> {
+  if (ids.length === 0) {
+    return deadCommands(operator.mongo, {
+      limit,
+      ...(flags.queue === undefined ? {} : { queue: flags.queue }),
+      ...(flags.cause === undefined ? {} : { fingerprint: flags.cause }),
+    });
+  }
+  const found = await Promise.all(ids.map((id) => findCommand(operator.mongo, id)));
+  for (const [index, id] of ids.entries()) if (found[index] === null) operator.say(`no command ${id}`);
+  return found.filter((command) => command !== null);
+}
+
+async function listWorkers(operator: Operator, _words: string[], flags: Flags): Promise<number> {
+  const rows = await operator.mongo.db.collection('workers').find({}).sort({ actor: 1 }).toArray();
+  const now = operator.now();
+  print(operator, flags, rows, () =>
+    table(
+      ['actor', 'host', 'pid', 'busy', 'rss', 'seen', 'version'],
+      rows.map((row) => [
+        row.actor,
+        row.host,
+        `${row.pid}`,
+        `${row.busy.length}/${row.slots}`,
+        `${Math.round(row.rssBytes / 1e6)} MB`,
+        `${Math.round((now - row.seenAt.getTime()) / 1_000)} s ago`,
+        row.version,
+      ]),
+    ),
+  );
+  return 0;
+}
+
+async function listQueues(operator: Operator, _words: string[], flags: Flags): Promise<number> {
+  const depths = await queueDepths(operator.mongo, operator.now());
+  print(operator, flags, depths, () =>
+    table(
+      ['queue', 'waiting', 'due', 'running', 'dead', 'oldest due'],
+      depths.map((depth) => [
+        depth.queue,
+        `${depth.waiting}`,
+        `${depth.due}`,
+        `${depth.running}`,
+        `${depth.dead}`,
+        depth.oldestDueMs === null ? '-' : `${Math.round(depth.oldestDueMs / 1_000)} s`,
+      ]),
+    ),
+  );
+  return 0;
+}
+
+async function listAudit(operator: Operator, _words: string[], flags: Flags): Promise<number> {
+  const limit = Math.min(Math.max(Number(flags.limit ?? 20) || 20, 1), MAX_BULK);
+  const rows = await operator.mongo.db.collection(OPERATOR_AUDIT).find({}).sort({ at: -1 }).limit(limit).toArray();
+  print(operator, flags, rows, () =>
+    table(
+      ['at', 'operator', 'action', 'queue', 'command', 'reason'],
+      rows.map((row) => [iso(row.at), row.operator, row.action, row.queue, row.commandId, row.reason]),
+    ),
+  );
+  return 0;
+}
+
+function print(operator: Operator, flags: Flags, value: unknown, asText: () => string): void {
+  operator.say(flags.json === true ? JSON.stringify(value, null, 2) : asText());
+}
+
+function refuse(operator: Operator, why: string): number {
+  operator.say(why);
+  return 2;
+}
+
+function iso(date: Date | null): string {
+  return date === null ? '-' : date.toISOString();
+}

@@ -1,0 +1,29 @@
+import t from 'tap';
+import { loadSchemas } from '../shared/infra/schema/validator.ts';
+import { ERRORS } from '../shared/kernel/errors.ts';
+import { drift, generatedFiles } from './generate.ts';
+
+t.test('the files on disk are what they are generated from, and a change of either side is told', async (t) => {
+  const files = new Map(await generatedFiles(loadSchemas()));
+  t.strictSame(drift(files), []);
+  const types = files.get('shared/generated/attempt.ts') ?? '';
+  t.match(types, /export interface SaveAnswerRequest \{/);
+  t.notMatch(
+    types.replaceAll(/metadata\??: \{\s+\[k: string\]: unknown;/g, ''),
+    /\[k: string\]/,
+    'only metadata is a free map',
+  );
+  files.set('shared/generated/attempt.ts', `${types} `);
+  files.delete('shared/generated/common.ts');
+  files.set('docs/not-there.md', '');
+  t.strictSame(drift(files), ['docs/not-there.md', 'shared/generated/attempt.ts', 'shared/generated/common.ts']);
+});
+
+t.test('docs/errors.md lists every code once, with its status', async (t) => {
+  const page = (await generatedFiles(loadSchemas())).get('docs/errors.md') ?? '';
+  const rows = [...page.matchAll(/^\| `(\w+)` \| (\d+) \|/gm)].map(([, code, status]) => `${code} ${status}`);
+  t.same(
+    rows,
+    Object.entries(ERRORS).map(([code, { status }]) => `${code} ${status}`),
+  );
+});

@@ -1,0 +1,103 @@
+import { existsSync, globSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { brokenArrow } from './arrows.ts';
+import { findCycles } from './cycles.ts';
+import { type ImportStatement, readImports } from './imports.ts';
+import { brokenBuiltin, brokenLibrary, packageName, scatteredLibraries } from './libraries.ts';
+import { homeOf, placeOf } from './place.ts';
+
+/** Imports that stay although a rule says no: `file -> specifier`, with the sentence that says why. */
+export const EXEMPTIONS: Readonly<Record<string, string>> = {};
+
+export interface Violation {
+  readonly where: string;
+  readonly what: string;
+  readonly reason: string;
+}
+
+/** Every import under `root` that goes against the arrows. Tests and scripts may import anything; they are read for nothing but cycles. */
+export function checkTree(root: string, exemptions: Readonly<Record<string, string>> = EXEMPTIONS): Violation[] {
+  const files = globSync(['api/**/*.ts', 'workers/**/*.ts', 'shared/**/*.ts', 'scripts/**/*.ts'], { cwd: root })
+    .map((file) => file.split(path.sep).join('/'))
+    .filter((file) => !file.endsWith('.test.ts') && !file.endsWith('.d.ts'))
+    .sort();
+  const production = productionPackages(root);
+  const violations: Violation[] = [];
+  const graph = new Map<string, string[]>();
+  const uses = new Map<string, Set<string>>();
+  const used = new Set<string>();
+
+  for (const file of files) {
+    const targets: string[] = [];
+    for (const statement of readImports(readFileSync(path.join(root, file), 'utf8'))) {
+      const target = resolveOwn(file, statement.specifier);
+      if (target !== undefined && !statement.typeOnly) targets.push(target);
+      const reason = isFree(file) ? undefined : brokenRule(file, statement, target, production);
+      const key = `${file} -> ${statement.specifier}`;
+      if (reason !== undefined && exemptions[key] !== undefined) used.add(key);
+      else if (reason !== undefined)
+        violations.push({ where: `${file}:${statement.line}`, what: statement.specifier, reason });
+      const library = packageName(statement.specifier);
+      if (library !== undefined && !statement.typeOnly && !isFree(file) && !isBuiltin(library)) {
+        uses.set(library, (uses.get(library) ?? new Set()).add(homeOf(file)));
+      }
+    }
+    graph.set(file, targets);
+  }
+
+  for (const [library, homes] of scatteredLibraries(uses)) {
+    violations.push({
+      where: homes.join(', '),
+      what: library,
+      reason: 'one library is imported by one folder, which speaks our words to the rest',
+    });
+  }
+  for (const cycle of findCycles(graph)) {
+    violations.push({
+      where: cycle[0] ?? '',
+      what: [...cycle, cycle[0]].join(' -> '),
+      reason: 'files that import each other are one file in two places',
+    });
+  }
+  for (const key of Object.keys(exemptions)) {
+    if (!used.has(key)) violations.push({ where: key, what: 'exemption', reason: 'nothing needs it any more' });
+  }
+  return violations;
+}
+
+function brokenRule(
+  file: string,
+  statement: ImportStatement,
+  target: string | undefined,
+  production: ReadonlySet<string>,
+): string | undefined {
+  if (target !== undefined) {
+    if (target.endsWith('.test.ts')) return 'a test is imported by nothing';
+    return brokenArrow(placeOf(file), placeOf(target));
+  }
+  const library = packageName(statement.specifier);
+  if (library === undefined || isBuiltin(library)) {
+    return statement.typeOnly ? undefined : brokenBuiltin(file, statement.specifier);
+  }
+  return statement.typeOnly ? undefined : brokenLibrary(file, library, production);
+}
+
+function isFree(file: string): boolean {
+  const { layer } = placeOf(file);
+  return layer === 'scripts' || layer === 'testing';
+}
+
+function isBuiltin(name: string): boolean {
+  return process.getBuiltinModule(`node:${name}`) !== undefined;
+}
+
+function resolveOwn(file: string, specifier: string): string | undefined {
+  return specifier.startsWith('.') ? path.posix.join(path.posix.dirname(file), specifier) : undefined;
+}
+
+function productionPackages(root: string): Set<string> {
+  const file = path.join(root, 'package.json');
+  if (!existsSync(file)) return new Set();
+  const { dependencies = {} } = JSON.parse(readFileSync(file, 'utf8')) as { dependencies?: Record<string, string> };
+  return new Set(Object.keys(dependencies));
+}

@@ -1,0 +1,63 @@
+import { homeOf, placeOf } from './place.ts';
+
+/** Built-in modules that compute and touch nothing outside the process. */
+const PURE_BUILTINS = ['assert', 'buffer', 'crypto', 'string_decoder', 'url', 'util'];
+
+/** Libraries with a home of their own. The rule for the others: whoever imports one first is its home. */
+const HOMES: Readonly<Record<string, readonly string[]>> = {
+  mongodb: ['shared/infra/mongo'],
+  ioredis: ['shared/infra/redis', 'shared/infra/doorbell'],
+  redis: ['shared/infra/redis', 'shared/infra/doorbell'],
+  'bee-queue': ['shared/infra/redis', 'shared/infra/doorbell'],
+  pino: ['shared/infra/log'],
+  '@prometheus-io/client': ['shared/infra/metrics'],
+  restify: ['api'],
+};
+
+/** Free of the one-home rule, each for its reason. */
+const HOMELESS: Readonly<Record<string, string>> = {
+  'decimal.js': 'exact arithmetic, pure: the kernel and the rules of every service compute with it',
+  'p-limit': 'bounds concurrency, pure: there is nothing to wrap',
+};
+
+/** Of a pure layer: what it may load. */
+const PURE_LIBRARIES = ['decimal.js'];
+
+/** `mongodb/lib/x` → `mongodb`, `@a/b/c` → `@a/b`; undefined for built-in modules and files. */
+export function packageName(specifier: string): string | undefined {
+  if (specifier.startsWith('.') || specifier.startsWith('node:') || specifier.startsWith('#')) return undefined;
+  return specifier
+    .split('/')
+    .slice(0, specifier.startsWith('@') ? 2 : 1)
+    .join('/');
+}
+
+/** The reason why the file may not load this built-in module; undefined when it may. */
+export function brokenBuiltin(path: string, specifier: string): string | undefined {
+  const { layer } = placeOf(path);
+  if (layer !== 'kernel' && layer !== 'rules') return undefined;
+  const [name] = specifier.replace(/^node:/, '').split('/');
+  return PURE_BUILTINS.includes(name ?? '')
+    ? undefined
+    : `${layer === 'kernel' ? 'the kernel does' : 'rules do'} no I/O`;
+}
+
+/** The reason why the file may not load this library; `typeOnly` imports load nothing and are free everywhere but in the kernel. */
+export function brokenLibrary(path: string, library: string, production: ReadonlySet<string>): string | undefined {
+  const { layer } = placeOf(path);
+  if ((layer === 'kernel' || layer === 'rules') && !PURE_LIBRARIES.includes(library)) {
+    return `only ${PURE_LIBRARIES.join(', ')} may be loaded here: rules are tested without anything around them`;
+  }
+  if (!production.has(library))
+    return 'it is no production dependency: an image without development packages would not start';
+  const homes = HOMES[library];
+  if (homes !== undefined && !homes.includes(homeOf(path))) return `only ${homes.join(' or ')} imports ${library}`;
+  return undefined;
+}
+
+/** Libraries that more than one folder loads: `[library, homes]`. */
+export function scatteredLibraries(uses: ReadonlyMap<string, ReadonlySet<string>>): [string, string[]][] {
+  return [...uses]
+    .filter(([library, homes]) => HOMES[library] === undefined && HOMELESS[library] === undefined && homes.size > 1)
+    .map(([library, homes]) => [library, [...homes].sort()]);
+}

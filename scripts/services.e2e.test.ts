@@ -1,0 +1,105 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { MongoClient } from 'mongodb';
+import t from 'tap';
+import { SECANTUSDB } from './services/mongodb.ts';
+import { untilReady } from './services/service.ts';
+import { startThrowAwayServices } from './services/throw-away.ts';
+import { developmentServices } from './services.ts';
+import { takeDataFolder } from './supervisor/data-folder.ts';
+import { createPrefixedOutput } from './supervisor/prefixed-output.ts';
+import { createSupervisor } from './supervisor.ts';
+
+t.test(
+  'a development database killed while it is written to comes back at its url with every acknowledged write',
+  async (t) => {
+    const folder = mkdtempSync(path.join(os.tmpdir(), 'examhall-data-'));
+    const said: string[] = [];
+    const output = createPrefixedOutput({
+      write: (text) => said.push(text),
+      colour: false,
+      names: ['mongodb', 'redis'],
+    });
+    const { MONGODB_URL: _mongodb, REDIS_URL: _redis, ...env } = process.env;
+    const data = await takeDataFolder(folder, () => {});
+    const { mongodb, redis } = await developmentServices({ env, folder, say: () => {} });
+    const supervisor = createSupervisor({ output, folder: data });
+    t.teardown(async () => {
+      await supervisor.stop();
+      data.release();
+      rmSync(folder, { recursive: true, force: true });
+    });
+    if (mongodb.launch === undefined || redis.launch === undefined) throw new Error('the services are not local');
+    // A kill between two flushes of its log is rare; the switch that rules it out is not left to luck.
+    if (mongodb.origin === SECANTUSDB) t.ok(mongodb.launch.args.includes('--sync-on-commit'));
+    const database = supervisor.keep('service', 'mongodb', mongodb.launch);
+    const doorbell = supervisor.keep('service', 'redis', redis.launch);
+    await untilReady(mongodb, 30_000);
+    await untilReady(redis, 30_000);
+
+    const writer = new MongoClient(mongodb.url, {
+      retryWrites: false,
+      serverSelectionTimeoutMS: 1_000,
+      w: 'majority',
+      journal: true,
+    });
+    const rows = writer.db('durability').collection<{ _id: number }>('rows');
+    const acknowledged: number[] = [];
+    const victim = database.pid();
+    let next = 0;
+    // Many at a time, so that the kill falls between writes that are begun and writes that are acknowledged.
+    const lanes = Array.from({ length: 16 }, async () => {
+      while (true) {
+        const id = next;
+        next += 1;
+        await rows.insertOne({ _id: id });
+        acknowledged.push(id);
+        if (acknowledged.length === 500 && victim !== undefined) process.kill(victim, 'SIGKILL');
+      }
+    });
+    await Promise.allSettled(lanes);
+    await writer.close();
+    t.ok(acknowledged.length >= 500);
+
+    await untilReady(mongodb, 30_000);
+    t.not(database.pid(), victim);
+    const reader = new MongoClient(mongodb.url);
+    t.teardown(() => reader.close());
+    const kept = new Set(
+      (await reader.db('durability').collection<{ _id: number }>('rows').find().toArray()).map(({ _id }) => _id),
+    );
+    t.strictSame(
+      acknowledged.filter((id) => !kept.has(id)),
+      [],
+      'no acknowledged write is lost',
+    );
+
+    const bell = doorbell.pid();
+    if (bell !== undefined) process.kill(bell, 'SIGKILL');
+    while (doorbell.pid() === bell) await new Promise((resolve) => setImmediate(resolve));
+    await untilReady(redis, 30_000);
+    t.pass('Redis answers at its url again');
+  },
+);
+
+t.test('a throw-away database keeps its url and its data from kill to start, and is gone after close', async (t) => {
+  const services = await startThrowAwayServices({ durable: true });
+  t.teardown(() => services.close());
+  const { mongodb, redis } = services;
+  if (mongodb === undefined || redis === undefined) throw new Error('both were asked for');
+  const client = new MongoClient(mongodb.url);
+  await client.db('x').collection<{ _id: number }>('rows').insertOne({ _id: 1 });
+  await client.close();
+  const pids = [mongodb.pid(), redis.pid()];
+  await Promise.all([mongodb.kill9(), redis.kill9()]);
+  t.strictSame([mongodb.pid(), redis.pid()], [undefined, undefined]);
+  await Promise.all([mongodb.start(), redis.start()]);
+  t.notSame([mongodb.pid(), redis.pid()], pids);
+
+  const again = new MongoClient(mongodb.url);
+  t.equal(await again.db('x').collection('rows').countDocuments(), 1);
+  await again.close();
+  await services.close();
+  t.strictSame([mongodb.pid(), redis.pid()], [undefined, undefined]);
+});

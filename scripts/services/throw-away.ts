@@ -1,0 +1,143 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { closeSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { identify } from '../supervisor/process-identity.ts';
+import { toolsCache } from './cache.ts';
+import { localMongodb } from './mongodb.ts';
+import { freePort } from './port.ts';
+import { localRedis } from './redis.ts';
+import { type Service, untilReady } from './service.ts';
+
+/** A service of one test: it keeps its url and its data through every stop and start, until `close`. */
+export interface ThrowAwayService {
+  readonly url: string;
+  pid(): number | undefined;
+  /** Resolves when the process is gone. */
+  stop(signal?: NodeJS.Signals): Promise<void>;
+  kill9(): Promise<void>;
+  /** Resolves when it answers again. Does nothing while it runs. */
+  start(): Promise<void>;
+  /** SIGSTOP: connections stay open and nothing answers. */
+  freeze(): void;
+  thaw(): void;
+}
+
+export interface ThrowAwayServices {
+  readonly mongodb: ThrowAwayService | undefined;
+  readonly redis: ThrowAwayService | undefined;
+  /** Stops what runs and removes the data. */
+  close(): Promise<void>;
+}
+
+export interface ThrowAwayOptions {
+  readonly mongodb?: boolean;
+  readonly redis?: boolean;
+  /** The database keeps every acknowledged write through a kill -9, at the price of a sync for each commit. */
+  readonly durable?: boolean;
+  readonly say?: (line: string) => void;
+}
+
+/** Databases on ports and in a folder of their own, for tests that stop or kill them. MONGODB_URL and REDIS_URL are not looked at. */
+export async function startThrowAwayServices(options: ThrowAwayOptions = {}): Promise<ThrowAwayServices> {
+  const folder = mkdtempSync(path.join(os.tmpdir(), 'examhall-'));
+  const deps = { env: process.env, cache: toolsCache(), say: options.say ?? (() => {}) };
+  const running: RunningService[] = [];
+  const killAll = () => {
+    for (const service of running) service.killNow();
+    rmSync(folder, { recursive: true, force: true });
+  };
+  process.once('exit', killAll);
+  const close = async () => {
+    await Promise.all(running.map((service) => service.handle.kill9()));
+    process.off('exit', killAll);
+    rmSync(folder, { recursive: true, force: true, maxRetries: 3 });
+  };
+  try {
+    const durable = options.durable ?? false;
+    const [mongodb, redis] = await Promise.all([
+      options.mongodb === false
+        ? undefined
+        : localMongodb(deps, { folder, port: await freePort(), durable, testCommands: true }).then(manage),
+      options.redis === false ? undefined : localRedis(deps, { folder, port: await freePort() }).then(manage),
+    ]);
+    await Promise.all([mongodb?.start(), redis?.start()]);
+    return { mongodb, redis, close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+
+  function manage(service: Service): ThrowAwayService {
+    const managed = manageService(service, path.join(folder, `${service.name}.log`));
+    running.push(managed);
+    return managed.handle;
+  }
+}
+
+interface RunningService {
+  readonly handle: ThrowAwayService;
+  killNow(): void;
+}
+
+function manageService(service: Service, log: string): RunningService {
+  let child: ChildProcess | undefined;
+  let gone: Promise<void> = Promise.resolve();
+
+  async function start(): Promise<void> {
+    const { launch } = service;
+    if (child !== undefined || launch === undefined) return;
+    const output = openSync(log, 'a');
+    const started = spawn(launch.command, launch.args, {
+      env: launch.env,
+      cwd: launch.cwd,
+      detached: true,
+      stdio: ['ignore', output, output],
+    });
+    closeSync(output);
+    child = started;
+    if (started.pid !== undefined) recordForRunner(started.pid);
+    const diedEarly = new AbortController();
+    gone = new Promise((resolve) => {
+      const over = () => {
+        if (child === started) child = undefined;
+        diedEarly.abort(new Error(`${service.name} ended while starting:\n${readFileSync(log, 'utf8').slice(-2_000)}`));
+        resolve();
+      };
+      started.once('exit', over);
+      started.once('error', over);
+    });
+    await untilReady(service, 30_000, diedEarly.signal);
+  }
+
+  async function stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
+    child?.kill(signal);
+    // A frozen process takes no signal but SIGKILL until it is thawed.
+    if (signal !== 'SIGKILL') child?.kill('SIGCONT');
+    await gone;
+    // The port of a killed process can stay busy for a moment.
+    await delay(0);
+  }
+
+  return {
+    handle: {
+      url: service.url,
+      pid: () => child?.pid,
+      stop,
+      kill9: () => stop('SIGKILL'),
+      start,
+      freeze: () => child?.kill('SIGSTOP'),
+      thaw: () => child?.kill('SIGCONT'),
+    },
+    killNow: () => child?.kill('SIGKILL'),
+  };
+}
+
+/** A test that is itself killed cannot stop its services; the runner does, from these files. */
+function recordForRunner(pid: number): void {
+  const folder = process.env.EXAMHALL_TEST_PIDS;
+  if (folder === undefined || folder === '') return;
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(path.join(folder, `${pid}.json`), JSON.stringify(identify(pid) ?? null));
+}

@@ -1,0 +1,241 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import t from 'tap';
+import { freePort } from './services/port.ts';
+import { startThrowAwayServices } from './services/throw-away.ts';
+import { createPrefixedOutput } from './supervisor/prefixed-output.ts';
+import { identify } from './supervisor/process-identity.ts';
+import { createSupervisor } from './supervisor.ts';
+
+const ROOT = path.resolve(import.meta.dirname, '..');
+const services = await startThrowAwayServices({ mongodb: false });
+t.teardown(() => services.close());
+
+const WEB = `
+import http from 'node:http';
+const server = http.createServer((request, response) => response.end('ok'));
+server.listen(Number(process.env.PORT), '127.0.0.1', () => console.log('listening as ' + process.pid));
+process.on('SIGTERM', () => { console.log('draining'); server.close(() => process.exit(0)); server.closeAllConnections(); });
+`;
+const WORKER = `
+console.log('working as ' + process.pid + ' on ' + process.version + ' with port ' + process.env.PORT);
+setInterval(() => {}, 1000);
+process.on('SIGTERM', () => { console.log('bye'); process.exit(0); });
+`;
+
+/** A real `npm start` of small fake processes; MongoDB is only pinged at its URL, which here is a TCP server that is one. */
+async function startCluster(folder: string, processes: Record<string, string>, env: NodeJS.ProcessEnv = {}) {
+  mkdirSync(folder, { recursive: true });
+  const procfile = Object.keys(processes).map((name) => {
+    writeFileSync(path.join(folder, `${name}.mjs`), processes[name] ?? '');
+    return `${name}: node ${path.join(folder, `${name}.mjs`)}`;
+  });
+  writeFileSync(path.join(folder, 'Procfile'), procfile.join('\n'));
+  const port = await freePort();
+  const child = spawn('npm', ['start'], {
+    cwd: ROOT,
+    env: {
+      ...process.env,
+      PORT: String(port),
+      PROCFILE: path.join(folder, 'Procfile'),
+      DATA_DIR: path.join(folder, 'data'),
+      REDIS_URL: services.redis?.url,
+      ...env,
+    },
+    detached: true,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  return watch(child, port);
+}
+
+function watch(child: ChildProcess, port: number) {
+  const lines: string[] = [];
+  const waiting = new Set<() => void>();
+  for (const stream of [child.stdout, child.stderr]) {
+    if (stream === null) continue;
+    createInterface({ input: stream }).on('line', (line) => {
+      lines.push(line);
+      for (const look of waiting) look();
+    });
+  }
+  const exit = new Promise<number | null>((resolve) => child.on('exit', (code) => resolve(code)));
+  void exit.then(() => {
+    for (const look of waiting) look();
+  });
+
+  /** The nth line that matches, waited for. */
+  function line(pattern: RegExp, nth = 1): Promise<RegExpExecArray> {
+    return new Promise((resolve, reject) => {
+      const look = () => {
+        const found = lines.map((text) => pattern.exec(text)).filter((match) => match !== null)[nth - 1];
+        if (found !== undefined) {
+          waiting.delete(look);
+          resolve(found);
+        } else if (child.exitCode !== null) {
+          waiting.delete(look);
+          reject(new Error(`ended without ${pattern} (${nth}):\n${lines.join('\n')}`));
+        }
+      };
+      waiting.add(look);
+      look();
+    });
+  }
+  return { child, port, lines, line, exit };
+}
+
+function isGone(pid: number): boolean {
+  return identify(pid) === undefined;
+}
+
+t.test('with a database', async (t) => {
+  const stores = await startThrowAwayServices({ redis: false });
+  t.teardown(() => stores.close());
+  const env = { MONGODB_URL: stores.mongodb?.url };
+
+  t.test('prefixes, the pinned Node, one ready line, restart, clean stop', async (t) => {
+    const cluster = await startCluster(
+      t.testdir(),
+      { release: 'console.log("migrated")', web: WEB, grading: WORKER },
+      env,
+    );
+    t.teardown(() => cluster.child.kill('SIGKILL'));
+    await cluster.line(new RegExp(`^ready http://127\\.0\\.0\\.1:${cluster.port}$`));
+    const released = cluster.lines.findIndex((line) => /^release +\| migrated$/.test(line));
+    const [, worker] = await cluster.line(/^grading +\| working as (\d+) on v24\.\d+\.\d+ with port undefined$/);
+    const started = cluster.lines.findIndex((line) => line.includes('working as'));
+    t.ok(released >= 0 && released < started, 'the release has ended before a process begins');
+
+    process.kill(Number(worker), 'SIGKILL');
+    const [, again] = await cluster.line(/^grading +\| working as (\d+)/, 2);
+    t.not(again, worker);
+    await cluster.line(/^grading +\| was ended by SIGKILL; starting it again in 0\.1 s$/);
+
+    const [, web] = await cluster.line(/^web +\| listening as (\d+)/);
+    process.kill(Number(web), 'SIGKILL');
+    await cluster.line(/^web +\| listening as (\d+)/, 2);
+    t.equal((await fetch(`http://127.0.0.1:${cluster.port}/readyz`)).status, 200);
+
+    // To npm alone, as a platform does.
+    cluster.child.kill('SIGTERM');
+    await cluster.exit;
+    t.ok(cluster.lines.some((line) => /^grading +\| bye$/.test(line)));
+    t.ok(cluster.lines.some((line) => /^web +\| draining$/.test(line)));
+    t.equal(cluster.lines.filter((line) => line.startsWith('ready ')).length, 1);
+    t.ok(isGone(Number(again)));
+    await t.rejects(fetch(`http://127.0.0.1:${cluster.port}/readyz`));
+  });
+
+  t.test('two of a kind get names and ports of their own', async (t) => {
+    const cluster = await startCluster(
+      t.testdir(),
+      { web: WEB.replace('listening', "listening on ' + process.env.PORT + '") },
+      { ...env, FORMATION: 'web=2' },
+    );
+    t.teardown(() => cluster.child.kill('SIGKILL'));
+    await cluster.line(new RegExp(`^web1 +\\| listening on ${cluster.port} `));
+    await cluster.line(new RegExp(`^web2 +\\| listening on ${cluster.port + 1} `));
+    // Ctrl-C: the terminal signals the whole group, and npm passes it on once more. That is one wish, not two.
+    process.kill(-(cluster.child.pid ?? 0), 'SIGINT');
+    await cluster.exit;
+    t.ok(
+      cluster.lines.some((line) => /^web2 +\| draining$/.test(line)),
+      cluster.lines.join('\n'),
+    );
+  });
+
+  t.test('a second signal ends what will not stop', async (t) => {
+    const stubborn = `${WORKER}\nprocess.removeAllListeners('SIGTERM'); process.on('SIGTERM', () => console.log('no'));`;
+    const cluster = await startCluster(t.testdir(), { grading: stubborn }, env);
+    const [, pid] = await cluster.line(/working as (\d+)/);
+    await cluster.line(/^ready /);
+    cluster.child.kill('SIGTERM');
+    await cluster.line(/^grading +\| no$/);
+    const again = setInterval(() => cluster.child.kill('SIGTERM'), 200);
+    t.teardown(() => clearInterval(again));
+    await cluster.exit;
+    await cluster.line(/second signal: killing everything now/);
+    while (!isGone(Number(pid))) await new Promise((resolve) => setImmediate(resolve));
+    t.pass('the process is gone');
+  });
+
+  t.test('a release that fails ends the start', async (t) => {
+    const cluster = await startCluster(t.testdir(), { release: 'process.exit(4)', web: WEB }, env);
+    t.equal(await cluster.exit, 1);
+    t.match(cluster.lines.join('\n'), /release ended with code 4/);
+    t.notMatch(cluster.lines.join('\n'), /listening/);
+  });
+
+  t.test('one data folder, one cluster; a killed one leaves nothing that stays', async (t) => {
+    const folder = t.testdir();
+    const port = String(await freePort());
+    const first = await startCluster(folder, { web: WEB, grading: WORKER }, { ...env, PORT: port });
+    const [, orphan] = await first.line(/working as (\d+)/);
+    await first.line(/^ready /);
+
+    const second = await startCluster(folder, { grading: WORKER }, env);
+    t.equal(await second.exit, 1);
+    t.match(second.lines.join('\n'), /in use by another npm start \(pid \d+\)/);
+
+    const lock: unknown = JSON.parse(readFileSync(path.join(folder, 'data/run/supervisor.json'), 'utf8'));
+    t.match(lock, { pid: Number });
+    process.kill((lock as { pid: number }).pid, 'SIGKILL');
+    await first.exit;
+    t.notOk(isGone(Number(orphan)), 'a killed supervisor leaves its processes');
+
+    const third = await startCluster(folder, { web: WEB, grading: WORKER }, { ...env, PORT: port });
+    await third.line(/stopping what a killed predecessor left running: web \(\d+\), grading/);
+    await third.line(/^ready /);
+    t.ok(isGone(Number(orphan)));
+    third.child.kill('SIGTERM');
+    await third.exit;
+  });
+
+  t.test('a port that another program has is said, not fought for', async (t) => {
+    const other = createServer();
+    await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
+    t.teardown(() => other.close());
+    const address = other.address();
+    const port = typeof address === 'object' ? String(address?.port) : '';
+    const cluster = await startCluster(t.testdir(), { web: WEB }, { ...env, PORT: port });
+    t.equal(await cluster.exit, 1);
+    t.match(cluster.lines.join('\n'), new RegExp(`port ${port} \\(web\\) is in use`));
+  });
+});
+
+t.test('what does not stop in its time is killed; services stop when the last process is gone', async (t) => {
+  const written: string[] = [];
+  let look = () => {};
+  const output = createPrefixedOutput({
+    write: (text) => {
+      written.push(text.trim());
+      look();
+    },
+    colour: false,
+    names: ['web', 'mongodb'],
+  });
+  const folder = { path: '', record: () => {}, release: () => {} };
+  const supervisor = createSupervisor({ output, folder, times: { processesMs: 300, servicesMs: 600 } });
+  const plan = (script: string) => ({ command: process.execPath, args: ['-e', script], env: process.env });
+  const deaf = "process.on('SIGTERM', () => console.log('no')); setInterval(() => {}, 1000); console.log('up')";
+  const web = supervisor.keep('process', 'web', plan(deaf));
+  const mongodb = supervisor.keep('service', 'mongodb', plan(`${deaf}; process.on('SIGTERM', () => process.exit())`));
+  const pids = [web.pid() ?? 0, mongodb.pid() ?? 0];
+  await new Promise<void>((resolve) => {
+    look = () => written.filter((line) => line.endsWith('| up')).length === 2 && resolve();
+  });
+  await supervisor.stop();
+  t.strictSame(pids.map(isGone), [true, true]);
+  const order = written.filter((line) => !line.endsWith('| up'));
+  t.match(order, [/^web +\| no$/, /^web +\| did not stop in time and is killed$/, /^mongodb \| no$/]);
+});
+
+t.test('production refuses development defaults, all in one message', async (t) => {
+  const cluster = await startCluster(t.testdir(), { web: WEB }, { NODE_ENV: 'production' });
+  t.equal(await cluster.exit, 1);
+  for (const name of ['INTERNAL_SERVICE_TOKEN', 'OPS_TOKEN', 'AUTH_JWT_SECRET']) {
+    t.match(cluster.lines.join('\n'), new RegExp(`- ${name} is not set`));
+  }
+});

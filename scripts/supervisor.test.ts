@@ -1,0 +1,120 @@
+import fc from 'fast-check';
+import t from 'tap';
+import { effectiveEnvironment } from './supervisor/development-defaults.ts';
+import { createPrefixedOutput } from './supervisor/prefixed-output.ts';
+import { parseFormation, parseProcfile } from './supervisor/procfile.ts';
+import { afterDeath, FIRST_LIFE } from './supervisor/restart-backoff.ts';
+
+t.test('a Procfile is read line by line', async (t) => {
+  t.strictSame(parseProcfile('# types\nweb: node a.ts\r\n\n grading:node b.ts x: y \n'), [
+    { name: 'web', command: 'node a.ts' },
+    { name: 'grading', command: 'node b.ts x: y' },
+  ]);
+  t.throws(() => parseProcfile('web: a\nweb: b'), /line 2 repeats/);
+  t.throws(() => parseProcfile('grade-notices: a'), /line 1 is not/);
+  t.throws(() => parseProcfile('web:'), /line 1 is not/);
+});
+
+t.test('a formation changes counts and knows its names', async (t) => {
+  t.strictSame(
+    [...parseFormation('', ['web', 'grading'])],
+    [
+      ['web', 1],
+      ['grading', 1],
+    ],
+  );
+  t.strictSame(
+    [...parseFormation('web=2, grading=0', ['web', 'grading'])],
+    [
+      ['web', 2],
+      ['grading', 0],
+    ],
+  );
+  t.throws(() => parseFormation('wed=2', ['web']), /no process type/);
+  t.throws(() => parseFormation('web=-1', ['web']), /not name=count/);
+});
+
+t.test('what dies at once is slowed down to 30 s, what had come up returns within a second', async (t) => {
+  const delays: number[] = [];
+  let history = FIRST_LIFE;
+  for (let death = 0; death < 9; death += 1) {
+    const next = afterDeath(history, 100);
+    history = next.history;
+    delays.push(next.delayMs);
+  }
+  t.strictSame(delays, [100, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000, 30_000]);
+  t.equal(afterDeath(history, 6_000).delayMs, 1_000);
+  t.strictSame(afterDeath(history, 60_000), { history: FIRST_LIFE, delayMs: 100 });
+});
+
+t.test('prefixed output keeps lines and letters whole, however the chunks are cut', async (t) => {
+  const seed = Date.now() & 0xffff;
+  t.comment(`seed ${seed}`);
+  fc.assert(
+    fc.property(
+      fc.array(fc.string({ unit: 'grapheme' }).map((s) => s.replace(/[\r\n]/g, ''))),
+      fc.array(fc.nat(7)),
+      (lines, cuts) => {
+        let written = '';
+        const output = createPrefixedOutput({
+          write: (text) => (written += text),
+          colour: false,
+          names: ['web', 'grading'],
+        });
+        const sink = output.stream('web');
+        let bytes = Buffer.from(lines.map((line) => `${line}\n`).join(''));
+        for (const cut of cuts) {
+          sink.write(bytes.subarray(0, cut));
+          bytes = bytes.subarray(cut);
+        }
+        sink.write(bytes);
+        sink.end();
+        return written === lines.map((line) => `web     | ${line}\n`).join('');
+      },
+    ),
+    { seed },
+  );
+});
+
+t.test('the last line needs no line feed, colours stay off the text', async (t) => {
+  let written = '';
+  const output = createPrefixedOutput({ write: (text) => (written += text), colour: true, names: ['web'] });
+  const sink = output.stream('web');
+  sink.write(Buffer.from('half'));
+  t.equal(written, '');
+  sink.end();
+  t.equal(written, '\x1b[36mweb |\x1b[0m half\n');
+});
+
+t.test('development defaults fill what is not set; the empty string is set', async (t) => {
+  const place = { port: 3_000, secret: () => 'generated' };
+  const { env, faults } = effectiveEnvironment({ OPS_TOKEN: '' }, place);
+  t.strictSame(faults, []);
+  t.match(env, {
+    INTERNAL_SERVICE_TOKEN: 'dev-internal-token',
+    OPS_TOKEN: '',
+    AUTH_JWT_SECRET: 'generated',
+    NODE_ENV: 'development',
+  });
+  t.equal(effectiveEnvironment({ AUTH_JWT_SECRET: '' }, place).env.AUTH_JWT_SECRET, '');
+});
+
+t.test('production defaults nothing and refuses what everybody knows', async (t) => {
+  const place = {
+    port: 3_000,
+    secret: (): string => {
+      throw new Error('a secret was generated');
+    },
+  };
+  const bare = effectiveEnvironment({ NODE_ENV: 'production' }, place);
+  t.match(bare.faults, [/^INTERNAL_SERVICE_TOKEN is not set/, /^OPS_TOKEN is not set/, /^AUTH_JWT_SECRET is not set/]);
+  t.strictSame(bare.env, { NODE_ENV: 'production' });
+  const known = {
+    NODE_ENV: 'production',
+    INTERNAL_SERVICE_TOKEN: 'dev-internal-token',
+    OPS_TOKEN: 'x',
+    AUTH_JWT_SECRET: 'y',
+  };
+  t.match(effectiveEnvironment(known, place).faults, [/^INTERNAL_SERVICE_TOKEN is the development default/]);
+  t.strictSame(effectiveEnvironment({ ...known, INTERNAL_SERVICE_TOKEN: '' }, place).faults, []);
+});

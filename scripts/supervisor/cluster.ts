@@ -1,0 +1,176 @@
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { isPortFree } from '../services/port.ts';
+import { type Service, untilReady } from '../services/service.ts';
+import { developmentServices } from '../services.ts';
+import { createSupervisor, type Supervisor } from '../supervisor.ts';
+import { type DataFolder, takeDataFolder } from './data-folder.ts';
+import { effectiveEnvironment, generatedSecret } from './development-defaults.ts';
+import type { LaunchPlan } from './kept-process.ts';
+import { createPrefixedOutput, type PrefixedOutput } from './prefixed-output.ts';
+import { type ProcessType, parseFormation, parseProcfile } from './procfile.ts';
+import { runOnce } from './run-once.ts';
+
+const ROOT = path.resolve(import.meta.dirname, '../..');
+const SERVICE_PATIENCE_MS = 60_000;
+
+/** A start that cannot be: its message is for the person at the terminal, a stack would only hide it. */
+export class StartRefused extends Error {}
+
+interface Plan {
+  readonly port: number;
+  readonly folder: string;
+  readonly env: NodeJS.ProcessEnv;
+  readonly release: ProcessType | undefined;
+  readonly processes: readonly { name: string; command: string; port: number | undefined }[];
+}
+
+export interface Cluster {
+  stop(): Promise<void>;
+  kill(): void;
+}
+
+/** Reads everything that is asked of a start before anything runs. @throws StartRefused listing every fault. */
+export function planCluster(given: NodeJS.ProcessEnv): Plan {
+  const port = Number(given.PORT || 3_000);
+  if (!Number.isInteger(port) || port < 1 || port > 65_535) throw new StartRefused(`PORT=${given.PORT} is no port`);
+  const folder = path.resolve(ROOT, given.DATA_DIR || '.data');
+  const { env, faults } = effectiveEnvironment(given, { port, secret: () => generatedSecret(folder) });
+  if (faults.length > 0) throw new StartRefused(['not started:', ...faults.map((fault) => `  - ${fault}`)].join('\n'));
+
+  const types = parseProcfile(readFileSync(path.resolve(ROOT, given.PROCFILE || 'Procfile'), 'utf8'));
+  const running = types.filter(({ name }) => name !== 'release');
+  const formation = parseFormation(
+    given.FORMATION ?? '',
+    running.map(({ name }) => name),
+  );
+  const processes = running.flatMap(({ name, command }) => {
+    const count = formation.get(name) ?? 0;
+    return Array.from({ length: count }, (_, index) => ({
+      name: count === 1 ? name : `${name}${index + 1}`,
+      command,
+      port: name === 'web' ? port + index : undefined,
+    }));
+  });
+  return { port, folder, env, release: types.find(({ name }) => name === 'release'), processes };
+}
+
+export function outputFor(plan: Plan, stream: NodeJS.WriteStream, env: NodeJS.ProcessEnv): PrefixedOutput {
+  return createPrefixedOutput({
+    write: (text) => stream.write(text),
+    colour: stream.isTTY === true && !env.NO_COLOR,
+    names: ['start', 'mongodb', 'redis', 'release', ...plan.processes.map(({ name }) => name)],
+  });
+}
+
+/**
+ * Services, release, processes, in this order; resolves when the front door answers ready. The supervisor is handed out
+ * through `begun` before anything runs, so that a stop signal can end a start that is under way.
+ */
+export async function startCluster(
+  deps: { output: PrefixedOutput; signal: AbortSignal; begun: (cluster: Cluster) => void },
+  plan: Plan,
+): Promise<void> {
+  const { output, signal } = deps;
+  const say = (line: string) => {
+    for (const part of line.split('\n')) output.line('start', part);
+  };
+  const folder = await takeDataFolder(plan.folder, say).catch((error: Error) => {
+    throw new StartRefused(error.message);
+  });
+  const supervisor = createSupervisor({ output, folder });
+  deps.begun(clusterOf(supervisor, folder));
+
+  // After a predecessor's leftovers are gone, for they hold the same ports.
+  for (const { name, port } of plan.processes) {
+    if (port !== undefined && !(await isPortFree(port))) {
+      throw new StartRefused(`port ${port} (${name}) is in use by another program; stop it or set PORT`);
+    }
+  }
+  const { mongodb, redis } = await orStopped(developmentServices({ env: plan.env, folder: plan.folder, say }), signal);
+  if (plan.env.NODE_ENV === 'production' && mongodb.launch !== undefined) {
+    say('MONGODB_URL is not set: this production cluster keeps its data in one local database without a replica');
+  }
+  for (const service of [mongodb, redis]) {
+    if (service.launch !== undefined) supervisor.keep('service', service.name, service.launch);
+  }
+  await serviceAnswers(say, mongodb, signal);
+  await serviceAnswers(say, redis, signal);
+
+  const env = { ...plan.env, MONGODB_URL: mongodb.url, REDIS_URL: redis.url, PATH: pinnedNodeFirst(plan.env.PATH) };
+  if (plan.release !== undefined) await runOnce(output, 'release', shell(plan.release.command, env, undefined), signal);
+  for (const { name, command, port } of plan.processes) {
+    signal.throwIfAborted();
+    supervisor.keep('process', name, shell(command, env, port));
+  }
+  if (plan.processes.some(({ port }) => port !== undefined)) await frontDoorReady(plan.port, signal);
+}
+
+function clusterOf(supervisor: Supervisor, folder: DataFolder): Cluster {
+  return {
+    stop: async () => {
+      await supervisor.stop();
+      folder.release();
+    },
+    kill: () => {
+      supervisor.kill();
+      folder.release();
+    },
+  };
+}
+
+/** An installation over a slow network must not hold up a stop; leaving the process ends it. */
+function orStopped<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const stopped = new Promise<never>((_, reject) => {
+    signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+  });
+  signal.throwIfAborted();
+  return Promise.race([work, stopped]);
+}
+
+/** Redis is a doorbell: a given one that is down does not keep the cluster from starting. MongoDB is the truth and does. */
+async function serviceAnswers(say: (line: string) => void, service: Service, signal: AbortSignal): Promise<void> {
+  if (service.name === 'redis' && service.launch === undefined) {
+    await untilReady(service, 2_000, signal).catch((error: Error) => {
+      signal.throwIfAborted();
+      say(`${error.message}; going on without it, commands wait for the poll`);
+    });
+    return;
+  }
+  await untilReady(service, SERVICE_PATIENCE_MS, signal);
+  say(`${service.name} answers (${service.origin})`);
+}
+
+async function frontDoorReady(port: number, signal: AbortSignal): Promise<void> {
+  while (true) {
+    signal.throwIfAborted();
+    try {
+      const answer = await fetch(`http://127.0.0.1:${port}/readyz`, {
+        signal: AbortSignal.any([signal, AbortSignal.timeout(2_000)]),
+      });
+      await answer.body?.cancel();
+      if (answer.status === 200) return;
+    } catch {
+      // Not listening yet.
+    }
+    await delay(100);
+  }
+}
+
+/** The shell is replaced by the command, so that signals reach the command and its death is seen at once. */
+function shell(command: string, env: NodeJS.ProcessEnv, port: number | undefined): LaunchPlan {
+  const { PORT: _port, ...rest } = env;
+  const isSimple = !/[;&|()<>`]|^\w+=/.test(command);
+  return {
+    command: '/bin/sh',
+    args: ['-c', isSimple ? `exec ${command}` : command],
+    env: port === undefined ? rest : { ...rest, PORT: String(port) },
+    cwd: ROOT,
+  };
+}
+
+/** In a Procfile `node` is the platform's Node 24; here it is the one that this process runs on. */
+function pinnedNodeFirst(searchPath: string | undefined): string {
+  return [path.dirname(process.execPath), searchPath ?? ''].join(path.delimiter);
+}

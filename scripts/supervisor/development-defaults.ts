@@ -1,0 +1,66 @@
+import { randomBytes } from 'node:crypto';
+import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+
+/** The services whose front doors this repository has: a cluster calls itself for these when no URL is given. */
+const OWN_SERVICES: readonly ('attempt' | 'auth' | 'classifier' | 'notification')[] = ['attempt'];
+
+/** Known to everybody who reads this file. */
+const DEVELOPMENT_TOKENS = { INTERNAL_SERVICE_TOKEN: 'dev-internal-token', OPS_TOKEN: 'dev-ops-token' };
+
+/** Both opt-in workers on, and a provider that costs nothing. */
+const CLASSIFIER_SETTINGS = {
+  AI_CLASSIFIER_PROVIDER: 'mock',
+  AI_CLASSIFIER_WORKER_ENABLED: '1',
+  AI_GENERATION_SETTLEMENT_WORKER_ENABLED: '1',
+};
+
+export interface EffectiveEnvironment {
+  readonly env: NodeJS.ProcessEnv;
+  /** One sentence for each fault; empty when the cluster may start. */
+  readonly faults: readonly string[];
+}
+
+/**
+ * The environment of every process: what is given, and in development a default for what is not. A variable set to the empty
+ * string counts as set. With NODE_ENV=production nothing is defaulted, and a missing or publicly known secret is a fault.
+ */
+export function effectiveEnvironment(
+  given: NodeJS.ProcessEnv,
+  place: { port: number; secret: () => string },
+): EffectiveEnvironment {
+  if (given.NODE_ENV === 'production') return { env: { ...given }, faults: productionFaults(given) };
+  const classifier = OWN_SERVICES.includes('classifier') ? CLASSIFIER_SETTINGS : {};
+  const env: NodeJS.ProcessEnv = { NODE_ENV: 'development', ...DEVELOPMENT_TOKENS, ...classifier, ...given };
+  env.AUTH_JWT_SECRET ??= place.secret();
+  if (OWN_SERVICES.includes('notification')) env.NOTIFICATION_SERVICE_URL ??= `http://127.0.0.1:${place.port}`;
+  return { env, faults: [] };
+}
+
+function productionFaults(given: NodeJS.ProcessEnv): string[] {
+  const faults: string[] = [];
+  for (const [name, known] of Object.entries(DEVELOPMENT_TOKENS)) {
+    if (given[name] === undefined) faults.push(`${name} is not set; its development default is refused in production`);
+    else if (given[name] === known) faults.push(`${name} is the development default, which everybody knows`);
+  }
+  if (given.AUTH_JWT_SECRET === undefined) {
+    faults.push('AUTH_JWT_SECRET is not set; a secret generated into DATA_DIR is refused in production');
+  }
+  return faults;
+}
+
+/** The same secret at every start from this folder, or everybody would be signed out by a restart. */
+export function generatedSecret(folder: string): string {
+  const file = path.join(folder, 'auth-jwt-secret');
+  try {
+    const kept = readFileSync(file, 'utf8').trim();
+    if (kept !== '') return kept;
+  } catch {
+    // The first start from this folder.
+  }
+  const secret = randomBytes(48).toString('base64url');
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(file, `${secret}\n`, { mode: 0o600 });
+  chmodSync(file, 0o600);
+  return secret;
+}

@@ -1,0 +1,53 @@
+import { StringDecoder } from 'node:string_decoder';
+
+const COLOURS = [36, 33, 32, 35, 34, 96, 93, 92, 95, 94];
+/** A line without end must not grow in memory without end. */
+const LONGEST_LINE = 64 * 1024;
+
+export interface PrefixedOutput {
+  /** One line under a name. */
+  line(name: string, text: string): void;
+  /** One line as it is: for what a machine waits to read. */
+  plain(text: string): void;
+  /** A sink for the chunks of one stream; `end` writes what stood after the last line feed. */
+  stream(name: string): { write(chunk: Buffer): void; end(): void };
+}
+
+/** Output of several processes in one stream: whole lines only, each behind its process's name, in its own colour. */
+export function createPrefixedOutput(options: {
+  write: (text: string) => void;
+  colour: boolean;
+  names: readonly string[];
+}): PrefixedOutput {
+  const width = Math.max(...options.names.map((name) => name.length), 0);
+  const colourOf = new Map(options.names.map((name, index) => [name, COLOURS[index % COLOURS.length] ?? 37]));
+
+  function line(name: string, text: string): void {
+    const prefix = `${name.padEnd(width)} |`;
+    options.write(`${options.colour ? `\x1b[${colourOf.get(name) ?? 37}m${prefix}\x1b[0m` : prefix} ${text}\n`);
+  }
+
+  function stream(name: string) {
+    const decoder = new StringDecoder('utf8');
+    let rest = '';
+    const take = (text: string) => {
+      const lines = (rest + text).split(/\r?\n/);
+      rest = lines.pop() ?? '';
+      for (const whole of lines) line(name, whole);
+      if (rest.length > LONGEST_LINE) {
+        line(name, rest);
+        rest = '';
+      }
+    };
+    return {
+      write: (chunk: Buffer) => take(decoder.write(chunk)),
+      end: () => {
+        take(decoder.end());
+        if (rest !== '') line(name, rest);
+        rest = '';
+      },
+    };
+  }
+
+  return { line, plain: (text) => options.write(`${text}\n`), stream };
+}

@@ -1,0 +1,36 @@
+import { spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import path from 'node:path';
+
+export interface StaticCheck {
+  readonly name: string;
+  readonly what: string;
+  /** Arguments of the pinned Node. */
+  readonly args: readonly string[];
+}
+
+/** What needs no test runner: each counts as one passed or failed. */
+export function staticChecks(root: string): StaticCheck[] {
+  const checks: StaticCheck[] = [
+    { name: 'types', what: 'tsc --noEmit', args: ['node_modules/.bin/tsc', '--noEmit'] },
+    { name: 'lint', what: 'biome check', args: ['node_modules/.bin/biome', 'check', '--max-diagnostics=50', '.'] },
+    { name: 'layers', what: 'imports follow the arrows', args: ['scripts/check-layers.ts'] },
+  ];
+  if (existsSync(path.join(root, 'scripts/generate.ts'))) {
+    checks.push({
+      name: 'generated',
+      what: 'generated files match schemas/',
+      args: ['scripts/generate.ts', '--check'],
+    });
+  }
+  return checks;
+}
+
+/** Runs one check, its output as it comes. `signal` ends it. Resolves to whether it passed. */
+export async function runStaticCheck(root: string, check: StaticCheck, signal: AbortSignal): Promise<boolean> {
+  const child = spawn(process.execPath, check.args, { cwd: root, stdio: ['ignore', 'inherit', 'inherit'], signal });
+  return new Promise((resolve) => {
+    child.on('error', () => resolve(false));
+    child.on('exit', (code) => resolve(code === 0));
+  });
+}

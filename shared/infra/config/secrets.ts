@@ -1,0 +1,22 @@
+import type { Config } from './config.ts';
+
+/** Every secret of a configuration, for the log to cut out wherever one turns up. */
+export function secretsOf(config: Config): string[] {
+  const { notification, profile, analytics } = config.neighbours;
+  const all = [
+    config.gatewayToken,
+    config.internalServiceToken,
+    config.opsToken,
+    config.attempt.receiverToken,
+    ...[notification, profile, analytics].map((neighbour) => neighbour?.token),
+    passwordOf(config.mongodb.url),
+    passwordOf(config.redis.url),
+  ];
+  return [...new Set(all.filter((secret): secret is string => secret !== undefined && secret !== ''))];
+}
+
+/** MongoDB URLs may name several hosts, which URL refuses. */
+function passwordOf(url: string): string | undefined {
+  const password = /^[a-z+]+:\/\/[^/?@]*?:([^/?@]*)@/i.exec(url)?.[1];
+  return password === undefined ? undefined : decodeURIComponent(password);
+}

@@ -1,0 +1,112 @@
+import { DEVELOPMENT_DEFAULTS, type Variable } from './variable.ts';
+import { type NamesOf, VARIABLES, type VariableName } from './variables.ts';
+import { weakWriteConcern } from './write-concern.ts';
+
+/** Reads variables one by one and collects every fault instead of stopping at the first. */
+export interface VariableReader {
+  /** One sentence per faulty variable; complete once everything has been read. */
+  faults: string[];
+  isSet(name: VariableName): boolean;
+  integer(name: NamesOf<'integer'>): number;
+  optionalInteger(name: NamesOf<'integer'>): number | null;
+  word<Word extends string>(name: NamesOf<'word'>, words: readonly Word[]): Word;
+  list<Word extends string>(name: NamesOf<'list'>, words: readonly Word[]): ReadonlySet<Word>;
+  text(name: NamesOf<'text' | 'mongodb' | 'redis'>): string;
+  optionalText(name: NamesOf<'text'>): string | null;
+  token(name: NamesOf<'token'>): string | undefined;
+  neighbour(name: NamesOf<'neighbour'>): string | null;
+}
+
+/** A faulty variable reads as a harmless value of its type: the caller throws on `faults` before it is used. */
+export function variableReader(env: NodeJS.ProcessEnv, production: boolean): VariableReader {
+  const faults: string[] = [];
+  const read = (name: VariableName): string | null => env[name] ?? defaultOf(VARIABLES[name], production);
+  const refuse = (name: VariableName, wanted: string): void => {
+    faults.push(`${name}: ${given(env[name], isSecret(VARIABLES[name]))}, wanted ${wanted}`);
+  };
+
+  const optionalInteger: VariableReader['optionalInteger'] = (name) => {
+    const text = read(name);
+    if (text === null) return null;
+    const { min, max } = VARIABLES[name];
+    const value = /^-?\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
+    if (value >= min && value <= max) return value;
+    refuse(name, `an integer from ${min} to ${max}`);
+    return min;
+  };
+  const text: VariableReader['text'] = (name) => {
+    const value = read(name) ?? '';
+    const wanted = wantedText(VARIABLES[name].kind, value);
+    if (wanted !== undefined) refuse(name, wanted);
+    return value;
+  };
+  return {
+    faults,
+    isSet: (name) => env[name] !== undefined,
+    integer: (name) => optionalInteger(name) ?? 0,
+    optionalInteger,
+    word(name, words) {
+      const found = words.find((word) => word === read(name));
+      if (found === undefined) refuse(name, `one of ${words.join(', ')}`);
+      return found ?? (words[0] as (typeof words)[number]);
+    },
+    list(name, words) {
+      const parts = (read(name) ?? '').split(',').map((part) => part.trim());
+      const found = words.filter((word) => parts.includes(word));
+      if (parts.some((part) => !(words as readonly string[]).includes(part))) {
+        refuse(name, `some of ${words.join(', ')}, comma-separated`);
+      }
+      return new Set(found);
+    },
+    text,
+    optionalText: (name) => (read(name) === null ? null : text(name)),
+    token(name) {
+      const value = read(name);
+      if (value === null || value === '') return undefined;
+      // A header value is trimmed on its way: a token that ends in a line break would never match.
+      if (!/^[!-~]([ -~]*[!-~])?$/.test(value)) refuse(name, 'printable ASCII without white space at either end');
+      else if (production && WELL_KNOWN.has(value)) refuse(name, 'a value of its own, not the development default');
+      return value;
+    },
+    neighbour(name) {
+      const value = read(name);
+      if (value === null || value === '') return null;
+      if (!isBaseUrl(value)) refuse(name, 'an http or https URL without credentials, query or fragment');
+      return value.replace(/\/+$/, '');
+    },
+  };
+}
+
+const WELL_KNOWN: ReadonlySet<string> = new Set(Object.values(DEVELOPMENT_DEFAULTS));
+
+/** What is used when a variable is unset, as text; null = nothing. */
+export function defaultOf(variable: Variable, production: boolean): string | null {
+  const value = production && 'productionDefault' in variable ? (variable.productionDefault ?? null) : variable.default;
+  return value === null ? null : String(value);
+}
+
+/** Whether a value must never be printed. A neighbour's URL may hold a password where it is faulty. */
+export function isSecret(variable: Variable): boolean {
+  return ['token', 'mongodb', 'redis', 'neighbour'].includes(variable.kind);
+}
+
+function given(value: string | undefined, secret: boolean): string {
+  if (value === undefined) return 'not set';
+  if (value === '') return 'set to nothing';
+  return secret ? 'set to a value not shown here' : `set to ${JSON.stringify(value.slice(0, 100))}`;
+}
+
+/** What a text should have been, or undefined when it is that. */
+function wantedText(kind: 'text' | 'mongodb' | 'redis', value: string): string | undefined {
+  if (kind === 'text') return value.trim() === '' ? 'a text' : undefined;
+  if (kind === 'redis') return /^rediss?:\/\/[^\s/]/.test(value) ? undefined : 'a redis:// or rediss:// URL';
+  if (!/^mongodb(\+srv)?:\/\/[^\s/?]/.test(value)) return 'a mongodb:// or mongodb+srv:// URL';
+  const weakness = weakWriteConcern(value);
+  return weakness === undefined ? undefined : `w=majority and journaled writes (${weakness})`;
+}
+
+function isBaseUrl(text: string): boolean {
+  const url = URL.parse(text);
+  if (!url || !['http:', 'https:'].includes(url.protocol)) return false;
+  return url.username === '' && url.password === '' && !/[?#\s]/.test(text);
+}

@@ -1,0 +1,84 @@
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from '@prometheus-io/client';
+
+export type Labels = Record<string, string>;
+
+export interface CounterMetric {
+  add(labels?: Labels, by?: number): void;
+}
+
+export interface GaugeMetric {
+  set(value: number, labels?: Labels): void;
+}
+
+export interface HistogramMetric {
+  observe(value: number, labels?: Labels): void;
+}
+
+/**
+ * The metrics of one process. Asking twice for a name gives the same metric. Label values must be few and known:
+ * route templates, queue names, codes; never ids. Durations are in seconds, as Prometheus wants them.
+ */
+export interface Metrics {
+  counter(name: string, help: string, labels?: readonly string[]): CounterMetric;
+  /** `collect` is asked at each scrape; what it throws leaves the last value standing. */
+  gauge(name: string, help: string, labels?: readonly string[], collect?: GaugeCollect): GaugeMetric;
+  histogram(name: string, help: string, labels: readonly string[], buckets: readonly number[]): HistogramMetric;
+  /** Text exposition, version 0.0.4. */
+  render(): Promise<string>;
+  contentType: string;
+}
+
+export type GaugeCollect = (gauge: GaugeMetric) => void | Promise<void>;
+
+/** `process` adds CPU, memory, handles and event-loop lag of this process. `labels` stand on every metric. */
+export function openMetrics(options: { process: boolean; labels?: Labels }): Metrics {
+  const registry = new Registry();
+  const registers = [registry];
+  const known = new Map<string, unknown>();
+  if (options.labels !== undefined) registry.setDefaultLabels(options.labels);
+  if (options.process) collectDefaultMetrics({ register: registry });
+
+  /** Names are unique per registry; two kinds under one name are a bug and throw there. */
+  function once<T>(kind: string, name: string, make: () => T): T {
+    const key = `${kind} ${name}`;
+    const metric = (known.get(key) as T | undefined) ?? make();
+    known.set(key, metric);
+    return metric;
+  }
+
+  return {
+    counter: (name, help, labels = []) =>
+      once('counter', name, () => {
+        const counter = new Counter<string>({ name, help, labelNames: labels, registers });
+        return { add: (values = {}, by = 1) => counter.inc(values, by) };
+      }),
+    gauge: (name, help, labels = [], collect) =>
+      once('gauge', name, () => {
+        const metric: GaugeMetric = { set: (value, values = {}) => gauge.set(values, value) };
+        const gauge: Gauge<string> = new Gauge<string>({
+          name,
+          help,
+          labelNames: labels,
+          registers,
+          ...(collect === undefined ? {} : { collect: () => harmless(collect, metric) }),
+        });
+        return metric;
+      }),
+    histogram: (name, help, labels, buckets) =>
+      once('histogram', name, () => {
+        const histogram = new Histogram<string>({ name, help, labelNames: labels, buckets: [...buckets], registers });
+        return { observe: (value, values = {}) => histogram.observe(values, value) };
+      }),
+    render: () => registry.metrics(),
+    contentType: registry.contentType,
+  };
+}
+
+/** One gauge whose source is down must not take the whole scrape with it. */
+async function harmless(collect: GaugeCollect, gauge: GaugeMetric): Promise<void> {
+  try {
+    await collect(gauge);
+  } catch {
+    // The gauge keeps its last value; its source reports its own failure.
+  }
+}

@@ -1,0 +1,273 @@
+import { spawn } from 'node:child_process';
+import { createSign, generateKeyPairSync } from 'node:crypto';
+import { once } from 'node:events';
+import { connect, createServer, type Server } from 'node:net';
+import { createServer as createTlsServer, getCACertificates, setDefaultCACertificates } from 'node:tls';
+import t from 'tap';
+import { freePort } from '../../../scripts/services/port.ts';
+import { startThrowAwayServices } from '../../../scripts/services/throw-away.ts';
+import { redisProbe } from './connection.ts';
+import { openDoorbells } from './doorbell.ts';
+import { answerDoorbell } from './doorbell-listener.ts';
+import type { Log } from './link.ts';
+import { eventually, ownRedis } from './own-redis.ts';
+import { openReplySender, openReplyWaiters } from './replies.ts';
+
+function heldLog(): Log & { text(): string } {
+  const lines: string[] = [];
+  const write = (fields: object, message: string) => void lines.push(`${message} ${JSON.stringify(fields)}`);
+  return { text: () => lines.join('\n'), debug: write, info: write, warn: write, error: write };
+}
+
+/** Everything of this folder that talks to Redis, at one address. */
+function openAll(redisUrl: string, log: Log) {
+  const heard: string[] = [];
+  const bells = openDoorbells({ redisUrl, log, boundMs: 5_000 });
+  const listener = answerDoorbell(
+    { redisUrl, log, queue: 'grading', concurrency: 2 },
+    async (id) => void heard.push(id),
+  );
+  const sender = openReplySender({ redisUrl, log });
+  const waiters = openReplyWaiters({ redisUrl, log });
+  const probe = redisProbe({ redisUrl, log });
+  return {
+    /** Resolves once rings, replies and the probe all work. */
+    async work(): Promise<void> {
+      await eventually(() => bells.ring('grading', 'c-1', 1));
+      await eventually(() => heard.includes('c-1'));
+      const waiter = waiters.register('c-1');
+      const replied = waiter.settled({ timeoutMs: 3_600_000, pollMs: 3_600_000, isSettled: async () => false });
+      const sending = setInterval(() => sender.send('c-1'), 20);
+      await replied;
+      clearInterval(sending);
+      await eventually(() =>
+        probe.ping().then(
+          () => true,
+          () => false,
+        ),
+      );
+    },
+    probe,
+    async close(): Promise<void> {
+      await Promise.all([bells.close(), listener.close(100), sender.close(), waiters.close(), probe.close()]);
+    },
+  };
+}
+
+t.test('a password and a user with rights of its own; no log line shows a secret', async (t) => {
+  for (const [allow, auth, wrong] of [
+    [['CONFIG', 'SET', 'requirepass', 'pass-secret'], ':pass-secret@', ':bad-secret@'],
+    [['ACL', 'SETUSER', 'app', 'on', '>app-secret', '~*', '&*', '+@all'], 'app:app-secret@', 'app:bad-secret@'],
+  ] as const) {
+    const redis = await ownRedis(startThrowAwayServices);
+    const [name, ...args] = allow;
+    await redis.command(name, ...args);
+    const log = heldLog();
+    const stranger = openAll(redis.url.replace('//', `//${wrong}`), log);
+    const all = openAll(redis.url.replace('//', `//${auth}`), log);
+    await all.work();
+    await eventually(() => log.text().split('Redis is away').length > 5);
+    t.notMatch(log.text(), /secret/);
+    await Promise.all([all.close(), stranger.close()]);
+    await redis.close();
+  }
+});
+
+t.test('TLS, and a database of its own', async (t) => {
+  const redis = await ownRedis(startThrowAwayServices);
+  const { key, cert } = selfSigned();
+  const trusted = getCACertificates('default');
+  setDefaultCACertificates([...trusted, cert]);
+  const port = await freePort();
+  const proxy = createTlsServer({ key, cert }, (client) => {
+    const server = connect(Number(new URL(redis.url).port), '127.0.0.1');
+    client.on('error', () => server.destroy()).on('close', () => server.destroy());
+    server.on('error', () => client.destroy()).on('close', () => client.destroy());
+    client.pipe(server).pipe(client);
+  }).listen(port, '127.0.0.1');
+  const all = openAll(`rediss://localhost:${port}/4`, heldLog());
+  t.teardown(async () => {
+    await all.close();
+    proxy.close();
+    setDefaultCACertificates(trusted);
+    await redis.close();
+  });
+  await all.work();
+  t.match(await redis.command('CLIENT', 'LIST'), /db=4[^\n]*cmd=brpoplpush/);
+});
+
+t.test('the probe tells the truth while Redis comes, hangs, dies and returns', async (t) => {
+  const redis = await ownRedis(startThrowAwayServices);
+  await redis.kill9();
+  const probe = redisProbe({ redisUrl: redis.url, log: heldLog() });
+  t.teardown(async () => {
+    await probe.close();
+    await redis.close();
+  });
+  const answers = () =>
+    probe.ping().then(
+      () => true,
+      () => false,
+    );
+  t.equal(await answers(), false);
+  await redis.start();
+  await eventually(answers);
+  redis.freeze();
+  t.equal(await answers(), false);
+  redis.thaw();
+  await eventually(answers);
+  await redis.kill9();
+  t.equal(await answers(), false);
+  await redis.start();
+  await eventually(answers);
+});
+
+/**
+ * An error that nobody listens to ends the process, and this one with it: tap reports it. Two errors in one chunk are
+ * the hard case, as a library that stops listening after the first throws the second.
+ */
+for (const [name, answer] of [
+  ['refuses everything, twice per answer', '-NOAUTH Authentication required.\r\n-ERR no\r\n'],
+  ['speaks HTTP', 'HTTP/1.1 400 Bad Request\r\n\r\n'],
+  ['answers nonsense in the right protocol', ':1\r\n:2\r\n:3\r\n'],
+  ['cuts every connection', ''],
+  ['accepts and stays silent', null],
+] as const) {
+  t.test(`a server that ${name} neither ends the process nor is dialled after close`, async (t) => {
+    let accepted = 0;
+    const server = createServer((socket) => {
+      accepted += 1;
+      socket.on('error', () => {});
+      socket.on('data', () => {
+        if (answer === '') socket.destroy();
+        else if (answer !== null) socket.write(answer);
+      });
+    });
+    const port = await freePort();
+    server.listen(port, '127.0.0.1');
+    t.teardown(() => void server.close());
+    const log = heldLog();
+    const all = openAll(`redis://:secret@127.0.0.1:${port}`, log);
+    await eventually(() => accepted >= 12);
+    await all.close();
+    t.equal(log.text().split('Redis is away').length - 1, 5, 'each of the five links says so once');
+    let idleLooks = 0;
+    await eventually(async () => {
+      idleLooks = (await connections(server)) === 0 ? idleLooks + 1 : 0;
+      return idleLooks === 20;
+    });
+    t.pass('nobody dials');
+  });
+}
+
+t.test(
+  'a server that turns away only the blocking connection, twice in one answer, does not end the process',
+  async (t) => {
+    const redis = await ownRedis(startThrowAwayServices);
+    let accepted = 0;
+    const server = createServer((socket) => {
+      accepted += 1;
+      socket.on('error', () => {});
+      if (accepted % 2 === 0) {
+        socket.on('data', () => socket.write('-ERR max number of clients reached\r\n-ERR no\r\n'));
+        return;
+      }
+      const upstream = connect(Number(new URL(redis.url).port), '127.0.0.1');
+      upstream.on('error', () => socket.destroy()).on('close', () => socket.destroy());
+      socket.on('close', () => upstream.destroy());
+      socket.pipe(upstream).pipe(socket);
+    });
+    const port = await freePort();
+    server.listen(port, '127.0.0.1');
+    const redisUrl = `redis://127.0.0.1:${port}`;
+    const listener = answerDoorbell({ redisUrl, log: heldLog(), queue: 'grading', concurrency: 1 }, async () => {});
+    t.teardown(async () => {
+      await listener.close(100);
+      server.close();
+      await redis.close();
+    });
+    await eventually(() => accepted >= 10);
+  },
+);
+
+t.test('a process that opened and closed everything ends by itself', async (t) => {
+  const redis = await ownRedis(startThrowAwayServices);
+  t.teardown(() => redis.close());
+  const here = (file: string) => JSON.stringify(new URL(file, import.meta.url).href);
+  for (const [redisUrl, waitFor] of [
+    [redis.url, 'true'],
+    [`redis://127.0.0.1:${await freePort()}`, 'false'],
+  ] as const) {
+    const script = `
+      const { openDoorbells } = await import(${here('./doorbell.ts')});
+      const { answerDoorbell } = await import(${here('./doorbell-listener.ts')});
+      const { openReplySender, openReplyWaiters } = await import(${here('./replies.ts')});
+      const { redisProbe } = await import(${here('./connection.ts')});
+      const log = { debug() {}, info() {}, warn() {}, error() {} };
+      const deps = { redisUrl: ${JSON.stringify(redisUrl)}, log };
+      const bells = openDoorbells(deps);
+      const heard = Promise.withResolvers();
+      const listener = answerDoorbell({ ...deps, queue: 'exit', concurrency: 4 }, (id) => {
+        heard.resolve();
+        return new Promise(() => {});
+      });
+      const others = [openReplySender(deps), openReplyWaiters(deps), redisProbe(deps)];
+      while ((await bells.ring('exit', 'c-1', 1)) !== ${waitFor}) await new Promise((next) => setTimeout(next, 5));
+      if (${waitFor}) await heard.promise;
+      await Promise.all([bells.close(), listener.close(20), ...others.map((other) => other.close())]);
+      const from = performance.now();
+      process.on('exit', () => console.log('left after ' + (performance.now() - from)));
+    `;
+    const child = spawn(process.execPath, ['--input-type=module', '-e', script], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    let output = '';
+    child.stdout.on('data', (chunk) => {
+      output += chunk;
+    });
+    const [code] = await once(child, 'close');
+    t.equal(code, 0);
+    t.match(output, /left after/);
+    t.ok(Number(output.split(' ').at(-1)) < 5_000, 'no timer of the abandoned ring held it');
+  }
+});
+
+function connections(server: Server): Promise<number> {
+  return new Promise((resolve, reject) =>
+    server.getConnections((error, count) => (error ? reject(error) : resolve(count))),
+  );
+}
+
+/** A throw-away certificate for localhost, written in DER by hand, as Node signs but does not issue. */
+function selfSigned(): { key: string; cert: string } {
+  const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+  const der = (tag: number, ...parts: Buffer[]): Buffer => {
+    const body = Buffer.concat(parts);
+    const length = body.length < 128 ? [body.length] : [0x82, body.length >> 8, body.length & 255];
+    return Buffer.concat([Buffer.from([tag, ...length]), body]);
+  };
+  const oid = (hex: string) => der(0x06, Buffer.from(hex, 'hex'));
+  const time = (year: number) => der(0x18, Buffer.from(`${year}0101000000Z`));
+  const ecdsaWithSha256 = der(0x30, oid('2a8648ce3d040302'));
+  const name = der(0x30, der(0x31, der(0x30, oid('550403'), der(0x0c, Buffer.from('localhost')))));
+  const isAuthority = der(0x30, oid('551d13'), der(0x04, der(0x30, der(0x01, Buffer.from([0xff])))));
+  const altName = der(0x30, oid('551d11'), der(0x04, der(0x30, der(0x82, Buffer.from('localhost')))));
+  const toSign = der(
+    0x30,
+    der(0xa0, der(0x02, Buffer.from([2]))),
+    der(0x02, Buffer.from([1])),
+    ecdsaWithSha256,
+    name,
+    der(0x30, time(2020), time(2120)),
+    name,
+    publicKey.export({ type: 'spki', format: 'der' }),
+    der(0xa3, der(0x30, isAuthority, altName)),
+  );
+  const signature = createSign('sha256').update(toSign).sign(privateKey);
+  const certificate = der(0x30, toSign, ecdsaWithSha256, der(0x03, Buffer.from([0]), signature));
+  const base64 = certificate.toString('base64').replace(/(.{64})/g, '$1\n');
+  return {
+    key: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
+    cert: `-----BEGIN CERTIFICATE-----\n${base64}\n-----END CERTIFICATE-----\n`,
+  };
+}

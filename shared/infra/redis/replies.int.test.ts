@@ -1,0 +1,210 @@
+import t from 'tap';
+import { freePort } from '../../../scripts/services/port.ts';
+import { startThrowAwayServices } from '../../../scripts/services/throw-away.ts';
+import type { Log } from './link.ts';
+import { eventually, ownRedis } from './own-redis.ts';
+import { openReplySender, openReplyWaiters, type ReplySender, type ReplyWaiters } from './replies.ts';
+
+const log: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
+const never = async () => false;
+/** Long enough that a test which waits for it has failed. */
+const AN_HOUR = 3_600_000;
+
+const redis = await ownRedis(startThrowAwayServices);
+t.teardown(() => redis.close());
+
+async function senderAndWaiters(t: { teardown(fn: () => Promise<void>): void }) {
+  const sender = openReplySender({ redisUrl: redis.url, log });
+  const waiters = openReplyWaiters({ redisUrl: redis.url, log });
+  t.teardown(async () => {
+    await Promise.all([sender.close(), waiters.close()]);
+  });
+  await replyArrives(sender, waiters);
+  return { sender, waiters };
+}
+
+/** Resolves once a reply travels from end to end. */
+async function replyArrives(sender: ReplySender, waiters: ReplyWaiters): Promise<void> {
+  const waiter = waiters.register('probe');
+  const arrived = waiter.settled({ timeoutMs: AN_HOUR, pollMs: AN_HOUR, isSettled: never });
+  const sending = setInterval(() => sender.send('probe'), 20);
+  await arrived;
+  clearInterval(sending);
+}
+
+t.test('a reply wakes the waiter that waits', async (t) => {
+  const { sender, waiters } = await senderAndWaiters(t);
+  const settled = waiters.register('c-1').settled({ timeoutMs: AN_HOUR, pollMs: AN_HOUR, isSettled: never });
+  sender.send('someone-else');
+  sender.send('c-1');
+  t.equal(await settled, true);
+  t.equal(waiters.size(), 0);
+});
+
+t.test('a reply between register and settled is kept', async (t) => {
+  const { sender, waiters } = await senderAndWaiters(t);
+  const early = waiters.register('c-1');
+  const marker = waiters.register('marker').settled({ timeoutMs: AN_HOUR, pollMs: AN_HOUR, isSettled: never });
+  sender.send('c-1');
+  sender.send('marker');
+  await marker;
+  t.equal(await early.settled({ timeoutMs: AN_HOUR, pollMs: AN_HOUR, isSettled: never }), true);
+  t.equal(waiters.size(), 0);
+});
+
+t.test('all waiters of one command are woken; a cancelled one is not missed', async (t) => {
+  const { sender, waiters } = await senderAndWaiters(t);
+  const both = [waiters.register('c-1'), waiters.register('c-1')];
+  const cancelled = waiters.register('c-1');
+  cancelled.cancel();
+  cancelled.cancel();
+  const settled = both.map((waiter) => waiter.settled({ timeoutMs: AN_HOUR, pollMs: AN_HOUR, isSettled: never }));
+  sender.send('c-1');
+  t.strictSame(await Promise.all(settled), [true, true]);
+  t.equal(waiters.size(), 0);
+});
+
+t.test('a lost reply is made good by the poll, which looks one at a time and survives its errors', async (t) => {
+  const { waiters } = await senderAndWaiters(t);
+  let looks = 0;
+  let looking = 0;
+  let most = 0;
+  const isSettled = async () => {
+    looks += 1;
+    looking += 1;
+    most = Math.max(most, looking);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    looking -= 1;
+    if (looks === 1) throw new Error('MongoDB is away');
+    return looks === 4;
+  };
+  t.equal(await waiters.register('c-1').settled({ timeoutMs: AN_HOUR, pollMs: 2, isSettled }), true);
+  t.strictSame({ looks, most }, { looks: 4, most: 1 });
+  t.equal(waiters.size(), 0);
+});
+
+t.test('a poll that throws before it returns a promise counts as not yet', async (t) => {
+  const { waiters } = await senderAndWaiters(t);
+  let looks = 0;
+  const isSettled = () => {
+    looks += 1;
+    if (looks === 1) throw new Error('thrown');
+    return Promise.resolve(true);
+  };
+  t.equal(await waiters.register('c-1').settled({ timeoutMs: AN_HOUR, pollMs: 1, isSettled }), true);
+});
+
+t.test('without Redis the poll alone answers, and twice as often', async (t) => {
+  const { waiters: hearing } = await senderAndWaiters(t);
+  const deaf = openReplyWaiters({ redisUrl: `redis://127.0.0.1:${await freePort()}`, log });
+  const sender = openReplySender({ redisUrl: `redis://127.0.0.1:${await freePort()}`, log });
+  sender.send('c-1');
+  let order = '';
+  const settleAs = (letter: string) => async () => {
+    order += letter;
+    return true;
+  };
+  await Promise.all([
+    hearing.register('c-1').settled({ timeoutMs: AN_HOUR, pollMs: 200, isSettled: settleAs('h') }),
+    deaf.register('c-1').settled({ timeoutMs: AN_HOUR, pollMs: 200, isSettled: settleAs('d') }),
+  ]);
+  t.equal(order, 'dh');
+  await Promise.all([deaf.close(), sender.close()]);
+});
+
+t.test('timeout, abort, cancel and close end a wait with false and free it', async (t) => {
+  const { waiters } = await senderAndWaiters(t);
+  const endless = { timeoutMs: AN_HOUR, pollMs: AN_HOUR, isSettled: never };
+  t.equal(await waiters.register('c-1').settled({ ...endless, timeoutMs: 5 }), false);
+
+  const hangUp = new AbortController();
+  const aborted = waiters.register('c-2').settled({ ...endless, signal: hangUp.signal });
+  hangUp.abort();
+  t.equal(await aborted, false);
+  t.equal(await waiters.register('c-3').settled({ ...endless, signal: hangUp.signal }), false);
+
+  const waiter = waiters.register('c-4');
+  const cancelled = waiter.settled(endless);
+  waiter.cancel();
+  t.equal(await cancelled, false);
+
+  const hanging = waiters
+    .register('c-5')
+    .settled({ ...endless, pollMs: 1, timeoutMs: 30, isSettled: () => new Promise(() => {}) });
+  t.equal(await hanging, false, 'a look that never ends does not hold the waiter past its timeout');
+
+  const closed = waiters.register('c-6').settled(endless);
+  await waiters.close();
+  t.equal(await closed, false);
+  t.equal(waiters.size(), 0);
+});
+
+t.test('a look that ends after the wait is not followed by another', async (t) => {
+  const { waiters } = await senderAndWaiters(t);
+  const endless = { timeoutMs: AN_HOUR, pollMs: 1, isSettled: never };
+  const gate = Promise.withResolvers<boolean>();
+  let looks = 0;
+  const isSettled = () => {
+    looks += 1;
+    return gate.promise;
+  };
+  t.equal(await waiters.register('c-1').settled({ ...endless, timeoutMs: 50, isSettled }), false);
+  gate.resolve(false);
+  await waiters.register('c-2').settled({ ...endless, timeoutMs: 50 });
+  t.equal(looks, 1);
+});
+
+t.test('five thousand waiters share one subscription and leave no timer behind', async (t) => {
+  const { sender, waiters } = await senderAndWaiters(t);
+  const timers = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length;
+  const before = timers();
+  const { signal } = new AbortController();
+  const waits = Array.from({ length: 5_000 }, (_, i) =>
+    waiters.register(`c-${i % 2_500}`).settled({
+      timeoutMs: i % 5 === 0 ? 50 : AN_HOUR,
+      pollMs: AN_HOUR,
+      isSettled: never,
+      ...(i === 0 ? { signal } : {}),
+    }),
+  );
+  t.equal(waiters.size(), 5_000);
+  t.ok(timers() > before + 5_000);
+  t.strictSame(await redis.command('PUBSUB', 'NUMSUB', 'examhall:replies'), ['examhall:replies', 1]);
+  await Promise.all(waits.filter((_, i) => i % 5 === 0));
+  for (let i = 0; i < 2_500; i += 1) {
+    sender.send(`c-${i}`);
+    // The sender drops what exceeds a thousand in flight.
+    if (i % 500 === 499) await waits[i];
+  }
+  await Promise.all(waits);
+  t.equal(waiters.size(), 0);
+  await eventually(() => timers() <= before + 2);
+});
+
+t.test('replies beyond a thousand in flight are dropped', async (t) => {
+  const { sender, waiters } = await senderAndWaiters(t);
+  const endless = { timeoutMs: AN_HOUR, pollMs: AN_HOUR, isSettled: never };
+  const first = waiters.register('c-0').settled(endless);
+  const beyond = waiters.register('c-1499');
+  for (let i = 0; i < 1_500; i += 1) sender.send(`c-${i}`);
+  t.equal(await first, true);
+  await replyArrives(sender, waiters);
+  t.equal(await beyond.settled({ ...endless, timeoutMs: 1 }), false);
+});
+
+t.test('after a restart of Redis replies arrive again', async (t) => {
+  const { sender, waiters } = await senderAndWaiters(t);
+  await redis.kill9();
+  sender.send('lost');
+  await redis.start();
+  await replyArrives(sender, waiters);
+});
+
+t.test('a hung Redis: sending stays instant, and replies arrive again once it answers', async (t) => {
+  const { sender, waiters } = await senderAndWaiters(t);
+  redis.freeze();
+  for (let i = 0; i < 5_000; i += 1) sender.send(`c-${i}`);
+  t.equal(await waiters.register('c-1').settled({ timeoutMs: AN_HOUR, pollMs: 1, isSettled: async () => true }), true);
+  redis.thaw();
+  await replyArrives(sender, waiters);
+});

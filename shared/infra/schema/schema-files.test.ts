@@ -1,0 +1,42 @@
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import t from 'tap';
+import { CLIENT_EVENT_TYPES, EVENT_TYPES } from '../../attempt/events.ts';
+import { QUESTION_TYPES, SCORING_MODES } from '../../attempt/question.ts';
+import { redactAttempt } from '../../attempt/redact.ts';
+import { studentListItem } from '../../attempt/student-list-item.ts';
+import { sampleAnswer, sampleAttempt, samplePaper } from '../../testing/sample-attempt.ts';
+import { loadSchemas } from './validator.ts';
+
+const schemas = loadSchemas();
+
+t.test('every file is a valid 2020-12 schema, is described, and compiles in strict mode', async (t) => {
+  const ajv = new Ajv2020({ strict: false });
+  for (const id of schemas.ids) {
+    const document = schemas.document(id);
+    t.ok(ajv.validateSchema(document), `${id}: ${ajv.errorsText()}`);
+    t.ok(document.description, `${id} has a description`);
+    t.type(schemas.validator(id), 'function', id);
+  }
+});
+
+t.test('the words of the schemas are the words of the rules', async (t) => {
+  const words = (id: string) => schemas.document(id).enum;
+  t.strictSame(words('attempt/question-type'), [...QUESTION_TYPES]);
+  t.strictSame(words('attempt/scoring-mode'), [...SCORING_MODES]);
+  t.same([...(words('attempt/event-type') ?? [])].sort(), [...EVENT_TYPES].sort());
+  t.same([...(words('attempt/client-event-type') ?? [])].sort(), [...CLIENT_EVENT_TYPES].sort());
+});
+
+t.test('what the rules reply with is what the documents promise', async (t) => {
+  const now = new Date('2026-05-04T03:30:00.000Z');
+  const attempt = sampleAttempt({ answers: { q0: sampleAnswer({ selected: ['a'] }) } });
+  const [paper, events] = [samplePaper({}), attempt.events];
+  const detail = schemas.validator('attempt/attempt-detail');
+  for (const viewer of [
+    { id: 'student-1', role: 'STUDENT' },
+    { id: 'admin-1', role: 'ADMIN' },
+  ] as const) {
+    t.strictSame(detail(redactAttempt({ attempt, paper, events }, viewer, now)), [], viewer.role);
+  }
+  t.strictSame(schemas.validator('attempt/student-list')([studentListItem(attempt, now)]), []);
+});

@@ -1,0 +1,301 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import fc from 'fast-check';
+import t from 'tap';
+import { loadSchemas, MAX_FAULTS } from './validator.ts';
+
+const schemas = loadSchemas();
+const start = schemas.validator('attempt/start-request');
+const save = schemas.validator('attempt/save-answer-request');
+const event = schemas.validator('attempt/post-event-request');
+const release = schemas.validator('attempt/results-released-request');
+
+/** Every field that a start may have, all of them set. */
+function fullStart() {
+  return {
+    exam: {
+      id: 'exam-1',
+      organizationId: 'org-1',
+      title: 'Toán 12',
+      subject: 'Toán',
+      gradeLevel: '12',
+      status: 'PUBLISHED',
+      deliveryMode: 'ONLINE',
+      durationMinutes: 60,
+      maxAttempts: 2,
+      openTime: '2026-09-01T08:00:00+07:00',
+      closeTime: '2026-09-02T08:00:00+07:00',
+      requiresAccessPassword: false,
+      shuffleQuestions: true,
+      shuffleOptions: true,
+      randomizePerAttempt: false,
+      showResultMode: 'IMMEDIATE',
+      resultsReleasedAt: '2026-09-03T08:00:00Z',
+      createdById: 'teacher-1',
+      assignedClassroomIds: ['class-1'],
+      resultViewerTeacherIds: ['teacher-2'],
+    },
+    access: {
+      assigned: true,
+      attemptLimit: 3,
+      passwordVerified: true,
+      assignmentDueAt: '2026-09-01T12:00:00Z',
+      link: { id: 'link-1', mode: 'GUEST_ALLOWED', active: true, expiresAt: '2026-09-01T12:00:00Z', studentLimit: 40 },
+    },
+    questions: [
+      {
+        id: 'aq-1',
+        examQuestionId: 'eq-1',
+        questionId: 'q-1',
+        questionVersionId: 'qv-1',
+        orderIndex: 0,
+        score: 2.5,
+        type: 'SINGLE_CHOICE',
+        content: '<p>1 + 1</p>',
+        contentText: '1 + 1',
+        options: [
+          { id: 'a', label: 'A', content: '2' },
+          { id: 'b', label: 'B', content: '3' },
+        ],
+        optionOrder: ['b', 'a'],
+        scoringRule: {
+          mode: 'EXACT',
+          maxScore: 10,
+          incorrectPenalty: 0,
+          minScore: -1,
+          tolerance: 0.01,
+          toleranceType: 'RELATIVE',
+          caseSensitive: false,
+          ladder: [0, 0.5, 1],
+        },
+        answerKey: {
+          correctOptionIds: ['a'],
+          statements: [{ statementId: 'a', value: true }],
+          acceptedTexts: ['hai'],
+          numericAnswers: [{ value: 2, tolerance: 0 }],
+        },
+      },
+    ],
+    studentInfo: { fullName: 'An', studentCode: 'S1', className: '12A', email: 'an@example.org', phone: '0900' },
+    courseAttemptContext: {
+      courseId: 'c',
+      courseQuizReferenceId: 'r',
+      lessonId: 'l',
+      studentId: 's',
+      organizationId: 'org-1',
+      examId: 'exam-1',
+      validatedBy: 'course-service',
+      validatedAt: '2026-09-01T08:00:00Z',
+    },
+  };
+}
+
+const REQUIRED: ReadonlySet<string> = new Set(
+  `/exam /exam/id /exam/status /exam/durationMinutes /exam/showResultMode /access /access/link/id /access/link/mode
+  /access/link/active /questions /questions/0/questionId /questions/0/score /questions/0/type /questions/0/scoringRule
+  /questions/0/scoringRule/mode /questions/0/options/0/id /questions/0/options/1/id
+  /questions/0/answerKey/statements/0/statementId /questions/0/answerKey/statements/0/value
+  /questions/0/answerKey/numericAnswers/0/value`.split(/\s+/),
+);
+
+/** Pointers to every object member, deepest last; array items are not members. */
+function members(value: unknown, at = ''): string[] {
+  if (typeof value !== 'object' || value === null) return [];
+  return Object.entries(value).flatMap(([key, member]) => {
+    const path = `${at}/${key}`;
+    return Array.isArray(value) ? members(member, path) : [path, ...members(member, path)];
+  });
+}
+
+/** Sets or (undefined) removes the member at a pointer. */
+function change(value: object, pointer: string, to: unknown): void {
+  const keys = pointer.split('/').slice(1);
+  const last = keys.pop() ?? '';
+  let at = value as Record<string, unknown>;
+  for (const key of keys) {
+    if (at[key] === undefined || at[key] === null) return;
+    at = at[key] as Record<string, unknown>;
+  }
+  if (to === undefined) delete at[last];
+  else at[last] = to;
+}
+
+t.test('a full start and a bare one fit', async (t) => {
+  const full = fullStart();
+  t.strictSame(start(full), []);
+  t.strictSame(full, fullStart(), 'and what fits is left as it is');
+  const exam = { id: 'e', status: 'PUBLISHED', durationMinutes: 1, showResultMode: 'MANUAL' };
+  const question = { questionId: 'q', score: 1, type: 'ESSAY', scoringRule: { mode: 'MANUAL' } };
+  t.strictSame(start({ exam, access: {}, questions: [question] }), []);
+});
+
+t.test('a body with nulls for optional fields is the body without them', async () => {
+  const optional = members(fullStart()).filter((path) => !REQUIRED.has(path));
+  fc.assert(
+    fc.property(fc.subarray(optional), (chosen) => {
+      const [withNulls, without] = [fullStart(), fullStart()];
+      for (const path of chosen) change(withNulls, path, null);
+      for (const path of chosen) change(without, path, undefined);
+      const faults = start(withNulls);
+      return faults.length === 0 && JSON.stringify(withNulls) === JSON.stringify(without);
+    }),
+  );
+});
+
+t.test('every required field is missed by name, absent or null', async (t) => {
+  for (const path of REQUIRED) {
+    const [absent, nulled] = [fullStart(), fullStart()];
+    change(absent, path, undefined);
+    change(nulled, path, null);
+    t.strictSame(start(absent), [{ path, message: 'is required' }], path);
+    const faults = start(nulled);
+    t.ok(faults.length >= 1 && faults.every((fault) => fault.path === path), `${path} null`);
+  }
+});
+
+t.test('unknown fields: dropped where producers may add some, refused elsewhere', async (t) => {
+  const body = fullStart();
+  const places = [
+    '/exam',
+    '/access',
+    '/access/link',
+    '/questions/0',
+    '/questions/0/options/0',
+    '/questions/0/scoringRule',
+  ];
+  for (const at of [...places, '/questions/0/answerKey', '/studentInfo']) change(body, `${at}/surprise`, { deep: [1] });
+  t.strictSame(start(body), []);
+  t.strictSame(body, fullStart(), 'nothing of it is left to be stored');
+  const top = { ...fullStart(), 'a/b~c': null };
+  change(top, '/courseAttemptContext/more', 1);
+  t.strictSame(start(top), [
+    { path: '/courseAttemptContext/more', message: 'is not a known field' },
+    { path: '/a~1b~0c', message: 'is not a known field' },
+  ]);
+  t.equal(save({ questionId: 'q', answer: { textAnswer: 'x', other: 1 } })[0]?.path, '/answer/other');
+  const inbound = {
+    sourceService: 'exam-service',
+    type: 'exam.results_released.v1',
+    sourceEventId: 's',
+    examId: 'e',
+    more: 1,
+  };
+  t.strictSame(release(inbound), []);
+  t.notOk('more' in inbound);
+});
+
+t.test('all faults at once, none of them quoting a value', async (t) => {
+  const body = fullStart();
+  const wrong: [string, unknown][] = [
+    ['/exam/id', 'secret'.repeat(30)],
+    ['/exam/durationMinutes', 0],
+    ['/exam/maxAttempts', 1.5],
+    ['/exam/openTime', '2026-02-30T00:00:00Z secret'],
+    ['/exam/showResultMode', 'secret'],
+    ['/access/assigned', 'secret'],
+    ['/access/attemptLimit', 2 ** 53],
+    ['/access/link/studentLimit', 0],
+    ['/questions/0/score', 0],
+    ['/questions/0/options/1/label', 5],
+    ['/questions/0/optionOrder/1', ''],
+    ['/questions/0/scoringRule/ladder/0', 1.01],
+    ['/questions/0/scoringRule/tolerance', Number.POSITIVE_INFINITY],
+    ['/questions/0/answerKey/acceptedTexts/0', { secret: 1 }],
+    ['/studentInfo', ['secret']],
+  ];
+  for (const [path, value] of wrong) change(body, path, value);
+  const faults = start(body);
+  t.same(faults.map((fault) => fault.path).sort(), wrong.map(([path]) => path).sort());
+  t.notMatch(JSON.stringify(faults), /secret/);
+});
+
+t.test('the limits of an answer', async (t) => {
+  const at = (answer: object) => save({ questionId: 'q', answer }).map((fault) => fault.path);
+  t.strictSame(at({ textAnswer: '😀'.repeat(100_000) }), [], 'characters are code points');
+  t.strictSame(at({ textAnswer: 'x'.repeat(100_001) }), ['/answer/textAnswer']);
+  t.strictSame(at({ textAnswer: 'a\ud800' }), ['/answer/textAnswer'], 'a lone surrogate cannot be stored as sent');
+  t.strictSame(at({ selectedOptionIds: ['a', '\udc00'] }), ['/answer/selectedOptionIds/1']);
+  t.strictSame(at({ statementAnswers: [{ statementId: 'a', value: null }] }), [], 'null judges nothing');
+  t.strictSame(at({ statementAnswers: [{ statementId: 'a', value: 'true' }] }), ['/answer/statementAnswers/0/value']);
+  const version = (clientVersion: unknown) => save({ questionId: 'q', textAnswer: '', clientVersion }).length;
+  t.strictSame([0, 7, null, 2 ** 53 - 1].map(version), [0, 0, 0, 0]);
+  t.strictSame([-1, 0.5, '1', 2 ** 53, Number.NaN].map(version), [1, 1, 1, 1, 1]);
+});
+
+t.test('metadata is free, small and finite', async (t) => {
+  const metadata = { $set: 1, 'a.b': null, list: [null, { deep: true }] };
+  const body = { type: 'TAB_HIDDEN', metadata: structuredClone(metadata) };
+  t.strictSame(event(body), []);
+  t.strictSame(body.metadata, metadata, 'stored as it is, nulls included');
+  const sized = (bytes: number) => event({ type: 'TAB_HIDDEN', metadata: { a: 'é'.repeat((bytes - 8) / 2) } });
+  t.strictSame(sized(8192), [], '{"a":""} is 8 bytes');
+  t.strictSame(sized(8194), [{ path: '/metadata', message: 'must have at most 8192 bytes of JSON' }]);
+  t.equal(event({ type: 'TAB_HIDDEN', metadata: { a: [JSON.parse('1e400')] } })[0]?.path, '/metadata');
+  t.equal(event({ type: 'TAB_HIDDEN', metadata: [] })[0]?.path, '/metadata');
+  t.equal(event({ type: 'START' })[0]?.path, '/type');
+});
+
+t.test('timestamps are given on in the one form that Date.parse reads alike everywhere', async (t) => {
+  const body = fullStart();
+  change(body, '/exam/openTime', '0020-01-01t00:00:00.5z');
+  t.strictSame(start(body), []);
+  t.equal(body.exam.openTime, '0020-01-01T00:00:00.5Z');
+});
+
+t.test('a body made of faults costs little and answers at most 1,000', async (t) => {
+  const option = () => ({});
+  const many = <T>(count: number, make: () => T) => Array.from({ length: count }, make);
+  const question = () => ({
+    options: many(100, option),
+    optionOrder: many(100, () => 1),
+    answerKey: { acceptedTexts: many(100, () => 1) },
+  });
+  t.equal(start({ exam: {}, access: {}, questions: many(500, question) }).length, MAX_FAULTS);
+  const long = start({ ...fullStart(), questions: many(100_000, () => 0) });
+  t.equal(long.filter((fault) => fault.path === '/questions').length, 1, 'the length is told');
+  t.equal(long.length, 501, 'and only what could have been accepted is looked at');
+  const wide = Object.fromEntries(Array.from({ length: 50_000 }, (_, index) => [`f${index}`, 0]));
+  t.strictSame(schemas.validator('attempt/submit-request')(wide), [
+    { path: '', message: 'must have at most 1000 fields' },
+  ]);
+  const giant = schemas.validator('attempt/submit-request')({ ['k'.repeat(1_000_000)]: 1 });
+  t.ok(JSON.stringify(giant).length < 500, 'a giant name makes no giant reply');
+  for (const body of [null, 1, 'x', [], true]) t.strictSame(start(body), [{ path: '', message: 'must be an object' }]);
+});
+
+t.test('a release: version 1 and no draft', async (t) => {
+  const base = {
+    sourceService: 'exam-service',
+    type: 'exam.results_released.v1',
+    sourceEventId: 's',
+    entity: 'Exam',
+    entityId: 'e',
+  };
+  const at = (payload: unknown) => release({ ...base, payload }).map(({ path, message }) => `${path} ${message}`);
+  t.strictSame(at({ schemaVersion: 1, status: 'PUBLISHED' }), []);
+  t.strictSame(at(null), []);
+  t.strictSame(at({ schemaVersion: 2 }), ['/payload/schemaVersion must be 1']);
+  t.strictSame(at({ status: 'DRAFT' }), ['/payload/schemaVersion is required', '/payload/status must not be DRAFT']);
+  t.strictSame(
+    release({ ...base, entity: 'exam', sourceService: 'x' })
+      .map((fault) => fault.path)
+      .sort(),
+    ['/entity', '/sourceService'],
+  );
+});
+
+t.test('a schema file outside the subset stops the boot and says where', async (t) => {
+  const dialect = 'https://json-schema.org/draft/2020-12/schema';
+  const load = (name: string, schema: object) => {
+    const dir = t.testdir({});
+    mkdirSync(`${dir}/x`);
+    writeFileSync(`${dir}/x/${name}.json`, JSON.stringify({ $schema: dialect, $id: `x/${name}`, ...schema }));
+    return loadSchemas(dir);
+  };
+  t.throws(() => load('a', { allOf: [] }), /x\/a#: keyword allOf/);
+  t.throws(() => load('b', { type: 'object', properties: { c: {} } }), /unknown fields/);
+  t.throws(() => load('c', { anyOf: [{ type: 'string' }, { type: 'number' }] }), /\[X, null\] only/);
+  t.throws(() => load('d', { $id: 'x/other' }), /\$id must be x\/d/);
+  t.throws(() => load('e', { $ref: 'missing' }).validator('x/e'), /x\/missing does not exist/);
+  t.throws(() => load('f', { type: 'array', items: { $ref: 'f' } }).validator('x/f'), /leads back to itself/);
+  t.throws(() => schemas.validator('attempt/none'), /does not exist/);
+});
