@@ -12,7 +12,9 @@ export async function detailOf(
   viewer: Viewer,
   eventLimit: number,
 ): Promise<AttemptDetail> {
-  const whole = (await fillTexts(deps.mongo, attempt)) ? attempt : ((await findAttempt(deps.mongo, attempt._id)) ?? attempt);
+  const whole = (await fillTexts(deps.mongo, attempt))
+    ? attempt
+    : ((await findAttempt(deps.mongo, attempt._id)) ?? attempt);
   const [paper, events] = await Promise.all([
     deps.papers.find(whole.paperId),
     newestEvents(deps.mongo, whole, eventLimit),

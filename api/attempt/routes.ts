@@ -142,7 +142,11 @@ export function attemptRoutes(deps: AttemptDeps): Route[] {
       replies: [
         { status: 201, schema: 'attempt/attempt-event', description: 'Logged' },
         { status: 200, schema: 'attempt/attempt-detail', description: 'A TIMEOUT that handed in, graded' },
-        { status: 202, schema: 'attempt/attempt-detail', description: 'A TIMEOUT that handed in; the grade comes later' },
+        {
+          status: 202,
+          schema: 'attempt/attempt-detail',
+          description: 'A TIMEOUT that handed in; the grade comes later',
+        },
       ],
       errors: ['ATTEMPT_NOT_FOUND', 'FORBIDDEN', 'EVENT_LIMIT_REACHED'],
       handle: (call) => postEvent(deps, call),

@@ -36,7 +36,11 @@ export async function postEvent(deps: AttemptDeps, call: Call<PostEventRequest>)
 }
 
 /** Null: the attempt was not in progress, so the event is just an event. */
-async function submitByTimeout(deps: AttemptDeps, call: Call<PostEventRequest>, attemptId: string): Promise<Reply | null> {
+async function submitByTimeout(
+  deps: AttemptDeps,
+  call: Call<PostEventRequest>,
+  attemptId: string,
+): Promise<Reply | null> {
   const command = await handIn(deps.mongo, {
     attemptId,
     source: 'TIMEOUT',

@@ -14,7 +14,10 @@ interface ReleaseCounts {
 }
 
 /** Takes a release as a command, unique per source event, and waits for its worker; a replay changed nothing. */
-export async function releaseResults(deps: AttemptDeps, call: Call<ResultsReleasedRequest>): Promise<Reply | Rejection> {
+export async function releaseResults(
+  deps: AttemptDeps,
+  call: Call<ResultsReleasedRequest>,
+): Promise<Reply | Rejection> {
   const release = readRelease(call.body);
   if (isRejection(release)) return release;
   const { sourceEventId, examId } = release;

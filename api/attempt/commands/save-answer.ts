@@ -87,7 +87,9 @@ async function writeOf(deps: AttemptDeps, head: AttemptHead, save: Save): Promis
 
 /** Why the attempt refused the save; null when by what it now is it would not. */
 async function reasonOf(deps: AttemptDeps, attempt: Attempt, save: Save, viewer: Viewer): Promise<Rejection | null> {
-  const whole = (await fillTexts(deps.mongo, attempt)) ? attempt : ((await findAttempt(deps.mongo, attempt._id)) ?? attempt);
+  const whole = (await fillTexts(deps.mongo, attempt))
+    ? attempt
+    : ((await findAttempt(deps.mongo, attempt._id)) ?? attempt);
   const decision = decideSave(whole, await deps.papers.find(whole.paperId), save, viewer, new Date(deps.now()));
   if (!isRejection(decision)) return null;
   if (decision.rejected !== 'ATTEMPT_DEADLINE_EXPIRED') return decision;

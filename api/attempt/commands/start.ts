@@ -1,3 +1,4 @@
+import type { Attempt, CourseContext } from '../../../shared/attempt/attempt.ts';
 import { copyPaper } from '../../../shared/attempt/copy-paper.ts';
 import { MAX_START_BYTES, MAX_START_KEY_ALIASES, SAVE_REPLY_EVENTS } from '../../../shared/attempt/limits.ts';
 import { newAttempt } from '../../../shared/attempt/new-attempt.ts';
@@ -6,7 +7,6 @@ import type { Paper } from '../../../shared/attempt/question.ts';
 import { bindStart } from '../../../shared/attempt/start-binding.ts';
 import { admitStart, planStart, type StartPlan } from '../../../shared/attempt/start-rules.ts';
 import type { StartRequest } from '../../../shared/generated/attempt.ts';
-import type { Attempt, CourseContext } from '../../../shared/attempt/attempt.ts';
 import { findAttempt } from '../../../shared/infra/mongo/attempt/find-attempt.ts';
 import { insertAttempt, seatFacts } from '../../../shared/infra/mongo/attempt/insert-attempt.ts';
 import { paperBytes } from '../../../shared/infra/mongo/attempt/papers.ts';
@@ -46,7 +46,8 @@ export async function startAttempt(deps: AttemptDeps, call: Call<StartRequest>):
     const replayed = sittings.find((sitting) => sitting.startKeys.includes(intent.key));
     if (replayed !== undefined) return existing(deps, call, replayed._id, true);
     const open = sittings.find((sitting) => sitting.status === 'IN_PROGRESS');
-    const answer = open === undefined ? await begin(deps, call, intent, sittings) : await reuse(deps, call, intent, open);
+    const answer =
+      open === undefined ? await begin(deps, call, intent, sittings) : await reuse(deps, call, intent, open);
     if (answer !== 'look again') return answer;
   }
   return { rejected: 'UNAVAILABLE', retryAfter: 1 };

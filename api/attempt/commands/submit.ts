@@ -1,6 +1,6 @@
+import { isOwner } from '../../../shared/attempt/access.ts';
 import { DETAIL_EVENTS } from '../../../shared/attempt/limits.ts';
 import type { SubmitRequest } from '../../../shared/generated/attempt.ts';
-import { isOwner } from '../../../shared/attempt/access.ts';
 import type { Rejection } from '../../../shared/kernel/errors.ts';
 import type { Call, Reply } from '../../route.ts';
 import type { AttemptDeps } from '../deps.ts';

@@ -22,7 +22,7 @@ export interface Logs {
 }
 
 export interface LogOptions {
-  level: 'fatal' | 'error' | 'warn' | 'info' | 'debug' | 'silent';
+  level: 'fatal' | 'error' | 'warn' | 'info' | 'debug' | 'trace' | 'silent';
   /** Name of the process type: `web`, `grading`, … */
   name: string;
   /** Configured secrets. Wherever one turns up in a line, it is cut out. */

@@ -1,0 +1,96 @@
+import { readConfig } from '../shared/infra/config/config.ts';
+import { secretsOf } from '../shared/infra/config/secrets.ts';
+import { VERSION } from '../shared/infra/config/version.ts';
+import { openLog } from '../shared/infra/log/log.ts';
+import { httpMetrics } from '../shared/infra/metrics/http-metrics.ts';
+import { openMetrics } from '../shared/infra/metrics/metrics.ts';
+import { openHeads } from '../shared/infra/mongo/attempt/heads.ts';
+import { openPapers } from '../shared/infra/mongo/attempt/papers.ts';
+import { openMongo, pingMongo } from '../shared/infra/mongo/connect.ts';
+import { isOutage } from '../shared/infra/mongo/faults.ts';
+import { schemaFaults } from '../shared/infra/mongo/schema/migrate.ts';
+import { openServerClock } from '../shared/infra/mongo/server-clock.ts';
+import { redisProbe } from '../shared/infra/redis/connection.ts';
+import { openDoorbells } from '../shared/infra/redis/doorbell.ts';
+import { openReplyWaiters } from '../shared/infra/redis/replies.ts';
+import { loadSchemas } from '../shared/infra/schema/validator.ts';
+import { attemptRoutes } from './attempt/routes.ts';
+import { drainOnSignal } from './drain.ts';
+import { behindGateway, gatewayToken } from './middleware/guards/gateway-token.ts';
+import { openApi } from './openapi.ts';
+import { operationsRoutes } from './operations/routes.ts';
+import type { Route } from './route.ts';
+import { openServer } from './server.ts';
+import { onlyWhenUsable, whenUsable } from './when-usable.ts';
+
+/** A `web` process: the front doors of the services named by SERVICES, on one port. */
+const PAPER_CACHE_BYTES = 128 * 1_024 * 1_024;
+const CACHED_HEADS = 20_000;
+const PING_MS = 500;
+
+const config = readConfig(process.env);
+const { log, access, flush } = openLog({ level: config.logLevel, name: 'web', secrets: secretsOf(config) });
+const metrics = openMetrics({ process: true });
+const schemas = loadSchemas();
+const draining = new AbortController();
+const mongo = openMongo({ ...config.mongodb, appName: 'examhall-web' });
+const redis = { redisUrl: config.redis.url, log };
+const [clock, doorbells, replies, probe] = [
+  openServerClock(mongo),
+  openDoorbells(redis),
+  openReplyWaiters(redis),
+  redisProbe(redis),
+];
+for (const warning of config.warnings) log.warn({}, warning);
+
+/** One line per service: its name and what mounts its routes. */
+const SERVICES: Readonly<Record<string, () => Route[]>> = {
+  attempt: () =>
+    attemptRoutes({
+      ...{ mongo, doorbells, replies, now: clock.now, settings: config.attempt, gatewayToken: config.gatewayToken },
+      ...{ papers: openPapers(mongo, PAPER_CACHE_BYTES), heads: openHeads(mongo, CACHED_HEADS) },
+      commandAttempts: config.worker.maxAttempts,
+    }),
+};
+const services = Object.keys(SERVICES).filter((name) => (config.services as ReadonlySet<string>).has(name));
+
+const usable = whenUsable({ faults: () => schemaFaults(mongo), measure: clock.measure, log, stop: draining.signal });
+const routes: Route[] = [
+  ...operationsRoutes({
+    ...{ services, version: VERSION, draining: draining.signal, metrics, production: config.production },
+    opsToken: config.opsToken,
+    checks: {
+      mongodb: async () => {
+        if (!usable()) throw new Error('the schema has not been checked yet');
+        await pingMongo(mongo, PING_MS);
+      },
+      redis: probe.ping,
+    },
+    openApi: () => openApi({ routes, schemas, version: VERSION, title: 'examhall' }),
+    mounted: () => routes,
+  }),
+  ...behindGateway(
+    onlyWhenUsable(
+      services.flatMap((name) => SERVICES[name]?.() ?? []),
+      usable,
+    ),
+    gatewayToken(config),
+  ),
+];
+
+const door = openServer({
+  ...{ routes, schemas, log, access, isOutage, draining: draining.signal, limits: config.limits },
+  observe: httpMetrics(metrics),
+});
+drainOnSignal({
+  ...{ signals: process, exit: process.exit, log, draining, close: door.close },
+  graceMs: config.shutdown.drainGraceMs,
+  timeoutMs: config.shutdown.timeoutMs,
+  async after() {
+    clock.stop();
+    await Promise.allSettled([doorbells.close(), replies.close(), probe.close(), mongo.close()]);
+    flush();
+  },
+});
+const port = await door.listen(config.port, config.host);
+log.info({ host: config.host, port, services, version: VERSION }, 'front door is open');

@@ -1,0 +1,106 @@
+import type { Metrics } from '../../shared/infra/metrics/metrics.ts';
+import { opsToken } from '../middleware/guards/ops-token.ts';
+import type { Route } from '../route.ts';
+import { type Checks, readiness } from './readiness.ts';
+
+export interface OperationsDeps {
+  /** Names of the services that this process serves. */
+  services: readonly string[];
+  version: string;
+  checks: Checks;
+  draining: AbortSignal;
+  metrics: Metrics;
+  opsToken: string | undefined;
+  production: boolean;
+  /** Asked once, at the first call for it. */
+  openApi(): object;
+  /** All mounted routes, these included. */
+  mounted(): readonly Pick<Route, 'method' | 'path'>[];
+}
+
+const ALL_SERVICES = 'examhall';
+
+/** What operators, platforms and gateway developers ask of a process, whatever services it serves. */
+export function operationsRoutes(deps: OperationsDeps): Route[] {
+  const ready = readiness(deps);
+  const startedAt = performance.now();
+  const service = deps.services.length === 1 ? (deps.services[0] ?? ALL_SERVICES) : ALL_SERVICES;
+  let document: Buffer | undefined;
+
+  return [
+    {
+      method: 'GET',
+      path: '/healthz',
+      operation: 'getHealth',
+      summary: 'Is the process alive? Asks no other service',
+      guards: [],
+      replies: [{ status: 200, schema: 'common/health', description: 'It is' }],
+      errors: [],
+      async handle() {
+        const uptimeSeconds = Math.floor((performance.now() - startedAt) / 1_000);
+        return { status: 200, data: { status: 'ok', service, version: deps.version, uptimeSeconds } };
+      },
+    },
+    {
+      method: 'GET',
+      path: '/readyz',
+      operation: 'getReadiness',
+      summary: 'Can the process do its work? 503 carries the same data',
+      guards: [],
+      replies: [{ status: 200, schema: 'common/readiness', description: 'Ready, or degraded while Redis is away' }],
+      errors: ['UNAVAILABLE'],
+      async handle() {
+        const data = await ready();
+        if (data.status !== 'unready') return { status: 200, data };
+        return { rejected: 'UNAVAILABLE', message: 'The service is not ready', data, retryAfter: 1 };
+      },
+    },
+    {
+      method: 'GET',
+      path: '/v1',
+      operation: 'getIndex',
+      summary: 'Services and routes of this process',
+      guards: [],
+      replies: [{ status: 200, schema: 'common/service-index', description: 'The index' }],
+      errors: [],
+      async handle() {
+        const routes = deps.mounted().map(({ method, path }) => ({ method, path: path.replace(/:(\w+)/g, '{$1}') }));
+        return { status: 200, data: { services: [...deps.services], version: deps.version, routes } };
+      },
+    },
+    {
+      method: 'GET',
+      path: '/openapi.json',
+      operation: 'getOpenApi',
+      summary: 'OpenAPI 3.1 of every route of this process',
+      guards: [],
+      replies: [{ status: 200, schema: 'common/openapi-document', description: 'The document, without envelope' }],
+      errors: [],
+      async handle() {
+        document ??= Buffer.from(JSON.stringify(deps.openApi()));
+        return bare('application/json; charset=utf-8', document);
+      },
+    },
+    {
+      method: 'GET',
+      path: '/metrics',
+      operation: 'getMetrics',
+      summary: 'Prometheus metrics',
+      guards: [opsToken(deps)],
+      replies: [{ status: 200, schema: 'common/metrics-text', description: 'Text exposition, without envelope' }],
+      errors: [],
+      async handle() {
+        return bare(deps.metrics.contentType, Buffer.from(await deps.metrics.render()));
+      },
+    },
+  ];
+}
+
+function bare(type: string, body: Buffer): ReturnType<Route['handle']> {
+  return Promise.resolve({
+    async raw(response) {
+      response.writeHead(200, { 'Content-Type': type, 'Content-Length': body.length, 'Cache-Control': 'no-store' });
+      response.end(body);
+    },
+  });
+}

@@ -1,0 +1,44 @@
+import { createServer, type Server } from 'node:http';
+import type { Metrics } from '../shared/infra/metrics/metrics.ts';
+
+export interface StatusServerOptions {
+  port: number;
+  host: string;
+  metrics: Metrics;
+  /** Undefined: `/metrics` is open, as in development. */
+  opsToken: string | undefined;
+  production: boolean;
+  isReady: () => boolean;
+}
+
+/**
+ * A worker's own `/healthz`, `/readyz` and `/metrics`, for platforms that probe every process; only with METRICS_PORT.
+ * It tells nothing but numbers, and does no I/O.
+ */
+export function openStatusServer(options: StatusServerOptions): Server {
+  const server = createServer((request, response) => {
+    const path = request.url?.split('?')[0];
+    if (path === '/healthz') return void response.end('ok\n');
+    if (path === '/readyz') {
+      response.statusCode = options.isReady() ? 200 : 503;
+      return void response.end(options.isReady() ? 'ready\n' : 'unready\n');
+    }
+    if (path !== '/metrics') {
+      response.statusCode = 404;
+      return void response.end();
+    }
+    if (options.production && request.headers.authorization !== `Bearer ${options.opsToken ?? ''}`) {
+      response.statusCode = 401;
+      return void response.end();
+    }
+    options.metrics.render().then(
+      (text) => response.setHeader('content-type', options.metrics.contentType).end(text),
+      () => response.destroy(),
+    );
+  });
+  // Taken or forbidden: the worker works on, it only cannot be watched.
+  server.on('error', () => undefined);
+  server.listen(options.port, options.host);
+  server.unref();
+  return server;
+}
