@@ -18,6 +18,7 @@ import { attemptRoutes } from './attempt/routes.ts';
 import { drainOnSignal } from './drain.ts';
 import { behindGateway, gatewayToken } from './middleware/guards/gateway-token.ts';
 import { openApi } from './openapi.ts';
+import { queueMetrics } from './operations/queue-metrics.ts';
 import { operationsRoutes } from './operations/routes.ts';
 import type { Route } from './route.ts';
 import { openServer } from './server.ts';
@@ -54,6 +55,7 @@ const SERVICES: Readonly<Record<string, () => Route[]>> = {
 };
 const services = Object.keys(SERVICES).filter((name) => (config.services as ReadonlySet<string>).has(name));
 
+queueMetrics(metrics, mongo, clock.now);
 const usable = whenUsable({ faults: () => schemaFaults(mongo), measure: clock.measure, log, stop: draining.signal });
 const routes: Route[] = [
   ...operationsRoutes({

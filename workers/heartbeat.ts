@@ -1,22 +1,8 @@
 import { hostname } from 'node:os';
-import { SECOND } from '../shared/kernel/clock.ts';
 import type { Mongo } from '../shared/infra/mongo/connect.ts';
+import { WORKERS, type WorkerRow } from '../shared/infra/mongo/live-workers.ts';
+import { SECOND } from '../shared/kernel/clock.ts';
 
-/** A live worker process, as `examhall workers` shows it. A row not seen for a minute is of a dead one. */
-export interface WorkerRow {
-  _id: string;
-  actor: string;
-  host: string;
-  pid: number;
-  version: string;
-  startedAt: Date;
-  seenAt: Date;
-  slots: number;
-  busy: string[];
-  rssBytes: number;
-}
-
-export const WORKERS = 'workers';
 const BEAT_MS = 5 * SECOND;
 
 /** Writes this process's row now and each five seconds; `stop` takes it away. MongoDB being away is no fault of it. */
@@ -32,7 +18,14 @@ export function startHeartbeat(
       { _id: self.workerId },
       {
         $set: {
-          ...{ actor: self.actor, host: hostname(), pid: process.pid, version: self.version, startedAt, slots: self.slots },
+          ...{
+            actor: self.actor,
+            host: hostname(),
+            pid: process.pid,
+            version: self.version,
+            startedAt,
+            slots: self.slots,
+          },
           ...{ busy: self.busy(), rssBytes: process.memoryUsage.rss() },
         },
         $currentDate: { seenAt: true },

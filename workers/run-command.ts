@@ -1,5 +1,3 @@
-import { backoff } from '../shared/kernel/backoff.ts';
-import type { Command, CommandError, Queue } from '../shared/kernel/command.ts';
 import type { Log } from '../shared/infra/log/log.ts';
 import type { Mongo } from '../shared/infra/mongo/connect.ts';
 import { isOutage } from '../shared/infra/mongo/faults.ts';
@@ -14,11 +12,13 @@ import {
 } from '../shared/infra/mongo/mailbox/settle-command.ts';
 import { Stale } from '../shared/infra/mongo/stale.ts';
 import { inTransaction } from '../shared/infra/mongo/transaction.ts';
+import { backoff } from '../shared/kernel/backoff.ts';
+import type { Command, CommandError, Queue } from '../shared/kernel/command.ts';
 import type { Actor } from './actor.ts';
 import { fingerprintOf } from './fingerprint.ts';
 import { holdLease, type Lease } from './lease.ts';
-import type { Effects, Outcome } from './outcome.ts';
 import { isNetworkFault } from './network-fault.ts';
+import type { Effects, Outcome } from './outcome.ts';
 
 /** What a worker process gives every run. */
 export interface Kernel {
@@ -202,7 +202,9 @@ async function announced(kernel: Kernel, command: Command, outcome: Outcome, act
     case 'done':
       kernel.announce(command._id);
       if (outcome.after !== undefined) {
-        await outcome.after().catch((err: unknown) => kernel.log.warn({ ...about, err, actor: actor.name }, 'after-work failed'));
+        await outcome
+          .after()
+          .catch((err: unknown) => kernel.log.warn({ ...about, err, actor: actor.name }, 'after-work failed'));
       }
       return 'done';
     default:
@@ -221,7 +223,10 @@ function bury(kernel: Kernel, command: Command, error?: Error): Ending {
 
 /** Another worker has the command now. If an outage cost us the lease, the attempt it spent is given back. */
 async function fenced(kernel: Kernel, command: Command, outcome: Outcome): Promise<Ending> {
-  kernel.log.warn({ commandId: command._id, queue: command.queue, fence: command.fence }, 'lease lost; nothing written');
+  kernel.log.warn(
+    { commandId: command._id, queue: command.queue, fence: command.fence },
+    'lease lost; nothing written',
+  );
   if (outcome.kind === 'snooze') await refundAttempt(kernel.mongo, command).catch(() => undefined);
   return 'fenced';
 }

@@ -1,12 +1,15 @@
 import { createServer, type Server } from 'node:http';
+import type { Log } from '../shared/infra/log/log.ts';
 import type { Metrics } from '../shared/infra/metrics/metrics.ts';
+import { secretCheck } from '../shared/kernel/secret.ts';
 
 export interface StatusServerOptions {
   port: number;
   host: string;
   metrics: Metrics;
-  /** Undefined: `/metrics` is open, as in development. */
+  log: Log;
   opsToken: string | undefined;
+  /** Then `/metrics` needs `Authorization: Bearer OPS_TOKEN`. */
   production: boolean;
   isReady: () => boolean;
 }
@@ -16,6 +19,9 @@ export interface StatusServerOptions {
  * It tells nothing but numbers, and does no I/O.
  */
 export function openStatusServer(options: StatusServerOptions): Server {
+  const isToken = secretCheck(options.opsToken);
+  const mayScrape = (authorization = '') =>
+    !options.production || (authorization.startsWith('Bearer ') && isToken?.(authorization.slice(7)) === true);
   const server = createServer((request, response) => {
     const path = request.url?.split('?')[0];
     if (path === '/healthz') return void response.end('ok\n');
@@ -27,7 +33,7 @@ export function openStatusServer(options: StatusServerOptions): Server {
       response.statusCode = 404;
       return void response.end();
     }
-    if (options.production && request.headers.authorization !== `Bearer ${options.opsToken ?? ''}`) {
+    if (!mayScrape(request.headers.authorization)) {
       response.statusCode = 401;
       return void response.end();
     }
@@ -37,7 +43,7 @@ export function openStatusServer(options: StatusServerOptions): Server {
     );
   });
   // Taken or forbidden: the worker works on, it only cannot be watched.
-  server.on('error', () => undefined);
+  server.on('error', (err) => options.log.error({ err, port: options.port }, 'METRICS_PORT cannot be opened'));
   server.listen(options.port, options.host);
   server.unref();
   return server;

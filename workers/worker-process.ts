@@ -9,14 +9,15 @@ import { openPapers } from '../shared/infra/mongo/attempt/papers.ts';
 import { openMongo } from '../shared/infra/mongo/connect.ts';
 import { schemaFaults } from '../shared/infra/mongo/schema/migrate.ts';
 import { openServerClock } from '../shared/infra/mongo/server-clock.ts';
-import { answerDoorbell } from '../shared/infra/redis/doorbell-listener.ts';
 import { openDoorbells } from '../shared/infra/redis/doorbell.ts';
+import { answerDoorbell } from '../shared/infra/redis/doorbell-listener.ts';
 import { openReplySender } from '../shared/infra/redis/replies.ts';
 import type { Actor } from './actor.ts';
 import type { WorkerDeps } from './deps.ts';
 import { startHeartbeat } from './heartbeat.ts';
 import type { Kernel } from './run-command.ts';
 import { postStandingCommands } from './standing-commands.ts';
+import { openStatusServer } from './status-server.ts';
 import { openWorker } from './worker.ts';
 
 const PAPER_CACHE_BYTES = 64 * 1024 * 1024;
@@ -45,6 +46,11 @@ export async function startWorkerProcess(
     ring: (queue, commandId) => void doorbells.ring(queue, commandId, 0),
     alarm: (alarm) => alarms.add({ name: alarm }),
   });
+  let ready = false;
+  if (config.metricsPort !== null) {
+    const { host, metricsPort: port, opsToken, production } = config;
+    openStatusServer({ host, port, metrics, log, opsToken, production, isReady: () => ready });
+  }
   const stop = new AbortController();
   const kernel: Kernel = {
     mongo,
@@ -71,10 +77,15 @@ export async function startWorkerProcess(
   const heart = startHeartbeat(mongo, {
     ...{ workerId: kernel.workerId, actor: name, version: VERSION, slots: concurrency, busy: worker.busy },
   });
+  ready = true;
   log.info({ queues: actor.queues, concurrency }, 'worker is ready');
   onStopSignal(async () => {
+    ready = false;
     log.info({ busy: worker.busy() }, 'worker is stopping');
-    const drained = Promise.all([worker.drain(), ...listeners.map((listener) => listener.close(config.shutdown.timeoutMs))]);
+    const drained = Promise.all([
+      worker.drain(),
+      ...listeners.map((listener) => listener.close(config.shutdown.timeoutMs)),
+    ]);
     const inTime = await within(drained, config.shutdown.timeoutMs);
     // What did not end in time is cut short: its run sees the signal and puts its command back, unspent.
     if (!inTime) {

@@ -1,6 +1,6 @@
 import pLimit from 'p-limit';
-import type { Queue } from '../shared/kernel/command.ts';
 import { dueCommands } from '../shared/infra/mongo/mailbox/due-commands.ts';
+import type { Queue } from '../shared/kernel/command.ts';
 import type { Actor } from './actor.ts';
 import { type Ending, type Kernel, runCommand } from './run-command.ts';
 
@@ -65,7 +65,9 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
     }
   }
 
-  const loop = startLoop(options.pollMs, () => poll().catch((err: unknown) => kernel.log.warn({ err, actor: actor.name }, 'poll failed')));
+  const loop = startLoop(options.pollMs, () =>
+    poll().catch((err: unknown) => kernel.log.warn({ err, actor: actor.name }, 'poll failed')),
+  );
 
   return {
     knock,

@@ -9,7 +9,13 @@
  */
 
 /** Which commands exist, by their stable queue names. Renaming one strands what is in flight: add, drain, remove. */
-export type Queue = 'grading' | 'essayhandoff' | 'resultsrelease' | 'gradenotices:student' | 'gradenotices:parent' | 'upkeep';
+export type Queue =
+  | 'grading'
+  | 'essayhandoff'
+  | 'resultsrelease'
+  | 'gradenotices:student'
+  | 'gradenotices:parent'
+  | 'upkeep';
 
 /** A notice that was delivered says so in its own word; every other command is simply done. */
 export type CommandStatus = 'PENDING' | 'DONE' | 'DELIVERED' | 'REJECTED' | 'DEAD';

@@ -1,6 +1,6 @@
 import { ATTEMPT_SERVICE, type GradeNotice, intakeBody } from '../../shared/attempt/notices.ts';
-import { callService, type ServiceReply } from '../../shared/infra/http-client/call-service.ts';
 import type { Neighbour } from '../../shared/infra/config/config.ts';
+import { callService, type ServiceReply } from '../../shared/infra/http-client/call-service.ts';
 import type { Command, Queue } from '../../shared/kernel/command.ts';
 import type { Actor, Run } from '../actor.ts';
 import type { WorkerDeps } from '../deps.ts';
@@ -61,7 +61,7 @@ async function send(
       method: 'POST',
       url: `${to.url}/v1/events/notification`,
       sender: ATTEMPT_SERVICE,
-    token: to.token,
+      token: to.token,
       body: intakeBody(notice, recipients),
       timeoutMs: deps.config.outboundTimeoutMs,
       signal,

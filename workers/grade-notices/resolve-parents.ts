@@ -39,7 +39,9 @@ export async function resolveParents(
     return unauthorized ? noticeOutcome(reply, {}) : { kind: 'retry', error, ...afterOf(reply.retryAfterMs) };
   }
   const ids = parentIdsOf(reply.body);
-  return ids === null ? { kind: 'retry', error: new Error('the profile service answered no list of parent ids') } : { ids };
+  return ids === null
+    ? { kind: 'retry', error: new Error('the profile service answered no list of parent ids') }
+    : { ids };
 }
 
 function parentIdsOf(body: unknown): string[] | null {

@@ -32,7 +32,8 @@ async function grade(deps: WorkerDeps, attemptId: string): Promise<Outcome> {
   if (attempt === null) return { kind: 'dead', error: new Error(`attempt ${attemptId} does not exist`) };
   // Graded by a run whose settling was lost with its process: nothing is left to do.
   if (attempt.status === 'GRADED') return { kind: 'done', result: { attemptId } };
-  if (attempt.status !== 'SUBMITTED') return { kind: 'dead', error: new Error(`attempt ${attemptId} is not submitted`) };
+  if (attempt.status !== 'SUBMITTED')
+    return { kind: 'dead', error: new Error(`attempt ${attemptId} is not submitted`) };
 
   const [paper, release] = await Promise.all([
     deps.papers.find(attempt.paperId),

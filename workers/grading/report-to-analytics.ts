@@ -17,7 +17,7 @@ export async function reportToAnalytics(deps: WorkerDeps, graded: Attempt, paper
       method: 'POST',
       url: `${analytics.url}/v1/events`,
       sender: ATTEMPT_SERVICE,
-    token: analytics.token,
+      token: analytics.token,
       body: event,
       timeoutMs: deps.config.outboundTimeoutMs,
     });

@@ -64,7 +64,9 @@ async function releaseChunk(
     if (last === undefined) return null;
     const now = deps.now();
     const ours = found.filter((attempt) => isReleased(attempt, body));
-    const notices = ours.filter((attempt) => releaseEffect(attempt, new Date(now)).notifies).flatMap((attempt) => noticesOf(attempt, body));
+    const notices = ours
+      .filter((attempt) => releaseEffect(attempt, new Date(now)).notifies)
+      .flatMap((attempt) => noticesOf(attempt, body));
     const next: ReleaseProgress = {
       afterId: last._id,
       updatedAttempts: at.updatedAttempts + ours.length,
@@ -85,5 +87,8 @@ async function releaseChunk(
 }
 
 function noticesOf(attempt: UnreleasedAttempt, body: Release) {
-  return gradeNotices({ ...attempt, exam: { ...attempt.exam, resultsReleasedAt: body.releasedAt } }, body.sourceEventId);
+  return gradeNotices(
+    { ...attempt, exam: { ...attempt.exam, resultsReleasedAt: body.releasedAt } },
+    body.sourceEventId,
+  );
 }

@@ -1,5 +1,5 @@
+import { secretCheck } from '../../../shared/kernel/secret.ts';
 import type { Guard, Route } from '../../route.ts';
-import { secretCheck } from './secret.ts';
 import { singleHeader } from './single-header.ts';
 
 /** Undefined when no gateway token is configured: then identity headers are trusted from whoever can connect. */

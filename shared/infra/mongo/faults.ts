@@ -10,7 +10,9 @@ import {
 const DUPLICATE_KEY = 11000;
 
 /** Server codes that mean "not now" and say nothing about the request: elections, shutdowns, time limits, full pools. */
-const PASSING_CODES = new Set([6, 7, 50, 64, 89, 91, 112, 189, 202, 251, 262, 9001, 10058, 10107, 11600, 11602, 13435, 13436]);
+const PASSING_CODES = new Set([
+  6, 7, 50, 64, 89, 91, 112, 189, 202, 251, 262, 9001, 10058, 10107, 11600, 11602, 13435, 13436,
+]);
 
 /** A write that met an existing unique key; `index` narrows it to the index with these key fields, in order. */
 export function isDuplicateKey(error: unknown, index?: readonly string[]): boolean {

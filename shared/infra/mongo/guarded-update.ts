@@ -23,7 +23,10 @@ export function newStamp(): string {
  * `changes` maps field paths to aggregation expressions, all evaluated on the document as it was; values that come
  * from outside must be wrapped with `literal`. Paths may be dotted into sub-documents, not into arrays.
  */
-export function guardedUpdate(conditions: readonly Document[], changes: Readonly<Record<string, unknown>>): GuardedUpdate {
+export function guardedUpdate(
+  conditions: readonly Document[],
+  changes: Readonly<Record<string, unknown>>,
+): GuardedUpdate {
   const stamp = newStamp();
   const accepted: Document = { $eq: ['$stamp', { $literal: stamp }] };
   const taken: Document = { $cond: [{ $and: [...conditions] }, { $literal: stamp }, '$stamp'] };

@@ -14,10 +14,14 @@ export async function findAttempt(mongo: Mongo, id: string): Promise<Attempt | n
 
 /** Puts the long texts into the answers that refer to them. False: one is gone, so the attempt has changed since. */
 export async function fillTexts(mongo: Mongo, attempt: Attempt): Promise<boolean> {
-  const long = Object.entries(attempt.answers).filter(([, answer]) => answer.textRef === true && answer.text === undefined);
+  const long = Object.entries(attempt.answers).filter(
+    ([, answer]) => answer.textRef === true && answer.text === undefined,
+  );
   if (long.length === 0) return true;
   const ids = long.map(([key, answer]) => textRowId(attempt._id, key, answer.serverVersion));
-  const rows = await textRows(mongo).find({ _id: { $in: ids } }).toArray();
+  const rows = await textRows(mongo)
+    .find({ _id: { $in: ids } })
+    .toArray();
   const texts = new Map(rows.map((row) => [row._id, row.text]));
   for (const [key, answer] of long) {
     const text = texts.get(textRowId(attempt._id, key, answer.serverVersion));

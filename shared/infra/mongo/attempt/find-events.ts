@@ -10,7 +10,10 @@ export async function newestEvents(mongo: Mongo, attempt: Attempt, limit: number
   if (!wantsOlder && stubs.length === 0) return tail;
   const from = wantsOlder ? attempt.eventSeq - limit : Math.min(...stubs.map((stub) => stub.seq)) - 1;
   const rows = await eventRows(mongo)
-    .find({ attemptId: attempt._id, seq: { $gt: from, $lte: attempt.eventSeq } }, { sort: { seq: 1 }, maxTimeMS: QUERY_LIMIT_MS })
+    .find(
+      { attemptId: attempt._id, seq: { $gt: from, $lte: attempt.eventSeq } },
+      { sort: { seq: 1 }, maxTimeMS: QUERY_LIMIT_MS },
+    )
     .toArray();
   return merge(tail, rows);
 }
@@ -18,7 +21,10 @@ export async function newestEvents(mongo: Mongo, attempt: Attempt, limit: number
 /** Every event of the attempt as it was read, ascending, from a cursor: the log may be far larger than memory likes. */
 export async function* allEvents(mongo: Mongo, attempt: Attempt): AsyncGenerator<AttemptEvent> {
   const pending = attempt.events.filter((event) => event.inRow !== true);
-  const cursor = eventRows(mongo).find({ attemptId: attempt._id, seq: { $lte: attempt.eventSeq } }, { sort: { seq: 1 } });
+  const cursor = eventRows(mongo).find(
+    { attemptId: attempt._id, seq: { $lte: attempt.eventSeq } },
+    { sort: { seq: 1 } },
+  );
   for await (const row of cursor) {
     // A roll since the read may have moved events that we hold in the tail: the row wins, each is told once.
     while (pending[0] !== undefined && pending[0].seq <= row.seq) {

@@ -57,17 +57,15 @@ export async function handIn(mongo: Mongo, wanted: HandIn): Promise<Command<Grad
 
 function handInUpdate(wanted: HandIn) {
   const late = { $and: [{ $ne: ['$deadlineAt', null] }, { $gt: [NOW_MS, msOf('$deadlineAt')] }] };
-  const submittedAt: Document | string = wanted.source === 'TIMEOUT' ? { $cond: [late, '$deadlineAt', '$$NOW'] } : '$$NOW';
+  const submittedAt: Document | string =
+    wanted.source === 'TIMEOUT' ? { $cond: [late, '$deadlineAt', '$$NOW'] } : '$$NOW';
   const endMs = wanted.source === 'TIMEOUT' ? { $cond: [late, msOf('$deadlineAt'), NOW_MS] } : NOW_MS;
   // A clock that stepped back must not store a negative duration.
   const seconds = { $floor: { $divide: [{ $max: [0, { $subtract: [endMs, msOf('$startedAt')] }] }, 1_000] } };
   const overdue =
     wanted.overdueByMs === null
       ? []
-      : [
-          { $ne: ['$deadlineAt', null] },
-          { $gte: [NOW_MS, { $add: [msOf('$deadlineAt'), wanted.overdueByMs] }] },
-        ];
+      : [{ $ne: ['$deadlineAt', null] }, { $gte: [NOW_MS, { $add: [msOf('$deadlineAt'), wanted.overdueByMs] }] }];
   return guardedUpdate([{ $eq: ['$status', 'IN_PROGRESS'] }, ...overdue], {
     status: 'SUBMITTED' satisfies Attempt['status'],
     submittedBy: literal(wanted.source),

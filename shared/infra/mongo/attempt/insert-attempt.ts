@@ -55,7 +55,9 @@ export async function insertAttempt(
 
 /** How many students hold a seat, and whether this one does. */
 export async function seatFacts(mongo: Mongo, linkId: string, studentId: string) {
-  const taken = await seats(mongo).find({ linkId }, { projection: { studentId: 1 } }).toArray();
+  const taken = await seats(mongo)
+    .find({ linkId }, { projection: { studentId: 1 } })
+    .toArray();
   return { seats: taken.length, hasSeat: taken.some((seat) => seat.studentId === studentId) };
 }
 

@@ -25,6 +25,13 @@ export async function queueNotices(
 
 function noticeCommand(notice: GradeNotice, { maxAttempts, now }: { maxAttempts: number; now: number }): NoticeCommand {
   const queue: Queue = notice.recipient === 'STUDENT' ? 'gradenotices:student' : 'gradenotices:parent';
-  const command = newCommand({ queue, key: notice.sourceEventId, subject: notice.attemptId, body: notice, maxAttempts, now });
+  const command = newCommand({
+    queue,
+    key: notice.sourceEventId,
+    subject: notice.attemptId,
+    body: notice,
+    maxAttempts,
+    now,
+  });
   return { ...command, _id: notice.sourceEventId };
 }

@@ -6,7 +6,10 @@ import { Stale } from '../stale.ts';
 import { attempts } from './collections.ts';
 
 /** What a release must know of an attempt. */
-export type UnreleasedAttempt = Pick<Attempt, '_id' | 'examId' | 'organizationId' | 'studentId' | 'status' | 'exam' | 'stamp'>;
+export type UnreleasedAttempt = Pick<
+  Attempt,
+  '_id' | 'examId' | 'organizationId' | 'studentId' | 'status' | 'exam' | 'stamp'
+>;
 
 /** The next attempts of the exam whose copied release time is empty, by id after `afterId`, at most `limit`. */
 export async function unreleasedAttempts(

@@ -37,11 +37,7 @@ const VERSION_MARK = 987_654_321_012_345;
 export async function saveAnswer(mongo: Mongo, write: AnswerWrite): Promise<SaveResult> {
   const at = `$answers.${answerKeyOf(write.paperIndex)}`;
   const update = guardedUpdate(
-    [
-      ...saveConditions(write),
-      { $ne: [`${at}.textRef`, true] },
-      { $lt: [{ $size: '$events' }, EVENT_TAIL_CAP] },
-    ],
+    [...saveConditions(write), { $ne: [`${at}.textRef`, true] }, { $lt: [{ $size: '$events' }, EVENT_TAIL_CAP] }],
     {
       ...answerChanges(write, write.content),
       eventSeq: { $add: ['$eventSeq', 1] },
@@ -63,7 +59,12 @@ export function isLongAnswer(content: AnswerContent): boolean {
  * The same in one transaction, where the write touches more than the attempt: it rolls the full tail of events, puts
  * a long text into a row of its own, or takes such a row away.
  */
-export async function saveAnswerWithRows(mongo: Mongo, write: AnswerWrite, budgetMs: number, now: () => number): Promise<SaveResult> {
+export async function saveAnswerWithRows(
+  mongo: Mongo,
+  write: AnswerWrite,
+  budgetMs: number,
+  now: () => number,
+): Promise<SaveResult> {
   const answerKey = answerKeyOf(write.paperIndex);
   return inTransaction(mongo, budgetMs, async (session) => {
     const before = (await attempts(mongo).findOne({ _id: write.attemptId }, { session })) as Attempt | null;

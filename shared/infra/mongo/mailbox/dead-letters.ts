@@ -38,7 +38,17 @@ export async function deadGroups(mongo: Mongo): Promise<DeadGroup[]> {
                 example: { $first: '$_id' },
               },
             },
-            { $project: { _id: 0, queue: '$_id.queue', fingerprint: '$_id.fingerprint', count: 1, firstAt: 1, lastAt: 1, example: 1 } },
+            {
+              $project: {
+                _id: 0,
+                queue: '$_id.queue',
+                fingerprint: '$_id.fingerprint',
+                count: 1,
+                firstAt: 1,
+                lastAt: 1,
+                example: 1,
+              },
+            },
           ],
           { hint: 'dead', maxTimeMS: QUERY_LIMIT_MS },
         )
@@ -98,7 +108,14 @@ export async function replayDead(
       const revived = await collection.updateOne(
         { _id: command._id, status: 'DEAD' },
         {
-          $set: { status: 'PENDING', attempts: 0, nextRunAt: new Date(by.now), lockedUntil: null, workerId: null, settledAt: null },
+          $set: {
+            status: 'PENDING',
+            attempts: 0,
+            nextRunAt: new Date(by.now),
+            lockedUntil: null,
+            workerId: null,
+            settledAt: null,
+          },
           $inc: { replays: 1 },
         },
         { session },

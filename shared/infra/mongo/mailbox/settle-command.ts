@@ -32,7 +32,10 @@ export async function settleCommand(
 ): Promise<void> {
   const written = await mailboxOf(mongo, command.queue).updateOne(
     { _id: command._id, fence: command.fence, status: 'PENDING' },
-    [{ $set: changesOf(settlement) }, ...(settlement.to === 'REJECTED' ? [{ $unset: 'live' }] : [])] as UpdateFilter<Command>[],
+    [
+      { $set: changesOf(settlement) },
+      ...(settlement.to === 'REJECTED' ? [{ $unset: 'live' }] : []),
+    ] as UpdateFilter<Command>[],
     session === undefined ? {} : { session },
   );
   if (written.matchedCount !== 1) throw new LeaseLost(command);

@@ -1,6 +1,8 @@
 import type { CreateIndexesOptions, IndexSpecification } from 'mongodb';
-import { COMMANDS, NOTICES } from '../mailbox/mailbox.ts';
+import { HOUR, SECOND } from '../../../kernel/clock.ts';
+import { WORKERS } from '../live-workers.ts';
 import { OPERATOR_AUDIT } from '../mailbox/dead-letters.ts';
+import { COMMANDS, NOTICES } from '../mailbox/mailbox.ts';
 
 export interface DeclaredIndex {
   collection: string;
@@ -46,6 +48,8 @@ export const INDEXES: readonly DeclaredIndex[] = [
   ...mailboxIndexes(COMMANDS),
   ...mailboxIndexes(NOTICES),
   plain(OPERATOR_AUDIT, 'newest', { at: -1 }),
+  // Rows of killed worker processes; a live one writes its row every few seconds.
+  { collection: WORKERS, name: 'silent', keys: { seenAt: 1 }, options: { expireAfterSeconds: HOUR / SECOND } },
 ];
 
 function mailboxIndexes(collection: string): DeclaredIndex[] {
@@ -62,7 +66,12 @@ function plain(
   keys: Record<string, 1 | -1>,
   partial?: Record<string, unknown>,
 ): DeclaredIndex {
-  return { collection, name, keys, ...(partial === undefined ? {} : { options: { partialFilterExpression: partial } }) };
+  return {
+    collection,
+    name,
+    keys,
+    ...(partial === undefined ? {} : { options: { partialFilterExpression: partial } }),
+  };
 }
 
 function unique(

@@ -4,8 +4,8 @@ import type { Mongo } from '../connect.ts';
 import { isDuplicateKey } from '../faults.ts';
 import { guardedUpdate, literal, wasAccepted } from '../guarded-update.ts';
 import { msOf, NOW_MS, nowPlus } from '../server-time.ts';
-import { createIndexes, MIGRATIONS, type Migration, SCHEMA_VERSION } from './migrations.ts';
 import { INDEXES } from './indexes.ts';
+import { createIndexes, MIGRATIONS, type Migration, SCHEMA_VERSION } from './migrations.ts';
 
 /** The one document that says where the data's shape stands, and who is changing it. */
 interface SchemaState {
@@ -60,10 +60,14 @@ export async function migrate(mongo: Mongo, report: (line: string) => void): Pro
 export async function schemaFaults(mongo: Mongo): Promise<string[]> {
   const now = await state(mongo).findOne({ _id: 'schema' });
   if (now === null || now.version < SCHEMA_VERSION) {
-    return [`the schema is at version ${now?.version ?? 0} and this code needs ${SCHEMA_VERSION}: run \`npm run migrate\``];
+    return [
+      `the schema is at version ${now?.version ?? 0} and this code needs ${SCHEMA_VERSION}: run \`npm run migrate\``,
+    ];
   }
   if (now.compatibleFrom > SCHEMA_VERSION) {
-    return [`the schema (${now.version}) no longer works with version ${SCHEMA_VERSION} of this code: deploy the newer one`];
+    return [
+      `the schema (${now.version}) no longer works with version ${SCHEMA_VERSION} of this code: deploy the newer one`,
+    ];
   }
   return missingUniqueIndexes(mongo);
 }
@@ -75,7 +79,9 @@ async function missingUniqueIndexes(mongo: Mongo): Promise<string[]> {
     for (const index of INDEXES) {
       if (index.collection !== collection || index.options?.unique !== true) continue;
       if (present.get(index.name)?.unique !== true) {
-        faults.push(`${collection} lacks the unique index ${index.name}, which promises rest on: run \`npm run migrate\``);
+        faults.push(
+          `${collection} lacks the unique index ${index.name}, which promises rest on: run \`npm run migrate\``,
+        );
       }
     }
   }

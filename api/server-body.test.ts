@@ -1,0 +1,221 @@
+import { gzipSync } from 'node:zlib';
+import t from 'tap';
+import { ask, echoRoute, JSON_TYPE, openTestDoor, openWire, requestText } from './middleware/test-door.ts';
+
+const CHUNKED = 'Transfer-Encoding: chunked';
+
+t.test('a request without a body is {}', async (t) => {
+  const { port } = await openTestDoor(t);
+  const empty = { status: 200, json: { data: { body: {} } } };
+  t.match(await ask(t, port, 'POST', '/v1/echo/a'), empty);
+  t.match(await ask(t, port, 'POST', '/v1/echo/a', ['Content-Length: 0']), empty);
+  t.match(await ask(t, port, 'POST', '/v1/echo/a', ['Content-Type: application/x-www-form-urlencoded'], ''), empty);
+  const wire = openWire(t, port);
+  wire.write(`${requestText('POST', '/v1/echo/a', [CHUNKED])}0\r\n\r\n`);
+  t.match(await wire.reply(), empty);
+});
+
+t.test('media types', async (t) => {
+  const { port } = await openTestDoor(t);
+  const send = (...headers: string[]) => ask(t, port, 'POST', '/v1/echo/a', headers, '{"name":"a"}');
+  for (const good of [
+    'application/json',
+    'Application/JSON ; charset="UTF-8"',
+    'application/json;charset=utf8',
+    'application/json; a=b',
+  ]) {
+    t.match(await send(`Content-Type: ${good}`), { status: 200 }, good);
+  }
+  const wrong = { status: 415, json: { code: 'UNSUPPORTED_MEDIA_TYPE' } };
+  for (const bad of [
+    'text/plain',
+    'application/jsonp',
+    'application/json; charset=utf-16',
+    'application/x-www-form-urlencoded',
+    '',
+  ]) {
+    t.match(await send(`Content-Type: ${bad}`), wrong, bad);
+  }
+  t.match(await send(), wrong, 'none');
+  t.match(await send(JSON_TYPE, 'Content-Type: text/plain'), wrong, 'twice');
+  const wire = openWire(t, port);
+  wire.write(`${requestText('POST', '/v1/echo/a', [CHUNKED])}2\r\n{}\r\n0\r\n\r\n`);
+  t.match(await wire.reply(), wrong, 'chunked without a type');
+});
+
+t.test('encoded bodies are refused unread, whether or not they are what they say', async (t) => {
+  const { port } = await openTestDoor(t);
+  for (const [encoding, body] of [
+    ['gzip', gzipSync('{}').toString('latin1')],
+    ['gzip', '{}'],
+    ['br', '{}'],
+    ['identity, gzip', '{}'],
+  ] as const) {
+    const reply = await ask(t, port, 'POST', '/v1/echo/a', [JSON_TYPE, `Content-Encoding: ${encoding}`], body);
+    t.match(reply, { status: 415, json: { code: 'UNSUPPORTED_ENCODING' } });
+  }
+  t.match(await ask(t, port, 'POST', '/v1/echo/a', [JSON_TYPE, 'Content-Encoding: Identity'], '{}'), { status: 200 });
+});
+
+t.test('unacceptable JSON', async (t) => {
+  const { port } = await openTestDoor(t, { routes: [echoRoute({ body: { schema: 'test/body', maxBytes: 1 << 20 } })] });
+  const bodies = [
+    ...[
+      '{',
+      '{"name":}',
+      'undefined',
+      '{"name":"a"} x',
+      ' ',
+      '{"a":1,}',
+      "{'a':1}",
+      '\ufeff\ufeff{}',
+      'NaN',
+      '{"a":01}',
+    ],
+    ...['{"__proto__":{}}', '{"free":{"a":[{"__proto__":1}]}}', '{"free":{"\\u005f_proto__":1}}'],
+    ...['{"free":{"constructor":{"prototype":{}}}}', '{"free":{"constructo\\u0072":{"prototype":1}}}'],
+    ...[nested(65), nested(200_000), '['.repeat(500_000), '{"a":'.repeat(100_000)],
+  ];
+  for (const body of bodies) {
+    const reply = await ask(t, port, 'POST', '/v1/echo/a', [JSON_TYPE], body);
+    t.match(reply, { status: 400, json: { code: 'INVALID_JSON' } }, body.slice(0, 40));
+    t.notOk(JSON.stringify(reply.json).includes('constructor'), 'never quotes');
+  }
+  const wire = openWire(t, port);
+  wire.write(
+    Buffer.concat([
+      Buffer.from(`${requestText('POST', '/v1/echo/a', [JSON_TYPE, 'Content-Length: 4'])}"`),
+      Buffer.from([0xc3, 0x28, 0x22]),
+    ]),
+  );
+  t.match(await wire.reply(), { status: 400, json: { code: 'INVALID_JSON' } }, 'not UTF-8');
+});
+
+t.test('acceptable JSON', async (t) => {
+  const { port } = await openTestDoor(t);
+  const names = [
+    '{"name":"a"}',
+    '\ufeff{"name":"a"}',
+    ' {"name" : "a"}\n',
+    '{"name":"\\u0061"}',
+    '{"name":"__proto__"}',
+  ];
+  for (const body of names) t.match(await ask(t, port, 'POST', '/v1/echo/a', [JSON_TYPE], body), { status: 200 }, body);
+  const free = {
+    constructor: 'text',
+    $where: 1,
+    'a.b': 'constructor',
+    prototype: {},
+    'tiếng Việt': '😀',
+    deep: nestedValue(61),
+  };
+  const body = JSON.stringify({ free });
+  const reply = await ask(t, port, 'POST', '/v1/echo/a', [JSON_TYPE], body);
+  t.strictSame(reply.json.data.body, JSON.parse(body));
+});
+
+t.test('values that cannot be stored, and shape faults, all at once', async (t) => {
+  const { port } = await openTestDoor(t);
+  const cases: [string, string[]][] = [
+    ['{"size":1e400,"more":1}', ['/size', '/more']],
+    [`{"size":${'9'.repeat(400)}}`, ['/size']],
+    ['{"name":"\\ud800"}', ['/name']],
+    ['{"free":{"a\\u0000b":1}}', ['/free/a\u0000b']],
+    ['{"free":{"x/y~z":[0,-1e999]}}', ['/free/x~1y~0z/1']],
+    ['[]', ['']],
+    ['null', ['']],
+    ['"text"', ['']],
+  ];
+  for (const [body, paths] of cases) {
+    const { status, json } = await ask(t, port, 'POST', '/v1/echo/a', [JSON_TYPE], body);
+    t.match({ status, json }, { status: 400, json: { code: 'VALIDATION_FAILED' } }, body.slice(0, 40));
+    t.strictSame(
+      json.details.map((detail: { path: string }) => detail.path).sort(),
+      [...paths].sort(),
+      body.slice(0, 40),
+    );
+  }
+  const { status } = await ask(t, port, 'POST', '/v1/echo/a', [JSON_TYPE], '{"size":1.5e3}');
+  t.equal(status, 200);
+});
+
+t.test('a body over its cap is not read beyond it', async (t) => {
+  const { port } = await openTestDoor(t);
+  t.match(await ask(t, port, 'POST', '/v1/echo/a', [JSON_TYPE], fill(1_024)), { status: 200 });
+  t.match(await ask(t, port, 'POST', '/v1/echo/a', [JSON_TYPE], fill(1_025)), {
+    status: 413,
+    json: { code: 'PAYLOAD_TOO_LARGE' },
+  });
+
+  const announced = openWire(t, port);
+  announced.write(requestText('POST', '/v1/echo/a', [JSON_TYPE, 'Content-Length: 99999999999999']));
+  t.match(await announced.reply(), { status: 413, headers: { connection: 'close' } }, 'by its length alone');
+
+  const endless = openWire(t, port);
+  endless.write(requestText('POST', '/v1/echo/a', [JSON_TYPE, CHUNKED]));
+  const chunk = `10000\r\n${'x'.repeat(0x10000)}\r\n`;
+  const pump = (): void => {
+    while (!endless.socket.destroyed && endless.socket.write(chunk));
+    endless.socket.once('drain', pump);
+  };
+  pump();
+  t.match(await endless.reply(), { status: 413, headers: { connection: 'close' } }, 'by counting');
+  await endless.closed;
+  t.ok(endless.socket.bytesWritten < 64 << 20, `sent ${endless.socket.bytesWritten} before the door closed`);
+});
+
+t.test('who writes everything before reading still gets the answer', async (t) => {
+  const { port } = await openTestDoor(t);
+  const wire = openWire(t, port);
+  wire.socket.pause();
+  const body = 'x'.repeat(900_000);
+  await new Promise<void>((resolve) =>
+    wire.socket.write(requestText('POST', '/v1/echo/a', [JSON_TYPE], body), () => resolve()),
+  );
+  wire.socket.resume();
+  t.match(await wire.reply(), { status: 413 });
+});
+
+t.test('the budget for bodies is shared, refuses beyond it, and comes back', async (t) => {
+  const hold = Promise.withResolvers<void>();
+  const entered = Promise.withResolvers<void>();
+  const slow = echoRoute({
+    path: '/v1/slow',
+    handle: async () => {
+      entered.resolve();
+      await hold.promise;
+      return { status: 200, data: null };
+    },
+  });
+  const { port } = await openTestDoor(t, { routes: [slow, echoRoute()], limits: { bodyBudgetBytes: 1_500 } });
+  const first = ask(t, port, 'POST', '/v1/slow', [JSON_TYPE], fill(1_000));
+  await entered.promise;
+  const busy = { status: 503, headers: { 'retry-after': '1' }, json: { code: 'UNAVAILABLE' } };
+  t.match(await ask(t, port, 'POST', '/v1/echo/a', [JSON_TYPE], fill(600)), busy);
+  const wire = openWire(t, port);
+  wire.write(`${requestText('POST', '/v1/echo/a', [JSON_TYPE, CHUNKED])}258\r\n${fill(600)}\r\n0\r\n\r\n`);
+  t.match(await wire.reply(), busy, 'chunked');
+  t.match(await ask(t, port, 'POST', '/v1/echo/a', [JSON_TYPE], fill(400)), { status: 200 }, 'what fits passes');
+  hold.resolve();
+  t.match(await first, { status: 200 });
+  for (const body of [fill(1_024), '{', '{"more":1}', fill(1_024)])
+    await ask(t, port, 'POST', '/v1/echo/a', [JSON_TYPE], body);
+  const gone = openWire(t, port);
+  gone.write(requestText('POST', '/v1/echo/a', [JSON_TYPE, 'Content-Length: 1000']));
+  gone.socket.end('x');
+  await gone.closed;
+  t.match(await ask(t, port, 'POST', '/v1/echo/a', [JSON_TYPE], fill(1_024)), { status: 200 }, 'all of it is back');
+});
+
+function nested(depth: number): string {
+  return `${'['.repeat(depth)}${']'.repeat(depth)}`;
+}
+
+function nestedValue(depth: number): unknown {
+  return depth === 0 ? 1 : [nestedValue(depth - 1)];
+}
+
+/** Valid JSON of exactly so many bytes. */
+function fill(bytes: number): string {
+  return `{}${' '.repeat(bytes - 2)}`;
+}

@@ -1,0 +1,16 @@
+import type { Fields, Log } from '../infra/log/log.ts';
+
+/** A log that says nothing and remembers everything. */
+export interface HeldLog extends Log {
+  lines: { level: string; fields: Fields; message: string }[];
+}
+
+export function heldLog(): HeldLog {
+  const lines: HeldLog['lines'] = [];
+  const at = (level: string) => (fields: Fields, message: string) => void lines.push({ level, fields, message });
+  const log: HeldLog = {
+    ...{ lines, debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error'), fatal: at('fatal') },
+    child: () => log,
+  };
+  return log;
+}

@@ -1,0 +1,23 @@
+import { setTimeout as delay } from 'node:timers/promises';
+
+/** Looks every few milliseconds until `condition` is truthy, and gives what it was. Throws when that never happens. */
+export async function until<T>(what: string, condition: () => T | Promise<T>, withinMs = 30_000): Promise<T> {
+  const giveUpAt = performance.now() + withinMs;
+  for (;;) {
+    const seen = await condition();
+    if (seen) return seen;
+    if (performance.now() > giveUpAt) throw new Error(`never came true: ${what}`);
+    await delay(5);
+  }
+}
+
+/** A door that somebody else opens: what waits at it and when it is opened are the test's to say. */
+export interface Gate {
+  opened: Promise<void>;
+  open(): void;
+}
+
+export function gate(): Gate {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  return { opened: promise, open: resolve };
+}
