@@ -1,0 +1,68 @@
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { Teardown } from './open-test-mongo.ts';
+
+/** One call that arrived at the neighbours. */
+export interface ReceivedCall {
+  method: string;
+  path: string;
+  headers: IncomingMessage['headers'];
+  /** The parsed JSON body; null without one. */
+  body: Record<string, unknown> | null;
+}
+
+export interface Neighbours {
+  url: string;
+  calls: ReceivedCall[];
+  /** Notices that were taken, by source event id: how often each came. */
+  notices: Map<string, number>;
+  /** Analytics events that were taken, by source event id. */
+  analytics: Map<string, number>;
+  parents: string[];
+  /** When set, decides the answer to each call; undefined = the usual one. */
+  answer: ((call: ReceivedCall) => { status: number; body?: unknown; headers?: Record<string, string> } | undefined) | null;
+  /** Environment that names this server as every neighbour. */
+  env: NodeJS.ProcessEnv;
+}
+
+/** Notification, profile and analytics service in one real HTTP server that counts what it takes. */
+export async function openNeighbours(t: Teardown): Promise<Neighbours> {
+  const server = createServer((request, response) => void serve(request, response));
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const address = server.address();
+  if (address === null || typeof address === 'string') throw new Error('the receiver has no port');
+  const url = `http://127.0.0.1:${address.port}`;
+  t.teardown(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const env = { NOTIFICATION_SERVICE_URL: url, PROFILE_SERVICE_URL: url, ANALYTICS_SERVICE_URL: url };
+  const neighbours: Neighbours = {
+    ...{ url, env, calls: [], notices: new Map(), analytics: new Map(), parents: ['parent-1'], answer: null },
+  };
+
+  async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const chunks: Buffer[] = [];
+    try {
+      for await (const chunk of request) chunks.push(chunk);
+    } catch {
+      return; // The caller was killed while it sent.
+    }
+    const text = Buffer.concat(chunks).toString();
+    const body = text === '' ? null : JSON.parse(text);
+    const call = { method: request.method ?? '', path: request.url ?? '', headers: request.headers, body };
+    neighbours.calls.push(call);
+    const answer = neighbours.answer?.(call) ?? usual(call);
+    response.writeHead(answer.status, { 'content-type': 'application/json', ...answer.headers });
+    response.end(JSON.stringify(answer.body ?? {}));
+  }
+
+  function usual(call: ReceivedCall): { status: number; body?: unknown; headers?: Record<string, string> } {
+    if (call.method === 'GET') return { status: 200, body: { data: { parentIds: neighbours.parents } } };
+    const taken = call.path === '/v1/events' ? neighbours.analytics : neighbours.notices;
+    const id = String(call.body?.sourceEventId);
+    taken.set(id, (taken.get(id) ?? 0) + 1);
+    return { status: 201, body: { success: true } };
+  }
+
+  return neighbours;
+}
