@@ -1,4 +1,4 @@
-import type { EventType } from './events.ts';
+import type { EventType } from './event-types.ts';
 
 export type AttemptStatus = 'IN_PROGRESS' | 'SUBMITTED' | 'GRADED';
 export type SubmitSource = 'STUDENT' | 'TIMEOUT';

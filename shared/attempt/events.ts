@@ -1,19 +1,7 @@
 import type { Rejection } from '../kernel/errors.ts';
 import type { AttemptEvent, SubmitSource } from './attempt.ts';
+import type { EventType } from './event-types.ts';
 import { MAX_CLIENT_EVENTS, MAX_METADATA_BYTES } from './limits.ts';
-
-/** What a client may post. Its TIMEOUT submits an attempt that is still open. */
-export const CLIENT_EVENT_TYPES = [
-  'QUESTION_VIEW',
-  'TAB_HIDDEN',
-  'FOCUS_RETURNED',
-  'NETWORK_RETRY',
-  'TIMEOUT',
-] as const;
-export type ClientEventType = (typeof CLIENT_EVENT_TYPES)[number];
-
-export const EVENT_TYPES = ['START', 'SAVE_ANSWER', 'SUBMIT', ...CLIENT_EVENT_TYPES, 'ESSAY_GRADE_HANDOFF'] as const;
-export type EventType = (typeof EVENT_TYPES)[number];
 
 /** `seq` is the attempt's `eventSeq` after this event. */
 export function attemptEvent(seq: number, type: EventType, metadata: object, createdAt: Date): AttemptEvent {

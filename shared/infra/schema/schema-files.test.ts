@@ -1,6 +1,6 @@
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import t from 'tap';
-import { CLIENT_EVENT_TYPES, EVENT_TYPES } from '../../attempt/events.ts';
+import { CLIENT_EVENT_TYPES, EVENT_TYPES } from '../../attempt/event-types.ts';
 import { QUESTION_TYPES, SCORING_MODES } from '../../attempt/question.ts';
 import { redactAttempt } from '../../attempt/redact.ts';
 import { studentListItem } from '../../attempt/student-list-item.ts';

@@ -1,5 +1,5 @@
 import type { Attempt, AttemptEvent } from '../../../attempt/attempt.ts';
-import type { ClientEventType } from '../../../attempt/events.ts';
+import type { ClientEventType } from '../../../attempt/event-types.ts';
 import { EVENT_TAIL_CAP, MAX_CLIENT_EVENTS } from '../../../attempt/limits.ts';
 import type { Mongo } from '../connect.ts';
 import { guardedUpdate, literal, wasAccepted } from '../guarded-update.ts';
