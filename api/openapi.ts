@@ -1,7 +1,7 @@
 import { referencedId, type SchemaNode, typeName } from '../shared/infra/schema/schema-document.ts';
 import type { Schemas } from '../shared/infra/schema/validator.ts';
 import { ERRORS, type ErrorCode } from '../shared/kernel/errors.ts';
-import type { ReplyDoc, Route } from './route.ts';
+import type { HeaderDoc, ReplyDoc, Route } from './route.ts';
 
 /**
  * Codes that the server answers before or around a handler. `unrouted` belong to no operation: no route, or the path under another
@@ -100,15 +100,13 @@ function operationOf(route: Route, schemas: Schemas, components: Components): Js
   return operation;
 }
 
-type HeaderDoc = Route['guards'][number]['headers'][number];
-
 function bearerOf(route: Route): HeaderDoc | undefined {
   return headersOf(route).find((header) => header.name.toLowerCase() === 'authorization');
 }
 
 function headersOf(route: Route): HeaderDoc[] {
   const byName = new Map<string, HeaderDoc>();
-  for (const header of route.guards.flatMap((guard) => guard.headers)) {
+  for (const header of [...route.guards.flatMap((guard) => guard.headers), ...(route.headers ?? [])]) {
     const known = byName.get(header.name.toLowerCase());
     if (!known || (header.required && !known.required)) byName.set(header.name.toLowerCase(), header);
   }
@@ -153,11 +151,16 @@ function successesOf(replies: readonly ReplyDoc[], schemas: Schemas, components:
     const description = docs.map((doc) => doc.description).join(' Or: ');
     responses[status] = {
       description,
-      headers: { 'X-Request-Id': { $ref: '#/components/headers/RequestId' } },
+      headers: { 'X-Request-Id': { $ref: '#/components/headers/RequestId' }, ...ownHeaders(docs) },
       content,
     };
   }
   return responses;
+}
+
+function ownHeaders(docs: readonly ReplyDoc[]): Json {
+  const named = docs.flatMap((doc) => Object.entries(doc.headers ?? {}));
+  return Object.fromEntries(named.map(([name, description]) => [name, { description, schema: { type: 'string' } }]));
 }
 
 const ENVELOPED = '';

@@ -22,6 +22,14 @@ export interface Identity {
   sender?: string;
 }
 
+/** A request header, for OpenAPI. */
+export interface HeaderDoc {
+  name: string;
+  required: boolean;
+  description: string;
+  example?: string;
+}
+
 /**
  * One check on the head of a request, made before a byte of the body is read. Guards run in the order in which
  * a route lists them; the first rejection answers. `codes` are all that it can answer, for OpenAPI.
@@ -30,7 +38,7 @@ export interface Guard {
   name: string;
   codes: readonly ErrorCode[];
   /** Header names that the guard reads, for OpenAPI; `required` false where absence is no fault. */
-  headers: readonly { name: string; required: boolean; description: string; example?: string }[];
+  headers: readonly HeaderDoc[];
   check(head: Head, identity: Identity): Rejection | undefined;
 }
 
@@ -58,6 +66,8 @@ export interface ReplyDoc {
   status: number;
   schema: string;
   description: string;
+  /** Reply headers of its own: name and what it tells. */
+  headers?: Readonly<Record<string, string>>;
 }
 
 /**
@@ -71,6 +81,8 @@ export interface Route {
   operation: string;
   summary: string;
   guards: readonly Guard[];
+  /** Headers that the handler itself reads. */
+  headers?: readonly HeaderDoc[];
   body?: { schema: string; maxBytes: number };
   query?: string;
   replies: readonly ReplyDoc[];

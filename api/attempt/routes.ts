@@ -1,5 +1,6 @@
 import { HANDOFF_SENDER } from '../../shared/attempt/handoff.ts';
 import { RELEASE_SENDER } from '../../shared/attempt/release.ts';
+import { COURSE_SERVICE } from '../../shared/attempt/start-binding.ts';
 import type { ErrorCode } from '../../shared/kernel/errors.ts';
 import { idempotencyKey } from '../middleware/guards/idempotency-key.ts';
 import { identity } from '../middleware/guards/identity.ts';
@@ -23,6 +24,8 @@ const KIB = 1024;
 const SMALL = 256 * KIB;
 const ANSWER = 1024 * KIB;
 const LARGE = 8 * 1024 * KIB;
+
+const REPLAYED = { 'Idempotency-Replayed': 'true when the idempotency key was known, else false' };
 
 const START_ERRORS: readonly ErrorCode[] = [
   'EXAM_ID_MISMATCH',
@@ -57,10 +60,23 @@ export function attemptRoutes(deps: AttemptDeps): Route[] {
     method: 'POST',
     summary: 'Start an attempt, or get the one that this key or student already has',
     guards: [trustedStart({ token: deps.settings.receiverToken }), ...student, idempotencyKey()],
+    headers: [
+      {
+        name: 'x-course-attempt-context-source',
+        required: false,
+        description: 'Who resolved courseAttemptContext; required beside one',
+        example: COURSE_SERVICE,
+      },
+    ],
     body: { schema: 'attempt/start-request', maxBytes: LARGE },
     replies: [
-      { status: 201, schema: 'attempt/start-reply', description: 'Created' },
-      { status: 200, schema: 'attempt/start-reply', description: 'The attempt that was there already' },
+      { status: 201, schema: 'attempt/start-reply', description: 'Created', headers: REPLAYED },
+      {
+        status: 200,
+        schema: 'attempt/start-reply',
+        description: 'The attempt that was there already',
+        headers: REPLAYED,
+      },
     ],
     errors: START_ERRORS,
     handle: (call) => startAttempt(deps, call),
