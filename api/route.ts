@@ -1,4 +1,4 @@
-import type { ErrorCode, Rejection } from '../shared/kernel/errors.ts';
+import type { ErrorCode, FaultDetail, Rejection } from '../shared/kernel/errors.ts';
 
 /** Who calls, as the gateway's identity headers say. Present only on routes whose guards demand it. */
 export interface Actor {
@@ -70,6 +70,17 @@ export interface ReplyDoc {
   headers?: Readonly<Record<string, string>>;
 }
 
+/** What a route takes as its body. */
+export interface BodyRule {
+  schema: string;
+  maxBytes: number;
+  /**
+   * Further faults of a body in which the schema has found `known`, where the handler would tell of them only once
+   * the schema is content. Must stand any value.
+   */
+  moreFaults?(body: unknown, known: readonly FaultDetail[]): FaultDetail[];
+}
+
 /**
  * A row of a service's route table. `path` uses `:name` for parameters. `body.schema` and `query` name schemas by
  * their `$id` in `schemas/`; a route without `body` ignores what is sent. `errors` are the codes that the handler
@@ -83,7 +94,7 @@ export interface Route {
   guards: readonly Guard[];
   /** Headers that the handler itself reads. */
   headers?: readonly HeaderDoc[];
-  body?: { schema: string; maxBytes: number };
+  body?: BodyRule;
   query?: string;
   replies: readonly ReplyDoc[];
   errors: readonly ErrorCode[];

@@ -9,6 +9,7 @@ import {
   refundAttempt,
   type Settlement,
   settleCommand,
+  takeBackClaim,
 } from '../shared/infra/mongo/mailbox/settle-command.ts';
 import { Stale } from '../shared/infra/mongo/stale.ts';
 import { inTransaction } from '../shared/infra/mongo/transaction.ts';
@@ -51,8 +52,9 @@ const SETTLE_AGAIN_MS = 500;
  */
 export async function runCommand(kernel: Kernel, actor: Actor, queue: Queue, id: string): Promise<Ending> {
   const ending = await lifeOf(kernel, actor, queue, id).catch((error: unknown): Ending => {
-    // Only claiming can fail here, for want of MongoDB: the command is as it was, and the poll comes back to it.
-    kernel.log.warn({ err: error, commandId: id, queue }, 'command could not be claimed');
+    // Claiming failed for want of MongoDB, or the outcome itself cannot be written: the command is as it was or comes
+    // back when its lease is over, and the poll finds it.
+    kernel.log.warn({ err: error, commandId: id, queue }, 'command could not be claimed or settled');
     return 'not-ours';
   });
   kernel.count(queue, ending);
@@ -60,12 +62,7 @@ export async function runCommand(kernel: Kernel, actor: Actor, queue: Queue, id:
 }
 
 async function lifeOf(kernel: Kernel, actor: Actor, queue: Queue, id: string): Promise<Ending> {
-  const command = await claimCommand<never>(kernel.mongo, {
-    queue,
-    id,
-    workerId: kernel.workerId,
-    leaseMs: kernel.leaseMs,
-  });
+  const command = await claim(kernel, queue, id);
   if (command === null) return 'not-ours';
   if (command.status === 'DEAD') return bury(kernel, command);
 
@@ -84,6 +81,27 @@ async function lifeOf(kernel: Kernel, actor: Actor, queue: Queue, id: string): P
     }
   } finally {
     lease.end();
+  }
+}
+
+/**
+ * A claim whose reply was lost may have been made, and nobody would run what it holds: it is taken back, unspent, as
+ * soon as MongoDB answers again.
+ */
+async function claim(kernel: Kernel, queue: Queue, id: string): Promise<Command<never> | null> {
+  const { mongo, workerId, leaseMs } = kernel;
+  try {
+    return await claimCommand<never>(mongo, { queue, id, workerId, leaseMs });
+  } catch (error) {
+    while (isOutage(error) && !kernel.stop.aborted) {
+      const answered = await takeBackClaim(mongo, { queue, id, workerId }).then(
+        () => true,
+        () => false,
+      );
+      if (answered) break;
+      await new Promise((resolve) => setTimeout(resolve, SETTLE_AGAIN_MS));
+    }
+    throw error;
   }
 }
 
@@ -123,15 +141,18 @@ async function settle(
   lease: Lease,
 ): Promise<Ending | 'stale'> {
   let outcome = decided;
+  // Where the lease is lost now, MongoDB or the network cost us it.
+  let outage = decided.kind === 'snooze' && decided.error !== undefined && !kernel.stop.aborted;
   for (;;) {
     try {
       await commit(kernel, command, settlementOf(kernel, actor, command, outcome), effectsOf(outcome));
       return await announced(kernel, command, outcome, actor);
     } catch (error) {
-      if (error instanceof LeaseLost || lease.lost()) return fenced(kernel, command, outcome);
+      if (error instanceof LeaseLost || lease.lost()) return fenced(kernel, command, outage);
       if (error instanceof Stale) return 'stale';
       if (isOutage(error)) {
         if (kernel.stop.aborted) return 'fenced';
+        outage = true;
         await new Promise((resolve) => setTimeout(resolve, SETTLE_AGAIN_MS));
         continue;
       }
@@ -222,12 +243,12 @@ function bury(kernel: Kernel, command: Command, error?: Error): Ending {
 }
 
 /** Another worker has the command now. If an outage cost us the lease, the attempt it spent is given back. */
-async function fenced(kernel: Kernel, command: Command, outcome: Outcome): Promise<Ending> {
+async function fenced(kernel: Kernel, command: Command, outage: boolean): Promise<Ending> {
   kernel.log.warn(
     { commandId: command._id, queue: command.queue, fence: command.fence },
     'lease lost; nothing written',
   );
-  if (outcome.kind === 'snooze') await refundAttempt(kernel.mongo, command).catch(() => undefined);
+  if (outage) await refundAttempt(kernel.mongo, command).catch(() => undefined);
   return 'fenced';
 }
 

@@ -1,3 +1,4 @@
+import { paperFaults } from '../../shared/attempt/copy-paper.ts';
 import { HANDOFF_SENDER } from '../../shared/attempt/handoff.ts';
 import { RELEASE_SENDER } from '../../shared/attempt/release.ts';
 import { COURSE_SERVICE } from '../../shared/attempt/start-binding.ts';
@@ -68,7 +69,7 @@ export function attemptRoutes(deps: AttemptDeps): Route[] {
         example: COURSE_SERVICE,
       },
     ],
-    body: { schema: 'attempt/start-request', maxBytes: LARGE },
+    body: { schema: 'attempt/start-request', maxBytes: LARGE, moreFaults: paperFaults },
     replies: [
       { status: 201, schema: 'attempt/start-reply', description: 'Created', headers: REPLAYED },
       {

@@ -14,8 +14,7 @@ export function bodyLeft(request: IncomingMessage): 'none' | 'little' | 'much' {
   if (request.headers['transfer-encoding'] !== undefined) return 'much';
   const length = Number(request.headers['content-length'] ?? 0);
   if (length === 0) return 'none';
-  // Who asked leave to send may now never send: the two sides could not agree where the next request begins.
-  return length <= SWALLOWED_BYTES && request.headers.expect === undefined ? 'little' : 'much';
+  return length <= SWALLOWED_BYTES ? 'little' : 'much';
 }
 
 /**

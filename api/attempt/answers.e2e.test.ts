@@ -1,0 +1,309 @@
+import t from 'tap';
+import {
+  attemptClient,
+  choice,
+  essay,
+  inMs,
+  options,
+  shortText,
+  statements,
+} from '../../shared/testing/attempt-client.ts';
+import { startCluster } from '../../shared/testing/cluster.ts';
+import { until } from '../../shared/testing/until.ts';
+
+const cluster = await startCluster(t, { workers: ['grading'], neighbours: false });
+const client = await attemptClient(cluster);
+const QUESTIONS = [
+  choice('one'),
+  choice('many', { type: 'MULTIPLE_CHOICE', answerKey: { correctOptionIds: ['a', 'b'] } }),
+  statements('group', [true, false, true, false]),
+  shortText('text', ['x']),
+  choice('number', {
+    type: 'NUMERIC',
+    options: [],
+    scoringRule: { mode: 'NUMERIC' },
+    answerKey: { numericAnswers: [{ value: 1 }] },
+  }),
+  essay(),
+];
+const sit = (exam: object = {}) => client.sitting({ exam: { ...exam }, questions: QUESTIONS });
+
+/** As if the time for the attempt had run out this long ago. */
+async function expire(id: string, agoMs: number): Promise<Date> {
+  const deadlineAt = new Date(Date.now() - agoMs);
+  await cluster.mongo.collection<{ _id: string }>('attempts').updateOne({ _id: id }, { $set: { deadlineAt } });
+  return deadlineAt;
+}
+
+t.test('every kind of answer, nested or at the top', async (t) => {
+  const { student, id, attempt } = await sit();
+  const kinds: [string, object][] = [
+    ['one', { selectedOptionIds: ['b'] }],
+    ['many', { selectedOptionIds: ['c', 'a'] }],
+    [
+      'group',
+      {
+        statementAnswers: [
+          { statementId: 's2', value: null },
+          { statementId: 's1', value: true },
+        ],
+      },
+    ],
+    ['text', { textAnswer: ' x ' }],
+    ['number', { textAnswer: '1,5' }],
+    ['essay', { textAnswer: '' }],
+  ];
+  for (const [questionId, answer] of kinds) {
+    const nested = await student.save(id, { questionId, answer });
+    t.match(nested, { status: 200, json: { success: true, message: 'OK' } }, questionId);
+    const [saved] = nested.data.answers.filter((one: { questionId: string }) => one.questionId === questionId);
+    t.same(Object.keys(saved).sort(), [
+      'answer',
+      'clientVersion',
+      'isCorrect',
+      'questionId',
+      'score',
+      'serverVersion',
+      'updatedAt',
+    ]);
+    t.match(saved, { answer, isCorrect: null, score: null, serverVersion: 1, clientVersion: 0 });
+    const top = await student.save(id, { questionId, ...answer });
+    t.match(
+      top.data.answers.find((one: { questionId: string }) => one.questionId === questionId),
+      { answer, serverVersion: 2 },
+    );
+  }
+  const own = attempt.questions.find((question: { questionId: string }) => question.questionId === 'text').id;
+  t.match(await student.save(id, { questionId: own, textAnswer: 'by the attempt question' }), { status: 200 });
+  const { data } = await student.get(id);
+  t.equal(data.answers.length, kinds.length);
+  const text = data.answers.find((one: { questionId: string }) => one.questionId === 'text');
+  t.match(text, { answer: { textAnswer: 'by the attempt question' }, serverVersion: 3 });
+  t.equal(data.eventCount, 14);
+  const last = data.events.at(-1);
+  t.match(last, { type: 'SAVE_ANSWER' });
+  t.same(last.metadata, { questionId: 'text', serverVersion: 3, clientVersion: 0, sourceTabId: null });
+});
+
+t.test('a text is kept to the byte', async (t) => {
+  const { student, id } = await sit();
+  const texts = [
+    ...[
+      '',
+      ' ',
+      '\n\t',
+      '$',
+      '$where',
+      '$$ROOT',
+      '$a.b',
+      '{"$ne":1}',
+      'a\u0000b',
+      '\u0000',
+      '👩‍👩‍👧‍👦 é e\u0301',
+      '\ufeffx',
+      '</script>',
+    ],
+    ...['$x'.repeat(3_000), 'ấ'.repeat(100_000), '😀'.repeat(100_000), 'x'.repeat(100_000)],
+  ];
+  for (const textAnswer of texts) {
+    const reply = await student.save(id, { questionId: 'essay', textAnswer });
+    t.equal(reply.status, 200);
+    t.ok(
+      reply.data.answers[0].answer.textAnswer === textAnswer,
+      `the reply says ${JSON.stringify(textAnswer.slice(0, 20))}`,
+    );
+    t.ok((await student.get(id)).data.answers[0].answer.textAnswer === textAnswer, 'so does GET');
+  }
+  const INVALID = { status: 400, json: { code: 'VALIDATION_FAILED' } };
+  t.match(await student.save(id, { questionId: 'essay', textAnswer: 'x'.repeat(100_001) }), INVALID);
+  t.match(await student.save(id, { questionId: 'essay', textAnswer: '😀'.repeat(100_001) }), INVALID);
+  for (const body of [
+    '{"questionId":"essay","textAnswer":"\\ud800"}',
+    '{"questionId":"essay","textAnswer":"\\udc00x"}',
+  ]) {
+    t.match(await student.save(id, body, { 'content-type': 'application/json' }), INVALID, 'a lone surrogate');
+  }
+  const { answers, eventCount } = (await student.get(id)).data;
+  t.equal(answers[0].serverVersion, texts.length, 'what is refused writes nothing');
+  t.equal(eventCount, 1 + texts.length);
+});
+
+t.test('a stale version is told what is stored and writes nothing', async (t) => {
+  const { student, id } = await sit();
+  const save = (clientVersion: number | undefined, option: string) =>
+    student.save(id, { questionId: 'one', selectedOptionIds: [option], clientVersion, sourceTabId: 'tab-7' });
+  t.match((await save(undefined, 'a')).data.answers[0], { serverVersion: 1, clientVersion: 0 });
+  t.match((await save(1, 'b')).data.answers[0], { serverVersion: 2, clientVersion: 1 });
+  const { json, status } = await save(1, 'c');
+  t.match({ status, json }, { status: 409, json: { success: false, code: 'ANSWER_VERSION_CONFLICT' } });
+  t.same(Object.keys(json.data), ['answer']);
+  t.match(json.data.answer, {
+    ...{ questionId: 'one', answer: { selectedOptionIds: ['b'] }, serverVersion: 2, clientVersion: 1 },
+    ...{ isCorrect: null, score: null },
+  });
+  t.match((await student.get(id)).data, { eventCount: 3, answers: [{ serverVersion: 2 }] });
+  t.match((await save(0, 'c')).data.answers[0], { serverVersion: 3 }, '0 names no version');
+  t.match((await save(9, 'a')).data.answers[0], { serverVersion: 4, clientVersion: 9 }, 'a higher one is not stale');
+  t.match(await save(-1, 'a'), { status: 400, json: { code: 'VALIDATION_FAILED' } });
+});
+
+t.test('an answer that does not fit is refused', async (t) => {
+  const { student, id } = await sit();
+  const cases: [string, object, string][] = [
+    [
+      'nested and at the top',
+      { questionId: 'one', answer: { selectedOptionIds: ['a'] }, selectedOptionIds: ['a'] },
+      '/answer',
+    ],
+    ['no answer', { questionId: 'one' }, ''],
+    ['an empty answer', { questionId: 'one', answer: {} }, '/answer'],
+    ['two kinds', { questionId: 'one', selectedOptionIds: ['a'], textAnswer: 'a' }, ''],
+    ['text for a choice', { questionId: 'one', textAnswer: 'a' }, '/textAnswer'],
+    ['options for a text', { questionId: 'essay', answer: { selectedOptionIds: [] } }, '/answer/selectedOptionIds'],
+    ['two options', { questionId: 'one', selectedOptionIds: ['a', 'b'] }, '/selectedOptionIds'],
+    ['an unknown option', { questionId: 'many', selectedOptionIds: ['a', 'z'] }, '/selectedOptionIds/1'],
+    [
+      'an unknown statement',
+      { questionId: 'group', statementAnswers: [{ statementId: 's9', value: true }] },
+      '/statementAnswers/0/statementId',
+    ],
+    [
+      'a statement twice',
+      {
+        questionId: 'group',
+        statementAnswers: [
+          { statementId: 's1', value: true },
+          { statementId: 's1', value: true },
+        ],
+      },
+      '/statementAnswers/1/statementId',
+    ],
+    [
+      'a value that is none',
+      { questionId: 'group', statementAnswers: [{ statementId: 's1', value: 'true' }] },
+      '/statementAnswers/0/value',
+    ],
+    ['no questionId', { textAnswer: 'x' }, '/questionId'],
+    ['an unknown field', { questionId: 'one', selectedOptionIds: ['a'], isCorrect: true }, '/isCorrect'],
+    [
+      'an unknown field of the answer',
+      { questionId: 'one', answer: { selectedOptionIds: ['a'], score: 9 } },
+      '/answer/score',
+    ],
+  ];
+  for (const [name, body, path] of cases) {
+    const { status, json } = await student.save(id, body);
+    t.match({ status, json }, { status: 400, json: { code: 'VALIDATION_FAILED' } }, name);
+    t.ok(
+      json.details.some((fault: { path: string }) => fault.path === path),
+      `${name}: ${JSON.stringify(json.details)}`,
+    );
+  }
+  const nulls = { answer: null, statementAnswers: null, textAnswer: null, clientVersion: null, sourceTabId: null };
+  t.match(
+    await student.save(id, { questionId: 'one', selectedOptionIds: ['a', 'a'], ...nulls }),
+    { status: 200 },
+    'null is absent; a selection counts once',
+  );
+  t.match((await student.get(id)).data, { eventCount: 2 });
+});
+
+t.test('owner, locked, deadline, question, kind, version: in this order', async (t) => {
+  const { student, id } = await sit();
+  const wrong = { questionId: 'nope', textAnswer: 'x' };
+  await student.save(id, { questionId: 'one', selectedOptionIds: ['a'] });
+  await student.save(id, { questionId: 'one', selectedOptionIds: ['a'] });
+  t.match(await client.student().save('no-such-attempt', wrong), { status: 404, json: { code: 'ATTEMPT_NOT_FOUND' } });
+  t.match(await client.student().save(id, wrong), { status: 403, json: { code: 'FORBIDDEN' } }, 'another student');
+  for (const role of ['TEACHER', 'ADMIN', 'PARENT']) {
+    t.match(
+      await client.as(role, role === 'TEACHER' ? 'teacher-1' : student.id).save(id, wrong),
+      { status: 403 },
+      role,
+    );
+  }
+  const QUESTION = {
+    status: 400,
+    json: { code: 'QUESTION_NOT_IN_ATTEMPT', message: 'Câu hỏi không thuộc lượt làm bài này.' },
+  };
+  t.match(await student.save(id, wrong), QUESTION);
+  t.match(await student.save(id, { questionId: 'one', textAnswer: 'x', clientVersion: 1 }), {
+    status: 400,
+    json: { code: 'VALIDATION_FAILED' },
+  });
+  t.match(await student.save(id, { questionId: 'one', selectedOptionIds: ['z'], clientVersion: 1 }), { status: 400 });
+  t.match(await student.save(id, { questionId: 'one', selectedOptionIds: ['a'], clientVersion: 1 }), { status: 409 });
+  const deadlineAt = await expire(id, 5_000);
+  const late = await student.save(id, wrong);
+  t.match(late, { status: 409, json: { code: 'ATTEMPT_DEADLINE_EXPIRED', message: 'Exam duration expired' } });
+  t.match(await student.save(id, wrong), {
+    status: 409,
+    json: { code: 'ATTEMPT_LOCKED', message: 'Attempt is locked' },
+  });
+  const graded = await until('it is graded', async () => {
+    const { data } = await student.get(id);
+    return data.status === 'GRADED' && data;
+  });
+  t.match(graded, { submittedBy: 'TIMEOUT', submittedAt: deadlineAt.toISOString(), totalScore: 1 });
+  t.equal(
+    graded.durationSeconds,
+    Math.max(0, Math.floor((deadlineAt.getTime() - Date.parse(graded.startedAt)) / 1_000)),
+  );
+  t.match(graded.events.at(-1), {
+    type: 'TIMEOUT',
+    metadata: { source: 'TIMEOUT', totalScore: 1, remainingSeconds: 0 },
+  });
+  t.same(graded.events.filter(({ type }: { type: string }) => type === 'TIMEOUT' || type === 'SUBMIT').length, 1);
+  t.match(await client.student().save(id, wrong), { status: 403 }, 'still the owner first');
+});
+
+t.test('a save right at the close of the exam: stored before it, refused after', async (t) => {
+  const closeTime = inMs(1_500);
+  const { student, id } = await sit({ closeTime });
+  let stored = 0;
+  const refusal = await until('the exam closes', async () => {
+    const reply = await student.save(id, { questionId: 'one', selectedOptionIds: ['a'] });
+    if (reply.status !== 200) return reply;
+    stored += 1;
+    t.ok(reply.data.answers[0].updatedAt < closeTime, 'nothing is stored at or after the close');
+    return undefined;
+  });
+  t.match(refusal, { status: 409, json: { code: 'ATTEMPT_DEADLINE_EXPIRED' } });
+  t.ok(refusal.json.requestId);
+  const graded = await until('graded', async () => {
+    const { data } = await student.get(id);
+    return data.status === 'GRADED' && data;
+  });
+  t.match(graded, { submittedAt: closeTime, submittedBy: 'TIMEOUT' });
+  t.equal(graded.answers[0]?.serverVersion ?? 0, stored);
+});
+
+t.test('the answers of one attempt have a bound', async (t) => {
+  const { student, id } = await client.sitting({ questions: [essay('e1'), essay('e2')] });
+  const save = (questionId: string, letter: string) =>
+    student.save(id, { questionId, textAnswer: letter.repeat(100_000) });
+  t.match(await save('e1', 'x'), { status: 200 });
+  // As if the other questions had been answered at length: two more such texts are over 4 MiB.
+  const answerBytes = 4 * 1_024 * 1_024 - 150_000;
+  await cluster.mongo.collection<{ _id: string }>('attempts').updateOne({ _id: id }, { $set: { answerBytes } });
+  t.match(await save('e2', 'x'), { status: 200 });
+  t.match(await save('e2', 'y'), { status: 200 }, 'replacing one of the same length');
+  await cluster.mongo
+    .collection<{ _id: string }>('attempts')
+    .updateOne({ _id: id }, { $inc: { answerBytes: 100_000 } });
+  t.match(await student.save(id, { questionId: 'e1', textAnswer: 'ế'.repeat(80_000) }), {
+    status: 413,
+    json: { code: 'ATTEMPT_TOO_LARGE' },
+  });
+  t.match((await student.get(id)).data, { eventCount: 4, answers: [{ serverVersion: 1 }, { serverVersion: 2 }] });
+  const { status } = await student.save(id, { questionId: 'e1', textAnswer: 'x', sourceTabId: 'y'.repeat(1_100_000) });
+  t.equal(status, 413, 'a body over 1 MiB');
+});
+
+t.test('options of a question stay apart from those of another', async (t) => {
+  const { student, id } = await client.sitting({
+    questions: [choice('q1'), choice('q2', { options: options('a', 'z') })],
+  });
+  t.match(await student.save(id, { questionId: 'q1', selectedOptionIds: ['z'] }), { status: 400 });
+  t.match(await student.save(id, { questionId: 'q2', selectedOptionIds: ['z'] }), { status: 200 });
+});

@@ -1,0 +1,594 @@
+import { randomUUID } from 'node:crypto';
+import t from 'tap';
+import {
+  attemptClient,
+  choice,
+  inMs,
+  newExamId,
+  options,
+  type Person,
+  type StartChange,
+  startBody,
+} from '../../shared/testing/attempt-client.ts';
+import { startCluster } from '../../shared/testing/cluster.ts';
+
+const cluster = await startCluster(t, { workers: [], env: { ATTEMPT_GRADING_WAIT_MS: '0' } });
+const client = await attemptClient(cluster);
+const TRUST = { 'x-internal-service': 'api-gateway', 'x-internal-token': cluster.tokens.internal };
+const TRUSTED = { ...TRUST, 'x-exam-runtime-decision-source': 'exam-service' };
+const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
+const TIMESTAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
+
+/** Starts, hands in (nobody grades here) and gives the attempt's id: one finished attempt. */
+async function finished(student: Person, examId: string, change: StartChange = {}): Promise<string> {
+  const reply = await student.start(examId, change);
+  if (reply.status !== 201) throw new Error(`start answered ${reply.status}: ${reply.text}`);
+  await student.submit(reply.data.attempt.id);
+  return reply.data.attempt.id;
+}
+
+function link(id: string, change: object = {}) {
+  return { assigned: false, link: { id, mode: 'LOGIN_REQUIRED', active: true, expiresAt: null, ...change } };
+}
+
+t.test('the checks of a start come in their order, each with its code', async (t) => {
+  const examId = newExamId();
+  const ask = (headers: Record<string, string | readonly string[]>, body: unknown = '{') =>
+    client.call('POST', `/v1/exams/${examId}/attempts`, { headers, body });
+  const student = { 'x-user-id': 'student-order', 'x-user-role': 'STUDENT' };
+  const key = { 'idempotency-key': 'order-1' };
+
+  for (const [name, headers] of Object.entries({
+    'no token': { 'x-internal-service': 'api-gateway', 'x-exam-runtime-decision-source': 'exam-service' },
+    'a wrong token': { ...TRUSTED, 'x-internal-token': 'wrong' },
+    'an empty token': { ...TRUSTED, 'x-internal-token': '' },
+    'the token twice': { ...TRUSTED, 'x-internal-token': [cluster.tokens.internal, cluster.tokens.internal] },
+    'another sender': { ...TRUSTED, 'x-internal-service': 'exam-service' },
+    'no decision source': TRUST,
+    'another decision source': { ...TRUST, 'x-exam-runtime-decision-source': 'api-gateway' },
+  })) {
+    t.match(await ask(headers), { status: 403, json: { code: 'ATTEMPT_START_UNTRUSTED' } }, name);
+  }
+  for (const [name, headers] of Object.entries({
+    'no identity': {},
+    'no role': { 'x-user-id': 'student-order' },
+    'no id': { 'x-user-role': 'STUDENT' },
+    'a malformed id': { ...student, 'x-user-id': 'two words' },
+    'too long an id': { ...student, 'x-user-id': 'x'.repeat(129) },
+    'the id twice': { ...student, 'x-user-id': ['student-order', 'student-order'] },
+    'the role twice': { ...student, 'x-user-role': ['STUDENT', 'STUDENT'] },
+  })) {
+    t.match(await ask({ ...TRUSTED, ...headers }), { status: 401, json: { code: 'UNAUTHENTICATED' } }, name);
+  }
+  for (const role of ['TEACHER', 'PARENT', 'ADMIN', 'student', 'Student', 'OTHER']) {
+    const reply = await ask({ ...TRUSTED, ...student, 'x-user-role': role });
+    t.match(reply, { status: 403, json: { code: 'FORBIDDEN' } }, role);
+  }
+  for (const [name, headers] of Object.entries({
+    none: {},
+    empty: { 'idempotency-key': '' },
+    'too long': { 'idempotency-key': 'k'.repeat(256) },
+    'not ASCII': { 'idempotency-key': 'kh\u00f3a' },
+    twice: { 'idempotency-key': ['one', 'two'] },
+    'malformed before a good one': { 'idempotency-key': '', 'x-correlation-id': 'good' },
+  })) {
+    const reply = await ask({ ...TRUSTED, ...student, ...headers });
+    t.match(reply, { status: 400, json: { code: 'IDEMPOTENCY_KEY_REQUIRED' } }, `key ${name}`);
+  }
+  const trusted = { ...TRUSTED, ...student, ...key };
+  t.match(await ask({ ...trusted, 'content-type': 'text/plain' }), { status: 415 });
+  t.match(await ask({ ...trusted, 'content-type': 'application/json' }), {
+    status: 400,
+    json: { code: 'INVALID_JSON' },
+  });
+  t.match(await ask(trusted, {}), { status: 400, json: { code: 'VALIDATION_FAILED' } });
+});
+
+t.test('every fault of the shape is told at once, by JSON pointer', async (t) => {
+  const { json, status } = await client.student().start(newExamId(), {
+    exam: { durationMinutes: 0, openTime: '2026-02-30T00:00:00Z', showResultMode: 'NEVER', 'a/b': 1 },
+    access: { attemptLimit: 1.5, link: { id: 'l', mode: 'NONE' } },
+    questions: [choice('q1', { score: 0 }), choice('q1', { type: 'PUZZLE' })],
+    studentInfo: { fullName: 7 },
+  });
+  t.match({ status, json }, { status: 400, json: { success: false, code: 'VALIDATION_FAILED' } });
+  const paths = json.details.map(({ path }: { path: string }) => path);
+  for (const path of [
+    ...['/exam/durationMinutes', '/exam/openTime', '/exam/showResultMode', '/access/attemptLimit', '/access/link/mode'],
+    ...['/access/link/active', '/questions/0/score', '/questions/1/type', '/studentInfo/fullName'],
+  ]) {
+    t.ok(paths.includes(path), `${path} in ${paths.join(' ')}`);
+  }
+  t.ok(json.details.every(({ message }: { message: unknown }) => typeof message === 'string' && message !== ''));
+});
+
+t.test('a paper that cannot be graded is refused as part of the shape', async (t) => {
+  const four = {
+    type: 'TRUE_FALSE_GROUP',
+    options: options('s1', 's2', 's3'),
+    scoringRule: { mode: 'THPT_TRUE_FALSE_LADDER' },
+  };
+  const judged = ['s1', 's2', 's3'].map((statementId) => ({ statementId, value: true }));
+  const cases: [string, object[], string][] = [
+    [
+      'an unknown option in the key',
+      [choice('q', { answerKey: { correctOptionIds: ['z'] } })],
+      '/questions/0/answerKey/correctOptionIds/0',
+    ],
+    ['no key', [choice('q', { answerKey: undefined })], '/questions/0/answerKey/correctOptionIds'],
+    ['an empty key', [choice('q', { answerKey: { correctOptionIds: [] } })], '/questions/0/answerKey/correctOptionIds'],
+    ['a ladder of three', [choice('q', { ...four, answerKey: { statements: judged } })], '/questions/0/options'],
+    [
+      'minScore over maxScore',
+      [choice('q', { scoringRule: { mode: 'PARTIAL', minScore: 2 } })],
+      '/questions/0/scoringRule/minScore',
+    ],
+    ['no permutation', [choice('q', { optionOrder: ['a', 'b', 'b'] })], '/questions/0/optionOrder'],
+    ['a mode that does not fit', [choice('q', { scoringRule: { mode: 'NUMERIC' } })], '/questions/0/scoringRule/mode'],
+    [
+      'a blank accepted text',
+      [
+        choice('q', {
+          type: 'SHORT_TEXT',
+          options: [],
+          scoringRule: { mode: 'SHORT_TEXT' },
+          answerKey: { acceptedTexts: [' \u3000'] },
+        }),
+      ],
+      '/questions/0/answerKey/acceptedTexts/0',
+    ],
+    ['one questionId twice', [choice('q'), choice('q')], '/questions/1/questionId'],
+    ["another question's id", [choice('q1'), choice('q2', { id: 'q1' })], '/questions/1/id'],
+    ['no question', [], '/questions'],
+    ['501 questions', Array.from({ length: 501 }, (_, index) => choice(`q${index}`)), '/questions'],
+    [
+      '101 options',
+      [choice('q', { options: options('a', ...Array.from({ length: 100 }, (_, n) => `o${n}`)) })],
+      '/questions/0/options',
+    ],
+    [
+      'a ladder of its own',
+      [
+        choice('q', {
+          ...four,
+          options: options('s1', 's2', 's3', 's4'),
+          scoringRule: { mode: 'THPT_TRUE_FALSE_LADDER', ladder: [0, 0, 0, 0, 1] },
+          answerKey: { statements: [...judged, { statementId: 's4', value: false }] },
+        }),
+      ],
+      '/questions/0/scoringRule/ladder',
+    ],
+  ];
+  for (const [name, questions, path] of cases) {
+    const { status, json } = await client.student().start(newExamId(), { questions: questions as [] });
+    t.match({ status, code: json.code }, { status: 400, code: 'VALIDATION_FAILED' }, name);
+    t.ok(
+      json.details?.some((fault: { path: string }) => fault.path === path),
+      `${name}: ${JSON.stringify(json.details)}`,
+    );
+  }
+});
+
+t.test('faults of the schema and of the paper are told together', async (t) => {
+  const { json } = await client.student().start(newExamId(), {
+    questions: [choice('q1', { score: 0 }), choice('q2', { answerKey: { correctOptionIds: ['z'] } })],
+  });
+  t.same(json.details?.map(({ path }: { path: string }) => path).sort(), [
+    '/questions/0/score',
+    '/questions/1/answerKey/correctOptionIds/0',
+  ]);
+});
+
+t.test('fields that the contract does not name: refused, or dropped and never stored', async (t) => {
+  const canary = `canary-${randomUUID()}`;
+  const strange = { canary, $where: canary, 'a.b': canary };
+  const examId = newExamId();
+  const student = client.student();
+  const { status, data } = await student.start(examId, {
+    exam: strange,
+    access: { ...strange, link: { ...link('l-strange').link, ...strange } },
+    questions: [
+      choice('q1', {
+        ...strange,
+        options: [{ id: 'a', ...strange }],
+        scoringRule: { mode: 'EXACT', ...strange },
+        answerKey: { correctOptionIds: ['a'], ...strange },
+      }),
+    ],
+    studentInfo: { fullName: 'An', ...strange },
+  });
+  t.equal(status, 201);
+  t.same(data.attempt.studentInfo.fullName, 'An');
+  for (const { name } of await cluster.mongo.listCollections().toArray()) {
+    for await (const row of cluster.mongo.collection(name).find({})) {
+      if (JSON.stringify(row).includes(canary)) t.fail(`stored in ${name}`);
+    }
+  }
+  const send = (body: object) =>
+    client.call('POST', `/v1/exams/${examId}/attempts`, {
+      headers: { ...TRUSTED, 'x-user-id': 'strange', 'x-user-role': 'STUDENT', 'idempotency-key': 'k' },
+      body,
+    });
+  const other = await send({ ...startBody(examId), surprise: 1 });
+  t.match(other, { status: 400, json: { code: 'VALIDATION_FAILED', details: [{ path: '/surprise' }] } });
+});
+
+t.test('a null optional field is an absent one', async (t) => {
+  const nulls = (names: string) => Object.fromEntries(names.split(' ').map((name) => [name, null]));
+  const { status, data } = await client.student().start(newExamId(), {
+    exam: nulls(
+      'organizationId title subject gradeLevel deliveryMode maxAttempts openTime closeTime requiresAccessPassword shuffleQuestions shuffleOptions randomizePerAttempt resultsReleasedAt createdById assignedClassroomIds resultViewerTeacherIds',
+    ),
+    access: nulls('attemptLimit passwordVerified assignmentDueAt link'),
+    questions: [choice('q1', nulls('id examQuestionId questionVersionId orderIndex content contentText optionOrder'))],
+    ...{ studentInfo: null, courseAttemptContext: null },
+  });
+  t.equal(status, 201);
+  t.match(data.attempt, { organizationId: null, accessLinkId: null, studentInfo: null, courseContext: null });
+});
+
+t.test('the reply holds exactly the fields of the contract, on both paths', async (t) => {
+  const fields =
+    'id examId studentId organizationId accessLinkId attemptNumber status startedAt submittedAt deadlineAt durationSeconds submittedBy totalScore maxScore correctCount wrongCount pendingManualCount studentInfo courseContext resultVisible hiddenReason serverTime exam questions answers events eventCount'.split(
+      ' ',
+    );
+  const examFields =
+    'id title subject gradeLevel status durationMinutes showResultMode closeTime resultsReleasedAt'.split(' ');
+  for (const path of ['attempts', 'start']) {
+    const examId = newExamId();
+    const student = client.student();
+    const studentInfo = { fullName: 'Nguyễn An', studentCode: 'S1', className: '12A', email: 'a@b.vn', phone: '0912' };
+    const first = choice('q1', {
+      id: 'kept-id',
+      examQuestionId: 'eq-1',
+      questionVersionId: 'v3',
+      optionOrder: ['c', 'a', 'b'],
+    });
+    const reply = await student.start(
+      examId,
+      { studentInfo, questions: [first, choice('q2', { score: 2.5 })] },
+      { path },
+    );
+    t.match(reply, {
+      status: 201,
+      headers: { 'idempotency-replayed': 'false' },
+      json: { success: true, message: 'OK' },
+    });
+    t.same(Object.keys(reply.data).sort(), ['attempt', 'created']);
+    const { attempt } = reply.data;
+    t.same(Object.keys(attempt).sort(), [...fields].sort());
+    t.same(Object.keys(attempt.exam).sort(), [...examFields].sort());
+    t.match(attempt, {
+      ...{
+        id: UUID_V7,
+        examId,
+        studentId: student.id,
+        organizationId: 'org-1',
+        attemptNumber: 1,
+        status: 'IN_PROGRESS',
+      },
+      ...{
+        startedAt: TIMESTAMP,
+        deadlineAt: TIMESTAMP,
+        serverTime: TIMESTAMP,
+        submittedAt: null,
+        durationSeconds: null,
+      },
+      ...{
+        submittedBy: null,
+        maxScore: 3.5,
+        studentInfo,
+        resultVisible: false,
+        hiddenReason: 'Bài làm chưa được nộp.',
+      },
+      ...{ answers: [], eventCount: 1 },
+      exam: {
+        id: examId,
+        title: 'Toán 12',
+        subject: 'Toán',
+        gradeLevel: '12',
+        status: 'PUBLISHED',
+        durationMinutes: 60,
+      },
+    });
+    t.equal(Date.parse(attempt.deadlineAt) - Date.parse(attempt.startedAt), 3_600_000);
+    t.match(attempt.events, [
+      {
+        ...{ attemptId: attempt.id, type: 'START', createdAt: attempt.startedAt },
+        metadata: { created: true, accessLinkId: null, idempotencyHeader: /^idempotency-key$/i },
+      },
+    ]);
+    const { answerKey: _, ...shown } = first as { answerKey?: unknown };
+    t.match(attempt.questions[0], { ...shown, id: 'kept-id', orderIndex: 0 });
+    t.match(attempt.questions[1], {
+      id: UUID_V7,
+      questionId: 'q2',
+      orderIndex: 1,
+      optionOrder: ['a', 'b', 'c'],
+      score: 2.5,
+    });
+    t.notOk(reply.text.includes('answerKey'), 'no key for a student');
+    const again = await student.get(attempt.id);
+    const { serverTime: _t, ...rest } = attempt;
+    t.match(again.data, rest, 'GET tells the same');
+  }
+});
+
+t.test('one key is one attempt, for ever and per student and exam', async (t) => {
+  const [examId, key] = [newExamId(), `key ${randomUUID()}`];
+  const student = client.student();
+  const first = await student.start(examId, {}, { key });
+  t.match(first, { status: 201, headers: { 'idempotency-replayed': 'false' }, data: { created: true } });
+  const { id } = first.data.attempt;
+  const others = {
+    exam: { status: 'DRAFT', deliveryMode: 'OFFLINE' },
+    access: { assigned: false },
+    questions: [choice('other')],
+  };
+  const replay = await student.start(examId, others, { key });
+  t.match(replay, {
+    status: 200,
+    headers: { 'idempotency-replayed': 'true' },
+    data: { created: false, attempt: { id } },
+  });
+  t.equal(replay.data.attempt.eventCount, 1, 'one START');
+  await student.submit(id);
+  const after = await student.start(examId, others, { key });
+  t.match(after, {
+    status: 200,
+    headers: { 'idempotency-replayed': 'true' },
+    data: { created: false, attempt: { id, status: 'SUBMITTED' } },
+  });
+  t.match(await student.start(newExamId(), {}, { key }), { status: 201 }, 'another exam');
+  t.match(await client.student().start(examId, {}, { key }), { status: 201 }, 'another student');
+  t.match(await student.start(examId, { exam: { id: 'other' } }, { key }), {
+    status: 400,
+    json: { code: 'EXAM_ID_MISMATCH' },
+  });
+});
+
+t.test('the first present of three headers is the key', async (t) => {
+  for (const [header, headers] of [
+    ['x-idempotency-key', { 'idempotency-key': undefined, 'x-idempotency-key': 'k2', 'x-correlation-id': 'k3' }],
+    ['x-correlation-id', { 'idempotency-key': undefined, 'x-correlation-id': 'k3' }],
+    ['idempotency-key', { 'idempotency-key': 'k1', 'x-idempotency-key': 'k2', 'x-correlation-id': 'k3' }],
+  ] as const) {
+    const student = client.student();
+    const examId = newExamId();
+    const reply = await student.start(examId, {}, { headers });
+    t.equal(reply.data.attempt.events[0].metadata.idempotencyHeader.toLowerCase(), header);
+    const name = header === 'idempotency-key' ? 'k1' : header === 'x-idempotency-key' ? 'k2' : 'k3';
+    t.match(await student.start(examId, {}, { key: name }), {
+      status: 200,
+      headers: { 'idempotency-replayed': 'true' },
+    });
+  }
+});
+
+t.test('an open attempt is handed back whatever has become of the exam, and its keys are aliases', async (t) => {
+  const examId = newExamId();
+  const student = client.student();
+  const { data } = await student.start(examId);
+  const { id } = data.attempt;
+  const closed = { exam: { status: 'CLOSED', closeTime: inMs(-1_000) }, access: { assigned: false } };
+  const alias = `alias-${randomUUID()}`;
+  const reuse = await student.start(examId, closed, { key: alias });
+  t.match(reuse, {
+    status: 200,
+    headers: { 'idempotency-replayed': 'false' },
+    data: { created: false, attempt: { id } },
+  });
+  t.equal(reuse.data.attempt.eventCount, 1);
+  await student.submit(id);
+  t.match(await student.start(examId, {}, { key: alias }), {
+    status: 200,
+    headers: { 'idempotency-replayed': 'true' },
+    data: { attempt: { id } },
+  });
+  const next = await student.start(examId);
+  t.match(next, { status: 201, data: { attempt: { attemptNumber: 2 } } });
+  t.not(next.data.attempt.id, id);
+});
+
+t.test('fifty aliases are kept', async (t) => {
+  const examId = newExamId();
+  const student = client.student();
+  await student.start(examId);
+  for (let n = 1; n <= 51; n++) await student.start(examId, {}, { key: `alias-${n}` });
+  t.match(await student.start(examId, {}, { key: 'alias-50' }), { headers: { 'idempotency-replayed': 'true' } });
+  t.match(await student.start(examId, {}, { key: 'alias-51' }), {
+    status: 200,
+    headers: { 'idempotency-replayed': 'false' },
+  });
+});
+
+t.test('another link than the open attempt’s own asks for a new attempt', async (t) => {
+  const examId = newExamId();
+  const student = client.student();
+  const { data } = await student.start(examId, { access: link('l-1') });
+  t.equal(data.attempt.accessLinkId, 'l-1');
+  t.equal(data.attempt.events[0].metadata.accessLinkId, 'l-1');
+  const { id } = data.attempt;
+  t.match(await student.start(examId, { access: link('l-1') }), {
+    status: 200,
+    data: { created: false, attempt: { id } },
+  });
+  t.match(await student.start(examId), { status: 200, data: { attempt: { id } } }, 'by assignment: reused');
+  t.match(
+    await student.start(examId, { access: link('l-2', { active: false }) }),
+    { status: 200 },
+    'an inactive link is none',
+  );
+  t.match(await student.start(examId, { access: link('l-2') }), {
+    status: 409,
+    json: { code: 'ATTEMPT_ALREADY_OPEN', data: { attemptId: id } },
+  });
+});
+
+t.test('rules 4 to 11 in their order, each with its code', async (t) => {
+  const student = client.student();
+  const examId = newExamId();
+  await finished(student, examId);
+  const exam: Record<string, unknown> = {
+    ...{
+      status: 'DRAFT',
+      deliveryMode: 'OFFLINE',
+      openTime: inMs(60_000),
+      requiresAccessPassword: true,
+      maxAttempts: 1,
+    },
+  };
+  let access: Record<string, unknown> = { assigned: false };
+  const refused = async (status: number, code: string, fix: () => void) => {
+    t.match(await student.start(examId, { exam, access }), { status, json: { success: false, code } }, code);
+    fix();
+  };
+  await refused(409, 'EXAM_NOT_PUBLISHED', () => Object.assign(exam, { status: 'PUBLISHED' }));
+  await refused(409, 'EXAM_OFFLINE', () => Object.assign(exam, { deliveryMode: 'ONLINE' }));
+  await refused(409, 'EXAM_NOT_OPEN', () => Object.assign(exam, { openTime: inMs(-60_000), closeTime: inMs(-1) }));
+  await refused(409, 'EXAM_CLOSED', () => Object.assign(exam, { closeTime: inMs(60_000) }));
+  await refused(403, 'EXAM_PASSWORD_REQUIRED', () => Object.assign(access, { passwordVerified: true }));
+  await refused(403, 'EXAM_ACCESS_DENIED', () => Object.assign(access, link('l', { active: false })));
+  await refused(403, 'ACCESS_LINK_EXPIRED', () => Object.assign(access, link('l', { expiresAt: inMs(-1) })));
+  await refused(403, 'ACCESS_LINK_EXPIRED', () => {
+    access = { assigned: true, passwordVerified: true, assignmentDueAt: inMs(-1) };
+  });
+  await refused(409, 'ATTEMPT_LIMIT_REACHED', () => Object.assign(exam, { maxAttempts: 2 }));
+  await refused(409, 'ASSIGNMENT_OVERDUE', () => Object.assign(access, { assignmentDueAt: inMs(30_000) }));
+  const { status, data } = await student.start(examId, { exam, access });
+  t.equal(status, 201);
+  t.equal(data.attempt.deadlineAt, access.assignmentDueAt, 'the earliest of its three bounds');
+});
+
+t.test('the deadline is the earliest of duration, close and due time; a link start has no due time', async (t) => {
+  const close = inMs(600_000);
+  const closing = await client.sitting({ exam: { closeTime: close }, access: { assignmentDueAt: inMs(900_000) } });
+  t.equal(closing.attempt.deadlineAt, close);
+  const linked = await client.sitting({ access: { ...link('l-due'), assignmentDueAt: inMs(-1) } });
+  t.equal(Date.parse(linked.attempt.deadlineAt) - Date.parse(linked.attempt.startedAt), 3_600_000);
+});
+
+t.test('the attempt limit is the smaller one, per exam or per login link', async (t) => {
+  const examId = newExamId();
+  const student = client.student();
+  const LIMIT = { status: 409, json: { code: 'ATTEMPT_LIMIT_REACHED' } };
+  await finished(student, examId, { access: { attemptLimit: 1 } });
+  t.match(await student.start(examId, { access: { attemptLimit: 1 } }), LIMIT);
+  t.match(await student.start(examId, { exam: { maxAttempts: 1 }, access: { attemptLimit: 9 } }), LIMIT);
+  t.match(
+    await client.student().start(examId, { access: { attemptLimit: 1 } }),
+    { status: 201 },
+    'each student has their own',
+  );
+  await finished(student, examId, { access: { ...link('l-a'), attemptLimit: 1 } });
+  t.match(await student.start(examId, { access: { ...link('l-a'), attemptLimit: 1 } }), LIMIT);
+  t.match(
+    await student.start(examId, { access: { ...link('l-b'), attemptLimit: 1 } }),
+    { status: 201 },
+    'another link counts anew',
+  );
+});
+
+t.test('a guest link has seats for so many students, shared by all', async (t) => {
+  const examId = newExamId();
+  const guests = link(`guests-${randomUUID()}`, { mode: 'GUEST_ALLOWED', studentLimit: 2 });
+  const students = [client.student(), client.student()] as const;
+  await finished(students[0], examId, { access: guests });
+  await finished(students[1], examId, { access: guests });
+  t.match(await client.student().start(examId, { access: guests }), {
+    status: 409,
+    json: { code: 'ACCESS_LINK_FULL' },
+  });
+  t.match(await students[0].start(examId, { access: guests }), { status: 201 }, 'whoever has a seat keeps it');
+  const login = link('no-seats', { studentLimit: 1 });
+  await finished(client.student(), examId, { access: login });
+  t.match(await client.student().start(examId, { access: login }), { status: 201 }, 'seats are of guest links');
+});
+
+t.test('a course context is complete, about this start and from the course service, or refused', async (t) => {
+  const examId = newExamId();
+  const student = client.student();
+  const context = {
+    ...{ courseId: 'c-1', courseQuizReferenceId: 'quiz-1', lessonId: 'lesson-1', studentId: student.id },
+    ...{ organizationId: 'org-1', examId, validatedBy: 'course-service', validatedAt: '2026-11-20T08:00:00+07:00' },
+  };
+  const marker = { 'x-course-attempt-context-source': 'course-service' };
+  const UNTRUSTED = { status: 403, json: { code: 'COURSE_CONTEXT_UNTRUSTED' } };
+  const INVALID = { status: 400, json: { code: 'COURSE_CONTEXT_INVALID' } };
+  const send = (change: object, headers: Record<string, string> = marker, exam: object = {}) =>
+    student.start(examId, { exam: { ...exam }, courseAttemptContext: { ...context, ...change } }, { headers });
+
+  t.match(await send({}, {}), UNTRUSTED, 'no marker');
+  t.match(await send({}, { 'x-course-attempt-context-source': 'api-gateway' }), UNTRUSTED, 'another marker');
+  t.match(await send({ studentId: 'other' }, {}), UNTRUSTED, 'the marker comes first');
+  t.match(
+    await send({}, {}, { id: 'other' }),
+    { status: 400, json: { code: 'EXAM_ID_MISMATCH' } },
+    'rule 2 before rule 12',
+  );
+  for (const field of Object.keys(context)) {
+    t.match(await send({ [field]: undefined }), INVALID, `without ${field}`);
+    if (field !== 'validatedAt') t.match(await send({ [field]: '' }), INVALID, `with an empty ${field}`);
+  }
+  for (const field of ['studentId', 'organizationId', 'examId', 'validatedBy']) {
+    t.match(await send({ [field]: 'other' }), INVALID, `another ${field}`);
+  }
+  t.match(await send({ title: 'x' }), { status: 400 }, 'an unknown field');
+  const { status, data } = await send({});
+  const { examId: _, ...kept } = { ...context, validatedAt: '2026-11-20T01:00:00.000Z' };
+  t.equal(status, 201);
+  t.same(data.attempt.courseContext, kept);
+  t.match((await student.start(examId)).data.attempt.courseContext, kept, 'and stays');
+});
+
+t.test('shuffles differ between attempts and stay within one', async (t) => {
+  const questions = Array.from({ length: 10 }, (_, n) => choice(`q${n}`, { options: options(...'abcdefgh') }));
+  const orders = async (exam: object) => {
+    const sittings = await Promise.all([1, 2, 3, 4].map(() => client.sitting({ exam: { ...exam }, questions })));
+    for (const { attempt, student, id } of sittings) {
+      t.same(
+        attempt.questions.map((question: { orderIndex: number }) => question.orderIndex),
+        [...questions.keys()],
+      );
+      t.same((await student.get(id)).data.questions, attempt.questions, 'stable');
+      for (const question of attempt.questions) {
+        t.same([...question.optionOrder].sort(), [...'abcdefgh']);
+        t.same(
+          question.options.map((option: { id: string }) => option.id),
+          [...'abcdefgh'],
+          'options as they came',
+        );
+      }
+    }
+    return {
+      questions: new Set(
+        sittings.map(({ attempt }) => attempt.questions.map((one: { questionId: string }) => one.questionId).join()),
+      ),
+      options: new Set(
+        sittings.flatMap(({ attempt }) =>
+          attempt.questions.map((one: { optionOrder: string[] }) => one.optionOrder.join()),
+        ),
+      ),
+    };
+  };
+  const plain = await orders({});
+  t.same([plain.questions.size, plain.options.size], [1, 1]);
+  const shuffled = await orders({ shuffleQuestions: true });
+  t.ok(shuffled.questions.size > 1 && shuffled.options.size === 1);
+  const randomized = await orders({ randomizePerAttempt: true });
+  t.ok(randomized.questions.size > 1 && randomized.options.size === 1);
+  const both = await orders({ shuffleQuestions: true, shuffleOptions: true });
+  t.ok(both.questions.size > 1 && both.options.size > 4);
+});
+
+t.test('five hundred questions start; a body over 8 MiB is cut off', async (t) => {
+  const questions = Array.from({ length: 500 }, (_, n) => choice(`q${n}`));
+  const { attempt } = await client.sitting({ questions });
+  t.equal(attempt.questions.length, 500);
+  t.equal(attempt.maxScore, 500);
+  const large = (megabytes: number) => ({
+    questions: Array.from({ length: megabytes }, (_, n) => choice(`q${n}`, { content: 'x'.repeat(1_000_000) })),
+  });
+  t.match(await client.student().start(newExamId(), large(8)), { status: 201 });
+  t.match(await client.student().start(newExamId(), large(9)), { status: 413, json: { code: 'PAYLOAD_TOO_LARGE' } });
+});

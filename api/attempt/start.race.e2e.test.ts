@@ -1,0 +1,128 @@
+import t from 'tap';
+import { scaled } from '../../scripts/faults/chance.ts';
+import { startCluster } from '../../scripts/faults/cluster.ts';
+import { crowd, tally } from '../../scripts/faults/crowd.ts';
+import type { Answered } from '../../scripts/faults/exchange.ts';
+import { newExamId, type Started, started, student } from '../../scripts/faults/sitting.ts';
+import { attempts, seats } from '../../shared/infra/mongo/attempt/collections.ts';
+
+const cluster = await startCluster(t, { doors: 2, workers: ['grading'] });
+const { mongo } = cluster;
+
+/** What everybody who started was told, once the busy ones have asked again. */
+function outcome(replies: readonly Answered<Started>[]) {
+  const told = replies.filter(({ status }) => status < 300);
+  return {
+    statuses: tally(replies.map(({ status, code }) => code ?? status)),
+    ids: new Set(told.map(({ data }) => data.attempt.id)),
+    created: told.filter(({ data }) => data.created).length,
+    replayed: tally(told.map(({ headers }) => String(headers['idempotency-replayed']))),
+  };
+}
+
+/** A 503 says "again, please", and with the same key that is safe. */
+async function insist(start: () => Promise<Answered<Started>>): Promise<Answered<Started>> {
+  for (;;) {
+    const reply = await start();
+    if (reply.status !== 503) return reply;
+  }
+}
+
+t.test('200 starts of one student with different keys make one attempt', async (t) => {
+  const plan = { examId: newExamId() };
+  const who = student();
+  const replies = await crowd(200, 200, (n) => who.start(cluster.door(n), plan, `key-${n}`));
+  const { ids, created, statuses, replayed } = outcome(replies);
+  t.same(statuses, { 201: 1, 200: 199 });
+  t.same([ids.size, created], [1, 1]);
+  t.same(replayed, { false: 200 }, 'no key was known before');
+  const stored = await attempts(mongo).find({ examId: plan.examId }).toArray();
+  t.equal(stored.length, 1);
+  t.same(stored[0]?.events.map(({ type }) => type), ['START']);
+
+  const again = await who.start(cluster.door(1), plan, 'key-0');
+  t.match(again.headers, { 'idempotency-replayed': 'true' });
+  t.same(again.data.attempt.id, [...ids][0]);
+});
+
+t.test('200 starts of one student with one key make one attempt', async (t) => {
+  const plan = { examId: newExamId() };
+  const who = student();
+  const replies = await crowd(200, 200, (n) => who.start(cluster.door(n), plan, 'one-key'));
+  const { ids, created, statuses, replayed } = outcome(replies);
+  t.same(statuses, { 201: 1, 200: 199 });
+  t.same([ids.size, created], [1, 1]);
+  t.same(replayed, { false: 1, true: 199 });
+  t.equal(await attempts(mongo).countDocuments({ examId: plan.examId }), 1);
+});
+
+t.test('a key and an exam are shared by 50 students: each gets an attempt of their own', async (t) => {
+  const plan = { examId: newExamId() };
+  const crew = Array.from({ length: 50 }, () => student());
+  const replies = await Promise.all(crew.map((who, n) => who.start(cluster.door(n), plan, 'shared-key')));
+  const { ids, statuses } = outcome(replies);
+  t.same(statuses, { 201: 50 });
+  t.equal(ids.size, 50);
+});
+
+t.test('30 seats and a crowd of students give 30 attempts', async (t) => {
+  const students = scaled(120, 500);
+  const plan = {
+    examId: newExamId(),
+    link: { id: `link-${newExamId()}`, mode: 'GUEST_ALLOWED' as const, studentLimit: 30 },
+  };
+  const crew = Array.from({ length: students }, () => student());
+  const replies = await crowd(students, students, async (n) => {
+    const who = crew[n] ?? student();
+    return insist(() => who.start(cluster.door(n), plan, 'mine'));
+  });
+  const { ids, statuses, created } = outcome(replies);
+  t.same(statuses, { 201: 30, ACCESS_LINK_FULL: students - 30 });
+  t.same([ids.size, created], [30, 30]);
+  t.equal(await attempts(mongo).countDocuments({ examId: plan.examId }), 30);
+  const taken = await seats(mongo).find({ linkId: plan.link.id }).toArray();
+  t.same(taken.map(({ seat }) => seat ?? -1).sort((a, b) => a - b), Array.from({ length: 30 }, (_, seat) => seat));
+  t.equal(new Set(taken.map(({ studentId }) => studentId)).size, 30);
+});
+
+t.test('a limit of two attempts holds against starts and submits that race each other', async (t) => {
+  const plan = { examId: newExamId(), maxAttempts: 2 };
+  const who = student();
+  // Each lane starts, hands in what it got and starts anew under a fresh key, so limits are judged at all moments.
+  const lanes = await crowd(20, 20, async (lane) => {
+    const codes: string[] = [];
+    for (let turn = 0; turn < 6; turn++) {
+      const reply = await insist(() => who.start(cluster.door(lane + turn), plan, `${lane}-${turn}`));
+      codes.push(reply.code ?? `${reply.status}`);
+      if (reply.status < 300) await who.submit(cluster.door(lane), reply.data.attempt.id);
+    }
+    return codes;
+  });
+  const statuses = tally(lanes.flat());
+  t.equal(statuses['201'], 2, 'two were created');
+  t.same(Object.keys(statuses).filter((code) => !['200', '201', 'ATTEMPT_LIMIT_REACHED'].includes(code)), []);
+  const stored = await attempts(mongo).find({ examId: plan.examId }, { sort: { attemptNumber: 1 } }).toArray();
+  t.same(stored.map(({ attemptNumber }) => attemptNumber), [1, 2]);
+});
+
+t.test('one link allows each student once, however the starts come', async (t) => {
+  const plan = {
+    examId: newExamId(),
+    maxAttempts: 1,
+    link: { id: `link-${newExamId()}`, mode: 'LOGIN_REQUIRED' as const },
+  };
+  const who = student();
+  const id = await started(who, cluster.door(), plan);
+  const race = await Promise.all([
+    who.submit(cluster.door(0), id),
+    ...Array.from({ length: 20 }, (_, n) => insist(() => who.start(cluster.door(n), plan, `late-${n}`))),
+  ]);
+  const starts = race.slice(1);
+  t.same(
+    Object.keys(tally(starts.map(({ status, code }) => code ?? status))).filter(
+      (word) => !['200', 'ATTEMPT_LIMIT_REACHED'].includes(word),
+    ),
+    [],
+  );
+  t.equal(await attempts(mongo).countDocuments({ examId: plan.examId }), 1);
+});

@@ -1,0 +1,114 @@
+import t, { type Test } from 'tap';
+import { openMetrics } from '../../shared/infra/metrics/metrics.ts';
+import { ask, openTestDoor } from '../middleware/test-door.ts';
+import { type Checks, readiness } from './readiness.ts';
+import { type OperationsDeps, operationsRoutes } from './routes.ts';
+
+const up = async (): Promise<void> => undefined;
+const down = (): Promise<void> => Promise.reject(new Error('connect ECONNREFUSED mongodb://user:pass@host'));
+const hung = (): Promise<void> => new Promise(() => undefined);
+
+t.test('readiness by what the stores say', async (t) => {
+  const draining = new AbortController();
+  const asked = (checks: Checks) => readiness({ checks, draining: draining.signal, boundMs: 20 })();
+  t.match(await asked({ mongodb: up, redis: up }), {
+    status: 'ready',
+    checks: { mongodb: { status: 'up', latencyMs: Number } },
+  });
+  t.match(await asked({ mongodb: up, redis: down }), {
+    status: 'degraded',
+    checks: { redis: { status: 'down', latencyMs: null } },
+  });
+  t.match(await asked({ mongodb: up, redis: hung }), { status: 'degraded' }, 'bounded');
+  t.match(await asked({ mongodb: down, redis: up }), { status: 'unready' });
+  t.match(await asked({ mongodb: hung, redis: hung }), { status: 'unready' });
+  draining.abort();
+  t.match(await asked({ mongodb: up, redis: up }), { status: 'unready' });
+});
+
+t.test('many probes are one question; draining is seen at once all the same', async (t) => {
+  let count = 0;
+  const draining = new AbortController();
+  const mongodb = async (): Promise<void> => {
+    count += 1;
+  };
+  const ask = readiness({ checks: { mongodb, redis: up }, draining: draining.signal, cacheMs: 60_000 });
+  await Promise.all(Array.from({ length: 50 }, ask));
+  t.match(await ask(), { status: 'ready' });
+  t.equal(count, 1);
+  draining.abort();
+  t.match(await ask(), { status: 'unready' });
+  const uncached = readiness({ checks: { mongodb, redis: up }, draining: draining.signal, cacheMs: 0 });
+  await uncached();
+  await uncached();
+  t.equal(count, 3);
+});
+
+async function open(t: Test, change: Partial<OperationsDeps> = {}) {
+  const routes = operationsRoutes({
+    ...{ services: ['attempt', 'auth'], version: '1.2.3', draining: new AbortController().signal },
+    ...{
+      checks: { mongodb: up, redis: up },
+      metrics: openMetrics({ process: false }),
+      opsToken: 'ops-token',
+      production: true,
+    },
+    openApi: () => ({ openapi: '3.1.0' }),
+    mounted: () => [{ method: 'POST', path: '/v1/exams/:examId/start' }],
+    ...change,
+  });
+  const { port } = await openTestDoor(t, { routes: routes.map(({ ...route }) => ({ ...route })) });
+  return (path: string, ...headers: string[]) => ask(t, port, 'GET', path, headers);
+}
+
+t.test('health, index, document', async (t) => {
+  const get = await open(t);
+  t.match((await get('/healthz')).json, {
+    success: true,
+    data: { status: 'ok', service: 'examhall', version: '1.2.3', uptimeSeconds: Number },
+  });
+  t.strictSame((await get('/v1')).json.data, {
+    services: ['attempt', 'auth'],
+    version: '1.2.3',
+    routes: [{ method: 'POST', path: '/v1/exams/{examId}/start' }],
+  });
+  const document = await get('/openapi.json', 'X-Request-Id: mine');
+  t.strictSame(document.json, { openapi: '3.1.0' });
+  t.match(document.headers, { 'x-request-id': 'mine', 'content-type': /^application\/json/ });
+  const single = await open(t, { services: ['attempt'] });
+  t.equal((await single('/healthz')).json.data.service, 'attempt');
+});
+
+t.test('readyz: 503 is a failure with the same data', async (t) => {
+  const ready = await open(t);
+  t.match(await ready('/readyz'), { status: 200, json: { success: true, data: { status: 'ready' } } });
+  const unready = await open(t, { checks: { mongodb: down, redis: down } });
+  const reply = await unready('/readyz');
+  t.match(reply, { status: 503, headers: { 'retry-after': '1' }, json: { success: false, code: 'UNAVAILABLE' } });
+  t.strictSame(reply.json.data, {
+    status: 'unready',
+    checks: { mongodb: { status: 'down', latencyMs: null }, redis: { status: 'down', latencyMs: null } },
+  });
+});
+
+t.test('metrics in production need the token', async (t) => {
+  const metrics = openMetrics({ process: true });
+  metrics.counter('things_total', 'Things', ['kind']).add({ kind: 'a' }, 2);
+  const routes = operationsRoutes({
+    ...{
+      services: [],
+      version: '1',
+      draining: new AbortController().signal,
+      checks: { mongodb: up, redis: up },
+      metrics,
+    },
+    ...{ opsToken: 'ops-token', production: true, openApi: () => ({}), mounted: () => [] },
+  });
+  const { port } = await openTestDoor(t, { routes });
+  t.match(await ask(t, port, 'GET', '/metrics'), { status: 401, json: { code: 'UNAUTHENTICATED' } });
+  const reply = await fetch(`http://127.0.0.1:${port}/metrics`, { headers: { authorization: 'Bearer ops-token' } });
+  t.equal(reply.headers.get('content-type'), 'text/plain; version=0.0.4; charset=utf-8');
+  const text = await reply.text();
+  t.match(text, /^things_total\{kind="a"\} 2$/m);
+  t.match(text, /^process_cpu_/m);
+});

@@ -1,0 +1,62 @@
+import { EventEmitter } from 'node:events';
+import t from 'tap';
+import { type DrainDeps, drainOnSignal } from './drain.ts';
+
+function rig(change: Partial<DrainDeps> = {}) {
+  const signals = new EventEmitter();
+  const steps: string[] = [];
+  const exited = Promise.withResolvers<number>();
+  const draining = new AbortController();
+  draining.signal.addEventListener('abort', () => steps.push('unready'));
+  const note = (_fields: object, message: string): void => void steps.push(message);
+  const log = { debug: note, info: note, warn: note, error: note, fatal: note, child: () => log };
+  drainOnSignal({
+    signals: signals as unknown as DrainDeps['signals'],
+    exit: (code) => exited.resolve(code),
+    log,
+    draining,
+    close: async (ms) => {
+      steps.push(`close ${ms}`);
+      return true;
+    },
+    after: async () => {
+      steps.push('after');
+    },
+    ...{ graceMs: 0, timeoutMs: 20_000 },
+    ...change,
+  });
+  return { signals, steps, exited: exited.promise };
+}
+
+t.test('SIGTERM: unready, close, stores, exit 0', async (t) => {
+  const { signals, steps, exited } = rig();
+  signals.emit('SIGTERM', 'SIGTERM');
+  t.equal(await exited, 0);
+  t.strictSame(steps, ['draining', 'unready', 'close 20000', 'after']);
+});
+
+t.test('a second signal ends it as it is', async (t) => {
+  const { signals, exited } = rig({ close: () => new Promise(() => undefined) });
+  signals.emit('SIGTERM');
+  signals.emit('SIGINT');
+  t.equal(await exited, 1);
+});
+
+t.test('requests that were cut off, or a close that fails, exit 1', async (t) => {
+  for (const close of [async () => false, () => Promise.reject(new Error('no'))]) {
+    const { signals, steps, exited } = rig({ close });
+    signals.emit('SIGINT');
+    t.equal(await exited, 1);
+    t.ok(steps.includes('after'));
+  }
+});
+
+t.test('an uncaught error is logged, drains and exits 1; another one while draining changes nothing', async (t) => {
+  for (const event of ['uncaughtException', 'unhandledRejection']) {
+    const { signals, steps, exited } = rig();
+    signals.emit(event, new Error('bug'));
+    signals.emit(event, new Error('bug again'));
+    t.equal(await exited, 1);
+    t.strictSame(steps, ['uncaught error', 'unready', 'uncaught error', 'close 20000', 'after']);
+  }
+});

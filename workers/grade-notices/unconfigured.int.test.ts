@@ -1,0 +1,45 @@
+import t from 'tap';
+import { gradeNotices } from '../../shared/attempt/notices.ts';
+import { queueNotices } from '../../shared/infra/mongo/attempt/queue-notices.ts';
+import { NOTICES } from '../../shared/infra/mongo/mailbox/mailbox.ts';
+import { inTransaction } from '../../shared/infra/mongo/transaction.ts';
+import type { Command } from '../../shared/kernel/command.ts';
+import { openNeighbours } from '../../shared/testing/neighbours.ts';
+import { openTestMongo } from '../../shared/testing/open-test-mongo.ts';
+import { graded, storeAttempt } from '../../shared/testing/stored-attempts.ts';
+import { testKernel, testWorker, testWorkerDeps } from '../../shared/testing/test-kernel.ts';
+import { gradeNoticesActor } from './actor.ts';
+
+t.test('notices of a neighbour that is not configured wait, unclaimed and unspent', async (t) => {
+  const mongo = await openTestMongo(t);
+  const neighbours = await openNeighbours(t);
+  const notices = gradeNotices(await storeAttempt(mongo, graded()), null);
+  const options = { maxAttempts: 3, now: Date.now() - 1_000 };
+  await inTransaction(mongo, 5_000, (session) => queueNotices(mongo, session, notices, options));
+  const rows = () =>
+    mongo.db
+      .collection<Command>(NOTICES)
+      .find({}, { sort: { queue: -1 } })
+      .toArray();
+  const untouched = { status: 'PENDING', attempts: 0, fence: 0, workerId: null } as const;
+
+  async function pollWith(env: NodeJS.ProcessEnv) {
+    const worker = testWorker(t, testKernel(mongo), gradeNoticesActor(testWorkerDeps(mongo, env)));
+    await worker.poll();
+    await worker.idle();
+    await worker.drain();
+    return rows();
+  }
+  t.match(await pollWith({}), [untouched, untouched], 'no notification service: both wait');
+  t.match(await pollWith({ PROFILE_SERVICE_URL: neighbours.url }), [untouched, untouched]);
+  t.match(
+    await pollWith({ NOTIFICATION_SERVICE_URL: neighbours.url }),
+    [{ status: 'DELIVERED', attempts: 1, result: { recipients: 1 } }, untouched],
+    'no profile service: the rows to parents wait',
+  );
+  t.match(await pollWith(neighbours.env), [{ status: 'DELIVERED' }, { status: 'DELIVERED', attempts: 1 }]);
+  t.strictSame(
+    [...neighbours.notices],
+    notices.map((notice) => [notice.sourceEventId, 1]),
+  );
+});

@@ -1,0 +1,154 @@
+import t from 'tap';
+import { startThrowAwayServices } from '../scripts/services/throw-away.ts';
+import { findAttempt } from '../shared/infra/mongo/attempt/find-attempt.ts';
+import { isOutage } from '../shared/infra/mongo/faults.ts';
+import { createIndexes } from '../shared/infra/mongo/schema/migrations.ts';
+import { actorSubjects, makeActor } from '../shared/testing/actor-subjects.ts';
+import { type FaultPlan, faultyMongo } from '../shared/testing/faulty-mongo.ts';
+import { again, endedWell, expire } from '../shared/testing/kernel-features/feature.ts';
+import { openNeighbours } from '../shared/testing/neighbours.ts';
+import { openTestMongo } from '../shared/testing/open-test-mongo.ts';
+import { scripted } from '../shared/testing/scripted-actor.ts';
+import { postGrading, SUBMITTED, storeAttempt } from '../shared/testing/stored-attempts.ts';
+import { testKernel, testWorker, testWorkerDeps } from '../shared/testing/test-kernel.ts';
+import { gate, until } from '../shared/testing/until.ts';
+import { runCommand } from './run-command.ts';
+
+t.test('a claim whose reply was lost is taken back, unspent', async (t) => {
+  const mongo = await openTestMongo(t);
+  const neighbours = await openNeighbours(t);
+  const deps = testWorkerDeps(mongo, neighbours.env);
+  for (const subject of actorSubjects(mongo, neighbours)) {
+    const actor = makeActor(subject.name, deps);
+    const command = await subject.post({ maxAttempts: 1 });
+    const plans: FaultPlan[] = [
+      { method: 'findOneAndUpdate', how: 'lost', times: 1 },
+      { method: 'findOneAndUpdate', how: 'refused', times: 1 },
+    ];
+    for (const plan of plans) {
+      const kernel = testKernel(faultyMongo(mongo, plan).mongo);
+      t.equal(await runCommand(kernel, actor, command.queue, command._id), 'not-ours');
+      t.match(await again(mongo, command), { status: 'PENDING', attempts: 0, lockedUntil: null, workerId: null });
+    }
+    // A claim of another worker is not ours to take back.
+    const rival = { ...scripted(actor), run: () => new Promise<never>(() => undefined) };
+    void runCommand(testKernel(mongo, { workerId: 'rival' }), rival, command.queue, command._id);
+    const held = await until('claimed', async () => {
+      const now = await again(mongo, command);
+      return now.workerId === 'rival' ? now : null;
+    });
+    const kernel = testKernel(faultyMongo(mongo, { method: 'findOneAndUpdate', how: 'refused', times: 1 }).mongo);
+    await runCommand(kernel, actor, command.queue, command._id);
+    t.match(await again(mongo, command), { workerId: 'rival', attempts: 1, lockedUntil: held.lockedUntil });
+  }
+});
+
+t.test('an outage while settling is waited out; what was decided is written once', async (t) => {
+  const mongo = await openTestMongo(t);
+  const neighbours = await openNeighbours(t);
+  const deps = testWorkerDeps(mongo, neighbours.env);
+  for (const subject of actorSubjects(mongo, neighbours)) {
+    const command = await subject.post({ maxAttempts: 1 });
+    const broken = faultyMongo(mongo, { method: 'updateOne', how: 'refused', times: 2 });
+    const kernel = testKernel(broken.mongo);
+    const actor = scripted(makeActor(subject.name, deps));
+    t.equal(await runCommand(kernel, actor, command.queue, command._id), subject.ends.ending, subject.name);
+    t.equal(broken.left(), 0, 'it was tried again until it could be written');
+    t.equal(actor.runs.length, 1, 'the decision was not made again');
+    t.match(await again(mongo, command), { status: subject.ends.status, fence: 1 });
+    t.equal(await subject.effects(command), 1);
+  }
+});
+
+t.test('an outage that outlasts the lease gives the attempt back', async (t) => {
+  const mongo = await openTestMongo(t);
+  const neighbours = await openNeighbours(t);
+  const deps = testWorkerDeps(mongo, neighbours.env);
+  for (const subject of actorSubjects(mongo, neighbours)) {
+    const actor = makeActor(subject.name, deps);
+    const command = await subject.post();
+    const [reached, go] = [gate(), gate()];
+    const cutOff = scripted(actor, async (_run, real) => {
+      const outcome = await real();
+      reached.open();
+      await go.opened;
+      return outcome;
+    });
+    const broken = faultyMongo(mongo, { method: 'updateOne', how: 'refused', times: 1 });
+    const late = runCommand(testKernel(broken.mongo, { workerId: 'cut-off' }), cutOff, command.queue, command._id);
+    await reached.opened;
+    await expire(mongo, command);
+    const rival = scripted(actor, async (_run, real) => {
+      go.open();
+      t.equal(await late, 'fenced', subject.name);
+      return real();
+    });
+    const ending = await runCommand(testKernel(mongo, { workerId: 'rival' }), rival, command.queue, command._id);
+    t.equal(ending, subject.ends.ending);
+    await endedWell({ t, mongo, subject, actor, deps, kernel: () => testKernel(mongo) }, command);
+  }
+});
+
+t.test('a MongoDB that fails, dies and comes back: nothing lost, nothing spent', async (t) => {
+  const { mongodb, close } = await startThrowAwayServices({ redis: false, durable: true });
+  if (mongodb === undefined) throw new Error('no MongoDB to kill');
+  t.teardown(close);
+  const mongo = await openTestMongo(t, { url: mongodb.url });
+  const actor = makeActor('grading', testWorkerDeps(mongo));
+  const kernel = testKernel(mongo, { leaseMs: 1_000 });
+  const worker = testWorker(t, kernel, actor, { concurrency: 4, pollMs: 50 });
+  t.teardown(() => kernel.halt.abort());
+
+  const failing = [
+    { failCommands: ['findAndModify'], errorCode: 11600 },
+    { failCommands: ['find'], closeConnection: true },
+    { failCommands: ['update'], errorCode: 91 },
+    { failCommands: ['commitTransaction'], closeConnection: true },
+    { failCommands: ['commitTransaction'], errorCode: 91 },
+  ];
+  const ids: string[] = [];
+  for (const data of failing) {
+    await mongo.client.db('admin').command({ configureFailPoint: 'failCommand', mode: { times: 6 }, data });
+    for (let n = 0; n < 4; n++) ids.push(await postOne());
+    await until('graded', allGraded);
+    await mongo.client.db('admin').command({ configureFailPoint: 'failCommand', mode: 'off' });
+  }
+  for (let n = 0; n < 20; n++) ids.push(await postOne());
+  await mongodb.kill9();
+  t.equal(await mongo.db.command({ ping: 1 }).then(() => false, isOutage), true, 'it is really gone');
+  await mongodb.start();
+  await createIndexes(mongo);
+  await until('graded after the kill', allGraded);
+  await worker.drain();
+
+  for (const id of ids) {
+    const attempt = await findAttempt(mongo, id);
+    t.strictSame(
+      attempt?.events.map((event) => event.type),
+      ['START', 'SUBMIT'],
+    );
+  }
+  const spent = await mongo.db.collection('commands').distinct('attempts');
+  t.strictSame(spent, [1], 'no fault of MongoDB spent an attempt');
+
+  async function postOne(): Promise<string> {
+    // Posted by the test, whose own command may meet the fault as well.
+    for (;;) {
+      try {
+        const attempt = await storeAttempt(mongo, SUBMITTED);
+        await postGrading(mongo, attempt);
+        return attempt._id;
+      } catch (error) {
+        if (!isOutage(error)) throw error;
+      }
+    }
+  }
+
+  async function allGraded(): Promise<boolean> {
+    const left = await mongo.db
+      .collection('commands')
+      .countDocuments({ status: 'PENDING' })
+      .catch(() => 1);
+    return left === 0;
+  }
+});

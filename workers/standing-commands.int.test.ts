@@ -1,0 +1,51 @@
+import t from 'tap';
+import { attempts } from '../shared/infra/mongo/attempt/collections.ts';
+import { mailboxOf } from '../shared/infra/mongo/mailbox/mailbox.ts';
+import { makeActor } from '../shared/testing/actor-subjects.ts';
+import { openTestMongo } from '../shared/testing/open-test-mongo.ts';
+import { storeAttempt } from '../shared/testing/stored-attempts.ts';
+import { testKernel, testWorker, testWorkerDeps } from '../shared/testing/test-kernel.ts';
+import { until } from '../shared/testing/until.ts';
+import { postStandingCommands } from './standing-commands.ts';
+
+t.test('a cluster has one sweep, which comes back for ever', async (t) => {
+  const mongo = await openTestMongo(t);
+  const deps = testWorkerDeps(mongo, { UPKEEP_INTERVAL_MS: '10' });
+  const actor = makeActor('upkeep', deps);
+  await Promise.all(Array.from({ length: 20 }, () => postStandingCommands(mongo, actor, Date.now())));
+  const rows = await mailboxOf(mongo, 'upkeep').find({ queue: 'upkeep' }).toArray();
+  t.match(rows, [{ status: 'PENDING', attempts: 0, live: true }]);
+  t.equal(rows.length, 1, 'twenty processes that start at once write one command');
+
+  const kernels = [testKernel(mongo, { workerId: 'a' }), testKernel(mongo, { workerId: 'b' })];
+  const workers = kernels.map((kernel) => testWorker(t, kernel, actor, { pollMs: 10 }));
+  const handedIn = (id: string) => async () => (await attempts(mongo).findOne({ _id: id }))?.status === 'SUBMITTED';
+  for (let round = 0; round < 3; round++) {
+    const overdue = await storeAttempt(mongo);
+    await until('handed in', handedIn(overdue._id));
+    const attempt = await attempts(mongo).findOne({ _id: overdue._id });
+    t.match(attempt, { submittedBy: 'TIMEOUT', submittedAt: overdue.deadlineAt, durationSeconds: 3_600 });
+    t.equal(await mailboxOf(mongo, 'grading').countDocuments({ queue: 'grading', subject: overdue._id }), 1);
+  }
+  const inTime = await storeAttempt(mongo, { deadlineAt: new Date(Date.now() - 60_000) });
+  const turn = async () => (await mailboxOf(mongo, 'upkeep').findOne({ queue: 'upkeep' }))?.fence ?? 0;
+  const before = await turn();
+  await until('swept again', async () => (await turn()) > before + 1);
+  t.match(await attempts(mongo).findOne({ _id: inTime._id }), { status: 'IN_PROGRESS' }, 'grace is not over');
+  await Promise.all(workers.map((worker) => worker.drain()));
+  t.match(await mailboxOf(mongo, 'upkeep').find({ queue: 'upkeep' }).toArray(), [{ status: 'PENDING', attempts: 0 }]);
+  await postStandingCommands(mongo, actor, Date.now());
+  t.equal(await mailboxOf(mongo, 'upkeep').countDocuments({ queue: 'upkeep' }), 1, 'a restart adds none');
+});
+
+t.test('a sweep of more than its chunk hands everything in', async (t) => {
+  const mongo = await openTestMongo(t);
+  const actor = makeActor('upkeep', testWorkerDeps(mongo));
+  await postStandingCommands(mongo, actor, Date.now() - 1_000);
+  for (let n = 0; n < 120; n++) await storeAttempt(mongo);
+  const worker = testWorker(t, testKernel(mongo), actor);
+  await worker.poll();
+  await worker.idle();
+  t.equal(await attempts(mongo).countDocuments({ status: 'IN_PROGRESS' }), 0);
+  t.equal(await mailboxOf(mongo, 'grading').countDocuments({ queue: 'grading' }), 120);
+});
