@@ -1,5 +1,6 @@
 import { percentOf } from '../kernel/decimal.ts';
 import { type Attempt, answerKeyOf } from './attempt.ts';
+import { courseContextOnWire } from './course-context.ts';
 import { ATTEMPT_ENTITY, ATTEMPT_SERVICE } from './notices.ts';
 import type { Paper } from './question.ts';
 
@@ -30,7 +31,7 @@ export function analyticsEvents(attempt: Attempt, paper: Paper, gradedAt: Date) 
     event('submitted', 'attempt.submitted.v1', submittedAt),
     event('graded', 'attempt.graded.v1', occurredAt),
   ];
-  const courseContext = courseContextOf(attempt);
+  const courseContext = courseContextOnWire(attempt.courseContext);
   if (courseContext === null) return v1;
   return [...v1, { ...event('graded:v2', 'attempt.graded.v2', occurredAt), schemaVersion: 2 as const, courseContext }];
 }
@@ -78,17 +79,4 @@ function questionLine(attempt: Attempt, paper: Paper, paperIndex: number) {
       isCorrect: answer === undefined ? false : answer.isCorrect,
     },
   ];
-}
-
-function courseContextOf({ courseContext }: Attempt) {
-  if (courseContext === null) return null;
-  return {
-    courseId: courseContext.courseId,
-    courseQuizReferenceId: courseContext.courseQuizReferenceId,
-    lessonId: courseContext.lessonId,
-    studentId: courseContext.studentId,
-    organizationId: courseContext.organizationId,
-    validatedBy: courseContext.validatedBy,
-    validatedAt: courseContext.validatedAt.toISOString(),
-  };
 }

@@ -2,6 +2,7 @@ import { derivedId } from '../kernel/ids.ts';
 import { isExaminer, type Viewer } from './access.ts';
 import { answerFields } from './answer.ts';
 import { type Attempt, type AttemptEvent, answerKeyOf, type StoredAnswer } from './attempt.ts';
+import { courseContextOnWire } from './course-context.ts';
 import { visibleMetadata } from './events.ts';
 import { questionIdAt } from './find-question.ts';
 import type { Paper, Question } from './question.ts';
@@ -44,7 +45,7 @@ export function redactAttempt(
     wrongCount: showsGrades ? attempt.wrongCount : null,
     pendingManualCount: showsGrades ? attempt.pendingManualCount : null,
     studentInfo: attempt.studentInfo,
-    courseContext: courseContextForReply(attempt),
+    courseContext: courseContextOnWire(attempt.courseContext),
     resultVisible: visibility.resultVisible,
     hiddenReason: visibility.hiddenReason,
     serverTime: now.toISOString(),
@@ -142,19 +143,6 @@ function optionOrder(question: Question, shuffled: readonly number[]): string[] 
     if (id === undefined) throw new Error(`question ${question.questionId} has no option at ${position}`);
     return id;
   });
-}
-
-function courseContextForReply({ courseContext }: Attempt) {
-  if (courseContext === null) return null;
-  return {
-    courseId: courseContext.courseId,
-    courseQuizReferenceId: courseContext.courseQuizReferenceId,
-    lessonId: courseContext.lessonId,
-    studentId: courseContext.studentId,
-    organizationId: courseContext.organizationId,
-    validatedBy: courseContext.validatedBy,
-    validatedAt: courseContext.validatedAt.toISOString(),
-  };
 }
 
 function isoOf(date: Date | null): string | null {
