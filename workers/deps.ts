@@ -4,6 +4,10 @@ import type { Papers } from '../shared/infra/mongo/attempt/papers.ts';
 import type { Mongo } from '../shared/infra/mongo/connect.ts';
 import type { Now } from '../shared/kernel/clock.ts';
 import type { Queue } from '../shared/kernel/command.ts';
+import type { Background } from './background.ts';
+
+/** What an operator should see in `/metrics`. */
+export type Alarm = 'analytics_failed' | 'background_dropped' | 'notice_misconfigured';
 
 /** What every actor is made of. */
 export interface WorkerDeps {
@@ -15,6 +19,8 @@ export interface WorkerDeps {
   config: Config;
   /** Wakes another actor for a command that is already committed; may be lost, never throws. */
   ring: (queue: Queue, commandId: string) => void;
+  /** Best-effort work that must hold no slot. */
+  background: Background;
   /** Counts something that an operator should see in `/metrics`. */
-  alarm: (name: 'analytics_failed' | 'notice_misconfigured') => void;
+  alarm: (name: Alarm) => void;
 }

@@ -4,7 +4,7 @@ import { findAttempt } from '../shared/infra/mongo/attempt/find-attempt.ts';
 import { isOutage } from '../shared/infra/mongo/faults.ts';
 import { createIndexes } from '../shared/infra/mongo/schema/migrations.ts';
 import { actorSubjects, makeActor } from '../shared/testing/actor-subjects.ts';
-import { type FaultPlan, faultyMongo } from '../shared/testing/faulty-mongo.ts';
+import { type FaultPlan, faultyMongo, settles } from '../shared/testing/faulty-mongo.ts';
 import { again, endedWell, expire } from '../shared/testing/kernel-features/feature.ts';
 import { openNeighbours } from '../shared/testing/neighbours.ts';
 import { openTestMongo } from '../shared/testing/open-test-mongo.ts';
@@ -39,7 +39,7 @@ t.test('a claim whose reply was lost is taken back, unspent', async (t) => {
     });
     const kernel = testKernel(faultyMongo(mongo, { method: 'findOneAndUpdate', how: 'refused', times: 1 }).mongo);
     await runCommand(kernel, actor, command.queue, command._id);
-    t.match(await again(mongo, command), { workerId: 'rival', attempts: 1, lockedUntil: held.lockedUntil });
+    t.match(await again(mongo, command), { workerId: 'rival', attempts: 1, lockedUntil: held?.lockedUntil });
   }
 });
 
@@ -49,7 +49,7 @@ t.test('an outage while settling is waited out; what was decided is written once
   const deps = testWorkerDeps(mongo, neighbours.env);
   for (const subject of actorSubjects(mongo, neighbours)) {
     const command = await subject.post({ maxAttempts: 1 });
-    const broken = faultyMongo(mongo, { method: 'updateOne', how: 'refused', times: 2 });
+    const broken = faultyMongo(mongo, { method: 'updateOne', how: 'refused', times: 2, when: settles });
     const kernel = testKernel(broken.mongo);
     const actor = scripted(makeActor(subject.name, deps));
     t.equal(await runCommand(kernel, actor, command.queue, command._id), subject.ends.ending, subject.name);
@@ -74,7 +74,7 @@ t.test('an outage that outlasts the lease gives the attempt back', async (t) => 
       await go.opened;
       return outcome;
     });
-    const broken = faultyMongo(mongo, { method: 'updateOne', how: 'refused', times: 1 });
+    const broken = faultyMongo(mongo, { method: 'updateOne', how: 'refused', times: 1, when: settles });
     const late = runCommand(testKernel(broken.mongo, { workerId: 'cut-off' }), cutOff, command.queue, command._id);
     await reached.opened;
     await expire(mongo, command);
@@ -103,6 +103,7 @@ t.test('a MongoDB that fails, dies and comes back: nothing lost, nothing spent',
     { failCommands: ['findAndModify'], errorCode: 11600 },
     { failCommands: ['find'], closeConnection: true },
     { failCommands: ['update'], errorCode: 91 },
+    { failCommands: ['insert'], closeConnection: true },
     { failCommands: ['commitTransaction'], closeConnection: true },
     { failCommands: ['commitTransaction'], errorCode: 91 },
   ];
@@ -147,7 +148,7 @@ t.test('a MongoDB that fails, dies and comes back: nothing lost, nothing spent',
   async function allGraded(): Promise<boolean> {
     const left = await mongo.db
       .collection('commands')
-      .countDocuments({ status: 'PENDING' })
+      .countDocuments({ queue: 'grading', status: 'PENDING' })
       .catch(() => 1);
     return left === 0;
   }

@@ -6,8 +6,8 @@ export type Effects = (session: ClientSession) => Promise<void>;
 /**
  * How a run of a command ends; closed, and matched exhaustively where it is settled.
  *
- * - `done`: the effects and the command's end are one transaction. `after` runs once that has committed, best
- *   effort: what it does may be lost by a crash and must be allowed to.
+ * - `done`: the effects and the command's end are one transaction. `after` is called once that has committed, best
+ *   effort: what it starts may be lost by a crash and must be allowed to, and it holds up nothing.
  * - `rejected`: a rule said no. Nothing was changed, the command's key is free, the sender may try again.
  * - `retry`: this attempt is spent; again after the backoff, dead when none is left. `afterMs` overrides the backoff.
  * - `snooze`: not its turn yet; the attempt is given back.
@@ -16,7 +16,7 @@ export type Effects = (session: ClientSession) => Promise<void>;
  * Throwing is `retry`, unless MongoDB or the network is at fault: then it is `snooze`.
  */
 export type Outcome =
-  | { kind: 'done'; result: unknown; effects?: Effects; after?: () => Promise<void> }
+  | { kind: 'done'; result: unknown; effects?: Effects; after?: () => void }
   | { kind: 'rejected'; result: unknown }
   | { kind: 'retry'; error: Error; afterMs?: number }
   | { kind: 'snooze'; afterMs: number; error?: Error; effects?: Effects }

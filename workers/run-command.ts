@@ -1,5 +1,3 @@
-import type { Log } from '../shared/infra/log/log.ts';
-import type { Mongo } from '../shared/infra/mongo/connect.ts';
 import { isOutage } from '../shared/infra/mongo/faults.ts';
 import { claimCommand } from '../shared/infra/mongo/mailbox/claim.ts';
 import { renewLease } from '../shared/infra/mongo/mailbox/renew-lease.ts';
@@ -13,30 +11,14 @@ import {
 } from '../shared/infra/mongo/mailbox/settle-command.ts';
 import { Stale } from '../shared/infra/mongo/stale.ts';
 import { inTransaction } from '../shared/infra/mongo/transaction.ts';
-import { backoff } from '../shared/kernel/backoff.ts';
-import type { Command, CommandError, Queue } from '../shared/kernel/command.ts';
+import type { Command, Queue } from '../shared/kernel/command.ts';
 import type { Actor } from './actor.ts';
-import { fingerprintOf } from './fingerprint.ts';
+import { announce, bury } from './announce.ts';
+import type { Ending, Kernel } from './kernel.ts';
 import { holdLease, type Lease } from './lease.ts';
 import { isNetworkFault } from './network-fault.ts';
 import type { Effects, Outcome } from './outcome.ts';
-
-/** What a worker process gives every run. */
-export interface Kernel {
-  mongo: Mongo;
-  log: Log;
-  workerId: string;
-  leaseMs: number;
-  /** Tells waiting front doors that the command has settled; never throws, may be lost. */
-  announce: (commandId: string) => void;
-  count: (queue: Queue, ending: Ending) => void;
-  random: () => number;
-  /** Aborted when the process must end: runs are cut short and their commands put back. */
-  stop: AbortSignal;
-}
-
-/** How a run ended for this worker; `not-ours` and `fenced` leave the command to somebody else. */
-export type Ending = 'done' | 'rejected' | 'retried' | 'snoozed' | 'dead' | 'not-ours' | 'fenced';
+import { settlementOf } from './settlement.ts';
 
 /** A worker's transaction must end well within its lease. */
 const COMMIT_BUDGET_MS = 5_000;
@@ -140,13 +122,14 @@ async function settle(
   decided: Outcome,
   lease: Lease,
 ): Promise<Ending | 'stale'> {
+  const rules = { backoff: actor.backoff, random: kernel.random() };
   let outcome = decided;
   // Where the lease is lost now, MongoDB or the network cost us it.
   let outage = decided.kind === 'snooze' && decided.error !== undefined && !kernel.stop.aborted;
   for (;;) {
     try {
-      await commit(kernel, command, settlementOf(kernel, actor, command, outcome), effectsOf(outcome));
-      return await announced(kernel, command, outcome, actor);
+      await commit(kernel, command, settlementOf(command, outcome, rules), effectsOf(outcome));
+      return announce(kernel, command, outcome);
     } catch (error) {
       if (error instanceof LeaseLost || lease.lost()) return fenced(kernel, command, outage);
       if (error instanceof Stale) return 'stale';
@@ -179,69 +162,6 @@ function effectsOf(outcome: Outcome): Effects | undefined {
   return outcome.kind === 'done' || outcome.kind === 'snooze' ? outcome.effects : undefined;
 }
 
-/** The state that an outcome leaves behind. */
-function settlementOf(kernel: Kernel, actor: Actor, command: Command, outcome: Outcome): Settlement {
-  switch (outcome.kind) {
-    case 'done':
-      return { to: command.queue.startsWith('gradenotices') ? 'DELIVERED' : 'DONE', result: outcome.result ?? null };
-    case 'rejected':
-      return { to: 'REJECTED', result: outcome.result ?? null };
-    case 'dead':
-      return { to: 'DEAD', error: errorOf(outcome.error) };
-    case 'snooze':
-      return {
-        to: 'AGAIN',
-        inMs: outcome.afterMs,
-        unspent: true,
-        error: outcome.error === undefined ? null : errorOf(outcome.error),
-      };
-    case 'retry': {
-      if (command.attempts >= command.maxAttempts) return { to: 'DEAD', error: errorOf(outcome.error) };
-      const inMs = outcome.afterMs ?? backoff({ ...actor.backoff, attempt: command.attempts, random: kernel.random() });
-      return { to: 'AGAIN', inMs, unspent: false, error: errorOf(outcome.error) };
-    }
-    default:
-      return outcome satisfies never;
-  }
-}
-
-async function announced(kernel: Kernel, command: Command, outcome: Outcome, actor: Actor): Promise<Ending> {
-  const about = { commandId: command._id, queue: command.queue, subject: command.subject, attempt: command.attempts };
-  switch (outcome.kind) {
-    case 'snooze':
-      if (outcome.error !== undefined) kernel.log.warn({ ...about, err: outcome.error }, 'command put back, unspent');
-      return 'snoozed';
-    case 'retry':
-      if (command.attempts >= command.maxAttempts) return bury(kernel, command, outcome.error);
-      kernel.log.warn({ ...about, err: outcome.error }, 'command failed; it will be tried again');
-      return 'retried';
-    case 'dead':
-      return bury(kernel, command, outcome.error);
-    case 'rejected':
-      kernel.announce(command._id);
-      return 'rejected';
-    case 'done':
-      kernel.announce(command._id);
-      if (outcome.after !== undefined) {
-        await outcome
-          .after()
-          .catch((err: unknown) => kernel.log.warn({ ...about, err, actor: actor.name }, 'after-work failed'));
-      }
-      return 'done';
-    default:
-      return outcome satisfies never;
-  }
-}
-
-function bury(kernel: Kernel, command: Command, error?: Error): Ending {
-  kernel.announce(command._id);
-  kernel.log.error(
-    { commandId: command._id, queue: command.queue, subject: command.subject, err: error ?? command.lastError },
-    'command is dead: see `examhall dead`',
-  );
-  return 'dead';
-}
-
 /** Another worker has the command now. If an outage cost us the lease, the attempt it spent is given back. */
 async function fenced(kernel: Kernel, command: Command, outage: boolean): Promise<Ending> {
   kernel.log.warn(
@@ -250,8 +170,4 @@ async function fenced(kernel: Kernel, command: Command, outage: boolean): Promis
   );
   if (outage) await refundAttempt(kernel.mongo, command).catch(() => undefined);
   return 'fenced';
-}
-
-function errorOf(error: Error): CommandError {
-  return { fingerprint: fingerprintOf(error), message: error.message.slice(0, 500), at: new Date() };
 }

@@ -13,15 +13,18 @@ import { openDoorbells } from '../shared/infra/redis/doorbell.ts';
 import { answerDoorbell } from '../shared/infra/redis/doorbell-listener.ts';
 import { openReplySender } from '../shared/infra/redis/replies.ts';
 import type { Actor } from './actor.ts';
-import type { WorkerDeps } from './deps.ts';
+import { openBackground } from './background.ts';
+import type { Alarm, WorkerDeps } from './deps.ts';
 import { startHeartbeat } from './heartbeat.ts';
-import type { Kernel } from './run-command.ts';
+import type { Kernel } from './kernel.ts';
 import { postStandingCommands } from './standing-commands.ts';
 import { openStatusServer } from './status-server.ts';
 import { untilUsable } from './until-usable.ts';
 import { openWorker } from './worker.ts';
 
 const PAPER_CACHE_BYTES = 64 * 1024 * 1024;
+/** Calls at once, and calls waiting, of best-effort work. */
+const BACKGROUND = { concurrency: 16, maxWaiting: 1_000 };
 /** For runs that were cut short to put their commands back. */
 const PUT_BACK_MS = 2_000;
 
@@ -47,6 +50,12 @@ export async function startWorkerProcess(
     const isReady = () => ready && !draining.signal.aborted;
     openStatusServer({ host, port, metrics, log, opsToken, production, isReady });
   }
+  const alarm = (alarmed: Alarm) => alarms.add({ name: alarmed });
+  const background = openBackground({
+    ...BACKGROUND,
+    dropped: () => alarm('background_dropped'),
+    failed: (err) => log.warn({ err }, 'background work failed'),
+  });
   const actor = makeActor({
     mongo,
     papers: openPapers(mongo, PAPER_CACHE_BYTES),
@@ -54,7 +63,8 @@ export async function startWorkerProcess(
     log,
     config,
     ring: (queue, commandId) => void doorbells.ring(queue, commandId, 0),
-    alarm: (alarm) => alarms.add({ name: alarm }),
+    background,
+    alarm,
   });
   const kernel: Kernel = {
     mongo,
@@ -81,7 +91,8 @@ export async function startWorkerProcess(
   drainOnSignal({
     ...{ signals: process, exit: process.exit, log, draining, graceMs: 0, timeoutMs: config.shutdown.timeoutMs },
     async close(timeoutMs) {
-      const drained = Promise.all([worker.drain(), ...listeners.map((listener) => listener.close(timeoutMs))]);
+      const taken = Promise.all([worker.drain(), ...listeners.map((listener) => listener.close(timeoutMs))]);
+      const drained = taken.then(() => background.idle());
       if (await within(drained, timeoutMs)) return true;
       // What did not end in time is cut short: its run sees the signal and puts its command back, unspent.
       cutShort.abort(new Error('the process is stopping'));

@@ -2,7 +2,8 @@ import pLimit from 'p-limit';
 import { dueCommands } from '../shared/infra/mongo/mailbox/due-commands.ts';
 import type { Queue } from '../shared/kernel/command.ts';
 import type { Actor } from './actor.ts';
-import { type Ending, type Kernel, runCommand } from './run-command.ts';
+import type { Ending, Kernel } from './kernel.ts';
+import { runCommand } from './run-command.ts';
 
 /** The poll and the slots of one worker process. */
 export interface Worker {

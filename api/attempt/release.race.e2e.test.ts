@@ -1,22 +1,22 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
 import { openChance, scaled } from '../../scripts/faults/chance.ts';
-import { startCluster } from '../../scripts/faults/cluster.ts';
 import { crowd, tally } from '../../scripts/faults/crowd.ts';
-import { newExamId, readAsTeacher, release, student } from '../../scripts/faults/sitting.ts';
-import { NOTICES } from '../../shared/infra/mongo/mailbox/mailbox.ts';
-import { openNeighbours } from '../../shared/testing/neighbours.ts';
+import { doorsOf, readAsTeacher, release, student } from '../../scripts/faults/sitting.ts';
+import { storedBy } from '../../scripts/faults/stored.ts';
+import { newExamId } from '../../shared/testing/attempt-client.ts';
+import { startCluster } from '../../shared/testing/cluster.ts';
 import { until } from '../../shared/testing/until.ts';
 
 /** Attempts of one exam that are started, handed in and graded while their results are released. */
 const ATTEMPTS = 2;
-const neighbours = await openNeighbours(t);
 const cluster = await startCluster(t, {
   doors: 2,
   workers: ['grading', 'resultsrelease', 'gradenotices'],
-  env: neighbours.env,
 });
-const { mongo } = cluster;
+const { neighbours } = cluster;
+const door = doorsOf(cluster, 2);
+const stored = storedBy(cluster);
 const chance = openChance((line) => t.comment(line));
 
 /** How long a start and a submit took of late (ms): releases are spread over all of it, however slow the machine. */
@@ -32,24 +32,24 @@ t.test('whatever a release meets, each attempt is announced to its student once 
   const releases = await crowd(exams, 6, async (n) => {
     const plan = { examId: newExamId(), showResultMode: 'MANUAL' as const };
     const crew = Array.from({ length: ATTEMPTS }, () => student());
-    const begin = (who: (typeof crew)[number], at: number) => who.start(cluster.door(n + at), plan);
+    const begin = (who: (typeof crew)[number], at: number) => who.start(door(n + at), plan);
     // Half of the exams race the release with their starts as well.
     const before = n % 2 === 0 ? await Promise.all(crew.map(begin)) : [];
     const [released, ...sat] = await Promise.all([
-      late(1.5 * sittingMs, () => release(cluster.door(n), plan.examId, `release-${plan.examId}`)),
+      late(1.5 * sittingMs, () => release(door(n), plan.examId, `release-${plan.examId}`)),
       ...crew.map((who, at) =>
         late(sittingMs / 4, async () => {
           const began = performance.now();
           const { data } = before[at] ?? (await begin(who, at));
-          const { status } = await who.submit(cluster.door(n + at + 1), data.attempt.id);
+          const { status } = await who.submit(door(n + at + 1), data.attempt.id);
           sittingMs = 0.8 * sittingMs + 0.2 * (performance.now() - began);
           return { id: data.attempt.id, status };
         }),
       ),
     ]);
     // In half of the exams the same release is told again, and by another id too.
-    const again = [release(cluster.door(n), plan.examId, `release-${plan.examId}`)];
-    if (n % 4 === 0) again.push(release(cluster.door(n + 1), plan.examId, `second-${plan.examId}`));
+    const again = [release(door(n), plan.examId, `release-${plan.examId}`)];
+    if (n % 4 === 0) again.push(release(door(n + 1), plan.examId, `second-${plan.examId}`));
     await Promise.all(again);
     return { ...plan, released, attempts: sat };
   });
@@ -57,12 +57,16 @@ t.test('whatever a release meets, each attempt is announced to its student once 
   t.same(tally(releases.map(({ released }) => released.status)), { 200: exams });
   const ids = releases.flatMap(({ attempts }) => attempts.map(({ id }) => id));
   t.equal(ids.length, exams * ATTEMPTS);
-  const rows = await mongo.db
-    .collection<{ _id: string }>(NOTICES)
-    .find({}, { projection: { _id: 1 } })
-    .toArray();
-  const expected = ids.flatMap((id) => [`${id}:notification:grade_released`, `${id}:notification:grade_released_parent`]);
-  t.same(rows.map(({ _id }) => _id).sort(), expected.sort(), 'one row for the student and one for the parents of each attempt');
+  const rows = await stored.notices.find({}, { projection: { _id: 1 } }).toArray();
+  const expected = ids.flatMap((id) => [
+    `${id}:notification:grade_released`,
+    `${id}:notification:grade_released_parent`,
+  ]);
+  t.same(
+    rows.map(({ _id }) => _id).sort(),
+    expected.sort(),
+    'one row for the student and one for the parents of each attempt',
+  );
   await until('every notice has arrived', () => neighbours.notices.size === expected.length);
   t.same(tally(neighbours.notices.values()), { 1: expected.length }, 'each arrived once');
 
@@ -70,9 +74,9 @@ t.test('whatever a release meets, each attempt is announced to its student once 
   const met = tally(counted);
   t.comment('notices queued by the release itself, per exam:', JSON.stringify(met));
   t.ok(Object.keys(met).length > 1, 'releases met graded attempts and attempts not yet graded');
-  const unreleased = await mongo.db.collection('attempts').countDocuments({ 'exam.resultsReleasedAt': null });
+  const unreleased = await stored.attempts.countDocuments({ 'exam.resultsReleasedAt': null });
   t.equal(unreleased, 0, 'each attempt carries the release');
-  const sample = await readAsTeacher(cluster.door(), ids[0] ?? '');
+  const sample = await readAsTeacher(door(), ids[0] ?? '');
   t.match(sample.data, { status: 'GRADED', resultVisible: true });
 });
 
@@ -81,12 +85,12 @@ t.test('one release sent by 20 senders at once counts once', async (t) => {
   const crew = Array.from({ length: 5 }, () => student());
   const ids = await Promise.all(
     crew.map(async (who, n) => {
-      const { data } = await who.start(cluster.door(n), plan);
-      await who.submit(cluster.door(n), data.attempt.id);
+      const { data } = await who.start(door(n), plan);
+      await who.submit(door(n), data.attempt.id);
       return data.attempt.id;
     }),
   );
-  const replies = await crowd(20, 20, (n) => release(cluster.door(n), plan.examId, `release-${plan.examId}`));
+  const replies = await crowd(20, 20, (n) => release(door(n), plan.examId, `release-${plan.examId}`));
   t.same(tally(replies.map(({ status }) => status)), { 200: 20 });
   const sum = (field: 'updatedAttempts' | 'queuedNotifications') =>
     replies.reduce((total, { data }) => total + (data[field] ?? 0), 0);

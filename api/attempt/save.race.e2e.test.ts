@@ -1,12 +1,14 @@
 import t from 'tap';
 import { openChance, scaled } from '../../scripts/faults/chance.ts';
-import { startCluster } from '../../scripts/faults/cluster.ts';
 import { crowd, tally } from '../../scripts/faults/crowd.ts';
-import { newExamId, readAsTeacher, started, student } from '../../scripts/faults/sitting.ts';
-import { attempts, eventRows } from '../../shared/infra/mongo/attempt/collections.ts';
+import { doorsOf, readAsTeacher, started, student } from '../../scripts/faults/sitting.ts';
+import { storedBy } from '../../scripts/faults/stored.ts';
+import { newExamId } from '../../shared/testing/attempt-client.ts';
+import { startCluster } from '../../shared/testing/cluster.ts';
 
 const cluster = await startCluster(t, { doors: 2, workers: ['grading'] });
-const { mongo } = cluster;
+const door = doorsOf(cluster, 2);
+const stored = storedBy(cluster);
 const chance = openChance((line) => t.comment(line));
 
 t.test('what is saved while the student hands in is either in the grade or refused', async (t) => {
@@ -14,17 +16,17 @@ t.test('what is saved while the student hands in is either in the grade or refus
   const questions = 10;
   const statuses = await crowd(sittings, 12, async (n) => {
     const who = student();
-    const id = await started(who, cluster.door(n), { examId: newExamId(), questions });
+    const id = await started(who, door(n), { examId: newExamId(), questions });
     const handsInAfter = chance.below(questions);
     let handedIn: Promise<unknown> | undefined;
     // Every question is answered rightly and once, so the score counts the saves that were accepted.
     const saves = await crowd(questions, 4, async (question) => {
-      if (question === handsInAfter) handedIn = who.submit(cluster.door(n + 1), id);
+      if (question === handsInAfter) handedIn = who.submit(door(n + 1), id);
       const text = `${question + 1}`;
-      return who.save(cluster.door(n + question), id, { questionId: `q${question + 1}`, text });
+      return who.save(door(n + question), id, { questionId: `q${question + 1}`, text });
     });
     await handedIn;
-    const graded = await readAsTeacher(cluster.door(n), id);
+    const graded = await readAsTeacher(door(n), id);
     const taken = saves.flatMap(({ status }, question) => (status === 200 ? [`q${question + 1}`] : []));
     t.equal(graded.data.status, 'GRADED');
     const same = t.same(
@@ -32,7 +34,11 @@ t.test('what is saved while the student hands in is either in the grade or refus
       [taken.length, [...taken].sort()],
       'the graded answers are the accepted ones',
     );
-    if (!same) t.comment(`attempt ${id}`, saves.map(({ status, code }) => code ?? status));
+    if (!same)
+      t.comment(
+        `attempt ${id}`,
+        saves.map(({ status, code }) => code ?? status),
+      );
     return saves.map(({ status, code }) => code ?? `${status}`);
   });
   const counts = tally(statuses.flat());
@@ -41,42 +47,50 @@ t.test('what is saved while the student hands in is either in the grade or refus
 
 t.test('50 tabs on one question: versions 1 to n without a gap, and one event each', async (t) => {
   const who = student();
-  const id = await started(who, cluster.door(), { examId: newExamId() });
+  const id = await started(who, door(), { examId: newExamId() });
   const tabs = 50;
   const each = scaled(2, 40);
-  const replies = await crowd(tabs * each, tabs, (n) =>
-    who.save(cluster.door(n), id, { questionId: 'q1', text: `${n}` }),
-  );
+  const replies = await crowd(tabs * each, tabs, (n) => who.save(door(n), id, { questionId: 'q1', text: `${n}` }));
   t.same(tally(replies.map(({ status, code }) => code ?? status)), { 200: tabs * each });
   const versions = replies.map(({ data }) => data.answers[0]?.serverVersion ?? 0).sort((a, b) => a - b);
-  t.same(versions, Array.from({ length: tabs * each }, (_, n) => n + 1));
+  t.same(
+    versions,
+    Array.from({ length: tabs * each }, (_, n) => n + 1),
+  );
   const last = replies.find(({ data }) => data.answers[0]?.serverVersion === tabs * each);
-  const stored = await who.read(cluster.door(), id);
-  t.same(stored.data.answers[0]?.answer, last?.data.answers[0]?.answer, 'the newest version is the one that is kept');
-  t.equal(stored.data.eventCount, tabs * each + 1);
+  const kept = await who.read(door(), id);
+  t.same(kept.data.answers[0]?.answer, last?.data.answers[0]?.answer, 'the newest version is the one that is kept');
+  t.equal(kept.data.eventCount, tabs * each + 1);
 
-  const attempt = await attempts(mongo).findOne({ _id: id });
-  const rows = await eventRows(mongo).find({ attemptId: id }).toArray();
+  const attempt = await stored.attempts.findOne({ _id: id });
+  const rows = await stored.events.find({ attemptId: id }).toArray();
   const seqs = [...rows, ...(attempt?.events ?? []).filter(({ inRow }) => inRow !== true)].map(({ seq }) => seq);
-  t.same(seqs.sort((a, b) => a - b), Array.from({ length: tabs * each + 1 }, (_, n) => n + 1), 'no event lost or doubled');
+  t.same(
+    seqs.sort((a, b) => a - b),
+    Array.from({ length: tabs * each + 1 }, (_, n) => n + 1),
+    'no event lost or doubled',
+  );
 });
 
-t.test('of tabs that have all seen the same version one saves; a conflict writes nothing and shows the answer', async (t) => {
-  const who = student();
-  const id = await started(who, cluster.door(), { examId: newExamId() });
-  await who.save(cluster.door(), id, { questionId: 'q1', text: 'first' });
-  const rounds = scaled(4, 50);
-  for (let seen = 1; seen <= rounds; seen++) {
-    const replies = await crowd(16, 16, (n) =>
-      who.save(cluster.door(n), id, { questionId: 'q1', text: `${seen}:${n}`, clientVersion: seen }),
-    );
-    t.same(tally(replies.map(({ status, code }) => code ?? status)), { 200: 1, ANSWER_VERSION_CONFLICT: 15 });
-    const winner = replies.findIndex(({ status }) => status === 200);
-    for (const { data } of replies.filter(({ status }) => status === 409)) {
-      t.match(data, { answer: { serverVersion: seen + 1, answer: { textAnswer: `${seen}:${winner}` } } });
+t.test(
+  'of tabs that have all seen the same version one saves; a conflict writes nothing and shows the answer',
+  async (t) => {
+    const who = student();
+    const id = await started(who, door(), { examId: newExamId() });
+    await who.save(door(), id, { questionId: 'q1', text: 'first' });
+    const rounds = scaled(4, 50);
+    for (let seen = 1; seen <= rounds; seen++) {
+      const replies = await crowd(16, 16, (n) =>
+        who.save(door(n), id, { questionId: 'q1', text: `${seen}:${n}`, clientVersion: seen }),
+      );
+      t.same(tally(replies.map(({ status, code }) => code ?? status)), { 200: 1, ANSWER_VERSION_CONFLICT: 15 });
+      const winner = replies.findIndex(({ status }) => status === 200);
+      for (const { data } of replies.filter(({ status }) => status === 409)) {
+        t.match(data, { answer: { serverVersion: seen + 1, answer: { textAnswer: `${seen}:${winner}` } } });
+      }
     }
-  }
-  const stored = await who.read(cluster.door(), id);
-  t.equal(stored.data.answers[0]?.serverVersion, rounds + 1);
-  t.equal(stored.data.eventCount, rounds + 2, 'START and one event per accepted save');
-});
+    const kept = await who.read(door(), id);
+    t.equal(kept.data.answers[0]?.serverVersion, rounds + 1);
+    t.equal(kept.data.eventCount, rounds + 2, 'START and one event per accepted save');
+  },
+);

@@ -1,13 +1,15 @@
 import t from 'tap';
 import { scaled } from '../../scripts/faults/chance.ts';
-import { startCluster } from '../../scripts/faults/cluster.ts';
 import { crowd, tally } from '../../scripts/faults/crowd.ts';
 import type { Answered } from '../../scripts/faults/exchange.ts';
-import { newExamId, type Started, started, student } from '../../scripts/faults/sitting.ts';
-import { attempts, seats } from '../../shared/infra/mongo/attempt/collections.ts';
+import { doorsOf, type Started, started, student } from '../../scripts/faults/sitting.ts';
+import { storedBy } from '../../scripts/faults/stored.ts';
+import { newExamId } from '../../shared/testing/attempt-client.ts';
+import { startCluster } from '../../shared/testing/cluster.ts';
 
 const cluster = await startCluster(t, { doors: 2, workers: ['grading'] });
-const { mongo } = cluster;
+const door = doorsOf(cluster, 2);
+const stored = storedBy(cluster);
 
 /** What everybody who started was told, once the busy ones have asked again. */
 function outcome(replies: readonly Answered<Started>[]) {
@@ -31,16 +33,19 @@ async function insist(start: () => Promise<Answered<Started>>): Promise<Answered
 t.test('200 starts of one student with different keys make one attempt', async (t) => {
   const plan = { examId: newExamId() };
   const who = student();
-  const replies = await crowd(200, 200, (n) => who.start(cluster.door(n), plan, `key-${n}`));
+  const replies = await crowd(200, 200, (n) => who.start(door(n), plan, `key-${n}`));
   const { ids, created, statuses, replayed } = outcome(replies);
   t.same(statuses, { 201: 1, 200: 199 });
   t.same([ids.size, created], [1, 1]);
   t.same(replayed, { false: 200 }, 'no key was known before');
-  const stored = await attempts(mongo).find({ examId: plan.examId }).toArray();
-  t.equal(stored.length, 1);
-  t.same(stored[0]?.events.map(({ type }) => type), ['START']);
+  const kept = await stored.attempts.find({ examId: plan.examId }).toArray();
+  t.equal(kept.length, 1);
+  t.same(
+    kept[0]?.events.map(({ type }) => type),
+    ['START'],
+  );
 
-  const again = await who.start(cluster.door(1), plan, 'key-0');
+  const again = await who.start(door(1), plan, 'key-0');
   t.match(again.headers, { 'idempotency-replayed': 'true' });
   t.same(again.data.attempt.id, [...ids][0]);
 });
@@ -48,18 +53,18 @@ t.test('200 starts of one student with different keys make one attempt', async (
 t.test('200 starts of one student with one key make one attempt', async (t) => {
   const plan = { examId: newExamId() };
   const who = student();
-  const replies = await crowd(200, 200, (n) => who.start(cluster.door(n), plan, 'one-key'));
+  const replies = await crowd(200, 200, (n) => who.start(door(n), plan, 'one-key'));
   const { ids, created, statuses, replayed } = outcome(replies);
   t.same(statuses, { 201: 1, 200: 199 });
   t.same([ids.size, created], [1, 1]);
   t.same(replayed, { false: 1, true: 199 });
-  t.equal(await attempts(mongo).countDocuments({ examId: plan.examId }), 1);
+  t.equal(await stored.attempts.countDocuments({ examId: plan.examId }), 1);
 });
 
 t.test('a key and an exam are shared by 50 students: each gets an attempt of their own', async (t) => {
   const plan = { examId: newExamId() };
   const crew = Array.from({ length: 50 }, () => student());
-  const replies = await Promise.all(crew.map((who, n) => who.start(cluster.door(n), plan, 'shared-key')));
+  const replies = await Promise.all(crew.map((who, n) => who.start(door(n), plan, 'shared-key')));
   const { ids, statuses } = outcome(replies);
   t.same(statuses, { 201: 50 });
   t.equal(ids.size, 50);
@@ -74,14 +79,17 @@ t.test('30 seats and a crowd of students give 30 attempts', async (t) => {
   const crew = Array.from({ length: students }, () => student());
   const replies = await crowd(students, students, async (n) => {
     const who = crew[n] ?? student();
-    return insist(() => who.start(cluster.door(n), plan, 'mine'));
+    return insist(() => who.start(door(n), plan, 'mine'));
   });
   const { ids, statuses, created } = outcome(replies);
   t.same(statuses, { 201: 30, ACCESS_LINK_FULL: students - 30 });
   t.same([ids.size, created], [30, 30]);
-  t.equal(await attempts(mongo).countDocuments({ examId: plan.examId }), 30);
-  const taken = await seats(mongo).find({ linkId: plan.link.id }).toArray();
-  t.same(taken.map(({ seat }) => seat ?? -1).sort((a, b) => a - b), Array.from({ length: 30 }, (_, seat) => seat));
+  t.equal(await stored.attempts.countDocuments({ examId: plan.examId }), 30);
+  const taken = await stored.seats.find({ linkId: plan.link.id }).toArray();
+  t.same(
+    taken.map(({ seat }) => seat ?? -1).sort((a, b) => a - b),
+    Array.from({ length: 30 }, (_, seat) => seat),
+  );
   t.equal(new Set(taken.map(({ studentId }) => studentId)).size, 30);
 });
 
@@ -92,17 +100,23 @@ t.test('a limit of two attempts holds against starts and submits that race each 
   const lanes = await crowd(20, 20, async (lane) => {
     const codes: string[] = [];
     for (let turn = 0; turn < 6; turn++) {
-      const reply = await insist(() => who.start(cluster.door(lane + turn), plan, `${lane}-${turn}`));
+      const reply = await insist(() => who.start(door(lane + turn), plan, `${lane}-${turn}`));
       codes.push(reply.code ?? `${reply.status}`);
-      if (reply.status < 300) await who.submit(cluster.door(lane), reply.data.attempt.id);
+      if (reply.status < 300) await who.submit(door(lane), reply.data.attempt.id);
     }
     return codes;
   });
   const statuses = tally(lanes.flat());
   t.equal(statuses['201'], 2, 'two were created');
-  t.same(Object.keys(statuses).filter((code) => !['200', '201', 'ATTEMPT_LIMIT_REACHED'].includes(code)), []);
-  const stored = await attempts(mongo).find({ examId: plan.examId }, { sort: { attemptNumber: 1 } }).toArray();
-  t.same(stored.map(({ attemptNumber }) => attemptNumber), [1, 2]);
+  t.same(
+    Object.keys(statuses).filter((code) => !['200', '201', 'ATTEMPT_LIMIT_REACHED'].includes(code)),
+    [],
+  );
+  const kept = await stored.attempts.find({ examId: plan.examId }, { sort: { attemptNumber: 1 } }).toArray();
+  t.same(
+    kept.map(({ attemptNumber }) => attemptNumber),
+    [1, 2],
+  );
 });
 
 t.test('one link allows each student once, however the starts come', async (t) => {
@@ -112,10 +126,10 @@ t.test('one link allows each student once, however the starts come', async (t) =
     link: { id: `link-${newExamId()}`, mode: 'LOGIN_REQUIRED' as const },
   };
   const who = student();
-  const id = await started(who, cluster.door(), plan);
+  const id = await started(who, door(), plan);
   const race = await Promise.all([
-    who.submit(cluster.door(0), id),
-    ...Array.from({ length: 20 }, (_, n) => insist(() => who.start(cluster.door(n), plan, `late-${n}`))),
+    who.submit(door(0), id),
+    ...Array.from({ length: 20 }, (_, n) => insist(() => who.start(door(n), plan, `late-${n}`))),
   ]);
   const starts = race.slice(1);
   t.same(
@@ -124,5 +138,5 @@ t.test('one link allows each student once, however the starts come', async (t) =
     ),
     [],
   );
-  t.equal(await attempts(mongo).countDocuments({ examId: plan.examId }), 1);
+  t.equal(await stored.attempts.countDocuments({ examId: plan.examId }), 1);
 });

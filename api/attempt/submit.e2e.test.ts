@@ -13,9 +13,13 @@ import { until } from '../../shared/testing/until.ts';
 
 const cluster = await startCluster(t, {
   ...{ workers: ['upkeep'], asleep: ['grading'], neighbours: false },
-  env: { ATTEMPT_GRADING_WAIT_MS: '400', ATTEMPT_OVERDUE_GRACE_SECONDS: '3', UPKEEP_INTERVAL_MS: '100' },
+  doors: 2,
+  env: { ATTEMPT_OVERDUE_GRACE_SECONDS: '3', UPKEEP_INTERVAL_MS: '100' },
+  envOf: { web2: { ATTEMPT_GRADING_WAIT_MS: '200' } },
 });
 const client = await attemptClient(cluster);
+/** At the door that does not wait long for a grade. */
+const hasty = await attemptClient(cluster, 2);
 
 function expire(id: string, agoMs: number) {
   const deadlineAt = new Date(Date.now() - agoMs);
@@ -24,9 +28,9 @@ function expire(id: string, agoMs: number) {
 
 // First, while nobody grades.
 await t.test('without a grader submits answer 202, and 200 once there is one', async (t) => {
-  const { student, id } = await client.sitting();
+  const { student, id } = await hasty.sitting();
   await student.save(id, { questionId: 'q1', selectedOptionIds: ['a'] });
-  const timed = await client.sitting();
+  const timed = await hasty.sitting();
   const late = await student.submit(id);
   t.equal(late.status, 202);
   t.match(late.data, {
@@ -48,11 +52,12 @@ await t.test('without a grader submits answer 202, and 200 once there is one', a
     data: { status: 'SUBMITTED', submittedBy: 'TIMEOUT' },
   });
   t.match((await student.result(id)).data, { scorePercent: null, attempt: { status: 'SUBMITTED' } });
+  t.match(await student.post(id, 'TIMEOUT', { n: 1 }), { status: 201, data: { type: 'TIMEOUT', metadata: { n: 1 } } });
   t.match(await student.save(id, { questionId: 'q1', selectedOptionIds: ['b'] }), {
     status: 409,
     json: { code: 'ATTEMPT_LOCKED' },
   });
-  for (const teacher of [client.teacher('teacher-1'), client.teacher('teacher-2'), client.admin()]) {
+  for (const teacher of [hasty.teacher('teacher-1'), hasty.teacher('teacher-2'), hasty.admin()]) {
     t.match((await teacher.get(id)).data, { resultVisible: true, hiddenReason: null, totalScore: null });
   }
   await cluster.start('grading');

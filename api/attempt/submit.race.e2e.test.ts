@@ -1,19 +1,19 @@
 import t from 'tap';
 import { scaled } from '../../scripts/faults/chance.ts';
-import { startCluster } from '../../scripts/faults/cluster.ts';
 import { crowd, tally } from '../../scripts/faults/crowd.ts';
-import { handOff, newExamId, readAsTeacher, started, student } from '../../scripts/faults/sitting.ts';
-import { attempts } from '../../shared/infra/mongo/attempt/collections.ts';
-import { openNeighbours } from '../../shared/testing/neighbours.ts';
+import { doorsOf, handOff, readAsTeacher, started, student } from '../../scripts/faults/sitting.ts';
+import { storedBy } from '../../scripts/faults/stored.ts';
+import { newExamId } from '../../shared/testing/attempt-client.ts';
+import { startCluster } from '../../shared/testing/cluster.ts';
 import { until } from '../../shared/testing/until.ts';
 
-const neighbours = await openNeighbours(t);
 const cluster = await startCluster(t, {
   doors: 2,
   workers: ['grading', 'grading', 'gradenotices', 'essayhandoff'],
-  env: neighbours.env,
 });
-const { mongo } = cluster;
+const { neighbours } = cluster;
+const door = doorsOf(cluster, 2);
+const stored = storedBy(cluster);
 
 /** The events by which an attempt was handed in: a client's own TIMEOUT carries no score. */
 function handInEvents(events: readonly { type: string; metadata: Record<string, unknown> }[]) {
@@ -27,79 +27,86 @@ function noticesOf(attemptId: string) {
 t.test('50 submits at once, by the student and by the clock, are one', async (t) => {
   for (let round = 0; round < scaled(3, 40); round++) {
     const who = student();
-    const id = await started(who, cluster.door(), { examId: newExamId(), questions: 3 });
-    await who.save(cluster.door(), id, { questionId: 'q2', text: '2' });
-    const replies = await crowd(50, 50, (n) =>
-      n % 3 === 0 ? who.timeout(cluster.door(n), id) : who.submit(cluster.door(n), id),
-    );
+    const id = await started(who, door(), { examId: newExamId(), questions: 3 });
+    await who.save(door(), id, { questionId: 'q2', text: '2' });
+    const replies = await crowd(50, 50, (n) => (n % 3 === 0 ? who.timeout(door(n), id) : who.submit(door(n), id)));
     const counts = tally(replies.map(({ status }) => status));
     t.same(
       Object.keys(counts).filter((status) => status !== '200' && status !== '201'),
       [],
       `submitted or, as an event of an attempt handed in, logged: ${JSON.stringify(counts)}`,
     );
-    const events = handInEvents((await readAsTeacher(cluster.door(), id)).data.events);
+    const events = handInEvents((await readAsTeacher(door(), id)).data.events);
     t.equal(events.length, 1, 'one hand-in');
     const details = replies.filter(({ status, data }) => status === 200 && data.status === 'GRADED');
     t.equal(new Set(details.map(({ data }) => data.submittedBy)).size, 1, 'everybody is told the same source');
     t.match(details[0]?.data, { totalScore: 1, submittedBy: events[0]?.type === 'TIMEOUT' ? 'TIMEOUT' : 'STUDENT' });
 
-    const [one, two] = await Promise.all([who.submit(cluster.door(0), id), who.submit(cluster.door(1), id)]);
+    const [one, two] = await Promise.all([who.submit(door(0), id), who.submit(door(1), id)]);
     const withoutTime = ({ serverTime, ...rest }: typeof one.data) => rest;
     t.same(withoutTime(one.data), withoutTime(two.data), 'every later reply is the same');
 
-    t.equal(await mongo.db.collection('commands').countDocuments({ subject: id, queue: 'grading' }), 1);
+    t.equal(await stored.commands.countDocuments({ subject: id, queue: 'grading' }), 1);
     await until('both notices arrive', () => noticesOf(id).length === 2);
-    t.same(noticesOf(id).map(([, times]) => times), [1, 1]);
     t.same(
-      [...neighbours.analytics].filter(([event]) => event.startsWith(id)).sort(),
-      [[`${id}:graded`, 1], [`${id}:submitted`, 1]],
+      noticesOf(id).map(([, times]) => times),
+      [1, 1],
     );
+    t.same([...neighbours.analytics].filter(([event]) => event.startsWith(id)).sort(), [
+      [`${id}:graded`, 1],
+      [`${id}:submitted`, 1],
+    ]);
   }
 });
 
 t.test('30 saves after the deadline hand in once, and none is taken', async (t) => {
   const who = student();
   const closeTime = new Date(Date.now() + 1_500);
-  const id = await started(who, cluster.door(), { examId: newExamId(), closeTime });
-  t.equal((await who.save(cluster.door(), id, { questionId: 'q1', text: '1' })).status, 200);
+  const id = await started(who, door(), { examId: newExamId(), closeTime });
+  t.equal((await who.save(door(), id, { questionId: 'q1', text: '1' })).status, 200);
   await until('the deadline is past', () => Date.now() > closeTime.getTime());
-  const replies = await crowd(30, 30, (n) => who.save(cluster.door(n), id, { questionId: 'q1', text: 'late' }));
+  const replies = await crowd(30, 30, (n) => who.save(door(n), id, { questionId: 'q1', text: 'late' }));
   // Whoever comes after the hand-in meets a locked attempt: locked is judged before the deadline.
   const counts = tally(replies.map(({ message }) => message));
-  t.same(Object.keys(counts).filter((said) => said !== 'Exam duration expired' && said !== 'Attempt is locked'), []);
+  t.same(
+    Object.keys(counts).filter((said) => said !== 'Exam duration expired' && said !== 'Attempt is locked'),
+    [],
+  );
   t.ok((counts['Exam duration expired'] ?? 0) >= 1);
   t.same(new Set(replies.map(({ status }) => status)), new Set([409]));
   const graded = await until('it is graded', async () => {
-    const { data } = await readAsTeacher(cluster.door(), id);
+    const { data } = await readAsTeacher(door(), id);
     return data.status === 'GRADED' && data;
   });
   t.match(graded, { submittedBy: 'TIMEOUT', totalScore: 1 });
-  t.same(handInEvents(graded.events).map(({ type }) => type), ['TIMEOUT']);
-  t.equal(await mongo.db.collection('commands').countDocuments({ subject: id, queue: 'grading' }), 1);
+  t.same(
+    handInEvents(graded.events).map(({ type }) => type),
+    ['TIMEOUT'],
+  );
+  t.equal(await stored.commands.countDocuments({ subject: id, queue: 'grading' }), 1);
 });
 
 t.test('a handoff that races the grading keeps both', async (t) => {
   await crowd(scaled(10, 200), 8, async (n) => {
     const who = student();
-    const id = await started(who, cluster.door(), { examId: newExamId(), questions: 2, essay: true });
+    const id = await started(who, door(), { examId: newExamId(), questions: 2, essay: true });
     await Promise.all([
-      who.save(cluster.door(n), id, { questionId: 'q1', text: '1' }),
-      who.save(cluster.door(n + 1), id, { questionId: 'essay', text: 'Sông Hương' }),
+      who.save(door(n), id, { questionId: 'q1', text: '1' }),
+      who.save(door(n + 1), id, { questionId: 'essay', text: 'Sông Hương' }),
     ]);
     const grade = { sourceEventId: `grade-${id}`, questionId: 'essay', score: 2.5 };
     const [, ...handoffs] = await Promise.all([
-      who.submit(cluster.door(n), id),
+      who.submit(door(n), id),
       ...Array.from({ length: 4 }, async (_, sender) => {
         // A handoff before the hand-in is refused and may be sent again under the same id.
         for (;;) {
-          const reply = await handOff(cluster.door(n + sender), id, grade);
+          const reply = await handOff(door(n + sender), id, grade);
           if (reply.code !== 'ATTEMPT_NOT_SUBMITTED') return reply;
         }
       }),
     ]);
     t.equal(handoffs.filter(({ data }) => data.applied === true).length, 1, 'applied for one sender');
-    const graded = (await readAsTeacher(cluster.door(n), id)).data;
+    const graded = (await readAsTeacher(door(n), id)).data;
     t.equal(graded.totalScore, 3.5, 'the grade by machine and the one by hand');
     t.equal(graded.events.filter(({ type }) => type === 'ESSAY_GRADE_HANDOFF').length, 1);
     t.equal(handInEvents(graded.events).length, 1);
@@ -108,15 +115,15 @@ t.test('a handoff that races the grading keeps both', async (t) => {
 
 t.test('20 grades by hand for one attempt at once all count', async (t) => {
   const who = student();
-  const id = await started(who, cluster.door(), { examId: newExamId(), essay: true });
-  await who.save(cluster.door(), id, { questionId: 'essay', text: 'bài văn' });
-  await who.submit(cluster.door(), id);
+  const id = await started(who, door(), { examId: newExamId(), essay: true });
+  await who.save(door(), id, { questionId: 'essay', text: 'bài văn' });
+  await who.submit(door(), id);
   const scores = Array.from({ length: 20 }, (_, n) => n / 4);
   const replies = await crowd(20, 20, (n) =>
-    handOff(cluster.door(n), id, { sourceEventId: `${id}-${n}`, questionId: 'essay', score: scores[n] ?? 0 }),
+    handOff(door(n), id, { sourceEventId: `${id}-${n}`, questionId: 'essay', score: scores[n] ?? 0 }),
   );
   t.same(tally(replies.map(({ status, data }) => `${status} ${data.applied}`)), { '200 true': 20 });
-  const attempt = await attempts(mongo).findOne({ _id: id });
+  const attempt = await stored.attempts.findOne({ _id: id });
   const last = attempt?.events.findLast(({ type }) => type === 'ESSAY_GRADE_HANDOFF');
   t.equal(attempt?.totalScore, JSON.parse(last?.metadata ?? '{}').score, 'the total is that of the last one applied');
   t.equal(attempt?.events.filter(({ type }) => type === 'ESSAY_GRADE_HANDOFF').length, 20);

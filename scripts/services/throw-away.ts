@@ -135,7 +135,7 @@ function manageService(service: Service, log: string): RunningService {
 }
 
 /** A test that is itself killed cannot stop its services; the runner does, from these files. */
-function recordForRunner(pid: number): void {
+export function recordForRunner(pid: number): void {
   const folder = process.env.EXAMHALL_TEST_PIDS;
   if (folder === undefined || folder === '') return;
   mkdirSync(folder, { recursive: true });

@@ -53,9 +53,28 @@ export function copyPaper(questions: readonly QuestionInput[]): { paper: Paper }
   if (questions.length === 0) {
     return { rejected: 'VALIDATION_FAILED', details: [{ path: '/questions', message: 'at least one is required' }] };
   }
+  const { copies, details } = copyQuestions([...questions.entries()]);
+  return details.length > 0 ? { rejected: 'VALIDATION_FAILED', details } : { paper: { questions: copies } };
+}
+
+/**
+ * The faults of the questions of a body that has not passed its schema, beside those in `known`: a sender is told of
+ * everything at once. Questions in which the schema found a fault are left alone.
+ */
+export function paperFaults(body: unknown, known: readonly FaultDetail[]): FaultDetail[] {
+  const questions = isRecord(body) ? body.questions : undefined;
+  if (!Array.isArray(questions)) return [];
+  const broken = new Set(known.map(({ path }) => path.split('/', 3).join('/')));
+  if (broken.has('/questions')) return [];
+  const sound = [...questions.entries()].filter(([index]) => !broken.has(`/questions/${index}`));
+  return copyQuestions(sound as [number, QuestionInput][]).details;
+}
+
+/** Pairs of a question and its place in the body. */
+function copyQuestions(questions: readonly [number, QuestionInput][]): { copies: Question[]; details: FaultDetail[] } {
   const details = [...identityFaults(questions)];
   const copies: Question[] = [];
-  for (const [index, input] of questions.entries()) {
+  for (const [index, input] of questions) {
     const options = (input.options ?? []).map(copyOption);
     const optionOrder = input.optionOrder ?? null;
     const question = copyQuestion(input, options);
@@ -64,7 +83,11 @@ export function copyPaper(questions: readonly QuestionInput[]): { paper: Paper }
     }
     copies.push(question);
   }
-  return details.length > 0 ? { rejected: 'VALIDATION_FAILED', details } : { paper: { questions: copies } };
+  return { copies, details };
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null;
 }
 
 function copyQuestion(input: QuestionInput, options: QuestionOption[]): Question {
@@ -130,14 +153,14 @@ function copyKey(key: AnswerKeyInput): AnswerKey {
  * A question is named by its questionId or by its id, so across the paper no two of these names may meet; a
  * question's own two names may be equal.
  */
-function* identityFaults(questions: readonly QuestionInput[]): Generator<FaultDetail> {
+function* identityFaults(questions: readonly [number, QuestionInput][]): Generator<FaultDetail> {
   const byQuestionId = new Map<string, number>();
-  for (const [index, { questionId }] of questions.entries()) {
+  for (const [index, { questionId }] of questions) {
     if (byQuestionId.has(questionId)) yield { path: `/questions/${index}/questionId`, message: 'must be unique' };
     else byQuestionId.set(questionId, index);
   }
   const ids = new Set<string>();
-  for (const [index, { id }] of questions.entries()) {
+  for (const [index, { id }] of questions) {
     if (id == null) continue;
     const path = `/questions/${index}/id`;
     if (ids.has(id)) yield { path, message: 'must be unique' };

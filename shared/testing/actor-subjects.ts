@@ -1,6 +1,6 @@
 import { ACTORS } from '../../workers/actors.ts';
 import type { WorkerDeps } from '../../workers/deps.ts';
-import type { EventType } from '../attempt/events.ts';
+import type { EventType } from '../attempt/event-types.ts';
 import { gradeNotices } from '../attempt/notices.ts';
 import { attempts } from '../infra/mongo/attempt/collections.ts';
 import { queueNotices } from '../infra/mongo/attempt/queue-notices.ts';
@@ -11,7 +11,15 @@ import { inTransaction } from '../infra/mongo/transaction.ts';
 import type { Command, CommandStatus } from '../kernel/command.ts';
 import { newId } from '../kernel/ids.ts';
 import type { Neighbours } from './neighbours.ts';
-import { graded, type PostOptions, postGrading, postHandoff, postRelease, storeAttempt, SUBMITTED } from './stored-attempts.ts';
+import {
+  graded,
+  type PostOptions,
+  postGrading,
+  postHandoff,
+  postRelease,
+  SUBMITTED,
+  storeAttempt,
+} from './stored-attempts.ts';
 
 /** What the kernel suite must know of an actor to run any of its features against it. */
 export interface ActorSubject {

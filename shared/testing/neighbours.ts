@@ -19,7 +19,9 @@ export interface Neighbours {
   analytics: Map<string, number>;
   parents: string[];
   /** When set, decides the answer to each call; undefined = the usual one. */
-  answer: ((call: ReceivedCall) => { status: number; body?: unknown; headers?: Record<string, string> } | undefined) | null;
+  answer:
+    | ((call: ReceivedCall) => { status: number; body?: unknown; headers?: Record<string, string> } | undefined)
+    | null;
   /** Environment that names this server as every neighbour. */
   env: NodeJS.ProcessEnv;
 }

@@ -24,7 +24,13 @@ const MIXED_ANSWERS: Attempt['answers'] = {
 /** An attempt that no unique index confuses with another one: id, student and start key are its own. */
 export function freshAttempt(overrides: Partial<Attempt> = {}): Attempt {
   const id = overrides._id ?? newId();
-  return sampleAttempt({ _id: id, studentId: `student-${id}`, startKeys: [`key-${id}`], stamp: `stamp-${id}`, ...overrides });
+  return sampleAttempt({
+    _id: id,
+    studentId: `student-${id}`,
+    startKeys: [`key-${id}`],
+    stamp: `stamp-${id}`,
+    ...overrides,
+  });
 }
 
 /** Stores an attempt that is in progress, its paper (MIXED_PAPER unless told) and both its answers. */
@@ -98,7 +104,11 @@ export async function postRelease(
   options: PostOptions = {},
 ): Promise<Command> {
   const whole: Release = { organizationId: null, releasedAt: new Date(), sourceEventId: newId(), ...release };
-  const about = { queue: 'resultsrelease', key: `resultsrelease:${whole.sourceEventId}`, subject: whole.examId } as const;
+  const about = {
+    queue: 'resultsrelease',
+    key: `resultsrelease:${whole.sourceEventId}`,
+    subject: whole.examId,
+  } as const;
   return post(mongo, { ...about, body: whole }, options);
 }
 

@@ -1,6 +1,7 @@
 import type { Actor } from '../../workers/actor.ts';
+import { openBackground } from '../../workers/background.ts';
 import type { WorkerDeps } from '../../workers/deps.ts';
-import type { Ending, Kernel } from '../../workers/run-command.ts';
+import type { Ending, Kernel } from '../../workers/kernel.ts';
 import { openWorker, type Worker } from '../../workers/worker.ts';
 import { type Config, readConfig } from '../infra/config/config.ts';
 import { openPapers } from '../infra/mongo/attempt/papers.ts';
@@ -46,6 +47,7 @@ export function testWorkerDeps(mongo: Mongo, env: NodeJS.ProcessEnv = {}): TestW
     config: testConfig(env),
     ring: (queue, commandId) => void rings.push({ queue, commandId }),
     alarm: (name) => void alarms.push(name),
+    background: openBackground({ concurrency: 4, maxWaiting: 100, dropped: () => undefined, failed: () => undefined }),
   };
 }
 

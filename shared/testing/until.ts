@@ -1,11 +1,17 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
+type Falsy = false | null | undefined | 0 | '';
+
 /** Looks every few milliseconds until `condition` is truthy, and gives what it was. Throws when that never happens. */
-export async function until<T>(what: string, condition: () => T | Promise<T>, withinMs = 30_000): Promise<T> {
+export async function until<T>(
+  what: string,
+  condition: () => T | Promise<T>,
+  withinMs = 30_000,
+): Promise<Exclude<T, Falsy>> {
   const giveUpAt = performance.now() + withinMs;
   for (;;) {
     const seen = await condition();
-    if (seen) return seen;
+    if (seen) return seen as Exclude<T, Falsy>;
     if (performance.now() > giveUpAt) throw new Error(`never came true: ${what}`);
     await delay(5);
   }

@@ -27,16 +27,21 @@ export function gradeNoticesActor(deps: WorkerDeps): Actor<GradeNotice> {
   };
 }
 
-async function deliver(deps: WorkerDeps, { command, signal }: Run<GradeNotice>): Promise<Outcome> {
+async function deliver(deps: WorkerDeps, run: Run<GradeNotice>): Promise<Outcome> {
+  const outcome = await delivery(deps, run);
+  // Of both neighbours: only what is set wrong puts a notice back, unspent.
+  if (outcome.kind === 'snooze') deps.alarm('notice_misconfigured');
+  return outcome;
+}
+
+async function delivery(deps: WorkerDeps, { command, signal }: Run<GradeNotice>): Promise<Outcome> {
   const { notification } = deps.config.neighbours;
   if (notification === null) throw new Error('a notice was claimed without a notification service');
   const recipients = await recipientsOf(deps, command, signal);
   if ('kind' in recipients) return recipients;
   if (recipients.ids.length === 0) return { kind: 'done', result: { recipients: 0 } };
   const sent = await send(deps, notification, command.body, recipients.ids, signal);
-  const outcome = noticeOutcome(sent, { recipients: recipients.ids.length });
-  if (sent instanceof Error === false && outcome.kind === 'snooze') deps.alarm('notice_misconfigured');
-  return outcome;
+  return noticeOutcome(sent, { recipients: recipients.ids.length });
 }
 
 async function recipientsOf(

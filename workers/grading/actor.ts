@@ -54,9 +54,9 @@ async function grade(deps: WorkerDeps, attemptId: string): Promise<Outcome> {
         now: now.getTime(),
       });
     },
-    after: async () => {
+    after: () => {
       ringForNotices(deps, notices);
-      await reportToAnalytics(deps, graded, paper, now);
+      deps.background.run(() => reportToAnalytics(deps, graded, paper, now));
     },
   };
 }

@@ -1,4 +1,5 @@
 import {
+  MongoBulkWriteError,
   MongoDriverError,
   MongoError,
   MongoNetworkError,
@@ -29,7 +30,11 @@ export function isDuplicateKey(error: unknown, index?: readonly string[]): boole
 export function isOutage(error: unknown): boolean {
   if (error instanceof MongoNetworkError || error instanceof MongoServerSelectionError) return true;
   if (error instanceof MongoOperationTimeoutError) return true;
-  if (error instanceof MongoServerError) return typeof error.code === 'number' && PASSING_CODES.has(error.code);
+  if (error instanceof MongoServerError) {
+    if (typeof error.code === 'number' && PASSING_CODES.has(error.code)) return true;
+    // insertMany and bulkWrite wrap whatever broke into an error of their own, also a lost connection.
+    return error instanceof MongoBulkWriteError && isOutage(error.errorResponse);
+  }
   if (error instanceof MongoError && error.hasErrorLabel('TransientTransactionError')) return true;
   // Pool cleared, pool closed, wait queue timed out, topology closed: named by the driver, exported by none of them.
   return error instanceof MongoDriverError && /Pool|WaitQueue|Topology|NotConnected|ClientClosed/.test(error.name);

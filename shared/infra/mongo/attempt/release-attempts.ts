@@ -43,15 +43,12 @@ export async function setReleased(
   session: ClientSession,
 ): Promise<void> {
   if (read.length === 0) return;
-  const stamp = newStamp();
-  const written = await attempts(mongo).bulkWrite(
-    read.map((attempt) => ({
-      updateOne: {
-        filter: { _id: attempt._id, stamp: attempt.stamp },
-        update: { $set: { 'exam.resultsReleasedAt': releasedAt, 'tally.released': true, stamp } },
-      },
-    })),
-    { session, ordered: true },
+  // One statement for all: stamps are random words and differ among unreleased attempts, so an attempt that was written
+  // to meanwhile carries none of those that were read.
+  const written = await attempts(mongo).updateMany(
+    { _id: { $in: read.map((attempt) => attempt._id) }, stamp: { $in: read.map((attempt) => attempt.stamp) } },
+    { $set: { 'exam.resultsReleasedAt': releasedAt, 'tally.released': true, stamp: newStamp() } },
+    { session },
   );
   if (written.matchedCount !== read.length) throw new Stale('attempts of a release');
 }

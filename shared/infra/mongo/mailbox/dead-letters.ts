@@ -95,7 +95,8 @@ export async function findCommand(mongo: Mongo, id: string): Promise<Command | n
 
 /**
  * Runs a dead command again: once per death, with a fresh budget of attempts, and with a line in the audit, all in
- * one transaction. False: it is not dead (any more), so a second operator's click changes nothing.
+ * one transaction. False: this death was replayed already, so a second operator's click changes nothing, even where
+ * the command has died again meanwhile: nobody has looked at that death yet.
  */
 export async function replayDead(
   mongo: Mongo,
@@ -106,7 +107,7 @@ export async function replayDead(
   return inTransaction(mongo, REPLAY_BUDGET_MS, async (session) => {
     for (const collection of mailbox) {
       const revived = await collection.updateOne(
-        { _id: command._id, status: 'DEAD' },
+        { _id: command._id, status: 'DEAD', replays: command.replays },
         {
           $set: {
             status: 'PENDING',

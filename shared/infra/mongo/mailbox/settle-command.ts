@@ -1,5 +1,5 @@
 import type { ClientSession, UpdateFilter } from 'mongodb';
-import type { Command, CommandError, CommandStatus } from '../../../kernel/command.ts';
+import type { Command, CommandError, CommandStatus, Queue } from '../../../kernel/command.ts';
 import type { Mongo } from '../connect.ts';
 import { literal } from '../guarded-update.ts';
 import { nowPlus } from '../server-time.ts';
@@ -47,8 +47,22 @@ export async function settleCommand(
  */
 export async function refundAttempt(mongo: Mongo, command: Command): Promise<void> {
   await mailboxOf(mongo, command.queue).updateOne(
-    { _id: command._id, status: 'PENDING', attempts: { $gt: 0 } },
+    { _id: command._id, fence: { $gt: command.fence }, status: 'PENDING', attempts: { $gt: 0 } },
     { $inc: { attempts: -1 } },
+  );
+}
+
+/**
+ * Puts a command back, unspent and due, that this worker may have claimed without hearing of it. Changes nothing
+ * unless the command is claimed in its name; the caller runs no claim of this command itself.
+ */
+export async function takeBackClaim(
+  mongo: Mongo,
+  claimed: { queue: Queue; id: string; workerId: string },
+): Promise<void> {
+  await mailboxOf(mongo, claimed.queue).updateOne(
+    { _id: claimed.id, workerId: claimed.workerId, status: 'PENDING', lockedUntil: { $ne: null } },
+    [{ $set: changesOf({ to: 'AGAIN', inMs: 0, unspent: true, error: null }) }],
   );
 }
 

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { type IndexDescriptionInfo, MongoServerError } from 'mongodb';
 import { SECOND } from '../../../kernel/clock.ts';
 import type { Mongo } from '../connect.ts';
 import { isDuplicateKey } from '../faults.ts';
@@ -21,6 +22,7 @@ const STATE = 'schema_state';
 const LEASE_MS = 30 * SECOND;
 const RENEW_MS = 10 * SECOND;
 const WAIT_MS = 500;
+const NAMESPACE_NOT_FOUND = 26;
 
 export interface MigrationReport {
   from: number;
@@ -75,10 +77,11 @@ export async function schemaFaults(mongo: Mongo): Promise<string[]> {
 async function missingUniqueIndexes(mongo: Mongo): Promise<string[]> {
   const faults: string[] = [];
   for (const collection of new Set(INDEXES.map((index) => index.collection))) {
-    const present = new Map((await mongo.db.collection(collection).indexes()).map((index) => [index.name, index]));
+    const present = new Map((await indexesOf(mongo, collection)).map((index) => [index.name, index]));
     for (const index of INDEXES) {
       if (index.collection !== collection || index.options?.unique !== true) continue;
-      if (present.get(index.name)?.unique !== true) {
+      const found = present.get(index.name);
+      if (found?.unique !== true || Object.keys(found.key).join() !== Object.keys(index.keys).join()) {
         faults.push(
           `${collection} lacks the unique index ${index.name}, which promises rest on: run \`npm run migrate\``,
         );
@@ -86,6 +89,16 @@ async function missingUniqueIndexes(mongo: Mongo): Promise<string[]> {
     }
   }
   return faults;
+}
+
+/** None where the collection itself is missing. */
+async function indexesOf(mongo: Mongo, collection: string): Promise<IndexDescriptionInfo[]> {
+  try {
+    return await mongo.db.collection(collection).indexes();
+  } catch (error) {
+    if (error instanceof MongoServerError && error.code === NAMESPACE_NOT_FOUND) return [];
+    throw error;
+  }
 }
 
 /** Waits until the lease is ours; gives the schema version found. */

@@ -1,0 +1,79 @@
+import t from 'tap';
+import { countCommands } from '../../../scripts/bench/count-commands.ts';
+import { coldFrontDoor, studentCall } from '../../../scripts/bench/front-door-deps.ts';
+import type { Attempt } from '../../../shared/attempt/attempt.ts';
+import { EVENT_TAIL_CAP, EVENT_TAIL_KEEP } from '../../../shared/attempt/limits.ts';
+import type { SaveAnswerRequest } from '../../../shared/generated/attempt.ts';
+import { openMongo } from '../../../shared/infra/mongo/connect.ts';
+import { isRejection } from '../../../shared/kernel/errors.ts';
+import { openTestMongo } from '../../../shared/testing/open-test-mongo.ts';
+import { samplePaper } from '../../../shared/testing/sample-attempt.ts';
+import { storeAttempt } from '../../../shared/testing/stored-attempts.ts';
+import { saveOneAnswer } from './save-answer.ts';
+
+const SAVES = 200;
+
+/** A front door on a client of its own, whose commands are counted, beside an attempt at 40 questions. */
+async function watchedFrontDoor(t: Tap) {
+  const stored = await openTestMongo(t);
+  const paper = samplePaper(...Array.from({ length: 40 }, () => ({})));
+  const deadlineAt = new Date(Date.now() + 3_600_000);
+  const attempt = await storeAttempt(
+    stored,
+    { answers: {}, deadlineAt, order: paper.questions.map((_, i) => i) },
+    paper,
+  );
+  const mongo = openMongo({ url: stored.url, database: stored.database, appName: 'counted' });
+  t.teardown(() => mongo.close());
+  const sent = countCommands(mongo);
+  const deps = coldFrontDoor(mongo);
+  return {
+    attempt,
+    /** Saves one answer and gives the names of the MongoDB commands that it took. */
+    async save(place: number): Promise<string[]> {
+      const reply = await saveOneAnswer(deps, saveCall(attempt, place));
+      if (isRejection(reply)) throw new Error(reply.rejected);
+      return sent.taken();
+    },
+  };
+}
+type Tap = typeof t;
+
+function saveCall(attempt: Pick<Attempt, '_id' | 'studentId'>, place: number) {
+  const body: SaveAnswerRequest = { questionId: `question-${(place % 40) + 1}`, answer: { selectedOptionIds: ['b'] } };
+  return studentCall(attempt.studentId, { body, params: { attemptId: attempt._id } });
+}
+
+t.test('a cold process reads the attempt and its paper, each once, before its first save', async (t) => {
+  const { save } = await watchedFrontDoor(t as Tap);
+  t.strictSame(await save(0), ['find', 'find', 'findAndModify']);
+  t.strictSame(await save(1), ['findAndModify']);
+});
+
+t.test('a warm save is one MongoDB command, and at most one in twenty needs more', async (t) => {
+  const { save } = await watchedFrontDoor(t as Tap);
+  await save(0);
+  const taken: string[][] = [];
+  for (let place = 1; place <= SAVES; place++) taken.push(await save(place));
+  const more = taken.filter((commands) => commands.length > 1);
+  t.same(new Set(taken.filter((commands) => commands.length === 1).flat()), new Set(['findAndModify']));
+  t.ok(more.length <= SAVES / 20, `${more.length} of ${SAVES} needed more than one command`);
+  // Each roll makes room for as many saves as the tail can take again.
+  const fits = 1 + Math.floor((SAVES - (EVENT_TAIL_CAP - 1)) / (EVENT_TAIL_CAP - EVENT_TAIL_KEEP));
+  t.ok(more.length <= fits + 1 && more.length > 0, 'they are the rolls of the tail');
+  for (const commands of more) {
+    t.match(commands, ['findAndModify'], 'tried with one command first');
+    t.equal(commands.at(-1), 'commitTransaction', 'then in one transaction');
+    t.ok(commands.length <= 5, commands.join());
+  }
+});
+
+t.test('that an attempt does not exist is not remembered: another process may be creating it', async (t) => {
+  const stored = await openTestMongo(t);
+  const deps = coldFrontDoor(stored);
+  const late = { _id: 'late', studentId: 'student-1', deadlineAt: null };
+  const save = () => saveOneAnswer(deps, saveCall(late, 0));
+  t.strictSame(await save(), { rejected: 'ATTEMPT_NOT_FOUND' });
+  await storeAttempt(stored, late, samplePaper({}));
+  t.match(await save(), { status: 200 });
+});

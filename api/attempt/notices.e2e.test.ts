@@ -1,0 +1,318 @@
+import { randomUUID } from 'node:crypto';
+import t from 'tap';
+import { freePort } from '../../scripts/services/port.ts';
+import { attemptClient, choice, essay, newExamId, numeric } from '../../shared/testing/attempt-client.ts';
+import { type Cluster, startCluster } from '../../shared/testing/cluster.ts';
+import { callHttp } from '../../shared/testing/http-call.ts';
+import type { ReceivedCall } from '../../shared/testing/neighbours.ts';
+import { until } from '../../shared/testing/until.ts';
+
+const metricsPort = await freePort();
+const cluster = await startCluster(t, {
+  workers: ['grading', 'gradenotices', 'resultsrelease'],
+  env: {
+    ATTEMPT_OUTBOX_RETRY_BASE_MS: '10',
+    ATTEMPT_OUTBOX_MAX_ATTEMPTS: '3',
+    NOTIFICATION_TOKEN_ATTEMPT_SERVICE: 'notify-token',
+  },
+  envOf: { gradenotices: { METRICS_PORT: String(metricsPort) } },
+});
+const { neighbours } = cluster;
+const client = await attemptClient(cluster);
+
+interface Row {
+  _id: string;
+  status: string;
+  attempts: number;
+  nextRunAt: Date;
+  result: unknown;
+}
+
+async function settled(of: Cluster, id: string, suffix: string): Promise<Row> {
+  const rows = of.mongo.collection<Row>('attempt_notices');
+  return until('the row has settled', async () => {
+    const row = await rows.findOne({ _id: `${id}:notification:${suffix}` });
+    return row !== null && row.status !== 'PENDING' && row;
+  });
+}
+
+/** What each attempt's calls are answered with; the usual answer where nothing is said. */
+const answers = new Map<string, (call: ReceivedCall) => { status: number; body?: unknown } | undefined>();
+neighbours.answer = (call) => {
+  const about = call.path.startsWith('/v1/students/') ? call.path.split('/')[3] : String(call.body?.entityId);
+  return answers.get(about ?? '')?.(call);
+};
+const callsOf = (about: string) =>
+  neighbours.calls.filter(({ path, body }) => path.includes(about) || body?.entityId === about);
+const noticesOf = (id: string) => callsOf(id).filter(({ path }) => path === '/v1/events/notification');
+
+t.test('a shown grade is told to the student and to the parents, exactly so', async (t) => {
+  neighbours.parents = ['parent-1', 'parent-2'];
+  const examId = newExamId();
+  const change = {
+    examId,
+    exam: { title: 'Đề "số" 1' },
+    access: { assigned: false, link: { id: 'link-canary', mode: 'LOGIN_REQUIRED', active: true } },
+  };
+  const info = { fullName: 'An', email: 'canary@mail.vn', phone: '0912345678' };
+  const { student, id } = await client.sitting({
+    ...change,
+    studentInfo: info,
+    questions: [numeric('q1', [{ value: 918_273 }])],
+  });
+  await student.save(id, { questionId: 'q1', textAnswer: 'canary-answer' });
+  await student.submit(id);
+  t.match(await settled(cluster, id, 'grade_released'), {
+    status: 'DELIVERED',
+    attempts: 1,
+    result: { recipients: 1 },
+  });
+  t.match(await settled(cluster, id, 'grade_released_parent'), { status: 'DELIVERED', result: { recipients: 2 } });
+  const calls = noticesOf(id);
+  t.equal(calls.length, 2);
+  const byId = new Map(calls.map((call) => [call.body?.sourceEventId, call]));
+  const common = { entity: 'ExamAttempt', entityId: id, organizationId: 'org-1' };
+  const title = 'Kết quả bài thi đã được công bố';
+  const body = (suffix: string, preferenceType: string, content: string, users: string[]) => ({
+    ...{ sourceService: 'attempt-service', sourceEventId: `${id}:notification:${suffix}` },
+    ...{ type: 'attempt.grade_released.notification.v1', preferenceType, ...common, targetUserIds: users },
+    notifications: users.map((userId) => ({ userId, type: preferenceType, title, content, preferenceType, ...common })),
+    payload: { schemaVersion: 1, attemptId: id, examId, examTitle: 'Đề "số" 1' },
+  });
+  const toStudent = byId.get(`${id}:notification:grade_released`);
+  t.same(toStudent?.body, body('grade_released', 'GRADE_RELEASED', 'Bài thi "Đề "số" 1" đã có kết quả.', [student.id]));
+  const toParents = byId.get(`${id}:notification:grade_released_parent`);
+  t.same(
+    toParents?.body,
+    body('grade_released_parent', 'GRADE_RELEASED_PARENT', 'Bài thi của con bạn "Đề "số" 1" đã có kết quả.', [
+      'parent-1',
+      'parent-2',
+    ]),
+  );
+  t.match(toStudent, {
+    method: 'POST',
+    headers: {
+      'x-internal-service': 'attempt-service',
+      'x-internal-token': 'notify-token',
+      'content-type': /^application\/json/,
+    },
+  });
+  const [lookup] = callsOf(student.id).filter(({ method }) => method === 'GET');
+  t.match(lookup, {
+    path: `/v1/students/${student.id}/parents`,
+    headers: { 'x-internal-service': 'attempt-service', 'x-internal-token': cluster.tokens.internal },
+  });
+  const told = JSON.stringify(calls.map((call) => call.body));
+  for (const secret of ['canary-answer', '918273', 'link-canary', 'canary@mail.vn', '0912345678', '"An"']) {
+    t.notOk(told.includes(secret), secret);
+  }
+});
+
+t.test('a hidden grade is told to nobody until its release, which is named', async (t) => {
+  const examId = newExamId();
+  const { student, id } = await client.sitting({ examId, exam: { showResultMode: 'MANUAL' } });
+  t.match(await student.submit(id), { status: 200, data: { resultVisible: false } });
+  t.equal(await cluster.mongo.collection('attempt_notices').countDocuments({ subject: id }), 0);
+  const event = { examId, releasedAt: '2026-11-20T00:00:00Z', sourceEventId: 'release $1' };
+  t.match((await client.release(event)).data, { updatedAttempts: 1, queuedNotifications: 2 });
+  await settled(cluster, id, 'grade_released_parent');
+  await settled(cluster, id, 'grade_released');
+  t.match(noticesOf(id)[0]?.body, { payload: { releaseEventId: 'release $1' } });
+  await client.release({ ...event, sourceEventId: 'release $2' });
+  t.equal(await cluster.mongo.collection('attempt_notices').countDocuments({ subject: id }), 2);
+});
+
+t.test('no parents is an answer', async (t) => {
+  for (const answer of [{ status: 200, body: { data: { parentIds: [] } } }, { status: 404 }]) {
+    const { student, id } = await client.sitting();
+    answers.set(student.id, () => answer);
+    await student.submit(id);
+    t.match(await settled(cluster, id, 'grade_released_parent'), { status: 'DELIVERED', result: { recipients: 0 } });
+    await settled(cluster, id, 'grade_released');
+    t.equal(noticesOf(id).length, 1, 'the student’s only');
+  }
+});
+
+t.test('refused for good: DEAD at once', async (t) => {
+  for (const status of [400, 413, 422]) {
+    const { student, id } = await client.sitting();
+    answers.set(id, () => ({ status }));
+    await student.submit(id);
+    t.match(await settled(cluster, id, 'grade_released'), { status: 'DEAD', attempts: 1 }, String(status));
+    t.match((await student.get(id)).data, { status: 'GRADED', resultVisible: true, totalScore: 0 });
+  }
+});
+
+t.test('a receiver in trouble: tried again, DEAD when the attempts are used up', async (t) => {
+  const { student, id } = await client.sitting();
+  answers.set(id, (call) => (call.path === '/v1/events/notification' ? { status: 500 } : undefined));
+  answers.set(student.id, () => ({ status: 503 }));
+  await student.submit(id);
+  t.match(await settled(cluster, id, 'grade_released'), { status: 'DEAD', attempts: 3 });
+  t.match(await settled(cluster, id, 'grade_released_parent'), { status: 'DEAD', attempts: 3 });
+  t.equal(noticesOf(id).length, 3);
+  const healing = await client.sitting();
+  let failures = 0;
+  answers.set(healing.id, (call) =>
+    call.path === '/v1/events/notification' && failures++ < 2 ? { status: 429 } : undefined,
+  );
+  await healing.student.submit(healing.id);
+  t.match(await settled(cluster, healing.id, 'grade_released'), { status: 'DELIVERED' });
+});
+
+t.test('faults of configuration spend nothing and raise an alarm', async (t) => {
+  const rows = cluster.mongo.collection<Row>('attempt_notices');
+  const alarms = async () => {
+    const { text } = await callHttp(`http://127.0.0.1:${metricsPort}`, 'GET', '/metrics');
+    return Number(/^examhall_alarms_total\{name="notice_misconfigured"\} (\d+)/m.exec(text)?.[1] ?? 0);
+  };
+  for (const status of [401, 403, 404, 405]) {
+    const before = await alarms();
+    const { student, id } = await client.sitting();
+    answers.set(id, (call) => (call.path === '/v1/events/notification' ? { status } : undefined));
+    answers.set(student.id, () => ({ status: 200, body: { data: { parentIds: [] } } }));
+    await student.submit(id);
+    const row = await until(`${status}: it waits`, async () => {
+      const found = await rows.findOne({ _id: `${id}:notification:grade_released` });
+      return found !== null && found.nextRunAt.getTime() > Date.now() + 20_000 && found;
+    });
+    t.match(row, { status: 'PENDING', attempts: 0 }, String(status));
+    t.equal(await alarms(), before + 1);
+  }
+  const before = await alarms();
+  const { student, id } = await client.sitting();
+  answers.set(student.id, () => ({ status: 401 }));
+  await student.submit(id);
+  await until('the parents’ row waits', async () => {
+    const found = await rows.findOne({ _id: `${id}:notification:grade_released_parent` });
+    return found !== null && found.nextRunAt.getTime() > Date.now() + 20_000 && found.attempts === 0;
+  });
+  t.equal(await alarms(), before + 1, 'the profile service too');
+});
+
+t.test('analytics are told of the first grading, whatever they answer', async (t) => {
+  const examId = newExamId();
+  const student = client.student();
+  const context = {
+    ...{
+      courseId: 'c-1',
+      courseQuizReferenceId: 'quiz-1',
+      lessonId: 'l-1',
+      studentId: student.id,
+      organizationId: 'org-1',
+    },
+    ...{ examId, validatedBy: 'course-service', validatedAt: '2026-11-20T00:00:00.000Z' },
+  };
+  const questions = [choice('q1', { questionVersionId: 'v2', score: 2 }), choice('q2'), essay()];
+  const headers = { 'x-course-attempt-context-source': 'course-service' };
+  const { data } = await student.start(
+    examId,
+    { exam: { showResultMode: 'MANUAL' }, questions, courseAttemptContext: context },
+    { headers },
+  );
+  const { id } = data.attempt;
+  await student.save(id, { questionId: 'q1', selectedOptionIds: ['a'] });
+  await student.save(id, { questionId: 'essay', textAnswer: 'canary-essay' });
+  const graded = (await student.submit(id)).data;
+  await student.submit(id);
+  const events = await until('three events', () => {
+    const found = callsOf(id).filter(({ path }) => path === '/v1/events');
+    return found.length >= 3 && found;
+  });
+  t.equal(events.length, 3);
+  const { examId: _, ...courseContext } = context;
+  const common = {
+    ...{ sourceService: 'attempt-service', entity: 'ExamAttempt', entityId: id, organizationId: 'org-1' },
+    ...{ actorId: student.id, studentId: student.id },
+    payload: {
+      exam: graded.exam,
+      result: {
+        totalScore: 2,
+        maxScore: 8,
+        scorePercent: 25,
+        correctCount: 1,
+        wrongCount: 1,
+        durationSeconds: graded.durationSeconds,
+      },
+      answerCount: 2,
+      questions: [
+        {
+          questionId: 'q1',
+          questionVersionId: 'v2',
+          type: 'SINGLE_CHOICE',
+          mode: 'EXACT',
+          score: 2,
+          maxScore: 2,
+          isCorrect: true,
+        },
+        {
+          questionId: 'q2',
+          questionVersionId: null,
+          type: 'SINGLE_CHOICE',
+          mode: 'EXACT',
+          score: 0,
+          maxScore: 1,
+          isCorrect: false,
+        },
+        {
+          questionId: 'essay',
+          questionVersionId: null,
+          type: 'ESSAY',
+          mode: 'ESSAY',
+          score: null,
+          maxScore: 5,
+          isCorrect: null,
+        },
+      ],
+    },
+  };
+  const byId = new Map(events.map((call) => [call.body?.sourceEventId, call]));
+  const gradedAt = (await client.admin().get(id)).data.events.find(
+    ({ type }: { type: string }) => type === 'SUBMIT',
+  ).createdAt;
+  const expected = [
+    { ...common, sourceEventId: `${id}:submitted`, type: 'attempt.submitted.v1', occurredAt: graded.submittedAt },
+    { ...common, sourceEventId: `${id}:graded`, type: 'attempt.graded.v1', occurredAt: gradedAt },
+    {
+      ...common,
+      sourceEventId: `${id}:graded:v2`,
+      type: 'attempt.graded.v2',
+      occurredAt: gradedAt,
+      schemaVersion: 2,
+      courseContext,
+    },
+  ];
+  for (const event of expected) t.same(byId.get(event.sourceEventId)?.body, event, event.type);
+  t.match(events[0], {
+    method: 'POST',
+    headers: { 'x-internal-service': 'attempt-service', 'x-internal-token': cluster.tokens.internal },
+  });
+  t.notOk(JSON.stringify(events.map(({ body }) => body)).includes('canary-essay'));
+
+  const failing = await client.sitting();
+  answers.set(failing.id, (call) => (call.path === '/v1/events' ? { status: 500 } : undefined));
+  t.match(await failing.student.submit(failing.id), { status: 200, data: { status: 'GRADED' } });
+  await until('both were tried', () => callsOf(failing.id).filter(({ path }) => path === '/v1/events').length === 2);
+  await settled(cluster, failing.id, 'grade_released');
+});
+
+t.test('nobody listens: attempts are spent; no profile service: the parents’ row waits', async (t) => {
+  const nowhere = `http://127.0.0.1:${await freePort()}`;
+  const lonely = await startCluster(t, {
+    ...{ workers: ['grading', 'gradenotices'], neighbours: false },
+    env: {
+      NOTIFICATION_SERVICE_BASE_URL: nowhere,
+      ANALYTICS_SERVICE_URL: nowhere,
+      ATTEMPT_OUTBOX_RETRY_BASE_MS: '10',
+      ATTEMPT_OUTBOX_MAX_ATTEMPTS: '2',
+    },
+  });
+  const alone = await attemptClient(lonely);
+  const { student, id } = await alone.sitting({ examId: `exam-${randomUUID()}` });
+  t.match(await student.submit(id), { status: 200, data: { status: 'GRADED' } });
+  t.match(await settled(lonely, id, 'grade_released'), { status: 'DEAD', attempts: 2 });
+  const waiting = await lonely.mongo
+    .collection<Row>('attempt_notices')
+    .findOne({ _id: `${id}:notification:grade_released_parent` });
+  t.match(waiting, { status: 'PENDING', attempts: 0 });
+});

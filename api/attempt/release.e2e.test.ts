@@ -1,0 +1,269 @@
+import { randomUUID } from 'node:crypto';
+import t from 'tap';
+import { attemptClient, choice, inMs, newExamId } from '../../shared/testing/attempt-client.ts';
+import { startCluster } from '../../shared/testing/cluster.ts';
+import { openMongoTap } from '../../shared/testing/mongo-tap.ts';
+import { requiredEnv } from '../../shared/testing/open-test-mongo.ts';
+import { until } from '../../shared/testing/until.ts';
+import { JSON_TYPE, openWire, requestText } from '../middleware/test-door.ts';
+
+const tap = await openMongoTap(t, requiredEnv('MONGODB_URL'));
+const cluster = await startCluster(t, {
+  ...{ workers: ['grading', 'resultsrelease', 'gradenotices'], doors: 3, neighbours: false },
+  envOf: {
+    web2: { MONGODB_URL: tap.url, ATTEMPT_GRADING_WAIT_MS: '200' },
+    web3: { INTERNAL_SERVICE_TOKEN: 'general', ATTEMPT_INTERNAL_SERVICE_TOKEN: '' },
+  },
+});
+const client = await attemptClient(cluster);
+/** At the door that does not wait long for a worker. */
+const hasty = await attemptClient(cluster, 2);
+
+interface NoticeRow {
+  _id: string;
+  status: string;
+  attempts: number;
+  body: { recipient: string; releaseEventId: string | null };
+}
+
+const rowsOf = (id: string) =>
+  cluster.mongo
+    .collection<NoticeRow>('attempt_notices')
+    .find({ _id: new RegExp(`^${id}:`) }, { sort: { _id: 1 } })
+    .toArray();
+
+async function sat(examId: string, exam: object = {}, submits = true) {
+  const seat = await client.sitting({ examId, exam: { showResultMode: 'MANUAL', ...exam }, questions: [choice('q1')] });
+  if (submits && (await seat.student.submit(seat.id)).status !== 200) throw new Error('not graded');
+  return seat;
+}
+
+const flat = (examId: string, change: object = {}) => ({
+  examId,
+  releasedAt: inMs(0),
+  sourceEventId: randomUUID(),
+  ...change,
+});
+
+t.test('a flat release sets the time on attempts in every state and queues rows for what it shows', async (t) => {
+  const examId = newExamId();
+  const [one, two] = [await sat(examId), await sat(examId)];
+  const open = await sat(examId, {}, false);
+  const shown = await sat(examId, { showResultMode: 'IMMEDIATE' });
+  const early = await sat(examId, { showResultMode: 'AFTER_CLOSE', closeTime: inMs(3_600_000) });
+  const other = await sat(newExamId());
+  t.same(await rowsOf(one.id), []);
+  t.equal((await rowsOf(shown.id)).length, 2);
+  const event = flat(examId);
+  const { status, data } = await client.release(event);
+  t.equal(status, 200);
+  t.same(data, { updatedAttempts: 5, queuedNotifications: 6, sourceEventId: event.sourceEventId });
+  for (const { student, id } of [one, two, early, shown]) {
+    t.match((await student.get(id)).data, { resultVisible: true, exam: { resultsReleasedAt: event.releasedAt } });
+  }
+  t.match((await open.student.get(open.id)).data, {
+    status: 'IN_PROGRESS',
+    exam: { resultsReleasedAt: event.releasedAt },
+  });
+  t.match((await other.student.get(other.id)).data, { resultVisible: false, exam: { resultsReleasedAt: null } });
+  t.match(await rowsOf(one.id), [
+    {
+      _id: `${one.id}:notification:grade_released`,
+      status: 'PENDING',
+      attempts: 0,
+      body: { releaseEventId: event.sourceEventId },
+    },
+    { _id: `${one.id}:notification:grade_released_parent`, status: 'PENDING', attempts: 0 },
+  ]);
+  t.same((await client.release(event)).data, {
+    updatedAttempts: 0,
+    queuedNotifications: 0,
+    sourceEventId: event.sourceEventId,
+  });
+  const second = await client.release(flat(examId, { releasedAt: '2020-01-01T00:00:00Z' }));
+  t.match(second.data, { updatedAttempts: 0, queuedNotifications: 0 }, 'the time is set once');
+  t.match((await one.student.get(one.id)).data.exam, { resultsReleasedAt: event.releasedAt });
+  t.equal((await rowsOf(one.id)).length, 2);
+  t.same(await rowsOf(open.id), []);
+  await open.student.submit(open.id);
+  t.equal((await rowsOf(open.id)).length, 2, 'one in progress is told of at its own submit');
+});
+
+t.test('the analytics style', async (t) => {
+  const examId = newExamId();
+  const { student, id } = await sat(examId);
+  const occurredAt = inMs(-1_000);
+  const body = {
+    entity: 'Exam',
+    entityId: examId,
+    occurredAt,
+    sourceEventId: randomUUID(),
+    payload: { schemaVersion: 1, status: 'PUBLISHED', more: { a: 1 } },
+    more: 1,
+  };
+  t.match(await client.release(body), { status: 200, data: { updatedAttempts: 1, queuedNotifications: 2 } });
+  t.match((await student.get(id)).data.exam, { resultsReleasedAt: occurredAt });
+});
+
+t.test('a release may be of one organization', async (t) => {
+  const examId = newExamId();
+  const ours = await sat(examId);
+  const theirs = await sat(examId, { organizationId: 'org-2' });
+  t.match(await client.release(flat(examId, { organizationId: 'org-1' })), { data: { updatedAttempts: 1 } });
+  t.match((await ours.student.get(ours.id)).data, { resultVisible: true });
+  t.match((await theirs.student.get(theirs.id)).data, { resultVisible: false });
+  const later = await sat(examId, { organizationId: 'org-2' });
+  t.match((await later.student.get(later.id)).data, { resultVisible: false }, 'nor is it remembered for the other');
+  t.match(
+    (await client.release(flat(examId))).data,
+    { updatedAttempts: 2, queuedNotifications: 4 },
+    'without one it is of all',
+  );
+});
+
+t.test('a release is remembered for what is started or graded after it', async (t) => {
+  const examId = newExamId();
+  const event = flat(examId);
+  t.match((await client.release(event)).data, { updatedAttempts: 0, queuedNotifications: 0 });
+  const { student, id, attempt } = await sat(examId, {}, false);
+  t.equal(attempt.exam.resultsReleasedAt, event.releasedAt);
+  t.match(await student.submit(id), { status: 200, data: { resultVisible: true } });
+  t.equal((await rowsOf(id)).length, 2);
+
+  const second = newExamId();
+  const waiting = await sat(second, {}, false);
+  await cluster.kill('grading', 'SIGSTOP');
+  const submitted = waiting.student.submit(waiting.id);
+  await until('it is handed in', async () => (await waiting.student.get(waiting.id)).data.status === 'SUBMITTED');
+  const between = flat(second);
+  t.match((await client.release(between)).data, { updatedAttempts: 1, queuedNotifications: 0 });
+  await cluster.kill('grading', 'SIGCONT');
+  t.ok((await submitted).status < 300);
+  await until('it is graded', async () => (await waiting.student.get(waiting.id)).data.status === 'GRADED');
+  t.match(
+    await rowsOf(waiting.id),
+    [{ body: { releaseEventId: between.sourceEventId } }, {}],
+    'its grading queues its rows',
+  );
+});
+
+t.test('a close alone shows the result and queues nothing', async (t) => {
+  const examId = newExamId();
+  const { student, id } = await sat(examId, { showResultMode: 'AFTER_CLOSE', closeTime: inMs(3_600_000) });
+  await cluster.mongo
+    .collection<{ _id: string }>('attempts')
+    .updateOne({ _id: id }, { $set: { 'exam.closeTime': new Date(Date.now() - 5_000) } });
+  t.match((await student.get(id)).data, { resultVisible: true });
+  t.match((await client.release(flat(examId))).data, { updatedAttempts: 1, queuedNotifications: 0 });
+  t.same(await rowsOf(id), []);
+});
+
+t.test('a late release answers 202 with null counts and is done all the same', async (t) => {
+  const examId = newExamId();
+  const { student, id } = await sat(examId);
+  const event = flat(examId);
+  await cluster.kill('resultsrelease', 'SIGSTOP');
+  const late = await hasty.release(event);
+  await cluster.kill('resultsrelease', 'SIGCONT');
+  t.equal(late.status, 202);
+  t.same(late.data, { updatedAttempts: null, queuedNotifications: null, sourceEventId: event.sourceEventId });
+  await until('it is done', async () => (await student.get(id)).data.resultVisible);
+  const replay = await until('it has settled', async () => {
+    const reply = await client.release(event);
+    return reply.status === 200 && reply;
+  });
+  t.match(replay.data, { updatedAttempts: 0, queuedNotifications: 0 });
+});
+
+t.test('what is no release is refused', async (t) => {
+  const examId = newExamId();
+  const { student, id } = await sat(examId);
+  const base = flat(examId);
+  const cases: [string, object, string][] = [
+    ['schemaVersion 2', { ...base, payload: { schemaVersion: 2 } }, '/payload/schemaVersion'],
+    ['schemaVersion as text', { ...base, payload: { schemaVersion: '1' } }, '/payload/schemaVersion'],
+    ['no schemaVersion', { ...base, payload: {} }, '/payload/schemaVersion'],
+    ['a draft', { ...base, payload: { schemaVersion: 1, status: 'DRAFT' } }, '/payload/status'],
+    ['ids that disagree', { ...base, entity: 'Exam', entityId: 'other' }, '/entityId'],
+    [
+      'an id in the payload that disagrees',
+      { ...base, payload: { schemaVersion: 1, examId: 'other' } },
+      '/payload/examId',
+    ],
+    [
+      'organizations that disagree',
+      { ...base, organizationId: 'a', payload: { schemaVersion: 1, organizationId: 'b' } },
+      '/payload/organizationId',
+    ],
+    ['another entity', { ...base, entity: 'Course', entityId: examId }, '/entity'],
+    ['no exam', { ...base, examId: undefined }, '/examId'],
+    ['no time', { ...base, releasedAt: undefined }, '/releasedAt'],
+    ['a time without a zone', { ...base, releasedAt: '2026-11-20T08:00:00' }, '/releasedAt'],
+    ['no source event', { ...base, sourceEventId: undefined }, '/sourceEventId'],
+    ['another source', { ...base, sourceService: 'api-gateway' }, '/sourceService'],
+    ['another type', { ...base, type: 'exam.results_released.v2' }, '/type'],
+  ];
+  for (const [name, body, path] of cases) {
+    const { status, json } = await client.release(body as Record<string, unknown>);
+    t.match({ status, json }, { status: 400, json: { code: 'VALIDATION_FAILED' } }, name);
+    t.ok(
+      json.details.some((fault: { path: string }) => fault.path === path),
+      `${name}: ${JSON.stringify(json.details)}`,
+    );
+  }
+  t.match((await student.get(id)).data, { resultVisible: false });
+  t.match(await client.release(base), { data: { updatedAttempts: 1 } }, 'a refused id may be sent again');
+});
+
+t.test('wrong credentials: 401 before a byte of the body, and not one command to MongoDB', async (t) => {
+  const { port } = cluster.door(2);
+  const token = cluster.tokens.internal;
+  const faults: Record<string, string[]> = {
+    none: [],
+    'no token': ['X-Internal-Service: exam-service'],
+    'a wrong token': ['X-Internal-Service: exam-service', 'X-Internal-Token: wrong'],
+    'no sender': [`X-Internal-Token: ${token}`],
+    'another sender': ['X-Internal-Service: api-gateway', `X-Internal-Token: ${token}`],
+    'the token twice': ['X-Internal-Service: exam-service', `X-Internal-Token: ${token}`, `X-Internal-Token: ${token}`],
+  };
+  const heard = await client.call('GET', '/v1/attempts/some-attempt', {
+    door: 2,
+    headers: { 'x-user-id': 'a', 'x-user-role': 'ADMIN' },
+  });
+  t.equal(heard.status, 404);
+  t.ok(tap.commands().includes('find'), 'the tap hears');
+  tap.clear();
+  for (const [name, headers] of Object.entries(faults)) {
+    const wire = openWire(t, port);
+    // 200 KiB are announced and never sent: whoever waits for them does not answer.
+    wire.write(
+      requestText('POST', '/v1/events/exam-results-released', [JSON_TYPE, 'Content-Length: 200000', ...headers]),
+    );
+    t.match(await wire.reply(), { status: 401, json: { success: false, code: 'ATTEMPT_INTERNAL_UNAUTHORIZED' } }, name);
+  }
+  for (const [target, status] of [
+    ['/v1/attempts/some-attempt/essay-grade-handoffs', 401],
+    ['/v1/exams/some-exam/attempts', 403],
+    ['/v1/exams/some-exam/start', 403],
+  ] as const) {
+    const wire = openWire(t, port);
+    wire.write(requestText('POST', target, [JSON_TYPE, 'Content-Length: 200000']));
+    t.match(await wire.reply(), { status }, target);
+  }
+  t.same(tap.commands(), []);
+});
+
+t.test('an empty receiver token is no token, and not the general one', async (t) => {
+  for (const token of ['', 'general']) {
+    const headers = { 'x-internal-service': 'exam-service', 'x-internal-token': token };
+    const reply = await client.call('POST', '/v1/events/exam-results-released', { door: 3, headers, body: '{' });
+    t.match(reply, { status: 503, json: { code: 'ATTEMPT_INTERNAL_TOKEN_NOT_CONFIGURED' } });
+  }
+});
+
+// After all the others.
+t.test('without a notification service rows wait, unspent', async (t) => {
+  const rows = await cluster.mongo.collection<NoticeRow>('attempt_notices').find().toArray();
+  t.ok(rows.length > 10);
+  t.ok(rows.every(({ status, attempts }) => status === 'PENDING' && attempts === 0));
+});

@@ -1,0 +1,110 @@
+import t from 'tap';
+import { freePort } from '../../scripts/services/port.ts';
+import { attemptClient } from '../../shared/testing/attempt-client.ts';
+import { startCluster } from '../../shared/testing/cluster.ts';
+import { openMongoTap } from '../../shared/testing/mongo-tap.ts';
+import { requiredEnv } from '../../shared/testing/open-test-mongo.ts';
+import { until } from '../../shared/testing/until.ts';
+
+const tap = await openMongoTap(t, requiredEnv('MONGODB_URL'));
+const cluster = await startCluster(t, {
+  ...{ workers: ['grading'], doors: 3, neighbours: false },
+  envOf: {
+    web2: { NODE_ENV: 'production', HOST: '127.0.0.1', DRAIN_GRACE_MS: '1500' },
+    web3: { MONGODB_URL: tap.url, REDIS_URL: `redis://127.0.0.1:${await freePort()}`, SERVICES: 'attempt' },
+  },
+});
+const client = await attemptClient(cluster);
+
+t.test('alive, ready and what is here', async (t) => {
+  const health = await client.call('GET', '/healthz');
+  t.match(health.json, {
+    success: true,
+    message: 'OK',
+    data: { status: 'ok', service: /./, version: /^\d+\.\d+\.\d+/, uptimeSeconds: Number },
+  });
+  t.same(Object.keys(health.data).sort(), ['service', 'status', 'uptimeSeconds', 'version']);
+  const ready = await client.call('GET', '/readyz');
+  t.match(ready, {
+    status: 200,
+    data: { status: 'ready', checks: { mongodb: { latencyMs: Number }, redis: { latencyMs: Number } } },
+  });
+  const index = (await client.call('GET', '/v1')).data;
+  t.same(Object.keys(index).sort(), ['routes', 'services', 'version']);
+  t.same(index.services, ['attempt']);
+  const { paths, openapi } = (await client.call('GET', '/openapi.json')).json;
+  t.match(openapi, /^3\.1\./);
+  const listed = index.routes.map(({ method, path }: { method: string; path: string }) => `${method} ${path}`).sort();
+  const described = Object.entries(paths as object).flatMap(([path, item]) =>
+    Object.keys(item).map((method) => `${method.toUpperCase()} ${path}`),
+  );
+  t.same(described.sort(), listed);
+  for (const route of [
+    ...[
+      'GET /healthz',
+      'GET /readyz',
+      'GET /v1',
+      'GET /openapi.json',
+      'GET /metrics',
+      'GET /v1/admin/attempts/summary',
+    ],
+    ...[
+      'GET /v1/student/attempts',
+      'POST /v1/exams/{examId}/attempts',
+      'POST /v1/exams/{examId}/start',
+      'GET /v1/attempts/{attemptId}',
+    ],
+    ...['answers', 'submit', 'events', 'essay-grade-handoffs'].map((name) => `POST /v1/attempts/{attemptId}/${name}`),
+    ...['events', 'result'].map((name) => `GET /v1/attempts/{attemptId}/${name}`),
+    'POST /v1/events/exam-results-released',
+  ]) {
+    t.ok(listed.includes(route), route);
+  }
+});
+
+t.test('metrics: open in development, for operators in production', async (t) => {
+  const open = await client.call('GET', '/metrics');
+  t.match(open, { status: 200, headers: { 'content-type': /^text\/plain/ } });
+  t.match(open.text, /^# TYPE /m);
+  const scrape = (authorization?: string) =>
+    cluster.request('GET', '/metrics', { door: 2, headers: { authorization } });
+  const { ops } = cluster.tokens;
+  for (const wrong of [undefined, 'Bearer', 'Bearer wrong', `Basic ${ops}`, ops])
+    t.equal((await scrape(wrong)).status, 401, `${wrong}`);
+  t.equal((await scrape(`Bearer ${ops}`)).status, 200);
+  t.match(cluster.output('web2'), /GATEWAY_TOKEN is not set/, 'production warns');
+});
+
+t.test('without Redis a door is degraded and everything goes on; without MongoDB it says so', async (t) => {
+  const look = () => client.call('GET', '/readyz', { door: 3 });
+  await until('Redis is missed', async () => (await look()).data.status === 'degraded');
+  t.match(await look(), { status: 200, data: { status: 'degraded', checks: { mongodb: {}, redis: {} } } });
+  const { student, id } = await client.sitting();
+  const headers = { 'x-user-id': student.id, 'x-user-role': 'STUDENT' };
+  const submitted = await client.call('POST', `/v1/attempts/${id}/submit`, { door: 3, headers, body: {} });
+  t.match(submitted, { status: 200, data: { status: 'GRADED' } }, 'found by the poll, told by MongoDB');
+
+  tap.cut();
+  await until('MongoDB is missed', async () => (await look()).status === 503);
+  t.match(await look(), { status: 503, json: { success: false, data: { status: 'unready' } } });
+  const away = await client.call('GET', `/v1/attempts/${id}`, { door: 3, headers });
+  t.match(away, { status: 503, json: { code: 'UNAVAILABLE' }, headers: { 'retry-after': /^\d+$/ } });
+  t.equal((await client.call('GET', '/healthz', { door: 3 })).status, 200, 'alive all the same');
+  tap.join();
+  await until(
+    'it is back',
+    async () => (await client.call('GET', `/v1/attempts/${id}`, { door: 3, headers })).status === 200,
+  );
+});
+
+t.test('a door that is told to end says so first, and serves while it does', async (t) => {
+  const ended = cluster.kill('web2', 'SIGTERM');
+  const draining = await until('it is unready', async () => {
+    const reply = await client.call('GET', '/readyz', { door: 2 });
+    return reply.status === 503 && reply;
+  });
+  t.match(draining.json, { success: false, data: { status: 'unready' } });
+  t.equal((await client.call('GET', '/healthz', { door: 2 })).status, 200);
+  await ended;
+  t.equal(cluster.pid('web2'), undefined);
+});

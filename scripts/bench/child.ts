@@ -1,0 +1,66 @@
+import { spawn } from 'node:child_process';
+import { closeSync, openSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+
+/** A process of the product (or of a rival), running until `stop`. */
+export interface Child {
+  pid: number;
+  /** Resolves when the process is gone. */
+  stop(): Promise<void>;
+}
+
+export interface ChildPlan {
+  name: string;
+  /** Script and its arguments, the script relative to the project. */
+  args: readonly string[];
+  env: NodeJS.ProcessEnv;
+  /** Words of its output that say that it may be used. */
+  readyWhen: string;
+  folder: string;
+}
+
+const ROOT = path.resolve(import.meta.dirname, '../..');
+const PATIENCE_MS = 20_000;
+const STOP_MS = 5_000;
+const LOOK_EVERY_MS = 25;
+
+/**
+ * Starts a Node process whose output goes to a file, as on a platform: a pipe would have us read its log lines
+ * while we measure it. @throws Error with the end of its output when it dies or is not ready in time
+ */
+export async function startChild({ name, args, env, readyWhen, folder }: ChildPlan): Promise<Child> {
+  const file = path.join(folder, `${name}-${process.hrtime.bigint()}.log`);
+  const output = openSync(file, 'a');
+  const child = spawn(process.execPath, args, { cwd: ROOT, env, stdio: ['ignore', output, output] });
+  closeSync(output);
+  const killIt = () => child.kill('SIGKILL');
+  process.once('exit', killIt);
+  let over = false;
+  const gone = new Promise<void>((resolve) => {
+    const end = () => {
+      over = true;
+      process.off('exit', killIt);
+      resolve();
+    };
+    child.once('exit', end);
+    child.once('error', end);
+  });
+
+  async function stop(): Promise<void> {
+    if (!over) child.kill('SIGTERM');
+    const patience = setTimeout(killIt, STOP_MS);
+    await gone;
+    clearTimeout(patience);
+  }
+
+  const giveUpAt = performance.now() + PATIENCE_MS;
+  while (!readFileSync(file, 'utf8').includes(readyWhen)) {
+    if (over || performance.now() > giveUpAt) {
+      await stop();
+      throw new Error(`${name} did not become ready:\n${readFileSync(file, 'utf8').slice(-2_000)}`);
+    }
+    await delay(LOOK_EVERY_MS);
+  }
+  return { pid: child.pid ?? 0, stop };
+}

@@ -1,0 +1,141 @@
+import { randomUUID } from 'node:crypto';
+import { answerBytes, fitAnswer, type SaveBody } from '../../shared/attempt/answer.ts';
+import { type AnswerContent, answerKeyOf, type StoredAnswer } from '../../shared/attempt/attempt.ts';
+import { copyPaper } from '../../shared/attempt/copy-paper.ts';
+import type { Paper } from '../../shared/attempt/question.ts';
+import type { StartQuestion, StartRequest } from '../../shared/generated/attempt.ts';
+import { isRejection } from '../../shared/kernel/errors.ts';
+import type { HttpClient } from './http-client.ts';
+import { TOKEN } from './stage.ts';
+
+/** How many questions of each kind: the parts of the 2025 national mathematics paper, grown to forty. */
+const CHOICES = 28;
+const GROUPS = 4;
+const NUMBERS = 8;
+
+/** The paper as the gateway would send it. */
+export function questions(): StartQuestion[] {
+  return Array.from({ length: CHOICES + GROUPS + NUMBERS }, (_, index) => ({
+    questionId: `toan-${index + 1}`,
+    contentText: `Câu ${index + 1}. Cho hàm số y = x³ − 3x² + ${index}. Hàm số đã cho đồng biến trên khoảng nào dưới đây?`,
+    content: `<p>Câu ${index + 1}. Cho hàm số <math>y = x³ − 3x² + ${index}</math>. Hàm số đã cho đồng biến trên khoảng nào dưới đây?</p>`,
+    ...kindOf(index),
+  }));
+}
+
+function kindOf(index: number): Pick<StartQuestion, 'type' | 'score' | 'scoringRule' | 'options' | 'answerKey'> {
+  if (index < CHOICES) {
+    const options = ['A', 'B', 'C', 'D'].map((id) => ({ id, label: id, content: `(${id}; +∞)` }));
+    return {
+      type: 'SINGLE_CHOICE',
+      score: 0.25,
+      scoringRule: { mode: 'EXACT' },
+      options,
+      answerKey: { correctOptionIds: ['A'] },
+    };
+  }
+  if (index < CHOICES + GROUPS) {
+    const options = ['a', 'b', 'c', 'd'].map((id) => ({ id, label: id, content: `Mệnh đề ${id} đúng với mọi x` }));
+    const statements = options.map(({ id }) => ({ statementId: id, value: id !== 'c' }));
+    return {
+      type: 'TRUE_FALSE_GROUP',
+      score: 1,
+      scoringRule: { mode: 'THPT_TRUE_FALSE_LADDER' },
+      options,
+      answerKey: { statements },
+    };
+  }
+  return {
+    type: 'NUMERIC',
+    score: 0.5,
+    scoringRule: { mode: 'NUMERIC' },
+    options: [],
+    answerKey: { numericAnswers: [{ value: 12.5 }] },
+  };
+}
+
+export function startBody(examId: string): StartRequest {
+  return {
+    exam: {
+      id: examId,
+      organizationId: 'bench-school',
+      title: 'Toán 12: đề thi thử tốt nghiệp 2025',
+      subject: 'Toán',
+      status: 'PUBLISHED',
+      deliveryMode: 'ONLINE',
+      durationMinutes: 90,
+      showResultMode: 'IMMEDIATE',
+      createdById: 'teacher-1',
+      shuffleQuestions: true,
+      shuffleOptions: true,
+    },
+    access: { assigned: true },
+    questions: questions(),
+  };
+}
+
+/** The body of a save that answers the question at this place of the paper, rightly every other time. */
+export function answerBody(index: number, right: boolean): SaveBody {
+  const questionId = `toan-${index + 1}`;
+  if (index < CHOICES) return { questionId, answer: { selectedOptionIds: [right ? 'A' : 'B'] } };
+  if (index >= CHOICES + GROUPS) return { questionId, answer: { textAnswer: right ? '12,5' : '3' } };
+  const statementAnswers = ['a', 'b', 'c', 'd'].map((statementId) => ({ statementId, value: right }));
+  return { questionId, answer: { statementAnswers } };
+}
+
+export function benchPaper(): Paper {
+  const copied = copyPaper(questions());
+  if (isRejection(copied)) throw new Error('the paper of the bench is refused');
+  return copied.paper;
+}
+
+/** What the answer to this question is stored as. */
+export function contentOf(paper: Paper, index: number, right: boolean): AnswerContent {
+  const { answer = {} } = answerBody(index, right);
+  const question = paper.questions[index];
+  const content: AnswerContent = {};
+  if (answer?.selectedOptionIds != null) content.selected = [...answer.selectedOptionIds];
+  if (answer?.textAnswer != null) content.text = answer.textAnswer;
+  if (answer?.statementAnswers != null) {
+    content.statements = answer.statementAnswers.map(({ statementId, value }) => ({
+      statementId,
+      value: value ?? null,
+    }));
+  }
+  const fitted = question === undefined ? undefined : fitAnswer({ content, base: '/answer' }, question);
+  if (fitted === undefined || isRejection(fitted)) throw new Error(`the bench's answer ${index} does not fit`);
+  return fitted;
+}
+
+/** An answer to every question, as the store holds them. */
+export function storedAnswers(paper: Paper): Record<string, StoredAnswer> {
+  const entries = paper.questions.map((_, index) => {
+    const content = contentOf(paper, index, index % 2 === 0);
+    const about = { clientVersion: 0, serverVersion: 1, updatedAt: new Date(), isCorrect: null, score: null };
+    return [answerKeyOf(index), { ...content, ...about, bytes: answerBytes(content) }] as const;
+  });
+  return Object.fromEntries(entries);
+}
+
+export function studentHeaders(studentId: string): Record<string, string> {
+  return { 'X-User-Id': studentId, 'X-User-Role': 'STUDENT' };
+}
+
+/** The headers with which the gateway sends a start. */
+export function startHeaders(studentId: string): Record<string, string> {
+  return {
+    ...studentHeaders(studentId),
+    'Idempotency-Key': randomUUID(),
+    'X-Internal-Service': 'api-gateway',
+    'X-Internal-Token': TOKEN,
+    'X-Exam-Runtime-Decision-Source': 'exam-service',
+  };
+}
+
+/** Starts an attempt through the front door and gives its id. */
+export async function startOverHttp(client: HttpClient, examId: string, studentId: string): Promise<string> {
+  const path = `/v1/exams/${examId}/attempts`;
+  const reply = await client.request('POST', path, startHeaders(studentId), JSON.stringify(startBody(examId)));
+  if (reply.status !== 201) throw new Error(`start: ${reply.status} ${reply.body.toString().slice(0, 500)}`);
+  return JSON.parse(reply.body.toString()).data.attempt.id;
+}

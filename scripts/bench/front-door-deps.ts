@@ -1,0 +1,40 @@
+import type { AttemptDeps } from '../../api/attempt/deps.ts';
+import type { Call } from '../../api/route.ts';
+import { readConfig } from '../../shared/infra/config/config.ts';
+import { openHeads } from '../../shared/infra/mongo/attempt/heads.ts';
+import { openPapers } from '../../shared/infra/mongo/attempt/papers.ts';
+import type { Mongo } from '../../shared/infra/mongo/connect.ts';
+
+/** A front door's dependencies as a cold process has them, without Redis: commands that ring are not for it. */
+export function coldFrontDoor(mongo: Mongo): AttemptDeps {
+  const config = readConfig({ MONGODB_URL: 'mongodb://127.0.0.1/' });
+  const never = (): never => {
+    throw new Error('this front door has no Redis');
+  };
+  return {
+    mongo,
+    papers: openPapers(mongo, 8 * 1_024 * 1_024),
+    heads: openHeads(mongo, 1_000),
+    now: Date.now,
+    settings: config.attempt,
+    gatewayToken: undefined,
+    commandAttempts: config.worker.maxAttempts,
+    doorbells: { ring: never, close: async () => undefined },
+    replies: { register: never, size: () => 0, close: async () => undefined },
+  };
+}
+
+/** A call of a student, past all guards. */
+export function studentCall<Body>(
+  studentId: string,
+  call: { body: Body; params: Record<string, string>; key?: string },
+): Call<Body> {
+  const { body, params, key } = call;
+  return {
+    ...{ requestId: 'bench', params, query: undefined, body, headers: {}, signal: new AbortController().signal },
+    identity: {
+      actor: { id: studentId, role: 'STUDENT' },
+      ...(key === undefined ? {} : { idempotency: { key, header: 'idempotency-key' } }),
+    },
+  };
+}

@@ -1,0 +1,17 @@
+import Fastify from 'fastify';
+import { loadSchemas } from '../../../shared/infra/schema/validator.ts';
+import { type EchoBody, echoed, REPLY_SCHEMA } from './echo.ts';
+
+/** Fastify as it comes, with the same body schema (its references put in place) and a schema for its serialiser. */
+const server = Fastify({ logger: process.env.LOG_LEVEL === 'info' });
+server.post(
+  '/echo/:id',
+  { schema: { body: loadSchemas().resolved('attempt/save-answer-request'), response: { 200: REPLY_SCHEMA } } },
+  async (request) => {
+    const { id } = request.params as { id: string };
+    return { success: true, data: echoed(id, request.body as EchoBody), message: 'OK' };
+  },
+);
+await server.listen({ port: Number(process.env.PORT), host: '127.0.0.1' });
+process.on('SIGTERM', () => process.exit(0));
+process.stdout.write('bench server is ready\n');

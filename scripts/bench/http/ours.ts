@@ -1,0 +1,31 @@
+import { identity } from '../../../api/middleware/guards/identity.ts';
+import { role } from '../../../api/middleware/guards/role.ts';
+import { openServer } from '../../../api/server.ts';
+import { openLog } from '../../../shared/infra/log/log.ts';
+import { httpMetrics } from '../../../shared/infra/metrics/http-metrics.ts';
+import { openMetrics } from '../../../shared/infra/metrics/metrics.ts';
+import { loadSchemas } from '../../../shared/infra/schema/validator.ts';
+import { type EchoBody, echoed } from './echo.ts';
+
+/** Our front door with one route that does nothing: all that a `web` process does to a request but the handler's work. */
+const { log, access } = openLog({ level: process.env.LOG_LEVEL === 'info' ? 'info' : 'silent', name: 'web' });
+const door = openServer({
+  ...{ log, access, schemas: loadSchemas(), observe: httpMetrics(openMetrics({ process: true })) },
+  ...{ isOutage: () => false, draining: new AbortController().signal },
+  limits: { headTimeoutMs: 10_000, bodyTimeoutMs: 20_000, bodyBudgetBytes: 256 * 1_024 * 1_024 },
+  routes: [
+    {
+      ...{ method: 'POST', path: '/echo/:id', operation: 'echo', summary: 'Says what it was told' },
+      guards: [identity(), role('STUDENT')],
+      body: { schema: 'attempt/save-answer-request', maxBytes: 1_048_576 },
+      ...{ replies: [], errors: [] },
+      handle: async (call: { params: Readonly<Record<string, string>>; body: EchoBody }) => ({
+        status: 200,
+        data: echoed(call.params.id ?? '', call.body),
+      }),
+    },
+  ],
+});
+await door.listen(Number(process.env.PORT), '127.0.0.1');
+process.on('SIGTERM', () => process.exit(0));
+process.stdout.write('bench server is ready\n');

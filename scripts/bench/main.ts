@@ -1,0 +1,81 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { startThrowAwayServices } from '../services/throw-away.ts';
+import type { Measure } from './ground.ts';
+import { machineLines } from './machine.ts';
+import { measureHttp } from './measures/http.ts';
+import { measureJobs } from './measures/jobs.ts';
+import { measureRelease } from './measures/release.ts';
+import { measureSaveAnswer } from './measures/save-answer.ts';
+import { measureStart } from './measures/start.ts';
+import { measureSubmit } from './measures/submit.ts';
+import { readOptions } from './options.ts';
+import { openProgress } from './progress.ts';
+import type { Row } from './row.ts';
+import { notesOf, textTable } from './table.ts';
+import { writeReport } from './write-report.ts';
+
+/**
+ * `npm run bench`: every measure in its order, a table, and `docs/bench.md` when all were run at full length. Exits 0
+ * whatever the ratios are, 1 when something could not be measured at all.
+ */
+const MEASURES: Readonly<Record<string, Measure>> = {
+  save: measureSaveAnswer,
+  submit: measureSubmit,
+  http: measureHttp,
+  jobs: measureJobs,
+  start: measureStart,
+  release: measureRelease,
+};
+const DOCS = path.resolve(import.meta.dirname, '../../docs');
+
+const progress = openProgress(process.stderr);
+const options = optionsOrExit();
+const folder = mkdtempSync(path.join(os.tmpdir(), 'examhall-bench-'));
+process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(130));
+
+const { MONGODB_URL, REDIS_URL } = process.env;
+const services = await startThrowAwayServices({ mongodb: !MONGODB_URL, redis: !REDIS_URL, say: progress.say });
+try {
+  const mongodbUrl = MONGODB_URL || services.mongodb?.url || '';
+  const redisUrl = REDIS_URL || services.redis?.url || '';
+  const rows: Row[] = [];
+  const failed: string[] = [];
+  for (const [name, measure] of Object.entries(MEASURES)) {
+    if (options.only.length > 0 && !options.only.includes(name)) continue;
+    progress.begin(name);
+    try {
+      rows.push(...(await measure({ mongodbUrl, redisUrl, quick: options.quick, progress, folder })));
+    } catch (error) {
+      // The others are worth having all the same.
+      failed.push(name);
+      progress.say(`${name} failed: ${error instanceof Error ? (error.stack ?? error.message) : error}`);
+    }
+    progress.end();
+  }
+  const machine = await machineLines({ mongodbUrl, redisUrl });
+  console.log(['', textTable(rows), '', ...notesOf(rows), '', ...machine, ''].join('\n'));
+  if (failed.length > 0) {
+    process.exitCode = 1;
+    console.log(`Could not be measured: ${failed.join(', ')}. docs/bench.md stays as it is.`);
+  } else if (options.quick || options.only.length > 0) {
+    console.log('docs/bench.md is written by a full run only.');
+  } else {
+    writeReport(DOCS, rows, machine);
+    console.log('Written: docs/bench.md, docs/bench.svg');
+  }
+} finally {
+  await services.close();
+}
+process.exit();
+
+function optionsOrExit() {
+  try {
+    return readOptions(process.argv.slice(2), Object.keys(MEASURES));
+  } catch (error) {
+    console.error(`bench: ${error instanceof Error ? error.message : error}`);
+    process.exit(2);
+  }
+}

@@ -1,0 +1,78 @@
+import autocannon from 'autocannon';
+import { freePort } from '../../services/port.ts';
+import { type Child, startChild } from '../child.ts';
+import { answerBody } from '../exam.ts';
+import { figuresOf } from '../figures.ts';
+import type { Ground, Measure } from '../ground.ts';
+import type { Row } from '../row.ts';
+
+const CONNECTIONS = 50;
+const PIPELINE_NONE = 1;
+
+/** A route of our server that touches no database against Fastify with the same schema, each in a process of its own. */
+export const measureHttp: Measure = async (ground) => {
+  const bare = await duel(ground, { logs: false, name: 'HTTP without a database', against: 'Fastify, same schema' });
+  const logged = await duel(ground, { logs: true, name: 'HTTP, a log line each', against: 'Fastify with its logger' });
+  return [
+    {
+      ...bare,
+      aim: { side: 'least', ratio: 0.75 },
+      notes: [`${CONNECTIONS} connections; body validated, JSON out; ours with guards, request id and metrics`],
+    },
+    logged,
+  ];
+};
+
+async function duel(ground: Ground, match: { logs: boolean; name: string; against: string }): Promise<Row> {
+  const children: Child[] = [];
+  async function start(name: 'ours' | 'fastify'): Promise<string> {
+    const port = await freePort();
+    const env = {
+      ...process.env,
+      PORT: String(port),
+      LOG_LEVEL: match.logs ? 'info' : 'silent',
+      NODE_ENV: 'production',
+    };
+    const args = [`scripts/bench/http/${name}.ts`];
+    children.push(await startChild({ name, args, env, readyWhen: 'bench server is ready', folder: ground.folder }));
+    return `http://127.0.0.1:${port}/echo/x`;
+  }
+  try {
+    const [ours, fastify] = [await start('ours'), await start('fastify')];
+    const rounds = ground.quick ? 2 : 12;
+    const seconds = ground.quick ? 1 : 2;
+    const rates: { ours: number[]; fastify: number[] } = { ours: [], fastify: [] };
+    // The first round warms up.
+    for (let round = 0; round <= rounds; round++) {
+      const turns = [['ours', ours] as const, ['fastify', fastify] as const];
+      for (const [side, url] of round % 2 === 0 ? turns : turns.toReversed()) {
+        const rate = await requestsPerSecond(url, seconds);
+        if (round > 0) rates[side].push(rate);
+      }
+      ground.progress.step(round + 1, rounds + 1);
+    }
+    return {
+      ...{ name: match.name, unit: '/s', against: match.against, aim: null, notes: [] },
+      ours: lowestAsTail(rates.ours),
+      reference: lowestAsTail(rates.fastify),
+    };
+  } finally {
+    await Promise.all(children.map((child) => child.stop()));
+  }
+}
+
+async function requestsPerSecond(url: string, seconds: number): Promise<number> {
+  const result = await autocannon({
+    ...{ url, connections: CONNECTIONS, pipelining: PIPELINE_NONE, duration: seconds, method: 'POST' },
+    headers: { 'content-type': 'application/json', 'x-user-id': 'student-1', 'x-user-role': 'STUDENT' },
+    body: JSON.stringify(answerBody(3, true)),
+  });
+  if (result.errors > 0 || result.non2xx > 0)
+    throw new Error(`${url}: ${result.errors} errors, ${result.non2xx} refused`);
+  return result['2xx'] / result.duration;
+}
+
+/** Of rates the bad end is the low one. */
+function lowestAsTail(rates: readonly number[]) {
+  return { p50: figuresOf(rates).p50, p99: Math.min(...rates) };
+}

@@ -1,0 +1,123 @@
+import BeeQueue from 'bee-queue';
+import { Queue as BullQueue, Worker as BullWorker } from 'bullmq';
+import { openDoorbells } from '../../../shared/infra/redis/doorbell.ts';
+import { answerDoorbell } from '../../../shared/infra/redis/doorbell-listener.ts';
+import { figuresOf } from '../figures.ts';
+import type { Measure } from '../ground.ts';
+import { quietLog } from '../quiet-log.ts';
+import type { Row } from '../row.ts';
+
+const CONCURRENCY = 10;
+
+/** One way of getting jobs done: `send` gives a job away, `onJob` is called for each that a consumer takes. */
+interface JobPath {
+  send(id: string): Promise<unknown>;
+  close(): Promise<unknown>;
+}
+type OpenJobPath = (redisUrl: string, name: string, onJob: () => void) => Promise<JobPath>;
+
+/** Ring and listen against whole job queues: no-op jobs per second, ten at a time. */
+export const measureJobs: Measure = async (ground) => {
+  const jobs = ground.quick ? 500 : 5_000;
+  const rounds = ground.quick ? 2 : 7;
+  const sides = { doorbell, beeQueue, bullMq };
+  const rates = { doorbell: [] as number[], beeQueue: [] as number[], bullMq: [] as number[] };
+  const names = Object.keys(sides) as (keyof typeof sides)[];
+  // The first round warms up.
+  for (let round = 0; round <= rounds; round++) {
+    for (const name of round % 2 === 0 ? names : names.toReversed()) {
+      const rate = await jobsPerSecond(sides[name], ground.redisUrl, `bench-${name}-${process.pid}-${round}`, jobs);
+      if (round > 0) rates[name].push(rate);
+    }
+    ground.progress.step(round + 1, rounds + 1);
+  }
+  const about = { unit: '/s', ours: ratesOf(rates.doorbell) } as const;
+  const rows: Row[] = [
+    {
+      ...{
+        ...about,
+        name: 'no-op jobs, concurrency 10',
+        against: 'bee-queue, stock',
+        reference: ratesOf(rates.beeQueue),
+      },
+      ...{
+        aim: { side: 'least', ratio: 0.9 },
+        notes: ['sender and consumer in one process; p99 is the slowest round'],
+      },
+    },
+    {
+      ...{
+        ...about,
+        name: 'no-op jobs, concurrency 10 (2)',
+        against: 'BullMQ, stock',
+        reference: ratesOf(rates.bullMq),
+      },
+      ...{ aim: { side: 'least', ratio: 1 }, notes: [] },
+    },
+  ];
+  return rows;
+};
+
+/** From the first job sent to the last one done. */
+async function jobsPerSecond(open: OpenJobPath, redisUrl: string, name: string, jobs: number): Promise<number> {
+  const finished = Promise.withResolvers<void>();
+  let done = 0;
+  const path = await open(redisUrl, name, () => {
+    done += 1;
+    if (done === jobs) finished.resolve();
+  });
+  try {
+    const from = performance.now();
+    let sent = 0;
+    const sender = async () => {
+      while (sent < jobs) await path.send(`job-${sent++}`);
+    };
+    await Promise.all([...Array.from({ length: CONCURRENCY }, sender), finished.promise]);
+    return jobs / ((performance.now() - from) / 1_000);
+  } finally {
+    await path.close();
+  }
+}
+
+const doorbell: OpenJobPath = async (redisUrl, queue, onJob) => {
+  // Wide: a pause of this machine must not count as a Redis that is away.
+  const bells = openDoorbells({ redisUrl, log: quietLog, boundMs: 5_000 });
+  const listener = answerDoorbell({ redisUrl, log: quietLog, queue, concurrency: CONCURRENCY }, async (id) => {
+    if (id !== 'first') onJob();
+  });
+  while (!(await bells.ring(queue, 'first', 0))) await new Promise((resolve) => setTimeout(resolve, 10));
+  return {
+    async send(id) {
+      if (!(await bells.ring(queue, id, 0))) throw new Error('a ring was lost');
+    },
+    close: () => Promise.all([bells.close(), listener.close(1_000)]),
+  };
+};
+
+const beeQueue: OpenJobPath = async (redisUrl, name, onJob) => {
+  const queue = new BeeQueue<{ id: string }>(name, { redis: redisUrl } as BeeQueue.QueueSettings);
+  await queue.ready();
+  queue.process(CONCURRENCY, async () => onJob());
+  return { send: (id) => queue.createJob({ id }).save(), close: () => queue.close(1_000) };
+};
+
+const bullMq: OpenJobPath = async (redisUrl, name, onJob) => {
+  const { hostname: host, port } = new URL(redisUrl);
+  const connection = { host, port: Number(port || 6_379) };
+  const queue = new BullQueue(name, { connection });
+  const worker = new BullWorker(name, async () => onJob(), { connection, concurrency: CONCURRENCY });
+  await Promise.all([queue.waitUntilReady(), worker.waitUntilReady()]);
+  return {
+    send: (id) => queue.add('no-op', { id }),
+    async close() {
+      await worker.close();
+      await queue.obliterate({ force: true });
+      await queue.close();
+    },
+  };
+};
+
+/** Of rates the bad end is the low one. */
+function ratesOf(rates: readonly number[]) {
+  return { p50: figuresOf(rates).p50, p99: Math.min(...rates) };
+}

@@ -1,0 +1,114 @@
+import { readFileSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Attempt } from '../../../shared/attempt/attempt.ts';
+import type { Release } from '../../../shared/attempt/release.ts';
+import { gradeAttempt } from '../../../shared/attempt/scoring/grade-attempt.ts';
+import { attempts } from '../../../shared/infra/mongo/attempt/collections.ts';
+import { newCommand, postCommand } from '../../../shared/infra/mongo/mailbox/post-command.ts';
+import { readCommand } from '../../../shared/infra/mongo/mailbox/read-command.ts';
+import { openDoorbells } from '../../../shared/infra/redis/doorbell.ts';
+import { newId } from '../../../shared/kernel/ids.ts';
+import { benchPaper, startOverHttp, storedAnswers } from '../exam.ts';
+import type { Ground, Measure } from '../ground.ts';
+import { quietLog } from '../quiet-log.ts';
+import { openStage, type Stage } from '../stage.ts';
+
+const EXAM = 'bench-release';
+const BATCH = 500;
+const SAMPLE_MS = 50;
+const SAMPLES_PER_LOOK = 4;
+const GIVE_UP_MS = 10 * 60_000;
+
+/** A release over a whole cohort of graded attempts, by the real worker: how fast, and does its memory stay flat? */
+export const measureRelease: Measure = async (ground) => {
+  const cohort = ground.quick ? 1_000 : 10_000;
+  const stage = await openStage(ground, ['web', 'resultsrelease']);
+  const doorbells = openDoorbells({ redisUrl: ground.redisUrl, log: quietLog });
+  try {
+    await storeCohort(stage, cohort, ground);
+    const body: Release = { examId: EXAM, organizationId: null, releasedAt: new Date(), sourceEventId: newId() };
+    const key = `resultsrelease:${body.sourceEventId}`;
+    const wanted = { queue: 'resultsrelease', key, subject: EXAM, body, maxAttempts: 10, now: Date.now() } as const;
+    const from = performance.now();
+    const { command } = await postCommand(stage.mongo, newCommand(wanted));
+    void doorbells.ring(command.queue, command._id, 0);
+
+    const memory: number[] = [];
+    const pid = stage.processes.get('resultsrelease')?.pid ?? 0;
+    for (let settled = false; !settled; ) {
+      for (let sample = 0; sample < SAMPLES_PER_LOOK; sample++) {
+        memory.push(residentMiB(pid));
+        await delay(SAMPLE_MS);
+      }
+      // A server that is busy with the release itself may fail a look; the next one will tell.
+      const now = await readCommand(stage.mongo, command.queue, command._id).catch(() => null);
+      settled = now?.status === 'DONE';
+      const progress = (now?.progress ?? {}) as { updatedAttempts?: number };
+      ground.progress.step(cohort + (settled ? cohort : (progress.updatedAttempts ?? 0)), 2 * cohort);
+      if (now?.status === 'DEAD' || performance.now() - from > GIVE_UP_MS) throw new Error('the release did not end');
+    }
+    const seconds = (performance.now() - from) / 1_000;
+    const [first = 0] = memory;
+    const half = Math.max(...memory.slice(0, Math.ceil(memory.length / 2)));
+    const late = Math.max(...memory.slice(Math.ceil(memory.length / 2)));
+    const memoryNote =
+      `resident memory of the worker, MiB: ${first.toFixed(0)} at the start, ${Math.max(half, late).toFixed(0)} at the peak, ` +
+      `${memory.at(-1)?.toFixed(0)} at the end`;
+    return [
+      {
+        ...{ name: `release of ${cohort} attempts`, unit: 's', ours: { p50: seconds, p99: seconds }, reference: null },
+        ...{ against: `${Math.round(cohort / seconds)} attempts/s, two notices each`, aim: null, notes: [memoryNote] },
+      },
+      {
+        ...{ name: 'its memory: second half', unit: 'MiB', ours: { p50: late, p99: late } },
+        ...{ reference: { p50: half, p99: half }, against: 'peak of the first half' },
+        ...{ aim: { side: 'most', ratio: 1.25 }, notes: [] },
+      },
+    ];
+  } finally {
+    await doorbells.close();
+    await stage.close();
+  }
+};
+
+/** Copies of one attempt that was started through the front door, graded, their result hidden until released. */
+async function storeCohort(stage: Stage, cohort: number, ground: Ground): Promise<void> {
+  const client = await stage.connect();
+  const firstId = await startOverHttp(client, EXAM, 'student-first');
+  client.close();
+  const started = (await attempts(stage.mongo).findOne({ _id: firstId })) as Attempt | null;
+  if (started === null) throw new Error('the first attempt is missing');
+  await attempts(stage.mongo).deleteOne({ _id: firstId });
+  const paper = benchPaper();
+  const grading = gradeAttempt(paper, storedAnswers(paper));
+  const answers = Object.fromEntries(
+    Object.entries(storedAnswers(paper)).map(([key, answer]) => [key, { ...answer, ...grading.answers[key] }]),
+  );
+  const exam = { ...started.exam, showResultMode: 'MANUAL' } as const;
+  const common: Attempt = { ...started, ...grading.totals, answers, exam, status: 'GRADED', submittedBy: 'STUDENT' };
+  for (let stored = 0; stored < cohort; stored += BATCH) {
+    const batch = Array.from({ length: Math.min(BATCH, cohort - stored) }, (_, index) => {
+      const _id = newId();
+      return {
+        ...common,
+        _id,
+        studentId: `student-${stored + index}`,
+        startKeys: [_id],
+        stamp: _id,
+        submittedAt: new Date(),
+      };
+    });
+    await attempts(stage.mongo).insertMany(batch);
+    ground.progress.step(stored, 2 * cohort);
+  }
+}
+
+/** What the process holds in memory. 0 where the system has no /proc to tell. */
+function residentMiB(pid: number): number {
+  try {
+    const kib = /VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
+    return Number(kib ?? 0) / 1_024;
+  } catch {
+    return 0;
+  }
+}

@@ -1,0 +1,109 @@
+import { saveOneAnswer } from '../../../api/attempt/commands/save-answer.ts';
+import { answerBytes } from '../../../shared/attempt/answer.ts';
+import { saveAnswerMetadata } from '../../../shared/attempt/events.ts';
+import { type AnswerWrite, saveAnswer, saveAnswerWithRows } from '../../../shared/infra/mongo/attempt/save-answer.ts';
+import { openMongo } from '../../../shared/infra/mongo/connect.ts';
+import { isRejection } from '../../../shared/kernel/errors.ts';
+import { alternate, timed } from '../alternate.ts';
+import { countCommands } from '../count-commands.ts';
+import { answerBody, benchPaper, contentOf, startOverHttp, studentHeaders } from '../exam.ts';
+import { figuresOf } from '../figures.ts';
+import { coldFrontDoor, studentCall } from '../front-door-deps.ts';
+import type { Ground, Measure } from '../ground.ts';
+import { openStage, type Stage } from '../stage.ts';
+
+const EXAM = 'bench-save';
+const COUNTED_SAVES = 200;
+
+/** A save through the real front door against its one MongoDB command in a bare loop. */
+export const measureSaveAnswer: Measure = async (ground) => {
+  const stage = await openStage(ground, ['web']);
+  try {
+    const client = await stage.connect();
+    const [saved, bare] = [
+      await startOverHttp(client, EXAM, 'student-http'),
+      await startOverHttp(client, EXAM, 'student-bare'),
+    ];
+    const headers = studentHeaders('student-http');
+    const paper = benchPaper();
+    let [httpSaves, bareSaves] = [0, 0];
+
+    async function ours(): Promise<number> {
+      const index = httpSaves++;
+      const body = JSON.stringify(answerBody(index % 40, index % 3 === 0));
+      return timed(async () => {
+        const reply = await client.request('POST', `/v1/attempts/${saved}/answers`, headers, body);
+        if (reply.status !== 200) throw new Error(`save: ${reply.status} ${reply.body.toString().slice(0, 500)}`);
+      });
+    }
+    async function reference(): Promise<number> {
+      const index = bareSaves++;
+      const content = contentOf(paper, index % 40, index % 3 === 0);
+      const write: AnswerWrite = {
+        ...{ attemptId: bare, paperIndex: index % 40, content, bytes: answerBytes(content), clientVersion: 0 },
+        metadata: (serverVersion) =>
+          saveAnswerMetadata({
+            questionId: `toan-${(index % 40) + 1}`,
+            serverVersion,
+            clientVersion: 0,
+            sourceTabId: null,
+          }),
+      };
+      let done = false;
+      const ms = await timed(async () => {
+        done = (await saveAnswer(stage.mongo, write)).saved;
+      });
+      if (done) return ms;
+      // The tail was full. Rolled untimed, so that both documents stay equally large.
+      await saveAnswerWithRows(stage.mongo, write, 5_000, Date.now);
+      return reference();
+    }
+
+    const rounds = ground.quick ? 60 : 600;
+    const { step } = ground.progress;
+    const samples = await alternate({ ours, reference, rounds, warmUp: 80, step });
+    client.close();
+    return [
+      {
+        ...{ name: 'save-answer over HTTP', unit: 'ms', against: 'the same single MongoDB command' },
+        ours: figuresOf(samples.ours),
+        reference: figuresOf(samples.reference),
+        aim: { side: 'most', ratio: 1.3 },
+        notes: [
+          'one kept-alive connection, 40 questions; the p99 of ours includes the saves that roll the tail of events',
+          await commandsOfSaves(ground, stage),
+        ],
+      },
+    ];
+  } finally {
+    await stage.close();
+  }
+};
+
+/** How many MongoDB commands saves take in a front door that begins cold, as a sentence. */
+async function commandsOfSaves(ground: Ground, stage: Stage): Promise<string> {
+  const client = await stage.connect();
+  const attemptId = await startOverHttp(client, EXAM, 'student-counted');
+  client.close();
+  const mongo = openMongo({ url: ground.mongodbUrl, database: stage.database, appName: 'examhall-bench-count' });
+  try {
+    const sent = countCommands(mongo);
+    const deps = coldFrontDoor(mongo);
+    const perSave: number[] = [];
+    for (let save = 0; save <= COUNTED_SAVES; save++) {
+      const call = studentCall('student-counted', { body: answerBody(save % 40, true), params: { attemptId } });
+      const reply = await saveOneAnswer(deps, call as never);
+      if (isRejection(reply)) throw new Error(`save: ${reply.rejected}`);
+      perSave.push(sent.taken().length);
+    }
+    const [cold = 0, ...warm] = perSave;
+    const more = warm.filter((commands) => commands > 1);
+    const total = warm.reduce((sum, commands) => sum + commands, 0);
+    return (
+      `MongoDB commands: ${cold} for the first save of a cold process, then ${total} for ${warm.length} warm ones ` +
+      `(${warm.length - more.length} with one command, ${more.length} that roll the tail with ${Math.max(0, ...more)})`
+    );
+  } finally {
+    await mongo.close();
+  }
+}

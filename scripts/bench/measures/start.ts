@@ -1,0 +1,69 @@
+import { startAttempt } from '../../../api/attempt/commands/start.ts';
+import { openMongo } from '../../../shared/infra/mongo/connect.ts';
+import { isRejection } from '../../../shared/kernel/errors.ts';
+import { timed } from '../alternate.ts';
+import { countCommands } from '../count-commands.ts';
+import { startBody, startOverHttp } from '../exam.ts';
+import { figuresOf } from '../figures.ts';
+import { coldFrontDoor, studentCall } from '../front-door-deps.ts';
+import type { Ground, Measure } from '../ground.ts';
+import { openStage, type Stage } from '../stage.ts';
+
+const EXAM = 'bench-start';
+const COUNTED_STARTS = 10;
+
+/** A whole year begins an exam at one stroke: every student over a connection of its own. */
+export const measureStart: Measure = async (ground) => {
+  const students = ground.quick ? 50 : 200;
+  const stage = await openStage(ground, ['web']);
+  try {
+    const clients = await Promise.all(Array.from({ length: students }, () => stage.connect()));
+    const [first] = clients;
+    if (first === undefined) throw new Error('no client');
+    // One start before them all, and one after the other: what a start costs by itself.
+    const alone: number[] = [];
+    for (let i = 0; i < 20; i++) alone.push(await timed(() => startOverHttp(first, EXAM, `early-${i}`)));
+    const latencies: number[] = [];
+    const wall = await timed(() =>
+      Promise.all(
+        clients.map(async (client, i) => {
+          latencies.push(await timed(() => startOverHttp(client, EXAM, `student-${i}`)));
+          ground.progress.step(latencies.length, students);
+        }),
+      ),
+    );
+    for (const client of clients) client.close();
+    return [
+      {
+        ...{ name: `${students} students start at once`, unit: 'ms', ours: figuresOf(latencies), reference: null },
+        ...{ against: `all started after ${(wall / 1_000).toFixed(2)} s`, aim: null },
+        notes: [
+          `one start after the other takes ${figuresOf(alone).p50.toFixed(1)} ms (median of ${alone.length}, the first ones cold)`,
+          await commandsOfStarts(ground, stage),
+        ],
+      },
+    ];
+  } finally {
+    await stage.close();
+  }
+};
+
+/** How many MongoDB commands a start takes, as a sentence. */
+async function commandsOfStarts(ground: Ground, stage: Stage): Promise<string> {
+  const mongo = openMongo({ url: ground.mongodbUrl, database: stage.database, appName: 'examhall-bench-count' });
+  try {
+    const sent = countCommands(mongo);
+    const deps = coldFrontDoor(mongo);
+    const perStart: string[][] = [];
+    for (let i = 0; i < COUNTED_STARTS; i++) {
+      const call = { body: startBody(EXAM), params: { examId: EXAM }, key: `counted-${i}` };
+      const reply = await startAttempt(deps, studentCall(`counted-${i}`, call));
+      if (isRejection(reply)) throw new Error(`start: ${reply.rejected}`);
+      perStart.push(sent.taken());
+    }
+    const warm = perStart.at(-1) ?? [];
+    return `MongoDB commands per start: ${perStart[0]?.length} in a cold process, then ${warm.length} (${warm.join(', ')})`;
+  } finally {
+    await mongo.close();
+  }
+}

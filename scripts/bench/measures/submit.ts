@@ -1,0 +1,127 @@
+import { type Attempt, answerKeyOf } from '../../../shared/attempt/attempt.ts';
+import { remainingSeconds } from '../../../shared/attempt/deadline.ts';
+import { submitMetadata } from '../../../shared/attempt/events.ts';
+import { noticesOnGrade } from '../../../shared/attempt/notices.ts';
+import type { Paper } from '../../../shared/attempt/question.ts';
+import { gradeAttempt } from '../../../shared/attempt/scoring/grade-attempt.ts';
+import { attempts } from '../../../shared/infra/mongo/attempt/collections.ts';
+import { findAttempt } from '../../../shared/infra/mongo/attempt/find-attempt.ts';
+import { type GradingBody, handIn } from '../../../shared/infra/mongo/attempt/hand-in.ts';
+import { queueNotices } from '../../../shared/infra/mongo/attempt/queue-notices.ts';
+import { findRelease } from '../../../shared/infra/mongo/attempt/releases.ts';
+import { storeGrade } from '../../../shared/infra/mongo/attempt/store-grade.ts';
+import type { Mongo } from '../../../shared/infra/mongo/connect.ts';
+import { claimCommand } from '../../../shared/infra/mongo/mailbox/claim.ts';
+import { settleCommand } from '../../../shared/infra/mongo/mailbox/settle-command.ts';
+import { inTransaction } from '../../../shared/infra/mongo/transaction.ts';
+import { alternate, timed } from '../alternate.ts';
+import { benchPaper, startOverHttp, storedAnswers, studentHeaders } from '../exam.ts';
+import { figuresOf, quantile } from '../figures.ts';
+import type { Measure } from '../ground.ts';
+import type { HttpClient } from '../http-client.ts';
+import { openRedisHop } from '../redis-hop.ts';
+import { openStage, type Stage } from '../stage.ts';
+import { openStopwatch, type Stopwatch } from '../stopwatch.ts';
+
+const EXAM = 'bench-submit';
+const WARM_UP = 10;
+const BUDGET_MS = 5_000;
+
+/** Submit to grade through the front door and the grading worker against its MongoDB calls alone, and one hop of Redis. */
+export const measureSubmit: Measure = async (ground) => {
+  const stage = await openStage(ground, ['web', 'grading']);
+  const hop = openRedisHop(ground.redisUrl);
+  try {
+    const client = await stage.connect();
+    const paper = benchPaper();
+    const mongoOnly: number[] = [];
+    let student = 0;
+
+    async function ours(): Promise<number> {
+      const studentId = `student-${student++}`;
+      const attemptId = await answered(stage, client, studentId, paper);
+      return timed(async () => {
+        const reply = await client.request(
+          'POST',
+          `/v1/attempts/${attemptId}/submit`,
+          studentHeaders(studentId),
+          '{"source":"STUDENT"}',
+        );
+        if (reply.status !== 200) throw new Error(`submit: ${reply.status} ${reply.body.toString().slice(0, 500)}`);
+      });
+    }
+    async function reference(): Promise<number> {
+      const attemptId = await answered(stage, client, `student-${student++}`, paper);
+      const watch = openStopwatch();
+      await replay(stage.mongo, watch, attemptId, paper);
+      mongoOnly.push(watch.total());
+      await watch.time(() => hop.go());
+      return watch.total();
+    }
+
+    const rounds = ground.quick ? 15 : 150;
+    const samples = await alternate({ ours, reference, rounds, warmUp: WARM_UP, step: ground.progress.step });
+    client.close();
+    return [
+      {
+        ...{ name: 'submit → graded over HTTP', unit: 'ms', against: 'its MongoDB calls + a raw Redis hop' },
+        ours: figuresOf(samples.ours),
+        reference: figuresOf(samples.reference),
+        aim: { side: 'most', ratio: 1.25 },
+        notes: [
+          'front door, grading worker and caller are three processes; forty answers, two notices queued in the grade’s transaction',
+          `of the reference, ${quantile(mongoOnly.slice(WARM_UP), 0.5).toFixed(2)} ms are MongoDB calls one after the other, from one process`,
+        ],
+      },
+    ];
+  } finally {
+    await hop.close();
+    await stage.close();
+  }
+};
+
+/** An attempt with an answer to each question, as forty saves would have left it. */
+async function answered(stage: Stage, client: HttpClient, studentId: string, paper: Paper): Promise<string> {
+  const attemptId = await startOverHttp(client, EXAM, studentId);
+  const answers = storedAnswers(paper);
+  const answerBytes = Object.values(answers).reduce((sum, answer) => sum + answer.bytes, 0);
+  const tally = { 'tally.answers': Object.keys(answers).length };
+  await attempts(stage.mongo).updateOne({ _id: attemptId }, { $set: { answers, answerBytes, ...tally } });
+  return attemptId;
+}
+
+/** The MongoDB calls of one submit and its grading, in their order; what lies between them is not timed. */
+async function replay(mongo: Mongo, watch: Stopwatch, attemptId: string, paper: Paper): Promise<void> {
+  const command = await watch.time(() =>
+    handIn(mongo, {
+      attemptId,
+      source: 'STUDENT',
+      overdueByMs: null,
+      maxAttempts: 10,
+      now: Date.now(),
+      budgetMs: BUDGET_MS,
+    }),
+  );
+  if (command === null) throw new Error('not handed in');
+  const claim = { queue: command.queue, id: command._id, workerId: 'bench', leaseMs: 10_000 };
+  const claimed = await watch.time(() => claimCommand<GradingBody>(mongo, claim));
+  const attempt = await watch.time(() => findAttempt(mongo, attemptId));
+  if (claimed === null || attempt === null) throw new Error('not claimed');
+  await watch.time(() => findRelease(mongo, attempt.examId, attempt.organizationId));
+  const now = new Date();
+  const grading = gradeAttempt(paper, attempt.answers);
+  const graded: Attempt = { ...attempt, ...grading.totals, status: 'GRADED' };
+  const notices = noticesOnGrade(graded, null, now);
+  const left = remainingSeconds(attempt.deadlineAt, attempt.submittedAt ?? now);
+  const metadata = submitMetadata({ source: 'STUDENT', totalScore: grading.totals.totalScore, remainingSeconds: left });
+  const event = { type: 'SUBMIT', metadata: JSON.stringify(metadata), createdAt: now } as const;
+  await watch.time(() =>
+    inTransaction(mongo, BUDGET_MS, async (session) => {
+      await storeGrade(mongo, { attempt, grading, event, releasedAt: null }, session);
+      await queueNotices(mongo, session, notices, { maxAttempts: 30, now: now.getTime() });
+      await settleCommand(mongo, claimed, { to: 'DONE', result: { attemptId } }, session);
+    }),
+  );
+  const after = await watch.time(() => findAttempt(mongo, attemptId));
+  if (after?.answers[answerKeyOf(0)]?.score === null) throw new Error('not graded');
+}

@@ -1,0 +1,9 @@
+import type { Log } from '../../shared/infra/log/log.ts';
+
+const silent = (): void => undefined;
+
+/** A log for parts that are measured here and not watched. */
+export const quietLog: Log = {
+  ...{ debug: silent, info: silent, warn: silent, error: silent, fatal: silent },
+  child: () => quietLog,
+};

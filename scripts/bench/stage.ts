@@ -1,0 +1,72 @@
+import { randomBytes } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import { type Mongo, openMongo } from '../../shared/infra/mongo/connect.ts';
+import { migrate } from '../../shared/infra/mongo/schema/migrate.ts';
+import { freePort } from '../services/port.ts';
+import { type Child, startChild } from './child.ts';
+import type { Ground } from './ground.ts';
+import { type HttpClient, openHttpClient } from './http-client.ts';
+
+/** A database of its own with the product's processes on it. */
+export interface Stage {
+  mongo: Mongo;
+  database: string;
+  /** Port of the front door; 0 without a `web` process. */
+  port: number;
+  /** A new connection to the front door, kept alive. */
+  connect(): Promise<HttpClient>;
+  processes: ReadonlyMap<ProcessName, Child>;
+  /** Ends the processes and drops the database. */
+  close(): Promise<void>;
+}
+
+export type ProcessName = 'web' | 'grading' | 'resultsrelease';
+
+export const TOKEN = 'bench-token';
+const READY = { worker: 'worker is ready', web: 'front door is open' };
+
+/** Opens a stage; the processes are the real ones, as the Procfile starts them. */
+export async function openStage(ground: Ground, names: readonly ProcessName[]): Promise<Stage> {
+  const database = `bench_${randomBytes(5).toString('hex')}`;
+  const mongo = openMongo({ url: ground.mongodbUrl, database, appName: 'examhall-bench' });
+  const port = names.includes('web') ? await freePort() : 0;
+  const processes = new Map<ProcessName, Child>();
+  const env = {
+    ...process.env,
+    MONGODB_URL: ground.mongodbUrl,
+    MONGODB_DATABASE: database,
+    REDIS_URL: ground.redisUrl,
+    INTERNAL_SERVICE_TOKEN: TOKEN,
+    PORT: String(port),
+    LOG_LEVEL: 'info',
+    DRAIN_GRACE_MS: '0',
+  };
+  async function close(): Promise<void> {
+    await Promise.all([...processes.values()].map((child) => child.stop()));
+    await mongo.db.dropDatabase().catch(() => undefined);
+    await mongo.close();
+  }
+  try {
+    await migrate(mongo, () => undefined);
+    for (const name of names) {
+      const args = name === 'web' ? ['api/main.ts'] : ['workers/main.ts', name];
+      const readyWhen = name === 'web' ? READY.web : READY.worker;
+      processes.set(name, await startChild({ name, args, env, readyWhen, folder: ground.folder }));
+    }
+    if (names.includes('web')) await untilServing(port);
+  } catch (error) {
+    await close();
+    throw error;
+  }
+  return { mongo, database, port, connect: () => openHttpClient(port), processes, close };
+}
+
+/** The front door listens before it has looked at the database. */
+async function untilServing(port: number): Promise<void> {
+  const client = await openHttpClient(port);
+  try {
+    while ((await client.request('GET', '/readyz', {})).status !== 200) await delay(50);
+  } finally {
+    client.close();
+  }
+}

@@ -1,0 +1,123 @@
+import path from 'node:path';
+import { parseArgs } from 'node:util';
+import { addDispatcher, type Dispatcher, storesOf } from './demo/dispatcher.ts';
+import { type OwnCluster, startOwnCluster } from './demo/own-cluster.ts';
+import { openProgress } from './demo/progress.ts';
+import { DEMO_EXAMS, openReceiver } from './demo/receiver.ts';
+import { runDemo } from './demo/run-demo.ts';
+import { schoolYear } from './demo/students.ts';
+
+const USAGE = `npm run demo -- [options]
+
+  --url URL           a running cluster (default: http://127.0.0.1:3000 when one answers there, else one of the demo's own)
+  --own               start a cluster of the demo's own in any case; it is stopped and its data deleted at the end
+  --students N        how many students sit the exam, 1 to 5000 (default 200)
+  --seed TEXT         the same names, skills and answers for the same seed (default 2025)
+  --receiver-port P   where the stand-in for notification and profile service listens (default 3999; with --own a free port)
+
+Tokens come from the environment as the cluster's do: ATTEMPT_INTERNAL_SERVICE_TOKEN, else INTERNAL_SERVICE_TOKEN
+(default dev-internal-token), and GATEWAY_TOKEN.
+Exit code: 0 all is well, 1 something is lost, double or wrong, 2 all is well but the notices could not be checked.
+`;
+
+const ROOT = path.resolve(import.meta.dirname, '..');
+const DEFAULT_URL = 'http://127.0.0.1:3000';
+const DEFAULT_RECEIVER_PORT = 3_999;
+const MOST_STUDENTS = 5_000;
+
+process.exitCode = await main(process.argv.slice(2));
+
+async function main(args: string[]): Promise<number> {
+  const options = read(args);
+  if (options === null) {
+    console.log(USAGE);
+    return 64;
+  }
+  const progress = openProgress(process.stdout);
+  const running = options.own ? null : await runningCluster(options.url ?? DEFAULT_URL);
+  if (running === null && options.url !== undefined) {
+    console.error(`no cluster is ready at ${options.url}: start one with npm start, or leave --url away`);
+    return 1;
+  }
+  const examId = `${DEMO_EXAMS}${Date.now().toString(36)}`;
+  const students = schoolYear(options.students, options.seed);
+  const port = options.receiverPort ?? (running === null ? 0 : DEFAULT_RECEIVER_PORT);
+  const receiver = await openReceiver({ port }, { examId, students });
+  let own: OwnCluster | undefined;
+  let dispatcher: Dispatcher | undefined;
+  const stop = async () => {
+    await Promise.allSettled([own?.stop(), dispatcher?.stop()]);
+    await receiver.close().catch(() => undefined);
+  };
+  onSignal(stop);
+  try {
+    if (running === null) {
+      progress.line('No cluster answers: starting one for this demo, it is stopped again at the end');
+      own = await startOwnCluster({
+        root: ROOT,
+        neighbourUrl: receiver.url,
+        say: (line) => progress.line(`  ${line}`),
+      });
+    }
+    return await runDemo({
+      url: own?.url ?? running ?? DEFAULT_URL,
+      ...{ examId, students, seed: options.seed, receiver, progress },
+      internalToken:
+        process.env.ATTEMPT_INTERNAL_SERVICE_TOKEN ?? process.env.INTERNAL_SERVICE_TOKEN ?? 'dev-internal-token',
+      gatewayToken: process.env.GATEWAY_TOKEN,
+      helpDispatch() {
+        const stores = own === undefined ? storesOf(ROOT, process.env) : undefined;
+        if (stores !== undefined) dispatcher = addDispatcher(ROOT, stores, receiver.url);
+        return stores !== undefined;
+      },
+    });
+  } finally {
+    await stop();
+  }
+}
+
+/** The URL when a cluster is ready there, else null. */
+async function runningCluster(url: string): Promise<string | null> {
+  try {
+    const reply = await fetch(new URL('/readyz', url), { signal: AbortSignal.timeout(2_000) });
+    const envelope = (await reply.json()) as { data?: { checks?: unknown } };
+    return reply.ok && envelope.data?.checks !== undefined ? url : null;
+  } catch {
+    return null;
+  }
+}
+
+function read(args: string[]) {
+  try {
+    const { values } = parseArgs({
+      args,
+      options: {
+        ...{ help: { type: 'boolean', short: 'h' }, url: { type: 'string' }, own: { type: 'boolean' } },
+        ...{ students: { type: 'string', default: '200' }, seed: { type: 'string', default: '2025' } },
+        'receiver-port': { type: 'string' },
+      },
+    });
+    const students = Number(values.students);
+    if (values.help === true || !Number.isInteger(students) || students < 1 || students > MOST_STUDENTS) return null;
+    const port = values['receiver-port'];
+    return {
+      ...{ students, seed: values.seed, own: values.own === true, url: values.url },
+      receiverPort: port === undefined ? undefined : Number(port),
+    };
+  } catch (error) {
+    console.error(error instanceof Error ? error.message : error);
+    return null;
+  }
+}
+
+/** A demo that is broken off must not leave its cluster running. */
+function onSignal(stop: () => Promise<void>): void {
+  let begun = false;
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.on(signal, () => {
+      if (begun) return;
+      begun = true;
+      void stop().finally(() => process.exit(130));
+    });
+  }
+}

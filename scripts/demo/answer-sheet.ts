@@ -1,0 +1,100 @@
+import type { Answer, StartQuestion, StatementAnswer } from '../../shared/generated/attempt.ts';
+import { essayDraft } from './essay-drafts.ts';
+import { type Random, seededRandom } from './random.ts';
+import type { Student } from './students.ts';
+
+/** What goes wrong on the way: the reply is lost and the client sends again, or a second tab sends what is stale. */
+export type Mishap = 'none' | 'lost reply' | 'stale tab';
+
+/** One thing a student does while sitting the exam. */
+export type Step =
+  | { kind: 'save'; questionId: string; answer: Answer; mishap: Mishap }
+  | { kind: 'event'; type: 'QUESTION_VIEW' | 'TAB_HIDDEN' | 'FOCUS_RETURNED'; metadata: Record<string, unknown> };
+
+const LOST_REPLIES = 0.01;
+/** Of the saves that replace one. */
+const STALE_TABS = 0.05;
+
+/** Everything one student does between start and submit, the same for the same seed. Skipped questions leave no step. */
+export function answerSheet(student: Student, questions: readonly StartQuestion[], seed: string): Step[] {
+  const random = seededRandom(`${seed}:sheet:${student.id}`);
+  const steps: Step[] = [];
+  for (const [index, question] of questions.entries()) {
+    if (random.chance(0.02)) steps.push(...lookAway(random));
+    // The later the question, the harder, and the likelier it is left blank.
+    const difficulty = index / questions.length;
+    if (random.chance((1 - student.skill) * 0.15 * (0.5 + difficulty))) continue;
+    steps.push(...savesOf(question, student.skill * (1.15 - 0.3 * difficulty), random));
+  }
+  return steps;
+}
+
+function* savesOf(question: StartQuestion, chance: number, random: Random): Generator<Step> {
+  const drafts = Array.from({ length: draftsOf(question, random) }, () => answerTo(question, chance, random));
+  // A few take their answer back at the end: stored, and worth nothing.
+  if (random.chance(0.008)) drafts.push(blank(question));
+  for (const [index, answer] of drafts.entries()) {
+    yield { kind: 'save', questionId: question.questionId, answer, mishap: mishapOf(index, drafts.length, random) };
+  }
+}
+
+/**
+ * Only of the last draft is a reply lost: the sending in doubt may be stored at any time after, and an earlier draft
+ * would then rightly cost the later one a version conflict.
+ */
+function mishapOf(index: number, drafts: number, random: Random): Mishap {
+  if (index === drafts - 1 && random.chance(LOST_REPLIES)) return 'lost reply';
+  return index > 0 && random.chance(STALE_TABS) ? 'stale tab' : 'none';
+}
+
+/** Essays are saved as they are written; elsewhere one in twelve changes their mind. */
+function draftsOf(question: StartQuestion, random: Random): number {
+  if (question.type === 'ESSAY') return 2 + random.below(2);
+  return random.chance(0.08) ? 2 : 1;
+}
+
+function answerTo(question: StartQuestion, chance: number, random: Random): Answer {
+  const key = question.answerKey ?? {};
+  switch (question.type) {
+    case 'TRUE_FALSE_GROUP':
+      return {
+        statementAnswers: (key.statements ?? []).flatMap(({ statementId, value }): StatementAnswer[] => {
+          if (random.chance(0.04)) return random.chance(0.5) ? [] : [{ statementId, value: null }];
+          return [{ statementId, value: random.chance(0.35 + 0.65 * chance) ? value : !value }];
+        }),
+      };
+    case 'NUMERIC':
+      return { textAnswer: numberText(key.numericAnswers?.[0]?.value ?? 0, random.chance(chance), random) };
+    case 'ESSAY':
+      return { textAnswer: essayDraft(chance, random) };
+    default: {
+      const right = key.correctOptionIds ?? [];
+      if (random.chance(chance)) return { selectedOptionIds: [...right] };
+      return { selectedOptionIds: [random.pick(question.options ?? []).id] };
+    }
+  }
+}
+
+/** A number as students write it: decimal comma or point, white space, no leading zero, a superfluous one behind. */
+function numberText(value: number, right: boolean, random: Random): string {
+  const written = String(right ? value : random.pick([value + 1, value / 2, value * 10, -value]));
+  const style = random.below(6);
+  if (style === 0) return ` ${written.replace('.', ',')} `;
+  if (style === 1) return written;
+  if (style === 2) return written.replace(/^0\./, ',');
+  if (style === 3) return written.includes('.') ? `${written}0` : `${written},0`;
+  return written.replace('.', ',').replace('-', '\u2212');
+}
+
+function blank(question: StartQuestion): Answer {
+  if (question.type === 'TRUE_FALSE_GROUP') return { statementAnswers: [] };
+  return question.type === 'SINGLE_CHOICE' ? { selectedOptionIds: [] } : { textAnswer: '   ' };
+}
+
+function lookAway(random: Random): Step[] {
+  const awaySeconds = 1 + random.below(20);
+  return [
+    { kind: 'event', type: 'TAB_HIDDEN', metadata: { reason: 'visibilitychange' } },
+    { kind: 'event', type: 'FOCUS_RETURNED', metadata: { awaySeconds } },
+  ];
+}

@@ -1,0 +1,125 @@
+import { Agent, type IncomingHttpHeaders, request } from 'node:http';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Latencies } from './latencies.ts';
+
+/** The part of the gateway that the demo plays: it names the caller, holds the tokens, and tries again. */
+export interface Gateway {
+  send(call: GatewayCall): Promise<GatewayReply>;
+  /** Calls made again because there was no answer, or a 503. */
+  repeated(): number;
+  close(): void;
+}
+
+export interface GatewayCall {
+  /** What the call's time is filed under. */
+  name: string;
+  method: 'GET' | 'POST';
+  path: string;
+  caller?: { id: string; role: 'STUDENT' | 'TEACHER' | 'ADMIN' };
+  headers?: Record<string, string>;
+  body?: unknown;
+  /** Hangs up as soon as the request has been sent, so that nobody knows what became of it, then sends it again. */
+  loseReply?: boolean;
+}
+
+export interface GatewayReply {
+  status: number;
+  headers: IncomingHttpHeaders;
+  /** How often the call was sent; all but the last sending may have been worked on as well. */
+  sentTimes: number;
+  /** The parsed envelope. */
+  envelope(): Envelope;
+}
+
+export interface Envelope {
+  success: boolean;
+  data?: unknown;
+  code?: string;
+  message?: string;
+}
+
+/** No reply at all: refused, reset, timed out. */
+class NoReply extends Error {}
+
+const PATIENCE_MS = 20_000;
+const TRIES = 8;
+const REST_MS = 200;
+
+/** `sockets` bounds how many calls run at once. */
+export function openGateway(deps: {
+  url: string;
+  gatewayToken: string | undefined;
+  latencies: Latencies;
+  sockets: number;
+}): Gateway {
+  const agent = new Agent({ keepAlive: true, maxSockets: deps.sockets });
+  const base = new URL(deps.url);
+  let repeated = 0;
+
+  async function send(call: GatewayCall): Promise<GatewayReply> {
+    const lost = call.loseReply === true ? 1 : 0;
+    if (lost > 0) await once(call, true).catch(() => undefined);
+    repeated += lost;
+    for (let tried = 1; ; tried++) {
+      const began = performance.now();
+      try {
+        const reply = await once(call, false);
+        deps.latencies.add(call.name, performance.now() - began);
+        if (reply.status !== 503 || tried === TRIES) return { ...reply, sentTimes: tried + lost };
+      } catch (error) {
+        if (!(error instanceof NoReply) || tried === TRIES) throw error;
+      }
+      repeated += 1;
+      await delay(REST_MS * tried);
+    }
+  }
+
+  function once(call: GatewayCall, hangUp: boolean): Promise<Omit<GatewayReply, 'sentTimes'>> {
+    const body = call.body === undefined ? undefined : Buffer.from(JSON.stringify(call.body));
+    return new Promise((resolve, reject) => {
+      const sent = request(
+        {
+          ...{ agent, host: base.hostname, port: base.port, method: call.method, path: call.path },
+          timeout: PATIENCE_MS,
+          headers: headersOf(call, body),
+        },
+        (response) => {
+          const chunks: Buffer[] = [];
+          response.on('data', (chunk: Buffer) => chunks.push(chunk));
+          response.on('error', (error) => reject(new NoReply(error.message)));
+          response.on('end', () =>
+            resolve({
+              status: response.statusCode ?? 0,
+              headers: response.headers,
+              envelope: () => JSON.parse(Buffer.concat(chunks).toString('utf8')) as Envelope,
+            }),
+          );
+        },
+      );
+      sent.on('error', (error) => reject(new NoReply(error.message)));
+      sent.on('timeout', () => sent.destroy(new Error(`no answer within ${PATIENCE_MS} ms`)));
+      sent.end(body, () => {
+        // The bytes have left; a moment later they may have been read, worked on, even answered.
+        if (hangUp) setTimeout(() => sent.destroy(new Error('hung up')), 2);
+      });
+    });
+  }
+
+  function headersOf(call: GatewayCall, body: Buffer | undefined): Record<string, string> {
+    return {
+      ...(body === undefined ? {} : { 'content-type': 'application/json', 'content-length': String(body.length) }),
+      ...(deps.gatewayToken === undefined ? {} : { 'x-gateway-token': deps.gatewayToken }),
+      ...(call.caller === undefined ? {} : { 'x-user-id': call.caller.id, 'x-user-role': call.caller.role }),
+      ...call.headers,
+    };
+  }
+
+  return { send, repeated: () => repeated, close: () => agent.destroy() };
+}
+
+/** The reply's data when its status is one of these. @throws Error that names call, status and code */
+export function dataOf<Data>(call: string, reply: GatewayReply, ...statuses: number[]): Data {
+  const envelope = reply.envelope();
+  if (statuses.includes(reply.status)) return envelope.data as Data;
+  throw new Error(`${call} answered ${reply.status} ${envelope.code ?? ''} ${envelope.message ?? ''}`.trim());
+}

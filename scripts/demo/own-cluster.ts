@@ -1,0 +1,86 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm, statfs } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import { freePort } from '../services/port.ts';
+
+/** A cluster that the demo has started for itself. */
+export interface OwnCluster {
+  url: string;
+  /** Stops every process of it and deletes its data. */
+  stop(): Promise<void>;
+}
+
+const LAST_LINES = 30;
+const SHARED_MEMORY = '/dev/shm';
+const ENOUGH_BYTES = 2 * 1024 ** 3;
+
+/**
+ * Runs `npm start`'s own script on a free port and a data folder that is thrown away, with `neighbourUrl` as its
+ * notification and profile service. MONGODB_URL and REDIS_URL count as they do there, with a database of the demo's own.
+ * @throws Error with the cluster's last words when it does not come up
+ */
+export async function startOwnCluster(deps: {
+  root: string;
+  neighbourUrl: string;
+  say: (line: string) => void;
+}): Promise<OwnCluster> {
+  const folder = await mkdtemp(path.join(await scratch(), 'examhall-demo-'));
+  const port = await freePort();
+  const child = spawn(process.execPath, ['scripts/dev.ts'], {
+    cwd: deps.root,
+    env: {
+      ...process.env,
+      NODE_ENV: 'development',
+      PORT: String(port),
+      DATA_DIR: folder,
+      LOG_LEVEL: process.env.LOG_LEVEL ?? 'warn',
+      MONGODB_DATABASE: 'examhall_demo',
+      NOTIFICATION_SERVICE_URL: deps.neighbourUrl,
+      PROFILE_SERVICE_URL: deps.neighbourUrl,
+    },
+    // A group of its own, or Ctrl-C in a terminal would reach it before the demo can stop it in order.
+    detached: true,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const stop = async () => {
+    if (child.exitCode === null && child.signalCode === null) {
+      const ended = once(child, 'exit');
+      child.kill('SIGTERM');
+      await ended;
+    }
+    await rm(folder, { recursive: true, force: true });
+  };
+  const tail: string[] = [];
+  try {
+    await new Promise<void>((resolve, reject) => {
+      for (const stream of [child.stdout, child.stderr]) {
+        createInterface({ input: stream }).on('line', (line) => {
+          tail.push(line);
+          if (tail.length > LAST_LINES) tail.shift();
+          if (line.startsWith('start ')) deps.say(line);
+          if (line.startsWith('ready http')) resolve();
+        });
+      }
+      child.on('error', reject);
+      child.on('exit', () => reject(new Error(`the cluster did not start:\n${tail.join('\n')}`)));
+    });
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  return { url: `http://127.0.0.1:${port}`, stop };
+}
+
+/** In memory where there is room: data that is deleted at the end need not wait for a disk. TMPDIR decides otherwise. */
+async function scratch(): Promise<string> {
+  if (process.env.TMPDIR !== undefined) return tmpdir();
+  try {
+    const { bavail, bsize } = await statfs(SHARED_MEMORY);
+    return bavail * bsize > ENOUGH_BYTES ? SHARED_MEMORY : tmpdir();
+  } catch {
+    return tmpdir();
+  }
+}

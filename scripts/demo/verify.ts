@@ -1,0 +1,115 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { AttemptDetail, ResultReply, StartQuestion } from '../../shared/generated/attempt.ts';
+import { dataOf } from './gateway.ts';
+import { type Expected, gradeAnswer, toMicro } from './grader.ts';
+import { TEACHER } from './paper.ts';
+import { asStudent, type DemoDeps, type Sitting } from './sitting.ts';
+
+/** What was found of one sitting when everything was read again. */
+export interface Verified {
+  totalScore: number;
+  maxScore: number;
+  /** Acknowledged answers that are stored as they were acknowledged. */
+  answersStored: number;
+}
+
+/**
+ * Reads a released result again and holds it against the record: each acknowledged answer is there and no other,
+ * each score and every total is what the demo's own grader says, and the log tells every acknowledged act.
+ */
+export async function verifySitting(
+  deps: DemoDeps,
+  sitting: Sitting,
+  questions: readonly StartQuestion[],
+): Promise<Verified> {
+  const reply = await deps.gateway.send({
+    name: 'result',
+    method: 'GET',
+    path: `/v1/attempts/${sitting.attemptId}/result`,
+    caller: asStudent(sitting.student),
+  });
+  const { attempt, scorePercent } = dataOf<ResultReply>('result', reply, 200);
+  const complain = (fault: string) => deps.complain(`${sitting.student.id}: ${fault}`);
+  const answersStored = checkAnswers(sitting, attempt, questions, complain);
+  checkTotals(attempt, scorePercent, expectedOf(sitting, questions), complain);
+  checkLog(sitting, attempt, complain);
+  return { totalScore: attempt.totalScore ?? 0, maxScore: attempt.maxScore, answersStored };
+}
+
+/** A teacher of the exam sees the keys that no student may see. */
+export async function verifyTeacherView(deps: DemoDeps, sitting: Sitting): Promise<void> {
+  const reply = await deps.gateway.send({
+    name: 'teacher reads',
+    method: 'GET',
+    path: `/v1/attempts/${sitting.attemptId}`,
+    caller: { id: TEACHER, role: 'TEACHER' },
+  });
+  const detail = dataOf<AttemptDetail>('teacher reads', reply, 200);
+  if (!detail.questions.some((question) => 'answerKey' in question)) deps.complain('the teacher does not see the keys');
+}
+
+function expectedOf(sitting: Sitting, questions: readonly StartQuestion[]): Map<string, Expected> {
+  return new Map(
+    questions.map((question) => [
+      question.questionId,
+      gradeAnswer(question, sitting.answers.get(question.questionId), sitting.essayPoints),
+    ]),
+  );
+}
+
+function checkAnswers(
+  sitting: Sitting,
+  attempt: AttemptDetail,
+  questions: readonly StartQuestion[],
+  complain: (fault: string) => void,
+): number {
+  const expected = expectedOf(sitting, questions);
+  const stored = new Map(attempt.answers.map((answer) => [answer.questionId, answer]));
+  let same = 0;
+  for (const [questionId, answer] of sitting.answers) {
+    const found = stored.get(questionId);
+    if (found === undefined) complain(`the answer to ${questionId} is lost`);
+    else if (!isDeepStrictEqual(found.answer, answer)) complain(`the answer to ${questionId} is another one`);
+    else same += 1;
+    const grade = expected.get(questionId);
+    if (found === undefined || grade === undefined) continue;
+    if (found.score === null || toMicro(found.score) !== grade.micro || found.isCorrect !== grade.full) {
+      complain(`${questionId} was graded ${found.score}, and should be ${grade.micro / 1e6}`);
+    }
+  }
+  if (stored.size !== sitting.answers.size) complain(`${stored.size} answers stored, ${sitting.answers.size} given`);
+  if (attempt.questions.some((question) => 'answerKey' in question)) complain('the result shows the answer key');
+  return same;
+}
+
+function checkTotals(
+  attempt: AttemptDetail,
+  scorePercent: number | null,
+  expected: ReadonlyMap<string, Expected>,
+  complain: (fault: string) => void,
+): void {
+  const grades = [...expected.values()];
+  const total = grades.reduce((sum, grade) => sum + grade.micro, 0);
+  const correct = grades.filter((grade) => grade.full).length;
+  if (attempt.status !== 'GRADED' || !attempt.resultVisible) complain('the result cannot be seen');
+  if (attempt.totalScore === null || toMicro(attempt.totalScore) !== total) {
+    complain(`the total is ${attempt.totalScore}, and should be ${total / 1e6}`);
+  }
+  if (attempt.correctCount !== correct || attempt.wrongCount !== grades.length - correct) {
+    complain(`${attempt.correctCount} right and ${attempt.wrongCount} wrong, and should be ${correct} right`);
+  }
+  if (attempt.pendingManualCount !== 0) complain('something still waits to be marked');
+  const percent = (total / toMicro(attempt.maxScore)) * 100;
+  if (scorePercent === null || Math.abs(scorePercent - percent) > 1e-9) complain(`the percentage is ${scorePercent}`);
+}
+
+/** START, each save and client event, SUBMIT, the handoff: no acknowledged act is missing, none is there twice. */
+function checkLog(sitting: Sitting, attempt: AttemptDetail, complain: (fault: string) => void): void {
+  const least = 2 + sitting.savesAcknowledged + sitting.eventsAcknowledged + (sitting.essayPoints === null ? 0 : 1);
+  const most = least + sitting.actsInDoubt;
+  if (attempt.eventCount < least || attempt.eventCount > most) {
+    complain(`the log has ${attempt.eventCount} events, and should have ${least} to ${most}`);
+  }
+  const ends = attempt.events.filter((event) => event.type === 'SUBMIT' || event.type === 'TIMEOUT').length;
+  if (ends !== 1) complain(`the log tells ${ends} submits`);
+}

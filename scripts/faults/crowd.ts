@@ -1,0 +1,17 @@
+/** Runs `work` for 0…count−1, at most `width` of them at once, and gives the results in order. */
+export async function crowd<T>(count: number, width: number, work: (index: number) => Promise<T>): Promise<T[]> {
+  const results = new Array<T>(count);
+  let next = 0;
+  async function lane(): Promise<void> {
+    for (let index = next++; index < count; index = next++) results[index] = await work(index);
+  }
+  await Promise.all(Array.from({ length: Math.min(width, count) }, lane));
+  return results;
+}
+
+/** How often each word came: `{ '201': 1, '200': 199 }`. */
+export function tally(words: Iterable<string | number>): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const word of words) counts[word] = (counts[word] ?? 0) + 1;
+  return counts;
+}

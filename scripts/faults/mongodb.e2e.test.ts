@@ -1,0 +1,163 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import t from 'tap';
+import { newExamId } from '../../shared/testing/attempt-client.ts';
+import { startCluster } from '../../shared/testing/cluster.ts';
+import { until } from '../../shared/testing/until.ts';
+import { startThrowAwayServices } from '../services/throw-away.ts';
+import { openChance, scaled } from './chance.ts';
+import { crowd, tally } from './crowd.ts';
+import { type Answered, NoReply } from './exchange.ts';
+import { patiently } from './patiently.ts';
+import { doorsOf, readAsTeacher, started, student } from './sitting.ts';
+import { storedBy } from './stored.ts';
+
+const QUESTIONS = 4;
+const STUDENTS = 6;
+const MAX_ATTEMPTS = 3;
+
+const chance = openChance((line) => t.comment(line));
+// Durable, as `npm start` runs it: only then may a killed database be held to what it acknowledged.
+const { mongodb, close } = await startThrowAwayServices({ redis: false, durable: true });
+t.teardown(close);
+if (mongodb === undefined) throw new Error('these tests need a MongoDB of their own');
+process.env.MONGODB_URL = mongodb.url;
+
+const cluster = await startCluster(t, {
+  doors: 2,
+  env: { WORKER_MAX_ATTEMPTS: `${MAX_ATTEMPTS}`, WORKER_POLL_INTERVAL_MS: '250', WORKER_LEASE_MS: '2000' },
+});
+const door = doorsOf(cluster, 2);
+const stored = storedBy(cluster);
+
+/** What the students have been promised: by attempt and question, the newest version acknowledged and its text. */
+type Ledger = Map<string, { version: number; text: string }>;
+
+/** Statuses that a request may get while MongoDB is away; no reply at all is an open question as well. */
+async function asked<Data>(request: Promise<Answered<Data>>): Promise<Answered<Data> | null> {
+  try {
+    return await request;
+  } catch (error) {
+    if (error instanceof NoReply) return null;
+    throw error;
+  }
+}
+
+t.test('answers that were acknowledged outlive a killed MongoDB', async (t) => {
+  const ledger: Ledger = new Map();
+  const examId = newExamId();
+  const crew = await crowd(STUDENTS, 3, async (n) => {
+    const who = student();
+    return { who, id: await started(who, door(n), { examId, questions: QUESTIONS }) };
+  });
+  const statuses: string[] = [];
+  const refusals: Answered<unknown>[] = [];
+  let over = false;
+  let acked = 0;
+
+  async function keepSaving({ who, id }: (typeof crew)[number], lane: number): Promise<void> {
+    for (let n = 0; !over; n++) {
+      const questionId = `q${1 + (n % QUESTIONS)}`;
+      const text = `${lane}.${n}`;
+      const reply = await asked(who.save(door(n), id, { questionId, text }));
+      statuses.push(reply === null ? 'no reply' : `${reply.status} ${reply.code ?? ''}`.trim());
+      if (reply === null) continue;
+      if (reply.status !== 200) {
+        refusals.push(reply);
+        await delay(20);
+        continue;
+      }
+      acked += 1;
+      const version = reply.data.answers.find((answer) => answer.questionId === questionId)?.serverVersion ?? 0;
+      ledger.set(`${id} ${questionId}`, { version, text });
+    }
+  }
+
+  const saving = crew.map(keepSaving);
+  for (let kill = 0; kill < scaled(2, 15); kill++) {
+    const before = acked;
+    await until('answers are being saved', () => acked > before + 20);
+    await delay(chance.below(150));
+    await mongodb.kill9();
+    const seen = refusals.length;
+    await until('the doors say that they cannot', () => refusals.length > seen);
+    await mongodb.start();
+  }
+  const before = acked;
+  await until('answers are being saved again', () => acked > before + 20);
+  over = true;
+  await Promise.all(saving);
+
+  t.comment(JSON.stringify(tally(statuses)));
+  t.same(
+    Object.keys(tally(statuses)).filter((word) => !['200', '503 UNAVAILABLE', 'no reply'].includes(word)),
+    [],
+  );
+  t.ok(
+    refusals.every(({ headers }) => /^\d+$/.test(headers['retry-after'] ?? '')),
+    'every 503 says when to come again',
+  );
+  t.equal(ledger.size, STUDENTS * QUESTIONS);
+  for (const { id } of crew) {
+    const { data } = await readAsTeacher(door(), id);
+    for (const { questionId, serverVersion, answer } of data.answers) {
+      const promised = ledger.get(`${id} ${questionId}`);
+      t.ok(promised !== undefined && serverVersion >= promised.version, 'the acknowledged version or a later one');
+      if (serverVersion === promised?.version) t.equal(answer.textAnswer, promised.text);
+    }
+  }
+});
+
+t.test('hand-ins across an outage are all graded, and spend no attempt on it', async (t) => {
+  const examId = newExamId();
+  const crew = await crowd(scaled(16, 100), 4, async (n) => {
+    const who = student();
+    const id = await started(who, door(n), { examId });
+    await who.save(door(n), id, { questionId: 'q1', text: '1' });
+    return { who, id };
+  });
+  // The outage is longer than the few attempts of a command would last.
+  let outages = 0;
+  async function fail(): Promise<void> {
+    for (; outages < MAX_ATTEMPTS + 1; outages++) {
+      await delay(50 + chance.below(150));
+      await mongodb?.kill9();
+      await mongodb?.start();
+    }
+  }
+  const failing = fail();
+  await crowd(crew.length, 4, async (n) => {
+    const sitting = crew[n];
+    if (sitting === undefined) return;
+    for (;;) {
+      const reply = await asked(sitting.who.submit(door(n), sitting.id));
+      if (reply !== null && reply.status < 300) return;
+      await delay(50);
+    }
+  });
+  await failing;
+  await patiently('every attempt is graded', async () => {
+    return (await stored.attempts.countDocuments({ examId, status: 'GRADED' })) === crew.length;
+  });
+  const graded = await stored.attempts.find({ examId }).toArray();
+  t.same(tally(graded.map(({ totalScore }) => `${totalScore}`)), { 1: crew.length });
+  t.same(tally(graded.map(({ events }) => events.filter(({ type }) => type === 'SUBMIT').length)), { 1: crew.length });
+  t.equal(await stored.commands.countDocuments({ status: 'DEAD' }), 0, 'no command died of it');
+  const gradings = await stored.commands
+    .find({ queue: 'grading', subject: { $in: crew.map(({ id }) => id) } })
+    .toArray();
+  t.same(tally(gradings.map(({ status }) => status)), { DONE: crew.length });
+  t.comment('attempts per grading:', JSON.stringify(tally(gradings.map(({ attempts }) => attempts))));
+});
+
+t.test('a door is unready while MongoDB is away, alive all the time, and comes back by itself', async (t) => {
+  await mongodb.kill9();
+  await until('unready', async () => (await cluster.request('GET', '/readyz')).status === 503);
+  t.equal((await cluster.request('GET', '/healthz')).status, 200);
+  const who = student();
+  const refused = await who.start(door(), { examId: newExamId() });
+  t.match(refused, { status: 503, code: 'UNAVAILABLE', headers: { 'retry-after': /^\d+$/ } });
+  await mongodb.start();
+  await until('ready', async () => (await cluster.request('GET', '/readyz')).status === 200);
+  const id = await started(who, door(), { examId: newExamId() });
+  t.match(await who.submit(door(), id), { status: 200 }, 'the workers are back too');
+});

@@ -1,0 +1,161 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { Redis } from 'ioredis';
+import t from 'tap';
+import { newExamId } from '../../shared/testing/attempt-client.ts';
+import { type Cluster, startCluster } from '../../shared/testing/cluster.ts';
+import { until } from '../../shared/testing/until.ts';
+import { startThrowAwayServices } from '../services/throw-away.ts';
+import { scaled } from './chance.ts';
+import { crowd, tally } from './crowd.ts';
+import { patiently } from './patiently.ts';
+import { doorsOf, handOff, release, started, student } from './sitting.ts';
+import { storedBy } from './stored.ts';
+
+type Tap = typeof t;
+
+const POLL_MS = 500;
+const GRADING_WAIT_MS = 5_000;
+
+const { redis, close } = await startThrowAwayServices({ mongodb: false });
+t.teardown(close);
+if (redis === undefined) throw new Error('these tests need a Redis of their own');
+await redis.stop();
+
+// Its Redis is not there: nobody has started it yet.
+const cluster = await startCluster(t, {
+  env: {
+    ...{ REDIS_URL: redis.url, WORKER_POLL_INTERVAL_MS: `${POLL_MS}` },
+    ATTEMPT_GRADING_WAIT_MS: `${GRADING_WAIT_MS}`,
+  },
+});
+const door = doorsOf(cluster);
+const stored = storedBy(cluster);
+
+type Checks = Pick<Tap, 'same' | 'equal' | 'match' | 'comment'>;
+
+interface Sat {
+  id: string;
+  /** The longest that a save and the hand-in took (ms). */
+  slowestSaveMs: number;
+  submitMs: number;
+}
+
+/** A whole sitting: start, saves, hand-in, a grade by hand and the release, each answered as if nothing were amiss. */
+async function sit(t: Checks): Promise<Sat> {
+  const who = student();
+  const plan = { examId: newExamId(), questions: 2, essay: true, showResultMode: 'MANUAL' as const };
+  const id = await started(who, door(), plan);
+  let slowestSaveMs = 0;
+  for (const [questionId, text] of [
+    ['q1', '1'],
+    ['q2', '2'],
+    ['essay', 'bài văn'],
+  ] as const) {
+    const began = performance.now();
+    const { status } = await who.save(door(), id, { questionId, text });
+    slowestSaveMs = Math.max(slowestSaveMs, performance.now() - began);
+    t.equal(status, 200);
+  }
+  const began = performance.now();
+  const submitted = await who.submit(door(), id);
+  const submitMs = performance.now() - began;
+  t.match(submitted, { status: 200, data: { status: 'GRADED' } }, 'graded within the wait');
+  const grade = { sourceEventId: `grade-${id}`, questionId: 'essay', score: 4 };
+  t.match(await handOff(door(), id, grade), { status: 200, data: { applied: true } });
+  const released = await release(door(), plan.examId, `release-${id}`);
+  t.match(released, { status: 200, data: { updatedAttempts: 1, queuedNotifications: 2 } });
+  t.match((await who.read(door(), id)).data, { totalScore: 6, resultVisible: true });
+  return { id, slowestSaveMs, submitMs };
+}
+
+/** Nothing of these attempts is left over or told twice. */
+async function checkSettled(t: Checks, sat: readonly Sat[]): Promise<void> {
+  const rows = sat.flatMap(({ id }) => [
+    `${id}:notification:grade_released`,
+    `${id}:notification:grade_released_parent`,
+  ]);
+  await patiently('the notices arrive', async () => rows.every((id) => cluster.neighbours.notices.has(id)));
+  t.same(tally(rows.map((id) => cluster.neighbours.notices.get(id) ?? 0)), { 1: rows.length }, 'each notice came once');
+  t.equal(await stored.commands.countDocuments({ status: 'PENDING', queue: { $ne: 'upkeep' } }), 0);
+  t.equal(
+    await stored.commands.countDocuments({ attempts: { $gt: 1 }, queue: { $ne: 'upkeep' } }),
+    0,
+    'no attempt was spent on Redis',
+  );
+}
+
+async function sitAll(t: Checks, count: number): Promise<Sat[]> {
+  const sat = await crowd(count, 3, () => sit(t));
+  t.comment(
+    `slowest save ${Math.max(...sat.map((one) => one.slowestSaveMs)).toFixed(0)} ms, slowest submit ${Math.max(...sat.map((one) => one.submitMs)).toFixed(0)} ms`,
+  );
+  return sat;
+}
+
+async function readiness(cluster: Cluster): Promise<{ status: number; redis: string }> {
+  const { status, data } = await cluster.request('GET', '/readyz');
+  return { status, redis: data.checks.redis.status };
+}
+
+t.test('without a Redis from the start everything is done, by the poll', async (t) => {
+  t.match(await readiness(cluster), { status: 200, redis: 'down' }, 'degraded, and still serving');
+  await checkSettled(t, await sitAll(t, scaled(6, 60)));
+});
+
+t.test('a Redis that comes is used again', async (t) => {
+  await redis.start();
+  await until('the door hears Redis', async () => (await readiness(cluster)).redis === 'up');
+  await checkSettled(t, await sitAll(t, scaled(4, 20)));
+});
+
+t.test('a Redis that is emptied without pause loses nothing', async (t) => {
+  const client = new Redis(redis.url);
+  t.teardown(() => client.disconnect());
+  let over = false;
+  let flushes = 0;
+  async function flush(): Promise<void> {
+    while (!over) {
+      await client.flushall();
+      await client.script('FLUSH');
+      flushes += 1;
+      await delay(20);
+    }
+  }
+  const flushing = flush();
+  const sat = await sitAll(t, scaled(6, 60));
+  over = true;
+  await flushing;
+  t.ok(flushes > 1);
+  await checkSettled(t, sat);
+});
+
+t.test('a Redis that is killed and comes back, again and again, loses nothing', async (t) => {
+  let over = false;
+  let kills = 0;
+  async function kill(): Promise<void> {
+    while (!over) {
+      await redis?.kill9();
+      kills += 1;
+      await delay(100);
+      await redis?.start();
+      await delay(200);
+    }
+  }
+  const killing = kill();
+  const sat = await sitAll(t, scaled(6, 60));
+  over = true;
+  await killing;
+  t.ok(kills > 0);
+  await checkSettled(t, sat);
+});
+
+t.test('a Redis that hangs holds up no request and loses nothing', async (t) => {
+  await until('the door hears Redis', async () => (await readiness(cluster)).redis === 'up');
+  redis.freeze();
+  t.teardown(() => redis.thaw());
+  const sat = await sitAll(t, scaled(6, 60));
+  await checkSettled(t, sat);
+  redis.thaw();
+  await until('the door hears Redis again', async () => (await readiness(cluster)).redis === 'up');
+  await checkSettled(t, await sitAll(t, 2));
+});

@@ -1,0 +1,76 @@
+import t from 'tap';
+import { newExamId } from '../../shared/testing/attempt-client.ts';
+import { startCluster } from '../../shared/testing/cluster.ts';
+import { scaled } from './chance.ts';
+import { crowd, tally } from './crowd.ts';
+import { patiently } from './patiently.ts';
+import { doorsOf, started, student } from './sitting.ts';
+import { storedBy } from './stored.ts';
+
+const WAITERS = scaled(300, 2_000);
+const SAVES = 40;
+/** Far above what the saves take, far below what a wedged door would. */
+const GRADING_WAIT_MS = scaled(5_000, 20_000);
+
+const cluster = await startCluster(t, {
+  workers: [],
+  asleep: ['grading'],
+  env: { ATTEMPT_GRADING_WAIT_MS: `${GRADING_WAIT_MS}` },
+  neighbours: false,
+});
+const door = doorsOf(cluster);
+const stored = storedBy(cluster);
+
+t.test('a crowd that waits for grades which do not come holds up nobody', async (t) => {
+  const examId = newExamId();
+  const crew = await crowd(WAITERS, 16, async () => {
+    const who = student();
+    return { who, id: await started(who, door(), { examId }) };
+  });
+  const busy = student();
+  const writing = await started(busy, door(), { examId: newExamId() });
+
+  let answered = 0;
+  const waiting = crew.map(async ({ who, id }) => {
+    const { status, data } = await who.submit(door(), id);
+    answered += 1;
+    return `${status} ${data.status}`;
+  });
+  await patiently('everybody has handed in', async () => {
+    return (await stored.attempts.countDocuments({ examId, status: 'SUBMITTED' })) === WAITERS;
+  });
+  const before = answered;
+  const saves = await crowd(SAVES, 2, (n) => busy.save(door(), writing, { questionId: 'q1', text: `${n}` }));
+  t.same(tally(saves.map(({ status }) => status)), { 200: SAVES });
+  t.comment(`${before} of ${WAITERS} had their 202 before the saves, ${answered} after them`);
+  t.same(tally(await Promise.all(waiting)), { '202 SUBMITTED': WAITERS }, 'the wait is bounded');
+
+  await cluster.start('grading');
+  await patiently('every attempt is graded', async () => {
+    return (await stored.attempts.countDocuments({ examId, status: 'GRADED' })) === WAITERS;
+  });
+  t.equal(await stored.commands.countDocuments({ queue: 'grading', status: 'DONE' }), WAITERS);
+});
+
+t.test('a client that hangs up while it waits is graded all the same', async (t) => {
+  await cluster.kill('grading');
+  const who = student();
+  const id = await started(who, door(), { examId: newExamId() });
+  const hungUp = new AbortController();
+  const sent = fetch(`${door()}/v1/attempts/${id}/submit`, {
+    method: 'POST',
+    headers: { 'x-user-id': who.id, 'x-user-role': 'STUDENT', 'content-type': 'application/json' },
+    body: '{}',
+    signal: hungUp.signal,
+  });
+  await patiently('it is handed in', async () => {
+    return (await stored.attempts.countDocuments({ _id: id, status: 'SUBMITTED' })) === 1;
+  });
+  hungUp.abort();
+  await t.rejects(sent);
+  await cluster.start('grading');
+  await patiently(
+    'it is graded',
+    async () => (await stored.attempts.countDocuments({ _id: id, status: 'GRADED' })) === 1,
+  );
+});

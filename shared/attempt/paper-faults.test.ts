@@ -1,0 +1,49 @@
+import fc from 'fast-check';
+import t from 'tap';
+import { loadSchemas } from '../infra/schema/validator.ts';
+import { paperFaults } from './copy-paper.ts';
+
+const validate = loadSchemas().validator('attempt/start-request');
+
+function question(change: object = {}): object {
+  return {
+    ...{ questionId: 'q1', score: 1, type: 'SINGLE_CHOICE', options: [{ id: 'a' }] },
+    ...{ scoringRule: { mode: 'EXACT' }, answerKey: { correctOptionIds: ['a'] } },
+    ...change,
+  };
+}
+
+t.test('the paper’s faults are told beside those of the schema, but not of a question that has one', async (t) => {
+  const questions = [question({ score: 0, answerKey: {} }), question({ questionId: 'q2', answerKey: {} })];
+  t.same(
+    paperFaults({ questions }, [
+      { path: '/questions/0/score', message: 'must be > 0' },
+      { path: '/exam', message: '' },
+    ]),
+    [{ path: '/questions/1/answerKey/correctOptionIds', message: 'must not be empty' }],
+  );
+  t.same(paperFaults({ questions: [question({ answerKey: {} })] }, [{ path: '/questions', message: '' }]), []);
+});
+
+t.test('it stands any value that the schema has refused', async () => {
+  const field = fc.constantFrom(
+    'id',
+    'questionId',
+    'score',
+    'type',
+    'options',
+    'optionOrder',
+    'scoringRule',
+    'answerKey',
+  );
+  const broken = fc.tuple(field, fc.jsonValue({ maxDepth: 3 })).map(([name, value]) => question({ [name]: value }));
+  const questions = fc.array(fc.oneof(fc.constant(question()), broken, fc.jsonValue()), { maxLength: 6 });
+  const body = fc.oneof(fc.jsonValue(), fc.record({ questions: fc.oneof(questions, fc.jsonValue()) }));
+  fc.assert(
+    fc.property(body, (value) => {
+      const known = validate(value);
+      return known.length === 0 || Array.isArray(paperFaults(value, known));
+    }),
+    { numRuns: 500 },
+  );
+});

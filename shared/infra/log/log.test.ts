@@ -1,0 +1,80 @@
+import t from 'tap';
+import { openLog } from './log.ts';
+import { scrubber } from './scrub.ts';
+
+function rig(level: 'info' | 'debug' | 'warn' = 'debug', secrets: string[] = []) {
+  const lines: string[] = [];
+  return { lines, ...openLog({ level, name: 'test', secrets, destination: { write: (line) => lines.push(line) } }) };
+}
+
+t.test('one JSON line each, with time, level and name', async (t) => {
+  const { log, lines } = rig();
+  log.child({ queue: 'grading' }).warn({ n: 1 }, 'slow');
+  t.equal(lines.length, 1);
+  t.match(JSON.parse(lines[0] ?? ''), {
+    level: 40,
+    name: 'test',
+    queue: 'grading',
+    n: 1,
+    msg: 'slow',
+    time: /^\d{4}-.*Z$/,
+  });
+});
+
+t.test('secret fields are cut out on two levels', async (t) => {
+  const { log, lines } = rig();
+  log.info(
+    {
+      token: 'v-1',
+      user: { password: 'v-2' },
+      headers: { authorization: 'v-3', 'x-internal-token': 'v-4', accept: 'v-5' },
+    },
+    'm',
+  );
+  t.notMatch(lines[0], /v-[1-4]/);
+  t.match(lines[0], /v-5/);
+});
+
+t.test('errors: message, code, stack and causes; nothing else that hangs on them', async (t) => {
+  const { log, lines } = rig('debug', ['configured-secret']);
+  const cause = new Error('connect to mongodb://admin:pw12@db with configured-secret');
+  const error = Object.assign(new Error('outer', { cause }), { code: 11_000, command: { answers: 'private' } });
+  log.error({ err: error }, 'failed');
+  const line = JSON.parse(lines[0] ?? '');
+  t.match(line.err, { type: 'Error', code: 11_000, message: /outer/, stack: /log\.test/ });
+  t.notMatch(lines[0], /pw12|configured-secret|private/);
+  log.error({ err: 'text' }, 'failed');
+  log.error({ err: undefined }, 'failed');
+  t.equal(lines.length, 3);
+});
+
+t.test('request lines', async (t) => {
+  const line = { requestId: 'r-1', method: 'GET', route: '/v1/:id', status: 200, ms: 1.234, actorId: 'student-1' };
+  const { access, lines } = rig();
+  access(line);
+  access({ ...line, actorId: undefined });
+  const [first, second] = lines.map((text) => JSON.parse(text));
+  t.match(first, {
+    level: 30,
+    name: 'test',
+    requestId: 'r-1',
+    route: '/v1/:id',
+    status: 200,
+    ms: 1.23,
+    actor: /^[0-9a-f]{12}$/,
+  });
+  t.notOk('actor' in second);
+  t.notMatch(lines.join(), /student-1/);
+  const quiet = rig('warn');
+  quiet.access(line);
+  t.equal(quiet.lines.length, 0);
+});
+
+t.test('the last net', async (t) => {
+  const scrub = scrubber(['s3cret"quoted', 'short', undefined]);
+  t.equal(scrub(JSON.stringify({ a: 's3cret"quoted' })), '{"a":"[redacted]"}');
+  t.equal(scrub('short stays'), 'short stays');
+  t.equal(scrub('Authorization: Bearer abcdefgh.ijk'), 'Authorization: Bearer [redacted]');
+  t.equal(scrub('redis://:pass@host:1 http://host/path'), 'redis://[redacted]@host:1 http://host/path');
+  t.equal(scrub('eyJhbGciOiJIUzI1.eyJzdWIiOiIx.c2ln'), '[redacted]');
+});

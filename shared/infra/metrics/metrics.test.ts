@@ -1,0 +1,36 @@
+import t from 'tap';
+import { httpMetrics } from './http-metrics.ts';
+import { openMetrics } from './metrics.ts';
+
+t.test('each process has a registry of its own, a name gives one metric', async (t) => {
+  const [one, two] = [openMetrics({ process: false }), openMetrics({ process: false })];
+  one.counter('c_total', 'C', ['queue']).add({ queue: 'a' });
+  one.counter('c_total', 'C', ['queue']).add({ queue: 'a' }, 2);
+  one.gauge('g', 'G').set(5);
+  t.match(await one.render(), /^c_total\{queue="a"\} 3$/m);
+  t.match(await one.render(), /^g 5$/m);
+  t.notMatch(await two.render(), /c_total/);
+  t.throws(() => one.gauge('c_total', 'C'));
+});
+
+t.test('a gauge asks at the scrape, and one that fails spoils nothing', async (t) => {
+  const metrics = openMetrics({ process: false, labels: { service: 'attempt' } });
+  let depth = 1;
+  metrics.gauge('depth', 'D', ['queue'], (gauge) => gauge.set(depth, { queue: 'a' }));
+  metrics.gauge('broken', 'B', [], () => Promise.reject(new Error('store away')));
+  t.match(await metrics.render(), /^depth\{.*queue="a".*\} 1$/m);
+  depth = 2;
+  t.match(await metrics.render(), /^depth\{.*service="attempt".*\} 2$/m);
+});
+
+t.test('requests are counted by template and status', async (t) => {
+  const metrics = openMetrics({ process: false });
+  const observe = httpMetrics(metrics);
+  observe('GET', '/v1/:id', 200, 0.02);
+  observe('GET', '/v1/:id', 200, 3);
+  observe('GET', '/v1/:id', 404, 0.001);
+  const text = await metrics.render();
+  t.match(text, /^http_request_duration_seconds_bucket\{le="0\.025",method="GET",route="\/v1\/:id",status="200"\} 1$/m);
+  t.match(text, /^http_request_duration_seconds_count\{method="GET",route="\/v1\/:id",status="200"\} 2$/m);
+  t.match(text, /status="404"\} 1$/m);
+});

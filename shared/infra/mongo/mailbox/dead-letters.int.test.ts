@@ -1,0 +1,59 @@
+import t from 'tap';
+import { makeActor } from '../../../testing/actor-subjects.ts';
+import { expire } from '../../../testing/kernel-features/feature.ts';
+import { openTestMongo } from '../../../testing/open-test-mongo.ts';
+import { postGrading, storeAttempt, SUBMITTED } from '../../../testing/stored-attempts.ts';
+import { testKernel, testWorkerDeps } from '../../../testing/test-kernel.ts';
+import { runCommand } from '../../../../workers/run-command.ts';
+import { deadCommands, deadGroups, findCommand, OPERATOR_AUDIT, replayDead } from './dead-letters.ts';
+
+t.test('dead letters are grouped by cause, listed newest first, and replayed once per death', async (t) => {
+  const mongo = await openTestMongo(t);
+  const deps = testWorkerDeps(mongo);
+  const actor = makeActor('grading', deps);
+  const dieOf = async (message: (id: string) => string) => {
+    const command = await postGrading(mongo, await storeAttempt(mongo, SUBMITTED), { maxAttempts: 1 });
+    const fails = { ...actor, run: () => Promise.reject(new TypeError(message(command._id))) };
+    t.equal(await runCommand(testKernel(mongo), fails, command.queue, command._id), 'dead');
+    return command;
+  };
+  const alike = [];
+  for (let n = 0; n < 3; n++) alike.push(await dieOf((id) => `cannot read 'x${n}' of ${id} after ${n} ms`));
+  const other = await dieOf(() => 'another cause');
+
+  const groups = await deadGroups(mongo);
+  t.match(groups, [
+    { queue: 'grading', fingerprint: 'TypeError: cannot read <value> of <id> after <n> ms', count: 3 },
+    { queue: 'grading', fingerprint: 'TypeError: another cause', count: 1, example: other._id },
+  ]);
+  t.equal(groups.length, 2);
+  const ids = async (wanted: object) => (await deadCommands(mongo, { limit: 10, ...wanted })).map((dead) => dead._id);
+  t.strictSame(await ids({}), [other, ...alike.toReversed()].map((command) => command._id));
+  t.strictSame(await ids({ limit: 2 }), [other._id, alike[2]?._id]);
+  t.strictSame(await ids({ fingerprint: 'TypeError: another cause' }), [other._id]);
+  t.strictSame(await ids({ queue: 'essayhandoff' }), []);
+
+  const dead = await findCommand(mongo, other._id);
+  if (dead === null) throw new Error('the dead command is gone');
+  const by = { operator: 'op-1', reason: 'the fault is mended', now: Date.now() - 1_000 };
+  const clicks = await Promise.all(Array.from({ length: 10 }, () => replayDead(mongo, dead, by)));
+  t.equal(clicks.filter((done) => done).length, 1, 'ten operators at once: one replay');
+  t.match(await findCommand(mongo, other._id), { status: 'PENDING', attempts: 0, replays: 1, lockedUntil: null });
+  const audit = () => mongo.db.collection(OPERATOR_AUDIT).find({}).toArray();
+  t.match(await audit(), [
+    { action: 'dead.replay', commandId: other._id, operator: 'op-1', reason: by.reason, lastError: dead.lastError },
+  ]);
+
+  const fails = { ...actor, run: () => Promise.reject(new Error('not mended')) };
+  t.equal(await runCommand(testKernel(mongo), fails, dead.queue, dead._id), 'dead', 'it dies again');
+  t.equal(await replayDead(mongo, dead, by), false, 'a click on the first death is not one on the second');
+  t.equal((await audit()).length, 1);
+  const deadAgain = await findCommand(mongo, other._id);
+  if (deadAgain === null) throw new Error('the dead command is gone');
+  t.equal(await replayDead(mongo, deadAgain, by), true);
+  await expire(mongo, deadAgain);
+  t.equal(await runCommand(testKernel(mongo), actor, dead.queue, dead._id), 'done', 'and ends well with a fresh budget');
+  t.equal(await replayDead(mongo, deadAgain, by), false, 'what is done is not replayed');
+  t.equal((await audit()).length, 2);
+  t.equal((await deadGroups(mongo)).length, 1);
+});

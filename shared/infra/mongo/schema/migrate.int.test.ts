@@ -1,0 +1,101 @@
+import t from 'tap';
+import { openTestMongo } from '../../../testing/open-test-mongo.ts';
+import { INDEXES } from './indexes.ts';
+import { migrate, schemaFaults } from './migrate.ts';
+import { SCHEMA_VERSION } from './migrations.ts';
+
+interface State {
+  _id: string;
+  version: number;
+  compatibleFrom: number;
+  runner: string | null;
+  lockedUntil: Date | null;
+}
+
+async function emptyDatabase(t: Tap) {
+  const mongo = await openTestMongo(t, { empty: true });
+  const lines: string[] = [];
+  return { mongo, lines, say: (line: string) => void lines.push(line), state: mongo.db.collection<State>('schema_state') };
+}
+type Tap = Parameters<typeof openTestMongo>[0];
+
+t.test('an empty database is refused until it is migrated; a second run changes nothing', async (t) => {
+  const { mongo, say } = await emptyDatabase(t);
+  t.match(await schemaFaults(mongo), [/version 0 and this code needs/]);
+  t.match(await migrate(mongo, say), { from: 0, to: SCHEMA_VERSION, applied: [/./] });
+  t.strictSame(await schemaFaults(mongo), []);
+  for (const { collection, name, keys, options } of INDEXES) {
+    const [found] = (await mongo.db.collection(collection).indexes()).filter((index) => index.name === name);
+    t.strictSame(Object.entries(found?.key ?? {}), Object.entries(keys), `${collection}.${name}`);
+    t.equal(found?.unique ?? false, options?.unique ?? false);
+    t.strictSame(found?.partialFilterExpression, options?.partialFilterExpression);
+  }
+  t.strictSame((await migrate(mongo, say)).applied, []);
+});
+
+t.test('of two runners at once one migrates, and the other waits and finds nothing to do', async (t) => {
+  const { mongo, say, state } = await emptyDatabase(t);
+  const reports = await Promise.all([migrate(mongo, say), migrate(mongo, say), migrate(mongo, say)]);
+  t.equal(reports.filter((report) => report.applied.length > 0).length, 1);
+  t.strictSame(await schemaFaults(mongo), []);
+  t.match(await state.findOne({}), { runner: null, lockedUntil: null });
+});
+
+t.test('a killed runner is followed when its lease is over, and not before', async (t) => {
+  const { mongo, lines, say, state } = await emptyDatabase(t);
+  const lockedUntil = new Date(Date.now() + 1_500);
+  await state.insertOne({ _id: 'schema', version: 0, compatibleFrom: 0, runner: 'killed', lockedUntil });
+  t.match(await migrate(mongo, say), { from: 0, to: SCHEMA_VERSION });
+  t.ok(Date.now() >= lockedUntil.getTime());
+  t.ok(lines.includes('another migration is running; waiting for it'));
+  t.strictSame(await schemaFaults(mongo), []);
+});
+
+t.test('a runner that lost its lease notes nothing', async (t) => {
+  const { mongo, state } = await emptyDatabase(t);
+  const stolen = migrate(mongo, () => {
+    // Told between taking the lease and the first step.
+    void state.updateOne({ _id: 'schema' }, { $set: { runner: 'thief', lockedUntil: new Date(Date.now() + 60_000) } });
+  });
+  await t.rejects(stolen, /the migration lease was lost/);
+  t.match(await state.findOne({}), { version: 0, runner: 'thief' }, 'and leaves the thief its lease');
+});
+
+t.test('a newer schema is accepted while it says so, an older one never', async (t) => {
+  const { mongo, say, state } = await emptyDatabase(t);
+  await migrate(mongo, say);
+  const set = (fields: Partial<State>) => state.updateOne({ _id: 'schema' }, { $set: fields });
+  await set({ version: SCHEMA_VERSION + 3, compatibleFrom: SCHEMA_VERSION });
+  t.strictSame(await schemaFaults(mongo), []);
+  t.match(await migrate(mongo, say), { to: SCHEMA_VERSION + 3, applied: [] }, 'an older release does not turn it back');
+  t.match(await state.findOne({}), { version: SCHEMA_VERSION + 3 });
+  await set({ compatibleFrom: SCHEMA_VERSION + 1 });
+  t.match(await schemaFaults(mongo), [/no longer works with version/]);
+  await set({ version: SCHEMA_VERSION - 1, compatibleFrom: 0 });
+  t.match(await schemaFaults(mongo), [/run `npm run migrate`/]);
+});
+
+t.test('each missing unique index refuses the start, and the next run brings it back', async (t) => {
+  const { mongo, say } = await emptyDatabase(t);
+  await migrate(mongo, say);
+  const unique = INDEXES.filter((index) => index.options?.unique === true);
+  t.ok(unique.length >= 8);
+  for (const { collection, name } of unique) {
+    await mongo.db.collection(collection).dropIndex(name);
+    t.strictSame(
+      await schemaFaults(mongo),
+      [`${collection} lacks the unique index ${name}, which promises rest on: run \`npm run migrate\``],
+      name,
+    );
+    await migrate(mongo, say);
+    t.strictSame(await schemaFaults(mongo), []);
+  }
+  // The same name over other fields promises something else.
+  await mongo.db.collection('attempts').dropIndex('open_attempt');
+  await mongo.db.collection('attempts').createIndex({ paperId: 1, _id: 1 }, { name: 'open_attempt', unique: true });
+  t.match(await schemaFaults(mongo), [/attempts lacks the unique index open_attempt/]);
+  await mongo.db.collection('attempts').dropIndex('open_attempt');
+  await mongo.db.collection('attempt_texts').drop();
+  await mongo.db.collection('attempt_link_seats').drop();
+  t.equal((await schemaFaults(mongo)).length, 3, 'a collection that is not there lacks its indexes');
+});

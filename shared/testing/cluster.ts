@@ -1,0 +1,176 @@
+import { randomBytes } from 'node:crypto';
+import path from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Db } from 'mongodb';
+import { freePort } from '../../scripts/services/port.ts';
+import { openMongo } from '../infra/mongo/connect.ts';
+import { migrate } from '../infra/mongo/schema/migrate.ts';
+import { type ClusterProcess, type ProcessPlan, planProcess } from './cluster-process.ts';
+import { callHttp, type HttpReply, type HttpRequest } from './http-call.ts';
+import { type Neighbours, openNeighbours } from './neighbours.ts';
+import { requiredEnv, type Teardown } from './open-test-mongo.ts';
+import { takeRedisDatabase } from './redis-database.ts';
+import { until } from './until.ts';
+
+export const WORKERS = ['grading', 'essayhandoff', 'resultsrelease', 'gradenotices', 'upkeep'] as const;
+export type WorkerName = (typeof WORKERS)[number];
+
+export interface ClusterOptions {
+  /** For every process; beats what the cluster itself sets. MONGODB_URL and REDIS_URL may name a proxy or another server. */
+  env?: NodeJS.ProcessEnv;
+  /** For one process, by its name; beats `env`. */
+  envOf?: Readonly<Record<string, NodeJS.ProcessEnv>>;
+  /** Front doors, named web1, web2, …; 1 unless given. */
+  doors?: number;
+  /** Workers that start with the cluster; a type listed twice gets a second process: grading, grading2. Default: one of each. */
+  workers?: readonly WorkerName[];
+  /** Workers that only `start` starts. */
+  asleep?: readonly WorkerName[];
+  /** How far the wall clock of a process is off, by its name; a number is for all of them (ms). */
+  skewMs?: number | Readonly<Record<string, number>>;
+  /** False: notification, profile and analytics services are not configured. */
+  neighbours?: boolean;
+}
+
+export interface Cluster {
+  door(n?: number): { url: string; port: number };
+  /** At the first door, unless `door` says another. */
+  request(method: string, target: string, options?: HttpRequest & { door?: number }): Promise<HttpReply>;
+  /** Resolves when the process is gone; at once for SIGSTOP and SIGCONT. Its death counts as wanted. */
+  kill(name: string, signal?: NodeJS.Signals): Promise<void>;
+  /** Resolves when the process is ready; with the same port, for a door. Does nothing while it runs. */
+  start(name: string): Promise<void>;
+  restart(name: string, signal?: NodeJS.Signals): Promise<void>;
+  pid(name: string): number | undefined;
+  /** Everything that the process (or all of them) has written, stdout and stderr. Lines come up to 200 ms late. */
+  output(name?: string): string;
+  mongo: Db;
+  neighbours: Neighbours;
+  tokens: typeof TOKENS;
+  env: NodeJS.ProcessEnv;
+  /** Kills every process and drops the database; rejects when one had died that nobody killed. Teardown calls it too. */
+  stop(): Promise<void>;
+}
+
+/** Tokens of every test cluster: also the canaries that no log may hold. */
+export const TOKENS = { internal: 'internal-token-of-the-test', ops: 'ops-token-of-the-test' } as const;
+
+const ROOT = path.resolve(import.meta.dirname, '../..');
+
+/**
+ * Real processes of the product on the runner's MongoDB and Redis, in a database of their own, ready to be called.
+ * About two seconds for all of them.
+ */
+export async function startCluster(t: Teardown, options: ClusterOptions = {}): Promise<Cluster> {
+  const url = options.env?.MONGODB_URL ?? requiredEnv('MONGODB_URL');
+  const database = `e2e_${randomBytes(6).toString('hex')}`;
+  const mongo = openMongo({ url: requiredEnv('MONGODB_URL'), database, appName: 'examhall-test' });
+  const processes = new Map<string, ClusterProcess>();
+  let stopping: Promise<void> | undefined;
+  t.teardown(() => stop());
+
+  const redis = await takeRedisDatabase(options.env?.REDIS_URL ?? requiredEnv('REDIS_URL'));
+  const neighbours = await openNeighbours(t);
+  const env: NodeJS.ProcessEnv = {
+    ...{
+      PATH: process.env.PATH,
+      HOME: process.env.HOME,
+      NODE_ENV: 'test',
+      MONGODB_URL: url,
+      MONGODB_DATABASE: database,
+    },
+    ...{ REDIS_URL: redis.url, INTERNAL_SERVICE_TOKEN: TOKENS.internal, OPS_TOKEN: TOKENS.ops, DRAIN_GRACE_MS: '0' },
+    ...(options.neighbours === false ? {} : neighbours.env),
+    ...options.env,
+    ...(options.env?.REDIS_URL === undefined ? {} : { REDIS_URL: redis.url }),
+  };
+  await migrate(mongo, () => undefined);
+  for (const plan of await plansOf(options, env)) processes.set(plan.name, planProcess(plan));
+  const asleep = new Set<string>(options.asleep ?? []);
+  await Promise.all([...processes.values()].filter(({ name }) => !asleep.has(name)).map((one) => one.start()));
+
+  function named(name: string): ClusterProcess {
+    const found = processes.get(name);
+    if (found === undefined) throw new Error(`the cluster has no ${name}, only ${[...processes.keys()].join(', ')}`);
+    return found;
+  }
+
+  function door(n = 1): { url: string; port: number } {
+    const { port } = named(`web${n}`);
+    if (port === undefined) throw new Error(`web${n} has no port`);
+    return { url: `http://127.0.0.1:${port}`, port };
+  }
+
+  function stop(): Promise<void> {
+    stopping ??= stopAll();
+    return stopping;
+  }
+
+  async function stopAll(): Promise<void> {
+    const crashes = [...processes.values()].flatMap((one) => one.crashes());
+    await Promise.all([...processes.values()].map((one) => one.kill('SIGKILL')));
+    await mongo.db.dropDatabase().catch(() => undefined);
+    await Promise.all([mongo.close(), redis.give()]);
+    if (crashes.length > 0) throw new Error(`died unasked: ${crashes.join('\n')}`);
+  }
+
+  return {
+    ...{ door, mongo: mongo.db, neighbours, tokens: TOKENS, env, stop },
+    request: (method, target, { door: n, ...request } = {}) => callHttp(door(n).url, method, target, request),
+    kill: (name, signal = 'SIGKILL') => named(name).kill(signal),
+    start: (name) => named(name).start(),
+    async restart(name, signal = 'SIGTERM') {
+      await named(name).kill(signal);
+      await named(name).start();
+    },
+    pid: (name) => named(name).pid(),
+    output: (name) =>
+      (name === undefined ? [...processes.values()] : [named(name)]).map((one) => one.output()).join(''),
+  };
+}
+
+async function plansOf(options: ClusterOptions, env: NodeJS.ProcessEnv): Promise<ProcessPlan[]> {
+  const plans: ProcessPlan[] = [];
+  for (let n = 1; n <= (options.doors ?? 1); n++) {
+    const port = await freePort();
+    const isReady = async () => {
+      // Each look costs the starting process a request.
+      await delay(20);
+      return (await callHttp(`http://127.0.0.1:${port}`, 'GET', '/readyz')).status === 200;
+    };
+    plans.push(planOf(options, { ...env, PORT: String(port) }, `web${n}`, ['api/main.ts'], port, isReady));
+  }
+  const counts = new Map<WorkerName, number>();
+  for (const worker of [...(options.workers ?? WORKERS), ...(options.asleep ?? [])]) {
+    const count = (counts.get(worker) ?? 0) + 1;
+    counts.set(worker, count);
+    const name = count === 1 ? worker : `${worker}${count}`;
+    plans.push(planOf(options, env, name, ['workers/main.ts', worker], undefined, null));
+  }
+  return plans;
+}
+
+function planOf(
+  options: ClusterOptions,
+  env: NodeJS.ProcessEnv,
+  name: string,
+  script: readonly string[],
+  port: number | undefined,
+  isReady: (() => Promise<boolean>) | null,
+): ProcessPlan {
+  const { skewMs = 0 } = options;
+  const skew = typeof skewMs === 'number' ? skewMs : (skewMs[name] ?? 0);
+  const preload = skew === 0 ? [] : ['--import', path.join(import.meta.dirname, 'skewed-clock.ts')];
+  return {
+    ...{ name, port, cwd: ROOT, args: [...preload, ...script] },
+    env: { ...env, ...(skew === 0 ? {} : { TEST_SKEW_MS: String(skew) }), ...options.envOf?.[name] },
+    async untilReady(output, hasDied) {
+      const died = () => {
+        if (hasDied()) throw new Error(`${name} ended while starting:\n${output()}`);
+        return false;
+      };
+      if (isReady === null) await until(`${name} is ready`, () => output().includes('"worker is ready"') || died());
+      else await until(`${name} is ready`, () => isReady().catch(() => died()));
+    },
+  };
+}

@@ -1,0 +1,42 @@
+import { MongoNetworkError } from 'mongodb';
+import type { Mongo } from '../infra/mongo/connect.ts';
+
+/** Names of collection methods, in the order in which they must fail. */
+export interface FaultPlan {
+  method: string;
+  /** `lost`: the command reached the server and its reply did not come back. `refused`: it never got there. */
+  how: 'lost' | 'refused';
+  times: number;
+  /** Which calls of the method; absent: all. */
+  when?: (args: readonly unknown[]) => boolean;
+}
+
+/** Calls of updateOne that settle a command: of the writes to a mailbox, they and the renewals alone are pipelines. */
+export const settles = ([, update]: readonly unknown[]): boolean => Array.isArray(update);
+
+/** The same MongoDB behind a connection that breaks as planned: what the driver throws when its own retries are spent. */
+export function faultyMongo(mongo: Mongo, plan: FaultPlan): { mongo: Mongo; left: () => number } {
+  let left = plan.times;
+  const breakDown = (collection: object, method: (...args: unknown[]) => unknown) =>
+    async function faulty(...args: unknown[]): Promise<unknown> {
+      if (left === 0 || plan.when?.(args) === false) return method.apply(collection, args);
+      left -= 1;
+      if (plan.how === 'lost') await method.apply(collection, args);
+      throw new MongoNetworkError('the connection broke');
+    };
+  const db = new Proxy(mongo.db, {
+    get(target, name) {
+      if (name !== 'collection') return Reflect.get(target, name, target);
+      return (collectionName: string) =>
+        new Proxy(target.collection(collectionName), {
+          get(collection, property) {
+            const value: unknown = Reflect.get(collection, property, collection);
+            if (typeof value !== 'function') return value;
+            if (property === plan.method) return breakDown(collection, value as (...args: unknown[]) => unknown);
+            return value.bind(collection);
+          },
+        });
+    },
+  });
+  return { mongo: { ...mongo, db }, left: () => left };
+}

@@ -1,0 +1,78 @@
+import { connect, createServer, type Socket } from 'node:net';
+import type { Teardown } from './open-test-mongo.ts';
+
+/** A wire to MongoDB that writes down the name of every command that passes, and can be cut. */
+export interface MongoTap {
+  /** For MONGODB_URL of the process that is listened to. */
+  url: string;
+  /** Commands since the last `clear`, without the driver's own housekeeping. */
+  commands(): string[];
+  clear(): void;
+  /** From now on MongoDB is away for whoever is behind this tap, until `join`. */
+  cut(): void;
+  join(): void;
+}
+
+const OP_MSG = 2013;
+const HEADER_BYTES = 16;
+/** After the header: flags, the kind of the first section, the length of its document, the type of its first field. */
+const FIRST_NAME_AT = HEADER_BYTES + 4 + 1 + 4 + 1;
+const HOUSEKEEPING = new Set(['hello', 'isMaster', 'ismaster', 'ping', 'endSessions']);
+
+export async function openMongoTap(t: Teardown, mongodbUrl: string): Promise<MongoTap> {
+  const target = new URL(mongodbUrl);
+  const seen: string[] = [];
+  const open = new Set<Socket>();
+  let isCut = false;
+  const server = createServer((client) => {
+    if (isCut) return void client.destroy();
+    const upstream = connect({ host: target.hostname, port: Number(target.port || 27_017) });
+    const ended = () => {
+      client.destroy();
+      upstream.destroy();
+    };
+    for (const socket of [client, upstream]) {
+      open.add(socket);
+      socket.on('error', ended).on('close', ended);
+    }
+    const read = commandReader((name) => seen.push(name));
+    client.on('data', read);
+    client.pipe(upstream);
+    upstream.pipe(client);
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.teardown(() => {
+    for (const socket of open) socket.destroy();
+    server.close();
+  });
+  const address = server.address();
+  if (address === null || typeof address === 'string') throw new Error('the tap has no port');
+  // Direct, or the driver would go to the address by which the server knows itself, past the tap.
+  const url = `mongodb://127.0.0.1:${address.port}/?directConnection=true`;
+  return {
+    url,
+    commands: () => seen.filter((name) => !HOUSEKEEPING.has(name)),
+    clear: () => void seen.splice(0),
+    cut() {
+      isCut = true;
+      for (const socket of open) socket.destroy();
+      open.clear();
+    },
+    join() {
+      isCut = false;
+    },
+  };
+}
+
+function commandReader(onCommand: (name: string) => void): (chunk: Buffer) => void {
+  let buffer = Buffer.alloc(0);
+  return (chunk) => {
+    buffer = Buffer.concat([buffer, chunk]);
+    while (buffer.length >= HEADER_BYTES && buffer.length >= buffer.readInt32LE(0)) {
+      const message = buffer.subarray(0, buffer.readInt32LE(0));
+      buffer = buffer.subarray(message.length);
+      if (message.readInt32LE(12) !== OP_MSG) continue;
+      onCommand(message.toString('utf8', FIRST_NAME_AT, message.indexOf(0, FIRST_NAME_AT)));
+    }
+  };
+}
