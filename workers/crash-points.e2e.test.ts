@@ -1,5 +1,5 @@
 import pLimit from 'p-limit';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { attempts } from '../shared/infra/mongo/attempt/collections.ts';
 import { NOTICES } from '../shared/infra/mongo/mailbox/mailbox.ts';
 import { readCommand } from '../shared/infra/mongo/mailbox/read-command.ts';
@@ -36,7 +36,7 @@ async function openLane(t: Parameters<typeof openTestMongo>[0]) {
  * One command for each point of its actor's run. The worker of each dies at its point; those that follow find what it
  * left when its lease is over, and at last a healthy one clears up.
  */
-async function crashEverywhere(t: Tap, scenario: CrashScenario): Promise<void> {
+async function crashEverywhere(t: Test, scenario: CrashScenario): Promise<void> {
   const { mongo, neighbours, env } = await openLane(t);
   const commands: Command[] = [];
   const isSettled = async (command: Command) =>
@@ -53,6 +53,7 @@ async function crashEverywhere(t: Tap, scenario: CrashScenario): Promise<void> {
       break;
     }
     points.push(worker.said().trim());
+    t.comment(`${scenario.name}: died at point ${point}, ${points.at(-1)}`);
   }
   t.comment(`${scenario.name}: died at ${points.length} points: ${points.join(', ')}`);
   t.ok(points.length >= scenario.leastPoints, `${points.length} points of ${scenario.name}`);
@@ -69,7 +70,7 @@ async function crashEverywhere(t: Tap, scenario: CrashScenario): Promise<void> {
   }
   t.ok(neighbours.notices.size <= commands.length, 'nothing was sent under another id');
 }
-type Tap = typeof t;
+
 
 t.test('a worker killed at any await of its run loses nothing and doubles nothing', { timeout: 150_000 }, async (t) => {
   const lane = pLimit(LANES);

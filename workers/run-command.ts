@@ -1,5 +1,7 @@
+import type { ClientSession } from 'mongodb';
 import { isOutage } from '../shared/infra/mongo/faults.ts';
 import { claimCommand } from '../shared/infra/mongo/mailbox/claim.ts';
+import { withHolderSession } from '../shared/infra/mongo/mailbox/holder-session.ts';
 import { renewLease } from '../shared/infra/mongo/mailbox/renew-lease.ts';
 import { saveProgress } from '../shared/infra/mongo/mailbox/save-progress.ts';
 import {
@@ -10,7 +12,7 @@ import {
   takeBackClaim,
 } from '../shared/infra/mongo/mailbox/settle-command.ts';
 import { Stale } from '../shared/infra/mongo/stale.ts';
-import { inTransaction } from '../shared/infra/mongo/transaction.ts';
+import { inTransactionOf } from '../shared/infra/mongo/transaction.ts';
 import type { Command, Queue } from '../shared/kernel/command.ts';
 import type { Actor } from './actor.ts';
 import { announce, bury } from './announce.ts';
@@ -26,6 +28,18 @@ const COMMIT_BUDGET_MS = 5_000;
 const OUTAGE_REST_MS = 1_000;
 const SETTLE_AGAIN_MS = 500;
 
+/** The command to be claimed, and the session for all that is done in its name. */
+interface Wanted {
+  queue: Queue;
+  id: string;
+  session: ClientSession;
+}
+
+interface Claimed {
+  command: Command<never>;
+  session: ClientSession;
+}
+
 /**
  * One command's life: claim ▸ run (load, decide) ▸ settle (effects and state in one transaction) ▸ announce.
  *
@@ -33,7 +47,8 @@ const SETTLE_AGAIN_MS = 500;
  * next claim begins again from the last checkpoint.
  */
 export async function runCommand(kernel: Kernel, actor: Actor, queue: Queue, id: string): Promise<Ending> {
-  const ending = await lifeOf(kernel, actor, queue, id).catch((error: unknown): Ending => {
+  const life = withHolderSession(kernel.mongo, (session) => lifeOf(kernel, actor, { queue, id, session }));
+  const ending = await life.catch((error: unknown): Ending => {
     // Claiming failed for want of MongoDB, or the outcome itself cannot be written: the command is as it was or comes
     // back when its lease is over, and the poll finds it.
     kernel.log.warn({ err: error, commandId: id, queue }, 'command could not be claimed or settled');
@@ -43,8 +58,9 @@ export async function runCommand(kernel: Kernel, actor: Actor, queue: Queue, id:
   return ending;
 }
 
-async function lifeOf(kernel: Kernel, actor: Actor, queue: Queue, id: string): Promise<Ending> {
-  const command = await claim(kernel, queue, id);
+async function lifeOf(kernel: Kernel, actor: Actor, wanted: Wanted): Promise<Ending> {
+  const { session } = wanted;
+  const command = await claim(kernel, wanted);
   if (command === null) return 'not-ours';
   if (command.status === 'DEAD') return bury(kernel, command);
 
@@ -55,8 +71,8 @@ async function lifeOf(kernel: Kernel, actor: Actor, queue: Queue, id: string): P
   });
   try {
     for (let round = 1; ; round++) {
-      const outcome = await outcomeOf(kernel, actor, command, lease);
-      const ending = await settle(kernel, actor, command, outcome, lease);
+      const outcome = await outcomeOf(kernel, actor, { command, session }, lease);
+      const ending = await settle(kernel, actor, { command, session }, outcome, lease);
       if (ending !== 'stale') return ending;
       // Somebody wrote between load and commit: decide again on what is there now, a little apart from the rival.
       await new Promise((resolve) => setTimeout(resolve, kernel.random() * Math.min(round * 5, 100)));
@@ -70,10 +86,10 @@ async function lifeOf(kernel: Kernel, actor: Actor, queue: Queue, id: string): P
  * A claim whose reply was lost may have been made, and nobody would run what it holds: it is taken back, unspent, as
  * soon as MongoDB answers again.
  */
-async function claim(kernel: Kernel, queue: Queue, id: string): Promise<Command<never> | null> {
+async function claim(kernel: Kernel, { queue, id, session }: Wanted): Promise<Command<never> | null> {
   const { mongo, workerId, leaseMs } = kernel;
   try {
-    return await claimCommand<never>(mongo, { queue, id, workerId, leaseMs });
+    return await claimCommand<never>(mongo, { queue, id, workerId, leaseMs, session });
   } catch (error) {
     while (isOutage(error) && !kernel.stop.aborted) {
       const answered = await takeBackClaim(mongo, { queue, id, workerId }).then(
@@ -88,13 +104,13 @@ async function claim(kernel: Kernel, queue: Queue, id: string): Promise<Command<
 }
 
 /** Runs the actor; whatever it throws becomes an outcome. */
-async function outcomeOf(kernel: Kernel, actor: Actor, command: Command<never>, lease: Lease): Promise<Outcome> {
+async function outcomeOf(kernel: Kernel, actor: Actor, { command, session }: Claimed, lease: Lease): Promise<Outcome> {
   try {
     return await actor.run({
       command: command as Command<never, never>,
       signal: lease.signal,
       checkpoint: (progress, effects) =>
-        inTransaction(kernel.mongo, COMMIT_BUDGET_MS, async (session) => {
+        inTransactionOf(session, COMMIT_BUDGET_MS, async () => {
           await effects(session);
           await saveProgress(kernel.mongo, command, progress, session);
         }),
@@ -118,7 +134,7 @@ function outcomeOfFault(kernel: Kernel, thrown: unknown): Outcome {
 async function settle(
   kernel: Kernel,
   actor: Actor,
-  command: Command<never>,
+  { command, session }: Claimed,
   decided: Outcome,
   lease: Lease,
 ): Promise<Ending | 'stale'> {
@@ -128,7 +144,7 @@ async function settle(
   let outage = decided.kind === 'snooze' && decided.error !== undefined && !kernel.stop.aborted;
   for (;;) {
     try {
-      await commit(kernel, command, settlementOf(command, outcome, rules), effectsOf(outcome));
+      await commit(kernel, { command, session }, settlementOf(command, outcome, rules), effectsOf(outcome));
       return announce(kernel, command, outcome);
     } catch (error) {
       if (error instanceof LeaseLost || lease.lost()) return fenced(kernel, command, outage);
@@ -147,12 +163,12 @@ async function settle(
 
 async function commit(
   kernel: Kernel,
-  command: Command,
+  { command, session }: Claimed,
   settlement: Settlement,
   effects: Effects | undefined,
 ): Promise<void> {
   if (effects === undefined) return settleCommand(kernel.mongo, command, settlement);
-  await inTransaction(kernel.mongo, COMMIT_BUDGET_MS, async (session) => {
+  await inTransactionOf(session, COMMIT_BUDGET_MS, async () => {
     await effects(session);
     await settleCommand(kernel.mongo, command, settlement, session);
   });

@@ -1,5 +1,6 @@
 import pLimit from 'p-limit';
 import { dueCommands } from '../shared/infra/mongo/mailbox/due-commands.ts';
+import { endHolderSession } from '../shared/infra/mongo/mailbox/holder-session.ts';
 import type { Queue } from '../shared/kernel/command.ts';
 import type { Actor } from './actor.ts';
 import type { Ending, Kernel } from './kernel.ts';
@@ -56,9 +57,11 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
         continue;
       }
       const due = await dueCommands(kernel.mongo, queue, options.now(), options.concurrency * 2 + notOurs.size);
-      const fresh = due.filter((id) => !running.has(id) && !notOurs.has(id)).slice(0, free);
+      const fresh = due.filter(({ _id }) => !running.has(_id) && !notOurs.has(_id)).slice(0, free);
       if (fresh.length === 0) return;
-      const runs = fresh.map(async (id) => {
+      const runs = fresh.map(async ({ _id: id, session }) => {
+        // Its holder died or was paused: a transaction that it left open would hold up the claim.
+        if (session !== null) await endHolderSession(kernel.mongo, session).catch(() => undefined);
         // Leased by another, or our clock is ahead of MongoDB's: not again in this turn.
         if ((await knock(queue, id)) === 'not-ours') notOurs.add(id);
       });

@@ -1,13 +1,5 @@
 import t from 'tap';
-import {
-  attemptClient,
-  choice,
-  essay,
-  inMs,
-  options,
-  shortText,
-  statements,
-} from '../../shared/testing/attempt-client.ts';
+import { attemptClient, choice, essay, inMs, shortText, statements } from '../../shared/testing/attempt-client.ts';
 import { startCluster } from '../../shared/testing/cluster.ts';
 import { until } from '../../shared/testing/until.ts';
 
@@ -298,12 +290,4 @@ t.test('the answers of one attempt have a bound', async (t) => {
   t.match((await student.get(id)).data, { eventCount: 4, answers: [{ serverVersion: 1 }, { serverVersion: 2 }] });
   const { status } = await student.save(id, { questionId: 'e1', textAnswer: 'x', sourceTabId: 'y'.repeat(1_100_000) });
   t.equal(status, 413, 'a body over 1 MiB');
-});
-
-t.test('options of a question stay apart from those of another', async (t) => {
-  const { student, id } = await client.sitting({
-    questions: [choice('q1'), choice('q2', { options: options('a', 'z') })],
-  });
-  t.match(await student.save(id, { questionId: 'q1', selectedOptionIds: ['z'] }), { status: 400 });
-  t.match(await student.save(id, { questionId: 'q2', selectedOptionIds: ['z'] }), { status: 200 });
 });

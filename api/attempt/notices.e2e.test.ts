@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import { freePort } from '../../scripts/services/port.ts';
-import { attemptClient, choice, essay, newExamId, numeric } from '../../shared/testing/attempt-client.ts';
+import { attemptClient, newExamId, numeric } from '../../shared/testing/attempt-client.ts';
 import { type Cluster, startCluster } from '../../shared/testing/cluster.ts';
 import { callHttp } from '../../shared/testing/http-call.ts';
 import type { ReceivedCall } from '../../shared/testing/neighbours.ts';
@@ -188,112 +188,6 @@ t.test('faults of configuration spend nothing and raise an alarm', async (t) => 
     return found !== null && found.nextRunAt.getTime() > Date.now() + 20_000 && found.attempts === 0;
   });
   t.equal(await alarms(), before + 1, 'the profile service too');
-});
-
-t.test('analytics are told of the first grading, whatever they answer', async (t) => {
-  const examId = newExamId();
-  const student = client.student();
-  const context = {
-    ...{
-      courseId: 'c-1',
-      courseQuizReferenceId: 'quiz-1',
-      lessonId: 'l-1',
-      studentId: student.id,
-      organizationId: 'org-1',
-    },
-    ...{ examId, validatedBy: 'course-service', validatedAt: '2026-11-20T00:00:00.000Z' },
-  };
-  const questions = [choice('q1', { questionVersionId: 'v2', score: 2 }), choice('q2'), essay()];
-  const headers = { 'x-course-attempt-context-source': 'course-service' };
-  const { data } = await student.start(
-    examId,
-    { exam: { showResultMode: 'MANUAL' }, questions, courseAttemptContext: context },
-    { headers },
-  );
-  const { id } = data.attempt;
-  await student.save(id, { questionId: 'q1', selectedOptionIds: ['a'] });
-  await student.save(id, { questionId: 'essay', textAnswer: 'canary-essay' });
-  const graded = (await student.submit(id)).data;
-  await student.submit(id);
-  const events = await until('three events', () => {
-    const found = callsOf(id).filter(({ path }) => path === '/v1/events');
-    return found.length >= 3 && found;
-  });
-  t.equal(events.length, 3);
-  const { examId: _, ...courseContext } = context;
-  const common = {
-    ...{ sourceService: 'attempt-service', entity: 'ExamAttempt', entityId: id, organizationId: 'org-1' },
-    ...{ actorId: student.id, studentId: student.id },
-    payload: {
-      exam: graded.exam,
-      result: {
-        totalScore: 2,
-        maxScore: 8,
-        scorePercent: 25,
-        correctCount: 1,
-        wrongCount: 1,
-        durationSeconds: graded.durationSeconds,
-      },
-      answerCount: 2,
-      questions: [
-        {
-          questionId: 'q1',
-          questionVersionId: 'v2',
-          type: 'SINGLE_CHOICE',
-          mode: 'EXACT',
-          score: 2,
-          maxScore: 2,
-          isCorrect: true,
-        },
-        {
-          questionId: 'q2',
-          questionVersionId: null,
-          type: 'SINGLE_CHOICE',
-          mode: 'EXACT',
-          score: 0,
-          maxScore: 1,
-          isCorrect: false,
-        },
-        {
-          questionId: 'essay',
-          questionVersionId: null,
-          type: 'ESSAY',
-          mode: 'ESSAY',
-          score: null,
-          maxScore: 5,
-          isCorrect: null,
-        },
-      ],
-    },
-  };
-  const byId = new Map(events.map((call) => [call.body?.sourceEventId, call]));
-  const gradedAt = (await client.admin().get(id)).data.events.find(
-    ({ type }: { type: string }) => type === 'SUBMIT',
-  ).createdAt;
-  const expected = [
-    { ...common, sourceEventId: `${id}:submitted`, type: 'attempt.submitted.v1', occurredAt: graded.submittedAt },
-    { ...common, sourceEventId: `${id}:graded`, type: 'attempt.graded.v1', occurredAt: gradedAt },
-    {
-      ...common,
-      sourceEventId: `${id}:graded:v2`,
-      type: 'attempt.graded.v2',
-      occurredAt: gradedAt,
-      schemaVersion: 2,
-      courseContext,
-    },
-  ];
-  for (const event of expected) t.same(byId.get(event.sourceEventId)?.body, event, event.type);
-  t.match(events[0], {
-    method: 'POST',
-    headers: { 'x-internal-service': 'attempt-service', 'x-internal-token': cluster.tokens.internal },
-  });
-  t.notOk(JSON.stringify(events.map(({ body }) => body)).includes('canary-essay'));
-
-  const failing = await client.sitting();
-  answers.set(failing.id, (call) => (call.path === '/v1/events' ? { status: 500 } : undefined));
-  t.match(await failing.student.submit(failing.id), { status: 200, data: { status: 'GRADED' } });
-  await until('both were tried', () => callsOf(failing.id).filter(({ path }) => path === '/v1/events').length === 2);
-  await settled(cluster, failing.id, 'grade_released');
 });
 
 t.test('nobody listens: attempts are spent; no profile service: the parents’ row waits', async (t) => {

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { attemptClient } from '../../shared/testing/attempt-client.ts';
+import { attemptClient, choice, newExamId } from '../../shared/testing/attempt-client.ts';
 import { startCluster } from '../../shared/testing/cluster.ts';
 import type { HttpRequest } from '../../shared/testing/http-call.ts';
 import { JSON_TYPE, openWire, requestText } from '../middleware/test-door.ts';
@@ -230,4 +230,16 @@ t.test('a request that does not arrive: 408', async (t) => {
   body.write(`${requestText('POST', `/v1/attempts/${id}/submit`, headers)}{"source"`);
   t.match(await head.reply(), { status: 408, json: { success: false, code: 'REQUEST_TIMEOUT' } });
   t.match(await body.reply(), { status: 408, json: { success: false, code: 'REQUEST_TIMEOUT' } });
+});
+
+t.test('five hundred questions start; a body over 8 MiB is cut off', async (t) => {
+  const questions = Array.from({ length: 500 }, (_, n) => choice(`q${n}`));
+  const { attempt } = await client.sitting({ questions });
+  t.equal(attempt.questions.length, 500);
+  t.equal(attempt.maxScore, 500);
+  const large = (megabytes: number) => ({
+    questions: Array.from({ length: megabytes }, (_, n) => choice(`q${n}`, { content: 'x'.repeat(1_000_000) })),
+  });
+  t.match(await client.student().start(newExamId(), large(8)), { status: 201 });
+  t.match(await client.student().start(newExamId(), large(9)), { status: 413, json: { code: 'PAYLOAD_TOO_LARGE' } });
 });

@@ -20,10 +20,10 @@ export function answerSheet(student: Student, questions: readonly StartQuestion[
   const random = seededRandom(`${seed}:sheet:${student.id}`);
   const steps: Step[] = [];
   for (const [index, question] of questions.entries()) {
-    if (random.chance(0.02)) steps.push(...lookAway(random));
+    if (random.chance(0.015)) steps.push(...lookAway(random));
     // The later the question, the harder, and the likelier it is left blank.
     const difficulty = index / questions.length;
-    if (random.chance((1 - student.skill) * 0.15 * (0.5 + difficulty))) continue;
+    if (random.chance((1 - student.skill) * 0.3 * (0.5 + difficulty))) continue;
     steps.push(...savesOf(question, student.skill * (1.15 - 0.3 * difficulty), random));
   }
   return steps;
@@ -47,10 +47,10 @@ function mishapOf(index: number, drafts: number, random: Random): Mishap {
   return index > 0 && random.chance(STALE_TABS) ? 'stale tab' : 'none';
 }
 
-/** Essays are saved as they are written; elsewhere one in twelve changes their mind. */
+/** Essays are saved twice as they are written; elsewhere one in twenty-five changes their mind. */
 function draftsOf(question: StartQuestion, random: Random): number {
-  if (question.type === 'ESSAY') return 2 + random.below(2);
-  return random.chance(0.08) ? 2 : 1;
+  if (question.type === 'ESSAY') return 2;
+  return random.chance(0.04) ? 2 : 1;
 }
 
 function answerTo(question: StartQuestion, chance: number, random: Random): Answer {

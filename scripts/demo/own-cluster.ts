@@ -54,14 +54,17 @@ export async function startOwnCluster(deps: {
     await rm(folder, { recursive: true, force: true });
   };
   const tail: string[] = [];
+  let isReady = false;
   try {
     await new Promise<void>((resolve, reject) => {
       for (const stream of [child.stdout, child.stderr]) {
         createInterface({ input: stream }).on('line', (line) => {
           tail.push(line);
           if (tail.length > LAST_LINES) tail.shift();
-          if (line.startsWith('start ')) deps.say(line);
-          if (line.startsWith('ready http')) resolve();
+          if (line.startsWith('ready http')) {
+            isReady = true;
+            resolve();
+          } else if (!isReady && line.startsWith('start ')) deps.say(line);
         });
       }
       child.on('error', reject);

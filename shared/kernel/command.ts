@@ -46,6 +46,8 @@ export interface Command<Body = unknown, Progress = unknown, Result = unknown> {
   nextRunAt: Date;
   lockedUntil: Date | null;
   workerId: string | null;
+  /** The MongoDB session of the claim's transactions; who finds its lease over ends it first. Absent until first claimed. */
+  session?: string | null;
   /** One more at every claim; a write that names an older fence changes nothing. */
   fence: number;
   body: Body;

@@ -55,6 +55,8 @@ export interface Cluster {
 /** Tokens of every test cluster: also the canaries that no log may hold. */
 export const TOKENS = { internal: 'internal-token-of-the-test', ops: 'ops-token-of-the-test' } as const;
 
+/** A machine that runs other tests as well may take its time. */
+const START_PATIENCE_MS = 90_000;
 const ROOT = path.resolve(import.meta.dirname, '../..');
 
 /**
@@ -169,8 +171,12 @@ function planOf(
         if (hasDied()) throw new Error(`${name} ended while starting:\n${output()}`);
         return false;
       };
-      if (isReady === null) await until(`${name} is ready`, () => output().includes('"worker is ready"') || died());
-      else await until(`${name} is ready`, () => isReady().catch(() => died()));
+      const look = isReady === null ? () => output().includes('"worker is ready"') : () => isReady().catch(() => false);
+      try {
+        await until(`${name} is ready`, async () => (await look()) || died(), START_PATIENCE_MS);
+      } catch (error) {
+        throw new Error(`${name} did not become ready:\n${output().slice(-3_000)}`, { cause: error });
+      }
     },
   };
 }

@@ -15,10 +15,18 @@ export async function inTransaction<Result>(
   budgetMs: number,
   work: (session: ClientSession) => Promise<Result>,
 ): Promise<Result> {
-  return mongo.client.withSession({ defaultTimeoutMS: budgetMs }, (session) =>
-    session.withTransaction(() => work(session), {
-      readConcern: { level: 'snapshot' },
-      writeConcern: { w: 'majority', journal: true },
-    }),
-  );
+  return mongo.client.withSession((session) => inTransactionOf(session, budgetMs, work));
+}
+
+/** The same in a session that the caller holds. */
+export async function inTransactionOf<Result>(
+  session: ClientSession,
+  budgetMs: number,
+  work: (session: ClientSession) => Promise<Result>,
+): Promise<Result> {
+  return session.withTransaction(() => work(session), {
+    readConcern: { level: 'snapshot' },
+    writeConcern: { w: 'majority', journal: true },
+    timeoutMS: budgetMs,
+  });
 }

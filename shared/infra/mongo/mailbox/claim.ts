@@ -1,7 +1,9 @@
+import type { ClientSession } from 'mongodb';
 import type { Command, Queue } from '../../../kernel/command.ts';
-import type { Mongo } from '../connect.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
 import { guardedUpdate, literal, wasAccepted } from '../guarded-update.ts';
 import { msOf, NOW_MS, nowPlus } from '../server-time.ts';
+import { sessionIdOf } from './holder-session.ts';
 import { mailboxOf } from './mailbox.ts';
 
 /**
@@ -11,7 +13,7 @@ import { mailboxOf } from './mailbox.ts';
  */
 export async function claimCommand<Body>(
   mongo: Mongo,
-  wanted: { queue: Queue; id: string; workerId: string; leaseMs: number },
+  wanted: { queue: Queue; id: string; workerId: string; leaseMs: number; session?: ClientSession },
 ): Promise<Command<Body> | null> {
   const exhausted = { $gte: ['$attempts', '$maxAttempts'] };
   const unless = (spent: unknown, taken: unknown) => ({ $cond: [exhausted, spent, taken] });
@@ -26,6 +28,7 @@ export async function claimCommand<Body>(
       attempts: unless('$attempts', { $add: ['$attempts', 1] }),
       fence: { $add: ['$fence', 1] },
       workerId: literal(wanted.workerId),
+      session: unless(null, literal(wanted.session === undefined ? null : sessionIdOf(wanted.session))),
       lockedUntil: unless(null, nowPlus(wanted.leaseMs)),
       nextRunAt: unless('$nextRunAt', nowPlus(wanted.leaseMs)),
       settledAt: unless('$$NOW', null),
@@ -34,6 +37,8 @@ export async function claimCommand<Body>(
   );
   const claimed = await mailboxOf<Body>(mongo, wanted.queue).findOneAndUpdate({ _id: wanted.id }, update.pipeline, {
     returnDocument: 'after',
+    // Short of a lock that nobody gives back: the claim must not hang with its worker's slot.
+    maxTimeMS: QUERY_LIMIT_MS,
   });
   return wasAccepted(update, claimed) ? (claimed as Command<Body>) : null;
 }

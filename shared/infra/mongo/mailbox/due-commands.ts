@@ -2,16 +2,22 @@ import type { Queue } from '../../../kernel/command.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
 import { mailboxOf } from './mailbox.ts';
 
+export interface DueCommand {
+  _id: string;
+  /** The session of a holder that did not settle it within its lease. */
+  session: string | null;
+}
+
 /**
- * Ids of commands of this queue that are due and unleased by `now` (Unix milliseconds, MongoDB's clock), oldest due
+ * Commands of this queue that are due and unleased by `now` (Unix milliseconds, MongoDB's clock), oldest due
  * first. Only a hint where to knock: the claim judges again, under MongoDB's own clock.
  */
-export async function dueCommands(mongo: Mongo, queue: Queue, now: number, limit: number): Promise<string[]> {
+export async function dueCommands(mongo: Mongo, queue: Queue, now: number, limit: number): Promise<DueCommand[]> {
   const due = await mailboxOf(mongo, queue)
     .find(
       { queue, status: 'PENDING', nextRunAt: { $lte: new Date(now) } },
-      { projection: { _id: 1 }, sort: { nextRunAt: 1 }, limit, maxTimeMS: QUERY_LIMIT_MS },
+      { projection: { session: 1 }, sort: { nextRunAt: 1 }, limit, maxTimeMS: QUERY_LIMIT_MS },
     )
     .toArray();
-  return due.map((command) => command._id);
+  return due.map(({ _id, session }) => ({ _id, session: session ?? null }));
 }

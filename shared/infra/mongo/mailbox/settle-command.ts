@@ -1,6 +1,6 @@
 import type { ClientSession, UpdateFilter } from 'mongodb';
 import type { Command, CommandError, CommandStatus, Queue } from '../../../kernel/command.ts';
-import type { Mongo } from '../connect.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
 import { literal } from '../guarded-update.ts';
 import { nowPlus } from '../server-time.ts';
 import { mailboxOf } from './mailbox.ts';
@@ -63,6 +63,7 @@ export async function takeBackClaim(
   await mailboxOf(mongo, claimed.queue).updateOne(
     { _id: claimed.id, workerId: claimed.workerId, status: 'PENDING', lockedUntil: { $ne: null } },
     [{ $set: changesOf({ to: 'AGAIN', inMs: 0, unspent: true, error: null }) }],
+    { maxTimeMS: QUERY_LIMIT_MS },
   );
 }
 
@@ -71,6 +72,7 @@ function changesOf(settlement: Settlement): Record<string, unknown> {
     return {
       lockedUntil: null,
       workerId: null,
+      session: null,
       nextRunAt: nowPlus(settlement.inMs),
       ...(settlement.unspent ? { attempts: { $max: [0, { $subtract: ['$attempts', 1] }] } } : {}),
       ...(settlement.error === null ? {} : { lastError: literal(settlement.error) }),

@@ -1,0 +1,298 @@
+import { randomUUID } from 'node:crypto';
+import t from 'tap';
+import { attemptClient, choice, newExamId, options, startBody } from '../../shared/testing/attempt-client.ts';
+import { startCluster } from '../../shared/testing/cluster.ts';
+
+const cluster = await startCluster(t, { workers: [] });
+const client = await attemptClient(cluster);
+const TRUST = { 'x-internal-service': 'api-gateway', 'x-internal-token': cluster.tokens.internal };
+const TRUSTED = { ...TRUST, 'x-exam-runtime-decision-source': 'exam-service' };
+const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
+const TIMESTAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
+
+function link(id: string, change: object = {}) {
+  return { assigned: false, link: { id, mode: 'LOGIN_REQUIRED', active: true, expiresAt: null, ...change } };
+}
+
+t.test('the checks of a start come in their order, each with its code', async (t) => {
+  const examId = newExamId();
+  const ask = (headers: Record<string, string | readonly string[]>, body: unknown = '{') =>
+    client.call('POST', `/v1/exams/${examId}/attempts`, { headers, body });
+  const student = { 'x-user-id': 'student-order', 'x-user-role': 'STUDENT' };
+  const key = { 'idempotency-key': 'order-1' };
+
+  for (const [name, headers] of Object.entries({
+    'no token': { 'x-internal-service': 'api-gateway', 'x-exam-runtime-decision-source': 'exam-service' },
+    'a wrong token': { ...TRUSTED, 'x-internal-token': 'wrong' },
+    'an empty token': { ...TRUSTED, 'x-internal-token': '' },
+    'the token twice': { ...TRUSTED, 'x-internal-token': [cluster.tokens.internal, cluster.tokens.internal] },
+    'another sender': { ...TRUSTED, 'x-internal-service': 'exam-service' },
+    'no decision source': TRUST,
+    'another decision source': { ...TRUST, 'x-exam-runtime-decision-source': 'api-gateway' },
+  })) {
+    t.match(await ask(headers), { status: 403, json: { code: 'ATTEMPT_START_UNTRUSTED' } }, name);
+  }
+  for (const [name, headers] of Object.entries({
+    'no identity': {},
+    'no role': { 'x-user-id': 'student-order' },
+    'no id': { 'x-user-role': 'STUDENT' },
+    'a malformed id': { ...student, 'x-user-id': 'two words' },
+    'too long an id': { ...student, 'x-user-id': 'x'.repeat(129) },
+    'the id twice': { ...student, 'x-user-id': ['student-order', 'student-order'] },
+    'the role twice': { ...student, 'x-user-role': ['STUDENT', 'STUDENT'] },
+  })) {
+    t.match(await ask({ ...TRUSTED, ...headers }), { status: 401, json: { code: 'UNAUTHENTICATED' } }, name);
+  }
+  for (const role of ['TEACHER', 'PARENT', 'ADMIN', 'student', 'Student', 'OTHER']) {
+    const reply = await ask({ ...TRUSTED, ...student, 'x-user-role': role });
+    t.match(reply, { status: 403, json: { code: 'FORBIDDEN' } }, role);
+  }
+  for (const [name, headers] of Object.entries({
+    none: {},
+    empty: { 'idempotency-key': '' },
+    'too long': { 'idempotency-key': 'k'.repeat(256) },
+    'not ASCII': { 'idempotency-key': 'kh\u00f3a' },
+    twice: { 'idempotency-key': ['one', 'two'] },
+    'malformed before a good one': { 'idempotency-key': '', 'x-correlation-id': 'good' },
+  })) {
+    const reply = await ask({ ...TRUSTED, ...student, ...headers });
+    t.match(reply, { status: 400, json: { code: 'IDEMPOTENCY_KEY_REQUIRED' } }, `key ${name}`);
+  }
+  const trusted = { ...TRUSTED, ...student, ...key };
+  t.match(await ask({ ...trusted, 'content-type': 'text/plain' }), { status: 415 });
+  t.match(await ask({ ...trusted, 'content-type': 'application/json' }), {
+    status: 400,
+    json: { code: 'INVALID_JSON' },
+  });
+  t.match(await ask(trusted, {}), { status: 400, json: { code: 'VALIDATION_FAILED' } });
+});
+
+t.test('every fault of the shape is told at once, by JSON pointer', async (t) => {
+  const { json, status } = await client.student().start(newExamId(), {
+    exam: { durationMinutes: 0, openTime: '2026-02-30T00:00:00Z', showResultMode: 'NEVER', 'a/b': 1 },
+    access: { attemptLimit: 1.5, link: { id: 'l', mode: 'NONE' } },
+    questions: [choice('q1', { score: 0 }), choice('q1', { type: 'PUZZLE' })],
+    studentInfo: { fullName: 7 },
+  });
+  t.match({ status, json }, { status: 400, json: { success: false, code: 'VALIDATION_FAILED' } });
+  const paths = json.details.map(({ path }: { path: string }) => path);
+  for (const path of [
+    ...['/exam/durationMinutes', '/exam/openTime', '/exam/showResultMode', '/access/attemptLimit', '/access/link/mode'],
+    ...['/access/link/active', '/questions/0/score', '/questions/1/type', '/studentInfo/fullName'],
+  ]) {
+    t.ok(paths.includes(path), `${path} in ${paths.join(' ')}`);
+  }
+  t.ok(json.details.every(({ message }: { message: unknown }) => typeof message === 'string' && message !== ''));
+});
+
+t.test('a paper that cannot be graded is refused as part of the shape', async (t) => {
+  const four = {
+    type: 'TRUE_FALSE_GROUP',
+    options: options('s1', 's2', 's3'),
+    scoringRule: { mode: 'THPT_TRUE_FALSE_LADDER' },
+  };
+  const judged = ['s1', 's2', 's3'].map((statementId) => ({ statementId, value: true }));
+  const cases: [string, object[], string][] = [
+    [
+      'an unknown option in the key',
+      [choice('q', { answerKey: { correctOptionIds: ['z'] } })],
+      '/questions/0/answerKey/correctOptionIds/0',
+    ],
+    ['no key', [choice('q', { answerKey: undefined })], '/questions/0/answerKey/correctOptionIds'],
+    ['an empty key', [choice('q', { answerKey: { correctOptionIds: [] } })], '/questions/0/answerKey/correctOptionIds'],
+    ['a ladder of three', [choice('q', { ...four, answerKey: { statements: judged } })], '/questions/0/options'],
+    [
+      'minScore over maxScore',
+      [choice('q', { scoringRule: { mode: 'PARTIAL', minScore: 2 } })],
+      '/questions/0/scoringRule/minScore',
+    ],
+    ['no permutation', [choice('q', { optionOrder: ['a', 'b', 'b'] })], '/questions/0/optionOrder'],
+    ['a mode that does not fit', [choice('q', { scoringRule: { mode: 'NUMERIC' } })], '/questions/0/scoringRule/mode'],
+    [
+      'a blank accepted text',
+      [
+        choice('q', {
+          type: 'SHORT_TEXT',
+          options: [],
+          scoringRule: { mode: 'SHORT_TEXT' },
+          answerKey: { acceptedTexts: [' \u3000'] },
+        }),
+      ],
+      '/questions/0/answerKey/acceptedTexts/0',
+    ],
+    ['one questionId twice', [choice('q'), choice('q')], '/questions/1/questionId'],
+    ["another question's id", [choice('q1'), choice('q2', { id: 'q1' })], '/questions/1/id'],
+    ['no question', [], '/questions'],
+    ['501 questions', Array.from({ length: 501 }, (_, index) => choice(`q${index}`)), '/questions'],
+    [
+      '101 options',
+      [choice('q', { options: options('a', ...Array.from({ length: 100 }, (_, n) => `o${n}`)) })],
+      '/questions/0/options',
+    ],
+    [
+      'a ladder of its own',
+      [
+        choice('q', {
+          ...four,
+          options: options('s1', 's2', 's3', 's4'),
+          scoringRule: { mode: 'THPT_TRUE_FALSE_LADDER', ladder: [0, 0, 0, 0, 1] },
+          answerKey: { statements: [...judged, { statementId: 's4', value: false }] },
+        }),
+      ],
+      '/questions/0/scoringRule/ladder',
+    ],
+  ];
+  for (const [name, questions, path] of cases) {
+    const { status, json } = await client.student().start(newExamId(), { questions: questions as [] });
+    t.match({ status, code: json.code }, { status: 400, code: 'VALIDATION_FAILED' }, name);
+    t.ok(
+      json.details?.some((fault: { path: string }) => fault.path === path),
+      `${name}: ${JSON.stringify(json.details)}`,
+    );
+  }
+});
+
+t.test('faults of the schema and of the paper are told together', async (t) => {
+  const { json } = await client.student().start(newExamId(), {
+    questions: [choice('q1', { score: 0 }), choice('q2', { answerKey: { correctOptionIds: ['z'] } })],
+  });
+  t.same(json.details?.map(({ path }: { path: string }) => path).sort(), [
+    '/questions/0/score',
+    '/questions/1/answerKey/correctOptionIds/0',
+  ]);
+});
+
+t.test('fields that the contract does not name: refused, or dropped and never stored', async (t) => {
+  const canary = `canary-${randomUUID()}`;
+  const strange = { canary, $where: canary, 'a.b': canary };
+  const examId = newExamId();
+  const student = client.student();
+  const { status, data } = await student.start(examId, {
+    exam: strange,
+    access: { ...strange, link: { ...link('l-strange').link, ...strange } },
+    questions: [
+      choice('q1', {
+        ...strange,
+        options: [{ id: 'a', ...strange }],
+        scoringRule: { mode: 'EXACT', ...strange },
+        answerKey: { correctOptionIds: ['a'], ...strange },
+      }),
+    ],
+    studentInfo: { fullName: 'An', ...strange },
+  });
+  t.equal(status, 201);
+  t.same(data.attempt.studentInfo.fullName, 'An');
+  for (const { name } of await cluster.mongo.listCollections().toArray()) {
+    for await (const row of cluster.mongo.collection(name).find({})) {
+      if (JSON.stringify(row).includes(canary)) t.fail(`stored in ${name}`);
+    }
+  }
+  const send = (body: object) =>
+    client.call('POST', `/v1/exams/${examId}/attempts`, {
+      headers: { ...TRUSTED, 'x-user-id': 'strange', 'x-user-role': 'STUDENT', 'idempotency-key': 'k' },
+      body,
+    });
+  const other = await send({ ...startBody(examId), surprise: 1 });
+  t.match(other, { status: 400, json: { code: 'VALIDATION_FAILED', details: [{ path: '/surprise' }] } });
+});
+
+t.test('a null optional field is an absent one', async (t) => {
+  const nulls = (names: string) => Object.fromEntries(names.split(' ').map((name) => [name, null]));
+  const { status, data } = await client.student().start(newExamId(), {
+    exam: nulls(
+      'organizationId title subject gradeLevel deliveryMode maxAttempts openTime closeTime requiresAccessPassword shuffleQuestions shuffleOptions randomizePerAttempt resultsReleasedAt createdById assignedClassroomIds resultViewerTeacherIds',
+    ),
+    access: nulls('attemptLimit passwordVerified assignmentDueAt link'),
+    questions: [choice('q1', nulls('id examQuestionId questionVersionId orderIndex content contentText optionOrder'))],
+    ...{ studentInfo: null, courseAttemptContext: null },
+  });
+  t.equal(status, 201);
+  t.match(data.attempt, { organizationId: null, accessLinkId: null, studentInfo: null, courseContext: null });
+});
+
+t.test('the reply holds exactly the fields of the contract, on both paths', async (t) => {
+  const fields =
+    'id examId studentId organizationId accessLinkId attemptNumber status startedAt submittedAt deadlineAt durationSeconds submittedBy totalScore maxScore correctCount wrongCount pendingManualCount studentInfo courseContext resultVisible hiddenReason serverTime exam questions answers events eventCount'.split(
+      ' ',
+    );
+  const examFields =
+    'id title subject gradeLevel status durationMinutes showResultMode closeTime resultsReleasedAt'.split(' ');
+  for (const path of ['attempts', 'start']) {
+    const examId = newExamId();
+    const student = client.student();
+    const studentInfo = { fullName: 'Nguyễn An', studentCode: 'S1', className: '12A', email: 'a@b.vn', phone: '0912' };
+    const first = choice('q1', {
+      id: 'kept-id',
+      examQuestionId: 'eq-1',
+      questionVersionId: 'v3',
+      optionOrder: ['c', 'a', 'b'],
+    });
+    const reply = await student.start(
+      examId,
+      { studentInfo, questions: [first, choice('q2', { score: 2.5 })] },
+      { path },
+    );
+    t.match(reply, {
+      status: 201,
+      headers: { 'idempotency-replayed': 'false' },
+      json: { success: true, message: 'OK' },
+    });
+    t.same(Object.keys(reply.data).sort(), ['attempt', 'created']);
+    const { attempt } = reply.data;
+    t.same(Object.keys(attempt).sort(), [...fields].sort());
+    t.same(Object.keys(attempt.exam).sort(), [...examFields].sort());
+    t.match(attempt, {
+      ...{
+        id: UUID_V7,
+        examId,
+        studentId: student.id,
+        organizationId: 'org-1',
+        attemptNumber: 1,
+        status: 'IN_PROGRESS',
+      },
+      ...{
+        startedAt: TIMESTAMP,
+        deadlineAt: TIMESTAMP,
+        serverTime: TIMESTAMP,
+        submittedAt: null,
+        durationSeconds: null,
+      },
+      ...{
+        submittedBy: null,
+        maxScore: 3.5,
+        studentInfo,
+        resultVisible: false,
+        hiddenReason: 'Bài làm chưa được nộp.',
+      },
+      ...{ answers: [], eventCount: 1 },
+      exam: {
+        id: examId,
+        title: 'Toán 12',
+        subject: 'Toán',
+        gradeLevel: '12',
+        status: 'PUBLISHED',
+        durationMinutes: 60,
+      },
+    });
+    t.equal(Date.parse(attempt.deadlineAt) - Date.parse(attempt.startedAt), 3_600_000);
+    t.match(attempt.events, [
+      {
+        ...{ attemptId: attempt.id, type: 'START', createdAt: attempt.startedAt },
+        metadata: { created: true, accessLinkId: null, idempotencyHeader: /^idempotency-key$/i },
+      },
+    ]);
+    const { answerKey: _, ...shown } = first as { answerKey?: unknown };
+    t.match(attempt.questions[0], { ...shown, id: 'kept-id', orderIndex: 0 });
+    t.match(attempt.questions[1], {
+      id: UUID_V7,
+      questionId: 'q2',
+      orderIndex: 1,
+      optionOrder: ['a', 'b', 'c'],
+      score: 2.5,
+    });
+    t.notOk(reply.text.includes('answerKey'), 'no key for a student');
+    const again = await student.get(attempt.id);
+    const { serverTime: _t, ...rest } = attempt;
+    t.match(again.data, rest, 'GET tells the same');
+  }
+});
