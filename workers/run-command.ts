@@ -111,8 +111,8 @@ async function outcomeOf(kernel: Kernel, actor: Actor, { command, session }: Cla
       signal: lease.signal,
       checkpoint: (progress, effects) =>
         inTransactionOf(session, COMMIT_BUDGET_MS, async () => {
-          await effects(session);
           await saveProgress(kernel.mongo, command, progress, session);
+          await effects(session);
         }),
     });
   } catch (error) {
@@ -161,6 +161,10 @@ async function settle(
   }
 }
 
+/**
+ * The command is written before the effects: from there on a renewal of its lease waits for this transaction. The other
+ * way round each renewal would be a conflict with it, and one that takes longer than a third of the lease never ends.
+ */
 async function commit(
   kernel: Kernel,
   { command, session }: Claimed,
@@ -169,8 +173,8 @@ async function commit(
 ): Promise<void> {
   if (effects === undefined) return settleCommand(kernel.mongo, command, settlement);
   await inTransactionOf(session, COMMIT_BUDGET_MS, async () => {
-    await effects(session);
     await settleCommand(kernel.mongo, command, settlement, session);
+    await effects(session);
   });
 }
 

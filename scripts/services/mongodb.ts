@@ -10,6 +10,18 @@ import { type Service, ServiceMissing } from './service.ts';
 export const SECANTUSDB = 'SecantusDB==0.7.0b3';
 const SECANTUSDB_PYTHON = { min: 10, max: 13 };
 const REPLICA_SET = 'examhall';
+/**
+ * A process that is killed in the middle of a transaction leaves it open, and every document that it wrote locked, for
+ * this long; MongoDB's own default is a minute. Above the 5 s that our transactions may last.
+ */
+const TRANSACTION_LIFETIME_SECONDS = 10;
+/** The stand-in has no option for it: the default of its server's constructor is set before its own main runs. */
+const SECANTUSDB_MAIN = [
+  'from secantus.server import SecantusDBServer',
+  `SecantusDBServer.__init__.__kwdefaults__["transaction_lifetime_seconds"] = ${TRANSACTION_LIFETIME_SECONDS}.0`,
+  'from secantus.cli import main',
+  'main()',
+].join('; ');
 
 export interface MongodbPlace {
   /** Where the data lies; made when it is missing. */
@@ -61,7 +73,8 @@ function mongodService(mongod: string, place: MongodbPlace): Service {
   const host = `127.0.0.1:${place.port}`;
   const direct = `mongodb://${host}/?directConnection=true`;
   const args = ['--replSet', REPLICA_SET, '--bind_ip', '127.0.0.1', '--port', String(place.port), '--dbpath', folder];
-  const tuning = ['--wiredTigerCacheSizeGB', '0.5', '--quiet'];
+  const lifetime = ['--setParameter', `transactionLifetimeLimitSeconds=${TRANSACTION_LIFETIME_SECONDS}`];
+  const tuning = ['--wiredTigerCacheSizeGB', '0.5', '--quiet', ...lifetime];
   const faults = place.testCommands ? ['--setParameter', 'enableTestCommands=1'] : [];
   return {
     name: 'mongodb',
@@ -76,7 +89,7 @@ function secantusdbService(python: string, tool: string, place: MongodbPlace): S
   const folder = path.join(place.folder, 'secantusdb');
   mkdirSync(folder, { recursive: true });
   const url = `mongodb://127.0.0.1:${place.port}/?replicaSet=secantus`;
-  const args = ['-c', 'from secantus.cli import main; main()', '--host', '127.0.0.1', '--port', String(place.port)];
+  const args = ['-c', SECANTUSDB_MAIN, '--host', '127.0.0.1', '--port', String(place.port)];
   const storage = ['--storage-path', folder, '--cache-size', place.durable ? '512M' : '256M', '--log-level', 'WARNING'];
   const durable = place.durable ? ['--sync-on-commit'] : [];
   const faults = place.testCommands ? ['--enable-test-commands'] : [];

@@ -7,7 +7,10 @@ export interface Mongo {
   close(): Promise<void>;
 }
 
-/** A read that takes longer than this is a missing index or a sick server; it ends as an outage (ms). */
+/**
+ * A read that takes longer than this is a missing index or a sick server; it ends as an outage (ms). So does a write:
+ * one that meets the open transaction of a killed process would wait for as long as MongoDB keeps that open.
+ */
 export const QUERY_LIMIT_MS = 5_000;
 
 const OPTIONS: MongoClientOptions = {
@@ -37,5 +40,12 @@ export function openMongo(options: { url: string; database: string; appName: str
 
 /** Rejects when MongoDB does not answer within `limitMs`; used by `/readyz`. */
 export async function pingMongo(mongo: Mongo, limitMs: number): Promise<void> {
-  await mongo.db.command({ ping: 1 }, { timeoutMS: limitMs });
+  const late = Promise.withResolvers<never>();
+  const timer = setTimeout(late.reject, limitMs, new Error(`MongoDB did not answer within ${limitMs} ms`));
+  try {
+    // The driver has no bound of its own for one command: its `timeoutMS` has no effect.
+    await Promise.race([mongo.db.command({ ping: 1 }), late.promise]);
+  } finally {
+    clearTimeout(timer);
+  }
 }

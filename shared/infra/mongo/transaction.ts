@@ -1,14 +1,22 @@
-import type { ClientSession } from 'mongodb';
+import { setTimeout as delay } from 'node:timers/promises';
+import { type ClientSession, MongoError, MongoErrorLabel, type TransactionOptions } from 'mongodb';
+import { backoff } from '../../kernel/backoff.ts';
 import { SECOND } from '../../kernel/clock.ts';
 import type { Mongo } from './connect.ts';
 
 /** A front door's transaction must end within this, retries included (ms); then the request is a 503. */
 export const FRONT_DOOR_BUDGET_MS = 5 * SECOND;
 
+const OPTIONS: TransactionOptions = {
+  readConcern: { level: 'snapshot' },
+  writeConcern: { w: 'majority', journal: true },
+};
+const CONFLICT_REST = { baseMs: 5, capMs: 200 };
+
 /**
  * Runs `work` in one transaction, again when the server says that it was a passing conflict. `work` may run several
  * times and must do nothing but MongoDB commands of this session. A duplicate key must leave `work` as the error it
- * is (the driver would retry a swallowed one for minutes): map it outside.
+ * is: map it outside.
  */
 export async function inTransaction<Result>(
   mongo: Mongo,
@@ -18,15 +26,45 @@ export async function inTransaction<Result>(
   return mongo.client.withSession((session) => inTransactionOf(session, budgetMs, work));
 }
 
-/** The same in a session that the caller holds. */
+/**
+ * The same in a session that the caller holds. Not the driver's own `withTransaction`: that one goes on for two
+ * minutes, conflicts and lost servers alike, and its `timeoutMS` has no effect.
+ */
 export async function inTransactionOf<Result>(
   session: ClientSession,
   budgetMs: number,
   work: (session: ClientSession) => Promise<Result>,
 ): Promise<Result> {
-  return session.withTransaction(() => work(session), {
-    readConcern: { level: 'snapshot' },
-    writeConcern: { w: 'majority', journal: true },
-    timeoutMS: budgetMs,
-  });
+  const giveUpAt = performance.now() + budgetMs;
+  for (let attempt = 1; ; attempt++) {
+    try {
+      session.startTransaction(OPTIONS);
+      const result = await work(session);
+      await commit(session, giveUpAt);
+      return result;
+    } catch (error) {
+      if (session.inTransaction()) await session.abortTransaction();
+      // Jitter over the whole wait: those who conflicted must not meet again.
+      const restMs = backoff({ ...CONFLICT_REST, attempt, random: 0 }) * Math.random();
+      if (!hasLabel(error, MongoErrorLabel.TransientTransactionError)) throw error;
+      if (performance.now() + restMs >= giveUpAt) throw error;
+      await delay(restMs);
+    }
+  }
+}
+
+/** A commit whose reply was lost is asked for again: the server answers what became of it, and never commits twice. */
+async function commit(session: ClientSession, giveUpAt: number): Promise<void> {
+  for (;;) {
+    try {
+      return await session.commitTransaction();
+    } catch (error) {
+      const isUnknown = hasLabel(error, MongoErrorLabel.UnknownTransactionCommitResult);
+      if (!isUnknown || performance.now() >= giveUpAt) throw error;
+    }
+  }
+}
+
+function hasLabel(error: unknown, label: string): boolean {
+  return error instanceof MongoError && error.hasErrorLabel(label);
 }

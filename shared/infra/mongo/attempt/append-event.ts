@@ -1,7 +1,7 @@
 import type { Attempt, AttemptEvent } from '../../../attempt/attempt.ts';
 import type { ClientEventType } from '../../../attempt/event-types.ts';
 import { EVENT_TAIL_CAP, MAX_CLIENT_EVENTS } from '../../../attempt/limits.ts';
-import type { Mongo } from '../connect.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
 import { guardedUpdate, literal, wasAccepted } from '../guarded-update.ts';
 import { inTransaction } from '../transaction.ts';
 import { attempts, eventRows } from './collections.ts';
@@ -45,6 +45,7 @@ async function appendToTail(mongo: Mongo, write: EventWrite): Promise<AttemptEve
   const attempt = await attempts(mongo).findOneAndUpdate({ _id: write.attemptId }, update.pipeline, {
     returnDocument: 'after',
     projection: { stamp: 1, events: { $slice: -1 } },
+    maxTimeMS: QUERY_LIMIT_MS,
   });
   return wasAccepted(update, attempt) ? (attempt?.events[0] ?? null) : null;
 }

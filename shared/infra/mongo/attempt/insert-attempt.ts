@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto';
 import type { ClientSession } from 'mongodb';
 import type { Attempt } from '../../../attempt/attempt.ts';
-import type { Mongo } from '../connect.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
 import { isDuplicateKey } from '../faults.ts';
 import { inTransaction } from '../transaction.ts';
 import { attempts, type SeatRow, seats } from './collections.ts';
@@ -37,7 +37,7 @@ export async function insertAttempt(
   for (let round = 0; ; round++) {
     try {
       if (need === null) {
-        await attempts(mongo).insertOne(attempt);
+        await attempts(mongo).insertOne(attempt, { maxTimeMS: QUERY_LIMIT_MS });
         return 'inserted';
       }
       return await inTransaction(mongo, budgetMs, async (session) => {

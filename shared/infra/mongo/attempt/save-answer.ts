@@ -1,7 +1,7 @@
 import type { ClientSession, Document } from 'mongodb';
 import { type AnswerContent, type Attempt, answerKeyOf } from '../../../attempt/attempt.ts';
 import { EVENT_TAIL_CAP, MAX_ANSWER_BYTES, TEXT_ROW_BYTES } from '../../../attempt/limits.ts';
-import type { Mongo } from '../connect.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
 import { guardedUpdate, literal, wasAccepted } from '../guarded-update.ts';
 import { msOf, NOW_MS } from '../server-time.ts';
 import { inTransaction } from '../transaction.ts';
@@ -46,6 +46,7 @@ export async function saveAnswer(mongo: Mongo, write: AnswerWrite): Promise<Save
   );
   const attempt = await attempts(mongo).findOneAndUpdate({ _id: write.attemptId }, update.pipeline, {
     returnDocument: 'after',
+    maxTimeMS: QUERY_LIMIT_MS,
   });
   return { saved: wasAccepted(update, attempt), attempt: attempt as Attempt | null };
 }

@@ -28,6 +28,7 @@ export async function addStartKey(mongo: Mongo, attemptId: string, key: string, 
   const written = await attempts(mongo).updateOne(
     { _id: attemptId, [`startKeys.${room}`]: { $exists: false } },
     { $addToSet: { startKeys: key } },
+    { maxTimeMS: QUERY_LIMIT_MS },
   );
   return written.matchedCount === 1;
 }

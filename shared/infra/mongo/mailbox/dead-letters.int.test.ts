@@ -1,10 +1,10 @@
 import t from 'tap';
+import { runCommand } from '../../../../workers/run-command.ts';
 import { makeActor } from '../../../testing/actor-subjects.ts';
 import { expire } from '../../../testing/kernel-features/feature.ts';
 import { openTestMongo } from '../../../testing/open-test-mongo.ts';
-import { postGrading, storeAttempt, SUBMITTED } from '../../../testing/stored-attempts.ts';
+import { postGrading, SUBMITTED, storeAttempt } from '../../../testing/stored-attempts.ts';
 import { testKernel, testWorkerDeps } from '../../../testing/test-kernel.ts';
-import { runCommand } from '../../../../workers/run-command.ts';
 import { deadCommands, deadGroups, findCommand, OPERATOR_AUDIT, replayDead } from './dead-letters.ts';
 
 t.test('dead letters are grouped by cause, listed newest first, and replayed once per death', async (t) => {
@@ -28,7 +28,10 @@ t.test('dead letters are grouped by cause, listed newest first, and replayed onc
   ]);
   t.equal(groups.length, 2);
   const ids = async (wanted: object) => (await deadCommands(mongo, { limit: 10, ...wanted })).map((dead) => dead._id);
-  t.strictSame(await ids({}), [other, ...alike.toReversed()].map((command) => command._id));
+  t.strictSame(
+    await ids({}),
+    [other, ...alike.toReversed()].map((command) => command._id),
+  );
   t.strictSame(await ids({ limit: 2 }), [other._id, alike[2]?._id]);
   t.strictSame(await ids({ fingerprint: 'TypeError: another cause' }), [other._id]);
   t.strictSame(await ids({ queue: 'essayhandoff' }), []);
@@ -52,7 +55,11 @@ t.test('dead letters are grouped by cause, listed newest first, and replayed onc
   if (deadAgain === null) throw new Error('the dead command is gone');
   t.equal(await replayDead(mongo, deadAgain, by), true);
   await expire(mongo, deadAgain);
-  t.equal(await runCommand(testKernel(mongo), actor, dead.queue, dead._id), 'done', 'and ends well with a fresh budget');
+  t.equal(
+    await runCommand(testKernel(mongo), actor, dead.queue, dead._id),
+    'done',
+    'and ends well with a fresh budget',
+  );
   t.equal(await replayDead(mongo, deadAgain, by), false, 'what is done is not replayed');
   t.equal((await audit()).length, 2);
   t.equal((await deadGroups(mongo)).length, 1);

@@ -23,5 +23,5 @@ export function sessionIdOf(session: ClientSession): string | null {
  * was only paused loses its transaction too, which its fence would have refused in any case.
  */
 export async function endHolderSession(mongo: Mongo, sessionId: string): Promise<void> {
-  await mongo.db.admin().command({ killSessions: [{ id: new UUID(sessionId) }] }, { timeoutMS: QUERY_LIMIT_MS });
+  await mongo.db.admin().command({ killSessions: [{ id: new UUID(sessionId) }], maxTimeMS: QUERY_LIMIT_MS });
 }

@@ -15,7 +15,12 @@ interface State {
 async function emptyDatabase(t: Tap) {
   const mongo = await openTestMongo(t, { empty: true });
   const lines: string[] = [];
-  return { mongo, lines, say: (line: string) => void lines.push(line), state: mongo.db.collection<State>('schema_state') };
+  return {
+    mongo,
+    lines,
+    say: (line: string) => void lines.push(line),
+    state: mongo.db.collection<State>('schema_state'),
+  };
 }
 type Tap = Parameters<typeof openTestMongo>[0];
 
