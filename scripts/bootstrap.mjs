@@ -28,7 +28,10 @@ for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP']) {
 if (!script) fail('usage: node scripts/bootstrap.mjs <script> [arguments]', 64);
 await installIfNeeded();
 const node = usableNode();
-child = spawn(node, [path.join(root, script), ...scriptArguments], { stdio: 'inherit' });
+// Processes that start by the dozen (a cluster, the tests) need not strip and compile the same files each time.
+const compiled = process.env.NODE_COMPILE_CACHE ?? path.join(root, '.cache/compiled');
+const env = { ...process.env, NODE_COMPILE_CACHE: compiled };
+child = spawn(node, [path.join(root, script), ...scriptArguments], { stdio: 'inherit', env });
 if (stopping) child.kill(stopping);
 child.on('error', (error) => fail(`cannot run ${node}: ${error.message}`, 1));
 child.on('exit', (code, signal) => process.exit(code ?? 128 + (os.constants.signals[signal] ?? 1)));

@@ -94,3 +94,27 @@ t.test(
     t.equal(kept.data.eventCount, rounds + 2, 'START and one event per accepted save');
   },
 );
+
+t.test(
+  'an attempt that the open transaction of a dead process holds is answered 503 in time, and serves after',
+  async (t) => {
+    const [who, plan] = [student(), { examId: newExamId() }];
+    const id = await started(who, door(), plan);
+    const session = cluster.mongo.client.startSession();
+    t.teardown(() => session.endSession());
+    session.startTransaction();
+    await stored.attempts.updateOne({ _id: id }, { $set: { stamp: 'never committed' } }, { session });
+    // Each of these meets the lock; none may wait for it to go away by itself.
+    const met = await Promise.all([
+      who.save(door(0), id, { questionId: 'q1', text: '1' }),
+      who.submit(door(1), id),
+      who.start(door(0), plan, 'another key'),
+    ]);
+    t.ok(session.inTransaction(), 'all have been answered while it is held');
+    t.same(tally(met.map(({ status, code }) => `${status} ${code}`)), { '503 UNAVAILABLE': met.length });
+    t.ok(met.every(({ headers }) => /^\d+$/.test(headers['retry-after'] ?? '')));
+    await session.abortTransaction();
+    t.equal((await who.save(door(0), id, { questionId: 'q1', text: '1' })).status, 200);
+    t.equal((await who.submit(door(1), id)).status, 200);
+  },
+);

@@ -26,11 +26,17 @@ function point(name: string): void {
   process.kill(process.pid, 'SIGKILL');
 }
 
-/** What belongs to no command's run: the poll, the heartbeat, the driver's own talk. */
+/** What belongs to no command's run, or comes when a timer says so: poll, heartbeat, renewals, the driver's own talk. */
 function isBystander(name: string, command: Sent): boolean {
   if (DRIVER_TALK.includes(name)) return true;
   if (name === 'find' && MAILBOXES.includes(command.find)) return true;
-  return command.update === 'workers' || command.delete === 'workers';
+  return command.update === 'workers' || command.delete === 'workers' || isRenewal(command);
+}
+
+/** Outside a transaction a mailbox is updated by renewals and settlements; only the latter touch the attempts or the end. */
+function isRenewal(command: Sent): boolean {
+  if (!MAILBOXES.includes(command.update) || 'autocommit' in command) return false;
+  return JSON.stringify(command.updates).includes('"$set":{"lockedUntil":{"$add"');
 }
 
 function noteClaim(command: Sent): void {
