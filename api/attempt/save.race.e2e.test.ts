@@ -1,6 +1,6 @@
 import t from 'tap';
 import { openChance, scaled } from '../../scripts/faults/chance.ts';
-import { crowd, tally } from '../../scripts/faults/crowd.ts';
+import { crowd, insist, tally } from '../../scripts/faults/crowd.ts';
 import { doorsOf, readAsTeacher, started, student } from '../../scripts/faults/sitting.ts';
 import { storedBy } from '../../scripts/faults/stored.ts';
 import { newExamId } from '../../shared/testing/attempt-client.ts';
@@ -50,7 +50,9 @@ t.test('50 tabs on one question: versions 1 to n without a gap, and one event ea
   const id = await started(who, door(), { examId: newExamId() });
   const tabs = 50;
   const each = scaled(2, 40);
-  const replies = await crowd(tabs * each, tabs, (n) => who.save(door(n), id, { questionId: 'q1', text: `${n}` }));
+  const replies = await crowd(tabs * each, tabs, (n) =>
+    insist(() => who.save(door(n), id, { questionId: 'q1', text: `${n}` })),
+  );
   t.same(tally(replies.map(({ status, code }) => code ?? status)), { 200: tabs * each });
   const versions = replies.map(({ data }) => data.answers[0]?.serverVersion ?? 0).sort((a, b) => a - b);
   t.same(

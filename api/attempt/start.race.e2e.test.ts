@@ -1,6 +1,6 @@
 import t from 'tap';
 import { scaled } from '../../scripts/faults/chance.ts';
-import { crowd, tally } from '../../scripts/faults/crowd.ts';
+import { crowd, insist, tally } from '../../scripts/faults/crowd.ts';
 import type { Answered } from '../../scripts/faults/exchange.ts';
 import { doorsOf, type Started, started, student } from '../../scripts/faults/sitting.ts';
 import { storedBy } from '../../scripts/faults/stored.ts';
@@ -22,18 +22,10 @@ function outcome(replies: readonly Answered<Started>[]) {
   };
 }
 
-/** A 503 says "again, please", and with the same key that is safe. */
-async function insist(start: () => Promise<Answered<Started>>): Promise<Answered<Started>> {
-  for (;;) {
-    const reply = await start();
-    if (reply.status !== 503) return reply;
-  }
-}
-
 t.test('200 starts of one student with different keys make one attempt', async (t) => {
   const plan = { examId: newExamId() };
   const who = student();
-  const replies = await crowd(200, 200, (n) => who.start(door(n), plan, `key-${n}`));
+  const replies = await crowd(200, 200, (n) => insist(() => who.start(door(n), plan, `key-${n}`)));
   const { ids, created, statuses, replayed } = outcome(replies);
   t.same(statuses, { 201: 1, 200: 199 });
   t.same([ids.size, created], [1, 1]);
@@ -53,7 +45,7 @@ t.test('200 starts of one student with different keys make one attempt', async (
 t.test('200 starts of one student with one key make one attempt', async (t) => {
   const plan = { examId: newExamId() };
   const who = student();
-  const replies = await crowd(200, 200, (n) => who.start(door(n), plan, 'one-key'));
+  const replies = await crowd(200, 200, (n) => insist(() => who.start(door(n), plan, 'one-key')));
   const { ids, created, statuses, replayed } = outcome(replies);
   t.same(statuses, { 201: 1, 200: 199 });
   t.same([ids.size, created], [1, 1]);
@@ -64,7 +56,7 @@ t.test('200 starts of one student with one key make one attempt', async (t) => {
 t.test('a key and an exam are shared by 50 students: each gets an attempt of their own', async (t) => {
   const plan = { examId: newExamId() };
   const crew = Array.from({ length: 50 }, () => student());
-  const replies = await Promise.all(crew.map((who, n) => who.start(door(n), plan, 'shared-key')));
+  const replies = await Promise.all(crew.map((who, n) => insist(() => who.start(door(n), plan, 'shared-key'))));
   const { ids, statuses } = outcome(replies);
   t.same(statuses, { 201: 50 });
   t.equal(ids.size, 50);

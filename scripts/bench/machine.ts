@@ -9,6 +9,7 @@ export async function machineLines(urls: { mongodbUrl: string; redisUrl: string 
   return [
     `date: ${new Date().toISOString().slice(0, 16)}Z`,
     `processor: ${first?.model.trim() ?? 'unknown'}, ${os.availableParallelism()} cores`,
+    `load: ${os.loadavg()[2]?.toFixed(1)} on average over the last quarter of an hour (this run alone makes about 2)`,
     `memory: ${Math.round(os.totalmem() / 2 ** 30)} GiB`,
     `system: ${os.type()} ${os.release()} ${os.arch()}`,
     `Node: ${process.version}`,

@@ -1,3 +1,5 @@
+import type { Answered } from './exchange.ts';
+
 /** Runs `work` for 0…count−1, at most `width` of them at once, and gives the results in order. */
 export async function crowd<T>(count: number, width: number, work: (index: number) => Promise<T>): Promise<T[]> {
   const results = new Array<T>(count);
@@ -14,4 +16,12 @@ export function tally(words: Iterable<string | number>): Record<string, number> 
   const counts: Record<string, number> = {};
   for (const word of words) counts[word] = (counts[word] ?? 0) + 1;
   return counts;
+}
+
+/** Asks again while the door is too busy: a 503 has done nothing, and says so. */
+export async function insist<Data>(ask: () => Promise<Answered<Data>>): Promise<Answered<Data>> {
+  for (;;) {
+    const reply = await ask();
+    if (reply.status !== 503) return reply;
+  }
 }

@@ -149,6 +149,8 @@ t.test('no bytes at any route end a process, upset it or make it grow without bo
   t.comment(`grew by ${(grown / 1024 / 1024).toFixed(0)} MiB`);
   t.ok(grown < MOST_GROWTH_BYTES);
 
-  t.match(await who.save(door(), attemptId, { questionId: 'q1', text: '1' }), { status: 200 }, 'and it serves on');
-  t.match(await who.submit(door(), attemptId), { status: 200, data: { status: 'GRADED' } });
+  // The garbage may have handed in the attempt that it was about.
+  const id = await started(who, door(), { examId: newExamId() });
+  t.match(await who.save(door(), id, { questionId: 'q1', text: '1' }), { status: 200 }, 'and it serves on');
+  t.match(await who.submit(door(), id), { status: 200, data: { status: 'GRADED', totalScore: 1 } });
 });

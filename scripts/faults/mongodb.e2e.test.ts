@@ -13,7 +13,7 @@ import { storedBy } from './stored.ts';
 
 const QUESTIONS = 4;
 const STUDENTS = 6;
-const MAX_ATTEMPTS = 3;
+const MAX_ATTEMPTS = 2;
 
 const chance = openChance((line) => t.comment(line));
 // Durable, as `npm start` runs it: only then may a killed database be held to what it acknowledged.

@@ -14,7 +14,8 @@ import { storedBy } from './stored.ts';
 type Tap = typeof t;
 
 const POLL_MS = 500;
-const GRADING_WAIT_MS = 5_000;
+/** Far beyond a poll, however busy the machine is: whoever waits for it has been lost. */
+const GRADING_WAIT_MS = 30_000;
 
 const { redis, close } = await startThrowAwayServices({ mongodb: false });
 t.teardown(close);
@@ -99,13 +100,13 @@ async function readiness(cluster: Cluster): Promise<{ status: number; redis: str
 
 t.test('without a Redis from the start everything is done, by the poll', async (t) => {
   t.match(await readiness(cluster), { status: 200, redis: 'down' }, 'degraded, and still serving');
-  await checkSettled(t, await sitAll(t, scaled(6, 60)));
+  await checkSettled(t, await sitAll(t, scaled(4, 60)));
 });
 
 t.test('a Redis that comes is used again', async (t) => {
   await redis.start();
   await until('the door hears Redis', async () => (await readiness(cluster)).redis === 'up');
-  await checkSettled(t, await sitAll(t, scaled(4, 20)));
+  await checkSettled(t, await sitAll(t, scaled(3, 20)));
 });
 
 t.test('a Redis that is emptied without pause loses nothing', async (t) => {
@@ -122,7 +123,7 @@ t.test('a Redis that is emptied without pause loses nothing', async (t) => {
     }
   }
   const flushing = flush();
-  const sat = await sitAll(t, scaled(6, 60));
+  const sat = await sitAll(t, scaled(4, 60));
   over = true;
   await flushing;
   t.ok(flushes > 1);
@@ -142,7 +143,7 @@ t.test('a Redis that is killed and comes back, again and again, loses nothing', 
     }
   }
   const killing = kill();
-  const sat = await sitAll(t, scaled(6, 60));
+  const sat = await sitAll(t, scaled(4, 60));
   over = true;
   await killing;
   t.ok(kills > 0);
@@ -153,7 +154,7 @@ t.test('a Redis that hangs holds up no request and loses nothing', async (t) => 
   await until('the door hears Redis', async () => (await readiness(cluster)).redis === 'up');
   redis.freeze();
   t.teardown(() => redis.thaw());
-  const sat = await sitAll(t, scaled(6, 60));
+  const sat = await sitAll(t, scaled(4, 60));
   await checkSettled(t, sat);
   redis.thaw();
   await until('the door hears Redis again', async () => (await readiness(cluster)).redis === 'up');

@@ -7,10 +7,10 @@ import { patiently } from './patiently.ts';
 import { doorsOf, started, student } from './sitting.ts';
 import { storedBy } from './stored.ts';
 
-const WAITERS = scaled(300, 2_000);
+const WAITERS = scaled(200, 2_000);
 const SAVES = 40;
 /** Far above what the saves take, far below what a wedged door would. */
-const GRADING_WAIT_MS = scaled(5_000, 20_000);
+const GRADING_WAIT_MS = scaled(4_000, 20_000);
 
 const cluster = await startCluster(t, {
   workers: [],

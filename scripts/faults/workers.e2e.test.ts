@@ -78,7 +78,7 @@ async function checkOnce(t: Pick<Tap, 'same' | 'equal'>, ids: readonly string[])
 type Tap = typeof t;
 
 t.test('workers that are killed again and again lose nothing and double nothing', async (t) => {
-  const ids = await handInDuring(scaled(6, 60), async () => {
+  const ids = await handInDuring(scaled(5, 60), async () => {
     await delay(chance.below(200));
     await cluster.restart(chance.pick([...GRADERS, ...DISPATCHERS]), 'SIGKILL');
   });
@@ -94,7 +94,7 @@ t.test('workers that are paused past their lease, and wake, double nothing', asy
     await delay(LEASE_MS * 1.2 + chance.below(300));
     await cluster.kill(victim, 'SIGCONT');
   }
-  const ids = await handInDuring(scaled(3, 30), async () => {
+  const ids = await handInDuring(scaled(2, 30), async () => {
     await delay(chance.below(200));
     await Promise.all([pauseOne(GRADERS), pauseOne(DISPATCHERS)]);
   });

@@ -15,13 +15,7 @@ const REPLICA_SET = 'examhall';
  * this long; MongoDB's own default is a minute. Above the 5 s that our transactions may last.
  */
 const TRANSACTION_LIFETIME_SECONDS = 10;
-/** The stand-in has no option for it: the default of its server's constructor is set before its own main runs. */
-const SECANTUSDB_MAIN = [
-  'from secantus.server import SecantusDBServer',
-  `SecantusDBServer.__init__.__kwdefaults__["transaction_lifetime_seconds"] = ${TRANSACTION_LIFETIME_SECONDS}.0`,
-  'from secantus.cli import main',
-  'main()',
-].join('; ');
+const SECANTUSDB_MAIN = path.join(import.meta.dirname, 'secantusdb.py');
 
 export interface MongodbPlace {
   /** Where the data lies; made when it is missing. */
@@ -89,7 +83,14 @@ function secantusdbService(python: string, tool: string, place: MongodbPlace): S
   const folder = path.join(place.folder, 'secantusdb');
   mkdirSync(folder, { recursive: true });
   const url = `mongodb://127.0.0.1:${place.port}/?replicaSet=secantus`;
-  const args = ['-c', SECANTUSDB_MAIN, '--host', '127.0.0.1', '--port', String(place.port)];
+  const args = [
+    SECANTUSDB_MAIN,
+    String(TRANSACTION_LIFETIME_SECONDS),
+    '--host',
+    '127.0.0.1',
+    '--port',
+    String(place.port),
+  ];
   const storage = ['--storage-path', folder, '--cache-size', place.durable ? '512M' : '256M', '--log-level', 'WARNING'];
   const durable = place.durable ? ['--sync-on-commit'] : [];
   const faults = place.testCommands ? ['--enable-test-commands'] : [];

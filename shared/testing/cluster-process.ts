@@ -17,7 +17,8 @@ export interface ClusterProcess {
   name: string;
   port: number | undefined;
   start(): Promise<void>;
-  kill(signal: NodeJS.Signals): Promise<void>;
+  /** Resolves with the exit code when the process is gone; null where a signal ended it, or only paused it. */
+  kill(signal: NodeJS.Signals): Promise<number | null>;
   pid(): number | undefined;
   /** Of every run so far. */
   output(): string;
@@ -31,7 +32,7 @@ export function planProcess(plan: ProcessPlan): ClusterProcess {
   const said: string[] = [];
   const crashes: string[] = [];
   let child: ChildProcess | undefined;
-  let gone: Promise<void> = Promise.resolve();
+  let gone: Promise<number | null> = Promise.resolve(null);
   let wanted = false;
 
   async function start(): Promise<void> {
@@ -54,7 +55,7 @@ export function planProcess(plan: ProcessPlan): ClusterProcess {
         child = undefined;
         const last = said.slice(since).join('').slice(-1_000);
         if (!wanted) crashes.push(`${plan.name} (${signal ?? code}): ${last}`);
-        resolve();
+        resolve(code);
       });
     });
     await plan.untilReady(
@@ -66,13 +67,16 @@ export function planProcess(plan: ProcessPlan): ClusterProcess {
   return {
     ...{ name: plan.name, port: plan.port, start },
     async kill(signal) {
-      if (child === undefined) return;
-      if (PASSING.includes(signal)) return void child.kill(signal);
+      if (child === undefined) return null;
+      if (PASSING.includes(signal)) {
+        child.kill(signal);
+        return null;
+      }
       wanted = true;
       child.kill(signal);
       // A frozen process takes no signal but SIGKILL until it is thawed.
       if (signal !== 'SIGKILL') child.kill('SIGCONT');
-      await gone;
+      return gone;
     },
     pid: () => child?.pid,
     output: () => said.join(''),

@@ -36,8 +36,8 @@ export interface Cluster {
   door(n?: number): { url: string; port: number };
   /** At the first door, unless `door` says another. */
   request(method: string, target: string, options?: HttpRequest & { door?: number }): Promise<HttpReply>;
-  /** Resolves when the process is gone; at once for SIGSTOP and SIGCONT. Its death counts as wanted. */
-  kill(name: string, signal?: NodeJS.Signals): Promise<void>;
+  /** Resolves with the exit code (null after a signal) when the process is gone; at once for SIGSTOP and SIGCONT. Its death counts as wanted. */
+  kill(name: string, signal?: NodeJS.Signals): Promise<number | null>;
   /** Resolves when the process is ready; with the same port, for a door. Does nothing while it runs. */
   start(name: string): Promise<void>;
   restart(name: string, signal?: NodeJS.Signals): Promise<void>;

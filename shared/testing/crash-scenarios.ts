@@ -30,9 +30,6 @@ export interface CrashScenario {
   check(t: Test, world: { mongo: Mongo; neighbours: Neighbours }, command: Command): Promise<void>;
 }
 
-/** Whose effect is a call, so that no transaction is to be expected. */
-export const NOTICE_SCENARIOS = ['notice to the student', 'notice to the parents'];
-
 /** Attempts of one release: more than fit in one of its chunks. */
 const CLASS = 103;
 

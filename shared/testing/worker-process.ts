@@ -1,11 +1,22 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { recordForRunner } from '../../scripts/services/throw-away.ts';
-import { until } from './until.ts';
 
 const MAIN = fileURLToPath(new URL('../../workers/main.ts', import.meta.url));
 const CRASH_AT = new URL('./crash-at.ts', import.meta.url).href;
+
+const LOOK_MS = 50;
+/** Kept between runs: it halves what a start costs, and a rig starts dozens. */
+const COMPILED = { NODE_COMPILE_CACHE: path.join(tmpdir(), 'examhall-test-compile-cache') };
+
+/** A process that is killed compiles in vain for those after it; this one ends by itself, with its usage. */
+export function warmUpWorkers(): void {
+  spawnSync(process.execPath, [MAIN], { env: { ...process.env, ...COMPILED }, stdio: 'ignore' });
+}
 
 export interface WorkerProcess {
   child: ChildProcess;
@@ -26,7 +37,7 @@ export function startWorker(
   const args = crash === undefined ? [MAIN, name] : ['--import', CRASH_AT, MAIN, name];
   const crashEnv = crash === undefined ? {} : { CRASH_COMMAND: crash.commandId, CRASH_POINT: `${crash.point}` };
   const child = spawn(process.execPath, args, {
-    env: { ...process.env, LOG_LEVEL: 'silent', ...env, ...crashEnv },
+    env: { ...process.env, ...COMPILED, LOG_LEVEL: 'silent', ...env, ...crashEnv },
     stdio: ['ignore', 'ignore', 'pipe'],
   });
   const killNow = () => child.kill('SIGKILL');
@@ -51,10 +62,11 @@ export function startWorker(
 
 /** Runs the worker until `isDone`; it then ends what it has begun. How it ended; `SIGKILL` = its crash point was reached. */
 export async function runWorkerUntil(worker: WorkerProcess, isDone: () => Promise<boolean>): Promise<string> {
-  let over: string | undefined;
-  void worker.ended.then((how) => {
-    over = how;
-  });
-  await until('the worker is done', async () => over !== undefined || (await isDone()), 60_000);
-  return over ?? worker.stop();
+  const giveUpAt = performance.now() + 60_000;
+  for (;;) {
+    const over = await Promise.race([worker.ended, delay(LOOK_MS, null)]);
+    if (over !== null) return over;
+    if (await isDone()) return worker.stop();
+    if (performance.now() > giveUpAt) throw new Error(`the worker does not get done: ${worker.said()}`);
+  }
 }

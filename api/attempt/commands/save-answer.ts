@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { isOwner, type Viewer } from '../../../shared/attempt/access.ts';
 import { answerBytes, fitAnswer, type PickedAnswer, pickAnswer } from '../../../shared/attempt/answer.ts';
 import type { Attempt } from '../../../shared/attempt/attempt.ts';
@@ -11,9 +12,11 @@ import type { AttemptHead } from '../../../shared/infra/mongo/attempt/heads.ts';
 import {
   type AnswerWrite,
   isLongAnswer,
+  type SaveResult,
   saveAnswer,
   saveAnswerWithRows,
 } from '../../../shared/infra/mongo/attempt/save-answer.ts';
+import { isWriteConflict } from '../../../shared/infra/mongo/faults.ts';
 import { FRONT_DOOR_BUDGET_MS } from '../../../shared/infra/mongo/transaction.ts';
 import { isRejection, type Rejection } from '../../../shared/kernel/errors.ts';
 import type { Call, Reply } from '../../route.ts';
@@ -29,7 +32,8 @@ interface Save {
   sourceTabId: string | null;
 }
 
-const ROUNDS = 5;
+/** Between two tries of saves that meet on one attempt (ms); random below it, so that they part. */
+const MEETING_REST_MS = 20;
 
 /**
  * Saves one answer: one MongoDB command when all is well and the attempt is known here. A write that was refused comes
@@ -47,14 +51,22 @@ export async function saveOneAnswer(deps: AttemptDeps, call: Call<SaveAnswerRequ
   const save: Save = { questionId, answer, clientVersion: clientVersion ?? 0, sourceTabId: sourceTabId ?? null };
 
   const write = await writeOf(deps, head, save);
-  let rows = write !== null && isLongAnswer(write.content);
-  for (let round = 0; round < ROUNDS; round++) {
+  const isLong = write !== null && isLongAnswer(write.content);
+  const giveUpAt = performance.now() + FRONT_DOOR_BUDGET_MS;
+  for (let rows = isLong; performance.now() < giveUpAt; ) {
     const result =
       write === null
         ? { saved: false, attempt: await findAttempt(deps.mongo, attemptId) }
         : rows
-          ? await saveAnswerWithRows(deps.mongo, write, FRONT_DOOR_BUDGET_MS, deps.now)
+          ? await saveWithRows(deps, write, isLong)
           : await saveAnswer(deps.mongo, write);
+    if (result === 'met another') {
+      // Who came first has rolled the tail, and the rest need no transaction any more: fifty that insisted on one
+      // would conflict with each other for seconds.
+      rows = isLong;
+      await delay(Math.random() * MEETING_REST_MS);
+      continue;
+    }
     if (result.attempt === null) return { rejected: 'ATTEMPT_NOT_FOUND' };
     if (result.saved) return { status: 200, data: await detailOf(deps, result.attempt, viewer, SAVE_REPLY_EVENTS) };
     const reason = await reasonOf(deps, result.attempt, save, viewer);
@@ -63,6 +75,20 @@ export async function saveOneAnswer(deps: AttemptDeps, call: Call<SaveAnswerRequ
     rows = true;
   }
   return { rejected: 'UNAVAILABLE', retryAfter: 1 };
+}
+
+/** A long text waits for its turn; a save that is only the one to roll the tail tries once. */
+async function saveWithRows(
+  deps: AttemptDeps,
+  write: AnswerWrite,
+  isLong: boolean,
+): Promise<SaveResult | 'met another'> {
+  try {
+    return await saveAnswerWithRows(deps.mongo, write, isLong ? FRONT_DOOR_BUDGET_MS : 0, deps.now);
+  } catch (error) {
+    if (!isLong && isWriteConflict(error)) return 'met another';
+    throw error;
+  }
 }
 
 /** The write, or null when question or kind do not fit: then only the stored attempt can say which rule comes first. */

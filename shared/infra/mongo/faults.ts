@@ -9,6 +9,7 @@ import {
 } from 'mongodb';
 
 const DUPLICATE_KEY = 11000;
+const WRITE_CONFLICT = 112;
 
 /** Server codes that mean "not now" and say nothing about the request: elections, shutdowns, time limits, full pools. */
 const PASSING_CODES = new Set([
@@ -21,6 +22,11 @@ export function isDuplicateKey(error: unknown, index?: readonly string[]): boole
   const pattern: unknown = error.keyPattern;
   if (index === undefined || typeof pattern !== 'object' || pattern === null) return true;
   return Object.keys(pattern).join() === index.join();
+}
+
+/** The transaction met another one on the same document and was thrown away; it may well succeed when made again. */
+export function isWriteConflict(error: unknown): boolean {
+  return error instanceof MongoServerError && error.code === WRITE_CONFLICT;
 }
 
 /**

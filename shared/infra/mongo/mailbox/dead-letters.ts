@@ -73,7 +73,7 @@ export async function deadCommands(
             ...(wanted.queue === undefined ? {} : { queue: wanted.queue as Queue }),
             ...(wanted.fingerprint === undefined ? {} : { 'lastError.fingerprint': wanted.fingerprint }),
           },
-          { sort: { settledAt: -1 }, limit: wanted.limit, maxTimeMS: QUERY_LIMIT_MS },
+          { hint: 'dead', sort: { settledAt: -1 }, limit: wanted.limit, maxTimeMS: QUERY_LIMIT_MS },
         )
         .toArray(),
     ),

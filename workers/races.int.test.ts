@@ -1,0 +1,189 @@
+import t from 'tap';
+import { saveOneAnswer } from '../api/attempt/commands/save-answer.ts';
+import { submitAttempt } from '../api/attempt/commands/submit.ts';
+import type { Attempt } from '../shared/attempt/attempt.ts';
+import type { Paper } from '../shared/attempt/question.ts';
+import { totalsOf } from '../shared/attempt/scoring/grade-attempt.ts';
+import { attempts } from '../shared/infra/mongo/attempt/collections.ts';
+import { newCommand, postCommand } from '../shared/infra/mongo/mailbox/post-command.ts';
+import { makeActor } from '../shared/testing/actor-subjects.ts';
+import { callOf, inProcessDoor } from '../shared/testing/in-process-door.ts';
+import { openJitter } from '../shared/testing/jitter.ts';
+import { openTestMongo, type TestMongo } from '../shared/testing/open-test-mongo.ts';
+import { sampleAnswer, samplePaper } from '../shared/testing/sample-attempt.ts';
+import { MIXED_PAPER, postGrading, postHandoff, SUBMITTED, storeAttempt } from '../shared/testing/stored-attempts.ts';
+import { testKernel, testWorker, testWorkerDeps } from '../shared/testing/test-kernel.ts';
+import { until } from '../shared/testing/until.ts';
+
+const jitter = openJitter();
+t.comment(`RACE_SEED=${jitter.seed}`);
+
+/** Two processes' worth of an actor. */
+function twoWorkers(t: Parameters<typeof testWorker>[0], mongo: TestMongo, name: string) {
+  return ['one', 'two'].map((workerId) =>
+    testWorker(t, testKernel(mongo, { workerId }), makeActor(name, testWorkerDeps(mongo)), {
+      concurrency: 8,
+      pollMs: 20,
+    }),
+  );
+}
+
+async function find(mongo: TestMongo, id: string): Promise<Attempt> {
+  const attempt = (await attempts(mongo).findOne({ _id: id })) as Attempt | null;
+  if (attempt === null) throw new Error(`attempt ${id} is gone`);
+  return attempt;
+}
+
+const eventTypes = (attempt: Attempt) => attempt.events.map((event) => event.type);
+const storedTotals = ({ totalScore, correctCount, wrongCount, pendingManualCount }: Attempt) => ({
+  ...{ totalScore, correctCount, wrongCount, pendingManualCount },
+});
+
+function essays(count: number): Paper {
+  const essay = { score: 2, type: 'ESSAY', options: [], scoringRule: { mode: 'ESSAY' }, answerKey: {} } as const;
+  return samplePaper(...Array.from({ length: count }, () => ({ ...essay, options: [] })));
+}
+
+t.test('a handoff against the grading keeps both', async (t) => {
+  const mongo = await openTestMongo(t);
+  twoWorkers(t, mongo, 'grading');
+  twoWorkers(t, mongo, 'essayhandoff');
+  const rounds = Array.from({ length: 40 }, async () => {
+    const attempt = await storeAttempt(mongo, SUBMITTED);
+    const post = [() => postGrading(mongo, attempt), () => postHandoff(mongo, attempt)];
+    await Promise.all(post.map((send) => jitter.pause(30).then(send)));
+    return attempt._id;
+  });
+  for (const id of await Promise.all(rounds)) {
+    const done = await until('graded and handed off', async () => {
+      const attempt = await find(mongo, id);
+      return attempt.pendingManualCount === 0 ? attempt : null;
+    });
+    if (done === null) throw new Error('not reached');
+    t.strictSame(eventTypes(done), ['START', 'SUBMIT', 'ESSAY_GRADE_HANDOFF']);
+    t.match(done, {
+      totalScore: 2.5,
+      correctCount: 1,
+      wrongCount: 1,
+      answers: { q0: { score: 1 }, q1: { score: 1.5 } },
+    });
+  }
+});
+
+t.test(
+  '20 handoffs at once for 20 questions: no score is lost, totals are what the answers say at every look',
+  async (t) => {
+    const mongo = await openTestMongo(t);
+    const paper = essays(20);
+    const answers = Object.fromEntries(paper.questions.map((_, n) => [`q${n}`, sampleAnswer({ text: `essay ${n}` })]));
+    const totals = totalsOf(paper, answers);
+    const attempt = await storeAttempt(mongo, { ...SUBMITTED, status: 'GRADED', answers, ...totals }, paper);
+    const posted = paper.questions.map(({ questionId }, n) =>
+      postHandoff(mongo, attempt, { questionId, score: n / 10 }),
+    );
+    await Promise.all(posted);
+    twoWorkers(t, mongo, 'essayhandoff');
+    let looks = 0;
+    const done = await until('all handed off', async () => {
+      const now = await find(mongo, attempt._id);
+      looks += 1;
+      t.strictSame(storedTotals(now), totalsOf(paper, now.answers));
+      return now.pendingManualCount === 0 ? now : null;
+    });
+    t.ok(looks > 1);
+    t.equal(done?.totalScore, 19, '0 + 0.1 + … + 1.9');
+    t.strictSame(
+      Object.values(done?.answers ?? {}).map(({ score }) => score),
+      paper.questions.map((_, n) => n / 10),
+    );
+    t.equal(done?.eventSeq, 21);
+    t.equal(done?.tally.graded, 20);
+  },
+);
+
+t.test('an attempt that two commands grade at once is graded once', async (t) => {
+  const mongo = await openTestMongo(t);
+  twoWorkers(t, mongo, 'grading');
+  const ids = Array.from({ length: 40 }, async () => {
+    const attempt = await storeAttempt(mongo, SUBMITTED);
+    // The unique key allows one; the store must hold even where two got through.
+    const twin = {
+      queue: 'grading',
+      key: `twin:${attempt._id}`,
+      subject: attempt._id,
+      body: { attemptId: attempt._id },
+    } as const;
+    await Promise.all([
+      postGrading(mongo, attempt),
+      postCommand(mongo, newCommand({ ...twin, maxAttempts: 10, now: Date.now() - 1_000 })),
+    ]);
+    return attempt._id;
+  });
+  for (const id of await Promise.all(ids)) {
+    await until('both are done', async () => {
+      const commands = await mongo.db.collection('commands').find({ subject: id }).toArray();
+      return commands.every((command) => command.status === 'DONE');
+    });
+    const attempt = await find(mongo, id);
+    t.strictSame(eventTypes(attempt), ['START', 'SUBMIT']);
+    t.equal(await mongo.db.collection('attempt_notices').countDocuments({ 'body.attemptId': id }), 2);
+  }
+});
+
+t.test('50 submits: one grading, one terminal event, one answer to all', async (t) => {
+  const mongo = await openTestMongo(t);
+  const door = inProcessDoor(mongo, { grading: twoWorkers(t, mongo, 'grading') });
+  const attempt = await storeAttempt(mongo);
+  const params = { attemptId: attempt._id };
+  const submits = Array.from({ length: 50 }, async () => {
+    await jitter.pause(20);
+    return submitAttempt(door, callOf({ source: 'STUDENT' }, params, attempt.studentId));
+  });
+  const replies = await Promise.all(submits);
+  t.ok(replies.every((reply) => 'status' in reply && reply.status === 200));
+  // Each reply tells its own server time; all else is the same.
+  const said = replies.map((reply) =>
+    JSON.stringify({ ...('data' in reply ? (reply.data as object) : {}), serverTime: null }),
+  );
+  t.equal(new Set(said).size, 1);
+  t.equal(await mongo.db.collection('commands').countDocuments({ subject: attempt._id }), 1);
+  t.strictSame(eventTypes(await find(mongo, attempt._id)), ['START', 'SUBMIT']);
+});
+
+t.test('a save against a submit is either in the grade or told that the attempt is locked', async (t) => {
+  const mongo = await openTestMongo(t);
+  const door = inProcessDoor(mongo, { grading: twoWorkers(t, mongo, 'grading') });
+  let [inTime, late] = [0, 0];
+  const one = async () => {
+    const attempt = await storeAttempt(
+      mongo,
+      { deadlineAt: new Date(Date.now() + 3_600_000), answers: {} },
+      MIXED_PAPER,
+    );
+    const params = { attemptId: attempt._id };
+    const save = async () => {
+      await jitter.pause(12);
+      const body = { questionId: 'choice', answer: { selectedOptionIds: ['a'] } };
+      return saveOneAnswer(door, callOf(body, params, attempt.studentId));
+    };
+    const submit = async () => {
+      await jitter.pause(12);
+      return submitAttempt(door, callOf({ source: 'STUDENT' }, params, attempt.studentId));
+    };
+    const [saved] = await Promise.all([save(), submit()]);
+    const { status, totalScore, answers } = await find(mongo, attempt._id);
+    t.equal(status, 'GRADED');
+    if ('rejected' in saved) {
+      late += 1;
+      t.equal(saved.rejected, 'ATTEMPT_LOCKED');
+      t.strictSame([totalScore, answers], [0, {}]);
+    } else {
+      inTime += 1;
+      t.equal(saved.status, 200);
+      t.equal(totalScore, 1, 'what was acknowledged is graded');
+    }
+  };
+  for (let round = 0; round < 12; round++) await Promise.all(Array.from({ length: 10 }, one));
+  t.comment(`${inTime} saves came in time, ${late} late`);
+  t.ok(inTime > 0 && late > 0, 'both ways were seen');
+});

@@ -1,0 +1,140 @@
+import t from 'tap';
+import { startAttempt } from '../api/attempt/commands/start.ts';
+import { submitAttempt } from '../api/attempt/commands/submit.ts';
+import type { Attempt } from '../shared/attempt/attempt.ts';
+import { attempts } from '../shared/infra/mongo/attempt/collections.ts';
+import { NOTICES } from '../shared/infra/mongo/mailbox/mailbox.ts';
+import { readCommand } from '../shared/infra/mongo/mailbox/read-command.ts';
+import { newId } from '../shared/kernel/ids.ts';
+import { makeActor } from '../shared/testing/actor-subjects.ts';
+import { callOf, inProcessDoor } from '../shared/testing/in-process-door.ts';
+import { openJitter } from '../shared/testing/jitter.ts';
+import { openTestMongo, type TestMongo } from '../shared/testing/open-test-mongo.ts';
+import { graded, postGrading, postRelease, SUBMITTED, storeAttempt } from '../shared/testing/stored-attempts.ts';
+import { testKernel, testWorker, testWorkerDeps } from '../shared/testing/test-kernel.ts';
+import { until } from '../shared/testing/until.ts';
+
+const jitter = openJitter();
+t.comment(`RACE_SEED=${jitter.seed}`);
+
+const HIDDEN = { ...SUBMITTED, exam: { ...graded({ showResultMode: 'MANUAL' }).exam } } as ReturnType<typeof graded>;
+
+function twoWorkers(t: Parameters<typeof testWorker>[0], mongo: TestMongo, name: string) {
+  return ['one', 'two'].map((workerId) =>
+    testWorker(t, testKernel(mongo, { workerId }), makeActor(name, testWorkerDeps(mongo)), {
+      concurrency: 4,
+      pollMs: 20,
+    }),
+  );
+}
+
+/** Every attempt of the exam is released and graded, and each was announced to the student and to the parents once. */
+async function announcedOnce(t: Pick<Tap, 'strictSame'>, mongo: TestMongo, examId: string, count: number) {
+  const all = await until('all graded and released', async () => {
+    const found = await attempts(mongo).find({ examId }).toArray();
+    const done = found.filter(({ status, exam }) => status === 'GRADED' && exam.resultsReleasedAt !== null);
+    return done.length === count ? done : null;
+  });
+  const rows = await mongo.db.collection<{ _id: string }>(NOTICES).find({ 'body.examId': examId }).toArray();
+  const wanted = (all ?? []).flatMap(({ _id }) => [
+    `${_id}:notification:grade_released`,
+    `${_id}:notification:grade_released_parent`,
+  ]);
+  t.strictSame(rows.map((row) => row._id).sort(), wanted.sort());
+}
+type Tap = typeof t;
+
+t.test('a release against gradings announces each attempt once', async (t) => {
+  const mongo = await openTestMongo(t);
+  const graders = twoWorkers(t, mongo, 'grading');
+  const releasers = twoWorkers(t, mongo, 'resultsrelease');
+  const EXAMS = 20;
+  const STUDENTS = 10;
+  for (let round = 0; round < EXAMS; round++) {
+    const examId = `exam-${newId()}`;
+    const sitting: Attempt[] = [];
+    for (let n = 0; n < STUDENTS; n++) sitting.push(await storeAttempt(mongo, { ...HIDDEN, examId }));
+    const grade = async (attempt: Attempt, n: number) => {
+      await jitter.pause(40);
+      const command = await postGrading(mongo, attempt);
+      await graders[n % 2]?.knock('grading', command._id);
+    };
+    const release = async () => {
+      await jitter.pause(30);
+      const command = await postRelease(mongo, { examId });
+      await Promise.all(releasers.map((worker) => worker.knock('resultsrelease', command._id)));
+      return command;
+    };
+    const [command] = await Promise.all([release(), ...sitting.map(grade)]);
+    await announcedOnce(t, mongo, examId, STUDENTS);
+    const counted = (await readCommand(mongo, 'resultsrelease', command._id))?.result as {
+      queuedNotifications: number;
+    };
+    t.ok(counted.queuedNotifications % 2 === 0 && counted.queuedNotifications <= STUDENTS * 2);
+  }
+});
+
+t.test('a release against starts that are handed in at once announces each attempt once', async (t) => {
+  const mongo = await openTestMongo(t);
+  const door = inProcessDoor(mongo, { grading: twoWorkers(t, mongo, 'grading') });
+  const releasers = twoWorkers(t, mongo, 'resultsrelease');
+  const question = {
+    ...{ questionId: 'q1', score: 1, type: 'NUMERIC', content: '1 + 1', contentText: '1 + 1', options: [] },
+    ...{ scoringRule: { mode: 'NUMERIC' }, answerKey: { numericAnswers: [{ value: 2 }] } },
+  };
+  const EXAMS = 20;
+  const STUDENTS = 8;
+  for (let round = 0; round < EXAMS; round++) {
+    const examId = `exam-${newId()}`;
+    const exam = {
+      ...{ id: examId, organizationId: 'org-1', title: 'Toán 12', status: 'PUBLISHED', deliveryMode: 'ONLINE' },
+      ...{ durationMinutes: 90, showResultMode: 'MANUAL', createdById: 'teacher-1' },
+    };
+    const body = { exam, access: { assigned: true, attemptLimit: null }, questions: [question] };
+    const sit = async (_: unknown, n: number) => {
+      await jitter.pause(30);
+      const started = await startAttempt(door, callOf(body as never, { examId }, `student-${n}`));
+      if (!('data' in started)) throw new Error(JSON.stringify(started));
+      const { attempt } = started.data as { attempt: { id: string } };
+      await jitter.pause(5);
+      await submitAttempt(door, callOf({ source: 'STUDENT' }, { attemptId: attempt.id }, `student-${n}`));
+    };
+    const release = async () => {
+      await jitter.pause(40);
+      const command = await postRelease(mongo, { examId, organizationId: jitter.next() < 0.5 ? null : 'org-1' });
+      await Promise.all(releasers.map((worker) => worker.knock('resultsrelease', command._id)));
+    };
+    await Promise.all([release(), ...Array.from({ length: STUDENTS }, sit)]);
+    await announcedOnce(t, mongo, examId, STUDENTS);
+  }
+});
+
+t.test('two releases of one exam at once count and announce each attempt once between them', async (t) => {
+  const mongo = await openTestMongo(t);
+  const releasers = twoWorkers(t, mongo, 'resultsrelease');
+  for (let round = 0; round < 10; round++) {
+    const examId = `exam-${newId()}`;
+    for (let n = 0; n < 12; n++) await storeAttempt(mongo, { ...graded({ showResultMode: 'MANUAL' }), examId });
+    const counts = await Promise.all(
+      releasers.map(async (worker) => {
+        await jitter.pause(10);
+        const command = await postRelease(mongo, { examId });
+        await worker.knock('resultsrelease', command._id);
+        const settled = await until('done', async () => {
+          const now = await readCommand(mongo, 'resultsrelease', command._id);
+          return now?.status === 'DONE' ? now : null;
+        });
+        return settled?.result as { updatedAttempts: number; queuedNotifications: number };
+      }),
+    );
+    t.equal(
+      counts.reduce((sum, count) => sum + count.updatedAttempts, 0),
+      12,
+    );
+    t.equal(
+      counts.reduce((sum, count) => sum + count.queuedNotifications, 0),
+      24,
+    );
+    await announcedOnce(t, mongo, examId, 12);
+  }
+});

@@ -1,0 +1,51 @@
+import t from 'tap';
+import { attempts } from '../../shared/infra/mongo/attempt/collections.ts';
+import { NOTICES } from '../../shared/infra/mongo/mailbox/mailbox.ts';
+import { readCommand } from '../../shared/infra/mongo/mailbox/read-command.ts';
+import { openTestMongo } from '../../shared/testing/open-test-mongo.ts';
+import { freshAttempt, graded, postRelease } from '../../shared/testing/stored-attempts.ts';
+import { testKernel, testWorkerDeps } from '../../shared/testing/test-kernel.ts';
+import { runCommand } from '../run-command.ts';
+import { resultsReleaseActor } from './actor.ts';
+
+const ATTEMPTS = 10_000;
+const MIB = 1024 * 1024;
+
+t.test('ten thousand attempts are released in chunks, in memory that does not grow with them', async (t) => {
+  const mongo = await openTestMongo(t);
+  const hidden = graded({ showResultMode: 'MANUAL' });
+  for (let done = 0; done < ATTEMPTS; done += 1_000) {
+    const some = Array.from({ length: 1_000 }, () => ({ ...freshAttempt(hidden), examId: 'exam-big' }));
+    await attempts(mongo).insertMany(some);
+  }
+  const command = await postRelease(mongo, { examId: 'exam-big' });
+  const heap: number[] = [];
+  const actor = resultsReleaseActor(testWorkerDeps(mongo));
+  const watched = {
+    ...actor,
+    run: (run: Parameters<typeof actor.run>[0]) =>
+      actor.run({
+        ...run,
+        async checkpoint(progress, effects) {
+          await run.checkpoint(progress, effects);
+          heap.push(process.memoryUsage().heapUsed);
+        },
+      }),
+  };
+  const began = performance.now();
+  t.equal(await runCommand(testKernel(mongo), watched, 'resultsrelease', command._id), 'done');
+  t.comment(`${heap.length} chunks in ${Math.round(performance.now() - began)} ms`);
+  const settled = await readCommand(mongo, 'resultsrelease', command._id);
+  t.strictSame(settled?.result, { updatedAttempts: ATTEMPTS, queuedNotifications: ATTEMPTS * 2 });
+  t.ok(heap.length >= ATTEMPTS / 1_000, 'not one transaction for all');
+  t.equal(await mongo.db.collection(NOTICES).countDocuments({ 'body.examId': 'exam-big' }), ATTEMPTS * 2);
+
+  // The least of each half: what is left after a collection, whenever V8 chose to have one.
+  const half = Math.floor(heap.length / 2);
+  const [early, late] = [Math.min(...heap.slice(0, half)), Math.min(...heap.slice(half))];
+  t.comment(
+    `heap after a chunk: ${Math.round(early / MIB)} MiB in the first half, ${Math.round(late / MIB)} MiB later`,
+  );
+  // All attempts and rows at once would be some 40 MiB.
+  t.ok(late < early + 12 * MIB, 'the second half holds no more than the first');
+});
