@@ -11,9 +11,18 @@ import { callOf, inProcessDoor } from '../shared/testing/in-process-door.ts';
 import { openJitter } from '../shared/testing/jitter.ts';
 import { openTestMongo, type TestMongo } from '../shared/testing/open-test-mongo.ts';
 import { sampleAnswer, samplePaper } from '../shared/testing/sample-attempt.ts';
-import { MIXED_PAPER, postGrading, postHandoff, SUBMITTED, storeAttempt } from '../shared/testing/stored-attempts.ts';
+import { scripted } from '../shared/testing/scripted-actor.ts';
+import {
+  graded,
+  MIXED_PAPER,
+  postGrading,
+  postHandoff,
+  SUBMITTED,
+  storeAttempt,
+} from '../shared/testing/stored-attempts.ts';
 import { testKernel, testWorker, testWorkerDeps } from '../shared/testing/test-kernel.ts';
 import { until } from '../shared/testing/until.ts';
+import { runCommand } from './run-command.ts';
 
 const jitter = openJitter();
 t.comment(`RACE_SEED=${jitter.seed}`);
@@ -104,8 +113,10 @@ t.test(
 t.test('an attempt that two commands grade at once is graded once', async (t) => {
   const mongo = await openTestMongo(t);
   twoWorkers(t, mongo, 'grading');
-  const ids = Array.from({ length: 40 }, async () => {
-    const attempt = await storeAttempt(mongo, SUBMITTED);
+  const hidden = { ...graded({ showResultMode: 'MANUAL' }).exam } as Attempt['exam'];
+  const ids = Array.from({ length: 40 }, async (_, n) => {
+    // Shown results have a second guard in their notices' ids.
+    const attempt = await storeAttempt(mongo, n % 2 === 0 ? SUBMITTED : { ...SUBMITTED, exam: hidden });
     // The unique key allows one; the store must hold even where two got through.
     const twin = {
       queue: 'grading',
@@ -126,8 +137,35 @@ t.test('an attempt that two commands grade at once is graded once', async (t) =>
     });
     const attempt = await find(mongo, id);
     t.strictSame(eventTypes(attempt), ['START', 'SUBMIT']);
-    t.equal(await mongo.db.collection('attempt_notices').countDocuments({ 'body.attemptId': id }), 2);
+    const rows = await mongo.db.collection('attempt_notices').countDocuments({ 'body.attemptId': id });
+    t.equal(rows, attempt.exam.showResultMode === 'MANUAL' ? 0 : 2);
   }
+});
+
+t.test('a grading that was decided before another one and a handoff came does not undo them', async (t) => {
+  const mongo = await openTestMongo(t);
+  const [grading, handoff] = ['grading', 'essayhandoff'].map((name) => makeActor(name, testWorkerDeps(mongo)));
+  if (grading === undefined || handoff === undefined) throw new Error('not reached');
+  const attempt = await storeAttempt(mongo, SUBMITTED);
+  const twin = {
+    queue: 'grading',
+    key: `twin:${attempt._id}`,
+    subject: attempt._id,
+    body: { attemptId: attempt._id },
+  } as const;
+  const { command: late } = await postCommand(mongo, newCommand({ ...twin, maxAttempts: 10, now: Date.now() - 1_000 }));
+  const first = await postGrading(mongo, attempt);
+  const slow = scripted(grading, async (_run, real) => {
+    const decided = await real();
+    t.equal(await runCommand(testKernel(mongo), grading, 'grading', first._id), 'done');
+    const given = await postHandoff(mongo, attempt);
+    t.equal(await runCommand(testKernel(mongo), handoff, 'essayhandoff', given._id), 'done');
+    return decided;
+  });
+  t.equal(await runCommand(testKernel(mongo), slow, 'grading', late._id), 'done');
+  const now = await find(mongo, attempt._id);
+  t.strictSame(eventTypes(now), ['START', 'SUBMIT', 'ESSAY_GRADE_HANDOFF']);
+  t.match(now, { totalScore: 2.5, pendingManualCount: 0, answers: { q1: { score: 1.5 } } });
 });
 
 t.test('50 submits: one grading, one terminal event, one answer to all', async (t) => {

@@ -30,11 +30,15 @@ function twoWorkers(t: Parameters<typeof testWorker>[0], mongo: TestMongo, name:
 
 /** Every attempt of the exam is released and graded, and each was announced to the student and to the parents once. */
 async function announcedOnce(t: Pick<Tap, 'strictSame'>, mongo: TestMongo, examId: string, count: number) {
-  const all = await until('all graded and released', async () => {
-    const found = await attempts(mongo).find({ examId }).toArray();
-    const done = found.filter(({ status, exam }) => status === 'GRADED' && exam.resultsReleasedAt !== null);
-    return done.length === count ? done : null;
-  });
+  const all = await until(
+    'all graded and released',
+    async () => {
+      const found = await attempts(mongo).find({ examId }).toArray();
+      const done = found.filter(({ status, exam }) => status === 'GRADED' && exam.resultsReleasedAt !== null);
+      return done.length === count ? done : null;
+    },
+    15_000,
+  );
   const rows = await mongo.db.collection<{ _id: string }>(NOTICES).find({ 'body.examId': examId }).toArray();
   const wanted = (all ?? []).flatMap(({ _id }) => [
     `${_id}:notification:grade_released`,

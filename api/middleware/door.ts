@@ -14,6 +14,8 @@ export interface Door {
 }
 
 const SWEEP_MS = 100;
+/** How long a connection that was accepted may take to bring its first byte once the drain has begun. */
+const SILENT_MS = 1_000;
 /** After the abort: time for handlers to write their last words. */
 const LAST_WORDS_MS = 500;
 
@@ -34,10 +36,15 @@ export function openDoor(server: Server, cut: () => void): Door {
       if (!server.listening) return true;
       const closed = once(server, 'close').then(() => true);
       server.close();
-      // Node does not count a connection that never sent a byte as idle; load balancers hold such ones open.
-      for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy();
-      // A connection whose reply was on its way when the drain began becomes idle only later.
-      const sweep = setInterval(() => server.closeIdleConnections(), SWEEP_MS);
+      const silentUntil = performance.now() + SILENT_MS;
+      const sweep = setInterval(() => {
+        // A connection whose reply was on its way when the drain began becomes idle only later.
+        server.closeIdleConnections();
+        // Node does not count a connection that never sent a byte as idle; load balancers hold such ones open. One that
+        // was accepted a moment ago may have a request in its socket, though, which nobody has read yet.
+        if (performance.now() < silentUntil) return;
+        for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy();
+      }, SWEEP_MS);
       try {
         if (await Promise.race([closed, after(timeoutMs)])) return true;
         cut();

@@ -18,7 +18,7 @@ export function tally(words: Iterable<string | number>): Record<string, number> 
   return counts;
 }
 
-/** Asks again while the door is too busy: a 503 has done nothing, and says so. */
+/** Asks again while the door is too busy, as its 503 says: on a loaded machine that is no finding. */
 export async function insist<Data>(ask: () => Promise<Answered<Data>>): Promise<Answered<Data>> {
   for (;;) {
     const reply = await ask();

@@ -40,7 +40,7 @@ async function insist<Data>(seen: string[], ask: (door: string) => Promise<Answe
       if (reply.status !== 503) return reply;
     } catch (error) {
       if (!(error instanceof NoReply)) throw error;
-      seen.push(/ECONNREFUSED/.test(error.message) ? 'refused' : 'cut');
+      seen.push(/ECONNREFUSED/.test(error.message) || error.metIdleClose ? 'refused' : 'cut');
     }
     await delay(10);
   }

@@ -11,9 +11,16 @@ export interface Answered<Data> {
 
 /** No reply: refused, reset or cut. */
 export class NoReply extends Error {
-  constructor(reason: unknown) {
+  /**
+   * The request went out on a kept-alive connection at the moment at which the server closed it as idle: no server can
+   * rule that out, and every client must be ready to ask again (RFC 9112, section 9.3.1).
+   */
+  readonly metIdleClose: boolean;
+
+  constructor(reason: unknown, metIdleClose = false) {
     super(reason instanceof Error ? reason.message : String(reason), { cause: reason });
     this.name = 'NoReply';
+    this.metIdleClose = metIdleClose;
   }
 }
 
@@ -58,7 +65,9 @@ export function exchange<Data = unknown>(
       },
     );
     sent.on('timeout', () => sent.destroy(new Error(`no reply within ${PATIENCE_MS} ms`)));
-    sent.on('error', (error) => reject(new NoReply(error)));
+    sent.on('error', (error) =>
+      reject(new NoReply(error, sent.reusedSocket && 'code' in error && error.code === 'ECONNRESET')),
+    );
     sent.end(text);
   });
 }

@@ -17,7 +17,7 @@ export async function storeHandoff(
   const placed = placeEvent(attempt, write.event);
   const wasGraded = attempt.answers[effects.answerKey]?.score != null;
   const written = await attempts(mongo).updateOne(
-    { _id: attempt._id, status: 'GRADED' },
+    { _id: attempt._id, stamp: attempt.stamp, status: 'GRADED' },
     {
       $set: {
         [`answers.${effects.answerKey}.isCorrect`]: effects.grade.isCorrect,

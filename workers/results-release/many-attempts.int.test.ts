@@ -8,10 +8,11 @@ import { testKernel, testWorkerDeps } from '../../shared/testing/test-kernel.ts'
 import { runCommand } from '../run-command.ts';
 import { resultsReleaseActor } from './actor.ts';
 
-const ATTEMPTS = 10_000;
+/** Ten thousand take a minute and more on a small machine; `npm run bench` measures them as well. */
+const ATTEMPTS = process.env.FAULTS_FULL === '1' ? 10_000 : 2_500;
 const MIB = 1024 * 1024;
 
-t.test('ten thousand attempts are released in chunks, in memory that does not grow with them', async (t) => {
+t.test('thousands of attempts are released in chunks, in memory that does not grow with them', async (t) => {
   const mongo = await openTestMongo(t);
   const hidden = graded({ showResultMode: 'MANUAL' });
   for (let done = 0; done < ATTEMPTS; done += 1_000) {
@@ -37,7 +38,7 @@ t.test('ten thousand attempts are released in chunks, in memory that does not gr
   t.comment(`${heap.length} chunks in ${Math.round(performance.now() - began)} ms`);
   const settled = await readCommand(mongo, 'resultsrelease', command._id);
   t.strictSame(settled?.result, { updatedAttempts: ATTEMPTS, queuedNotifications: ATTEMPTS * 2 });
-  t.ok(heap.length >= ATTEMPTS / 1_000, 'not one transaction for all');
+  t.ok(heap.length >= ATTEMPTS / 100, 'not one transaction for all');
   t.equal(await mongo.db.collection(NOTICES).countDocuments({ 'body.examId': 'exam-big' }), ATTEMPTS * 2);
 
   // The least of each half: what is left after a collection, whenever V8 chose to have one.
@@ -46,6 +47,6 @@ t.test('ten thousand attempts are released in chunks, in memory that does not gr
   t.comment(
     `heap after a chunk: ${Math.round(early / MIB)} MiB in the first half, ${Math.round(late / MIB)} MiB later`,
   );
-  // All attempts and rows at once would be some 40 MiB.
-  t.ok(late < early + 12 * MIB, 'the second half holds no more than the first');
+  // Each attempt with its two rows is some 4 KiB: those of the first half would show.
+  t.ok(late < early + ATTEMPTS * 1024 + 4 * MIB, 'the second half holds no more than the first');
 });
