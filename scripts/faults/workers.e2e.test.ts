@@ -2,7 +2,6 @@ import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
 import { newExamId } from '../../shared/testing/attempt-client.ts';
 import { startCluster } from '../../shared/testing/cluster.ts';
-import { until } from '../../shared/testing/until.ts';
 import { openChance, scaled } from './chance.ts';
 import { tally } from './crowd.ts';
 import { patiently } from './patiently.ts';
@@ -12,14 +11,10 @@ import { storedBy } from './stored.ts';
 const LEASE_MS = 1_500;
 const GRADERS = ['grading', 'grading2'];
 const DISPATCHERS = ['gradenotices', 'gradenotices2'];
-/** Holds what it has claimed for as long as a test takes, also while it is paused itself. */
-const PATIENT = 'gradenotices3';
 
 const chance = openChance((line) => t.comment(line));
 const cluster = await startCluster(t, {
   workers: ['grading', 'grading', 'gradenotices', 'gradenotices'],
-  asleep: ['gradenotices'],
-  envOf: { [PATIENT]: { WORKER_LEASE_MS: '60000' } },
   env: {
     ...{ WORKER_LEASE_MS: `${LEASE_MS}`, WORKER_POLL_INTERVAL_MS: '250', WORKER_RETRY_BASE_DELAY_MS: '50' },
     ...{ WORKER_MAX_ATTEMPTS: '100', ATTEMPT_OUTBOX_MAX_ATTEMPTS: '100', ATTEMPT_OUTBOX_RETRY_BASE_MS: '50' },
@@ -102,41 +97,3 @@ t.test('workers that are paused past their lease, and wake, double nothing', asy
   const fenced = cluster.output().split('lease lost; nothing written').length - 1;
   t.comment(`${ids.length} attempts; ${fenced} runs found their lease lost`);
 });
-
-t.test(
-  'a worker that is paused with a refusal in its socket leaves alone what another has claimed since',
-  async (t) => {
-    const [first = '', second = ''] = DISPATCHERS;
-    await cluster.kill(second, 'SIGTERM');
-    const who = student();
-    const id = await started(who, door(), { examId: newExamId() });
-    const notice = `${id}:notification:grade_released`;
-    const row = () => stored.notices.findOne({ _id: notice });
-    // The first worker is refused, so that once awake it would write "again later"; the second one is still at it then.
-    let calls = 0;
-    neighbours.answer = (call) => {
-      if (call.body?.sourceEventId !== notice) return undefined;
-      calls += 1;
-      void cluster.kill(calls === 1 ? first : PATIENT, 'SIGSTOP');
-      return calls === 1 ? { status: 500 } : undefined;
-    };
-    await who.submit(door(), id);
-    await until('the first worker is paused with the answer in its socket', () => calls === 1);
-    await cluster.start(PATIENT);
-    await until('the second worker is paused with its answer', () => calls === 2);
-    const held = await row();
-    t.match(held, { status: 'PENDING', fence: 2, attempts: 2 });
-
-    const said = cluster.output(first).length;
-    await cluster.kill(first, 'SIGCONT');
-    await until('the first worker has noticed', () => cluster.output(first).slice(said).includes('lease lost'));
-    t.same(await row(), held, 'the row is as the second worker holds it');
-    await cluster.kill(PATIENT, 'SIGCONT');
-    const delivered = await until('the second worker delivers', () =>
-      stored.notices.findOne({ _id: notice, status: 'DELIVERED' }),
-    );
-    t.equal(delivered.fence, 2);
-    t.equal(neighbours.notices.get(notice), 1);
-    neighbours.answer = null;
-  },
-);
