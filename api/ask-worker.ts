@@ -1,5 +1,5 @@
 import type { Mongo } from '../shared/infra/mongo/connect.ts';
-import { isSettled } from '../shared/infra/mongo/mailbox/read-command.ts';
+import type { SettledLooks } from '../shared/infra/mongo/mailbox/settled-looks.ts';
 import type { Doorbells } from '../shared/infra/redis/doorbell.ts';
 import type { ReplyWaiters } from '../shared/infra/redis/replies.ts';
 import type { Command } from '../shared/kernel/command.ts';
@@ -9,6 +9,7 @@ export interface WorkerAccess {
   mongo: Mongo;
   doorbells: Doorbells;
   replies: ReplyWaiters;
+  looks: SettledLooks;
 }
 
 /**
@@ -24,5 +25,5 @@ export async function askWorker(
   if (command.status !== 'PENDING') return true;
   const waiter = access.replies.register(command._id);
   void access.doorbells.ring(command.queue, command._id, command.attempts);
-  return waiter.settled({ ...patience, isSettled: () => isSettled(access.mongo, command.queue, command._id) });
+  return waiter.settled({ ...patience, isSettled: () => access.looks.isSettled(command.queue, command._id) });
 }

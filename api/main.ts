@@ -8,6 +8,7 @@ import { openHeads } from '../shared/infra/mongo/attempt/heads.ts';
 import { openPapers } from '../shared/infra/mongo/attempt/papers.ts';
 import { openMongo, pingMongo } from '../shared/infra/mongo/connect.ts';
 import { isOutage } from '../shared/infra/mongo/faults.ts';
+import { openSettledLooks } from '../shared/infra/mongo/mailbox/settled-looks.ts';
 import { schemaFaults } from '../shared/infra/mongo/schema/migrate.ts';
 import { openServerClock } from '../shared/infra/mongo/server-clock.ts';
 import { drainOnSignal } from '../shared/infra/process/drain.ts';
@@ -48,7 +49,15 @@ for (const warning of config.warnings) log.warn({}, warning);
 const SERVICES: Readonly<Record<string, () => Route[]>> = {
   attempt: () =>
     attemptRoutes({
-      ...{ mongo, doorbells, replies, now: clock.now, settings: config.attempt, gatewayToken: config.gatewayToken },
+      ...{
+        mongo,
+        doorbells,
+        replies,
+        looks: openSettledLooks(mongo),
+        now: clock.now,
+        settings: config.attempt,
+        gatewayToken: config.gatewayToken,
+      },
       ...{ papers: openPapers(mongo, PAPER_CACHE_BYTES), heads: openHeads(mongo, CACHED_HEADS) },
       commandAttempts: config.worker.maxAttempts,
     }),

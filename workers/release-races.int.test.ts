@@ -5,14 +5,17 @@ import type { Attempt } from '../shared/attempt/attempt.ts';
 import { attempts } from '../shared/infra/mongo/attempt/collections.ts';
 import { NOTICES } from '../shared/infra/mongo/mailbox/mailbox.ts';
 import { readCommand } from '../shared/infra/mongo/mailbox/read-command.ts';
+import type { Command } from '../shared/kernel/command.ts';
 import { newId } from '../shared/kernel/ids.ts';
 import { makeActor } from '../shared/testing/actor-subjects.ts';
 import { callOf, inProcessDoor } from '../shared/testing/in-process-door.ts';
 import { openJitter } from '../shared/testing/jitter.ts';
 import { openTestMongo, type TestMongo } from '../shared/testing/open-test-mongo.ts';
+import { scripted } from '../shared/testing/scripted-actor.ts';
 import { graded, postGrading, postRelease, SUBMITTED, storeAttempt } from '../shared/testing/stored-attempts.ts';
 import { testKernel, testWorker, testWorkerDeps } from '../shared/testing/test-kernel.ts';
 import { until } from '../shared/testing/until.ts';
+import { runCommand } from './run-command.ts';
 
 const jitter = openJitter();
 t.comment(`RACE_SEED=${jitter.seed}`);
@@ -48,11 +51,36 @@ async function announcedOnce(t: Pick<Tap, 'strictSame'>, mongo: TestMongo, examI
 }
 type Tap = typeof t;
 
+t.test('an attempt that a release could not see takes it over with its grade', async (t) => {
+  const mongo = await openTestMongo(t);
+  const deps = testWorkerDeps(mongo);
+  const [grading, releasing] = [makeActor('grading', deps), makeActor('resultsrelease', deps)];
+  const run = async (actor: typeof grading, command: Command) =>
+    t.equal(await runCommand(testKernel(mongo), actor, command.queue, command._id), 'done');
+
+  const late = `exam-${newId()}`;
+  await run(releasing, await postRelease(mongo, { examId: late }));
+  // Its start looked for a release before there was one, and wrote after the release had walked by.
+  await run(grading, await postGrading(mongo, await storeAttempt(mongo, { ...HIDDEN, examId: late })));
+  await announcedOnce(t, mongo, late, 1);
+
+  const early = `exam-${newId()}`;
+  const sitting = await postGrading(mongo, await storeAttempt(mongo, { ...HIDDEN, examId: early }));
+  // Decided before the release, committed after it: the first grade is hidden, the one that counts is not.
+  const slow = scripted(grading, async (_run, real) => {
+    const decided = await real();
+    await run(releasing, await postRelease(mongo, { examId: early }));
+    return decided;
+  });
+  await run(slow, sitting);
+  await announcedOnce(t, mongo, early, 1);
+});
+
 t.test('a release against gradings announces each attempt once', async (t) => {
   const mongo = await openTestMongo(t);
   const graders = twoWorkers(t, mongo, 'grading');
   const releasers = twoWorkers(t, mongo, 'resultsrelease');
-  const EXAMS = 20;
+  const EXAMS = 12;
   const STUDENTS = 10;
   for (let round = 0; round < EXAMS; round++) {
     const examId = `exam-${newId()}`;
@@ -86,7 +114,7 @@ t.test('a release against starts that are handed in at once announces each attem
     ...{ questionId: 'q1', score: 1, type: 'NUMERIC', content: '1 + 1', contentText: '1 + 1', options: [] },
     ...{ scoringRule: { mode: 'NUMERIC' }, answerKey: { numericAnswers: [{ value: 2 }] } },
   };
-  const EXAMS = 20;
+  const EXAMS = 12;
   const STUDENTS = 8;
   for (let round = 0; round < EXAMS; round++) {
     const examId = `exam-${newId()}`;

@@ -4,6 +4,7 @@ import { readConfig } from '../../shared/infra/config/config.ts';
 import { openHeads } from '../../shared/infra/mongo/attempt/heads.ts';
 import { openPapers } from '../../shared/infra/mongo/attempt/papers.ts';
 import type { Mongo } from '../../shared/infra/mongo/connect.ts';
+import { openSettledLooks } from '../../shared/infra/mongo/mailbox/settled-looks.ts';
 
 /** A front door's dependencies as a cold process has them, without Redis: commands that ring are not for it. */
 export function coldFrontDoor(mongo: Mongo): AttemptDeps {
@@ -20,6 +21,7 @@ export function coldFrontDoor(mongo: Mongo): AttemptDeps {
     gatewayToken: undefined,
     commandAttempts: config.worker.maxAttempts,
     doorbells: { ring: never, close: async () => undefined },
+    looks: openSettledLooks(mongo),
     replies: { register: never, size: () => 0, close: async () => undefined },
   };
 }

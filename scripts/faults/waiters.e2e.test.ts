@@ -2,7 +2,7 @@ import t from 'tap';
 import { newExamId } from '../../shared/testing/attempt-client.ts';
 import { startCluster } from '../../shared/testing/cluster.ts';
 import { scaled } from './chance.ts';
-import { crowd, tally } from './crowd.ts';
+import { crowd, insist, tally } from './crowd.ts';
 import { patiently } from './patiently.ts';
 import { doorsOf, started, student } from './sitting.ts';
 import { storedBy } from './stored.ts';
@@ -32,9 +32,9 @@ t.test('a crowd that waits for grades which do not come holds up nobody', async 
 
   let answered = 0;
   const waiting = crew.map(async ({ who, id }) => {
-    const { status, data } = await who.submit(door(), id);
+    const reply = await insist(() => who.submit(door(), id));
     answered += 1;
-    return `${status} ${data.status}`;
+    return `${reply.status} ${reply.code ?? reply.data.status}`;
   });
   await patiently('everybody has handed in', async () => {
     return (await stored.attempts.countDocuments({ examId, status: 'SUBMITTED' })) === WAITERS;

@@ -4,6 +4,7 @@ import type { Worker } from '../../workers/worker.ts';
 import { openHeads } from '../infra/mongo/attempt/heads.ts';
 import { openPapers } from '../infra/mongo/attempt/papers.ts';
 import type { Mongo } from '../infra/mongo/connect.ts';
+import { openSettledLooks } from '../infra/mongo/mailbox/settled-looks.ts';
 import type { Queue } from '../kernel/command.ts';
 import { testConfig } from './test-kernel.ts';
 import { until } from './until.ts';
@@ -28,6 +29,7 @@ export function inProcessDoor(mongo: Mongo, workers: Partial<Record<Queue, reado
       },
       close: async () => undefined,
     },
+    looks: openSettledLooks(mongo),
     replies: {
       register: () => ({
         settled: ({ isSettled }) => until('the command has settled', isSettled, 60_000).then(() => true),

@@ -50,6 +50,26 @@ export const LEASE_FEATURES: readonly Feature[] = [
     },
   },
   {
+    name: 'a commit that takes longer than the renewals of its lease are apart is not undone by them',
+    async show(scene) {
+      const { t, mongo, subject, actor } = scene;
+      const leaseMs = 300;
+      let tries = 0;
+      const slow = scripted(actor, async (_run, real) =>
+        alsoDoing(await real(), async (session) => {
+          tries += 1;
+          await mongo.db.collection('steps').insertOne({ step: 'slow' }, { session });
+          const began = performance.now();
+          await until('a renewal has come and waits', () => performance.now() - began > leaseMs / 2);
+        }),
+      );
+      const command = await subject.post();
+      t.equal(await runCommand(scene.kernel({ leaseMs }), slow, command.queue, command._id), subject.ends.ending);
+      t.equal(tries, 1, 'at the first try');
+      await endedWell(scene, command);
+    },
+  },
+  {
     name: 'a renewal that comes after the command was put back does not touch its rest',
     async show({ t, mongo, subject, actor, kernel: make }) {
       const command = await subject.post();

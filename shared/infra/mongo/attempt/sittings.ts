@@ -22,11 +22,11 @@ export async function sittingsOf(mongo: Mongo, examId: string, studentId: string
 
 /**
  * Remembers a further key of the attempt. A duplicate key error says that another attempt of this student has it,
- * and false that the attempt has no room left.
+ * and false that the attempt has `room` keys already.
  */
 export async function addStartKey(mongo: Mongo, attemptId: string, key: string, room: number): Promise<boolean> {
   const written = await attempts(mongo).updateOne(
-    { _id: attemptId, [`startKeys.${room}`]: { $exists: false } },
+    { _id: attemptId, [`startKeys.${room - 1}`]: { $exists: false } },
     { $addToSet: { startKeys: key } },
     { maxTimeMS: QUERY_LIMIT_MS },
   );
