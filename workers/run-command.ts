@@ -14,11 +14,11 @@ import {
 import { Stale } from '../shared/infra/mongo/stale.ts';
 import { inTransactionOf } from '../shared/infra/mongo/transaction.ts';
 import type { Command, Queue } from '../shared/kernel/command.ts';
+import { isNetworkFault } from '../shared/kernel/network-fault.ts';
 import type { Actor } from './actor.ts';
 import { announce, bury } from './announce.ts';
 import type { Ending, Kernel } from './kernel.ts';
 import { holdLease, type Lease } from './lease.ts';
-import { isNetworkFault } from './network-fault.ts';
 import type { Effects, Outcome } from './outcome.ts';
 import { settlementOf } from './settlement.ts';
 

@@ -47,6 +47,11 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
     await Promise.all(actor.queues.map((queue) => pollQueue(queue)));
   }
 
+  function warnOfSession(commandId: string) {
+    return (err: unknown) =>
+      kernel.log.warn({ err, commandId, actor: actor.name }, 'the session of a lost holder could not be ended');
+  }
+
   async function pollQueue(queue: Queue): Promise<void> {
     const notOurs = new Set<string>();
     while (!draining) {
@@ -61,7 +66,7 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
       if (fresh.length === 0) return;
       const runs = fresh.map(async ({ _id: id, session }) => {
         // Its holder died or was paused: a transaction that it left open would hold up the claim.
-        if (session !== null) await endHolderSession(kernel.mongo, session).catch(() => undefined);
+        if (session !== null) await endHolderSession(kernel.mongo, session).catch(warnOfSession(id));
         // Leased by another, or our clock is ahead of MongoDB's: not again in this turn.
         if ((await knock(queue, id)) === 'not-ours') notOurs.add(id);
       });

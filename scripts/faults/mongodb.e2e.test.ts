@@ -88,6 +88,7 @@ t.test('answers that were acknowledged outlive a killed MongoDB', async (t) => {
   await Promise.all(saving);
 
   t.comment(JSON.stringify(tally(statuses)));
+  for (const line of cluster.output().split('\n')) if (line.includes('request failed')) t.comment(line);
   t.same(
     Object.keys(tally(statuses)).filter((word) => !['200', '503 UNAVAILABLE', 'no reply'].includes(word)),
     [],

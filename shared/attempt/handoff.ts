@@ -1,7 +1,7 @@
 import type { Rejection } from '../kernel/errors.ts';
+import { parseInstant } from '../kernel/instant.ts';
 import { type Attempt, answerKeyOf } from './attempt.ts';
 import { paperIndexOf } from './find-question.ts';
-import { parseInstant } from './instant.ts';
 import { isScoredByHand, type Paper } from './question.ts';
 import { type Totals, totalsOf } from './scoring/grade-attempt.ts';
 import { gradeByHand } from './scoring/score-question.ts';

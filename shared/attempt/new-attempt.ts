@@ -1,8 +1,8 @@
 import { sumExactly } from '../kernel/decimal.ts';
+import { instantOf } from '../kernel/instant.ts';
 import type { Attempt, CourseContext, ExamSnapshot } from './attempt.ts';
 import { deadlineOf } from './deadline.ts';
 import { attemptEvent, startMetadata } from './events.ts';
-import { instantOf } from './instant.ts';
 import type { Paper } from './question.ts';
 import { shuffledPositions } from './shuffle.ts';
 import type { StartBody, StartExam, StudentInfoInput } from './start-body.ts';

@@ -1,6 +1,6 @@
 import type { FaultDetail, Rejection } from '../kernel/errors.ts';
+import { parseInstant } from '../kernel/instant.ts';
 import type { Attempt } from './attempt.ts';
-import { parseInstant } from './instant.ts';
 import { visibilityForStudent } from './visibility.ts';
 
 export const RELEASE_TYPE = 'exam.results_released.v1';

@@ -1,6 +1,6 @@
 import type { Rejection } from '../kernel/errors.ts';
+import { parseInstant } from '../kernel/instant.ts';
 import type { CourseContext } from './attempt.ts';
-import { parseInstant } from './instant.ts';
 import type { CourseContextInput, StartBody } from './start-body.ts';
 
 /** The only sender and the only validator of a course context. */

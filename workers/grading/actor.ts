@@ -1,7 +1,7 @@
 import type { Attempt } from '../../shared/attempt/attempt.ts';
 import { remainingSeconds } from '../../shared/attempt/deadline.ts';
 import { submitEventType, submitMetadata } from '../../shared/attempt/events.ts';
-import { type GradeNotice, noticesOnGrade } from '../../shared/attempt/notices.ts';
+import { noticesOnGrade } from '../../shared/attempt/notices.ts';
 import type { Paper } from '../../shared/attempt/question.ts';
 import { gradeAttempt } from '../../shared/attempt/scoring/grade-attempt.ts';
 import { findAttempt } from '../../shared/infra/mongo/attempt/find-attempt.ts';
@@ -12,6 +12,7 @@ import { type GradeWrite, storeGrade } from '../../shared/infra/mongo/attempt/st
 import type { Actor } from '../actor.ts';
 import type { WorkerDeps } from '../deps.ts';
 import type { Outcome } from '../outcome.ts';
+import { ringForNotices } from '../ring-for-notices.ts';
 import { reportToAnalytics } from './report-to-analytics.ts';
 
 /**
@@ -80,14 +81,4 @@ function asGraded(attempt: Attempt, { grading, releasedAt }: GradeWrite): Attemp
   );
   const exam = { ...attempt.exam, resultsReleasedAt: releasedAt };
   return { ...attempt, ...grading.totals, status: 'GRADED', answers, exam };
-}
-
-/** Only where a dispatcher can be listening: rings that nobody hears would pile up in Redis. */
-function ringForNotices(deps: WorkerDeps, notices: readonly GradeNotice[]): void {
-  const { notification, profile } = deps.config.neighbours;
-  if (notification === null) return;
-  for (const { recipient, sourceEventId } of notices) {
-    if (recipient === 'STUDENT') deps.ring('gradenotices:student', sourceEventId);
-    else if (profile !== null) deps.ring('gradenotices:parent', sourceEventId);
-  }
 }

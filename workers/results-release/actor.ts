@@ -11,6 +11,7 @@ import { Stale } from '../../shared/infra/mongo/stale.ts';
 import type { Actor, Run } from '../actor.ts';
 import type { WorkerDeps } from '../deps.ts';
 import type { Outcome } from '../outcome.ts';
+import { ringForNotices } from '../ring-for-notices.ts';
 
 /** How far a release has come; kept on its command from chunk to chunk. */
 interface ReleaseProgress {
@@ -84,6 +85,7 @@ async function releaseChunk(
     await setReleased(deps.mongo, ours, body.releasedAt, session);
     await queueNotices(deps.mongo, session, notices, { maxAttempts: deps.config.attempt.outbox.maxAttempts, now });
   });
+  ringForNotices(deps, notices);
   return next;
 }
 

@@ -7,6 +7,7 @@ import {
   MongoServerError,
   MongoServerSelectionError,
 } from 'mongodb';
+import { isNetworkFault } from '../../kernel/network-fault.ts';
 
 const DUPLICATE_KEY = 11000;
 const WRITE_CONFLICT = 112;
@@ -42,6 +43,8 @@ export function isOutage(error: unknown): boolean {
     return error instanceof MongoBulkWriteError && isOutage(error.errorResponse);
   }
   if (error instanceof MongoError && error.hasErrorLabel('TransientTransactionError')) return true;
+  // A write into a connection that the server has just ended comes out of the driver as the socket's own error.
+  if (isNetworkFault(error)) return true;
   // Pool cleared, pool closed, wait queue timed out, topology closed: named by the driver, exported by none of them.
   return error instanceof MongoDriverError && /Pool|WaitQueue|Topology|NotConnected|ClientClosed/.test(error.name);
 }

@@ -1,11 +1,11 @@
 import type { ValidateFunction } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import type { FaultDetail } from '../../kernel/errors.ts';
+import { parseInstant } from '../../kernel/instant.ts';
 import { escapePointer, faultOf } from './fault-message.ts';
 import { freeJsonFault } from './free-json.ts';
 import { admitsNull, typesOf } from './resolve.ts';
 import type { SchemaNode } from './schema-document.ts';
-import { isTimestamp } from './timestamp.ts';
 
 /**
  * A schema down to its arrays: ajv checks all of it at once and reports every fault, the items of each array are
@@ -47,7 +47,7 @@ export function segmentCompiler(): Compile {
     // The files are checked against the meta-schema by a test; compiling it would double the time of a boot.
     meta: false,
     validateSchema: false,
-    formats: { 'date-time': isTimestamp },
+    formats: { 'date-time': (text: string) => parseInstant(text) !== null },
     keywords: ['x-message'],
   });
 
@@ -135,7 +135,7 @@ export function run(segment: Segment, value: unknown, path: string, faults: Faul
         delete object[name];
       } else if (field.shape.timestamp && typeof member === 'string') {
         // RFC 3339 allows small letters; Date.parse would read those by another, laxer grammar.
-        if (isTimestamp(member)) object[name] = member.toUpperCase();
+        if (parseInstant(member) !== null) object[name] = member.toUpperCase();
       } else {
         visit(field.shape, member, here + field.step);
       }

@@ -1,6 +1,6 @@
 /**
- * A call to another service that found nobody: refused, reset, unresolved. The command is not at fault, so its
- * attempt is not spent. An answer, even a 500, and silence until the timeout are the neighbour's own and do spend.
+ * Nobody was found at the other end, or the connection broke: refused, reset, ended, unresolved. What was asked for is not at
+ * fault. An answer, even a 500, and silence until the timeout are the neighbour's own.
  */
 export function isNetworkFault(error: unknown): boolean {
   for (let cause: unknown = error, depth = 0; cause instanceof Error && depth < 5; cause = cause.cause, depth++) {
@@ -13,12 +13,15 @@ export function isNetworkFault(error: unknown): boolean {
 const NETWORK_CODES = new Set([
   'ECONNREFUSED',
   'ECONNRESET',
+  'ECONNABORTED',
   'ENOTFOUND',
   'ETIMEDOUT',
   'EAI_AGAIN',
   'ENETUNREACH',
   'EHOSTUNREACH',
   'EPIPE',
+  'ERR_STREAM_DESTROYED',
+  'ERR_STREAM_WRITE_AFTER_END',
   'UND_ERR_SOCKET',
   'UND_ERR_CONNECT_TIMEOUT',
 ]);

@@ -1,0 +1,104 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import path from 'node:path';
+import { text } from 'node:stream/consumers';
+import t from 'tap';
+import { OPERATOR_AUDIT } from '../shared/infra/mongo/mailbox/dead-letters.ts';
+import { readCommand } from '../shared/infra/mongo/mailbox/read-command.ts';
+import { makeActor } from '../shared/testing/actor-subjects.ts';
+import { openTestMongo } from '../shared/testing/open-test-mongo.ts';
+import { postGrading, SUBMITTED, storeAttempt } from '../shared/testing/stored-attempts.ts';
+import { testKernel, testWorkerDeps } from '../shared/testing/test-kernel.ts';
+import { runCommand } from '../workers/run-command.ts';
+
+const mongo = await openTestMongo(t);
+const grading = makeActor('grading', testWorkerDeps(mongo));
+
+/** The operator command as a shell runs it. */
+async function examhall(...args: string[]): Promise<{ code: number; said: string }> {
+  const child = spawn(process.execPath, [path.join(import.meta.dirname, 'examhall.ts'), ...args], {
+    env: { PATH: process.env.PATH, MONGODB_URL: mongo.url, MONGODB_DATABASE: mongo.database, USER: 'an' },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const [out, err, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
+  return { code, said: out + err };
+}
+
+async function deadGrading(cause: string): Promise<string> {
+  const command = await postGrading(mongo, await storeAttempt(mongo, SUBMITTED), { maxAttempts: 1 });
+  const failing = { ...grading, run: () => Promise.reject(new Error(cause)) };
+  t.equal(await runCommand(testKernel(mongo), failing, command.queue, command._id), 'dead');
+  return command._id;
+}
+
+const replayed = async () => mongo.db.collection(OPERATOR_AUDIT).find({}).toArray();
+
+t.test('dead letters are seen, replayed once, and audited', async (t) => {
+  const [first, second] = [await deadGrading('the disk is full'), await deadGrading('the moon is full')];
+
+  const list = await examhall('dead', 'list');
+  t.equal(list.code, 0);
+  t.match(list.said, /1 +grading +Error: the disk is full/);
+  const groups = JSON.parse((await examhall('dead', 'list', '--json')).said);
+  t.match(groups, [{ count: 1 }, { count: 1 }]);
+  const shown = await examhall('dead', 'show', first);
+  t.match(JSON.parse(shown.said), { _id: first, status: 'DEAD', attempts: 1, lastError: { message: String } });
+
+  const dry = await examhall('dead', 'replay', first, '--reason', 'disk was cleared');
+  t.equal(dry.code, 0);
+  t.match(dry.said, /would run 1 dead command/);
+  t.match(await readCommand(mongo, 'grading', first), { status: 'DEAD' }, 'without --yes nothing happens');
+  t.strictSame(await replayed(), []);
+
+  const done = await examhall('dead', 'replay', first, '--reason', 'disk was cleared', '--operator', 'binh', '--yes');
+  t.equal(done.code, 0, done.said);
+  t.match(await readCommand(mongo, 'grading', first), { status: 'PENDING', attempts: 0, replays: 1 });
+  t.match(await readCommand(mongo, 'grading', second), { status: 'DEAD' }, 'the other one stays');
+  t.match(await replayed(), [{ commandId: first, operator: 'binh', reason: 'disk was cleared' }]);
+  t.equal(await runCommand(testKernel(mongo), grading, 'grading', first), 'done', 'a worker takes it up');
+
+  const again = await examhall('dead', 'replay', first, '--reason', 'disk was cleared', '--yes');
+  t.equal(again.code, 1);
+  t.match(again.said, /is not dead/);
+  const bulk = [
+    'dead',
+    'replay',
+    '--queue',
+    'grading',
+    '--cause',
+    'Error: the moon is full',
+    '--reason',
+    'it is waning',
+  ];
+  t.match((await examhall(...bulk, '--yes')).said, /1 of 1 replayed/);
+  t.match(await replayed(), [{ operator: 'binh' }, { commandId: second, operator: 'an' }]);
+  t.match((await examhall('audit')).said, /an +dead\.replay +grading +\S+ +it is waning/);
+});
+
+t.test('what an operator mistypes changes nothing and says why', async (t) => {
+  const id = await deadGrading('again');
+  const before = (await replayed()).length;
+  for (const [args, code, says] of [
+    [['dead', 'replay', id, '--yes'], 2, /--reason/],
+    [['dead', 'replay', '--reason', 'no id, no queue', '--yes'], 2, /name ids/],
+    [['dead', 'replay', '--queue', 'grading', '--reason', 'long enough', '--limit', '0', '--yes'], 2, /--limit/],
+    [['dead', 'replay', 'nobody', '--reason', 'long enough', '--yes'], 1, /no command nobody/],
+    [['dead', 'show', 'nobody'], 1, /no command nobody/],
+    [['dead'], 2, /examhall dead list/],
+    [['dead', 'list', '--colour'], 2, /colour/],
+    [[], 2, /examhall dead list/],
+  ] as const) {
+    const told = await examhall(...args);
+    t.equal(told.code, code, args.join(' '));
+    t.match(told.said, says);
+  }
+  t.match(await readCommand(mongo, 'grading', id), { status: 'DEAD' });
+  t.equal((await replayed()).length, before);
+});
+
+t.test('queues and workers are shown', async (t) => {
+  const { said, code } = await examhall('queues');
+  t.equal(code, 0);
+  t.match(said, /grading +1 +1 +0 +1/);
+  t.match((await examhall('workers')).said, /actor +host +pid/);
+});
