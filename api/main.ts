@@ -9,8 +9,8 @@ import { openPapers } from '../shared/infra/mongo/attempt/papers.ts';
 import { openMongo, pingMongo } from '../shared/infra/mongo/connect.ts';
 import { isOutage } from '../shared/infra/mongo/faults.ts';
 import { openSettledLooks } from '../shared/infra/mongo/mailbox/settled-looks.ts';
-import { schemaFaults } from '../shared/infra/mongo/schema/migrate.ts';
 import { openServerClock } from '../shared/infra/mongo/server-clock.ts';
+import { checkUsable, untilUsable } from '../shared/infra/mongo/until-usable.ts';
 import { drainOnSignal } from '../shared/infra/process/drain.ts';
 import { redisProbe } from '../shared/infra/redis/connection.ts';
 import { openDoorbells } from '../shared/infra/redis/doorbell.ts';
@@ -18,12 +18,12 @@ import { openReplyWaiters } from '../shared/infra/redis/replies.ts';
 import { loadSchemas } from '../shared/infra/schema/validator.ts';
 import { attemptRoutes } from './attempt/routes.ts';
 import { behindGateway, gatewayToken } from './middleware/guards/gateway-token.ts';
+import { onlyWhenUsable } from './only-when-usable.ts';
 import { openApi } from './openapi.ts';
 import { queueMetrics } from './operations/queue-metrics.ts';
 import { operationsRoutes } from './operations/routes.ts';
 import type { Route } from './route.ts';
 import { openServer } from './server.ts';
-import { onlyWhenUsable, whenUsable } from './when-usable.ts';
 
 /** A `web` process: the front doors of the services named by SERVICES, on one port. */
 const PAPER_CACHE_BYTES = 128 * 1_024 * 1_024;
@@ -65,7 +65,12 @@ const SERVICES: Readonly<Record<string, () => Route[]>> = {
 const services = Object.keys(SERVICES).filter((name) => (config.services as ReadonlySet<string>).has(name));
 
 queueMetrics(metrics, mongo, clock.now);
-const usable = whenUsable({ faults: () => schemaFaults(mongo), measure: clock.measure, log, stop: draining.signal });
+let isUsable = false;
+const usable = () => isUsable;
+// The process listens meanwhile and is unready.
+void untilUsable({ check: () => checkUsable(mongo, clock), log, stop: draining.signal }).then((found) => {
+  isUsable = found;
+});
 const routes: Route[] = [
   ...operationsRoutes({
     ...{ services, version: VERSION, draining: draining.signal, metrics, production: config.production },

@@ -75,10 +75,10 @@ export interface BodyRule {
   schema: string;
   maxBytes: number;
   /**
-   * Further faults of a body in which the schema has found `known`, where the handler would tell of them only once
-   * the schema is content. Must stand any value.
+   * Further faults of a body that is refused already, in whose shape `known` were found, where the handler would tell of them
+   * only once the rest is right.
    */
-  moreFaults?(body: unknown, known: readonly FaultDetail[]): FaultDetail[];
+  moreFaults?(body: unknown, known: readonly FaultDetail[]): readonly FaultDetail[];
 }
 
 /**

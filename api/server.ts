@@ -3,7 +3,7 @@ import type { Duplex } from 'node:stream';
 import type { AccessLine } from '../shared/infra/log/access-line.ts';
 import type { Log } from '../shared/infra/log/log.ts';
 import type { ObserveHttp } from '../shared/infra/metrics/http-metrics.ts';
-import type { Schemas } from '../shared/infra/schema/validator.ts';
+import { MAX_FAULTS, type Schemas } from '../shared/infra/schema/validator.ts';
 import { type FaultDetail, isRejection } from '../shared/kernel/errors.ts';
 import { openBodyBudget } from './middleware/body-budget.ts';
 import { judgeBodyHead } from './middleware/body-head.ts';
@@ -12,10 +12,10 @@ import { openClientSignals } from './middleware/client-signals.ts';
 import { openDeadlines } from './middleware/deadlines.ts';
 import { type Door, openDoor } from './middleware/door.ts';
 import { type Exchange, isGone, newExchange } from './middleware/exchange.ts';
-import { maskError } from './middleware/faults.ts';
 import { readHead } from './middleware/head.ts';
 import { parseBody } from './middleware/json-body.ts';
 import { openListener } from './middleware/listener.ts';
+import { maskError } from './middleware/mask-error.ts';
 import { type MountedRoute, mountRoute } from './middleware/mounted-route.ts';
 import { readBody } from './middleware/read-body.ts';
 import { requestIdOf } from './middleware/request-id.ts';
@@ -101,7 +101,10 @@ export function openServer(deps: ServerDeps): Door {
 
     const asked = query === '' && !match.found.hasQuery ? undefined : match.found.parseQuery(query);
     const faults = asked === undefined ? body.faults : [...asked.faults, ...body.faults];
-    if (faults.length > 0) return { rejected: 'VALIDATION_FAILED', details: faults.slice(0, MAX_DETAILS) };
+    if (faults.length > 0) {
+      const details = [...faults, ...furtherFaults(match.found, body)];
+      return { rejected: 'VALIDATION_FAILED', details: details.slice(0, MAX_DETAILS) };
+    }
 
     const input = { body: body.value, query: asked === undefined ? NO_QUERY : asked.query };
     return match.found.route.handle(new RouteCall(exchange, head, input, () => signals.of(exchange)));
@@ -171,6 +174,15 @@ function noRoute(allow: string | undefined): Refusal {
   return allow === undefined
     ? { rejected: 'ROUTE_NOT_FOUND' }
     : { rejected: 'METHOD_NOT_ALLOWED', headers: { Allow: allow } };
+}
+
+/**
+ * Once a body is refused: what its rules have against it beside its shape, so that a sender is told of everything at once. A list of
+ * faults that was cut off says nothing about the rest of the body.
+ */
+function furtherFaults({ route }: MountedRoute, { value, faults }: { value: unknown; faults: FaultDetail[] }) {
+  const further = faults.length >= MAX_FAULTS ? undefined : route.body?.moreFaults?.(value, faults);
+  return further ?? [];
 }
 
 /** The faults of values come first; what the schema says of the same place would only repeat them. */

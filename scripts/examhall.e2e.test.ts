@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import t from 'tap';
+import { WORKERS, type WorkerRow } from '../shared/infra/mongo/live-workers.ts';
 import { OPERATOR_AUDIT } from '../shared/infra/mongo/mailbox/dead-letters.ts';
 import { readCommand } from '../shared/infra/mongo/mailbox/read-command.ts';
 import { makeActor } from '../shared/testing/actor-subjects.ts';
@@ -100,5 +101,24 @@ t.test('queues and workers are shown', async (t) => {
   const { said, code } = await examhall('queues');
   t.equal(code, 0);
   t.match(said, /grading +1 +1 +0 +1/);
-  t.match((await examhall('workers')).said, /actor +host +pid/);
+
+  const workers = mongo.db.collection<WorkerRow>(WORKERS);
+  const row = {
+    actor: 'grading',
+    host: 'h',
+    version: '1.2.3',
+    startedAt: new Date(),
+    slots: 8,
+    busy: ['c'],
+    rssBytes: 5e7,
+  };
+  await workers.insertMany([
+    { ...row, _id: 'alive', pid: 4711, seenAt: new Date() },
+    { ...row, _id: 'killed', pid: 666, seenAt: new Date(Date.now() - 60_000) },
+  ]);
+  const shown = (await examhall('workers')).said;
+  t.match(shown, /actor +host +pid/);
+  t.match(shown, /grading +h +4711 +1\/8 +50 MB/);
+  t.notMatch(shown, '666', 'a process that was killed is no worker');
+  t.match(JSON.parse((await examhall('workers', '--json')).said), [{ _id: 'alive' }]);
 });

@@ -1,10 +1,10 @@
 import { readConfig } from '../shared/infra/config/config.ts';
-import { openMongo } from '../shared/infra/mongo/connect.ts';
+import { openReleaseMongo } from '../shared/infra/mongo/connect.ts';
 import { migrate } from '../shared/infra/mongo/schema/migrate.ts';
 
 /** `release:` of the Procfile: brings indexes and data to the shape that this code needs. Safe to run twice, or twice at once. */
 const config = readConfig(process.env);
-const mongo = openMongo({ url: config.mongodb.url, database: config.mongodb.database, appName: 'examhall-release' });
+const mongo = openReleaseMongo({ ...config.mongodb, appName: 'examhall-release' });
 try {
   const report = await migrate(mongo, (line) => console.log(line));
   console.log(`schema is at version ${report.to}${report.applied.length === 0 ? ' (nothing to do)' : ''}`);

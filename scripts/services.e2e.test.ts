@@ -3,6 +3,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { MongoClient } from 'mongodb';
 import t from 'tap';
+import { until } from '../shared/testing/until.ts';
 import { SECANTUSDB } from './services/mongodb.ts';
 import { untilReady } from './services/service.ts';
 import { startThrowAwayServices } from './services/throw-away.ts';
@@ -10,6 +11,8 @@ import { developmentServices } from './services.ts';
 import { takeDataFolder } from './supervisor/data-folder.ts';
 import { createPrefixedOutput } from './supervisor/prefixed-output.ts';
 import { createSupervisor } from './supervisor.ts';
+
+const PATIENCE_MS = 90_000;
 
 t.test(
   'a development database killed while it is written to comes back at its url with every acknowledged write',
@@ -35,8 +38,8 @@ t.test(
     if (mongodb.origin === SECANTUSDB) t.ok(mongodb.launch.args.includes('--sync-on-commit'));
     const database = supervisor.keep('service', 'mongodb', mongodb.launch);
     const doorbell = supervisor.keep('service', 'redis', redis.launch);
-    await untilReady(mongodb, 30_000);
-    await untilReady(redis, 30_000);
+    await untilReady(mongodb, PATIENCE_MS);
+    await untilReady(redis, PATIENCE_MS);
 
     const writer = new MongoClient(mongodb.url, {
       retryWrites: false,
@@ -62,7 +65,7 @@ t.test(
     await writer.close();
     t.ok(acknowledged.length >= 500);
 
-    await untilReady(mongodb, 30_000);
+    await untilReady(mongodb, PATIENCE_MS);
     t.not(database.pid(), victim);
     const reader = new MongoClient(mongodb.url);
     t.teardown(() => reader.close());
@@ -77,8 +80,8 @@ t.test(
 
     const bell = doorbell.pid();
     if (bell !== undefined) process.kill(bell, 'SIGKILL');
-    while (doorbell.pid() === bell) await new Promise((resolve) => setImmediate(resolve));
-    await untilReady(redis, 30_000);
+    await until('it is started again', () => doorbell.pid() !== bell);
+    await untilReady(redis, PATIENCE_MS);
     t.pass('Redis answers at its url again');
   },
 );

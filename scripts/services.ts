@@ -1,8 +1,8 @@
 import { toolsCache } from './services/cache.ts';
 import { localMongodb, mongodbAt } from './services/mongodb.ts';
 import { rememberedPort } from './services/port.ts';
-import type { Say } from './services/progress.ts';
 import { localRedis, redisAt } from './services/redis.ts';
+import type { Say } from './services/run-with-progress.ts';
 import type { Service } from './services/service.ts';
 
 /**

@@ -1,13 +1,15 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import t from 'tap';
-import { freePort } from './services/port.ts';
-import { startThrowAwayServices } from './services/throw-away.ts';
+import { until } from '../shared/testing/until.ts';
+import { freePort, isPortFree } from './services/port.ts';
+import { recordForRunner, startThrowAwayServices } from './services/throw-away.ts';
+import { signalGroup } from './supervisor/data-folder.ts';
 import { createPrefixedOutput } from './supervisor/prefixed-output.ts';
-import { identify } from './supervisor/process-identity.ts';
+import { identify, isAlive, type ProcessIdentity } from './supervisor/process-identity.ts';
 import { createSupervisor } from './supervisor.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '..');
@@ -27,29 +29,68 @@ setInterval(() => {}, 1000);
 process.on('SIGTERM', () => { console.log('bye'); process.exit(0); });
 `;
 
+interface Teardown {
+  teardown(work: () => unknown): void;
+}
+
+/** A second door listens one port further on. */
+async function freePortPair(): Promise<number> {
+  for (;;) {
+    const port = await freePort();
+    if (await isPortFree(port + 1)) return port;
+  }
+}
+
+/** Ends whatever of a cluster still runs: npm, the supervisor, and the groups of what that has started. */
+function killAll(npm: ChildProcess, dataFolder: string): void {
+  npm.kill('SIGKILL');
+  const identities = ['supervisor.json', 'processes.json'].flatMap((name): ProcessIdentity[] => {
+    const file = path.join(dataFolder, 'run', name);
+    return existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : [];
+  });
+  for (const { pid } of identities.filter(isAlive)) {
+    signalGroup(pid, 'SIGKILL');
+    if (identify(pid) !== undefined) process.kill(pid, 'SIGKILL');
+  }
+}
+
 /** A real `npm start` of small fake processes; MongoDB is only pinged at its URL, which here is a TCP server that is one. */
-async function startCluster(folder: string, processes: Record<string, string>, env: NodeJS.ProcessEnv = {}) {
+async function startCluster(
+  t: Teardown,
+  folder: string,
+  processes: Record<string, string>,
+  env: NodeJS.ProcessEnv = {},
+) {
   mkdirSync(folder, { recursive: true });
   const procfile = Object.keys(processes).map((name) => {
     writeFileSync(path.join(folder, `${name}.mjs`), processes[name] ?? '');
     return `${name}: node ${path.join(folder, `${name}.mjs`)}`;
   });
   writeFileSync(path.join(folder, 'Procfile'), procfile.join('\n'));
-  const port = await freePort();
+  const port = await freePortPair();
+  const dataFolder = path.join(folder, 'data');
   const child = spawn('npm', ['start'], {
     cwd: ROOT,
     env: {
       ...process.env,
       PORT: String(port),
       PROCFILE: path.join(folder, 'Procfile'),
-      DATA_DIR: path.join(folder, 'data'),
+      DATA_DIR: dataFolder,
       REDIS_URL: services.redis?.url,
       ...env,
     },
     detached: true,
     stdio: ['ignore', 'pipe', 'pipe'],
   });
-  return watch(child, port);
+  if (child.pid !== undefined) recordForRunner(child.pid);
+  const cluster = watch(child, port);
+  t.teardown(async () => {
+    killAll(child, dataFolder);
+    await cluster.exit;
+    // The supervisor may have started one more between the two: it is dead now, and cannot.
+    killAll(child, dataFolder);
+  });
+  return cluster;
 }
 
 function watch(child: ChildProcess, port: number) {
@@ -59,6 +100,8 @@ function watch(child: ChildProcess, port: number) {
     if (stream === null) continue;
     createInterface({ input: stream }).on('line', (line) => {
       lines.push(line);
+      const [, pid] = / as (\d+)/.exec(line) ?? [];
+      if (pid !== undefined) recordForRunner(Number(pid));
       for (const look of waiting) look();
     });
   }
@@ -102,11 +145,11 @@ t.test('with a database', async (t) => {
 
   t.test('prefixes, the pinned Node, one ready line, restart, clean stop', async (t) => {
     const cluster = await startCluster(
+      t,
       t.testdir(),
       { release: 'console.log("migrated")', web: WEB, grading: WORKER },
       env,
     );
-    t.teardown(() => cluster.child.kill('SIGKILL'));
     await cluster.line(new RegExp(`^ready http://127\\.0\\.0\\.1:${cluster.port}$`));
     const released = cluster.lines.findIndex((line) => /^release +\| migrated$/.test(line));
     const [, worker] = await cluster.line(/^grading +\| working as (\d+) on v24\.\d+\.\d+ with port undefined$/);
@@ -135,11 +178,11 @@ t.test('with a database', async (t) => {
 
   t.test('two of a kind get names and ports of their own', async (t) => {
     const cluster = await startCluster(
+      t,
       t.testdir(),
       { web: WEB.replace('listening', "listening on ' + process.env.PORT + '") },
       { ...env, FORMATION: 'web=2' },
     );
-    t.teardown(() => cluster.child.kill('SIGKILL'));
     await cluster.line(new RegExp(`^web1 +\\| listening on ${cluster.port} `));
     await cluster.line(new RegExp(`^web2 +\\| listening on ${cluster.port + 1} `));
     // Ctrl-C: the terminal signals the whole group, and npm passes it on once more. That is one wish, not two.
@@ -153,7 +196,7 @@ t.test('with a database', async (t) => {
 
   t.test('a second signal ends what will not stop', async (t) => {
     const stubborn = `${WORKER}\nprocess.removeAllListeners('SIGTERM'); process.on('SIGTERM', () => console.log('no'));`;
-    const cluster = await startCluster(t.testdir(), { grading: stubborn }, env);
+    const cluster = await startCluster(t, t.testdir(), { grading: stubborn }, env);
     const [, pid] = await cluster.line(/working as (\d+)/);
     await cluster.line(/^ready /);
     cluster.child.kill('SIGTERM');
@@ -162,12 +205,11 @@ t.test('with a database', async (t) => {
     t.teardown(() => clearInterval(again));
     await cluster.closed;
     await cluster.line(/second signal: killing everything now/);
-    while (!isGone(Number(pid))) await new Promise((resolve) => setImmediate(resolve));
-    t.pass('the process is gone');
+    await until('the process is gone', () => isGone(Number(pid)));
   });
 
   t.test('a release that fails ends the start', async (t) => {
-    const cluster = await startCluster(t.testdir(), { release: 'process.exit(4)', web: WEB }, env);
+    const cluster = await startCluster(t, t.testdir(), { release: 'process.exit(4)', web: WEB }, env);
     t.equal(await cluster.closed, 1);
     t.match(cluster.lines.join('\n'), /release ended with code 4/);
     t.notMatch(cluster.lines.join('\n'), /listening/);
@@ -176,11 +218,11 @@ t.test('with a database', async (t) => {
   t.test('one data folder, one cluster; a killed one leaves nothing that stays', async (t) => {
     const folder = t.testdir();
     const port = String(await freePort());
-    const first = await startCluster(folder, { web: WEB, grading: WORKER }, { ...env, PORT: port });
+    const first = await startCluster(t, folder, { web: WEB, grading: WORKER }, { ...env, PORT: port });
     const [, orphan] = await first.line(/working as (\d+)/);
     await first.line(/^ready /);
 
-    const second = await startCluster(folder, { grading: WORKER }, env);
+    const second = await startCluster(t, folder, { grading: WORKER }, env);
     t.equal(await second.closed, 1);
     t.match(second.lines.join('\n'), /in use by another npm start \(pid \d+\)/);
 
@@ -190,7 +232,7 @@ t.test('with a database', async (t) => {
     await first.exit;
     t.notOk(isGone(Number(orphan)), 'a killed supervisor leaves its processes');
 
-    const third = await startCluster(folder, { web: WEB, grading: WORKER }, { ...env, PORT: port });
+    const third = await startCluster(t, folder, { web: WEB, grading: WORKER }, { ...env, PORT: port });
     await third.line(/stopping what a killed predecessor left running: web \(\d+\), grading/);
     await third.line(/^ready /);
     t.ok(isGone(Number(orphan)));
@@ -204,7 +246,7 @@ t.test('with a database', async (t) => {
     t.teardown(() => other.close());
     const address = other.address();
     const port = typeof address === 'object' ? String(address?.port) : '';
-    const cluster = await startCluster(t.testdir(), { web: WEB }, { ...env, PORT: port });
+    const cluster = await startCluster(t, t.testdir(), { web: WEB }, { ...env, PORT: port });
     t.equal(await cluster.closed, 1);
     t.match(cluster.lines.join('\n'), new RegExp(`port ${port} \\(web\\) is in use`));
   });
@@ -222,7 +264,7 @@ t.test('what does not stop in its time is killed; services stop when the last pr
     names: ['web', 'mongodb'],
   });
   const folder = { path: '', record: () => {}, release: () => {} };
-  const supervisor = createSupervisor({ output, folder, times: { processesMs: 300, servicesMs: 600 } });
+  const supervisor = createSupervisor({ output, folder, times: { processesMs: 3_000, servicesMs: 10_000 } });
   const plan = (script: string) => ({ command: process.execPath, args: ['-e', script], env: process.env });
   const deaf = "process.on('SIGTERM', () => console.log('no')); setInterval(() => {}, 1000); console.log('up')";
   const web = supervisor.keep('process', 'web', plan(deaf));
@@ -238,7 +280,7 @@ t.test('what does not stop in its time is killed; services stop when the last pr
 });
 
 t.test('production refuses development defaults, all in one message', async (t) => {
-  const cluster = await startCluster(t.testdir(), { web: WEB }, { NODE_ENV: 'production' });
+  const cluster = await startCluster(t, t.testdir(), { web: WEB }, { NODE_ENV: 'production' });
   t.equal(await cluster.closed, 1);
   for (const name of ['INTERNAL_SERVICE_TOKEN', 'OPS_TOKEN', 'AUTH_JWT_SECRET']) {
     t.match(cluster.lines.join('\n'), new RegExp(`- ${name} is not set`));

@@ -2,13 +2,21 @@ import { hostname } from 'node:os';
 import type { Mongo } from '../shared/infra/mongo/connect.ts';
 import { WORKERS, type WorkerRow } from '../shared/infra/mongo/live-workers.ts';
 import { SECOND } from '../shared/kernel/clock.ts';
+import type { Queue } from '../shared/kernel/command.ts';
 
 const BEAT_MS = 5 * SECOND;
 
 /** Writes this process's row now and each five seconds; `stop` takes it away. MongoDB being away is no fault of it. */
 export function startHeartbeat(
   mongo: Mongo,
-  self: { workerId: string; actor: string; version: string; slots: number; busy: () => string[] },
+  self: {
+    workerId: string;
+    actor: string;
+    queues: readonly Queue[];
+    version: string;
+    slots: number;
+    busy: () => string[];
+  },
 ): { stop: () => Promise<void> } {
   const rows = mongo.db.collection<WorkerRow>(WORKERS);
   const startedAt = new Date();
@@ -20,6 +28,7 @@ export function startHeartbeat(
         $set: {
           ...{
             actor: self.actor,
+            queues: [...self.queues],
             host: hostname(),
             pid: process.pid,
             version: self.version,

@@ -9,7 +9,7 @@ export type Effects = (session: ClientSession) => Promise<void>;
  * - `done`: the effects and the command's end are one transaction. `after` is called once that has committed, best
  *   effort: what it starts may be lost by a crash and must be allowed to, and it holds up nothing.
  * - `rejected`: a rule said no. Nothing was changed, the command's key is free, the sender may try again.
- * - `retry`: this attempt is spent; again after the backoff, dead when none is left. `afterMs` overrides the backoff.
+ * - `retry`: this attempt is spent; again after the backoff, dead when none is left. `afterMs` lengthens it.
  * - `snooze`: not its turn yet; the attempt is given back.
  * - `dead`: trying again cannot help; an operator must look.
  *

@@ -51,6 +51,39 @@ async function announcedOnce(t: Pick<Tap, 'strictSame'>, mongo: TestMongo, examI
 }
 type Tap = typeof t;
 
+/** A start of one question whose results wait for a release. */
+function startOf(examId: string) {
+  const exam = {
+    ...{ id: examId, organizationId: 'org-1', title: 'Toán 12', status: 'PUBLISHED', deliveryMode: 'ONLINE' },
+    ...{ durationMinutes: 90, showResultMode: 'MANUAL', createdById: 'teacher-1' },
+  };
+  const question = {
+    ...{ questionId: 'q1', score: 1, type: 'NUMERIC', content: '1 + 1', contentText: '1 + 1', options: [] },
+    ...{ scoringRule: { mode: 'NUMERIC' }, answerKey: { numericAnswers: [{ value: 2 }] } },
+  };
+  return { exam, access: { assigned: true, attemptLimit: null }, questions: [question] } as never;
+}
+
+/** The same MongoDB, where `first` happens before each insert of one document into the collection. */
+function beforeInsert(mongo: TestMongo, collection: string, first: () => Promise<void>): TestMongo {
+  const db = new Proxy(mongo.db, {
+    get(target, name) {
+      if (name !== 'collection') return Reflect.get(target, name);
+      return (asked: string) => {
+        const real = target.collection(asked);
+        if (asked !== collection) return real;
+        const insert = real.insertOne.bind(real);
+        const insertOne: typeof insert = async (...args) => {
+          await first();
+          return insert(...args);
+        };
+        return Object.assign(real, { insertOne });
+      };
+    },
+  });
+  return { ...mongo, db };
+}
+
 t.test('an attempt that a release could not see takes it over with its grade', async (t) => {
   const mongo = await openTestMongo(t);
   const deps = testWorkerDeps(mongo);
@@ -106,26 +139,36 @@ t.test('a release against gradings announces each attempt once', async (t) => {
   }
 });
 
+t.test('a start that a release has walked past takes the release over itself', async (t) => {
+  const mongo = await openTestMongo(t);
+  const releasing = makeActor('resultsrelease', testWorkerDeps(mongo));
+  const examId = `exam-${newId()}`;
+  // The start has looked for a release and found none; now, before it writes, all of one happens.
+  const slow = beforeInsert(mongo, 'attempts', async () => {
+    const { queue, _id: id } = await postRelease(mongo, { examId });
+    t.equal(await runCommand(testKernel(mongo), releasing, queue, id), 'done');
+    t.match(await readCommand(mongo, queue, id), { result: { updatedAttempts: 0 } }, 'it saw none');
+  });
+  const started = await startAttempt(inProcessDoor(slow, {}), callOf(startOf(examId), { examId }, 'student-1'));
+  t.match(started, { status: 201, data: { attempt: { exam: { resultsReleasedAt: /Z$/ } } } });
+  t.match(await attempts(mongo).findOne({ examId }), {
+    exam: { resultsReleasedAt: Date },
+    tally: { released: true },
+    status: 'IN_PROGRESS',
+  });
+});
+
 t.test('a release against starts that are handed in at once announces each attempt once', async (t) => {
   const mongo = await openTestMongo(t);
   const door = inProcessDoor(mongo, { grading: twoWorkers(t, mongo, 'grading') });
   const releasers = twoWorkers(t, mongo, 'resultsrelease');
-  const question = {
-    ...{ questionId: 'q1', score: 1, type: 'NUMERIC', content: '1 + 1', contentText: '1 + 1', options: [] },
-    ...{ scoringRule: { mode: 'NUMERIC' }, answerKey: { numericAnswers: [{ value: 2 }] } },
-  };
   const EXAMS = 12;
   const STUDENTS = 8;
   for (let round = 0; round < EXAMS; round++) {
     const examId = `exam-${newId()}`;
-    const exam = {
-      ...{ id: examId, organizationId: 'org-1', title: 'Toán 12', status: 'PUBLISHED', deliveryMode: 'ONLINE' },
-      ...{ durationMinutes: 90, showResultMode: 'MANUAL', createdById: 'teacher-1' },
-    };
-    const body = { exam, access: { assigned: true, attemptLimit: null }, questions: [question] };
     const sit = async (_: unknown, n: number) => {
       await jitter.pause(30);
-      const started = await startAttempt(door, callOf(body as never, { examId }, `student-${n}`));
+      const started = await startAttempt(door, callOf(startOf(examId), { examId }, `student-${n}`));
       if (!('data' in started)) throw new Error(JSON.stringify(started));
       const { attempt } = started.data as { attempt: { id: string } };
       await jitter.pause(5);

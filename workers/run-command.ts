@@ -2,9 +2,11 @@ import type { ClientSession } from 'mongodb';
 import { isOutage } from '../shared/infra/mongo/faults.ts';
 import { claimCommand } from '../shared/infra/mongo/mailbox/claim.ts';
 import { withHolderSession } from '../shared/infra/mongo/mailbox/holder-session.ts';
+import { readCommand } from '../shared/infra/mongo/mailbox/read-command.ts';
 import { renewLease } from '../shared/infra/mongo/mailbox/renew-lease.ts';
 import { saveProgress } from '../shared/infra/mongo/mailbox/save-progress.ts';
 import {
+  forgetSession,
   LeaseLost,
   refundAttempt,
   type Settlement,
@@ -67,6 +69,11 @@ async function lifeOf(kernel: Kernel, actor: Actor, wanted: Wanted): Promise<End
   const lease = holdLease(command, {
     leaseMs: kernel.leaseMs,
     renew: (held) => renewLease(kernel.mongo, held, kernel.leaseMs),
+    failed: (err) =>
+      kernel.log.warn(
+        { err, commandId: command._id, queue: command.queue },
+        'the lease could not be renewed; trying on',
+      ),
     stop: kernel.stop,
   });
   try {
@@ -77,6 +84,10 @@ async function lifeOf(kernel: Kernel, actor: Actor, wanted: Wanted): Promise<End
       // Somebody wrote between load and commit: decide again on what is there now, a little apart from the rival.
       await new Promise((resolve) => setTimeout(resolve, kernel.random() * Math.min(round * 5, 100)));
     }
+  } catch (error) {
+    // The outcome cannot be written: the command stays ours until its lease is over, but the session goes on.
+    await forgetSession(kernel.mongo, command).catch(() => undefined);
+    throw error;
   } finally {
     lease.end();
   }
@@ -147,14 +158,18 @@ async function settle(
       await commit(kernel, { command, session }, settlementOf(command, outcome, rules), effectsOf(outcome));
       return announce(kernel, command, outcome);
     } catch (error) {
-      if (error instanceof LeaseLost || lease.lost()) return fenced(kernel, command, outage);
-      if (error instanceof Stale) return 'stale';
-      if (isOutage(error)) {
+      const refused = error instanceof LeaseLost || lease.lost();
+      const standing = refused ? await standingOf(kernel, command) : 'unknown';
+      // What was written before its reply was lost: nobody else will tell those who wait for it.
+      if (standing === 'settled') return announce(kernel, command, outcome);
+      if (standing === 'lost') return fenced(kernel, command, outage && outcome.kind !== 'retry');
+      if (refused || isOutage(error)) {
         if (kernel.stop.aborted) return 'fenced';
         outage = true;
         await new Promise((resolve) => setTimeout(resolve, SETTLE_AGAIN_MS));
         continue;
       }
+      if (error instanceof Stale) return 'stale';
       if (effectsOf(outcome) === undefined) throw error;
       outcome = outcomeOfFault(kernel, error);
     }
@@ -182,7 +197,26 @@ function effectsOf(outcome: Outcome): Effects | undefined {
   return outcome.kind === 'done' || outcome.kind === 'snooze' ? outcome.effects : undefined;
 }
 
-/** Another worker has the command now. If an outage cost us the lease, the attempt it spent is given back. */
+/**
+ * What became of a command that refused our write. `settled`: by this very run, in a commit that was reported as
+ * failed (a fail-over, a majority that came too late), for every other claim has a fence of its own. `lost`: claimed
+ * by another worker. `unknown`: MongoDB does not say, or a majority of it has not yet heard of what refused us.
+ */
+async function standingOf(kernel: Kernel, command: Command): Promise<'settled' | 'lost' | 'unknown'> {
+  try {
+    const now = await readCommand(kernel.mongo, command.queue, command._id);
+    if (now?.fence !== command.fence) return 'lost';
+    return now.status === 'PENDING' && now.lockedUntil !== null ? 'unknown' : 'settled';
+  } catch (error) {
+    if (!isOutage(error)) throw error;
+    return 'unknown';
+  }
+}
+
+/**
+ * Another worker has the command now. If an outage, and not the command's own failure, cost us the attempt, it is given
+ * back.
+ */
 async function fenced(kernel: Kernel, command: Command, outage: boolean): Promise<Ending> {
   kernel.log.warn(
     { commandId: command._id, queue: command.queue, fence: command.fence },

@@ -1,11 +1,15 @@
-import type { Settlement } from '../shared/infra/mongo/mailbox/settle-command.ts';
+import type { Failure, Settlement } from '../shared/infra/mongo/mailbox/settle-command.ts';
 import { backoff } from '../shared/kernel/backoff.ts';
-import type { Command, CommandError } from '../shared/kernel/command.ts';
+import type { Command } from '../shared/kernel/command.ts';
 import type { Actor } from './actor.ts';
 import { fingerprintOf } from './fingerprint.ts';
 import type { Outcome } from './outcome.ts';
 
-/** The state that an outcome leaves behind: the last attempt's retry is death. Pure; `random` is in [0, 1). */
+/**
+ * The state that an outcome leaves behind: the last attempt's retry is death. A wait that was asked for lengthens the
+ * backoff and never shortens it, or a receiver that answers "in a second" throughout a short outage would use up every
+ * attempt within it. Pure; `random` is in [0, 1).
+ */
 export function settlementOf(
   command: Pick<Command, 'queue' | 'attempts' | 'maxAttempts'>,
   outcome: Outcome,
@@ -27,7 +31,8 @@ export function settlementOf(
       };
     case 'retry': {
       if (command.attempts >= command.maxAttempts) return { to: 'DEAD', error: errorOf(outcome.error) };
-      const inMs = outcome.afterMs ?? backoff({ ...rules.backoff, attempt: command.attempts, random: rules.random });
+      const restMs = backoff({ ...rules.backoff, attempt: command.attempts, random: rules.random });
+      const inMs = Math.max(outcome.afterMs ?? 0, restMs);
       return { to: 'AGAIN', inMs, unspent: false, error: errorOf(outcome.error) };
     }
     default:
@@ -35,6 +40,6 @@ export function settlementOf(
   }
 }
 
-function errorOf(error: Error): CommandError {
-  return { fingerprint: fingerprintOf(error), message: error.message.slice(0, 500), at: new Date() };
+function errorOf(error: Error): Failure {
+  return { fingerprint: fingerprintOf(error), message: error.message.slice(0, 500) };
 }

@@ -8,6 +8,7 @@ import { openMetrics } from '../shared/infra/metrics/metrics.ts';
 import { openPapers } from '../shared/infra/mongo/attempt/papers.ts';
 import { openMongo } from '../shared/infra/mongo/connect.ts';
 import { openServerClock } from '../shared/infra/mongo/server-clock.ts';
+import { checkUsable, untilUsable } from '../shared/infra/mongo/until-usable.ts';
 import { drainOnSignal } from '../shared/infra/process/drain.ts';
 import { openDoorbells } from '../shared/infra/redis/doorbell.ts';
 import { answerDoorbell } from '../shared/infra/redis/doorbell-listener.ts';
@@ -19,14 +20,15 @@ import { startHeartbeat } from './heartbeat.ts';
 import type { Kernel } from './kernel.ts';
 import { postStandingCommands } from './standing-commands.ts';
 import { openStatusServer } from './status-server.ts';
-import { untilUsable } from './until-usable.ts';
 import { openWorker } from './worker.ts';
 
 const PAPER_CACHE_BYTES = 64 * 1024 * 1024;
 /** Calls at once, and calls waiting, of best-effort work. */
 const BACKGROUND = { concurrency: 16, maxWaiting: 1_000 };
-/** For runs that were cut short to put their commands back. */
+/** At the end of the time for a stop: for runs that were cut short to put their commands back. */
 const PUT_BACK_MS = 2_000;
+/** For best-effort work at the very end: nobody waits for it, and a neighbour that hangs must not hold up a stop. */
+const LAST_BACKGROUND_MS = 1_000;
 
 /** Builds one worker process from its configuration and runs it until SIGTERM or SIGINT. */
 export async function startWorkerProcess(
@@ -53,7 +55,7 @@ export async function startWorkerProcess(
   const alarm = (alarmed: Alarm) => alarms.add({ name: alarmed });
   const background = openBackground({
     ...BACKGROUND,
-    dropped: () => alarm('background_dropped'),
+    dropped: (count) => alarms.add({ name: 'background_dropped' satisfies Alarm }, count),
     failed: (err) => log.warn({ err }, 'background work failed'),
   });
   const actor = makeActor({
@@ -78,36 +80,62 @@ export async function startWorkerProcess(
   };
   for (const warning of config.warnings) log.warn({}, warning);
 
-  await untilUsable(mongo, clock, log);
-  await postStandingCommands(mongo, actor, clock.now());
+  let working: Working | undefined;
+  // Before the wait for MongoDB, which may be long: a stop must find somebody who listens.
+  drainOnSignal({
+    ...{ signals: process, exit: process.exit, log, draining, graceMs: 0, timeoutMs: config.shutdown.timeoutMs },
+    async close(timeoutMs) {
+      const whole = working === undefined || (await ended(working.drain(timeoutMs), timeoutMs, cutShort));
+      const dropped = await background.end(whole ? LAST_BACKGROUND_MS : 0);
+      if (dropped > 0) log.info({ dropped }, 'best-effort work was left undone');
+      return whole;
+    },
+    async after() {
+      await working?.heart.stop();
+      clock.stop();
+      await Promise.allSettled([doorbells.close(), replies.close(), mongo.close()]);
+      flush();
+    },
+  });
+
+  const check = async (): Promise<void> => {
+    await checkUsable(mongo, clock);
+    await postStandingCommands(mongo, actor, clock.now());
+  };
+  if (!(await untilUsable({ check, log, stop: draining.signal }))) return;
   const { concurrency, pollIntervalMs: pollMs } = config.worker;
   const worker = openWorker(kernel, actor, { concurrency, pollMs, now: clock.now });
   const listeners = actor.queues.map((queue) =>
     answerDoorbell({ ...redis, queue, concurrency }, async (id) => void (await worker.knock(queue, id))),
   );
   const heart = startHeartbeat(mongo, {
-    ...{ workerId: kernel.workerId, actor: name, version: VERSION, slots: concurrency, busy: worker.busy },
+    ...{ workerId: kernel.workerId, actor: name, queues: actor.queues, version: VERSION },
+    ...{ slots: concurrency, busy: worker.busy },
   });
-  drainOnSignal({
-    ...{ signals: process, exit: process.exit, log, draining, graceMs: 0, timeoutMs: config.shutdown.timeoutMs },
-    async close(timeoutMs) {
-      const taken = Promise.all([worker.drain(), ...listeners.map((listener) => listener.close(timeoutMs))]);
-      const drained = taken.then(() => background.idle());
-      if (await within(drained, timeoutMs)) return true;
-      // What did not end in time is cut short: its run sees the signal and puts its command back, unspent.
-      cutShort.abort(new Error('the process is stopping'));
-      await within(drained, PUT_BACK_MS);
-      return false;
-    },
-    async after() {
-      await heart.stop();
-      clock.stop();
-      await Promise.allSettled([doorbells.close(), replies.close(), mongo.close()]);
-      flush();
-    },
-  });
+  const drain = (timeoutMs: number) =>
+    Promise.all([worker.drain(), ...listeners.map((listener) => listener.close(timeoutMs))]);
+  working = { heart, drain };
   ready = true;
   log.info({ queues: actor.queues, concurrency }, 'worker is ready');
+}
+
+/** What runs from the moment at which the database is usable. */
+interface Working {
+  heart: { stop(): Promise<void> };
+  /** Claims nothing more; resolves when the last run has ended. */
+  drain(timeoutMs: number): Promise<unknown>;
+}
+
+/**
+ * Whether the runs ended in time. Those that did not are cut short: they see the signal and put their commands back,
+ * unspent; all of it within `timeoutMs`, after which whoever waits for this process may kill it.
+ */
+async function ended(drained: Promise<unknown>, timeoutMs: number, cutShort: AbortController): Promise<boolean> {
+  const putBackMs = Math.min(PUT_BACK_MS, timeoutMs / 2);
+  if (await within(drained, timeoutMs - putBackMs)) return true;
+  cutShort.abort(new Error('the process is stopping'));
+  await within(drained, putBackMs);
+  return false;
 }
 
 async function within(work: Promise<unknown>, ms: number): Promise<boolean> {

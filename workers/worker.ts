@@ -74,8 +74,11 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
     }
   }
 
-  const loop = startLoop(options.pollMs, () =>
-    poll().catch((err: unknown) => kernel.log.warn({ err, actor: actor.name }, 'poll failed')),
+  // One for each queue: a backlog of one, whose turn never ends, must not keep the others from being looked at.
+  const loops = actor.queues.map((queue) =>
+    startLoop(options.pollMs, () =>
+      pollQueue(queue).catch((err: unknown) => kernel.log.warn({ err, actor: actor.name, queue }, 'poll failed')),
+    ),
   );
 
   return {
@@ -85,7 +88,7 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
     busy: () => [...running.keys()],
     async drain() {
       draining = true;
-      loop.stop();
+      for (const loop of loops) loop.stop();
       await Promise.allSettled([...running.values()]);
     },
   };

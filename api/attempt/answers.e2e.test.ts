@@ -1,5 +1,6 @@
 import t from 'tap';
-import { attemptClient, choice, essay, inMs, shortText, statements } from '../../shared/testing/attempt-client.ts';
+import { attemptClient, choice, essay, shortText, statements } from '../../shared/testing/attempt-client.ts';
+import { closeExam } from '../../shared/testing/close-exam.ts';
 import { startCluster } from '../../shared/testing/cluster.ts';
 import { until } from '../../shared/testing/until.ts';
 
@@ -250,9 +251,10 @@ t.test('owner, locked, deadline, question, kind, version: in this order', async 
 });
 
 t.test('a save right at the close of the exam: stored before it, refused after', async (t) => {
-  const closeTime = inMs(1_500);
-  const { student, id } = await sit({ closeTime });
-  let stored = 0;
+  const { student, id } = await sit();
+  t.match(await student.save(id, { questionId: 'one', selectedOptionIds: ['a'] }), { status: 200 });
+  const closeTime = (await closeExam(cluster.mongo, id, new Date(Date.now() + 500))).toISOString();
+  let stored = 1;
   const refusal = await until('the exam closes', async () => {
     const reply = await student.save(id, { questionId: 'one', selectedOptionIds: ['a'] });
     if (reply.status !== 200) return reply;

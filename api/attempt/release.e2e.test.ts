@@ -4,8 +4,8 @@ import { attemptClient, choice, inMs, newExamId } from '../../shared/testing/att
 import { startCluster } from '../../shared/testing/cluster.ts';
 import { openMongoTap } from '../../shared/testing/mongo-tap.ts';
 import { requiredEnv } from '../../shared/testing/open-test-mongo.ts';
+import { JSON_TYPE, openWire, requestText } from '../../shared/testing/test-door.ts';
 import { until } from '../../shared/testing/until.ts';
-import { JSON_TYPE, openWire, requestText } from '../middleware/test-door.ts';
 
 const tap = await openMongoTap(t, requiredEnv('MONGODB_URL'));
 const cluster = await startCluster(t, {

@@ -2,7 +2,7 @@ import t from 'tap';
 import { attemptClient, choice, newExamId } from '../../shared/testing/attempt-client.ts';
 import { startCluster } from '../../shared/testing/cluster.ts';
 import type { HttpRequest } from '../../shared/testing/http-call.ts';
-import { JSON_TYPE, openWire, requestText } from '../middleware/test-door.ts';
+import { JSON_TYPE, openWire, requestText } from '../../shared/testing/test-door.ts';
 
 const cluster = await startCluster(t, {
   ...{ workers: [], doors: 3, neighbours: false },

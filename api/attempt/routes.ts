@@ -1,6 +1,7 @@
+import { answerFaults } from '../../shared/attempt/answer.ts';
 import { paperFaults } from '../../shared/attempt/copy-paper.ts';
 import { HANDOFF_SENDER } from '../../shared/attempt/handoff.ts';
-import { RELEASE_SENDER } from '../../shared/attempt/release.ts';
+import { RELEASE_SENDER, releaseFaults } from '../../shared/attempt/release.ts';
 import { COURSE_SERVICE } from '../../shared/attempt/start-binding.ts';
 import type { ErrorCode } from '../../shared/kernel/errors.ts';
 import { idempotencyKey } from '../middleware/guards/idempotency-key.ts';
@@ -122,7 +123,7 @@ export function attemptRoutes(deps: AttemptDeps): Route[] {
       operation: 'saveAnswer',
       summary: 'Save or replace one answer',
       guards: student,
-      body: { schema: 'attempt/save-answer-request', maxBytes: ANSWER },
+      body: { schema: 'attempt/save-answer-request', maxBytes: ANSWER, moreFaults: answerFaults },
       replies: [{ status: 200, schema: 'attempt/attempt-detail', description: 'Saved' }],
       errors: [
         'ATTEMPT_NOT_FOUND',
@@ -215,7 +216,7 @@ export function attemptRoutes(deps: AttemptDeps): Route[] {
       operation: 'releaseResults',
       summary: "Internal: an exam's results are out, from the exam service",
       guards: [receiver(RELEASE_SENDER)],
-      body: { schema: 'attempt/results-released-request', maxBytes: SMALL },
+      body: { schema: 'attempt/results-released-request', maxBytes: SMALL, moreFaults: releaseFaults },
       replies: [
         { status: 200, schema: 'attempt/release-reply', description: 'Done, or a replay' },
         { status: 202, schema: 'attempt/release-reply', description: 'Not done yet' },

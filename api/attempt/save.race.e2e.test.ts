@@ -1,10 +1,10 @@
 import t from 'tap';
-import { openChance, scaled } from '../../scripts/faults/chance.ts';
-import { crowd, insist, tally } from '../../scripts/faults/crowd.ts';
-import { doorsOf, readAsTeacher, started, student } from '../../scripts/faults/sitting.ts';
-import { storedBy } from '../../scripts/faults/stored.ts';
 import { newExamId } from '../../shared/testing/attempt-client.ts';
+import { openChance, scaled } from '../../shared/testing/chance.ts';
 import { startCluster } from '../../shared/testing/cluster.ts';
+import { crowd, insist, tally } from '../../shared/testing/crowd.ts';
+import { doorsOf, readAsTeacher, started, student } from '../../shared/testing/sitting.ts';
+import { storedBy } from '../../shared/testing/stored.ts';
 
 const cluster = await startCluster(t, { doors: 2, workers: ['grading'] });
 const door = doorsOf(cluster, 2);
@@ -21,9 +21,9 @@ t.test('what is saved while the student hands in is either in the grade or refus
     let handedIn: Promise<unknown> | undefined;
     // Every question is answered rightly and once, so the score counts the saves that were accepted.
     const saves = await crowd(questions, 4, async (question) => {
-      if (question === handsInAfter) handedIn = who.submit(door(n + 1), id);
+      if (question === handsInAfter) handedIn = insist(() => who.submit(door(n + 1), id));
       const text = `${question + 1}`;
-      return who.save(door(n + question), id, { questionId: `q${question + 1}`, text });
+      return insist(() => who.save(door(n + question), id, { questionId: `q${question + 1}`, text }));
     });
     await handedIn;
     const graded = await readAsTeacher(door(n), id);
@@ -60,7 +60,7 @@ t.test('50 tabs on one question: versions 1 to n without a gap, and one event ea
     Array.from({ length: tabs * each }, (_, n) => n + 1),
   );
   const last = replies.find(({ data }) => data.answers[0]?.serverVersion === tabs * each);
-  const kept = await who.read(door(), id);
+  const kept = await insist(() => who.read(door(), id));
   t.same(kept.data.answers[0]?.answer, last?.data.answers[0]?.answer, 'the newest version is the one that is kept');
   t.equal(kept.data.eventCount, tabs * each + 1);
 
@@ -79,11 +79,11 @@ t.test(
   async (t) => {
     const who = student();
     const id = await started(who, door(), { examId: newExamId() });
-    await who.save(door(), id, { questionId: 'q1', text: 'first' });
+    await insist(() => who.save(door(), id, { questionId: 'q1', text: 'first' }));
     const rounds = scaled(4, 50);
     for (let seen = 1; seen <= rounds; seen++) {
       const replies = await crowd(16, 16, (n) =>
-        who.save(door(n), id, { questionId: 'q1', text: `${seen}:${n}`, clientVersion: seen }),
+        insist(() => who.save(door(n), id, { questionId: 'q1', text: `${seen}:${n}`, clientVersion: seen })),
       );
       t.same(tally(replies.map(({ status, code }) => code ?? status)), { 200: 1, ANSWER_VERSION_CONFLICT: 15 });
       const winner = replies.findIndex(({ status }) => status === 200);
@@ -91,7 +91,7 @@ t.test(
         t.match(data, { answer: { serverVersion: seen + 1, answer: { textAnswer: `${seen}:${winner}` } } });
       }
     }
-    const kept = await who.read(door(), id);
+    const kept = await insist(() => who.read(door(), id));
     t.equal(kept.data.answers[0]?.serverVersion, rounds + 1);
     t.equal(kept.data.eventCount, rounds + 2, 'START and one event per accepted save');
   },
@@ -116,7 +116,7 @@ t.test(
     t.same(tally(met.map(({ status, code }) => `${status} ${code}`)), { '503 UNAVAILABLE': met.length });
     t.ok(met.every(({ headers }) => /^\d+$/.test(headers['retry-after'] ?? '')));
     await session.abortTransaction();
-    t.equal((await who.save(door(0), id, { questionId: 'q1', text: '1' })).status, 200);
-    t.equal((await who.submit(door(1), id)).status, 200);
+    t.equal((await insist(() => who.save(door(0), id, { questionId: 'q1', text: '1' }))).status, 200);
+    t.equal((await insist(() => who.submit(door(1), id))).status, 200);
   },
 );

@@ -212,6 +212,10 @@ t.test('a guest link has seats for so many students, shared by all', async (t) =
     json: { code: 'ACCESS_LINK_FULL' },
   });
   t.match(await students[0].start(examId, { access: guests }), { status: 201 }, 'whoever has a seat keeps it');
+  const lowered = { link: { ...guests.link, studentLimit: 1 }, assigned: false };
+  t.match(await client.student().start(examId, { access: lowered }), { json: { code: 'ACCESS_LINK_FULL' } });
+  const raised = { link: { ...guests.link, studentLimit: 2_147_483_647 }, assigned: false };
+  t.match(await client.student().start(examId, { access: raised }), { status: 201 }, 'as many as there are numbers');
   const login = link('no-seats', { studentLimit: 1 });
   await finished(client.student(), examId, { access: login });
   t.match(await client.student().start(examId, { access: login }), { status: 201 }, 'seats are of guest links');

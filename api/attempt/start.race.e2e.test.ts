@@ -1,12 +1,12 @@
 import t from 'tap';
-import { scaled } from '../../scripts/faults/chance.ts';
-import { crowd, insist, tally } from '../../scripts/faults/crowd.ts';
-import type { Answered } from '../../scripts/faults/exchange.ts';
-import { doorsOf, type Started, started, student } from '../../scripts/faults/sitting.ts';
-import { storedBy } from '../../scripts/faults/stored.ts';
 import { MAX_START_KEY_ALIASES } from '../../shared/attempt/limits.ts';
 import { newExamId } from '../../shared/testing/attempt-client.ts';
+import { scaled } from '../../shared/testing/chance.ts';
 import { startCluster } from '../../shared/testing/cluster.ts';
+import { crowd, insist, tally } from '../../shared/testing/crowd.ts';
+import type { Answered } from '../../shared/testing/exchange.ts';
+import { doorsOf, type Started, started, student } from '../../shared/testing/sitting.ts';
+import { storedBy } from '../../shared/testing/stored.ts';
 
 const cluster = await startCluster(t, { doors: 2, workers: ['grading'] });
 const door = doorsOf(cluster, 2);
@@ -41,7 +41,7 @@ t.test('200 starts of one student with different keys make one attempt', async (
   // The first 50 others became its aliases; which they were, the race decided.
   const known = kept[0]?.startKeys ?? [];
   t.equal(new Set(known).size, MAX_START_KEY_ALIASES + 1);
-  const again = await who.start(door(1), plan, known.at(-1));
+  const again = await insist(() => who.start(door(1), plan, known.at(-1)));
   t.match(again.headers, { 'idempotency-replayed': 'true' });
   t.same(again.data.attempt.id, [...ids][0]);
 });
@@ -98,7 +98,7 @@ t.test('a limit of two attempts holds against starts and submits that race each 
     for (let turn = 0; turn < 6; turn++) {
       const reply = await insist(() => who.start(door(lane + turn), plan, `${lane}-${turn}`));
       codes.push(reply.code ?? `${reply.status}`);
-      if (reply.status < 300) await who.submit(door(lane), reply.data.attempt.id);
+      if (reply.status < 300) await insist(() => who.submit(door(lane), reply.data.attempt.id));
     }
     return codes;
   });
@@ -124,7 +124,7 @@ t.test('one link allows each student once, however the starts come', async (t) =
   const who = student();
   const id = await started(who, door(), plan);
   const race = await Promise.all([
-    who.submit(door(0), id),
+    insist(() => who.submit(door(0), id)),
     ...Array.from({ length: 20 }, (_, n) => insist(() => who.start(door(n), plan, `late-${n}`))),
   ]);
   const starts = race.slice(1);

@@ -3,10 +3,12 @@ import { attemptClient } from '../../shared/testing/attempt-client.ts';
 import { startCluster } from '../../shared/testing/cluster.ts';
 import { until } from '../../shared/testing/until.ts';
 
+/** Long, so that no sweep comes between the end of an attempt's time and what is done about it here. */
+const GRACE_MS = 120_000;
 const cluster = await startCluster(t, {
   ...{ workers: ['upkeep'], asleep: ['grading'], neighbours: false },
   doors: 2,
-  env: { ATTEMPT_OVERDUE_GRACE_SECONDS: '3', UPKEEP_INTERVAL_MS: '100' },
+  env: { ATTEMPT_OVERDUE_GRACE_SECONDS: `${GRACE_MS / 1_000}`, UPKEEP_INTERVAL_MS: '100' },
   envOf: { web2: { ATTEMPT_GRADING_WAIT_MS: '200' } },
 });
 const client = await attemptClient(cluster);
@@ -134,13 +136,12 @@ t.test('what nobody hands in is swept after the grace', async (t) => {
   const swept = await client.sitting();
   const spared = await client.sitting();
   await expire(spared.id, 0);
-  await expire(swept.id, 3_000);
+  await expire(swept.id, GRACE_MS);
   const { data } = await until('the sweep', async () => {
     const reply = await swept.student.get(swept.id);
     return reply.data.status === 'GRADED' && reply;
   });
   t.match(data, { submittedBy: 'TIMEOUT', submittedAt: data.deadlineAt, events: [{}, { type: 'TIMEOUT' }] });
   const other = await spared.student.get(spared.id);
-  if (Date.parse(other.data.serverTime) < Date.parse(other.data.deadlineAt) + 3_000)
-    t.equal(other.data.status, 'IN_PROGRESS');
+  t.equal(other.data.status, 'IN_PROGRESS');
 });

@@ -1,6 +1,6 @@
 /** One limit of time for many short things: cheaper than a timer each, because nearly all end in time. */
 export interface Deadlines {
-  /** Calls `late` once `limitMs` has passed, at most an eighth of it too late, unless removed before. */
+  /** Calls `late` once `limitMs` has passed, at most CHECK_MS too late, unless removed before. */
   add(late: () => void): Deadline;
   remove(deadline: Deadline): void;
 }
@@ -9,6 +9,9 @@ export interface Deadline {
   at: number;
   late: () => void;
 }
+
+/** As often as Node looks after its own limits here. */
+const CHECK_MS = 500;
 
 export function openDeadlines(limitMs: number): Deadlines {
   // Insertion order is order of time, so a check stops at the first that still has some left.
@@ -30,7 +33,7 @@ export function openDeadlines(limitMs: number): Deadlines {
     add(late) {
       const deadline = { at: performance.now() + limitMs, late };
       waiting.add(deadline);
-      timer ??= setInterval(check, limitMs / 8).unref();
+      timer ??= setInterval(check, Math.min(CHECK_MS, limitMs / 8)).unref();
       return deadline;
     },
     remove(deadline) {

@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { request } from 'node:http';
 import t from 'tap';
 import { freePort } from '../../scripts/services/port.ts';
 import { attemptClient } from '../../shared/testing/attempt-client.ts';
@@ -10,7 +12,7 @@ const tap = await openMongoTap(t, requiredEnv('MONGODB_URL'));
 const cluster = await startCluster(t, {
   ...{ workers: ['grading'], doors: 3, neighbours: false },
   envOf: {
-    web2: { NODE_ENV: 'production', HOST: '127.0.0.1', DRAIN_GRACE_MS: '1500' },
+    web2: { NODE_ENV: 'production', HOST: '127.0.0.1', DRAIN_GRACE_MS: '10000' },
     web3: { MONGODB_URL: tap.url, REDIS_URL: `redis://127.0.0.1:${await freePort()}`, SERVICES: 'attempt' },
   },
 });
@@ -98,6 +100,11 @@ t.test('without Redis a door is degraded and everything goes on; without MongoDB
 });
 
 t.test('a door that is told to end says so first, and serves while it does', async (t) => {
+  const held = request(`${cluster.door(2).url}/v1/attempts/any/submit`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'content-length': 2, 'x-user-id': 'u', 'x-user-role': 'STUDENT' },
+  });
+  held.write('{');
   const ended = cluster.kill('web2', 'SIGTERM');
   const draining = await until('it is unready', async () => {
     const reply = await client.call('GET', '/readyz', { door: 2 });
@@ -105,6 +112,9 @@ t.test('a door that is told to end says so first, and serves while it does', asy
   });
   t.match(draining.json, { success: false, data: { status: 'unready' } });
   t.equal((await client.call('GET', '/healthz', { door: 2 })).status, 200);
-  await ended;
+  held.end('}');
+  const [{ statusCode }] = await once(held, 'response');
+  t.equal(statusCode, 404, 'what it was at is finished');
+  t.equal(await ended, 0, 'and it ends in order');
   t.equal(cluster.pid('web2'), undefined);
 });

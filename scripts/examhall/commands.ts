@@ -1,4 +1,5 @@
 import type { Mongo } from '../../shared/infra/mongo/connect.ts';
+import { liveWorkers } from '../../shared/infra/mongo/live-workers.ts';
 import {
   deadCommands,
   deadGroups,
@@ -106,8 +107,8 @@ async function chosen(operator: Operator, ids: string[], flags: Flags, limit: nu
 }
 
 async function listWorkers(operator: Operator, _words: string[], flags: Flags): Promise<number> {
-  const rows = await operator.mongo.db.collection('workers').find({}).sort({ actor: 1 }).toArray();
   const now = operator.now();
+  const rows = await liveWorkers(operator.mongo, now);
   print(operator, flags, rows, () =>
     table(
       ['actor', 'host', 'pid', 'busy', 'rss', 'seen', 'version'],
@@ -126,7 +127,8 @@ async function listWorkers(operator: Operator, _words: string[], flags: Flags): 
 }
 
 async function listQueues(operator: Operator, _words: string[], flags: Flags): Promise<number> {
-  const depths = await queueDepths(operator.mongo, operator.now());
+  const now = operator.now();
+  const depths = await queueDepths(operator.mongo, now, await liveWorkers(operator.mongo, now));
   print(operator, flags, depths, () =>
     table(
       ['queue', 'waiting', 'due', 'running', 'dead', 'oldest due'],

@@ -2,14 +2,14 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
 import { newExamId } from '../../shared/testing/attempt-client.ts';
+import { openChance, scaled } from '../../shared/testing/chance.ts';
 import { startCluster } from '../../shared/testing/cluster.ts';
+import { tally } from '../../shared/testing/crowd.ts';
+import { type Answered, exchange, NoReply } from '../../shared/testing/exchange.ts';
+import { patiently } from '../../shared/testing/patiently.ts';
+import { doorsOf, type ExamPlan, readAsTeacher, type Student, student } from '../../shared/testing/sitting.ts';
+import { storedBy } from '../../shared/testing/stored.ts';
 import { until } from '../../shared/testing/until.ts';
-import { openChance, scaled } from './chance.ts';
-import { tally } from './crowd.ts';
-import { type Answered, exchange, NoReply } from './exchange.ts';
-import { patiently } from './patiently.ts';
-import { doorsOf, type ExamPlan, readAsTeacher, type Student, student } from './sitting.ts';
-import { storedBy } from './stored.ts';
 
 const QUESTIONS = 3;
 const LANES = 6;
@@ -19,7 +19,7 @@ const chance = openChance((line) => t.comment(line));
 const cluster = await startCluster(t, {
   doors: 2,
   workers: ['grading'],
-  env: { WORKER_POLL_INTERVAL_MS: '250', DRAIN_GRACE_MS: '1000' },
+  env: { WORKER_POLL_INTERVAL_MS: '250', DRAIN_GRACE_MS: '3000' },
   neighbours: false,
 });
 const door = doorsOf(cluster, 2);
@@ -100,7 +100,7 @@ async function checkWhole(t: Pick<Tap, 'same' | 'equal' | 'ok'>, sat: readonly S
     'one grading each',
   );
   for (const { who, plan, key, id } of sat.slice(-5)) {
-    const again = await who.start(door(chance.below(2)), plan, key);
+    const again = await insist([], door, (at) => who.start(at, plan, key));
     t.same([again.status, again.data.attempt.id, again.data.created], [200, id, false]);
   }
 }

@@ -1,45 +1,51 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
 import { newExamId } from '../../shared/testing/attempt-client.ts';
+import { openChance, scaled } from '../../shared/testing/chance.ts';
 import { startCluster } from '../../shared/testing/cluster.ts';
-import { openChance, scaled } from './chance.ts';
-import { tally } from './crowd.ts';
-import { patiently } from './patiently.ts';
-import { doorsOf, started, student } from './sitting.ts';
-import { storedBy } from './stored.ts';
+import { insist, tally } from '../../shared/testing/crowd.ts';
+import { patiently } from '../../shared/testing/patiently.ts';
+import { doorsOf, started, student } from '../../shared/testing/sitting.ts';
+import { storedBy } from '../../shared/testing/stored.ts';
+import { until } from '../../shared/testing/until.ts';
 
 const LEASE_MS = 1_500;
+const MOST_PAUSES = 60;
 const GRADERS = ['grading', 'grading2'];
 const DISPATCHERS = ['gradenotices', 'gradenotices2'];
+/** Holds what it has claimed for as long as a test takes, also while it is paused itself. */
+const PATIENT = 'gradenotices3';
 
 const chance = openChance((line) => t.comment(line));
 const cluster = await startCluster(t, {
   workers: ['grading', 'grading', 'gradenotices', 'gradenotices'],
+  asleep: ['gradenotices'],
+  envOf: { [PATIENT]: { WORKER_LEASE_MS: '300000' } },
   env: {
     ...{ WORKER_LEASE_MS: `${LEASE_MS}`, WORKER_POLL_INTERVAL_MS: '250', WORKER_RETRY_BASE_DELAY_MS: '50' },
     ...{ WORKER_MAX_ATTEMPTS: '100', ATTEMPT_OUTBOX_MAX_ATTEMPTS: '100', ATTEMPT_OUTBOX_RETRY_BASE_MS: '50' },
-    ATTEMPT_GRADING_WAIT_MS: '200',
+    ...{ ATTEMPT_GRADING_WAIT_MS: '200', OUTBOUND_TIMEOUT_MS: '60000' },
   },
 });
 const { neighbours } = cluster;
 const door = doorsOf(cluster);
 const stored = storedBy(cluster);
 
-/** Students come and hand in for as long as `trouble` is made, `times` over; resolves when the last one is graded. */
-async function handInDuring(times: number, trouble: () => Promise<void>): Promise<string[]> {
+/** Students come and hand in for as long as `trouble` is made, while `goOn`; resolves when the last one is graded. */
+async function handInDuring(goOn: (time: number) => boolean, trouble: () => Promise<void>): Promise<string[]> {
   const examId = newExamId();
   const ids: string[] = [];
   let over = false;
   async function makeTrouble(): Promise<void> {
-    for (let time = 0; time < times; time++) await trouble();
+    for (let time = 0; goOn(time); time++) await trouble();
     over = true;
   }
   async function handIn(): Promise<void> {
     while (!over) {
       const who = student();
       const id = await started(who, door(), { examId, questions: 2 });
-      await who.save(door(), id, { questionId: 'q1', text: '1' });
-      await who.submit(door(), id);
+      await insist(() => who.save(door(), id, { questionId: 'q1', text: '1' }));
+      await insist(() => who.submit(door(), id));
       ids.push(id);
     }
   }
@@ -73,10 +79,14 @@ async function checkOnce(t: Pick<Tap, 'same' | 'equal'>, ids: readonly string[])
 type Tap = typeof t;
 
 t.test('workers that are killed again and again lose nothing and double nothing', async (t) => {
-  const ids = await handInDuring(scaled(5, 60), async () => {
-    await delay(chance.below(200));
-    await cluster.restart(chance.pick([...GRADERS, ...DISPATCHERS]), 'SIGKILL');
-  });
+  const times = scaled(5, 60);
+  const ids = await handInDuring(
+    (time) => time < times,
+    async () => {
+      await delay(chance.below(200));
+      await cluster.restart(chance.pick([...GRADERS, ...DISPATCHERS]), 'SIGKILL');
+    },
+  );
   await checkOnce(t, ids);
   // A worker killed between the receiver's answer and its own note of it sends again; the receiver tells by the id.
   t.comment(`${ids.length} attempts; deliveries per notice:`, JSON.stringify(tally(neighbours.notices.values())));
@@ -89,11 +99,52 @@ t.test('workers that are paused past their lease, and wake, double nothing', asy
     await delay(LEASE_MS * 1.2 + chance.below(300));
     await cluster.kill(victim, 'SIGCONT');
   }
-  const ids = await handInDuring(scaled(2, 30), async () => {
+  const fenced = () => cluster.output().split('lease lost; nothing written').length - 1;
+  // A pause may meet a worker that has nothing in hand: go on until one has met a run.
+  const goOn = (time: number) => time < scaled(2, 30) || (time < MOST_PAUSES && fenced() === 0);
+  const ids = await handInDuring(goOn, async () => {
     await delay(chance.below(200));
     await Promise.all([pauseOne(GRADERS), pauseOne(DISPATCHERS)]);
   });
   await checkOnce(t, ids);
-  const fenced = cluster.output().split('lease lost; nothing written').length - 1;
-  t.comment(`${ids.length} attempts; ${fenced} runs found their lease lost`);
+  t.comment(`${ids.length} attempts; ${fenced()} runs found their lease lost`);
+  t.ok(fenced() > 0, 'a worker was paused in the middle of a run');
 });
+
+t.test(
+  'a worker that is paused with a refusal in its socket leaves alone what another has claimed since',
+  async (t) => {
+    const [first = '', second = ''] = DISPATCHERS;
+    await cluster.kill(second, 'SIGTERM');
+    const who = student();
+    const id = await started(who, door(), { examId: newExamId() });
+    const notice = `${id}:notification:grade_released`;
+    const row = () => stored.notices.findOne({ _id: notice });
+    // The first worker is refused, so that once awake it would write "again later"; the second one is still at it then.
+    let calls = 0;
+    neighbours.answer = (call) => {
+      if (call.body?.sourceEventId !== notice) return undefined;
+      calls += 1;
+      void cluster.kill(calls === 1 ? first : PATIENT, 'SIGSTOP');
+      return calls === 1 ? { status: 500 } : undefined;
+    };
+    await insist(() => who.submit(door(), id));
+    await until('the first worker is paused with the answer in its socket', () => calls === 1);
+    await cluster.start(PATIENT);
+    await until('the second worker is paused with its answer', () => calls === 2);
+    const held = await row();
+    t.match(held, { status: 'PENDING', fence: 2, attempts: 2 });
+
+    const said = cluster.output(first).length;
+    await cluster.kill(first, 'SIGCONT');
+    await until('the first worker has noticed', () => cluster.output(first).slice(said).includes('lease lost'));
+    t.same(await row(), held, 'the row is as the second worker holds it');
+    await cluster.kill(PATIENT, 'SIGCONT');
+    const delivered = await until('the second worker delivers', () =>
+      stored.notices.findOne({ _id: notice, status: 'DELIVERED' }),
+    );
+    t.equal(delivered.fence, 2);
+    t.equal(neighbours.notices.get(notice), 1);
+    neighbours.answer = null;
+  },
+);

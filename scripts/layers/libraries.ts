@@ -6,9 +6,9 @@ const PURE_BUILTINS = ['assert', 'buffer', 'crypto', 'string_decoder', 'url', 'u
 /** Libraries with a home of their own. The rule for the others: whoever imports one first is its home. */
 const HOMES: Readonly<Record<string, readonly string[]>> = {
   mongodb: ['shared/infra/mongo'],
-  ioredis: ['shared/infra/redis', 'shared/infra/doorbell'],
-  redis: ['shared/infra/redis', 'shared/infra/doorbell'],
-  'bee-queue': ['shared/infra/redis', 'shared/infra/doorbell'],
+  ioredis: ['shared/infra/redis'],
+  redis: ['shared/infra/redis'],
+  'bee-queue': ['shared/infra/redis'],
   pino: ['shared/infra/log'],
   '@prometheus-io/client': ['shared/infra/metrics'],
   restify: ['api'],

@@ -2,8 +2,8 @@ import { mkdirSync } from 'node:fs';
 import path from 'node:path';
 import { MongoClient } from 'mongodb';
 import { onPath } from './on-path.ts';
-import { cleanPythonEnvironment, type Say } from './progress.ts';
 import { findPython, installPythonPackage } from './python-tools.ts';
+import { cleanPythonEnvironment, type Say } from './run-with-progress.ts';
 import { type Service, ServiceMissing } from './service.ts';
 
 /** Speaks MongoDB's protocol on WiredTiger; GPL-2.0, so it only ever runs as a process of its own. */
@@ -47,7 +47,7 @@ export async function localMongodb(
     throw missing('there is no MONGODB_URL, no mongod on PATH and no Python 3.10–3.13 to install the stand-in');
   try {
     const tool = await installPythonPackage(deps, python, SECANTUSDB);
-    return secantusdbService(python, tool, place);
+    return secantusdbService(python.file, tool, place);
   } catch (error) {
     throw missing(error instanceof Error ? error.message : String(error));
   }

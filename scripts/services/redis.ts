@@ -3,8 +3,8 @@ import { chmodSync, mkdirSync } from 'node:fs';
 import { connect } from 'node:net';
 import path from 'node:path';
 import { onPath } from './on-path.ts';
-import type { Say } from './progress.ts';
 import { findPython, installPythonPackage } from './python-tools.ts';
+import type { Say } from './run-with-progress.ts';
 import { type Service, ServiceMissing } from './service.ts';
 
 interface PrebuiltRedis {

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { isRejection } from '../kernel/errors.ts';
 import { sampleOptions, sampleQuestion } from '../testing/sample-attempt.ts';
-import { answerBytes, answerFields, fitAnswer, pickAnswer, type SaveBody } from './answer.ts';
+import { answerBytes, answerFaults, answerFields, fitAnswer, pickAnswer, type SaveBody } from './answer.ts';
 import type { Question } from './question.ts';
 
 const single = sampleQuestion();
@@ -67,4 +67,17 @@ t.test('a reply has the kind that was given, and never loses a text', async (t) 
   t.strictSame(answerFields({ selected: [] }), { selectedOptionIds: [] });
   t.strictSame(answerFields({ text: '' }), { textAnswer: '' });
   t.throws(() => answerFields({}));
+});
+
+t.test('a body that is refused already is told of its answer as well, where its shape is right', async (t) => {
+  const elsewhere = [{ path: '/questionId', message: 'must be string' }];
+  const paths = (body: unknown, known = elsewhere) => answerFaults(body, known).map(({ path }) => path);
+  const twice = { questionId: 5, answer: { textAnswer: 'a' }, textAnswer: 'b' };
+  t.strictSame(paths(twice), ['/answer']);
+  t.strictSame(paths({ questionId: 5 }), ['']);
+  t.strictSame(paths({ questionId: 5, answer: { textAnswer: 'a' } }), []);
+  for (const path of ['', '/answer', '/answer/textAnswer', '/textAnswer', '/selectedOptionIds/0']) {
+    t.strictSame(paths(twice, [{ path, message: 'is broken' }]), [], path);
+  }
+  for (const body of [null, 5, 'text']) t.strictSame(paths(body), []);
 });

@@ -52,6 +52,19 @@ export function pickAnswer(body: SaveBody): PickedAnswer | Rejection {
   return repeated.length > 0 ? refused(repeated) : { content, base };
 }
 
+/** The same of a body that is refused already, beside the `known` faults of its shape: none where those are about the answer. */
+export function answerFaults(body: unknown, known: readonly FaultDetail[]): readonly FaultDetail[] {
+  const isBroken = known.some(({ path }) => path === '' || ANSWER_PATHS.has(path.split('/', 2).join('/')));
+  if (isBroken || typeof body !== 'object' || body === null) return [];
+  const picked = pickAnswer(body as SaveBody);
+  return 'rejected' in picked ? (picked.details ?? []) : [];
+}
+
+const ANSWER_PATHS: ReadonlySet<string> = new Set([
+  '/answer',
+  ...Object.values(FIELD_OF_KIND).map((name) => `/${name}`),
+]);
+
 /** Holds a picked answer against its question: the kind that fits the type, and ids that the question has. */
 export function fitAnswer({ content, base }: PickedAnswer, question: Question): AnswerContent | Rejection {
   const kind = ANSWER_KIND[question.type];

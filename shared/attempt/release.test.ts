@@ -2,7 +2,7 @@ import t from 'tap';
 import { isRejection } from '../kernel/errors.ts';
 import { sampleAttempt } from '../testing/sample-attempt.ts';
 import type { AttemptStatus, ExamSnapshot } from './attempt.ts';
-import { isReleased, readRelease, releaseEffect } from './release.ts';
+import { isReleased, readRelease, releaseEffect, releaseFaults } from './release.ts';
 
 const source = { sourceService: 'exam-service', sourceEventId: 'event-1', type: 'exam.results_released.v1' };
 const flat = { ...source, examId: 'exam-1', organizationId: 'org-1', releasedAt: '2026-05-04T10:00:00+07:00' };
@@ -91,4 +91,18 @@ t.test('the time is set once, and only a graded attempt that was hidden notifies
   t.equal(effect('SUBMITTED', { showResultMode: 'MANUAL' }), 'sets', 'its grading queues the rows');
   t.equal(effect('IN_PROGRESS', { showResultMode: 'MANUAL' }), 'sets');
   t.equal(effect('GRADED', { showResultMode: 'MANUAL', resultsReleasedAt: future }), 'leaves');
+});
+
+t.test('a body that is refused already is told of all that disagrees', async (t) => {
+  const body = {
+    ...{ sourceService: 'exam-service', type: 'exam.results_released.v1', sourceEventId: 'e-1' },
+    ...{ examId: 'a', entityId: 'b', entity: 'Exam', releasedAt: 'tomorrow' },
+  };
+  const known = [{ path: '/releasedAt', message: 'must be a timestamp' }];
+  t.strictSame(
+    releaseFaults(body, known).map(({ path }) => path),
+    ['/entityId'],
+  );
+  t.strictSame(releaseFaults({ ...body, payload: 5 }, [...known, { path: '/payload', message: '' }]).length, 1);
+  for (const other of [null, 5, []]) t.strictSame(releaseFaults(other, known), []);
 });

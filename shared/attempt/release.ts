@@ -69,6 +69,15 @@ export function readRelease(body: object): Release | Rejection {
   return { examId, organizationId, releasedAt, sourceEventId };
 }
 
+/** What `readRelease` has against a body that is refused already, beside the `known` faults of its shape. */
+export function releaseFaults(body: unknown, known: readonly FaultDetail[]): FaultDetail[] {
+  if (!isFields(body)) return [];
+  const read = readRelease(body);
+  const told = known.map(({ path }) => path);
+  const isTold = (path: string) => told.some((one) => path === one || path.startsWith(`${one}/`));
+  return 'rejected' in read ? (read.details ?? []).filter(({ path }) => !isTold(path)) : [];
+}
+
 /** Is this attempt one of those a release is about? Its status does not matter. */
 export function isReleased(attempt: Pick<Attempt, 'examId' | 'organizationId'>, release: Release): boolean {
   if (attempt.examId !== release.examId) return false;

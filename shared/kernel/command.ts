@@ -1,11 +1,18 @@
 /**
- * Terminology of the kernel, used alike in routes, queues, folders and documents:
+ * Terminology, used alike in routes, queues, folders and documents:
+ * - **front door**: a process that answers HTTP; it writes a command, rings and may wait for the reply.
  * - **command**: a MongoDB document that says what is to be done; the truth. Redis only ever holds its id.
- * - **mailbox**: the collection in which an actor's commands lie, with the queue names that are its own.
- * - **ring**: a Redis job that tells a worker of a command at once; without it the worker's poll finds the command.
- * - **claim**: taking a command under a lease; each claim has its own **fence**, and only the newest may write.
+ * - **queue**: the commands of one kind; **mailbox**: the collection in which those of an actor's queues lie.
+ * - **doorbell**: the Redis job queue beside a queue; a **ring** on it tells a worker of a command at once, and without it the
+ *   worker's poll finds the command.
+ * - **claim**: taking a command under a **lease**, a time for which no other worker may; each claim has its own **fence**, and only
+ *   the newest may write.
  * - **outcome**: how a run of a command ends; see `workers/outcome.ts`.
  * - **actor**: the one kind of process that makes one kind of change; a worker process is one actor.
+ *
+ * And of the attempt service: a **paper** is the copied questions of a start, shared by all attempts that copied the same; a
+ * **notice** is an outbox row, itself a command; a **release** makes an exam's results visible; a **handoff** brings a grade that
+ * was given by hand or by a model.
  */
 
 /** Which commands exist, by their stable queue names. Renaming one strands what is in flight: add, drain, remove. */

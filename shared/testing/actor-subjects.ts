@@ -34,8 +34,13 @@ export interface ActorSubject {
   postRejected?: () => Promise<Command>;
 }
 
-/** A subject for each actor that the product has; one without its entry here is an error. */
+/** A subject for each actor that the product has. */
 export function actorSubjects(mongo: Mongo, neighbours: Neighbours): ActorSubject[] {
+  return Object.keys(ACTORS).map((name) => actorSubject(name, mongo, neighbours));
+}
+
+/** The subject for one of the product's actors; one without its entry here is an error. */
+export function actorSubject(name: string, mongo: Mongo, neighbours: Neighbours): ActorSubject {
   const makers: Record<string, () => ActorSubject> = {
     grading: () => grading(mongo),
     essayhandoff: () => essayHandoff(mongo),
@@ -43,11 +48,9 @@ export function actorSubjects(mongo: Mongo, neighbours: Neighbours): ActorSubjec
     gradenotices: () => gradeNotice(mongo, neighbours),
     upkeep: () => upkeep(mongo),
   };
-  return Object.keys(ACTORS).map((name) => {
-    const make = makers[name];
-    if (make === undefined) throw new Error(`the kernel suite does not know how to post a command of ${name}`);
-    return make();
-  });
+  const make = makers[name];
+  if (make === undefined) throw new Error(`the kernel suite does not know how to post a command of ${name}`);
+  return make();
 }
 
 export function makeActor(name: string, deps: WorkerDeps) {

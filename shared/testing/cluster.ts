@@ -24,7 +24,7 @@ export interface ClusterOptions {
   doors?: number;
   /** Workers that start with the cluster; a type listed twice gets a second process: grading, grading2. Default: one of each. */
   workers?: readonly WorkerName[];
-  /** Workers that only `start` starts. */
+  /** Workers that only `start` starts; numbered after those of `workers`: beside two gradings it is grading3. */
   asleep?: readonly WorkerName[];
   /** How far the wall clock of a process is off, by its name; a number is for all of them (ms). */
   skewMs?: number | Readonly<Record<string, number>>;
@@ -57,6 +57,8 @@ export const TOKENS = { internal: 'internal-token-of-the-test', ops: 'ops-token-
 
 /** A machine that runs other tests as well may take its time. */
 const START_PATIENCE_MS = 90_000;
+/** However busy the machine is, a submit answers with the grade; a test that wants its 202 asks for a short wait. */
+const GRADING_WAIT_MS = '60000';
 const ROOT = path.resolve(import.meta.dirname, '../..');
 
 /**
@@ -66,7 +68,7 @@ const ROOT = path.resolve(import.meta.dirname, '../..');
 export async function startCluster(t: Teardown, options: ClusterOptions = {}): Promise<Cluster> {
   const url = options.env?.MONGODB_URL ?? requiredEnv('MONGODB_URL');
   const database = `e2e_${randomBytes(6).toString('hex')}`;
-  const mongo = openMongo({ url: requiredEnv('MONGODB_URL'), database, appName: 'examhall-test' });
+  const mongo = openMongo({ url, database, appName: 'examhall-test' });
   const processes = new Map<string, ClusterProcess>();
   let stopping: Promise<void> | undefined;
   t.teardown(() => stop());
@@ -82,14 +84,17 @@ export async function startCluster(t: Teardown, options: ClusterOptions = {}): P
       MONGODB_DATABASE: database,
     },
     ...{ REDIS_URL: redis.url, INTERNAL_SERVICE_TOKEN: TOKENS.internal, OPS_TOKEN: TOKENS.ops, DRAIN_GRACE_MS: '0' },
+    ATTEMPT_GRADING_WAIT_MS: GRADING_WAIT_MS,
     ...(options.neighbours === false ? {} : neighbours.env),
     ...options.env,
     ...(options.env?.REDIS_URL === undefined ? {} : { REDIS_URL: redis.url }),
   };
   await migrate(mongo, () => undefined);
-  for (const plan of await plansOf(options, env)) processes.set(plan.name, planProcess(plan));
-  const asleep = new Set<string>(options.asleep ?? []);
-  await Promise.all([...processes.values()].filter(({ name }) => !asleep.has(name)).map((one) => one.start()));
+  const plans = await plansOf(options, env);
+  for (const plan of plans) processes.set(plan.name, planProcess(plan));
+  // The last plans are those of the workers that sleep.
+  const awake = plans.slice(0, plans.length - (options.asleep ?? []).length);
+  await Promise.all(awake.map(({ name }) => named(name).start()));
 
   function named(name: string): ClusterProcess {
     const found = processes.get(name);

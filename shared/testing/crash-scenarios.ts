@@ -1,13 +1,17 @@
 import type { Test } from 'tap';
+import { runCommand } from '../../workers/run-command.ts';
 import type { Attempt } from '../attempt/attempt.ts';
 import { gradeNotices, type NoticeRecipient } from '../attempt/notices.ts';
 import { attempts } from '../infra/mongo/attempt/collections.ts';
 import { queueNotices } from '../infra/mongo/attempt/queue-notices.ts';
 import type { Mongo } from '../infra/mongo/connect.ts';
 import { mailboxOf, NOTICES } from '../infra/mongo/mailbox/mailbox.ts';
+import { newCommand, postCommand } from '../infra/mongo/mailbox/post-command.ts';
 import { inTransaction } from '../infra/mongo/transaction.ts';
+import { HOUR } from '../kernel/clock.ts';
 import type { Command, CommandStatus, Queue } from '../kernel/command.ts';
 import { newId } from '../kernel/ids.ts';
+import { makeActor } from './actor-subjects.ts';
 import type { Neighbours } from './neighbours.ts';
 import {
   freshAttempt,
@@ -18,6 +22,7 @@ import {
   SUBMITTED,
   storeAttempt,
 } from './stored-attempts.ts';
+import { testKernel, testWorkerDeps } from './test-kernel.ts';
 
 /** A kind of command whose worker is killed at every point, and what must be true once another has finished it. */
 export interface CrashScenario {
@@ -26,10 +31,16 @@ export interface CrashScenario {
   status: CommandStatus;
   /** How many points a run has at the least; fewer would mean that the rig sees nothing. */
   leastPoints: number;
+  /** Whether nobody needs to run it any more. Default: it is settled. A standing command never is. */
+  isOver?: (command: Command) => boolean;
+  /** Attempts that it has spent in the end, at the least and at the most. Default: 1 and 2. */
+  spent?: readonly [number, number];
   post(mongo: Mongo): Promise<Command>;
   check(t: Test, world: { mongo: Mongo; neighbours: Neighbours }, command: Command): Promise<void>;
 }
 
+/** For MongoDB to end the transaction of a process that was killed in the middle of it. */
+const PATIENCE_MS = 60_000;
 /** Attempts of one release: more than fit in one of its chunks. */
 const CLASS = 103;
 
@@ -40,6 +51,7 @@ export function crashScenarios(): CrashScenario[] {
     handoff(),
     notice('notice to the parents', 'PARENT'),
     notice('notice to the student', 'STUDENT'),
+    overdueSweep(),
   ];
 }
 
@@ -113,6 +125,46 @@ function notice(name: string, recipient: NoticeRecipient): CrashScenario {
       t.ok(times === 1 || times === 2, `the receiver saw it ${times} times under one id`);
     },
   };
+}
+
+function overdueSweep(): CrashScenario {
+  return {
+    ...{ name: 'overdue sweep', actor: 'upkeep', status: 'PENDING', leastPoints: 8 },
+    // Put back for the next sweep; the attempt of that run is given back.
+    isOver: ({ fence, lockedUntil }) => fence > 0 && lockedUntil === null,
+    spent: [0, 1],
+    async post(mongo) {
+      const late = Date.now() + HOUR;
+      // What a killed sweep left is laid aside, or each one would have more points than the last, and for ever. In a
+      // transaction: it is told at once, again and again, that the dead one's is still open.
+      const aside = { $set: { deadlineAt: new Date(late) } };
+      await inTransaction(mongo, PATIENCE_MS, (session) =>
+        attempts(mongo).updateMany({ status: 'IN_PROGRESS' }, aside, { session }),
+      );
+      // The worker's own standing sweep must not come first.
+      const standing = { queue: 'upkeep', key: 'upkeep:overdue-attempts', subject: 'attempts', body: {} } as const;
+      await postCommand(mongo, newCommand({ ...standing, maxAttempts: 10, now: late }));
+      return postSweep(mongo, (await storeAttempt(mongo))._id);
+    },
+    async check(t, { mongo }, { subject }) {
+      const gradings = () => mailboxOf(mongo, 'grading').countDocuments({ queue: 'grading', subject });
+      const before = await attempts(mongo).findOne({ _id: subject });
+      t.equal(await gradings(), before?.status === 'SUBMITTED' ? 1 : 0, 'handed in with its grading, or neither');
+      const { deadlineAt } = freshAttempt();
+      await attempts(mongo).updateOne({ _id: subject, status: 'IN_PROGRESS' }, { $set: { deadlineAt } });
+      const sweep = await postSweep(mongo, `again:${subject}`);
+      await runCommand(testKernel(mongo), makeActor('upkeep', testWorkerDeps(mongo)), sweep.queue, sweep._id);
+      const attempt = await attempts(mongo).findOne({ _id: subject });
+      t.match(attempt, { status: 'SUBMITTED', submittedBy: 'TIMEOUT', submittedAt: deadlineAt });
+      t.equal(await gradings(), 1, 'one grading');
+    },
+  };
+}
+
+async function postSweep(mongo: Mongo, subject: string): Promise<Command> {
+  const about = { queue: 'upkeep', key: `upkeep:${subject}`, subject, body: {} } as const;
+  // Before the killed ones, whose leases have ended meanwhile and who would sweep for it.
+  return (await postCommand(mongo, newCommand({ ...about, maxAttempts: 10, now: Date.now() - HOUR }))).command;
 }
 
 /** The parts of a graded attempt that a fresh one would overwrite. */

@@ -1,4 +1,4 @@
-import { MongoNetworkError } from 'mongodb';
+import { type ClientSession, MongoNetworkError } from 'mongodb';
 import type { Mongo } from '../infra/mongo/connect.ts';
 
 /** Names of collection methods, in the order in which they must fail. */
@@ -9,6 +9,8 @@ export interface FaultPlan {
   times: number;
   /** Which calls of the method; absent: all. */
   when?: (args: readonly unknown[]) => boolean;
+  /** What goes on elsewhere before the caller learns of the fault. */
+  meanwhile?: () => Promise<void>;
 }
 
 /** Calls of updateOne that settle a command: of the writes to a mailbox, they and the renewals alone are pipelines. */
@@ -22,6 +24,7 @@ export function faultyMongo(mongo: Mongo, plan: FaultPlan): { mongo: Mongo; left
       if (left === 0 || plan.when?.(args) === false) return method.apply(collection, args);
       left -= 1;
       if (plan.how === 'lost') await method.apply(collection, args);
+      await plan.meanwhile?.();
       throw new MongoNetworkError('the connection broke');
     };
   const db = new Proxy(mongo.db, {
@@ -39,4 +42,33 @@ export function faultyMongo(mongo: Mongo, plan: FaultPlan): { mongo: Mongo; left
     },
   });
   return { mongo: { ...mongo, db }, left: () => left };
+}
+
+/** The same MongoDB, of which the reply to the next commit does not come back once told so: what it wrote is there. */
+export function losingCommit(mongo: Mongo): { mongo: Mongo; loseNext: () => void } {
+  let loses = false;
+  function losing(session: ClientSession): ClientSession {
+    const commit = session.commitTransaction.bind(session);
+    session.commitTransaction = async () => {
+      await commit();
+      if (!loses) return;
+      loses = false;
+      throw new MongoNetworkError('the connection broke');
+    };
+    return session;
+  }
+  const client = new Proxy(mongo.client, {
+    get(target, name) {
+      const value: unknown = Reflect.get(target, name, target);
+      if (name !== 'withSession') return typeof value === 'function' ? value.bind(target) : value;
+      return (work: (session: ClientSession) => Promise<unknown>) =>
+        target.withSession((session) => work(losing(session)));
+    },
+  });
+  return {
+    mongo: { ...mongo, client },
+    loseNext() {
+      loses = true;
+    },
+  };
 }

@@ -5,6 +5,7 @@ import type { Release } from '../attempt/release.ts';
 import { attempts } from '../infra/mongo/attempt/collections.ts';
 import { gradingKey } from '../infra/mongo/attempt/hand-in.ts';
 import { openPapers } from '../infra/mongo/attempt/papers.ts';
+import { handoffKey } from '../infra/mongo/attempt/wake-handoffs.ts';
 import type { Mongo } from '../infra/mongo/connect.ts';
 import { newCommand, postCommand } from '../infra/mongo/mailbox/post-command.ts';
 import type { Command } from '../kernel/command.ts';
@@ -93,7 +94,7 @@ export async function postHandoff(
     ...{ occurredAt: null, feedback: null, criteria: null },
     ...handoff,
   };
-  const key = `essayhandoff:${JSON.stringify([attempt._id, whole.sourceEventId])}`;
+  const key = handoffKey(attempt._id, whole.sourceEventId);
   const about = { queue: 'essayhandoff', key, subject: attempt._id } as const;
   return post(mongo, { ...about, body: { attemptId: attempt._id, handoff: whole } }, options);
 }

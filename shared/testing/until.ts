@@ -6,7 +6,7 @@ type Falsy = false | null | undefined | 0 | '';
 export async function until<T>(
   what: string,
   condition: () => T | Promise<T>,
-  withinMs = 30_000,
+  withinMs = 60_000,
 ): Promise<Exclude<T, Falsy>> {
   const giveUpAt = performance.now() + withinMs;
   for (;;) {

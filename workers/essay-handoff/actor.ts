@@ -1,6 +1,8 @@
 import { decideHandoff, type EssayHandoff } from '../../shared/attempt/handoff.ts';
 import { findAttempt } from '../../shared/infra/mongo/attempt/find-attempt.ts';
 import { storeHandoff } from '../../shared/infra/mongo/attempt/store-handoff.ts';
+import { backoff } from '../../shared/kernel/backoff.ts';
+import type { Command } from '../../shared/kernel/command.ts';
 import { isRejection } from '../../shared/kernel/errors.ts';
 import type { Actor } from '../actor.ts';
 import type { WorkerDeps } from '../deps.ts';
@@ -11,8 +13,11 @@ interface HandoffCommandBody {
   handoff: EssayHandoff;
 }
 
-/** How long a handoff rests while its attempt is being graded (ms). */
-const GRADE_REST_MS = 250;
+/**
+ * How a handoff rests while its attempt is being graded: twice as long each time it looks, because a grade that does
+ * not come in a moment may need an operator. The grading wakes it (`wake-handoffs.ts`), so a long rest costs nothing.
+ */
+const GRADE_REST = { baseMs: 250, capMs: 30_000, random: 0 };
 
 /** Applies a grade by hand, once per attempt and source event: score, recomputed totals, event. */
 export function essayHandoffActor(deps: WorkerDeps): Actor<HandoffCommandBody> {
@@ -20,16 +25,18 @@ export function essayHandoffActor(deps: WorkerDeps): Actor<HandoffCommandBody> {
     name: 'essayhandoff',
     queues: ['essayhandoff'],
     backoff: { baseMs: deps.config.worker.retryBaseDelayMs, capMs: 60_000 },
-    run: ({ command }) => handOff(deps, command.body),
+    run: ({ command }) => handOff(deps, command),
   };
 }
 
-async function handOff(deps: WorkerDeps, { attemptId, handoff }: HandoffCommandBody): Promise<Outcome> {
+async function handOff(deps: WorkerDeps, { body, fence }: Command<HandoffCommandBody>): Promise<Outcome> {
+  const { attemptId, handoff } = body;
   const attempt = await findAttempt(deps.mongo, attemptId);
   if (attempt === null) return { kind: 'rejected', result: { rejected: 'ATTEMPT_NOT_FOUND' } };
   const decision = decideHandoff(attempt, await deps.papers.find(attempt.paperId), handoff);
   if (isRejection(decision)) return { kind: 'rejected', result: decision };
-  if (decision.kind === 'wait') return { kind: 'snooze', afterMs: GRADE_REST_MS };
+  // Waiting spends no attempt, so it is the claims that tell how often it has looked.
+  if (decision.kind === 'wait') return { kind: 'snooze', afterMs: backoff({ ...GRADE_REST, attempt: fence }) };
   const metadata = JSON.stringify(decision.metadata);
   const event = { type: 'ESSAY_GRADE_HANDOFF' as const, metadata, createdAt: new Date(deps.now()) };
   return {

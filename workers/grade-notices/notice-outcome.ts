@@ -6,7 +6,7 @@ const PERMANENT = new Set([400, 413, 422]);
 /** Token, sender or address are set wrong: an operator's fault, which must not use up the row's attempts. */
 const MISCONFIGURED = new Set([401, 403, 404, 405]);
 const MISCONFIGURED_REST_MS = 60_000;
-/** A receiver may ask for patience, up to here. */
+/** A service may ask for more patience than the schedule has, up to here. */
 const MAX_WAIT_MS = 60 * 60_000;
 
 /** What a delivery's answer means for its outbox row. An Error stands for no answer at all. */
@@ -16,6 +16,10 @@ export function noticeOutcome(reply: ServiceReply | Error, result: object): Outc
   const error = new Error(`the notification service answered ${reply.status}`);
   if (PERMANENT.has(reply.status)) return { kind: 'dead', error };
   if (MISCONFIGURED.has(reply.status)) return { kind: 'snooze', afterMs: MISCONFIGURED_REST_MS, error };
-  const wait = reply.retryAfterMs;
-  return wait === null ? { kind: 'retry', error } : { kind: 'retry', error, afterMs: Math.min(wait, MAX_WAIT_MS) };
+  return { kind: 'retry', error, ...restAskedFor(reply) };
+}
+
+/** The least rest that the answer asks for, as part of a retry. */
+export function restAskedFor({ retryAfterMs }: ServiceReply): { afterMs?: number } {
+  return retryAfterMs === null ? {} : { afterMs: Math.min(retryAfterMs, MAX_WAIT_MS) };
 }

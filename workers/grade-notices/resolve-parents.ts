@@ -2,7 +2,7 @@ import { ATTEMPT_SERVICE } from '../../shared/attempt/notices.ts';
 import { callService } from '../../shared/infra/http-client/call-service.ts';
 import type { WorkerDeps } from '../deps.ts';
 import type { Outcome } from '../outcome.ts';
-import { noticeOutcome } from './notice-outcome.ts';
+import { noticeOutcome, restAskedFor } from './notice-outcome.ts';
 
 /** More than any child has; a reply with more is not believed. */
 const MAX_PARENTS = 100;
@@ -36,7 +36,7 @@ export async function resolveParents(
   if (reply.status < 200 || reply.status >= 300) {
     const error = new Error(`the profile service answered ${reply.status}`);
     const unauthorized = reply.status === 401 || reply.status === 403 || reply.status === 405;
-    return unauthorized ? noticeOutcome(reply, {}) : { kind: 'retry', error, ...afterOf(reply.retryAfterMs) };
+    return unauthorized ? noticeOutcome(reply, {}) : { kind: 'retry', error, ...restAskedFor(reply) };
   }
   const ids = parentIdsOf(reply.body);
   return ids === null
@@ -54,8 +54,4 @@ function parentIdsOf(body: unknown): string[] | null {
 
 function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-function afterOf(retryAfterMs: number | null): { afterMs?: number } {
-  return retryAfterMs === null ? {} : { afterMs: Math.min(retryAfterMs, 60 * 60_000) };
 }

@@ -2,13 +2,14 @@ import type { Attempt } from '../../shared/attempt/attempt.ts';
 import { remainingSeconds } from '../../shared/attempt/deadline.ts';
 import { submitEventType, submitMetadata } from '../../shared/attempt/events.ts';
 import { noticesOnGrade } from '../../shared/attempt/notices.ts';
-import type { Paper } from '../../shared/attempt/question.ts';
+import { isScoredByHand, type Paper } from '../../shared/attempt/question.ts';
 import { gradeAttempt } from '../../shared/attempt/scoring/grade-attempt.ts';
 import { findAttempt } from '../../shared/infra/mongo/attempt/find-attempt.ts';
 import type { GradingBody } from '../../shared/infra/mongo/attempt/hand-in.ts';
 import { queueNotices } from '../../shared/infra/mongo/attempt/queue-notices.ts';
 import { findRelease } from '../../shared/infra/mongo/attempt/releases.ts';
 import { type GradeWrite, storeGrade } from '../../shared/infra/mongo/attempt/store-grade.ts';
+import { wakeHandoffs } from '../../shared/infra/mongo/attempt/wake-handoffs.ts';
 import type { Actor } from '../actor.ts';
 import type { WorkerDeps } from '../deps.ts';
 import type { Outcome } from '../outcome.ts';
@@ -57,7 +58,8 @@ async function grade(deps: WorkerDeps, attemptId: string): Promise<Outcome> {
     },
     after: () => {
       ringForNotices(deps, notices);
-      deps.background.run(() => reportToAnalytics(deps, graded, paper, now));
+      reportToAnalytics(deps, graded, paper, now);
+      if (paper.questions.some(isScoredByHand)) wakeWaitingHandoffs(deps, attemptId);
     },
   };
 }
@@ -81,4 +83,12 @@ function asGraded(attempt: Attempt, { grading, releasedAt }: GradeWrite): Attemp
   );
   const exam = { ...attempt.exam, resultsReleasedAt: releasedAt };
   return { ...attempt, ...grading.totals, status: 'GRADED', answers, exam };
+}
+
+/** A handoff that came before the grade rests, the longer the more often it has looked: now there is something to see. */
+function wakeWaitingHandoffs(deps: WorkerDeps, attemptId: string): void {
+  // Queued from here and not from the run, whose whole scope, the attempt with it, would wait in the queue.
+  deps.background.run(async () => {
+    for (const commandId of await wakeHandoffs(deps.mongo, attemptId)) deps.ring('essayhandoff', commandId);
+  });
 }

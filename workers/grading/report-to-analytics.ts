@@ -1,18 +1,29 @@
-import { analyticsEvents } from '../../shared/attempt/analytics.ts';
+import { type AnalyticsEvent, analyticsEvents } from '../../shared/attempt/analytics.ts';
 import type { Attempt } from '../../shared/attempt/attempt.ts';
 import { ATTEMPT_SERVICE } from '../../shared/attempt/notices.ts';
 import type { Paper } from '../../shared/attempt/question.ts';
+import type { Neighbour } from '../../shared/infra/config/config.ts';
 import { callService } from '../../shared/infra/http-client/call-service.ts';
 import type { WorkerDeps } from '../deps.ts';
 
 /**
- * Tells the analytics service of a first grading, best effort: after the commit, one try each, and a failure changes
- * nothing but a counter. The ids are stable, so a second telling is the receiver's replay.
+ * Tells the analytics service of a first grading, best effort: after the commit, in the background, one try each, and a
+ * failure changes nothing but a counter. The ids are stable, so a second telling is the receiver's replay. Never throws.
  */
-export async function reportToAnalytics(deps: WorkerDeps, graded: Attempt, paper: Paper, at: Date): Promise<void> {
+export function reportToAnalytics(deps: WorkerDeps, graded: Attempt, paper: Paper, at: Date): void {
   const analytics = deps.config.neighbours.analytics;
   if (analytics === null) return;
-  const calls = analyticsEvents(graded, paper, at).map(async (event) => {
+  try {
+    // Built now: behind a neighbour that hangs a thousand of these wait, and an attempt with its answers may be megabytes.
+    const events = analyticsEvents(graded, paper, at);
+    deps.background.run(() => tell(deps, analytics, events));
+  } catch (err) {
+    failed(deps, graded._id, err);
+  }
+}
+
+async function tell(deps: WorkerDeps, analytics: Neighbour, events: readonly AnalyticsEvent[]): Promise<void> {
+  const calls = events.map(async (event) => {
     const reply = await callService({
       method: 'POST',
       url: `${analytics.url}/v1/events`,
@@ -23,9 +34,12 @@ export async function reportToAnalytics(deps: WorkerDeps, graded: Attempt, paper
     });
     if (reply.status >= 300) throw new Error(`the analytics service answered ${reply.status}`);
   });
-  for (const call of await Promise.allSettled(calls)) {
-    if (call.status === 'fulfilled') continue;
-    deps.alarm('analytics_failed');
-    deps.log.warn({ err: call.reason, attemptId: graded._id }, 'analytics was not told');
+  for (const [index, call] of (await Promise.allSettled(calls)).entries()) {
+    if (call.status === 'rejected') failed(deps, events[index]?.entityId, call.reason);
   }
+}
+
+function failed(deps: WorkerDeps, attemptId: string | undefined, err: unknown): void {
+  deps.alarm('analytics_failed');
+  deps.log.warn({ err, attemptId }, 'analytics was not told');
 }

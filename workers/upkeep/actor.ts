@@ -1,5 +1,6 @@
 import { handIn } from '../../shared/infra/mongo/attempt/hand-in.ts';
 import { overdueAttempts } from '../../shared/infra/mongo/attempt/overdue-attempts.ts';
+import { isOutage } from '../../shared/infra/mongo/faults.ts';
 import { SECOND } from '../../shared/kernel/clock.ts';
 import type { Actor, Run } from '../actor.ts';
 import type { WorkerDeps } from '../deps.ts';
@@ -21,18 +22,32 @@ export function upkeepActor(deps: WorkerDeps): Actor {
 
 async function sweep(deps: WorkerDeps, run: Run<never>): Promise<Outcome> {
   const graceMs = deps.config.attempt.overdueGraceSeconds * SECOND;
-  for (;;) {
+  for await (const chunk of overdueAttempts(deps.mongo, deps.now() - graceMs, CHUNK)) {
     run.signal.throwIfAborted();
-    const overdue = await overdueAttempts(deps.mongo, deps.now() - graceMs, CHUNK);
-    const taken = await Promise.all(overdue.map((attemptId) => handInOverdue(deps, attemptId, graceMs)));
-    // A chunk of which none could be handed in would come again and again: leave it to the next sweep.
-    if (overdue.length < CHUNK || !taken.includes(true)) break;
+    const tried = await Promise.allSettled(chunk.map((attemptId) => handInOverdue(deps, attemptId, graceMs)));
+    reportFailures(deps, chunk, tried);
   }
   return { kind: 'snooze', afterMs: deps.config.upkeep.intervalMs };
 }
 
-/** Judged again inside the write, by MongoDB's clock. False: the student was quicker, or it is not yet time. */
-async function handInOverdue(deps: WorkerDeps, attemptId: string, graceMs: number): Promise<boolean> {
+/**
+ * One attempt that cannot be handed in must not keep those behind it in progress: it is told and passed, and met again
+ * by the next sweep. @throws the outage, when MongoDB rather than an attempt is at fault: nothing of the chunk went through
+ */
+function reportFailures(
+  deps: WorkerDeps,
+  chunk: readonly string[],
+  tried: readonly PromiseSettledResult<void>[],
+): void {
+  const failed = tried.flatMap((one, index) =>
+    one.status === 'rejected' ? [{ attemptId: chunk[index], err: one.reason }] : [],
+  );
+  if (failed.length === chunk.length && failed.every(({ err }) => isOutage(err))) throw failed[0]?.err;
+  for (const failure of failed) deps.log.error(failure, 'an overdue attempt could not be handed in');
+}
+
+/** Judged again inside the write, by MongoDB's clock: the student may have been quicker. */
+async function handInOverdue(deps: WorkerDeps, attemptId: string, graceMs: number): Promise<void> {
   const command = await handIn(deps.mongo, {
     attemptId,
     source: 'TIMEOUT',
@@ -41,7 +56,5 @@ async function handInOverdue(deps: WorkerDeps, attemptId: string, graceMs: numbe
     now: deps.now(),
     budgetMs: HAND_IN_BUDGET_MS,
   });
-  if (command === null) return false;
-  deps.ring(command.queue, command._id);
-  return true;
+  if (command !== null) deps.ring(command.queue, command._id);
 }

@@ -2,6 +2,7 @@ import { copyHandoff, type EssayHandoff } from '../../../shared/attempt/handoff.
 import { DETAIL_EVENTS } from '../../../shared/attempt/limits.ts';
 import type { EssayGradeHandoffRequest } from '../../../shared/generated/attempt.ts';
 import { findAttempt } from '../../../shared/infra/mongo/attempt/find-attempt.ts';
+import { handoffKey } from '../../../shared/infra/mongo/attempt/wake-handoffs.ts';
 import { newCommand, postCommand } from '../../../shared/infra/mongo/mailbox/post-command.ts';
 import { readCommand } from '../../../shared/infra/mongo/mailbox/read-command.ts';
 import { isRejection, type Rejection } from '../../../shared/kernel/errors.ts';
@@ -27,8 +28,7 @@ export async function handOffGrade(
     deps.mongo,
     newCommand({
       queue: 'essayhandoff',
-      // As JSON, so that no choice of ids can make two pairs meet.
-      key: `essayhandoff:${JSON.stringify([attemptId, sourceEventId])}`,
+      key: handoffKey(attemptId, sourceEventId),
       subject: attemptId,
       body: { attemptId, handoff },
       maxAttempts: deps.commandAttempts,

@@ -8,8 +8,10 @@ import { bindStart } from '../../../shared/attempt/start-binding.ts';
 import { admitStart, planStart, type StartPlan } from '../../../shared/attempt/start-rules.ts';
 import type { StartRequest } from '../../../shared/generated/attempt.ts';
 import { findAttempt } from '../../../shared/infra/mongo/attempt/find-attempt.ts';
-import { insertAttempt, seatFacts } from '../../../shared/infra/mongo/attempt/insert-attempt.ts';
+import { insertAttempt } from '../../../shared/infra/mongo/attempt/insert-attempt.ts';
+import { type SeatNeed, seatFacts } from '../../../shared/infra/mongo/attempt/link-seats.ts';
 import { paperBytes } from '../../../shared/infra/mongo/attempt/papers.ts';
+import { releaseOne } from '../../../shared/infra/mongo/attempt/release-attempts.ts';
 import { findRelease } from '../../../shared/infra/mongo/attempt/releases.ts';
 import { addStartKey, type Sitting, sittingsOf } from '../../../shared/infra/mongo/attempt/sittings.ts';
 import { isDuplicateKey } from '../../../shared/infra/mongo/faults.ts';
@@ -100,7 +102,7 @@ async function begin(
   const plan = planStart(intent.body, now);
   if (isRejection(plan)) return plan;
   const seat = seatNeed(plan, intent.studentId);
-  const facts = seat === null ? { seats: 0, hasSeat: false } : await seatFacts(deps.mongo, seat.linkId, seat.studentId);
+  const facts = seat === null ? { seats: 0, hasSeat: false } : await seatFacts(deps.mongo, seat);
   const refused = admitStart(plan, { attempts: countedAttempts(plan, sittings), ...facts }, now);
   if (refused !== null) return refused;
   const attempt = await attemptOf(deps, intent, plan, sittings, now);
@@ -112,7 +114,7 @@ async function begin(
       return { rejected: 'ACCESS_LINK_FULL' };
     case 'inserted':
       deps.heads.remember(attempt);
-      return startReply(deps, call, attempt, { created: true, replayed: false });
+      return startReply(deps, call, await releasedMeanwhile(deps, attempt), { created: true, replayed: false });
     default:
       return result satisfies never;
   }
@@ -147,6 +149,18 @@ async function attemptOf(
   });
 }
 
+/**
+ * A release that was remembered after this start had looked for one may have walked by before the attempt was there: it is looked
+ * for once more, now that every later walk must find the attempt.
+ */
+async function releasedMeanwhile(deps: AttemptDeps, attempt: Attempt): Promise<Attempt> {
+  if (attempt.exam.resultsReleasedAt !== null) return attempt;
+  const release = await findRelease(deps.mongo, attempt.examId, attempt.organizationId);
+  if (release === null) return attempt;
+  await releaseOne(deps.mongo, attempt._id, release.releasedAt);
+  return { ...attempt, exam: { ...attempt.exam, resultsReleasedAt: release.releasedAt } };
+}
+
 /** Rule 9's count: finished attempts at the exam, or on the link. */
 function countedAttempts(plan: StartPlan, sittings: readonly Sitting[]): number {
   const finished = sittings.filter((sitting) => sitting.status !== 'IN_PROGRESS');
@@ -154,7 +168,7 @@ function countedAttempts(plan: StartPlan, sittings: readonly Sitting[]): number 
   return finished.filter((sitting) => sitting.accessLinkId === plan.link?.id).length;
 }
 
-function seatNeed(plan: StartPlan, studentId: string) {
+function seatNeed(plan: StartPlan, studentId: string): SeatNeed | null {
   if (plan.link === null || plan.link.mode !== 'GUEST_ALLOWED') return null;
   return { linkId: plan.link.id, studentId, limit: plan.seatLimit };
 }

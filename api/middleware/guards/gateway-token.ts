@@ -2,17 +2,20 @@ import { secretCheck } from '../../../shared/kernel/secret.ts';
 import type { Guard, Route } from '../../route.ts';
 import { singleHeader } from './single-header.ts';
 
-/** Undefined when no gateway token is configured: then identity headers are trusted from whoever can connect. */
+/**
+ * Undefined when no gateway token is configured: then identity headers are trusted from whoever can connect. An empty one is
+ * configured and passes nobody: a secret that failed to arrive must not open the door.
+ */
 export function gatewayToken(config: { gatewayToken?: string | undefined }): Guard | undefined {
+  if (config.gatewayToken === undefined) return undefined;
   const isToken = secretCheck(config.gatewayToken);
-  if (isToken === undefined) return undefined;
   return {
     name: 'gatewayToken',
     codes: ['UNAUTHENTICATED'],
     headers: [{ name: 'x-gateway-token', required: true, description: 'Proof that the gateway set the identity' }],
     check(head) {
       const token = singleHeader(head, 'x-gateway-token');
-      return token !== undefined && isToken(token) ? undefined : { rejected: 'UNAUTHENTICATED' };
+      return token !== undefined && isToken?.(token) === true ? undefined : { rejected: 'UNAUTHENTICATED' };
     },
   };
 }

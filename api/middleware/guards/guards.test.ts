@@ -1,7 +1,7 @@
 import t from 'tap';
+import { echoRoute } from '../../../shared/testing/test-door.ts';
 import type { Guard, Head, Identity } from '../../route.ts';
 import { readHead } from '../head.ts';
-import { echoRoute } from '../test-door.ts';
 import { behindGateway, gatewayToken } from './gateway-token.ts';
 import { idempotencyKey } from './idempotency-key.ts';
 import { identity } from './identity.ts';
@@ -122,7 +122,10 @@ t.test('internalSender: 503 without a token, 401 for any fault', async (t) => {
 
 t.test('gatewayToken stands first, and only where identity headers are trusted', async (t) => {
   t.equal(gatewayToken({ gatewayToken: undefined }), undefined);
-  t.equal(gatewayToken({ gatewayToken: '' }), undefined);
+  const shut = gatewayToken({ gatewayToken: '' });
+  for (const given of [head(), head(['X-Gateway-Token', '']), head(['X-Gateway-Token', 'any'])]) {
+    t.equal(codeOf(shut, given), 'UNAUTHENTICATED', 'an empty token opens to nobody');
+  }
   const gate = gatewayToken({ gatewayToken: 'gate-token' });
   t.equal(codeOf(gate, head(['X-Gateway-Token', 'gate-token'])), undefined);
   t.equal(codeOf(gate, head(['X-Gateway-Token', 'gate-toke'])), 'UNAUTHENTICATED');

@@ -76,6 +76,12 @@ t.test('every fault stands in one message, which shows what was given but no sec
   t.throws(() => readConfig(env), { name: 'ConfigError', message: /10 fault/ });
 });
 
+t.test('a connection string that reads from a secondary is refused', async (t) => {
+  t.strictSame(faultsOf({ MONGODB_URL: `${MONGODB_URL}&readPreference=secondaryPreferred` }), [
+    'MONGODB_URL: set to a value not shown here, wanted w=majority, journaled writes and majority reads of the primary (readPreference is not primary)',
+  ]);
+});
+
 t.test('a missing MONGODB_URL is told as not set', async (t) => {
   t.strictSame(faultsOf({}), ['MONGODB_URL: not set, wanted a mongodb:// or mongodb+srv:// URL']);
 });
@@ -83,6 +89,7 @@ t.test('a missing MONGODB_URL is told as not set', async (t) => {
 t.test('set to the empty string counts as set', async (t) => {
   const config = readConfig({
     MONGODB_URL,
+    GATEWAY_TOKEN: '',
     INTERNAL_SERVICE_TOKEN: 'shared',
     ATTEMPT_INTERNAL_SERVICE_TOKEN: '',
     NOTIFICATION_SERVICE_URL: 'http://notify/',
@@ -90,6 +97,7 @@ t.test('set to the empty string counts as set', async (t) => {
     PROFILE_SERVICE_URL: '',
     PROFILE_SERVICE_BASE_URL: 'http://profile',
   });
+  t.equal(config.gatewayToken, '', 'an empty gateway token closes the door, it does not take it away');
   t.equal(config.attempt.receiverToken, undefined, 'an empty receiver token is none, not the shared one');
   t.strictSame(config.neighbours.notification, { url: 'http://notify', token: undefined });
   t.equal(config.neighbours.profile, null, 'an empty URL is a service that is not configured');

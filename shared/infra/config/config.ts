@@ -30,6 +30,7 @@ export interface Config {
   shutdown: { timeoutMs: number; drainGraceMs: number };
   mongodb: { url: string; database: string };
   redis: { url: string };
+  /** Empty = it is demanded and nobody has it: every route that trusts identity headers is closed. */
   gatewayToken: string | undefined;
   internalServiceToken: string | undefined;
   opsToken: string | undefined;
@@ -86,7 +87,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     shutdown: { timeoutMs: from.integer('SHUTDOWN_TIMEOUT_MS'), drainGraceMs: from.integer('DRAIN_GRACE_MS') },
     mongodb: { url: mongodbUrl, database: from.optionalText('MONGODB_DATABASE') ?? databaseOf(mongodbUrl) },
     redis: { url: from.text('REDIS_URL') },
-    gatewayToken: from.token('GATEWAY_TOKEN'),
+    gatewayToken: from.token('GATEWAY_TOKEN') ?? (from.isSet('GATEWAY_TOKEN') ? '' : undefined),
     internalServiceToken,
     opsToken: from.token('OPS_TOKEN'),
     neighbours: {
@@ -158,6 +159,9 @@ function warningsOf(config: Omit<Config, 'warnings'>): string[] {
   const warnings: string[] = [];
   if (config.gatewayToken === undefined) {
     warnings.push('GATEWAY_TOKEN is not set: whoever reaches this port can write identity headers');
+  }
+  if (config.gatewayToken === '') {
+    warnings.push('GATEWAY_TOKEN is set to nothing: every route that trusts identity headers refuses everybody');
   }
   if (config.opsToken === undefined) warnings.push('OPS_TOKEN is not set: /metrics refuses everybody');
   if (config.internalServiceToken === undefined) {

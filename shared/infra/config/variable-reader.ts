@@ -1,6 +1,6 @@
 import { DEVELOPMENT_DEFAULTS, type Variable } from './variable.ts';
 import { type NamesOf, VARIABLES, type VariableName } from './variables.ts';
-import { weakWriteConcern } from './write-concern.ts';
+import { weaknessOf } from './weak-mongodb-url.ts';
 
 /** Reads variables one by one and collects every fault instead of stopping at the first. */
 export interface VariableReader {
@@ -101,8 +101,10 @@ function wantedText(kind: 'text' | 'mongodb' | 'redis', value: string): string |
   if (kind === 'text') return value.trim() === '' ? 'a text' : undefined;
   if (kind === 'redis') return /^rediss?:\/\/[^\s/]/.test(value) ? undefined : 'a redis:// or rediss:// URL';
   if (!/^mongodb(\+srv)?:\/\/[^\s/?]/.test(value)) return 'a mongodb:// or mongodb+srv:// URL';
-  const weakness = weakWriteConcern(value);
-  return weakness === undefined ? undefined : `w=majority and journaled writes (${weakness})`;
+  const weakness = weaknessOf(value);
+  return weakness === undefined
+    ? undefined
+    : `w=majority, journaled writes and majority reads of the primary (${weakness})`;
 }
 
 function isBaseUrl(text: string): boolean {

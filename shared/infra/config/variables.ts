@@ -76,7 +76,7 @@ export const VARIABLES = {
     kind: 'mongodb',
     default: null,
     description:
-      'Connection string of a replica set. Required. One that weakens `w: majority, journal: true` is refused.',
+      'Connection string of a replica set. Required. One that weakens `w: majority, journal: true` or reads elsewhere than at the primary is refused.',
   },
   MONGODB_DATABASE: {
     group: STORES,

@@ -1,3 +1,5 @@
+import { retryAfterMs } from './retry-after.ts';
+
 /** What another service answered. The body is read whole, up to a cap; null where it was not JSON. */
 export interface ServiceReply {
   status: number;
@@ -40,7 +42,7 @@ export async function callService(call: ServiceCall): Promise<ServiceReply> {
     ...(call.body === undefined ? {} : { body: JSON.stringify(call.body) }),
   });
   const text = await readCapped(response);
-  return { status: response.status, body: parse(text), retryAfterMs: retryAfter(response.headers.get('retry-after')) };
+  return { status: response.status, body: parse(text), retryAfterMs: retryAfterMs(response.headers) };
 }
 
 async function readCapped(response: Response): Promise<string> {
@@ -61,12 +63,4 @@ function parse(text: string): unknown {
   } catch {
     return null;
   }
-}
-
-/** Seconds, or an HTTP date (RFC 9110, section 10.2.3). */
-function retryAfter(value: string | null): number | null {
-  if (value === null) return null;
-  if (/^\d{1,9}$/.test(value)) return Number(value) * 1_000;
-  const at = Date.parse(value);
-  return Number.isNaN(at) ? null : Math.max(0, at - Date.now());
 }

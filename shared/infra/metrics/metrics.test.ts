@@ -13,14 +13,43 @@ t.test('each process has a registry of its own, a name gives one metric', async 
   t.throws(() => one.gauge('c_total', 'C'));
 });
 
-t.test('a gauge asks at the scrape, and one that fails spoils nothing', async (t) => {
+t.test('a gauge asks at the scrape', async (t) => {
   const metrics = openMetrics({ process: false, labels: { service: 'attempt' } });
   let depth = 1;
   metrics.gauge('depth', 'D', ['queue'], (gauge) => gauge.set(depth, { queue: 'a' }));
-  metrics.gauge('broken', 'B', [], () => Promise.reject(new Error('store away')));
   t.match(await metrics.render(), /^depth\{.*queue="a".*\} 1$/m);
   depth = 2;
   t.match(await metrics.render(), /^depth\{.*service="attempt".*\} 2$/m);
+});
+
+t.test('a gauge whose source fails has no value and is counted', async (t) => {
+  const metrics = openMetrics({ process: false });
+  let away = false;
+  const read = (): void => {
+    if (away) throw new Error('store away');
+  };
+  metrics.gauge('depth', 'D', ['queue'], (gauge) => {
+    read();
+    gauge.set(7, { queue: 'a' });
+  });
+  metrics.gauge('age', 'A', [], async (gauge) => {
+    read();
+    gauge.set(7);
+  });
+  metrics.gauge('sound', 'S', [], (gauge) => gauge.set(1));
+  const before = await metrics.render();
+  t.match(before, /^depth\{queue="a"\} 7$/m);
+  t.match(before, /^age 7$/m);
+  away = true;
+  const during = await metrics.render();
+  t.notMatch(during, /^(depth|age)\b/m, 'no old value stands');
+  t.match(during, /^sound 1$/m);
+  const after = await metrics.render();
+  for (const metric of ['depth', 'age'])
+    t.match(after, new RegExp(`^examhall_scrape_failures_total\\{metric="${metric}"\\} \\d+$`, 'm'));
+  t.notMatch(after, /metric="sound"/);
+  away = false;
+  t.match(await metrics.render(), /^depth\{queue="a"\} 7$/m);
 });
 
 t.test('requests are counted by template and status', async (t) => {

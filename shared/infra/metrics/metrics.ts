@@ -20,7 +20,10 @@ export interface HistogramMetric {
  */
 export interface Metrics {
   counter(name: string, help: string, labels?: readonly string[]): CounterMetric;
-  /** `collect` is asked at each scrape; what it throws leaves the last value standing. */
+  /**
+   * `collect` is asked at each scrape. When it throws, the gauge has no value (an old one would lull an alarm to sleep)
+   * and `examhall_scrape_failures_total{metric}` grows, to be seen at the latest by the next scrape.
+   */
   gauge(name: string, help: string, labels?: readonly string[], collect?: GaugeCollect): GaugeMetric;
   histogram(name: string, help: string, labels: readonly string[], buckets: readonly number[]): HistogramMetric;
   /** Text exposition, version 0.0.4. */
@@ -37,6 +40,12 @@ export function openMetrics(options: { process: boolean; labels?: Labels }): Met
   const known = new Map<string, unknown>();
   if (options.labels !== undefined) registry.setDefaultLabels(options.labels);
   if (options.process) collectDefaultMetrics({ register: registry });
+  const failures = new Counter<string>({
+    name: 'examhall_scrape_failures_total',
+    help: 'Gauges that could not be read at a scrape',
+    labelNames: ['metric'],
+    registers,
+  });
 
   /** Names are unique per registry; two kinds under one name are a bug and throw there. */
   function once<T>(kind: string, name: string, make: () => T): T {
@@ -44,6 +53,16 @@ export function openMetrics(options: { process: boolean; labels?: Labels }): Met
     const metric = (known.get(key) as T | undefined) ?? make();
     known.set(key, metric);
     return metric;
+  }
+
+  /** One gauge whose source is down must not take the whole scrape with it. */
+  async function harmless(name: string, collect: () => void | Promise<void>, forget: () => void): Promise<void> {
+    try {
+      await collect();
+    } catch {
+      forget();
+      failures.inc({ metric: name });
+    }
   }
 
   return {
@@ -55,12 +74,14 @@ export function openMetrics(options: { process: boolean; labels?: Labels }): Met
     gauge: (name, help, labels = [], collect) =>
       once('gauge', name, () => {
         const metric: GaugeMetric = { set: (value, values = {}) => gauge.set(values, value) };
+        // Reset, a gauge without labels would be zero, which is a value as well.
+        const forget = () => (labels.length === 0 ? gauge.remove({}) : gauge.reset());
         const gauge: Gauge<string> = new Gauge<string>({
           name,
           help,
           labelNames: labels,
           registers,
-          ...(collect === undefined ? {} : { collect: () => harmless(collect, metric) }),
+          ...(collect === undefined ? {} : { collect: () => harmless(name, () => collect(metric), forget) }),
         });
         return metric;
       }),
@@ -72,13 +93,4 @@ export function openMetrics(options: { process: boolean; labels?: Labels }): Met
     render: () => registry.metrics(),
     contentType: registry.contentType,
   };
-}
-
-/** One gauge whose source is down must not take the whole scrape with it. */
-async function harmless(collect: GaugeCollect, gauge: GaugeMetric): Promise<void> {
-  try {
-    await collect(gauge);
-  } catch {
-    // The gauge keeps its last value; its source reports its own failure.
-  }
 }

@@ -7,6 +7,14 @@ export interface Mongo {
   close(): Promise<void>;
 }
 
+export interface MongoPlace {
+  url: string;
+  /** Wins over the URL's path. */
+  database: string;
+  /** By which the server's own log names this process. */
+  appName: string;
+}
+
 /**
  * A read that takes longer than this is a missing index or a sick server; it ends as an outage (ms). So does a write:
  * one that meets the open transaction of a killed process would wait for as long as MongoDB keeps that open.
@@ -17,6 +25,8 @@ const OPTIONS: MongoClientOptions = {
   // An acknowledged answer must survive the loss of any one server and of power: majority and journal.
   writeConcern: { w: 'majority', journal: true },
   readConcern: { level: 'majority' },
+  // What is graded and answered was just written: a secondary may not know it yet.
+  readPreference: 'primary',
   retryWrites: true,
   retryReads: true,
   ignoreUndefined: true,
@@ -31,11 +41,24 @@ const OPTIONS: MongoClientOptions = {
 
 /**
  * Opens the client without waiting for a server: a process starts, answers `/healthz` and reports unready until
- * MongoDB comes. `database` wins over the URL's path.
+ * MongoDB comes. Once a first command has failed for want of a server, only `client.connect()` dials again; see
+ * `until-usable.ts`.
  */
-export function openMongo(options: { url: string; database: string; appName: string }): Mongo {
-  const client = new MongoClient(options.url, { ...OPTIONS, appName: options.appName });
-  return { client, db: client.db(options.database), close: () => client.close() };
+export function openMongo(place: MongoPlace): Mongo {
+  return openWith(OPTIONS, place);
+}
+
+/**
+ * For changes of the schema. An index is built for as long as it takes, and a connection that was given up on would
+ * fail the release while the build goes on.
+ */
+export function openReleaseMongo(place: MongoPlace): Mongo {
+  return openWith({ ...OPTIONS, socketTimeoutMS: 0 }, place);
+}
+
+function openWith(settings: MongoClientOptions, { url, database, appName }: MongoPlace): Mongo {
+  const client = new MongoClient(url, { ...settings, appName });
+  return { client, db: client.db(database), close: () => client.close() };
 }
 
 /** Rejects when MongoDB does not answer within `limitMs`; used by `/readyz`. */

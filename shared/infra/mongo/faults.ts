@@ -4,18 +4,32 @@ import {
   MongoError,
   MongoNetworkError,
   MongoOperationTimeoutError,
+  MongoServerClosedError,
   MongoServerError,
   MongoServerSelectionError,
+  MongoStalePrimaryError,
+  MongoUnexpectedServerResponseError,
 } from 'mongodb';
 import { isNetworkFault } from '../../kernel/network-fault.ts';
 
 const DUPLICATE_KEY = 11000;
 const WRITE_CONFLICT = 112;
+const DOCUMENT_VALIDATION_FAILURE = 121;
 
-/** Server codes that mean "not now" and say nothing about the request: elections, shutdowns, time limits, full pools. */
+/**
+ * Server codes that mean "not now" and say nothing about the request: elections, shutdowns, time limits, full pools,
+ * locks, snapshots that are gone, a session that somebody ended (11601).
+ */
 const PASSING_CODES = new Set([
-  6, 7, 50, 64, 89, 91, 112, 189, 202, 251, 262, 9001, 10058, 10107, 11600, 11602, 13435, 13436,
+  6, 7, 24, 50, 64, 89, 91, 94, 112, 134, 189, 202, 246, 251, 262, 290, 365, 9001, 10058, 10107, 11600, 11601, 11602,
+  13435, 13436,
 ]);
+
+/** The document itself was refused: it will be next time too, whatever else the server says of the reply. */
+const REFUSING_CODES = new Set([DUPLICATE_KEY, DOCUMENT_VALIDATION_FAILURE]);
+
+/** The server or the driver says that the same request, or the whole transaction, may well succeed when made again. */
+const PASSING_LABELS = ['TransientTransactionError', 'RetryableWriteError'];
 
 /** A write that met an existing unique key; `index` narrows it to the index with these key fields, in order. */
 export function isDuplicateKey(error: unknown, index?: readonly string[]): boolean {
@@ -37,14 +51,22 @@ export function isWriteConflict(error: unknown): boolean {
 export function isOutage(error: unknown): boolean {
   if (error instanceof MongoNetworkError || error instanceof MongoServerSelectionError) return true;
   if (error instanceof MongoOperationTimeoutError) return true;
+  if (error instanceof MongoServerError && isOneOf(REFUSING_CODES, error.code)) return false;
+  // Before the codes: a server newer than this list knows more of them than we do, and labels them.
+  if (error instanceof MongoError && PASSING_LABELS.some((label) => error.hasErrorLabel(label))) return true;
   if (error instanceof MongoServerError) {
-    if (typeof error.code === 'number' && PASSING_CODES.has(error.code)) return true;
+    if (isOneOf(PASSING_CODES, error.code)) return true;
     // insertMany and bulkWrite wrap whatever broke into an error of their own, also a lost connection.
     return error instanceof MongoBulkWriteError && isOutage(error.errorResponse);
   }
-  if (error instanceof MongoError && error.hasErrorLabel('TransientTransactionError')) return true;
+  if (error instanceof MongoUnexpectedServerResponseError || error instanceof MongoServerClosedError) return true;
+  if (error instanceof MongoStalePrimaryError) return true;
   // A write into a connection that the server has just ended comes out of the driver as the socket's own error.
   if (isNetworkFault(error)) return true;
   // Pool cleared, pool closed, wait queue timed out, topology closed: named by the driver, exported by none of them.
   return error instanceof MongoDriverError && /Pool|WaitQueue|Topology|NotConnected|ClientClosed/.test(error.name);
+}
+
+function isOneOf(codes: ReadonlySet<number>, code: unknown): boolean {
+  return typeof code === 'number' && codes.has(code);
 }

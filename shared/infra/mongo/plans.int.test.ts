@@ -22,6 +22,7 @@ import { testKernel, testWorker, testWorkerDeps } from '../../testing/test-kerne
 import { until } from '../../testing/until.ts';
 import { findAttempt } from './attempt/find-attempt.ts';
 import { allEvents } from './attempt/find-events.ts';
+import { liveWorkers } from './live-workers.ts';
 import { deadCommands, deadGroups, findCommand, replayDead } from './mailbox/dead-letters.ts';
 import { queueDepths } from './mailbox/queue-depths.ts';
 import { createIndexes } from './schema/migrations.ts';
@@ -124,7 +125,7 @@ async function runAnExam(t: Parameters<typeof testWorker>[0], mongo: Parameters<
   await deadGroups(mongo);
   await deadCommands(mongo, { queue: 'grading', limit: 5 });
   await deadCommands(mongo, { fingerprint: 'Error: no', limit: 5 });
-  await queueDepths(mongo, Date.now());
+  await queueDepths(mongo, Date.now(), await liveWorkers(mongo, Date.now()));
   await replayDead(mongo, poison, { operator: 'op', reason: 'a test', now: Date.now() });
   const lost = faultyMongo(mongo, { method: 'findOneAndUpdate', how: 'lost', times: 1 });
   await runCommand(testKernel(lost.mongo), throws, 'grading', poison._id);

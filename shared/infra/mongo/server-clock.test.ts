@@ -3,6 +3,9 @@ import t from 'tap';
 import type { Mongo } from './connect.ts';
 import { openServerClock } from './server-clock.ts';
 
+/** Far from every offset here, and more than a busy machine stands still between two readings. */
+const NEAR_MS = 10_000;
+
 /** A server whose clock is ahead by `aheadMs`, and whose answers are under way for `wayBackMs`. */
 function fakeServer() {
   const server = { aheadMs: 0, wayBackMs: 0, asked: 0 };
@@ -21,7 +24,7 @@ t.test('tells the server’s time, not its own', async (t) => {
   t.teardown(clock.stop);
   server.aheadMs = 3_600_000;
   await clock.measure();
-  t.ok(Math.abs(clock.now() - Date.now() - 3_600_000) < 100);
+  t.ok(Math.abs(clock.now() - Date.now() - 3_600_000) < NEAR_MS);
 });
 
 t.test('a slow answer does not move what a quick one has told', async (t) => {
@@ -32,7 +35,7 @@ t.test('a slow answer does not move what a quick one has told', async (t) => {
   // All of it on the way back: taken at its word, this would put the clock behind by half of it.
   server.wayBackMs = 400;
   await clock.measure();
-  t.ok(Math.abs(clock.now() - Date.now()) < 100, `off by ${clock.now() - Date.now()} ms`);
+  t.ok(Math.abs(clock.now() - Date.now()) < 150, `off by ${clock.now() - Date.now()} ms`);
 });
 
 t.test('a slow answer is better than none, and is asked for again', async (t) => {
@@ -43,7 +46,7 @@ t.test('a slow answer is better than none, and is asked for again', async (t) =>
   server.aheadMs = -500_000;
   await clock.measure();
   t.ok(server.asked > 1);
-  t.ok(Math.abs(clock.now() - Date.now() + 500_000) < 200);
+  t.ok(Math.abs(clock.now() - Date.now() + 500_000) < NEAR_MS);
 });
 
 t.test('a server whose clock was set is followed, however slow its answer', async (t) => {
@@ -54,5 +57,5 @@ t.test('a server whose clock was set is followed, however slow its answer', asyn
   server.aheadMs = -3_600_000;
   server.wayBackMs = 50;
   await clock.measure();
-  t.ok(Math.abs(clock.now() - Date.now() + 3_600_000) < 200);
+  t.ok(Math.abs(clock.now() - Date.now() + 3_600_000) < NEAR_MS);
 });

@@ -13,6 +13,7 @@ export interface DrainDeps {
   after(): Promise<void>;
   /** Time in which a load balancer's probe can see the 503 while connections are still accepted. */
   graceMs: number;
+  /** For the grace and the requests together. */
   timeoutMs: number;
 }
 
@@ -47,7 +48,7 @@ export function drainOnSignal(deps: DrainDeps): void {
     try {
       deps.draining.abort();
       await sleep(deps.graceMs);
-      const whole = await deps.close(deps.timeoutMs);
+      const whole = await deps.close(Math.max(0, deps.timeoutMs - deps.graceMs));
       if (!whole) {
         log.warn({ timeoutMs: deps.timeoutMs }, 'requests were cut off');
         exitCode = 1;

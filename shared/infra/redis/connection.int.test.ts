@@ -1,16 +1,16 @@
 import { spawn } from 'node:child_process';
 import { createSign, generateKeyPairSync } from 'node:crypto';
 import { once } from 'node:events';
-import { connect, createServer, type Server } from 'node:net';
+import { type AddressInfo, connect, createServer, type Server } from 'node:net';
 import { createServer as createTlsServer, getCACertificates, setDefaultCACertificates } from 'node:tls';
 import t from 'tap';
 import { freePort } from '../../../scripts/services/port.ts';
 import { startThrowAwayServices } from '../../../scripts/services/throw-away.ts';
+import { eventually, ownRedis } from '../../testing/own-redis.ts';
 import { redisProbe } from './connection.ts';
 import { openDoorbells } from './doorbell.ts';
 import { answerDoorbell } from './doorbell-listener.ts';
 import type { Log } from './link.ts';
-import { eventually, ownRedis } from './own-redis.ts';
 import { openReplySender, openReplyWaiters } from './replies.ts';
 
 function heldLog(): Log & { text(): string } {
@@ -78,13 +78,13 @@ t.test('TLS, and a database of its own', async (t) => {
   const { key, cert } = selfSigned();
   const trusted = getCACertificates('default');
   setDefaultCACertificates([...trusted, cert]);
-  const port = await freePort();
   const proxy = createTlsServer({ key, cert }, (client) => {
     const server = connect(Number(new URL(redis.url).port), '127.0.0.1');
     client.on('error', () => server.destroy()).on('close', () => server.destroy());
     server.on('error', () => client.destroy()).on('close', () => client.destroy());
     client.pipe(server).pipe(client);
-  }).listen(port, '127.0.0.1');
+  });
+  const port = await listen(proxy);
   const all = openAll(`rediss://localhost:${port}/4`, heldLog());
   t.teardown(async () => {
     await all.close();
@@ -143,14 +143,15 @@ for (const [name, answer] of [
         else if (answer !== null) socket.write(answer);
       });
     });
-    const port = await freePort();
-    server.listen(port, '127.0.0.1');
+    const port = await listen(server);
     t.teardown(() => void server.close());
     const log = heldLog();
     const all = openAll(`redis://:secret@127.0.0.1:${port}`, log);
-    await eventually(() => accepted >= 12);
+    const saidAway = () => log.text().split('Redis is away').length - 1;
+    // Each has been away, and in all they have dialled more than once.
+    await eventually(() => saidAway() >= 5 && accepted >= 12);
     await all.close();
-    t.equal(log.text().split('Redis is away').length - 1, 5, 'each of the five links says so once');
+    t.equal(saidAway(), 5, 'each of the five links says so once');
     let idleLooks = 0;
     await eventually(async () => {
       idleLooks = (await connections(server)) === 0 ? idleLooks + 1 : 0;
@@ -177,8 +178,7 @@ t.test(
       socket.on('close', () => upstream.destroy());
       socket.pipe(upstream).pipe(socket);
     });
-    const port = await freePort();
-    server.listen(port, '127.0.0.1');
+    const port = await listen(server);
     const redisUrl = `redis://127.0.0.1:${port}`;
     const listener = answerDoorbell({ redisUrl, log: heldLog(), queue: 'grading', concurrency: 1 }, async () => {});
     t.teardown(async () => {
@@ -231,6 +231,11 @@ t.test('a process that opened and closed everything ends by itself', async (t) =
     t.ok(Number(output.split(' ').at(-1)) < 5_000, 'no timer of the abandoned ring held it');
   }
 });
+
+async function listen(server: Server): Promise<number> {
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return (server.address() as AddressInfo).port;
+}
 
 function connections(server: Server): Promise<number> {
   return new Promise((resolve, reject) =>

@@ -1,11 +1,11 @@
-import { connect, createServer } from 'node:net';
+import { type AddressInfo, connect, createServer } from 'node:net';
 import t from 'tap';
 import { freePort } from '../../../scripts/services/port.ts';
 import { startThrowAwayServices } from '../../../scripts/services/throw-away.ts';
+import { eventually, ownRedis } from '../../testing/own-redis.ts';
 import { openDoorbells } from './doorbell.ts';
 import { answerDoorbell } from './doorbell-listener.ts';
 import type { Log } from './link.ts';
-import { eventually, ownRedis } from './own-redis.ts';
 
 /** Wide, so that a busy machine is not mistaken for a Redis that is away; the bound itself has a test of its own. */
 const boundMs = 5_000;
@@ -126,18 +126,24 @@ t.test('a blocked connection that the server cuts is replaced', async (t) => {
 
 t.test('a hung Redis costs one ring its bound, and the rings after it nothing', async (t) => {
   const redis = await ownRedis(startThrowAwayServices);
-  const bells = openDoorbells({ redisUrl: redis.url, log: heldLog(), boundMs: 500 });
+  const bells = openDoorbells({ redisUrl: redis.url, log: heldLog(), boundMs: 100 });
   t.teardown(async () => {
     await bells.close();
     await redis.close();
   });
   await eventually(() => bells.ring('grading', 'before', 1));
   redis.freeze();
-  const from = performance.now();
   const rings = [];
-  for (let i = 0; i < 500; i += 1) rings.push(await bells.ring('grading', `hung-${i}`, 1));
+  let waited = 0;
+  // Without the one that gives the link up, those of a second or two would wait: until a check finds it dead. A machine
+  // that stands still for a moment may make one more look as if it had.
+  for (let i = 0; i < 500 && waited < 10; i += 1) {
+    const from = performance.now();
+    rings.push(await bells.ring('grading', `hung-${i}`, 1));
+    if (performance.now() - from >= 50) waited += 1;
+  }
   t.strictSame(new Set(rings), new Set([false]));
-  t.ok(performance.now() - from < 3 * 500, '500 rings took less than three would, each with its bound');
+  t.ok(waited >= 1 && waited < 5, `of 500 rings ${waited} waited`);
   redis.thaw();
   await eventually(() => bells.ring('grading', 'thawed', 1));
 });
@@ -154,8 +160,8 @@ t.test('a Redis too slow for rings is left alone for a while after each that ran
     });
     upstream.on('data', (chunk) => socket.write(chunk));
   });
-  const port = await freePort();
-  slow.listen(port, '127.0.0.1');
+  await new Promise<void>((resolve) => slow.listen(0, '127.0.0.1', resolve));
+  const { port } = slow.address() as AddressInfo;
   const bells = openDoorbells({ redisUrl: `redis://127.0.0.1:${port}`, log: heldLog(), boundMs: 50 });
   t.teardown(async () => {
     await bells.close();

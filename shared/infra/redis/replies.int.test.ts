@@ -1,8 +1,8 @@
 import t from 'tap';
 import { freePort } from '../../../scripts/services/port.ts';
 import { startThrowAwayServices } from '../../../scripts/services/throw-away.ts';
+import { eventually, ownRedis } from '../../testing/own-redis.ts';
 import type { Log } from './link.ts';
-import { eventually, ownRedis } from './own-redis.ts';
 import { openReplySender, openReplyWaiters, type ReplySender, type ReplyWaiters } from './replies.ts';
 
 const log: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };

@@ -5,7 +5,7 @@ import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
 import { guardedUpdate, literal, wasAccepted } from '../guarded-update.ts';
 import { inTransaction } from '../transaction.ts';
 import { attempts, eventRows } from './collections.ts';
-import { needsRow, placeEvent } from './place-event.ts';
+import { EVENT_TIME, needsRow, placeEvent } from './place-event.ts';
 
 export interface EventWrite {
   attemptId: string;
@@ -35,7 +35,7 @@ async function appendToTail(mongo: Mongo, write: EventWrite): Promise<AttemptEve
     seq: { $add: ['$eventSeq', 1] },
     type: write.type,
     metadata: literal(write.metadata),
-    createdAt: '$$NOW',
+    createdAt: EVENT_TIME,
   };
   const update = guardedUpdate([hasRoom, { $lt: [{ $size: '$events' }, EVENT_TAIL_CAP] }], {
     events: { $concatArrays: ['$events', [event]] },
@@ -73,6 +73,6 @@ async function appendWithRows(
     });
     if (!wasAccepted(update, after)) return null;
     if (placed.rows.length > 0) await eventRows(mongo).insertMany(placed.rows, { session });
-    return { seq: placed.eventSeq, ...event };
+    return { seq: placed.eventSeq, ...event, createdAt: placed.tail.at(-1)?.createdAt ?? event.createdAt };
   });
 }

@@ -1,17 +1,9 @@
-import { randomInt } from 'node:crypto';
-import type { ClientSession } from 'mongodb';
 import type { Attempt } from '../../../attempt/attempt.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
 import { isDuplicateKey } from '../faults.ts';
 import { inTransaction } from '../transaction.ts';
-import { attempts, type SeatRow, seats } from './collections.ts';
-
-/** A seat that a start needs, on a link that counts its students. */
-export interface SeatNeed {
-  linkId: string;
-  studentId: string;
-  limit: number | null;
-}
+import { attempts, seats } from './collections.ts';
+import { drawSeat, type SeatNeed } from './link-seats.ts';
 
 /**
  * - `inserted`;
@@ -40,8 +32,10 @@ export async function insertAttempt(
         await attempts(mongo).insertOne(attempt, { maxTimeMS: QUERY_LIMIT_MS });
         return 'inserted';
       }
-      return await inTransaction(mongo, budgetMs, async (session) => {
-        if (!(await takeSeat(mongo, need, attempt.startedAt, session))) return 'full';
+      const seat = await drawSeat(mongo, need, attempt.startedAt);
+      if (seat === null) return 'full';
+      return await inTransaction<InsertResult>(mongo, budgetMs, async (session) => {
+        await seats(mongo).insertOne(seat, { session });
         await attempts(mongo).insertOne(attempt, { session });
         return 'inserted';
       });
@@ -51,45 +45,4 @@ export async function insertAttempt(
       throw error;
     }
   }
-}
-
-/** How many students hold a seat, and whether this one does. */
-export async function seatFacts(mongo: Mongo, linkId: string, studentId: string) {
-  const taken = await seats(mongo)
-    .find({ linkId }, { projection: { studentId: 1 } })
-    .toArray();
-  return { seats: taken.length, hasSeat: taken.some((seat) => seat.studentId === studentId) };
-}
-
-/**
- * Takes a random free seat number below the limit: starts that come together rarely try for the same one, and when
- * they do the unique index lets one through. Students seated without a number count as well. False: none is free.
- */
-async function takeSeat(mongo: Mongo, need: SeatNeed, now: Date, session: ClientSession): Promise<boolean> {
-  const taken: Pick<SeatRow, 'studentId' | 'seat'>[] = await seats(mongo)
-    .find({ linkId: need.linkId }, { projection: { studentId: 1, seat: 1 }, session })
-    .toArray();
-  if (taken.some((seat) => seat.studentId === need.studentId)) return true;
-  const seat = need.limit === null ? null : freeSeat(taken, need.limit);
-  if (seat === undefined) return false;
-  await seats(mongo).insertOne(
-    {
-      _id: JSON.stringify([need.linkId, need.studentId]),
-      linkId: need.linkId,
-      studentId: need.studentId,
-      seat,
-      numbered: seat !== null,
-      takenAt: now,
-    },
-    { session },
-  );
-  return true;
-}
-
-function freeSeat(taken: readonly Pick<SeatRow, 'seat'>[], limit: number): number | undefined {
-  const numbers = new Set(taken.flatMap(({ seat }) => (seat === null ? [] : [seat])));
-  const unnumbered = taken.length - numbers.size;
-  const free: number[] = [];
-  for (let seat = 0; seat < limit - unnumbered; seat++) if (!numbers.has(seat)) free.push(seat);
-  return free.length === 0 ? undefined : free[randomInt(free.length)];
 }

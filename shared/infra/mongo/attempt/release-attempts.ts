@@ -52,3 +52,12 @@ export async function setReleased(
   );
   if (written.matchedCount !== read.length) throw new Stale('attempts of a release');
 }
+
+/** The same for one attempt that has just been started, unless a release or its grading came first: it has no notices yet. */
+export async function releaseOne(mongo: Mongo, attemptId: string, releasedAt: Date): Promise<void> {
+  await attempts(mongo).updateOne(
+    { _id: attemptId, status: 'IN_PROGRESS', 'exam.resultsReleasedAt': null },
+    { $set: { 'exam.resultsReleasedAt': releasedAt, 'tally.released': true, stamp: newStamp() } },
+    { maxTimeMS: QUERY_LIMIT_MS },
+  );
+}

@@ -7,7 +7,7 @@ import { msOf, NOW_MS } from '../server-time.ts';
 import { inTransaction } from '../transaction.ts';
 import { attempts, eventRows, textRows } from './collections.ts';
 import { textRowId } from './find-attempt.ts';
-import { placeEvent } from './place-event.ts';
+import { EVENT_TIME, placeEvent } from './place-event.ts';
 
 /** One answer to be written, its rules that need no stored state already judged. */
 export interface AnswerWrite {
@@ -133,7 +133,7 @@ function saveEvent(write: AnswerWrite): Document {
     seq: { $add: ['$eventSeq', 1] },
     type: 'SAVE_ANSWER',
     metadata: { $concat: [literal(before + name), { $toString: version }, literal(after)] },
-    createdAt: '$$NOW',
+    createdAt: EVENT_TIME,
   };
 }
 

@@ -9,19 +9,22 @@ import { mailboxOf } from './mailbox.ts';
 /**
  * Takes the command under a lease, or gives null: not due, leased by another worker, settled, or unknown. The
  * attempt is counted here, before anything runs. A command whose attempts are spent (its last run killed its worker)
- * is buried by the claim itself and comes back with status DEAD, once, to the worker that found it.
+ * is buried by the claim itself and comes back with status DEAD, once, to the worker that found it. One that was posted to
+ * run at once and was never claimed is due whatever the clocks say.
  */
 export async function claimCommand<Body>(
   mongo: Mongo,
   wanted: { queue: Queue; id: string; workerId: string; leaseMs: number; session?: ClientSession },
 ): Promise<Command<Body> | null> {
+  // Of two clocks, that of the process which posted it may be ahead: its ring must not be refused for that.
+  const dueAtOnce = { $and: [{ $eq: ['$fence', 0] }, { $eq: [msOf('$nextRunAt'), msOf('$createdAt')] }] };
   const exhausted = { $gte: ['$attempts', '$maxAttempts'] };
   const unless = (spent: unknown, taken: unknown) => ({ $cond: [exhausted, spent, taken] });
   const update = guardedUpdate(
     [
       { $eq: ['$status', 'PENDING'] },
       { $eq: ['$queue', literal(wanted.queue)] },
-      { $lte: [msOf('$nextRunAt'), NOW_MS] },
+      { $or: [{ $lte: [msOf('$nextRunAt'), NOW_MS] }, dueAtOnce] },
     ],
     {
       status: unless('DEAD', 'PENDING'),

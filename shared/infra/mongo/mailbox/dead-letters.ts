@@ -108,17 +108,20 @@ export async function replayDead(
     for (const collection of mailbox) {
       const revived = await collection.updateOne(
         { _id: command._id, status: 'DEAD', replays: command.replays },
-        {
-          $set: {
-            status: 'PENDING',
-            attempts: 0,
-            nextRunAt: new Date(by.now),
-            lockedUntil: null,
-            workerId: null,
-            settledAt: null,
+        [
+          {
+            $set: {
+              status: 'PENDING',
+              attempts: 0,
+              nextRunAt: '$$NOW',
+              lockedUntil: null,
+              workerId: null,
+              session: null,
+              settledAt: null,
+              replays: { $add: ['$replays', 1] },
+            },
           },
-          $inc: { replays: 1 },
-        },
+        ],
         { session },
       );
       if (revived.matchedCount !== 1) continue;

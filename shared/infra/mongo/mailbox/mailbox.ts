@@ -16,6 +16,13 @@ export const MAILBOX_OF: Readonly<Record<Queue, typeof COMMANDS | typeof NOTICES
   'gradenotices:parent': NOTICES,
 };
 
+export const QUEUES = Object.keys(MAILBOX_OF) as Queue[];
+
+/** The process type that works on this queue: its name, or what stands before the colon of it. */
+export function actorOf(queue: Queue): string {
+  return queue.split(':', 1)[0] ?? queue;
+}
+
 /** Every collection that holds commands, for operators and metrics. */
 export const MAILBOXES = [COMMANDS, NOTICES] as const;
 

@@ -1,66 +1,97 @@
-import type { Command } from '../../../kernel/command.ts';
+import type { Collection } from 'mongodb';
+import type { Command, Queue } from '../../../kernel/command.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
-import { MAILBOXES } from './mailbox.ts';
+import { isLeftAlone, type WorkerRow } from '../live-workers.ts';
+import { actorOf, MAILBOXES, mailboxOf, QUEUES } from './mailbox.ts';
 
-/** How much lies in one queue. `waiting` holds `due`; what is leased now is `running`. */
+/** How much lies in one queue; no count goes beyond 10,000. */
 export interface QueueDepth {
-  queue: string;
+  queue: Queue;
+  /** Not settled and not being run: what is `due`, what rests, and what waits for a neighbour to be configured. */
   waiting: number;
+  /** Could be run now. Of a killed worker's commands, those whose lease is over. */
   due: number;
+  /** Under a lease that is not over. */
   running: number;
   dead: number;
   /** Age of the command that has been due longest, in milliseconds; null when none is due. */
   oldestDueMs: number | null;
 }
 
-/** Of every queue that holds anything. Settled commands are not read: `due` and `dead` are small partial indexes. */
-export async function queueDepths(mongo: Mongo, now: number): Promise<QueueDepth[]> {
-  const perMailbox = await Promise.all(MAILBOXES.map((name) => depthsOf(mongo, name, now)));
-  return perMailbox.flat().sort((a, b) => a.queue.localeCompare(b.queue));
+/** A deeper queue is told as this deep: a scrape must cost little just when everything stands. */
+const DEPTH_LIMIT = 10_000;
+/** What is leased comes due within one lease: before nearly all that rests. */
+const NEXT_DUE = 1_000;
+const BOUND = { maxTimeMS: QUERY_LIMIT_MS };
+
+/**
+ * Of every queue, each count from a partial index and up to a limit. `live` are the worker processes: a queue that its
+ * actor leaves alone (a neighbour is not configured) has nothing due, however long its commands have lain there.
+ */
+export async function queueDepths(
+  mongo: Mongo,
+  now: number,
+  live: readonly WorkerRow[],
+  limit = DEPTH_LIMIT,
+): Promise<QueueDepth[]> {
+  const dead = await deadPerQueue(mongo, limit);
+  const depths: QueueDepth[] = [];
+  // One after another: the connections are there for those who sit an exam.
+  for (const queue of QUEUES) {
+    const depth = await depthOf(mongo, queue, new Date(now), limit);
+    const parked = isLeftAlone(queue, actorOf(queue), live);
+    depths.push({
+      ...{ queue, waiting: depth.due + depth.resting, running: depth.running, dead: dead.get(queue) ?? 0 },
+      due: parked ? 0 : depth.due,
+      oldestDueMs: parked || depth.oldest === null ? null : Math.max(0, now - depth.oldest.getTime()),
+    });
+  }
+  return depths.sort((a, b) => a.queue.localeCompare(b.queue));
 }
 
-async function depthsOf(mongo: Mongo, mailbox: string, now: number): Promise<QueueDepth[]> {
-  const commands = mongo.db.collection<Command>(mailbox);
-  const at = new Date(now);
-  const isDue = { $and: [{ $eq: ['$lockedUntil', null] }, { $lte: ['$nextRunAt', at] }] };
-  const isLeased = { $gt: ['$lockedUntil', at] };
-  // The partial indexes hold nothing else, but a planner does not see that without the leading field.
-  const from = (hint: string) => ({ hint, maxTimeMS: QUERY_LIMIT_MS });
-  const [pending, dead] = await Promise.all([
+async function depthOf(mongo: Mongo, queue: Queue, at: Date, limit: number) {
+  const commands = mailboxOf(mongo, queue) as Collection<Command>;
+  // Of a leased command nextRunAt is the end of the lease: the same bound tells what a killed worker left.
+  const due = { queue, status: 'PENDING', nextRunAt: { $lte: at } } as const;
+  const later = { queue, status: 'PENDING', nextRunAt: { $gt: at } } as const;
+  const [dueCount, laterCount, running, oldest] = await Promise.all([
+    commands.countDocuments(due, { limit, ...BOUND }),
+    commands.countDocuments(later, { limit, ...BOUND }),
     commands
-      .aggregate<{ _id: string; pending: number; due: number; running: number; oldest: Date | null }>(
+      .aggregate<{ count: number }>(
         [
-          { $match: { status: 'PENDING' } },
-          {
-            $group: {
-              _id: '$queue',
-              pending: { $sum: 1 },
-              due: { $sum: { $cond: [isDue, 1, 0] } },
-              running: { $sum: { $cond: [isLeased, 1, 0] } },
-              oldest: { $min: { $cond: [isDue, '$nextRunAt', null] } },
-            },
-          },
+          { $match: later },
+          { $sort: { nextRunAt: 1 } },
+          { $limit: NEXT_DUE },
+          { $match: { lockedUntil: { $gt: at } } },
+          { $count: 'count' },
         ],
-        from('due'),
+        BOUND,
       )
-      .toArray(),
-    commands
-      .aggregate<{ _id: string; dead: number }>(
-        [{ $match: { status: 'DEAD' } }, { $group: { _id: '$queue', dead: { $sum: 1 } } }],
-        from('dead'),
-      )
-      .toArray(),
+      .next(),
+    commands.findOne(due, { projection: { _id: 0, nextRunAt: 1 }, sort: { nextRunAt: 1 }, ...BOUND }),
   ]);
-  const queues = new Set([...pending, ...dead].map((group) => group._id));
-  return [...queues].map((queue) => {
-    const waiting = pending.find((group) => group._id === queue);
-    return {
-      queue,
-      waiting: (waiting?.pending ?? 0) - (waiting?.running ?? 0),
-      due: waiting?.due ?? 0,
-      running: waiting?.running ?? 0,
-      dead: dead.find((group) => group._id === queue)?.dead ?? 0,
-      oldestDueMs: waiting?.oldest == null ? null : Math.max(0, now - waiting.oldest.getTime()),
-    };
-  });
+  const runningCount = running?.count ?? 0;
+  return {
+    due: dueCount,
+    running: runningCount,
+    resting: Math.max(0, laterCount - runningCount),
+    oldest: oldest?.nextRunAt ?? null,
+  };
+}
+
+async function deadPerQueue(mongo: Mongo, limit: number): Promise<Map<string, number>> {
+  const perMailbox = await Promise.all(
+    MAILBOXES.map((name) =>
+      mongo.db
+        .collection<Command>(name)
+        .aggregate<{ _id: string; count: number }>(
+          [{ $match: { status: 'DEAD' } }, { $limit: limit }, { $group: { _id: '$queue', count: { $sum: 1 } } }],
+          // The partial index holds nothing else, but not every planner takes it for one field of two.
+          { hint: 'dead', ...BOUND },
+        )
+        .toArray(),
+    ),
+  );
+  return new Map(perMailbox.flat().map(({ _id, count }) => [_id, count]));
 }

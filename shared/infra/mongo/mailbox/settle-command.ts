@@ -13,16 +13,21 @@ export class LeaseLost extends Error {
   }
 }
 
+/** What went wrong in a run; the write adds when, by MongoDB's clock. */
+export type Failure = Omit<CommandError, 'at'>;
+
 /** The ways in which a run leaves its command. Milliseconds count from MongoDB's now. */
 export type Settlement =
   | { to: 'DONE' | 'DELIVERED'; result: unknown }
   | { to: 'REJECTED'; result: unknown }
-  | { to: 'DEAD'; error: CommandError }
-  | { to: 'AGAIN'; inMs: number; unspent: boolean; error: CommandError | null };
+  | { to: 'DEAD'; error: Failure }
+  | { to: 'AGAIN'; inMs: number; unspent: boolean; error: Failure | null };
 
 /**
  * Writes how the run ended, in the caller's transaction or by itself. The filter names the fence of the claim: a
- * worker that was paused past its lease matches nothing, and the LeaseLost it gets aborts its whole transaction.
+ * worker that was paused past its lease matches nothing, and the LeaseLost it gets aborts its whole transaction. It asks
+ * for the lease as well: a command that this very run has put back keeps fence and status, and a settlement that is
+ * made again because its reply was lost must neither give the attempt back twice nor push the next one away.
  */
 export async function settleCommand(
   mongo: Mongo,
@@ -31,7 +36,7 @@ export async function settleCommand(
   session?: ClientSession,
 ): Promise<void> {
   const written = await mailboxOf(mongo, command.queue).updateOne(
-    { _id: command._id, fence: command.fence, status: 'PENDING' },
+    { _id: command._id, fence: command.fence, status: 'PENDING', lockedUntil: { $ne: null } },
     [
       { $set: changesOf(settlement) },
       ...(settlement.to === 'REJECTED' ? [{ $unset: 'live' }] : []),
@@ -43,12 +48,34 @@ export async function settleCommand(
 
 /**
  * Gives back an attempt that a fault of MongoDB spent while the command could not be settled and its lease ran out.
- * Whoever holds the command now keeps it: only the count changes.
+ * Whoever holds the command now keeps it: only the count changes, and its holder's session stays named.
+ *
+ * Every claim since ours must have spent its attempt: then fence and attempts have grown alike. If they have not, an
+ * attempt was given back since, which may well be ours (by a settlement whose reply was lost, or by this very write),
+ * and one more would be somebody else's.
  */
 export async function refundAttempt(mongo: Mongo, command: Command): Promise<void> {
+  const ours = command.fence - command.attempts;
+  const isSpent = {
+    $and: [
+      { $eq: ['$status', 'PENDING'] },
+      { $gt: ['$fence', command.fence] },
+      { $eq: [{ $subtract: ['$fence', '$attempts'] }, ours] },
+    ],
+  };
+  await mailboxOf(mongo, command.queue).updateOne({ _id: command._id }, [
+    { $set: { attempts: { $cond: [isSpent, { $subtract: ['$attempts', 1] }, '$attempts'] } } },
+  ]);
+}
+
+/**
+ * Takes our session off a command that we still hold and could not settle. The driver gives the session to whoever
+ * asks next, and who finds our lease over would end it under a stranger's transaction.
+ */
+export async function forgetSession(mongo: Mongo, command: Command): Promise<void> {
   await mailboxOf(mongo, command.queue).updateOne(
-    { _id: command._id, fence: { $gt: command.fence }, status: 'PENDING', attempts: { $gt: 0 } },
-    { $inc: { attempts: -1 } },
+    { _id: command._id, fence: command.fence, status: 'PENDING' },
+    { $set: { session: null } },
   );
 }
 
@@ -67,6 +94,7 @@ export async function takeBackClaim(
   );
 }
 
+/** Nobody holds a settled command: a session that it went on naming would be ended by whoever claims it next. */
 function changesOf(settlement: Settlement): Record<string, unknown> {
   if (settlement.to === 'AGAIN') {
     return {
@@ -75,14 +103,19 @@ function changesOf(settlement: Settlement): Record<string, unknown> {
       session: null,
       nextRunAt: nowPlus(settlement.inMs),
       ...(settlement.unspent ? { attempts: { $max: [0, { $subtract: ['$attempts', 1] }] } } : {}),
-      ...(settlement.error === null ? {} : { lastError: literal(settlement.error) }),
+      ...(settlement.error === null ? {} : { lastError: lastError(settlement.error) }),
     };
   }
   const status: CommandStatus = settlement.to;
   return {
     status,
     lockedUntil: null,
+    session: null,
     settledAt: '$$NOW',
-    ...(settlement.to === 'DEAD' ? { lastError: literal(settlement.error) } : { result: literal(settlement.result) }),
+    ...(settlement.to === 'DEAD' ? { lastError: lastError(settlement.error) } : { result: literal(settlement.result) }),
   };
+}
+
+function lastError({ fingerprint, message }: Failure): Record<keyof CommandError, unknown> {
+  return { fingerprint: literal(fingerprint), message: literal(message), at: '$$NOW' };
 }

@@ -1,5 +1,5 @@
 import type { CreateIndexesOptions, IndexSpecification } from 'mongodb';
-import { HOUR, SECOND } from '../../../kernel/clock.ts';
+import { DAY, HOUR, SECOND } from '../../../kernel/clock.ts';
 import { WORKERS } from '../live-workers.ts';
 import { OPERATOR_AUDIT } from '../mailbox/dead-letters.ts';
 import { COMMANDS, NOTICES } from '../mailbox/mailbox.ts';
@@ -57,6 +57,13 @@ function mailboxIndexes(collection: string): DeclaredIndex[] {
     plain(collection, 'due', { queue: 1, status: 1, nextRunAt: 1 }, { status: 'PENDING' }),
     unique(collection, 'live_key', { key: 1 }, { live: true }),
     plain(collection, 'dead', { status: 1, settledAt: -1 }, { status: 'DEAD' }),
+    // A rejected command freed its key and promises nothing more: it stays for a week, for whoever asks why.
+    {
+      collection,
+      name: 'rejected',
+      keys: { settledAt: 1 },
+      options: { expireAfterSeconds: (7 * DAY) / SECOND, partialFilterExpression: { status: 'REJECTED' } },
+    },
   ];
 }
 

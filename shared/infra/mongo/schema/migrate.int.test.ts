@@ -48,7 +48,7 @@ t.test('of two runners at once one migrates, and the other waits and finds nothi
 
 t.test('a killed runner is followed when its lease is over, and not before', async (t) => {
   const { mongo, lines, say, state } = await emptyDatabase(t);
-  const lockedUntil = new Date(Date.now() + 1_500);
+  const lockedUntil = new Date(Date.now() + 3_000);
   await state.insertOne({ _id: 'schema', version: 0, compatibleFrom: 0, runner: 'killed', lockedUntil });
   t.match(await migrate(mongo, say), { from: 0, to: SCHEMA_VERSION });
   t.ok(Date.now() >= lockedUntil.getTime());

@@ -1,4 +1,8 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Answered } from './exchange.ts';
+
+/** Between two askings: those who ask at once keep a busy door busy. */
+const PACE_MS = 50;
 
 /** Runs `work` for 0…count−1, at most `width` of them at once, and gives the results in order. */
 export async function crowd<T>(count: number, width: number, work: (index: number) => Promise<T>): Promise<T[]> {
@@ -23,5 +27,6 @@ export async function insist<Data>(ask: () => Promise<Answered<Data>>): Promise<
   for (;;) {
     const reply = await ask();
     if (reply.status !== 503) return reply;
+    await delay(PACE_MS);
   }
 }

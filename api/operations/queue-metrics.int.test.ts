@@ -1,0 +1,57 @@
+import t from 'tap';
+import { openMetrics } from '../../shared/infra/metrics/metrics.ts';
+import { WORKERS, type WorkerRow } from '../../shared/infra/mongo/live-workers.ts';
+import { actorSubjects } from '../../shared/testing/actor-subjects.ts';
+import { openNeighbours } from '../../shared/testing/neighbours.ts';
+import { openTestMongo } from '../../shared/testing/open-test-mongo.ts';
+import { postGrading, SUBMITTED, storeAttempt } from '../../shared/testing/stored-attempts.ts';
+import { queueMetrics } from './queue-metrics.ts';
+
+const ROW = {
+  actor: 'grading',
+  host: 'h',
+  pid: 1,
+  version: '1',
+  startedAt: new Date(),
+  slots: 8,
+  busy: [],
+  rssBytes: 1,
+};
+
+t.test('every queue and every actor has its number, zero as well', async (t) => {
+  const mongo = await openTestMongo(t);
+  const metrics = openMetrics({ process: false });
+  let now = Date.now();
+  queueMetrics(metrics, mongo, () => now);
+  const workers = mongo.db.collection<WorkerRow>(WORKERS);
+  await postGrading(mongo, await storeAttempt(mongo, SUBMITTED), { runAt: now - 60_000 });
+  await workers.insertOne({ ...ROW, _id: 'a', queues: ['grading'], seenAt: new Date(now) });
+  const first = await metrics.render();
+  t.match(first, /^examhall_queue_due\{queue="grading"\} 1$/m);
+  t.match(first, /^examhall_queue_oldest_due_seconds\{queue="grading"\} [1-9]\d/m);
+  t.match(first, /^examhall_queue_due\{queue="gradenotices:parent"\} 0$/m);
+  t.match(first, /^examhall_workers\{actor="grading"\} 1$/m);
+  for (const { name } of actorSubjects(mongo, await openNeighbours(t))) {
+    if (name !== 'grading')
+      t.match(first, new RegExp(`^examhall_workers\\{actor="${name}"\\} 0$`, 'm'), 'never started');
+  }
+  await workers.deleteOne({ _id: 'a' });
+  t.match(await metrics.render(), /^examhall_workers\{actor="grading"\} 1$/m, 'a scrape a moment later asks nobody');
+  now += 6_000;
+  t.match(await metrics.render(), /^examhall_workers\{actor="grading"\} 0$/m, 'its orderly end takes its row away');
+});
+
+t.test('with MongoDB away there is no number, and that is counted', async (t) => {
+  const mongo = await openTestMongo(t);
+  const metrics = openMetrics({ process: false });
+  let now = Date.now();
+  queueMetrics(metrics, mongo, () => now);
+  t.match(await metrics.render(), /^examhall_queue_due\{/m);
+  await mongo.client.close();
+  now += 6_000;
+  t.notMatch(await metrics.render(), /^examhall_(queue|workers)/m);
+  t.match(
+    await metrics.render(),
+    /^examhall_scrape_failures_total\{metric="examhall_queue_oldest_due_seconds"\} [1-9]/m,
+  );
+});

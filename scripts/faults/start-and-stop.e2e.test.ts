@@ -1,0 +1,85 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import t from 'tap';
+import { attemptClient } from '../../shared/testing/attempt-client.ts';
+import { startCluster } from '../../shared/testing/cluster.ts';
+import { callHttp } from '../../shared/testing/http-call.ts';
+import { openMongoTap } from '../../shared/testing/mongo-tap.ts';
+import { requiredEnv } from '../../shared/testing/open-test-mongo.ts';
+import { until } from '../../shared/testing/until.ts';
+import { freePort } from '../services/port.ts';
+
+/** Takes every call and answers none. */
+const hung = createServer((request) => void request.resume());
+await new Promise<void>((resolve) => hung.listen(0, '127.0.0.1', resolve));
+t.teardown(() => {
+  hung.closeAllConnections();
+  hung.close();
+});
+let toldAnalytics = 0;
+hung.on('request', () => {
+  toldAnalytics += 1;
+});
+
+const tap = await openMongoTap(t, requiredEnv('MONGODB_URL'));
+const METRICS_PORT = String(await freePort());
+const cluster = await startCluster(t, {
+  ...{ workers: ['grading', 'upkeep'], doors: 2, neighbours: false },
+  envOf: {
+    web2: { MONGODB_URL: tap.url },
+    upkeep: { MONGODB_URL: tap.url, METRICS_PORT },
+    grading: {
+      ANALYTICS_SERVICE_URL: `http://127.0.0.1:${(hung.address() as AddressInfo).port}`,
+      ...{ OUTBOUND_TIMEOUT_MS: '120000', SHUTDOWN_TIMEOUT_MS: '10000', LOG_LEVEL: 'info' },
+    },
+  },
+});
+const client = await attemptClient(cluster);
+
+const unusable = (name: string) => cluster.output(name).split('not usable yet').length - 1;
+
+/** Starts a process for which MongoDB is away, and resolves when its first dial has failed. */
+async function startInVain(name: string): Promise<{ ready: Promise<void> }> {
+  const before = unusable(name);
+  const ready = cluster.start(name);
+  ready.catch(() => undefined);
+  await until(`${name} has missed MongoDB`, () => unusable(name) > before);
+  return { ready };
+}
+
+t.test('what is started before MongoDB becomes ready with it', async (t) => {
+  const names = ['web2', 'upkeep'];
+  for (const name of names) t.equal(await cluster.kill(name, 'SIGTERM'), 0, name);
+  tap.cut();
+  const starts = await Promise.all(names.map(startInVain));
+  const door = (path: string) => cluster.request('GET', path, { door: 2 });
+  const worker = (path: string) => callHttp(`http://127.0.0.1:${METRICS_PORT}`, 'GET', path);
+  for (const look of [door, worker]) {
+    t.equal((await look('/healthz')).status, 200);
+    t.equal((await look('/readyz')).status, 503);
+  }
+  const headers = { 'x-user-id': 'student-1', 'x-user-role': 'STUDENT' };
+  t.equal((await cluster.request('GET', '/v1/student/attempts', { door: 2, headers })).status, 503);
+  tap.join();
+  await Promise.all(starts.map(({ ready }) => ready));
+  for (const look of [door, worker]) t.equal((await look('/readyz')).status, 200);
+});
+
+t.test('SIGTERM ends in order what still waits for MongoDB', async (t) => {
+  const names = ['web2', 'upkeep'];
+  for (const name of names) await cluster.kill(name, 'SIGTERM');
+  tap.cut();
+  await Promise.all(names.map(startInVain));
+  for (const name of names) t.equal(await cluster.kill(name, 'SIGTERM'), 0, name);
+  tap.join();
+});
+
+t.test('an analytics service that hangs keeps no grader from stopping in order', async (t) => {
+  const { student, id } = await client.sitting();
+  t.match(await student.submit(id), { status: 200, data: { status: 'GRADED' } });
+  await until('analytics has been called', () => toldAnalytics > 0);
+  t.equal(await cluster.kill('grading', 'SIGTERM'), 0);
+  const said = cluster.output('grading');
+  t.match(said, /"dropped":1,.*"best-effort work was left undone"/);
+  t.notMatch(said, 'cut off');
+});

@@ -1,0 +1,38 @@
+import t from 'tap';
+import { openTestMongo } from '../../../testing/open-test-mongo.ts';
+import { storeAttempt } from '../../../testing/stored-attempts.ts';
+import { appendClientEvent } from './append-event.ts';
+import { attempts } from './collections.ts';
+import { saveAnswer, saveAnswerWithRows } from './save-answer.ts';
+
+const HOUR_MS = 3_600_000;
+
+t.test('an event is never said to have happened before the one it follows', async (t) => {
+  const mongo = await openTestMongo(t);
+  const ahead = new Date(Date.now() + HOUR_MS);
+  const { _id: attemptId } = await storeAttempt(mongo, { deadlineAt: new Date(Date.now() + 9 * HOUR_MS) });
+  // As a primary wrote it whose clock was an hour ahead of the next one's.
+  await attempts(mongo).updateOne(
+    { _id: attemptId },
+    { $set: { events: [{ seq: 1, type: 'START', metadata: '{}', createdAt: ahead }], eventSeq: 1 } },
+  );
+  const save = {
+    ...{ attemptId, paperIndex: 0, content: { selected: ['a'] }, bytes: 1, clientVersion: 0 },
+    metadata: (serverVersion: number) => ({ serverVersion }),
+  };
+  t.equal((await saveAnswer(mongo, save)).saved, true);
+  t.equal((await saveAnswerWithRows(mongo, save, 5_000, Date.now)).saved, true);
+  const write = { attemptId, type: 'QUESTION_VIEW' as const };
+  const short = await appendClientEvent(mongo, { ...write, metadata: '{}' }, 5_000, Date.now);
+  const long = await appendClientEvent(mongo, { ...write, metadata: `"${'x'.repeat(5_000)}"` }, 5_000, Date.now);
+  t.same([short?.createdAt, long?.createdAt], [ahead, ahead]);
+
+  const stored = await attempts(mongo).findOne({ _id: attemptId });
+  t.same(
+    stored?.events.slice(-4).map(({ createdAt }) => createdAt),
+    [ahead, ahead, ahead, ahead],
+  );
+  await attempts(mongo).updateOne({ _id: attemptId }, { $set: { events: [] } });
+  const first = await appendClientEvent(mongo, { ...write, metadata: '{}' }, 5_000, Date.now);
+  t.ok(first !== null && Math.abs(first.createdAt.getTime() - Date.now()) < HOUR_MS / 2, 'and now is now');
+});

@@ -1,0 +1,30 @@
+import t from 'tap';
+import type { Command } from '../../../kernel/command.ts';
+import { openTestMongo } from '../../../testing/open-test-mongo.ts';
+import { claimCommand } from './claim.ts';
+import { newCommand, postCommand } from './post-command.ts';
+import { settleCommand } from './settle-command.ts';
+
+const MINUTES_MS = 5 * 60_000;
+
+t.test('a clock that is ahead of MongoDB’s delays nothing that is to run at once', async (t) => {
+  const mongo = await openTestMongo(t);
+  const ahead = Date.now() + MINUTES_MS;
+  const post = async (key: string, times: { now: number; runAt?: number }) => {
+    const wanted = { queue: 'grading', key, subject: key, body: {}, maxAttempts: 10, ...times } as const;
+    return (await postCommand(mongo, newCommand(wanted))).command;
+  };
+  const claim = ({ _id: id, queue }: Command) =>
+    claimCommand(mongo, { queue, id, workerId: 'worker-1', leaseMs: 60_000 });
+
+  const posted = await post('at once', { now: ahead });
+  const claimed = await claim(posted);
+  t.match(claimed, { _id: posted._id, attempts: 1, fence: 1 }, 'a ring finds it due');
+  if (claimed === null) return;
+  t.ok(claimed.nextRunAt.getTime() < ahead, 'the lease is by MongoDB’s clock');
+  t.equal(await claim(posted), null, 'once claimed, it is leased');
+  await settleCommand(mongo, claimed, { to: 'AGAIN', inMs: MINUTES_MS, unspent: true, error: null });
+  t.equal(await claim(posted), null, 'and rests as it is told to');
+
+  t.equal(await claim(await post('later', { now: Date.now(), runAt: ahead })), null, 'what is to wait waits');
+});

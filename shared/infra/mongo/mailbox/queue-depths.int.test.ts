@@ -1,0 +1,101 @@
+import t from 'tap';
+import { runCommand } from '../../../../workers/run-command.ts';
+import { makeActor } from '../../../testing/actor-subjects.ts';
+import { expire } from '../../../testing/kernel-features/feature.ts';
+import { openTestMongo, type TestMongo } from '../../../testing/open-test-mongo.ts';
+import { postGrading, SUBMITTED, storeAttempt } from '../../../testing/stored-attempts.ts';
+import { testKernel, testWorkerDeps } from '../../../testing/test-kernel.ts';
+import { until } from '../../../testing/until.ts';
+import { liveWorkers, WORKERS, type WorkerRow } from '../live-workers.ts';
+import { mailboxOf } from './mailbox.ts';
+import { newCommand } from './post-command.ts';
+import { queueDepths } from './queue-depths.ts';
+
+const MINUTE = 60_000;
+
+async function depthOf(mongo: TestMongo, queue: string, live: readonly WorkerRow[] = []) {
+  const found = (await queueDepths(mongo, Date.now(), live)).find((depth) => depth.queue === queue);
+  if (found === undefined) throw new Error(`nothing is told of ${queue}`);
+  return found;
+}
+
+const post = async (mongo: TestMongo, runAt = Date.now() - MINUTE) =>
+  postGrading(mongo, await storeAttempt(mongo, SUBMITTED), { runAt });
+
+function rowOf(actor: string, queues: string[] | undefined, seenAt = new Date()): WorkerRow {
+  const row = { _id: `${actor}-${seenAt.getTime()}-${queues}`, actor, host: 'h', pid: 1, version: '1', seenAt };
+  const rest = { startedAt: seenAt, slots: 8, busy: [], rssBytes: 1 };
+  return { ...row, ...rest, ...(queues === undefined ? {} : { queues }) };
+}
+
+t.test('what a killed worker left is due once its lease is over; what is leased runs', async (t) => {
+  const mongo = await openTestMongo(t);
+  const empty = { waiting: 0, due: 0, running: 0, dead: 0, oldestDueMs: null };
+  t.match(await depthOf(mongo, 'grading'), empty);
+  await post(mongo, Date.now() + MINUTE);
+  await post(mongo);
+  const held = await post(mongo, Date.now() - 5 * MINUTE);
+  const hangs = { ...makeActor('grading', testWorkerDeps(mongo)), run: () => new Promise<never>(() => undefined) };
+  void runCommand(testKernel(mongo), hangs, 'grading', held._id);
+  await until('it is claimed', async () => (await depthOf(mongo, 'grading')).running === 1);
+  const running = await depthOf(mongo, 'grading');
+  t.match(running, { waiting: 2, due: 1, running: 1 });
+  t.ok(
+    (running.oldestDueMs ?? 0) >= MINUTE && (running.oldestDueMs ?? 0) < 5 * MINUTE,
+    'the leased one is not the oldest',
+  );
+
+  // Killed: nobody renews, and the lease ends. Nobody else is there to claim it.
+  await expire(mongo, held);
+  t.match(await depthOf(mongo, 'grading'), { waiting: 3, due: 2, running: 0, oldestDueMs: Number });
+
+  await mailboxOf(mongo, 'grading').updateOne({ _id: held._id }, { $set: { status: 'DEAD', settledAt: new Date() } });
+  t.match(await depthOf(mongo, 'grading'), { waiting: 2, due: 1, running: 0, dead: 1 });
+  t.match(await depthOf(mongo, 'essayhandoff'), empty, 'each queue by itself');
+});
+
+t.test('counts are bounded', async (t) => {
+  const mongo = await openTestMongo(t);
+  const [past, ahead, limit] = [Date.now() - MINUTE, Date.now() + MINUTE, 5];
+  for (const runAt of [past, ahead]) for (let n = 0; n < limit + 2; n++) await post(mongo, runAt);
+  const [depth] = (await queueDepths(mongo, Date.now(), [], limit)).filter(({ queue }) => queue === 'grading');
+  t.match(depth, { due: limit, waiting: 2 * limit, running: 0, oldestDueMs: Number });
+  await mailboxOf(mongo, 'grading').updateMany({}, { $set: { status: 'DEAD', settledAt: new Date() } });
+  const [dead] = (await queueDepths(mongo, Date.now(), [], limit)).filter(({ queue }) => queue === 'grading');
+  t.match(dead, { due: 0, waiting: 0, dead: limit, oldestDueMs: null });
+});
+
+t.test('a queue that its actor leaves alone has nothing due, however long it waits', async (t) => {
+  const mongo = await openTestMongo(t);
+  const about = { queue: 'gradenotices:parent', key: 'k', subject: 's', body: {}, maxAttempts: 1 } as const;
+  await mailboxOf<object, null, null>(mongo, about.queue).insertOne(newCommand({ ...about, now: Date.now() - MINUTE }));
+  const seen = async (...live: WorkerRow[]) => depthOf(mongo, about.queue, live);
+  const alarming = { waiting: 1, due: 1, oldestDueMs: Number };
+  const [student, both] = [
+    rowOf('gradenotices', ['gradenotices:student']),
+    rowOf('gradenotices', ['gradenotices:student', about.queue]),
+  ];
+  t.match(await seen(student), { waiting: 1, due: 0, oldestDueMs: null }, 'its neighbour is not configured');
+  t.match(await seen(student, both), alarming, 'one process claims it');
+  t.match(await seen(), alarming, 'nobody is there to say so');
+  t.match(await seen(rowOf('grading', ['grading'])), alarming, 'nor is it for another actor to say');
+  t.match(await seen(rowOf('gradenotices', undefined)), alarming, 'an older process does not say');
+});
+
+t.test('a worker lives while its row is fresh', async (t) => {
+  const mongo = await openTestMongo(t);
+  const rows = mongo.db.collection<WorkerRow>(WORKERS);
+  const now = Date.now();
+  await rows.insertMany([
+    rowOf('upkeep', ['upkeep'], new Date(now - 19_000)),
+    rowOf('grading', ['grading'], new Date(now)),
+    rowOf('grading', ['grading'], new Date(now - 21_000)),
+  ]);
+  t.strictSame(
+    (await liveWorkers(mongo, now)).map(({ actor, seenAt }) => [actor, now - seenAt.getTime()]),
+    [
+      ['grading', 0],
+      ['upkeep', 19_000],
+    ],
+  );
+});

@@ -1,0 +1,54 @@
+import t from 'tap';
+import { gate } from '../shared/testing/until.ts';
+import { openBackground } from './background.ts';
+
+function rig(maxWaiting = 10) {
+  const seen = { dropped: 0, failed: [] as unknown[], done: 0 };
+  const background = openBackground({
+    ...{ concurrency: 2, maxWaiting },
+    dropped: (count) => {
+      seen.dropped += count;
+    },
+    failed: (error) => void seen.failed.push(error),
+  });
+  const work = async (until?: Promise<void>): Promise<void> => {
+    await until;
+    seen.done += 1;
+  };
+  return { seen, background, work };
+}
+
+t.test('what is taken is done; a failure is told and ends nothing', async (t) => {
+  const { seen, background, work } = rig();
+  for (let n = 0; n < 5; n++) background.run(() => work());
+  background.run(() => Promise.reject(new Error('no')));
+  t.equal(await background.end(60_000), 0);
+  t.match(seen, { done: 5, dropped: 0, failed: [{ message: 'no' }] });
+});
+
+t.test('what hangs is left behind at the end, and what waits for it; both are counted', async (t) => {
+  const { seen, background, work } = rig();
+  const never = gate();
+  for (let n = 0; n < 4; n++) background.run(() => work(never.opened));
+  t.equal(await background.end(1), 4);
+  t.equal(seen.dropped, 4);
+  background.run(() => work());
+  t.equal(seen.dropped, 5, 'nothing is taken any more');
+  never.open();
+  await new Promise(setImmediate);
+  t.equal(seen.done, 2, 'what waited never began');
+});
+
+t.test('no more than so much waits', async (t) => {
+  const { seen, background, work } = rig(1);
+  const hold = gate();
+  // p-limit counts a piece as waiting until the next turn.
+  for (let n = 0; n < 6; n++) {
+    background.run(() => work(hold.opened));
+    await new Promise(setImmediate);
+  }
+  t.equal(seen.dropped, 3);
+  hold.open();
+  t.equal(await background.end(60_000), 0);
+  t.equal(seen.done, 3);
+});

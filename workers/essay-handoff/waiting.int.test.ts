@@ -1,0 +1,82 @@
+import t from 'tap';
+import type { Attempt } from '../../shared/attempt/attempt.ts';
+import { wakeHandoffs } from '../../shared/infra/mongo/attempt/wake-handoffs.ts';
+import type { Command } from '../../shared/kernel/command.ts';
+import { makeActor } from '../../shared/testing/actor-subjects.ts';
+import { again, expire } from '../../shared/testing/kernel-features/feature.ts';
+import { openTestMongo, type TestMongo } from '../../shared/testing/open-test-mongo.ts';
+import { scripted } from '../../shared/testing/scripted-actor.ts';
+import { postGrading, postHandoff, SUBMITTED, storeAttempt } from '../../shared/testing/stored-attempts.ts';
+import { testKernel, testWorkerDeps } from '../../shared/testing/test-kernel.ts';
+import { runCommand } from '../run-command.ts';
+
+const FAR_MS = 20_000;
+
+/** The rest that a look at an attempt which waits for its grade ends with (ms, by the clock of this machine). */
+async function restOfLook(mongo: TestMongo, handoff: Command): Promise<number> {
+  const actor = makeActor('essayhandoff', testWorkerDeps(mongo));
+  const before = Date.now();
+  await runCommand(testKernel(mongo), actor, handoff.queue, handoff._id);
+  return (await again(mongo, handoff)).nextRunAt.getTime() - before;
+}
+
+async function waitLong(mongo: TestMongo, handoff: Command): Promise<void> {
+  // Seven looks are enough where each rest is twice the one before.
+  for (let look = 1; look <= 10 && (await restOfLook(mongo, handoff)) < FAR_MS; look++) await expire(mongo, handoff);
+}
+
+async function submitted(mongo: TestMongo): Promise<{ attempt: Attempt; handoff: Command }> {
+  const attempt = await storeAttempt(mongo, SUBMITTED);
+  return { attempt, handoff: await postHandoff(mongo, attempt) };
+}
+
+t.test('a handoff whose grade does not come looks ever more rarely, unspent', async (t) => {
+  const mongo = await openTestMongo(t);
+  const { attempt, handoff } = await submitted(mongo);
+  const grading = await postGrading(mongo, attempt);
+  const hopeless = scripted(makeActor('grading', testWorkerDeps(mongo)), async () => ({
+    kind: 'dead',
+    error: new Error('no'),
+  }));
+  t.equal(await runCommand(testKernel(mongo), hopeless, grading.queue, grading._id), 'dead');
+  for (const least of [250, 500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]) {
+    const rest = await restOfLook(mongo, handoff);
+    t.ok(rest >= least - 100, `${rest} ms after a rest of ${least}`);
+    await expire(mongo, handoff);
+  }
+  t.match(await again(mongo, handoff), { status: 'PENDING', attempts: 0, lockedUntil: null });
+});
+
+t.test('the grade wakes the handoffs that wait for it, and no others', async (t) => {
+  const mongo = await openTestMongo(t);
+  const [{ attempt, handoff }, other] = [await submitted(mongo), await submitted(mongo)];
+  // Ids that begin alike, and one at the end of all code points.
+  const last = await postHandoff(mongo, attempt, { sourceEventId: '\u{10ffff}' });
+  const near = await postHandoff(mongo, await storeAttempt(mongo, { ...SUBMITTED, _id: `${attempt._id}x` }));
+  for (const command of [handoff, last, near, other.handoff]) await waitLong(mongo, command);
+
+  const deps = testWorkerDeps(mongo);
+  const grading = await postGrading(mongo, attempt);
+  t.equal(await runCommand(testKernel(mongo), makeActor('grading', deps), grading.queue, grading._id), 'done');
+  await deps.background.end(FAR_MS);
+  const rung = deps.rings.filter(({ queue }) => queue === 'essayhandoff').map(({ commandId }) => commandId);
+  t.strictSame(rung.sort(), [handoff._id, last._id].sort());
+  const handoffs = makeActor('essayhandoff', deps);
+  for (const { _id, queue } of [handoff, last])
+    t.equal(await runCommand(testKernel(mongo), handoffs, queue, _id), 'done');
+  for (const { _id, queue } of [near, other.handoff]) {
+    t.equal(await runCommand(testKernel(mongo), handoffs, queue, _id), 'not-ours', 'still resting');
+  }
+});
+
+t.test('one that rests after a failure of its own is not woken', async (t) => {
+  const mongo = await openTestMongo(t);
+  const { attempt, handoff } = await submitted(mongo);
+  const fails = scripted(makeActor('essayhandoff', testWorkerDeps(mongo)), async () => ({
+    kind: 'retry',
+    error: new Error('no'),
+    afterMs: FAR_MS,
+  }));
+  await runCommand(testKernel(mongo), fails, handoff.queue, handoff._id);
+  t.strictSame(await wakeHandoffs(mongo, attempt._id), []);
+});

@@ -1,0 +1,33 @@
+import t from 'tap';
+import { attempts } from '../../shared/infra/mongo/attempt/collections.ts';
+import { NOTICES } from '../../shared/infra/mongo/mailbox/mailbox.ts';
+import { readCommand } from '../../shared/infra/mongo/mailbox/read-command.ts';
+import type { Command } from '../../shared/kernel/command.ts';
+import { crashSuite, openLane } from '../../shared/testing/crash-suite.ts';
+import { postGrading, SUBMITTED, storeAttempt } from '../../shared/testing/stored-attempts.ts';
+import { until } from '../../shared/testing/until.ts';
+import { runWorkerUntil, startWorker } from '../../shared/testing/worker-process.ts';
+
+t.test('a worker killed at any await of its run loses nothing and doubles nothing', (t) => crashSuite(t, 'grading'));
+
+t.test('a command that kills every worker ends dead and holds nobody up', async (t) => {
+  const { mongo, env } = await openLane(t);
+  const poison = await postGrading(mongo, await storeAttempt(mongo, SUBMITTED), { maxAttempts: 2 });
+  const others: Command[] = [];
+  for (let n = 0; n < 5; n++) others.push(await postGrading(mongo, await storeAttempt(mongo, SUBMITTED)));
+  const read = (command: Command) => readCommand(mongo, command.queue, command._id);
+  let deaths = 0;
+  while ((await read(poison))?.status === 'PENDING') {
+    const worker = startWorker('grading', { ...env, WORKER_CONCURRENCY: '2' }, { commandId: poison._id, point: 0 });
+    const how = await runWorkerUntil(worker, async () => (await read(poison))?.status === 'DEAD');
+    if (how === 'SIGKILL') deaths += 1;
+  }
+  // The rig kills at the claim that buries as well.
+  t.ok(deaths === 2 || deaths === 3, `${deaths} workers died`);
+  t.match(await read(poison), { status: 'DEAD', attempts: 2, lastError: { fingerprint: 'WorkerLost' } });
+  const healthy = startWorker('grading', env);
+  for (const other of others) await until('the others are graded', async () => (await read(other))?.status === 'DONE');
+  await healthy.stop();
+  t.match(await attempts(mongo).findOne({ _id: poison.subject }), { status: 'SUBMITTED' });
+  t.equal(await mongo.db.collection(NOTICES).countDocuments({ 'body.attemptId': poison.subject }), 0);
+});

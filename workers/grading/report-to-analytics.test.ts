@@ -1,0 +1,59 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import t from 'tap';
+import type { Attempt } from '../../shared/attempt/attempt.ts';
+import type { Log } from '../../shared/infra/log/log.ts';
+import { heldLog } from '../../shared/testing/held-log.ts';
+import { sampleAttempt, samplePaper } from '../../shared/testing/sample-attempt.ts';
+import { testConfig } from '../../shared/testing/test-kernel.ts';
+import type { WorkerDeps } from '../deps.ts';
+import { reportToAnalytics } from './report-to-analytics.ts';
+
+setFlagsFromString('--expose-gc');
+const collectGarbage = runInNewContext('gc') as () => void;
+
+const PAPER = samplePaper({ questionId: 'choice' });
+const gradedAttempt = (): Attempt => sampleAttempt({ status: 'GRADED', totalScore: 1, submittedAt: new Date() });
+
+function depsOf(log: Log, env: NodeJS.ProcessEnv) {
+  const [queued, alarms]: [(() => Promise<void>)[], string[]] = [[], []];
+  const background = { run: (work: () => Promise<void>) => void queued.push(work) };
+  const alarm = (name: string) => void alarms.push(name);
+  return { queued, alarms, deps: { config: testConfig(env), log, background, alarm } as unknown as WorkerDeps };
+}
+
+t.test('what waits for a neighbour that hangs holds the events, not the attempt', async (t) => {
+  const { queued, deps } = depsOf(heldLog(), { ANALYTICS_SERVICE_URL: 'http://127.0.0.1:1' });
+  const attempt = new WeakRef(queueOne(deps));
+  // A WeakRef holds its target until the end of the turn in which it was made.
+  await new Promise(setImmediate);
+  collectGarbage();
+  t.equal(queued.length, 1);
+  t.equal(attempt.deref(), undefined, 'a thousand of these may wait');
+});
+
+function queueOne(deps: WorkerDeps): Attempt {
+  const attempt = gradedAttempt();
+  reportToAnalytics(deps, attempt, PAPER, new Date());
+  return attempt;
+}
+
+t.test('a failure is told and counted, whatever it is, and never thrown', async (t) => {
+  const log = heldLog();
+  const { queued, alarms, deps } = depsOf(log, { ANALYTICS_SERVICE_URL: 'http://127.0.0.1:1' });
+  const attempt = gradedAttempt();
+  reportToAnalytics(deps, attempt, PAPER, new Date());
+  await queued[0]?.();
+  t.strictSame(alarms, ['analytics_failed', 'analytics_failed'], 'nobody listens there');
+  t.match(log.lines, [{ level: 'warn', fields: { attemptId: attempt._id, err: Error } }, { level: 'warn' }]);
+  // Of an attempt that cannot be told: its commit is behind it and must not be undone.
+  reportToAnalytics(deps, { ...attempt, answers: null } as never, PAPER, new Date(Number.NaN));
+  t.equal(queued.length, 1);
+  t.equal(alarms.length, 3);
+});
+
+t.test('without an analytics service nothing is queued', async (t) => {
+  const { queued, deps } = depsOf(heldLog(), {});
+  reportToAnalytics(deps, gradedAttempt(), PAPER, new Date());
+  t.strictSame(queued, []);
+});

@@ -1,0 +1,164 @@
+import t from 'tap';
+import { claimCommand } from '../shared/infra/mongo/mailbox/claim.ts';
+import { replayDead } from '../shared/infra/mongo/mailbox/dead-letters.ts';
+import { COMMANDS } from '../shared/infra/mongo/mailbox/mailbox.ts';
+import { refundAttempt, takeBackClaim } from '../shared/infra/mongo/mailbox/settle-command.ts';
+import type { Command } from '../shared/kernel/command.ts';
+import { actorSubjects, makeActor } from '../shared/testing/actor-subjects.ts';
+import { faultyMongo, losingCommit, settles } from '../shared/testing/faulty-mongo.ts';
+import { again, endedWell, expire } from '../shared/testing/kernel-features/feature.ts';
+import { openNeighbours } from '../shared/testing/neighbours.ts';
+import { openTestMongo, type TestMongo } from '../shared/testing/open-test-mongo.ts';
+import { alsoDoing, type Step, scripted } from '../shared/testing/scripted-actor.ts';
+import { postGrading, SUBMITTED, storeAttempt } from '../shared/testing/stored-attempts.ts';
+import { testKernel, testWorkerDeps } from '../shared/testing/test-kernel.ts';
+import { gate } from '../shared/testing/until.ts';
+import { runCommand } from './run-command.ts';
+
+const LONG_MS = 50_000;
+
+/** A grading command of which one attempt is spent already, and a kernel that loses the reply to its settlement. */
+async function withLostReply(mongo: TestMongo, script: { step: Step; meanwhile?: () => Promise<void> }) {
+  const grading = makeActor('grading', testWorkerDeps(mongo));
+  const command = await postGrading(mongo, await storeAttempt(mongo, SUBMITTED));
+  const fails = scripted(grading, () => Promise.reject(new Error('once')));
+  await runCommand(testKernel(mongo), fails, command.queue, command._id);
+  await expire(mongo, command);
+  const meanwhile = script.meanwhile === undefined ? {} : { meanwhile: script.meanwhile };
+  const lost = faultyMongo(mongo, { method: 'updateOne', how: 'lost', times: 1, when: settles, ...meanwhile });
+  const kernel = testKernel(lost.mongo, { workerId: 'cut-off' });
+  return { grading, command, kernel, actor: scripted(grading, script.step), left: lost.left };
+}
+
+t.test('an end whose commit succeeded and was reported as failed is told as what it is', async (t) => {
+  const mongo = await openTestMongo(t);
+  const neighbours = await openNeighbours(t);
+  const deps = testWorkerDeps(mongo, neighbours.env);
+  for (const subject of actorSubjects(mongo, neighbours)) {
+    const actor = makeActor(subject.name, deps);
+    const lost = losingCommit(mongo);
+    const begun: string[] = [];
+    const cutOff = scripted(actor, async (_run, real) => {
+      const outcome = alsoDoing(await real(), async () => undefined);
+      lost.loseNext();
+      return outcome.kind === 'done' ? { ...outcome, after: () => void begun.push('analytics') } : outcome;
+    });
+    const command = await subject.post();
+    const kernel = testKernel(lost.mongo);
+    t.equal(await runCommand(kernel, cutOff, command.queue, command._id), subject.ends.ending, subject.name);
+    t.equal(cutOff.runs.length, 1);
+    const isOver = subject.ends.ending === 'done';
+    t.strictSame(kernel.announced, isOver ? [command._id] : [], 'whoever waits is told');
+    t.equal(begun.length, isOver ? 1 : 0, 'what comes after is begun, once');
+    await endedWell({ t, mongo, subject, actor, deps, kernel: () => kernel }, command);
+  }
+});
+
+t.test('a command that was put back before the reply was lost is put back once', async (t) => {
+  const mongo = await openTestMongo(t);
+  const error = new Error('not now');
+  const snoozed = await withLostReply(mongo, { step: async () => ({ kind: 'snooze', afterMs: LONG_MS }) });
+  const { command } = snoozed;
+  t.equal(await runCommand(snoozed.kernel, snoozed.actor, command.queue, command._id), 'snoozed');
+  t.equal(snoozed.left(), 0);
+  t.match(await again(mongo, command), { status: 'PENDING', attempts: 1, fence: 2, lockedUntil: null, session: null });
+
+  const retried = await withLostReply(mongo, { step: async () => ({ kind: 'retry', error, afterMs: LONG_MS }) });
+  t.equal(await runCommand(retried.kernel, retried.actor, command.queue, retried.command._id), 'retried');
+  t.match(await again(mongo, retried.command), { status: 'PENDING', attempts: 2, fence: 2, lockedUntil: null });
+});
+
+t.test(
+  'an attempt that was given back, or spent by its own failure, is not given back by who was cut off',
+  async (t) => {
+    const mongo = await openTestMongo(t);
+    const outcomes: [Step, number][] = [
+      // Given back by the settlement itself: what is spent then is the rival's.
+      [async () => ({ kind: 'snooze', afterMs: 0, error: new Error('away') }), 2],
+      [async () => ({ kind: 'retry', error: new Error('not yet') }), 3],
+    ];
+    for (const [step, attempts] of outcomes) {
+      const go = gate();
+      let rivals: Promise<unknown> = Promise.resolve();
+      const { grading, command, kernel, actor } = await withLostReply(mongo, {
+        step,
+        async meanwhile() {
+          await expire(mongo, command);
+          const claimed = gate();
+          const rival = scripted(grading, async (_run, real) => {
+            claimed.open();
+            await go.opened;
+            return real();
+          });
+          rivals = runCommand(testKernel(mongo, { workerId: 'rival' }), rival, command.queue, command._id);
+          await claimed.opened;
+        },
+      });
+      t.equal(await runCommand(kernel, actor, command.queue, command._id), 'fenced');
+      t.match(await again(mongo, command), { attempts, fence: 3, workerId: 'rival', status: 'PENDING' });
+      go.open();
+      t.equal(await rivals, 'done');
+    }
+  },
+);
+
+t.test('an attempt is given back once, and only while every later claim has spent its own', async (t) => {
+  const mongo = await openTestMongo(t);
+  const command = await postGrading(mongo, await storeAttempt(mongo, SUBMITTED));
+  const claim = async (workerId: string) => {
+    await expire(mongo, command);
+    const claimed = await claimCommand(mongo, { queue: command.queue, id: command._id, workerId, leaseMs: 60_000 });
+    if (claimed === null) throw new Error('not due');
+    return claimed;
+  };
+  const attempts = async () => (await again(mongo, command)).attempts;
+  const [first, second] = [await claim('first'), await claim('second')];
+  await refundAttempt(mongo, second);
+  t.equal(await attempts(), 2, 'nobody has claimed it since');
+  await refundAttempt(mongo, first);
+  t.equal(await attempts(), 1);
+  await refundAttempt(mongo, first);
+  t.equal(await attempts(), 1, 'again, as its reply was lost');
+  await takeBackClaim(mongo, { queue: command.queue, id: command._id, workerId: 'second' });
+  t.match(await again(mongo, command), { attempts: 0, session: null });
+  await claim('third');
+  await refundAttempt(mongo, second);
+  t.equal(await attempts(), 1, 'the second was taken back unspent; this one is the third’s');
+});
+
+t.test('a command that is settled, put back, given up or replayed names no session that lives on', async (t) => {
+  const mongo = await openTestMongo(t);
+  const grading = makeActor('grading', testWorkerDeps(mongo));
+  const circular: Record<string, unknown> = {};
+  circular.itself = circular;
+  const endings: [Step | null, Partial<Command>][] = [
+    [null, { status: 'DONE' }],
+    [async () => ({ kind: 'rejected', result: null }), { status: 'REJECTED' }],
+    [async () => ({ kind: 'retry', error: new Error('no') }), { status: 'PENDING', attempts: 1 }],
+    [async () => ({ kind: 'snooze', afterMs: 0 }), { status: 'PENDING', attempts: 0 }],
+    [async () => ({ kind: 'dead', error: new Error('no') }), { status: 'DEAD' }],
+    // What no server takes: the command stays leased.
+    [async () => ({ kind: 'done', result: circular }), { status: 'PENDING', workerId: 'worker-1' }],
+  ];
+  for (const [step, state] of endings) {
+    const command = await postGrading(mongo, await storeAttempt(mongo, SUBMITTED));
+    let held: unknown;
+    const looks = scripted(grading, async (run, real) => {
+      held = (await again(mongo, command)).session;
+      return step === null ? real() : step(run, real);
+    });
+    await runCommand(testKernel(mongo), looks, command.queue, command._id);
+    t.type(held, 'string', 'while it runs it names one');
+    t.match(await again(mongo, command), { ...state, session: null }, JSON.stringify(state));
+  }
+
+  const dead = await postGrading(mongo, await storeAttempt(mongo, SUBMITTED));
+  await mongo.db
+    .collection<Command>(COMMANDS)
+    .updateOne({ _id: dead._id }, { $set: { status: 'DEAD', session: 'of old' } });
+  const [ahead, by] = [Date.now() + 3_600_000, { operator: 'op-1', reason: 'a test' }];
+  t.equal(await replayDead(mongo, dead, { ...by, now: ahead }), true);
+  const revived = await again(mongo, dead);
+  t.match(revived, { status: 'PENDING', session: null, replays: 1 });
+  t.ok(revived.nextRunAt.getTime() < ahead, 'due by MongoDB’s clock, not by the operator’s');
+});

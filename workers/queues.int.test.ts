@@ -1,0 +1,37 @@
+import t from 'tap';
+import { newCommand, postCommand } from '../shared/infra/mongo/mailbox/post-command.ts';
+import { readCommand } from '../shared/infra/mongo/mailbox/read-command.ts';
+import type { Queue } from '../shared/kernel/command.ts';
+import { newId } from '../shared/kernel/ids.ts';
+import { openTestMongo } from '../shared/testing/open-test-mongo.ts';
+import { testKernel, testWorker } from '../shared/testing/test-kernel.ts';
+import { until } from '../shared/testing/until.ts';
+import type { Actor } from './actor.ts';
+
+t.test('a backlog of one queue that never ends does not keep the other from being polled', async (t) => {
+  const mongo = await openTestMongo(t);
+  const post = async (queue: Queue) => {
+    const now = Date.now() - 1_000;
+    const about = { queue, key: newId(), subject: 'a test', body: {}, maxAttempts: 10 };
+    return (await postCommand(mongo, newCommand({ ...about, now }))).command;
+  };
+  let runs = 0;
+  const actor: Actor = {
+    name: 'two-queues',
+    queues: ['gradenotices:student', 'gradenotices:parent'],
+    backoff: { baseMs: 1, capMs: 1 },
+    async run({ command }) {
+      runs += 1;
+      // As many come as are done.
+      if (command.queue === 'gradenotices:student') await post('gradenotices:student');
+      return { kind: 'done', result: null };
+    },
+  };
+  for (let n = 0; n < 10; n++) await post('gradenotices:student');
+  testWorker(t, testKernel(mongo), actor, { concurrency: 2, pollMs: 20 });
+  await until('the backlog is being worked off', () => runs > 20);
+  const other = await post('gradenotices:parent');
+  const settled = async () => (await readCommand(mongo, other.queue, other._id))?.status === 'DELIVERED';
+  await until('the row of the other queue is taken', settled);
+  t.pass('without any ring');
+});

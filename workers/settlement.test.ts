@@ -1,0 +1,50 @@
+import t from 'tap';
+import type { ServiceReply } from '../shared/infra/http-client/call-service.ts';
+import { noticeOutcome } from './grade-notices/notice-outcome.ts';
+import type { Outcome } from './outcome.ts';
+import { settlementOf } from './settlement.ts';
+
+const OUTBOX = { baseMs: 5_000, capMs: 3_600_000 };
+const DELIVERIES = 30;
+
+/** The waits between the deliveries of a notice whose receiver gives this answer throughout (ms). */
+function waitsOf(outcome: Outcome): number[] {
+  return Array.from({ length: DELIVERIES - 1 }, (_, n) => {
+    const command = { queue: 'gradenotices:student', attempts: n + 1, maxAttempts: DELIVERIES } as const;
+    const settlement = settlementOf(command, outcome, { backoff: OUTBOX, random: 0.5 });
+    if (settlement.to !== 'AGAIN') throw new Error(`attempt ${n + 1} is ${settlement.to}`);
+    return settlement.inMs;
+  });
+}
+
+const busy = (retryAfterMs: number | null) =>
+  noticeOutcome({ status: 503, body: null, retryAfterMs } as ServiceReply, {});
+const PLAIN = waitsOf(busy(null));
+
+t.test('a notice has about a day, however impatient its receiver', async (t) => {
+  const hours = PLAIN.reduce((sum, wait) => sum + wait, 0) / 3_600_000;
+  t.ok(hours > 15 && hours < 25, `${hours} hours`);
+  t.strictSame(waitsOf(busy(1_000)), PLAIN, '30 times 503 with Retry-After: 1');
+  t.strictSame(waitsOf(busy(0)), PLAIN, 'Retry-After: 0, and a date that is over');
+});
+
+t.test('a receiver may ask for more patience, up to an hour', async (t) => {
+  const wanted = 10 * 60_000;
+  t.strictSame(
+    waitsOf(busy(wanted)),
+    PLAIN.map((wait) => Math.max(wait, wanted)),
+  );
+  t.strictSame(new Set(waitsOf(busy(86_400_000))), new Set([3_600_000]));
+});
+
+t.test('the last attempt is death, whatever was asked for', async (t) => {
+  const command = { queue: 'gradenotices:student', attempts: DELIVERIES, maxAttempts: DELIVERIES } as const;
+  const settlement = settlementOf(command, busy(1_000), { backoff: OUTBOX, random: 0 });
+  t.strictSame(settlement, {
+    to: 'DEAD',
+    error: {
+      fingerprint: 'Error: the notification service answered <n>',
+      message: 'the notification service answered 503',
+    },
+  });
+});
