@@ -1,6 +1,10 @@
-import { readConfig } from '../shared/infra/config/config.ts';
+import { ACCESS_SECONDS, REFRESH_SECONDS } from '../shared/auth/claims.ts';
+import { HasherBusy } from '../shared/infra/bcrypt/bounded-queue.ts';
+import { openHasher } from '../shared/infra/bcrypt/hasher.ts';
+import { configOrExit } from '../shared/infra/config/config-or-exit.ts';
 import { secretsOf } from '../shared/infra/config/secrets.ts';
 import { VERSION } from '../shared/infra/config/version.ts';
+import { openSigner } from '../shared/infra/jwt/signer.ts';
 import { openLog } from '../shared/infra/log/log.ts';
 import { httpMetrics } from '../shared/infra/metrics/http-metrics.ts';
 import { openMetrics } from '../shared/infra/metrics/metrics.ts';
@@ -11,12 +15,16 @@ import { isOutage } from '../shared/infra/mongo/faults.ts';
 import { openSettledLooks } from '../shared/infra/mongo/mailbox/settled-looks.ts';
 import { openServerClock } from '../shared/infra/mongo/server-clock.ts';
 import { checkUsable, untilUsable } from '../shared/infra/mongo/until-usable.ts';
+import { commonPasswords } from '../shared/infra/passwords/common-passwords.ts';
 import { drainOnSignal } from '../shared/infra/process/drain.ts';
+import { openAddressFailures } from '../shared/infra/redis/address-failures.ts';
 import { redisProbe } from '../shared/infra/redis/connection.ts';
 import { openDoorbells } from '../shared/infra/redis/doorbell.ts';
 import { openReplyWaiters } from '../shared/infra/redis/replies.ts';
 import { loadSchemas } from '../shared/infra/schema/validator.ts';
 import { attemptRoutes } from './attempt/routes.ts';
+import { authRoutes } from './auth/routes.ts';
+import { openCallerAddress } from './middleware/caller-address.ts';
 import { behindGateway, gatewayToken } from './middleware/guards/gateway-token.ts';
 import { onlyWhenUsable } from './only-when-usable.ts';
 import { openApi } from './openapi.ts';
@@ -29,8 +37,12 @@ import { openServer } from './server.ts';
 const PAPER_CACHE_BYTES = 128 * 1_024 * 1_024;
 const CACHED_HEADS = 20_000;
 const PING_MS = 500;
+/** Of libuv's four threads one is left for names, files and the hashes of refresh tokens. */
+const HASHES_AT_ONCE = 3;
+/** A login behind as many as these waits some five seconds at the default cost; the next one is told to come again. */
+const WAITING_HASHES = 60;
 
-const config = readConfig(process.env);
+const config = configOrExit(process.env);
 const { log, access, flush } = openLog({ level: config.logLevel, name: 'web', secrets: secretsOf(config) });
 const metrics = openMetrics({ process: true });
 const schemas = loadSchemas();
@@ -43,7 +55,8 @@ const [clock, doorbells, replies, probe] = [
   openReplyWaiters(redis),
   redisProbe(redis),
 ];
-for (const warning of config.warnings) log.warn({}, warning);
+const addressFailures = openAddressFailures(redis);
+for (const warning of [...config.warnings, ...config.doorWarnings]) log.warn({}, warning);
 
 /** One line per service: its name and what mounts its routes. */
 const SERVICES: Readonly<Record<string, () => Route[]>> = {
@@ -61,8 +74,23 @@ const SERVICES: Readonly<Record<string, () => Route[]>> = {
       ...{ papers: openPapers(mongo, PAPER_CACHE_BYTES), heads: openHeads(mongo, CACHED_HEADS) },
       commandAttempts: config.worker.maxAttempts,
     }),
+  auth: () =>
+    authRoutes({
+      ...{ mongo, now: clock.now, settings: config.auth },
+      hasher: openHasher({ ...config.auth.bcrypt, concurrency: HASHES_AT_ONCE, maxWaiting: WAITING_HASHES }),
+      signer: openSigner({
+        ...config.auth.jwt,
+        accessSeconds: ACCESS_SECONDS,
+        refreshSeconds: REFRESH_SECONDS,
+        now: clock.now,
+      }),
+      addressFailures,
+      addressOf: openCallerAddress(config.auth.trustedProxies),
+      isCommonPassword: commonPasswords(),
+    }),
 };
 const services = Object.keys(SERVICES).filter((name) => (config.services as ReadonlySet<string>).has(name));
+if (services.length === 0) log.warn({ wanted: [...config.services] }, 'SERVICES names none that this process can open');
 
 queueMetrics(metrics, mongo, clock.now);
 let isUsable = false;
@@ -95,7 +123,9 @@ const routes: Route[] = [
 ];
 
 const door = openServer({
-  ...{ routes, schemas, log, access, isOutage, draining: draining.signal, limits: config.limits },
+  ...{ routes, schemas, log, access, draining: draining.signal, limits: config.limits },
+  // Too many hashes in line is no fault of the request either: come back in a moment.
+  isOutage: (error) => isOutage(error) || error instanceof HasherBusy,
   observe: httpMetrics(metrics),
 });
 drainOnSignal({
@@ -104,7 +134,7 @@ drainOnSignal({
   timeoutMs: config.shutdown.timeoutMs,
   async after() {
     clock.stop();
-    await Promise.allSettled([doorbells.close(), replies.close(), probe.close(), mongo.close()]);
+    await Promise.allSettled([doorbells, replies, probe, addressFailures, mongo].map((store) => store.close()));
     flush();
   },
 });

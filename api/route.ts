@@ -20,6 +20,10 @@ export interface Identity {
   actor?: Actor;
   idempotency?: { key: string; header: string };
   sender?: string;
+  /** The account and session of a good access token. */
+  session?: { accountId: string; sessionId: string };
+  /** A token that came as `Authorization: Bearer`, not yet looked at. */
+  bearer?: string;
 }
 
 /** A request header, for OpenAPI. */
@@ -50,6 +54,8 @@ export interface Call<Body = unknown, Query = unknown> {
   body: Body;
   headers: Readonly<Record<string, string | undefined>>;
   identity: Identity;
+  /** Address of the other end of the socket; behind a proxy that of the proxy. */
+  peer: string;
   /** Aborted when the client goes away or the process must stop. */
   signal: AbortSignal;
 }

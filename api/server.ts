@@ -51,6 +51,12 @@ const CLIENT_LEFT = 499;
 /** As many as a failure envelope holds. */
 const MAX_DETAILS = 1_000;
 const EMPTY = Buffer.alloc(0);
+/** RFC 9112, section 3.2. */
+const WITHOUT_HOST: Refusal = {
+  rejected: 'VALIDATION_FAILED',
+  message: 'The Host header is missing',
+  headers: { Connection: 'close' },
+};
 /** Methods are a label of metrics: a caller must not be able to invent new ones. */
 const KNOWN_METHODS: ReadonlySet<string> = new Set(['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS']);
 const NO_QUERY = Object.freeze({});
@@ -84,6 +90,7 @@ export function openServer(deps: ServerDeps): Door {
   async function live(exchange: Exchange): Promise<Outcome> {
     const { request } = exchange;
     const method = request.method ?? '';
+    if (request.headers.host === undefined && request.httpVersionMinor > 0) return WITHOUT_HOST;
     const { path, query } = splitTarget(request.url ?? '');
 
     const match = table(method, path);

@@ -6,7 +6,19 @@ import { findCycles } from './layers/cycles.ts';
 import { readImports } from './layers/imports.ts';
 
 const PACKAGE = JSON.stringify({
-  dependencies: { mongodb: '1', pino: '1', restify: '1', ajv: '1', 'decimal.js': '1', ioredis: '1', 'p-limit': '1' },
+  dependencies: {
+    ...{
+      mongodb: '1',
+      pino: '1',
+      restify: '1',
+      ajv: '1',
+      'decimal.js': '1',
+      ioredis: '1',
+      'p-limit': '1',
+      bcrypt: '1',
+    },
+    ...{ jsonwebtoken: '1', 'rate-limiter-flexible': '1', 'libphonenumber-js': '1', '@zxcvbn-ts/language-common': '1' },
+  },
 });
 
 /** The violations of a tree made of `files`, as `where: reason`. */
@@ -39,6 +51,12 @@ const FORBIDDEN: readonly [string, string, string, RegExp][] = [
   ['mongodb subpath elsewhere', 'workers/a.ts', 'mongodb/lib/x', /only shared\/infra\/mongo/],
   ['ioredis elsewhere', 'shared/infra/mongo/a.ts', 'ioredis', /only shared\/infra\/redis/],
   ['pino elsewhere', 'api/a.ts', 'pino', /only shared\/infra\/log/],
+  ['bcrypt elsewhere', 'api/auth/a.ts', 'bcrypt', /only shared\/infra\/bcrypt/],
+  ['jsonwebtoken elsewhere', 'api/middleware/a.ts', 'jsonwebtoken', /only shared\/infra\/jwt/],
+  ['rate limiter elsewhere', 'api/auth/a.ts', 'rate-limiter-flexible', /only shared\/infra\/redis/],
+  ['password list elsewhere', 'api/auth/a.ts', '@zxcvbn-ts/language-common', /only shared\/infra\/passwords/],
+  ['phone tables in another service', 'shared/attempt/a.ts', 'libphonenumber-js/min', /only shared\/auth/],
+  ['phone tables in the kernel', 'shared/kernel/a.ts', 'libphonenumber-js/min', /only shared\/auth/],
   ['restify elsewhere', 'workers/a.ts', 'restify', /only api/],
   ['api → workers', 'api/attempt/a.ts', '../../workers/b.ts', /writes a command and rings/],
   ['workers → api', 'workers/grading/a.ts', '../../api/b.ts', /without any front door/],
@@ -65,6 +83,8 @@ const ALLOWED: readonly [string, string][] = [
   ['shared/kernel/a.ts', "import { randomBytes } from 'node:crypto';"],
   ['shared/kernel/a.ts', "import { Decimal } from 'decimal.js';"],
   ['shared/attempt/a.ts', "import { x } from '../kernel/b.ts';\nimport type { Y } from '../generated/c.ts';"],
+  ['shared/auth/a.ts', "import { x } from 'libphonenumber-js/min';"],
+  ['shared/infra/jwt/a.ts', "import jwt from 'jsonwebtoken';"],
   ['shared/attempt/a.ts', "import type { Collection } from 'mongodb';"],
   ['shared/infra/mongo/a.ts', "import { x } from '../../attempt/b.ts';\nimport { MongoClient } from 'mongodb';"],
   [

@@ -1,13 +1,10 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import path from 'node:path';
-import { text } from 'node:stream/consumers';
 import t from 'tap';
 import { WORKERS, type WorkerRow } from '../shared/infra/mongo/live-workers.ts';
 import { OPERATOR_AUDIT } from '../shared/infra/mongo/mailbox/dead-letters.ts';
 import { readCommand } from '../shared/infra/mongo/mailbox/read-command.ts';
 import { makeActor } from '../shared/testing/actor-subjects.ts';
 import { openTestMongo } from '../shared/testing/open-test-mongo.ts';
+import { runExamhall } from '../shared/testing/run-examhall.ts';
 import { postGrading, SUBMITTED, storeAttempt } from '../shared/testing/stored-attempts.ts';
 import { testKernel, testWorkerDeps } from '../shared/testing/test-kernel.ts';
 import { runCommand } from '../workers/run-command.ts';
@@ -15,15 +12,7 @@ import { runCommand } from '../workers/run-command.ts';
 const mongo = await openTestMongo(t);
 const grading = makeActor('grading', testWorkerDeps(mongo));
 
-/** The operator command as a shell runs it. */
-async function examhall(...args: string[]): Promise<{ code: number; said: string }> {
-  const child = spawn(process.execPath, [path.join(import.meta.dirname, 'examhall.ts'), ...args], {
-    env: { PATH: process.env.PATH, MONGODB_URL: mongo.url, MONGODB_DATABASE: mongo.database, USER: 'an' },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  const [out, err, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
-  return { code, said: out + err };
-}
+const examhall = (...args: string[]) => runExamhall(mongo, args);
 
 async function deadGrading(cause: string): Promise<string> {
   const command = await postGrading(mongo, await storeAttempt(mongo, SUBMITTED), { maxAttempts: 1 });

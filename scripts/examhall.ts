@@ -2,7 +2,9 @@ import { parseArgs } from 'node:util';
 import { readConfig } from '../shared/infra/config/config.ts';
 import { openMongo } from '../shared/infra/mongo/connect.ts';
 import { openServerClock } from '../shared/infra/mongo/server-clock.ts';
-import { COMMANDS, type Operator } from './examhall/commands.ts';
+import { ACCOUNT_COMMANDS } from './examhall/account-commands.ts';
+import { COMMANDS } from './examhall/commands.ts';
+import type { CliCommand, Operator } from './examhall/operator.ts';
 
 const USAGE = `examhall: what an operator does by hand
 
@@ -14,15 +16,29 @@ const USAGE = `examhall: what an operator does by hand
   examhall queues [--json]                                     waiting, running and dead commands, and the age of the oldest
   examhall audit [--limit 20]                                  what operators did, newest first
 
+  examhall account show EMAIL                                  status, live sessions, failed tries, security events
+  examhall account make-admin EMAIL --reason TEXT              nobody can register as one
+  examhall account status EMAIL ACTIVE|SUSPENDED|DELETED --reason TEXT
+                                                               any but ACTIVE ends the sessions; DELETED is for good
+  examhall account set-password EMAIL --reason TEXT < FILE     read from standard input; ends the sessions, clears failed tries
+  examhall account unlock EMAIL --reason TEXT                  forgets failed tries, of an unknown e-mail too
+  examhall account end-sessions EMAIL --reason TEXT
+  examhall account import FILE.jsonl --reason TEXT [--yes]     one account a line: email, fullName, role, passwordHash (plain bcrypt),
+                                                               phone?, legacyId?. Without --yes it only checks the file
+
   --operator NAME   who you are, for the audit (default: $USER)
 `;
+
+const ALL = new Map<string, CliCommand>(Object.entries({ ...COMMANDS, ...ACCOUNT_COMMANDS }));
+/** Words that a second one follows. */
+const GROUPS = new Set(['dead', 'account']);
 
 /** Exit codes: 0 done, 1 nothing was done or something failed, 2 the words of the call are off. */
 async function main(args: string[]): Promise<number> {
   const parsed = parse(args);
   const words = parsed?.positionals ?? [];
-  const name = words[0] === 'dead' ? `dead ${words[1] ?? ''}` : (words[0] ?? '');
-  const command = COMMANDS[name];
+  const name = words.slice(0, GROUPS.has(words[0] ?? '') ? 2 : 1).join(' ');
+  const command = ALL.get(name);
   if (parsed === null || parsed.values.help === true || command === undefined) {
     console.log(USAGE);
     return parsed?.values.help === true ? 0 : 2;
@@ -37,6 +53,8 @@ async function main(args: string[]): Promise<number> {
       now: clock.now,
       name: parsed.values.operator ?? process.env.USER ?? 'unknown',
       say: (line) => console.log(line),
+      input: process.stdin,
+      settings: config.auth,
     };
     return await command(operator, words.slice(name.split(' ').length), parsed.values);
   } finally {

@@ -1,9 +1,9 @@
-import { readConfig } from '../shared/infra/config/config.ts';
+import { configOrExit } from '../shared/infra/config/config-or-exit.ts';
 import { openReleaseMongo } from '../shared/infra/mongo/connect.ts';
 import { migrate } from '../shared/infra/mongo/schema/migrate.ts';
 
 /** `release:` of the Procfile: brings indexes and data to the shape that this code needs. Safe to run twice, or twice at once. */
-const config = readConfig(process.env);
+const config = configOrExit(process.env);
 const mongo = openReleaseMongo({ ...config.mongodb, appName: 'examhall-release' });
 try {
   const report = await migrate(mongo, (line) => console.log(line));

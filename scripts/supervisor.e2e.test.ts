@@ -280,9 +280,28 @@ t.test('what does not stop in its time is killed; services stop when the last pr
 });
 
 t.test('production refuses development defaults, all in one message', async (t) => {
-  const cluster = await startCluster(t, t.testdir(), { web: WEB }, { NODE_ENV: 'production' });
+  const known = { INTERNAL_SERVICE_TOKEN: 'dev-internal-token', OPS_TOKEN: 'dev-ops-token' };
+  const cluster = await startCluster(t, t.testdir(), { web: WEB }, { NODE_ENV: 'production', ...known });
   t.equal(await cluster.closed, 1);
-  for (const name of ['INTERNAL_SERVICE_TOKEN', 'OPS_TOKEN', 'AUTH_JWT_SECRET']) {
-    t.match(cluster.lines.join('\n'), new RegExp(`- ${name} is not set`));
+  const said = cluster.lines.join('\n');
+  for (const name of ['INTERNAL_SERVICE_TOKEN', 'OPS_TOKEN', 'AUTH_JWT_SECRET'])
+    t.match(said, new RegExp(`- ${name}: `));
+  t.notMatch(said, /answers|listening/, 'before anything is started');
+});
+
+t.test('what cannot be is refused at once, in a sentence', async (t) => {
+  for (const [name, value, says] of [
+    ['PORT', '', /PORT=: a cluster listens/],
+    ['PORT', '0', /PORT=0: a cluster listens/],
+    ['DATA_DIR', '', /DATA_DIR is set to nothing/],
+    ['FORMATION', 'nobody=1', /"nobody" is no process type/],
+    ['MONGODB_URL', '', /MONGODB_URL: set to nothing/],
+    ['MONGODB_URL', 'somewhere', /MONGODB_URL: set to a value not shown here/],
+    ['LOG_LEVEL', 'loud', /LOG_LEVEL: set to "loud"/],
+  ] as const) {
+    const cluster = await startCluster(t, t.testdir(), { web: WEB }, { [name]: value });
+    t.equal(await cluster.closed, 1, `${name}=${value}`);
+    t.match(cluster.lines.join('\n'), says);
+    t.notMatch(cluster.lines.join('\n'), / at |listening/, 'no stack, and nothing was started');
   }
 });

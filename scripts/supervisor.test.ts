@@ -1,5 +1,7 @@
 import fc from 'fast-check';
 import t from 'tap';
+import { type ConfigError, readConfig } from '../shared/infra/config/config.ts';
+import { DEVELOPMENT_DEFAULTS, DEVELOPMENT_JWT_SECRET } from '../shared/infra/config/variable.ts';
 import { effectiveEnvironment } from './supervisor/development-defaults.ts';
 import { createPrefixedOutput } from './supervisor/prefixed-output.ts';
 import { parseFormation, parseProcfile } from './supervisor/procfile.ts';
@@ -107,14 +109,40 @@ t.test('production defaults nothing and refuses what everybody knows', async (t)
     },
   };
   const bare = effectiveEnvironment({ NODE_ENV: 'production' }, place);
-  t.match(bare.faults, [/^INTERNAL_SERVICE_TOKEN is not set/, /^OPS_TOKEN is not set/, /^AUTH_JWT_SECRET is not set/]);
+  t.match(bare.faults, [/^AUTH_JWT_SECRET: not set/]);
   t.strictSame(bare.env, { NODE_ENV: 'production' });
   const known = {
     NODE_ENV: 'production',
     INTERNAL_SERVICE_TOKEN: 'dev-internal-token',
     OPS_TOKEN: 'x',
-    AUTH_JWT_SECRET: 'y',
+    AUTH_JWT_SECRET: 'y'.repeat(32),
   };
-  t.match(effectiveEnvironment(known, place).faults, [/^INTERNAL_SERVICE_TOKEN is the development default/]);
+  t.match(effectiveEnvironment(known, place).faults, [/^INTERNAL_SERVICE_TOKEN: .* not the development default$/]);
   t.strictSame(effectiveEnvironment({ ...known, INTERNAL_SERVICE_TOKEN: '' }, place).faults, []);
+});
+
+t.test('a production start is refused for exactly the secrets that its processes would refuse', async (t) => {
+  const stores = { NODE_ENV: 'production', MONGODB_URL: 'mongodb://a', REDIS_URL: 'redis://a' };
+  const place = { port: 3_000, secret: () => 'generated' };
+  const known = Object.values(DEVELOPMENT_DEFAULTS)[0];
+  const good = 'g'.repeat(32);
+  for (const env of [
+    {},
+    { SERVICES: 'attempt' },
+    { SERVICES: 'attempt', AUTH_JWT_SECRET: 'short', AUTH_JWT_PREVIOUS_SECRETS: 'short' },
+    { AUTH_JWT_SECRET: 'short', OPS_TOKEN: known },
+    { AUTH_JWT_SECRET: DEVELOPMENT_JWT_SECRET },
+    { AUTH_JWT_SECRET: '' },
+    { AUTH_JWT_SECRET: good },
+    { AUTH_JWT_SECRET: good, AUTH_JWT_PREVIOUS_SECRETS: `${good},${DEVELOPMENT_JWT_SECRET}` },
+    { AUTH_JWT_SECRET: good, GATEWAY_TOKEN: known, NOTIFICATION_INTERNAL_SERVICE_TOKEN: known },
+  ]) {
+    let refused: readonly string[] = [];
+    try {
+      readConfig({ ...stores, ...env });
+    } catch (error) {
+      refused = (error as ConfigError).faults;
+    }
+    t.same([...effectiveEnvironment({ ...stores, ...env }, place).faults].sort(), [...refused].sort(), env);
+  }
 });

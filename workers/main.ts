@@ -1,4 +1,4 @@
-import { readConfig } from '../shared/infra/config/config.ts';
+import { configOrExit } from '../shared/infra/config/config-or-exit.ts';
 import { ACTORS } from './actors.ts';
 import { startWorkerProcess } from './worker-process.ts';
 
@@ -9,4 +9,4 @@ if (makeActor === undefined) {
   console.error(`usage: node workers/main.ts ${Object.keys(ACTORS).join(' | ')}`);
   process.exit(2);
 }
-await startWorkerProcess(readConfig(process.env), name, makeActor);
+await startWorkerProcess(configOrExit(process.env), name, makeActor);

@@ -9,6 +9,7 @@ export class RouteCall implements Call<never, never> {
   readonly body: never;
   readonly headers: Readonly<Record<string, string | undefined>>;
   readonly identity: Identity;
+  readonly peer: string;
   readonly #signal: () => AbortSignal;
 
   constructor(
@@ -21,6 +22,7 @@ export class RouteCall implements Call<never, never> {
     this.params = head.params;
     this.headers = head.headers;
     this.identity = exchange.identity;
+    this.peer = exchange.request.socket.remoteAddress ?? '';
     // Checked by the route's schemas just before; the handler names the generated types.
     this.body = input.body as never;
     this.query = input.query as never;

@@ -45,7 +45,8 @@ export function openListener(
   server.requestTimeout = limits.headTimeoutMs + limits.bodyTimeoutMs;
   server.keepAliveTimeout = KEEP_ALIVE_MS;
   // Not in the types, but read from the server when it begins to listen.
-  Object.assign(server, { connectionsCheckingInterval: TIMEOUT_CHECK_MS });
+  // Without a Host header Node would answer by itself, with nothing in it that a caller could read.
+  Object.assign(server, { connectionsCheckingInterval: TIMEOUT_CHECK_MS, requireHostHeader: false });
 
   // restify takes upgrades from Node and drops them, which leaves their sockets open for ever: they are plain requests.
   server.removeAllListeners('upgrade');

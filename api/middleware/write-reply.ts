@@ -20,9 +20,12 @@ export function writeReply(exchange: Exchange, reply: Reply, closing: boolean): 
 export function writeRefusal(exchange: Exchange, refusal: Refusal, closing: boolean): void {
   const { status } = ERRORS[refusal.rejected];
   const retryAfter = refusal.retryAfter ?? (refusal.rejected === 'UNAVAILABLE' ? DEFAULT_RETRY_AFTER : undefined);
-  const { headers } = refusal;
-  const all = retryAfter === undefined ? headers : { ...headers, 'Retry-After': String(Math.ceil(retryAfter)) };
-  send(exchange, status, failureText(refusal, exchange.requestId), all, closing);
+  const headers = {
+    ...refusal.headers,
+    ...(retryAfter === undefined ? {} : { 'Retry-After': String(Math.ceil(retryAfter)) }),
+    ...(refusal.rejected === 'AUTH_INVALID_TOKEN' ? { 'WWW-Authenticate': 'Bearer' } : {}),
+  };
+  send(exchange, status, failureText(refusal, exchange.requestId), headers, closing);
 }
 
 /** The failure envelope; absent fields are left out. */

@@ -33,7 +33,15 @@ export function studentCall<Body>(
 ): Call<Body> {
   const { body, params, key } = call;
   return {
-    ...{ requestId: 'bench', params, query: undefined, body, headers: {}, signal: new AbortController().signal },
+    ...{
+      requestId: 'bench',
+      peer: '',
+      params,
+      query: undefined,
+      body,
+      headers: {},
+      signal: new AbortController().signal,
+    },
     identity: {
       actor: { id: studentId, role: 'STUDENT' },
       ...(key === undefined ? {} : { idempotency: { key, header: 'idempotency-key' } }),

@@ -1,4 +1,3 @@
-import type { Mongo } from '../../shared/infra/mongo/connect.ts';
 import { liveWorkers } from '../../shared/infra/mongo/live-workers.ts';
 import {
   deadCommands,
@@ -9,31 +8,13 @@ import {
 } from '../../shared/infra/mongo/mailbox/dead-letters.ts';
 import { queueDepths } from '../../shared/infra/mongo/mailbox/queue-depths.ts';
 import type { Command } from '../../shared/kernel/command.ts';
+import type { CliCommand, Flags, Operator } from './operator.ts';
+import { reasonOf } from './reason.ts';
 import { table } from './table.ts';
 
-/** Who works, and with what. */
-export interface Operator {
-  mongo: Mongo;
-  now: () => number;
-  name: string;
-  say: (line: string) => void;
-}
-
-interface Flags {
-  json?: boolean;
-  yes?: boolean;
-  queue?: string;
-  cause?: string;
-  reason?: string;
-  limit?: string;
-}
-
-const MIN_REASON = 5;
 const MAX_BULK = 1_000;
 
-type CliCommand = (operator: Operator, words: string[], flags: Flags) => Promise<number>;
-
-/** Each gives the exit code. */
+/** Mailboxes and workers. */
 export const COMMANDS: Readonly<Record<string, CliCommand>> = {
   'dead list': listDead,
   'dead show': showDead,
@@ -69,9 +50,8 @@ async function showDead(operator: Operator, [id]: string[]): Promise<number> {
 }
 
 async function replay(operator: Operator, ids: string[], flags: Flags): Promise<number> {
-  const reason = flags.reason?.trim() ?? '';
-  if (reason.length < MIN_REASON)
-    return refuse(operator, `--reason of at least ${MIN_REASON} characters is required: it goes into the audit`);
+  const reason = reasonOf(operator, flags);
+  if (reason === null) return 2;
   if (ids.length === 0 && flags.queue === undefined) return refuse(operator, 'name ids, or a --queue');
   const limit = Number(flags.limit ?? 100);
   if (!Number.isInteger(limit) || limit < 1 || limit > MAX_BULK)
@@ -150,8 +130,15 @@ async function listAudit(operator: Operator, _words: string[], flags: Flags): Pr
   const rows = await operator.mongo.db.collection(OPERATOR_AUDIT).find({}).sort({ at: -1 }).limit(limit).toArray();
   print(operator, flags, rows, () =>
     table(
-      ['at', 'operator', 'action', 'queue', 'command', 'reason'],
-      rows.map((row) => [iso(row.at), row.operator, row.action, row.queue, row.commandId, row.reason]),
+      ['at', 'operator', 'action', 'queue', 'on', 'reason'],
+      rows.map((row) => [
+        iso(row.at),
+        row.operator,
+        row.action,
+        row.queue ?? '-',
+        row.commandId ?? row.subject,
+        row.reason,
+      ]),
     ),
   );
   return 0;

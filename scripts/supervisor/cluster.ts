@@ -14,6 +14,8 @@ import { runOnce } from './run-once.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
 const SERVICE_PATIENCE_MS = 60_000;
+/** After which whoever looks at the terminal is told what is waited for. */
+const SILENCE_MS = 2_000;
 
 /** A start that cannot be: its message is for the person at the terminal, a stack would only hide it. */
 export class StartRefused extends Error {}
@@ -33,18 +35,16 @@ export interface Cluster {
 
 /** Reads everything that is asked of a start before anything runs. @throws StartRefused listing every fault. */
 export function planCluster(given: NodeJS.ProcessEnv): Plan {
-  const port = Number(given.PORT || 3_000);
-  if (!Number.isInteger(port) || port < 1 || port > 65_535) throw new StartRefused(`PORT=${given.PORT} is no port`);
-  const folder = path.resolve(ROOT, given.DATA_DIR || '.data');
+  const port = portOf(given.PORT ?? '3000');
+  if (given.DATA_DIR === '') throw refused(['DATA_DIR is set to nothing']);
+  const folder = path.resolve(ROOT, given.DATA_DIR ?? '.data');
   const { env, faults } = effectiveEnvironment(given, { port, secret: () => generatedSecret(folder) });
-  if (faults.length > 0) throw new StartRefused(['not started:', ...faults.map((fault) => `  - ${fault}`)].join('\n'));
+  if (faults.length > 0) throw refused(faults);
 
-  const types = parseProcfile(readFileSync(path.resolve(ROOT, given.PROCFILE || 'Procfile'), 'utf8'));
+  const types = parseProcfile(readFileSync(path.resolve(ROOT, given.PROCFILE ?? 'Procfile'), 'utf8'));
   const running = types.filter(({ name }) => name !== 'release');
-  const formation = parseFormation(
-    given.FORMATION ?? '',
-    running.map(({ name }) => name),
-  );
+  const names = running.map(({ name }) => name);
+  const formation = orRefused(() => parseFormation(given.FORMATION ?? '', names));
   const processes = running.flatMap(({ name, command }) => {
     const count = formation.get(name) ?? 0;
     return Array.from({ length: count }, (_, index) => ({
@@ -54,6 +54,24 @@ export function planCluster(given: NodeJS.ProcessEnv): Plan {
     }));
   });
   return { port, folder, env, release: types.find(({ name }) => name === 'release'), processes };
+}
+
+function portOf(text: string): number {
+  const port = text === '' ? Number.NaN : Number(text);
+  if (Number.isInteger(port) && port > 0 && port <= 65_535) return port;
+  throw refused([`PORT=${text}: a cluster listens on a port of 1 to 65535`]);
+}
+
+function refused(faults: readonly string[]): StartRefused {
+  return new StartRefused(['not started:', ...faults.map((fault) => `  - ${fault}`)].join('\n'));
+}
+
+function orRefused<T>(read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    throw refused([error instanceof Error ? error.message : String(error)]);
+  }
 }
 
 export function outputFor(plan: Plan, stream: NodeJS.WriteStream, env: NodeJS.ProcessEnv): PrefixedOutput {
@@ -138,7 +156,13 @@ async function serviceAnswers(say: (line: string) => void, service: Service, sig
     });
     return;
   }
-  await untilReady(service, SERVICE_PATIENCE_MS, signal);
+  const waits = setTimeout(() => say(`waiting for ${service.name} (${service.origin})`), SILENCE_MS);
+  await untilReady(service, SERVICE_PATIENCE_MS, signal)
+    .catch((error: Error) => {
+      signal.throwIfAborted();
+      throw new StartRefused(error.message);
+    })
+    .finally(() => clearTimeout(waits));
   say(`${service.name} answers (${service.origin})`);
 }
 

@@ -1,12 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { ConfigError, readConfig } from '../../shared/infra/config/config.ts';
+import { DEVELOPMENT_DEFAULTS } from '../../shared/infra/config/variable.ts';
 
 /** The services whose front doors this repository has: a cluster calls itself for these when no URL is given. */
-const OWN_SERVICES: readonly ('attempt' | 'auth' | 'classifier' | 'notification')[] = ['attempt'];
-
-/** Known to everybody who reads this file. */
-const DEVELOPMENT_TOKENS = { INTERNAL_SERVICE_TOKEN: 'dev-internal-token', OPS_TOKEN: 'dev-ops-token' };
+const OWN_SERVICES: readonly ('attempt' | 'auth' | 'classifier' | 'notification')[] = ['attempt', 'auth'];
 
 /** Both opt-in workers on, and a provider that costs nothing. */
 const CLASSIFIER_SETTINGS = {
@@ -23,30 +22,31 @@ export interface EffectiveEnvironment {
 
 /**
  * The environment of every process: what is given, and in development a default for what is not. A variable set to the empty
- * string counts as set. With NODE_ENV=production nothing is defaulted, and a missing or publicly known secret is a fault.
+ * string counts as set. With NODE_ENV=production nothing is defaulted, and secrets that the processes would refuse are refused here:
+ * once, before anything is started.
  */
 export function effectiveEnvironment(
   given: NodeJS.ProcessEnv,
   place: { port: number; secret: () => string },
 ): EffectiveEnvironment {
-  if (given.NODE_ENV === 'production') return { env: { ...given }, faults: productionFaults(given) };
+  if (given.NODE_ENV === 'production') return { env: { ...given }, faults: configFaults(given) };
   const classifier = OWN_SERVICES.includes('classifier') ? CLASSIFIER_SETTINGS : {};
-  const env: NodeJS.ProcessEnv = { NODE_ENV: 'development', ...DEVELOPMENT_TOKENS, ...classifier, ...given };
+  const env: NodeJS.ProcessEnv = { NODE_ENV: 'development', ...DEVELOPMENT_DEFAULTS, ...classifier, ...given };
   env.AUTH_JWT_SECRET ??= place.secret();
   if (OWN_SERVICES.includes('notification')) env.NOTIFICATION_SERVICE_URL ??= `http://127.0.0.1:${place.port}`;
-  return { env, faults: [] };
+  return { env, faults: configFaults(env) };
 }
 
-function productionFaults(given: NodeJS.ProcessEnv): string[] {
-  const faults: string[] = [];
-  for (const [name, known] of Object.entries(DEVELOPMENT_TOKENS)) {
-    if (given[name] === undefined) faults.push(`${name} is not set; its development default is refused in production`);
-    else if (given[name] === known) faults.push(`${name} is the development default, which everybody knows`);
+/** What every process would refuse, told once and before anything is started; its stores are not known yet. */
+function configFaults(env: NodeJS.ProcessEnv): readonly string[] {
+  const stores = { MONGODB_URL: 'mongodb://127.0.0.1/', REDIS_URL: 'redis://127.0.0.1/' };
+  try {
+    readConfig({ ...stores, ...env });
+    return [];
+  } catch (error) {
+    if (error instanceof ConfigError) return error.faults;
+    throw error;
   }
-  if (given.AUTH_JWT_SECRET === undefined) {
-    faults.push('AUTH_JWT_SECRET is not set; a secret generated into DATA_DIR is refused in production');
-  }
-  return faults;
 }
 
 /** The same secret at every start from this folder, or everybody would be signed out by a restart. */

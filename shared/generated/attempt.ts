@@ -681,9 +681,9 @@ export interface StartRequest {
 export interface StatementAnswer {
   statementId: Identifier;
   /**
-   * null = left blank.
+   * null or absent = left blank.
    */
-  value: boolean | null;
+  value?: boolean | null;
 }
 
 /**

@@ -47,6 +47,15 @@ export const ERRORS = {
   QUESTION_NOT_MANUAL: { status: 409, message: 'The question is not scored by hand' },
   ANSWER_NOT_FOUND: { status: 409, message: 'The question has no stored answer' },
   SCORE_OUT_OF_RANGE: { status: 400, message: 'The score does not lie within the score of the question' },
+
+  AUTH_WEAK_PASSWORD: { status: 400, message: 'The password is not acceptable' },
+  AUTH_EMAIL_TAKEN: { status: 409, message: 'An account with this e-mail exists' },
+  AUTH_PHONE_TAKEN: { status: 409, message: 'An account with this phone number exists' },
+  AUTH_INVALID_CREDENTIALS: { status: 401, message: 'E-mail or password is wrong' },
+  AUTH_INVALID_TOKEN: { status: 401, message: 'The token is missing, invalid, expired or revoked' },
+  AUTH_ACCOUNT_DISABLED: { status: 403, message: 'This account is disabled' },
+  AUTH_THROTTLED: { status: 429, message: 'Too many tries; wait before the next one' },
+  SESSION_NOT_FOUND: { status: 404, message: 'No such session' },
 } as const satisfies Record<string, { status: number; message: string }>;
 
 export type ErrorCode = keyof typeof ERRORS;

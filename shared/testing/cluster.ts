@@ -53,7 +53,11 @@ export interface Cluster {
 }
 
 /** Tokens of every test cluster: also the canaries that no log may hold. */
-export const TOKENS = { internal: 'internal-token-of-the-test', ops: 'ops-token-of-the-test' } as const;
+export const TOKENS = {
+  internal: 'internal-token-of-the-test',
+  ops: 'ops-token-of-the-test',
+  jwtSecret: 'jwt-secret-of-the-test-that-is-long-enough',
+} as const;
 
 /** A machine that runs other tests as well may take its time. */
 const START_PATIENCE_MS = 90_000;
@@ -85,6 +89,8 @@ export async function startCluster(t: Teardown, options: ClusterOptions = {}): P
     },
     ...{ REDIS_URL: redis.url, INTERNAL_SERVICE_TOKEN: TOKENS.internal, OPS_TOKEN: TOKENS.ops, DRAIN_GRACE_MS: '0' },
     ATTEMPT_GRADING_WAIT_MS: GRADING_WAIT_MS,
+    // The least that bcrypt knows: what is tested here is not how slow it is.
+    ...{ AUTH_JWT_SECRET: TOKENS.jwtSecret, AUTH_BCRYPT_COST: '4', AUTH_REFRESH_BCRYPT_COST: '4' },
     ...(options.neighbours === false ? {} : neighbours.env),
     ...options.env,
     ...(options.env?.REDIS_URL === undefined ? {} : { REDIS_URL: redis.url }),

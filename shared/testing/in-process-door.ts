@@ -48,5 +48,5 @@ export function callOf<Body>(body: Body, params: Record<string, string>, student
     idempotency: { key, header: 'idempotency-key' },
   } as Identity;
   const { signal } = new AbortController();
-  return { requestId: 'request-1', params, query: {}, body, headers: {}, identity, signal };
+  return { requestId: 'request-1', params, query: {}, body, headers: {}, identity, peer: '', signal };
 }

@@ -17,6 +17,8 @@ export async function resolveParents(
   organizationId: string | null,
   signal: AbortSignal,
 ): Promise<{ ids: string[] } | Outcome> {
+  // Of a URL's path these are steps, encoded or not, and would ask the profile service for something else.
+  if (studentId === '.' || studentId === '..') return { ids: [] };
   const { profile } = deps.config.neighbours;
   if (profile === null) throw new Error('a parent notice was claimed without a profile service');
   const reply = await callService({

@@ -2,6 +2,7 @@ import { secretCheck } from '../../../shared/kernel/secret.ts';
 import type { Guard } from '../../route.ts';
 import { singleHeader } from './single-header.ts';
 
+const REFUSED = { rejected: 'UNAUTHENTICATED', message: 'Authorization: Bearer OPS_TOKEN is required' } as const;
 const BEARER = /^Bearer +([^\s]+)$/i;
 
 /** In production operators' routes need `Authorization: Bearer OPS_TOKEN`; without a configured one nobody passes. */
@@ -14,7 +15,7 @@ export function opsToken(config: { opsToken?: string | undefined; production: bo
     check(head) {
       if (!config.production) return undefined;
       const token = BEARER.exec(singleHeader(head, 'authorization') ?? '')?.[1];
-      return token !== undefined && isToken?.(token) === true ? undefined : { rejected: 'UNAUTHENTICATED' };
+      return token !== undefined && isToken?.(token) === true ? undefined : REFUSED;
     },
   };
 }

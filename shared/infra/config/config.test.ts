@@ -1,6 +1,8 @@
 import t from 'tap';
 import { ConfigError, readConfig } from './config.ts';
 import { configurationMarkdown, envExample } from './documentation.ts';
+import { secretsOf } from './secrets.ts';
+import { DEVELOPMENT_JWT_SECRET } from './variable.ts';
 import { VARIABLES } from './variables.ts';
 
 const MONGODB_URL = 'mongodb://127.0.0.1:27017/?replicaSet=rs0';
@@ -22,6 +24,7 @@ t.test('only MONGODB_URL is needed in development, and every default is as docum
     environment: 'development',
     production: false,
     warnings: [],
+    doorWarnings: [],
     services: new Set(['attempt', 'auth', 'classifier', 'notification']),
     host: '127.0.0.1',
     port: 3000,
@@ -42,6 +45,14 @@ t.test('only MONGODB_URL is needed in development, and every default is as docum
       outbox: { maxAttempts: 30, retryBaseMs: 5_000 },
       startBudgetMs: 5_000,
     },
+    auth: {
+      jwt: { secret: DEVELOPMENT_JWT_SECRET, previousSecrets: [], issuer: 'examhall' },
+      bcrypt: { passwordCost: 12, tokenCost: 6 },
+      passwordMinLength: 8,
+      selfRegisterRoles: new Set(['STUDENT', 'TEACHER', 'PARENT']),
+      defaultOrganization: { id: 'local', name: 'Local' },
+      trustedProxies: [],
+    },
     worker: { pollIntervalMs: 1_000, maxAttempts: 10, leaseMs: 10_000, concurrency: 8, retryBaseDelayMs: 1_000 },
     upkeep: { intervalMs: 10_000 },
     limits: { bodyBudgetBytes: 268_435_456, headTimeoutMs: 10_000, bodyTimeoutMs: 20_000 },
@@ -55,11 +66,17 @@ t.test('every fault stands in one message, which shows what was given but no sec
     REDIS_URL: 'http://:hunter3@redis',
     PORT: '70000',
     METRICS_PORT: '',
-    SERVICES: 'attempt,grading',
+    SERVICES: 'attempt,auth,grading',
     LOG_LEVEL: 'loud',
     OPS_TOKEN: 'hunter4\n',
     PROFILE_SERVICE_URL: 'https://me:hunter5@profile',
     WORKER_CONCURRENCY: '1.5',
+    AUTH_JWT_SECRET: 'hunter6,hunter7',
+    AUTH_JWT_PREVIOUS_SECRETS: 'fine, hunter8\u00e9',
+    AUTH_BCRYPT_COST: '31',
+    AUTH_SELF_REGISTER_ROLES: 'STUDENT,ADMIN',
+    AUTH_DEFAULT_ORGANIZATION_ID: 'a b',
+    TRUSTED_PROXIES: '10.0.0.0/8,10.0.0.0/33',
   };
   const faults = faultsOf(env);
   t.same(
@@ -73,7 +90,7 @@ t.test('every fault stands in one message, which shows what was given but no sec
   t.match(message, 'METRICS_PORT: set to nothing');
   t.match(message, 'some of attempt, auth, classifier, notification');
   t.match(message, 'w is not majority');
-  t.throws(() => readConfig(env), { name: 'ConfigError', message: /10 fault/ });
+  t.throws(() => readConfig(env), { name: 'ConfigError', message: /16 fault/ });
 });
 
 t.test('a connection string that reads from a secondary is refused', async (t) => {
@@ -139,7 +156,7 @@ t.test('tokens and neighbours fall back in their order', async (t) => {
 });
 
 t.test('production refuses what everybody knows and warns about what is missing', async (t) => {
-  const env = { NODE_ENV: 'production', MONGODB_URL, REDIS_URL };
+  const env = { NODE_ENV: 'production', MONGODB_URL, REDIS_URL, AUTH_JWT_SECRET: 's'.repeat(32) };
   t.same(
     faultsOf({
       NODE_ENV: 'production',
@@ -148,14 +165,55 @@ t.test('production refuses what everybody knows and warns about what is missing'
       OPS_TOKEN: 'dev-ops-token',
       GATEWAY_TOKEN: 'dev-internal-token',
     }).map((fault) => fault.split(':')[0]),
-    ['INTERNAL_SERVICE_TOKEN', 'REDIS_URL', 'GATEWAY_TOKEN', 'OPS_TOKEN'],
+    ['INTERNAL_SERVICE_TOKEN', 'REDIS_URL', 'GATEWAY_TOKEN', 'OPS_TOKEN', 'AUTH_JWT_SECRET'],
   );
   t.same(faultsOf({ MONGODB_URL, OPS_TOKEN: 'dev-ops-token' }), [], 'development takes them');
   const bare = readConfig(env);
   t.equal(bare.host, '0.0.0.0');
-  t.equal(bare.warnings.length, 4);
+  t.strictSame([bare.warnings.length, bare.doorWarnings.length], [2, 2]);
   const full = { GATEWAY_TOKEN: 'g', OPS_TOKEN: 'o', INTERNAL_SERVICE_TOKEN: 'i' };
-  t.strictSame(readConfig({ ...env, ...full }).warnings, []);
+  const { warnings, doorWarnings } = readConfig({ ...env, ...full });
+  t.strictSame([...warnings, ...doorWarnings], []);
+});
+
+t.test('a production front door of the auth service signs with a secret of its own, others need none', async (t) => {
+  const env = { NODE_ENV: 'production', MONGODB_URL, REDIS_URL };
+  const secretFaults = (more: NodeJS.ProcessEnv) => faultsOf({ ...env, ...more });
+  t.match(secretFaults({}), [/^AUTH_JWT_SECRET: not set/]);
+  t.match(secretFaults({ AUTH_JWT_SECRET: '' }), [/set to nothing/]);
+  t.match(secretFaults({ AUTH_JWT_SECRET: 's'.repeat(31) }), [/wanted at least 32 bytes/]);
+  t.match(secretFaults({ AUTH_JWT_SECRET: DEVELOPMENT_JWT_SECRET }), [/not the development default/]);
+  const good = { AUTH_JWT_SECRET: 's'.repeat(32) };
+  t.strictSame(secretFaults(good), []);
+  t.match(secretFaults({ ...good, AUTH_JWT_PREVIOUS_SECRETS: DEVELOPMENT_JWT_SECRET }), [/development default, each/]);
+  t.match(secretFaults({ ...good, AUTH_JWT_PREVIOUS_SECRETS: 'short' }), [/at least 32 bytes, each/]);
+  t.strictSame(secretFaults({ SERVICES: 'attempt' }), []);
+  t.strictSame(secretFaults({ SERVICES: 'attempt', AUTH_JWT_SECRET: 'short' }), []);
+  t.match(faultsOf({ MONGODB_URL, AUTH_JWT_SECRET: '' }), [/^AUTH_JWT_SECRET: set to nothing/], 'nowhere empty');
+});
+
+t.test('earlier secrets and trusted proxies are lists; every secret is one for the log to cut out', async (t) => {
+  const config = readConfig({
+    MONGODB_URL,
+    AUTH_JWT_SECRET: 'now',
+    AUTH_JWT_PREVIOUS_SECRETS: ' before , , long ago',
+    TRUSTED_PROXIES: '10.0.0.1, 192.168.0.0/16,::1,fd00::/8',
+    AUTH_SELF_REGISTER_ROLES: 'STUDENT',
+  });
+  t.strictSame(config.auth.jwt.previousSecrets, ['before', 'long ago']);
+  t.strictSame(config.auth.trustedProxies, ['10.0.0.1', '192.168.0.0/16', '::1', 'fd00::/8']);
+  t.strictSame(config.auth.selfRegisterRoles, new Set(['STUDENT'] as const));
+  t.strictSame(secretsOf(config), ['now', 'before', 'long ago']);
+  t.strictSame(readConfig({ MONGODB_URL, TRUSTED_PROXIES: '' }).auth.trustedProxies, []);
+  for (const wrong of ['proxy', '10.0.0.0/', '10.0.0.0/8/8', '::1/129', 'fe80::1%eth0', '1.2.3', '10.0.0.0/-1']) {
+    t.match(faultsOf({ MONGODB_URL, TRUSTED_PROXIES: `::1,${wrong}` }), [/^TRUSTED_PROXIES/], wrong);
+  }
+});
+
+t.test('the known secret on an address that others reach is warned about', async (t) => {
+  t.match(readConfig({ MONGODB_URL, HOST: '0.0.0.0' }).doorWarnings, [/anybody can sign tokens/]);
+  t.strictSame(readConfig({ MONGODB_URL, HOST: '0.0.0.0', SERVICES: 'attempt' }).doorWarnings, []);
+  t.strictSame(readConfig({ MONGODB_URL, HOST: '0.0.0.0', AUTH_JWT_SECRET: 'own' }).doorWarnings, []);
 });
 
 t.test('the database is the named one, else that of the URL, else examhall', async (t) => {

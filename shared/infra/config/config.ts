@@ -1,13 +1,16 @@
+import type { Role } from '../../auth/account.ts';
 import {
   ENVIRONMENTS,
   type Environment,
   LOG_LEVELS,
   type LogLevel,
+  SELF_REGISTER_ROLES,
   SERVICE_NAMES,
   type ServiceName,
 } from './variable.ts';
 import { type VariableReader, variableReader } from './variable-reader.ts';
 import type { NamesOf } from './variables.ts';
+import { warningsOf } from './warnings.ts';
 
 /** Another service: base URL without a final slash; without a token calls carry none. */
 export interface Neighbour {
@@ -21,6 +24,8 @@ export interface Config {
   production: boolean;
   /** Sentences for the log of a start: allowed, yet probably not meant. */
   warnings: readonly string[];
+  /** The same, for a front door only. */
+  doorWarnings: readonly string[];
   services: ReadonlySet<ServiceName>;
   host: string;
   port: number;
@@ -45,6 +50,18 @@ export interface Config {
     outbox: { maxAttempts: number; retryBaseMs: number };
     startBudgetMs: number;
   };
+  auth: {
+    /** Good for a signer where the auth service is served; elsewhere `secret` may be empty. */
+    jwt: { secret: string; previousSecrets: readonly string[]; issuer: string };
+    bcrypt: { passwordCost: number; tokenCost: number };
+    /** Code points. */
+    passwordMinLength: number;
+    selfRegisterRoles: ReadonlySet<Role>;
+    /** Everybody's who registers. */
+    defaultOrganization: { id: string; name: string };
+    /** IP addresses and networks in CIDR notation. */
+    trustedProxies: readonly string[];
+  };
   worker: {
     pollIntervalMs: number;
     maxAttempts: number;
@@ -55,6 +72,9 @@ export interface Config {
   upkeep: { intervalMs: number };
   limits: { bodyBudgetBytes: number; headTimeoutMs: number; bodyTimeoutMs: number };
 }
+
+/** A configuration whose oddities nobody has looked at yet. */
+export type Unwarned = Omit<Config, 'warnings' | 'doorWarnings'>;
 
 /** The environment does not make a Config. The message lists every fault, one per line, and shows no secret. */
 export class ConfigError extends Error {
@@ -76,10 +96,11 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
   const from = variableReader(env, production);
   const internalServiceToken = from.token('INTERNAL_SERVICE_TOKEN');
   const mongodbUrl = from.text('MONGODB_URL');
-  const config: Omit<Config, 'warnings'> = {
+  const services = from.list('SERVICES', SERVICE_NAMES);
+  const config: Unwarned = {
     environment: from.word('NODE_ENV', ENVIRONMENTS),
     production,
-    services: from.list('SERVICES', SERVICE_NAMES),
+    services,
     host: from.text('HOST'),
     port: from.integer('PORT'),
     metricsPort: from.optionalInteger('METRICS_PORT'),
@@ -114,6 +135,24 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
       },
       startBudgetMs: from.integer('START_BUDGET_MS'),
     },
+    auth: {
+      jwt: {
+        secret: from.secret('AUTH_JWT_SECRET', services.has('auth')),
+        previousSecrets: from.secrets('AUTH_JWT_PREVIOUS_SECRETS', services.has('auth')),
+        issuer: from.text('AUTH_JWT_ISSUER'),
+      },
+      bcrypt: {
+        passwordCost: from.integer('AUTH_BCRYPT_COST'),
+        tokenCost: from.integer('AUTH_REFRESH_BCRYPT_COST'),
+      },
+      passwordMinLength: from.integer('AUTH_PASSWORD_MIN_LENGTH'),
+      selfRegisterRoles: from.list('AUTH_SELF_REGISTER_ROLES', SELF_REGISTER_ROLES),
+      defaultOrganization: {
+        id: from.text('AUTH_DEFAULT_ORGANIZATION_ID'),
+        name: from.text('AUTH_DEFAULT_ORGANIZATION_NAME'),
+      },
+      trustedProxies: from.addresses('TRUSTED_PROXIES'),
+    },
     worker: {
       pollIntervalMs: from.integer('WORKER_POLL_INTERVAL_MS'),
       maxAttempts: from.integer('WORKER_MAX_ATTEMPTS'),
@@ -131,7 +170,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
   // A token is read once for each of its uses.
   const faults = [...new Set(from.faults)];
   if (faults.length > 0) throw new ConfigError(faults);
-  return { ...config, warnings: production ? warningsOf(config) : [] };
+  return { ...config, ...warningsOf(config) };
 }
 
 function neighbour(
@@ -153,22 +192,4 @@ function firstToken(from: VariableReader, names: readonly NamesOf<'token'>[]): s
 function databaseOf(mongodbUrl: string): string {
   const path = /^mongodb(?:\+srv)?:\/\/[^/?]*\/([^?]*)/.exec(mongodbUrl)?.[1];
   return path === undefined || path === '' ? 'examhall' : path;
-}
-
-function warningsOf(config: Omit<Config, 'warnings'>): string[] {
-  const warnings: string[] = [];
-  if (config.gatewayToken === undefined) {
-    warnings.push('GATEWAY_TOKEN is not set: whoever reaches this port can write identity headers');
-  }
-  if (config.gatewayToken === '') {
-    warnings.push('GATEWAY_TOKEN is set to nothing: every route that trusts identity headers refuses everybody');
-  }
-  if (config.opsToken === undefined) warnings.push('OPS_TOKEN is not set: /metrics refuses everybody');
-  if (config.internalServiceToken === undefined) {
-    warnings.push('INTERNAL_SERVICE_TOKEN is not set: calls to other services carry no token');
-  }
-  if (config.services.has('attempt') && config.attempt.receiverToken === undefined) {
-    warnings.push('No receiver token of the attempt service is set: it refuses every start, release and handoff');
-  }
-  return warnings;
 }

@@ -8,6 +8,8 @@ export function secretsOf(config: Config): string[] {
     config.internalServiceToken,
     config.opsToken,
     config.attempt.receiverToken,
+    config.auth.jwt.secret,
+    ...config.auth.jwt.previousSecrets,
     ...[notification, profile, analytics].map((neighbour) => neighbour?.token),
     passwordOf(config.mongodb.url),
     passwordOf(config.redis.url),

@@ -1,4 +1,6 @@
-import { DEVELOPMENT_DEFAULTS, type Variable } from './variable.ts';
+import { isAddressOrNetwork } from './address-or-network.ts';
+import { secretFault } from './secret-fault.ts';
+import { type Variable, WELL_KNOWN } from './variable.ts';
 import { type NamesOf, VARIABLES, type VariableName } from './variables.ts';
 import { weaknessOf } from './weak-mongodb-url.ts';
 
@@ -11,9 +13,13 @@ export interface VariableReader {
   optionalInteger(name: NamesOf<'integer'>): number | null;
   word<Word extends string>(name: NamesOf<'word'>, words: readonly Word[]): Word;
   list<Word extends string>(name: NamesOf<'list'>, words: readonly Word[]): ReadonlySet<Word>;
-  text(name: NamesOf<'text' | 'mongodb' | 'redis'>): string;
+  text(name: NamesOf<'text' | 'id' | 'mongodb' | 'redis'>): string;
   optionalText(name: NamesOf<'text'>): string | null;
   token(name: NamesOf<'token'>): string | undefined;
+  /** Empty = there is none, which is a fault where it is `needed`; where it is not, anything goes. */
+  secret(name: NamesOf<'secret'>, needed: boolean): string;
+  secrets(name: NamesOf<'secrets'>, needed: boolean): string[];
+  addresses(name: NamesOf<'addresses'>): string[];
   neighbour(name: NamesOf<'neighbour'>): string | null;
 }
 
@@ -68,6 +74,24 @@ export function variableReader(env: NodeJS.ProcessEnv, production: boolean): Var
       else if (production && WELL_KNOWN.has(value)) refuse(name, 'a value of its own, not the development default');
       return value;
     },
+    secret(name, needed) {
+      const value = read(name) ?? '';
+      const wanted = needed ? secretFault(value, production) : undefined;
+      if (wanted !== undefined) refuse(name, wanted);
+      return value;
+    },
+    secrets(name, needed) {
+      const values = partsOf(read(name));
+      const wanted = needed ? values.map((value) => secretFault(value, production)).find(Boolean) : undefined;
+      if (wanted !== undefined) refuse(name, `${wanted}, each`);
+      return values;
+    },
+    addresses(name) {
+      const values = partsOf(read(name));
+      if (!values.every(isAddressOrNetwork))
+        refuse(name, 'IP addresses and networks in CIDR notation, comma-separated');
+      return values;
+    },
     neighbour(name) {
       const value = read(name);
       if (value === null || value === '') return null;
@@ -77,7 +101,10 @@ export function variableReader(env: NodeJS.ProcessEnv, production: boolean): Var
   };
 }
 
-const WELL_KNOWN: ReadonlySet<string> = new Set(Object.values(DEVELOPMENT_DEFAULTS));
+function partsOf(list: string | null): string[] {
+  const parts = (list ?? '').split(',').map((part) => part.trim());
+  return parts.filter((part) => part !== '');
+}
 
 /** What is used when a variable is unset, as text; null = nothing. */
 export function defaultOf(variable: Variable, production: boolean): string | null {
@@ -87,7 +114,7 @@ export function defaultOf(variable: Variable, production: boolean): string | nul
 
 /** Whether a value must never be printed. A neighbour's URL may hold a password where it is faulty. */
 export function isSecret(variable: Variable): boolean {
-  return ['token', 'mongodb', 'redis', 'neighbour'].includes(variable.kind);
+  return ['token', 'secret', 'secrets', 'mongodb', 'redis', 'neighbour'].includes(variable.kind);
 }
 
 function given(value: string | undefined, secret: boolean): string {
@@ -97,7 +124,8 @@ function given(value: string | undefined, secret: boolean): string {
 }
 
 /** What a text should have been, or undefined when it is that. */
-function wantedText(kind: 'text' | 'mongodb' | 'redis', value: string): string | undefined {
+function wantedText(kind: 'text' | 'id' | 'mongodb' | 'redis', value: string): string | undefined {
+  if (kind === 'id') return /^[A-Za-z0-9._:-]{1,128}$/.test(value) ? undefined : '1 to 128 of A-Z a-z 0-9 . _ : -';
   if (kind === 'text') return value.trim() === '' ? 'a text' : undefined;
   if (kind === 'redis') return /^rediss?:\/\/[^\s/]/.test(value) ? undefined : 'a redis:// or rediss:// URL';
   if (!/^mongodb(\+srv)?:\/\/[^\s/?]/.test(value)) return 'a mongodb:// or mongodb+srv:// URL';

@@ -23,10 +23,12 @@ interface WordVariable extends Described {
 
 /**
  * `token`: a secret; empty = there is none. `neighbour`: base URL of a service; empty = it is not configured. `mongodb` and
- * `redis`: connection strings, never printed since they may hold a password. `text`: anything but empty.
+ * `redis`: connection strings, never printed since they may hold a password. `text`: anything but empty. `id`: one that routes
+ * and headers can carry. `secret`: what keys are derived from; `secrets` and `addresses` (IPs and CIDRs) are comma-separated
+ * lists, empty = there are none.
  */
 interface TextVariable extends Described {
-  kind: 'text' | 'token' | 'neighbour' | 'mongodb' | 'redis';
+  kind: 'text' | 'id' | 'token' | 'secret' | 'secrets' | 'addresses' | 'neighbour' | 'mongodb' | 'redis';
   default: string | null;
   /** Instead of `default` under NODE_ENV=production; null = it must be set there. */
   productionDefault?: string | null;
@@ -34,6 +36,10 @@ interface TextVariable extends Described {
 
 export const SERVICE_NAMES = ['attempt', 'auth', 'classifier', 'notification'] as const;
 export type ServiceName = (typeof SERVICE_NAMES)[number];
+
+/** Who may register without an operator. */
+export const SELF_REGISTER_ROLES = ['STUDENT', 'TEACHER', 'PARENT'] as const;
+export type SelfRegisterRole = (typeof SELF_REGISTER_ROLES)[number];
 
 export const ENVIRONMENTS = ['development', 'test', 'production'] as const;
 export type Environment = (typeof ENVIRONMENTS)[number];
@@ -46,3 +52,12 @@ export const DEVELOPMENT_DEFAULTS = {
   INTERNAL_SERVICE_TOKEN: 'dev-internal-token',
   OPS_TOKEN: 'dev-ops-token',
 } as const;
+
+/** Signs the tokens of a front door that is started by hand on a development machine; `npm start` generates its own instead. */
+export const DEVELOPMENT_JWT_SECRET = 'dev-auth-jwt-secret-that-everybody-knows';
+
+/** Every value that stands in this repository: never a secret. */
+export const WELL_KNOWN: ReadonlySet<string> = new Set([
+  ...Object.values(DEVELOPMENT_DEFAULTS),
+  DEVELOPMENT_JWT_SECRET,
+]);

@@ -1,5 +1,6 @@
 import type { CreateIndexesOptions, IndexSpecification } from 'mongodb';
 import { DAY, HOUR, SECOND } from '../../../kernel/clock.ts';
+import { ACCOUNTS, SECURITY_EVENTS, SESSIONS, THROTTLES, TOKENS } from '../auth/collections.ts';
 import { WORKERS } from '../live-workers.ts';
 import { OPERATOR_AUDIT } from '../mailbox/dead-letters.ts';
 import { COMMANDS, NOTICES } from '../mailbox/mailbox.ts';
@@ -45,11 +46,25 @@ export const INDEXES: readonly DeclaredIndex[] = [
   // A seat is one student's, and a student has one seat.
   unique('attempt_link_seats', 'seat', { linkId: 1, seat: 1 }, { numbered: true }),
   unique('attempt_link_seats', 'seat_of_student', { linkId: 1, studentId: 1 }),
+  // An e-mail, a code read aloud, a phone, an id of the previous system: each is one account's.
+  unique(ACCOUNTS, 'email', { email: 1 }),
+  unique(ACCOUNTS, 'account_code', { accountCode: 1 }),
+  unique(ACCOUNTS, 'phone', { phone: 1 }, { hasPhone: true }),
+  unique(ACCOUNTS, 'legacy_id', { legacyId: 1 }, { hasLegacyId: true }),
+  plain(SESSIONS, 'live', { accountId: 1, endedAt: 1, expiresAt: 1 }),
+  // A token that is replayed must be known as long as its signature holds, so token and session outlive it.
+  expiring(SESSIONS, 'expired', 'expiresAt', 7 * DAY),
+  plain(TOKENS, 'by_session', { sessionId: 1 }),
+  expiring(TOKENS, 'expired', 'expiresAt', 7 * DAY),
+  // Past the 24 quiet hours after which a count begins anew anyway.
+  expiring(THROTTLES, 'quiet', 'lastTryAt', 25 * HOUR),
+  plain(SECURITY_EVENTS, 'of_account', { accountId: 1, at: -1 }),
+  expiring(SECURITY_EVENTS, 'old', 'at', 400 * DAY),
   ...mailboxIndexes(COMMANDS),
   ...mailboxIndexes(NOTICES),
   plain(OPERATOR_AUDIT, 'newest', { at: -1 }),
   // Rows of killed worker processes; a live one writes its row every few seconds.
-  { collection: WORKERS, name: 'silent', keys: { seenAt: 1 }, options: { expireAfterSeconds: HOUR / SECOND } },
+  expiring(WORKERS, 'silent', 'seenAt', HOUR),
 ];
 
 function mailboxIndexes(collection: string): DeclaredIndex[] {
@@ -65,6 +80,11 @@ function mailboxIndexes(collection: string): DeclaredIndex[] {
       options: { expireAfterSeconds: (7 * DAY) / SECOND, partialFilterExpression: { status: 'REJECTED' } },
     },
   ];
+}
+
+/** Rows go so many milliseconds after the date in `field`, some time: tidying, on which no answer depends. */
+function expiring(collection: string, name: string, field: string, afterMs: number): DeclaredIndex {
+  return { collection, name, keys: { [field]: 1 }, options: { expireAfterSeconds: afterMs / SECOND } };
 }
 
 function plain(

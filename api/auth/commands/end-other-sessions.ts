@@ -1,0 +1,14 @@
+import { endOtherSessions } from '../../../shared/infra/mongo/auth/end-other-sessions.ts';
+import { isRejection, type Rejection } from '../../../shared/kernel/errors.ts';
+import type { Call, Reply } from '../../route.ts';
+import { currentOf } from '../current.ts';
+import type { AuthDeps } from '../deps.ts';
+
+/** Ends every session of the caller but the one that asks. */
+export async function endOthers(deps: AuthDeps, call: Call): Promise<Reply | Rejection> {
+  const current = await currentOf(deps, call);
+  if (isRejection(current)) return current;
+  const { account, session } = current;
+  const others = { accountId: account._id, keep: session._id, reason: 'ENDED' } as const;
+  return { status: 200, data: { revoked: await endOtherSessions(deps.mongo, others) } };
+}

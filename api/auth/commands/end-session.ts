@@ -1,0 +1,14 @@
+import { endSession } from '../../../shared/infra/mongo/auth/end-session.ts';
+import { isRejection, type Rejection } from '../../../shared/kernel/errors.ts';
+import type { Call, Reply } from '../../route.ts';
+import { currentOf } from '../current.ts';
+import type { AuthDeps } from '../deps.ts';
+
+/** Ends one session of the caller; somebody else's, an unknown and an ended one look alike. */
+export async function endOneSession(deps: AuthDeps, call: Call): Promise<Reply | Rejection> {
+  const current = await currentOf(deps, call);
+  if (isRejection(current)) return current;
+  const { sessionId = '' } = call.params;
+  const ended = await endSession(deps.mongo, { accountId: current.account._id, sessionId, reason: 'ENDED' });
+  return ended ? { status: 200, data: { revoked: true } } : { rejected: 'SESSION_NOT_FOUND' };
+}

@@ -1,0 +1,22 @@
+import type { Account } from '../../shared/auth/account.ts';
+import type { Session } from '../../shared/auth/session.ts';
+import { findSession } from '../../shared/infra/mongo/auth/find-session.ts';
+import type { Rejection } from '../../shared/kernel/errors.ts';
+import type { Call } from '../route.ts';
+import type { AuthDeps } from './deps.ts';
+
+/** Who calls, as account and session are now: a good access token of an ended session or a lost account is worth nothing. */
+export async function currentOf(
+  deps: Pick<AuthDeps, 'mongo' | 'now'>,
+  call: Call,
+): Promise<{ account: Account; session: Session } | Rejection> {
+  const claimed = call.identity.session;
+  if (claimed === undefined) throw new Error('a route without access token asked for its caller');
+  const { session, account } = await findSession(deps.mongo, { sub: claimed.accountId, sid: claimed.sessionId });
+  if (session === null || session.endedAt !== null || session.expiresAt.getTime() <= deps.now()) {
+    return { rejected: 'AUTH_INVALID_TOKEN' };
+  }
+  if (account === null || account.status === 'DELETED') return { rejected: 'AUTH_INVALID_TOKEN' };
+  if (account.status === 'SUSPENDED') return { rejected: 'AUTH_ACCOUNT_DISABLED' };
+  return { account, session };
+}

@@ -1,0 +1,165 @@
+import t from 'tap';
+import { throttleKey } from '../../shared/infra/mongo/auth/throttle.ts';
+import { authClient, newEmail, PASSWORD } from '../../shared/testing/auth-client.ts';
+import { startCluster } from '../../shared/testing/cluster.ts';
+import { tally } from '../../shared/testing/crowd.ts';
+
+const cluster = await startCluster(t, { doors: 2, workers: [], env: { TRUSTED_PROXIES: '127.0.0.0/8' } });
+const client = await authClient(cluster);
+const accounts = cluster.mongo.collection('accounts');
+const throttles = cluster.mongo.collection<{ _id: string }>('auth_throttles');
+
+/** Guesses from an address of their own, so that tests do not count against each other. */
+let lastHost = 0;
+function from(host?: number) {
+  if (host === undefined) lastHost += 1;
+  return { 'x-forwarded-for': `spoofed, 198.51.100.${host ?? lastHost}` };
+}
+
+async function registered(): Promise<string> {
+  const email = newEmail();
+  const { status } = await client.register({ email });
+  if (status !== 201) throw new Error(`register: ${status}`);
+  return email;
+}
+
+/** As if so many ms had passed since the last try. */
+async function pass(email: string, ms: number): Promise<void> {
+  const row = await throttles.findOne<{ blockedUntil: Date | null; lastTryAt: Date }>({ _id: throttleKey(email) });
+  const earlier = (date: Date) => new Date(date.getTime() - ms);
+  await throttles.updateOne(
+    { _id: throttleKey(email) },
+    {
+      $set: {
+        blockedUntil: row?.blockedUntil ? earlier(row.blockedUntil) : null,
+        lastTryAt: earlier(row?.lastTryAt ?? new Date()),
+      },
+    },
+  );
+}
+
+t.test('e-mail in any case, and the password in either Unicode form', async (t) => {
+  const email = await registered();
+  for (const [written, password] of [
+    [email, PASSWORD],
+    [` ${email.toUpperCase()} `, PASSWORD.normalize('NFD')],
+  ] as const) {
+    t.match(await client.login(written, password), {
+      ...{ status: 200, json: { success: true, message: 'Logged in', data: { user: { email }, tokenType: 'Bearer' } } },
+    });
+  }
+  const sessions = await cluster.mongo.collection('auth_sessions').countDocuments();
+  t.ok(sessions >= 3, 'each login is a session of its own');
+});
+
+t.test('unknown, wrong and deleted look alike, byte by byte', async (t) => {
+  const [email, deleted] = [await registered(), await registered()];
+  await accounts.updateOne({ email: deleted }, { $set: { status: 'DELETED' } });
+  const replies = [
+    await client.login(newEmail(), PASSWORD, from()),
+    await client.login(email, 'wrong', from()),
+    await client.login(email, '', from()),
+    await client.login(email, `${PASSWORD}\u0000`, from()),
+    await client.login(deleted, PASSWORD, from()),
+    await client.login('not an address', PASSWORD, from()),
+    await client.login(email, 'x'.repeat(10_000), from()),
+  ];
+  const bytes = new Set(replies.map(({ status, text, json }) => `${status} ${text.replace(json.requestId, '')}`));
+  t.equal(bytes.size, 1, [...bytes].join('\n'));
+  t.match(replies[0], { status: 401, json: { code: 'AUTH_INVALID_CREDENTIALS' } });
+});
+
+t.test('that an account is suspended learns only who has its password', async (t) => {
+  const email = await registered();
+  await accounts.updateOne({ email }, { $set: { status: 'SUSPENDED' } });
+  t.match(await client.login(email, PASSWORD, from()), { status: 403, json: { code: 'AUTH_ACCOUNT_DISABLED' } });
+  t.match(await client.login(email, 'wrong', from()), { status: 401, json: { code: 'AUTH_INVALID_CREDENTIALS' } });
+});
+
+t.test('an imported password is taken and made anew', async (t) => {
+  const email = await registered();
+  // $2a$, cost 5, of the text itself, as other systems write it.
+  const hash = '$2a$05$icl4v.16t7K/wmfKsURSMeg8wOUB20wmbb6QXrrJcdG.bYwS1liqu';
+  await accounts.updateOne({ email }, { $set: { password: { scheme: 'bcrypt', hash } } });
+  t.match(await client.login(email, 'wrong', from()), { status: 401 });
+  const atOnce = await Promise.all(Array.from({ length: 6 }, () => client.login(email, 'password', from())));
+  t.same(tally(atOnce.map(({ status }) => status)), { 200: 6 }, 'one replaces it, the others look again');
+  t.match(await accounts.findOne({ email }), { password: { scheme: 'bcrypt-sha256', hash: /^\$2b\$04\$/ } });
+  t.match(await client.login(email, 'password', from()), { status: 200 });
+});
+
+t.test('from the sixth try on an account waits, known or not, for the right password too', async (t) => {
+  for (const email of [await registered(), newEmail()]) {
+    const address = from();
+    for (let n = 1; n <= 5; n++) t.equal((await client.login(email, 'wrong', address)).status, 401, `try ${n}`);
+    for (const password of ['wrong', PASSWORD]) {
+      t.match(await client.login(email, password, from()), {
+        ...{ status: 429, json: { code: 'AUTH_THROTTLED' }, headers: { 'retry-after': '1' } },
+      });
+    }
+    await pass(email, 1_000);
+    t.equal((await client.login(email, 'wrong', address)).status, 401, 'one try after the wait');
+    t.match(await client.login(email, 'wrong', address), { status: 429, headers: { 'retry-after': '2' } });
+  }
+});
+
+t.test('success clears, and so do 24 quiet hours', async (t) => {
+  const email = await registered();
+  for (let n = 1; n <= 5; n++) await client.login(email, 'wrong', from());
+  await pass(email, 1_000);
+  t.equal((await client.login(email, PASSWORD, from())).status, 200);
+  for (let n = 1; n <= 5; n++) t.equal((await client.login(email, 'wrong', from())).status, 401, `anew, try ${n}`);
+  t.equal((await client.login(email, PASSWORD, from())).status, 429);
+  await pass(email, 24 * 3_600_000);
+  for (let n = 1; n <= 5; n++) t.equal((await client.login(email, 'wrong', from())).status, 401);
+});
+
+t.test(
+  'right passwords at once do not wait for each other; wrong ones at once are judged a hundred times',
+  async (t) => {
+    const email = await registered();
+    const right = await Promise.all(
+      Array.from({ length: 20 }, (_, n) =>
+        client.call('POST', '/v1/auth/login', {
+          body: { email, password: PASSWORD },
+          headers: from(),
+          door: 1 + (n % 2),
+        }),
+      ),
+    );
+    t.same(tally(right.map(({ status }) => status)), { 200: 20 });
+
+    const judged: number[] = [];
+    for (let round = 0; round < 6; round++) {
+      const guesses = await Promise.all(
+        Array.from({ length: 40 }, (_, n) =>
+          client.call('POST', '/v1/auth/login', {
+            ...{
+              body: { email, password: `guess ${round}.${n}` },
+              headers: from((lastHost % 200) + 1),
+              door: 1 + (n % 2),
+            },
+          }),
+        ),
+      );
+      judged.push(guesses.filter(({ status }) => status === 401).length);
+      await pass(email, 900_000);
+    }
+    t.ok(judged.reduce((sum, some) => sum + some, 0) <= 100, `judged: ${judged.join(', ')}`);
+    const last = await client.login(email, PASSWORD, from());
+    t.equal(last.status, 429);
+    t.ok(Number(last.headers['retry-after']) > 3_600, 'then only a quiet day or an operator helps');
+  },
+);
+
+t.test('an address with a hundred failures holds up only accounts that failed themselves', async (t) => {
+  const school = from(250);
+  for (let done = 0; done < 100; done += 20) {
+    await Promise.all(Array.from({ length: 20 }, () => client.login(newEmail(), 'wrong', school)));
+  }
+  const [clean, failed] = [await registered(), await registered()];
+  t.equal((await client.login(failed, 'wrong', from(251))).status, 401);
+  t.equal((await client.login(failed, PASSWORD, school)).status, 429);
+  t.equal((await client.login(clean, PASSWORD, school)).status, 200, 'a school behind one address');
+  t.equal((await client.login(failed, PASSWORD, from(252))).status, 200, 'elsewhere it is not held up');
+});

@@ -1,0 +1,11 @@
+import { userView } from '../../../shared/auth/user-view.ts';
+import { isRejection, type Rejection } from '../../../shared/kernel/errors.ts';
+import type { Call, Reply } from '../../route.ts';
+import { currentOf } from '../current.ts';
+import type { AuthDeps } from '../deps.ts';
+
+/** The identity of the caller, as it is now and not as its token says. */
+export async function readMe(deps: AuthDeps, call: Call): Promise<Reply | Rejection> {
+  const current = await currentOf(deps, call);
+  return isRejection(current) ? current : { status: 200, data: { user: userView(current.account) } };
+}

@@ -1,0 +1,171 @@
+import t from 'tap';
+import { authClient, newEmail } from '../../shared/testing/auth-client.ts';
+import { startCluster } from '../../shared/testing/cluster.ts';
+import { tally } from '../../shared/testing/crowd.ts';
+
+const cluster = await startCluster(t, { doors: 2, workers: [] });
+const client = await authClient(cluster);
+const tokens = cluster.mongo.collection<{ _id: string; consumedAt: Date | null }>('auth_tokens');
+const events = cluster.mongo.collection('auth_security_events');
+
+const INVALID = { status: 401, json: { code: 'AUTH_INVALID_TOKEN' }, headers: { 'www-authenticate': 'Bearer' } };
+
+interface SignedIn {
+  user: { id: string; email: string };
+  accessToken: string;
+  refreshToken: string;
+}
+
+async function signedIn(): Promise<SignedIn> {
+  const { status, data } = await client.register({ email: newEmail() });
+  if (status !== 201) throw new Error(`register: ${status}`);
+  return data;
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: claims are matched by the test, field by field
+function claimsOf(token: string): any {
+  return JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString());
+}
+
+/** As if the token had been used so many ms earlier. */
+async function usedEarlier(token: string, ms: number): Promise<void> {
+  const { jti } = claimsOf(token);
+  const row = await tokens.findOne({ _id: jti });
+  await tokens.updateOne({ _id: jti }, { $set: { consumedAt: new Date((row?.consumedAt?.getTime() ?? 0) - ms) } });
+}
+
+t.test('a refresh gives a new pair of the same session', async (t) => {
+  const first = await signedIn();
+  const reply = await client.refresh(first.refreshToken);
+  t.match(reply, {
+    ...{ status: 200, json: { success: true, message: 'Refreshed', data: { user: { email: first.user.email } } } },
+  });
+  t.not(reply.data.refreshToken, first.refreshToken);
+  t.equal(claimsOf(reply.data.refreshToken).sid, claimsOf(first.refreshToken).sid);
+  t.not(claimsOf(reply.data.refreshToken).jti, claimsOf(first.refreshToken).jti);
+  const byHeader = await client.call('POST', '/v1/auth/refresh', {
+    headers: { authorization: `Bearer ${reply.data.refreshToken}` },
+  });
+  t.match(byHeader, { status: 200 }, 'the header does as well');
+  t.match(await client.as(byHeader.data.accessToken).me(), { status: 200 });
+});
+
+t.test('a hundred refreshes at once on two doors: one succeeds, and nobody is signed out', async (t) => {
+  const first = await signedIn();
+  const replies = await Promise.all(
+    Array.from({ length: 100 }, (_, n) => client.refresh(first.refreshToken, 1 + (n % 2))),
+  );
+  const outcome = tally(replies.map(({ status, json }) => json.code ?? status));
+  t.equal(outcome['200'], 1, JSON.stringify(outcome));
+  t.strictSame(
+    Object.keys(outcome).filter((word) => !['200', 'AUTH_INVALID_TOKEN', 'UNAVAILABLE'].includes(word)),
+    [],
+  );
+  const { sid } = claimsOf(first.refreshToken);
+  t.equal(await tokens.countDocuments({ sessionId: sid, consumedAt: null } as never), 1, 'one successor');
+  const winner = replies.find(({ status }) => status === 200);
+  t.match(await client.refresh(winner?.data.refreshToken), { status: 200 }, 'who won goes on');
+  t.equal(await events.countDocuments({ sessionId: sid }), 0, 'and there was no alarm');
+});
+
+t.test('a used token: refused within ten seconds, later the session ends, once', async (t) => {
+  const first = await signedIn();
+  const next = (await client.refresh(first.refreshToken)).data;
+  t.match(await client.refresh(first.refreshToken), INVALID);
+  t.match(await client.as(next.accessToken).me(), { status: 200 }, 'two tabs are no theft');
+
+  await usedEarlier(first.refreshToken, 10_000);
+  const replies = await Promise.all(
+    Array.from({ length: 10 }, (_, n) => client.refresh(first.refreshToken, 1 + (n % 2))),
+  );
+  t.same(tally(replies.map(({ status }) => status)), { 401: 10 });
+  t.match(await client.as(next.accessToken).me(), INVALID, 'whoever has it, owner or thief, signs in again');
+  t.match(await client.refresh(next.refreshToken), INVALID);
+  const { sid } = claimsOf(first.refreshToken);
+  t.match(await events.find({ sessionId: sid }).toArray(), [{ type: 'REFRESH_REUSE', accountId: first.user.id }]);
+  t.equal(await events.countDocuments({ sessionId: sid }), 1);
+  t.match(await client.login(first.user.email), { status: 200 }, 'other sessions are not concerned');
+});
+
+t.test('two different tokens at once are a mistake and cost neither', async (t) => {
+  const first = await signedIn();
+  const headers = { authorization: `Bearer ${first.accessToken}` };
+  for (const path of ['refresh', 'logout']) {
+    const both = { headers, body: { refreshToken: first.refreshToken } };
+    t.match(await client.call('POST', `/v1/auth/${path}`, both), {
+      ...{ status: 400, json: { code: 'VALIDATION_FAILED', details: [{ path: '/refreshToken' }] } },
+    });
+  }
+  const same = {
+    headers: { authorization: `Bearer ${first.refreshToken}` },
+    body: { refreshToken: first.refreshToken },
+  };
+  t.match(await client.call('POST', '/v1/auth/refresh', same), { status: 200 });
+});
+
+t.test('no token, or none of ours', async (t) => {
+  const { accessToken, refreshToken } = await signedIn();
+  const bad = [undefined, '', 'a', accessToken, `${refreshToken}x`, refreshToken.slice(0, -2), 'x'.repeat(20_000)];
+  for (const token of bad) {
+    const body = token === undefined ? {} : { refreshToken: token };
+    t.match(await client.call('POST', '/v1/auth/refresh', { body }), INVALID, token?.slice(0, 20) ?? 'none');
+    t.match(await client.call('POST', '/v1/auth/logout', { body }), { status: 200, data: { revoked: false } });
+  }
+  for (const authorization of ['Basic abc', 'Bearer', 'Bearer a b', ['Bearer a', 'Bearer a']]) {
+    t.match(
+      await client.call('POST', '/v1/auth/refresh', { headers: { authorization }, body: { nonsense: 1 } }),
+      INVALID,
+    );
+    t.match(await client.call('GET', '/v1/auth/me', { headers: { authorization } }), INVALID);
+    t.match(await client.call('POST', '/v1/auth/logout', { headers: { authorization } }), { data: { revoked: false } });
+  }
+  t.match(await client.as(refreshToken).me(), INVALID, 'a refresh token opens nothing');
+  t.match(await client.refresh(refreshToken), { status: 200 }, 'and none of this cost the good one');
+});
+
+t.test('logout ends the session, of a token that is good, once', async (t) => {
+  const first = await signedIn();
+  const next = (await client.refresh(first.refreshToken)).data;
+  await usedEarlier(first.refreshToken, 60_000);
+  t.match(
+    await client.logout(first.refreshToken),
+    { status: 200, data: { revoked: false } },
+    'a used one ends nothing',
+  );
+  t.equal(await events.countDocuments({ accountId: first.user.id }), 0, 'and is no alarm');
+  t.match(await client.as(next.accessToken).me(), { status: 200 });
+
+  t.match(await client.logout(next.refreshToken), { status: 200, data: { revoked: true } });
+  t.match(await client.logout(next.refreshToken), { data: { revoked: false } });
+  t.match(await client.as(next.accessToken).me(), INVALID);
+  t.match(await client.refresh(next.refreshToken), INVALID);
+});
+
+t.test('a suspended account keeps its tokens for later, a deleted one has none', async (t) => {
+  const first = await signedIn();
+  const status = (now: string) =>
+    cluster.mongo.collection('accounts').updateOne({ email: first.user.email }, { $set: { status: now } });
+  await status('SUSPENDED');
+  t.match(await client.refresh(first.refreshToken), { status: 403, json: { code: 'AUTH_ACCOUNT_DISABLED' } });
+  t.match(await client.as(first.accessToken).me(), { status: 403, json: { code: 'AUTH_ACCOUNT_DISABLED' } });
+  await status('DELETED');
+  t.match(await client.refresh(first.refreshToken), INVALID);
+  t.match(await client.as(first.accessToken).me(), INVALID);
+  await status('ACTIVE');
+  t.match(await client.refresh(first.refreshToken), { status: 200 }, 'none of it consumed the token');
+});
+
+t.test('refresh and logout at once end in a session that is over', async (t) => {
+  for (let round = 0; round < 10; round++) {
+    const first = await signedIn();
+    const [rotated, out] = await Promise.all([
+      client.refresh(first.refreshToken, 1),
+      client.logout(first.refreshToken),
+    ]);
+    if (rotated.status !== 200) continue;
+    // The refresh came first: its logout, if it was still judged good, has ended the session all the same.
+    const me = await client.as(rotated.data.accessToken).me();
+    t.equal(me.status, out.data.revoked ? 401 : 200);
+    t.equal((await client.refresh(rotated.data.refreshToken)).status, out.data.revoked ? 401 : 200);
+  }
+});

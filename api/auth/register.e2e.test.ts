@@ -1,0 +1,118 @@
+import t from 'tap';
+import { authClient, newEmail, PASSWORD } from '../../shared/testing/auth-client.ts';
+import { startCluster } from '../../shared/testing/cluster.ts';
+import { tally } from '../../shared/testing/crowd.ts';
+
+const cluster = await startCluster(t, { doors: 2, workers: [], env: { AUTH_PASSWORD_MIN_LENGTH: '10' } });
+const client = await authClient(cluster);
+const count = (collection: string, filter = {}) => cluster.mongo.collection(collection).countDocuments(filter);
+
+t.test('a registration answers with a signed-in identity', async (t) => {
+  const email = newEmail();
+  const reply = await client.register({ email: `  ${email.toUpperCase()} `, phone: '0901 234 567' });
+  t.match(reply, {
+    status: 201,
+    json: {
+      success: true,
+      message: 'Registered',
+      data: {
+        user: {
+          ...{ email, fullName: 'Nguyễn Văn An', role: 'STUDENT', status: 'ACTIVE', defaultOrganizationId: 'local' },
+          memberships: [{ organizationId: 'local', organizationName: String, role: 'STUDENT', status: 'ACTIVE' }],
+          accountCode: /^ACC-[0-9A-HJKMNP-TV-Z]{8}$/,
+        },
+        ...{ tokenType: 'Bearer', expiresIn: 900 },
+      },
+    },
+  });
+  const [header, claims] = reply.data.accessToken.split('.').slice(0, 2).map(decoded);
+  t.match(header, { alg: 'HS256', typ: 'at+jwt', kid: String });
+  const { user } = reply.data;
+  t.match(claims, {
+    ...{ sub: user.id, type: 'access', role: 'STUDENT', accountCode: user.accountCode, fullName: user.fullName, email },
+    ...{ defaultOrganizationId: 'local', iss: 'examhall', sid: String, jti: String },
+  });
+  t.equal(claims.exp - claims.iat, 900);
+  const [refreshHeader, refreshClaims] = reply.data.refreshToken.split('.').slice(0, 2).map(decoded);
+  t.match(refreshHeader, { alg: 'HS256', typ: 'rt+jwt' });
+  t.match(refreshClaims, { sub: user.id, type: 'refresh', jti: String, sid: claims.sid });
+  t.equal(refreshClaims.exp - refreshClaims.iat, 30 * 86_400);
+  t.match(await client.as(reply.data.accessToken).me(), { status: 200, data: { user } });
+
+  const account = await cluster.mongo.collection('accounts').findOne({ email });
+  t.match(account, { phone: '+84901234567', password: { scheme: 'bcrypt-sha256', hash: /^\$2b\$04\$/ } });
+  const token = await cluster.mongo.collection('auth_tokens').findOne({ accountId: account?._id });
+  t.match(token, { hash: /^\$2b\$/, consumedAt: null });
+  const everything = JSON.stringify([account, token, await cluster.mongo.collection('auth_sessions').find().toArray()]);
+  for (const secret of [PASSWORD, reply.data.refreshToken, reply.data.accessToken]) {
+    t.notOk(everything.includes(secret), 'nothing raw is stored');
+    t.notOk(cluster.output().includes(secret), 'nor logged');
+  }
+});
+
+t.test('roles that people may give themselves', async (t) => {
+  for (const role of ['STUDENT', 'TEACHER', 'PARENT']) {
+    t.match(await client.register({ role }), { status: 201, data: { user: { role, memberships: [{ role }] } } });
+  }
+  for (const role of ['ADMIN', 'student', 'ROOT']) {
+    t.match(await client.register({ role }), {
+      ...{ status: 400, json: { code: 'VALIDATION_FAILED', details: [{ path: '/role' }] } },
+    });
+  }
+});
+
+t.test('what is wrong is said, all of it at once, and writes nothing', async (t) => {
+  const before = await count('accounts');
+  t.match(await client.register({ email: 'nobody', fullName: '  ', phone: '12' }), {
+    ...{ status: 400, json: { code: 'VALIDATION_FAILED' } },
+    json: { details: [{ path: '/email' }, { path: '/fullName' }, { path: '/phone' }] },
+  });
+  t.match(await client.register({ email: undefined, password: 5, extra: 1 }), {
+    ...{ status: 400, json: { code: 'VALIDATION_FAILED' } },
+  });
+  const weak = await client.register({ email: 'an@truong.example', password: 'An@Truong.Example' });
+  t.match(weak, { status: 400, json: { code: 'AUTH_WEAK_PASSWORD', details: [{ path: '/password' }] } });
+  for (const [password, reasons] of [
+    ['12345678', 2],
+    ['password', 2],
+    ['', 1],
+    ['x'.repeat(129), 1],
+    [`${'x'.repeat(200)}\u0000`, 2],
+    ['nguyễn văn an', 1],
+  ] as const) {
+    const { status, json } = await client.register({ password });
+    t.match({ status, json }, { status: 400, json: { code: 'AUTH_WEAK_PASSWORD' } }, password.slice(0, 20));
+    t.equal(json.details.length, reasons, `${password.slice(0, 20)}: one detail per reason`);
+  }
+  t.equal(await count('accounts'), before);
+});
+
+t.test('one e-mail, one phone, one account, however they come', async (t) => {
+  const email = newEmail();
+  const spellings = [email, email.toUpperCase(), ` ${email}`, `${email}\t`];
+  const replies = await Promise.all(
+    Array.from({ length: 24 }, (_, n) =>
+      client.call('POST', '/v1/auth/register', {
+        body: { email: spellings[n % 4], password: PASSWORD, fullName: `Học sinh ${n}` },
+        door: 1 + (n % 2),
+      }),
+    ),
+  );
+  t.same(tally(replies.map(({ status, json }) => json.code ?? status)), { 201: 1, AUTH_EMAIL_TAKEN: 23 });
+  const { _id: accountId } = (await cluster.mongo.collection('accounts').findOne({ email })) ?? {};
+  t.equal(await count('accounts', { email }), 1);
+  t.equal(await count('auth_sessions', { accountId }), 1);
+  t.equal(await count('auth_tokens', { accountId }), 1);
+
+  const phones = ['0912345678', '+84912345678', ' 091 234 5678 ', '84 912 345 678'.replace('84', '+84')];
+  const byPhone = await Promise.all(Array.from({ length: 16 }, (_, n) => client.register({ phone: phones[n % 4] })));
+  t.same(tally(byPhone.map(({ status, json }) => json.code ?? status)), { 201: 1, AUTH_PHONE_TAKEN: 15 });
+  const none = await Promise.all(['', '  ', null, undefined].map((phone) => client.register({ phone })));
+  t.same(tally(none.map(({ status }) => status)), { 201: 4 }, 'no phone is not the same phone');
+  t.equal(await count('accounts'), await count('auth_sessions'), 'nothing is half there');
+});
+
+// biome-ignore lint/suspicious/noExplicitAny: claims are matched by the test, field by field
+function decoded(segment: string): any {
+  return JSON.parse(Buffer.from(segment, 'base64url').toString());
+}

@@ -1,0 +1,127 @@
+import { accessToken, tokenInHeader } from '../middleware/guards/bearer.ts';
+import type { Route } from '../route.ts';
+import { changePassword } from './commands/change-password.ts';
+import { endOthers } from './commands/end-other-sessions.ts';
+import { endOneSession } from './commands/end-session.ts';
+import { login } from './commands/login.ts';
+import { logout } from './commands/logout.ts';
+import { refresh } from './commands/refresh.ts';
+import { register } from './commands/register.ts';
+import type { AuthDeps } from './deps.ts';
+import { listSessions } from './queries/list-sessions.ts';
+import { readMe } from './queries/me.ts';
+
+const SMALL = 256 * 1024;
+
+/** The auth service's routes: identities, sessions, tokens. */
+export function authRoutes(deps: AuthDeps): Route[] {
+  const signedIn = [accessToken((token) => deps.signer.readAccess(token))];
+  const userAgent = [
+    { name: 'user-agent', required: false, description: 'Kept with the session, for its owner’s list' },
+  ];
+  return [
+    {
+      method: 'POST',
+      path: '/v1/auth/register',
+      operation: 'register',
+      summary: 'Create an identity and sign it in',
+      guards: [],
+      headers: userAgent,
+      body: { schema: 'auth/register-request', maxBytes: SMALL },
+      replies: [{ status: 201, schema: 'auth/session-envelope', description: 'Registered' }],
+      errors: ['AUTH_WEAK_PASSWORD', 'AUTH_EMAIL_TAKEN', 'AUTH_PHONE_TAKEN'],
+      handle: (call) => register(deps, call),
+    },
+    {
+      method: 'POST',
+      path: '/v1/auth/login',
+      operation: 'login',
+      summary: 'Sign in with e-mail and password',
+      guards: [],
+      headers: userAgent,
+      body: { schema: 'auth/login-request', maxBytes: SMALL },
+      replies: [{ status: 200, schema: 'auth/session-envelope', description: 'Logged in' }],
+      errors: ['AUTH_INVALID_CREDENTIALS', 'AUTH_ACCOUNT_DISABLED', 'AUTH_THROTTLED'],
+      handle: (call) => login(deps, call),
+    },
+    {
+      method: 'POST',
+      path: '/v1/auth/refresh',
+      operation: 'refresh',
+      summary: 'Exchange a refresh token, once',
+      guards: [tokenInHeader({ isLenient: false })],
+      body: { schema: 'auth/token-request', maxBytes: SMALL },
+      replies: [{ status: 200, schema: 'auth/session-envelope', description: 'Refreshed' }],
+      errors: ['AUTH_INVALID_TOKEN', 'AUTH_ACCOUNT_DISABLED'],
+      handle: (call) => refresh(deps, call),
+    },
+    {
+      method: 'POST',
+      path: '/v1/auth/logout',
+      operation: 'logout',
+      summary: 'End the session of a refresh token',
+      guards: [tokenInHeader({ isLenient: true })],
+      body: { schema: 'auth/token-request', maxBytes: SMALL },
+      replies: [{ status: 200, schema: 'auth/revoked-reply', description: 'False where there was nothing to end' }],
+      errors: [],
+      handle: (call) => logout(deps, call),
+    },
+    {
+      method: 'GET',
+      path: '/v1/auth/me',
+      operation: 'readMe',
+      summary: 'The identity of an access token',
+      guards: signedIn,
+      replies: [{ status: 200, schema: 'auth/me-reply', description: 'As it is now' }],
+      errors: ['AUTH_INVALID_TOKEN', 'AUTH_ACCOUNT_DISABLED'],
+      handle: (call) => readMe(deps, call),
+    },
+    {
+      method: 'GET',
+      path: '/v1/auth/sessions',
+      operation: 'listSessions',
+      summary: "The caller's live sessions",
+      guards: signedIn,
+      replies: [{ status: 200, schema: 'auth/session-list', description: 'Used last first' }],
+      errors: ['AUTH_INVALID_TOKEN', 'AUTH_ACCOUNT_DISABLED'],
+      handle: (call) => listSessions(deps, call),
+    },
+    {
+      method: 'DELETE',
+      path: '/v1/auth/sessions/:sessionId',
+      operation: 'endSession',
+      summary: 'End one session of the caller',
+      guards: signedIn,
+      replies: [{ status: 200, schema: 'auth/revoked-reply', description: 'Ended' }],
+      errors: ['AUTH_INVALID_TOKEN', 'AUTH_ACCOUNT_DISABLED', 'SESSION_NOT_FOUND'],
+      handle: (call) => endOneSession(deps, call),
+    },
+    {
+      method: 'POST',
+      path: '/v1/auth/sessions/revoke-others',
+      operation: 'endOtherSessions',
+      summary: 'End every session of the caller but this one',
+      guards: signedIn,
+      replies: [{ status: 200, schema: 'auth/revoked-count', description: 'How many' }],
+      errors: ['AUTH_INVALID_TOKEN', 'AUTH_ACCOUNT_DISABLED'],
+      handle: (call) => endOthers(deps, call),
+    },
+    {
+      method: 'POST',
+      path: '/v1/auth/password',
+      operation: 'changePassword',
+      summary: 'Change the password and end the other sessions',
+      guards: signedIn,
+      body: { schema: 'auth/change-password-request', maxBytes: SMALL },
+      replies: [{ status: 200, schema: 'auth/revoked-count', description: 'How many sessions ended' }],
+      errors: [
+        'AUTH_INVALID_TOKEN',
+        'AUTH_ACCOUNT_DISABLED',
+        'AUTH_WEAK_PASSWORD',
+        'AUTH_INVALID_CREDENTIALS',
+        'AUTH_THROTTLED',
+      ],
+      handle: (call) => changePassword(deps, call),
+    },
+  ];
+}

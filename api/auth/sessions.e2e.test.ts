@@ -1,0 +1,96 @@
+import t from 'tap';
+import { authClient, newEmail, PASSWORD } from '../../shared/testing/auth-client.ts';
+import { startCluster } from '../../shared/testing/cluster.ts';
+import { tally } from '../../shared/testing/crowd.ts';
+
+const cluster = await startCluster(t, { workers: [] });
+const client = await authClient(cluster);
+const INVALID = { status: 401, json: { code: 'AUTH_INVALID_TOKEN' } };
+const NOT_FOUND = { status: 404, json: { code: 'SESSION_NOT_FOUND' } };
+
+async function threeSessions() {
+  const email = newEmail();
+  await client.register({ email }, { 'user-agent': 'Firefox at home' });
+  const second = await client.login(email, PASSWORD, { 'user-agent': 'x'.repeat(1_000) });
+  const third = await client.login(email, PASSWORD);
+  return { email, second: second.data, third: third.data, me: client.as(third.data.accessToken) };
+}
+
+t.test('a list of what is alive, the caller’s own marked', async (t) => {
+  const { second, third, me } = await threeSessions();
+  await client.refresh(second.refreshToken);
+  const { sessions } = (await me.sessions()).data;
+  t.equal(sessions.length, 3);
+  t.same(sessions.map((session: { current: boolean }) => session.current).filter(Boolean), [true]);
+  t.match(
+    sessions.find((session: { current: boolean }) => session.current),
+    { id: claimsOf(third.accessToken).sid, userAgent: null },
+  );
+  t.same(
+    sessions
+      .map(({ userAgent }: { userAgent: string | null }) => userAgent?.length ?? 0)
+      .sort((a: number, b: number) => a - b),
+    [0, 'Firefox at home'.length, 300],
+  );
+  t.match(sessions[0], { userAgent: /^x+$/ }, 'the one used last stands first');
+});
+
+t.test('one session is ended by its id, and only by its owner', async (t) => {
+  const { second, me } = await threeSessions();
+  const stranger = client.as((await client.register()).data.accessToken);
+  const id = claimsOf(second.accessToken).sid;
+  t.match(await stranger.endSession(id), NOT_FOUND);
+  t.match(await me.endSession('nobody'), NOT_FOUND);
+  t.match(await me.endSession(id), { status: 200, data: { revoked: true } });
+  t.match(await me.endSession(id), NOT_FOUND);
+  t.match(await client.as(second.accessToken).me(), INVALID);
+  t.match(await client.refresh(second.refreshToken), INVALID);
+  t.equal((await me.sessions()).data.sessions.length, 2);
+});
+
+t.test('all the others at once', async (t) => {
+  const { second, me } = await threeSessions();
+  t.match(await me.endOthers(), { status: 200, data: { revoked: 2 } });
+  t.match(await me.endOthers(), { data: { revoked: 0 } });
+  t.match(await client.as(second.accessToken).me(), INVALID);
+  t.match(await me.me(), { status: 200 });
+});
+
+t.test('a new password ends the other sessions and leaves this one', async (t) => {
+  const { email, second, me } = await threeSessions();
+  const next = 'một mật khẩu khác hẳn';
+  t.match(await me.changePassword('wrong', next), { status: 401, json: { code: 'AUTH_INVALID_CREDENTIALS' } });
+  t.match(await me.changePassword(PASSWORD, email), {
+    ...{ status: 400, json: { code: 'AUTH_WEAK_PASSWORD', details: [{ path: '/newPassword' }] } },
+  });
+  t.match(await me.changePassword(PASSWORD, next), { status: 200, data: { revoked: 2 } });
+  t.match(await client.as(second.accessToken).me(), INVALID);
+  t.match(await me.me(), { status: 200 });
+  t.match(await client.login(email, PASSWORD), { status: 401 });
+  t.match(await client.login(email, next), { status: 200 });
+  const noted = await cluster.mongo.collection('auth_security_events').find({ type: 'PASSWORD_CHANGED' }).toArray();
+  t.equal(noted.length, 1);
+});
+
+t.test('guesses at the current password are counted like those at the door', async (t) => {
+  const { email, me } = await threeSessions();
+  for (let n = 0; n < 5; n++) t.equal((await me.changePassword('wrong', 'một mật khẩu khác hẳn')).status, 401);
+  t.match(await me.changePassword(PASSWORD, 'một mật khẩu khác hẳn'), {
+    status: 429,
+    json: { code: 'AUTH_THROTTLED' },
+  });
+  t.match(await client.login(email, PASSWORD), { status: 429 });
+});
+
+t.test('two changes at once: one is made', async (t) => {
+  const { me } = await threeSessions();
+  const replies = await Promise.all(
+    Array.from({ length: 4 }, (_, n) => me.changePassword(PASSWORD, `một mật khẩu khác hẳn ${n}`)),
+  );
+  t.same(tally(replies.map(({ status }) => status)), { 200: 1, 401: 3 });
+});
+
+// biome-ignore lint/suspicious/noExplicitAny: claims are matched by the test, field by field
+function claimsOf(token: string): any {
+  return JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString());
+}

@@ -1,0 +1,210 @@
+import { writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { Readable } from 'node:stream';
+import { parseArgs } from 'node:util';
+import t from 'tap';
+import { openHasher } from '../shared/infra/bcrypt/hasher.ts';
+import { accounts, sessions, throttles } from '../shared/infra/mongo/auth/collections.ts';
+import { findAccount, findAccountByEmail } from '../shared/infra/mongo/auth/find-account.ts';
+import { recordFailure, throttleKey } from '../shared/infra/mongo/auth/throttle.ts';
+import { OPERATOR_AUDIT } from '../shared/infra/mongo/mailbox/dead-letters.ts';
+import { openTestMongo } from '../shared/testing/open-test-mongo.ts';
+import { runExamhall } from '../shared/testing/run-examhall.ts';
+import { storeSession, storeSignedIn } from '../shared/testing/stored-accounts.ts';
+import { testConfig } from '../shared/testing/test-kernel.ts';
+import { ACCOUNT_COMMANDS } from './examhall/account-commands.ts';
+
+const mongo = await openTestMongo(t);
+const COSTS = { passwordCost: 4, tokenCost: 4, concurrency: 2, maxWaiting: 10 };
+const hasher = openHasher(COSTS);
+const WHY = ['--reason', 'asked by the school'];
+
+const run = (args: readonly string[], typed?: string | Buffer) =>
+  runExamhall(mongo, ['account', ...args], {
+    ...(typed === undefined ? {} : { typed }),
+    env: { AUTH_BCRYPT_COST: '4', AUTH_DEFAULT_ORGANIZATION_ID: 'truong-1' },
+  });
+/** The same within this process, for what needs none of its own. */
+async function call(args: readonly string[], typed: string | Buffer = '') {
+  const { values, positionals } = parseArgs({
+    args: [...args],
+    allowPositionals: true,
+    options: { reason: { type: 'string' }, yes: { type: 'boolean' } },
+  });
+  const [name, ...words] = positionals;
+  const said: string[] = [];
+  const command = ACCOUNT_COMMANDS[`account ${name}`];
+  if (command === undefined) throw new Error(`no command ${name}`);
+  const operator = { mongo, now: Date.now, name: 'an', say: (line: string) => void said.push(line) };
+  const input = Readable.from([Buffer.from(typed)]);
+  const code = await command({ ...operator, input, settings: testConfig().auth }, words, values);
+  return { code, said: said.join('\n') };
+}
+
+const audit = (subject: string) => mongo.db.collection(OPERATOR_AUDIT).find({ subject }).sort({ at: 1 }).toArray();
+const liveOf = async (accountId: string) => (await sessions(mongo).find({ accountId, endedAt: null }).toArray()).length;
+
+t.test('an account is shown, made an admin and suspended; each change is audited', async (t) => {
+  const { account } = await storeSignedIn(mongo, { phone: '+84900000007' });
+  await recordFailure(mongo, throttleKey(account.email));
+  const typed = ` ${account.email.toUpperCase()} `;
+
+  const admin = await run(['make-admin', typed, ...WHY, '--operator', 'binh']);
+  t.equal(admin.code, 0, admin.said);
+  t.match(await findAccount(mongo, account._id), { role: 'ADMIN' });
+  t.match(await run(['make-admin', typed, ...WHY]), { code: 1, said: /ADMIN already/ });
+
+  const shown = await run(['show', typed]);
+  t.equal(shown.code, 0, shown.said);
+  t.match(JSON.parse(shown.said), {
+    ...{ id: account._id, role: 'ADMIN', status: 'ACTIVE', phone: '+84900000007', sessions: [{ userAgent: 'tap' }] },
+    ...{ throttle: { failures: 1 }, securityEvents: [{ type: 'ROLE_CHANGED' }], passwordScheme: 'bcrypt-sha256' },
+  });
+  t.notMatch(shown.said, account.password.hash, 'no hash is shown');
+
+  await storeSession(mongo, account);
+  t.match(await run(['status', typed, 'SUSPENDED', ...WHY]), { code: 0, said: /SUSPENDED; 0 session/ });
+  t.equal(await liveOf(account._id), 2, 'they wait');
+  t.match(await run(['status', typed, 'SUSPENDED', ...WHY]), { code: 1, said: /already/ });
+  t.match(await run(['status', typed, 'ACTIVE', ...WHY]), { code: 0 });
+  t.match(await run(['status', typed, 'DELETED', ...WHY]), { code: 0, said: /DELETED; 2 session/ });
+  t.equal(await liveOf(account._id), 0);
+  t.match(await run(['status', typed, 'ACTIVE', ...WHY]), { code: 1, said: /for good/ });
+  const lines = await audit(account._id);
+  t.equal(lines.length, 4);
+  t.match(lines, [
+    { action: 'account.make-admin', operator: 'binh', reason: 'asked by the school' },
+    { action: 'account.status', operator: 'an', detail: { from: 'ACTIVE', to: 'SUSPENDED', ended: 0 } },
+    { detail: { to: 'ACTIVE' } },
+    { detail: { to: 'DELETED' } },
+  ]);
+  t.match((await runExamhall(mongo, ['audit'])).said, new RegExp(`an +account\\.status +- +${account._id} +asked by`));
+});
+
+t.test('a password comes from standard input, under the policy, and signs out', async (t) => {
+  const { account } = await storeSignedIn(mongo);
+  await recordFailure(mongo, throttleKey(account.email));
+  const args = ['set-password', account.email, ...WHY];
+  for (const [typed, says] of [
+    ['password\n', /commonly used/],
+    ['short', /at least 8/],
+    [`${account.email}\n`, /e-mail address/],
+    ['', /at least 8/],
+    ['one line\nand another', /one line/],
+    [Buffer.from([0xff, 0xfe, 0x41, 0x42, 0x43, 0x44, 0x45, 0x46]), /UTF-8/],
+  ] as const) {
+    t.match(await call(args, typed), { code: 1, said: says });
+  }
+  t.equal(await liveOf(account._id), 1, 'a refused one changes nothing');
+  t.match(await findAccount(mongo, account._id), { password: account.password });
+  t.strictSame(await audit(account._id), []);
+
+  const done = await run(args, 'ngựa đúng pin ghim\n');
+  t.equal(done.code, 0, done.said);
+  t.notMatch(done.said, 'ngựa');
+  const stored = await findAccount(mongo, account._id);
+  t.equal(await hasher.verifyPassword('ngựa đúng pin ghim', stored?.password ?? null), true);
+  t.equal(await liveOf(account._id), 0);
+  t.equal(await throttles(mongo).findOne({ _id: throttleKey(account.email) }), null);
+  t.match(await audit(account._id), [{ action: 'account.set-password', detail: { ended: 1 } }]);
+});
+
+t.test('failed tries are forgotten and sessions ended by hand', async (t) => {
+  const { account } = await storeSignedIn(mongo);
+  t.match(await run(['unlock', account.email, ...WHY]), { code: 1, said: /no failed tries/ });
+  await recordFailure(mongo, throttleKey(account.email));
+  t.match(await run(['unlock', account.email.toUpperCase(), ...WHY]), { code: 0 });
+  t.equal(await throttles(mongo).findOne({ _id: throttleKey(account.email) }), null);
+  t.match(await run(['end-sessions', account.email, ...WHY]), { code: 0, said: /1 session/ });
+  t.equal(await liveOf(account._id), 0);
+  t.equal((await audit(account._id)).length, 2);
+});
+
+t.test('accounts are imported with their hashes, once', async (t) => {
+  const file = path.join(t.testdir({}), 'school.jsonl');
+  const known = await storeSignedIn(mongo, { email: 'known@school.vn', legacyId: 'L-0' });
+  const { hash } = await openHasher({ ...COSTS }).hashPassword('x');
+  const line = (n: number, more: object = {}) =>
+    JSON.stringify({
+      email: `Hs${n}@school.vn`,
+      fullName: `Học sinh ${n}`,
+      role: 'STUDENT',
+      passwordHash: hash,
+      ...more,
+    });
+  const write = (...lines: string[]) => writeFile(file, `${lines.join('\r\n')}\r\n\r\n`);
+  const load = (...flags: string[]) => run(['import', file, ...WHY, ...flags]);
+
+  await write(line(1), '{', line(2, { role: 'KING', phone: 'x' }), line(1, { legacyId: 'a b' }), line(1));
+  const faulty = await load('--yes');
+  t.equal(faulty.code, 1);
+  for (const told of [
+    /^line 2: is not/m,
+    /^line 3: role/m,
+    /^line 3: phone/m,
+    /^line 4: legacyId/m,
+    /^line 5: email is that of line 1/m,
+  ]) {
+    t.match(faulty.said, told);
+  }
+  t.match(faulty.said, /5 fault\(s\), 1 good line\(s\): nothing was imported/);
+  t.notMatch(faulty.said, hash);
+  t.equal(await findAccountByEmail(mongo, 'hs1@school.vn'), null);
+  t.strictSame(await audit('school.jsonl'), []);
+
+  const good = Array.from({ length: 60 }, (_, n) => line(n, { legacyId: `L-${n + 1}`, phone: `09123456${10 + n}` }));
+  await write(...good);
+  t.match(await load(), { code: 0, said: /60 account\(s\) could be imported/ });
+  t.equal(await findAccountByEmail(mongo, 'hs1@school.vn'), null, 'without --yes nothing happens');
+  t.match(await load('--yes'), { code: 0, said: /60 imported, 0 there already, 0 refused/ });
+  t.match(await findAccountByEmail(mongo, 'hs1@school.vn'), {
+    ...{ fullName: 'Học sinh 1', legacyId: 'L-2', hasLegacyId: true, phone: '+84912345611', status: 'ACTIVE' },
+    ...{ accountCode: /^ACC-/, password: { scheme: 'bcrypt', hash }, defaultOrganizationId: 'truong-1' },
+    memberships: [{ organizationId: 'truong-1', role: 'STUDENT', status: 'ACTIVE' }],
+  });
+
+  await write(
+    ...good,
+    line(90, { email: 'known@school.vn' }),
+    line(91, { legacyId: 'L-0' }),
+    line(92, { legacyId: 'L-92' }),
+  );
+  const again = await load('--yes');
+  t.match(again, { code: 1, said: /1 imported, 60 there already, 2 refused/ });
+  t.match(again.said, /^line 61: email taken/m);
+  t.match(again.said, /^line 62: legacy id taken/m);
+  t.match(await findAccount(mongo, known.account._id), { password: known.account.password }, 'and stays as it was');
+  t.equal((await accounts(mongo).find({ 'password.scheme': 'bcrypt' }).toArray()).length, 61);
+  t.match(await audit('school.jsonl'), [
+    { action: 'account.import', detail: { end: 'begun', lines: 60 } },
+    { detail: { end: 'done', imported: 60, refused: 0 } },
+    { detail: { end: 'begun', lines: 63 } },
+    { detail: { end: 'done', imported: 1, thereAlready: 60, refused: 2 } },
+  ]);
+  t.match(await run(['import', `${file}.gone`, ...WHY]), { code: 1, said: /ENOENT/ });
+});
+
+t.test('what an operator mistypes changes nothing and says why', async (t) => {
+  const { account } = await storeSignedIn(mongo);
+  for (const [args, code, says] of [
+    [['make-admin', account.email], 2, /--reason/],
+    [['make-admin', ...WHY], 2, /name the e-mail/],
+    [['make-admin', 'nobody@school.vn', ...WHY], 1, /no account nobody@school.vn/],
+    [['status', account.email, 'GONE', ...WHY], 2, /name a status/],
+    [['status', account.email, ...WHY], 2, /name a status/],
+    [['unlock', 'nobody', ...WHY], 2, /name an e-mail/],
+    [['unlock', account.email], 2, /--reason/],
+    [['import', ...WHY], 2, /name a file/],
+    [['import', 'x.jsonl', '--yes'], 2, /--reason/],
+    [['show'], 2, /name the e-mail/],
+  ] as const) {
+    const told = await call(args);
+    t.equal(told.code, code, args.join(' '));
+    t.match(told.said, says);
+  }
+  t.match(await run(['raise']), { code: 2, said: /examhall account show/ });
+  const inTheOpen = ['set-password', account.email, ...WHY, '--password', 'ngựa đúng pin ghim'];
+  t.match(await run(inTheOpen), { code: 2, said: /password/ });
+  t.strictSame(await audit(account._id), []);
+  t.match(await findAccount(mongo, account._id), { role: 'STUDENT', status: 'ACTIVE' });
+});

@@ -1,0 +1,67 @@
+import { ROLES } from '../../shared/auth/account.ts';
+import { type Registration, readRegistration } from '../../shared/auth/registration.ts';
+import { costOf } from '../../shared/infra/bcrypt/bcrypt-hash.ts';
+import { isRejection } from '../../shared/kernel/errors.ts';
+
+/** One account to import, normalized. */
+export interface ImportedLine {
+  registration: Registration;
+  legacyId: string | null;
+  passwordHash: string;
+}
+
+const REQUIRED = ['email', 'fullName', 'role', 'passwordHash'] as const;
+const OPTIONAL = ['phone', 'legacyId'] as const;
+const LEGACY_ID = /^[^\s\p{Cc}]{1,128}$/u;
+
+/** What is checked further where a field is no text, so that the faults of all the others are told too. */
+const STAND_IN = { email: 'an@school.vn', fullName: 'An', role: 'STUDENT' };
+
+/** Reads a line of an import, or gives every fault of it. No fault quotes the line: it holds a hash. */
+export function readImportLine(text: string): ImportedLine | { faults: string[] } {
+  const line = parseObject(text);
+  if (line === null) return { faults: ['is not a JSON object'] };
+  const faults = shapeFaults(line);
+  const given = (name: string) => (typeof line[name] === 'string' ? line[name] : undefined);
+  const registration = readRegistration(
+    {
+      email: given('email') ?? STAND_IN.email,
+      fullName: given('fullName') ?? STAND_IN.fullName,
+      role: given('role') ?? STAND_IN.role,
+      phone: given('phone') ?? null,
+    },
+    ROLES,
+  );
+  if (isRejection(registration)) {
+    for (const { path, message } of registration.details ?? []) faults.push(`${path.slice(1)} ${message}`);
+  }
+  const legacyId = given('legacyId') ?? null;
+  if (legacyId !== null && !LEGACY_ID.test(legacyId)) faults.push('legacyId must have 1-128 characters without blanks');
+  const passwordHash = given('passwordHash') ?? '';
+  if ('passwordHash' in line && costOf(passwordHash) === null) {
+    faults.push('passwordHash must be a bcrypt hash ($2a$, $2b$ or $2y$) of cost 4-15');
+  }
+  return isRejection(registration) || faults.length > 0 ? { faults } : { registration, legacyId, passwordHash };
+}
+
+function parseObject(text: string): Record<string, unknown> | null {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : null;
+  } catch {
+    return null;
+  }
+}
+
+function shapeFaults(line: Record<string, unknown>): string[] {
+  const faults: string[] = [];
+  const known: readonly string[] = [...REQUIRED, ...OPTIONAL];
+  for (const name of REQUIRED) if (!(name in line)) faults.push(`${name} is missing`);
+  for (const [name, value] of Object.entries(line)) {
+    const mayBeNull = (OPTIONAL as readonly string[]).includes(name);
+    if (!known.includes(name)) faults.push(`${JSON.stringify(name.slice(0, 40))} is not a field of an account`);
+    else if (name !== 'passwordHash' && typeof value !== 'string' && !(mayBeNull && value === null))
+      faults.push(`${name} must be text`);
+  }
+  return faults;
+}

@@ -1,0 +1,26 @@
+import type { Readable } from 'node:stream';
+import type { Config } from '../../shared/infra/config/config.ts';
+import type { Mongo } from '../../shared/infra/mongo/connect.ts';
+
+/** Who works, and with what. */
+export interface Operator {
+  mongo: Mongo;
+  now: () => number;
+  name: string;
+  say: (line: string) => void;
+  /** Where what must not be seen in a list of processes is read from. */
+  input: Readable;
+  settings: Config['auth'];
+}
+
+export interface Flags {
+  json?: boolean;
+  yes?: boolean;
+  queue?: string;
+  cause?: string;
+  reason?: string;
+  limit?: string;
+}
+
+/** Gives the exit code: 0 done, 1 nothing was done or something failed, 2 the words of the call are off. */
+export type CliCommand = (operator: Operator, words: string[], flags: Flags) => Promise<number>;

@@ -1,0 +1,65 @@
+import fc from 'fast-check';
+import t from 'tap';
+import { normalizePassword, type PasswordContext, passwordFaults } from './password-policy.ts';
+
+const CONTEXT: PasswordContext = {
+  email: 'thao.nguyen@school.vn',
+  fullName: 'Nguyễn Thu Thảo',
+  minLength: 8,
+  isCommon: (text) => text === 'password1',
+};
+const faultsOf = (password: string, context: Partial<PasswordContext> = {}) =>
+  passwordFaults(password, { ...CONTEXT, ...context });
+
+t.test('every reason is told at once', async (t) => {
+  t.strictSame(faultsOf('a strange horse'), []);
+  t.match(faultsOf('short'), [/at least 8/]);
+  t.match(faultsOf('a'.repeat(129)), [/at most 128/]);
+  t.match(faultsOf('PassWord1'), [/commonly used/]);
+  t.match(faultsOf('Thao.Nguyen'), [/e-mail/]);
+  t.match(faultsOf('THAO.NGUYEN@school.vn'), [/e-mail/]);
+  t.match(faultsOf('nguyễn thu THẢO'.normalize('NFD')), [/name/]);
+  t.match(faultsOf('a\0b', { isCommon: () => true }), [/at least 8/, /control characters/, /commonly used/]);
+  t.match(faultsOf('an', { email: 'an@school.vn', fullName: 'An' }), [/at least/, /e-mail/, /name/]);
+  t.match(faultsOf('fifteen letters', { minLength: 16 }), [/at least 16/]);
+});
+
+t.test('code points are counted, of the composed form', async (t) => {
+  t.strictSame(faultsOf('🐘'.repeat(8)), []);
+  t.match(faultsOf('🐘'.repeat(7)), [/at least 8/], 'not UTF-16 units');
+  t.strictSame(faultsOf('🐘'.repeat(128)), []);
+  t.match(faultsOf('🐘'.repeat(129)), [/at most 128/]);
+  t.match(faultsOf('ễễễễ'.normalize('NFD')), [/at least 8/], 'twelve code points as typed, four letters');
+});
+
+t.test('any length in the bounds is enough; a control character or half a pair never is', async () => {
+  const letters = fc.string({ unit: 'grapheme', minLength: 8, maxLength: 200 }).map(normalizePassword);
+  fc.assert(
+    fc.property(letters, fc.integer({ min: 8, max: 64 }), (text, minLength) => {
+      const length = [...text].length;
+      const faults = faultsOf(text, { minLength, isCommon: () => false });
+      const lengthFaults = faults.filter((fault) => /at (least|most)/.test(fault));
+      return lengthFaults.length === (length < minLength || length > 128 ? 1 : 0);
+    }),
+  );
+  const control = fc.constantFrom('\0', '\n', '\u007f', '\u0085', '\u009f', '\ud83d', '\udc18');
+  fc.assert(
+    fc.property(fc.string(), control, fc.string(), (before, bad, after) =>
+      faultsOf(before + bad + after).some((fault) => fault.includes('control')),
+    ),
+  );
+});
+
+t.test('both spellings of a text are judged alike', async () => {
+  fc.assert(
+    fc.property(fc.string({ unit: 'grapheme' }), (text) => {
+      const [composed, apart] = [faultsOf(text.normalize('NFC')), faultsOf(text.normalize('NFD'))];
+      return JSON.stringify(composed) === JSON.stringify(apart);
+    }),
+  );
+});
+
+t.test('an account without a name or an address forbids nothing for it', async (t) => {
+  t.strictSame(passwordFaults('', { ...CONTEXT, email: '', fullName: ' ', minLength: 0 }), []);
+  t.strictSame(faultsOf('school.vn'), [], 'the domain is everybody’s');
+});

@@ -1,0 +1,63 @@
+import fc from 'fast-check';
+import t from 'tap';
+import { normalizePhone } from './phone.ts';
+
+const phoneOf = (text: string | null | undefined) => normalizePhone(text)?.phone;
+
+t.test('every spelling of a number is one number', async (t) => {
+  for (const text of [
+    '0912345678',
+    '+84912345678',
+    ' 0912 345 678 ',
+    '(091) 234-5678',
+    '+84 (0) 91 234 5678',
+    '0084912345678',
+    '091.234.5678',
+  ]) {
+    t.equal(phoneOf(text), '+84912345678', text);
+  }
+  t.equal(phoneOf('+1 202-555-0123'), '+12025550123');
+  t.equal(phoneOf('024 3825 1234'), '+842438251234', 'a fixed line');
+});
+
+t.test('nothing is no phone, which is not the same as a wrong one', async (t) => {
+  for (const nothing of [undefined, null, '', ' ', '\t\n', '\u00a0'])
+    t.strictSame(normalizePhone(nothing), { phone: null });
+  for (const wrong of [
+    '0',
+    '12',
+    'phone',
+    '091234567890123456',
+    '+',
+    '+84',
+    '+999912345678',
+    'call 0912345678',
+    '0912345678 or 0987654321',
+    '0912345678 ext. 12',
+    '0912345678;ext=12',
+    `0912345678${' '.repeat(80)}1`,
+  ]) {
+    t.equal(normalizePhone(wrong), null, wrong);
+  }
+});
+
+t.test('what comes out is E.164 and comes out again, whatever went in', async () => {
+  const typed = fc.oneof(
+    fc.string({ unit: 'binary' }),
+    fc.array(fc.constantFrom(...'+0123456789 -.()'.split('')), { maxLength: 24 }).map((parts) => parts.join('')),
+  );
+  fc.assert(
+    fc.property(typed, (text) => {
+      const phone = phoneOf(text);
+      if (phone === undefined || phone === null) return true;
+      return /^\+[1-9]\d{4,14}$/.test(phone) && phoneOf(phone) === phone;
+    }),
+    { numRuns: 2_000 },
+  );
+  fc.assert(
+    fc.property(fc.integer({ min: 0, max: 9_999_999 }), (n) => {
+      const rest = String(n).padStart(7, '0');
+      return phoneOf(`091${rest}`) === `+8491${rest}`;
+    }),
+  );
+});

@@ -1,0 +1,60 @@
+import t from 'tap';
+import type { Account } from './account.ts';
+import { judgeRefresh, type PresentedRefresh, REUSE_GRACE_MS } from './refresh-rules.ts';
+import type { RefreshToken, Session } from './session.ts';
+
+const NOW = new Date('2026-11-21T08:00:00.000Z');
+const at = (ms: number) => new Date(NOW.getTime() + ms);
+
+const TOKEN: RefreshToken = {
+  ...{ _id: 'jti', sessionId: 'sid', accountId: 'acc', hash: 'h', issuedAt: at(-60_000), expiresAt: at(1) },
+  ...{ consumedAt: null, successorId: null },
+};
+const SESSION: Session = {
+  ...{
+    _id: 'sid',
+    accountId: 'acc',
+    userAgent: null,
+    createdAt: at(-60_000),
+    lastUsedAt: at(-60_000),
+    expiresAt: at(1),
+  },
+  ...{ endedAt: null, endReason: null },
+};
+const ACCOUNT: Account = {
+  ...{ _id: 'acc', accountCode: 'ACC-00000000', email: 'a@b.vn', phone: null, hasPhone: false, legacyId: null },
+  ...{ hasLegacyId: false, fullName: 'An', role: 'STUDENT', status: 'ACTIVE', memberships: [] },
+  ...{ defaultOrganizationId: 'local', password: { scheme: 'bcrypt', hash: 'h' }, createdAt: NOW, updatedAt: NOW },
+};
+const judge = (more: Partial<PresentedRefresh>) =>
+  judgeRefresh({ token: TOKEN, session: SESSION, account: ACCOUNT, ...more }, NOW);
+
+const INVALID = { rejected: 'AUTH_INVALID_TOKEN' };
+const DISABLED = { rejected: 'AUTH_ACCOUNT_DISABLED' };
+const REUSE = { reuse: true };
+
+t.test('a fresh token of a live session of an active account is exchanged, and no other', async (t) => {
+  t.equal(judge({}), 'rotate');
+  t.strictSame(judge({ token: null }), INVALID);
+  t.strictSame(judge({ session: null }), INVALID);
+  t.strictSame(judge({ account: null }), INVALID);
+  t.strictSame(judge({ token: { ...TOKEN, expiresAt: NOW } }), INVALID, 'at the very instant it is over');
+  t.strictSame(judge({ token: { ...TOKEN, sessionId: 'other' } }), INVALID);
+  t.strictSame(judge({ token: { ...TOKEN, accountId: 'other' } }), INVALID);
+  t.strictSame(judge({ session: { ...SESSION, endedAt: at(-1), endReason: 'LOGOUT' } }), INVALID);
+  t.strictSame(judge({ account: { ...ACCOUNT, status: 'DELETED' } }), INVALID);
+  t.strictSame(judge({ account: { ...ACCOUNT, status: 'SUSPENDED' } }), DISABLED);
+});
+
+t.test('a used token is refused for ten seconds and an alarm after them', async (t) => {
+  const used = (msAgo: number, more: Partial<PresentedRefresh> = {}) =>
+    judge({ token: { ...TOKEN, consumedAt: at(-msAgo), successorId: 'next' }, ...more });
+  t.strictSame(used(0), INVALID);
+  t.strictSame(used(-5), INVALID, 'clocks are not alike to the millisecond');
+  t.strictSame(used(REUSE_GRACE_MS), INVALID);
+  t.strictSame(used(REUSE_GRACE_MS + 1), REUSE);
+  t.strictSame(used(60_000, { account: { ...ACCOUNT, status: 'SUSPENDED' } }), REUSE, 'whatever became of the account');
+  t.strictSame(used(60_000, { account: { ...ACCOUNT, status: 'DELETED' } }), INVALID);
+  t.strictSame(used(60_000, { session: { ...SESSION, endedAt: at(-1), endReason: 'REUSE' } }), INVALID, 'only once');
+  t.strictSame(judge({ token: { ...TOKEN, consumedAt: at(-60_000), expiresAt: NOW } }), INVALID);
+});

@@ -1,0 +1,159 @@
+import * as bcrypt from 'bcrypt';
+import t from 'tap';
+import type { StoredPassword } from '../../auth/account.ts';
+import { HasherBusy } from './bounded-queue.ts';
+import { type BcryptEngine, type HasherOptions, openHasher } from './hasher.ts';
+
+const OPTIONS: HasherOptions = { passwordCost: 5, tokenCost: 4, concurrency: 2, maxWaiting: 100 };
+
+/** The real engine, and the work that was asked of it: one entry per compare, in units of the cheapest. */
+function countedEngine(): BcryptEngine & { compares: number[] } {
+  const compares: number[] = [];
+  return {
+    compares,
+    hash: bcrypt.hash,
+    compare(text, hash) {
+      compares.push(2 ** Number(hash.slice(4, 6)));
+      return bcrypt.compare(text, hash);
+    },
+  };
+}
+
+/** An engine whose works end when the test says so. */
+function heldEngine() {
+  const held: { text: string; end: (result: boolean) => void }[] = [];
+  const engine: BcryptEngine = {
+    hash: bcrypt.hash,
+    compare: (text) => new Promise((end) => void held.push({ text, end })),
+  };
+  return { engine, held };
+}
+
+const plain = (hash: string): StoredPassword => ({ scheme: 'bcrypt', hash });
+
+t.test('a password matches its own hash and no other’s', async (t) => {
+  const hasher = openHasher(OPTIONS);
+  const stored = await hasher.hashPassword('a strange horse');
+  t.equal(stored.scheme, 'bcrypt-sha256');
+  t.match(stored.hash, /^\$2b\$05\$/);
+  t.equal(await hasher.verifyPassword('a strange horse', stored), true);
+  t.equal(await hasher.verifyPassword('a strange hors', stored), false);
+  t.notSame(await hasher.hashPassword('a strange horse'), stored, 'salted');
+});
+
+t.test('every byte of a password counts: after 72 of them, and after a NUL', async (t) => {
+  const hasher = openHasher(OPTIONS);
+  const long = 'ễ'.repeat(40);
+  t.equal(await hasher.verifyPassword(`${long}2`, await hasher.hashPassword(`${long}1`)), false);
+  const nul = await hasher.hashPassword('before\0after');
+  t.equal(await hasher.verifyPassword('before\0after', nul), true);
+  t.equal(await hasher.verifyPassword('before\0other', nul), false);
+  t.equal(await hasher.verifyPassword('before', nul), false);
+});
+
+t.test('one text typed on two keyboards is one password', async (t) => {
+  const hasher = openHasher(OPTIONS);
+  const stored = await hasher.hashPassword('mật khẩu'.normalize('NFC'));
+  t.equal(await hasher.verifyPassword('mật khẩu'.normalize('NFD'), stored), true);
+});
+
+t.test('two refresh tokens with the same first 72 bytes do not match each other', async (t) => {
+  const hasher = openHasher(OPTIONS);
+  const prefix = `eyJhbGciOiJIUzI1NiIsInR5cCI6InJ0K2p3dCJ9.${'a'.repeat(40)}`;
+  t.ok(Buffer.byteLength(prefix) >= 72);
+  const hash = await hasher.hashToken(`${prefix}.one`);
+  t.match(hash, /^\$2b\$04\$/);
+  t.equal(await hasher.verifyToken(`${prefix}.one`, hash), true);
+  t.equal(await hasher.verifyToken(`${prefix}.two`, hash), false);
+});
+
+t.test('nobody’s password and a wrong one take the same work', async (t) => {
+  const engine = countedEngine();
+  const hasher = openHasher(OPTIONS, engine);
+  const work = async (stored: StoredPassword | null, text = 'wrong') => {
+    engine.compares.length = 0;
+    t.equal(await hasher.verifyPassword(text, stored), false);
+    return engine.compares;
+  };
+  const ours = await hasher.hashPassword('right');
+  t.strictSame(await work(ours), [32]);
+  t.strictSame(await work(null), [32], 'the same compare, not a wait');
+  t.strictSame(await work(null, ''), [32]);
+  t.strictSame(await work(null, 'x'.repeat(10_000)), [32]);
+  t.strictSame(await work(plain('what an import left')), [32]);
+  t.strictSame(await work(plain(`$2b$31$${'a'.repeat(53)}`)), [32], 'a hash that would take two days is not tried');
+  const cheaper = openHasher({ ...OPTIONS, passwordCost: 7 }, engine);
+  engine.compares.length = 0;
+  t.equal(await cheaper.verifyPassword('wrong', ours), false);
+  t.equal(
+    engine.compares.reduce((sum, units) => sum + units),
+    128,
+    'a cheaper hash is made up for',
+  );
+  engine.compares.length = 0;
+  t.equal(await cheaper.verifyPassword('right', ours), true);
+  t.strictSame(engine.compares, [32], 'but not for who knows the password');
+});
+
+t.test('imported hashes work under all their names until they are upgraded', async (t) => {
+  const hasher = openHasher(OPTIONS);
+  const hash = await bcrypt.hash('from elsewhere', 5);
+  for (const name of ['$2a$', '$2b$', '$2y$']) {
+    const stored = plain(hash.replace('$2b$', name));
+    t.equal(await hasher.verifyPassword('from elsewhere', stored), true, name);
+    t.equal(await hasher.verifyPassword('From elsewhere', stored), false, name);
+    t.equal(hasher.isOutdated(stored), true, 'also at the right cost');
+  }
+  const ours = await hasher.hashPassword('from elsewhere');
+  t.equal(hasher.isOutdated(ours), false);
+  t.equal(openHasher({ ...OPTIONS, passwordCost: 6 }).isOutdated(ours), true);
+  t.equal(openHasher({ ...OPTIONS, passwordCost: 4 }).isOutdated(ours), true);
+});
+
+t.test('beyond the line, hashing is refused at once; a place that falls free is taken again', async (t) => {
+  const { engine, held } = heldEngine();
+  const hasher = openHasher({ ...OPTIONS, concurrency: 2, maxWaiting: 3 }, engine);
+  const running = Array.from({ length: 5 }, (_, index) => hasher.verifyPassword(`${index}`, null));
+  await t.rejects(hasher.verifyPassword('one too many', null), HasherBusy);
+  await t.rejects(hasher.hashPassword('one too many'), HasherBusy);
+  await new Promise(setImmediate);
+  t.equal(held.length, 2, 'two at a time');
+  const token = hasher.verifyToken('token', 'hash');
+  await new Promise(setImmediate);
+  t.equal(held.length, 3, 'a refresh does not stand behind logins');
+  held[2]?.end(true);
+  t.equal(await token, true);
+  held[0]?.end(false);
+  await running[0];
+  const next = hasher.verifyPassword('in the free place', null);
+  for (let ended = 1; ended < 7; ended += 1) {
+    while (held[ended] === undefined) await new Promise(setImmediate);
+    held[ended]?.end(false);
+  }
+  t.strictSame(await Promise.all([...running, next]), [false, false, false, false, false, false]);
+});
+
+t.test('a hash that fails leaves its place', async (t) => {
+  const engine: BcryptEngine = { hash: () => Promise.reject(new Error('no memory')), compare: bcrypt.compare };
+  const hasher = openHasher({ ...OPTIONS, concurrency: 1, maxWaiting: 0 }, engine);
+  await t.rejects(hasher.hashPassword('x'), /no memory/);
+  await t.rejects(hasher.hashPassword('x'), /no memory/, 'not busy');
+  t.equal(await hasher.verifyPassword('x', null), false);
+});
+
+t.test('the event loop turns while passwords are hashed', async (t) => {
+  const hasher = openHasher({ ...OPTIONS, passwordCost: 8 });
+  let isDone = false;
+  const hashing = hasher.hashPassword('x').then(async (stored) => {
+    await hasher.verifyPassword('y', stored);
+    await hasher.verifyPassword('y', null);
+    isDone = true;
+  });
+  let turns = 0;
+  while (!isDone) {
+    await new Promise(setImmediate);
+    turns += 1;
+  }
+  await hashing;
+  t.ok(turns > 20, `${turns} turns; a synchronous hash leaves none`);
+});

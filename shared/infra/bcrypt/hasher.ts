@@ -1,0 +1,86 @@
+import { hash as digest, randomBytes } from 'node:crypto';
+import * as bcrypt from 'bcrypt';
+import type { StoredPassword } from '../../auth/account.ts';
+import { normalizePassword } from '../../auth/password-policy.ts';
+import { costOf, hashOfNobody, underKnownName } from './bcrypt-hash.ts';
+import { boundedQueue } from './bounded-queue.ts';
+
+/** Every method but `isOutdated` may reject with HasherBusy: nothing was hashed, the caller may try again in a second. */
+export interface Hasher {
+  hashPassword(text: string): Promise<StoredPassword>;
+  /** `null`: no account has this e-mail. Works as long as for a wrong password of an account, then says false. */
+  verifyPassword(text: string, stored: StoredPassword | null): Promise<boolean>;
+  /** Whether a right password should be hashed again. Cheaper hashes are weaker, dearer ones tell that their account exists. */
+  isOutdated(stored: StoredPassword): boolean;
+  hashToken(jwt: string): Promise<string>;
+  verifyToken(jwt: string, hash: string): Promise<boolean>;
+}
+
+export interface HasherOptions {
+  passwordCost: number;
+  tokenCost: number;
+  /** Passwords hashed at once. Hashes run on libuv's threads (4 unless UV_THREADPOOL_SIZE says otherwise): leave one for the rest. */
+  concurrency: number;
+  /** Passwords that may wait for a thread. */
+  maxWaiting: number;
+}
+
+/** The native, asynchronous half of bcrypt: the event loop goes on meanwhile. */
+export interface BcryptEngine {
+  hash(text: string, cost: number): Promise<string>;
+  compare(text: string, hash: string): Promise<boolean>;
+}
+
+/**
+ * Tokens take milliseconds: in a line of their own they do not stand behind logins, and it is over in a second. A thread that
+ * falls free takes what has waited longest, so two at once never wait for more than the one password before them.
+ */
+const TOKENS = { concurrency: 2, maxWaiting: 256 };
+
+/** bcrypt for passwords and refresh tokens, bounded in how much runs and how much waits. */
+export function openHasher(options: HasherOptions, engine: BcryptEngine = bcrypt): Hasher {
+  const { passwordCost, tokenCost, concurrency, maxWaiting } = options;
+  const passwords = boundedQueue({ concurrency, maxWaiting });
+  const tokens = boundedQueue(TOKENS);
+  const nobody = hashOfNobody(bcrypt.genSaltSync(passwordCost), randomBytes(31));
+
+  /** Wrong passwords all take 2^passwordCost: what a cheaper hash, c, leaves of it is 2^c + 2^(c+1) + … + 2^(passwordCost−1). */
+  async function refuseSlowly(text: string, spentCost: number): Promise<false> {
+    for (let cost = spentCost; cost < passwordCost; cost += 1) {
+      await engine.compare(text, hashOfNobody(bcrypt.genSaltSync(cost), randomBytes(31)));
+    }
+    return false;
+  }
+
+  return {
+    hashPassword: (text) =>
+      passwords(async () => ({ scheme: 'bcrypt-sha256', hash: await engine.hash(passwordDigest(text), passwordCost) })),
+    verifyPassword: (text, stored) =>
+      passwords(async () => {
+        const cost = stored === null ? null : costOf(stored.hash);
+        if (stored === null || cost === null) {
+          await engine.compare(passwordDigest(text), nobody);
+          return false;
+        }
+        // An imported hash was made of the text as it was typed.
+        const input = stored.scheme === 'bcrypt' ? text : passwordDigest(text);
+        return (await engine.compare(input, underKnownName(stored.hash))) || refuseSlowly(input, cost);
+      }),
+    isOutdated: ({ scheme, hash }) => scheme !== 'bcrypt-sha256' || costOf(hash) !== passwordCost,
+    hashToken: (jwt) => tokens(() => engine.hash(tokenDigest(jwt), tokenCost)),
+    verifyToken: (jwt, hash) => tokens(() => engine.compare(tokenDigest(jwt), hash)),
+  };
+}
+
+/**
+ * bcrypt reads 72 bytes and, elsewhere, stops at a NUL: of 64 letters of Vietnamese it would read a third. The digest is text,
+ * since raw bytes may hold a NUL.
+ */
+function passwordDigest(text: string): string {
+  return digest('sha256', normalizePassword(text), 'base64');
+}
+
+/** The refresh tokens of one account begin with the same 72 bytes and more. */
+function tokenDigest(jwt: string): string {
+  return digest('sha256', jwt, 'hex');
+}

@@ -1,0 +1,32 @@
+import type { Variable } from '../variable.ts';
+
+const GROUP = 'Limits';
+const MIB = 1_048_576;
+
+/** Bounds of requests. */
+export const LIMITS = {
+  BODY_BUDGET_BYTES: {
+    group: GROUP,
+    kind: 'integer',
+    default: 256 * MIB,
+    min: 8 * MIB,
+    max: 64 * 1024 * MIB,
+    description: 'Bytes of request bodies that a process holds at once; at least one start request (8 MiB).',
+  },
+  REQUEST_HEAD_TIMEOUT_MS: {
+    group: GROUP,
+    kind: 'integer',
+    default: 10_000,
+    min: 1,
+    max: 120_000,
+    description: 'Time for the head of a request to arrive.',
+  },
+  REQUEST_BODY_TIMEOUT_MS: {
+    group: GROUP,
+    kind: 'integer',
+    default: 20_000,
+    min: 1,
+    max: 600_000,
+    description: 'Time for the body of a request to arrive.',
+  },
+} as const satisfies Record<string, Variable>;

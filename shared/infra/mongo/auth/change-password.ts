@@ -1,0 +1,42 @@
+import type { StoredPassword } from '../../../auth/account.ts';
+import type { Mongo } from '../connect.ts';
+import { guardedUpdate, literal } from '../guarded-update.ts';
+import { inTransaction } from '../transaction.ts';
+import { accounts } from './collections.ts';
+import { endOtherSessions } from './end-other-sessions.ts';
+import { noteSecurityEvent } from './security-events.ts';
+
+export interface PasswordChange {
+  accountId: string;
+  /** The stored hash that the current password was found right by. */
+  from: string;
+  to: StoredPassword;
+  /** The session that asks, and goes on. */
+  keep: string;
+  now: number;
+}
+
+/**
+ * Puts a new password in the place of the one that was checked, ends the other sessions (`revoked` is how many) and writes
+ * the security event, or none of it. `changed meanwhile`: the password is another one by now, or the account is
+ * not ACTIVE any more.
+ */
+export async function changePassword(
+  mongo: Mongo,
+  change: PasswordChange,
+  budgetMs: number,
+): Promise<{ revoked: number } | 'changed meanwhile'> {
+  const { accountId, keep } = change;
+  return inTransaction(mongo, budgetMs, async (session) => {
+    const { pipeline } = guardedUpdate(
+      [{ $eq: ['$status', 'ACTIVE'] }, { $eq: ['$password.hash', literal(change.from)] }],
+      { password: literal(change.to), updatedAt: '$$NOW' },
+    );
+    const changed = await accounts(mongo).updateOne({ _id: accountId }, pipeline, { session });
+    if (changed.modifiedCount !== 1) return 'changed meanwhile';
+    const revoked = await endOtherSessions(mongo, { accountId, keep, reason: 'PASSWORD' }, session);
+    const event = { accountId, sessionId: keep, type: 'PASSWORD_CHANGED', metadata: { revoked } } as const;
+    await noteSecurityEvent(mongo, event, change.now, session);
+    return { revoked };
+  });
+}

@@ -1,0 +1,53 @@
+import type { Collection } from 'mongodb';
+import type { Account } from '../../../auth/account.ts';
+import type { RefreshToken, Session } from '../../../auth/session.ts';
+import type { Throttle } from '../../../auth/throttle.ts';
+import type { Mongo } from '../connect.ts';
+
+/** The random word of the last guarded write; absent until the first one. */
+interface Stamped {
+  stamp?: string;
+}
+
+export interface AccountRow extends Account, Stamped {
+  /** Of the last login that opened a session; absent before the first. */
+  lastLoginAt?: Date;
+}
+export type SessionRow = Session & Stamped;
+export type TokenRow = RefreshToken & Stamped;
+
+/** `_id` = throttleKey of the e-mail. */
+export interface ThrottleRow extends Throttle, Stamped {
+  /** Drawn when the count began: a try that is given back counts for no later one. */
+  round: string;
+}
+
+export type SecurityEventType =
+  | 'REFRESH_REUSE'
+  | 'PASSWORD_CHANGED'
+  | 'PASSWORD_SET'
+  | 'STATUS_CHANGED'
+  | 'ROLE_CHANGED';
+
+/** What somebody should know who looks into a stolen account; kept for 400 days. */
+export interface SecurityEvent {
+  _id: string;
+  accountId: string;
+  /** The session that it happened in; null: an operator did it. */
+  sessionId: string | null;
+  type: SecurityEventType;
+  at: Date;
+  metadata: Readonly<Record<string, string | number | null>>;
+}
+
+export const ACCOUNTS = 'accounts';
+export const SESSIONS = 'auth_sessions';
+export const TOKENS = 'auth_tokens';
+export const THROTTLES = 'auth_throttles';
+export const SECURITY_EVENTS = 'auth_security_events';
+
+export const accounts = (mongo: Mongo): Collection<AccountRow> => mongo.db.collection(ACCOUNTS);
+export const sessions = (mongo: Mongo): Collection<SessionRow> => mongo.db.collection(SESSIONS);
+export const tokens = (mongo: Mongo): Collection<TokenRow> => mongo.db.collection(TOKENS);
+export const throttles = (mongo: Mongo): Collection<ThrottleRow> => mongo.db.collection(THROTTLES);
+export const securityEvents = (mongo: Mongo): Collection<SecurityEvent> => mongo.db.collection(SECURITY_EVENTS);

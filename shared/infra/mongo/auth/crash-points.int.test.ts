@@ -1,0 +1,159 @@
+import t from 'tap';
+import { brokenAt } from '../../../testing/broken-at.ts';
+import { openTestMongo } from '../../../testing/open-test-mongo.ts';
+import {
+  freshAccount,
+  freshSession,
+  freshToken,
+  storeSession,
+  storeSignedIn,
+} from '../../../testing/stored-accounts.ts';
+import type { Mongo } from '../connect.ts';
+import { OPERATOR_AUDIT } from '../mailbox/dead-letters.ts';
+import { changePassword } from './change-password.ts';
+import { accounts, securityEvents, sessions, tokens } from './collections.ts';
+import { insertAccount } from './insert-account.ts';
+import { openSession } from './open-session.ts';
+import { reportReuse } from './report-reuse.ts';
+import { rotateToken } from './rotate-token.ts';
+import { setPassword } from './set-password.ts';
+import { setStatus } from './set-status.ts';
+
+const mongo = await openTestMongo(t);
+const BUDGET_MS = 5_000;
+const NEW = { scheme: 'bcrypt-sha256', hash: 'new' } as const;
+
+/** A change of several documents: how it is made, and which of its parts are there (true) or not. */
+interface Change {
+  /** Its writes, the commit among them. */
+  writes: number;
+  make(mongo: Mongo): Promise<unknown>;
+  parts(): Promise<boolean[]>;
+}
+
+const isThere = async (row: Promise<unknown>) => (await row) !== null;
+const rowsOfEvents = (accountId: string) => securityEvents(mongo).findOne({ accountId });
+const audited = (subject: string) => mongo.db.collection(OPERATOR_AUDIT).findOne({ subject });
+const act = () => ({ operator: 'op', reason: 'a test', now: Date.now() });
+
+const CHANGES: Record<string, () => Promise<Change>> = {
+  async insertAccount() {
+    const account = freshAccount();
+    const { session, token } = freshSession(account);
+    return {
+      writes: 4,
+      make: (broken) => insertAccount(broken, { account, session, token }, BUDGET_MS),
+      parts: () =>
+        Promise.all([
+          isThere(accounts(mongo).findOne({ _id: account._id })),
+          isThere(sessions(mongo).findOne({ _id: session._id })),
+          isThere(tokens(mongo).findOne({ _id: token._id })),
+        ]),
+    };
+  },
+  async openSession() {
+    const { account } = await storeSignedIn(mongo);
+    const { session, token } = freshSession(account);
+    return {
+      writes: 4,
+      make: (broken) => openSession(broken, { session, token, passwordHash: account.password.hash }, BUDGET_MS),
+      parts: () =>
+        Promise.all([
+          isThere(sessions(mongo).findOne({ _id: session._id })),
+          isThere(tokens(mongo).findOne({ _id: token._id })),
+        ]),
+    };
+  },
+  async rotateToken() {
+    const { session, token } = await storeSignedIn(mongo);
+    const successor = freshToken(session, { expiresAt: new Date(session.expiresAt.getTime() + 1_000) });
+    const { expiresAt } = successor;
+    return {
+      writes: 4,
+      make: (broken) =>
+        rotateToken(broken, { presented: token._id, sessionId: session._id, successor, expiresAt }, BUDGET_MS),
+      parts: () =>
+        Promise.all([
+          isThere(tokens(mongo).findOne({ _id: token._id, consumedAt: { $ne: null } })),
+          isThere(tokens(mongo).findOne({ _id: successor._id })),
+          isThere(sessions(mongo).findOne({ _id: session._id, expiresAt })),
+        ]),
+    };
+  },
+  async reportReuse() {
+    const { account, session, token } = await storeSignedIn(mongo);
+    return {
+      writes: 3,
+      make: (broken) => reportReuse(broken, token, Date.now(), BUDGET_MS),
+      parts: () =>
+        Promise.all([
+          isThere(sessions(mongo).findOne({ _id: session._id, endReason: 'REUSE' })),
+          isThere(rowsOfEvents(account._id)),
+        ]),
+    };
+  },
+  async changePassword() {
+    const { account, session: own } = await storeSignedIn(mongo);
+    const { session: other } = await storeSession(mongo, account);
+    const change = { accountId: account._id, from: account.password.hash, to: NEW, keep: own._id, now: Date.now() };
+    return {
+      writes: 4,
+      make: (broken) => changePassword(broken, change, BUDGET_MS),
+      parts: () =>
+        Promise.all([
+          isThere(accounts(mongo).findOne({ _id: account._id, 'password.hash': NEW.hash })),
+          isThere(sessions(mongo).findOne({ _id: other._id, endReason: 'PASSWORD' })),
+          isThere(rowsOfEvents(account._id)),
+        ]),
+    };
+  },
+  async setStatus() {
+    const { account, session } = await storeSignedIn(mongo);
+    return {
+      writes: 5,
+      make: (broken) => setStatus(broken, { accountId: account._id, status: 'DELETED' }, act()),
+      parts: () =>
+        Promise.all([
+          isThere(accounts(mongo).findOne({ _id: account._id, status: 'DELETED' })),
+          isThere(sessions(mongo).findOne({ _id: session._id, endReason: 'OPERATOR' })),
+          isThere(rowsOfEvents(account._id)),
+          isThere(audited(account._id)),
+        ]),
+    };
+  },
+  async setPassword() {
+    const { account, session } = await storeSignedIn(mongo);
+    return {
+      writes: 6,
+      make: (broken) => setPassword(broken, account, NEW, act()),
+      parts: () =>
+        Promise.all([
+          isThere(accounts(mongo).findOne({ _id: account._id, 'password.hash': NEW.hash })),
+          isThere(sessions(mongo).findOne({ _id: session._id, endReason: 'OPERATOR' })),
+          isThere(rowsOfEvents(account._id)),
+          isThere(audited(account._id)),
+        ]),
+    };
+  },
+};
+
+for (const [name, prepare] of Object.entries(CHANGES)) {
+  t.test(`${name}: whoever dies between any two of its writes leaves all of it or nothing`, async (t) => {
+    const { writes } = await prepare();
+    for (let point = 1; point <= writes; point++) {
+      for (const when of ['before', 'after'] as const) {
+        const change = await prepare();
+        const broken = brokenAt(mongo, point, when);
+        await t.rejects(change.make(broken.mongo), /the process is dead/, `dies ${when} write ${point}`);
+        const isCommitted = point === writes && when === 'after';
+        t.strictSame(new Set(await change.parts()), new Set([isCommitted]), `${when} write ${point}: nothing half`);
+        if (isCommitted) continue;
+        await change.make(mongo);
+        t.strictSame(new Set(await change.parts()), new Set([true]), 'and whoever tries again makes it whole');
+      }
+    }
+    const spare = brokenAt(mongo, writes + 1, 'before');
+    await (await prepare()).make(spare.mongo);
+    t.equal(spare.reached(), false, `there are no more than ${writes} writes`);
+  });
+}

@@ -1,0 +1,12 @@
+import type { Document } from 'mongodb';
+import type { SessionEnd } from '../../../auth/session.ts';
+import { type GuardedUpdate, guardedUpdate, literal } from '../guarded-update.ts';
+import { msOf, NOW_MS } from '../server-time.ts';
+
+/** Ends a session that lives: one that is over keeps its time and its reason, and one that has expired is over. */
+export function ending(reason: SessionEnd, ...conditions: Document[]): GuardedUpdate {
+  return guardedUpdate([{ $eq: ['$endedAt', null] }, { $gt: [msOf('$expiresAt'), NOW_MS] }, ...conditions], {
+    endedAt: '$$NOW',
+    endReason: literal(reason),
+  });
+}

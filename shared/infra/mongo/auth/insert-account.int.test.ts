@@ -1,0 +1,98 @@
+import t from 'tap';
+import { openTestMongo } from '../../../testing/open-test-mongo.ts';
+import { freshAccount, freshSession, storeSignedIn } from '../../../testing/stored-accounts.ts';
+import { isDuplicateKey } from '../faults.ts';
+import { accounts, sessions, tokens } from './collections.ts';
+import { findAccount, findAccountByEmail } from './find-account.ts';
+import { importAccount } from './import-account.ts';
+import { insertAccount } from './insert-account.ts';
+
+const mongo = await openTestMongo(t);
+const CROWD = 50;
+const BUDGET_MS = 30_000;
+
+const register = (overrides: Parameters<typeof freshAccount>[0]) => {
+  const account = freshAccount(overrides);
+  return insertAccount(mongo, { account, ...freshSession(account) }, BUDGET_MS);
+};
+
+/** How many rows there are of all accounts that `filter` finds. */
+async function rowsOf(filter: object) {
+  const found = await accounts(mongo).find(filter).toArray();
+  const ids = { accountId: { $in: found.map(({ _id }) => _id) } };
+  return [
+    found.length,
+    (await sessions(mongo).find(ids).toArray()).length,
+    (await tokens(mongo).find(ids).toArray()).length,
+  ];
+}
+
+/** Rows that belong to no account. */
+async function orphans(): Promise<number> {
+  const known = new Set((await accounts(mongo).find({}).toArray()).map(({ _id }) => _id));
+  const rows = [...(await sessions(mongo).find({}).toArray()), ...(await tokens(mongo).find({}).toArray())];
+  return rows.filter(({ accountId }) => !known.has(accountId)).length;
+}
+
+t.test('fifty registers of one e-mail at once make one account, whole', async (t) => {
+  const email = 'an@school.vn';
+  const results = await Promise.all(Array.from({ length: CROWD }, () => register({ email })));
+  t.equal(results.filter((result) => result === 'inserted').length, 1);
+  t.equal(results.filter((result) => result === 'email taken').length, CROWD - 1);
+  t.strictSame(await rowsOf({ email }), [1, 1, 1]);
+  t.equal(await orphans(), 0, 'the others left nothing');
+});
+
+t.test('fifty registers of one phone at once make one account, whole', async (t) => {
+  const phone = '+84912345678';
+  const results = await Promise.all(Array.from({ length: CROWD }, () => register({ phone })));
+  t.equal(results.filter((result) => result === 'inserted').length, 1);
+  t.equal(results.filter((result) => result === 'phone taken').length, CROWD - 1);
+  t.strictSame(await rowsOf({ phone }), [1, 1, 1]);
+  t.equal(await orphans(), 0, 'the others left nothing');
+});
+
+t.test('accounts without a phone or a legacy id never collide', async (t) => {
+  const results = await Promise.all(Array.from({ length: CROWD }, () => register({ fullName: 'No Phone' })));
+  t.strictSame(new Set(results), new Set(['inserted']));
+  t.strictSame(await rowsOf({ fullName: 'No Phone' }), [CROWD, CROWD, CROWD]);
+});
+
+t.test('what is taken is named, the e-mail first', async (t) => {
+  const first = freshAccount({ phone: '+84900000001', legacyId: 'L-1' });
+  await accounts(mongo).insertOne(first);
+  const { email, phone, accountCode, legacyId } = first;
+  t.equal(await register({ phone, email }), 'email taken');
+  t.equal(await register({ accountCode, email }), 'email taken');
+  t.equal(await register({ phone }), 'phone taken');
+  t.equal(await register({ accountCode }), 'code taken');
+  t.equal(await register({ legacyId }), 'legacy id taken');
+  t.match(await findAccountByEmail(mongo, email), { _id: first._id });
+  t.match(await findAccount(mongo, first._id), { email });
+  t.equal(await findAccountByEmail(mongo, 'nobody@school.vn'), null);
+});
+
+t.test('another duplicate is no taken e-mail', async (t) => {
+  const { account, session, token } = await storeSignedIn(mongo);
+  const other = freshAccount();
+  const fault = await insertAccount(mongo, { account: other, session, token }, BUDGET_MS).catch(
+    (error: unknown) => error,
+  );
+  t.ok(isDuplicateKey(fault), 'a session id that is there already is a bug, and thrown');
+  t.equal(await findAccount(mongo, other._id), null, 'and the account is rolled back');
+  t.ok(await findAccount(mongo, account._id));
+});
+
+t.test('an import brings an account once, and takes nobody else’s e-mail', async (t) => {
+  const account = freshAccount({ legacyId: 'L-2', email: 'binh@school.vn' });
+  const again = (overrides: object) => importAccount(mongo, { ...freshAccount(overrides) });
+  const results = await Promise.all(
+    Array.from({ length: CROWD }, () => again({ legacyId: 'L-2', email: 'binh@school.vn' })),
+  );
+  t.equal(results.filter((result) => result === 'inserted').length, 1);
+  t.equal(results.filter((result) => result === 'there already').length, CROWD - 1);
+  t.equal(await again({ legacyId: 'L-3', email: account.email }), 'email taken');
+  t.equal(await again({ email: account.email }), 'email taken');
+  t.equal(await again({ legacyId: 'L-2' }), 'legacy id taken');
+  t.strictSame(await rowsOf({ email: account.email }), [1, 0, 0], 'nobody is signed in by it');
+});

@@ -1,0 +1,15 @@
+import type { Session } from '../../../auth/session.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
+import { sessions } from './collections.ts';
+
+/** Nobody reads a longer list; who signs in a thousand times a month and never out sees the newest. */
+const MOST = 200;
+
+/** The sessions that live by `now` (Unix milliseconds, MongoDB's clock), the last used first. */
+export async function liveSessions(mongo: Mongo, accountId: string, now: number): Promise<Session[]> {
+  return sessions(mongo)
+    .find({ accountId, endedAt: null, expiresAt: { $gt: new Date(now) } }, { maxTimeMS: QUERY_LIMIT_MS })
+    .sort({ lastUsedAt: -1, _id: -1 })
+    .limit(MOST)
+    .toArray();
+}

@@ -1,0 +1,94 @@
+import t from 'tap';
+import { openTestMongo } from '../../../testing/open-test-mongo.ts';
+import { storeSession, storeSignedIn } from '../../../testing/stored-accounts.ts';
+import { OPERATOR_AUDIT } from '../mailbox/dead-letters.ts';
+import { sessions } from './collections.ts';
+import { findAccount } from './find-account.ts';
+import { makeAdmin } from './make-admin.ts';
+import { newestSecurityEvents } from './security-events.ts';
+import { setPassword } from './set-password.ts';
+import { setStatus } from './set-status.ts';
+import { signOut } from './sign-out.ts';
+import { recordFailure, reserveTry, throttleKey } from './throttle.ts';
+import { unlockAccount } from './unlock-account.ts';
+
+const mongo = await openTestMongo(t);
+const ACT = { operator: 'binh', reason: 'a test', now: Date.now() };
+
+const audit = (subject: string) =>
+  mongo.db.collection(OPERATOR_AUDIT).find({ subject }).sort({ $natural: 1 }).toArray();
+const reasons = async (accountId: string) =>
+  (await sessions(mongo).find({ accountId }).sort({ _id: 1 }).toArray()).map(({ endReason }) => endReason);
+
+t.test('a status is changed once, with its sessions, event and audit line', async (t) => {
+  const { account } = await storeSignedIn(mongo);
+  const accountId = account._id;
+  await storeSession(mongo, account);
+  const set = (status: 'ACTIVE' | 'SUSPENDED' | 'DELETED') => setStatus(mongo, { accountId, status }, ACT);
+  const clicks = await Promise.all(Array.from({ length: 10 }, () => set('SUSPENDED')));
+  t.strictSame(
+    clicks.filter((result) => result !== 'unchanged'),
+    [{ ended: 0 }],
+  );
+  t.strictSame(await reasons(accountId), [null, null], 'they are refused, not ended');
+  const detail = { from: 'ACTIVE', to: 'SUSPENDED', ended: 0 };
+  const line = { action: 'account.status', operator: 'binh', reason: 'a test', detail };
+  t.match(await audit(accountId), [line]);
+  t.equal((await audit(accountId)).length, 1);
+  t.match(await newestSecurityEvents(mongo, accountId, 5), [{ type: 'STATUS_CHANGED', metadata: detail }]);
+  t.strictSame(await set('ACTIVE'), { ended: 0 });
+  t.strictSame(await set('DELETED'), { ended: 2 });
+  t.strictSame(await reasons(accountId), ['OPERATOR', 'OPERATOR']);
+  t.equal(await set('ACTIVE'), 'deleted');
+  t.match(await findAccount(mongo, accountId), { status: 'DELETED' });
+  t.equal(await setStatus(mongo, { accountId: 'nobody', status: 'DELETED' }, ACT), 'unchanged');
+  t.equal((await audit(accountId)).length, 3);
+});
+
+t.test('an admin is made once, in the membership of the default organization too', async (t) => {
+  const membership = { organizationName: 'X', role: 'STUDENT', status: 'ACTIVE' } as const;
+  const memberships = [
+    { ...membership, organizationId: 'local' },
+    { ...membership, organizationId: 'other' },
+  ];
+  const { account } = await storeSignedIn(mongo, { memberships });
+  const clicks = await Promise.all(Array.from({ length: 5 }, () => makeAdmin(mongo, account._id, ACT)));
+  t.equal(clicks.filter((done) => done).length, 1);
+  t.match(await findAccount(mongo, account._id), {
+    role: 'ADMIN',
+    memberships: [{ role: 'ADMIN' }, { organizationId: 'other', role: 'STUDENT' }],
+  });
+  t.match(await audit(account._id), [{ action: 'account.make-admin', detail: { from: 'STUDENT', to: 'ADMIN' } }]);
+  t.equal(await makeAdmin(mongo, 'nobody', ACT), false);
+});
+
+t.test('a password that is set signs out and lets in', async (t) => {
+  const { account } = await storeSignedIn(mongo);
+  const key = throttleKey(account.email);
+  for (let n = 0; n < 9; n++) await recordFailure(mongo, key);
+  const to = { scheme: 'bcrypt-sha256', hash: '$2b$12$set' } as const;
+  t.equal(await setPassword(mongo, account, to, ACT), 1);
+  t.match(await findAccount(mongo, account._id), { password: to });
+  t.strictSame(await reasons(account._id), ['OPERATOR']);
+  t.match(await reserveTry(mongo, key, { addressIsOver: false, now: Date.now() }), { granted: true });
+  const lines = await audit(account._id);
+  t.match(lines, [{ action: 'account.set-password', detail: { ended: 1 } }]);
+  t.notMatch(JSON.stringify(lines), 'set"', 'no hash in the audit');
+});
+
+t.test('failed tries are forgotten, of nobody’s e-mail too, and sessions are ended', async (t) => {
+  const { account } = await storeSignedIn(mongo);
+  const wanted = { email: account.email, accountId: account._id };
+  t.equal(await unlockAccount(mongo, wanted, ACT), false, 'there is nothing to forget');
+  t.strictSame(await audit(account._id), []);
+  await recordFailure(mongo, throttleKey(account.email));
+  t.equal(await unlockAccount(mongo, wanted, ACT), true);
+  t.match(await audit(account._id), [{ action: 'account.unlock', detail: { failures: 1 } }]);
+  await recordFailure(mongo, throttleKey('nobody@school.vn'));
+  t.equal(await unlockAccount(mongo, { email: 'nobody@school.vn', accountId: null }, ACT), true);
+  t.match(await audit(throttleKey('nobody@school.vn')), [{ action: 'account.unlock' }]);
+
+  t.equal(await signOut(mongo, account._id, ACT), 1);
+  t.strictSame(await reasons(account._id), ['OPERATOR']);
+  t.match((await audit(account._id)).slice(-1), [{ action: 'account.end-sessions', detail: { ended: 1 } }]);
+});

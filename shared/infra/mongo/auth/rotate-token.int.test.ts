@@ -1,0 +1,138 @@
+import t from 'tap';
+import { judgeRefresh } from '../../../auth/refresh-rules.ts';
+import { openTestMongo } from '../../../testing/open-test-mongo.ts';
+import { claimsOf, freshToken, type SignedIn, storeSession, storeSignedIn } from '../../../testing/stored-accounts.ts';
+import { changePassword } from './change-password.ts';
+import { securityEvents, sessions, tokens } from './collections.ts';
+import { endOtherSessions } from './end-other-sessions.ts';
+import { endSession } from './end-session.ts';
+import { findRefresh } from './find-refresh.ts';
+import { reportReuse } from './report-reuse.ts';
+import { rotateToken } from './rotate-token.ts';
+import { setStatus } from './set-status.ts';
+
+const mongo = await openTestMongo(t);
+const BUDGET_MS = 30_000;
+const LATER = new Date(Date.now() + 40 * 86_400_000);
+
+function rotate({ session, token }: Omit<SignedIn, 'account'>, successor = freshToken(session, { expiresAt: LATER })) {
+  const rotation = { presented: token._id, sessionId: session._id, successor, expiresAt: successor.expiresAt };
+  return rotateToken(mongo, rotation, BUDGET_MS);
+}
+
+const tokensOf = (sessionId: string) => tokens(mongo).find({ sessionId }).sort({ _id: 1 }).toArray();
+
+async function verdict(token: Parameters<typeof claimsOf>[0]) {
+  return judgeRefresh(await findRefresh(mongo, claimsOf(token)), new Date());
+}
+
+t.test('a rotation consumes the token, stores its successor and moves the session on', async (t) => {
+  const login = await storeSignedIn(mongo);
+  t.equal(await verdict(login.token), 'rotate');
+  const successor = freshToken(login.session, { expiresAt: LATER });
+  t.equal(await rotate(login, successor), 'rotated');
+  t.match(await tokensOf(login.session._id), [
+    { _id: login.token._id, consumedAt: Date, successorId: successor._id },
+    { _id: successor._id, consumedAt: null, successorId: null },
+  ]);
+  const session = await sessions(mongo).findOne({ _id: login.session._id });
+  t.match(session, { expiresAt: LATER, endedAt: null });
+  t.ok(session !== null && session.lastUsedAt.getTime() >= login.session.lastUsedAt.getTime());
+  t.equal(await verdict(successor), 'rotate');
+  t.equal(await rotate(login), 'lost', 'once');
+});
+
+t.test('a hundred rotations of one token at once: one successor', async (t) => {
+  const login = await storeSignedIn(mongo);
+  const results = await Promise.all(Array.from({ length: 100 }, () => rotate(login)));
+  t.equal(results.filter((result) => result === 'rotated').length, 1);
+  t.equal(results.filter((result) => result === 'lost').length, 99);
+  const [first, successor, ...more] = await tokensOf(login.session._id);
+  t.strictSame(more, []);
+  t.equal(first?.successorId, successor?._id);
+});
+
+t.test('what may not be rotated is not', async (t) => {
+  const login = await storeSignedIn(mongo);
+  const other = await storeSignedIn(mongo);
+  const expired = freshToken(login.session, { expiresAt: new Date(Date.now() - 1) });
+  await tokens(mongo).insertOne(expired);
+  t.equal(await rotate({ ...login, token: expired }), 'lost', 'expired by the clock of MongoDB');
+  t.equal(await rotate({ ...login, token: freshToken(login.session) }), 'lost', 'unknown');
+  t.equal(await rotate({ token: login.token, session: other.session }), 'lost', 'of another session');
+  t.equal(
+    await endSession(mongo, { accountId: login.account._id, sessionId: login.session._id, reason: 'LOGOUT' }),
+    true,
+  );
+  t.equal(await rotate(login), 'lost', 'its session is over');
+  t.match(await tokens(mongo).findOne({ _id: login.token._id }), { consumedAt: null }, 'and nothing was consumed');
+  t.equal((await tokensOf(login.session._id)).length, 2, 'and nothing stored');
+  t.equal((await tokensOf(other.session._id)).length, 1);
+});
+
+t.test('a session that is ended while it is refreshed has no token that a refresh would accept', async (t) => {
+  const ends = {
+    endSession: ({ account, session }: SignedIn) =>
+      endSession(mongo, { accountId: account._id, sessionId: session._id, reason: 'ENDED' }),
+    endOtherSessions: ({ account }: SignedIn) =>
+      endOtherSessions(mongo, { accountId: account._id, keep: null, reason: 'ENDED' }),
+    setStatus: ({ account }: SignedIn) =>
+      setStatus(
+        mongo,
+        { accountId: account._id, status: 'SUSPENDED' },
+        { operator: 'o', reason: 'r', now: Date.now() },
+      ),
+    async changePassword({ account }: SignedIn) {
+      const keep = (await storeSession(mongo, account)).session._id;
+      const to = { scheme: 'bcrypt-sha256', hash: 'new' } as const;
+      const change = { accountId: account._id, from: account.password.hash, to, keep, now: Date.now() };
+      return changePassword(mongo, change, BUDGET_MS);
+    },
+    reportReuse: ({ token }: SignedIn) => reportReuse(mongo, token, Date.now(), BUDGET_MS),
+  };
+  for (const [name, end] of Object.entries(ends)) {
+    const outcomes = [];
+    for (let round = 0; round < 12; round++) {
+      const login = await storeSignedIn(mongo);
+      const successor = freshToken(login.session);
+      const [rotated] = await Promise.all([rotate(login, successor), end(login)]);
+      outcomes.push(rotated);
+      t.match(await sessions(mongo).findOne({ _id: login.session._id }), { endedAt: Date }, name);
+      t.strictSame(await verdict(successor), { rejected: 'AUTH_INVALID_TOKEN' }, name);
+      t.equal((await tokensOf(login.session._id)).length, rotated === 'rotated' ? 2 : 1, 'nothing half');
+    }
+    t.comment(`${name}: ${outcomes.join(' ')}`);
+  }
+});
+
+t.test('a reuse that is reported twenty times at once ends the session once, with one event', async (t) => {
+  const login = await storeSignedIn(mongo);
+  const other = await storeSession(mongo, login.account);
+  await rotate(login);
+  const consumed = await tokens(mongo).findOne({ _id: login.token._id });
+  if (consumed === null) throw new Error('the token is gone');
+  const reports = await Promise.all(
+    Array.from({ length: 20 }, () => reportReuse(mongo, consumed, Date.now(), BUDGET_MS)),
+  );
+  t.equal(reports.filter((ended) => ended).length, 1);
+  t.match(await sessions(mongo).findOne({ _id: login.session._id }), { endedAt: Date, endReason: 'REUSE' });
+  t.match(await sessions(mongo).findOne({ _id: other.session._id }), { endedAt: null }, 'other sessions go on');
+  const events = await securityEvents(mongo).find({ accountId: login.account._id }).toArray();
+  t.equal(events.length, 1);
+  t.match(events, [{ type: 'REFRESH_REUSE', sessionId: login.session._id, metadata: { tokenId: consumed._id } }]);
+  t.equal(await reportReuse(mongo, consumed, Date.now()), false);
+});
+
+t.test('tokens of another session or account are none', async (t) => {
+  const [an, binh] = [await storeSignedIn(mongo), await storeSignedIn(mongo)];
+  t.match(await findRefresh(mongo, claimsOf(an.token)), an);
+  const mixed = await findRefresh(mongo, { jti: an.token._id, sid: binh.session._id, sub: binh.account._id });
+  t.match(mixed, { token: null, session: { _id: binh.session._id } });
+  const stolen = await findRefresh(mongo, { jti: an.token._id, sid: an.session._id, sub: binh.account._id });
+  t.match(stolen, { token: null, session: null });
+  t.strictSame(await findRefresh(mongo, { jti: 'x', sid: 'y', sub: 'z' }), {
+    token: null,
+    session: null,
+    account: null,
+  });
+});

@@ -1,0 +1,132 @@
+import t from 'tap';
+import { openTestMongo } from '../../../testing/open-test-mongo.ts';
+import { freshSession, storeSession, storeSignedIn } from '../../../testing/stored-accounts.ts';
+import { changePassword } from './change-password.ts';
+import { accounts, securityEvents, sessions, tokens } from './collections.ts';
+import { endOtherSessions } from './end-other-sessions.ts';
+import { endSession } from './end-session.ts';
+import { findAccount } from './find-account.ts';
+import { liveSessions } from './live-sessions.ts';
+import { openSession } from './open-session.ts';
+import { setStatus } from './set-status.ts';
+import { upgradePassword } from './upgrade-password.ts';
+
+const mongo = await openTestMongo(t);
+const BUDGET_MS = 30_000;
+const NEW = { scheme: 'bcrypt-sha256', hash: 'new' } as const;
+const ACT = { operator: 'op', reason: 'a test', now: Date.now() };
+
+const live = async (accountId: string) => (await liveSessions(mongo, accountId, Date.now())).map(({ _id }) => _id);
+
+t.test('live sessions are listed, ended one by one and all but one', async (t) => {
+  const { account, session: first } = await storeSignedIn(mongo);
+  const accountId = account._id;
+  const stranger = await storeSignedIn(mongo);
+  const { session: second } = await storeSession(mongo, account);
+  const { session: third } = await storeSession(mongo, account);
+  const { session: expired } = await storeSession(mongo, account);
+  await sessions(mongo).updateOne({ _id: expired._id }, { $set: { expiresAt: new Date(Date.now() - 1) } });
+  await sessions(mongo).updateOne({ _id: second._id }, { $set: { lastUsedAt: new Date(Date.now() + 1_000) } });
+  t.strictSame(await live(accountId), [second._id, third._id, first._id], 'last used first');
+
+  const end = (sessionId: string) => endSession(mongo, { accountId, sessionId, reason: 'ENDED' });
+  t.equal(await end(stranger.session._id), false, 'not another’s');
+  t.equal(await end('unknown'), false);
+  t.equal(await end(expired._id), false, 'what has expired is over');
+  const ended = await Promise.all(Array.from({ length: 10 }, () => end(second._id)));
+  t.equal(ended.filter((done) => done).length, 1, 'once');
+  t.match(await sessions(mongo).findOne({ _id: second._id }), { endedAt: Date, endReason: 'ENDED' });
+  t.strictSame(await live(accountId), [third._id, first._id]);
+
+  t.equal(
+    await endOtherSessions(mongo, { accountId, keep: third._id, reason: 'LOGOUT' }),
+    1,
+    'counts those that lived',
+  );
+  t.strictSame(await live(accountId), [third._id]);
+  t.match(await sessions(mongo).findOne({ _id: second._id }), { endReason: 'ENDED' }, 'keeps its reason');
+  t.equal(await endOtherSessions(mongo, { accountId, keep: null, reason: 'OPERATOR' }), 1);
+  t.strictSame(await live(accountId), []);
+  t.equal((await live(stranger.account._id)).length, 1);
+});
+
+t.test('a login is stored whole, and only on the password that was checked', async (t) => {
+  const { account } = await storeSignedIn(mongo);
+  const opened = freshSession(account);
+  const passwordHash = account.password.hash;
+  t.equal(await openSession(mongo, { ...opened, passwordHash }, BUDGET_MS), 'opened');
+  t.ok((await live(account._id)).includes(opened.session._id));
+  t.match(await tokens(mongo).findOne({ _id: opened.token._id }), { sessionId: opened.session._id });
+  t.match(await accounts(mongo).findOne({ _id: account._id }), { lastLoginAt: Date, updatedAt: account.updatedAt });
+
+  const late = freshSession(account);
+  t.equal(await openSession(mongo, { ...late, passwordHash: '$' }, BUDGET_MS), 'changed meanwhile');
+  await setStatus(mongo, { accountId: account._id, status: 'SUSPENDED' }, ACT);
+  t.equal(await openSession(mongo, { ...late, passwordHash }, BUDGET_MS), 'changed meanwhile');
+  t.equal(await sessions(mongo).findOne({ _id: late.session._id }), null);
+  t.equal(await tokens(mongo).findOne({ _id: late.token._id }), null);
+  t.strictSame(await live(account._id), []);
+
+  const many = await storeSignedIn(mongo);
+  const logins = await Promise.all(
+    Array.from({ length: 30 }, () =>
+      openSession(mongo, { ...freshSession(many.account), passwordHash: many.account.password.hash }, BUDGET_MS),
+    ),
+  );
+  t.strictSame(new Set(logins), new Set(['opened']), 'thirty logins of one account at once');
+  t.equal((await live(many.account._id)).length, 31);
+});
+
+t.test('no login of the old password outlives its change, and none a suspension', async (t) => {
+  for (let round = 0; round < 20; round++) {
+    const { account, session: own } = await storeSignedIn(mongo);
+    const [accountId, from] = [account._id, account.password.hash];
+    const [done] = await Promise.all([
+      round % 2 === 0
+        ? changePassword(mongo, { accountId, from, to: NEW, keep: own._id, now: Date.now() }, BUDGET_MS)
+        : setStatus(mongo, { accountId, status: 'SUSPENDED' }, ACT),
+      ...Array.from({ length: 3 }, () =>
+        openSession(mongo, { ...freshSession(account), passwordHash: from }, BUDGET_MS),
+      ),
+    ]);
+    t.not(done, 'changed meanwhile');
+    t.strictSame(await live(accountId), round % 2 === 0 ? [own._id] : []);
+  }
+});
+
+t.test('a password is changed once, ends the other sessions and is noted, in one commit', async (t) => {
+  const { account, session: own } = await storeSignedIn(mongo);
+  await storeSession(mongo, account);
+  await storeSession(mongo, account);
+  const [accountId, from] = [account._id, account.password.hash];
+  const results = await Promise.all(
+    Array.from({ length: 10 }, (_, n) => {
+      const to = { scheme: 'bcrypt-sha256', hash: `new-${n}` } as const;
+      return changePassword(mongo, { accountId, from, to, keep: own._id, now: Date.now() }, BUDGET_MS);
+    }),
+  );
+  const winner = results.findIndex((result) => result !== 'changed meanwhile');
+  t.strictSame(results[winner], { revoked: 2 });
+  t.equal(results.filter((result) => result === 'changed meanwhile').length, 9, 'ten changes of one password at once');
+  t.match(await findAccount(mongo, accountId), { password: { hash: `new-${winner}` } });
+  t.strictSame(await live(accountId), [own._id]);
+  t.match(await sessions(mongo).find({ accountId, endReason: 'PASSWORD' }).toArray(), [{}, {}]);
+  const events = await securityEvents(mongo).find({ accountId }).toArray();
+  t.equal(events.length, 1);
+  t.match(events, [{ type: 'PASSWORD_CHANGED', sessionId: own._id, metadata: { revoked: 2 } }]);
+
+  await setStatus(mongo, { accountId, status: 'SUSPENDED' }, ACT);
+  const change = { accountId, from: `new-${winner}`, to: NEW, keep: own._id, now: Date.now() };
+  t.equal(await changePassword(mongo, change, BUDGET_MS), 'changed meanwhile', 'not of a suspended account');
+});
+
+t.test('a hash is upgraded once, under the same password, and text that begins with $ stays text', async (t) => {
+  const { account, session } = await storeSignedIn(mongo, { password: { scheme: 'bcrypt', hash: '$2b$04$old' } });
+  const to = { scheme: 'bcrypt-sha256', hash: '$2b$12$email' } as const;
+  const results = await Promise.all(
+    Array.from({ length: 10 }, () => upgradePassword(mongo, account._id, '$2b$04$old', to)),
+  );
+  t.equal(results.filter((done) => done).length, 1);
+  t.match(await findAccount(mongo, account._id), { password: to, updatedAt: account.updatedAt });
+  t.strictSame(await live(account._id), [session._id]);
+});

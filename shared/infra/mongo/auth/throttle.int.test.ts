@@ -1,0 +1,150 @@
+import t from 'tap';
+import { FREE_FAILURES, MAX_JUDGED, QUIET_MS, waitAfter } from '../../../auth/throttle.ts';
+import { HOUR, MINUTE, SECOND } from '../../../kernel/clock.ts';
+import { openTestMongo } from '../../../testing/open-test-mongo.ts';
+import { throttles } from './collections.ts';
+import { clearThrottle, giveBackTry, recordFailure, reserveTry, throttleKey } from './throttle.ts';
+
+const mongo = await openTestMongo(t);
+let emails = 0;
+
+const freshKey = () => throttleKey(`an-${emails++}@school.vn`);
+const reserve = (key: string, addressIsOver = false) => reserveTry(mongo, key, { addressIsOver, now: Date.now() });
+const rowOf = async (key: string) => throttles(mongo).findOne({ _id: key });
+const allow = async (key: string, addressIsOver = false) => (await reserve(key, addressIsOver)).granted;
+
+/** What stands in the row happened so much longer ago. */
+async function age(key: string, ms: number): Promise<void> {
+  const row = await rowOf(key);
+  if (row === null) throw new Error('there is no such row');
+  const earlier = (date: Date) => new Date(date.getTime() - ms);
+  const blockedUntil = row.blockedUntil === null ? null : earlier(row.blockedUntil);
+  await throttles(mongo).updateOne({ _id: key }, { $set: { blockedUntil, lastTryAt: earlier(row.lastTryAt) } });
+}
+
+async function fail(key: string): Promise<void> {
+  t.equal(await allow(key), true);
+  await recordFailure(mongo, key);
+}
+
+t.test('of 300 tries at once a hundred are judged', async (t) => {
+  const key = freshKey();
+  const tries = await Promise.all(Array.from({ length: 300 }, () => reserve(key)));
+  t.equal(tries.filter(({ granted }) => granted).length, MAX_JUDGED);
+  t.equal((await throttles(mongo).find({ _id: key }).toArray()).length, 1);
+  const refused = tries.find(({ granted }) => !granted);
+  t.match(refused, { retryAfterMs: SECOND }, 'those in flight will soon be judged');
+  await Promise.all(Array.from({ length: MAX_JUDGED }, () => recordFailure(mongo, key)));
+  t.match(await rowOf(key), { tries: MAX_JUDGED, failures: MAX_JUDGED });
+  await age(key, HOUR);
+  const spent = await reserve(key);
+  t.equal(spent.granted, false, 'the hundred are spent, whatever the wait');
+  t.ok(!spent.granted && spent.retryAfterMs > QUIET_MS - 2 * HOUR && spent.retryAfterMs <= QUIET_MS - HOUR + MINUTE);
+  await age(key, QUIET_MS - HOUR - MINUTE);
+  t.equal(await allow(key), false);
+  await age(key, MINUTE);
+  t.equal(await allow(key), true, 'and 24 quiet hours later they are forgotten');
+  t.match(await rowOf(key), { tries: 1, failures: 0, blockedUntil: null });
+});
+
+t.test('five failures cost nothing, each further one a doubled wait up to 15 minutes', async (t) => {
+  const key = freshKey();
+  for (let failures = 1; failures <= 20; failures++) {
+    await fail(key);
+    const row = await rowOf(key);
+    const wait = waitAfter(failures);
+    t.match(row, { failures, tries: failures });
+    t.equal(row?.blockedUntil === null ? 0 : Number(row?.blockedUntil) - Number(row?.lastTryAt), wait, `${failures}`);
+    if (wait === 0) continue;
+    const before = await rowOf(key);
+    const refused = await reserve(key);
+    t.equal(refused.granted, false, 'the wait lasts, for the right password too');
+    t.ok(!refused.granted && refused.retryAfterMs >= SECOND && refused.retryAfterMs <= Math.max(SECOND, wait + MINUTE));
+    t.strictSame(await rowOf(key), before, 'and a refused try changes nothing');
+    await age(key, wait);
+  }
+  t.equal(waitAfter(FREE_FAILURES), SECOND);
+  t.equal(waitAfter(20), 15 * MINUTE);
+});
+
+t.test('a right password clears, also in parallel', async (t) => {
+  const key = freshKey();
+  for (let failures = 0; failures < FREE_FAILURES; failures++) await fail(key);
+  t.equal(await allow(key), false);
+  await clearThrottle(mongo, key);
+  t.equal(await rowOf(key), null);
+  const right = await Promise.all(
+    Array.from({ length: 90 }, async () => {
+      const { granted } = await reserve(key);
+      await clearThrottle(mongo, key);
+      return granted;
+    }),
+  );
+  t.ok(
+    right.every((granted) => granted),
+    'right passwords do not throttle each other',
+  );
+  t.equal(await allow(key), true);
+});
+
+t.test('24 quiet hours begin anew, one minute less does not', async (t) => {
+  const key = freshKey();
+  for (let failures = 0; failures < FREE_FAILURES - 1; failures++) await fail(key);
+  await age(key, QUIET_MS - MINUTE);
+  t.equal(await allow(key), true);
+  t.match(await rowOf(key), { tries: FREE_FAILURES, failures: FREE_FAILURES - 1 });
+  await age(key, QUIET_MS);
+  await fail(key);
+  t.match(await rowOf(key), { tries: 1, failures: 1, blockedUntil: null });
+});
+
+t.test('an address that is over holds up only accounts with a failure of their own', async (t) => {
+  const key = freshKey();
+  t.equal(await allow(key, true), true);
+  t.equal(await allow(key, true), true);
+  await recordFailure(mongo, key);
+  const before = await rowOf(key);
+  t.match(await reserve(key, true), { granted: false, retryAfterMs: 15 * MINUTE });
+  t.strictSame(await rowOf(key), before);
+  t.equal(await allow(key, false), true, 'and from another address it goes on');
+  await age(key, QUIET_MS);
+  t.equal(await allow(key, true), true, 'a failure of yesterday is none');
+});
+
+t.test('failures at once are all counted; one that is judged after a success counts', async (t) => {
+  const key = freshKey();
+  await Promise.all(Array.from({ length: 50 }, () => recordFailure(mongo, key)));
+  t.match(await rowOf(key), { failures: 50, tries: 50 });
+  t.equal(await allow(key), false);
+  await clearThrottle(mongo, key);
+  await recordFailure(mongo, key);
+  t.match(await rowOf(key), { failures: 1, tries: 1, blockedUntil: null });
+});
+
+t.test('a try that was not judged is given back, in the round in which it was counted', async (t) => {
+  const key = freshKey();
+  const counted = async () => {
+    const reserved = await reserve(key);
+    if (!reserved.granted) throw new Error('a free try was refused');
+    return reserved.round;
+  };
+  const round = await counted();
+  t.equal(await counted(), round);
+  await giveBackTry(mongo, key, round);
+  t.match(await rowOf(key), { tries: 1, failures: 0 });
+  await recordFailure(mongo, key);
+  await giveBackTry(mongo, key, round);
+  t.match(await rowOf(key), { tries: 1, failures: 1 }, 'a judged one stays');
+  await clearThrottle(mongo, key);
+  await giveBackTry(mongo, key, round);
+  t.equal(await rowOf(key), null);
+  t.not(await counted(), round);
+  await giveBackTry(mongo, key, round);
+  t.match(await rowOf(key), { tries: 1 }, 'nor is one of a later round given back for it');
+});
+
+t.test('the row does not tell the address, and one address has one row', async (t) => {
+  t.match(throttleKey('an@school.vn'), /^[\w-]{43}$/);
+  t.equal(throttleKey('an@school.vn'), throttleKey('an@school.vn'));
+  t.not(throttleKey('an@school.vn'), throttleKey('binh@school.vn'));
+});

@@ -1,0 +1,124 @@
+import { createServer } from 'node:net';
+import t from 'tap';
+import { startThrowAwayServices } from '../../../scripts/services/throw-away.ts';
+import { type HeldLog, heldLog } from '../../testing/held-log.ts';
+import { eventually, type OwnRedis, ownRedis } from '../../testing/own-redis.ts';
+import { type AddressFailures, openAddressFailures } from './address-failures.ts';
+
+const LIMIT = 3;
+const MAPPED = '::ffff:203.0.113.7';
+
+/** The bound is for a Redis that hangs: elsewhere a slow machine must not look like one. */
+function openFor(
+  redisUrl: string,
+  { log = heldLog(), windowMs = 600_000, boundMs = 5_000 }: { log?: HeldLog; windowMs?: number; boundMs?: number } = {},
+): AddressFailures {
+  return openAddressFailures({ redisUrl, log, limit: LIMIT, windowMs, boundMs });
+}
+
+/** Records failures of an address of its own until Redis has seen one: the connection is up from here on. */
+async function connected(redis: OwnRedis, failures: AddressFailures, address: string): Promise<void> {
+  await eventually(async () => {
+    await failures.record(address);
+    return ((await redis.command('KEYS', `*${address}`)) as string[]).length > 0;
+  });
+}
+
+async function fail(failures: AddressFailures, address: string, times: number): Promise<void> {
+  for (let time = 0; time < times; time += 1) await failures.record(address);
+}
+
+t.test('front doors count together, addresses apart', async (t) => {
+  const redis = await ownRedis(startThrowAwayServices);
+  const [first, second] = [openFor(redis.url), openFor(redis.url)];
+  t.teardown(async () => {
+    await Promise.all([first.close(), second.close()]);
+    await redis.close();
+  });
+  await Promise.all([connected(redis, first, '198.51.100.1'), connected(redis, second, '198.51.100.2')]);
+  await fail(first, '203.0.113.7', LIMIT - 1);
+  t.equal(await second.isOver('203.0.113.7'), false, 'two of three');
+  await fail(second, MAPPED, 1);
+  t.equal(await first.isOver('203.0.113.7'), true);
+  t.equal(await second.isOver('203.0.113.7'), true, 'though it saw only one itself');
+  t.equal(await first.isOver('203.0.113.8'), false);
+  await fail(first, '2001:db8:0:1::1', LIMIT);
+  t.equal(await second.isOver('2001:db8:0:1:ffff::'), true, 'another address of that household');
+  t.equal(await second.isOver('2001:db8:0:2::1'), false);
+  const [key] = (await redis.command('KEYS', '*203.0.113.7')) as string[];
+  t.ok(Number(await redis.command('PTTL', key ?? '')) > 0, 'Redis forgets it by itself');
+});
+
+t.test('the window closes', async (t) => {
+  const redis = await ownRedis(startThrowAwayServices);
+  const [failures, other] = [openFor(redis.url, { windowMs: 1_000 }), openFor(redis.url, { windowMs: 1_000 })];
+  t.teardown(async () => {
+    await Promise.all([failures.close(), other.close()]);
+    await redis.close();
+  });
+  await Promise.all([connected(redis, failures, '198.51.100.1'), connected(redis, other, '198.51.100.2')]);
+  await eventually(async () => {
+    await fail(failures, '203.0.113.7', LIMIT);
+    return failures.isOver('203.0.113.7');
+  });
+  await eventually(async () => !(await failures.isOver('203.0.113.7')) && !(await other.isOver('203.0.113.7')));
+});
+
+t.test('while Redis is away each front door goes on with what it saw itself', async (t) => {
+  const redis = await ownRedis(startThrowAwayServices);
+  const failures = openFor(redis.url);
+  t.teardown(async () => {
+    await failures.close();
+    await redis.close();
+  });
+  await connected(redis, failures, '198.51.100.1');
+  await fail(failures, '203.0.113.7', LIMIT - 1);
+  await redis.kill9();
+  t.equal(await failures.isOver('203.0.113.7'), false);
+  await fail(failures, '203.0.113.7', 1);
+  t.equal(await failures.isOver('203.0.113.7'), true, 'those before the outage count');
+  t.equal(await failures.isOver('203.0.113.8'), false);
+  await redis.start();
+  await connected(redis, failures, '198.51.100.3');
+  t.equal(await failures.isOver('203.0.113.7'), true, 'and those of the outage after it');
+});
+
+t.test('a Redis that hangs costs one call its patience', async (t) => {
+  const redis = await ownRedis(startThrowAwayServices);
+  const log = heldLog();
+  const failures = openFor(redis.url, { log, boundMs: 50 });
+  t.teardown(async () => {
+    redis.thaw();
+    await failures.close();
+    await redis.close();
+  });
+  await connected(redis, failures, '198.51.100.1');
+  redis.freeze();
+  await fail(failures, '203.0.113.7', LIMIT);
+  t.equal(await failures.isOver('203.0.113.7'), true);
+  t.match(
+    log.lines.filter(({ level }) => level === 'warn'),
+    [{ message: 'Redis is away', fields: { reason: 'No answer within 50 ms' } }],
+  );
+  redis.thaw();
+  await connected(redis, failures, '198.51.100.2');
+});
+
+t.test('without any Redis, or one that speaks nonsense, nothing throws', async (t) => {
+  const server = createServer((socket) => {
+    socket.on('error', () => {});
+    socket.on('data', () => socket.write(':1\r\n$3\r\nabc\r\n*0\r\n'));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const address = server.address();
+  const port = typeof address === 'object' ? (address?.port ?? 0) : 0;
+  for (const url of ['redis://127.0.0.1:1', `redis://127.0.0.1:${port}`]) {
+    const failures = openFor(url, { boundMs: 50 });
+    for (let round = 0; round < 20; round += 1) await fail(failures, `203.0.113.${round}`, LIMIT);
+    t.equal(await failures.isOver('203.0.113.19'), true);
+    t.equal(await failures.isOver(''), false);
+    await failures.close();
+    t.equal(await failures.isOver('203.0.113.19'), true, 'even after its end');
+  }
+  server.close();
+});
