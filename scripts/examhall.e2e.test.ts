@@ -73,6 +73,7 @@ t.test('what an operator mistypes changes nothing and says why', async (t) => {
     [['dead', 'replay', '--reason', 'no id, no queue', '--yes'], 2, /name ids/],
     [['dead', 'replay', '--queue', 'grading', '--reason', 'long enough', '--limit', '0', '--yes'], 2, /--limit/],
     [['dead', 'replay', 'nobody', '--reason', 'long enough', '--yes'], 1, /no command nobody/],
+    [['dead', 'replay', '--queue', 'nope', '--reason', 'long enough', '--yes'], 2, /--queue is one of grading/],
     [['dead', 'show', 'nobody'], 1, /no command nobody/],
     [['dead'], 2, /examhall dead list/],
     [['dead', 'list', '--colour'], 2, /colour/],

@@ -1,9 +1,10 @@
 import { parseArgs } from 'node:util';
-import { readConfig } from '../shared/infra/config/config.ts';
+import { configOrExit } from '../shared/infra/config/config-or-exit.ts';
 import { openMongo } from '../shared/infra/mongo/connect.ts';
 import { openServerClock } from '../shared/infra/mongo/server-clock.ts';
 import { ACCOUNT_COMMANDS } from './examhall/account-commands.ts';
 import { COMMANDS } from './examhall/commands.ts';
+import { withLocalCluster } from './examhall/local-cluster.ts';
 import type { CliCommand, Operator } from './examhall/operator.ts';
 
 const USAGE = `examhall: what an operator does by hand
@@ -19,13 +20,14 @@ const USAGE = `examhall: what an operator does by hand
   examhall account show EMAIL                                  status, live sessions, failed tries, security events
   examhall account make-admin EMAIL --reason TEXT              nobody can register as one
   examhall account status EMAIL ACTIVE|SUSPENDED|DELETED --reason TEXT
-                                                               any but ACTIVE ends the sessions; DELETED is for good
+                                                               SUSPENDED refuses, DELETED ends the sessions and is for good
   examhall account set-password EMAIL --reason TEXT < FILE     read from standard input; ends the sessions, clears failed tries
   examhall account unlock EMAIL --reason TEXT                  forgets failed tries, of an unknown e-mail too
   examhall account end-sessions EMAIL --reason TEXT
   examhall account import FILE.jsonl --reason TEXT [--yes]     one account a line: email, fullName, role, passwordHash (plain bcrypt),
                                                                phone?, legacyId?. Without --yes it only checks the file
 
+  --reason TEXT     at least 5 characters, for the audit
   --operator NAME   who you are, for the audit (default: $USER)
 `;
 
@@ -43,7 +45,7 @@ async function main(args: string[]): Promise<number> {
     console.log(USAGE);
     return parsed?.values.help === true ? 0 : 2;
   }
-  const config = readConfig(process.env);
+  const config = configOrExit(withLocalCluster(process.env));
   const mongo = openMongo({ ...config.mongodb, appName: 'examhall-cli' });
   const clock = openServerClock(mongo);
   try {

@@ -34,7 +34,7 @@ export function operationsRoutes(deps: OperationsDeps): Route[] {
       operation: 'getHealth',
       summary: 'Is the process alive? Asks no other service',
       guards: [],
-      replies: [{ status: 200, schema: 'common/health', description: 'It is' }],
+      replies: [{ status: 200, schema: 'common/health', description: 'The process answers' }],
       errors: [],
       async handle() {
         const uptimeSeconds = Math.floor((performance.now() - startedAt) / 1_000);

@@ -6,6 +6,7 @@ import {
   OPERATOR_AUDIT,
   replayDead,
 } from '../../shared/infra/mongo/mailbox/dead-letters.ts';
+import { QUEUES } from '../../shared/infra/mongo/mailbox/mailbox.ts';
 import { queueDepths } from '../../shared/infra/mongo/mailbox/queue-depths.ts';
 import type { Command } from '../../shared/kernel/command.ts';
 import type { CliCommand, Flags, Operator } from './operator.ts';
@@ -53,6 +54,9 @@ async function replay(operator: Operator, ids: string[], flags: Flags): Promise<
   const reason = reasonOf(operator, flags);
   if (reason === null) return 2;
   if (ids.length === 0 && flags.queue === undefined) return refuse(operator, 'name ids, or a --queue');
+  if (flags.queue !== undefined && !(QUEUES as readonly string[]).includes(flags.queue)) {
+    return refuse(operator, `--queue is one of ${QUEUES.join(', ')}`);
+  }
   const limit = Number(flags.limit ?? 100);
   if (!Number.isInteger(limit) || limit < 1 || limit > MAX_BULK)
     return refuse(operator, `--limit is a whole number from 1 to ${MAX_BULK}`);

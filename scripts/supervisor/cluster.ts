@@ -56,6 +56,12 @@ export function planCluster(given: NodeJS.ProcessEnv): Plan {
   return { port, folder, env, release: types.find(({ name }) => name === 'release'), processes };
 }
 
+/** One port for each process: on a shared one, one of them would be measured, and which one would be chance. */
+function metricsPortOf(env: NodeJS.ProcessEnv, nth: number): NodeJS.ProcessEnv {
+  const first = Number(env.METRICS_PORT || 0);
+  return first === 0 ? {} : { METRICS_PORT: String(first + nth) };
+}
+
 function portOf(text: string): number {
   const port = text === '' ? Number.NaN : Number(text);
   if (Number.isInteger(port) && port > 0 && port <= 65_535) return port;
@@ -108,7 +114,9 @@ export async function startCluster(
   }
   const { mongodb, redis } = await orStopped(developmentServices({ env: plan.env, folder: plan.folder, say }), signal);
   if (plan.env.NODE_ENV === 'production' && mongodb.launch !== undefined) {
-    say('MONGODB_URL is not set: this production cluster keeps its data in one local database without a replica');
+    say(
+      `MONGODB_URL is not set: this production cluster keeps its data in one local ${mongodb.origin}, without a replica`,
+    );
   }
   for (const service of [mongodb, redis]) {
     if (service.launch !== undefined) supervisor.keep('service', service.name, service.launch);
@@ -118,9 +126,9 @@ export async function startCluster(
 
   const env = { ...plan.env, MONGODB_URL: mongodb.url, REDIS_URL: redis.url, PATH: pinnedNodeFirst(plan.env.PATH) };
   if (plan.release !== undefined) await runOnce(output, 'release', shell(plan.release.command, env, undefined), signal);
-  for (const { name, command, port } of plan.processes) {
+  for (const [nth, { name, command, port }] of plan.processes.entries()) {
     signal.throwIfAborted();
-    supervisor.keep('process', name, shell(command, env, port));
+    supervisor.keep('process', name, shell(command, { ...env, ...metricsPortOf(env, nth) }, port));
   }
   if (plan.processes.some(({ port }) => port !== undefined)) await frontDoorReady(plan.port, signal);
 }
