@@ -8,6 +8,7 @@ import { readCommand } from '../shared/infra/mongo/mailbox/read-command.ts';
 import type { Command } from '../shared/kernel/command.ts';
 import { newId } from '../shared/kernel/ids.ts';
 import { makeActor } from '../shared/testing/actor-subjects.ts';
+import { scaled } from '../shared/testing/chance.ts';
 import { callOf, inProcessDoor } from '../shared/testing/in-process-door.ts';
 import { openJitter } from '../shared/testing/jitter.ts';
 import { openTestMongo, type TestMongo } from '../shared/testing/open-test-mongo.ts';
@@ -113,7 +114,7 @@ t.test('a release against gradings announces each attempt once', async (t) => {
   const mongo = await openTestMongo(t);
   const graders = twoWorkers(t, mongo, 'grading');
   const releasers = twoWorkers(t, mongo, 'resultsrelease');
-  const EXAMS = 12;
+  const EXAMS = scaled(6, 20);
   const STUDENTS = 10;
   for (let round = 0; round < EXAMS; round++) {
     const examId = `exam-${newId()}`;
@@ -162,7 +163,7 @@ t.test('a release against starts that are handed in at once announces each attem
   const mongo = await openTestMongo(t);
   const door = inProcessDoor(mongo, { grading: twoWorkers(t, mongo, 'grading') });
   const releasers = twoWorkers(t, mongo, 'resultsrelease');
-  const EXAMS = 12;
+  const EXAMS = scaled(6, 20);
   const STUDENTS = 8;
   for (let round = 0; round < EXAMS; round++) {
     const examId = `exam-${newId()}`;
@@ -187,7 +188,7 @@ t.test('a release against starts that are handed in at once announces each attem
 t.test('two releases of one exam at once count and announce each attempt once between them', async (t) => {
   const mongo = await openTestMongo(t);
   const releasers = twoWorkers(t, mongo, 'resultsrelease');
-  for (let round = 0; round < 10; round++) {
+  for (let round = 0; round < scaled(5, 20); round++) {
     const examId = `exam-${newId()}`;
     for (let n = 0; n < 12; n++) await storeAttempt(mongo, { ...graded({ showResultMode: 'MANUAL' }), examId });
     const counts = await Promise.all(

@@ -6,6 +6,7 @@ import type { Measure } from './ground.ts';
 import { machineLines } from './machine.ts';
 import { measureHttp } from './measures/http.ts';
 import { measureJobs } from './measures/jobs.ts';
+import { measureLogin } from './measures/login.ts';
 import { measureRelease } from './measures/release.ts';
 import { measureSaveAnswer } from './measures/save-answer.ts';
 import { measureStart } from './measures/start.ts';
@@ -26,6 +27,7 @@ const MEASURES: Readonly<Record<string, Measure>> = {
   http: measureHttp,
   jobs: measureJobs,
   start: measureStart,
+  login: measureLogin,
   release: measureRelease,
 };
 const DOCS = path.resolve(import.meta.dirname, '../../docs');

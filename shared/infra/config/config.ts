@@ -10,7 +10,7 @@ import {
 } from './variable.ts';
 import { type VariableReader, variableReader } from './variable-reader.ts';
 import type { NamesOf } from './variables.ts';
-import { warningsOf } from './warnings.ts';
+import { type Warnings, warningsOf } from './warnings.ts';
 
 /** Another service: base URL without a final slash; without a token calls carry none. */
 export interface Neighbour {
@@ -19,13 +19,9 @@ export interface Neighbour {
 }
 
 /** Everything a process knows from its environment. `...Ms` are milliseconds, `...Seconds` seconds; an undefined token = there is none. */
-export interface Config {
+export interface Config extends Warnings {
   environment: Environment;
   production: boolean;
-  /** Sentences for the log of a start: allowed, yet probably not meant. */
-  warnings: readonly string[];
-  /** The same, for a front door only. */
-  doorWarnings: readonly string[];
   services: ReadonlySet<ServiceName>;
   host: string;
   port: number;
@@ -73,9 +69,6 @@ export interface Config {
   limits: { bodyBudgetBytes: number; headTimeoutMs: number; bodyTimeoutMs: number };
 }
 
-/** A configuration whose oddities nobody has looked at yet. */
-export type Unwarned = Omit<Config, 'warnings' | 'doorWarnings'>;
-
 /** The environment does not make a Config. The message lists every fault, one per line, and shows no secret. */
 export class ConfigError extends Error {
   readonly faults: readonly string[];
@@ -97,7 +90,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
   const internalServiceToken = from.token('INTERNAL_SERVICE_TOKEN');
   const mongodbUrl = from.text('MONGODB_URL');
   const services = from.list('SERVICES', SERVICE_NAMES);
-  const config: Unwarned = {
+  const config: Omit<Config, keyof Warnings> = {
     environment: from.word('NODE_ENV', ENVIRONMENTS),
     production,
     services,

@@ -77,11 +77,7 @@ t.test('a session that is ended while it is refreshed has no token that a refres
     endOtherSessions: ({ account }: SignedIn) =>
       endOtherSessions(mongo, { accountId: account._id, keep: null, reason: 'ENDED' }),
     setStatus: ({ account }: SignedIn) =>
-      setStatus(
-        mongo,
-        { accountId: account._id, status: 'SUSPENDED' },
-        { operator: 'o', reason: 'r', now: Date.now() },
-      ),
+      setStatus(mongo, { accountId: account._id, status: 'DELETED' }, { operator: 'o', reason: 'r', now: Date.now() }),
     async changePassword({ account }: SignedIn) {
       const keep = (await storeSession(mongo, account)).session._id;
       const to = { scheme: 'bcrypt-sha256', hash: 'new' } as const;

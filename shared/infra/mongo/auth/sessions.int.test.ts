@@ -61,7 +61,7 @@ t.test('a login is stored whole, and only on the password that was checked', asy
 
   const late = freshSession(account);
   t.equal(await openSession(mongo, { ...late, passwordHash: '$' }, BUDGET_MS), 'changed meanwhile');
-  await setStatus(mongo, { accountId: account._id, status: 'SUSPENDED' }, ACT);
+  await setStatus(mongo, { accountId: account._id, status: 'DELETED' }, ACT);
   t.equal(await openSession(mongo, { ...late, passwordHash }, BUDGET_MS), 'changed meanwhile');
   t.equal(await sessions(mongo).findOne({ _id: late.session._id }), null);
   t.equal(await tokens(mongo).findOne({ _id: late.token._id }), null);
@@ -77,14 +77,14 @@ t.test('a login is stored whole, and only on the password that was checked', asy
   t.equal((await live(many.account._id)).length, 31);
 });
 
-t.test('no login of the old password outlives its change, and none a suspension', async (t) => {
+t.test('no login of the old password outlives its change, and none a deletion', async (t) => {
   for (let round = 0; round < 20; round++) {
     const { account, session: own } = await storeSignedIn(mongo);
     const [accountId, from] = [account._id, account.password.hash];
     const [done] = await Promise.all([
       round % 2 === 0
         ? changePassword(mongo, { accountId, from, to: NEW, keep: own._id, now: Date.now() }, BUDGET_MS)
-        : setStatus(mongo, { accountId, status: 'SUSPENDED' }, ACT),
+        : setStatus(mongo, { accountId, status: 'DELETED' }, ACT),
       ...Array.from({ length: 3 }, () =>
         openSession(mongo, { ...freshSession(account), passwordHash: from }, BUDGET_MS),
       ),
