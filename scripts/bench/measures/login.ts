@@ -85,8 +85,7 @@ function login(client: HttpClient, email: string): Promise<Tokens> {
 }
 
 async function post(client: HttpClient, path: string, body: object): Promise<Tokens> {
-  const headers = { 'content-type': 'application/json' };
-  const reply = await client.request('POST', `/v1/auth/${path}`, headers, JSON.stringify(body));
+  const reply = await client.request('POST', `/v1/auth/${path}`, {}, JSON.stringify(body));
   if (reply.status > 201) throw new Error(`${path}: ${reply.status} ${reply.body.toString().slice(0, 500)}`);
   return JSON.parse(reply.body.toString()).data;
 }
