@@ -14,6 +14,7 @@ import { openJitter } from '../shared/testing/jitter.ts';
 import { openTestMongo, type TestMongo } from '../shared/testing/open-test-mongo.ts';
 import { scripted } from '../shared/testing/scripted-actor.ts';
 import { graded, postGrading, postRelease, SUBMITTED, storeAttempt } from '../shared/testing/stored-attempts.ts';
+import { tappedDb } from '../shared/testing/tapped-db.ts';
 import { testKernel, testWorker, testWorkerDeps } from '../shared/testing/test-kernel.ts';
 import { until } from '../shared/testing/until.ts';
 import { runCommand } from './run-command.ts';
@@ -67,20 +68,12 @@ function startOf(examId: string) {
 
 /** The same MongoDB, where `first` happens before each insert of one document into the collection. */
 function beforeInsert(mongo: TestMongo, collection: string, first: () => Promise<void>): TestMongo {
-  const db = new Proxy(mongo.db, {
-    get(target, name) {
-      if (name !== 'collection') return Reflect.get(target, name);
-      return (asked: string) => {
-        const real = target.collection(asked);
-        if (asked !== collection) return real;
-        const insert = real.insertOne.bind(real);
-        const insertOne: typeof insert = async (...args) => {
-          await first();
-          return insert(...args);
-        };
-        return Object.assign(real, { insertOne });
-      };
-    },
+  const db = tappedDb(mongo, (insertOne, name, into) => {
+    if (name !== 'insertOne' || into !== collection) return undefined;
+    return async (...args) => {
+      await first();
+      return insertOne(...args);
+    };
   });
   return { ...mongo, db };
 }

@@ -1,5 +1,6 @@
 import { type ClientSession, MongoNetworkError } from 'mongodb';
 import type { Mongo } from '../infra/mongo/connect.ts';
+import { type Method, tappedDb } from './tapped-db.ts';
 
 const WRITES = ['insertOne', 'insertMany', 'updateOne', 'updateMany', 'deleteOne', 'findOneAndUpdate'];
 
@@ -13,27 +14,14 @@ export function brokenAt(
   when: 'before' | 'after',
 ): { mongo: Mongo; reached: () => boolean } {
   let passed = 0;
-  const dying = (send: (...args: unknown[]) => Promise<unknown>) =>
+  const dying = (send: Method): Method =>
     async function sent(...args: unknown[]): Promise<unknown> {
       passed += 1;
       if (passed < point) return send(...args);
       if (passed === point && when === 'after') await send(...args);
       throw new MongoNetworkError('the process is dead');
     };
-  const db = new Proxy(mongo.db, {
-    get(target, name) {
-      if (name !== 'collection') return Reflect.get(target, name, target);
-      return (collectionName: string) =>
-        new Proxy(target.collection(collectionName), {
-          get(collection, property) {
-            const value: unknown = Reflect.get(collection, property, collection);
-            if (typeof value !== 'function') return value;
-            const method = value.bind(collection);
-            return WRITES.includes(String(property)) ? dying(method) : method;
-          },
-        });
-    },
-  });
+  const db = tappedDb(mongo, (method, name) => (WRITES.includes(name) ? dying(method) : undefined));
   const client = new Proxy(mongo.client, {
     get(target, name) {
       const value: unknown = Reflect.get(target, name, target);

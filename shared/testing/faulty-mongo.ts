@@ -1,5 +1,6 @@
 import { type ClientSession, MongoNetworkError } from 'mongodb';
 import type { Mongo } from '../infra/mongo/connect.ts';
+import { type Method, tappedDb } from './tapped-db.ts';
 
 /** Names of collection methods, in the order in which they must fail. */
 export interface FaultPlan {
@@ -19,28 +20,15 @@ export const settles = ([, update]: readonly unknown[]): boolean => Array.isArra
 /** The same MongoDB behind a connection that breaks as planned: what the driver throws when its own retries are spent. */
 export function faultyMongo(mongo: Mongo, plan: FaultPlan): { mongo: Mongo; left: () => number } {
   let left = plan.times;
-  const breakDown = (collection: object, method: (...args: unknown[]) => unknown) =>
+  const breakDown = (method: Method): Method =>
     async function faulty(...args: unknown[]): Promise<unknown> {
-      if (left === 0 || plan.when?.(args) === false) return method.apply(collection, args);
+      if (left === 0 || plan.when?.(args) === false) return method(...args);
       left -= 1;
-      if (plan.how === 'lost') await method.apply(collection, args);
+      if (plan.how === 'lost') await method(...args);
       await plan.meanwhile?.();
       throw new MongoNetworkError('the connection broke');
     };
-  const db = new Proxy(mongo.db, {
-    get(target, name) {
-      if (name !== 'collection') return Reflect.get(target, name, target);
-      return (collectionName: string) =>
-        new Proxy(target.collection(collectionName), {
-          get(collection, property) {
-            const value: unknown = Reflect.get(collection, property, collection);
-            if (typeof value !== 'function') return value;
-            if (property === plan.method) return breakDown(collection, value as (...args: unknown[]) => unknown);
-            return value.bind(collection);
-          },
-        });
-    },
-  });
+  const db = tappedDb(mongo, (method, name) => (name === plan.method ? breakDown(method) : undefined));
   return { mongo: { ...mongo, db }, left: () => left };
 }
 

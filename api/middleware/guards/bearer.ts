@@ -1,7 +1,6 @@
-import type { Guard, Head } from '../../route.ts';
-import { singleHeader } from './single-header.ts';
+import type { Guard } from '../../route.ts';
+import { bearerToken } from './bearer-token.ts';
 
-const BEARER = /^Bearer +([^\s]+) *$/i;
 const HEADER = { name: 'authorization', example: 'Bearer eyJhbGciOiJIUzI1NiJ9…' };
 
 /** Reads an access token: its account and session, or null. What they are now, a handler looks up. */
@@ -14,7 +13,7 @@ export function accessToken(read: ReadAccess): Guard {
     codes: ['AUTH_INVALID_TOKEN'],
     headers: [{ ...HEADER, required: true, description: 'Bearer and the access token' }],
     check(head, known) {
-      const token = bearerOf(head);
+      const token = bearerToken(head);
       const claims = token === undefined ? null : read(token);
       if (claims === null) return { rejected: 'AUTH_INVALID_TOKEN' };
       known.session = { accountId: claims.sub, sessionId: claims.sid };
@@ -33,14 +32,10 @@ export function tokenInHeader({ isLenient }: { isLenient: boolean }): Guard {
     codes: isLenient ? [] : ['AUTH_INVALID_TOKEN'],
     headers: [{ ...HEADER, required: false, description: 'Bearer and the refresh token, where the body has none' }],
     check(head, known) {
-      const token = bearerOf(head);
+      const token = bearerToken(head);
       if (token !== undefined) known.bearer = token;
       else if (head.headers.authorization !== undefined && !isLenient) return { rejected: 'AUTH_INVALID_TOKEN' };
       return undefined;
     },
   };
-}
-
-function bearerOf(head: Head): string | undefined {
-  return BEARER.exec(singleHeader(head, 'authorization') ?? '')?.[1];
 }

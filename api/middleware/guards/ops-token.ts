@@ -1,9 +1,8 @@
 import { secretCheck } from '../../../shared/kernel/secret.ts';
 import type { Guard } from '../../route.ts';
-import { singleHeader } from './single-header.ts';
+import { bearerToken } from './bearer-token.ts';
 
 const REFUSED = { rejected: 'UNAUTHENTICATED', message: 'Authorization: Bearer OPS_TOKEN is required' } as const;
-const BEARER = /^Bearer +([^\s]+)$/i;
 
 /** In production operators' routes need `Authorization: Bearer OPS_TOKEN`; without a configured one nobody passes. */
 export function opsToken(config: { opsToken?: string | undefined; production: boolean }): Guard {
@@ -14,7 +13,7 @@ export function opsToken(config: { opsToken?: string | undefined; production: bo
     headers: [{ name: 'authorization', required: config.production, description: 'Bearer OPS_TOKEN, in production' }],
     check(head) {
       if (!config.production) return undefined;
-      const token = BEARER.exec(singleHeader(head, 'authorization') ?? '')?.[1];
+      const token = bearerToken(head);
       return token !== undefined && isToken?.(token) === true ? undefined : REFUSED;
     },
   };
