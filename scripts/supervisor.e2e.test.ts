@@ -1,18 +1,16 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import path from 'node:path';
-import { createInterface } from 'node:readline';
 import t from 'tap';
+import { startNpm } from '../shared/testing/npm-start.ts';
+import type { Teardown } from '../shared/testing/open-test-mongo.ts';
 import { until } from '../shared/testing/until.ts';
-import { freePort, isPortFree } from './services/port.ts';
-import { recordForRunner, startThrowAwayServices } from './services/throw-away.ts';
-import { signalGroup } from './supervisor/data-folder.ts';
+import { freePort } from './services/port.ts';
+import { startThrowAwayServices } from './services/throw-away.ts';
 import { createPrefixedOutput } from './supervisor/prefixed-output.ts';
-import { identify, isAlive, type ProcessIdentity } from './supervisor/process-identity.ts';
+import { identify } from './supervisor/process-identity.ts';
 import { createSupervisor } from './supervisor.ts';
 
-const ROOT = path.resolve(import.meta.dirname, '..');
 const services = await startThrowAwayServices({ mongodb: false });
 t.teardown(() => services.close());
 
@@ -29,109 +27,9 @@ setInterval(() => {}, 1000);
 process.on('SIGTERM', () => { console.log('bye'); process.exit(0); });
 `;
 
-interface Teardown {
-  teardown(work: () => unknown): void;
-}
-
-/** A second door listens one port further on. */
-async function freePortPair(): Promise<number> {
-  for (;;) {
-    const port = await freePort();
-    if (await isPortFree(port + 1)) return port;
-  }
-}
-
-/** Ends whatever of a cluster still runs: npm, the supervisor, and the groups of what that has started. */
-function killAll(npm: ChildProcess, dataFolder: string): void {
-  npm.kill('SIGKILL');
-  const identities = ['supervisor.json', 'processes.json'].flatMap((name): ProcessIdentity[] => {
-    const file = path.join(dataFolder, 'run', name);
-    return existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : [];
-  });
-  for (const { pid } of identities.filter(isAlive)) {
-    signalGroup(pid, 'SIGKILL');
-    if (identify(pid) !== undefined) process.kill(pid, 'SIGKILL');
-  }
-}
-
-/** A real `npm start` of small fake processes; MongoDB is only pinged at its URL, which here is a TCP server that is one. */
-async function startCluster(
-  t: Teardown,
-  folder: string,
-  processes: Record<string, string>,
-  env: NodeJS.ProcessEnv = {},
-) {
-  mkdirSync(folder, { recursive: true });
-  const procfile = Object.keys(processes).map((name) => {
-    writeFileSync(path.join(folder, `${name}.mjs`), processes[name] ?? '');
-    return `${name}: node ${path.join(folder, `${name}.mjs`)}`;
-  });
-  writeFileSync(path.join(folder, 'Procfile'), procfile.join('\n'));
-  const port = await freePortPair();
-  const dataFolder = path.join(folder, 'data');
-  const child = spawn('npm', ['start'], {
-    cwd: ROOT,
-    env: {
-      ...process.env,
-      PORT: String(port),
-      PROCFILE: path.join(folder, 'Procfile'),
-      DATA_DIR: dataFolder,
-      REDIS_URL: services.redis?.url,
-      ...env,
-    },
-    detached: true,
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  if (child.pid !== undefined) recordForRunner(child.pid);
-  const cluster = watch(child, port);
-  t.teardown(async () => {
-    killAll(child, dataFolder);
-    await cluster.exit;
-    // The supervisor may have started one more between the two: it is dead now, and cannot.
-    killAll(child, dataFolder);
-  });
-  return cluster;
-}
-
-function watch(child: ChildProcess, port: number) {
-  const lines: string[] = [];
-  const waiting = new Set<() => void>();
-  for (const stream of [child.stdout, child.stderr]) {
-    if (stream === null) continue;
-    createInterface({ input: stream }).on('line', (line) => {
-      lines.push(line);
-      const [, pid] = / as (\d+)/.exec(line) ?? [];
-      if (pid !== undefined) recordForRunner(Number(pid));
-      for (const look of waiting) look();
-    });
-  }
-  const exit = new Promise<number | null>((resolve) => child.on('exit', (code) => resolve(code)));
-  // Its last lines can come after its exit; those that it left behind keep the pipes open and are still heard.
-  let isClosed = false;
-  const closed = new Promise<number | null>((resolve) => child.on('close', (code) => resolve(code)));
-  void closed.then(() => {
-    isClosed = true;
-    for (const look of waiting) look();
-  });
-
-  /** The nth line that matches, waited for. */
-  function line(pattern: RegExp, nth = 1): Promise<RegExpExecArray> {
-    return new Promise((resolve, reject) => {
-      const look = () => {
-        const found = lines.map((text) => pattern.exec(text)).filter((match) => match !== null)[nth - 1];
-        if (found !== undefined) {
-          waiting.delete(look);
-          resolve(found);
-        } else if (isClosed) {
-          waiting.delete(look);
-          reject(new Error(`ended without ${pattern} (${nth}):\n${lines.join('\n')}`));
-        }
-      };
-      waiting.add(look);
-      look();
-    });
-  }
-  return { child, port, lines, line, exit, closed };
+/** `npm start` of small fake processes on this test's Redis; MongoDB is named by those who need one. */
+function startCluster(t: Teardown, folder: string, processes: Record<string, string>, env: NodeJS.ProcessEnv = {}) {
+  return startNpm(t, folder, processes, { REDIS_URL: services.redis?.url, ...env });
 }
 
 function isGone(pid: number): boolean {
