@@ -5,11 +5,14 @@ import type { Rejection } from '../../shared/kernel/errors.ts';
 import type { Call } from '../route.ts';
 import type { AuthDeps } from './deps.ts';
 
+/** Whose call it is, and in which of the sessions. */
+export interface Current {
+  account: Account;
+  session: Session;
+}
+
 /** Who calls, as account and session are now: a good access token of an ended session or a lost account is worth nothing. */
-export async function currentOf(
-  deps: Pick<AuthDeps, 'mongo' | 'now'>,
-  call: Call,
-): Promise<{ account: Account; session: Session } | Rejection> {
+export async function currentOf(deps: Pick<AuthDeps, 'mongo' | 'now'>, call: Call): Promise<Current | Rejection> {
   const claimed = call.identity.session;
   if (claimed === undefined) throw new Error('a route without access token asked for its caller');
   const { session, account } = await findSession(deps.mongo, { sub: claimed.accountId, sid: claimed.sessionId });

@@ -130,7 +130,8 @@ t.test(
     t.same(tally(right.map(({ status }) => status)), { 200: 20 });
 
     const judged: number[] = [];
-    for (let round = 0; round < 6; round++) {
+    // How many of a crowd are judged before the first failures are known, the machine says.
+    for (let round = 0; judged.at(-1) !== 0; round++) {
       const guesses = await Promise.all(
         Array.from({ length: 40 }, (_, n) =>
           client.call('POST', '/v1/auth/login', {
@@ -145,7 +146,11 @@ t.test(
       judged.push(guesses.filter(({ status }) => status === 401).length);
       await pass(email, 900_000);
     }
-    t.ok(judged.reduce((sum, some) => sum + some, 0) <= 100, `judged: ${judged.join(', ')}`);
+    t.equal(
+      judged.reduce((sum, some) => sum + some, 0),
+      100,
+      `judged: ${judged.join(', ')}`,
+    );
     const last = await client.login(email, PASSWORD, from());
     t.equal(last.status, 429);
     t.ok(Number(last.headers['retry-after']) > 3_600, 'then only a quiet day or an operator helps');

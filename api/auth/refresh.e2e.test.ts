@@ -2,6 +2,7 @@ import t from 'tap';
 import { authClient, newEmail } from '../../shared/testing/auth-client.ts';
 import { startCluster } from '../../shared/testing/cluster.ts';
 import { tally } from '../../shared/testing/crowd.ts';
+import { claimsIn } from '../../shared/testing/token-claims.ts';
 
 const cluster = await startCluster(t, { doors: 2, workers: [] });
 const client = await authClient(cluster);
@@ -22,14 +23,9 @@ async function signedIn(): Promise<SignedIn> {
   return data;
 }
 
-// biome-ignore lint/suspicious/noExplicitAny: claims are matched by the test, field by field
-function claimsOf(token: string): any {
-  return JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString());
-}
-
 /** As if the token had been used so many ms earlier. */
 async function usedEarlier(token: string, ms: number): Promise<void> {
-  const { jti } = claimsOf(token);
+  const { jti } = claimsIn(token);
   const row = await tokens.findOne({ _id: jti });
   await tokens.updateOne({ _id: jti }, { $set: { consumedAt: new Date((row?.consumedAt?.getTime() ?? 0) - ms) } });
 }
@@ -41,8 +37,8 @@ t.test('a refresh gives a new pair of the same session', async (t) => {
     ...{ status: 200, json: { success: true, message: 'Refreshed', data: { user: { email: first.user.email } } } },
   });
   t.not(reply.data.refreshToken, first.refreshToken);
-  t.equal(claimsOf(reply.data.refreshToken).sid, claimsOf(first.refreshToken).sid);
-  t.not(claimsOf(reply.data.refreshToken).jti, claimsOf(first.refreshToken).jti);
+  t.equal(claimsIn(reply.data.refreshToken).sid, claimsIn(first.refreshToken).sid);
+  t.not(claimsIn(reply.data.refreshToken).jti, claimsIn(first.refreshToken).jti);
   const byHeader = await client.call('POST', '/v1/auth/refresh', {
     headers: { authorization: `Bearer ${reply.data.refreshToken}` },
   });
@@ -61,7 +57,7 @@ t.test('a hundred refreshes at once on two doors: one succeeds, and nobody is si
     Object.keys(outcome).filter((word) => !['200', 'AUTH_INVALID_TOKEN', 'UNAVAILABLE'].includes(word)),
     [],
   );
-  const { sid } = claimsOf(first.refreshToken);
+  const { sid } = claimsIn(first.refreshToken);
   t.equal(await tokens.countDocuments({ sessionId: sid, consumedAt: null } as never), 1, 'one successor');
   const winner = replies.find(({ status }) => status === 200);
   t.match(await client.refresh(winner?.data.refreshToken), { status: 200 }, 'who won goes on');
@@ -81,7 +77,7 @@ t.test('a used token: refused within ten seconds, later the session ends, once',
   t.same(tally(replies.map(({ status }) => status)), { 401: 10 });
   t.match(await client.as(next.accessToken).me(), INVALID, 'whoever has it, owner or thief, signs in again');
   t.match(await client.refresh(next.refreshToken), INVALID);
-  const { sid } = claimsOf(first.refreshToken);
+  const { sid } = claimsIn(first.refreshToken);
   t.match(await events.find({ sessionId: sid }).toArray(), [{ type: 'REFRESH_REUSE', accountId: first.user.id }]);
   t.equal(await events.countDocuments({ sessionId: sid }), 1);
   t.match(await client.login(first.user.email), { status: 200 }, 'other sessions are not concerned');

@@ -1,3 +1,4 @@
+import { registrationFaults } from '../../shared/auth/registration.ts';
 import { accessToken, tokenInHeader } from '../middleware/guards/bearer.ts';
 import type { Route } from '../route.ts';
 import { changePassword } from './commands/change-password.ts';
@@ -27,7 +28,11 @@ export function authRoutes(deps: AuthDeps): Route[] {
       summary: 'Create an identity and sign it in',
       guards: [],
       headers: userAgent,
-      body: { schema: 'auth/register-request', maxBytes: SMALL },
+      body: {
+        schema: 'auth/register-request',
+        maxBytes: SMALL,
+        moreFaults: (body, known) => registrationFaults(body, known, deps.settings.selfRegisterRoles),
+      },
       replies: [{ status: 201, schema: 'auth/session-envelope', description: 'Registered' }],
       errors: ['AUTH_WEAK_PASSWORD', 'AUTH_EMAIL_TAKEN', 'AUTH_PHONE_TAKEN'],
       handle: (call) => register(deps, call),
@@ -102,6 +107,7 @@ export function authRoutes(deps: AuthDeps): Route[] {
       operation: 'endOtherSessions',
       summary: 'End every session of the caller but this one',
       guards: signedIn,
+      body: { schema: 'auth/no-fields', maxBytes: SMALL },
       replies: [{ status: 200, schema: 'auth/revoked-count', description: 'How many' }],
       errors: ['AUTH_INVALID_TOKEN', 'AUTH_ACCOUNT_DISABLED'],
       handle: (call) => endOthers(deps, call),

@@ -2,6 +2,7 @@ import t from 'tap';
 import { authClient, newEmail, PASSWORD } from '../../shared/testing/auth-client.ts';
 import { startCluster } from '../../shared/testing/cluster.ts';
 import { tally } from '../../shared/testing/crowd.ts';
+import { claimsIn } from '../../shared/testing/token-claims.ts';
 
 const cluster = await startCluster(t, { workers: [] });
 const client = await authClient(cluster);
@@ -24,7 +25,7 @@ t.test('a list of what is alive, the caller’s own marked', async (t) => {
   t.same(sessions.map((session: { current: boolean }) => session.current).filter(Boolean), [true]);
   t.match(
     sessions.find((session: { current: boolean }) => session.current),
-    { id: claimsOf(third.accessToken).sid, userAgent: null },
+    { id: claimsIn(third.accessToken).sid, userAgent: null },
   );
   t.same(
     sessions
@@ -38,7 +39,7 @@ t.test('a list of what is alive, the caller’s own marked', async (t) => {
 t.test('one session is ended by its id, and only by its owner', async (t) => {
   const { second, me } = await threeSessions();
   const stranger = client.as((await client.register()).data.accessToken);
-  const id = claimsOf(second.accessToken).sid;
+  const id = claimsIn(second.accessToken).sid;
   t.match(await stranger.endSession(id), NOT_FOUND);
   t.match(await me.endSession('nobody'), NOT_FOUND);
   t.match(await me.endSession(id), { status: 200, data: { revoked: true } });
@@ -49,7 +50,13 @@ t.test('one session is ended by its id, and only by its owner', async (t) => {
 });
 
 t.test('all the others at once', async (t) => {
-  const { second, me } = await threeSessions();
+  const { second, third, me } = await threeSessions();
+  const headers = { authorization: `Bearer ${third.accessToken}` };
+  const misread = { headers, body: { keep: claimsIn(second.accessToken).sid } };
+  t.match(await client.call('POST', '/v1/auth/sessions/revoke-others', misread), {
+    ...{ status: 400, json: { code: 'VALIDATION_FAILED', details: [{ path: '/keep' }] } },
+  });
+  t.match(await me.me(), { status: 200 }, 'who asks for something else has ended nothing');
   t.match(await me.endOthers(), { status: 200, data: { revoked: 2 } });
   t.match(await me.endOthers(), { data: { revoked: 0 } });
   t.match(await client.as(second.accessToken).me(), INVALID);
@@ -89,8 +96,3 @@ t.test('two changes at once: one is made', async (t) => {
   );
   t.same(tally(replies.map(({ status }) => status)), { 200: 1, 401: 3 });
 });
-
-// biome-ignore lint/suspicious/noExplicitAny: claims are matched by the test, field by field
-function claimsOf(token: string): any {
-  return JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString());
-}

@@ -14,6 +14,8 @@ t.test('the peer counts, unless it is a proxy of ours', async (t) => {
     ['192.168.1.7', '2001:db8::1', '2001:db8::1'],
     ['192.168.1.8', '2001:db8::1', '192.168.1.8'],
     ['fd00::1', '::ffff:198.51.100.1', '198.51.100.1'],
+    ['fd00::1%eth0', '::ffff:c633:6401', '198.51.100.1'],
+    ['fe80::1%eth0', '198.51.100.1', 'fe80::1'],
     ['', '198.51.100.1', ''],
   ] as const) {
     t.equal(addressOf(peer, forwarded), wanted, `${peer} ${forwarded}`);

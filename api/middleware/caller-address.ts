@@ -1,4 +1,5 @@
-import { BlockList, isIP } from 'node:net';
+import { BlockList, isIPv6 } from 'node:net';
+import { readAddress } from '../../shared/infra/net/ip-address.ts';
 
 /** The address by which a caller is counted. */
 export type CallerAddress = (peer: string, forwardedFor: string | undefined) => string;
@@ -11,20 +12,16 @@ export function openCallerAddress(trusted: readonly string[]): CallerAddress {
   const proxies = new BlockList();
   for (const entry of trusted) {
     const [address = '', prefix] = entry.split('/');
-    const family = isIP(address) === 6 ? 'ipv6' : 'ipv4';
-    if (prefix === undefined) proxies.addAddress(address, family);
-    else proxies.addSubnet(address, Number(prefix), family);
+    if (prefix === undefined) proxies.addAddress(address, familyOf(address));
+    else proxies.addSubnet(address, Number(prefix), familyOf(address));
   }
   return (peer, forwardedFor) => {
-    const address = plain(peer);
-    const family = isIP(address);
-    if (family === 0 || !proxies.check(address, family === 6 ? 'ipv6' : 'ipv4')) return address;
-    const hop = plain(forwardedFor?.split(',').at(-1)?.trim() ?? '');
-    return isIP(hop) === 0 ? address : hop;
+    const address = readAddress(peer);
+    if (address === null || !proxies.check(address, familyOf(address))) return address ?? peer;
+    return readAddress(forwardedFor?.split(',').at(-1)?.trim() ?? '') ?? address;
   };
 }
 
-/** An IPv4 address in IPv6's clothes, as a socket that listens on both gives it, is an IPv4 address. */
-function plain(address: string): string {
-  return address.replace(/^::ffff:(?=\d+\.)/i, '');
+function familyOf(address: string): 'ipv4' | 'ipv6' {
+  return isIPv6(address) ? 'ipv6' : 'ipv4';
 }

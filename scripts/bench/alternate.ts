@@ -1,4 +1,4 @@
-/** One operation of each side; both give the milliseconds that count, so that each may prepare untimed. */
+/** One operation of each side; both give the figure that counts (milliseconds, or a rate), so that each may prepare untimed. */
 export interface Contest {
   ours(): Promise<number>;
   reference(): Promise<number>;

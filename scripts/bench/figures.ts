@@ -13,3 +13,8 @@ export function quantile(samples: readonly number[], share: number): number {
   const sorted = samples.toSorted((a, b) => a - b);
   return sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)] ?? Number.NaN;
 }
+
+/** Of rates the bad end is the low one. */
+export function ratesOf(rates: readonly number[]): Figures {
+  return { p50: quantile(rates, 0.5), p99: Math.min(...rates) };
+}

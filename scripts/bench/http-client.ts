@@ -57,6 +57,7 @@ export async function openHttpClient(port: number): Promise<HttpClient> {
   return {
     request(method, path, headers, body) {
       waiting = Promise.withResolvers();
+      if (socket.destroyed) waiting.reject(new Error('the server closed the connection while it was idle'));
       let head = `${method} ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\n`;
       for (const name in headers) head += `${name}: ${headers[name]}\r\n`;
       const length =

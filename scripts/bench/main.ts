@@ -7,6 +7,7 @@ import { machineLines } from './machine.ts';
 import { measureHttp } from './measures/http.ts';
 import { measureJobs } from './measures/jobs.ts';
 import { measureLogin } from './measures/login.ts';
+import { measureRefresh } from './measures/refresh.ts';
 import { measureRelease } from './measures/release.ts';
 import { measureSaveAnswer } from './measures/save-answer.ts';
 import { measureStart } from './measures/start.ts';
@@ -28,6 +29,7 @@ const MEASURES: Readonly<Record<string, Measure>> = {
   jobs: measureJobs,
   start: measureStart,
   login: measureLogin,
+  refresh: measureRefresh,
   release: measureRelease,
 };
 const DOCS = path.resolve(import.meta.dirname, '../../docs');

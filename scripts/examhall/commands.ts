@@ -6,9 +6,10 @@ import {
   OPERATOR_AUDIT,
   replayDead,
 } from '../../shared/infra/mongo/mailbox/dead-letters.ts';
-import { QUEUES } from '../../shared/infra/mongo/mailbox/mailbox.ts';
+import { DELIVERIES, MAILBOX_OF, QUEUES } from '../../shared/infra/mongo/mailbox/mailbox.ts';
 import { queueDepths } from '../../shared/infra/mongo/mailbox/queue-depths.ts';
 import type { Command } from '../../shared/kernel/command.ts';
+import { deliveryJobState } from '../../shared/notification/delivery.ts';
 import type { CliCommand, Flags, Operator } from './operator.ts';
 import { reasonOf } from './reason.ts';
 import { table } from './table.ts';
@@ -46,8 +47,14 @@ async function showDead(operator: Operator, [id]: string[]): Promise<number> {
     operator.say(id === undefined ? 'name the id of a command' : `no command ${id}`);
     return 1;
   }
-  operator.say(JSON.stringify(command, null, 2));
+  operator.say(JSON.stringify({ ...command, ...stateOf(command, operator.now()) }, null, 2));
   return 0;
+}
+
+/** A delivery job has words of its own for its state; the other commands have only their status. */
+function stateOf({ queue, status, lockedUntil }: Command, now: number): { state?: string } {
+  if (MAILBOX_OF[queue] !== DELIVERIES) return {};
+  return { state: deliveryJobState(status, lockedUntil !== null && lockedUntil.getTime() > now) };
 }
 
 async function replay(operator: Operator, ids: string[], flags: Flags): Promise<number> {

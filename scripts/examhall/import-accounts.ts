@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import path from 'node:path';
 import type { Account } from '../../shared/auth/account.ts';
-import { accountCodeOf } from '../../shared/auth/account-code.ts';
+import { ACCOUNT_CODE_BYTES, accountCodeOf } from '../../shared/auth/account-code.ts';
+import { newAccount } from '../../shared/auth/new-account.ts';
 import { importAccount } from '../../shared/infra/mongo/auth/import-account.ts';
 import { type OperatorAct, writeAudit } from '../../shared/infra/mongo/auth/operator-act.ts';
 import { newId } from '../../shared/kernel/ids.ts';
@@ -11,7 +12,6 @@ import type { Flags, Operator } from './operator.ts';
 import { reasonOf } from './reason.ts';
 
 const AT_ONCE = 8;
-const CODE_BYTES = 5;
 const PROGRESS_EVERY = 1_000;
 const MOST_FAULTS_TOLD = 1_000;
 
@@ -82,16 +82,9 @@ async function importRow(operator: Operator, line: number, row: ImportedLine): P
 }
 
 function accountOf({ now, settings }: Operator, { registration, legacyId, passwordHash }: ImportedLine): Account {
-  const { id: organizationId, name: organizationName } = settings.defaultOrganization;
-  const createdAt = new Date(now());
-  return {
-    _id: newId(now()),
-    accountCode: accountCodeOf(randomBytes(CODE_BYTES)),
-    ...registration,
-    ...{ hasPhone: registration.phone !== null, legacyId, hasLegacyId: legacyId !== null, status: 'ACTIVE' },
-    memberships: [{ organizationId, organizationName, role: registration.role, status: 'ACTIVE' }],
-    defaultOrganizationId: organizationId,
+  return newAccount(registration, {
+    ...{ id: newId(now()), accountCode: accountCodeOf(randomBytes(ACCOUNT_CODE_BYTES)), legacyId },
     password: { scheme: 'bcrypt', hash: passwordHash },
-    ...{ createdAt, updatedAt: createdAt },
-  };
+    ...{ organization: settings.defaultOrganization, now: new Date(now()) },
+  });
 }

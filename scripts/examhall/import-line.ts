@@ -1,5 +1,5 @@
 import { ROLES } from '../../shared/auth/account.ts';
-import { type Registration, readRegistration } from '../../shared/auth/registration.ts';
+import { type Registration, readRegistration, registrationFaults } from '../../shared/auth/registration.ts';
 import { costOf } from '../../shared/infra/bcrypt/bcrypt-hash.ts';
 import { isRejection } from '../../shared/kernel/errors.ts';
 
@@ -14,34 +14,27 @@ const REQUIRED = ['email', 'fullName', 'role', 'passwordHash'] as const;
 const OPTIONAL = ['phone', 'legacyId'] as const;
 const LEGACY_ID = /^[^\s\p{Cc}]{1,128}$/u;
 
-/** What is checked further where a field is no text, so that the faults of all the others are told too. */
-const STAND_IN = { email: 'an@school.vn', fullName: 'An', role: 'STUDENT' };
-
 /** Reads a line of an import, or gives every fault of it. No fault quotes the line: it holds a hash. */
 export function readImportLine(text: string): ImportedLine | { faults: string[] } {
   const line = parseObject(text);
   if (line === null) return { faults: ['is not a JSON object'] };
   const faults = shapeFaults(line);
+  for (const { path, message } of registrationFaults(line, [], ROLES)) faults.push(`${path.slice(1)} ${message}`);
   const given = (name: string) => (typeof line[name] === 'string' ? line[name] : undefined);
-  const registration = readRegistration(
-    {
-      email: given('email') ?? STAND_IN.email,
-      fullName: given('fullName') ?? STAND_IN.fullName,
-      role: given('role') ?? STAND_IN.role,
-      phone: given('phone') ?? null,
-    },
-    ROLES,
-  );
-  if (isRejection(registration)) {
-    for (const { path, message } of registration.details ?? []) faults.push(`${path.slice(1)} ${message}`);
-  }
   const legacyId = given('legacyId') ?? null;
   if (legacyId !== null && !LEGACY_ID.test(legacyId)) faults.push('legacyId must have 1-128 characters without blanks');
   const passwordHash = given('passwordHash') ?? '';
   if ('passwordHash' in line && costOf(passwordHash) === null) {
     faults.push('passwordHash must be a bcrypt hash ($2a$, $2b$ or $2y$) of cost 4-15');
   }
-  return isRejection(registration) || faults.length > 0 ? { faults } : { registration, legacyId, passwordHash };
+  if (faults.length > 0) return { faults };
+  const [email, fullName] = [given('email') ?? '', given('fullName') ?? ''];
+  const registration = readRegistration(
+    { email, fullName, role: given('role') ?? null, phone: given('phone') ?? null },
+    ROLES,
+  );
+  if (isRejection(registration)) throw new Error('a registration without fault was refused');
+  return { registration, legacyId, passwordHash };
 }
 
 function parseObject(text: string): Record<string, unknown> | null {

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { readRegistration } from './registration.ts';
+import { readRegistration, registrationFaults } from './registration.ts';
 
 const ROLES = ['STUDENT', 'TEACHER'] as const;
 const body = { email: ' An.Nguyen@Example.VN ', fullName: ' Nguyễn Văn An ' };
@@ -27,4 +27,20 @@ t.test('every fault at once', async (t) => {
     t.match(readRegistration({ ...body, fullName }, ROLES), { details: [{ path: '/fullName' }] });
   }
   t.match(readRegistration({ ...body, fullName: 'x'.repeat(200) }, ROLES), { role: 'STUDENT' });
+});
+
+t.test('of a body that is refused already, what else is wrong with it', async (t) => {
+  const paths = (body: unknown, ...known: string[]) =>
+    registrationFaults(
+      body,
+      known.map((path) => ({ path, message: 'is bad' })),
+      ROLES,
+    ).map(({ path }) => path);
+  t.strictSame(paths({ email: 'nobody', fullName: 7, phone: 'x', role: 'ADMIN' }, '/fullName'), [
+    ...['/email', '/phone', '/role'],
+  ]);
+  t.strictSame(paths({ email: 'nobody', phone: null, role: null }, '/fullName'), ['/email']);
+  t.strictSame(paths({ email: 'x'.repeat(2_000) }, '/email'), [], 'nothing is told twice');
+  t.strictSame(paths(body, '/extra'), []);
+  for (const none of [null, 'x', 5, [], undefined]) t.strictSame(paths(none, ''), []);
 });

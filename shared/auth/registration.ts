@@ -1,4 +1,4 @@
-import type { FaultDetail, Rejection } from '../kernel/errors.ts';
+import { type FaultDetail, isRejection, type Rejection } from '../kernel/errors.ts';
 import { ROLES, type Role } from './account.ts';
 import { isEmail, normalizeEmail } from './email.ts';
 import { normalizePhone } from './phone.ts';
@@ -37,6 +37,25 @@ export function readRegistration(
   }
   if (details.length > 0 || phone === null || role === undefined) return { rejected: 'VALIDATION_FAILED', details };
   return { email, fullName, phone: phone.phone, role };
+}
+
+/** What is judged in the place of a field that is missing or no text, so that the faults of the others are told all the same. */
+const STAND_IN = { email: 'an@school.vn', fullName: 'An' };
+
+/**
+ * What `readRegistration` has against the texts of a body that is refused already, beside the `known` faults of its shape: whoever
+ * mends it is told of everything at once.
+ */
+export function registrationFaults(
+  body: unknown,
+  known: readonly FaultDetail[],
+  roles: Iterable<Role>,
+): readonly FaultDetail[] {
+  if (typeof body !== 'object' || body === null || Array.isArray(body)) return [];
+  const texts = Object.fromEntries(Object.entries(body).filter(([, value]) => typeof value === 'string'));
+  const read = readRegistration({ ...STAND_IN, ...texts }, roles);
+  const told = new Set(known.map(({ path }) => path));
+  return isRejection(read) ? (read.details ?? []).filter(({ path }) => !told.has(path)) : [];
 }
 
 function isName(text: string): boolean {

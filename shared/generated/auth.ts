@@ -41,6 +41,11 @@ export interface Membership {
 }
 
 /**
+ * Nothing: all that is asked stands in the head.
+ */
+export interface NoFields {}
+
+/**
  * A new identity. E-mail and phone are normalized before they are judged.
  */
 export interface RegisterRequest {
@@ -130,7 +135,7 @@ export interface SessionItem {
 }
 
 /**
- * Sessions that are alive, newest first.
+ * Sessions that are alive, the one used last first.
  */
 export interface SessionList {
   /**

@@ -8,7 +8,7 @@ import { FRONT_DOOR_BUDGET_MS } from '../../../shared/infra/mongo/transaction.ts
 import type { Rejection } from '../../../shared/kernel/errors.ts';
 import type { Call, Reply } from '../../route.ts';
 import type { AuthDeps } from '../deps.ts';
-import { judgePassword } from '../judged-password.ts';
+import { withPassword } from '../judged-password.ts';
 import { newSession } from '../new-session.ts';
 
 const INVALID: Rejection = { rejected: 'AUTH_INVALID_CREDENTIALS' };
@@ -26,9 +26,9 @@ export async function login(deps: AuthDeps, call: Call<LoginRequest>): Promise<R
     account = found?.status === 'DELETED' ? null : found;
     return account?.password ?? null;
   };
-  const refused = await judgePassword(deps, call, { email, password, stored });
-  if (refused !== null) return refused;
-  return account === null ? INVALID : signIn(deps, call, account, password);
+  return withPassword(deps, call, { email, password, stored }, async () =>
+    account === null ? INVALID : signIn(deps, call, account, password),
+  );
 }
 
 async function signIn(

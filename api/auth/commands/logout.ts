@@ -1,6 +1,6 @@
 import type { TokenRequest } from '../../../shared/generated/auth.ts';
 import { endSession } from '../../../shared/infra/mongo/auth/end-session.ts';
-import { findRefresh } from '../../../shared/infra/mongo/auth/find-refresh.ts';
+import { findToken } from '../../../shared/infra/mongo/auth/find-token.ts';
 import { isRejection, type Rejection } from '../../../shared/kernel/errors.ts';
 import type { Call, Reply } from '../../route.ts';
 import type { AuthDeps } from '../deps.ts';
@@ -19,7 +19,7 @@ export async function logout(deps: AuthDeps, call: Call<TokenRequest>): Promise<
 async function revoke(deps: AuthDeps, presented: string): Promise<boolean> {
   const claims = deps.signer.readRefresh(presented);
   if (claims === null) return false;
-  const { token } = await findRefresh(deps.mongo, claims);
+  const token = await findToken(deps.mongo, claims);
   if (token === null || token.consumedAt !== null || token.expiresAt.getTime() <= deps.now()) return false;
   if (!(await deps.hasher.verifyToken(presented, token.hash))) return false;
   return endSession(deps.mongo, { accountId: token.accountId, sessionId: token.sessionId, reason: 'LOGOUT' });

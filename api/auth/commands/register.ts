@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Account, StoredPassword } from '../../../shared/auth/account.ts';
-import { accountCodeOf } from '../../../shared/auth/account-code.ts';
+import { ACCOUNT_CODE_BYTES, accountCodeOf } from '../../../shared/auth/account-code.ts';
+import { newAccount } from '../../../shared/auth/new-account.ts';
 import { type Registration, readRegistration } from '../../../shared/auth/registration.ts';
 import type { RegisterRequest } from '../../../shared/generated/auth.ts';
 import { insertAccount } from '../../../shared/infra/mongo/auth/insert-account.ts';
@@ -12,7 +13,6 @@ import type { AuthDeps } from '../deps.ts';
 import { newSession } from '../new-session.ts';
 import { weakPassword } from '../weak-password.ts';
 
-const CODE_BYTES = 5;
 /** Of 2^40 codes two hardly ever meet; three in a row mean that something else is wrong. */
 const CODE_TRIES = 3;
 
@@ -36,18 +36,9 @@ export async function register(deps: AuthDeps, call: Call<RegisterRequest>): Pro
 }
 
 function accountOf(deps: AuthDeps, registration: Registration, password: StoredPassword): Account {
-  const now = new Date(deps.now());
-  const { id: organizationId, name: organizationName } = deps.settings.defaultOrganization;
-  const { role, phone } = registration;
-  return {
-    _id: newId(now.getTime()),
-    accountCode: accountCodeOf(randomBytes(CODE_BYTES)),
-    ...registration,
-    hasPhone: phone !== null,
-    ...{ legacyId: null, hasLegacyId: false, status: 'ACTIVE' },
-    memberships: [{ organizationId, organizationName, role, status: 'ACTIVE' }],
-    defaultOrganizationId: organizationId,
-    password,
-    ...{ createdAt: now, updatedAt: now },
-  };
+  const now = deps.now();
+  return newAccount(registration, {
+    ...{ id: newId(now), accountCode: accountCodeOf(randomBytes(ACCOUNT_CODE_BYTES)), legacyId: null, password },
+    ...{ organization: deps.settings.defaultOrganization, now: new Date(now) },
+  });
 }

@@ -2,7 +2,7 @@ import autocannon from 'autocannon';
 import { freePort } from '../../services/port.ts';
 import { type Child, startChild } from '../child.ts';
 import { answerBody } from '../exam.ts';
-import { figuresOf } from '../figures.ts';
+import { ratesOf } from '../figures.ts';
 import type { Ground, Measure } from '../ground.ts';
 import type { Row } from '../row.ts';
 
@@ -53,8 +53,8 @@ async function duel(ground: Ground, match: { logs: boolean; name: string; agains
     }
     return {
       ...{ name: match.name, unit: '/s', against: match.against, aim: null, notes: [] },
-      ours: lowestAsTail(rates.ours),
-      reference: lowestAsTail(rates.fastify),
+      ours: ratesOf(rates.ours),
+      reference: ratesOf(rates.fastify),
     };
   } finally {
     await Promise.all(children.map((child) => child.stop()));
@@ -70,9 +70,4 @@ async function requestsPerSecond(url: string, seconds: number): Promise<number> 
   if (result.errors > 0 || result.non2xx > 0)
     throw new Error(`${url}: ${result.errors} errors, ${result.non2xx} refused`);
   return result['2xx'] / result.duration;
-}
-
-/** Of rates the bad end is the low one. */
-function lowestAsTail(rates: readonly number[]) {
-  return { p50: figuresOf(rates).p50, p99: Math.min(...rates) };
 }

@@ -6,7 +6,7 @@ t.test('IPv4 is counted by address, IPv6 by the network of a household', async (
   for (const [address, key] of [
     ['203.0.113.7', '203.0.113.7'],
     ['::ffff:203.0.113.7', '203.0.113.7'],
-    ['::FFFF:203.0.113.7', '203.0.113.7'],
+    ['::ffff:cb00:7107', '203.0.113.7'],
     ['2001:db8:0:1:aaaa:bbbb:cccc:dddd', '2001:db8:0:1::/64'],
     ['2001:db8:0:1::1', '2001:db8:0:1::/64'],
     ['2001:0DB8:0000:0001::', '2001:db8:0:1::/64'],

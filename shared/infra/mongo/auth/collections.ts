@@ -12,6 +12,8 @@ interface Stamped {
 export interface AccountRow extends Account, Stamped {
   /** Of the last login that opened a session; absent before the first. */
   lastLoginAt?: Date;
+  /** When an import brought it; absent where its owner registered. */
+  importedAt?: Date;
 }
 export type SessionRow = Session & Stamped;
 export type TokenRow = RefreshToken & Stamped;

@@ -94,5 +94,9 @@ t.test('an import brings an account once, and takes nobody else’s e-mail', asy
   t.equal(await again({ legacyId: 'L-3', email: account.email }), 'email taken');
   t.equal(await again({ email: account.email }), 'email taken');
   t.equal(await again({ legacyId: 'L-2' }), 'legacy id taken');
+  t.equal(await again({ email: 'chi@school.vn' }), 'inserted');
+  t.equal(await again({ email: 'chi@school.vn' }), 'there already', 'without a legacy id as well');
+  t.equal(await register({ email: 'dung@school.vn' }), 'inserted');
+  t.equal(await again({ email: 'dung@school.vn' }), 'email taken', 'whoever registered it is not who is imported');
   t.strictSame(await rowsOf({ email: account.email }), [1, 0, 0], 'nobody is signed in by it');
 });

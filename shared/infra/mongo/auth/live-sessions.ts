@@ -2,8 +2,8 @@ import type { Session } from '../../../auth/session.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
 import { sessions } from './collections.ts';
 
-/** Nobody reads a longer list; who signs in a thousand times a month and never out sees the newest. */
-const MOST = 200;
+/** As many as the reply's schema holds. Who signs in more often in a month, and never out, sees those used last. */
+const MOST = 1_000;
 
 /** The sessions that live by `now` (Unix milliseconds, MongoDB's clock), the last used first. */
 export async function liveSessions(mongo: Mongo, accountId: string, now: number): Promise<Session[]> {

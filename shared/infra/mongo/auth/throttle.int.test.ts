@@ -3,7 +3,7 @@ import { FREE_FAILURES, MAX_JUDGED, QUIET_MS, waitAfter } from '../../../auth/th
 import { HOUR, MINUTE, SECOND } from '../../../kernel/clock.ts';
 import { openTestMongo } from '../../../testing/open-test-mongo.ts';
 import { throttles } from './collections.ts';
-import { clearThrottle, giveBackTry, recordFailure, reserveTry, throttleKey } from './throttle.ts';
+import { giveBackTry, recordFailure, recordSuccess, reserveTry, throttleKey } from './throttle.ts';
 
 const mongo = await openTestMongo(t);
 let emails = 0;
@@ -71,12 +71,12 @@ t.test('a right password clears, also in parallel', async (t) => {
   const key = freshKey();
   for (let failures = 0; failures < FREE_FAILURES; failures++) await fail(key);
   t.equal(await allow(key), false);
-  await clearThrottle(mongo, key);
-  t.equal(await rowOf(key), null);
+  await recordSuccess(mongo, key);
+  t.match(await rowOf(key), { tries: 0, failures: 0, blockedUntil: null });
   const right = await Promise.all(
     Array.from({ length: 90 }, async () => {
       const { granted } = await reserve(key);
-      await clearThrottle(mongo, key);
+      await recordSuccess(mongo, key);
       return granted;
     }),
   );
@@ -85,6 +85,19 @@ t.test('a right password clears, also in parallel', async (t) => {
     'right passwords do not throttle each other',
   );
   t.equal(await allow(key), true);
+});
+
+t.test('a success forgets no try that is being judged: a hundred at most, before and after it', async (t) => {
+  const key = freshKey();
+  const grantedOf = async (count: number) => {
+    const tries = await Promise.all(Array.from({ length: count }, () => allow(key)));
+    return tries.filter(Boolean).length;
+  };
+  t.equal(await grantedOf(MAX_JUDGED), MAX_JUDGED);
+  await recordSuccess(mongo, key);
+  t.equal(await grantedOf(50), 1, 'in the place of the one that was right');
+  for (let failures = 0; failures < MAX_JUDGED; failures++) await recordFailure(mongo, key);
+  t.match(await rowOf(key), { tries: MAX_JUDGED, failures: MAX_JUDGED });
 });
 
 t.test('24 quiet hours begin anew, one minute less does not', async (t) => {
@@ -111,12 +124,23 @@ t.test('an address that is over holds up only accounts with a failure of their o
   t.equal(await allow(key, true), true, 'a failure of yesterday is none');
 });
 
+t.test('a first try waits for nobody’s opinion of its address, a later one does', async (t) => {
+  const key = freshKey();
+  const silent = new Promise<boolean>(() => undefined);
+  t.match(await reserveTry(mongo, key, { addressIsOver: silent, now: Date.now() }), { granted: true });
+  t.match(await rowOf(key), { tries: 1, failures: 0 });
+  await recordFailure(mongo, key);
+  const over = { addressIsOver: Promise.resolve(true), now: Date.now() };
+  t.match(await reserveTry(mongo, key, over), { granted: false });
+  t.match(await reserveTry(mongo, key, { ...over, addressIsOver: Promise.resolve(false) }), { granted: true });
+});
+
 t.test('failures at once are all counted; one that is judged after a success counts', async (t) => {
   const key = freshKey();
   await Promise.all(Array.from({ length: 50 }, () => recordFailure(mongo, key)));
   t.match(await rowOf(key), { failures: 50, tries: 50 });
   t.equal(await allow(key), false);
-  await clearThrottle(mongo, key);
+  await recordSuccess(mongo, key);
   await recordFailure(mongo, key);
   t.match(await rowOf(key), { failures: 1, tries: 1, blockedUntil: null });
 });
@@ -135,7 +159,7 @@ t.test('a try that was not judged is given back, in the round in which it was co
   await recordFailure(mongo, key);
   await giveBackTry(mongo, key, round);
   t.match(await rowOf(key), { tries: 1, failures: 1 }, 'a judged one stays');
-  await clearThrottle(mongo, key);
+  await recordSuccess(mongo, key);
   await giveBackTry(mongo, key, round);
   t.equal(await rowOf(key), null);
   t.not(await counted(), round);

@@ -22,13 +22,18 @@ export function throttleKey(email: string): string {
  * Counts a try before it is judged, or refuses it: while a wait lasts, where MAX_JUDGED tries were counted since the last success, and
  * where the address has failed too often and the account has a failure of its own (`addressIsOver`). Counting first is what bounds the
  * guesses that come at once. A refused try changes nothing, so nobody is kept out by knocking. `now` is MongoDB's time and
- * only tells how long to wait; whether is judged by `$$NOW`.
+ * only tells how long to wait and dates the first try; whether is judged by `$$NOW`.
  */
 export async function reserveTry(
   mongo: Mongo,
   key: string,
-  { addressIsOver, now }: { addressIsOver: boolean; now: number },
+  address: { addressIsOver: boolean | Promise<boolean>; now: number },
 ): Promise<Reservation> {
+  const { now } = address;
+  // A success takes the row away, so most tries are the first: one command, and no failure that an address could add to.
+  const round = newStamp();
+  if (await insertRow(mongo, key, { round, tries: 1, lastTryAt: new Date(now) })) return { granted: true, round };
+  const addressIsOver = await address.addressIsOver;
   const isQuiet = { $gte: [{ $subtract: [NOW_MS, msOf('$lastTryAt')] }, QUIET_MS] };
   const sinceQuiet = (field: string, anew: unknown) => ({ $cond: [isQuiet, anew, field] });
   const failures = sinceQuiet('$failures', 0);
@@ -93,9 +98,17 @@ export async function giveBackTry(mongo: Mongo, key: string, round: string): Pro
   await throttles(mongo).updateOne({ _id: key }, pipeline, { maxTimeMS: QUERY_LIMIT_MS });
 }
 
-/** A right password, or an operator. Whoever waits need not any more. */
-export async function clearThrottle(mongo: Mongo, key: string): Promise<void> {
-  await throttles(mongo).deleteOne({ _id: key }, { maxTimeMS: QUERY_LIMIT_MS });
+/**
+ * The reserved try was right: the failures are forgiven and its owner need not wait any more. Tries that are being judged meanwhile
+ * stay counted; if they were forgotten, a hundred in flight and a hundred new ones would be judged in a row.
+ */
+export async function recordSuccess(mongo: Mongo, key: string): Promise<void> {
+  // Nearly always ours is the only try: without the row the next one is a first try again, and costs one command.
+  const gone = await throttles(mongo).deleteOne({ _id: key, tries: { $lte: 1 } }, { maxTimeMS: QUERY_LIMIT_MS });
+  if (gone.deletedCount === 1) return;
+  const inFlight = { $max: [0, { $subtract: [{ $subtract: ['$tries', '$failures'] }, 1] }] };
+  const { pipeline } = guardedUpdate([], { tries: inFlight, failures: literal(0), blockedUntil: null });
+  await throttles(mongo).updateOne({ _id: key }, pipeline, { maxTimeMS: QUERY_LIMIT_MS });
 }
 
 /** Each more one means that somebody has cleared the row between our insert and our update. */
@@ -112,17 +125,24 @@ async function writeRow(mongo: Mongo, key: string, update: GuardedUpdate): Promi
       maxTimeMS: QUERY_LIMIT_MS,
     });
     if (row !== null) return row;
-    await insertRow(mongo, key);
+    // A row without a try, quiet since 1970: whoever writes it next begins the count.
+    await insertRow(mongo, key, { round: newStamp(), tries: 0, lastTryAt: new Date(0) });
   }
   throw new Error('a throttle row was cleared again and again under our hands');
 }
 
-/** A row without a try, quiet since 1970: whoever writes it next begins the count. */
-async function insertRow(mongo: Mongo, key: string): Promise<void> {
-  const empty = { round: newStamp(), tries: 0, failures: 0, blockedUntil: null, lastTryAt: new Date(0) };
+/** False: there is a row already, and it stays as it is. */
+async function insertRow(
+  mongo: Mongo,
+  key: string,
+  begun: Pick<ThrottleRow, 'round' | 'tries' | 'lastTryAt'>,
+): Promise<boolean> {
   try {
-    await throttles(mongo).insertOne({ _id: key, ...empty }, { maxTimeMS: QUERY_LIMIT_MS });
+    const row = { _id: key, ...begun, failures: 0, blockedUntil: null };
+    await throttles(mongo).insertOne(row, { maxTimeMS: QUERY_LIMIT_MS });
+    return true;
   } catch (error) {
-    if (!isDuplicateKey(error)) throw error;
+    if (isDuplicateKey(error)) return false;
+    throw error;
   }
 }

@@ -1,0 +1,137 @@
+import { readConfig } from '../../../shared/infra/config/config.ts';
+import { alternate, timed } from '../alternate.ts';
+import { PASSWORD, refresh, register } from '../auth-calls.ts';
+import { getSession, openBetterAuth, signUp } from '../better-auth.ts';
+import { figuresOf, ratesOf } from '../figures.ts';
+import type { Ground, Measure } from '../ground.ts';
+import type { HttpClient } from '../http-client.ts';
+import type { Row } from '../row.ts';
+import { openStage } from '../stage.ts';
+
+const CROWD = 8;
+
+/** Refreshes over a connection, each time with what the last one gave. */
+type Refresher = (client: HttpClient) => Promise<void>;
+
+/** Where to connect to, and those who are signed in there. */
+interface Side {
+  connect(): Promise<HttpClient>;
+  people: readonly Refresher[];
+}
+
+/**
+ * A refresh against the nearest that better-auth has. Its sessions have no refresh token: the session's own token stays the same, and a look
+ * at the session (`get-session`) moves its end on, here at every look. With the JWT plugin that look gives a signed access token as
+ * well, as a refresh does.
+ */
+export const measureRefresh: Measure = async (ground) => {
+  const { passwordCost } = readConfig({ MONGODB_URL: ground.mongodbUrl }).auth.bcrypt;
+  const stage = await openStage(ground, ['web']);
+  try {
+    const rival = await openBetterAuth(ground, { database: `${stage.database}_rival`, passwordCost });
+    try {
+      const ours = await sideOf(stage, signedIn);
+      const moved = await sideOf(rival, (client, email) => rivalSignedIn(client, email, '/plain'));
+      const signed = await sideOf(rival, (client, email) => rivalSignedIn(client, `jwt-${email}`, '/signed'));
+      return [
+        await duel(ground, ours, signed, {
+          ...{
+            name: 'refresh over HTTP',
+            against: 'better-auth, session moved on, JWT',
+            aim: { side: 'most', ratio: 1 },
+          },
+          notes: [
+            'ours: one transaction of three writes, one read, two bcrypt hashes of the token’s own cost (the presented one judged, its ' +
+              'successor kept), two signatures',
+            'better-auth has no refresh token in its core. Compared is what its clients call for the same end, a longer session and a new ' +
+              'access token: get-session with the end of the session written at every call and the JWT plugin; the session’s token stays the ' +
+              'same and lies in the database as it is',
+          ],
+        }),
+        await duel(ground, ours, moved, {
+          ...{
+            name: 'refresh over HTTP (2)',
+            against: 'better-auth, session moved on',
+            aim: { side: 'most', ratio: 1 },
+          },
+          notes: [
+            'the same without the plugin: two reads and a write, no access token and no hash; the least that it does',
+          ],
+        }),
+        await crowd(ground, ours, moved),
+      ];
+    } finally {
+      await rival.close();
+    }
+  } finally {
+    await stage.close();
+  }
+};
+
+async function sideOf(
+  { connect }: Pick<Side, 'connect'>,
+  open: (client: HttpClient, email: string) => Promise<Refresher>,
+): Promise<Side> {
+  const client = await connect();
+  const people: Refresher[] = [];
+  for (let n = 0; n < CROWD; n++) people.push(await open(client, `binh-${n}@truong.example`));
+  client.close();
+  return { connect, people };
+}
+
+async function signedIn(client: HttpClient, email: string): Promise<Refresher> {
+  let { refreshToken } = await register(client, email);
+  return async (connection) => {
+    refreshToken = (await refresh(connection, refreshToken)).refreshToken;
+  };
+}
+
+async function rivalSignedIn(client: HttpClient, email: string, base: '/plain' | '/signed'): Promise<Refresher> {
+  const token = await signUp(client, { email, password: PASSWORD });
+  return (connection) => getSession(connection, base, token);
+}
+
+async function duel(
+  ground: Ground,
+  ours: Side,
+  rival: Side,
+  row: Pick<Row, 'name' | 'against' | 'aim' | 'notes'>,
+): Promise<Row> {
+  const [first, second] = [ours.people[0] as Refresher, rival.people[0] as Refresher];
+  const [client, rivalClient] = await Promise.all([ours.connect(), rival.connect()]);
+  const samples = await alternate({
+    ours: () => timed(() => first(client)),
+    reference: () => timed(() => second(rivalClient)),
+    ...{ rounds: ground.quick ? 50 : 300, warmUp: ground.quick ? 10 : 50, step: ground.progress.step },
+  });
+  client.close();
+  rivalClient.close();
+  return { ...row, unit: 'ms', ours: figuresOf(samples.ours), reference: figuresOf(samples.reference) };
+}
+
+async function crowd(ground: Ground, ours: Side, rival: Side): Promise<Row> {
+  const each = ground.quick ? 10 : 40;
+  async function perSecond({ connect, people }: Side): Promise<number> {
+    // New connections each time: a front door closes what is idle while the other side has its turn.
+    const clients = await Promise.all(people.map(() => connect()));
+    const ms = await timed(() =>
+      Promise.all(
+        people.map(async (next, n) => {
+          for (let done = 0; done < each; done++) await next(clients[n] as HttpClient);
+        }),
+      ),
+    );
+    for (const client of clients) client.close();
+    return (people.length * each * 1_000) / ms;
+  }
+  const rates = await alternate({
+    ours: () => perSecond(ours),
+    reference: () => perSecond(rival),
+    ...{ rounds: ground.quick ? 2 : 6, warmUp: 1, step: ground.progress.step },
+  });
+  return {
+    ...{ name: `refreshes, ${CROWD} at once`, unit: '/s', against: 'better-auth, session moved on', aim: null },
+    ...{ ours: ratesOf(rates.ours), reference: ratesOf(rates.reference) },
+    notes: ['one front door and its database on the same cores'],
+  };
+}
