@@ -16,16 +16,20 @@ import { openSettledLooks } from '../shared/infra/mongo/mailbox/settled-looks.ts
 import { openServerClock } from '../shared/infra/mongo/server-clock.ts';
 import { checkUsable, untilUsable } from '../shared/infra/mongo/until-usable.ts';
 import { commonPasswords } from '../shared/infra/passwords/common-passwords.ts';
+import { openBackground } from '../shared/infra/process/background.ts';
 import { drainOnSignal } from '../shared/infra/process/drain.ts';
 import { openAddressFailures } from '../shared/infra/redis/address-failures.ts';
 import { redisProbe } from '../shared/infra/redis/connection.ts';
 import { openDoorbells } from '../shared/infra/redis/doorbell.ts';
+import { openChangeBell } from '../shared/infra/redis/change-bell.ts';
 import { openReplyWaiters } from '../shared/infra/redis/replies.ts';
 import { loadSchemas } from '../shared/infra/schema/validator.ts';
 import { attemptRoutes } from './attempt/routes.ts';
 import { authRoutes } from './auth/routes.ts';
 import { openCallerAddress } from './middleware/caller-address.ts';
 import { behindGateway, gatewayToken } from './middleware/guards/gateway-token.ts';
+import { openStreamPlaces } from './middleware/stream-places.ts';
+import { notificationRoutes } from './notification/routes.ts';
 import { onlyWhenUsable } from './only-when-usable.ts';
 import { openApi } from './openapi.ts';
 import { queueMetrics } from './operations/queue-metrics.ts';
@@ -37,6 +41,13 @@ import { openServer } from './server.ts';
 const PAPER_CACHE_BYTES = 128 * 1_024 * 1_024;
 const CACHED_HEADS = 20_000;
 const PING_MS = 500;
+/** Calls at once, and calls waiting, of best-effort work. */
+const BACKGROUND = { concurrency: 16, maxWaiting: 1_000 };
+/** For best-effort work at the very end: nobody waits for it, and a neighbour that hangs must not hold up a stop. */
+const LAST_BACKGROUND_MS = 1_000;
+/** Live streams that the process holds open, and those of one caller: browsers open six per host themselves. */
+const STREAMS = 5_000;
+const STREAMS_PER_ACTOR = 10;
 /** Of libuv's four threads one is left for names, files and the hashes of refresh tokens. */
 const HASHES_AT_ONCE = 3;
 /** A login behind as many as these waits some five seconds at the default cost; the next one is told to come again. */
@@ -55,7 +66,17 @@ const [clock, doorbells, replies, probe] = [
   openReplyWaiters(redis),
   redisProbe(redis),
 ];
-const addressFailures = openAddressFailures(redis);
+const [addressFailures, inboxBell] = [openAddressFailures(redis), openChangeBell({ ...redis, of: 'inboxes' })];
+const alarms = metrics.counter('examhall_alarms_total', 'Things an operator should look at', ['name']);
+/** Only the audit service is told of things in the background here. */
+const background = openBackground({
+  ...BACKGROUND,
+  dropped: (count) => alarms.add({ name: 'background_dropped' }, count),
+  failed(err) {
+    alarms.add({ name: 'audit_failed' });
+    log.warn({ err }, 'the audit service was not told');
+  },
+});
 for (const warning of [...config.warnings, ...config.doorWarnings]) log.warn({}, warning);
 
 /** One line per service: its name and what mounts its routes. */
@@ -87,6 +108,16 @@ const SERVICES: Readonly<Record<string, () => Route[]>> = {
       addressFailures,
       addressOf: openCallerAddress(config.auth.trustedProxies),
       isCommonPassword: commonPasswords(),
+    }),
+  notification: () =>
+    notificationRoutes({
+      ...{ mongo, now: clock.now, doorbells, background, outboundTimeoutMs: config.outboundTimeoutMs },
+      ...{ senderTokens: config.notification.senderTokens, channels: config.notification.channels },
+      deliveryAttempts: config.notification.delivery.maxAttempts,
+      commandAttempts: config.worker.maxAttempts,
+      audit: config.neighbours.audit,
+      ...{ wake: inboxBell.wake, inboxes: inboxBell, log },
+      streams: { places: openStreamPlaces({ perActor: STREAMS_PER_ACTOR, inAll: STREAMS }), draining: draining.signal },
     }),
 };
 const services = Object.keys(SERVICES).filter((name) => (config.services as ReadonlySet<string>).has(name));
@@ -134,7 +165,10 @@ drainOnSignal({
   timeoutMs: config.shutdown.timeoutMs,
   async after() {
     clock.stop();
-    await Promise.allSettled([doorbells, replies, probe, addressFailures, mongo].map((store) => store.close()));
+    await background.end(LAST_BACKGROUND_MS);
+    await Promise.allSettled(
+      [doorbells, replies, probe, addressFailures, inboxBell, mongo].map((store) => store.close()),
+    );
     flush();
   },
 });

@@ -5,11 +5,14 @@ import type { AttemptDeps } from './attempt/deps.ts';
 import { attemptRoutes } from './attempt/routes.ts';
 import type { AuthDeps } from './auth/deps.ts';
 import { authRoutes } from './auth/routes.ts';
+import type { NotificationDeps } from './notification/deps.ts';
+import { notificationRoutes } from './notification/routes.ts';
 import { openApi, unansweredCodes } from './openapi.ts';
 
-// Building the table reads nothing of its dependencies but the token.
-const deps = { settings: { receiverToken: 'token' } } as unknown as AttemptDeps;
-const routes = [...attemptRoutes(deps), ...authRoutes({} as AuthDeps)];
+// Building the table reads nothing of its dependencies but the tokens.
+const attempt = { settings: { receiverToken: 'token' } } as unknown as AttemptDeps;
+const notification = { senderTokens: { 'bff-service': 'token' } } as unknown as NotificationDeps;
+const routes = [...attemptRoutes(attempt), ...authRoutes({} as AuthDeps), ...notificationRoutes(notification)];
 
 t.test('every code of the catalogue is answered by a route or by the server', async (t) => {
   // No operation here is rate-limited; the code stands ready in the catalogue for one that is.

@@ -24,6 +24,8 @@ export interface Identity {
   session?: { accountId: string; sessionId: string };
   /** A token that came as `Authorization: Bearer`, not yet looked at. */
   bearer?: string;
+  /** What new objects of this call belong to, where their body does not say. */
+  organizationId?: string;
 }
 
 /** A request header, for OpenAPI. */
@@ -43,6 +45,8 @@ export interface Guard {
   codes: readonly ErrorCode[];
   /** Header names that the guard reads, for OpenAPI; `required` false where absence is no fault. */
   headers: readonly HeaderDoc[];
+  /** Of a guard that trusts identity headers: whether it does so of every request, or of this one. The gateway's token is demanded first. */
+  trustsIdentity?: 'always' | ((head: Head) => boolean);
   check(head: Head, identity: Identity): Rejection | undefined;
 }
 

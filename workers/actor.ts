@@ -17,9 +17,11 @@ export interface Run<Body, Progress = unknown> {
 export interface Actor<Body = never, Progress = never> {
   /** The process type of the Procfile. */
   name: string;
-  /** The queues it may claim from now. A queue whose neighbour is not configured is left out: its commands wait, unspent. */
+  /** The queues it may claim from now. A queue whose neighbour is not configured is left out: its commands wait, unspent. Without any it idles. */
   queues: readonly Queue[];
   backoff: { baseMs: number; capMs: number };
+  /** Lease of its commands (ms), where it is not that of every actor. */
+  leaseMs?: number;
   run(run: Run<Body, Progress>): Promise<Outcome>;
   /** Recurring commands that must exist while this actor runs; written when it starts, if absent. */
   standing?: readonly { queue: Queue; key: string; subject: string }[];

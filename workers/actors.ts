@@ -1,4 +1,5 @@
 import type { Actor } from './actor.ts';
+import { deliveryActor } from './delivery/actor.ts';
 import type { WorkerDeps } from './deps.ts';
 import { essayHandoffActor } from './essay-handoff/actor.ts';
 import { gradeNoticesActor } from './grade-notices/actor.ts';
@@ -12,5 +13,6 @@ export const ACTORS: Readonly<Record<string, (deps: WorkerDeps) => Actor>> = {
   essayhandoff: essayHandoffActor,
   resultsrelease: resultsReleaseActor,
   gradenotices: gradeNoticesActor,
+  delivery: deliveryActor,
   upkeep: upkeepActor,
 };

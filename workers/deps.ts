@@ -2,9 +2,9 @@ import type { Config } from '../shared/infra/config/config.ts';
 import type { Log } from '../shared/infra/log/log.ts';
 import type { Papers } from '../shared/infra/mongo/attempt/papers.ts';
 import type { Mongo } from '../shared/infra/mongo/connect.ts';
+import type { Background } from '../shared/infra/process/background.ts';
 import type { Now } from '../shared/kernel/clock.ts';
 import type { Queue } from '../shared/kernel/command.ts';
-import type { Background } from './background.ts';
 
 /** What an operator should see in `/metrics`. */
 export type Alarm = 'analytics_failed' | 'background_dropped' | 'notice_misconfigured';

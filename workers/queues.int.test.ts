@@ -5,7 +5,7 @@ import type { Queue } from '../shared/kernel/command.ts';
 import { newId } from '../shared/kernel/ids.ts';
 import { openTestMongo } from '../shared/testing/open-test-mongo.ts';
 import { testKernel, testWorker } from '../shared/testing/test-kernel.ts';
-import { until } from '../shared/testing/until.ts';
+import { gate, until } from '../shared/testing/until.ts';
 import type { Actor } from './actor.ts';
 
 t.test('a backlog of one queue that never ends does not keep the other from being polled', async (t) => {
@@ -31,7 +31,40 @@ t.test('a backlog of one queue that never ends does not keep the other from bein
   testWorker(t, testKernel(mongo), actor, { concurrency: 2, pollMs: 20 });
   await until('the backlog is being worked off', () => runs > 20);
   const other = await post('gradenotices:parent');
-  const settled = async () => (await readCommand(mongo, other.queue, other._id))?.status === 'DELIVERED';
+  const settled = async () => (await readCommand(mongo, other.queue, other._id))?.status === 'DONE';
   await until('the row of the other queue is taken', settled);
   t.pass('without any ring');
+});
+
+t.test('commands of one queue that all hang leave the slots of the other queue alone', async (t) => {
+  const mongo = await openTestMongo(t);
+  const post = async (queue: Queue) => {
+    const about = { queue, key: newId(), subject: 'a test', body: {}, maxAttempts: 10 };
+    return (await postCommand(mongo, newCommand({ ...about, now: Date.now() - 1_000 }))).command;
+  };
+  const go = gate();
+  let hanging = 0;
+  const actor: Actor = {
+    name: 'two-queues',
+    queues: ['gradenotices:student', 'gradenotices:parent'],
+    backoff: { baseMs: 1, capMs: 1 },
+    async run({ command }) {
+      if (command.queue === 'gradenotices:student') {
+        hanging += 1;
+        await go.opened;
+      }
+      return { kind: 'done', result: null };
+    },
+  };
+  for (let n = 0; n < 5; n++) await post('gradenotices:student');
+  const worker = testWorker(t, testKernel(mongo), actor, { concurrency: 2, pollMs: 20 });
+  t.teardown(go.open);
+  await until('its slots are taken', () => hanging === 2);
+  const [polled, rung] = [await post('gradenotices:parent'), await post('gradenotices:parent')];
+  void worker.knock(rung.queue, rung._id);
+  for (const { queue, _id } of [rung, polled]) {
+    const isDone = async () => (await readCommand(mongo, queue, _id))?.status === 'DONE';
+    await until('the other queue is worked on, by rings and by the poll', isDone);
+  }
+  t.equal(hanging, 2, 'and no more of the first than its slots');
 });

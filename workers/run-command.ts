@@ -194,7 +194,7 @@ async function commit(
 }
 
 function effectsOf(outcome: Outcome): Effects | undefined {
-  return outcome.kind === 'done' || outcome.kind === 'snooze' ? outcome.effects : undefined;
+  return outcome.kind === 'rejected' ? undefined : outcome.effects;
 }
 
 /**

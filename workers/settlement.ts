@@ -11,13 +11,13 @@ import type { Outcome } from './outcome.ts';
  * attempt within it. Pure; `random` is in [0, 1).
  */
 export function settlementOf(
-  command: Pick<Command, 'queue' | 'attempts' | 'maxAttempts'>,
+  command: Pick<Command, 'attempts' | 'maxAttempts'>,
   outcome: Outcome,
   rules: { backoff: Actor['backoff']; random: number },
 ): Settlement {
   switch (outcome.kind) {
     case 'done':
-      return { to: command.queue.startsWith('gradenotices') ? 'DELIVERED' : 'DONE', result: outcome.result ?? null };
+      return { to: outcome.as ?? 'DONE', result: outcome.result ?? null };
     case 'rejected':
       return { to: 'REJECTED', result: outcome.result ?? null };
     case 'dead':

@@ -9,12 +9,12 @@ import { openPapers } from '../shared/infra/mongo/attempt/papers.ts';
 import { openMongo } from '../shared/infra/mongo/connect.ts';
 import { openServerClock } from '../shared/infra/mongo/server-clock.ts';
 import { checkUsable, untilUsable } from '../shared/infra/mongo/until-usable.ts';
+import { openBackground } from '../shared/infra/process/background.ts';
 import { drainOnSignal } from '../shared/infra/process/drain.ts';
 import { openDoorbells } from '../shared/infra/redis/doorbell.ts';
 import { answerDoorbell } from '../shared/infra/redis/doorbell-listener.ts';
 import { openReplySender } from '../shared/infra/redis/replies.ts';
 import type { Actor } from './actor.ts';
-import { openBackground } from './background.ts';
 import type { Alarm, WorkerDeps } from './deps.ts';
 import { startHeartbeat } from './heartbeat.ts';
 import type { Kernel } from './kernel.ts';
@@ -72,7 +72,7 @@ export async function startWorkerProcess(
     mongo,
     log,
     workerId: `${name}@${hostname()}:${process.pid}:${randomUUID().slice(0, 8)}`,
-    leaseMs: config.worker.leaseMs,
+    leaseMs: actor.leaseMs ?? config.worker.leaseMs,
     announce: (commandId) => void replies.send(commandId),
     count: (queue, ending) => endings.add({ queue, ending }),
     random: Math.random,
@@ -110,7 +110,7 @@ export async function startWorkerProcess(
   );
   const heart = startHeartbeat(mongo, {
     ...{ workerId: kernel.workerId, actor: name, queues: actor.queues, version: VERSION },
-    ...{ slots: concurrency, busy: worker.busy },
+    ...{ slots: concurrency * actor.queues.length, busy: worker.busy },
   });
   const drain = (timeoutMs: number) =>
     Promise.all([worker.drain(), ...listeners.map((listener) => listener.close(timeoutMs))]);

@@ -1,4 +1,4 @@
-import pLimit from 'p-limit';
+import pLimit, { type LimitFunction } from 'p-limit';
 import { dueCommands } from '../shared/infra/mongo/mailbox/due-commands.ts';
 import { endHolderSession } from '../shared/infra/mongo/mailbox/holder-session.ts';
 import type { Queue } from '../shared/kernel/command.ts';
@@ -20,21 +20,39 @@ export interface Worker {
 }
 
 export interface WorkerOptions {
+  /** Of each queue. */
   concurrency: number;
   pollMs: number;
   now: () => number;
 }
 
+/** The slots of one queue, and what holds or awaits one. */
+interface Lane {
+  slots: LimitFunction;
+  running: Map<string, Promise<Ending>>;
+}
+
 /**
- * Rings and the poll share the slots: a process never runs more than `concurrency` commands, nor one command twice at
- * a time. The poll is what keeps the promise that a lost ring costs at most one interval.
+ * Rings and the poll of a queue share its slots: a process never runs more than `concurrency` commands of one queue, nor
+ * one command twice at a time. Each queue has slots of its own, so that commands which all hang (their receiver does) hold
+ * up nothing but their like. The poll is what keeps the promise that a lost ring costs at most one interval.
  */
 export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions): Worker {
-  const slots = pLimit(options.concurrency);
-  const running = new Map<string, Promise<Ending>>();
+  const lanes = new Map<Queue, Lane>();
   let draining = false;
 
+  function laneOf(queue: Queue): Lane {
+    const lane = lanes.get(queue) ?? { slots: pLimit(options.concurrency), running: new Map() };
+    lanes.set(queue, lane);
+    return lane;
+  }
+
+  function runs(): Promise<Ending>[] {
+    return [...lanes.values()].flatMap(({ running }) => [...running.values()]);
+  }
+
   function knock(queue: Queue, id: string): Promise<Ending> {
+    const { slots, running } = laneOf(queue);
     const already = running.get(id);
     if (already !== undefined) return already;
     if (draining) return Promise.resolve('not-ours');
@@ -53,6 +71,7 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
   }
 
   async function pollQueue(queue: Queue): Promise<void> {
+    const { slots, running } = laneOf(queue);
     const notOurs = new Set<string>();
     while (!draining) {
       const free = options.concurrency - slots.activeCount - slots.pendingCount;
@@ -64,13 +83,13 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
       const due = await dueCommands(kernel.mongo, queue, options.now(), options.concurrency * 2 + notOurs.size);
       const fresh = due.filter(({ _id }) => !running.has(_id) && !notOurs.has(_id)).slice(0, free);
       if (fresh.length === 0) return;
-      const runs = fresh.map(async ({ _id: id, session }) => {
+      const taken = fresh.map(async ({ _id: id, session }) => {
         // Its holder died or was paused: a transaction that it left open would hold up the claim.
         if (session !== null) await endHolderSession(kernel.mongo, session).catch(warnOfSession(id));
         // Leased by another, or our clock is ahead of MongoDB's: not again in this turn.
         if ((await knock(queue, id)) === 'not-ours') notOurs.add(id);
       });
-      await Promise.race(runs);
+      await Promise.race(taken);
     }
   }
 
@@ -84,12 +103,12 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
   return {
     knock,
     poll,
-    idle: async () => void (await Promise.allSettled([...running.values()])),
-    busy: () => [...running.keys()],
+    idle: async () => void (await Promise.allSettled(runs())),
+    busy: () => [...lanes.values()].flatMap(({ running }) => [...running.keys()]),
     async drain() {
       draining = true;
       for (const loop of loops) loop.stop();
-      await Promise.allSettled([...running.values()]);
+      await Promise.allSettled(runs());
     },
   };
 }

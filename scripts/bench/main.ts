@@ -4,7 +4,10 @@ import path from 'node:path';
 import { startThrowAwayServices } from '../services/throw-away.ts';
 import type { Measure } from './ground.ts';
 import { machineLines } from './machine.ts';
+import { measureDelivery } from './measures/delivery.ts';
+import { measureFanOut } from './measures/fan-out.ts';
 import { measureHttp } from './measures/http.ts';
+import { measureInbox } from './measures/inbox.ts';
 import { measureJobs } from './measures/jobs.ts';
 import { measureLogin } from './measures/login.ts';
 import { measureRefresh } from './measures/refresh.ts';
@@ -31,6 +34,9 @@ const MEASURES: Readonly<Record<string, Measure>> = {
   login: measureLogin,
   refresh: measureRefresh,
   release: measureRelease,
+  fanout: measureFanOut,
+  inbox: measureInbox,
+  delivery: measureDelivery,
 };
 const DOCS = path.resolve(import.meta.dirname, '../../docs');
 

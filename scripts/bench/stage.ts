@@ -16,17 +16,23 @@ export interface Stage {
   /** A new connection to the front door, kept alive. */
   connect(): Promise<HttpClient>;
   processes: ReadonlyMap<ProcessName, Child>;
+  /** One more process. */
+  start(name: ProcessName): Promise<void>;
   /** Ends the processes and drops the database. */
   close(): Promise<void>;
 }
 
-export type ProcessName = 'web' | 'grading' | 'resultsrelease';
+export type ProcessName = 'web' | 'grading' | 'resultsrelease' | 'delivery' | 'classifier';
 
 export const TOKEN = 'bench-token';
 const READY = { worker: 'worker is ready', web: 'front door is open' };
 
-/** Opens a stage; the processes are the real ones, as the Procfile starts them. */
-export async function openStage(ground: Ground, names: readonly ProcessName[]): Promise<Stage> {
+/** Opens a stage; the processes are the real ones, as the Procfile starts them. `more` is for all of them. */
+export async function openStage(
+  ground: Ground,
+  names: readonly ProcessName[],
+  more: NodeJS.ProcessEnv = {},
+): Promise<Stage> {
   const database = `bench_${randomBytes(5).toString('hex')}`;
   const mongo = openMongo({ url: ground.mongodbUrl, database, appName: 'examhall-bench' });
   const port = names.includes('web') ? await freePort() : 0;
@@ -40,25 +46,27 @@ export async function openStage(ground: Ground, names: readonly ProcessName[]): 
     PORT: String(port),
     LOG_LEVEL: 'info',
     DRAIN_GRACE_MS: '0',
+    ...more,
   };
   async function close(): Promise<void> {
     await Promise.all([...processes.values()].map((child) => child.stop()));
     await mongo.db.dropDatabase().catch(() => undefined);
     await mongo.close();
   }
+  async function start(name: ProcessName): Promise<void> {
+    const args = name === 'web' ? ['api/main.ts'] : ['workers/main.ts', name];
+    const readyWhen = name === 'web' ? READY.web : READY.worker;
+    processes.set(name, await startChild({ name, args, env, readyWhen, folder: ground.folder }));
+  }
   try {
     await migrate(mongo, () => undefined);
-    for (const name of names) {
-      const args = name === 'web' ? ['api/main.ts'] : ['workers/main.ts', name];
-      const readyWhen = name === 'web' ? READY.web : READY.worker;
-      processes.set(name, await startChild({ name, args, env, readyWhen, folder: ground.folder }));
-    }
+    for (const name of names) await start(name);
     if (names.includes('web')) await untilServing(port);
   } catch (error) {
     await close();
     throw error;
   }
-  return { mongo, database, port, connect: () => openHttpClient(port), processes, close };
+  return { mongo, database, port, connect: () => openHttpClient(port), processes, start, close };
 }
 
 /** The front door listens before it has looked at the database. */

@@ -5,7 +5,11 @@ import { ConfigError, readConfig } from '../../shared/infra/config/config.ts';
 import { DEVELOPMENT_DEFAULTS } from '../../shared/infra/config/variable.ts';
 
 /** The services whose front doors this repository has: a cluster calls itself for these when no URL is given. */
-const OWN_SERVICES: readonly ('attempt' | 'auth' | 'classifier' | 'notification')[] = ['attempt', 'auth'];
+const OWN_SERVICES: readonly ('attempt' | 'auth' | 'classifier' | 'notification')[] = [
+  'attempt',
+  'auth',
+  'notification',
+];
 
 /** Both opt-in workers on, and a provider that costs nothing. */
 const CLASSIFIER_SETTINGS = {

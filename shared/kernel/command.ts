@@ -13,6 +13,9 @@
  * And of the attempt service: a **paper** is the copied questions of a start, shared by all attempts that copied the same; a
  * **notice** is an outbox row, itself a command; a **release** makes an exam's results visible; a **handoff** brings a grade that
  * was given by hand or by a model.
+ *
+ * And of the notification service: a **fan-out** makes the rows of many recipients at once; a **channel** is a way to reach a user
+ * beside the inbox; a **delivery** is the command that takes one notification over one channel.
  */
 
 /** Which commands exist, by their stable queue names. Renaming one strands what is in flight: add, drain, remove. */
@@ -22,10 +25,16 @@ export type Queue =
   | 'resultsrelease'
   | 'gradenotices:student'
   | 'gradenotices:parent'
-  | 'upkeep';
+  | 'delivery:log'
+  | 'delivery:webhook'
+  | 'classifier'
+  | 'settlement'
+  | 'upkeep'
+  | 'upkeep:fanouts';
 
-/** A notice that was delivered says so in its own word; every other command is simply done. */
-export type CommandStatus = 'PENDING' | 'DONE' | 'DELIVERED' | 'REJECTED' | 'DEAD';
+/** A notice that was delivered, a delivery that was sent or suppressed say so in words of their own; others are simply done. */
+export type DoneStatus = 'DONE' | 'DELIVERED' | 'SENT' | 'SUPPRESSED';
+export type CommandStatus = 'PENDING' | DoneStatus | 'REJECTED' | 'DEAD';
 
 export interface CommandError {
   /** What an operator groups by: the error's name and its message with the varying parts taken out. */

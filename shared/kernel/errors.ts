@@ -56,6 +56,31 @@ export const ERRORS = {
   AUTH_ACCOUNT_DISABLED: { status: 403, message: 'This account is disabled' },
   AUTH_THROTTLED: { status: 429, message: 'Too many tries; wait before the next one' },
   SESSION_NOT_FOUND: { status: 404, message: 'No such session' },
+
+  NOTIFICATION_INTERNAL_UNAUTHORIZED: { status: 401, message: 'Internal credentials are missing or wrong' },
+  NOTIFICATION_INTERNAL_TOKEN_NOT_CONFIGURED: { status: 503, message: 'The receiver token is not configured' },
+  NOTIFICATION_SOURCE_MISMATCH: { status: 403, message: 'The event names another source than its sender' },
+  NOTIFICATION_NOT_FOUND: { status: 404, message: 'No such notification' },
+  NOTIFICATION_OWNER_MISMATCH: { status: 409, message: 'This notification id belongs to another user' },
+
+  JOB_NOT_FOUND: { status: 404, message: 'No such job' },
+  JOB_STATE_CONFLICT: { status: 409, message: 'The job is in another state, or an equal one is open' },
+  AI_OWNER_UNAVAILABLE: { status: 503, message: 'The service that owns this is away or not configured' },
+  AI_QUESTION_CONTEXT_FAILED: { status: 503, message: 'The question bank did not give the questions' },
+  AI_WALLET_INSUFFICIENT: { status: 402, message: 'The wallet does not hold enough' },
+  AI_USAGE_LIMIT_EXCEEDED: { status: 429, message: 'A usage limit is reached' },
+  AI_SETTLEMENT_PENDING: { status: 503, message: 'The preview is made and not settled yet' },
+  AI_GENERATION_IN_PROGRESS: { status: 503, message: 'The same request is being answered elsewhere' },
+  AI_PROVIDER_INVALID_RESPONSE: { status: 502, message: 'The model provider gave no usable answer' },
+  AI_PROVIDER_UNAVAILABLE: { status: 503, message: 'The model provider cannot be used now' },
+  AI_PROVIDER_CIRCUIT_OPEN: { status: 503, message: 'The model provider has failed too often and is left alone' },
+  AI_PROVIDER_THROTTLED: { status: 429, message: 'The model provider asks for a pause' },
+  AI_PROVIDER_QUOTA: { status: 402, message: 'The quota at the model provider is used up' },
+  AI_PROVIDER_TIMEOUT: { status: 504, message: 'The model provider did not answer in time' },
+  AI_PROVIDER_NOT_CONFIGURED: { status: 503, message: 'No model provider is configured' },
+  AI_API_KEY_REF_NOT_ALLOWED: { status: 400, message: 'This variable may not be named as a key' },
+  AI_PROVIDER_UNSUPPORTED: { status: 400, message: 'No such model provider' },
+  AI_BASE_URL_NOT_ALLOWED: { status: 400, message: 'A key must not go to this address' },
 } as const satisfies Record<string, { status: number; message: string }>;
 
 export type ErrorCode = keyof typeof ERRORS;

@@ -7,6 +7,7 @@ import { queueNotices } from '../infra/mongo/attempt/queue-notices.ts';
 import type { Mongo } from '../infra/mongo/connect.ts';
 import { mailboxOf, NOTICES } from '../infra/mongo/mailbox/mailbox.ts';
 import { newCommand, postCommand } from '../infra/mongo/mailbox/post-command.ts';
+import { deliveryAttempts } from '../infra/mongo/notification/collections.ts';
 import { inTransaction } from '../infra/mongo/transaction.ts';
 import type { Command, CommandStatus } from '../kernel/command.ts';
 import { newId } from '../kernel/ids.ts';
@@ -20,6 +21,7 @@ import {
   SUBMITTED,
   storeAttempt,
 } from './stored-attempts.ts';
+import { postDelivery } from './stored-deliveries.ts';
 
 /** What the kernel suite must know of an actor to run any of its features against it. */
 export interface ActorSubject {
@@ -46,6 +48,7 @@ export function actorSubject(name: string, mongo: Mongo, neighbours: Neighbours)
     essayhandoff: () => essayHandoff(mongo),
     resultsrelease: () => resultsRelease(mongo),
     gradenotices: () => gradeNotice(mongo, neighbours),
+    delivery: () => delivery(mongo, neighbours),
     upkeep: () => upkeep(mongo),
   };
   const make = makers[name];
@@ -109,6 +112,22 @@ function gradeNotice(mongo: Mongo, neighbours: Neighbours): ActorSubject {
     },
     // Delivery is at least once; what must be one is the receiver's distinct events.
     effects: async (command) => (neighbours.notices.has(command._id) ? 1 : 0),
+  };
+}
+
+function delivery(mongo: Mongo, neighbours: Neighbours): ActorSubject {
+  return {
+    ...{ name: 'delivery', ends: { ending: 'done', status: 'SENT' } },
+    post: ({ maxAttempts, runAt } = {}) =>
+      postDelivery(mongo, {
+        ...(maxAttempts === undefined ? {} : { maxAttempts }),
+        ...(runAt === undefined ? {} : { now: runAt }),
+      }),
+    // Delivery is at least once; what must be one is the receiver's distinct jobs, and the try that says so.
+    async effects({ _id, subject }) {
+      const sent = await deliveryAttempts(mongo).countDocuments({ notificationId: subject, status: 'SENT' });
+      return sent === 1 && !neighbours.notices.has(_id) ? Number.NaN : sent;
+    },
   };
 }
 

@@ -11,7 +11,7 @@ export const PASSWORD = 'Sông Hương núi Ngự 1802';
 /** The auth service's front door. Every reply has been held against the OpenAPI document. */
 export interface AuthClient {
   call: Awaited<ReturnType<typeof checkedApi>>;
-  register(change?: Record<string, unknown>, headers?: Headers): Promise<HttpReply>;
+  register(change?: Record<string, unknown>, headers?: Headers, door?: number): Promise<HttpReply>;
   login(email: string, password?: string, headers?: Headers): Promise<HttpReply>;
   refresh(refreshToken: string, door?: number): Promise<HttpReply>;
   logout(refreshToken: string): Promise<HttpReply>;
@@ -36,8 +36,8 @@ export async function authClient(cluster: Cluster): Promise<AuthClient> {
     call('POST', `/v1/auth/${path}`, { body, headers, door });
   return {
     call,
-    register: (change = {}, headers) =>
-      post('register', { email: newEmail(), password: PASSWORD, fullName: 'Nguyễn Văn An', ...change }, headers),
+    register: (change = {}, headers = {}, door = 1) =>
+      post('register', { email: newEmail(), password: PASSWORD, fullName: 'Nguyễn Văn An', ...change }, headers, door),
     login: (email, password = PASSWORD, headers = {}) => post('login', { email, password }, headers),
     refresh: (refreshToken, door = 1) => post('refresh', { refreshToken }, {}, door),
     logout: (refreshToken) => post('logout', { refreshToken }),

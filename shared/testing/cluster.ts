@@ -12,7 +12,7 @@ import { requiredEnv, type Teardown } from './open-test-mongo.ts';
 import { takeRedisDatabase } from './redis-database.ts';
 import { until } from './until.ts';
 
-export const WORKERS = ['grading', 'essayhandoff', 'resultsrelease', 'gradenotices', 'upkeep'] as const;
+export const WORKERS = ['grading', 'essayhandoff', 'resultsrelease', 'gradenotices', 'delivery', 'upkeep'] as const;
 export type WorkerName = (typeof WORKERS)[number];
 
 export interface ClusterOptions {
@@ -30,6 +30,8 @@ export interface ClusterOptions {
   skewMs?: number | Readonly<Record<string, number>>;
   /** False: notification, profile and analytics services are not configured. */
   neighbours?: boolean;
+  /** True: notices end in the notification service of the cluster's own first door. */
+  ownNotifications?: boolean;
 }
 
 export interface Cluster {
@@ -153,12 +155,14 @@ async function plansOf(options: ClusterOptions, env: NodeJS.ProcessEnv): Promise
     };
     plans.push(planOf(options, { ...env, PORT: String(port) }, `web${n}`, ['api/main.ts'], port, isReady));
   }
+  const own =
+    options.ownNotifications === true ? { NOTIFICATION_SERVICE_URL: `http://127.0.0.1:${plans[0]?.port}` } : {};
   const counts = new Map<WorkerName, number>();
   for (const worker of [...(options.workers ?? WORKERS), ...(options.asleep ?? [])]) {
     const count = (counts.get(worker) ?? 0) + 1;
     counts.set(worker, count);
     const name = count === 1 ? worker : `${worker}${count}`;
-    plans.push(planOf(options, env, name, ['workers/main.ts', worker], undefined, null));
+    plans.push(planOf(options, { ...env, ...own }, name, ['workers/main.ts', worker], undefined, null));
   }
   return plans;
 }

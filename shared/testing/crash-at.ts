@@ -15,7 +15,7 @@ type Sent = Record<string, unknown>;
 type Send = (this: unknown, ns: unknown, command: Sent, ...rest: unknown[]) => Promise<unknown>;
 
 const DRIVER_TALK = ['hello', 'ismaster', 'isMaster', 'ping', 'endSessions', 'killSessions', 'killCursors'];
-const MAILBOXES: readonly unknown[] = ['commands', 'attempt_notices'];
+const MAILBOXES: readonly unknown[] = ['commands', 'attempt_notices', 'notification_deliveries'];
 let running = false;
 let passed = 0;
 

@@ -7,6 +7,8 @@ import { queueNotices } from '../infra/mongo/attempt/queue-notices.ts';
 import type { Mongo } from '../infra/mongo/connect.ts';
 import { mailboxOf, NOTICES } from '../infra/mongo/mailbox/mailbox.ts';
 import { newCommand, postCommand } from '../infra/mongo/mailbox/post-command.ts';
+import { deliveryAttempts } from '../infra/mongo/notification/collections.ts';
+import { BROKEN_OFF } from '../infra/mongo/notification/delivery-attempt-rows.ts';
 import { inTransaction } from '../infra/mongo/transaction.ts';
 import { HOUR } from '../kernel/clock.ts';
 import type { Command, CommandStatus, Queue } from '../kernel/command.ts';
@@ -22,6 +24,7 @@ import {
   SUBMITTED,
   storeAttempt,
 } from './stored-attempts.ts';
+import { postDelivery } from './stored-deliveries.ts';
 import { testKernel, testWorkerDeps } from './test-kernel.ts';
 
 /** A kind of command whose worker is killed at every point, and what must be true once another has finished it. */
@@ -52,6 +55,7 @@ export function crashScenarios(): CrashScenario[] {
     notice('notice to the parents', 'PARENT'),
     notice('notice to the student', 'STUDENT'),
     overdueSweep(),
+    delivery(),
   ];
 }
 
@@ -123,6 +127,27 @@ function notice(name: string, recipient: NoticeRecipient): CrashScenario {
       const times = neighbours.notices.get(_id) ?? 0;
       // Killed between the answer and its own note of it, a worker sends again; the receiver tells by the same id.
       t.ok(times === 1 || times === 2, `the receiver saw it ${times} times under one id`);
+    },
+  };
+}
+
+function delivery(): CrashScenario {
+  return {
+    ...{ name: 'delivery', actor: 'delivery', status: 'SENT', leastPoints: 20 },
+    post: (mongo) => postDelivery(mongo, { maxAttempts: 10 }),
+    async check(t, { mongo, neighbours }, { _id, subject }) {
+      const times = neighbours.notices.get(_id) ?? 0;
+      t.ok(times === 1 || times === 2, `the receiver saw it ${times} times under one id`);
+      const rows = await deliveryAttempts(mongo)
+        .find({ notificationId: subject }, { sort: { _id: 1 } })
+        .toArray();
+      const statuses = rows.map(({ status }) => status);
+      t.equal(statuses.pop(), 'SENT', 'the last try is the one that succeeded');
+      t.ok(statuses.length <= 1 && statuses.every((status) => status === 'FAILED'), `before it: ${statuses}`);
+      t.strictSame(
+        rows.filter(({ error }) => error !== null).map(({ error }) => error),
+        statuses.map(() => BROKEN_OFF),
+      );
     },
   };
 }

@@ -17,6 +17,7 @@ const MOST_POINTS = 200;
 
 const ENV = {
   ...{ WORKER_LEASE_MS: '1500', WORKER_POLL_INTERVAL_MS: '20', WORKER_RETRY_BASE_DELAY_MS: '1' },
+  ...{ NOTIFICATION_DELIVERY_LEASE_MS: '1500', NOTIFICATION_DELIVERY_RETRY_BASE_MS: '1' },
   ...{ ATTEMPT_OUTBOX_RETRY_BASE_MS: '1', UPKEEP_INTERVAL_MS: '3600000', SHUTDOWN_TIMEOUT_MS: '10000' },
 };
 
@@ -30,7 +31,7 @@ export async function openLane(t: Teardown) {
   const stores = { MONGODB_URL: mongo.url, MONGODB_DATABASE: mongo.database, REDIS_URL: redis.url };
   // Without analytics: what is told there is told beside the runs, and would be counted among the next one's points.
   const { ANALYTICS_SERVICE_URL: _, ...services } = neighbours.env;
-  return { mongo, neighbours, env: { ...ENV, ...stores, ...services } };
+  return { mongo, neighbours, env: { ...ENV, ...stores, ...services, ...neighbours.webhookEnv } };
 }
 
 /** Kills a worker of this actor at every await of each of its scenarios' runs. */

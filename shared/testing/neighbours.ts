@@ -13,7 +13,7 @@ export interface ReceivedCall {
 export interface Neighbours {
   url: string;
   calls: ReceivedCall[];
-  /** Notices that were taken, by source event id: how often each came. */
+  /** Notices and deliveries that were taken, by source event id or delivery job id: how often each came. */
   notices: Map<string, number>;
   /** Analytics events that were taken, by source event id. */
   analytics: Map<string, number>;
@@ -24,9 +24,11 @@ export interface Neighbours {
     | null;
   /** Environment that names this server as every neighbour. */
   env: NodeJS.ProcessEnv;
+  /** Environment that makes this server the receiver of the webhook channel. */
+  webhookEnv: NodeJS.ProcessEnv;
 }
 
-/** Notification, profile and analytics service in one real HTTP server that counts what it takes. */
+/** Notification, profile and analytics service and a webhook receiver in one real HTTP server that counts what it takes. */
 export async function openNeighbours(t: Teardown): Promise<Neighbours> {
   const server = createServer((request, response) => void serve(request, response));
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -38,8 +40,21 @@ export async function openNeighbours(t: Teardown): Promise<Neighbours> {
     server.close();
   });
   const env = { NOTIFICATION_SERVICE_URL: url, PROFILE_SERVICE_URL: url, ANALYTICS_SERVICE_URL: url };
+  const webhookEnv = {
+    ...{ NOTIFICATION_CHANNELS: 'webhook', NOTIFICATION_WEBHOOK_URL: `${url}/hook` },
+    NOTIFICATION_WEBHOOK_SECRET: 'webhook-secret-of-the-test',
+  };
   const neighbours: Neighbours = {
-    ...{ url, env, calls: [], notices: new Map(), analytics: new Map(), parents: ['parent-1'], answer: null },
+    ...{
+      url,
+      env,
+      webhookEnv,
+      calls: [],
+      notices: new Map(),
+      analytics: new Map(),
+      parents: ['parent-1'],
+      answer: null,
+    },
   };
 
   async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -61,7 +76,7 @@ export async function openNeighbours(t: Teardown): Promise<Neighbours> {
   function usual(call: ReceivedCall): { status: number; body?: unknown; headers?: Record<string, string> } {
     if (call.method === 'GET') return { status: 200, body: { data: { parentIds: neighbours.parents } } };
     const taken = call.path === '/v1/events' ? neighbours.analytics : neighbours.notices;
-    const id = String(call.body?.sourceEventId);
+    const id = String(call.body?.sourceEventId ?? call.body?.deliveryJobId);
     taken.set(id, (taken.get(id) ?? 0) + 1);
     return { status: 201, body: { success: true } };
   }

@@ -24,7 +24,7 @@ export function misled(actor: Actor, when: (commandId: string) => boolean, step:
 
 /** An outcome with one more effect in its transaction. */
 export function alsoDoing(outcome: Outcome, more: Effects): Outcome {
-  if (outcome.kind !== 'done' && outcome.kind !== 'snooze') return outcome;
+  if (outcome.kind === 'rejected') return outcome;
   const { effects } = outcome;
   return {
     ...outcome,

@@ -1,11 +1,11 @@
 import type { Actor } from '../../workers/actor.ts';
-import { openBackground } from '../../workers/background.ts';
 import type { WorkerDeps } from '../../workers/deps.ts';
 import type { Ending, Kernel } from '../../workers/kernel.ts';
 import { openWorker, type Worker } from '../../workers/worker.ts';
 import { type Config, readConfig } from '../infra/config/config.ts';
 import { openPapers } from '../infra/mongo/attempt/papers.ts';
 import type { Mongo } from '../infra/mongo/connect.ts';
+import { openBackground } from '../infra/process/background.ts';
 import type { Now } from '../kernel/clock.ts';
 import type { Queue } from '../kernel/command.ts';
 import { type HeldLog, heldLog } from './held-log.ts';
@@ -57,6 +57,7 @@ export function testConfig(env: NodeJS.ProcessEnv = {}): Config {
     MONGODB_URL: 'mongodb://127.0.0.1/',
     WORKER_RETRY_BASE_DELAY_MS: '1',
     ATTEMPT_OUTBOX_RETRY_BASE_MS: '1',
+    NOTIFICATION_DELIVERY_RETRY_BASE_MS: '1',
     ...env,
   });
 }

@@ -39,7 +39,7 @@ async function delivery(deps: WorkerDeps, { command, signal }: Run<GradeNotice>)
   if (notification === null) throw new Error('a notice was claimed without a notification service');
   const recipients = await recipientsOf(deps, command, signal);
   if ('kind' in recipients) return recipients;
-  if (recipients.ids.length === 0) return { kind: 'done', result: { recipients: 0 } };
+  if (recipients.ids.length === 0) return { kind: 'done', as: 'DELIVERED', result: { recipients: 0 } };
   const sent = await send(deps, notification, command.body, recipients.ids, signal);
   return noticeOutcome(sent, { recipients: recipients.ids.length });
 }

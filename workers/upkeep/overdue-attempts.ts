@@ -2,28 +2,18 @@ import { handIn } from '../../shared/infra/mongo/attempt/hand-in.ts';
 import { overdueAttempts } from '../../shared/infra/mongo/attempt/overdue-attempts.ts';
 import { isOutage } from '../../shared/infra/mongo/faults.ts';
 import { SECOND } from '../../shared/kernel/clock.ts';
-import type { Actor, Run } from '../actor.ts';
+import type { Run } from '../actor.ts';
 import type { WorkerDeps } from '../deps.ts';
 import type { Outcome } from '../outcome.ts';
 
 const CHUNK = 50;
 const HAND_IN_BUDGET_MS = 5 * SECOND;
 
-/** Keeps house on a standing command: hands in what nobody handed in. */
-export function upkeepActor(deps: WorkerDeps): Actor {
-  return {
-    name: 'upkeep',
-    queues: ['upkeep'],
-    backoff: { baseMs: deps.config.worker.retryBaseDelayMs, capMs: 60_000 },
-    standing: [{ queue: 'upkeep', key: 'upkeep:overdue-attempts', subject: 'attempts' }],
-    run: (run) => sweep(deps, run),
-  };
-}
-
-async function sweep(deps: WorkerDeps, run: Run<never>): Promise<Outcome> {
+/** Hands in what nobody handed in. */
+export async function sweepOverdueAttempts(deps: WorkerDeps, { signal }: Pick<Run<never>, 'signal'>): Promise<Outcome> {
   const graceMs = deps.config.attempt.overdueGraceSeconds * SECOND;
   for await (const chunk of overdueAttempts(deps.mongo, deps.now() - graceMs, CHUNK)) {
-    run.signal.throwIfAborted();
+    signal.throwIfAborted();
     const tried = await Promise.allSettled(chunk.map((attemptId) => handInOverdue(deps, attemptId, graceMs)));
     reportFailures(deps, chunk, tried);
   }

@@ -22,9 +22,20 @@ export function gatewayToken(config: { gatewayToken?: string | undefined }): Gua
 
 /** Puts the gateway token before all other guards of every route that trusts identity headers. */
 export function behindGateway(routes: readonly Route[], gate: Guard | undefined): Route[] {
-  return routes.map((route) =>
-    gate !== undefined && route.guards.some((guard) => guard.name === 'identity')
-      ? { ...route, guards: [gate, ...route.guards] }
-      : route,
-  );
+  if (gate === undefined) return [...routes];
+  return routes.map((route) => {
+    const trusting = route.guards.flatMap(({ trustsIdentity }) => trustsIdentity ?? []);
+    return trusting.length === 0 ? route : { ...route, guards: [gateWhere(trusting, gate), ...route.guards] };
+  });
+}
+
+/** The gate, passed by a request whose identity headers nobody is going to look at. */
+function gateWhere(trusting: readonly NonNullable<Guard['trustsIdentity']>[], gate: Guard): Guard {
+  if (trusting.includes('always')) return gate;
+  return {
+    ...gate,
+    headers: gate.headers.map((header) => ({ ...header, required: false })),
+    check: (head, known) =>
+      trusting.some((trusts) => trusts === 'always' || trusts(head)) ? gate.check(head, known) : undefined,
+  };
 }

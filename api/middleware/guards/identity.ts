@@ -8,12 +8,14 @@ export interface IdentityHeaders {
 }
 
 const USER: IdentityHeaders = { id: 'x-user-id', role: 'x-user-role' };
-const PLAIN = /^[A-Za-z0-9._:@-]{1,128}$/;
+/** What an identity header may hold. */
+export const PLAIN_IDENTITY = /^[A-Za-z0-9._:@-]{1,128}$/;
 
 /** Demands well-formed identity headers, each sent once, and fills `identity.actor`. Which role may, `role` judges. */
 export function identity(names: IdentityHeaders = USER): Guard {
   return {
     name: 'identity',
+    trustsIdentity: 'always',
     codes: ['UNAUTHENTICATED'],
     headers: [
       { name: names.id, required: true, description: 'Id of the caller, set by the gateway', example: 'student-1' },
@@ -22,7 +24,7 @@ export function identity(names: IdentityHeaders = USER): Guard {
     check(head, known) {
       const id = singleHeader(head, names.id);
       const role = singleHeader(head, names.role);
-      if (id === undefined || role === undefined || !PLAIN.test(id) || !PLAIN.test(role)) {
+      if (id === undefined || role === undefined || !PLAIN_IDENTITY.test(id) || !PLAIN_IDENTITY.test(role)) {
         return { rejected: 'UNAUTHENTICATED' };
       }
       known.actor = { id, role };

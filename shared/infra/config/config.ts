@@ -1,4 +1,7 @@
 import type { Role } from '../../auth/account.ts';
+import { type ClassifierSettings, readClassifier } from './classifier-settings.ts';
+import { firstToken } from './first-token.ts';
+import { type NotificationSettings, readNotification, readSenderTokens } from './notification-settings.ts';
 import {
   ENVIRONMENTS,
   type Environment,
@@ -36,7 +39,15 @@ export interface Config extends Warnings {
   internalServiceToken: string | undefined;
   opsToken: string | undefined;
   /** null = not configured. */
-  neighbours: { notification: Neighbour | null; profile: Neighbour | null; analytics: Neighbour | null };
+  neighbours: {
+    notification: Neighbour | null;
+    profile: Neighbour | null;
+    analytics: Neighbour | null;
+    audit: Neighbour | null;
+    questionBank: Neighbour | null;
+    usage: Neighbour | null;
+    wallet: Neighbour | null;
+  };
   outboundTimeoutMs: number;
   attempt: {
     /** Demanded by start, release and handoff. */
@@ -58,6 +69,8 @@ export interface Config extends Warnings {
     /** IP addresses and networks in CIDR notation. */
     trustedProxies: readonly string[];
   };
+  notification: NotificationSettings;
+  classifier: ClassifierSettings;
   worker: {
     pollIntervalMs: number;
     maxAttempts: number;
@@ -90,6 +103,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
   const internalServiceToken = from.token('INTERNAL_SERVICE_TOKEN');
   const mongodbUrl = from.text('MONGODB_URL');
   const services = from.list('SERVICES', SERVICE_NAMES);
+  const senderTokens = readSenderTokens(from);
   const config: Omit<Config, keyof Warnings> = {
     environment: from.word('NODE_ENV', ENVIRONMENTS),
     production,
@@ -108,14 +122,18 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
       notification: neighbour(
         from,
         ['NOTIFICATION_SERVICE_URL', 'NOTIFICATION_SERVICE_BASE_URL'],
-        firstToken(from, [
-          'NOTIFICATION_TOKEN_ATTEMPT_SERVICE',
-          'NOTIFICATION_INTERNAL_SERVICE_TOKEN',
-          'INTERNAL_SERVICE_TOKEN',
-        ]),
+        senderTokens['attempt-service'],
       ),
       profile: neighbour(from, ['PROFILE_SERVICE_URL', 'PROFILE_SERVICE_BASE_URL'], internalServiceToken),
       analytics: neighbour(from, ['ANALYTICS_SERVICE_URL', 'ANALYTICS_SERVICE_BASE_URL'], internalServiceToken),
+      audit: neighbour(from, ['AUDIT_SERVICE_URL', 'AUDIT_SERVICE_BASE_URL'], internalServiceToken),
+      questionBank: neighbour(
+        from,
+        ['QUESTION_BANK_SERVICE_URL', 'QUESTION_BANK_SERVICE_BASE_URL'],
+        internalServiceToken,
+      ),
+      usage: neighbour(from, ['USAGE_SERVICE_URL', 'USAGE_SERVICE_BASE_URL'], internalServiceToken),
+      wallet: neighbour(from, ['WALLET_SERVICE_URL', 'WALLET_SERVICE_BASE_URL'], internalServiceToken),
     },
     outboundTimeoutMs: from.integer('OUTBOUND_TIMEOUT_MS'),
     attempt: {
@@ -146,6 +164,8 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
       },
       trustedProxies: from.addresses('TRUSTED_PROXIES'),
     },
+    notification: readNotification(from, senderTokens, production && services.has('notification')),
+    classifier: readClassifier(from),
     worker: {
       pollIntervalMs: from.integer('WORKER_POLL_INTERVAL_MS'),
       maxAttempts: from.integer('WORKER_MAX_ATTEMPTS'),
@@ -174,12 +194,6 @@ function neighbour(
   const [first, second] = [from.neighbour(name), from.neighbour(alias)];
   const url = from.isSet(name) ? first : second;
   return url === null ? null : { url, token };
-}
-
-/** The first of these that is set decides, even by being empty: an empty token is no token, not the next one. */
-function firstToken(from: VariableReader, names: readonly NamesOf<'token'>[]): string | undefined {
-  const values = names.map((name) => ({ set: from.isSet(name), value: from.token(name) }));
-  return values.find((token) => token.set)?.value;
 }
 
 function databaseOf(mongodbUrl: string): string {

@@ -2,15 +2,17 @@ import type { Config } from './config.ts';
 
 /** Every secret of a configuration, for the log to cut out wherever one turns up. */
 export function secretsOf(config: Config): string[] {
-  const { notification, profile, analytics } = config.neighbours;
   const all = [
     config.gatewayToken,
     config.internalServiceToken,
     config.opsToken,
     config.attempt.receiverToken,
+    ...Object.values(config.notification.senderTokens),
+    config.notification.webhook?.secret,
+    ...Object.values(config.classifier.keys),
     config.auth.jwt.secret,
     ...config.auth.jwt.previousSecrets,
-    ...[notification, profile, analytics].map((neighbour) => neighbour?.token),
+    ...Object.values(config.neighbours).map((neighbour) => neighbour?.token),
     passwordOf(config.mongodb.url),
     passwordOf(config.redis.url),
   ];

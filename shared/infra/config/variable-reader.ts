@@ -21,6 +21,8 @@ export interface VariableReader {
   secrets(name: NamesOf<'secrets'>, needed: boolean): string[];
   addresses(name: NamesOf<'addresses'>): string[];
   neighbour(name: NamesOf<'neighbour'>): string | null;
+  webhook(name: NamesOf<'webhook'>): string | null;
+  origins(name: NamesOf<'origins'>): string[];
 }
 
 /** A faulty variable reads as a harmless value of its type: the caller throws on `faults` before it is used. */
@@ -57,7 +59,9 @@ export function variableReader(env: NodeJS.ProcessEnv, production: boolean): Var
       return found ?? (words[0] as (typeof words)[number]);
     },
     list(name, words) {
-      const parts = (read(name) ?? '').split(',').map((part) => part.trim());
+      const value = read(name) ?? '';
+      // Nothing is a list where nothing is the default.
+      const parts = value === '' && VARIABLES[name].default === '' ? [] : value.split(',').map((part) => part.trim());
       const found = words.filter((word) => parts.includes(word));
       if (parts.some((part) => !(words as readonly string[]).includes(part))) {
         refuse(name, `some of ${words.join(', ')}, comma-separated`);
@@ -98,6 +102,20 @@ export function variableReader(env: NodeJS.ProcessEnv, production: boolean): Var
       if (!isBaseUrl(value)) refuse(name, 'an http or https URL without credentials, query or fragment');
       return value.replace(/\/+$/, '');
     },
+    origins(name) {
+      const values = partsOf(read(name));
+      if (!values.every((value) => URL.parse(value)?.origin === value)) {
+        refuse(name, 'origins such as https://models.example:8443, comma-separated');
+      }
+      return values;
+    },
+    webhook(name) {
+      const value = read(name);
+      if (value === null || value === '') return null;
+      if (!isWebhookUrl(value))
+        refuse(name, 'an https URL (http to a loopback address) without credentials or fragment');
+      return value;
+    },
   };
 }
 
@@ -114,7 +132,7 @@ export function defaultOf(variable: Variable, production: boolean): string | nul
 
 /** Whether a value must never be printed. A neighbour's URL may hold a password where it is faulty. */
 export function isSecret(variable: Variable): boolean {
-  return ['token', 'secret', 'secrets', 'mongodb', 'redis', 'neighbour'].includes(variable.kind);
+  return ['token', 'secret', 'secrets', 'mongodb', 'redis', 'neighbour', 'webhook'].includes(variable.kind);
 }
 
 function given(value: string | undefined, secret: boolean): string {
@@ -139,4 +157,11 @@ function isBaseUrl(text: string): boolean {
   const url = URL.parse(text);
   if (!url || !['http:', 'https:'].includes(url.protocol)) return false;
   return url.username === '' && url.password === '' && !/[?#\s]/.test(text);
+}
+
+function isWebhookUrl(text: string): boolean {
+  const url = URL.parse(text);
+  if (url === null || /[#\s]/.test(text) || url.username !== '' || url.password !== '') return false;
+  if (url.protocol === 'https:') return true;
+  return url.protocol === 'http:' && /^(localhost|127(\.\d+){3}|\[::1\])$/.test(url.hostname);
 }

@@ -25,10 +25,22 @@ interface WordVariable extends Described {
  * `token`: a secret; empty = there is none. `neighbour`: base URL of a service; empty = it is not configured. `mongodb` and
  * `redis`: connection strings, never printed since they may hold a password. `text`: anything but empty. `id`: one that routes
  * and headers can carry. `secret`: what keys are derived from; `secrets` and `addresses` (IPs and CIDRs) are comma-separated
- * lists, empty = there are none.
+ * lists, empty = there are none. `webhook`: an https URL, or http to a loopback address; empty = there is none. `origins`: scheme,
+ * host and port, comma-separated; empty = there are none.
  */
 interface TextVariable extends Described {
-  kind: 'text' | 'id' | 'token' | 'secret' | 'secrets' | 'addresses' | 'neighbour' | 'mongodb' | 'redis';
+  kind:
+    | 'text'
+    | 'id'
+    | 'token'
+    | 'secret'
+    | 'secrets'
+    | 'addresses'
+    | 'neighbour'
+    | 'webhook'
+    | 'origins'
+    | 'mongodb'
+    | 'redis';
   default: string | null;
   /** Instead of `default` under NODE_ENV=production; null = it must be set there. */
   productionDefault?: string | null;

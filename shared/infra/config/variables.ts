@@ -1,8 +1,10 @@
 import type { Variable } from './variable.ts';
 import { ATTEMPTS } from './variables/attempt.ts';
 import { AUTH } from './variables/auth.ts';
+import { CLASSIFIER } from './variables/classifier.ts';
 import { LIMITS } from './variables/limits.ts';
 import { NEIGHBOURS } from './variables/neighbours.ts';
+import { NOTIFICATION } from './variables/notification.ts';
 import { PROCESS } from './variables/process.ts';
 import { STORES } from './variables/stores.ts';
 import { TRUST } from './variables/trust.ts';
@@ -19,6 +21,8 @@ export const VARIABLES = {
   ...NEIGHBOURS,
   ...ATTEMPTS,
   ...AUTH,
+  ...NOTIFICATION,
+  ...CLASSIFIER,
   ...WORKERS,
   ...LIMITS,
 } as const satisfies Record<string, Variable>;

@@ -1,4 +1,4 @@
-import t, { type Test } from 'tap';
+import t from 'tap';
 import { handOffGrade } from '../../../api/attempt/commands/hand-off-grade.ts';
 import { postEvent } from '../../../api/attempt/commands/post-event.ts';
 import { releaseResults } from '../../../api/attempt/commands/release-results.ts';
@@ -16,7 +16,7 @@ import { faultyMongo } from '../../testing/faulty-mongo.ts';
 import { callOf, inProcessDoor } from '../../testing/in-process-door.ts';
 import { openNeighbours } from '../../testing/neighbours.ts';
 import { openTestMongo } from '../../testing/open-test-mongo.ts';
-import { planOf, type SeenFilter, watchFilters } from '../../testing/plans.ts';
+import { noneScans, watchFilters } from '../../testing/plans.ts';
 import { claimsOf, freshAccount, freshSession, freshToken, storeSignedIn } from '../../testing/stored-accounts.ts';
 import { postGrading, SUBMITTED, storeAttempt } from '../../testing/stored-attempts.ts';
 import { testKernel, testWorker, testWorkerDeps } from '../../testing/test-kernel.ts';
@@ -39,7 +39,7 @@ import { newestSecurityEvents } from './auth/security-events.ts';
 import { setPassword } from './auth/set-password.ts';
 import { setStatus } from './auth/set-status.ts';
 import { signOut } from './auth/sign-out.ts';
-import { clearThrottle, giveBackTry, recordFailure, reserveTry, throttleKey } from './auth/throttle.ts';
+import { giveBackTry, recordFailure, recordSuccess, reserveTry, throttleKey } from './auth/throttle.ts';
 import { unlockAccount } from './auth/unlock-account.ts';
 import { upgradePassword } from './auth/upgrade-password.ts';
 import type { Mongo } from './connect.ts';
@@ -78,25 +78,6 @@ t.test('nor does one of the auth service', async (t) => {
   await noneScans(t, mongo, seen, 12);
 });
 
-/**
- * Not asked of the planner but of what was really sent: the commands of a whole exam, or a whole school day of logins, are caught on
- * their way and each different one is explained. A filter that pins `_id` reads one document on any server; the embedded
- * stand-in names such a read COLLSCAN when the filter has a second condition, so it is told by the filter itself. The
- * plan of a write is that of a read with its filter.
- */
-async function noneScans(t: Test, mongo: Mongo, seen: ReadonlyMap<string, SeenFilter>, least: number): Promise<void> {
-  const scanned = [];
-  for (const filter of seen.values()) {
-    if (filter.isPointRead) continue;
-    const plan = await planOf(mongo, filter);
-    t.comment(`${plan.join(' < ')}: ${filter.shape}`);
-    if (plan.length === 0 || plan.some((stage) => stage.startsWith('COLLSCAN'))) scanned.push(filter.shape);
-  }
-  t.strictSame(scanned, []);
-  const [all, points] = [seen.size, [...seen.values()].filter((filter) => filter.isPointRead).length];
-  t.ok(all >= least, `${all} different filters were seen, ${points} of them point reads`);
-}
-
 /** Every operation of the auth service and of its operators. */
 async function comeAndGo(mongo: Mongo): Promise<void> {
   const now = Date.now();
@@ -126,7 +107,7 @@ async function comeAndGo(mongo: Mongo): Promise<void> {
   const reserved = await reserveTry(mongo, key, { addressIsOver: false, now });
   if (reserved.granted) await giveBackTry(mongo, key, reserved.round);
   await recordFailure(mongo, key);
-  await clearThrottle(mongo, key);
+  await recordSuccess(mongo, key);
 
   await importAccount(mongo, { ...freshAccount({ legacyId: 'L-1' }), email: account.email });
   await makeAdmin(mongo, accountId, act);

@@ -1,14 +1,8 @@
-import type { Redis } from 'ioredis';
-import { keepIoredis, openIoredis } from './connection.ts';
-import { keepConnected, type Log } from './link.ts';
-import { readRedisUrl } from './redis-url.ts';
-import { within } from './within.ts';
+import { hearBroadcasts, openBroadcaster } from './broadcast.ts';
+import type { Log } from './link.ts';
 
 /** Carries ids of settled commands. Pub/Sub ignores database numbers; foreign ids find no waiter. */
 const REPLY_CHANNEL = 'examhall:replies';
-const PUBLISH_PATIENCE_MS = 1_000;
-/** Replies on their way to a Redis that hangs; more are dropped, their waiters poll. */
-const MOST_IN_FLIGHT = 1_000;
 
 export interface ReplySender {
   /**
@@ -21,26 +15,8 @@ export interface ReplySender {
 }
 
 export function openReplySender(deps: { redisUrl: string; log: Log }): ReplySender {
-  const link = keepIoredis({ ...deps, purpose: 'sending replies' });
-  const inFlight = new Set<Promise<void>>();
-
-  async function publish(client: Redis, commandId: string): Promise<void> {
-    try {
-      await within(PUBLISH_PATIENCE_MS, client.publish(REPLY_CHANNEL, commandId));
-    } catch (error) {
-      link.drop(client, error);
-    }
-  }
-
-  return {
-    send(commandId) {
-      const client = link.current();
-      if (client === null || inFlight.size >= MOST_IN_FLIGHT) return;
-      const sent = publish(client, commandId).finally(() => inFlight.delete(sent));
-      inFlight.add(sent);
-    },
-    close: () => link.close(() => within(PUBLISH_PATIENCE_MS / 2, Promise.all(inFlight))),
-  };
+  const broadcaster = openBroadcaster({ ...deps, purpose: 'sending replies', channel: REPLY_CHANNEL });
+  return { send: broadcaster.say, close: broadcaster.close };
 }
 
 export interface Patience {
@@ -78,7 +54,6 @@ interface Ear {
 
 /** All waiters of a process share one subscription; a reply costs one look into a map. */
 export function openReplyWaiters({ redisUrl, log }: { redisUrl: string; log: Log }): ReplyWaiters {
-  const address = readRedisUrl(redisUrl);
   const ears = new Map<string, Set<Ear>>();
   let waiting = 0;
 
@@ -89,16 +64,7 @@ export function openReplyWaiters({ redisUrl, log }: { redisUrl: string; log: Log
     }
   }
 
-  const link = keepConnected<Redis>({
-    log,
-    purpose: 'receiving replies',
-    label: address.label,
-    open(lost) {
-      const session = openIoredis(address, lost);
-      session.client.on('message', (_channel: string, commandId: string) => hear(commandId));
-      return { ...session, ready: session.ready.then(() => session.client.subscribe(REPLY_CHANNEL)) };
-    },
-  });
+  const link = hearBroadcasts({ redisUrl, log, purpose: 'receiving replies', channel: REPLY_CHANNEL, hear });
   const canHear = () => link.current() !== null;
 
   return {

@@ -1,6 +1,8 @@
 import { createServer } from 'node:net';
 import { MongoNetworkError } from 'mongodb';
+import type { Effects } from '../../../workers/outcome.ts';
 import { runCommand } from '../../../workers/run-command.ts';
+import { mailboxOf } from '../../infra/mongo/mailbox/mailbox.ts';
 import { newCommand, postCommand } from '../../infra/mongo/mailbox/post-command.ts';
 import { type Step, scripted } from '../scripted-actor.ts';
 import { gate } from '../until.ts';
@@ -118,6 +120,46 @@ export const OUTCOME_FEATURES: readonly Feature[] = [
       const hopeless = scripted(actor, async () => ({ kind: 'dead', error: new Error('never') }));
       t.equal(await runCommand(kernel, hopeless, command.queue, command._id), 'dead');
       t.match(await again(mongo, command), { status: 'DEAD', attempts: 1, lastError: { message: 'never' } });
+    },
+  },
+  {
+    name: 'effects of a retry and of a death are one with what becomes of the command',
+    async show({ t, mongo, subject, actor, kernel: make }) {
+      const notes = mongo.db.collection<{ command: string; status: string; nextRunAt: Date }>('failures');
+      const command = await subject.post({ maxAttempts: 2 });
+      const error = new Error('no');
+      const noting: Effects = async (session) => {
+        const settled = await mailboxOf(mongo, command.queue).findOne({ _id: command._id }, { session });
+        if (settled === null) throw new Error('the command is gone');
+        const { status, nextRunAt } = settled;
+        await notes.insertOne({ command: command._id, status, nextRunAt }, { session });
+      };
+      const fails = scripted(actor, ...Array(2).fill(async () => ({ kind: 'retry', error, effects: noting })));
+      const noted = () =>
+        notes.find({ command: command._id }, { projection: { _id: 0, status: 1, nextRunAt: 1 } }).toArray();
+      t.equal(await runCommand(make(), fails, command.queue, command._id), 'retried');
+      const resting = await again(mongo, command);
+      t.strictSame(await noted(), [{ status: 'PENDING', nextRunAt: resting.nextRunAt }], 'they see when it runs again');
+      await expire(mongo, command);
+      t.equal(await runCommand(make(), fails, command.queue, command._id), 'dead', 'the last retry is death');
+      t.match(await noted(), [{ status: 'PENDING' }, { status: 'DEAD' }]);
+
+      const hopeless = await subject.post();
+      const writes = async (session: Parameters<Effects>[0]) => {
+        await notes.insertOne({ command: hopeless._id, status: 'DEAD', nextRunAt: new Date() }, { session });
+      };
+      const breaks = async (session: Parameters<Effects>[0]) => {
+        await writes(session);
+        throw new Error('the effects are broken');
+      };
+      const steps = [breaks, writes].map((effects) => async () => ({ kind: 'dead', error, effects }) as const);
+      const dies = scripted(actor, ...steps);
+      t.equal(await runCommand(make(), dies, hopeless.queue, hopeless._id), 'retried');
+      t.match(await again(mongo, hopeless), { status: 'PENDING', lastError: { message: 'the effects are broken' } });
+      t.equal(await notes.countDocuments({ command: hopeless._id }), 0, 'neither the death nor its effects');
+      await expire(mongo, hopeless);
+      t.equal(await runCommand(make(), dies, hopeless.queue, hopeless._id), 'dead');
+      t.equal(await notes.countDocuments({ command: hopeless._id }), 1, 'both');
     },
   },
 ];

@@ -16,11 +16,40 @@ export const NEIGHBOURS = {
     default: null,
     description: 'Second name of `NOTIFICATION_SERVICE_URL`.',
   },
+  NOTIFICATION_TOKEN_ADMIN_SERVICE: {
+    group: GROUP,
+    kind: 'token',
+    default: null,
+    description:
+      'Token of the admin service at the notification service; unset = `NOTIFICATION_INTERNAL_SERVICE_TOKEN`.',
+  },
   NOTIFICATION_TOKEN_ATTEMPT_SERVICE: {
     group: GROUP,
     kind: 'token',
     default: null,
-    description: 'Token of the attempt service at the notification service; unset = the next one.',
+    description:
+      'Token of the attempt service at the notification service; unset = `NOTIFICATION_INTERNAL_SERVICE_TOKEN`.',
+  },
+  NOTIFICATION_TOKEN_BFF_SERVICE: {
+    group: GROUP,
+    kind: 'token',
+    default: null,
+    description:
+      'Token of the BFF at the notification service (weak topics); unset = `NOTIFICATION_INTERNAL_SERVICE_TOKEN`.',
+  },
+  NOTIFICATION_TOKEN_CLASSROOM_SERVICE: {
+    group: GROUP,
+    kind: 'token',
+    default: null,
+    description:
+      'Token of the classroom service at the notification service; unset = `NOTIFICATION_INTERNAL_SERVICE_TOKEN`.',
+  },
+  NOTIFICATION_TOKEN_EXAM_SERVICE: {
+    group: GROUP,
+    kind: 'token',
+    default: null,
+    description:
+      'Token of the exam service at the notification service; unset = `NOTIFICATION_INTERNAL_SERVICE_TOKEN`.',
   },
   NOTIFICATION_INTERNAL_SERVICE_TOKEN: {
     group: GROUP,
@@ -52,6 +81,57 @@ export const NEIGHBOURS = {
     kind: 'neighbour',
     default: null,
     description: 'Second name of `ANALYTICS_SERVICE_URL`.',
+  },
+  AUDIT_SERVICE_URL: {
+    group: GROUP,
+    kind: 'neighbour',
+    default: null,
+    description: 'Audit service; unset = `AUDIT_SERVICE_BASE_URL`. Without either, no event is projected to it.',
+  },
+  AUDIT_SERVICE_BASE_URL: {
+    group: GROUP,
+    kind: 'neighbour',
+    default: null,
+    description: 'Second name of `AUDIT_SERVICE_URL`.',
+  },
+  QUESTION_BANK_SERVICE_URL: {
+    group: GROUP,
+    kind: 'neighbour',
+    default: null,
+    description:
+      'Question bank; unset = `QUESTION_BANK_SERVICE_BASE_URL`. Without either, prompts name question ids only, and `similar` is refused.',
+  },
+  QUESTION_BANK_SERVICE_BASE_URL: {
+    group: GROUP,
+    kind: 'neighbour',
+    default: null,
+    description: 'Second name of `QUESTION_BANK_SERVICE_URL`.',
+  },
+  USAGE_SERVICE_URL: {
+    group: GROUP,
+    kind: 'neighbour',
+    default: null,
+    description:
+      'Usage service; unset = `USAGE_SERVICE_BASE_URL`. Without either, generation that is to be paid for is refused.',
+  },
+  USAGE_SERVICE_BASE_URL: {
+    group: GROUP,
+    kind: 'neighbour',
+    default: null,
+    description: 'Second name of `USAGE_SERVICE_URL`.',
+  },
+  WALLET_SERVICE_URL: {
+    group: GROUP,
+    kind: 'neighbour',
+    default: null,
+    description:
+      'Wallet service; unset = `WALLET_SERVICE_BASE_URL`. Without either, generation that is to be paid for is refused.',
+  },
+  WALLET_SERVICE_BASE_URL: {
+    group: GROUP,
+    kind: 'neighbour',
+    default: null,
+    description: 'Second name of `WALLET_SERVICE_URL`.',
   },
   OUTBOUND_TIMEOUT_MS: {
     group: GROUP,

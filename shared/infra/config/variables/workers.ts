@@ -35,7 +35,7 @@ export const WORKERS = {
     default: 8,
     min: 1,
     max: 256,
-    description: 'Commands that one worker process runs at once.',
+    description: 'Commands of one queue that one worker process runs at once.',
   },
   WORKER_RETRY_BASE_DELAY_MS: {
     group: GROUP,

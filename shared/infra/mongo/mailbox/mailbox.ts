@@ -6,14 +6,24 @@ import type { Mongo } from '../connect.ts';
 export const COMMANDS = 'commands';
 /** The outbox: each row is both a notice to be sent and the command that sends it. */
 export const NOTICES = 'attempt_notices';
+/** Delivery jobs, one per notification and channel. */
+export const DELIVERIES = 'notification_deliveries';
 
-export const MAILBOX_OF: Readonly<Record<Queue, typeof COMMANDS | typeof NOTICES>> = {
+/** Every collection that holds commands, for operators and metrics. */
+export const MAILBOXES = [COMMANDS, NOTICES, DELIVERIES] as const;
+
+export const MAILBOX_OF: Readonly<Record<Queue, (typeof MAILBOXES)[number]>> = {
   grading: COMMANDS,
   essayhandoff: COMMANDS,
   resultsrelease: COMMANDS,
   upkeep: COMMANDS,
   'gradenotices:student': NOTICES,
   'gradenotices:parent': NOTICES,
+  'delivery:log': DELIVERIES,
+  'delivery:webhook': DELIVERIES,
+  'upkeep:fanouts': COMMANDS,
+  classifier: COMMANDS,
+  settlement: COMMANDS,
 };
 
 export const QUEUES = Object.keys(MAILBOX_OF) as Queue[];
@@ -22,9 +32,6 @@ export const QUEUES = Object.keys(MAILBOX_OF) as Queue[];
 export function actorOf(queue: Queue): string {
   return queue.split(':', 1)[0] ?? queue;
 }
-
-/** Every collection that holds commands, for operators and metrics. */
-export const MAILBOXES = [COMMANDS, NOTICES] as const;
 
 export function mailboxOf<Body, Progress = unknown, Result = unknown>(
   mongo: Mongo,

@@ -1,5 +1,5 @@
 import type { ClientSession, UpdateFilter } from 'mongodb';
-import type { Command, CommandError, CommandStatus, Queue } from '../../../kernel/command.ts';
+import type { Command, CommandError, CommandStatus, DoneStatus, Queue } from '../../../kernel/command.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
 import { literal } from '../guarded-update.ts';
 import { nowPlus } from '../server-time.ts';
@@ -18,7 +18,7 @@ export type Failure = Omit<CommandError, 'at'>;
 
 /** The ways in which a run leaves its command. Milliseconds count from MongoDB's now. */
 export type Settlement =
-  | { to: 'DONE' | 'DELIVERED'; result: unknown }
+  | { to: DoneStatus; result: unknown }
   | { to: 'REJECTED'; result: unknown }
   | { to: 'DEAD'; error: Failure }
   | { to: 'AGAIN'; inMs: number; unspent: boolean; error: Failure | null };

@@ -1,9 +1,11 @@
 import type { CreateIndexesOptions, IndexSpecification } from 'mongodb';
 import { DAY, HOUR, SECOND } from '../../../kernel/clock.ts';
 import { ACCOUNTS, SECURITY_EVENTS, SESSIONS, THROTTLES, TOKENS } from '../auth/collections.ts';
+import { AI_JOB_BATCHES, AI_JOBS } from '../classifier/collections.ts';
 import { WORKERS } from '../live-workers.ts';
 import { OPERATOR_AUDIT } from '../mailbox/dead-letters.ts';
-import { COMMANDS, NOTICES } from '../mailbox/mailbox.ts';
+import { COMMANDS, DELIVERIES, NOTICES } from '../mailbox/mailbox.ts';
+import { DELIVERY_ATTEMPTS, FAN_OUTS, NOTIFICATION_EVENTS, NOTIFICATIONS } from '../notification/collections.ts';
 
 export interface DeclaredIndex {
   collection: string;
@@ -54,14 +56,42 @@ export const INDEXES: readonly DeclaredIndex[] = [
   plain(SESSIONS, 'live', { accountId: 1, endedAt: 1, expiresAt: 1 }),
   // A token that is replayed must be known as long as its signature holds, so token and session outlive it.
   expiring(SESSIONS, 'expired', 'expiresAt', 7 * DAY),
-  plain(TOKENS, 'by_session', { sessionId: 1 }),
   expiring(TOKENS, 'expired', 'expiresAt', 7 * DAY),
   // Past the 24 quiet hours after which a count begins anew anyway.
   expiring(THROTTLES, 'quiet', 'lastTryAt', 25 * HOUR),
   plain(SECURITY_EVENTS, 'of_account', { accountId: 1, at: -1 }),
   expiring(SECURITY_EVENTS, 'old', 'at', 400 * DAY),
+  // A user's inbox, newest first, and its counts; an admin's look over all of them.
+  plain(NOTIFICATIONS, 'inbox', { userId: 1, place: 1, createdAt: -1, _id: -1 }),
+  plain(NOTIFICATIONS, 'unread', { userId: 1, place: 1, isRead: 1, createdAt: -1, _id: -1 }),
+  plain(NOTIFICATIONS, 'support', { userId: 1, place: 1, createdAt: -1, _id: -1 }, { isSupport: true }),
+  plain(NOTIFICATIONS, 'newest', { place: 1, createdAt: -1, _id: -1 }),
+  plain(NOTIFICATIONS, 'newest_unread', { place: 1, isRead: 1, createdAt: -1, _id: -1 }),
+  plain(NOTIFICATIONS, 'newest_support', { place: 1, createdAt: -1, _id: -1 }, { isSupport: true }),
+  // The support summary is counted from this index alone.
+  plain(NOTIFICATIONS, 'support_summary', { place: 1, type: 1, isRead: 1 }, { isSupport: true }),
+  // What a fan-out made: settled in this order, named again to a replay.
+  plain(NOTIFICATIONS, 'by_fan_out', { fanOutId: 1, ordinal: 1 }),
+  // An event of a producer makes its rows once, whichever route brings it.
+  unique(NOTIFICATION_EVENTS, 'replay_key', { sourceService: 1, sourceEventId: 1 }, { replayable: true }),
+  plain(NOTIFICATION_EVENTS, 'support_summary', { type: 1 }, { isSupport: true }),
+  plain(FAN_OUTS, 'by_state', { state: 1, stageBy: 1 }),
+  plain(DELIVERY_ATTEMPTS, 'of_user', { userId: 1, createdAt: -1, _id: -1 }),
+  plain(DELIVERY_ATTEMPTS, 'of_notification', { notificationId: 1, createdAt: -1, _id: -1 }),
+  plain(DELIVERY_ATTEMPTS, 'newest', { createdAt: -1, _id: -1 }),
+  plain(DELIVERY_ATTEMPTS, 'support_summary', { status: 1 }, { isSupport: true }),
+  expiring(DELIVERY_ATTEMPTS, 'old', 'updatedAt', 400 * DAY),
+  // Classification jobs: an equal one is not made while one is open.
+  unique(AI_JOBS, 'open_key', { openKey: 1 }, { open: true }),
+  plain(AI_JOBS, 'open_jobs', { open: 1, _id: 1 }, { open: true }),
+  plain(AI_JOBS, 'of_owner', { organizationId: 1, actorId: 1, createdAt: -1, _id: -1 }),
+  plain(AI_JOBS, 'of_owner_by_status', { organizationId: 1, actorId: 1, status: 1, createdAt: -1, _id: -1 }),
+  // The queue summary is counted from this index alone.
+  plain(AI_JOBS, 'by_status', { status: 1, finishedAt: -1 }),
+  plain(AI_JOB_BATCHES, 'of_job', { jobId: 1, index: 1 }),
   ...mailboxIndexes(COMMANDS),
   ...mailboxIndexes(NOTICES),
+  ...mailboxIndexes(DELIVERIES),
   plain(OPERATOR_AUDIT, 'newest', { at: -1 }),
   // Rows of killed worker processes; a live one writes its row every few seconds.
   expiring(WORKERS, 'silent', 'seenAt', HOUR),

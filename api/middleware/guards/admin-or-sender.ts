@@ -1,0 +1,39 @@
+import type { Guard, Head } from '../../route.ts';
+import { type IdentityHeaders, identity } from './identity.ts';
+import { type KnownSenders, senderCheck, senderHeaders } from './known-sender.ts';
+import { role } from './role.ts';
+
+/**
+ * Lets an ADMIN pass, or a known service with its own token. Whoever shows internal credentials is judged by them alone: wrong ones
+ * are not made good by identity headers, and right ones need none, nor the gateway's token. Fills `identity.actor` or `identity.sender`.
+ */
+export function adminOrSender(names: IdentityHeaders, known: KnownSenders): Guard {
+  const check = senderCheck(known);
+  const admin = [identity(names), role('ADMIN')];
+  return {
+    name: 'adminOrSender',
+    codes: [known.unconfiguredCode, known.unauthorizedCode, ...admin.flatMap((guard) => guard.codes)],
+    headers: [
+      ...senderHeaders(known, false),
+      ...admin.flatMap((guard) => guard.headers.map((header) => ({ ...header, required: false }))),
+    ],
+    trustsIdentity: (head) => !showsCredentials(head),
+    check(head, found) {
+      if (showsCredentials(head)) {
+        const sender = check(head);
+        if ('rejected' in sender) return sender;
+        found.sender = sender.sender;
+        return undefined;
+      }
+      for (const guard of admin) {
+        const refused = guard.check(head, found);
+        if (refused !== undefined) return refused;
+      }
+      return undefined;
+    },
+  };
+}
+
+function showsCredentials({ headers }: Head): boolean {
+  return headers['x-internal-service'] !== undefined || headers['x-internal-token'] !== undefined;
+}

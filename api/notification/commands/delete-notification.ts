@@ -1,0 +1,16 @@
+import { deleteNotification } from '../../../shared/infra/mongo/notification/delete-notification.ts';
+import { isRejection, type Rejection } from '../../../shared/kernel/errors.ts';
+import { notificationView } from '../../../shared/notification/notification-view.ts';
+import type { Call, Reply } from '../../route.ts';
+import type { NotificationDeps } from '../deps.ts';
+import { visibleTo } from '../visible-to.ts';
+
+/** Hides one notification for good; whoever comes second finds nothing. */
+export async function deleteOne(deps: NotificationDeps, call: Call): Promise<Reply | Rejection> {
+  const found = await visibleTo(deps, call, 'role');
+  if (isRejection(found)) return found;
+  const row = await deleteNotification(deps.mongo, found._id);
+  if (row === null) return { rejected: 'NOTIFICATION_NOT_FOUND' };
+  deps.wake([row.userId]);
+  return { status: 200, data: { notification: notificationView(row) } };
+}

@@ -1,0 +1,12 @@
+import { markAllRead } from '../../../shared/infra/mongo/notification/mark-all-read.ts';
+import type { Call, Reply } from '../../route.ts';
+import { callerOf } from '../caller.ts';
+import type { NotificationDeps } from '../deps.ts';
+
+/** Marks the caller's own notifications read, an ADMIN's too. */
+export async function readEverything(deps: NotificationDeps, call: Call): Promise<Reply> {
+  const { id } = callerOf(call.identity);
+  const updated = await markAllRead(deps.mongo, id, call.signal);
+  deps.wake([id]);
+  return { status: 200, data: { updated } };
+}

@@ -1,0 +1,17 @@
+import { markRead } from '../../../shared/infra/mongo/notification/mark-read.ts';
+import { isRejection, type Rejection } from '../../../shared/kernel/errors.ts';
+import { notificationView } from '../../../shared/notification/notification-view.ts';
+import type { Call, Reply } from '../../route.ts';
+import type { Scope } from '../caller.ts';
+import type { NotificationDeps } from '../deps.ts';
+import { visibleTo } from '../visible-to.ts';
+
+/** Marks one notification read; a second time changes nothing. */
+export async function readOne(deps: NotificationDeps, call: Call, scope: Scope): Promise<Reply | Rejection> {
+  const found = await visibleTo(deps, call, scope);
+  if (isRejection(found)) return found;
+  const row = await markRead(deps.mongo, found._id);
+  if (row === null) return { rejected: 'NOTIFICATION_NOT_FOUND' };
+  deps.wake([row.userId]);
+  return { status: 200, data: { notification: notificationView(row) } };
+}

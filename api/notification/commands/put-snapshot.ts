@@ -1,0 +1,18 @@
+import type { SnapshotRequest } from '../../../shared/generated/notification.ts';
+import { putSnapshot } from '../../../shared/infra/mongo/notification/put-snapshot.ts';
+import type { Rejection } from '../../../shared/kernel/errors.ts';
+import { notificationView } from '../../../shared/notification/notification-view.ts';
+import { newFromSnapshot, readSnapshot } from '../../../shared/notification/snapshot.ts';
+import type { Call, Reply } from '../../route.ts';
+import type { NotificationDeps } from '../deps.ts';
+
+/** Stores a notification as another system has it. Nobody is told of it over any channel: they were, by that system. */
+export async function storeSnapshot(deps: NotificationDeps, call: Call<SnapshotRequest>): Promise<Reply | Rejection> {
+  const snapshot = readSnapshot(call.params.notificationId ?? '', call.body);
+  const { organizationId = null } = call.identity;
+  const now = new Date(deps.now());
+  const stored = await putSnapshot(deps.mongo, snapshot, (first) => newFromSnapshot(first, { now, organizationId }));
+  if (stored === 'another-owner') return { rejected: 'NOTIFICATION_OWNER_MISMATCH' };
+  deps.wake([snapshot.userId]);
+  return { status: stored.created ? 201 : 200, data: { notification: notificationView(stored.notification) } };
+}

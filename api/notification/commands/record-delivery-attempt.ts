@@ -1,0 +1,19 @@
+import type { DeliveryAttemptRequest } from '../../../shared/generated/notification.ts';
+import { insertDeliveryAttempt } from '../../../shared/infra/mongo/notification/insert-delivery-attempt.ts';
+import { newId } from '../../../shared/kernel/ids.ts';
+import { deliveryAttemptView } from '../../../shared/notification/delivery.ts';
+import { recordedAttempt } from '../../../shared/notification/recorded-attempt.ts';
+import type { Call, Reply } from '../../route.ts';
+import type { NotificationDeps } from '../deps.ts';
+
+/** Keeps what another service tells of a try of its own. */
+export async function recordDeliveryAttempt(
+  deps: NotificationDeps,
+  call: Call<DeliveryAttemptRequest>,
+): Promise<Reply> {
+  const now = deps.now();
+  const { organizationId = null } = call.identity;
+  const made = { id: newId(now), now: new Date(now), organizationId };
+  const attempt = await insertDeliveryAttempt(deps.mongo, recordedAttempt(call.body, made));
+  return { status: 201, data: { deliveryAttempt: deliveryAttemptView(attempt) } };
+}

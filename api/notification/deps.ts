@@ -1,0 +1,39 @@
+import type { Config, Neighbour } from '../../shared/infra/config/config.ts';
+import type { Log } from '../../shared/infra/log/log.ts';
+import type { Mongo } from '../../shared/infra/mongo/connect.ts';
+import type { Background } from '../../shared/infra/process/background.ts';
+import type { Doorbells } from '../../shared/infra/redis/doorbell.ts';
+import type { ChangeBell } from '../../shared/infra/redis/change-bell.ts';
+import type { Now } from '../../shared/kernel/clock.ts';
+import type { Channel } from '../../shared/notification/delivery.ts';
+import type { StreamPlaces } from '../middleware/stream-places.ts';
+
+/** What the notification service's front door works with. */
+export interface NotificationDeps {
+  mongo: Mongo;
+  /** MongoDB's time. */
+  now: Now;
+  doorbells: Pick<Doorbells, 'ring'>;
+  senderTokens: Config['notification']['senderTokens'];
+  /** Ways beside the inbox for which every new row gets a delivery job. */
+  channels: ReadonlySet<Channel>;
+  /** Tries of one delivery. */
+  deliveryAttempts: number;
+  /** Attempts of any other command. */
+  commandAttempts: number;
+  /** null: events are told to nobody. */
+  audit: Neighbour | null;
+  outboundTimeoutMs: number;
+  /** For what may fail, be late or be lost. */
+  background: Pick<Background, 'run'>;
+  /** Something has changed in the inboxes of these users: their live streams look again. Never throws, may be lost. */
+  wake: (userIds: readonly string[]) => void;
+  /** Tells a live stream of its user's wakes. */
+  inboxes: Pick<ChangeBell, 'listen' | 'canHear'>;
+  streams: {
+    places: StreamPlaces;
+    /** Aborted when the process begins to drain: streams end first. */
+    draining: AbortSignal;
+  };
+  log: Pick<Log, 'debug'>;
+}

@@ -1,0 +1,33 @@
+import { PRODUCERS, type Sender } from '../../shared/notification/senders.ts';
+import { adminOrSender } from '../middleware/guards/admin-or-sender.ts';
+import { identity } from '../middleware/guards/identity.ts';
+import { knownSender } from '../middleware/guards/known-sender.ts';
+import { organization } from '../middleware/guards/organization.ts';
+import { type Role, role } from '../middleware/guards/role.ts';
+import type { Guard } from '../route.ts';
+import type { NotificationDeps } from './deps.ts';
+
+const ACTOR = { id: 'x-actor-id', role: 'x-actor-role' };
+
+/** Whoever has one of these roles; any role when none is named. */
+export function actors(...roles: Role[]): Guard[] {
+  return [identity(ACTOR), role(...roles), organization()];
+}
+
+/** Only these services, each with its own token. */
+export function senders(deps: Pick<NotificationDeps, 'senderTokens'>, names: readonly Sender[]): Guard[] {
+  return [knownSender(sendersOf(deps, names)), organization()];
+}
+
+/** An ADMIN, or a producer with its own token. */
+export function makers(deps: Pick<NotificationDeps, 'senderTokens'>): Guard[] {
+  return [adminOrSender(ACTOR, sendersOf(deps, PRODUCERS)), organization()];
+}
+
+function sendersOf({ senderTokens }: Pick<NotificationDeps, 'senderTokens'>, names: readonly Sender[]) {
+  return {
+    ...{ senders: names, tokens: senderTokens },
+    unauthorizedCode: 'NOTIFICATION_INTERNAL_UNAUTHORIZED',
+    unconfiguredCode: 'NOTIFICATION_INTERNAL_TOKEN_NOT_CONFIGURED',
+  } as const;
+}

@@ -1,0 +1,77 @@
+import { newCommand } from '../../shared/infra/mongo/mailbox/post-command.ts';
+import { findEvent } from '../../shared/infra/mongo/notification/find-event.ts';
+import { insertFanOut } from '../../shared/infra/mongo/notification/insert-fan-out.ts';
+import { preferencesOf } from '../../shared/infra/mongo/notification/preferences-of.ts';
+import { newId } from '../../shared/kernel/ids.ts';
+import { type EventInput, type NotificationEvent, newEvent } from '../../shared/notification/event.ts';
+import type { NotificationInput } from '../../shared/notification/notification.ts';
+import { type FanOutPlan, planFanOut } from '../../shared/notification/plan-fan-out.ts';
+import type { NotificationDeps } from './deps.ts';
+import { projectToAudit } from './project-to-audit.ts';
+import { ringFor } from './ring-for.ts';
+
+/** What a producer brings: recipients that are resolved already, and the event they are told of, if any. */
+export interface FanOutInput {
+  notifications: readonly NotificationInput[];
+  event: EventInput | null;
+  /** From the caller's header. */
+  organizationId: string | null;
+}
+
+export type FannedOut =
+  | { replayed: false; event: NotificationEvent | null; plan: FanOutPlan }
+  | { replayed: true; event: NotificationEvent };
+
+/**
+ * Makes the rows of an event or a batch, or finds that this event was brought before. One commit makes event, rows and delivery
+ * jobs; what follows it (rings, live streams, the audit's copy) may be lost.
+ */
+export async function fanOut(deps: NotificationDeps, input: FanOutInput): Promise<FannedOut> {
+  const known = await knownEvent(deps, input.event);
+  if (known !== null) return { replayed: true, event: known };
+
+  const preferences = await preferencesOf(
+    deps.mongo,
+    input.notifications.map(({ userId }) => userId),
+  );
+  const now = deps.now();
+  const fanOutId = newId(now);
+  const made = { fanOutId, now: new Date(now), newId: () => newId(now) };
+  const plan = planFanOut({ ...input, preferences }, made);
+  const event =
+    input.event === null
+      ? null
+      : newEvent(input.event, {
+          id: fanOutId,
+          now: made.now,
+          created: plan.rows.length,
+          organizationId: input.organizationId,
+        });
+  const inserted = await insertFanOut(deps.mongo, {
+    ...{ fanOutId, event, now, rows: plan.rows, staged: plan.staged },
+    deliveries: { channels: deps.channels, maxAttempts: deps.deliveryAttempts },
+    settle: settleCommand(deps, fanOutId, now),
+  });
+  if ('replayOf' in inserted) return { replayed: true, event: inserted.replayOf };
+  ringFor(deps, inserted.ring);
+  deps.wake(plan.rows.map(({ userId }) => userId));
+  if (event !== null) projectToAudit(deps, event);
+  return { replayed: false, event, plan };
+}
+
+async function knownEvent(deps: NotificationDeps, event: EventInput | null): Promise<NotificationEvent | null> {
+  const { sourceService, sourceEventId } = event ?? {};
+  if (!sourceService || !sourceEventId) return null;
+  return findEvent(deps.mongo, { sourceService, sourceEventId });
+}
+
+function settleCommand(deps: NotificationDeps, fanOutId: string, now: number) {
+  return newCommand({
+    queue: 'upkeep:fanouts',
+    key: `fan-out:${fanOutId}`,
+    subject: fanOutId,
+    body: { fanOutId },
+    maxAttempts: deps.commandAttempts,
+    now,
+  });
+}

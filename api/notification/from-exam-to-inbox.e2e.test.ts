@@ -1,0 +1,87 @@
+import { createHmac } from 'node:crypto';
+import t from 'tap';
+import { attemptClient } from '../../shared/testing/attempt-client.ts';
+import { startCluster } from '../../shared/testing/cluster.ts';
+import { openNeighbours } from '../../shared/testing/neighbours.ts';
+import { until } from '../../shared/testing/until.ts';
+
+/** A receiver of the webhook channel, beside the profile service that the cluster brings along. */
+const receiver = await openNeighbours(t);
+const cluster = await startCluster(t, { ownNotifications: true, env: receiver.webhookEnv });
+const client = await attemptClient(cluster);
+cluster.neighbours.parents = ['parent-1', 'parent-2'];
+
+const inbox = async (id: string, role: string, path: string) =>
+  (await client.call('GET', path, { headers: { 'x-actor-id': id, 'x-actor-role': role } })).data;
+
+t.test(
+  'a grade that may be seen comes to the inboxes of student and parents, and over the channel, once',
+  async (t) => {
+    const { student, id } = await client.sitting({ exam: { title: 'Toán 12' } });
+    await student.submit(id);
+    const own = await until('the student is told', async () => {
+      const list = await inbox(student.id, 'STUDENT', '/v1/notifications');
+      return list.total > 0 && list;
+    });
+    t.match(own, {
+      ...{ total: 1, unreadCount: 1 },
+      items: [
+        {
+          ...{ type: 'GRADE_RELEASED', title: 'Kết quả bài thi đã được công bố', entity: 'ExamAttempt', entityId: id },
+          content: 'Bài thi "Toán 12" đã có kết quả.',
+          sourceEventRef: `attempt-service:${id}:notification:grade_released`,
+        },
+      ],
+    });
+    for (const parent of ['parent-1', 'parent-2']) {
+      const alerts = await until(`${parent} is told`, async () => {
+        const list = await inbox(parent, 'PARENT', '/v1/parent/alerts');
+        return list.total > 0 && list;
+      });
+      t.match(alerts, {
+        total: 1,
+        items: [
+          { type: 'GRADE_RELEASED_PARENT', content: 'Bài thi của con bạn "Toán 12" đã có kết quả.', entityId: id },
+        ],
+      });
+    }
+
+    const calls = await until('all three are delivered', () => receiver.calls.length >= 3 && receiver.calls);
+    t.strictSame(calls.map(({ body }) => (body?.notification as { userId: string }).userId).sort(), [
+      ...['parent-1', 'parent-2', student.id],
+    ]);
+    for (const { headers, body } of calls) {
+      const [, at, signature] = /^t=(\d+),v1=([0-9a-f]{64})$/.exec(String(headers['x-signature'])) ?? [];
+      const expected = createHmac('sha256', 'webhook-secret-of-the-test').update(`${at}.${JSON.stringify(body)}`);
+      t.equal(signature, expected.digest('hex'));
+    }
+    const attempts = await until('each try is on record', async () => {
+      const path = `/v1/delivery-attempts?notificationId=${own.items[0].id}&status=SENT`;
+      const list = await inbox(student.id, 'STUDENT', path);
+      return list.total > 0 && list;
+    });
+    t.match(attempts.items, [{ channel: 'webhook', status: 'SENT', attempt: 1, userId: student.id }]);
+  },
+);
+
+t.test('a type that was disabled after the row was made is not delivered', async (t) => {
+  await cluster.kill('delivery', 'SIGTERM');
+  const { student, id } = await client.sitting();
+  await student.submit(id);
+  await until('the row is there', async () => (await inbox(student.id, 'STUDENT', '/v1/notifications')).total > 0);
+  await client.call('PATCH', '/v1/notifications/preferences', {
+    headers: { 'x-actor-id': student.id, 'x-actor-role': 'STUDENT' },
+    body: { enabledTypes: { GRADE_RELEASED: false } },
+  });
+  await cluster.start('delivery');
+  const jobs = cluster.mongo.collection<{ _id: string; status: string; body: { userId: string } }>(
+    'notification_deliveries',
+  );
+  const job = await until('the job is settled', async () => {
+    const found = await jobs.findOne({ 'body.userId': student.id });
+    return found !== null && found.status !== 'PENDING' && found;
+  });
+  t.match(job, { status: 'SUPPRESSED', result: { reason: 'TYPE_DISABLED' } });
+  t.notOk(receiver.calls.some(({ body }) => JSON.stringify(body).includes(student.id)));
+  t.match(await inbox(student.id, 'STUDENT', '/v1/notifications'), { total: 1 }, 'its row stays');
+});

@@ -1,0 +1,316 @@
+import t from 'tap';
+import { startCluster } from '../../shared/testing/cluster.ts';
+import { newUserId, notificationClient } from '../../shared/testing/notification-client.ts';
+
+const cluster = await startCluster(t, { workers: [], neighbours: false });
+const client = await notificationClient(cluster);
+const producer = client.service('exam-service');
+const admin = client.as('ADMIN');
+const ROLES = ['STUDENT', 'TEACHER', 'PARENT', 'ADMIN'] as const;
+
+/** A new user's notification, by its id. */
+async function sent(userId: string, change: Record<string, unknown> = {}): Promise<string> {
+  return (await producer.create(userId, change)).data.notification.id;
+}
+
+t.test('a notification as its owner sees it: every field, absent ones null', async (t) => {
+  const owner = client.as('STUDENT');
+  const data = { $where: 1, 'a.b': [null, { c: 'đ' }] };
+  const made = await producer.create(owner.id, {
+    ...{ organizationId: 'org-1', preferenceType: 'P', actorId: 'a', entity: 'Exam', entityId: 'e-1', data },
+  });
+  t.match(made, { status: 201, data: { created: 1 } });
+  const { notification } = made.data;
+  t.strictSame((await owner.get(notification.id)).data, { notification });
+  t.strictSame((await owner.list()).data.items, [notification]);
+  t.match(notification, { data, isRead: false, readAt: null, sourceEventRef: null, organizationId: 'org-1' });
+  const bare = (await producer.create(owner.id)).data.notification;
+  const absent = {
+    preferenceType: null,
+    actorId: null,
+    entity: null,
+    entityId: null,
+    data: null,
+    organizationId: null,
+  };
+  t.match(bare, absent);
+  const inOrganization = client.service('exam-service', cluster.tokens.internal, { 'x-organization-id': 'org-2' });
+  t.match((await inOrganization.create(owner.id)).data.notification, { organizationId: 'org-2' }, 'of the header');
+  const named = await inOrganization.create(owner.id, { organizationId: 'org-3' });
+  t.match(named.data.notification, { organizationId: 'org-3' }, 'the body’s own wins');
+});
+
+t.test('whose notification whose role may touch', async (t) => {
+  for (const role of ROLES) {
+    const owner = client.as(role);
+    for (const other of ROLES.map((name) => client.as(name))) {
+      const id = await sent(owner.id);
+      const isAllowed = other.headers['x-actor-role'] === 'ADMIN';
+      const who = `${other.headers['x-actor-role']} at a ${role}'s`;
+      const refused = { status: 403, json: { code: 'FORBIDDEN' } };
+      t.match(await other.get(id), isAllowed ? { status: 200 } : refused, who);
+      t.match(await other.read(id), isAllowed ? { status: 200 } : refused, who);
+      t.match(await other.remove(id), isAllowed ? { status: 200 } : refused, who);
+      if (!isAllowed) t.match((await owner.get(id)).data.notification, { isRead: false }, 'untouched');
+    }
+    const id = await sent(owner.id);
+    t.match((await owner.get(id)).data.notification, { userId: owner.id, isRead: false });
+    t.match(await owner.read(id), { status: 200, data: { notification: { isRead: true } } });
+    t.match(await owner.remove(id), { status: 200, data: { notification: { id } } });
+    for (const reply of [await owner.get(id), await owner.read(id), await owner.remove(id), await admin.get(id)]) {
+      t.match(reply, { status: 404, json: { code: 'NOTIFICATION_NOT_FOUND' } }, 'deleted is gone, for everybody');
+    }
+  }
+  t.match(await admin.get('never-was'), { status: 404, json: { code: 'NOTIFICATION_NOT_FOUND' } });
+});
+
+t.test('reading twice keeps the first time', async (t) => {
+  const owner = client.as('STUDENT');
+  const id = await sent(owner.id);
+  const first = (await owner.read(id)).data.notification;
+  t.match(first.readAt, /^\d{4}-/);
+  t.strictSame((await owner.read(id)).data.notification, first);
+  t.strictSame((await admin.read(id)).data.notification, first);
+});
+
+t.test('a list: scope, filters, text, pages', async (t) => {
+  const owner = client.as('TEACHER');
+  const other = client.as('TEACHER');
+  const organizationId = `org-${owner.id}`;
+  const ids = [
+    await sent(owner.id, { title: 'Lịch thi HỌC KỲ' }),
+    await sent(owner.id, { type: 'SUPPORT_TICKET_REPLY', content: 'về học kỳ'.normalize('NFD') }),
+    await sent(owner.id, { organizationId }),
+  ];
+  const [oldest = '', support = '', newest = ''] = ids;
+  await sent(other.id);
+  await owner.read(oldest);
+  const shows = async (query: string, ...wanted: string[]) => {
+    const { data } = await owner.list(query);
+    t.strictSame(
+      data.items.map(({ id }: { id: string }) => id),
+      wanted,
+      query,
+    );
+    t.match(data, { page: 1, total: wanted.length, totalPages: wanted.length === 0 ? 0 : 1, unreadCount: 2 }, query);
+  };
+  await shows('', newest, support, oldest);
+  await shows('?filter=ALL', newest, support, oldest);
+  await shows('?filter=UNREAD', newest, support);
+  await shows('?filter=READ', oldest);
+  await shows('?filter=SUPPORT', support);
+  await shows(`?q=${encodeURIComponent('học kỳ')}`, support, oldest);
+  await shows(`?q=${encodeURIComponent('HỌC KỲ'.normalize('NFD'))}&filter=UNREAD`, support);
+  await shows('?q=.*');
+  await shows('?q=%00');
+  await shows('?q=', newest, support, oldest);
+  await shows(`?organizationId=${organizationId}`, newest);
+  await shows(`?userId=${other.id}`, newest, support, oldest);
+  await shows('?unknown=1', newest, support, oldest);
+  t.match(await owner.list('?page=2&limit=2'), {
+    data: { items: [{ id: oldest }], page: 2, limit: 2, total: 3, totalPages: 2, unreadCount: 2 },
+  });
+  t.match((await owner.list('?page=10000&limit=100')).data, { items: [], total: 3, totalPages: 1 });
+  t.match((await owner.list('')).data, { page: 1, limit: 20 });
+
+  t.match((await admin.list(`?userId=${owner.id}&filter=READ`)).data, { total: 1, unreadCount: 2 });
+  const all = (await admin.list('?limit=100')).data;
+  t.ok(
+    all.items.some(({ userId }: { userId: string }) => userId === other.id),
+    'an ADMIN sees everybody’s',
+  );
+  t.match((await admin.list(`?organizationId=${organizationId}`)).data, { total: 1, items: [{ id: newest }] });
+  const scoped = client.as('TEACHER', owner.id, { 'x-organization-id': organizationId });
+  t.match((await scoped.list()).data, { total: 3 }, 'the header filters nothing');
+});
+
+t.test('what a query may not say is 400, never clamped', async (t) => {
+  for (const query of [
+    ...['page=0', 'page=-1', 'page=10001', 'page=1.5', 'page=x', 'page=', 'limit=0', 'limit=101', 'limit=1e1'],
+    ...['filter=unread', 'filter=', 'filter[$ne]=ALL', 'q[]=x', 'other[x]=1', 'page=1&page=1', 'userId='],
+    `q=${'x'.repeat(101)}`,
+  ]) {
+    for (const list of [admin.list, admin.alerts]) {
+      t.match(await list(`?${query}`), { status: 400, json: { code: 'VALIDATION_FAILED' } }, query);
+    }
+  }
+  t.match(await admin.list(`?q=${encodeURIComponent('ế'.repeat(100))}`), { status: 200 });
+  for (const query of ['status=sent', 'from=yesterday', 'to=2026-13-01T00:00:00Z', 'limit=101', 'channel=']) {
+    t.match(await admin.attempts(`?${query}`), { status: 400, json: { code: 'VALIDATION_FAILED' } }, query);
+  }
+});
+
+t.test('read-all and delete-all are the caller’s own, an ADMIN’s too', async (t) => {
+  const [owner, other, boss] = [client.as('STUDENT'), client.as('STUDENT'), client.as('ADMIN')];
+  for (const { id } of [owner, owner, owner, other, boss]) await sent(id, { organizationId: 'org-9' });
+  const scoped = client.as('STUDENT', owner.id, { 'x-organization-id': 'another' });
+  await owner.read((await owner.list()).data.items[0].id);
+  t.match(await scoped.readAll(), { status: 200, data: { updated: 2 } }, 'the header narrows nothing');
+  t.match(await owner.readAll(), { status: 200, data: { updated: 0 } });
+  t.match((await other.list()).data, { unreadCount: 1 });
+  t.match(await boss.readAll(), { data: { updated: 1 } });
+  t.match((await other.list()).data, { unreadCount: 1 }, 'still unread');
+  t.match(await boss.deleteAll(), { data: { deleted: 1 } });
+  t.match(await scoped.deleteAll(), { status: 200, data: { deleted: 3 } });
+  t.match(await owner.deleteAll(), { data: { deleted: 0 } });
+  t.match((await owner.list()).data, { items: [], total: 0, unreadCount: 0 });
+  t.match((await other.list()).data, { total: 1 });
+});
+
+t.test('parent alerts: for parents and admins, each their own', async (t) => {
+  const parent = client.as('PARENT');
+  const boss = client.as('ADMIN');
+  const id = await sent(parent.id, { type: 'WEAK_TOPIC_ALERT' });
+  const second = await sent(parent.id);
+  for (const role of ['STUDENT', 'TEACHER', 'parent']) {
+    const other = client.as(role, parent.id);
+    for (const reply of [await other.alerts(), await other.readAlert(id), await other.readAllAlerts()]) {
+      t.match(reply, { status: 403, json: { code: 'FORBIDDEN' } }, role);
+    }
+  }
+  t.match((await parent.alerts('?filter=UNREAD&limit=1')).data, {
+    items: [{ id: second }],
+    ...{ total: 2, totalPages: 2, unreadCount: 2 },
+  });
+  t.match((await boss.alerts(`?userId=${parent.id}`)).data, { total: 0 }, 'an ADMIN sees its own');
+  t.match(await boss.readAlert(id), { status: 403 });
+  t.match(await client.as('PARENT').readAlert(id), { status: 403 });
+  t.match(await parent.readAlert('never-was'), { status: 404, json: { code: 'NOTIFICATION_NOT_FOUND' } });
+  t.match(await parent.readAlert(id), { status: 200, data: { notification: { id, isRead: true } } });
+  t.match(await boss.readAllAlerts(), { data: { updated: 0 } });
+  t.match(await parent.readAllAlerts(), { status: 200, data: { updated: 1 } });
+  t.match((await parent.alerts()).data, { unreadCount: 0, total: 2 });
+});
+
+t.test('preferences: empty, merged, cleared; and each its caller’s own', async (t) => {
+  const owner = client.as('STUDENT');
+  t.strictSame((await owner.preferences()).data, { enabledTypes: {}, mutedUntil: null, updatedAt: null });
+  const mutedUntil = '2100-01-01T07:00:00+07:00';
+  const set = await owner.prefer({ enabledTypes: { A: false, B: true }, mutedUntil });
+  t.match(set, {
+    status: 200,
+    data: { enabledTypes: { A: false, B: true }, mutedUntil: '2100-01-01T00:00:00.000Z', updatedAt: /^\d{4}-/ },
+  });
+  t.match((await owner.prefer({ enabledTypes: { A: true } })).data, {
+    enabledTypes: { A: true, B: true },
+    mutedUntil: '2100-01-01T00:00:00.000Z',
+  });
+  t.match((await owner.prefer({ mutedUntil: null })).data, { mutedUntil: null });
+  t.match((await client.as('ADMIN').preferences()).data, { enabledTypes: {} });
+  const refused = await owner.prefer({ enabledTypes: { 'a.b': true, C: 1 }, mutedUntil: 'soon', other: 1 });
+  t.match(refused, { status: 400, json: { code: 'VALIDATION_FAILED' } });
+  t.strictSame(
+    refused.json.details.map(({ path }: { path: string }) => path).sort(),
+    ['/enabledTypes/C', '/enabledTypes/a.b', '/mutedUntil', '/other'],
+    'every fault at once',
+  );
+  const many = Object.fromEntries(Array.from({ length: 499 }, (_, n) => [`T${n}`, true]));
+  t.match(await owner.prefer({ enabledTypes: many }), { status: 400 }, 'two are there: 501 in all');
+  t.match(await owner.prefer({ enabledTypes: { ...many, A: true, B: true } }), { status: 400 });
+  const { T0: _one, ...fits } = many;
+  t.match(await owner.prefer({ enabledTypes: fits }), { status: 200 });
+});
+
+t.test('without an identity, or with half of one, nobody is answered', async (t) => {
+  const paths = [
+    ...['GET /v1/notifications', 'GET /v1/notifications/n', 'GET /v1/notifications/preferences'],
+    ...['POST /v1/notifications/read-all', 'POST /v1/notifications/delete-all', 'POST /v1/notifications/n/read'],
+    ...['POST /v1/notifications/n/delete', 'PATCH /v1/notifications/preferences', 'GET /v1/parent/alerts'],
+    ...['POST /v1/parent/alerts/read-all', 'POST /v1/parent/alerts/n/read', 'POST /v1/alerts/weak-topic'],
+    ...['GET /v1/delivery-attempts', 'GET /v1/admin/support/notification-summary'],
+  ];
+  const good = { 'x-actor-id': 'a', 'x-actor-role': 'ADMIN' };
+  for (const path of paths) {
+    const [method = '', target = ''] = path.split(' ');
+    for (const headers of [
+      ...[{}, { 'x-actor-id': 'a' }, { 'x-actor-role': 'ADMIN' }, { 'x-user-id': 'a', 'x-user-role': 'ADMIN' }],
+      ...[
+        { ...good, 'x-actor-id': ['a', 'a'] },
+        { ...good, 'x-actor-id': 'two words' },
+      ],
+      { ...good, 'x-organization-id': ['o', 'o'] },
+    ]) {
+      const reply = await client.call(method, target, { headers, body: '{' });
+      t.match(reply, { status: 401, json: { code: 'UNAUTHENTICATED' } }, `${path} ${JSON.stringify(headers)}`);
+    }
+    const stranger = await client.call(method, target, { headers: { ...good, 'x-actor-role': 'ROOT' }, body: '{' });
+    t.match(stranger, { status: 403, json: { code: 'FORBIDDEN' } }, `${path} as a stranger`);
+  }
+});
+
+t.test('delivery attempts: recorded by services and admins, seen by their user', async (t) => {
+  const [owner, other] = [client.as('STUDENT'), client.as('STUDENT')];
+  const notificationId = newUserId();
+  const full = {
+    ...{ notificationId, userId: owner.id, status: 'FAILED', attempt: 3, organizationId: 'org-1', providerId: 'p-1' },
+    ...{ nextRetryAt: '2027-01-01T00:00:00.000Z', error: 'too slow', metadata: { 'a.b': { $c: 1 } } },
+  };
+  const recorded = await producer.recordAttempt(full);
+  t.match(recorded, { status: 201, data: { deliveryAttempt: { ...full, channel: 'webhook', provider: 'p' } } });
+  t.match(await admin.recordAttempt({ notificationId, userId: other.id, error: null }), {
+    status: 201,
+    data: { deliveryAttempt: { attempt: 1, error: null, nextRetryAt: null, metadata: null, organizationId: null } },
+  });
+  t.strictSame((await owner.attempts()).data.items, [recorded.data.deliveryAttempt]);
+  t.match((await owner.attempts(`?userId=${other.id}`)).data, { total: 1, items: [{ userId: owner.id }] });
+  t.match((await admin.attempts(`?notificationId=${notificationId}`)).data, { total: 2, totalPages: 1 });
+  t.match((await admin.attempts(`?notificationId=${notificationId}&status=FAILED`)).data, { total: 1 });
+  const at = encodeURIComponent(recorded.data.deliveryAttempt.createdAt);
+  t.match((await owner.attempts(`?from=${at}&to=${at}`)).data, { total: 1 }, 'both ends belong to it');
+
+  for (const field of ['notificationId', 'userId', 'channel', 'provider', 'status']) {
+    t.match(await producer.recordAttempt({ [field]: undefined }), {
+      status: 400,
+      json: { code: 'VALIDATION_FAILED', details: [{ path: new RegExp(field) }] },
+    });
+  }
+  for (const bad of [{ status: 'DONE' }, { attempt: 0 }, { attempt: 1.5 }, { extra: 1 }, { metadata: [] }]) {
+    t.match(await producer.recordAttempt(bad), { status: 400 }, JSON.stringify(bad));
+  }
+  t.match(await producer.recordAttempt({ metadata: { x: 'x'.repeat(8_200) } }), { status: 400 });
+});
+
+t.test('a snapshot: made, changed, never another’s, deleted for good', async (t) => {
+  const owner = client.as('PARENT');
+  const id = `legacy:${owner.id}`;
+  t.match(await producer.snapshot(id, { userId: owner.id }), {
+    status: 201,
+    data: { notification: { id, userId: owner.id, createdAt: '2026-01-01T00:00:00.000Z', isRead: false } },
+  });
+  const read = { userId: owner.id, isRead: true, readAt: '2026-01-02T00:00:00+00:00' };
+  t.match(await admin.snapshot(id, read), {
+    status: 200,
+    data: { notification: { isRead: true, readAt: '2026-01-02T00:00:00.000Z' } },
+  });
+  t.match(await producer.snapshot(id, { userId: 'thief' }), {
+    status: 409,
+    json: { code: 'NOTIFICATION_OWNER_MISMATCH' },
+  });
+  t.match((await owner.list()).data, { total: 1, unreadCount: 0 });
+  await owner.remove(id);
+  t.match(await producer.snapshot(id, { userId: owner.id }), { status: 200 });
+  t.match(await owner.get(id), { status: 404 }, 'a snapshot brings nothing back');
+  for (const bad of [{ createdAt: undefined }, { isRead: undefined }, { isRead: 'no' }, { extra: 1 }, { title: '' }]) {
+    t.match(await producer.snapshot(`${id}:bad`, bad), { status: 400 }, JSON.stringify(bad));
+  }
+});
+
+t.test('the support summary is an ADMIN’s', async (t) => {
+  for (const role of ['STUDENT', 'TEACHER', 'PARENT']) {
+    t.match(await client.as(role).summary(), { status: 403, json: { code: 'FORBIDDEN' } }, role);
+  }
+  const before = (await admin.summary()).data;
+  const owner = client.as('STUDENT');
+  const id = await sent(owner.id, { type: 'SUPPORT_TICKET_STATUS' });
+  await producer.recordAttempt({ notificationId: id, status: 'DEAD_LETTERED' });
+  await client.service('admin-service').event({ type: 'support.ticket.notification.v1' });
+  const after = (await admin.summary()).data;
+  t.equal(after.notifications.total, before.notifications.total + 1);
+  t.equal(after.notifications.unread, before.notifications.unread + 1);
+  t.match(after, {
+    notifications: { byType: { SUPPORT_TICKET_STATUS: 1 } },
+    events: { total: before.events.total + 1, byType: { 'support.ticket.notification.v1': 1 } },
+    deliveryAttempts: { total: 1, byStatus: { QUEUED: 0, SENT: 0, FAILED: 0, DEAD_LETTERED: 1 } },
+    recent: [{ id }],
+  });
+});

@@ -1,0 +1,238 @@
+import { randomUUID } from 'node:crypto';
+import t from 'tap';
+import { checkedApi } from '../../shared/testing/checked-api.ts';
+import { startCluster } from '../../shared/testing/cluster.ts';
+import { until } from '../../shared/testing/until.ts';
+
+const cluster = await startCluster(t, { doors: 2, workers: [] });
+const audited = await startCluster(t, { workers: [], env: { AUDIT_SERVICE_URL: cluster.neighbours.url } });
+const call = await checkedApi(cluster.request);
+
+const sender = (name: string) => ({ 'x-internal-service': name, 'x-internal-token': cluster.tokens.internal });
+const actor = (id: string, role = 'STUDENT') => ({ 'x-actor-id': id, 'x-actor-role': role });
+const note = (userId: string, more: object = {}) => ({
+  ...{ userId, type: 'EXAM_ASSIGNED', title: 'Bài thi mới', content: 'Bạn có một bài thi.' },
+  ...more,
+});
+const event = (more: object = {}) => ({
+  ...{ sourceService: 'exam-service', sourceEventId: `e-${randomUUID()}`, type: 'exam.assigned.notification.v1' },
+  ...more,
+});
+const intake = (body: object, name = 'exam-service', door = 1) =>
+  call('POST', '/v1/events/notification', { headers: sender(name), body, door });
+const batch = (body: object, headers: Record<string, string> = sender('exam-service')) =>
+  call('POST', '/v1/notifications/batch', { headers, body });
+const inbox = async (userId: string, query = '') =>
+  (await call('GET', `/v1/notifications${query}`, { headers: actor(userId) })).data;
+
+t.test('an event makes its rows once; a replay is told the original and makes nothing', async (t) => {
+  const [an, binh] = [randomUUID(), randomUUID()];
+  const about = { entity: 'Exam', entityId: 'exam-1', organizationId: 'org-1', actorId: 'teacher-1' };
+  const body = event({
+    ...about,
+    ...{ targetUserIds: [an, binh], payload: { $set: { 'a.b': 1 } }, unknown: 'dropped' },
+    notifications: [note(an, { data: { $inc: { 'x.y': 'v' } } }), note(binh, { organizationId: 'org-2', extra: true })],
+  });
+  const first = await intake(body);
+  t.match(first, { status: 201, data: { created: 2, suppressed: [], replayed: false } });
+  t.match(first.data.event, {
+    ...about,
+    payload: { $set: { 'a.b': 1 } },
+    preferenceType: null,
+    targetUserIds: [an, binh],
+  });
+  t.notOk('unknown' in first.data.event);
+  const again = await intake({ ...body, notifications: [note(randomUUID())] }, 'exam-service', 2);
+  t.strictSame(again.data, { event: first.data.event, created: 0, replayed: true });
+  t.equal(again.status, 200);
+  const list = await inbox(an);
+  t.match(list, { total: 1, unreadCount: 1 });
+  t.match(list.items[0], {
+    ...{ userId: an, organizationId: 'org-1', data: { $inc: { 'x.y': 'v' } }, isRead: false, readAt: null },
+    sourceEventRef: `exam-service:${body.sourceEventId}`,
+  });
+  t.match((await inbox(binh)).items[0], { organizationId: 'org-2' });
+});
+
+t.test('the replay key is one for intake, batch and weak topics', async (t) => {
+  const user = randomUUID();
+  const pair = { sourceService: 'exam-service', sourceEventId: randomUUID() };
+  const made = await batch({ notifications: [note(user), note(user)], event: pair });
+  t.match(made, { status: 201, data: { created: 2, event: { ...pair, type: null } } });
+  t.equal(made.data.notifications.length, 2);
+  const replayed = await batch({ notifications: [note(randomUUID())], event: pair });
+  t.equal(replayed.status, 200);
+  t.strictSame(replayed.data, { ...made.data, created: 0 }, 'with the original ids');
+  t.match(await intake(event({ ...pair, notifications: [note(user)] })), { status: 200, data: { replayed: true } });
+
+  const alert = { sourceService: 'analytics-service', sourceEventId: randomUUID(), studentId: 's', topic: 't' };
+  const weak = (path: string, headers: Record<string, string>) =>
+    call('POST', path, { headers, body: { ...alert, parentIds: [user] } });
+  t.match(await weak('/v1/alerts/weak-topic', actor('teacher', 'TEACHER')), { status: 201, data: { created: 1 } });
+  t.match(await weak('/v1/events/weak-topic-alert', sender('bff-service')), {
+    ...{ status: 200, data: { created: 0, replayed: true } },
+  });
+  const asAdmin = { notifications: [note(user)], event: { ...alert, studentId: undefined, topic: undefined } };
+  t.match(await batch(asAdmin, actor('admin', 'ADMIN')), { status: 200 }, 'an ADMIN may name any source');
+  t.match(await inbox(user), { total: 3 });
+});
+
+t.test('fifty deliveries at once on two doors make one set of rows and one audit post', async (t) => {
+  const body = event({ notifications: Array.from({ length: 20 }, (_, n) => note(`crowd-${n}`)) });
+  const replies = await Promise.all(Array.from({ length: 50 }, (_, n) => intake(body, 'exam-service', 1 + (n % 2))));
+  t.equal(replies.filter(({ status }) => status === 201).length, 1);
+  t.equal(replies.filter(({ status }) => status === 200).length, 49);
+  t.equal(new Set(replies.map(({ data }) => data.event.id)).size, 1);
+  for (const n of [0, 19]) t.match(await inbox(`crowd-${n}`), { total: 1 });
+});
+
+t.test('ten thousand recipients in one event, and no more', { timeout: 180_000 }, async (t) => {
+  const many = (count: number) => Array.from({ length: count }, (_, n) => note(`many-${n}`, { content: 'x' }));
+  const body = event({ notifications: many(10_000) });
+  const made = await intake(body);
+  t.match(made, { status: 201, data: { created: 10_000, suppressed: [] } });
+  for (const n of [0, 999, 1_000, 9_999])
+    t.match(await inbox(`many-${n}`), { total: 1, unreadCount: 1 }, `at once, ${n}`);
+  const listed = await call('GET', '/v1/notifications?userId=many-5000', { headers: actor('admin', 'ADMIN') });
+  const [row] = listed.data.items;
+  t.match(await call('POST', `/v1/notifications/${row.id}/read`, { headers: actor('many-5000') }), { status: 200 });
+  t.match(await call('POST', '/v1/notifications/read-all', { headers: actor('many-4999') }), { data: { updated: 1 } });
+  t.match(await call('POST', `/v1/notifications/${row.id}/delete`, { headers: actor('many-5000') }), { status: 200 });
+  t.match(await inbox('many-5000'), { total: 0, unreadCount: 0 });
+  t.match(await intake(body), { status: 200, data: { replayed: true, created: 0 } });
+  t.match(await intake(event({ notifications: many(10_001) })), { status: 400, json: { code: 'VALIDATION_FAILED' } });
+  t.match(
+    await intake(event({ notifications: [] })),
+    { status: 201, data: { created: 0 } },
+    'an event may make nothing',
+  );
+});
+
+t.test('preferences and mutes are honoured before rows are made, each with its reason', async (t) => {
+  const [off, muted, both, fine] = [randomUUID(), randomUUID(), randomUUID(), randomUUID()];
+  const set = (id: string, body: object) =>
+    call('PATCH', '/v1/notifications/preferences', { headers: actor(id), body });
+  const until2099 = '2099-01-01T00:00:00Z';
+  await set(off, { enabledTypes: { EXAM_ASSIGNED: false } });
+  await set(muted, { mutedUntil: until2099 });
+  await set(both, { enabledTypes: { EXAM_ASSIGNED: false }, mutedUntil: until2099 });
+  await set(fine, { enabledTypes: { EXAM_ASSIGNED: true, OTHER: false }, mutedUntil: '2020-01-01T00:00:00Z' });
+  const suppressed = [
+    { userId: off, reason: 'TYPE_DISABLED' },
+    { userId: muted, reason: 'MUTED' },
+    { userId: both, reason: 'TYPE_DISABLED' },
+  ];
+  const notifications = [off, muted, both, fine].map((id) => note(id));
+  t.match(await intake(event({ notifications })), { status: 201, data: { created: 1, suppressed } });
+  t.match(await batch({ notifications }), { status: 201, data: { created: 1, suppressed, event: null } });
+  const one = await call('POST', '/v1/notifications', { headers: sender('exam-service'), body: note(off) });
+  t.strictSame([one.status, one.data], [200, { notification: null, created: 0, suppressed: [suppressed[0]] }]);
+  t.match(await inbox(off), { total: 0 });
+  const other = event({ preferenceType: 'OTHER', notifications: [note(off), note(fine)] });
+  t.match(await intake(other), { data: { created: 1, suppressed: [{ userId: fine, reason: 'TYPE_DISABLED' }] } });
+});
+
+t.test('what does not fit is refused and stores nothing', async (t) => {
+  const before = await cluster.mongo.collection('notification_events').countDocuments({});
+  const code = async (reply: ReturnType<typeof intake>) => [(await reply).status, (await reply).json.code];
+  t.strictSame(await code(intake(event({ sourceService: 'admin-service' }))), [403, 'NOTIFICATION_SOURCE_MISMATCH']);
+  t.strictSame(await code(batch({ notifications: [note('u')], event: event({ sourceService: 'admin-service' }) })), [
+    ...[403, 'NOTIFICATION_SOURCE_MISMATCH'],
+  ]);
+  for (const half of [{ sourceService: undefined }, { sourceEventId: undefined }, { sourceEventId: null }]) {
+    t.strictSame(await code(intake(event({ ...half, notifications: [note('u')] }))), [400, 'VALIDATION_FAILED']);
+  }
+  for (const bad of [
+    note('u', { title: 'x'.repeat(501) }),
+    note('u', { content: 'x'.repeat(20_001) }),
+    note('u', { data: { text: 'x'.repeat(8_192) } }),
+    note(''),
+    { userId: 'u' },
+  ]) {
+    t.strictSame(await code(intake(event({ notifications: [note('u'), bad] }))), [400, 'VALIDATION_FAILED']);
+    t.strictSame(await code(batch({ notifications: [note('u'), bad] })), [400, 'VALIDATION_FAILED']);
+  }
+  t.strictSame(await code(batch({ notifications: [] })), [400, 'VALIDATION_FAILED']);
+  t.strictSame(await code(batch({ notifications: [note('u', { extra: 1 })] })), [400, 'VALIDATION_FAILED']);
+  t.equal(await cluster.mongo.collection('notification_events').countDocuments({}), before);
+  t.match(await inbox('u'), { total: 0 });
+});
+
+t.test('a weak topic tells each parent once, in the words of the previous system', async (t) => {
+  const parents = [randomUUID(), randomUUID(), randomUUID()];
+  const alert = {
+    ...{ sourceService: 'bff-service', sourceEventId: randomUUID(), studentId: 'hs-1', topic: 'Hàm số' },
+    ...{ parentIds: parents.slice(0, 2), recipientIds: parents.slice(1), organizationId: 'org-9', score: 3.5, more: 1 },
+  };
+  const send = (body: object, headers: Record<string, string> = sender('bff-service')) =>
+    call('POST', '/v1/events/weak-topic-alert', { headers, body });
+  t.match(await send(alert), {
+    status: 201,
+    data: { created: 3, replayed: false, event: { organizationId: 'org-9' } },
+  });
+  const alerts = await call('GET', '/v1/parent/alerts', { headers: actor(parents[1] ?? '', 'PARENT') });
+  t.match(alerts.data.items, [
+    {
+      ...{ type: 'WEAK_TOPIC_ALERT', title: 'Cảnh báo chủ đề yếu', organizationId: 'org-9' },
+      content: 'Học sinh hs-1 cần củng cố chủ đề "Hàm số".',
+    },
+  ]);
+  const named = { ...alert, sourceEventId: randomUUID(), studentName: 'An', parentIds: null };
+  await send(named);
+  t.match((await inbox(parents[2] ?? '')).items[0].content, 'Học sinh An cần củng cố chủ đề "Hàm số".');
+  const nobody = { ...alert, sourceEventId: randomUUID(), parentIds: [], recipientIds: undefined };
+  t.match(await send(nobody), { status: 400, json: { code: 'VALIDATION_FAILED' } });
+  for (const missing of ['sourceService', 'sourceEventId', 'studentId', 'topic']) {
+    t.match(await send({ ...alert, [missing]: undefined }), { status: 400 }, missing);
+  }
+  t.match(await send(alert, sender('exam-service')), {
+    status: 401,
+    json: { code: 'NOTIFICATION_INTERNAL_UNAUTHORIZED' },
+  });
+  for (const role of ['STUDENT', 'PARENT']) {
+    const reply = await call('POST', '/v1/alerts/weak-topic', { headers: actor('x', role), body: alert });
+    t.match(reply, { status: 403, json: { code: 'FORBIDDEN' } });
+  }
+  await call('PATCH', '/v1/notifications/preferences', {
+    headers: actor(parents[0] ?? '', 'PARENT'),
+    body: { enabledTypes: { WEAK_TOPIC_ALERT: false } },
+  });
+  const suppressed = [{ userId: parents[0], reason: 'TYPE_DISABLED' }];
+  t.match(await send({ ...alert, sourceEventId: randomUUID() }), { data: { created: 2, suppressed } });
+});
+
+t.test('each stored event is told to the audit service once, and its failures to nobody', async (t) => {
+  const { neighbours } = cluster;
+  const post = (body: object) =>
+    audited.request('POST', '/v1/events/notification', { headers: sender('exam-service'), body });
+  const told = (id: string) => neighbours.calls.filter(({ body }) => body?.sourceEventId === id);
+  const body = event({
+    entity: 'Exam',
+    entityId: 'exam-1',
+    notifications: [note('audited', { content: 'canary-content' })],
+  });
+  const replies = await Promise.all(Array.from({ length: 20 }, () => post(body)));
+  const { id, createdAt } = replies[0]?.data.event ?? {};
+  await until('the audit was told', () => told(id).length > 0);
+  t.match(told(id)[0], {
+    ...{ method: 'POST', path: '/v1/events', headers: { 'x-internal-service': 'notification-service' } },
+    body: {
+      ...{ sourceService: 'notification-service', sourceEventId: id, category: 'DOMAIN', severity: 'INFO' },
+      ...{ metadataSchemaVersion: 1, retentionPolicy: 'notification-events', occurredAt: createdAt },
+    },
+  });
+  t.notMatch(JSON.stringify(told(id)), /canary-content/);
+
+  neighbours.answer = () => ({ status: 500 });
+  const unheard = await post(event({ type: 'without.pair.v1', sourceService: undefined, sourceEventId: undefined }));
+  t.equal(unheard.status, 201, 'whatever the audit says');
+  await until('the audit was asked', () => told(unheard.data.event.id).length > 0);
+  const metrics = await until('the failure is counted', async () => {
+    const { text } = await audited.request('GET', '/metrics');
+    return /examhall_alarms_total\{name="audit_failed"\} [1-9]/.test(text) && text;
+  });
+  t.ok(metrics);
+  t.equal(told(id).length, 1, 'once');
+  t.equal(told(unheard.data.event.id).length, 1, 'and not again');
+  neighbours.answer = null;
+});

@@ -1,0 +1,110 @@
+import { PRODUCERS, WEAK_TOPIC_SENDER } from '../../shared/notification/senders.ts';
+import type { Route } from '../route.ts';
+import { createBatch } from './commands/create-batch.ts';
+import { createOne } from './commands/create-notification.ts';
+import { storeSnapshot } from './commands/put-snapshot.ts';
+import { raiseWeakTopic } from './commands/raise-weak-topic.ts';
+import { recordDeliveryAttempt } from './commands/record-delivery-attempt.ts';
+import { takeEvent } from './commands/take-event.ts';
+import type { NotificationDeps } from './deps.ts';
+import { actors, makers, senders } from './door-guards.ts';
+
+const SMALL = 256 * 1024;
+const LARGE = 8 * 1024 * 1024;
+
+/** Where notifications come from: admins and services. */
+export function producerRoutes(deps: NotificationDeps): Route[] {
+  const maker = makers(deps);
+  const intake = [
+    { status: 201, schema: 'notification/intake-reply', description: 'Taken' },
+    { status: 200, schema: 'notification/intake-reply', description: 'A replay: nothing was made' },
+  ];
+  const weakTopic = {
+    method: 'POST',
+    body: { schema: 'notification/weak-topic-request', maxBytes: SMALL },
+    replies: intake,
+    errors: [],
+    handle: (call) => raiseWeakTopic(deps, call),
+  } satisfies Partial<Route>;
+
+  return [
+    {
+      method: 'POST',
+      path: '/v1/notifications',
+      operation: 'createNotification',
+      summary: 'Create one notification for a resolved recipient',
+      guards: maker,
+      body: { schema: 'notification/create-request', maxBytes: SMALL },
+      replies: [
+        { status: 201, schema: 'notification/create-reply', description: 'Created' },
+        { status: 200, schema: 'notification/create-reply', description: 'The recipient does not want it' },
+      ],
+      errors: [],
+      handle: (call) => createOne(deps, call),
+    },
+    {
+      method: 'POST',
+      path: '/v1/notifications/batch',
+      operation: 'createBatch',
+      summary: 'Create many notifications for resolved recipients, all or none',
+      guards: maker,
+      body: { schema: 'notification/batch-request', maxBytes: LARGE },
+      replies: [
+        { status: 201, schema: 'notification/batch-reply', description: 'Created' },
+        { status: 200, schema: 'notification/batch-reply', description: 'A replay: nothing was made' },
+      ],
+      errors: ['NOTIFICATION_SOURCE_MISMATCH'],
+      handle: (call) => createBatch(deps, call),
+    },
+    {
+      method: 'PUT',
+      path: '/v1/notifications/:notificationId/snapshot',
+      operation: 'putSnapshot',
+      summary: 'Store a notification as another system has it',
+      guards: maker,
+      body: { schema: 'notification/snapshot-request', maxBytes: SMALL },
+      replies: [
+        { status: 201, schema: 'notification/notification-reply', description: 'The first of this id' },
+        { status: 200, schema: 'notification/notification-reply', description: 'In place of what was stored' },
+      ],
+      errors: ['NOTIFICATION_OWNER_MISMATCH'],
+      handle: (call) => storeSnapshot(deps, call),
+    },
+    {
+      method: 'POST',
+      path: '/v1/delivery-attempts',
+      operation: 'recordDeliveryAttempt',
+      summary: 'Record a try to deliver that another service made',
+      guards: maker,
+      body: { schema: 'notification/delivery-attempt-request', maxBytes: SMALL },
+      replies: [{ status: 201, schema: 'notification/delivery-attempt-reply', description: 'Recorded' }],
+      errors: [],
+      handle: (call) => recordDeliveryAttempt(deps, call),
+    },
+    {
+      ...weakTopic,
+      path: '/v1/alerts/weak-topic',
+      operation: 'createWeakTopicAlert',
+      summary: "Alert a student's parents of a weak topic",
+      guards: actors('ADMIN', 'TEACHER'),
+    },
+    {
+      ...weakTopic,
+      path: '/v1/events/weak-topic-alert',
+      operation: 'takeWeakTopicAlert',
+      summary: 'Internal: a weak topic, through the BFF',
+      guards: senders(deps, [WEAK_TOPIC_SENDER]),
+    },
+    {
+      method: 'POST',
+      path: '/v1/events/notification',
+      operation: 'takeNotificationEvent',
+      summary: 'Internal: an event of a producer, with the notifications that it makes',
+      guards: senders(deps, PRODUCERS),
+      body: { schema: 'notification/intake-request', maxBytes: LARGE },
+      replies: intake,
+      errors: ['NOTIFICATION_SOURCE_MISMATCH'],
+      handle: (call) => takeEvent(deps, call),
+    },
+  ];
+}

@@ -1,0 +1,23 @@
+import type { DeliveryAttemptQuery } from '../../../shared/generated/notification.ts';
+import { listDeliveryAttempts } from '../../../shared/infra/mongo/notification/list-delivery-attempts.ts';
+import { instantOf } from '../../../shared/kernel/instant.ts';
+import { deliveryAttemptView } from '../../../shared/notification/delivery.ts';
+import type { Call, Reply } from '../../route.ts';
+import { callerOf, ownerIn } from '../caller.ts';
+import type { NotificationDeps } from '../deps.ts';
+import { pagedData, pageOf } from '../page.ts';
+
+/** A page of tries to deliver the caller's notifications; for an ADMIN anybody's. */
+export async function listAttempts(deps: NotificationDeps, call: Call<unknown, DeliveryAttemptQuery>): Promise<Reply> {
+  const { query } = call;
+  const page = pageOf(query);
+  const wanted = {
+    userId: ownerIn('role', callerOf(call.identity)) ?? query.userId ?? null,
+    notificationId: query.notificationId ?? null,
+    organizationId: query.organizationId ?? null,
+    ...{ channel: query.channel ?? null, provider: query.provider ?? null, status: query.status ?? null },
+    ...{ from: instantOf(query.from), to: instantOf(query.to) },
+  };
+  const { rows, total } = await listDeliveryAttempts(deps.mongo, wanted, page);
+  return { status: 200, data: pagedData(rows.map(deliveryAttemptView), page, total) };
+}

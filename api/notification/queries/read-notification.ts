@@ -1,0 +1,11 @@
+import { isRejection, type Rejection } from '../../../shared/kernel/errors.ts';
+import { notificationView } from '../../../shared/notification/notification-view.ts';
+import type { Call, Reply } from '../../route.ts';
+import type { NotificationDeps } from '../deps.ts';
+import { visibleTo } from '../visible-to.ts';
+
+/** One notification; looking at it does not mark it read. */
+export async function showNotification(deps: NotificationDeps, call: Call): Promise<Reply | Rejection> {
+  const found = await visibleTo(deps, call, 'role');
+  return isRejection(found) ? found : { status: 200, data: { notification: notificationView(found) } };
+}

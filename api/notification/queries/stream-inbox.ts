@@ -1,0 +1,134 @@
+import { countUnread } from '../../../shared/infra/mongo/notification/count-unread.ts';
+import { recentNotifications } from '../../../shared/infra/mongo/notification/recent-notifications.ts';
+import { DAY, SECOND } from '../../../shared/kernel/clock.ts';
+import { isRejection, type Rejection } from '../../../shared/kernel/errors.ts';
+import { notificationView } from '../../../shared/notification/notification-view.ts';
+import {
+  advance,
+  decodeCursor,
+  encodeCursor,
+  lookFrom,
+  type StreamCursor,
+} from '../../../shared/notification/stream-cursor.ts';
+import { type EventStream, openEventStream } from '../../middleware/event-stream.ts';
+import type { Call, RawReply } from '../../route.ts';
+import { callerOf } from '../caller.ts';
+import type { NotificationDeps } from '../deps.ts';
+import { openAlarm } from '../../middleware/stream-alarm.ts';
+
+const HEARTBEAT_MS = 15 * SECOND;
+/** How often a stream looks by itself while wakes of other processes cannot arrive; while they can, for those that got lost. */
+const POLL_DEAF_MS = 3 * SECOND;
+const POLL_MS = 60 * SECOND;
+/** Between two looks of one stream: a burst of changes is told as one. */
+const PAUSE_MS = 200;
+/** A client that was away longer begins anew. */
+const OLDEST_MS = 1 * DAY;
+
+/** What a stream has told its client so far. */
+interface Told {
+  cursor: StreamCursor;
+  unreadCount: number;
+}
+
+/**
+ * The caller's inbox, live: first the count of what is unread, then each new notification and each change of that count. Whoever
+ * comes back with a Last-Event-ID is told what came meanwhile. Every count is absolute.
+ */
+export async function streamInbox(deps: NotificationDeps, call: Call): Promise<RawReply | Rejection> {
+  const userId = callerOf(call.identity).id;
+  const place = deps.streams.places.take(userId);
+  if (isRejection(place)) return place;
+  const alarm = openAlarm();
+  // Before the first look: what changes during it must not be missed.
+  const unlisten = deps.inboxes.listen(userId, alarm.ring);
+  const leave = () => {
+    unlisten();
+    place();
+  };
+  try {
+    const resumed = decodeCursor(call.headers['last-event-id'] ?? '', deps.now(), OLDEST_MS);
+    // Now, while a failure still has a status.
+    const told = await begin(deps, userId, resumed);
+    if (resumed !== null) alarm.ring();
+    return {
+      async raw(response) {
+        try {
+          const stream = openEventStream(response, {
+            draining: deps.streams.draining,
+            heartbeatMs: HEARTBEAT_MS,
+            heartbeat: () => ({ event: 'heartbeat', data: { at: new Date(deps.now()).toISOString() } }),
+          });
+          void stream.ended.then(alarm.ring);
+          stream.send({
+            event: 'snapshot',
+            data: { unreadCount: told.unreadCount },
+            id: encodeCursor(told.cursor),
+          });
+          await follow(deps, { userId, stream, alarm }, told);
+        } finally {
+          leave();
+        }
+      },
+    };
+  } catch (error) {
+    leave();
+    throw error;
+  }
+}
+
+/** Where a stream starts: where its client left off, else at what is there now. */
+async function begin(deps: NotificationDeps, userId: string, resumed: StreamCursor | null): Promise<Told> {
+  const lookedAt = deps.now();
+  const nothing: StreamCursor = { lookedAt, known: new Map() };
+  const [unreadCount, rows] = await Promise.all([
+    countUnread(deps.mongo, userId),
+    resumed === null ? recentNotifications(deps.mongo, userId, lookFrom(nothing)) : [],
+  ]);
+  return { unreadCount, cursor: resumed ?? advance(nothing, rows, lookedAt).cursor };
+}
+
+interface Following {
+  userId: string;
+  stream: EventStream;
+  alarm: ReturnType<typeof openAlarm>;
+}
+
+async function follow(deps: NotificationDeps, { userId, stream, alarm }: Following, start: Told): Promise<void> {
+  let told = start;
+  let deaf = false;
+  // Apart from each other: a thousand streams that opened together should not look together.
+  let lookBy = performance.now() + POLL_MS * Math.random();
+  while (stream.isOpen()) {
+    const rung = await alarm.wait(POLL_DEAF_MS);
+    if (!stream.isOpen()) return;
+    // What was said while nobody heard was said to nobody: one more look when hearing has come back.
+    deaf ||= !deps.inboxes.canHear();
+    if (!rung && !deaf && performance.now() < lookBy) continue;
+    deaf = !deps.inboxes.canHear();
+    told = await tellNews(deps, userId, stream, told).catch((err: unknown) => {
+      deps.log.debug({ err }, 'a live inbox could not be read; trying on');
+      deaf = true;
+      return told;
+    });
+    lookBy = performance.now() + POLL_MS;
+    await alarm.pause(PAUSE_MS);
+  }
+}
+
+async function tellNews(deps: NotificationDeps, userId: string, stream: EventStream, told: Told): Promise<Told> {
+  const lookedAt = deps.now();
+  const [rows, unreadCount] = await Promise.all([
+    recentNotifications(deps.mongo, userId, lookFrom(told.cursor)),
+    countUnread(deps.mongo, userId),
+  ]);
+  const { fresh, cursor } = advance(told.cursor, rows, lookedAt);
+  const id = encodeCursor(cursor);
+  // The id of all but the last stays the old one: a client that is cut off in between is told the rest again.
+  fresh.forEach((row, at) => {
+    const last = at === fresh.length - 1;
+    stream.send({ event: 'notification', data: { notification: notificationView(row) }, ...(last ? { id } : {}) });
+  });
+  if (unreadCount !== told.unreadCount) stream.send({ event: 'counts', data: { unreadCount }, id });
+  return { cursor, unreadCount };
+}

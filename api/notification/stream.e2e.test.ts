@@ -1,0 +1,107 @@
+import t from 'tap';
+import { startThrowAwayServices } from '../../scripts/services/throw-away.ts';
+import { startCluster } from '../../shared/testing/cluster.ts';
+import { openStream } from '../../shared/testing/open-stream.ts';
+import { ownRedis } from '../../shared/testing/own-redis.ts';
+
+const cluster = await startCluster(t, { doors: 2, workers: [] });
+const PRODUCER = { 'x-internal-service': 'exam-service', 'x-internal-token': cluster.tokens.internal };
+
+function actor(id: string, role = 'STUDENT') {
+  return { 'x-actor-id': id, 'x-actor-role': role };
+}
+async function create(userId: string, title: string, door = 1): Promise<string> {
+  const body = { userId, type: 'EXAM_ASSIGNED', title, content: 'Nội dung' };
+  const reply = await cluster.request('POST', '/v1/notifications', { headers: PRODUCER, body, door });
+  return reply.data.notification.id;
+}
+const streamOf = (userId: string, { door = 1, after = '' } = {}) =>
+  openStream(t, `${cluster.door(door).url}/v1/notifications/stream`, {
+    ...actor(userId),
+    ...(after === '' ? {} : { 'last-event-id': after }),
+  });
+
+t.test('snapshot first, then each notification and each change of the count, whatever door makes it', async (t) => {
+  await create('an', 'before');
+  const stream = await streamOf('an');
+  t.equal(stream.status, 200);
+  t.match(stream.headers, {
+    'content-type': /^text\/event-stream/,
+    'x-accel-buffering': 'no',
+    'cache-control': /no-store/,
+  });
+  t.match(await stream.next('snapshot'), { data: { unreadCount: 1 }, lastEventId: /./ });
+  t.match(stream.text(), /^retry: 3000\n\n/);
+
+  const here = await create('an', 'here', 1);
+  t.match(await stream.next('notification'), { data: { notification: { id: here, title: 'here', isRead: false } } });
+  t.match(await stream.next('counts'), { data: { unreadCount: 2 } });
+  const there = await create('an', 'there', 2);
+  t.match(await stream.next('notification'), { data: { notification: { id: there } } });
+  t.match(await stream.next('counts'), { data: { unreadCount: 3 } });
+
+  await cluster.request('POST', `/v1/notifications/${here}/read`, { headers: actor('an'), door: 2 });
+  t.match(await stream.next('counts'), { data: { unreadCount: 2 } });
+  await cluster.request('POST', '/v1/notifications/read-all', { headers: actor('an'), door: 2 });
+  t.match(await stream.next('counts'), { data: { unreadCount: 0 } });
+  await create('binh', "somebody else's");
+  await create('an', 'last');
+  t.match(await stream.next('notification'), { data: { notification: { title: 'last' } } });
+  t.equal(stream.events.filter(({ event }) => event === 'notification').length, 3, 'none twice, none of others');
+});
+
+t.test('who comes back is told what came meanwhile, once, at whatever door', async (t) => {
+  const first = await streamOf('chi');
+  await first.next('snapshot');
+  const seen = await create('chi', 'seen');
+  await first.next('notification');
+  const { lastEventId } = await first.next('counts');
+  first.close();
+  const missed = [await create('chi', 'missed 1'), await create('chi', 'missed 2', 2)];
+  const second = await streamOf('chi', { door: 2, after: lastEventId });
+  t.match(await second.next('snapshot'), { data: { unreadCount: 3 } });
+  const told = [await second.next('notification'), await second.next('notification')];
+  t.strictSame(
+    told.map(({ data }) => (data.notification as { id: string }).id),
+    missed,
+  );
+  const fresh = await create('chi', 'fresh');
+  t.match(await second.next('notification'), { data: { notification: { id: fresh } } }, `and not ${seen} again`);
+
+  for (const after of ['no-id-of-ours', '42', 'a'.repeat(3_000)]) {
+    const stream = await streamOf('chi', { after });
+    t.match(await stream.next('snapshot'), { data: { unreadCount: 4 } }, 'an unknown id is a fresh start');
+  }
+});
+
+t.test('identity is demanded, and nobody holds more than ten streams', async (t) => {
+  const anonymous = await cluster.request('GET', '/v1/notifications/stream');
+  t.match(anonymous, { status: 401, json: { code: 'UNAUTHENTICATED' } });
+  const open = await Promise.all(Array.from({ length: 10 }, () => streamOf('dung')));
+  t.strictSame([...new Set(open.map(({ status }) => status))], [200]);
+  const eleventh = await cluster.request('GET', '/v1/notifications/stream', { headers: actor('dung') });
+  t.match(eleventh, { status: 429, json: { code: 'RATE_LIMITED' }, headers: { 'retry-after': '15' } });
+  open[0]?.close();
+  await (await streamOf('em')).next('snapshot');
+});
+
+t.test('without Redis it is right as well, only later', async (t) => {
+  const redis = await ownRedis(startThrowAwayServices);
+  t.teardown(() => redis.close());
+  const alone = await startCluster(t, { doors: 2, workers: [], env: { REDIS_URL: redis.url } });
+  const stream = await openStream(t, `${alone.door(1).url}/v1/notifications/stream`, actor('an'));
+  await stream.next('snapshot');
+  await redis.kill9();
+  const body = { userId: 'an', type: 'EXAM_ASSIGNED', title: 'unheard', content: '' };
+  await alone.request('POST', '/v1/notifications', { headers: PRODUCER, body, door: 2 });
+  t.match(await stream.next('notification'), { data: { notification: { title: 'unheard' } } });
+  t.match(await stream.next('counts'), { data: { unreadCount: 1 } });
+});
+
+t.test('a drain ends streams first, in good order', async (t) => {
+  const stream = await streamOf('an', { door: 2 });
+  await stream.next('snapshot');
+  t.equal(await cluster.kill('web2', 'SIGTERM'), 0);
+  t.ok(stream.ended());
+  t.match(stream.text(), /\n\n$/, 'no event was cut in two');
+});

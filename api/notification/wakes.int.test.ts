@@ -1,0 +1,42 @@
+import t from 'tap';
+import type { Rejection } from '../../shared/kernel/errors.ts';
+import { openTestMongo } from '../../shared/testing/open-test-mongo.ts';
+import { storeNotifications } from '../../shared/testing/stored-notifications.ts';
+import type { Call, Reply } from '../route.ts';
+import { deleteEverything } from './commands/delete-all.ts';
+import { deleteOne } from './commands/delete-notification.ts';
+import { readEverything } from './commands/mark-all-read.ts';
+import { readOne } from './commands/mark-read.ts';
+import { storeSnapshot } from './commands/put-snapshot.ts';
+import type { NotificationDeps } from './deps.ts';
+
+const SNAPSHOT = {
+  ...{ userId: 'student-1', type: 'T', title: 'T', content: '', isRead: false },
+  createdAt: '2026-01-01T00:00:00.000Z',
+};
+
+t.test('whatever changes an inbox wakes the streams of its owner, once it is committed', async (t) => {
+  const mongo = await openTestMongo(t);
+  const [row] = await storeNotifications(mongo, 2);
+  const woken: string[] = [];
+  const wake = (userIds: readonly string[]) => void woken.push(...userIds);
+  const deps = { mongo, now: Date.now, wake } as unknown as NotificationDeps;
+  const call = {
+    ...{ params: { notificationId: row?._id ?? '' }, body: SNAPSHOT, signal: new AbortController().signal },
+    identity: { actor: { id: 'student-1', role: 'STUDENT' } },
+  } as unknown as Call<never>;
+  const asAdmin = { ...call, identity: { actor: { id: 'admin-1', role: 'ADMIN' } } };
+  const wakes = async (what: string, reply: Promise<Reply | Rejection>, ...users: string[]) => {
+    t.match(await reply, users.length > 0 ? { status: 200 } : { rejected: /./ }, what);
+    t.strictSame(woken.splice(0), users, what);
+  };
+  await wakes('read', readOne(deps, asAdmin, 'role'), 'student-1');
+  await wakes('read by a stranger', readOne(deps, asAdmin, 'own'));
+  await wakes('read-all', readEverything(deps, call), 'student-1');
+  await wakes('snapshot', storeSnapshot(deps, call), 'student-1');
+  const foreign = { ...call, body: { ...SNAPSHOT, userId: 'thief' } } as unknown as Call<never>;
+  await wakes('snapshot of another’s', storeSnapshot(deps, foreign));
+  await wakes('delete', deleteOne(deps, asAdmin), 'student-1');
+  await wakes('deleted already', deleteOne(deps, asAdmin));
+  await wakes('delete-all', deleteEverything(deps, call), 'student-1');
+});

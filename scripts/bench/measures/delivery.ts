@@ -1,0 +1,70 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
+import { DELIVERIES } from '../../../shared/infra/mongo/mailbox/mailbox.ts';
+import { insertNotification } from '../../../shared/infra/mongo/notification/insert-notification.ts';
+import { newId } from '../../../shared/kernel/ids.ts';
+import type { Channel } from '../../../shared/notification/delivery.ts';
+import { newNotification } from '../../../shared/notification/notification.ts';
+import type { Ground, Measure } from '../ground.ts';
+import { openStage, type Stage } from '../stage.ts';
+
+const LOOK_MS = 100;
+const GIVE_UP_MS = 10 * 60_000;
+
+/** How fast one worker drains a backlog of deliveries to a receiver that answers at once. */
+export const measureDelivery: Measure = async (ground) => {
+  const jobs = ground.quick ? 200 : 2_000;
+  const receiver = createServer((request, response) => void request.resume().on('end', () => response.end('{}')));
+  receiver.listen(0, '127.0.0.1');
+  await once(receiver, 'listening');
+  const env = {
+    NOTIFICATION_CHANNELS: 'webhook',
+    NOTIFICATION_WEBHOOK_URL: `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/`,
+    NOTIFICATION_WEBHOOK_SECRET: 'bench-secret',
+  };
+  const stage = await openStage(ground, [], env);
+  try {
+    await fill(stage, jobs);
+    const from = performance.now();
+    await stage.start('delivery');
+    await drained(stage, jobs, ground);
+    const rate = jobs / ((performance.now() - from) / 1_000);
+    return [
+      {
+        ...{ name: 'deliveries drained', unit: '/s', ours: { p50: rate, p99: rate }, reference: null },
+        ...{ against: 'one worker, eight at once', aim: null },
+        notes: [
+          `${jobs} jobs, the start of the worker included; of each two transactions, two looks at preferences and one signed call`,
+        ],
+      },
+    ];
+  } finally {
+    await stage.close();
+    receiver.closeAllConnections();
+    receiver.close();
+  }
+};
+
+async function fill(stage: Stage, jobs: number): Promise<void> {
+  const origin = { fanOutId: null, sourceEventRef: null, organizationId: null };
+  for (let n = 0; n < jobs; n++) {
+    const now = Date.now();
+    const input = { userId: `student-${n}`, type: 'EXAM_ASSIGNED', title: 'Bài thi mới', content: `Bài ${n}` };
+    const row = newNotification(input, { id: newId(now), now: new Date(now), place: 'INBOX', ordinal: 0, origin });
+    await insertNotification(stage.mongo, row, {
+      ...{ now, deliveries: { channels: new Set<Channel>(['webhook']), maxAttempts: 6 } },
+    });
+  }
+}
+
+async function drained(stage: Stage, jobs: number, ground: Ground): Promise<void> {
+  const from = performance.now();
+  for (let left = jobs; left > 0; ) {
+    await delay(LOOK_MS);
+    left = await stage.mongo.db.collection(DELIVERIES).countDocuments({ status: 'PENDING' });
+    ground.progress.step(jobs - left, jobs);
+    if (performance.now() - from > GIVE_UP_MS) throw new Error('the deliveries did not drain');
+  }
+}

@@ -1,0 +1,77 @@
+import { randomBytes } from 'node:crypto';
+import { openMongo } from '../../../shared/infra/mongo/connect.ts';
+import { newCommand } from '../../../shared/infra/mongo/mailbox/post-command.ts';
+import { notifications } from '../../../shared/infra/mongo/notification/collections.ts';
+import { insertFanOut, type NewFanOut } from '../../../shared/infra/mongo/notification/insert-fan-out.ts';
+import { createIndexes } from '../../../shared/infra/mongo/schema/migrations.ts';
+import { newId } from '../../../shared/kernel/ids.ts';
+import { newEvent } from '../../../shared/notification/event.ts';
+import { planFanOut } from '../../../shared/notification/plan-fan-out.ts';
+import { alternate, timed } from '../alternate.ts';
+import { figuresOf } from '../figures.ts';
+import type { Measure } from '../ground.ts';
+
+const RECIPIENTS = 10_000;
+
+/** An event for a whole province against what it cannot do without: the insert of the same rows into the same indexes. */
+export const measureFanOut: Measure = async (ground) => {
+  const recipients = ground.quick ? 2_000 : RECIPIENTS;
+  const database = `bench_${randomBytes(5).toString('hex')}`;
+  const mongo = openMongo({ url: ground.mongodbUrl, database, appName: 'examhall-bench' });
+  try {
+    await createIndexes(mongo);
+    const { ours, reference } = await alternate({
+      ours: () => {
+        const wanted = fanOutTo(recipients);
+        return timed(() => insertFanOut(mongo, wanted));
+      },
+      reference: () => {
+        // As rows that are nobody's staged ones: the indexes take the same work.
+        const rows = fanOutTo(recipients).rows.map((row) => ({ ...row, place: 'INBOX' }));
+        return timed(() => notifications(mongo).insertMany(rows));
+      },
+      rounds: ground.quick ? 2 : 6,
+      warmUp: 1,
+      step: ground.progress.step,
+    });
+    return [
+      {
+        ...{ name: `fan-out to ${recipients} recipients`, unit: 'ms', ours: figuresOf(ours) },
+        ...{ reference: figuresOf(reference), against: 'insertMany of the same rows' },
+        aim: { side: 'most', ratio: 1.3 },
+        notes: [
+          'all or nothing for every reader: staged out of sight in chunks of 1,000 rows, published by one transaction',
+        ],
+      },
+    ];
+  } finally {
+    await mongo.db.dropDatabase().catch(() => undefined);
+    await mongo.close();
+  }
+};
+
+/** What a front door decides for one event, each time a new one. */
+function fanOutTo(recipients: number): NewFanOut {
+  const now = Date.now();
+  const fanOutId = newId(now);
+  const input = { sourceService: 'admin-service', sourceEventId: fanOutId, type: 'admin.notification.broadcast.v1' };
+  const plan = planFanOut(
+    {
+      notifications: Array.from({ length: recipients }, (_, n) => ({
+        ...{ userId: `student-${n}`, type: 'ADMIN_BROADCAST', title: 'Thông báo' },
+        content: 'Trường nghỉ học ngày mai vì bão. Bài thi được dời sang tuần sau.',
+      })),
+      ...{ event: input, organizationId: 'org-1', preferences: new Map() },
+    },
+    { fanOutId, now: new Date(now), newId: () => newId(now) },
+  );
+  const made = { id: fanOutId, now: new Date(now), created: plan.rows.length, organizationId: 'org-1' };
+  return {
+    ...{ fanOutId, now, rows: plan.rows, staged: plan.staged, event: newEvent(input, made) },
+    deliveries: { channels: new Set(), maxAttempts: 6 },
+    settle: newCommand({
+      ...{ queue: 'upkeep:fanouts', key: `fan-out:${fanOutId}`, subject: fanOutId, body: { fanOutId } },
+      ...{ maxAttempts: 10, now },
+    }),
+  };
+}

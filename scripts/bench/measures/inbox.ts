@@ -1,0 +1,87 @@
+import { randomBytes } from 'node:crypto';
+import { type Mongo, openMongo } from '../../../shared/infra/mongo/connect.ts';
+import { notifications } from '../../../shared/infra/mongo/notification/collections.ts';
+import { listNotifications } from '../../../shared/infra/mongo/notification/list-notifications.ts';
+import { createIndexes } from '../../../shared/infra/mongo/schema/migrations.ts';
+import { newId } from '../../../shared/kernel/ids.ts';
+import { newNotification } from '../../../shared/notification/notification.ts';
+import { alternate, timed } from '../alternate.ts';
+import { figuresOf } from '../figures.ts';
+import type { Ground, Measure } from '../ground.ts';
+
+const ROWS_PER_USER = 100;
+const BATCH = 5_000;
+const LIMIT = 20;
+
+/** A page of an inbox with both counts, among a million rows, against the three bare queries that it is made of. */
+export const measureInbox: Measure = async (ground) => {
+  const users = ground.quick ? 500 : 10_000;
+  const database = `bench_${randomBytes(5).toString('hex')}`;
+  const mongo = openMongo({ url: ground.mongodbUrl, database, appName: 'examhall-bench' });
+  try {
+    // Indexes after the rows: a million times ten entries one by one would take the machine longer than all other measures.
+    await fill(mongo, users, ground);
+    await createIndexes(mongo);
+    let turn = 0;
+    const nextUser = () => `student-${(turn++ * 7_919) % users}`;
+    const wanted = { organizationId: null, filter: 'ALL', q: null } as const;
+    const { ours, reference } = await alternate({
+      ours: () => {
+        const userId = nextUser();
+        return timed(() => listNotifications(mongo, { ...wanted, userId }, { page: 1, limit: LIMIT }));
+      },
+      reference: () => {
+        const userId = nextUser();
+        return timed(() => bare(mongo, userId));
+      },
+      rounds: ground.quick ? 100 : 500,
+      warmUp: 50,
+      step: (done, of) => ground.progress.step(of + done, 2 * of),
+    });
+    return [
+      {
+        ...{ name: 'a page of an inbox, with its counts', unit: 'ms', ours: figuresOf(ours) },
+        ...{ reference: figuresOf(reference), against: 'its three bare queries' },
+        aim: { side: 'most', ratio: 1.3 },
+        notes: [`${users * ROWS_PER_USER} rows of ${users} users; ${LIMIT} rows a page`],
+      },
+    ];
+  } finally {
+    await mongo.db.dropDatabase().catch(() => undefined);
+    await mongo.close();
+  }
+};
+
+function bare(mongo: Mongo, userId: string): Promise<unknown> {
+  const inbox = { userId, place: 'INBOX' };
+  return Promise.all([
+    notifications(mongo)
+      .find(inbox, { sort: { createdAt: -1, _id: -1 }, limit: LIMIT })
+      .toArray(),
+    notifications(mongo).countDocuments(inbox),
+    notifications(mongo).countDocuments({ ...inbox, isRead: false }),
+  ]);
+}
+
+/** The oldest rows first and all users in turn, as time would have made them; every third is read. */
+async function fill(mongo: Mongo, users: number, ground: Ground): Promise<void> {
+  const total = users * ROWS_PER_USER;
+  const origin = { fanOutId: null, sourceEventRef: null, organizationId: 'org-1' };
+  const first = Date.now() - total;
+  for (let from = 0; from < total; from += BATCH) {
+    const rows = Array.from({ length: Math.min(BATCH, total - from) }, (_, index) => {
+      const n = from + index;
+      const now = new Date(first + n);
+      const input = {
+        userId: `student-${n % users}`,
+        type: 'EXAM_ASSIGNED',
+        title: 'Bài thi mới',
+        content: `Bài ${n}`,
+      };
+      const row = newNotification(input, { id: newId(now.getTime()), now, place: 'INBOX', ordinal: 0, origin });
+      return n % 3 === 0 ? { ...row, isRead: true, readAt: now } : row;
+    });
+    await notifications(mongo).insertMany(rows, { ordered: false });
+    ground.progress.step(from, 2 * total);
+  }
+}

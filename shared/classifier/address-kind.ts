@@ -1,0 +1,108 @@
+/**
+ * What an IP address means for a call with a key in it. `forbidden`: link-local (where clouds keep their metadata),
+ * unspecified, multicast, reserved; nobody asks a model there. `private` and `loopback`: only where an operator listed it.
+ */
+export type AddressKind = 'public' | 'private' | 'loopback' | 'forbidden';
+
+/** Metadata services that lie outside the link-local range. */
+const METADATA = ['100.100.100.200', '168.63.129.16', 'fd00:ec2:0:0:0:0:0:254', 'fd20:ce:0:0:0:0:0:254'];
+const METADATA_NAMES = [
+  'metadata',
+  'metadata.google.internal',
+  'metadata.goog',
+  'instance-data',
+  'instance-data.ec2.internal',
+];
+
+type Range = readonly [first: readonly number[], bits: number, kind: AddressKind];
+
+/** The first range that holds an address says what it is. */
+const IPV4: readonly Range[] = [
+  [[169, 254], 16, 'forbidden'],
+  [[0], 8, 'forbidden'],
+  [[127], 8, 'loopback'],
+  [[10], 8, 'private'],
+  [[172, 16], 12, 'private'],
+  [[192, 168], 16, 'private'],
+  [[100, 64], 10, 'private'],
+  [[198, 18], 15, 'private'],
+  [[192, 0, 0], 24, 'forbidden'],
+  [[224], 3, 'forbidden'],
+];
+const IPV6: readonly Range[] = [
+  [[0xfe80], 10, 'forbidden'],
+  [[0xfec0], 10, 'forbidden'],
+  [[0xff00], 8, 'forbidden'],
+  [[0xfc00], 7, 'private'],
+];
+/** Behind these prefixes an IPv4 address is meant: mapped, compatible, NAT64, 6to4. `[groups, where it begins]`. */
+const EMBEDDED: readonly (readonly [readonly number[], number])[] = [
+  [[0, 0, 0, 0, 0, 0xffff], 6],
+  [[0, 0, 0, 0, 0, 0], 6],
+  [[0x64, 0xff9b, 0, 0, 0, 0], 6],
+  [[0x2002], 1],
+];
+
+/** Of an address as the resolver or a URL's host name gives it (IPv6 with or without brackets); null when it is none. */
+export function addressKind(text: string): AddressKind | null {
+  const bare = text.replace(/^\[|\]$/g, '').replace(/%.*$/, '');
+  const quad = octetsOf(bare);
+  if (quad !== null) return kindOfQuad(quad);
+  const groups = groupsOf(bare);
+  return groups === null ? null : kindOfGroups(groups);
+}
+
+/** Names under which clouds serve their metadata, whatever address they resolve to. */
+export function isMetadataName(hostname: string): boolean {
+  return METADATA_NAMES.includes(hostname.toLowerCase());
+}
+
+function kindOfQuad(octets: readonly number[]): AddressKind {
+  if (METADATA.includes(octets.join('.'))) return 'forbidden';
+  return IPV4.find(([first, bits]) => startsWith(octets, first, bits, 8))?.[2] ?? 'public';
+}
+
+function kindOfGroups(groups: readonly number[]): AddressKind {
+  if (METADATA.includes(groups.map((group) => group.toString(16)).join(':'))) return 'forbidden';
+  if (groups.slice(0, 7).every((group) => group === 0) && groups[7] === 1) return 'loopback';
+  for (const [prefix, at] of EMBEDDED) {
+    if (!prefix.every((group, index) => groups[index] === group)) continue;
+    return kindOfQuad(groups.slice(at, at + 2).flatMap((group) => [group >> 8, group & 0xff]));
+  }
+  return IPV6.find(([first, bits]) => startsWith(groups, first, bits, 16))?.[2] ?? 'public';
+}
+
+function startsWith(parts: readonly number[], first: readonly number[], bits: number, width: number): boolean {
+  return parts.every((part, index) => {
+    const compared = Math.min(width, Math.max(0, bits - index * width));
+    const shift = width - compared;
+    return part >> shift === (first[index] ?? 0) >> shift;
+  });
+}
+
+function octetsOf(text: string): number[] | null {
+  if (!/^\d{1,3}(\.\d{1,3}){3}$/.test(text)) return null;
+  const octets = text.split('.').map(Number);
+  return octets.every((octet) => octet <= 255) ? octets : null;
+}
+
+function groupsOf(text: string): number[] | null {
+  if (!/^[0-9a-f:.]*$/i.test(text) || !text.includes(':')) return null;
+  const [head = '', tail, more] = text.split('::');
+  const [before, after] = [groupsIn(head), groupsIn(tail ?? '')];
+  const missing = 8 - before.length - after.length;
+  const isWhole = tail === undefined ? missing === 0 : missing >= 1 && more === undefined;
+  const groups = [...before, ...Array.from({ length: Math.max(0, missing) }, () => 0), ...after];
+  return isWhole && groups.every((group) => group >= 0 && group <= 0xffff) ? groups : null;
+}
+
+/** A dotted tail stands for two groups; what is none becomes NaN, which is in no range. */
+function groupsIn(part: string): number[] {
+  if (part === '') return [];
+  return part.split(':').flatMap((group) => {
+    const quad = octetsOf(group);
+    if (quad === null) return [/^[0-9a-f]{1,4}$/i.test(group) ? Number.parseInt(group, 16) : Number.NaN];
+    const [a = 0, b = 0, c = 0, d = 0] = quad;
+    return [a * 256 + b, c * 256 + d];
+  });
+}

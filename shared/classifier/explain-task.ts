@@ -1,0 +1,32 @@
+import type { ExplanationRequest, Solution } from '../generated/classifier.ts';
+import type { ModelTask } from './model-task.ts';
+
+const PROMPT_VERSION = 'explain-1';
+const LINE = { type: 'string', minLength: 1, maxLength: 20_000, pattern: '\\S' };
+
+const INSTRUCTIONS = [
+  'You write the solution of an exam question for a teacher.',
+  'The data holds the question, its options and its answer key where there are any, the language to write in, and the style that the teacher wishes.',
+  'Where there is an answer key, the solution leads to it. Explain why it is right and, with options, why the others are not.',
+  '`text` is the whole solution; `steps` are its steps in order, each complete in itself.',
+  'Text is plain, never HTML or Markdown; formulas are LaTeX between dollar signs.',
+].join('\n');
+
+/** A solution to be written. */
+export function explainTask(payload: ExplanationRequest): ModelTask {
+  return {
+    kind: 'explain',
+    instructions: INSTRUCTIONS,
+    data: { ...payload, language: payload.language ?? 'vi' },
+    schema: {
+      ...{ type: 'object', additionalProperties: false, required: ['text', 'steps'] },
+      properties: { text: LINE, steps: { type: 'array', minItems: 1, maxItems: 50, items: LINE } },
+    },
+    promptVersion: PROMPT_VERSION,
+  };
+}
+
+export function readSolution(json: unknown): Solution {
+  const { text, steps } = json as Solution;
+  return { text: text.trim(), steps: steps.map((step) => step.trim()) };
+}

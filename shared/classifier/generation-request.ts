@@ -1,0 +1,51 @@
+import { createHash } from 'node:crypto';
+import type { GeneratePayload, GenerationRequest } from '../generated/classifier.ts';
+import type { FaultDetail } from '../kernel/errors.ts';
+
+/** A generation without the questions that it follows. */
+export interface WantedGeneration extends Omit<GeneratePayload, 'references'> {
+  /** Sorted; empty but with `similar`. */
+  referenceQuestionIds: string[];
+}
+
+const DEFAULT_LANGUAGE = 'vi';
+
+/** What the schema cannot say of a generation. */
+export function generationFaults({ mode, referenceQuestionIds: ids = [] }: GenerationRequest): FaultDetail[] {
+  const path = '/referenceQuestionIds';
+  if (mode !== 'similar') return ids.length === 0 ? [] : [{ path, message: 'belongs to mode similar' }];
+  if (ids.length === 0) return [{ path, message: 'must name one to five questions' }];
+  const repeated = ids.flatMap((id, index) => (ids.indexOf(id) < index ? [index] : []));
+  return repeated.map((index) => ({ path: `${path}/${index}`, message: 'is named twice' }));
+}
+
+/** The request with its defaults filled in, so that requests which mean the same are the same. */
+export function wantedGeneration(body: GenerationRequest): WantedGeneration {
+  const instructions = plain(body.instructions ?? '');
+  return {
+    mode: body.mode,
+    subject: plain(body.subject),
+    gradeLevel: plain(String(body.gradeLevel)),
+    topic: plain(body.topic),
+    questionType: body.questionType,
+    difficulty: plain(body.difficulty),
+    count: body.count,
+    language: (body.language ?? DEFAULT_LANGUAGE).toLowerCase(),
+    instructions: instructions === '' ? null : instructions,
+    referenceQuestionIds: [...(body.referenceQuestionIds ?? [])].sort(),
+  };
+}
+
+/**
+ * SHA-256 under which equal generations of one actor in one organization meet, as hex. Blind to the order of fields and ids; says
+ * nothing of provider or model: switching those must not charge a repeated request again.
+ */
+export function generationKey(wanted: WantedGeneration, scope: { organizationId: string; actorId: string }): string {
+  const sorted = Object.entries(wanted).sort(([a], [b]) => (a < b ? -1 : 1));
+  const text = JSON.stringify([scope.organizationId, scope.actorId, sorted]);
+  return createHash('sha256').update(text).digest('hex');
+}
+
+function plain(text: string): string {
+  return text.normalize('NFC').trim();
+}

@@ -1,0 +1,87 @@
+import { DAY, SECOND } from '../kernel/clock.ts';
+import type { Rejection } from '../kernel/errors.ts';
+import type { Charge } from './charge.ts';
+
+/** How long an answer is given again, paid for or waiting to be (ms). */
+export const REPLAY_MS = DAY;
+/** What the next request of the same kind is told to wait where another one is being answered, or the owners are away (s). */
+export const COME_BACK_SECONDS = 3;
+
+/**
+ * A generation that is to be paid for, and its replay. MAKING: somebody asks the model, or died of it; nothing is owed. PENDING: the
+ * answer is stored, with what it costs and the keys to charge it by. SETTLED: both owners have it. Only MAKING rows ever go.
+ */
+export interface Generation {
+  /** The preview's id; the owners' keys derive from it. */
+  _id: string;
+  /** What equal requests share. */
+  key: string;
+  /** One more each time that an equal request costs anew. Unique with the key. */
+  epoch: number;
+  organizationId: string;
+  actor: { id: string; role: string };
+  state: 'MAKING' | 'PENDING' | 'SETTLED';
+  /** Whoever works on the row has it until then; each holder has a fence of its own. */
+  leaseUntil: Date;
+  fence: number;
+  /** How the newest holder gave up, as JSON text of a rejection, for those who waited for it. */
+  failure: { fence: number; rejection: string } | null;
+  /** JSON text of the result envelope; null while MAKING. */
+  result: string | null;
+  charge: Charge | null;
+  /** The usage service has it. */
+  usageConsumed: boolean;
+  /** The command of the settlement worker. */
+  commandId: string | null;
+  createdAt: Date;
+  /** Until when the answer is given again, and until when it is tried to be paid for. */
+  replayUntil: Date | null;
+  settledAt: Date | null;
+  /** Absent once there is an answer: the row goes some time after it. */
+  idleSince?: Date;
+}
+
+/** What is to be done for a request, given the newest row of its key. */
+export type NextStep =
+  | { kind: 'open'; epoch: number }
+  | { kind: 'take'; row: Generation }
+  | { kind: 'wait'; row: Generation }
+  | { kind: 'replay'; row: Generation }
+  | { kind: 'refuse'; rejection: Rejection };
+
+/**
+ * `waitedFor` names the holder that this very request has waited for: if that one gave up, all who waited get its answer, or a provider
+ * that fails would be asked once for each of them.
+ */
+export function nextStep(
+  row: Generation | null,
+  now: number,
+  waitedFor: { id: string; fence: number } | null,
+): NextStep {
+  if (row === null) return { kind: 'open', epoch: 1 };
+  if (row.replayUntil !== null && row.replayUntil.getTime() <= now) return { kind: 'open', epoch: row.epoch + 1 };
+  if (row.state === 'SETTLED') return { kind: 'replay', row };
+  const { failure } = row;
+  if (failure !== null && waitedFor?.id === row._id && waitedFor.fence === failure.fence) {
+    return { kind: 'refuse', rejection: JSON.parse(failure.rejection) as Rejection };
+  }
+  return row.leaseUntil.getTime() > now ? { kind: 'wait', row } : { kind: 'take', row };
+}
+
+/** The owners have not taken it: the answer stays stored, and unseen. */
+export function settlementPending(previewId: string): Rejection {
+  return { rejected: 'AI_SETTLEMENT_PENDING', data: { previewId }, retryAfter: COME_BACK_SECONDS };
+}
+
+/** What the settlement worker is told. */
+export interface SettlementBody {
+  previewId: string;
+}
+
+export const SETTLEMENT_BACKOFF = { baseMs: 3 * SECOND, capMs: 600 * SECOND };
+/** Tries of a day: some ten until the rests are ten minutes long, then six in an hour, jitter taken off; the day ends it, not the count. */
+export const SETTLEMENT_ATTEMPTS = 250;
+
+export function settlementKey(previewId: string): string {
+  return `settlement:${previewId}`;
+}

@@ -1,0 +1,75 @@
+import {
+  BATCH_SIZE,
+  batchId,
+  type ClassificationJob,
+  type JobBatch,
+  type JobContext,
+  type JobSelection,
+} from './job.ts';
+import { type JobWish, openKeyOf } from './open-key.ts';
+
+/** A job as it is first written, with all that lies beside it. */
+export interface NewJob {
+  job: ClassificationJob;
+  selection: JobSelection;
+  batches: JobBatch[];
+}
+
+export interface JobOrigin {
+  id: string;
+  now: Date;
+  actorRole: string;
+}
+
+/**
+ * A new job of this wish. `questions` are those that the bank knows, by id: `NONE` where no bank is configured, `FAILED` where it did not
+ * answer; such a job has failed from its beginning.
+ */
+export function newJob(
+  wish: JobWish,
+  { id, now, actorRole }: JobOrigin,
+  questions: ReadonlyMap<string, unknown> | Exclude<JobContext, 'LOADED'>,
+): NewJob {
+  const batches = batchesOf(id, wish.questionIds, typeof questions === 'string' ? null : questions);
+  const hasFailed = questions === 'FAILED';
+  const { questionIds, filters, ...scope } = wish;
+  return {
+    selection: { _id: id, questionIds: [...questionIds], filtersText: JSON.stringify(filters) },
+    batches,
+    job: {
+      _id: id,
+      ...{ status: hasFailed ? 'FAILED' : 'PENDING', round: 1, revision: 1 },
+      ...{ ...scope, fields: [...scope.fields], actorRole },
+      ...{ open: !hasFailed, openKey: openKeyOf(wish) },
+      context: typeof questions === 'string' ? questions : 'LOADED',
+      counts: { total: questionIds.length, succeeded: 0, failed: 0, batchesTotal: batches.length, batchesDone: 0 },
+      usage: { inputTokens: null, outputTokens: null },
+      error: hasFailed ? CONTEXT_FAILED : null,
+      ...{ createdAt: now, startedAt: null, finishedAt: hasFailed ? now : null, updatedAt: now },
+    },
+  };
+}
+
+export const CONTEXT_FAILED = {
+  code: 'AI_QUESTION_CONTEXT_FAILED',
+  message: 'The question bank did not give the questions',
+} as const;
+
+function batchesOf(
+  jobId: string,
+  questionIds: readonly string[],
+  questions: ReadonlyMap<string, unknown> | null,
+): JobBatch[] {
+  const batches: JobBatch[] = [];
+  for (let at = 0; at < questionIds.length; at += BATCH_SIZE) {
+    const [index, ids] = [batches.length, questionIds.slice(at, at + BATCH_SIZE)];
+    const contextText = questions === null ? null : contextTextOf(ids, questions);
+    batches.push({ _id: batchId(jobId, index), jobId, index, questionIds: ids, contextText, outcome: null });
+  }
+  return batches;
+}
+
+/** What a batch keeps of the bank's questions, by id: those of its own that the bank knows, in its own order. */
+export function contextTextOf(ids: readonly string[], questions: ReadonlyMap<string, unknown>): string {
+  return JSON.stringify(ids.map((id) => questions.get(id)).filter((question) => question !== undefined));
+}

@@ -1,0 +1,66 @@
+import { type BaseUrlFault, readBaseUrl } from './base-url.ts';
+import { OFFICIAL_BASE_URLS } from './official-addresses.ts';
+import { GENERIC_KEY_VARIABLE, KEY_VARIABLE, type KeyVariable, type ProviderName } from './provider-names.ts';
+import type { ProviderSelection } from './provider-selection.ts';
+
+/** What is asked where a selection names no model; `local` has none. */
+const DEFAULT_MODELS: Readonly<Record<ProviderName, string | null>> = {
+  mock: 'mock-1',
+  local: null,
+  openai: 'gpt-4.1-mini',
+  anthropic: 'claude-haiku-4-5',
+  gemini: 'gemini-2.5-flash',
+  deepseek: 'deepseek-chat',
+};
+
+/** A provider that can be asked. */
+export interface Target {
+  provider: ProviderName;
+  model: string;
+  /** Without a final slash; null for the mock alone. */
+  baseUrl: string | null;
+  origin: string | null;
+  key: string | null;
+}
+
+/** Why nothing can be asked. */
+export type TargetFault = 'NO_MODEL' | 'NO_BASE_URL' | 'NO_KEY' | BaseUrlFault;
+
+interface Surroundings {
+  keys: Readonly<Partial<Record<KeyVariable, string>>>;
+  /** Origins beside the official ones to which a key may go. */
+  allowedOrigins: readonly string[];
+}
+
+/** The provider that a selection means, or why it cannot be asked. */
+export function targetOf(selection: ProviderSelection, around: Surroundings): Target | { fault: TargetFault } {
+  const { provider } = selection;
+  const model = modelOf(selection);
+  if (model === null) return { fault: 'NO_MODEL' };
+  if (provider === 'mock') return { provider, model, baseUrl: null, origin: null, key: null };
+  const given = selection.baseUrl ?? OFFICIAL_BASE_URLS[provider];
+  if (given === null) return { fault: 'NO_BASE_URL' };
+  const address = readBaseUrl(given, { provider, allowedOrigins: around.allowedOrigins });
+  if ('fault' in address) return address;
+  const key = keyOf(selection, around);
+  if (key === null && provider !== 'local') return { fault: 'NO_KEY' };
+  return { provider, model, baseUrl: address.url, origin: address.origin, key };
+}
+
+export function modelOf({ provider, model }: ProviderSelection): string | null {
+  return model ?? DEFAULT_MODELS[provider];
+}
+
+/** The key that this selection would be asked with; null = there is none, which the mock and `local` can do without. */
+export function keyOf({ provider, apiKeyRef }: ProviderSelection, { keys }: Pick<Surroundings, 'keys'>): string | null {
+  if (provider === 'mock') return null;
+  if (apiKeyRef !== null) return keys[apiKeyRef] ?? null;
+  const own = KEY_VARIABLE[provider];
+  return keys[GENERIC_KEY_VARIABLE] ?? (own === null ? null : keys[own]) ?? null;
+}
+
+/** The variables that a selection of this provider may name as its key. */
+export function keyVariablesOf(provider: ProviderName): readonly KeyVariable[] {
+  const own = KEY_VARIABLE[provider];
+  return own === null ? [GENERIC_KEY_VARIABLE] : [GENERIC_KEY_VARIABLE, own];
+}

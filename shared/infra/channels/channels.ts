@@ -1,0 +1,29 @@
+import type { Now } from '../../kernel/clock.ts';
+import type { Channel } from '../../notification/delivery.ts';
+import type { NotificationSettings } from '../config/notification-settings.ts';
+import type { Log } from '../log/log.ts';
+import type { Adapter } from './channel.ts';
+import { logAdapter } from './log.ts';
+import { webhookAdapter } from './webhook.ts';
+
+export type ChannelSettings = Pick<NotificationSettings, 'channels' | 'webhook'>;
+
+export interface ChannelDeps {
+  log: Log;
+  /** Unix milliseconds, MongoDB's clock. */
+  now: Now;
+}
+
+/** The one place where adapters are registered: every channel has its maker. */
+const MAKERS: Readonly<Record<Channel, (settings: ChannelSettings, deps: ChannelDeps) => Adapter>> = {
+  log: (_settings, { log }) => logAdapter(log),
+  webhook({ webhook }, { now }) {
+    if (webhook === null) throw new Error('the webhook channel is on without its settings');
+    return webhookAdapter({ ...webhook, now });
+  },
+};
+
+/** An adapter for every channel that is configured; none by default. */
+export function openChannels(settings: ChannelSettings, deps: ChannelDeps): ReadonlyMap<Channel, Adapter> {
+  return new Map([...settings.channels].map((channel) => [channel, MAKERS[channel](settings, deps)]));
+}

@@ -1,0 +1,17 @@
+import t from 'tap';
+import { adapterSuite } from '../../testing/adapter-suite.ts';
+import { heldLog } from '../../testing/held-log.ts';
+import { logAdapter } from './log.ts';
+
+t.test('the log adapter keeps the contract, and tells neither content nor user', async (t) => {
+  const log = heldLog();
+  const adapter = logAdapter(log);
+  await adapterSuite(t, {
+    adapter,
+    secrets: [],
+    taken: () => log.lines.map(({ fields }) => String(fields.deliveryJobId)),
+  });
+  for (const { fields } of log.lines) {
+    t.strictSame(Object.keys(fields).sort(), ['deliveryJobId', 'notificationId', 'type']);
+  }
+});

@@ -1,0 +1,73 @@
+import {
+  GENERIC_KEY_VARIABLE,
+  KEY_VARIABLE,
+  type KeyVariable,
+  PROVIDERS,
+  type ProviderName,
+} from '../../classifier/provider-names.ts';
+import type { VariableReader } from './variable-reader.ts';
+
+export interface ClassifierSettings {
+  provider: ProviderName;
+  model: string | null;
+  baseUrl: string | null;
+  /** Origins beside the official ones to which a key may go. */
+  allowedOrigins: readonly string[];
+  /** Keys by the variable that holds them; what is unset is not there. */
+  keys: Readonly<Partial<Record<KeyVariable, string>>>;
+  timeoutMs: number;
+  maxRetries: number;
+  circuit: { failures: number; cooldownMs: number };
+  streaming: boolean;
+  batchConcurrency: number;
+  worker: {
+    enabled: boolean;
+    concurrency: number;
+    pollIntervalMs: number;
+    leaseMs: number;
+    maxAttempts: number;
+    retryBaseDelayMs: number;
+  };
+  /** Generated questions are paid for. */
+  settles: boolean;
+  settlementWorkerEnabled: boolean;
+}
+
+const KEY_VARIABLES: readonly KeyVariable[] = [
+  GENERIC_KEY_VARIABLE,
+  ...Object.values(KEY_VARIABLE).filter((name) => name !== null),
+];
+
+export function readClassifier(from: VariableReader): ClassifierSettings {
+  const keys: Partial<Record<KeyVariable, string>> = {};
+  for (const name of KEY_VARIABLES) {
+    const key = from.token(name);
+    if (key !== undefined) keys[name] = key;
+  }
+  const isOn = (name: Parameters<VariableReader['word']>[0]) => from.word(name, ['0', '1']) === '1';
+  return {
+    provider: from.word('AI_CLASSIFIER_PROVIDER', PROVIDERS),
+    model: from.optionalText('AI_CLASSIFIER_MODEL'),
+    baseUrl: from.neighbour('AI_CLASSIFIER_BASE_URL'),
+    allowedOrigins: from.origins('AI_CLASSIFIER_ALLOWED_BASE_URLS'),
+    keys,
+    timeoutMs: from.optionalInteger('AI_CLASSIFIER_TIMEOUT_MS') ?? from.integer('AI_PROVIDER_TIMEOUT_MS'),
+    maxRetries: from.integer('AI_CLASSIFIER_MAX_RETRIES'),
+    circuit: {
+      failures: from.integer('AI_CLASSIFIER_CIRCUIT_FAILURES'),
+      cooldownMs: from.integer('AI_CLASSIFIER_CIRCUIT_COOLDOWN_MS'),
+    },
+    streaming: isOn('AI_CLASSIFIER_STREAMING'),
+    batchConcurrency: from.integer('AI_CLASSIFIER_BATCH_CONCURRENCY'),
+    worker: {
+      enabled: isOn('AI_CLASSIFIER_WORKER_ENABLED'),
+      concurrency: from.integer('AI_CLASSIFIER_WORKER_CONCURRENCY'),
+      pollIntervalMs: from.integer('AI_CLASSIFIER_WORKER_POLL_INTERVAL_MS'),
+      leaseMs: from.integer('AI_CLASSIFIER_WORKER_LEASE_MS'),
+      maxAttempts: from.integer('AI_CLASSIFIER_WORKER_MAX_ATTEMPTS'),
+      retryBaseDelayMs: from.integer('AI_CLASSIFIER_WORKER_RETRY_BASE_DELAY_MS'),
+    },
+    settles: isOn('AI_GENERATION_USAGE_WALLET_ENABLED'),
+    settlementWorkerEnabled: isOn('AI_GENERATION_SETTLEMENT_WORKER_ENABLED'),
+  };
+}

@@ -1,0 +1,35 @@
+import type { JobBody } from '../../../classifier/job.ts';
+import type { NewJob } from '../../../classifier/new-job.ts';
+import type { Command } from '../../../kernel/command.ts';
+import type { Mongo } from '../connect.ts';
+import { isDuplicateKey } from '../faults.ts';
+import { postCommandIn } from '../mailbox/post-command.ts';
+import { FRONT_DOOR_BUDGET_MS, inTransaction } from '../transaction.ts';
+import { aiJobBatches, aiJobSelections, aiJobs } from './collections.ts';
+
+/**
+ * Writes a job with its questions and the command that runs it (null: it has failed already), all or nothing. False: an equal one is
+ * open, and nothing was written.
+ */
+export async function insertJob(
+  mongo: Mongo,
+  { job, selection, batches }: NewJob,
+  command: Command<JobBody, null, null> | null,
+): Promise<boolean> {
+  try {
+    await inTransaction(mongo, FRONT_DOOR_BUDGET_MS, async (session) => {
+      // First: who comes second is told before a question is written.
+      await aiJobs(mongo).insertOne({ ...job }, { session });
+      await aiJobSelections(mongo).insertOne({ ...selection }, { session });
+      await aiJobBatches(mongo).insertMany(
+        batches.map((batch) => ({ ...batch })),
+        { session },
+      );
+      if (command !== null) await postCommandIn(mongo, session, command);
+    });
+    return true;
+  } catch (error) {
+    if (isDuplicateKey(error, ['openKey'])) return false;
+    throw error;
+  }
+}

@@ -1,0 +1,44 @@
+import type { JobBatch } from '../../../classifier/job.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
+import { aiJobBatches } from './collections.ts';
+
+const IN_ORDER = { hint: 'of_job', sort: { index: 1 }, maxTimeMS: QUERY_LIMIT_MS } as const;
+
+/** What came of the batches of a job, in their order, without the questions themselves. */
+export function batchOutcomes(mongo: Mongo, jobId: string): Promise<Pick<JobBatch, '_id' | 'index' | 'outcome'>[]> {
+  return aiJobBatches(mongo)
+    .find({ jobId }, { ...IN_ORDER, projection: { index: 1, outcome: 1 } })
+    .toArray();
+}
+
+/** Only the errors in them. */
+export function batchErrors(mongo: Mongo, jobId: string): Promise<Pick<JobBatch, '_id' | 'index' | 'outcome'>[]> {
+  return aiJobBatches(mongo)
+    .find({ jobId }, { ...IN_ORDER, projection: { index: 1, 'outcome.round': 1, 'outcome.errors': 1 } })
+    .toArray();
+}
+
+/** The batches that this round has not finished, in their order. */
+export async function openBatches(mongo: Mongo, jobId: string, round: number): Promise<number[]> {
+  const all = await aiJobBatches(mongo)
+    .find({ jobId }, { ...IN_ORDER, projection: { index: 1, 'outcome.round': 1 } })
+    .toArray();
+  return all.filter(({ outcome }) => outcome?.round !== round).map(({ index }) => index);
+}
+
+/** One batch with the questions' texts. */
+export async function findBatch(mongo: Mongo, id: string): Promise<JobBatch> {
+  const batch = await aiJobBatches(mongo).findOne({ _id: id }, { maxTimeMS: QUERY_LIMIT_MS });
+  if (batch === null) throw new Error(`batch ${id} is not there`);
+  return batch;
+}
+
+/** The newest error of this round, where there is one. */
+export async function lastError(
+  mongo: Mongo,
+  jobId: string,
+  round: number,
+): Promise<{ code: string; message: string } | null> {
+  const failed = (await batchErrors(mongo, jobId)).filter(({ outcome }) => outcome?.round === round);
+  return failed.flatMap(({ outcome }) => outcome?.errors ?? []).at(-1) ?? null;
+}

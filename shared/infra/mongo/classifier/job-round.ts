@@ -1,0 +1,128 @@
+import type { ClientSession, Document } from 'mongodb';
+import type { BatchOutcome } from '../../../classifier/classification.ts';
+import { batchId, type JobBody, type JobContext } from '../../../classifier/job.ts';
+import type { JobEnd } from '../../../classifier/job-end.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
+import { guardedUpdate, literal } from '../guarded-update.ts';
+import { aiJobBatches, aiJobs } from './collections.ts';
+
+/**
+ * What is written for a round of a job, all of it in the transaction of the command that runs that round, and each write demands that
+ * the job still is in it.
+ */
+
+/** The job is not in this round any more: cancelled, ended, or started over. Nothing of the round may be written. */
+export class RoundOver extends Error {
+  constructor({ jobId, round }: JobBody) {
+    super(`round ${round} of job ${jobId} is over`);
+    this.name = 'RoundOver';
+  }
+}
+
+/** What one batch came to. */
+export interface FinishedBatch {
+  index: number;
+  outcome: BatchOutcome;
+}
+
+/** PENDING, or RUNNING where the last run was cut off, becomes RUNNING. Throws RoundOver. */
+export async function beginRound(mongo: Mongo, at: JobBody, session: ClientSession): Promise<void> {
+  await change(mongo, at, { status: 'RUNNING', startedAt: { $ifNull: ['$startedAt', '$$NOW'] } }, session);
+}
+
+/** Stores what these batches came to, and counts it, once. Throws RoundOver. */
+export async function storeOutcomes(
+  mongo: Mongo,
+  at: JobBody,
+  finished: readonly FinishedBatch[],
+  session: ClientSession,
+): Promise<void> {
+  const outcomes = finished.map(({ outcome }) => outcome);
+  const plus = (path: string, amount: number) => ({ $add: [path, amount] });
+  await change(
+    mongo,
+    at,
+    {
+      'counts.batchesDone': plus('$counts.batchesDone', finished.length),
+      'counts.succeeded': plus('$counts.succeeded', sum(outcomes.map(({ items }) => items.length))),
+      'counts.failed': plus('$counts.failed', sum(outcomes.map(({ errors }) => errors.length))),
+      'usage.inputTokens': plusGiven('$usage.inputTokens', outcomes, 'inputTokens'),
+      'usage.outputTokens': plusGiven('$usage.outputTokens', outcomes, 'outputTokens'),
+    },
+    session,
+  );
+  for (const { index, outcome } of finished) {
+    const stored = { round: at.round, itemsText: JSON.stringify(outcome.items), errors: outcome.errors };
+    const written = await aiJobBatches(mongo).updateOne(
+      { _id: batchId(at.jobId, index), 'outcome.round': { $ne: at.round } },
+      { $set: { outcome: stored } },
+      { session, maxTimeMS: QUERY_LIMIT_MS },
+    );
+    if (written.matchedCount !== 1) throw new Error(`batch ${index} of job ${at.jobId} was finished already`);
+  }
+}
+
+/** The questions of these batches, as the bank gives them now. Throws RoundOver. */
+export async function storeContexts(
+  mongo: Mongo,
+  at: JobBody,
+  contexts: ReadonlyMap<number, string>,
+  session: ClientSession,
+): Promise<void> {
+  await change(mongo, at, {}, session);
+  for (const [index, contextText] of contexts) {
+    await aiJobBatches(mongo).updateOne({ _id: batchId(at.jobId, index) }, { $set: { contextText } }, { session });
+  }
+}
+
+export async function markContext(
+  mongo: Mongo,
+  at: JobBody,
+  context: JobContext,
+  session: ClientSession,
+): Promise<void> {
+  await change(mongo, at, { context }, session);
+}
+
+/** Back to PENDING, until its command runs again. Throws RoundOver. */
+export async function restRound(mongo: Mongo, at: JobBody, session: ClientSession): Promise<void> {
+  await change(mongo, at, { status: 'PENDING' }, session);
+}
+
+/** Ends the job; an equal one may be made from now on. Throws RoundOver. */
+export async function endRound(mongo: Mongo, at: JobBody, end: JobEnd, session?: ClientSession): Promise<void> {
+  const ended = { status: end.status, error: literal(end.error), open: false, finishedAt: '$$NOW' };
+  await change(mongo, at, ended, session);
+}
+
+async function change(
+  mongo: Mongo,
+  at: JobBody,
+  changes: Readonly<Record<string, unknown>>,
+  session: ClientSession | undefined,
+): Promise<void> {
+  const isInRound = [{ $eq: ['$round', at.round] }, { $in: ['$status', ['PENDING', 'RUNNING']] }];
+  const { pipeline } = guardedUpdate(isInRound, {
+    ...changes,
+    revision: { $add: ['$revision', 1] },
+    updatedAt: '$$NOW',
+  });
+  const options = { maxTimeMS: QUERY_LIMIT_MS, ...(session === undefined ? {} : { session }) };
+  // A stamp is new at each write: one that changed nothing was refused.
+  const written = await aiJobs(mongo).updateOne({ _id: at.jobId }, pipeline, options);
+  if (written.modifiedCount !== 1) throw new RoundOver(at);
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, n) => total + n, 0);
+}
+
+/** null stays null until a provider has counted. */
+function plusGiven(
+  path: string,
+  outcomes: readonly BatchOutcome[],
+  name: 'inputTokens' | 'outputTokens',
+): Document | string {
+  const given = outcomes.map(({ usage }) => usage?.[name] ?? null).filter((n) => n !== null);
+  return given.length === 0 ? path : { $add: [{ $ifNull: [path, 0] }, sum(given)] };
+}

@@ -1,0 +1,28 @@
+import type { Collection } from 'mongodb';
+import type { DeliveryAttempt } from '../../../notification/delivery.ts';
+import type { NotificationEvent } from '../../../notification/event.ts';
+import type { FanOut } from '../../../notification/fan-out.ts';
+import type { Notification } from '../../../notification/notification.ts';
+import type { Preferences } from '../../../notification/preferences.ts';
+import type { Mongo } from '../connect.ts';
+
+/** The random word of the last guarded write; absent until the first one. */
+interface Stamped {
+  stamp?: string;
+}
+
+export type NotificationRow = Notification & Stamped;
+export type PreferencesRow = Preferences & Stamped;
+
+export const NOTIFICATIONS = 'notifications';
+export const NOTIFICATION_EVENTS = 'notification_events';
+export const FAN_OUTS = 'notification_fan_outs';
+export const PREFERENCES = 'notification_preferences';
+export const DELIVERY_ATTEMPTS = 'notification_delivery_attempts';
+
+export const notifications = (mongo: Mongo): Collection<NotificationRow> => mongo.db.collection(NOTIFICATIONS);
+export const notificationEvents = (mongo: Mongo): Collection<NotificationEvent> =>
+  mongo.db.collection(NOTIFICATION_EVENTS);
+export const fanOuts = (mongo: Mongo): Collection<FanOut> => mongo.db.collection(FAN_OUTS);
+export const preferences = (mongo: Mongo): Collection<PreferencesRow> => mongo.db.collection(PREFERENCES);
+export const deliveryAttempts = (mongo: Mongo): Collection<DeliveryAttempt> => mongo.db.collection(DELIVERY_ATTEMPTS);

@@ -1,0 +1,233 @@
+import t, { type Test } from 'tap';
+import { newId } from '../../../kernel/ids.ts';
+import type { Notification } from '../../../notification/notification.ts';
+import { newFromSnapshot, type Snapshot } from '../../../notification/snapshot.ts';
+import { type Chance, openChance, scaled } from '../../../testing/chance.ts';
+import { openTestMongo } from '../../../testing/open-test-mongo.ts';
+import { freshNotification, storeNotifications } from '../../../testing/stored-notifications.ts';
+import type { Mongo } from '../connect.ts';
+import { fanOuts, notifications } from './collections.ts';
+import { countUnread } from './count-unread.ts';
+import { deleteAll } from './delete-all.ts';
+import { deleteNotification } from './delete-notification.ts';
+import { findNotification } from './find-notification.ts';
+import type { ListFilter, Wanted } from './inbox-filter.ts';
+import { listNotifications } from './list-notifications.ts';
+import { markAllRead } from './mark-all-read.ts';
+import { markRead } from './mark-read.ts';
+import { putSnapshot } from './put-snapshot.ts';
+
+const EVERYTHING: Wanted = { userId: 'student-1', organizationId: null, filter: 'ALL', q: null };
+const { signal } = new AbortController();
+
+async function listed(mongo: Mongo, change: Partial<Wanted>, page = { page: 1, limit: 100 }) {
+  const { rows, total, unread } = await listNotifications(mongo, { ...EVERYTHING, ...change }, page);
+  return { ids: rows.map(({ _id }) => _id), total, unread };
+}
+
+/** A fan-out whose rows stand where nobody sees them until it is published. */
+async function storeFanOut(mongo: Mongo, state: 'STAGING' | 'PUBLISHED'): Promise<string> {
+  const _id = newId();
+  await fanOuts(mongo).insertOne({ _id, state, rows: 0, staged: 0, stageBy: new Date(), publishedAt: null });
+  return _id;
+}
+
+t.test('newest first, and within one instant by id; a page says how many there are in all', async (t) => {
+  const mongo = await openTestMongo(t);
+  const at = (n: number) => new Date(1_800_000_000_000 + Math.floor(n / 3));
+  const rows = await storeNotifications(mongo, 10, (n) => ({
+    _id: `n-${(n * 7) % 10}`,
+    createdAt: at(n),
+    isRead: n > 6,
+  }));
+  await storeNotifications(mongo, 3, (n) => ({ userId: 'another', createdAt: at(n) }));
+  const newest = (a: Notification, b: Notification) =>
+    b.createdAt.getTime() - a.createdAt.getTime() || (a._id < b._id ? 1 : -1);
+  const order = rows.toSorted(newest).map(({ _id }) => _id);
+  t.strictSame(await listed(mongo, {}), { ids: order, total: 10, unread: 7 });
+  for (const page of [1, 2, 3, 4]) {
+    const ids = order.slice((page - 1) * 4, page * 4);
+    t.strictSame(await listed(mongo, {}, { page, limit: 4 }), { ids, total: 10, unread: 7 }, `page ${page}`);
+  }
+  t.match(await listed(mongo, { userId: null }), { total: 13, unread: 10 }, 'of all users');
+});
+
+t.test('each filter shows its part, and the unread count none of them', async (t) => {
+  const mongo = await openTestMongo(t);
+  const make = (change: Partial<Notification>) => freshNotification({ _id: newId(), ...change });
+  const plain = make({ organizationId: 'org-1' });
+  const read = make({ isRead: true, readAt: new Date(), title: 'Thư mời HỌP' });
+  const support = make({ type: 'SUPPORT_TICKET_REPLY', content: 'Buổi họp lớp'.normalize('NFD') });
+  const deleted = make({ place: 'DELETED', deletedAt: new Date() });
+  const staged = make({ place: await storeFanOut(mongo, 'STAGING') });
+  await notifications(mongo).insertMany([plain, read, support, deleted, staged]);
+  for (const userId of ['student-1', null]) {
+    const shows = async (change: Partial<Wanted>, ...rows: Notification[]) => {
+      const { ids, total, unread } = await listed(mongo, { userId, ...change });
+      t.same([...ids].sort(), rows.map(({ _id }) => _id).sort(), JSON.stringify({ userId, ...change }));
+      t.strictSame([total, unread], [rows.length, 2]);
+    };
+    await shows({}, plain, read, support);
+    await shows({ filter: 'UNREAD' }, plain, support);
+    await shows({ filter: 'READ' }, read);
+    await shows({ filter: 'SUPPORT' }, support);
+    await shows({ organizationId: 'org-1' }, plain);
+    await shows({ organizationId: 'org-1', filter: 'READ' });
+    await shows({ q: 'họp' }, read, support);
+    await shows({ q: 'họp', filter: 'UNREAD' }, support);
+    await shows({ q: '.*' });
+    await shows({ q: 'hop' });
+  }
+  t.equal(await countUnread(mongo, 'student-1'), 2);
+  for (const [row, isSeen] of [
+    [plain, true],
+    [deleted, false],
+    [staged, false],
+  ] as const) {
+    t.equal((await findNotification(mongo, row._id)) !== null, isSeen);
+  }
+  await fanOuts(mongo).updateOne({ _id: staged.place }, { $set: { state: 'PUBLISHED' } });
+  t.match(await listed(mongo, {}), { total: 4, unread: 3 }, 'published: there at once, wherever the row stands');
+  t.match(await findNotification(mongo, staged._id), { _id: staged._id });
+});
+
+t.test('a row is read at one time for ever, and deleted once', async (t) => {
+  const mongo = await openTestMongo(t);
+  const [row = freshNotification()] = await storeNotifications(mongo, 1);
+  const first = await markRead(mongo, row._id);
+  t.match(first, { isRead: true, readAt: Date });
+  const again = await Promise.all(Array.from({ length: 5 }, () => markRead(mongo, row._id)));
+  for (const one of again) t.strictSame(one?.readAt, first?.readAt);
+  const deletions = await Promise.all(Array.from({ length: 5 }, () => deleteNotification(mongo, row._id)));
+  t.equal(deletions.filter((one) => one !== null).length, 1);
+  t.match(await notifications(mongo).findOne({ _id: row._id }), {
+    place: 'DELETED',
+    deletedAt: Date,
+    readAt: first?.readAt,
+  });
+  t.equal(await markRead(mongo, row._id), null, 'a deleted row is not read');
+});
+
+t.test('read against delete: a row that was deleted first stays unread, and is never given back', async (t) => {
+  const mongo = await openTestMongo(t);
+  const rows = await storeNotifications(mongo, 15);
+  for (const { _id } of rows) {
+    const [read, deleted] = await Promise.all([markRead(mongo, _id), deleteNotification(mongo, _id)]);
+    const stored = await notifications(mongo).findOne({ _id });
+    t.match(stored, { place: 'DELETED', isRead: read !== null });
+    t.equal(deleted?.isRead, read !== null, 'the deletion shows the row as it was last');
+  }
+});
+
+t.test('a snapshot makes a row or takes the place of one, never of another user’s', async (t) => {
+  const mongo = await openTestMongo(t);
+  const snapshot: Snapshot = {
+    ...{ id: 'legacy-7', userId: 'u', organizationId: 'org-1', type: 'SUPPORT_X', title: '$title', content: '$$NOW' },
+    ...{ isRead: true, readAt: null, deletedAt: null, createdAt: new Date('2026-01-01T00:00:00.000Z') },
+  };
+  const put = (change: Partial<Snapshot> = {}) =>
+    putSnapshot(mongo, { ...snapshot, ...change }, (first) =>
+      newFromSnapshot(first, { now: new Date(), organizationId: 'of-the-header' }),
+    );
+  const made = await Promise.all(Array.from({ length: 8 }, () => put()));
+  t.equal(made.filter((one) => typeof one === 'object' && one.created).length, 1, 'made once');
+  await notifications(mongo).updateOne({ _id: snapshot.id }, { $set: { entity: 'Ticket', preferenceType: 'P' } });
+
+  const readAt = (await notifications(mongo).findOne({ _id: snapshot.id }))?.readAt;
+  const changed = await put({ title: 'T2', type: 'OTHER', organizationId: null });
+  t.match(changed, {
+    created: false,
+    notification: {
+      ...{ title: 'T2', content: '$$NOW', type: 'OTHER', isSupport: false, organizationId: 'org-1', readAt },
+      ...{ entity: 'Ticket', preferenceType: 'P', place: 'INBOX' },
+    },
+  });
+  t.equal(await put({ userId: 'thief', title: 'mine' }), 'another-owner');
+  t.match(await notifications(mongo).findOne({ _id: snapshot.id }), { userId: 'u', title: 'T2' });
+
+  t.match(await put({ isRead: false, readAt: new Date() }), { notification: { isRead: false, readAt: null } });
+  const deletedAt = new Date('2026-02-01T00:00:00.000Z');
+  t.match(await put({ deletedAt }), { notification: { place: 'DELETED', deletedAt } });
+  t.match(await put({ deletedAt: new Date() }), { notification: { place: 'DELETED', deletedAt } });
+  t.match(await put({}), { created: false, notification: { place: 'DELETED', deletedAt } }, 'deleted for good');
+});
+
+t.test('counts are what a recount finds, whatever was done before', async (t) => {
+  const mongo = await openTestMongo(t);
+  const chance = openChance((line) => t.comment(line));
+  const staged: { fanOut: string; published: boolean }[] = [];
+  for (const steps of Array.from({ length: scaled(6, 60) }, () => 8)) {
+    for (let step = 0; step < steps; step++) await actOnInboxes(mongo, chance, staged);
+    await compare(t, mongo, chance);
+  }
+});
+
+const USERS = ['u1', 'u2', 'u3'];
+const TYPES = ['GRADE_RELEASED', 'SUPPORT_TICKET_REPLY'];
+
+async function actOnInboxes(
+  mongo: Mongo,
+  chance: Chance,
+  staged: { fanOut: string; published: boolean }[],
+): Promise<void> {
+  const userId = chance.pick(USERS);
+  const rows = await notifications(mongo).find({ userId, place: 'INBOX' }).toArray();
+  const id = rows.length === 0 ? newId() : chance.pick(rows)._id;
+  const random = () => ({
+    ...{ userId, type: chance.pick(TYPES), isRead: chance.next() < 0.2, createdAt: new Date(1e12 + chance.below(50)) },
+  });
+  switch (chance.below(8)) {
+    case 0:
+      await markRead(mongo, id);
+      break;
+    case 1:
+      await deleteNotification(mongo, id);
+      break;
+    case 2:
+      if (chance.next() < 0.3) await markAllRead(mongo, userId, signal);
+      break;
+    case 3:
+      if (chance.next() < 0.2) await deleteAll(mongo, userId, signal);
+      break;
+    case 4: {
+      const deletedAt = chance.next() < 0.3 ? new Date() : null;
+      const snapshot = { ...random(), id, organizationId: null, title: 'S', content: '', readAt: null, deletedAt };
+      await putSnapshot(mongo, snapshot, (first) => newFromSnapshot(first, { now: new Date(), organizationId: null }));
+      break;
+    }
+    case 5: {
+      const fanOut = await storeFanOut(mongo, 'STAGING');
+      staged.push({ fanOut, published: false });
+      await storeNotifications(mongo, 3, () => ({ ...random(), place: fanOut, fanOutId: fanOut }));
+      break;
+    }
+    case 6: {
+      const next = staged.find(({ published }) => !published);
+      if (next === undefined) break;
+      next.published = true;
+      await fanOuts(mongo).updateOne({ _id: next.fanOut }, { $set: { state: 'PUBLISHED' } });
+      break;
+    }
+    default:
+      await storeNotifications(mongo, 1 + chance.below(4), random);
+  }
+}
+
+/** Holds every filter of one user and of all against the rows themselves. */
+async function compare(t: Test, mongo: Mongo, chance: Chance): Promise<void> {
+  const published = await fanOuts(mongo).find({ state: 'PUBLISHED' }).toArray();
+  const places = new Set(['INBOX', ...published.map(({ _id }) => _id)]);
+  const rows = (await notifications(mongo).find().toArray()).filter(({ place }) => places.has(place));
+  const shows: Record<ListFilter, (row: Notification) => boolean> = {
+    ...{ ALL: () => true, UNREAD: ({ isRead }) => !isRead },
+    ...{ READ: ({ isRead }) => isRead, SUPPORT: ({ type }) => type.startsWith('SUPPORT_') },
+  };
+  for (const userId of [chance.pick(USERS), null]) {
+    const own = rows.filter((row) => userId === null || row.userId === userId);
+    for (const filter of Object.keys(shows) as ListFilter[]) {
+      const { total, unread } = await listed(mongo, { userId, filter });
+      const wanted = { total: own.filter(shows[filter]).length, unread: own.filter(shows.UNREAD).length };
+      t.strictSame({ total, unread }, wanted, `${filter} of ${userId}`);
+    }
+  }
+}

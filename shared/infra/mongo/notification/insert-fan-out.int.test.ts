@@ -1,0 +1,148 @@
+import t from 'tap';
+import { brokenAt } from '../../../testing/broken-at.ts';
+import { openTestMongo, type TestMongo } from '../../../testing/open-test-mongo.ts';
+import { sampleFanOut } from '../../../testing/sample-fan-out.ts';
+import { isDuplicateKey } from '../faults.ts';
+import { DELIVERIES } from '../mailbox/mailbox.ts';
+import { fanOuts, notificationEvents, notifications } from './collections.ts';
+import { findEvent, idsOfFanOut } from './find-event.ts';
+import { insertFanOut } from './insert-fan-out.ts';
+import { look } from './look.ts';
+import { abandonFanOut, FanOutLost, lostFanOuts, publishFanOut, stageFanOut } from './stage-fan-out.ts';
+
+/** A fan-out of three chunks. */
+const STAGED = 25;
+const rowsAtOnce = 10;
+
+/** What is stored, and how many rows any reader would find. */
+async function stored(mongo: TestMongo) {
+  const [rows, events, jobs, settles, visible] = await Promise.all([
+    notifications(mongo).countDocuments({}),
+    notificationEvents(mongo).countDocuments({}),
+    mongo.db.collection(DELIVERIES).countDocuments({}),
+    mongo.db.collection('commands').countDocuments({ queue: 'upkeep:fanouts' }),
+    look(mongo, (place) => notifications(mongo).countDocuments({ place })),
+  ]);
+  return { rows, events, jobs, settles, visible };
+}
+const NOTHING = { rows: 0, events: 0, jobs: 0, settles: 0, visible: 0 };
+
+t.test('the 900th of 1,000 failing leaves nothing, and neither does one beyond the first chunks', async (t) => {
+  for (const [failing, sample] of [
+    [900, { rows: 1_000 }],
+    [STAGED - 2, { rows: STAGED, rowsAtOnce }],
+  ] as const) {
+    const mongo = await openTestMongo(t);
+    const fanOut = sampleFanOut({ ...sample, channels: new Set(['log']) });
+    const [first, bad] = [fanOut.rows[0], fanOut.rows[failing]];
+    if (first === undefined || bad === undefined) throw new Error('too few rows');
+    bad._id = first._id;
+    const refused = await insertFanOut(mongo, fanOut).catch((error: unknown) => error);
+    t.ok(isDuplicateKey(refused), String(refused));
+    t.strictSame(await stored(mongo), NOTHING, `${sample.rows} rows`);
+    t.equal(await fanOuts(mongo).countDocuments({}), 0);
+  }
+});
+
+t.test('event, rows and one job per row and channel are one commit', async (t) => {
+  const mongo = await openTestMongo(t);
+  const fanOut = sampleFanOut({ rows: 3, channels: new Set(['log', 'webhook']) });
+  const inserted = await insertFanOut(mongo, fanOut);
+  t.equal('ring' in inserted && inserted.ring.length, 6);
+  t.strictSame(await stored(mongo), { rows: 3, events: 1, jobs: 6, settles: 0, visible: 3 });
+  t.strictSame(
+    await idsOfFanOut(mongo, fanOut.fanOutId),
+    fanOut.rows.map(({ _id }) => _id),
+  );
+});
+
+t.test('fifty deliveries of one event at once make one set of rows, staged or not', async (t) => {
+  for (const sample of [{ rows: 20 }, { rows: STAGED, rowsAtOnce }]) {
+    const mongo = await openTestMongo(t);
+    const event = { sourceService: 'exam-service', sourceEventId: 'e-1', type: 'exam.assigned.notification.v1' };
+    const made = await Promise.all(
+      Array.from({ length: 50 }, () => insertFanOut(mongo, sampleFanOut({ ...sample, event }))),
+    );
+    t.equal(made.filter((one) => 'ring' in one).length, 1, `${sample.rows} rows`);
+    t.match(await stored(mongo), { rows: sample.rows, events: 1, visible: sample.rows });
+    const winner = await findEvent(mongo, event);
+    t.equal((await idsOfFanOut(mongo, winner?._id ?? '')).length, sample.rows);
+    t.equal(await fanOuts(mongo).countDocuments({}), 'rowsAtOnce' in sample ? 1 : 0, 'what lost was taken back');
+  }
+});
+
+t.test("events without the source pair are never replays, and a pair is one service's own", async (t) => {
+  const mongo = await openTestMongo(t);
+  for (let n = 0; n < 3; n++) await insertFanOut(mongo, sampleFanOut({ rows: 1, event: { type: 'x.v1' } }));
+  for (const sourceService of ['exam-service', 'admin-service']) {
+    t.ok(
+      await insertFanOut(mongo, sampleFanOut({ rows: 1, event: { sourceService, sourceEventId: 'same', type: 'x' } })),
+    );
+  }
+  t.match(await stored(mongo), { rows: 5, events: 5 });
+});
+
+t.test('readers see all of a staged fan-out or nothing, while it is made', { timeout: 120_000 }, async (t) => {
+  const mongo = await openTestMongo(t);
+  const seen = new Set<number>();
+  let making = true;
+  async function read(): Promise<void> {
+    while (making) seen.add(await look(mongo, (place) => notifications(mongo).countDocuments({ place })));
+  }
+  const readers = [read(), read()];
+  t.ok('ring' in (await insertFanOut(mongo, sampleFanOut({ rows: 10_000 }))), 'and no reader aborts it');
+  making = false;
+  await Promise.all(readers);
+  seen.add(await look(mongo, (place) => notifications(mongo).countDocuments({ place })));
+  t.strictSame(
+    [...seen].sort((a, b) => a - b),
+    [0, 10_000],
+  );
+});
+
+t.test('a process that dies at any write leaves all or nothing for readers, and a repeat makes it once', async (t) => {
+  const event = { sourceService: 'exam-service', sourceEventId: 'e-1', type: 'exam.assigned.notification.v1' };
+  const rows = STAGED;
+  for (const when of ['before', 'after'] as const) {
+    for (let point = 1; ; point++) {
+      const mongo = await openTestMongo(t);
+      const dying = brokenAt(mongo, point, when);
+      const first = sampleFanOut({ rows, event, rowsAtOnce });
+      const result = await insertFanOut(dying.mongo, first).catch((error: Error) => error);
+      if (!dying.reached()) {
+        t.ok(point > 8, `${point - 1} points`);
+        break;
+      }
+      const { visible, events } = await stored(mongo);
+      t.ok(visible === 0 || visible === rows, `${when} write ${point}: ${visible} rows are seen`);
+      t.equal(events, visible / rows, 'the event is there with its rows');
+      const again = await insertFanOut(mongo, sampleFanOut({ rows, event, rowsAtOnce }));
+      t.equal(
+        'replayOf' in again,
+        visible > 0,
+        `${when} write ${point}: ${result instanceof Error ? 'died' : 'ended'}`,
+      );
+      // What the dead process left is swept away; nobody has seen it.
+      for (const lost of await lostFanOuts(mongo, Date.now() + 120_000, 10)) await abandonFanOut(mongo, lost);
+      t.match(await stored(mongo), { rows, events: 1, visible: rows, settles: 1 });
+    }
+  }
+});
+
+t.test('what was swept away, or took too long, is neither staged on nor published', async (t) => {
+  const mongo = await openTestMongo(t);
+  const swept = sampleFanOut({ rows: STAGED, rowsAtOnce });
+  await stageFanOut(mongo, swept);
+  t.equal(await abandonFanOut(mongo, swept.fanOutId), true);
+  await t.rejects(publishFanOut(mongo, swept), FanOutLost);
+  t.strictSame(await stored(mongo), NOTHING);
+
+  const late = sampleFanOut({ rows: STAGED, rowsAtOnce, now: Date.now() - 100_000 });
+  await t.rejects(insertFanOut(mongo, late), FanOutLost, 'judged by the clock of MongoDB');
+  t.strictSame(await stored(mongo), NOTHING);
+
+  const published = sampleFanOut({ rows: STAGED, rowsAtOnce });
+  await insertFanOut(mongo, published);
+  t.equal(await abandonFanOut(mongo, published.fanOutId), false, 'what is published stays');
+  t.match(await stored(mongo), { visible: STAGED });
+});

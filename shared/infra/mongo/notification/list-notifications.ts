@@ -1,0 +1,45 @@
+import type { Notification } from '../../../notification/notification.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
+import { notifications } from './collections.ts';
+import { selectionOf, unreadSelection, type Wanted } from './inbox-filter.ts';
+import { look, type PlaceFilter } from './look.ts';
+
+export interface Page {
+  /** From 1. */
+  page: number;
+  limit: number;
+}
+
+export interface ListedNotifications {
+  /** The wanted page, newest first. */
+  rows: Notification[];
+  /** Of all pages. */
+  total: number;
+  /** Of the same users, whatever else was wanted. */
+  unread: number;
+}
+
+/** A page of an inbox with its counts. A search that takes too long is an outage: its text is compared row by row. */
+export function listNotifications(mongo: Mongo, wanted: Wanted, page: Page): Promise<ListedNotifications> {
+  return look(mongo, (place) => readPage(mongo, wanted, page, place));
+}
+
+async function readPage(
+  mongo: Mongo,
+  wanted: Wanted,
+  { page, limit }: Page,
+  place: PlaceFilter,
+): Promise<ListedNotifications> {
+  const { filter, ...index } = selectionOf(wanted, place);
+  const { filter: unreadFilter, ...unreadIndex } = unreadSelection(wanted.userId, place);
+  const bounds = { maxTimeMS: QUERY_LIMIT_MS };
+  const isUnread = wanted.filter === 'UNREAD' && wanted.organizationId === null && wanted.q === null;
+  const [rows, unreadCount, total] = await Promise.all([
+    notifications(mongo)
+      .find(filter, { ...bounds, ...index, sort: { createdAt: -1, _id: -1 }, skip: (page - 1) * limit, limit })
+      .toArray(),
+    notifications(mongo).countDocuments(unreadFilter, { ...bounds, ...unreadIndex }),
+    isUnread ? null : notifications(mongo).countDocuments(filter, { ...bounds, ...index }),
+  ]);
+  return { rows, total: total ?? unreadCount, unread: unreadCount };
+}

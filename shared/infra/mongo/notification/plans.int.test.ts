@@ -1,0 +1,102 @@
+import t from 'tap';
+import { newId } from '../../../kernel/ids.ts';
+import { openTestMongo } from '../../../testing/open-test-mongo.ts';
+import { noneScans, watchFilters } from '../../../testing/plans.ts';
+import { sampleFanOut } from '../../../testing/sample-fan-out.ts';
+import { freshNotification, storeNotifications } from '../../../testing/stored-notifications.ts';
+import type { Mongo } from '../connect.ts';
+import { createIndexes } from '../schema/migrations.ts';
+import { fanOuts } from './collections.ts';
+import { countUnread } from './count-unread.ts';
+import { deleteAll } from './delete-all.ts';
+import { deleteNotification } from './delete-notification.ts';
+import { findEvent, idsOfFanOut } from './find-event.ts';
+import { findNotification } from './find-notification.ts';
+import { findPreferences } from './find-preferences.ts';
+import { insertDeliveryAttempt } from './insert-delivery-attempt.ts';
+import { insertFanOut } from './insert-fan-out.ts';
+import { listDeliveryAttempts } from './list-delivery-attempts.ts';
+import { listNotifications } from './list-notifications.ts';
+import { markAllRead } from './mark-all-read.ts';
+import { markRead } from './mark-read.ts';
+import { patchPreferences } from './patch-preferences.ts';
+import { preferencesOf } from './preferences-of.ts';
+import { putSnapshot } from './put-snapshot.ts';
+import { recentNotifications } from './recent-notifications.ts';
+import { rowsOfFanOut } from './settle-fan-out.ts';
+import { lostFanOuts } from './stage-fan-out.ts';
+import { summarizeSupport } from './summarize-support.ts';
+
+t.test('no filter of the notification service scans a collection', async (t) => {
+  const mongo = await openTestMongo(t, { empty: true });
+  const { seen } = watchFilters(mongo);
+  await createIndexes(mongo);
+  await storeNotifications(mongo, 20);
+  await useInboxes(mongo);
+  await noneScans(t, mongo, seen, 35);
+});
+
+/** Every read and write of inboxes, preferences and delivery attempts, and of the fan-outs that fill them. */
+async function useInboxes(mongo: Mongo): Promise<void> {
+  const { signal } = new AbortController();
+  const source = { sourceService: 'exam-service', sourceEventId: 'e-1' };
+  const made: string[] = [];
+  for (const rowsAtOnce of [5, 2]) {
+    const sample = sampleFanOut({ rows: 4, event: rowsAtOnce === 5 ? source : null, rowsAtOnce });
+    await insertFanOut(mongo, sample);
+    await preferencesOf(mongo, ['user-1', 'user-2']);
+    await idsOfFanOut(mongo, sample.fanOutId);
+    await rowsOfFanOut(mongo, sample.fanOutId, 0);
+    made.push(sample.fanOutId);
+  }
+  await findEvent(mongo, source);
+  await lostFanOuts(mongo, Date.now(), 5);
+
+  // Twice: with and without a published fan-out that readers must look into.
+  for (const userId of ['user-1', 'user-2']) {
+    await listInEveryWay(mongo, userId);
+    const [row = freshNotification()] = await storeNotifications(mongo, 1, () => ({ userId }));
+    await countUnread(mongo, userId);
+    await recentNotifications(mongo, userId, new Date(0));
+    await findNotification(mongo, row._id);
+    await markRead(mongo, row._id);
+    await deleteNotification(mongo, row._id);
+    await summarizeSupport(mongo, 5);
+    await markAllRead(mongo, userId, signal);
+    await deleteAll(mongo, userId, signal);
+    for (const _id of made) await fanOuts(mongo).deleteOne({ _id });
+  }
+  const snapshot = {
+    ...{ id: 's-1', userId: 'user-1', organizationId: null, type: 'T', title: 'T', content: '', isRead: false },
+    ...{ readAt: null, deletedAt: null, createdAt: new Date() },
+  };
+  for (let n = 0; n < 2; n++) await putSnapshot(mongo, snapshot, () => freshNotification({ _id: 's-1' }));
+  await patchPreferences(mongo, 'user-1', { enabledTypes: { A: false }, mutedUntil: null });
+  await findPreferences(mongo, 'user-1');
+}
+
+async function listInEveryWay(mongo: Mongo, user: string): Promise<void> {
+  const page = { page: 1, limit: 20 };
+  for (const userId of [user, null]) {
+    for (const filter of ['ALL', 'UNREAD', 'READ', 'SUPPORT'] as const) {
+      for (const organizationId of ['org-1', null]) {
+        for (const q of ['text', null]) await listNotifications(mongo, { userId, filter, organizationId, q }, page);
+      }
+    }
+  }
+  const attempt = {
+    ...{ notificationId: 'n-1', organizationId: null, channel: 'webhook', provider: 'p', attempt: 1 },
+    ...{ status: 'SENT' as const, providerId: null, nextRetryAt: null, error: null, metadata: null },
+    ...{ createdAt: new Date(), updatedAt: new Date() },
+  };
+  await insertDeliveryAttempt(mongo, { _id: newId(), userId: user, ...attempt });
+  const nothing = { organizationId: null, channel: null, provider: null, status: null, from: null, to: null };
+  for (const wanted of [
+    { userId: user, notificationId: null },
+    { userId: null, notificationId: 'n-1' },
+    { userId: null, notificationId: null },
+  ]) {
+    await listDeliveryAttempts(mongo, { ...nothing, ...wanted }, page);
+    await listDeliveryAttempts(mongo, { ...nothing, ...wanted, from: new Date(0), to: new Date(), channel: 'c' }, page);
+  }
+}

@@ -1,0 +1,57 @@
+import type { ClientSession, OptionalUnlessRequiredId } from 'mongodb';
+import type { Command, Queue } from '../../../kernel/command.ts';
+import { type Channel, type DeliveryBody, deliveryJobId } from '../../../notification/delivery.ts';
+import type { Notification } from '../../../notification/notification.ts';
+import type { Mongo } from '../connect.ts';
+import { mailboxOf } from '../mailbox/mailbox.ts';
+import { newCommand } from '../mailbox/post-command.ts';
+
+/** A delivery job: what is to be delivered, and the command that does it. Its `_id` is the same at every try. */
+export type DeliveryCommand = Command<DeliveryBody>;
+
+/** Which job to ring for, once the transaction has committed. */
+export interface QueuedDelivery {
+  queue: Queue;
+  id: string;
+}
+
+export function deliveryQueue(channel: Channel): Queue {
+  return `delivery:${channel}`;
+}
+
+/**
+ * Queues one job for each row and channel in the transaction of their cause. Ids are deterministic, so a job that is
+ * there already is a duplicate key error, which aborts that transaction: no notification is delivered twice over one
+ * channel. Without channels nothing is written. `now` is Unix milliseconds by MongoDB's clock.
+ */
+export async function queueDeliveries(
+  mongo: Mongo,
+  rows: readonly Pick<Notification, '_id' | 'userId'>[],
+  options: { channels: ReadonlySet<Channel>; maxAttempts: number; now: number; session: ClientSession },
+): Promise<QueuedDelivery[]> {
+  const jobs = rows.flatMap((row) => [...options.channels].map((channel) => deliveryCommand(row, channel, options)));
+  const [first] = jobs;
+  if (first === undefined) return [];
+  // Every delivery queue lies in one mailbox.
+  await mailboxOf(mongo, first.queue).insertMany(jobs as OptionalUnlessRequiredId<Command>[], {
+    session: options.session,
+  });
+  return jobs.map(({ queue, _id }) => ({ queue, id: _id }));
+}
+
+function deliveryCommand(
+  row: Pick<Notification, '_id' | 'userId'>,
+  channel: Channel,
+  { maxAttempts, now }: { maxAttempts: number; now: number },
+): DeliveryCommand {
+  const id = deliveryJobId(row._id, channel);
+  const command = newCommand({
+    queue: deliveryQueue(channel),
+    key: id,
+    subject: row._id,
+    body: { notificationId: row._id, userId: row.userId, channel },
+    maxAttempts,
+    now,
+  });
+  return { ...command, _id: id };
+}

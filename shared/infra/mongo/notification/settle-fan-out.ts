@@ -1,0 +1,43 @@
+import type { ClientSession } from 'mongodb';
+import type { FanOut } from '../../../notification/fan-out.ts';
+import { MAX_AT_ONCE } from '../../../notification/fan-out.ts';
+import type { Notification } from '../../../notification/notification.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
+import { fanOuts, notifications } from './collections.ts';
+
+export function findFanOut(mongo: Mongo, fanOutId: string): Promise<FanOut | null> {
+  return fanOuts(mongo).findOne({ _id: fanOutId }, { maxTimeMS: QUERY_LIMIT_MS });
+}
+
+/** The next rows of a fan-out after this ordinal, those deleted meanwhile included. */
+export function rowsOfFanOut(
+  mongo: Mongo,
+  fanOutId: string,
+  after: number,
+): Promise<Pick<Notification, '_id' | 'userId' | 'ordinal' | 'place'>[]> {
+  return notifications(mongo)
+    .find(
+      { fanOutId, ordinal: { $gt: after } },
+      {
+        projection: { userId: 1, ordinal: 1, place: 1 },
+        sort: { ordinal: 1 },
+        limit: MAX_AT_ONCE,
+        maxTimeMS: QUERY_LIMIT_MS,
+      },
+    )
+    .toArray();
+}
+
+/** Moves these rows to their inboxes; one that was deleted stays deleted. May be made again. */
+export async function moveToInbox(mongo: Mongo, fanOutId: string, ids: readonly string[]): Promise<void> {
+  await notifications(mongo).updateMany(
+    { _id: { $in: [...ids] }, place: fanOutId },
+    { $set: { place: 'INBOX' } },
+    { maxTimeMS: QUERY_LIMIT_MS * 2 },
+  );
+}
+
+/** Every row is in its inbox, and no reader holds an older list: nobody needs to know of the fan-out any more. */
+export async function forgetFanOut(mongo: Mongo, fanOutId: string, session: ClientSession): Promise<void> {
+  await fanOuts(mongo).deleteOne({ _id: fanOutId }, { session });
+}

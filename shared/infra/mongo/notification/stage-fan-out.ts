@@ -1,0 +1,123 @@
+import type { Command } from '../../../kernel/command.ts';
+import type { NotificationEvent } from '../../../notification/event.ts';
+import { MAX_AT_ONCE, STAGE_WITHIN_MS } from '../../../notification/fan-out.ts';
+import type { Notification } from '../../../notification/notification.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
+import { postCommandIn } from '../mailbox/post-command.ts';
+import { msOf, NOW_MS } from '../server-time.ts';
+import { FRONT_DOOR_BUDGET_MS, inTransaction } from '../transaction.ts';
+import { fanOuts, notificationEvents, notifications } from './collections.ts';
+
+/** The command that moves the rows of a published fan-out to their inboxes. */
+export type Settle = Command<SettleBody, null, null>;
+
+export interface SettleBody {
+  fanOutId: string;
+}
+
+/** The fan-out may no longer be staged or published: it took too long, or was swept away. Nothing of it is visible. */
+export class FanOutLost extends Error {
+  constructor(fanOutId: string) {
+    super(`fan-out ${fanOutId} was not staged in time`);
+    this.name = 'FanOutLost';
+  }
+}
+
+/**
+ * Writes the rows where nobody sees them, chunk by chunk, each after a look that the fan-out still is STAGING. That look and its chunk
+ * need not be one: rows of a fan-out that was swept away between them belong to none that could ever be published.
+ */
+export async function stageFanOut(
+  mongo: Mongo,
+  {
+    fanOutId,
+    rows,
+    now,
+    rowsAtOnce = MAX_AT_ONCE,
+  }: { fanOutId: string; rows: readonly Notification[]; now: number; rowsAtOnce?: number },
+): Promise<void> {
+  await fanOuts(mongo).insertOne({
+    _id: fanOutId,
+    state: 'STAGING',
+    rows: rows.length,
+    staged: 0,
+    stageBy: new Date(now + STAGE_WITHIN_MS),
+    publishedAt: null,
+  });
+  for (let from = 0; from < rows.length; from += rowsAtOnce) {
+    const chunk = rows.slice(from, from + rowsAtOnce);
+    const staging = await fanOuts(mongo).updateOne(
+      { _id: fanOutId, state: 'STAGING' },
+      { $inc: { staged: chunk.length } },
+      { maxTimeMS: QUERY_LIMIT_MS },
+    );
+    if (staging.matchedCount !== 1) throw new FanOutLost(fanOutId);
+    await notifications(mongo).insertMany([...chunk], { ordered: false });
+  }
+}
+
+/**
+ * Makes every row visible by one commit, together with the event, and orders the rows to be settled. A second event of the same
+ * source is a duplicate key error, and then nothing is.
+ */
+export async function publishFanOut(
+  mongo: Mongo,
+  {
+    fanOutId,
+    event,
+    rows,
+    settle,
+  }: {
+    fanOutId: string;
+    event: NotificationEvent | null;
+    rows: readonly Notification[];
+    settle: Settle;
+  },
+): Promise<void> {
+  const inTime = { $and: [{ $gt: [msOf('$stageBy'), NOW_MS] }, { $eq: ['$staged', rows.length] }] };
+  await inTransaction(mongo, FRONT_DOOR_BUDGET_MS, async (session) => {
+    if (event !== null) await notificationEvents(mongo).insertOne({ ...event }, { session });
+    const published = await fanOuts(mongo).updateOne(
+      { _id: fanOutId, state: 'STAGING' },
+      [
+        {
+          $set: { state: { $cond: [inTime, 'PUBLISHED', '$state'] }, publishedAt: { $cond: [inTime, '$$NOW', null] } },
+        },
+      ],
+      { session },
+    );
+    if (published.modifiedCount !== 1) throw new FanOutLost(fanOutId);
+    await postCommandIn(mongo, session, settle);
+  });
+}
+
+/**
+ * Takes back a fan-out that was not published: from the first write on nobody can publish it. False: it was published, or is gone.
+ */
+export async function abandonFanOut(mongo: Mongo, fanOutId: string): Promise<boolean> {
+  const abandoned = await fanOuts(mongo).updateOne(
+    { _id: fanOutId, state: { $in: ['STAGING', 'ABANDONED'] } },
+    { $set: { state: 'ABANDONED' } },
+  );
+  if (abandoned.matchedCount !== 1) return false;
+  for (;;) {
+    const rows = await notifications(mongo)
+      .find({ fanOutId }, { projection: { _id: 1 }, limit: MAX_AT_ONCE, maxTimeMS: QUERY_LIMIT_MS })
+      .toArray();
+    if (rows.length === 0) break;
+    await notifications(mongo).deleteMany({ _id: { $in: rows.map(({ _id }) => _id) }, place: fanOutId });
+  }
+  await fanOuts(mongo).deleteOne({ _id: fanOutId, state: 'ABANDONED' });
+  return true;
+}
+
+/** Fan-outs whose process ended before it could publish or take them back (`now` in Unix milliseconds, MongoDB's clock). */
+export async function lostFanOuts(mongo: Mongo, now: number, limit: number): Promise<string[]> {
+  const found = await fanOuts(mongo)
+    .find(
+      { state: { $in: ['STAGING', 'ABANDONED'] }, stageBy: { $lt: new Date(now) } },
+      { projection: { _id: 1 }, hint: 'by_state', limit, maxTimeMS: QUERY_LIMIT_MS },
+    )
+    .toArray();
+  return found.map(({ _id }) => _id);
+}

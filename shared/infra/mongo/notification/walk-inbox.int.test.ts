@@ -1,0 +1,127 @@
+import t from 'tap';
+import { scaled } from '../../../testing/chance.ts';
+import { openTestMongo, type TestMongo } from '../../../testing/open-test-mongo.ts';
+import { freshNotification, storeNotifications } from '../../../testing/stored-notifications.ts';
+import { tappedDb } from '../../../testing/tapped-db.ts';
+import type { Mongo } from '../connect.ts';
+import { inTransaction } from '../transaction.ts';
+import { fanOuts, NOTIFICATIONS, notifications } from './collections.ts';
+import { deleteAll } from './delete-all.ts';
+import { markAllRead } from './mark-all-read.ts';
+
+const { signal } = new AbortController();
+/** More than two commands change; the full run is what a user of ten years has. */
+const ROWS = scaled(600, 100_000);
+
+/** The same database, where `before` is called ahead of every updateMany on notifications. */
+function slowed(mongo: TestMongo, before: () => Promise<unknown>): Mongo {
+  const db = tappedDb(mongo, (method, name, collection) =>
+    name !== 'updateMany' || collection !== NOTIFICATIONS
+      ? undefined
+      : async (...args) => {
+          await before();
+          return method(...args);
+        },
+  );
+  return { client: mongo.client, db, close: mongo.close };
+}
+
+t.test('read-all and delete-all reach every row of one user, whatever its time, and count each once', async (t) => {
+  const mongo = await openTestMongo(t);
+  const first = new Date('2026-01-01T00:00:00.000Z');
+  // Fan-outs make many rows in one instant; a snapshot may bring any time.
+  const at = (n: number) => new Date(n === 0 ? '2090-01-01T00:00:00.000Z' : 1e12 + Math.floor(n / 400));
+  await storeNotifications(mongo, ROWS, (n) => ({
+    createdAt: at(n),
+    ...(n % 100 === 1 ? { isRead: true, readAt: first } : {}),
+  }));
+  const others = await storeNotifications(mongo, 2, () => ({ userId: 'another' }));
+  const published = freshNotification({ place: 'fan-out-1' });
+  const staged = freshNotification({ place: 'fan-out-2' });
+  await fanOuts(mongo).insertMany(
+    (['PUBLISHED', 'STAGING'] as const).map((state, n) => ({
+      ...{ _id: `fan-out-${n + 1}`, state, rows: 1, staged: 1, stageBy: new Date(), publishedAt: null },
+    })),
+  );
+  await notifications(mongo).insertMany([published, staged]);
+
+  const read = ROWS / 100;
+  t.equal(await markAllRead(mongo, 'student-1', signal), ROWS - read + 1);
+  t.equal(await markAllRead(mongo, 'student-1', signal), 0);
+  t.equal(await notifications(mongo).countDocuments({ isRead: true, readAt: first }), read, 'the first time stays');
+  t.equal(await notifications(mongo).countDocuments({ isRead: true, readAt: null }), 0);
+
+  const both = await Promise.all([deleteAll(mongo, 'student-1', signal), deleteAll(mongo, 'student-1', signal)]);
+  t.equal(both[0] + both[1], ROWS + 1, 'two at once count each row once');
+  t.equal(await notifications(mongo).countDocuments({ place: 'DELETED', deletedAt: null }), 0);
+  const left = await notifications(mongo)
+    .find({ place: { $ne: 'DELETED' } })
+    .toArray();
+  t.same(left.map(({ _id }) => _id).sort(), [...others, staged].map(({ _id }) => _id).sort());
+  t.ok(left.every(({ isRead }) => !isRead));
+});
+
+t.test('rows that arrive meanwhile neither keep it going nor are touched', async (t) => {
+  const mongo = await openTestMongo(t);
+  await storeNotifications(mongo, 300, (n) => ({ createdAt: new Date(1e12 + n) }));
+  for (const [name, all, count] of [
+    ['read-all', markAllRead, 300],
+    ['delete-all', deleteAll, 302],
+  ] as const) {
+    let arrived = 0;
+    const busy = slowed(mongo, async () => {
+      // Without its bound the walk would go on for as long as somebody writes.
+      if (arrived < 20) await storeNotifications(mongo, 1, () => ({ createdAt: new Date(2e12 + arrived++) }));
+    });
+    t.equal(await all(busy, 'student-1', signal), count, name);
+    t.equal(arrived, 2, 'one for each command');
+  }
+  t.equal(await notifications(mongo).countDocuments({ place: 'INBOX', isRead: false }), 2);
+});
+
+t.test('what somebody else deletes meanwhile is neither read nor deleted a second time', async (t) => {
+  const mongo = await openTestMongo(t);
+  await storeNotifications(mongo, 10);
+  const deletedAt = new Date('2026-01-01T00:00:00.000Z');
+  const half = (await notifications(mongo).find().limit(5).toArray()).map(({ _id }) => _id);
+  const raced = slowed(mongo, () =>
+    notifications(mongo).updateOne({ _id: half.pop() ?? '' }, { $set: { place: 'DELETED', deletedAt } }),
+  );
+  t.equal(await markAllRead(raced, 'student-1', signal), 9);
+  t.equal(await deleteAll(raced, 'student-1', signal), 8);
+  t.equal(await notifications(mongo).countDocuments({ isRead: false }), 1);
+  t.equal(await notifications(mongo).countDocuments({ deletedAt }), 2);
+});
+
+t.test('a walk whose caller has left stops; a second one does the rest', async (t) => {
+  const mongo = await openTestMongo(t);
+  await storeNotifications(mongo, 300);
+  const leaving = new AbortController();
+  await t.rejects(
+    markAllRead(
+      slowed(mongo, async () => leaving.abort()),
+      'student-1',
+      leaving.signal,
+    ),
+  );
+  t.equal(await notifications(mongo).countDocuments({ isRead: true }), 250, 'what was begun is ended');
+  t.equal(await markAllRead(mongo, 'student-1', signal), 50);
+});
+
+t.test('delete-all against fan-outs: a row is deleted or there, and no fan-out is broken', async (t) => {
+  const mongo = await openTestMongo(t);
+  const fanOut = (n: number) =>
+    inTransaction(mongo, 5_000, async (session) => {
+      const rows = ['student-1', 'student-2'].map((userId) => freshNotification({ userId, fanOutId: `f-${n}` }));
+      await notifications(mongo).insertMany(rows, { session });
+    });
+  const deletions = Array.from({ length: 4 }, () => deleteAll(mongo, 'student-1', signal));
+  const [counts] = await Promise.all([Promise.all(deletions), ...Array.from({ length: 10 }, (_, n) => fanOut(n))]);
+  const rest = await deleteAll(mongo, 'student-1', signal);
+  t.equal(
+    [...counts, rest].reduce((sum, count) => sum + count, 0),
+    10,
+    'each row once',
+  );
+  t.equal(await notifications(mongo).countDocuments({ userId: 'student-2', place: 'INBOX' }), 10);
+});

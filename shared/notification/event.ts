@@ -1,0 +1,85 @@
+/** A producer's event as it is stored. `_id` is the id of its fan-out too. */
+export interface NotificationEvent {
+  _id: string;
+  sourceService: string | null;
+  sourceEventId: string | null;
+  /** True where both are given: the pair is then unique for ever. */
+  replayable: boolean;
+  type: string | null;
+  preferenceType: string | null;
+  entity: string | null;
+  entityId: string | null;
+  organizationId: string | null;
+  actorId: string | null;
+  targetUserIds: readonly string[] | null;
+  /** JSON text. */
+  payload: string | null;
+  /** Rows that it made. */
+  created: number;
+  /** Whether `type` begins with `support.`; written once, so that an index can answer for it. */
+  isSupport: boolean;
+  createdAt: Date;
+}
+
+export interface EventInput {
+  sourceService?: string | null;
+  sourceEventId?: string | null;
+  type?: string | null;
+  preferenceType?: string | null;
+  entity?: string | null;
+  entityId?: string | null;
+  organizationId?: string | null;
+  actorId?: string | null;
+  targetUserIds?: readonly string[] | null;
+  payload?: Record<string, unknown> | null;
+}
+
+export function newEvent(
+  input: EventInput,
+  made: { id: string; now: Date; created: number; organizationId: string | null },
+): NotificationEvent {
+  const sourceService = input.sourceService ?? null;
+  const sourceEventId = input.sourceEventId ?? null;
+  const type = input.type ?? null;
+  return {
+    _id: made.id,
+    sourceService,
+    sourceEventId,
+    replayable: sourceService !== null && sourceEventId !== null,
+    type,
+    preferenceType: input.preferenceType ?? null,
+    entity: input.entity ?? null,
+    entityId: input.entityId ?? null,
+    organizationId: input.organizationId ?? made.organizationId,
+    actorId: input.actorId ?? null,
+    targetUserIds: input.targetUserIds ?? null,
+    payload: input.payload === undefined || input.payload === null ? null : JSON.stringify(input.payload),
+    created: made.created,
+    isSupport: type?.startsWith('support.') ?? false,
+    createdAt: made.now,
+  };
+}
+
+/** How rows name the event that they came with; null where a repeat of it could not be told. */
+export function sourceEventRef(input: EventInput): string | null {
+  const { sourceService, sourceEventId } = input;
+  if (sourceService === undefined || sourceService === null) return null;
+  return sourceEventId === undefined || sourceEventId === null ? null : `${sourceService}:${sourceEventId}`;
+}
+
+export function eventView(event: NotificationEvent) {
+  return {
+    id: event._id,
+    sourceService: event.sourceService,
+    sourceEventId: event.sourceEventId,
+    type: event.type,
+    preferenceType: event.preferenceType,
+    entity: event.entity,
+    entityId: event.entityId,
+    organizationId: event.organizationId,
+    actorId: event.actorId,
+    targetUserIds: event.targetUserIds,
+    payload: event.payload === null ? null : (JSON.parse(event.payload) as Record<string, unknown>),
+    createdAt: event.createdAt.toISOString(),
+  };
+}

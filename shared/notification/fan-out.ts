@@ -1,0 +1,34 @@
+import { MINUTE, SECOND } from '../kernel/clock.ts';
+
+/**
+ * A fan-out with more rows than one transaction should hold. Its rows are staged in chunks; no reader sees them, as their `place` is
+ * the fan-out's id. One transaction publishes: the event and PUBLISHED
+ * are there or not, and with them every row for every reader. Afterwards the rows are settled: moved to `INBOX` one by one.
+ *
+ * Readers take as inbox `INBOX` and every published fan-out that they find. They look for those and for rows at the same time, so
+ * rows must not move while a reader may hold an older list: they are moved only REST_MS after publishing, and the fan-out stays in
+ * the list for REST_MS after the last was moved. A reader whose two looks lie further apart than LOOK_MS looks again.
+ */
+export interface FanOut {
+  _id: string;
+  state: FanOutState;
+  /** Rows that it will have, and those staged so far. */
+  rows: number;
+  staged: number;
+  /** Staging must have ended by then, or somebody may sweep the rows away (MongoDB's clock). */
+  stageBy: Date;
+  publishedAt: Date | null;
+}
+
+/** ABANDONED: nobody may stage or publish any more, its rows are being taken away. */
+export type FanOutState = 'STAGING' | 'PUBLISHED' | 'ABANDONED';
+
+/** Rows that one transaction makes: beyond it a fan-out is staged. */
+export const MAX_AT_ONCE = 1_000;
+export const MAX_ROWS = 10_000;
+
+/** From the first chunk to the publication. A row is visible within this of its `createdAt`, or never. */
+export const STAGE_WITHIN_MS = 90 * SECOND;
+export const REST_MS = 1 * MINUTE;
+/** Well within REST_MS, and longer than any two queries of a healthy reader take. */
+export const LOOK_MS = 20 * SECOND;

@@ -1,0 +1,79 @@
+import fc from 'fast-check';
+import t from 'tap';
+import {
+  advance,
+  decodeCursor,
+  encodeCursor,
+  lookFrom,
+  markOf,
+  OVERLAP_MS,
+  type StreamCursor,
+} from './stream-cursor.ts';
+
+const NOW = Date.UTC(2026, 10, 21, 8);
+const DAY = 86_400_000;
+const START: StreamCursor = { lookedAt: NOW, known: new Map() };
+const row = (n: number, at: number) => ({ _id: `row-${n}`, createdAt: new Date(at) });
+
+t.test(
+  'rows that become visible in any order are told once each, also by a process that knows only the last id',
+  async () => {
+    // Each row: when it was made, and how much later it can be seen (less than the overlap).
+    const rows = fc.array(fc.tuple(fc.nat(600_000), fc.nat(OVERLAP_MS - 1)), { maxLength: 60 });
+    const looks = fc.array(fc.tuple(fc.integer({ min: 1, max: 180_000 }), fc.boolean()), {
+      minLength: 1,
+      maxLength: 12,
+    });
+    fc.assert(
+      fc.property(rows, looks, (made, steps) => {
+        const all = made.map(([at, delay], n) => ({ ...row(n, NOW + at), visibleAt: NOW + at + delay }));
+        const told: string[] = [];
+        let cursor = START;
+        let at = NOW;
+        const lookAt = (time: number) => {
+          const found = all.filter((one) => one.visibleAt <= time && one.createdAt > lookFrom(cursor));
+          const step = advance(cursor, found, time);
+          told.push(...step.fresh.map(({ _id }) => _id));
+          cursor = step.cursor;
+        };
+        for (const [later, reconnects] of [...steps, [900_000, false] as const]) {
+          at += later;
+          lookAt(at);
+          if (reconnects) cursor = decodeCursor(encodeCursor(cursor), at, DAY) ?? START;
+        }
+        return new Set(told).size === told.length && told.length === all.length;
+      }),
+    );
+  },
+);
+
+t.test('an id comes back as the cursor that it was, and fits a header', async (t) => {
+  const known = new Map(Array.from({ length: 500 }, (_, n) => [markOf(`${n}`), NOW - n * 100]));
+  const id = encodeCursor({ lookedAt: NOW, known });
+  t.ok(id.length < 4_096);
+  t.match(id, /^[\w.-]+$/);
+  const back = decodeCursor(id, NOW, DAY);
+  t.equal(back?.lookedAt, NOW);
+  t.equal(back?.known.get(markOf('0')), NOW);
+  t.equal(back?.known.get(markOf('199')), NOW - 19_900, 'the newest are kept');
+  t.strictSame(decodeCursor(encodeCursor(START), NOW, DAY), START);
+  const ahead = new Map([[markOf('x'), NOW + 5]]);
+  t.strictSame(decodeCursor(encodeCursor({ lookedAt: NOW, known: ahead }), NOW, DAY), { lookedAt: NOW, known: ahead });
+});
+
+t.test('what is no id of ours, too old or from the future is none', async (t) => {
+  const at = (ms: number) => encodeCursor({ lookedAt: ms, known: new Map() });
+  t.equal(decodeCursor(at(NOW - DAY - 1), NOW, DAY), null);
+  t.equal(decodeCursor(at(NOW + OVERLAP_MS + 1), NOW, DAY), null);
+  for (const text of [
+    '',
+    'x y',
+    '42',
+    `${at(NOW)}.short`,
+    `${at(NOW)}.`,
+    `${at(NOW)}, ${at(NOW)}`,
+    'a'.repeat(5_000),
+  ]) {
+    t.equal(decodeCursor(text, NOW, DAY), null, text.slice(0, 20));
+  }
+});

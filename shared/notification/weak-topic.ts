@@ -1,0 +1,52 @@
+import type { EventInput } from './event.ts';
+import type { NotificationInput } from './notification.ts';
+
+export const WEAK_TOPIC_TYPE = 'WEAK_TOPIC_ALERT';
+export const WEAK_TOPIC_EVENT = 'analytics.weak_topic_alert.v1';
+const TITLE = 'Cảnh báo chủ đề yếu';
+
+/** A topic in which a student is weak, and the parents to be told of it. */
+export interface WeakTopic {
+  sourceService: string;
+  sourceEventId: string;
+  studentId: string;
+  topic: string;
+  parentIds?: readonly string[] | null;
+  recipientIds?: readonly string[] | null;
+  studentName?: string | null;
+  score?: number | null;
+  organizationId?: string | null;
+}
+
+/** The parents of both lists, each once, in the order in which they are first named. */
+export function parentsOf(alert: Pick<WeakTopic, 'parentIds' | 'recipientIds'>): string[] {
+  return [...new Set([...(alert.parentIds ?? []), ...(alert.recipientIds ?? [])])];
+}
+
+/** The event and the rows that an alert stands for; title and content are those of the previous system. */
+export function weakTopicFanOut(alert: WeakTopic): { event: EventInput; notifications: NotificationInput[] } {
+  const parents = parentsOf(alert);
+  const about = { studentId: alert.studentId, topic: alert.topic, score: alert.score ?? null };
+  return {
+    event: {
+      sourceService: alert.sourceService,
+      sourceEventId: alert.sourceEventId,
+      type: WEAK_TOPIC_EVENT,
+      preferenceType: WEAK_TOPIC_TYPE,
+      entity: 'Student',
+      entityId: alert.studentId,
+      organizationId: alert.organizationId ?? null,
+      targetUserIds: parents,
+      payload: about,
+    },
+    notifications: parents.map((userId) => ({
+      userId,
+      type: WEAK_TOPIC_TYPE,
+      title: TITLE,
+      content: `Học sinh ${alert.studentName ?? alert.studentId} cần củng cố chủ đề "${alert.topic}".`,
+      entity: 'Student',
+      entityId: alert.studentId,
+      data: about,
+    })),
+  };
+}

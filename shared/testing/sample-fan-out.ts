@@ -1,0 +1,48 @@
+import { newCommand } from '../infra/mongo/mailbox/post-command.ts';
+import type { NewFanOut } from '../infra/mongo/notification/insert-fan-out.ts';
+import { newId } from '../kernel/ids.ts';
+import { type EventInput, newEvent } from '../notification/event.ts';
+import type { NotificationInput } from '../notification/notification.ts';
+import { planFanOut } from '../notification/plan-fan-out.ts';
+
+/** What a producer brings for so many recipients, `user-0` and on. */
+export function recipients(count: number, more: Partial<NotificationInput> = {}): NotificationInput[] {
+  return Array.from({ length: count }, (_, n) => ({
+    ...{ userId: `user-${n}`, type: 'ADMIN_BROADCAST', title: 'Nghỉ lễ', content: 'Trường nghỉ ngày mai.' },
+    ...more,
+  }));
+}
+
+export interface FanOutSample {
+  rows: number;
+  event?: EventInput | null;
+  channels?: NewFanOut['deliveries']['channels'];
+  more?: Partial<NotificationInput>;
+  now?: number;
+  /** Fewer rows in one transaction: the staging of a large fan-out at a small one's price. */
+  rowsAtOnce?: number;
+}
+
+/** A fan-out as a front door decides it: an event of its own, no preferences, no channel unless said. */
+export function sampleFanOut({ rows, event, channels, more, rowsAtOnce, now = Date.now() }: FanOutSample): NewFanOut {
+  const fanOutId = newId(now);
+  const bound = rowsAtOnce === undefined ? {} : { rowsAtOnce };
+  const source: EventInput | null =
+    event === undefined
+      ? { sourceService: 'admin-service', sourceEventId: fanOutId, type: 'admin.broadcast.v1' }
+      : event;
+  const plan = planFanOut(
+    { notifications: recipients(rows, more), event: source, organizationId: null, preferences: new Map() },
+    { fanOutId, now: new Date(now), newId: () => newId(now), ...bound },
+  );
+  const made = { id: fanOutId, now: new Date(now), created: plan.rows.length, organizationId: null };
+  return {
+    ...{ fanOutId, now, rows: plan.rows, staged: plan.staged, ...bound },
+    event: source === null ? null : newEvent(source, made),
+    deliveries: { channels: channels ?? new Set(), maxAttempts: 6 },
+    settle: newCommand({
+      ...{ queue: 'upkeep:fanouts', key: `fan-out:${fanOutId}`, subject: fanOutId, body: { fanOutId } },
+      ...{ maxAttempts: 10, now },
+    }),
+  };
+}

@@ -1,0 +1,113 @@
+import type { Adapter } from '../../shared/infra/channels/channel.ts';
+import { openChannels } from '../../shared/infra/channels/channels.ts';
+import {
+  beginTry,
+  breakOffTry,
+  dropTry,
+  endTry,
+  tryIdOf,
+} from '../../shared/infra/mongo/notification/delivery-attempt-rows.ts';
+import { findDispatch } from '../../shared/infra/mongo/notification/find-dispatch.ts';
+import { deliveryQueue } from '../../shared/infra/mongo/notification/queue-deliveries.ts';
+import { MINUTE } from '../../shared/kernel/clock.ts';
+import type { Command } from '../../shared/kernel/command.ts';
+import type { Channel, DeliveryAttempt, DeliveryBody } from '../../shared/notification/delivery.ts';
+import { type DispatchRefusal, judgeDispatch } from '../../shared/notification/dispatch.ts';
+import type { Notification } from '../../shared/notification/notification.ts';
+import { notificationView } from '../../shared/notification/notification-view.ts';
+import type { Actor, Run } from '../actor.ts';
+import type { WorkerDeps } from '../deps.ts';
+import type { Outcome } from '../outcome.ts';
+import { sendOver } from './send-over.ts';
+
+const CAP_MS = 10 * MINUTE;
+
+/** The row of the newest try that was begun. */
+export interface DeliveryProgress {
+  tryId: string;
+}
+
+/**
+ * Takes notifications over the channels beside the inbox, at least once; a receiver tells a repeat by the job's id. Who is muted, has the
+ * type disabled or has deleted it by then is not reached, for good. Each try has a delivery attempt row: written before it, and
+ * ended in the commit that settles the job. Jobs of a channel that is not configured are left alone.
+ */
+export function deliveryActor(
+  deps: WorkerDeps,
+  adapters: ReadonlyMap<Channel, Adapter> = openChannels(deps.config.notification, deps),
+): Actor<DeliveryBody, DeliveryProgress> {
+  const { retryBaseMs, leaseMs } = deps.config.notification.delivery;
+  return {
+    name: 'delivery',
+    queues: [...adapters.keys()].map(deliveryQueue),
+    backoff: { baseMs: retryBaseMs, capMs: CAP_MS },
+    leaseMs,
+    async run(run) {
+      const adapter = adapters.get(run.command.body.channel);
+      if (adapter === undefined) throw new Error('a delivery was claimed without its channel');
+      return deliver(deps, adapter, run);
+    },
+  };
+}
+
+async function deliver(deps: WorkerDeps, adapter: Adapter, run: Run<DeliveryBody, DeliveryProgress>): Promise<Outcome> {
+  const { command, signal } = run;
+  const first = await judge(deps, command.body);
+  if (typeof first === 'string') return suppressed(deps, command, first);
+
+  const row = attemptRow(command, first, adapter.provider, new Date(deps.now()));
+  const left = leftBehind(command);
+  await run.checkpoint({ tryId: row._id }, async (session) => {
+    if (left !== null) await breakOffTry(deps.mongo, left, session);
+    await beginTry(deps.mongo, row, session);
+  });
+  // Whoever was muted or has deleted it since is not reached: nothing lies between this look and the call.
+  const last = await judge(deps, command.body);
+  if (typeof last === 'string') return suppressed(deps, command, last, row._id);
+
+  const { body } = command;
+  const job = { deliveryJobId: command._id, channel: body.channel, notification: notificationView(last) };
+  const { outcome, end } = await sendOver(adapter, job, signal);
+  return { ...outcome, effects: (session) => endTry(deps.mongo, command, end, session) };
+}
+
+async function judge(deps: WorkerDeps, body: DeliveryBody): Promise<Notification | DispatchRefusal> {
+  return judgeDispatch(await findDispatch(deps.mongo, body), new Date(deps.now()));
+}
+
+/** A try that was begun is none after all; one that was left behind is not told by a next one any more. */
+function suppressed(
+  deps: WorkerDeps,
+  command: Command<DeliveryBody, DeliveryProgress>,
+  reason: DispatchRefusal,
+  begun?: string,
+): Outcome {
+  const left = leftBehind(command);
+  return {
+    ...{ kind: 'done', as: 'SUPPRESSED', result: { reason } },
+    effects: async (session) => {
+      if (left !== null) await breakOffTry(deps.mongo, left, session);
+      if (begun !== undefined) await dropTry(deps.mongo, begun, session);
+    },
+  };
+}
+
+/** The row of the newest try before this claim; it may still say QUEUED. */
+function leftBehind({ progress }: Command<DeliveryBody, DeliveryProgress>): string | null {
+  return typeof progress?.tryId === 'string' ? progress.tryId : null;
+}
+
+function attemptRow(
+  command: Command<DeliveryBody, DeliveryProgress>,
+  notification: Notification,
+  provider: string,
+  now: Date,
+): DeliveryAttempt {
+  const { notificationId, userId, channel } = command.body;
+  return {
+    _id: tryIdOf(command),
+    ...{ notificationId, userId, organizationId: notification.organizationId, channel, provider },
+    ...{ status: 'QUEUED', attempt: command.attempts, isSupport: notification.isSupport },
+    ...{ providerId: null, nextRetryAt: null, error: null, metadata: null, createdAt: now, updatedAt: now },
+  };
+}

@@ -1,0 +1,66 @@
+import t from 'tap';
+import { DELIVERIES } from '../../shared/infra/mongo/mailbox/mailbox.ts';
+import type { Command } from '../../shared/kernel/command.ts';
+import { openFaultReceiver } from '../../shared/testing/fault-receiver.ts';
+import { again } from '../../shared/testing/kernel-features/feature.ts';
+import { openTestMongo } from '../../shared/testing/open-test-mongo.ts';
+import { postDelivery } from '../../shared/testing/stored-deliveries.ts';
+import { testKernel, testWorker, testWorkerDeps } from '../../shared/testing/test-kernel.ts';
+import { until } from '../../shared/testing/until.ts';
+import { deliveryActor } from './actor.ts';
+
+const SLOTS = 2;
+
+t.test('a receiver that hangs holds up its own channel and no other', async (t) => {
+  const mongo = await openTestMongo(t);
+  const receiver = await openFaultReceiver(t);
+  receiver.behaviour = { kind: 'hang' };
+  const deps = testWorkerDeps(mongo, {
+    ...{ NOTIFICATION_CHANNELS: 'log,webhook', NOTIFICATION_WEBHOOK_URL: receiver.url },
+    ...{ NOTIFICATION_WEBHOOK_SECRET: 'webhook-secret-of-the-test', NOTIFICATION_WEBHOOK_TIMEOUT_MS: '25000' },
+  });
+  const actor = deliveryActor(deps);
+  t.strictSame(actor.queues, ['delivery:log', 'delivery:webhook']);
+  const kernel = testKernel(mongo);
+  const hanging: Command[] = [];
+  for (let n = 0; n < SLOTS * 3; n++) hanging.push(await postDelivery(mongo, { channel: 'webhook' }));
+  const worker = testWorker(t, kernel, actor, { concurrency: SLOTS, pollMs: 20 });
+  t.teardown(() => kernel.halt.abort(new Error('the test is over')));
+  await until('the receiver hangs with all that its channel may hold', () => receiver.posts.length === SLOTS);
+
+  const others: Command[] = [];
+  for (let n = 0; n < 5; n++) others.push(await postDelivery(mongo, { channel: 'log' }));
+  for (const job of others) {
+    await until('delivered beside it', async () => (await again(mongo, job)).status === 'SENT');
+  }
+  t.equal(receiver.posts.length, SLOTS, 'while it still hangs');
+  t.equal(worker.busy().length >= SLOTS, true);
+  for (const job of hanging) t.match(await again(mongo, job), { status: 'PENDING' });
+
+  // It comes back: what hung is put back unspent by the stop, and everything arrives.
+  kernel.halt.abort(new Error('the process is stopping'));
+  await worker.drain();
+  receiver.behaviour = { kind: 'answer', status: 204 };
+  testWorker(t, testKernel(mongo), actor, { concurrency: SLOTS, pollMs: 20 });
+  for (const job of hanging) {
+    await until('delivered', async () => (await again(mongo, job)).status === 'SENT');
+    t.match(await again(mongo, job), { attempts: 1 });
+  }
+});
+
+t.test('without a channel nothing is claimed, and jobs of earlier days wait', async (t) => {
+  const mongo = await openTestMongo(t);
+  const job = await postDelivery(mongo, { channel: 'log' });
+  const polled = async (env: NodeJS.ProcessEnv) => {
+    const actor = deliveryActor(testWorkerDeps(mongo, env));
+    const worker = testWorker(t, testKernel(mongo), actor);
+    await worker.poll();
+    await worker.idle();
+    await worker.drain();
+    return again(mongo, job);
+  };
+  t.strictSame(deliveryActor(testWorkerDeps(mongo)).queues, []);
+  t.match(await polled({}), { status: 'PENDING', attempts: 0, fence: 0, workerId: null });
+  t.match(await polled({ NOTIFICATION_CHANNELS: 'log' }), { status: 'SENT', attempts: 1 });
+  t.equal(await mongo.db.collection(DELIVERIES).countDocuments(), 1);
+});

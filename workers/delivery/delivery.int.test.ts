@@ -1,0 +1,277 @@
+import t, { type Test } from 'tap';
+import { type Adapter, Permanent, Retryable } from '../../shared/infra/channels/channel.ts';
+import { replayDead } from '../../shared/infra/mongo/mailbox/dead-letters.ts';
+import {
+  deliveryAttempts,
+  notificationEvents,
+  notifications,
+  preferences,
+} from '../../shared/infra/mongo/notification/collections.ts';
+import { BROKEN_OFF } from '../../shared/infra/mongo/notification/delivery-attempt-rows.ts';
+import { createIndexes } from '../../shared/infra/mongo/schema/migrations.ts';
+import type { Command } from '../../shared/kernel/command.ts';
+import type { Channel, DeliveryAttempt } from '../../shared/notification/delivery.ts';
+import { newEvent } from '../../shared/notification/event.ts';
+import { again, expire } from '../../shared/testing/kernel-features/feature.ts';
+import { openTestMongo, type TestMongo } from '../../shared/testing/open-test-mongo.ts';
+import { watchFilters } from '../../shared/testing/plans.ts';
+import { postDelivery } from '../../shared/testing/stored-deliveries.ts';
+import { testKernel, testWorkerDeps } from '../../shared/testing/test-kernel.ts';
+import { gate } from '../../shared/testing/until.ts';
+import type { Actor } from '../actor.ts';
+import type { Ending } from '../kernel.ts';
+import { runCommand } from '../run-command.ts';
+import { deliveryActor } from './actor.ts';
+
+type Send = Adapter['send'];
+
+interface Scene {
+  mongo: TestMongo;
+  /** An actor whose `webhook` channel sends like this. */
+  actor(send: Send): Actor;
+  run(actor: Actor, job: Command, workerId?: string): Promise<Ending>;
+  /** Of this job, in the order of their tries. */
+  rows(job: Command): Promise<DeliveryAttempt[]>;
+}
+
+async function setUp(t: Test): Promise<Scene> {
+  return sceneOf(await openTestMongo(t));
+}
+
+function sceneOf(mongo: TestMongo): Scene {
+  const deps = testWorkerDeps(mongo, { NOTIFICATION_DELIVERY_RETRY_BASE_MS: '2000' });
+  return {
+    mongo,
+    actor: (send) =>
+      deliveryActor(deps, new Map<Channel, Adapter>([['webhook', { channel: 'webhook', provider: 'p', send }]])),
+    run: (actor, job, workerId = 'worker-1') => runCommand(testKernel(mongo, { workerId }), actor, job.queue, job._id),
+    rows: (job) =>
+      deliveryAttempts(mongo)
+        .find({ notificationId: job.subject }, { sort: { _id: 1 } })
+        .toArray(),
+  };
+}
+
+const taken: Send = async () => ({ providerId: 'p-1' });
+const mustNot: Send = async () => {
+  throw new Permanent('nobody was to be told');
+};
+
+t.test('a delivery is written down before it is made, and ended with its job', async (t) => {
+  const { mongo, actor, run, rows } = await setUp(t);
+  const job = await postDelivery(mongo, { notification: { type: 'SUPPORT_TICKET_REPLY', isSupport: true } });
+  const seen: DeliveryAttempt[] = [];
+  const send: Send = async (given) => {
+    t.match(given, { deliveryJobId: job._id, channel: 'webhook', notification: { id: job.subject } });
+    t.notOk('place' in given.notification, 'what no reader sees is not sent');
+    seen.push(...(await rows(job)));
+    return { providerId: 'p-1' };
+  };
+  t.equal(await run(actor(send), job), 'done');
+  const begun = {
+    ...{ _id: `${job._id}:1`, notificationId: job.subject, channel: 'webhook', provider: 'p' },
+    attempt: 1,
+  };
+  t.match(seen, [{ ...begun, status: 'QUEUED', providerId: null, isSupport: true, organizationId: 'org-1' }]);
+  t.match(await rows(job), [{ ...begun, status: 'SENT', providerId: 'p-1', nextRetryAt: null, error: null }]);
+  t.match(await again(mongo, job), { status: 'SENT', result: { providerId: 'p-1' } });
+});
+
+t.test(
+  'a try that failed says when the next one is; the last is a dead letter, and runs again when replayed',
+  async (t) => {
+    const { mongo, actor, run, rows } = await setUp(t);
+    const job = await postDelivery(mongo, { maxAttempts: 3 });
+    const waits = [undefined, 3_600_000];
+    const failing = actor(async () => {
+      const afterMs = waits.shift();
+      throw new Retryable('busy', afterMs === undefined ? {} : { afterMs });
+    });
+    for (const n of [1, 2]) {
+      const before = Date.now();
+      t.equal(await run(failing, job), 'retried');
+      const [row, resting] = [(await rows(job)).at(-1), await again(mongo, job)];
+      t.match(row, { _id: `${job._id}:${n}`, status: 'FAILED', attempt: n, error: 'busy' });
+      t.strictSame(row?.nextRetryAt, resting.nextRunAt, 'the real time of the next try');
+      // Base 2 s, with at most a quarter taken off; the second time the receiver asked for an hour.
+      t.ok(resting.nextRunAt.getTime() - before >= (n === 1 ? 1_500 : 3_590_000), 'it rests');
+      await expire(mongo, job);
+    }
+    t.equal(await run(failing, job), 'dead');
+    const last = { status: 'DEAD_LETTERED', attempt: 3, nextRetryAt: null, error: 'busy' } as const;
+    t.match((await rows(job)).at(-1), last);
+    const dead = await again(mongo, job);
+    t.match(dead, { status: 'DEAD', lastError: { fingerprint: 'Retryable: busy' } });
+
+    t.ok(await replayDead(mongo, dead, { operator: 'op', reason: 'it answers again', now: Date.now() }));
+    t.equal(await run(actor(taken), job), 'done');
+    t.match(await rows(job), [{ status: 'FAILED' }, { status: 'FAILED' }, last, { status: 'SENT', attempt: 1 }]);
+  },
+);
+
+t.test('what the provider will never take is a dead letter at once', async (t) => {
+  const { mongo, actor, run, rows } = await setUp(t);
+  const job = await postDelivery(mongo);
+  t.equal(await run(actor(mustNot), job), 'dead');
+  t.match(await again(mongo, job), { status: 'DEAD', attempts: 1 });
+  t.match(await rows(job), [{ status: 'DEAD_LETTERED', nextRetryAt: null, error: 'nobody was to be told' }]);
+});
+
+t.test('an adapter that throws whatever spends the try, a network fault of its own as well', async (t) => {
+  const { mongo, actor, run, rows } = await setUp(t);
+  const job = await postDelivery(mongo);
+  const resets = actor(async () => {
+    throw Object.assign(new Error('reset'), { code: 'ECONNRESET' });
+  });
+  t.equal(await run(resets, job), 'retried');
+  t.match(await again(mongo, job), { status: 'PENDING', attempts: 1 });
+  t.match(await rows(job), [{ status: 'FAILED', error: 'reset' }]);
+});
+
+t.test(
+  'who is muted, has the type disabled or has deleted it is not told, for good, and no try is on record',
+  async (t) => {
+    const { mongo, actor, run, rows } = await setUp(t);
+    const mute = (_id: string, until: number) => ({
+      _id,
+      enabledTypes: {},
+      mutedUntil: new Date(until),
+      updatedAt: null,
+    });
+    const disable = (_id: string, type: string) => ({ ...mute(_id, 0), enabledTypes: { [type]: false } });
+    const event = newEvent(
+      { preferenceType: 'OF_EVENT' },
+      { id: 'event-1', now: new Date(), created: 1, organizationId: null },
+    );
+    await notificationEvents(mongo).insertOne(event);
+    await preferences(mongo).insertMany([
+      ...[mute('muted', Date.now() + 3_600_000), mute('over', Date.now() - 1_000)],
+      ...[disable('own', 'GRADE_RELEASED'), disable('named', 'NAMED'), disable('event', 'OF_EVENT')],
+    ]);
+    const cases = [
+      { reason: 'MUTED', row: { userId: 'muted' } },
+      { reason: 'TYPE_DISABLED', row: { userId: 'own' } },
+      { reason: 'TYPE_DISABLED', row: { userId: 'named', preferenceType: 'NAMED' } },
+      { reason: 'TYPE_DISABLED', row: { userId: 'event', preferenceType: 'NAMED', fanOutId: 'event-1' } },
+      { reason: 'DELETED', row: { place: 'DELETED' } },
+      { reason: null, row: { userId: 'over' } },
+      { reason: null, row: { userId: 'own', preferenceType: 'NAMED' } },
+      { reason: null, row: { userId: 'named', preferenceType: 'NAMED', fanOutId: 'event-1' } },
+      { reason: null, row: { place: 'fan-out-1', fanOutId: 'fan-out-1' } },
+    ];
+    for (const { reason, row } of cases) {
+      const job = await postDelivery(mongo, { notification: row });
+      const told = JSON.stringify(row);
+      t.equal(await run(actor(reason === null ? taken : mustNot), job), 'done', told);
+      const status = reason === null ? 'SENT' : 'SUPPRESSED';
+      t.match(await again(mongo, job), { status, result: reason === null ? {} : { reason } }, told);
+      t.equal((await rows(job)).length, reason === null ? 1 : 0, told);
+    }
+    const gone = await postDelivery(mongo);
+    await notifications(mongo).deleteOne({ _id: gone.subject });
+    t.equal(await run(actor(mustNot), gone), 'done');
+    t.match(await again(mongo, gone), { status: 'SUPPRESSED', result: { reason: 'GONE' } });
+  },
+);
+
+t.test(
+  'what changes between the first look and the call is seen: not told, and the try that was begun is none',
+  async (t) => {
+    const { mongo, actor, run, rows } = await setUp(t);
+    const job = await postDelivery(mongo);
+    const sends = actor(mustNot);
+    const meanwhile: Actor = {
+      ...sends,
+      run: (given) =>
+        sends.run({
+          ...given,
+          async checkpoint(progress, effects) {
+            await given.checkpoint(progress, effects);
+            t.match(await rows(job), [{ status: 'QUEUED' }]);
+            await notifications(mongo).updateOne({ _id: job.subject }, { $set: { place: 'DELETED' } });
+          },
+        }),
+    };
+    t.equal(await run(meanwhile, job), 'done');
+    t.match(await again(mongo, job), { status: 'SUPPRESSED', result: { reason: 'DELETED' } });
+    t.strictSame(await rows(job), []);
+  },
+);
+
+t.test('the row of a try whose worker vanished is ended by the next one, and by nobody after that', async (t) => {
+  const { mongo, actor, run, rows } = await setUp(t);
+  const [called, go] = [gate(), gate()];
+  const hangs = actor(async () => {
+    called.open();
+    await go.opened;
+    return { providerId: 'too late' };
+  });
+  const job = await postDelivery(mongo);
+  const late = run(hangs, job, 'late');
+  await called.opened;
+  await expire(mongo, job);
+  t.equal(await run(actor(taken), job, 'next'), 'done');
+  const ended = [
+    { _id: `${job._id}:1`, status: 'FAILED', error: BROKEN_OFF, nextRetryAt: null, attempt: 1 },
+    { _id: `${job._id}:2`, status: 'SENT', providerId: 'p-1', attempt: 2 },
+  ] as const;
+  t.match(await rows(job), ended);
+  go.open();
+  t.equal(await late, 'fenced');
+  t.match(await rows(job), ended, 'who comes too late writes nothing');
+});
+
+t.test('the row of a try that was left behind is ended when the job is suppressed as well', async (t) => {
+  const { mongo, actor, run, rows } = await setUp(t);
+  const called = gate();
+  const vanishes = actor(() => {
+    called.open();
+    return new Promise(() => undefined);
+  });
+  const job = await postDelivery(mongo);
+  void run(vanishes, job, 'victim');
+  await called.opened;
+  await expire(mongo, job);
+  await notifications(mongo).updateOne({ _id: job.subject }, { $set: { place: 'DELETED' } });
+  t.equal(await run(actor(mustNot), job, 'next'), 'done');
+  t.match(await rows(job), [{ status: 'FAILED', error: BROKEN_OFF }]);
+});
+
+t.test('a run that is cut short puts its job back, unspent', async (t) => {
+  const { mongo, actor, rows } = await setUp(t);
+  const job = await postDelivery(mongo);
+  const kernel = testKernel(mongo);
+  const cut = actor(async (_job, { signal }) => {
+    kernel.halt.abort(new Error('the process is stopping'));
+    throw signal.reason;
+  });
+  t.equal(await runCommand(kernel, cut, job.queue, job._id), 'snoozed');
+  t.match(await again(mongo, job), { status: 'PENDING', attempts: 0, lockedUntil: null });
+  t.equal(await runCommand(testKernel(mongo), actor(taken), job.queue, job._id), 'done');
+  t.match(await rows(job), [
+    { status: 'FAILED', error: BROKEN_OFF, attempt: 1 },
+    { status: 'SENT', attempt: 1 },
+  ]);
+});
+
+t.test('a delivery reads and writes single documents only', async (t) => {
+  const mongo = await openTestMongo(t, { empty: true });
+  const { seen } = watchFilters(mongo);
+  await createIndexes(mongo);
+  const { actor, run } = sceneOf(mongo);
+  await preferences(mongo).insertOne({ _id: 'picky', enabledTypes: { X: false }, mutedUntil: null, updatedAt: null });
+  const job = await postDelivery(mongo, { notification: { userId: 'picky', fanOutId: 'event-1' } });
+  const fails = actor(async () => {
+    throw new Error('busy');
+  });
+  t.equal(await run(fails, job), 'retried');
+  await expire(mongo, job);
+  t.equal(await run(actor(taken), job), 'done');
+  const filters = [...seen.values()];
+  for (const { shape } of filters) t.comment(shape);
+  t.ok(filters.length >= 8, `${filters.length} different filters were seen`);
+  t.strictSame(
+    filters.filter(({ isPointRead }) => !isPointRead).map(({ shape }) => shape),
+    [],
+  );
+});

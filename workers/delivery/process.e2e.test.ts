@@ -1,0 +1,49 @@
+import t from 'tap';
+import { liveWorkers } from '../../shared/infra/mongo/live-workers.ts';
+import { mailboxOf } from '../../shared/infra/mongo/mailbox/mailbox.ts';
+import { deliveryAttempts } from '../../shared/infra/mongo/notification/collections.ts';
+import { MINUTE } from '../../shared/kernel/clock.ts';
+import { openLane } from '../../shared/testing/crash-suite.ts';
+import { openFaultReceiver } from '../../shared/testing/fault-receiver.ts';
+import { again } from '../../shared/testing/kernel-features/feature.ts';
+import { postDelivery } from '../../shared/testing/stored-deliveries.ts';
+import { until } from '../../shared/testing/until.ts';
+import { startWorker } from '../../shared/testing/worker-process.ts';
+
+t.test('the process holds its jobs under the lease of deliveries, and tells the slots of all its queues', async (t) => {
+  const { mongo, env } = await openLane(t);
+  const receiver = await openFaultReceiver(t);
+  receiver.behaviour = { kind: 'hang' };
+  const worker = startWorker('delivery', {
+    ...{ ...env, NOTIFICATION_CHANNELS: 'log,webhook', NOTIFICATION_WEBHOOK_URL: receiver.url },
+    ...{ WORKER_LEASE_MS: '1500', NOTIFICATION_DELIVERY_LEASE_MS: `${5 * MINUTE}`, WORKER_CONCURRENCY: '3' },
+  });
+  const job = await postDelivery(mongo);
+  await until('the receiver is called', () => receiver.posts.length === 1);
+  const [row] = await deliveryAttempts(mongo).find().toArray();
+  t.equal(row?.status, 'QUEUED');
+  const heldMs = Number((await again(mongo, job)).lockedUntil) - Number(row?.createdAt);
+  t.ok(heldMs > 2 * MINUTE && heldMs < 6 * MINUTE, `held for ${heldMs} ms`);
+  const [seen] = await until('its heartbeat', async () => {
+    const live = await liveWorkers(mongo, Date.now());
+    return live.length === 1 ? live : null;
+  });
+  t.match(seen, { actor: 'delivery', queues: ['delivery:log', 'delivery:webhook'], slots: 6 });
+
+  worker.child.kill('SIGKILL');
+  await worker.ended;
+  t.match(await mailboxOf(mongo, job.queue).findOne({ _id: job._id }), { status: 'PENDING', attempts: 1 });
+});
+
+t.test('a process without a channel idles: it lives, takes nothing and stops in order', async (t) => {
+  const { mongo, env } = await openLane(t);
+  const job = await postDelivery(mongo);
+  const worker = startWorker('delivery', { ...env, NOTIFICATION_CHANNELS: '' });
+  const [seen] = await until('its heartbeat', async () => {
+    const live = await liveWorkers(mongo, Date.now());
+    return live.length === 1 ? live : null;
+  });
+  t.match(seen, { actor: 'delivery', queues: [], slots: 0 });
+  t.equal(await worker.stop(), '0');
+  t.match(await again(mongo, job), { status: 'PENDING', attempts: 0, fence: 0 });
+});

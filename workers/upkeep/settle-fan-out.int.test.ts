@@ -1,0 +1,87 @@
+import t from 'tap';
+import { DELIVERIES, mailboxOf } from '../../shared/infra/mongo/mailbox/mailbox.ts';
+import { fanOuts, notifications } from '../../shared/infra/mongo/notification/collections.ts';
+import { insertFanOut } from '../../shared/infra/mongo/notification/insert-fan-out.ts';
+import { look } from '../../shared/infra/mongo/notification/look.ts';
+import { stageFanOut } from '../../shared/infra/mongo/notification/stage-fan-out.ts';
+import { REST_MS, STAGE_WITHIN_MS } from '../../shared/notification/fan-out.ts';
+import { makeActor } from '../../shared/testing/actor-subjects.ts';
+import { openTestMongo, type TestMongo } from '../../shared/testing/open-test-mongo.ts';
+import { sampleFanOut } from '../../shared/testing/sample-fan-out.ts';
+import { testKernel, testWorkerDeps } from '../../shared/testing/test-kernel.ts';
+import { runCommand } from '../run-command.ts';
+
+const ROWS = 25;
+const WEBHOOK = {
+  NOTIFICATION_CHANNELS: 'log,webhook',
+  NOTIFICATION_WEBHOOK_URL: 'http://127.0.0.1:1/',
+  NOTIFICATION_WEBHOOK_SECRET: 'secret',
+};
+
+const counted = (mongo: TestMongo) => look(mongo, (place) => notifications(mongo).countDocuments({ place }));
+const moved = (mongo: TestMongo) => notifications(mongo).countDocuments({ place: 'INBOX' });
+
+t.test(
+  'a published fan-out is settled: deliveries, rows after a rest, and after another rest it is forgotten',
+  async (t) => {
+    const mongo = await openTestMongo(t);
+    const fanOut = sampleFanOut({ rows: ROWS, rowsAtOnce: 10 });
+    await insertFanOut(mongo, fanOut);
+    const [gone] = fanOut.rows;
+    await notifications(mongo).updateOne({ _id: gone?._id ?? '' }, { $set: { place: 'DELETED' } });
+    const start = Date.now();
+
+    /** Runs the command as a worker that finds it due so long after the publication. */
+    async function runAt(ms: number) {
+      await mailboxOf(mongo, 'upkeep:fanouts').updateOne(
+        { _id: fanOut.settle._id },
+        { $set: { nextRunAt: new Date(0) } },
+      );
+      const deps = { ...testWorkerDeps(mongo, WEBHOOK), now: () => start + ms };
+      return runCommand(testKernel(mongo), makeActor('upkeep', deps), 'upkeep:fanouts', fanOut.settle._id);
+    }
+
+    t.equal(await runAt(0), 'snoozed');
+    t.equal(
+      await mongo.db.collection(DELIVERIES).countDocuments({}),
+      2 * (ROWS - 1),
+      'jobs at once, none for a deleted row',
+    );
+    t.equal(await moved(mongo), 0, 'no row moves while a reader may hold a list without the fan-out');
+    t.equal(await counted(mongo), ROWS - 1, 'readers see them all the same');
+    t.equal(await runAt(REST_MS / 2), 'snoozed');
+    t.equal(await moved(mongo), 0);
+
+    t.equal(await runAt(REST_MS + 5_000), 'snoozed');
+    t.equal(await moved(mongo), ROWS - 1);
+    t.equal(await fanOuts(mongo).countDocuments({}), 1, 'still named, for those who looked before');
+    t.equal(await counted(mongo), ROWS - 1);
+    t.equal(await runAt(REST_MS + 10_000), 'snoozed');
+
+    t.equal(await runAt(2 * REST_MS + 20_000), 'done');
+    t.equal(await fanOuts(mongo).countDocuments({}), 0);
+    t.equal(await counted(mongo), ROWS - 1);
+    t.equal(await notifications(mongo).countDocuments({ place: 'DELETED' }), 1, 'what was deleted stays so');
+    t.equal(await mongo.db.collection(DELIVERIES).countDocuments({}), 2 * (ROWS - 1), 'and no job was made twice');
+  },
+);
+
+t.test('rows of a front door that never published are taken away, and no others', async (t) => {
+  const mongo = await openTestMongo(t);
+  const [lost, young] = [sampleFanOut({ rows: ROWS, rowsAtOnce: 10 }), sampleFanOut({ rows: ROWS, rowsAtOnce: 10 })];
+  await stageFanOut(mongo, { ...lost, now: Date.now() - STAGE_WITHIN_MS - 60_000 });
+  await stageFanOut(mongo, young);
+  await insertFanOut(mongo, sampleFanOut({ rows: ROWS, rowsAtOnce: 10 }));
+  await insertFanOut(mongo, sampleFanOut({ rows: 3 }));
+  const command = {
+    ...sampleFanOut({ rows: 0 }).settle,
+    ...{ queue: 'upkeep' as const, key: 'upkeep:lost-fan-outs', nextRunAt: new Date(0) },
+  };
+  await mailboxOf(mongo, 'upkeep').insertOne(command);
+  const ending = await runCommand(testKernel(mongo), makeActor('upkeep', testWorkerDeps(mongo)), 'upkeep', command._id);
+  t.equal(ending, 'snoozed', 'it comes back');
+  t.equal(await notifications(mongo).countDocuments({ fanOutId: lost.fanOutId }), 0);
+  t.equal(await notifications(mongo).countDocuments({ fanOutId: young.fanOutId }), ROWS, 'somebody may be staging it');
+  t.equal(await counted(mongo), ROWS + 3);
+  t.equal(await fanOuts(mongo).countDocuments({}), 2);
+});
