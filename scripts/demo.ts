@@ -2,8 +2,8 @@ import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { addDispatcher, type Dispatcher, storesOf } from './demo/dispatcher.ts';
 import { type OwnCluster, startOwnCluster } from './demo/own-cluster.ts';
+import { openProfileStandIn } from './demo/profile-stand-in.ts';
 import { openProgress } from './demo/progress.ts';
-import { DEMO_EXAMS, openReceiver } from './demo/receiver.ts';
 import { runDemo } from './demo/run-demo.ts';
 import { schoolYear } from './demo/students.ts';
 
@@ -13,16 +13,17 @@ const USAGE = `npm run demo -- [options]
   --own               start a cluster of the demo's own in any case; it is stopped and its data deleted at the end
   --students N        how many students sit the exam, 1 to 5000 (default 200)
   --seed TEXT         the same names, skills and answers for the same seed (default 2025)
-  --receiver-port P   where the stand-in for notification and profile service listens (default 3999; with --own a free port)
+  --profile-port P    where the stand-in for the profile service listens (default 3999; with a cluster of its own a free port)
 
 Tokens come from the environment as the cluster's do: ATTEMPT_INTERNAL_SERVICE_TOKEN, else INTERNAL_SERVICE_TOKEN
-(default dev-internal-token), and GATEWAY_TOKEN.
-Exit code: 0 all is well, 1 something is lost, double or wrong, 2 all is well but the notices could not be checked.
+(default dev-internal-token), GATEWAY_TOKEN, and for a dispatcher that the demo adds those of the attempt service.
+Exit code: 0 all is well, 1 something is lost, double or wrong, 2 all is well but the notices to parents could not be delivered:
+the cluster has no profile service that knows them, and its stores are not known here.
 `;
 
 const ROOT = path.resolve(import.meta.dirname, '..');
 const DEFAULT_URL = 'http://127.0.0.1:3000';
-const DEFAULT_RECEIVER_PORT = 3_999;
+const DEFAULT_PROFILE_PORT = 3_999;
 const MOST_STUDENTS = 5_000;
 
 process.exitCode = await main(process.argv.slice(2));
@@ -39,37 +40,38 @@ async function main(args: string[]): Promise<number> {
     console.error(`no cluster is ready at ${options.url}: start one with npm start, or leave --url away`);
     return 1;
   }
-  const examId = `${DEMO_EXAMS}${Date.now().toString(36)}`;
+  const examId = `demo-toan-2025-${Date.now().toString(36)}`;
   const students = schoolYear(options.students, options.seed);
-  const port = options.receiverPort ?? (running === null ? 0 : DEFAULT_RECEIVER_PORT);
-  const receiver = await openReceiver({ port }, { examId, students });
+  const port = options.profilePort ?? (running === null ? 0 : DEFAULT_PROFILE_PORT);
+  const profile = await openProfileStandIn(port, students);
   let own: OwnCluster | undefined;
   let dispatcher: Dispatcher | undefined;
   const stop = async () => {
     await Promise.allSettled([own?.stop(), dispatcher?.stop()]);
-    await receiver.close().catch(() => undefined);
+    await profile.close().catch(() => undefined);
   };
   onSignal(stop);
+  const dispatch = (clusterUrl: string) => {
+    const stores = storesOf(ROOT, process.env);
+    if (stores !== undefined) dispatcher = addDispatcher(ROOT, stores, { clusterUrl, profileUrl: profile.url });
+    return stores !== undefined;
+  };
   try {
     if (running === null) {
       progress.line('No cluster answers: starting one for this demo, it is stopped again at the end');
       own = await startOwnCluster({
         root: ROOT,
-        neighbourUrl: receiver.url,
+        profileUrl: profile.url,
         say: (line) => progress.line(`  ${line}`),
       });
     }
+    const url = own?.url ?? running ?? DEFAULT_URL;
     return await runDemo({
-      url: own?.url ?? running ?? DEFAULT_URL,
-      ...{ examId, students, seed: options.seed, receiver, progress },
+      ...{ url, examId, students, seed: options.seed, progress, profileUrl: profile.url },
       internalToken:
         process.env.ATTEMPT_INTERNAL_SERVICE_TOKEN ?? process.env.INTERNAL_SERVICE_TOKEN ?? 'dev-internal-token',
       gatewayToken: process.env.GATEWAY_TOKEN,
-      helpDispatch() {
-        const stores = own === undefined ? storesOf(ROOT, process.env) : undefined;
-        if (stores !== undefined) dispatcher = addDispatcher(ROOT, stores, receiver.url);
-        return stores !== undefined;
-      },
+      delivery: { intake: own?.intake ?? null, addDispatcher: own === undefined ? () => dispatch(url) : null },
     });
   } finally {
     await stop();
@@ -94,15 +96,15 @@ function read(args: string[]) {
       options: {
         ...{ help: { type: 'boolean', short: 'h' }, url: { type: 'string' }, own: { type: 'boolean' } },
         ...{ students: { type: 'string', default: '200' }, seed: { type: 'string', default: '2025' } },
-        'receiver-port': { type: 'string' },
+        'profile-port': { type: 'string' },
       },
     });
     const students = Number(values.students);
     if (values.help === true || !Number.isInteger(students) || students < 1 || students > MOST_STUDENTS) return null;
-    const port = values['receiver-port'];
+    const port = values['profile-port'];
     return {
       ...{ students, seed: values.seed, own: values.own === true, url: values.url },
-      receiverPort: port === undefined ? undefined : Number(port),
+      profilePort: port === undefined ? undefined : Number(port),
     };
   } catch (error) {
     console.error(error instanceof Error ? error.message : error);

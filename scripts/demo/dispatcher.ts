@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
+import { DEVELOPMENT_DEFAULTS } from '../../shared/infra/config/variable.ts';
 
 /** A dispatcher of notices that the demo adds to a cluster which has none that may deliver. */
 export interface Dispatcher {
@@ -36,18 +37,23 @@ export function storesOf(root: string, env: NodeJS.ProcessEnv): Stores | undefin
 }
 
 /**
- * One more `gradenotices` worker, with the receiver as its neighbours: a process type scales by itself, so the cluster
- * need not be started again. The receiver refuses other exams' notices as misconfigured, so theirs go on waiting,
- * unspent.
+ * One more `gradenotices` worker, which delivers to the cluster and asks the demo for parents: a process type scales by itself, so
+ * the cluster need not be started again. The demo refuses to name parents of other students, so their notices go on
+ * waiting, unspent. Its token comes from the environment, as the cluster's does.
  */
-export function addDispatcher(root: string, stores: Stores, neighbourUrl: string): Dispatcher {
+export function addDispatcher(
+  root: string,
+  stores: Stores,
+  neighbours: { clusterUrl: string; profileUrl: string },
+): Dispatcher {
   const child = spawn(process.execPath, ['workers/main.ts', 'gradenotices'], {
     cwd: root,
     env: {
+      INTERNAL_SERVICE_TOKEN: DEVELOPMENT_DEFAULTS.INTERNAL_SERVICE_TOKEN,
       ...process.env,
       ...stores,
-      NOTIFICATION_SERVICE_URL: neighbourUrl,
-      PROFILE_SERVICE_URL: neighbourUrl,
+      NOTIFICATION_SERVICE_URL: neighbours.clusterUrl,
+      PROFILE_SERVICE_URL: neighbours.profileUrl,
       WORKER_CONCURRENCY: '16',
       LOG_LEVEL: 'silent',
     },

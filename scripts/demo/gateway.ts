@@ -4,10 +4,19 @@ import type { Latencies } from './latencies.ts';
 
 /** The part of the gateway that the demo plays: it names the caller, holds the tokens, and tries again. */
 export interface Gateway {
+  /** Of the cluster. */
+  url: string;
+  /** What names this caller to every service. */
+  identityOf(caller: Caller): Record<string, string>;
   send(call: GatewayCall): Promise<GatewayReply>;
   /** Calls made again because there was no answer, or a 503. */
   repeated(): number;
   close(): void;
+}
+
+export interface Caller {
+  id: string;
+  role: 'STUDENT' | 'TEACHER' | 'PARENT' | 'ADMIN';
 }
 
 export interface GatewayCall {
@@ -15,7 +24,7 @@ export interface GatewayCall {
   name: string;
   method: 'GET' | 'POST';
   path: string;
-  caller?: { id: string; role: 'STUDENT' | 'TEACHER' | 'ADMIN' };
+  caller?: Caller;
   headers?: Record<string, string>;
   body?: unknown;
   /** Hangs up as soon as the request has been sent, so that nobody knows what became of it, then sends it again. */
@@ -54,6 +63,8 @@ export function openGateway(deps: {
 }): Gateway {
   const agent = new Agent({ keepAlive: true, maxSockets: deps.sockets });
   const base = new URL(deps.url);
+  const gatewayProof: Record<string, string> =
+    deps.gatewayToken === undefined ? {} : { 'x-gateway-token': deps.gatewayToken };
   let repeated = 0;
 
   async function send(call: GatewayCall): Promise<GatewayReply> {
@@ -108,13 +119,24 @@ export function openGateway(deps: {
   function headersOf(call: GatewayCall, body: Buffer | undefined): Record<string, string> {
     return {
       ...(body === undefined ? {} : { 'content-type': 'application/json', 'content-length': String(body.length) }),
-      ...(deps.gatewayToken === undefined ? {} : { 'x-gateway-token': deps.gatewayToken }),
-      ...(call.caller === undefined ? {} : { 'x-user-id': call.caller.id, 'x-user-role': call.caller.role }),
+      ...gatewayProof,
+      ...(call.caller === undefined ? {} : namesOf(call.caller)),
       ...call.headers,
     };
   }
 
-  return { send, repeated: () => repeated, close: () => agent.destroy() };
+  /** The attempt service and the notification service read different headers. */
+  function namesOf({ id, role }: Caller): Record<string, string> {
+    return { 'x-user-id': id, 'x-user-role': role, 'x-actor-id': id, 'x-actor-role': role };
+  }
+
+  return {
+    url: deps.url,
+    identityOf: (caller) => ({ ...gatewayProof, ...namesOf(caller) }),
+    send,
+    repeated: () => repeated,
+    close: () => agent.destroy(),
+  };
 }
 
 /** The reply's data when its status is one of these. @throws Error that names call, status and code */

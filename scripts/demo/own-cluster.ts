@@ -5,10 +5,13 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { freePort } from '../services/port.ts';
+import { type LossyIntake, openLossyIntake } from './lossy-intake.ts';
 
 /** A cluster that the demo has started for itself. */
 export interface OwnCluster {
   url: string;
+  /** What stands between its outbox and its notification service. */
+  intake: LossyIntake;
   /** Stops every process of it and deletes its data. */
   stop(): Promise<void>;
 }
@@ -18,17 +21,19 @@ const SHARED_MEMORY = '/dev/shm';
 const ENOUGH_BYTES = 2 * 1024 ** 3;
 
 /**
- * Runs `npm start`'s own script on a free port and a data folder that is thrown away, with `neighbourUrl` as its
- * notification and profile service. MONGODB_URL and REDIS_URL count as they do there, with a database of the demo's own.
+ * Runs `npm start`'s own script on a free port and a data folder that is thrown away, with `profileUrl` as its profile
+ * service. Its notices go to its own notification service over a line that loses replies. MONGODB_URL and REDIS_URL count as they do there, with a database of the demo's own.
  * @throws Error with the cluster's last words when it does not come up
  */
 export async function startOwnCluster(deps: {
   root: string;
-  neighbourUrl: string;
+  profileUrl: string;
   say: (line: string) => void;
 }): Promise<OwnCluster> {
   const folder = await mkdtemp(path.join(await scratch(), 'examhall-demo-'));
   const port = await freePort();
+  const url = `http://127.0.0.1:${port}`;
+  const intake = await openLossyIntake(url);
   const child = spawn(process.execPath, ['scripts/dev.ts'], {
     cwd: deps.root,
     env: {
@@ -38,8 +43,8 @@ export async function startOwnCluster(deps: {
       DATA_DIR: folder,
       LOG_LEVEL: process.env.LOG_LEVEL ?? 'warn',
       MONGODB_DATABASE: 'examhall_demo',
-      NOTIFICATION_SERVICE_URL: deps.neighbourUrl,
-      PROFILE_SERVICE_URL: deps.neighbourUrl,
+      NOTIFICATION_SERVICE_URL: intake.url,
+      PROFILE_SERVICE_URL: deps.profileUrl,
     },
     // A group of its own, or Ctrl-C in a terminal would reach it before the demo can stop it in order.
     detached: true,
@@ -51,6 +56,7 @@ export async function startOwnCluster(deps: {
       child.kill('SIGTERM');
       await ended;
     }
+    await intake.close();
     await rm(folder, { recursive: true, force: true });
   };
   const tail: string[] = [];
@@ -74,7 +80,7 @@ export async function startOwnCluster(deps: {
     await stop();
     throw error;
   }
-  return { url: `http://127.0.0.1:${port}`, stop };
+  return { url, intake, stop };
 }
 
 /** In memory where there is room: data that is deleted at the end need not wait for a disk. TMPDIR decides otherwise. */

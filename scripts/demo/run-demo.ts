@@ -1,14 +1,14 @@
+import { announceResults } from './announce-results.ts';
 import { answerSheet } from './answer-sheet.ts';
+import type { Delivery } from './deliver-notices.ts';
 import { openGateway } from './gateway.ts';
 import { handIn } from './hand-in.ts';
 import { inParallel } from './in-parallel.ts';
 import { openLatencies } from './latencies.ts';
 import { markEssay, writtenEssays } from './mark-essays.ts';
-import { awaitNotices, awaitRepeats, checkNotices, expectedNotices, repeatsOf } from './notices.ts';
 import { mathsPaper } from './paper.ts';
+import { part, SOCKETS } from './part.ts';
 import type { Progress } from './progress.ts';
-import type { Receiver } from './receiver.ts';
-import { releaseResults } from './release.ts';
 import { reportLines } from './report.ts';
 import type { DemoDeps, Sitting } from './sitting.ts';
 import { startAttempt } from './start-attempts.ts';
@@ -21,25 +21,21 @@ export interface DemoRun {
   examId: string;
   students: readonly Student[];
   seed: string;
-  receiver: Receiver;
   progress: Progress;
   internalToken: string;
   gatewayToken: string | undefined;
-  /** Called once when no notice comes; true when something was done about it. */
-  helpDispatch(): boolean;
+  delivery: Delivery;
+  /** Where the demo answers for parents. */
+  profileUrl: string;
 }
 
-/** Calls at once. Answering takes fewer: that is where the time goes, and more would only lengthen every queue. */
-const SOCKETS = 24;
+/** Of the calls at once those that answer: that is where the time goes, and more would only lengthen every queue. */
 const WRITERS = 8;
-const FIRST_NOTICE_MS = 4_000;
-const NEXT_NOTICE_MS = 20_000;
-const REPEATS_MS = 15_000;
 
 /** The whole demo on a cluster that is ready; gives the exit code. */
 export async function runDemo(run: DemoRun): Promise<number> {
   const began = performance.now();
-  const { progress, receiver, students } = run;
+  const { progress, students } = run;
   const latencies = openLatencies();
   const gateway = openGateway({ url: run.url, gatewayToken: run.gatewayToken, latencies, sockets: SOCKETS });
   const faults: string[] = [];
@@ -80,13 +76,7 @@ export async function runDemo(run: DemoRun): Promise<number> {
   const essays = writtenEssays(sittings, essay);
   await part(progress, 'mark the essays', essays, (sitting, index) => markEssay(deps, sitting, index, essay));
 
-  progress.begin('release the results', 1);
-  await releaseResults(deps, sittings.length);
-  progress.end(`${2 * sittings.length} notices queued`);
-
-  const expected = expectedNotices(sittings);
-  const noticesChecked = await deliver(run, expected.size);
-  if (noticesChecked) checkNotices(deps, receiver, expected);
+  const notices = await announceResults(deps, progress, sittings, run.delivery);
 
   const verified: Verified[] = [];
   await part(progress, 'read all again', sittings, async (sitting) => {
@@ -104,65 +94,25 @@ export async function runDemo(run: DemoRun): Promise<number> {
     graded: verified.length,
     handoffs: essays.length,
     repeated: gateway.repeated(),
-    notices: {
-      expected: expected.size,
-      arrived: receiver.received.size,
-      recipients: sum([...receiver.received.values()].map((notice) => notice.recipients.length)),
-      repeats: repeatsOf(receiver),
-      lostReplies: receiver.lostReplies(),
-    },
-    noticesChecked,
+    notices,
     scores: verified.map((found) => found.totalScore),
     maxScore: verified[0]?.maxScore ?? 0,
     seconds: (performance.now() - began) / 1_000,
     faults,
   };
   for (const line of reportLines(facts, latencies)) progress.line(line);
-  if (!noticesChecked) for (const line of howToReceive(receiver.url)) progress.line(line);
+  if (!notices.parentsChecked) for (const line of howToTellParents(run.profileUrl)) progress.line(line);
   if (faults.length > 0) return 1;
-  return noticesChecked ? 0 : 2;
+  return notices.parentsChecked ? 0 : 2;
 }
 
-/** One part of the demo over all of something, with its bar. */
-async function part<T>(
-  progress: Progress,
-  title: string,
-  items: readonly T[],
-  work: (item: T, index: number) => Promise<void>,
-): Promise<void> {
-  progress.begin(title, items.length);
-  await inParallel([...items.entries()], SOCKETS, async ([index, item]) => {
-    await work(item, index);
-    progress.step();
-  });
-  progress.end(`${items.length} of ${items.length}`);
-}
-
-/** Waits for the notices; where none comes at all, the cluster has nobody that delivers here, and help is asked for. */
-async function deliver({ progress, receiver, helpDispatch }: DemoRun, count: number): Promise<boolean> {
-  progress.begin('notices', count);
-  const arrived = progress.step;
-  let complete = await awaitNotices(receiver, Math.min(1, count), { patienceMs: FIRST_NOTICE_MS, arrived: () => {} });
-  if (!complete && helpDispatch()) {
-    progress.line('  the cluster has no notification service: adding a dispatcher that delivers to the demo');
-    complete = await awaitNotices(receiver, Math.min(1, count), { patienceMs: NEXT_NOTICE_MS, arrived: () => {} });
-  }
-  if (!complete) {
-    progress.end('none arrived');
-    return false;
-  }
-  await awaitNotices(receiver, count, { patienceMs: NEXT_NOTICE_MS, arrived });
-  await awaitRepeats(receiver, REPEATS_MS);
-  progress.end(`${receiver.received.size} of ${count} arrived`);
-  return true;
-}
-
-function howToReceive(url: string): string[] {
+function howToTellParents(profileUrl: string): string[] {
   return [
     '',
-    'The cluster delivers its notices to nobody, or to somebody else; they wait in the outbox. To see them arrive, either',
-    `  NOTIFICATION_SERVICE_URL=${url} PROFILE_SERVICE_URL=${url} npm start     and then the demo again, or`,
-    '  npm run demo -- --own                                                 which starts a cluster of its own',
+    'The cluster has no profile service that knows these parents, and where its stores are is not known here; what is for parents waits',
+    'in the outbox. To see it arrive, either',
+    `  PROFILE_SERVICE_URL=${profileUrl} npm start     and then the demo again, or`,
+    '  npm run demo -- --own                                which starts a cluster of its own',
   ];
 }
 
