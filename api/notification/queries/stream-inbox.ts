@@ -11,10 +11,10 @@ import {
   type StreamCursor,
 } from '../../../shared/notification/stream-cursor.ts';
 import { type EventStream, openEventStream } from '../../middleware/event-stream.ts';
+import { openAlarm } from '../../middleware/stream-alarm.ts';
 import type { Call, RawReply } from '../../route.ts';
 import { callerOf } from '../caller.ts';
 import type { NotificationDeps } from '../deps.ts';
-import { openAlarm } from '../../middleware/stream-alarm.ts';
 
 const HEARTBEAT_MS = 15 * SECOND;
 /** How often a stream looks by itself while wakes of other processes cannot arrive; while they can, for those that got lost. */

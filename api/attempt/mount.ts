@@ -1,0 +1,15 @@
+import { openHeads } from '../../shared/infra/mongo/attempt/heads.ts';
+import { openPapers } from '../../shared/infra/mongo/attempt/papers.ts';
+import { openSettledLooks } from '../../shared/infra/mongo/mailbox/settled-looks.ts';
+import type { Mount } from '../ground.ts';
+import { attemptRoutes } from './routes.ts';
+
+const PAPER_CACHE_BYTES = 128 * 1_024 * 1_024;
+const CACHED_HEADS = 20_000;
+
+export const mountAttempt: Mount = ({ config, mongo, now, doorbells, replies }) =>
+  attemptRoutes({
+    ...{ mongo, now, doorbells, replies, looks: openSettledLooks(mongo) },
+    ...{ papers: openPapers(mongo, PAPER_CACHE_BYTES), heads: openHeads(mongo, CACHED_HEADS) },
+    ...{ settings: config.attempt, gatewayToken: config.gatewayToken, commandAttempts: config.worker.maxAttempts },
+  });

@@ -1,0 +1,29 @@
+import type { Config } from '../shared/infra/config/config.ts';
+import type { Log } from '../shared/infra/log/log.ts';
+import type { Mongo } from '../shared/infra/mongo/connect.ts';
+import type { Background } from '../shared/infra/process/background.ts';
+import type { Doorbells } from '../shared/infra/redis/doorbell.ts';
+import type { ReplyWaiters } from '../shared/infra/redis/replies.ts';
+import type { Now } from '../shared/kernel/clock.ts';
+import type { Route } from './route.ts';
+
+/** What a front door process has, whichever services it serves. */
+export interface Ground {
+  config: Config;
+  log: Log;
+  mongo: Mongo;
+  /** MongoDB's time. */
+  now: Now;
+  redis: { redisUrl: string; log: Log };
+  doorbells: Doorbells;
+  replies: ReplyWaiters;
+  /** For what may fail, be late or be lost. */
+  background: Background;
+  /** Aborted when the process begins to drain. */
+  draining: AbortSignal;
+  /** To be called at the very end, when nothing is being answered any more. */
+  atEnd(close: () => Promise<unknown>): void;
+}
+
+/** Builds a service's dependencies and gives its routes; each service has one, in its `mount.ts`. */
+export type Mount = (ground: Ground) => Route[];

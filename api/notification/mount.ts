@@ -1,0 +1,31 @@
+import { openChangeBell } from '../../shared/infra/redis/change-bell.ts';
+import type { Mount } from '../ground.ts';
+import { openStreamPlaces } from '../middleware/stream-places.ts';
+import { notificationRoutes } from './routes.ts';
+
+/** Live streams that the process holds open, and those of one caller: browsers open six per host themselves. */
+const STREAMS = 5_000;
+const STREAMS_PER_ACTOR = 10;
+
+export const mountNotification: Mount = ({
+  config,
+  log,
+  mongo,
+  now,
+  redis,
+  doorbells,
+  background,
+  draining,
+  atEnd,
+}) => {
+  const inboxes = openChangeBell({ ...redis, of: 'inboxes' });
+  atEnd(inboxes.close);
+  const { senderTokens, channels, delivery } = config.notification;
+  return notificationRoutes({
+    ...{ mongo, now, doorbells, background, log, senderTokens, channels },
+    ...{ deliveryAttempts: delivery.maxAttempts, commandAttempts: config.worker.maxAttempts },
+    ...{ audit: config.neighbours.audit, outboundTimeoutMs: config.outboundTimeoutMs },
+    ...{ wake: inboxes.wake, inboxes },
+    streams: { places: openStreamPlaces({ perActor: STREAMS_PER_ACTOR, inAll: STREAMS }), draining },
+  });
+};
