@@ -18,6 +18,7 @@ import { openReplyWaiters } from '../shared/infra/redis/replies.ts';
 import { loadSchemas } from '../shared/infra/schema/validator.ts';
 import { mountAttempt } from './attempt/mount.ts';
 import { mountAuth } from './auth/mount.ts';
+import { mountClassifier } from './classifier/mount.ts';
 import type { Mount } from './ground.ts';
 import { behindGateway, gatewayToken } from './middleware/guards/gateway-token.ts';
 import { mountNotification } from './notification/mount.ts';
@@ -32,6 +33,7 @@ import { openServer } from './server.ts';
 const SERVICES: Readonly<Record<string, Mount>> = {
   attempt: mountAttempt,
   auth: mountAuth,
+  classifier: mountClassifier,
   notification: mountNotification,
 };
 const PING_MS = 500;
@@ -115,8 +117,9 @@ drainOnSignal({
   async after() {
     clock.stop();
     await background.end(LAST_BACKGROUND_MS);
-    const stores = [doorbells, replies, probe, mongo].map((store) => store.close());
-    await Promise.allSettled([...closers.map((close) => close()), ...stores]);
+    // Before the stores: some have last words to write.
+    await Promise.allSettled(closers.map((close) => close()));
+    await Promise.allSettled([doorbells, replies, probe, mongo].map((store) => store.close()));
     flush();
   },
 });

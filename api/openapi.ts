@@ -152,7 +152,8 @@ function successesOf(replies: readonly ReplyDoc[], schemas: Schemas, components:
     responses[status] = {
       description,
       headers: { 'X-Request-Id': { $ref: '#/components/headers/RequestId' }, ...ownHeaders(docs) },
-      content,
+      // That status has no body.
+      ...(status === 204 ? {} : { content }),
     };
   }
   return responses;

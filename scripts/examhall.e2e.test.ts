@@ -6,6 +6,7 @@ import { makeActor } from '../shared/testing/actor-subjects.ts';
 import { openTestMongo } from '../shared/testing/open-test-mongo.ts';
 import { runExamhall } from '../shared/testing/run-examhall.ts';
 import { postGrading, SUBMITTED, storeAttempt } from '../shared/testing/stored-attempts.ts';
+import { postDelivery } from '../shared/testing/stored-deliveries.ts';
 import { testKernel, testWorkerDeps } from '../shared/testing/test-kernel.ts';
 import { runCommand } from '../workers/run-command.ts';
 
@@ -63,6 +64,22 @@ t.test('dead letters are seen, replayed once, and audited', async (t) => {
   t.match((await examhall(...bulk, '--yes')).said, /1 of 1 replayed/);
   t.match(await replayed(), [{ operator: 'binh' }, { commandId: second, operator: 'an' }]);
   t.match((await examhall('audit')).said, /an +dead\.replay +grading +\S+ +it is waning/);
+});
+
+t.test('a dead delivery is shown in its own words and runs again', async (t) => {
+  const job = await postDelivery(mongo, { channel: 'log', maxAttempts: 1 });
+  const deps = testWorkerDeps(mongo, { NOTIFICATION_CHANNELS: 'log' });
+  const failing = { ...makeActor('delivery', deps), run: () => Promise.reject(new Error('the log is full')) };
+  t.equal(await runCommand(testKernel(mongo), failing, job.queue, job._id), 'dead');
+  t.match((await examhall('dead', 'list', '--queue', 'delivery:log')).said, /1 +delivery:log +Error: the log is full/);
+  const shown = async () => JSON.parse((await examhall('dead', 'show', job._id)).said);
+  t.match(await shown(), { _id: job._id, status: 'DEAD', state: 'DEAD_LETTERED' });
+  const replay = ['dead', 'replay', '--queue', 'delivery:log', '--reason', 'there is room again', '--yes'];
+  t.equal((await examhall(...replay)).code, 0);
+  t.match(await shown(), { state: 'PENDING' });
+  t.equal(await runCommand(testKernel(mongo), makeActor('delivery', deps), job.queue, job._id), 'done');
+  t.match(await shown(), { state: 'SENT' });
+  t.equal((await examhall(...replay)).code, 1, 'once per death');
 });
 
 t.test('what an operator mistypes changes nothing and says why', async (t) => {

@@ -118,7 +118,13 @@ t.test('production defaults nothing and refuses what everybody knows', async (t)
     AUTH_JWT_SECRET: 'y'.repeat(32),
   };
   t.match(effectiveEnvironment(known, place).faults, [/^INTERNAL_SERVICE_TOKEN: .* not the development default$/]);
-  t.strictSame(effectiveEnvironment({ ...known, INTERNAL_SERVICE_TOKEN: '' }, place).faults, []);
+  t.strictSame(effectiveEnvironment({ ...known, INTERNAL_SERVICE_TOKEN: 'of our own' }, place).faults, []);
+  const tokenless = effectiveEnvironment({ ...known, INTERNAL_SERVICE_TOKEN: '' }, place);
+  t.match(
+    tokenless.faults,
+    [/^NOTIFICATION_INTERNAL_SERVICE_TOKEN: no token for /],
+    'its door would be shut to senders',
+  );
 });
 
 t.test('a production start is refused for exactly the secrets that its processes would refuse', async (t) => {

@@ -22,6 +22,10 @@ export interface Actor<Body = never, Progress = never> {
   backoff: { baseMs: number; capMs: number };
   /** Lease of its commands (ms), where it is not that of every actor. */
   leaseMs?: number;
+  /** Slots of each of its queues, where they are not those of every actor. */
+  concurrency?: number;
+  /** Its poll (ms), where it is not that of every actor. */
+  pollMs?: number;
   run(run: Run<Body, Progress>): Promise<Outcome>;
   /** Recurring commands that must exist while this actor runs; written when it starts, if absent. */
   standing?: readonly { queue: Queue; key: string; subject: string }[];

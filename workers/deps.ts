@@ -1,3 +1,4 @@
+import type { Models } from '../shared/classifier/model-task.ts';
 import type { Config } from '../shared/infra/config/config.ts';
 import type { Log } from '../shared/infra/log/log.ts';
 import type { Papers } from '../shared/infra/mongo/attempt/papers.ts';
@@ -19,6 +20,10 @@ export interface WorkerDeps {
   config: Config;
   /** Wakes another actor for a command that is already committed; may be lost, never throws. */
   ring: (queue: Queue, commandId: string) => void;
+  /** Wakes the streams that follow this job; may be lost, never throws. */
+  tellJob: (jobId: string) => void;
+  /** Whoever can be asked to classify; opened by the first actor that wants it. */
+  models: () => Models;
   /** Best-effort work that must hold no slot. */
   background: Background;
   /** Counts something that an operator should see in `/metrics`. */

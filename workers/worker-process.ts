@@ -11,6 +11,8 @@ import { openServerClock } from '../shared/infra/mongo/server-clock.ts';
 import { checkUsable, untilUsable } from '../shared/infra/mongo/until-usable.ts';
 import { openBackground } from '../shared/infra/process/background.ts';
 import { drainOnSignal } from '../shared/infra/process/drain.ts';
+import { type FollowedModels, openFollowedModels } from '../shared/infra/providers/followed-models.ts';
+import { type ChangeTeller, openChangeTeller } from '../shared/infra/redis/change-bell.ts';
 import { openDoorbells } from '../shared/infra/redis/doorbell.ts';
 import { answerDoorbell } from '../shared/infra/redis/doorbell-listener.ts';
 import { openReplySender } from '../shared/infra/redis/replies.ts';
@@ -58,6 +60,17 @@ export async function startWorkerProcess(
     dropped: (count) => alarms.add({ name: 'background_dropped' satisfies Alarm }, count),
     failed: (err) => log.warn({ err }, 'background work failed'),
   });
+  // Only one actor tells of jobs: the others need no link for it.
+  let jobTeller: ChangeTeller | undefined;
+  const tellJob = (jobId: string) => {
+    jobTeller ??= openChangeTeller({ ...redis, of: 'jobs' });
+    jobTeller.tell([jobId]);
+  };
+  let followed: FollowedModels | undefined;
+  const models = () => {
+    followed ??= openFollowedModels({ ...redis, settings: config.classifier, mongo, now: clock.now });
+    return followed;
+  };
   const actor = makeActor({
     mongo,
     papers: openPapers(mongo, PAPER_CACHE_BYTES),
@@ -65,6 +78,8 @@ export async function startWorkerProcess(
     log,
     config,
     ring: (queue, commandId) => void doorbells.ring(queue, commandId, 0),
+    tellJob,
+    models,
     background,
     alarm,
   });
@@ -93,7 +108,9 @@ export async function startWorkerProcess(
     async after() {
       await working?.heart.stop();
       clock.stop();
-      await Promise.allSettled([doorbells.close(), replies.close(), mongo.close()]);
+      // Before MongoDB: the last usage events are still to be written.
+      await followed?.close();
+      await Promise.allSettled([doorbells.close(), replies.close(), jobTeller?.close(), mongo.close()]);
       flush();
     },
   });
@@ -103,7 +120,7 @@ export async function startWorkerProcess(
     await postStandingCommands(mongo, actor, clock.now());
   };
   if (!(await untilUsable({ check, log, stop: draining.signal }))) return;
-  const { concurrency, pollIntervalMs: pollMs } = config.worker;
+  const { concurrency = config.worker.concurrency, pollMs = config.worker.pollIntervalMs } = actor;
   const worker = openWorker(kernel, actor, { concurrency, pollMs, now: clock.now });
   const listeners = actor.queues.map((queue) =>
     answerDoorbell({ ...redis, queue, concurrency }, async (id) => void (await worker.knock(queue, id))),

@@ -33,7 +33,7 @@ t.test('alive, ready and what is here', async (t) => {
   });
   const index = (await client.call('GET', '/v1')).data;
   t.same(Object.keys(index).sort(), ['routes', 'services', 'version']);
-  t.same(index.services, ['attempt', 'auth', 'notification']);
+  t.same(index.services, ['attempt', 'auth', 'classifier', 'notification']);
   const { paths, openapi } = (await client.call('GET', '/openapi.json')).json;
   t.match(openapi, /^3\.1\./);
   const listed = index.routes.map(({ method, path }: { method: string; path: string }) => `${method} ${path}`).sort();

@@ -4,13 +4,6 @@ import path from 'node:path';
 import { ConfigError, readConfig } from '../../shared/infra/config/config.ts';
 import { DEVELOPMENT_DEFAULTS } from '../../shared/infra/config/variable.ts';
 
-/** The services whose front doors this repository has: a cluster calls itself for these when no URL is given. */
-const OWN_SERVICES: readonly ('attempt' | 'auth' | 'classifier' | 'notification')[] = [
-  'attempt',
-  'auth',
-  'notification',
-];
-
 /** Both opt-in workers on, and a provider that costs nothing. */
 const CLASSIFIER_SETTINGS = {
   AI_CLASSIFIER_PROVIDER: 'mock',
@@ -34,10 +27,9 @@ export function effectiveEnvironment(
   place: { port: number; secret: () => string },
 ): EffectiveEnvironment {
   if (given.NODE_ENV === 'production') return { env: { ...given }, faults: configFaults(given) };
-  const classifier = OWN_SERVICES.includes('classifier') ? CLASSIFIER_SETTINGS : {};
-  const env: NodeJS.ProcessEnv = { NODE_ENV: 'development', ...DEVELOPMENT_DEFAULTS, ...classifier, ...given };
+  const env: NodeJS.ProcessEnv = { NODE_ENV: 'development', ...DEVELOPMENT_DEFAULTS, ...CLASSIFIER_SETTINGS, ...given };
   env.AUTH_JWT_SECRET ??= place.secret();
-  if (OWN_SERVICES.includes('notification')) env.NOTIFICATION_SERVICE_URL ??= `http://127.0.0.1:${place.port}`;
+  env.NOTIFICATION_SERVICE_URL ??= `http://127.0.0.1:${place.port}`;
   return { env, faults: configFaults(env) };
 }
 

@@ -7,6 +7,9 @@ export const REPLAY_MS = DAY;
 /** What the next request of the same kind is told to wait where another one is being answered, or the owners are away (s). */
 export const COME_BACK_SECONDS = 3;
 
+/** A front door that answers a request, or the worker that settles what front doors could not. */
+export type GenerationHolder = 'door' | 'worker';
+
 /**
  * A generation that is to be paid for, and its replay. MAKING: somebody asks the model, or died of it; nothing is owed. PENDING: the
  * answer is stored, with what it costs and the keys to charge it by. SETTLED: both owners have it. Only MAKING rows ever go.
@@ -23,6 +26,8 @@ export interface Generation {
   state: 'MAKING' | 'PENDING' | 'SETTLED';
   /** Whoever works on the row has it until then; each holder has a fence of its own. */
   leaseUntil: Date;
+  /** The kind of its newest holder. */
+  heldBy: GenerationHolder;
   fence: number;
   /** How the newest holder gave up, as JSON text of a rejection, for those who waited for it. */
   failure: { fence: number; rejection: string } | null;
@@ -37,8 +42,8 @@ export interface Generation {
   /** Until when the answer is given again, and until when it is tried to be paid for. */
   replayUntil: Date | null;
   settledAt: Date | null;
-  /** Absent once there is an answer: the row goes some time after it. */
-  idleSince?: Date;
+  /** A row without an answer goes some time after it; null once there is one. */
+  idleSince: Date | null;
 }
 
 /** What is to be done for a request, given the newest row of its key. */

@@ -54,12 +54,12 @@ export function readGrade({ maxScore, rubric }: EssayGradeRequest, json: unknown
   const { criteria: written, feedback } = json as WrittenGrade;
   const criteria = rubric.criteria.map(({ id, maxScore: most }, index) => {
     const { score, comment } = written[keyOf(index)] ?? { score: Number.NaN, comment: '' };
-    // On the scale that the attempt service keeps.
-    return { id, score: Number.isFinite(score) ? roundScore(decimal(score)) : Number.NaN, maxScore: most, comment };
+    const isWithin = score >= 0 && score <= most;
+    // On the scale of stored scores, where rounding must not lift one above what the criterion gives.
+    return { id, score: isWithin ? Math.min(roundScore(decimal(score)), most) : Number.NaN, maxScore: most, comment };
   });
-  if (!criteria.every(({ score, maxScore: most }) => score >= 0 && score <= most)) return null;
-  const score = sumExactly(criteria.map((criterion) => criterion.score));
-  return score > maxScore ? null : { score, maxScore, feedback, criteria };
+  if (criteria.some((criterion) => Number.isNaN(criterion.score))) return null;
+  return { score: sumExactly(criteria.map((criterion) => criterion.score)), maxScore, feedback, criteria };
 }
 
 function criterionSchema(most: number): Readonly<Record<string, unknown>> {

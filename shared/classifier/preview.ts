@@ -1,4 +1,5 @@
 import type {
+  AiTaskResultEnvelope,
   EssayGradePreview,
   EssayGradeRequest,
   EssayHandoff,
@@ -71,6 +72,11 @@ function essayHandoff(result: TaskResult<'grade'>, { questionId, rubric }: Essay
   };
 }
 
-function headOf({ taskId, provider, model, usage }: TaskResult<TaskKind>) {
+function headOf({
+  taskId,
+  provider,
+  model,
+  usage,
+}: Pick<AiTaskResultEnvelope, 'taskId' | 'provider' | 'model' | 'usage'>) {
   return { previewId: taskId, provider, model, usage };
 }

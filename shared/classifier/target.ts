@@ -1,6 +1,12 @@
 import { type BaseUrlFault, readBaseUrl } from './base-url.ts';
 import { OFFICIAL_BASE_URLS } from './official-addresses.ts';
-import { GENERIC_KEY_VARIABLE, KEY_VARIABLE, type KeyVariable, type ProviderName } from './provider-names.ts';
+import {
+  GENERIC_KEY_VARIABLE,
+  KEY_VARIABLE,
+  type KeyVariable,
+  PROVIDERS,
+  type ProviderName,
+} from './provider-names.ts';
 import type { ProviderSelection } from './provider-selection.ts';
 
 /** What is asked where a selection names no model; `local` has none. */
@@ -24,7 +30,7 @@ export interface Target {
 }
 
 /** Why nothing can be asked. */
-export type TargetFault = 'NO_MODEL' | 'NO_BASE_URL' | 'NO_KEY' | BaseUrlFault;
+export type TargetFault = 'UNSUPPORTED' | 'NO_MODEL' | 'NO_BASE_URL' | 'NO_KEY' | BaseUrlFault;
 
 interface Surroundings {
   keys: Readonly<Partial<Record<KeyVariable, string>>>;
@@ -35,6 +41,8 @@ interface Surroundings {
 /** The provider that a selection means, or why it cannot be asked. */
 export function targetOf(selection: ProviderSelection, around: Surroundings): Target | { fault: TargetFault } {
   const { provider } = selection;
+  // Stored by a newer process than this one.
+  if (!PROVIDERS.includes(provider)) return { fault: 'UNSUPPORTED' };
   const model = modelOf(selection);
   if (model === null) return { fault: 'NO_MODEL' };
   if (provider === 'mock') return { provider, model, baseUrl: null, origin: null, key: null };

@@ -2,6 +2,7 @@ import { ACTORS } from '../../workers/actors.ts';
 import type { WorkerDeps } from '../../workers/deps.ts';
 import type { EventType } from '../attempt/event-types.ts';
 import { gradeNotices } from '../attempt/notices.ts';
+import { ownerKeysOf } from '../classifier/charge.ts';
 import { attempts } from '../infra/mongo/attempt/collections.ts';
 import { queueNotices } from '../infra/mongo/attempt/queue-notices.ts';
 import type { Mongo } from '../infra/mongo/connect.ts';
@@ -22,6 +23,8 @@ import {
   storeAttempt,
 } from './stored-attempts.ts';
 import { postDelivery } from './stored-deliveries.ts';
+import { generationOf, postSettlement } from './stored-generations.ts';
+import { finishedOnce, postJob } from './stored-jobs.ts';
 
 /** What the kernel suite must know of an actor to run any of its features against it. */
 export interface ActorSubject {
@@ -48,7 +51,9 @@ export function actorSubject(name: string, mongo: Mongo, neighbours: Neighbours)
     essayhandoff: () => essayHandoff(mongo),
     resultsrelease: () => resultsRelease(mongo),
     gradenotices: () => gradeNotice(mongo, neighbours),
+    classifier: () => classifier(mongo),
     delivery: () => delivery(mongo, neighbours),
+    settlement: () => settlement(mongo, neighbours),
     upkeep: () => upkeep(mongo),
   };
   const make = makers[name];
@@ -127,6 +132,29 @@ function delivery(mongo: Mongo, neighbours: Neighbours): ActorSubject {
     async effects({ _id, subject }) {
       const sent = await deliveryAttempts(mongo).countDocuments({ notificationId: subject, status: 'SENT' });
       return sent === 1 && !neighbours.notices.has(_id) ? Number.NaN : sent;
+    },
+  };
+}
+
+function classifier(mongo: Mongo): ActorSubject {
+  return {
+    ...{ name: 'classifier', ends: DONE },
+    post: (options) => postJob(mongo, options),
+    effects: ({ subject }) => finishedOnce(mongo, subject),
+  };
+}
+
+function settlement(mongo: Mongo, { ledger }: Neighbours): ActorSubject {
+  return {
+    ...{ name: 'settlement', ends: DONE },
+    post: (options) => postSettlement(mongo, options),
+    // Owners are asked at least once; what must be one is what stands in their books, and settled is what both of them have.
+    async effects(command) {
+      const { _id, state } = await generationOf(mongo, command);
+      const keys = ownerKeysOf(_id);
+      const [counted, paid] = [ledger.consumed.has(keys.usage), ledger.debits.has(keys.debit)];
+      if (state === 'SETTLED') return counted && paid ? 1 : Number.NaN;
+      return paid && !counted ? Number.NaN : 0;
     },
   };
 }

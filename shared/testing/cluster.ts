@@ -12,7 +12,9 @@ import { requiredEnv, type Teardown } from './open-test-mongo.ts';
 import { takeRedisDatabase } from './redis-database.ts';
 import { until } from './until.ts';
 
-export const WORKERS = ['grading', 'essayhandoff', 'resultsrelease', 'gradenotices', 'delivery', 'upkeep'] as const;
+/** Those of the attempt service: what most tests are about. */
+const USUAL = ['grading', 'essayhandoff', 'resultsrelease', 'gradenotices', 'upkeep'] as const;
+export const WORKERS = [...USUAL, 'delivery', 'classifier', 'settlement'] as const;
 export type WorkerName = (typeof WORKERS)[number];
 
 export interface ClusterOptions {
@@ -22,7 +24,7 @@ export interface ClusterOptions {
   envOf?: Readonly<Record<string, NodeJS.ProcessEnv>>;
   /** Front doors, named web1, web2, …; 1 unless given. */
   doors?: number;
-  /** Workers that start with the cluster; a type listed twice gets a second process: grading, grading2. Default: one of each. */
+  /** Workers that start with the cluster; a type listed twice gets a second process: grading, grading2. Default: one of each of the attempt service's. */
   workers?: readonly WorkerName[];
   /** Workers that only `start` starts; numbered after those of `workers`: beside two gradings it is grading3. */
   asleep?: readonly WorkerName[];
@@ -158,7 +160,7 @@ async function plansOf(options: ClusterOptions, env: NodeJS.ProcessEnv): Promise
   const own =
     options.ownNotifications === true ? { NOTIFICATION_SERVICE_URL: `http://127.0.0.1:${plans[0]?.port}` } : {};
   const counts = new Map<WorkerName, number>();
-  for (const worker of [...(options.workers ?? WORKERS), ...(options.asleep ?? [])]) {
+  for (const worker of [...(options.workers ?? USUAL), ...(options.asleep ?? [])]) {
     const count = (counts.get(worker) ?? 0) + 1;
     counts.set(worker, count);
     const name = count === 1 ? worker : `${worker}${count}`;

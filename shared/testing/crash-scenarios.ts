@@ -2,8 +2,11 @@ import type { Test } from 'tap';
 import { runCommand } from '../../workers/run-command.ts';
 import type { Attempt } from '../attempt/attempt.ts';
 import { gradeNotices, type NoticeRecipient } from '../attempt/notices.ts';
+import { ownerKeysOf } from '../classifier/charge.ts';
 import { attempts } from '../infra/mongo/attempt/collections.ts';
 import { queueNotices } from '../infra/mongo/attempt/queue-notices.ts';
+import { generationHolds } from '../infra/mongo/classifier/collections.ts';
+import { findJob } from '../infra/mongo/classifier/find-job.ts';
 import type { Mongo } from '../infra/mongo/connect.ts';
 import { mailboxOf, NOTICES } from '../infra/mongo/mailbox/mailbox.ts';
 import { newCommand, postCommand } from '../infra/mongo/mailbox/post-command.ts';
@@ -25,6 +28,8 @@ import {
   storeAttempt,
 } from './stored-attempts.ts';
 import { postDelivery } from './stored-deliveries.ts';
+import { generationOf, postSettlement } from './stored-generations.ts';
+import { finishedOnce, postJob } from './stored-jobs.ts';
 import { testKernel, testWorkerDeps } from './test-kernel.ts';
 
 /** A kind of command whose worker is killed at every point, and what must be true once another has finished it. */
@@ -56,6 +61,8 @@ export function crashScenarios(): CrashScenario[] {
     notice('notice to the student', 'STUDENT'),
     overdueSweep(),
     delivery(),
+    settlement(),
+    classification(),
   ];
 }
 
@@ -148,6 +155,38 @@ function delivery(): CrashScenario {
         rows.filter(({ error }) => error !== null).map(({ error }) => error),
         statuses.map(() => BROKEN_OFF),
       );
+    },
+  };
+}
+
+function classification(): CrashScenario {
+  return {
+    ...{ name: 'classification', actor: 'classifier', status: 'DONE', leastPoints: 25 },
+    post: (mongo) => postJob(mongo),
+    async check(t, { mongo }, { subject }) {
+      t.equal(await finishedOnce(mongo, subject), 1, 'every batch is there once, and counted once');
+      const job = await findJob(mongo, subject);
+      t.match(job, { open: false, error: null, counts: { succeeded: 7, failed: 0, batchesDone: 2 } });
+    },
+  };
+}
+
+function settlement(): CrashScenario {
+  return {
+    ...{ name: 'settlement', actor: 'settlement', status: 'DONE', leastPoints: 20 },
+    post: (mongo) => postSettlement(mongo),
+    async check(t, { mongo, neighbours: { ledger } }, { subject }) {
+      const row = await generationOf(mongo, { subject });
+      t.match(row, { state: 'SETTLED', usageConsumed: true });
+      const keys = ownerKeysOf(row._id);
+      // Killed between an owner's answer and its own note of it, a worker asks again, under the same key.
+      for (const entry of [ledger.consumed.get(keys.usage), ledger.debits.get(keys.debit)]) {
+        t.ok(entry?.times === 1 || entry?.times === 2, `asked ${entry?.times} times under one key`);
+      }
+      const own = [...ledger.debits.values()].filter(({ organizationId }) => organizationId === row.organizationId);
+      t.match(own, [{ amount: row.charge?.credits }], 'one debit');
+      const held = await generationHolds(mongo).findOne({ _id: row.organizationId });
+      t.strictSame(held?.holds ?? [], [], 'nothing is held for it any more');
     },
   };
 }

@@ -18,6 +18,8 @@ const MOST_POINTS = 200;
 const ENV = {
   ...{ WORKER_LEASE_MS: '1500', WORKER_POLL_INTERVAL_MS: '20', WORKER_RETRY_BASE_DELAY_MS: '1' },
   ...{ NOTIFICATION_DELIVERY_LEASE_MS: '1500', NOTIFICATION_DELIVERY_RETRY_BASE_MS: '1' },
+  ...{ AI_CLASSIFIER_WORKER_ENABLED: '1', AI_CLASSIFIER_WORKER_LEASE_MS: '1500' },
+  ...{ AI_CLASSIFIER_WORKER_POLL_INTERVAL_MS: '20', AI_CLASSIFIER_WORKER_RETRY_BASE_DELAY_MS: '1' },
   ...{ ATTEMPT_OUTBOX_RETRY_BASE_MS: '1', UPKEEP_INTERVAL_MS: '3600000', SHUTDOWN_TIMEOUT_MS: '10000' },
 };
 
@@ -31,7 +33,11 @@ export async function openLane(t: Teardown) {
   const stores = { MONGODB_URL: mongo.url, MONGODB_DATABASE: mongo.database, REDIS_URL: redis.url };
   // Without analytics: what is told there is told beside the runs, and would be counted among the next one's points.
   const { ANALYTICS_SERVICE_URL: _, ...services } = neighbours.env;
-  return { mongo, neighbours, env: { ...ENV, ...stores, ...services, ...neighbours.webhookEnv } };
+  return {
+    mongo,
+    neighbours,
+    env: { ...ENV, ...stores, ...services, ...neighbours.webhookEnv, ...neighbours.ownersEnv },
+  };
 }
 
 /** Kills a worker of this actor at every await of each of its scenarios' runs. */
@@ -65,7 +71,11 @@ async function crashAtEach(t: Test, scenario: CrashScenario, at: { first: number
     const command = await scenario.post(mongo);
     commands.push(command);
     const crash = { commandId: command._id, point };
-    const worker = startWorker(scenario.actor, { ...env, WORKER_CONCURRENCY: '1' }, crash);
+    const worker = startWorker(
+      scenario.actor,
+      { ...env, WORKER_CONCURRENCY: '1', AI_CLASSIFIER_WORKER_CONCURRENCY: '1' },
+      crash,
+    );
     const how = await runWorkerUntil(worker, () => isSettled(command));
     if (how !== 'SIGKILL') {
       t.equal(how, '0', `a worker that reached no point ${point} ended in order`);

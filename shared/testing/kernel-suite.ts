@@ -15,7 +15,7 @@ const FEATURES = [...OUTCOME_FEATURES, ...LEASE_FEATURES, ...SLOT_FEATURES];
 export async function kernelSuite(t: Test, actor: string): Promise<void> {
   const mongo = await openTestMongo(t);
   const neighbours = await openNeighbours(t);
-  const deps = testWorkerDeps(mongo, { ...neighbours.env, ...neighbours.webhookEnv });
+  const deps = testWorkerDeps(mongo, { ...neighbours.env, ...neighbours.webhookEnv, ...neighbours.ownersEnv });
   const subject = actorSubject(actor, mongo, neighbours);
   for (const feature of FEATURES) {
     if (feature.applies?.(subject) === false) continue;

@@ -1,4 +1,5 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { answerFrom, type Ledger, newLedger } from './fake-owners.ts';
 import type { Teardown } from './open-test-mongo.ts';
 
 /** One call that arrived at the neighbours. */
@@ -18,17 +19,21 @@ export interface Neighbours {
   /** Analytics events that were taken, by source event id. */
   analytics: Map<string, number>;
   parents: string[];
+  /** Books of usage service and wallet. */
+  ledger: Ledger;
   /** When set, decides the answer to each call; undefined = the usual one. */
   answer:
     | ((call: ReceivedCall) => { status: number; body?: unknown; headers?: Record<string, string> } | undefined)
     | null;
   /** Environment that names this server as every neighbour. */
   env: NodeJS.ProcessEnv;
+  /** Environment that names this server as usage service and wallet, with the settlement worker on. */
+  ownersEnv: NodeJS.ProcessEnv;
   /** Environment that makes this server the receiver of the webhook channel. */
   webhookEnv: NodeJS.ProcessEnv;
 }
 
-/** Notification, profile and analytics service and a webhook receiver in one real HTTP server that counts what it takes. */
+/** Notification, profile, analytics and usage service, wallet and a webhook receiver in one real HTTP server that counts what it takes. */
 export async function openNeighbours(t: Teardown): Promise<Neighbours> {
   const server = createServer((request, response) => void serve(request, response));
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -44,11 +49,17 @@ export async function openNeighbours(t: Teardown): Promise<Neighbours> {
     ...{ NOTIFICATION_CHANNELS: 'webhook', NOTIFICATION_WEBHOOK_URL: `${url}/hook` },
     NOTIFICATION_WEBHOOK_SECRET: 'webhook-secret-of-the-test',
   };
+  const ownersEnv = {
+    ...{ USAGE_SERVICE_URL: url, WALLET_SERVICE_URL: url },
+    AI_GENERATION_SETTLEMENT_WORKER_ENABLED: '1',
+  };
   const neighbours: Neighbours = {
     ...{
       url,
       env,
       webhookEnv,
+      ownersEnv,
+      ledger: newLedger(),
       calls: [],
       notices: new Map(),
       analytics: new Map(),
@@ -74,6 +85,8 @@ export async function openNeighbours(t: Teardown): Promise<Neighbours> {
   }
 
   function usual(call: ReceivedCall): { status: number; body?: unknown; headers?: Record<string, string> } {
+    const owner = answerFrom(neighbours.ledger, call);
+    if (owner !== undefined) return owner;
     if (call.method === 'GET') return { status: 200, body: { data: { parentIds: neighbours.parents } } };
     const taken = call.path === '/v1/events' ? neighbours.analytics : neighbours.notices;
     const id = String(call.body?.sourceEventId ?? call.body?.deliveryJobId);

@@ -6,6 +6,7 @@ import { type Config, readConfig } from '../infra/config/config.ts';
 import { openPapers } from '../infra/mongo/attempt/papers.ts';
 import type { Mongo } from '../infra/mongo/connect.ts';
 import { openBackground } from '../infra/process/background.ts';
+import { openModels } from '../infra/providers/open-models.ts';
 import type { Now } from '../kernel/clock.ts';
 import type { Queue } from '../kernel/command.ts';
 import { type HeldLog, heldLog } from './held-log.ts';
@@ -36,20 +37,29 @@ export interface TestWorkerDeps extends WorkerDeps {
   log: HeldLog;
   rings: { queue: Queue; commandId: string }[];
   alarms: string[];
+  /** Jobs of which streams were told. */
+  toldJobs: string[];
 }
 
 /** What an actor is made of, with the product's own configuration reader behind it. */
 export function testWorkerDeps(mongo: Mongo, env: NodeJS.ProcessEnv = {}): TestWorkerDeps {
   const rings: TestWorkerDeps['rings'] = [];
   const alarms: string[] = [];
+  const toldJobs: string[] = [];
+  const config = testConfig(env);
   return {
+    toldJobs,
+    tellJob: (jobId) => void toldJobs.push(jobId),
+    models: () => openModels({ ...MOCK_ONLY, settings: config.classifier, log: heldLog() }),
     ...{ mongo, papers: openPapers(mongo, 8 * 1024 * 1024), now: Date.now, log: heldLog(), rings, alarms },
-    config: testConfig(env),
+    config,
     ring: (queue, commandId) => void rings.push({ queue, commandId }),
     alarm: (name) => void alarms.push(name),
     background: openBackground({ concurrency: 4, maxWaiting: 100, dropped: () => undefined, failed: () => undefined }),
   };
 }
+
+const MOCK_ONLY = { now: Date.now, recordUsage: () => undefined, shared: null, selection: null };
 
 /** Waits between tries are as short as they may be. */
 export function testConfig(env: NodeJS.ProcessEnv = {}): Config {
@@ -58,6 +68,8 @@ export function testConfig(env: NodeJS.ProcessEnv = {}): Config {
     WORKER_RETRY_BASE_DELAY_MS: '1',
     ATTEMPT_OUTBOX_RETRY_BASE_MS: '1',
     NOTIFICATION_DELIVERY_RETRY_BASE_MS: '1',
+    AI_CLASSIFIER_WORKER_ENABLED: '1',
+    AI_CLASSIFIER_WORKER_RETRY_BASE_DELAY_MS: '1',
     ...env,
   });
 }

@@ -18,6 +18,8 @@ export interface ServiceCall {
   body?: unknown;
   /** Over connect, headers and body together (ms). */
   timeoutMs: number;
+  /** A longer reply is none; 1 MiB unless given. */
+  maxReplyBytes?: number;
   signal?: AbortSignal;
 }
 
@@ -25,7 +27,7 @@ const MAX_REPLY_BYTES = 1024 * 1024;
 
 /**
  * One call to a neighbour. Any answer is a reply, whatever its status; rejects when there is none: refused, reset,
- * timed out, larger than 1 MiB. Redirects are not followed, so a token never travels to where it was not configured to.
+ * timed out, too large. Redirects are not followed, so a token never travels to where it was not configured to.
  */
 export async function callService(call: ServiceCall): Promise<ServiceReply> {
   const timeout = AbortSignal.timeout(call.timeoutMs);
@@ -41,16 +43,16 @@ export async function callService(call: ServiceCall): Promise<ServiceReply> {
     signal: call.signal === undefined ? timeout : AbortSignal.any([timeout, call.signal]),
     ...(call.body === undefined ? {} : { body: JSON.stringify(call.body) }),
   });
-  const text = await readCapped(response);
+  const text = await readCapped(response, call.maxReplyBytes ?? MAX_REPLY_BYTES);
   return { status: response.status, body: parse(text), retryAfterMs: retryAfterMs(response.headers) };
 }
 
-async function readCapped(response: Response): Promise<string> {
+async function readCapped(response: Response, maxBytes: number): Promise<string> {
   const chunks: Uint8Array[] = [];
   let size = 0;
   for await (const chunk of response.body ?? []) {
     size += chunk.byteLength;
-    if (size > MAX_REPLY_BYTES) throw new Error(`the reply is larger than ${MAX_REPLY_BYTES} bytes`);
+    if (size > maxBytes) throw new Error(`the reply is larger than ${maxBytes} bytes`);
     chunks.push(chunk);
   }
   return Buffer.concat(chunks).toString('utf8');

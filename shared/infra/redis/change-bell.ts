@@ -7,6 +7,8 @@ const CHANNELS = {
   inboxes: 'examhall:inbox',
   /** Classification jobs that have changed. */
   jobs: 'examhall:ai-jobs',
+  /** The setting of the model provider. */
+  providers: 'examhall:ai-provider-settings',
 } as const;
 export type Changing = keyof typeof CHANNELS;
 

@@ -4,6 +4,7 @@ import { CLIENT_EVENT_TYPES, EVENT_TYPES } from '../../attempt/event-types.ts';
 import { QUESTION_TYPES, SCORING_MODES } from '../../attempt/question.ts';
 import { redactAttempt } from '../../attempt/redact.ts';
 import { studentListItem } from '../../attempt/student-list-item.ts';
+import { DELIVERY_STATUSES } from '../../notification/delivery.ts';
 import { sampleAnswer, sampleAttempt, samplePaper } from '../../testing/sample-attempt.ts';
 import { loadSchemas } from './validator.ts';
 
@@ -24,6 +25,7 @@ t.test('the words of the schemas are the words of the rules', async (t) => {
   t.strictSame(words('attempt/question-type'), [...QUESTION_TYPES]);
   t.strictSame(words('attempt/scoring-mode'), [...SCORING_MODES]);
   t.same([...(words('attempt/event-type') ?? [])].sort(), [...EVENT_TYPES].sort());
+  t.strictSame(words('notification/delivery-status'), [...DELIVERY_STATUSES]);
   t.same([...(words('attempt/client-event-type') ?? [])].sort(), [...CLIENT_EVENT_TYPES].sort());
 });
 

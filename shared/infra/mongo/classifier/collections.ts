@@ -1,5 +1,9 @@
 import type { Collection } from 'mongodb';
+import type { Generation } from '../../../classifier/generation.ts';
+import type { OrganizationHolds } from '../../../classifier/hold.ts';
 import type { ClassificationJob, JobBatch, JobSelection } from '../../../classifier/job.ts';
+import type { ProviderSetting, SettingChange } from '../../../classifier/provider-setting.ts';
+import type { UsageEvent } from '../../../classifier/usage-event.ts';
 import type { Mongo } from '../connect.ts';
 
 /** The random word of the last guarded write; absent until the first one. */
@@ -17,3 +21,21 @@ export const AI_JOB_BATCHES = 'ai_job_batches';
 export const aiJobs = (mongo: Mongo): Collection<JobRow> => mongo.db.collection(AI_JOBS);
 export const aiJobSelections = (mongo: Mongo): Collection<JobSelection> => mongo.db.collection(AI_JOB_SELECTIONS);
 export const aiJobBatches = (mongo: Mongo): Collection<JobBatch> => mongo.db.collection(AI_JOB_BATCHES);
+
+// Generations that are paid for.
+export const GENERATIONS = 'ai_generations';
+export const GENERATION_HOLDS = 'ai_generation_holds';
+
+export const generations = (mongo: Mongo): Collection<Generation & Stamped> => mongo.db.collection(GENERATIONS);
+export const generationHolds = (mongo: Mongo): Collection<OrganizationHolds & Stamped> =>
+  mongo.db.collection(GENERATION_HOLDS);
+
+// Model providers.
+export const PROVIDER_SETTINGS = 'ai_provider_settings';
+export const SETTING_CHANGES = 'ai_setting_changes';
+export const USAGE_EVENTS = 'ai_usage_events';
+
+export const providerSettings = (mongo: Mongo): Collection<ProviderSetting> => mongo.db.collection(PROVIDER_SETTINGS);
+export const settingChanges = (mongo: Mongo): Collection<SettingChange> => mongo.db.collection(SETTING_CHANGES);
+export const usageEvents = (mongo: Mongo): Collection<UsageEvent & { _id: string }> =>
+  mongo.db.collection(USAGE_EVENTS);

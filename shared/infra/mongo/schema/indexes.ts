@@ -1,7 +1,7 @@
 import type { CreateIndexesOptions, IndexSpecification } from 'mongodb';
 import { DAY, HOUR, SECOND } from '../../../kernel/clock.ts';
 import { ACCOUNTS, SECURITY_EVENTS, SESSIONS, THROTTLES, TOKENS } from '../auth/collections.ts';
-import { AI_JOB_BATCHES, AI_JOBS } from '../classifier/collections.ts';
+import { AI_JOB_BATCHES, AI_JOBS, GENERATIONS, USAGE_EVENTS } from '../classifier/collections.ts';
 import { WORKERS } from '../live-workers.ts';
 import { OPERATOR_AUDIT } from '../mailbox/dead-letters.ts';
 import { COMMANDS, DELIVERIES, NOTICES } from '../mailbox/mailbox.ts';
@@ -89,6 +89,13 @@ export const INDEXES: readonly DeclaredIndex[] = [
   // The queue summary is counted from this index alone.
   plain(AI_JOBS, 'by_status', { status: 1, finishedAt: -1 }),
   plain(AI_JOB_BATCHES, 'of_job', { jobId: 1, index: 1 }),
+  // Of equal requests one makes the row of an epoch; the newest is the one that they meet.
+  unique(GENERATIONS, 'epoch', { key: 1, epoch: 1 }),
+  // Rows that came to nothing; the field is taken out with the answer, so that what is owed never goes.
+  expiring(GENERATIONS, 'idle', 'idleSince', 7 * DAY),
+  expiring(GENERATIONS, 'settled', 'settledAt', 400 * DAY),
+  // Who asked which model how often, for a year and a month.
+  expiring(USAGE_EVENTS, 'old', 'createdAt', 400 * DAY),
   ...mailboxIndexes(COMMANDS),
   ...mailboxIndexes(NOTICES),
   ...mailboxIndexes(DELIVERIES),

@@ -16,6 +16,7 @@ export interface Migration {
 export const MIGRATIONS: readonly Migration[] = [
   { version: 1, name: 'attempt service, auth service and mailboxes', compatibleFrom: 1, up: createIndexes },
   { version: 2, name: 'notification service', compatibleFrom: 1, up: createIndexes },
+  { version: 3, name: 'AI classifier', compatibleFrom: 1, up: createIndexes },
 ];
 
 /** The schema version that this code needs. */

@@ -1,0 +1,18 @@
+import { cancelJob } from '../../../shared/infra/mongo/classifier/cancel-job.ts';
+import type { Rejection } from '../../../shared/kernel/errors.ts';
+import type { Call, Reply } from '../../route.ts';
+import { callerOf } from '../job-caller.ts';
+import type { JobDeps } from '../job-deps.ts';
+import { wholeJob } from '../whole-job.ts';
+
+/** Ends a job that is not finished. What it has brought stays; from here on nothing is added. */
+export async function cancelOne(deps: JobDeps, call: Call): Promise<Reply | Rejection> {
+  const jobId = call.params.jobId ?? '';
+  const tried = await cancelJob(deps.mongo, jobId, callerOf(call.identity));
+  if (tried === null) return { rejected: 'JOB_NOT_FOUND' };
+  if (!tried.cancelled) {
+    return { rejected: 'JOB_STATE_CONFLICT', message: `The job is ${tried.job.status}` };
+  }
+  deps.jobBell.wake([jobId]);
+  return { status: 200, data: { job: (await wholeJob(deps.mongo, tried.job)).view } };
+}

@@ -1,0 +1,76 @@
+import { commandKeyOf, type JobBody, type JobContext } from '../../../shared/classifier/job.ts';
+import { jobRequestFaults } from '../../../shared/classifier/job-request-faults.ts';
+import { newJob } from '../../../shared/classifier/new-job.ts';
+import { type JobWish, openKeyOf } from '../../../shared/classifier/open-key.ts';
+import type { CreateJobRequest } from '../../../shared/generated/classifier.ts';
+import { findOpenJob } from '../../../shared/infra/mongo/classifier/find-job.ts';
+import { insertJob } from '../../../shared/infra/mongo/classifier/insert-job.ts';
+import { newCommand } from '../../../shared/infra/mongo/mailbox/post-command.ts';
+import { CONTEXT_LIMIT_MS, loadQuestions, QuestionBankFailed } from '../../../shared/infra/owners/question-bank.ts';
+import type { Command } from '../../../shared/kernel/command.ts';
+import type { Rejection } from '../../../shared/kernel/errors.ts';
+import { newId } from '../../../shared/kernel/ids.ts';
+import type { Call, Reply } from '../../route.ts';
+import { callerOf, type JobCaller } from '../job-caller.ts';
+import type { JobDeps } from '../job-deps.ts';
+import { wholeJob } from '../whole-job.ts';
+
+const DEFAULT_THRESHOLD = 0.7;
+/** Equal jobs may end between insert and read; more rounds than these are no accident. */
+const MOST_ROUNDS = 5;
+
+type Questions = ReadonlyMap<string, unknown> | Exclude<JobContext, 'LOADED'>;
+
+/** The open job of this wish, or a new one with its questions; of equal wishes at once, one makes it and all get it. */
+export async function createJob(deps: JobDeps, call: Call<CreateJobRequest>): Promise<Reply | Rejection> {
+  const details = jobRequestFaults(call.body);
+  if (details.length > 0) return { rejected: 'VALIDATION_FAILED', details };
+  const caller = callerOf(call.identity);
+  const wish = wishOf(call.body, caller);
+  const openKey = openKeyOf(wish);
+  let questions: Questions | undefined;
+  for (let round = 1; round <= MOST_ROUNDS; round++) {
+    const open = await findOpenJob(deps.mongo, openKey);
+    if (open !== null) return reply(200, await wholeJob(deps.mongo, open));
+    questions ??= await questionsFor(deps, wish, caller);
+    const now = deps.now();
+    const made = newJob(wish, { id: newId(now), now: new Date(now), actorRole: caller.actorRole }, questions);
+    const command = made.job.open ? jobCommand({ jobId: made.job._id, round: 1 }, deps, now) : null;
+    if (!(await insertJob(deps.mongo, made, command))) continue;
+    if (command !== null) void deps.doorbells.ring(command.queue, command._id, 0);
+    return reply(201, await wholeJob(deps.mongo, made.job));
+  }
+  return { rejected: 'UNAVAILABLE', retryAfter: 1 };
+}
+
+function wishOf(body: CreateJobRequest, { actorId, organizationId }: JobCaller): JobWish {
+  const { questionIds, fields, mode = 'SUGGEST', overwrite = false, filters = {} } = body;
+  const threshold = body.threshold ?? DEFAULT_THRESHOLD;
+  return { actorId, organizationId, filters, questionIds, fields, mode, overwrite, threshold };
+}
+
+/** What the bank knows of the wanted questions, where there is one. */
+async function questionsFor(deps: JobDeps, wish: JobWish, { actorRole }: JobCaller): Promise<Questions> {
+  if (deps.questionBank === null) return 'NONE';
+  try {
+    return await loadQuestions(deps.questionBank, { ...wish, actorRole }, { timeoutMs: CONTEXT_LIMIT_MS });
+  } catch (error) {
+    if (!(error instanceof QuestionBankFailed)) throw error;
+    deps.log.warn({ err: error }, 'a job is stored as failed for want of its questions');
+    return 'FAILED';
+  }
+}
+
+/** The command that runs one round of a job. */
+export function jobCommand(
+  body: JobBody,
+  { jobAttempts }: Pick<JobDeps, 'jobAttempts'>,
+  now: number,
+): Command<JobBody, null, null> {
+  const key = commandKeyOf(body);
+  return newCommand({ queue: 'classifier', key, subject: body.jobId, body, maxAttempts: jobAttempts, now });
+}
+
+function reply(status: 200 | 201, { view }: { view: unknown }): Reply {
+  return { status, data: { job: view, created: status === 201 } };
+}

@@ -1,0 +1,27 @@
+import type { Neighbour } from '../../shared/infra/config/config.ts';
+import type { Log } from '../../shared/infra/log/log.ts';
+import type { Mongo } from '../../shared/infra/mongo/connect.ts';
+import type { ChangeBell } from '../../shared/infra/redis/change-bell.ts';
+import type { Doorbells } from '../../shared/infra/redis/doorbell.ts';
+import type { Now } from '../../shared/kernel/clock.ts';
+import type { StreamPlaces } from '../middleware/stream-places.ts';
+
+/** What the routes of classification jobs work with. */
+export interface JobDeps {
+  mongo: Mongo;
+  /** MongoDB's time. */
+  now: Now;
+  doorbells: Pick<Doorbells, 'ring'>;
+  /** null: prompts hold ids only. */
+  questionBank: Neighbour | null;
+  /** Attempts of one round of a job. */
+  jobAttempts: number;
+  /** Of jobs: wakes their streams, and is heard by them. */
+  jobBell: Pick<ChangeBell, 'wake' | 'listen' | 'canHear'>;
+  streams: {
+    places: StreamPlaces;
+    /** Aborted when the process begins to drain: streams end first. */
+    draining: AbortSignal;
+  };
+  log: Pick<Log, 'debug' | 'warn'>;
+}

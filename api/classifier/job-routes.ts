@@ -1,0 +1,134 @@
+import { jobRequestFaults } from '../../shared/classifier/job-request-faults.ts';
+import { identity } from '../middleware/guards/identity.ts';
+import { type Role, role } from '../middleware/guards/role.ts';
+import { scope } from '../middleware/guards/scope.ts';
+import type { Guard, ReplyDoc, Route } from '../route.ts';
+import { cancelOne } from './commands/cancel-job.ts';
+import { createJob } from './commands/create-job.ts';
+import { retryOne } from './commands/retry-job.ts';
+import type { JobDeps } from './job-deps.ts';
+import { listJobErrors } from './queries/list-job-errors.ts';
+import { listOwnJobs } from './queries/list-jobs.ts';
+import { showJob } from './queries/read-job.ts';
+import { streamJob } from './queries/stream-job.ts';
+import { summarizeQueue } from './queries/summarize-queue.ts';
+
+const SMALL = 256 * 1024;
+
+/** Classification jobs of the caller in its organization, through the gateway; and the queue of all of them for an ADMIN. */
+export function jobRoutes(deps: JobDeps): Route[] {
+  const makers = guardsFor('ADMIN', 'TEACHER');
+  const one = (description: string): ReplyDoc[] => [{ status: 200, schema: 'classifier/job-reply', description }];
+
+  return [
+    {
+      method: 'POST',
+      path: '/v1/ai-classifier/jobs',
+      operation: 'createJob',
+      summary: 'Classify questions, or find the open job that does',
+      guards: makers,
+      body: {
+        schema: 'classifier/create-job-request',
+        maxBytes: SMALL,
+        moreFaults: (body) => jobRequestFaults(body),
+      },
+      replies: [
+        {
+          status: 201,
+          schema: 'classifier/create-job-reply',
+          description: 'A new job; FAILED where the question bank did not give the questions',
+        },
+        { status: 200, schema: 'classifier/create-job-reply', description: 'An equal one is open' },
+      ],
+      errors: [],
+      handle: (call) => createJob(deps, call),
+    },
+    {
+      method: 'GET',
+      path: '/v1/ai-classifier/jobs',
+      operation: 'listJobs',
+      summary: "The caller's jobs",
+      guards: makers,
+      query: 'classifier/job-list-query',
+      replies: [{ status: 200, schema: 'classifier/job-list', description: 'Newest first' }],
+      errors: [],
+      handle: (call) => listOwnJobs(deps, call),
+    },
+    {
+      method: 'GET',
+      path: '/v1/ai-classifier/jobs/:jobId',
+      operation: 'readJob',
+      summary: 'One job with all that it has brought so far',
+      guards: makers,
+      replies: one('As it is now'),
+      errors: ['JOB_NOT_FOUND'],
+      handle: (call) => showJob(deps, call),
+    },
+    {
+      method: 'GET',
+      path: '/v1/ai-classifier/jobs/:jobId/errors',
+      operation: 'listJobErrors',
+      summary: 'Questions without suggestions, and why',
+      guards: makers,
+      query: 'classifier/job-errors-query',
+      replies: [{ status: 200, schema: 'classifier/job-errors', description: 'In the order of the questions' }],
+      errors: ['JOB_NOT_FOUND'],
+      handle: (call) => listJobErrors(deps, call),
+    },
+    {
+      method: 'GET',
+      path: '/v1/ai-classifier/jobs/:jobId/events',
+      operation: 'streamJob',
+      summary: 'One job, live: server-sent events until it is finished',
+      guards: makers,
+      headers: [
+        {
+          name: 'last-event-id',
+          required: false,
+          description: 'Id of the last event of an earlier stream: only what is newer is told',
+        },
+      ],
+      replies: [
+        { status: 200, schema: 'classifier/job-stream', description: 'Open until the job is finished' },
+        { status: 204, schema: 'classifier/job-stream', description: 'That event was its last: do not come again' },
+      ],
+      errors: ['JOB_NOT_FOUND', 'RATE_LIMITED'],
+      handle: (call) => streamJob(deps, call),
+    },
+    {
+      method: 'POST',
+      path: '/v1/ai-classifier/jobs/:jobId/cancel',
+      operation: 'cancelJob',
+      summary: 'Stop a job that is not finished',
+      guards: makers,
+      replies: one('Cancelled, with what it had brought'),
+      errors: ['JOB_NOT_FOUND', 'JOB_STATE_CONFLICT'],
+      handle: (call) => cancelOne(deps, call),
+    },
+    {
+      method: 'POST',
+      path: '/v1/ai-classifier/jobs/:jobId/retry',
+      operation: 'retryJob',
+      summary: 'Start a failed or cancelled job over',
+      guards: makers,
+      replies: one('Pending again'),
+      errors: ['JOB_NOT_FOUND', 'JOB_STATE_CONFLICT'],
+      handle: (call) => retryOne(deps, call),
+    },
+    {
+      method: 'GET',
+      path: '/v1/admin/ai-classifier/queue-summary',
+      operation: 'summarizeQueue',
+      summary: 'The jobs of every organization, counted',
+      guards: guardsFor('ADMIN'),
+      query: 'classifier/queue-summary-query',
+      replies: [{ status: 200, schema: 'classifier/queue-summary', description: 'Counts, depth, the newest failures' }],
+      errors: [],
+      handle: (call) => summarizeQueue(deps, call),
+    },
+  ];
+}
+
+function guardsFor(...roles: Role[]): Guard[] {
+  return [identity({ id: 'x-actor-id', role: 'x-actor-role' }), scope(), role(...roles)];
+}

@@ -1,0 +1,64 @@
+import { type Charge, estimateOf, sumOfCharges } from '../../shared/classifier/charge.ts';
+import { COME_BACK_SECONDS } from '../../shared/classifier/generation.ts';
+import { placeHold, readHeldBefore } from '../../shared/infra/mongo/classifier/generation-holds.ts';
+import { OwnerFailed } from '../../shared/infra/owners/owner-call.ts';
+import { checkUsage } from '../../shared/infra/owners/usage.ts';
+import { readBalance } from '../../shared/infra/owners/wallet.ts';
+import type { Rejection } from '../../shared/kernel/errors.ts';
+import type { GenerationOrder } from './generate.ts';
+import type { PreviewDeps } from './preview-deps.ts';
+
+/** Looks at what others hold, before a refusal is believed. */
+const MOST_LOOKS = 5;
+
+/**
+ * Whether the limits and the balance allow the order beside everything that its organization has in flight. The hold is placed before the
+ * owners are asked: what was held earlier is counted, and what is held later counts us.
+ */
+export async function preflight(
+  deps: PreviewDeps,
+  order: GenerationOrder,
+  holder: { _id: string; organizationId: string; fence: number },
+  signal: AbortSignal,
+): Promise<Rejection | undefined> {
+  const estimate = estimateOf(order.wanted.count);
+  let before = await placeHold(deps.mongo, holder, { ...estimate, leaseMs: deps.patience.leaseMs });
+  if (before === null) return { rejected: 'AI_GENERATION_IN_PROGRESS', retryAfter: COME_BACK_SECONDS };
+  for (let look = 1; ; look++) {
+    const refused = await askOwners(deps, order, sumOfCharges([before, estimate]), signal);
+    if (refused === undefined || refused.rejected === 'AI_OWNER_UNAVAILABLE') return refused;
+    // What stood before may have been paid for between the two looks, and was then counted twice.
+    const since: Charge = await readHeldBefore(deps.mongo, holder, deps.now());
+    const isLess = since.credits < before.credits || since.tokens < before.tokens;
+    if (!isLess || look === MOST_LOOKS) return refused;
+    before = since;
+  }
+}
+
+async function askOwners(
+  { neighbours, outboundTimeoutMs: timeoutMs }: PreviewDeps,
+  { scope }: GenerationOrder,
+  needed: Charge,
+  signal: AbortSignal,
+): Promise<Rejection | undefined> {
+  const { usage, wallet } = neighbours;
+  if (usage === null || wallet === null) return { rejected: 'AI_OWNER_UNAVAILABLE' };
+  const patience = { timeoutMs, signal };
+  try {
+    const [exceeded, balance] = await Promise.all([
+      checkUsage(usage, scope, needed, patience),
+      readBalance(wallet, scope, patience),
+    ]);
+    if (exceeded.length > 0) {
+      return { rejected: 'AI_USAGE_LIMIT_EXCEEDED', message: `A usage limit is reached: ${exceeded.join(', ')}` };
+    }
+    return balance < needed.credits ? { rejected: 'AI_WALLET_INSUFFICIENT' } : undefined;
+  } catch (error) {
+    if (!(error instanceof OwnerFailed)) throw error;
+    const { retryAfterMs } = error;
+    return {
+      rejected: 'AI_OWNER_UNAVAILABLE',
+      ...(retryAfterMs === null ? {} : { retryAfter: Math.ceil(retryAfterMs / 1_000) }),
+    };
+  }
+}

@@ -1,0 +1,15 @@
+import type { Mongo } from '../../shared/infra/mongo/connect.ts';
+import type { FollowedModels } from '../../shared/infra/providers/followed-models.ts';
+import type { Now } from '../../shared/kernel/clock.ts';
+
+/** What the routes of model providers work with. */
+export interface ProviderDeps {
+  mongo: Mongo;
+  /** MongoDB's time. */
+  now: Now;
+  models: Pick<FollowedModels, 'status' | 'changed'>;
+  /** Origins beside the official ones to which a key may go. */
+  allowedOrigins: readonly string[];
+  /** By which the admin service proves itself; undefined = it cannot. */
+  adminServiceToken: string | undefined;
+}

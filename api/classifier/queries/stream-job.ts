@@ -1,0 +1,114 @@
+import { isOpen } from '../../../shared/classifier/job.ts';
+import { startOf } from '../../../shared/classifier/job-stream.ts';
+import type { JobRow } from '../../../shared/infra/mongo/classifier/collections.ts';
+import { findJob, findOwnJob } from '../../../shared/infra/mongo/classifier/find-job.ts';
+import { MINUTE, SECOND } from '../../../shared/kernel/clock.ts';
+import { ERRORS, type ErrorCode, isRejection, type Rejection } from '../../../shared/kernel/errors.ts';
+import { type EventStream, openEventStream } from '../../middleware/event-stream.ts';
+import { openAlarm } from '../../middleware/stream-alarm.ts';
+import type { Call, RawReply } from '../../route.ts';
+import { callerOf } from '../job-caller.ts';
+import type { JobDeps } from '../job-deps.ts';
+import { slimJob, wholeJob } from '../whole-job.ts';
+
+const HEARTBEAT_MS = 15 * SECOND;
+/** How often a stream looks by itself while wakes of other processes cannot arrive; while they can, for those that got lost. */
+const POLL_DEAF_MS = 1 * SECOND;
+const POLL_MS = 3 * SECOND;
+/** Between two looks of one stream: a burst of batches is told as one. */
+const PAUSE_MS = 200;
+/** Then its client comes again, and its right to look is judged anew. */
+const MAX_LIFE_MS = 10 * MINUTE;
+/** A finished job of 2,000 questions is one event of about a MiB. */
+const MAX_UNREAD_BYTES = 8 * 1024 * 1024;
+
+/** One job, live, until it is finished. Each event holds the whole state: a client that missed some has missed nothing. */
+export async function streamJob(deps: JobDeps, call: Call): Promise<RawReply | Rejection> {
+  const { mongo, jobBell, streams } = deps;
+  const caller = callerOf(call.identity);
+  const jobId = call.params.jobId ?? '';
+  const first = await findOwnJob(mongo, jobId, caller);
+  if (first === null) return { rejected: 'JOB_NOT_FOUND' };
+  const place = streams.places.take(`${caller.organizationId} ${caller.actorId}`);
+  if (isRejection(place)) return place;
+  const alarm = openAlarm();
+  // Before the next look: what changes during it must not be missed.
+  const unlisten = jobBell.listen(jobId, alarm.ring);
+  const leave = () => {
+    unlisten();
+    place();
+  };
+  try {
+    // Now, while a failure still has a status.
+    const job = (await findJob(mongo, jobId)) ?? first;
+    const start = startOf(call.headers['last-event-id'], { revision: job.revision, isOpen: isOpen(job.status) });
+    const whole = start === 'snapshot' ? await wholeJob(mongo, job) : null;
+    return {
+      async raw(response) {
+        try {
+          if (start === 'over') {
+            response.writeHead(204);
+            response.end();
+            return;
+          }
+          const stream = openEventStream(response, {
+            ...{ draining: streams.draining, heartbeatMs: HEARTBEAT_MS, maxUnreadBytes: MAX_UNREAD_BYTES },
+            heartbeat: () => ({ event: 'heartbeat', data: { at: new Date(deps.now()).toISOString() } }),
+          });
+          void stream.ended.then(alarm.ring);
+          if (whole !== null) stream.send({ event: 'snapshot', data: { job: whole.view }, id: `${whole.revision}` });
+          // What a client that came back has missed is told by the first look.
+          const known = whole?.revision ?? (start === 'update' ? 0 : job.revision);
+          await follow(deps, { jobId, stream, alarm }, known);
+          stream.end();
+        } finally {
+          leave();
+        }
+      },
+    };
+  } catch (error) {
+    leave();
+    throw error;
+  }
+}
+
+interface Following {
+  jobId: string;
+  stream: EventStream;
+  alarm: ReturnType<typeof openAlarm>;
+}
+
+/** Tells each change until the job is finished, the client has gone or the stream is old. */
+async function follow(deps: JobDeps, { jobId, stream, alarm }: Following, start: number): Promise<void> {
+  let known = start;
+  let isTroubled = false;
+  const until = performance.now() + MAX_LIFE_MS;
+  while (stream.isOpen() && performance.now() < until) {
+    try {
+      const job = await findJob(deps.mongo, jobId);
+      if (job === null) return tellError(stream, 'JOB_NOT_FOUND');
+      if (job.revision > known) known = await tellUpdate(deps, stream, job);
+      if (!isOpen(job.status)) return;
+      isTroubled = false;
+    } catch (err) {
+      deps.log.debug({ err }, 'a followed job could not be read; trying on');
+      if (!isTroubled) tellError(stream, 'UNAVAILABLE');
+      isTroubled = true;
+    }
+    await alarm.pause(PAUSE_MS);
+    await alarm.wait(deps.jobBell.canHear() ? POLL_MS : POLL_DEAF_MS);
+  }
+}
+
+/** With all that it has brought once it is finished, and without while it changes with each batch. Gives the revision that was told. */
+async function tellUpdate({ mongo }: JobDeps, stream: EventStream, job: JobRow): Promise<number> {
+  const told = isOpen(job.status)
+    ? { revision: job.revision, view: await slimJob(mongo, job) }
+    : await wholeJob(mongo, job);
+  stream.send({ event: 'job.updated', data: { job: told.view }, id: `${told.revision}` });
+  return told.revision;
+}
+
+function tellError(stream: EventStream, code: ErrorCode): void {
+  stream.send({ event: 'error', data: { code, message: ERRORS[code].message } });
+}

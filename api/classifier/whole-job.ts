@@ -1,0 +1,27 @@
+import { broughtBy, jobView } from '../../shared/classifier/job-view.ts';
+import type { JobRow } from '../../shared/infra/mongo/classifier/collections.ts';
+import { findJob, findSelection } from '../../shared/infra/mongo/classifier/find-job.ts';
+import { batchOutcomes } from '../../shared/infra/mongo/classifier/job-batches.ts';
+import type { Mongo } from '../../shared/infra/mongo/connect.ts';
+
+/** A job changes with each batch: so many looks for one at which it stood still, then its items may be ahead of its counts. */
+const MOST_LOOKS = 4;
+
+/** The job with all that it has brought so far; the row may be older than what comes back. */
+export async function wholeJob(mongo: Mongo, row: JobRow): Promise<{ revision: number; view: unknown }> {
+  const selection = await findSelection(mongo, row._id);
+  let job = row;
+  for (let look = 1; ; look++) {
+    const batches = job.counts.batchesDone === 0 ? [] : await batchOutcomes(mongo, job._id);
+    const now = batches.length === 0 ? job : ((await findJob(mongo, job._id)) ?? job);
+    if (now.revision === job.revision || look === MOST_LOOKS) {
+      return { revision: job.revision, view: jobView(job, selection, broughtBy(job.round, batches).items) };
+    }
+    job = now;
+  }
+}
+
+/** The job as lists show it. */
+export async function slimJob(mongo: Mongo, job: JobRow): Promise<unknown> {
+  return jobView(job, await findSelection(mongo, job._id), null);
+}

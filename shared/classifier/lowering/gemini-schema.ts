@@ -1,0 +1,62 @@
+import { fieldsOf, hasFreeMap, inWords, mapParts, type Schema, typesOf } from './schema.ts';
+
+const UNDERSTOOD = new Set([
+  ...['type', 'format', 'title', 'description', 'nullable', 'enum', 'items', 'minItems', 'maxItems', 'properties'],
+  ...['required', 'minLength', 'maxLength', 'pattern', 'minimum', 'maximum', 'anyOf', 'propertyOrdering'],
+]);
+const FORMATS = ['enum', 'date-time', 'float', 'double', 'int32', 'int64'];
+const SILENT = ['$schema', '$id', '$defs', 'const', 'oneOf', 'additionalProperties', 'format'];
+
+/**
+ * A schema in the part of OpenAPI 3.0 that Gemini reads: null is a flag and no type, a constant is a choice of one, and
+ * what it does not know is said in words. null when it cannot be said there at all (a reference, a free map): then it has
+ * to stand in the prompt.
+ */
+export function toGemini(schema: Schema): Schema | null {
+  if (JSON.stringify(schema).includes('"$ref"') || hasFreeMap(schema)) return null;
+  return lowered(schema);
+}
+
+function lowered(schema: Schema): Schema {
+  const types = typesOf(schema).filter((type) => type !== 'null');
+  const isNullable = types.length < typesOf(schema).length;
+  const mapped: Record<string, unknown> = { ...mapParts(schema, lowered) };
+  if (types.length === 1) mapped.type = types[0];
+  if (types.length > 1) {
+    delete mapped.type;
+    mapped.anyOf = types.map((type) => ({ type }));
+  }
+  if (isNullable) mapped.nullable = true;
+  if ('const' in schema) mapped.enum = [schema.const];
+  if (Array.isArray(schema.oneOf)) mapped.anyOf = mapped.oneOf;
+  foldNull(mapped);
+  const words = inWords(schema, wordedKeywords(schema, mapped));
+  if (words !== undefined) mapped.description = words;
+  // Choices are of texts alone there.
+  if (Array.isArray(mapped.enum)) {
+    const choices = mapped.enum.filter((choice) => choice !== null);
+    if (choices.every((choice) => typeof choice === 'string')) Object.assign(mapped, { enum: choices, type: 'string' });
+    else delete mapped.enum;
+  }
+  if (typeof mapped.format === 'string' && !FORMATS.includes(mapped.format)) delete mapped.format;
+  if ('properties' in mapped) mapped.propertyOrdering = Object.keys(fieldsOf(mapped.properties));
+  return Object.fromEntries(Object.entries(mapped).filter(([keyword]) => UNDERSTOOD.has(keyword)));
+}
+
+function wordedKeywords(schema: Schema, mapped: Schema): string[] {
+  const unknown = Object.keys(schema).filter((keyword) => !UNDERSTOOD.has(keyword) && !SILENT.includes(keyword));
+  const choices = Array.isArray(mapped.enum) ? mapped.enum : [];
+  const isLost = choices.some((choice) => typeof choice !== 'string' && choice !== null);
+  return isLost ? [...unknown, 'enum' in schema ? 'enum' : 'const'] : unknown;
+}
+
+/** `anyOf: [X, null]` is X with the flag. */
+function foldNull(mapped: Record<string, unknown>): void {
+  if (!Array.isArray(mapped.anyOf)) return;
+  const branches = mapped.anyOf.map(fieldsOf).filter((branch) => Object.keys(branch).some((key) => key !== 'nullable'));
+  if (branches.length === mapped.anyOf.length) return;
+  mapped.nullable = true;
+  delete mapped.anyOf;
+  if (branches.length === 1) Object.assign(mapped, branches[0], { nullable: true });
+  else mapped.anyOf = branches;
+}

@@ -1,0 +1,78 @@
+import fc from 'fast-check';
+import t from 'tap';
+import { BATCH_SIZE } from './job.ts';
+import { jobRequestFaults } from './job-request-faults.ts';
+import { startOf } from './job-stream.ts';
+import { newJob } from './new-job.ts';
+import type { JobWish } from './open-key.ts';
+
+const ORIGIN = { id: 'job-1', now: new Date(0), actorRole: 'TEACHER' };
+
+function wish(questionIds: string[]): JobWish {
+  return {
+    ...{ actorId: 'a', organizationId: 'o', filters: { 'a.b': '$x' }, questionIds, fields: ['topic'] },
+    ...{ mode: 'SUGGEST', overwrite: false, threshold: 0.7 },
+  };
+}
+
+t.test('batches hold every question once, in order, five at a time', async (t) => {
+  fc.assert(
+    fc.property(fc.uniqueArray(fc.string(), { minLength: 1, maxLength: 40 }), (ids) => {
+      const { batches, job } = newJob(wish(ids), ORIGIN, 'NONE');
+      const sizes = batches.map(({ questionIds }) => questionIds.length);
+      return (
+        JSON.stringify(batches.flatMap(({ questionIds }) => questionIds)) === JSON.stringify(ids) &&
+        sizes.slice(0, -1).every((size) => size === BATCH_SIZE) &&
+        job.counts.batchesTotal === batches.length &&
+        job.counts.total === ids.length
+      );
+    }),
+  );
+  t.pass('of every selection');
+});
+
+t.test('a batch keeps the questions of its own that the bank knows', async (t) => {
+  const ids = ['q1', 'q2', 'q3', 'q4', 'q5', 'q6'];
+  const questions = new Map(['q6', 'q2', 'q1'].map((id) => [id, { id, content: `text of ${id}` }]));
+  const { batches, job, selection } = newJob(wish(ids), ORIGIN, questions);
+  t.strictSame(
+    batches.map(({ contextText }) => JSON.parse(contextText ?? 'null').map(({ id }: { id: string }) => id)),
+    [['q1', 'q2'], ['q6']],
+  );
+  t.match(job, { context: 'LOADED', status: 'PENDING', open: true, round: 1, revision: 1 });
+  t.equal(selection.filtersText, '{"a.b":"$x"}');
+});
+
+t.test('a job whose questions did not come has failed, and stands in nobody’s way', async (t) => {
+  const { job, batches } = newJob(wish(['q1']), ORIGIN, 'FAILED');
+  t.match(job, {
+    status: 'FAILED',
+    open: false,
+    error: { code: 'AI_QUESTION_CONTEXT_FAILED' },
+    finishedAt: new Date(0),
+  });
+  t.equal(batches[0]?.contextText, null);
+});
+
+t.test('a question or a field that stands twice is a fault where it stands the second time', async (t) => {
+  t.strictSame(
+    jobRequestFaults({ questionIds: ['a', 'b', 'a'], fields: ['topic', 'topic'] }).map(({ path }) => path),
+    ['/questionIds/2', '/fields/1'],
+  );
+  t.strictSame(jobRequestFaults({ questionIds: ['a', 'b'], fields: 'topic' }), []);
+  t.strictSame(jobRequestFaults(null), []);
+});
+
+t.test('a stream begins where its client left off', async (t) => {
+  const running = { revision: 7, isOpen: true };
+  const finished = { revision: 7, isOpen: false };
+  t.equal(startOf(undefined, running), 'snapshot');
+  for (const unknown of ['', 'x', '-1', '0', '1.5', '1e3', ' 7', '8', '99999999999999999999']) {
+    t.equal(startOf(unknown, running), 'snapshot', unknown);
+    t.equal(startOf(unknown, finished), 'snapshot', unknown);
+  }
+  t.equal(startOf('6', running), 'update');
+  t.equal(startOf('6', finished), 'update');
+  t.equal(startOf('7', running), 'nothing');
+  t.equal(startOf('7', finished), 'over');
+});

@@ -1,0 +1,103 @@
+import type { ClientSession, Document } from 'mongodb';
+import type { Charge } from '../../../classifier/charge.ts';
+import { REPLAY_MS } from '../../../classifier/generation.ts';
+import { heldBefore } from '../../../classifier/hold.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
+import { isDuplicateKey } from '../faults.ts';
+import { guardedUpdate, literal, wasAccepted } from '../guarded-update.ts';
+import { msOf, NOW_MS, nowPlus } from '../server-time.ts';
+import { generationHolds } from './collections.ts';
+
+/** Whose hold: that of one holder of the generation, or of whichever it has. */
+interface Holder {
+  _id: string;
+  organizationId: string;
+  fence?: number;
+}
+
+/** More at once than any organization has; a document must stay small. */
+const MOST_HOLDS = 1_000;
+const LIVE: Document = { $filter: { input: '$holds', cond: { $gt: [msOf('$$this.until'), NOW_MS] } } };
+
+/**
+ * Puts a hold at the end of its organization's line, in place of one that the same generation left. What stands before it in the line
+ * must be counted against the balance as well: of two that are held at once one is behind the other, and sees it. Null: the
+ * line is too long.
+ */
+export async function placeHold(
+  mongo: Mongo,
+  { _id: previewId, organizationId, fence }: Required<Holder>,
+  { credits, tokens, leaseMs }: Charge & { leaseMs: number },
+): Promise<Charge | null> {
+  const others = { $filter: { input: LIVE, cond: { $not: [isOf({ _id: previewId, organizationId })] } } };
+  const own = {
+    ...{ previewId: literal(previewId), fence: literal(fence) },
+    ...{ credits: literal(credits), tokens: literal(tokens), until: nowPlus(leaseMs) },
+  };
+  const update = guardedUpdate([{ $lt: [{ $size: others }, MOST_HOLDS] }], {
+    holds: { $concatArrays: [others, [own]] },
+  });
+  const place = () =>
+    generationHolds(mongo).findOneAndUpdate({ _id: organizationId }, update.pipeline, {
+      returnDocument: 'after',
+      maxTimeMS: QUERY_LIMIT_MS,
+    });
+  let row = await place();
+  if (row === null) {
+    await insertEmpty(mongo, organizationId);
+    row = await place();
+  }
+  return row !== null && wasAccepted(update, row) ? heldBefore(row, previewId) : null;
+}
+
+/** What stands before this generation's hold by now. */
+export async function readHeldBefore(mongo: Mongo, { _id, organizationId }: Holder, now: number): Promise<Charge> {
+  const row = await generationHolds(mongo).findOne({ _id: organizationId }, { maxTimeMS: QUERY_LIMIT_MS });
+  const live = (row?.holds ?? []).filter(({ until }) => until.getTime() > now);
+  return heldBefore({ holds: live }, _id);
+}
+
+/** For as long as the generation is being made. */
+export async function renewHold(mongo: Mongo, holder: Required<Holder>, leaseMs: number): Promise<void> {
+  await changeHold(mongo, holder, { until: nowPlus(leaseMs) });
+}
+
+/** What was made is held for as long as its settlement is tried, and no more of it than it costs. */
+export async function keepHold(
+  mongo: Mongo,
+  holder: Holder,
+  { credits, tokens }: Charge,
+  session: ClientSession,
+): Promise<void> {
+  const change = { credits: literal(credits), tokens: literal(tokens), until: nowPlus(REPLAY_MS) };
+  await changeHold(mongo, holder, change, session);
+}
+
+/** It is paid for, or will not be made. */
+export async function dropHold(mongo: Mongo, holder: Holder, session?: ClientSession): Promise<void> {
+  const holds = { $filter: { input: LIVE, cond: { $not: [isOf(holder)] } } };
+  const options = session === undefined ? { maxTimeMS: QUERY_LIMIT_MS } : { session };
+  await generationHolds(mongo).updateOne({ _id: holder.organizationId }, [{ $set: { holds } }], options);
+}
+
+async function changeHold(mongo: Mongo, holder: Holder, change: Document, session?: ClientSession): Promise<void> {
+  const changed = { $cond: [isOf(holder), { $mergeObjects: ['$$this', change] }, '$$this'] };
+  const options = session === undefined ? { maxTimeMS: QUERY_LIMIT_MS } : { session };
+  const holds = { $map: { input: '$holds', in: changed } };
+  await generationHolds(mongo).updateOne({ _id: holder.organizationId }, [{ $set: { holds } }], options);
+}
+
+/** Of one element of the line. */
+function isOf({ _id, fence }: Holder): Document {
+  const isItsOwn = { $eq: ['$$this.previewId', literal(_id)] };
+  return fence === undefined ? isItsOwn : { $and: [isItsOwn, { $eq: ['$$this.fence', literal(fence)] }] };
+}
+
+/** Two first holds of one organization may race: both find the row of the one that came first. */
+async function insertEmpty(mongo: Mongo, organizationId: string): Promise<void> {
+  try {
+    await generationHolds(mongo).insertOne({ _id: organizationId, holds: [] });
+  } catch (error) {
+    if (!isDuplicateKey(error)) throw error;
+  }
+}

@@ -1,0 +1,81 @@
+import type { Neighbour } from '../config/config.ts';
+import { callService, type ServiceReply } from '../http-client/call-service.ts';
+
+/** In whose name an owner is called. */
+export interface OwnerScope {
+  organizationId: string;
+  actor: { id: string; role: string };
+}
+
+/** Bounds of one call. */
+export interface OwnerPatience {
+  timeoutMs: number;
+  signal?: AbortSignal;
+}
+
+/** An owner did not do what it was asked, or it is not known whether it did. Its words are not passed on. */
+export class OwnerFailed extends Error {
+  /** The least wait that it asked for (ms); null = it said nothing. */
+  readonly retryAfterMs: number | null;
+
+  constructor(owner: string, reason: string, options: { retryAfterMs?: number | null; cause?: unknown } = {}) {
+    super(`the ${owner} service ${reason}`, options.cause === undefined ? undefined : { cause: options.cause });
+    this.name = 'OwnerFailed';
+    this.retryAfterMs = options.retryAfterMs ?? null;
+  }
+}
+
+export interface OwnerRequest extends OwnerScope, OwnerPatience {
+  /** For messages: `usage`, `wallet`. */
+  owner: string;
+  method: 'GET' | 'POST';
+  path: string;
+  headers?: Record<string, string>;
+  body?: unknown;
+}
+
+const SENDER = 'ai-classifier-service';
+
+/**
+ * One call in the name of an organization and an actor. Any answer is a reply.
+ * @throws OwnerFailed without one; the signal's reason when that was aborted
+ */
+export async function callOwner(service: Neighbour, request: OwnerRequest): Promise<ServiceReply> {
+  const { owner, method, path, organizationId, actor, headers, body, timeoutMs, signal } = request;
+  try {
+    return await callService({
+      ...{ method, url: `${service.url}${path}`, sender: SENDER, token: service.token, timeoutMs },
+      headers: { 'x-organization-id': organizationId, 'x-actor-id': actor.id, 'x-actor-role': actor.role, ...headers },
+      ...(body === undefined ? {} : { body }),
+      ...(signal === undefined ? {} : { signal }),
+    });
+  } catch (error) {
+    signal?.throwIfAborted();
+    throw new OwnerFailed(owner, 'could not be reached', { cause: error });
+  }
+}
+
+/** For an answer that is no success. */
+export function refusal(owner: string, { status, retryAfterMs }: ServiceReply): OwnerFailed {
+  return new OwnerFailed(owner, `answered ${status}`, { retryAfterMs });
+}
+
+export function isSuccess({ status }: ServiceReply): boolean {
+  return status >= 200 && status < 300;
+}
+
+/** A write under a key: what the owner has done already, under that key, is done. */
+export function isTaken(reply: ServiceReply): boolean {
+  return isSuccess(reply) || reply.status === 409;
+}
+
+/** A field of the `data` of the owner's envelope. */
+export function dataField(body: unknown, name: string): unknown {
+  return field(field(body, 'data'), name);
+}
+
+function field(value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null && Object.hasOwn(value, name)
+    ? (value as Record<string, unknown>)[name]
+    : undefined;
+}

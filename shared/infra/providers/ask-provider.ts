@@ -1,0 +1,54 @@
+import { type ModelAnswer, ProviderFailure } from '../../classifier/model-task.ts';
+import type { Repair } from '../../classifier/prompt.ts';
+import { answerCheck } from '../schema/answer-check.ts';
+import { type Attempt, type AttemptParts, makeAttempt } from './attempt.ts';
+import { type Budget, callWithRetries } from './call-with-retries.ts';
+import type { AnswerForm } from './wires/wire.ts';
+
+export interface AskParts extends AttemptParts {
+  maxRetries: number;
+  /** The form of answer that the servers asked so far were found to know, by origin and model. */
+  forms: Map<string, AnswerForm>;
+}
+
+/** What is asked, of whom. */
+export type Ask = Pick<Attempt, 'target' | 'wire' | 'dispatcher' | 'slots' | 'task' | 'about' | 'signal'>;
+
+const NEXT_FORM = { schema: 'json', json: 'prompt', prompt: 'prompt' } as const;
+
+/**
+ * Asks a provider until there is an answer that fits the task's schema. All calls, waits and the one repair of an answer
+ * that does not fit share one deadline and one number of retries.
+ * @throws ProviderFailure, or the signal's reason
+ */
+export async function askProvider(parts: AskParts, ask: Ask): Promise<ModelAnswer> {
+  const { target, wire, task, signal } = ask;
+  const budget: Budget = {
+    deadlineAt: parts.patience.clock() + parts.timeoutMs * (parts.maxRetries + 1),
+    retriesLeft: parts.maxRetries,
+    attempts: 0,
+  };
+  const place = `${target.origin} ${target.model}`;
+  const check = answerCheck(task.schema);
+  let repair: Repair | null = null;
+  for (;;) {
+    const form: AnswerForm = parts.forms.get(place) ?? wire.form(target, task.schema);
+    const attempted = await callWithRetries(parts.patience, budget, signal, (made) =>
+      makeAttempt(parts, { ...ask, form, check, repair, budget }, made),
+    );
+    if (attempted.kind === 'fits') {
+      return { json: attempted.json, usage: attempted.usage, provider: target.provider, model: target.model };
+    }
+    if (attempted.kind === 'otherForm') {
+      parts.forms.set(place, NEXT_FORM[form]);
+    } else if (repair === null) {
+      repair = attempted.repair;
+    } else {
+      // Paths and what is wanted there; what came is nobody's business but the model's.
+      const [fault] = attempted.repair.faults;
+      throw new ProviderFailure('AI_PROVIDER_INVALID_RESPONSE', 'refused', {
+        message: `${target.provider} answered twice what does not fit: ${fault?.path ?? ''} ${fault?.message ?? ''}`,
+      });
+    }
+  }
+}

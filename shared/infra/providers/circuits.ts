@@ -1,0 +1,94 @@
+import { createHash } from 'node:crypto';
+import {
+  type Admission,
+  admit,
+  afterCall,
+  type CallEnd,
+  type CircuitRules,
+  type CircuitState,
+  CLOSED,
+  readCircuit,
+} from '../../classifier/circuit.ts';
+import type { Target } from '../../classifier/target.ts';
+import type { Now } from '../../kernel/clock.ts';
+import type { Log } from '../log/log.ts';
+import type { SharedCells } from '../redis/shared-cells.ts';
+
+/** The circuits of the providers that this process asks. No method rejects. */
+export interface Circuits {
+  /** Whether a call may be made now. Whoever gets `call` or `try` says afterwards how it ended. */
+  admit(target: Target): Promise<Admission>;
+  end(target: Target, end: CallEnd, asTrial: boolean): Promise<void>;
+  look(target: Target): Promise<CircuitState>;
+}
+
+/** Circuits of which a process remembers this many; asking more providers in one life is a mistake somewhere else. */
+const MOST_CIRCUITS = 256;
+
+/**
+ * What the processes know of a provider together, in Redis; while that is away each goes on by itself, from what it knew
+ * last. Nothing of this is a promise: a lost state costs a provider that is down a few calls more.
+ */
+export function openCircuits(parts: {
+  rules: CircuitRules;
+  now: Now;
+  log: Pick<Log, 'warn'>;
+  shared: SharedCells | null;
+}): Circuits {
+  const { rules, now, log, shared } = parts;
+  const here = new Map<string, CircuitState>();
+
+  /** Moves a circuit on; `decide` gives the new state, null = it stays as it is, and may be asked several times. */
+  async function move(target: Target, decide: (state: CircuitState) => CircuitState | null): Promise<CircuitState> {
+    const key = keyOf(target);
+    const found = await shared?.update(key, (text) => {
+      const state = decide(readCircuit(text));
+      return state === null ? null : JSON.stringify(state);
+    });
+    const own = here.get(key) ?? CLOSED;
+    const state = found === undefined ? (decide(own) ?? own) : readCircuit(found);
+    if (here.size >= MOST_CIRCUITS && !here.has(key)) here.clear();
+    here.set(key, state);
+    return state;
+  }
+
+  return {
+    async admit(target) {
+      let admission: Admission = { may: 'call' };
+      const state = await move(target, (held) => {
+        admission = admit(held, now(), rules);
+        return admission.may === 'try' ? admission.state : null;
+      });
+      return isLost(admission, state) ? { may: 'not', why: 'open', retryAfterMs: rules.cooldownMs } : admission;
+    },
+    async end(target, end, asTrial) {
+      let opened = false;
+      await move(target, (state) => {
+        const next = afterCall(state, end, { now: now(), rules, asTrial });
+        opened = next.openUntil > state.openUntil;
+        return isSame(state, next) ? null : next;
+      });
+      const { provider, origin, model } = target;
+      if (opened)
+        log.warn({ provider, origin, model, cooldownMs: rules.cooldownMs }, 'the model provider is left alone');
+    },
+    look: (target) => move(target, () => null),
+  };
+}
+
+/** A switch to another address or model begins with a closed circuit. The key itself must not show an address to Redis. */
+function keyOf({ provider, origin, model }: Target): string {
+  return createHash('sha256')
+    .update(JSON.stringify([provider, origin, model]))
+    .digest('hex')
+    .slice(0, 32);
+}
+
+/** The trial was taken by somebody else in the very moment. */
+function isLost(admission: Admission, state: CircuitState): boolean {
+  return admission.may === 'try' && !isSame(admission.state, state);
+}
+
+function isSame(a: CircuitState, b: CircuitState): boolean {
+  return JSON.stringify(a) === JSON.stringify(b);
+}

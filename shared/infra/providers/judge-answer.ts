@@ -1,0 +1,114 @@
+import { askedWaitMs } from '../../classifier/asked-wait.ts';
+import type { CallEnd } from '../../classifier/circuit.ts';
+import { type FailureNature, ProviderFailure, type TokenUsage } from '../../classifier/model-task.ts';
+import { refusalOf, statusInside } from '../../classifier/provider-refusal.ts';
+import { readAnswer } from '../../classifier/read-answer.ts';
+import type { FaultDetail } from '../../kernel/errors.ts';
+import type { CallFailed } from './call-failed.ts';
+import { AttemptFailed } from './call-with-retries.ts';
+import type { HttpAnswer } from './http-call.ts';
+import type { Wire } from './wires/wire.ts';
+
+export interface Judging {
+  provider: string;
+  /** Must be in no word of ours. */
+  key: string | null;
+  wire: Wire;
+  schema: Readonly<Record<string, unknown>>;
+  check(value: unknown): FaultDetail[];
+  /** Unix ms. */
+  now: number;
+}
+
+/** What one attempt came to. `end` is what the circuit learns of it. */
+export type Judged = { end: CallEnd; usage: TokenUsage } & (
+  | { kind: 'fits'; json: unknown }
+  | { kind: 'unfit'; text: string; faults: FaultDetail[] }
+  | { kind: 'failed'; failed: AttemptFailed }
+);
+
+const NO_USAGE: TokenUsage = { inputTokens: null, outputTokens: null };
+const LAST_WORDS = {
+  length: 'the answer was cut at its longest',
+  filter: 'the provider filtered the answer',
+  refusal: 'the model refused to answer',
+} as const;
+
+/** What an HTTP answer is worth: an answer that fits, one that may be repaired, or a failure with its code. */
+export function judgeAnswer(answer: HttpAnswer, judging: Judging): Judged {
+  const { wire, provider } = judging;
+  const isOk = answer.status >= 200 && answer.status < 300;
+  const refused = isOk ? statusInside(answer.body) : answer.status;
+  if (refused !== null) return judgeRefusal(refused, answer, judging);
+  const read = answer.body === undefined ? null : wire.read(answer.body);
+  if (read === null) {
+    const failed = failure('AI_PROVIDER_INVALID_RESPONSE', 'passing', `${provider} gave no whole answer`);
+    return { kind: 'failed', failed, end: { kind: 'failure' }, usage: NO_USAGE };
+  }
+  const { usage, finish, text } = read;
+  if (finish === 'busy') {
+    const failed = failure('AI_PROVIDER_UNAVAILABLE', 'passing', `${provider} broke off for want of resources`);
+    return { kind: 'failed', failed, end: { kind: 'failure' }, usage };
+  }
+  if (finish !== 'stop') {
+    const failed = failure('AI_PROVIDER_INVALID_RESPONSE', 'refused', `${provider}: ${LAST_WORDS[finish]}`);
+    return { kind: 'failed', failed, end: { kind: 'success' }, usage };
+  }
+  const json = readAnswer(text, judging.schema);
+  const faults = json === undefined ? [{ path: '', message: 'is no JSON' }] : judging.check(json);
+  return {
+    end: { kind: 'success' },
+    usage,
+    ...(faults.length === 0 ? { kind: 'fits', json } : { kind: 'unfit', text, faults }),
+  };
+}
+
+/** A call that brought no answer at all. */
+export function judgeNoAnswer(error: CallFailed, provider: string): Judged {
+  const of = (code: ProviderFailure['code'], nature: Nature, words: string, end: CallEnd): Judged => ({
+    ...{ kind: 'failed', failed: failure(code, nature, `${provider} ${words}`, error), end, usage: NO_USAGE },
+  });
+  switch (error.kind) {
+    case 'timeout':
+      return of('AI_PROVIDER_TIMEOUT', 'passing', 'did not answer in time', { kind: 'failure' });
+    case 'network':
+      return of('AI_PROVIDER_UNAVAILABLE', 'passing', 'could not be reached', { kind: 'failure' });
+    case 'oversize':
+      return of('AI_PROVIDER_INVALID_RESPONSE', 'refused', 'answered with more than is read', { kind: 'answer' });
+    case 'address':
+      return of('AI_PROVIDER_UNAVAILABLE', 'refused', 'leads to an address that is not called', { kind: 'nothing' });
+    case 'request':
+      return of('AI_PROVIDER_NOT_CONFIGURED', 'refused', 'cannot be asked with this key', { kind: 'nothing' });
+  }
+}
+
+type Nature = Exclude<FailureNature, 'open'>;
+
+function judgeRefusal(status: number, { headers, body }: HttpAnswer, { provider, key, now }: Judging): Judged {
+  const refusal = refusalOf(status, body, headers.get('x-should-retry'));
+  const { code, nature, retry } = refusal;
+  const asked = nature === 'passing' ? askedWaitMs(headers, body, now) : null;
+  // A provider that repeats the key where its error code belongs is not to be repeated.
+  const word = refusal.word === null || (key !== null && refusal.word.includes(key)) ? '' : ` (${refusal.word})`;
+  const message = `${provider} answered ${status}${word}`;
+  return {
+    kind: 'failed',
+    failed: new AttemptFailed(new ProviderFailure(code, nature, { message, retryAfterMs: asked }), {
+      ...{ retry, askedWaitMs: asked },
+    }),
+    end: endOf(status, code, asked),
+    usage: NO_USAGE,
+  };
+}
+
+/** Only what is the provider's own trouble counts against it: a wrong key or request of ours does not. */
+function endOf(status: number, code: ProviderFailure['code'], waitMs: number | null): CallEnd {
+  if (code === 'AI_PROVIDER_THROTTLED') return { kind: 'throttle', waitMs };
+  return { kind: status === 408 || status >= 500 ? 'failure' : 'answer' };
+}
+
+function failure(code: ProviderFailure['code'], nature: Nature, message: string, cause?: unknown): AttemptFailed {
+  return new AttemptFailed(new ProviderFailure(code, nature, { message, cause }), {
+    ...{ retry: nature === 'passing', askedWaitMs: null },
+  });
+}

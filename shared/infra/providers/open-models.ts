@@ -1,0 +1,148 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import pLimit, { type LimitFunction } from 'p-limit';
+import type { Agent } from 'undici';
+import { type CircuitRules, CLOSED, phaseOf } from '../../classifier/circuit.ts';
+import { type Models, ProviderFailure } from '../../classifier/model-task.ts';
+import type { ProviderName } from '../../classifier/provider-names.ts';
+import type { ProviderSelection, ProviderStatus } from '../../classifier/provider-selection.ts';
+import { keyOf, modelOf, type Target, type TargetFault, targetOf } from '../../classifier/target.ts';
+import type { UsageEvent } from '../../classifier/usage-event.ts';
+import type { Now } from '../../kernel/clock.ts';
+import { SECOND } from '../../kernel/clock.ts';
+import type { ClassifierSettings } from '../config/classifier-settings.ts';
+import type { Log } from '../log/log.ts';
+import type { SharedCells } from '../redis/shared-cells.ts';
+import { type AskParts, askProvider } from './ask-provider.ts';
+import type { HttpTarget } from './attempt.ts';
+import type { Patience } from './call-with-retries.ts';
+import { openCircuits } from './circuits.ts';
+import { openGuardedAgent } from './guarded-agent.ts';
+import { askMock } from './wires/mock.ts';
+import { WIRE_OF } from './wires/wire-of.ts';
+
+export interface ModelParts {
+  settings: ClassifierSettings;
+  /** MongoDB's time: of usage events, and what processes that share a circuit agree on. */
+  now: Now;
+  log: Pick<Log, 'info' | 'warn'>;
+  /** Takes a usage event and returns at once; never throws. */
+  recordUsage(event: UsageEvent): void;
+  /** null = every process counts a provider's failures for itself. */
+  shared: SharedCells | null;
+  /** The enabled stored setting; null = the environment says who is asked. */
+  selection: ProviderSelection | null;
+  /** Tests give their own. */
+  patience?: Patience;
+}
+
+/** Models that can be looked at, and switched while they are asked. */
+export interface ModelRuntime extends Models {
+  /** What is known of the provider of now; asks nobody but Redis. */
+  status(): Promise<ProviderStatus>;
+  /** From now on asks go there; those under way end where they began. null = back to the environment. */
+  select(selection: ProviderSelection | null): void;
+  /** Gives up the connections. */
+  close(): Promise<void>;
+}
+
+/** Calls of one process to one provider at once, of previews and jobs together. */
+const CALLS_AT_ONCE = 16;
+/** A trial is out for no longer than its call, and what a busy process needs to say how it ended. */
+const PROBE_SLACK_MS = 10 * SECOND;
+const PATIENCE: Patience = {
+  clock: () => performance.now(),
+  random: Math.random,
+  sleep: (ms, signal) => delay(ms, undefined, { signal }).catch(() => signal.throwIfAborted()),
+};
+
+/** The provider of now: what is selected, and where it leads. */
+interface Selected {
+  selection: ProviderSelection;
+  source: ProviderStatus['configurationSource'];
+  target: Target | { fault: TargetFault };
+}
+
+/** Opens no connection and asks nobody before the first ask. */
+export function openModels(parts: ModelParts): ModelRuntime {
+  const { settings, now, log, recordUsage, patience = PATIENCE } = parts;
+  const rules: CircuitRules = { ...settings.circuit, probeMs: settings.timeoutMs + PROBE_SLACK_MS };
+  const circuits = openCircuits({ rules, now, log, shared: parts.shared });
+  const asking: AskParts = {
+    ...{ circuits, patience, now, recordUsage, forms: new Map() },
+    ...{ timeoutMs: settings.timeoutMs, maxRetries: settings.maxRetries, streaming: settings.streaming },
+  };
+  const slots = new Map<ProviderName, LimitFunction>();
+  const agents = new Map<boolean, Agent>();
+  let current = selected(parts.selection);
+
+  function selected(stored: ProviderSelection | null): Selected {
+    const { provider, model, baseUrl } = settings;
+    const selection = stored ?? { provider, model, baseUrl, apiKeyRef: null };
+    return { selection, source: stored === null ? 'environment' : 'database', target: targetOf(selection, settings) };
+  }
+
+  function slotsOf(provider: ProviderName): LimitFunction {
+    const limit = slots.get(provider) ?? pLimit(CALLS_AT_ONCE);
+    slots.set(provider, limit);
+    return limit;
+  }
+
+  /** Only what an operator listed may lie in a private network. */
+  function agentOf({ origin }: Target): Agent {
+    const allowsPrivate = origin !== null && settings.allowedOrigins.includes(origin);
+    const agent = agents.get(allowsPrivate) ?? openGuardedAgent({ allowsPrivate });
+    agents.set(allowsPrivate, agent);
+    return agent;
+  }
+
+  return {
+    async ask(task, about, signal) {
+      signal.throwIfAborted();
+      const { target, selection } = current;
+      if ('fault' in target) {
+        const message = `${selection.provider} cannot be asked: ${target.fault}`;
+        throw new ProviderFailure('AI_PROVIDER_NOT_CONFIGURED', 'refused', { message });
+      }
+      if (!isHttp(target)) return askMock(task, about, { model: target.model, now, recordUsage });
+      return askProvider(asking, {
+        ...{ target, task, about, signal, wire: WIRE_OF[target.provider] },
+        ...{ dispatcher: agentOf(target), slots: slotsOf(target.provider) },
+      });
+    },
+    async status() {
+      const { selection, source, target } = current;
+      const isUsable = !('fault' in target);
+      const state = isUsable && isHttp(target) ? await circuits.look(target) : CLOSED;
+      return {
+        status: isUsable ? 'ok' : 'degraded',
+        provider: selection.provider,
+        model: modelOf(selection),
+        configurationSource: source,
+        apiKeyConfigured: keyOf(selection, settings) !== null,
+        features: {
+          ...{ classify: isUsable, generate: isUsable, explain: isUsable, grade: isUsable },
+          streaming: settings.streaming && selection.provider !== 'mock',
+          structuredOutput: selection.provider !== 'deepseek',
+        },
+        circuit: {
+          state: phaseOf(state, now()),
+          consecutiveFailures: state.failures,
+          openUntil: state.openUntil > 0 ? new Date(state.openUntil) : null,
+          throttledUntil: state.throttledUntil > now() ? new Date(state.throttledUntil) : null,
+        },
+      };
+    },
+    select(stored) {
+      current = selected(stored);
+      const { provider, model, baseUrl } = current.selection;
+      log.info({ provider, model, baseUrl, source: current.source }, 'the model provider was switched');
+    },
+    async close() {
+      await Promise.all([...agents.values()].map((agent) => agent.destroy()));
+    },
+  };
+}
+
+function isHttp(target: Target): target is HttpTarget {
+  return target.provider !== 'mock' && target.baseUrl !== null;
+}

@@ -1,0 +1,106 @@
+import { toAnthropic } from '../../../classifier/lowering/anthropic-tool.ts';
+import { fieldsOf } from '../../../classifier/lowering/schema.ts';
+import { countOf, jsonOf, type StreamFold, sumOf, type Wire, type WireAnswer } from './wire.ts';
+
+const TOOL = 'answer';
+/** It has to be named; every model of the last generations writes as much. */
+const MOST_TOKENS = 8_192;
+const FINISHES: Readonly<Record<string, WireAnswer['finish']>> = {
+  max_tokens: 'length',
+  model_context_window_exceeded: 'length',
+  refusal: 'refusal',
+};
+
+/** Anthropic's messages. The answer is the input of a tool that the model is made to call: every model of theirs can. */
+export const ANTHROPIC: Wire = {
+  requestIdHeader: 'request-id',
+  form: () => 'schema',
+  request({ prompt, schema, stream }, { model, baseUrl, key }) {
+    return {
+      url: `${baseUrl}/v1/messages`,
+      headers: { 'anthropic-version': '2023-06-01', ...(key === null ? {} : { 'x-api-key': key }) },
+      body: {
+        model,
+        max_tokens: MOST_TOKENS,
+        system: prompt.system,
+        messages: [{ role: 'user', content: prompt.user }],
+        tools: [{ name: TOOL, description: 'Takes the answer.', input_schema: toAnthropic(schema) }],
+        tool_choice: { type: 'tool', name: TOOL, disable_parallel_tool_use: true },
+        ...(stream ? { stream: true } : {}),
+      },
+    };
+  },
+  read(body) {
+    const { content, stop_reason, usage } = fieldsOf(body);
+    if (!Array.isArray(content)) return null;
+    const blocks = content.map(fieldsOf);
+    const tool = blocks.find((block) => block.type === 'tool_use');
+    const texts = blocks.filter((block) => block.type === 'text').map((block) => block.text);
+    const counted = fieldsOf(usage);
+    return {
+      text: tool === undefined ? texts.filter((text) => typeof text === 'string').join('') : inputOf(tool.input),
+      finish: FINISHES[String(stop_reason)] ?? 'stop',
+      usage: {
+        // What was read from or written to its cache is not among the input tokens.
+        inputTokens: sumOf(counted.input_tokens, counted.cache_creation_input_tokens, counted.cache_read_input_tokens),
+        outputTokens: countOf(counted.output_tokens),
+      },
+    };
+  },
+  fold: foldEvents,
+};
+
+/** Text where a stream broke a tool's input into pieces, a value where it came whole. */
+function inputOf(input: unknown): string {
+  return typeof input === 'string' ? input : (JSON.stringify(input) ?? '');
+}
+
+function foldEvents(): StreamFold {
+  const blocks = new Map<unknown, { type: unknown; text: string; input: string }>();
+  let usage: Readonly<Record<string, unknown>> = {};
+  let stopReason: unknown = null;
+  let error: unknown;
+  let stopped = false;
+
+  const blockAt = (index: unknown) => blocks.get(index) ?? { type: 'text', text: '', input: '' };
+  return {
+    take({ data }) {
+      if (stopped || error !== undefined) return;
+      const event = fieldsOf(jsonOf(data));
+      const { index } = event;
+      switch (event.type) {
+        case 'message_start':
+          usage = { ...usage, ...fieldsOf(fieldsOf(event.message).usage) };
+          break;
+        case 'content_block_start':
+          blocks.set(index, { ...blockAt(index), type: fieldsOf(event.content_block).type });
+          break;
+        case 'content_block_delta': {
+          const { text, partial_json } = fieldsOf(event.delta);
+          const block = blockAt(index);
+          if (typeof text === 'string') block.text += text;
+          if (typeof partial_json === 'string') block.input += partial_json;
+          blocks.set(index, block);
+          break;
+        }
+        case 'message_delta':
+          stopReason = fieldsOf(event.delta).stop_reason ?? stopReason;
+          // Counts so far, not counts since.
+          usage = { ...usage, ...fieldsOf(event.usage) };
+          break;
+        case 'message_stop':
+          stopped = true;
+          break;
+        case 'error':
+          error = event.error ?? {};
+          break;
+        default:
+      }
+    },
+    body() {
+      if (error !== undefined) return { type: 'error', error };
+      if (!stopped && stopReason === null) return null;
+      return { content: [...blocks.values()], stop_reason: stopReason, usage };
+    },
+  };
+}

@@ -1,0 +1,109 @@
+import { toOpenAi } from '../../../classifier/lowering/openai-strict.ts';
+import { fieldsOf } from '../../../classifier/lowering/schema.ts';
+import {
+  countOf,
+  jsonOf,
+  type StreamFold,
+  type Wire,
+  type WireAnswer,
+  type WireRequest,
+  type WireTask,
+} from './wire.ts';
+
+/** DeepSeek writes no more than 4,096 tokens unless it is told, and 8,192 at most. */
+const DEEPSEEK_TOKENS = 8_192;
+const FINISHES: Readonly<Record<string, WireAnswer['finish']>> = {
+  length: 'length',
+  content_filter: 'filter',
+  insufficient_system_resource: 'busy',
+};
+
+/** OpenAI's chat completions, which DeepSeek and the servers that one runs oneself speak as well. */
+export const CHAT_COMPLETIONS: Wire = {
+  requestIdHeader: 'x-request-id',
+  form: ({ provider }) => (provider === 'deepseek' ? 'json' : 'schema'),
+  request({ prompt, schema, form, stream }, { provider, model, baseUrl, key }): WireRequest {
+    return {
+      url: `${baseUrl}/chat/completions`,
+      headers: key === null ? {} : { authorization: `Bearer ${key}` },
+      body: {
+        model,
+        messages: [
+          { role: 'system', content: prompt.system },
+          { role: 'user', content: prompt.user },
+        ],
+        ...responseFormat(form, schema),
+        ...(provider === 'openai' ? { store: false } : {}),
+        ...(provider === 'deepseek' ? { max_tokens: DEEPSEEK_TOKENS } : {}),
+        ...(stream ? { stream: true, stream_options: { include_usage: true } } : {}),
+      },
+    };
+  },
+  read(body) {
+    const { choices, usage } = fieldsOf(body);
+    const choice = Array.isArray(choices) ? fieldsOf(choices[0]) : {};
+    if (!('message' in choice)) return null;
+    const message = fieldsOf(choice.message);
+    const refused = typeof message.refusal === 'string' && message.refusal !== '';
+    const { prompt_tokens, completion_tokens } = fieldsOf(usage);
+    return {
+      text: textOf(message.content),
+      finish: refused ? 'refusal' : (FINISHES[String(choice.finish_reason)] ?? 'stop'),
+      usage: { inputTokens: countOf(prompt_tokens), outputTokens: countOf(completion_tokens) },
+    };
+  },
+  fold: foldChunks,
+};
+
+function responseFormat(form: WireTask['form'], schema: WireTask['schema']): Readonly<Record<string, unknown>> {
+  if (form === 'prompt') return {};
+  if (form === 'json') return { response_format: { type: 'json_object' } };
+  const lowered = toOpenAi(schema);
+  return { response_format: { type: 'json_schema', json_schema: { name: 'answer', ...lowered } } };
+}
+
+/** Text, or parts of it. A model's reasoning stands in fields of its own and is never read. */
+function textOf(content: unknown): string {
+  if (typeof content === 'string') return content;
+  if (!Array.isArray(content)) return '';
+  return content
+    .map((part) => fieldsOf(part).text)
+    .filter((text) => typeof text === 'string')
+    .join('');
+}
+
+function foldChunks(): StreamFold {
+  let [content, refusal] = ['', ''];
+  let finish: string | null = null;
+  let usage: unknown = null;
+  let error: unknown;
+  let done = false;
+  return {
+    take({ data }) {
+      // What comes after the end is nobody's answer.
+      if (done || error !== undefined) return;
+      if (data.trim() === '[DONE]') {
+        done = true;
+        return;
+      }
+      const chunk = fieldsOf(jsonOf(data));
+      if (chunk.error !== undefined && chunk.error !== null) {
+        error = chunk.error;
+        return;
+      }
+      if (chunk.usage !== undefined && chunk.usage !== null) usage = chunk.usage;
+      const choice = Array.isArray(chunk.choices) ? fieldsOf(chunk.choices[0]) : {};
+      const delta = fieldsOf(choice.delta);
+      content += textOf(delta.content);
+      if (typeof delta.refusal === 'string') refusal += delta.refusal;
+      // Some servers send an empty one with every chunk.
+      if (typeof choice.finish_reason === 'string' && choice.finish_reason !== '') finish = choice.finish_reason;
+    },
+    body() {
+      // An error after the last piece takes nothing back.
+      if (error !== undefined && finish === null) return { error };
+      if (finish === null && !done) return null;
+      return { choices: [{ message: { content, refusal }, finish_reason: finish ?? 'stop' }], usage };
+    },
+  };
+}

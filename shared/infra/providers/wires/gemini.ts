@@ -1,0 +1,86 @@
+import { toGemini } from '../../../classifier/lowering/gemini-schema.ts';
+import { fieldsOf } from '../../../classifier/lowering/schema.ts';
+import { countOf, jsonOf, type StreamFold, sumOf, type Wire, type WireAnswer } from './wire.ts';
+
+const FILTERS = ['SAFETY', 'RECITATION', 'BLOCKLIST', 'PROHIBITED_CONTENT', 'SPII', 'LANGUAGE', 'OTHER'];
+
+/** Google's generateContent. The key goes in a header: in the URL it would end in somebody's log. */
+export const GEMINI: Wire = {
+  requestIdHeader: null,
+  form: (_target, schema) => (toGemini(schema) === null ? 'json' : 'schema'),
+  request({ prompt, schema, form, stream }, { model, baseUrl, key }) {
+    const path = (model.includes('/') ? model : `models/${model}`).split('/').map(encodeURIComponent).join('/');
+    const verb = stream ? ':streamGenerateContent?alt=sse' : ':generateContent';
+    const lowered = form === 'schema' ? toGemini(schema) : null;
+    return {
+      url: `${baseUrl}/${path}${verb}`,
+      headers: key === null ? {} : { 'x-goog-api-key': key },
+      body: {
+        systemInstruction: { parts: [{ text: prompt.system }] },
+        contents: [{ role: 'user', parts: [{ text: prompt.user }] }],
+        generationConfig: {
+          responseMimeType: 'application/json',
+          ...(lowered === null ? {} : { responseSchema: lowered }),
+        },
+      },
+    };
+  },
+  read(body) {
+    const { candidates, promptFeedback, usageMetadata } = fieldsOf(body);
+    const counted = fieldsOf(usageMetadata);
+    const usage = {
+      inputTokens: countOf(counted.promptTokenCount),
+      // What it thought is paid for as what it wrote.
+      outputTokens: sumOf(counted.candidatesTokenCount, counted.thoughtsTokenCount),
+    };
+    const candidate = Array.isArray(candidates) && candidates.length > 0 ? fieldsOf(candidates[0]) : null;
+    if (candidate === null) {
+      return typeof fieldsOf(promptFeedback).blockReason === 'string' ? { text: '', finish: 'filter', usage } : null;
+    }
+    return { text: textOf(candidate.content), finish: finishOf(candidate.finishReason), usage };
+  },
+  fold: foldChunks,
+};
+
+function finishOf(reason: unknown): WireAnswer['finish'] {
+  if (reason === 'MAX_TOKENS') return 'length';
+  return typeof reason === 'string' && FILTERS.includes(reason) ? 'filter' : 'stop';
+}
+
+function textOf(content: unknown): string {
+  const { parts } = fieldsOf(content);
+  const spoken = (Array.isArray(parts) ? parts : []).map(fieldsOf).filter((part) => part.thought !== true);
+  return spoken
+    .map((part) => part.text)
+    .filter((text) => typeof text === 'string')
+    .join('');
+}
+
+function foldChunks(): StreamFold {
+  let text = '';
+  let finishReason: unknown;
+  let promptFeedback: unknown;
+  let usageMetadata: unknown;
+  let error: unknown;
+  return {
+    take({ data }) {
+      if (error !== undefined) return;
+      const chunk = fieldsOf(jsonOf(data));
+      if (chunk.error !== undefined && chunk.error !== null) {
+        error = chunk.error;
+        return;
+      }
+      const candidate = Array.isArray(chunk.candidates) ? fieldsOf(chunk.candidates[0]) : {};
+      text += textOf(candidate.content);
+      finishReason = candidate.finishReason ?? finishReason;
+      promptFeedback = chunk.promptFeedback ?? promptFeedback;
+      // With every chunk, each time the whole count.
+      usageMetadata = chunk.usageMetadata ?? usageMetadata;
+    },
+    body() {
+      if (error !== undefined) return { error };
+      if (finishReason === undefined) return promptFeedback === undefined ? null : { promptFeedback, usageMetadata };
+      return { candidates: [{ content: { parts: [{ text }] }, finishReason }], usageMetadata };
+    },
+  };
+}

@@ -1,0 +1,34 @@
+import { mockAnswer } from '../../../classifier/mock-answer.ts';
+import { type AskedFor, type ModelAnswer, type ModelTask, ProviderFailure } from '../../../classifier/model-task.ts';
+import type { UsageEvent } from '../../../classifier/usage-event.ts';
+import type { Now } from '../../../kernel/clock.ts';
+import { answerCheck } from '../../schema/answer-check.ts';
+
+/**
+ * The provider that answers by itself, always alike, without a key, a network or a circuit.
+ * @throws ProviderFailure when it finds no answer that fits, which is a fault of the task's schema
+ */
+export function askMock(
+  task: ModelTask,
+  about: AskedFor,
+  { model, now, recordUsage }: { model: string; now: Now; recordUsage(event: UsageEvent): void },
+): ModelAnswer {
+  const json = mockAnswer(task);
+  const [fault] = answerCheck(task.schema)(json);
+  const usage = { inputTokens: tokensIn(task.data), outputTokens: tokensIn(json) };
+  recordUsage({
+    ...{ ...about, ...usage, provider: 'mock', model, baseUrl: null, latencyMs: 0, attempt: 1, retryWaitMs: 0 },
+    ...{ circuit: 'closed', httpStatus: null, outcome: fault === undefined ? 'success' : 'failure' },
+    errorCode: fault === undefined ? null : 'AI_PROVIDER_INVALID_RESPONSE',
+    ...{ providerRequestId: null, promptVersion: task.promptVersion, createdAt: new Date(now()) },
+  });
+  if (fault === undefined) return { json, usage, provider: 'mock', model };
+  throw new ProviderFailure('AI_PROVIDER_INVALID_RESPONSE', 'refused', {
+    message: `the mock found no answer that fits the schema: ${fault.path} ${fault.message}`,
+  });
+}
+
+/** About what a tokenizer makes of it. */
+function tokensIn(value: unknown): number {
+  return Math.ceil((JSON.stringify(value) ?? '').length / 4);
+}

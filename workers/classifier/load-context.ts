@@ -1,0 +1,54 @@
+import { BATCH_SIZE, type JobBody } from '../../shared/classifier/job.ts';
+import { contextTextOf } from '../../shared/classifier/new-job.ts';
+import type { JobRow } from '../../shared/infra/mongo/classifier/collections.ts';
+import { findSelection } from '../../shared/infra/mongo/classifier/find-job.ts';
+import { markContext, storeContexts } from '../../shared/infra/mongo/classifier/job-round.ts';
+import { CONTEXT_LIMIT_MS, loadQuestions, QuestionBankFailed } from '../../shared/infra/owners/question-bank.ts';
+import type { Run } from '../actor.ts';
+import type { WorkerDeps } from '../deps.ts';
+
+/** What the newest checkpoint of a run stored, for operators: a run goes on from the batches themselves. */
+export interface JobProgress {
+  phase: 'begin' | 'questions' | 'batches';
+  /** Index of a batch; -1 = none yet. */
+  last: number;
+}
+
+/** Batches whose questions are stored by one transaction. */
+const CHUNK = 50;
+
+/** Whether prompts can be made: the questions are there, or no bank is configured and nobody ever asked one. */
+export function hasContext(job: JobRow, config: WorkerDeps['config']): boolean {
+  if (job.context === 'LOADED') return true;
+  // A bank that was configured since is asked, unless questions have gone out without it already.
+  return job.context === 'NONE' && (config.neighbours.questionBank === null || job.counts.batchesDone > 0);
+}
+
+/**
+ * Loads the questions of a job that has none, chunk by chunk; it counts as loaded when all are there.
+ * @throws QuestionBankFailed, RoundOver
+ */
+export async function loadContext(
+  deps: Pick<WorkerDeps, 'mongo' | 'config'>,
+  run: Run<JobBody, JobProgress>,
+  job: JobRow,
+): Promise<void> {
+  const { mongo, config } = deps;
+  const bank = config.neighbours.questionBank;
+  if (bank === null) throw new QuestionBankFailed('is not configured');
+  const { questionIds } = await findSelection(mongo, job._id);
+  const known = await loadQuestions(bank, { ...job, questionIds }, { timeoutMs: CONTEXT_LIMIT_MS, signal: run.signal });
+  const at = run.command.body;
+  for (let from = 0; from < job.counts.batchesTotal; from += CHUNK) {
+    const to = Math.min(from + CHUNK, job.counts.batchesTotal);
+    const texts = new Map<number, string>();
+    for (let index = from; index < to; index++) {
+      const ids = questionIds.slice(index * BATCH_SIZE, (index + 1) * BATCH_SIZE);
+      texts.set(index, contextTextOf(ids, known));
+    }
+    await run.checkpoint({ phase: 'questions', last: to - 1 }, async (session) => {
+      await storeContexts(mongo, at, texts, session);
+      if (to === job.counts.batchesTotal) await markContext(mongo, at, 'LOADED', session);
+    });
+  }
+}

@@ -1,0 +1,187 @@
+import pLimit from 'p-limit';
+import type { JobBody } from '../../shared/classifier/job.ts';
+import { batchId } from '../../shared/classifier/job.ts';
+import { endOf } from '../../shared/classifier/job-end.ts';
+import { type Models, ProviderFailure } from '../../shared/classifier/model-task.ts';
+import { CONTEXT_FAILED } from '../../shared/classifier/new-job.ts';
+import type { JobRow } from '../../shared/infra/mongo/classifier/collections.ts';
+import { findJob } from '../../shared/infra/mongo/classifier/find-job.ts';
+import { findBatch, lastError, openBatches } from '../../shared/infra/mongo/classifier/job-batches.ts';
+import {
+  beginRound,
+  endRound,
+  type FinishedBatch,
+  RoundOver,
+  restRound,
+  storeOutcomes,
+} from '../../shared/infra/mongo/classifier/job-round.ts';
+import { Stale } from '../../shared/infra/mongo/stale.ts';
+import { QuestionBankFailed } from '../../shared/infra/owners/question-bank.ts';
+import type { Run } from '../actor.ts';
+import type { WorkerDeps } from '../deps.ts';
+import type { Effects, Outcome } from '../outcome.ts';
+import { classifyBatch, errorsOf } from './classify-batch.ts';
+import { openGroupWriter } from './group-writer.ts';
+import { hasContext, type JobProgress, loadContext } from './load-context.ts';
+import { watchRound } from './watch-round.ts';
+
+export interface JobDeps extends Pick<WorkerDeps, 'mongo' | 'config' | 'log' | 'tellJob'> {
+  models: Models;
+}
+
+type JobRun = Run<JobBody, JobProgress>;
+
+/** Batches that are given up by one transaction. */
+const CHUNK = 50;
+
+/** One run of a round: goes on where the last one was cut off, and ends the job or puts it back. */
+export async function runJob(deps: JobDeps, run: JobRun): Promise<Outcome> {
+  try {
+    return await classify(deps, run);
+  } catch (error) {
+    if (!(error instanceof RoundOver)) throw error;
+    // Cancelled or started over: whoever did that has written how the job stands.
+    return { kind: 'done', result: { roundIsOver: true } };
+  }
+}
+
+async function classify(deps: JobDeps, run: JobRun): Promise<Outcome> {
+  const { mongo } = deps;
+  const at = run.command.body;
+  await run.checkpoint({ phase: 'begin', last: -1 }, (session) => beginRound(mongo, at, session));
+  deps.tellJob(at.jobId);
+  const job = await ownJob(deps, at);
+  if (!hasContext(job, deps.config)) {
+    try {
+      await loadContext(deps, run, job);
+    } catch (error) {
+      if (!(error instanceof QuestionBankFailed)) throw error;
+      deps.log.warn({ err: error, jobId: job._id }, 'a job fails for want of its questions');
+      return ended(deps, at, { status: 'FAILED', error: CONTEXT_FAILED });
+    }
+  }
+  const failures = await classifyAll(deps, run, await ownJob(deps, at));
+  if (failures.length === 0) return finished(deps, at);
+  const { attempts, maxAttempts } = run.command;
+  const passing = failures.find(({ nature }) => nature === 'passing');
+  // Nobody was asked at all: that is no attempt.
+  if (passing === undefined) return snoozed(deps, at, failures);
+  if (attempts < maxAttempts) return putBack(deps, at, passing, failures);
+  await giveUpOpen(deps, run, passing);
+  return finished(deps, at);
+}
+
+/** The job in this round. Throws RoundOver. */
+async function ownJob({ mongo }: JobDeps, at: JobBody): Promise<JobRow> {
+  const job = await findJob(mongo, at.jobId);
+  if (job === null || job.round !== at.round) throw new RoundOver(at);
+  return job;
+}
+
+/**
+ * Asks for every open batch and stores what comes. After a failure that may pass no further batch is begun, and those that are with the
+ * provider are waited for: their answers are paid for. Gives those failures.
+ */
+async function classifyAll(deps: JobDeps, run: JobRun, job: JobRow): Promise<ProviderFailure[]> {
+  const { mongo } = deps;
+  const at = run.command.body;
+  const indexes = await openBatches(mongo, job._id, at.round);
+  const watch = watchRound(mongo, at);
+  const broken = new AbortController();
+  const signal = AbortSignal.any([run.signal, watch.signal, broken.signal]);
+  const failures: ProviderFailure[] = [];
+  const outcomes = openGroupWriter((finishedOnes: readonly FinishedBatch[]) => storeGroup(deps, run, finishedOnes));
+
+  async function classifyOne(index: number): Promise<void> {
+    if (failures.length > 0) return;
+    signal.throwIfAborted();
+    const batch = await findBatch(mongo, batchId(job._id, index));
+    try {
+      const outcome = await classifyBatch(deps.models, job, batch, signal);
+      await outcomes.write({ index, outcome });
+    } catch (error) {
+      if (!(error instanceof ProviderFailure)) throw error;
+      failures.push(error);
+    }
+  }
+
+  const slots = pLimit(deps.config.classifier.batchConcurrency);
+  const runs = indexes.map((index) =>
+    slots(() => classifyOne(index)).catch((error: unknown) => {
+      // What cannot be stored or must not go on: nobody is asked for more.
+      broken.abort(error);
+      throw error;
+    }),
+  );
+  await Promise.allSettled(runs);
+  watch.stop();
+  // The first error that broke it off, not those of the calls that were aborted for it.
+  signal.throwIfAborted();
+  return failures;
+}
+
+async function storeGroup(deps: JobDeps, run: JobRun, group: readonly FinishedBatch[]): Promise<void> {
+  const at = run.command.body;
+  const last = Math.max(...group.map(({ index }) => index));
+  await run.checkpoint({ phase: 'batches', last }, (session) => storeOutcomes(deps.mongo, at, group, session));
+  deps.tellJob(at.jobId);
+}
+
+/** The last attempt has failed: what is still open becomes errors. */
+async function giveUpOpen(deps: JobDeps, run: JobRun, failure: ProviderFailure): Promise<void> {
+  const { jobId, round } = run.command.body;
+  const indexes = await openBatches(deps.mongo, jobId, round);
+  for (let from = 0; from < indexes.length; from += CHUNK) {
+    run.signal.throwIfAborted();
+    const group: FinishedBatch[] = [];
+    for (const index of indexes.slice(from, from + CHUNK)) {
+      const { questionIds } = await findBatch(deps.mongo, batchId(jobId, index));
+      group.push({ index, outcome: { items: [], errors: errorsOf(questionIds, failure), usage: null } });
+    }
+    await storeGroup(deps, run, group);
+  }
+}
+
+async function finished(deps: JobDeps, at: JobBody): Promise<Outcome> {
+  const { counts } = await ownJob(deps, at);
+  const error = counts.succeeded > 0 ? null : await lastError(deps.mongo, at.jobId, at.round);
+  return ended(deps, at, endOf(counts, error));
+}
+
+function ended(deps: JobDeps, at: JobBody, end: ReturnType<typeof endOf>): Outcome {
+  return {
+    kind: 'done',
+    result: { status: end.status },
+    effects: inRound((session) => endRound(deps.mongo, at, end, session)),
+    after: () => deps.tellJob(at.jobId),
+  };
+}
+
+function snoozed(deps: JobDeps, at: JobBody, failures: readonly ProviderFailure[]): Outcome {
+  const afterMs = longestWait(failures) ?? deps.config.classifier.circuit.cooldownMs;
+  const [error] = failures;
+  const effects = inRound((session) => restRound(deps.mongo, at, session));
+  return { kind: 'snooze', afterMs, effects, ...(error === undefined ? {} : { error }) };
+}
+
+function putBack(deps: JobDeps, at: JobBody, error: ProviderFailure, failures: readonly ProviderFailure[]): Outcome {
+  const afterMs = longestWait(failures);
+  const effects = inRound((session) => restRound(deps.mongo, at, session));
+  return { kind: 'retry', error, effects, ...(afterMs === null ? {} : { afterMs }) };
+}
+
+function longestWait(failures: readonly ProviderFailure[]): number | null {
+  const waits = failures.map(({ retryAfterMs }) => retryAfterMs).filter((ms) => ms !== null);
+  return waits.length === 0 ? null : Math.max(...waits);
+}
+
+/** A round that was over by the commit: the next look at the job sees it, and ends the run. */
+function inRound(effects: Effects): Effects {
+  return async (session) => {
+    try {
+      await effects(session);
+    } catch (error) {
+      throw error instanceof RoundOver ? new Stale('the job') : error;
+    }
+  };
+}

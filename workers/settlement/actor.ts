@@ -1,0 +1,90 @@
+import { type Generation, SETTLEMENT_BACKOFF, type SettlementBody } from '../../shared/classifier/generation.ts';
+import { findGeneration } from '../../shared/infra/mongo/classifier/find-generation.ts';
+import { giveUpGeneration } from '../../shared/infra/mongo/classifier/give-up-generation.ts';
+import { markConsumed, markSettled } from '../../shared/infra/mongo/classifier/settle-generation.ts';
+import { type HeldGeneration, takeGeneration } from '../../shared/infra/mongo/classifier/take-generation.ts';
+import { chargeOwners, type Payees } from '../../shared/infra/owners/charge-owners.ts';
+import { OwnerFailed } from '../../shared/infra/owners/owner-call.ts';
+import { SECOND } from '../../shared/kernel/clock.ts';
+import type { Command } from '../../shared/kernel/command.ts';
+import type { Actor, Run } from '../actor.ts';
+import type { WorkerDeps } from '../deps.ts';
+import type { Outcome } from '../outcome.ts';
+
+/** A look at a row that a front door is settling just now (ms). */
+const BUSY_REST_MS = SECOND;
+/** Beside the two calls to the owners (ms). */
+const LEASE_MARGIN_MS = 5 * SECOND;
+
+/** How far a settlement has come; only a step that can be seen from outside is one. */
+interface SettlementProgress {
+  usageConsumed: true;
+}
+
+/**
+ * Pays for generations that their front door could not pay for, under the keys that were stored with them. Asks no model, no preflight and
+ * no question bank. What is a day old is given up: it stays, with its command dead, and is tried again when an operator says so.
+ */
+export function settlementActor(deps: WorkerDeps): Actor<SettlementBody, SettlementProgress> {
+  const { classifier, neighbours } = deps.config;
+  const { usage, wallet } = neighbours;
+  const payees = usage === null || wallet === null || !classifier.settlementWorkerEnabled ? null : { usage, wallet };
+  return {
+    name: 'settlement',
+    queues: payees === null ? [] : ['settlement'],
+    backoff: SETTLEMENT_BACKOFF,
+    async run(run) {
+      if (payees === null) throw new Error('a settlement was claimed without its owners');
+      return settle(deps, payees, run);
+    },
+  };
+}
+
+async function settle(
+  deps: WorkerDeps,
+  payees: Payees,
+  run: Run<SettlementBody, SettlementProgress>,
+): Promise<Outcome> {
+  const { previewId } = run.command.body;
+  const leaseMs = 2 * deps.config.outboundTimeoutMs + LEASE_MARGIN_MS;
+  const held = await takeGeneration(deps.mongo, previewId, { by: 'worker', leaseMs });
+  if (held === null) return notTaken(deps, previewId);
+  if (isGivenUp(deps, held.row, run.command)) {
+    const error = new Error('a generation was not settled within its day');
+    return { kind: 'dead', error, effects: (session) => giveUpGeneration(deps.mongo, held, null, session) };
+  }
+  return charge(deps, payees, run, held);
+}
+
+async function notTaken({ mongo }: WorkerDeps, previewId: string): Promise<Outcome> {
+  const row = await findGeneration(mongo, previewId);
+  if (row === null) return { kind: 'dead', error: new Error('a generation that is owed is gone') };
+  if (row.state === 'SETTLED') return { kind: 'done', result: { settledBy: 'front door' } };
+  return { kind: 'snooze', afterMs: BUSY_REST_MS };
+}
+
+/** An operator who runs a dead one again has looked. */
+function isGivenUp({ now }: WorkerDeps, { replayUntil }: Generation, { replays }: Pick<Command, 'replays'>): boolean {
+  return replays === 0 && replayUntil !== null && replayUntil.getTime() <= now();
+}
+
+async function charge(
+  deps: WorkerDeps,
+  payees: Payees,
+  { checkpoint, signal }: Run<SettlementBody, SettlementProgress>,
+  held: HeldGeneration,
+): Promise<Outcome> {
+  const { mongo, config } = deps;
+  const { row } = held;
+  const consumed = () => checkpoint({ usageConsumed: true }, (session) => markConsumed(mongo, row._id, session));
+  try {
+    await chargeOwners(payees, row, consumed, { timeoutMs: config.outboundTimeoutMs, signal });
+  } catch (error) {
+    if (!(error instanceof OwnerFailed)) throw error;
+    const afterMs =
+      error.retryAfterMs === null ? {} : { afterMs: Math.min(error.retryAfterMs, SETTLEMENT_BACKOFF.capMs) };
+    // A request of the same kind need not wait for the lease.
+    return { kind: 'retry', error, ...afterMs, effects: (session) => giveUpGeneration(mongo, held, null, session) };
+  }
+  return { kind: 'done', result: { settledBy: 'worker' }, effects: (session) => markSettled(mongo, row, session) };
+}
