@@ -2,9 +2,10 @@ import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { addDispatcher, type Dispatcher, storesOf } from './demo/dispatcher.ts';
 import { type OwnCluster, startOwnCluster } from './demo/own-cluster.ts';
-import { openProfileStandIn } from './demo/profile-stand-in.ts';
+import { mathsPaper } from './demo/paper.ts';
 import { openProgress } from './demo/progress.ts';
 import { runDemo } from './demo/run-demo.ts';
+import { openStandIn } from './demo/stand-in.ts';
 import { schoolYear } from './demo/students.ts';
 
 const USAGE = `npm run demo -- [options]
@@ -13,12 +14,13 @@ const USAGE = `npm run demo -- [options]
   --own               start a cluster of the demo's own in any case; it is stopped and its data deleted at the end
   --students N        how many students sit the exam, 1 to 5000 (default 200)
   --seed TEXT         the same names, skills and answers for the same seed (default 2025)
-  --profile-port P    where the stand-in for the profile service listens (default 3999; with a cluster of its own a free port)
+  --profile-port P    where the stand-in for profile service and question bank listens (default 3999; with a cluster of its own a free port)
 
 Tokens come from the environment as the cluster's do: ATTEMPT_INTERNAL_SERVICE_TOKEN, else INTERNAL_SERVICE_TOKEN
 (default dev-internal-token), GATEWAY_TOKEN, and for a dispatcher that the demo adds those of the attempt service.
+What the cluster does not serve is left out, and said: without a classifier the demo marks the essays itself.
 Exit code: 0 all is well, 1 something is lost, double or wrong, 2 all is well but the notices to parents could not be delivered:
-the cluster has no profile service that knows them, and its stores are not known here.
+the cluster has no profile service that knows them, and its stores are not known here; or it serves no notification to read them in.
 `;
 
 const ROOT = path.resolve(import.meta.dirname, '..');
@@ -43,17 +45,18 @@ async function main(args: string[]): Promise<number> {
   const examId = `demo-toan-2025-${Date.now().toString(36)}`;
   const students = schoolYear(options.students, options.seed);
   const port = options.profilePort ?? (running === null ? 0 : DEFAULT_PROFILE_PORT);
-  const profile = await openProfileStandIn(port, students);
+  const questions = mathsPaper();
+  const standIn = await openStandIn(port, { students, questions });
   let own: OwnCluster | undefined;
   let dispatcher: Dispatcher | undefined;
   const stop = async () => {
     await Promise.allSettled([own?.stop(), dispatcher?.stop()]);
-    await profile.close().catch(() => undefined);
+    await standIn.close().catch(() => undefined);
   };
   onSignal(stop);
   const dispatch = (clusterUrl: string) => {
     const stores = storesOf(ROOT, process.env);
-    if (stores !== undefined) dispatcher = addDispatcher(ROOT, stores, { clusterUrl, profileUrl: profile.url });
+    if (stores !== undefined) dispatcher = addDispatcher(ROOT, stores, { clusterUrl, profileUrl: standIn.url });
     return stores !== undefined;
   };
   try {
@@ -61,13 +64,14 @@ async function main(args: string[]): Promise<number> {
       progress.line('No cluster answers: starting one for this demo, it is stopped again at the end');
       own = await startOwnCluster({
         root: ROOT,
-        profileUrl: profile.url,
+        standInUrl: standIn.url,
         say: (line) => progress.line(`  ${line}`),
       });
     }
     const url = own?.url ?? running ?? DEFAULT_URL;
     return await runDemo({
-      ...{ url, examId, students, seed: options.seed, progress, profileUrl: profile.url },
+      ...{ url, examId, students, seed: options.seed, progress },
+      ...{ questions, standIn, isOwn: own !== undefined },
       internalToken:
         process.env.ATTEMPT_INTERNAL_SERVICE_TOKEN ?? process.env.INTERNAL_SERVICE_TOKEN ?? 'dev-internal-token',
       gatewayToken: process.env.GATEWAY_TOKEN,

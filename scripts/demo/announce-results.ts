@@ -13,22 +13,24 @@ import { verifyInbox } from './verify-inbox.ts';
 const READERS = 3;
 const LIVE_MS = 10_000;
 
-/** Releases the results while one student looks on, and follows the notices into every inbox. */
+/** Releases the results while one student looks on, and follows the notices into every inbox; null where there are no inboxes. */
 export async function announceResults(
   deps: DemoDeps,
   progress: Progress,
   sittings: readonly Sitting[],
-  delivery: Delivery,
-): Promise<NoticeFacts> {
+  delivery: Delivery | null,
+): Promise<NoticeFacts | null> {
+  if (delivery === null) {
+    await release(deps, progress, sittings.length);
+    return null;
+  }
   const students = studentInboxes(sittings);
   const parents = parentInboxes(sittings);
   const [onlooker] = sittings;
   const live = onlooker === undefined ? null : await openLive(deps, onlooker);
   try {
-    progress.begin('release the results', 1);
     const releasedAt = performance.now();
-    await releaseResults(deps, sittings.length);
-    progress.end(`${2 * sittings.length} notices queued`);
+    await release(deps, progress, sittings.length);
     const parentsChecked = await deliverNotices(deps, progress, { students, parents }, delivery);
     const toldAt = live === null || onlooker === undefined ? null : await live.toldAt(onlooker.attemptId, LIVE_MS);
     if (live !== null && toldAt === null) deps.complain(`${live.owner.id}: was not told while looking on`);
@@ -44,6 +46,12 @@ export async function announceResults(
   } finally {
     await live?.close();
   }
+}
+
+async function release(deps: DemoDeps, progress: Progress, attempts: number): Promise<void> {
+  progress.begin('release the results', 1);
+  await releaseResults(deps, attempts);
+  progress.end(`${2 * attempts} notices queued`);
 }
 
 /** An inbox that cannot be opened live is a fault, and the rest of the demo goes on. */

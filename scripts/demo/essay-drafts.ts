@@ -35,12 +35,16 @@ export function essayDraft(chance: number, random: Random): string {
   return lines.join('\n');
 }
 
-/** What the AI classifier would say of an essay: an equal share of the points for each right step. */
+/** An equal share of the points for each step. */
+export function essayRubric(maxScore: number) {
+  return ESSAY_CRITERIA.map((criterion) => ({ ...criterion, maxScore: maxScore / ESSAY_CRITERIA.length }));
+}
+
+/** A grade by the rubric, for a cluster that gives none: a step is right or worth nothing. */
 export function gradeEssay(text: string, maxScore: number) {
-  const each = maxScore / STEPS.length;
-  const criteria = ESSAY_CRITERIA.map((criterion, index) => {
+  const criteria = essayRubric(maxScore).map((criterion, index) => {
     const isRight = text.includes(STEPS[index]?.right ?? '');
-    return { ...criterion, score: isRight ? each : 0, maxScore: each };
+    return { ...criterion, score: isRight ? criterion.maxScore : 0 };
   });
   const score = criteria.reduce((sum, criterion) => sum + criterion.score, 0);
   const missing = criteria

@@ -17,6 +17,8 @@ export interface Gateway {
 export interface Caller {
   id: string;
   role: 'STUDENT' | 'TEACHER' | 'PARENT' | 'ADMIN';
+  /** Where a service asks for whom the caller acts. */
+  organizationId?: string;
 }
 
 export interface GatewayCall {
@@ -29,6 +31,8 @@ export interface GatewayCall {
   body?: unknown;
   /** Hangs up as soon as the request has been sent, so that nobody knows what became of it, then sends it again. */
   loseReply?: boolean;
+  /** How long a reply may be silent (ms); 20 s unless given. */
+  patienceMs?: number;
 }
 
 export interface GatewayReply {
@@ -86,12 +90,13 @@ export function openGateway(deps: {
   }
 
   function once(call: GatewayCall, hangUp: boolean): Promise<Omit<GatewayReply, 'sentTimes'>> {
+    const { patienceMs = PATIENCE_MS } = call;
     const body = call.body === undefined ? undefined : Buffer.from(JSON.stringify(call.body));
     return new Promise((resolve, reject) => {
       const sent = request(
         {
           ...{ agent, host: base.hostname, port: base.port, method: call.method, path: call.path },
-          timeout: PATIENCE_MS,
+          timeout: patienceMs,
           headers: headersOf(call, body),
         },
         (response) => {
@@ -108,7 +113,7 @@ export function openGateway(deps: {
         },
       );
       sent.on('error', (error) => reject(new NoReply(error.message)));
-      sent.on('timeout', () => sent.destroy(new Error(`no answer within ${PATIENCE_MS} ms`)));
+      sent.on('timeout', () => sent.destroy(new Error(`no answer within ${patienceMs} ms`)));
       sent.end(body, () => {
         // The bytes have left; a moment later they may have been read, worked on, even answered.
         if (hangUp) setTimeout(() => sent.destroy(new Error('hung up')), 2);
@@ -125,9 +130,12 @@ export function openGateway(deps: {
     };
   }
 
-  /** The attempt service and the notification service read different headers. */
-  function namesOf({ id, role }: Caller): Record<string, string> {
-    return { 'x-user-id': id, 'x-user-role': role, 'x-actor-id': id, 'x-actor-role': role };
+  /** The attempt service reads other headers than the rest. */
+  function namesOf({ id, role, organizationId }: Caller): Record<string, string> {
+    return {
+      ...{ 'x-user-id': id, 'x-user-role': role, 'x-actor-id': id, 'x-actor-role': role },
+      ...(organizationId === undefined ? {} : { 'x-organization-id': organizationId }),
+    };
   }
 
   return {

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Notification } from '../../shared/generated/notification.ts';
+import { openEventSource } from './event-source.ts';
 import type { Caller, Gateway } from './gateway.ts';
 
 /** An inbox whose owner has it open in a browser and looks on. */
@@ -12,55 +13,19 @@ export interface LiveInbox {
 
 const PATH = '/v1/notifications/stream';
 const OPEN_MS = 10_000;
-const REST_MS = 500;
 const LOOK_MS = 20;
 
-/**
- * Listens to the owner's stream of server-sent events, as a browser's EventSource does: cut off, it comes back with the last id.
- * @throws Error where no `snapshot` has come after 10 s
- */
+/** Listens to the owner's stream. @throws Error where no `snapshot` has come after 10 s */
 export async function openLiveInbox(gateway: Gateway, owner: Caller): Promise<LiveInbox> {
-  const ending = new AbortController();
-  const { signal } = ending;
   const told = new Map<string, number>();
-  let lastEventId: string | undefined;
   let isOpen = false;
-  let trouble = 'no answer';
 
-  function hear(block: string): void {
-    const fields = new Map(block.split('\n').map((line) => line.split(/: ?(.*)/s, 2) as [string, string]));
-    lastEventId = fields.get('id') ?? lastEventId;
-    const kind = fields.get('event');
-    if (kind === 'snapshot') isOpen = true;
-    if (kind !== 'notification') return;
-    const { notification } = JSON.parse(fields.get('data') ?? '{}') as { notification?: Notification };
-    const attemptId = notification?.entityId;
+  const source = openEventSource(gateway, { owner, path: PATH }, (event, data) => {
+    if (event === 'snapshot') isOpen = true;
+    if (event !== 'notification') return;
+    const attemptId = (data as { notification?: Notification }).notification?.entityId;
     if (attemptId != null && !told.has(attemptId)) told.set(attemptId, performance.now());
-  }
-
-  async function listen(): Promise<void> {
-    const resume = lastEventId === undefined ? {} : { 'last-event-id': lastEventId };
-    const reply = await fetch(new URL(PATH, gateway.url), {
-      headers: { ...gateway.identityOf(owner), ...resume },
-      signal,
-    });
-    if (!reply.ok || reply.body === null) throw new Error(`status ${reply.status}`);
-    let text = '';
-    for await (const chunk of reply.body.pipeThrough(new TextDecoderStream())) {
-      const blocks = (text + chunk).split('\n\n');
-      text = blocks.pop() ?? '';
-      blocks.forEach(hear);
-    }
-  }
-
-  async function listenOn(): Promise<void> {
-    while (!signal.aborted) {
-      await listen().catch((error: unknown) => {
-        trouble = error instanceof Error ? error.message : String(error);
-      });
-      await delay(REST_MS, undefined, { signal }).catch(() => undefined);
-    }
-  }
+  });
 
   async function patiently(isSo: () => boolean, patienceMs: number): Promise<boolean> {
     const until = performance.now() + patienceMs;
@@ -68,14 +33,9 @@ export async function openLiveInbox(gateway: Gateway, owner: Caller): Promise<Li
     return isSo();
   }
 
-  const listening = listenOn();
-  const close = async () => {
-    ending.abort();
-    await listening;
-  };
   if (!(await patiently(() => isOpen, OPEN_MS))) {
-    await close();
-    throw new Error(`the live inbox of ${owner.id} did not open: ${trouble}`);
+    await source.close();
+    throw new Error(`the live inbox of ${owner.id} did not open: ${source.trouble()}`);
   }
   return {
     owner,
@@ -83,6 +43,6 @@ export async function openLiveInbox(gateway: Gateway, owner: Caller): Promise<Li
       await patiently(() => told.has(attemptId), patienceMs);
       return told.get(attemptId) ?? null;
     },
-    close,
+    close: source.close,
   };
 }

@@ -1,45 +1,83 @@
-import type { HandoffReply, StartQuestion } from '../../shared/generated/attempt.ts';
+import { isDeepStrictEqual } from 'node:util';
+import type {
+  AttemptDetail,
+  EssayGradeHandoffRequest,
+  HandoffReply,
+  StartQuestion,
+} from '../../shared/generated/attempt.ts';
 import { gradeEssay } from './essay-drafts.ts';
 import { dataOf } from './gateway.ts';
+import { part } from './part.ts';
+import { previewEssay } from './preview-essay.ts';
+import type { Progress } from './progress.ts';
+import type { EssayFacts } from './report.ts';
 import type { DemoDeps, Sitting } from './sitting.ts';
 
 const REPEAT_EVERY = 10;
 const LATE_TRIES = 6;
 
+/**
+ * Marks every essay that was written: by preview and handoff, or where the cluster serves no classifier with a grade of the demo's
+ * own. Every tenth handoff comes twice.
+ */
+export async function markEssays(
+  deps: DemoDeps,
+  progress: Progress,
+  { sittings, essay, isPreviewed }: { sittings: readonly Sitting[]; essay: StartQuestion; isPreviewed: boolean },
+): Promise<EssayFacts> {
+  const written = writtenEssays(sittings, essay);
+  const graders = new Set<string>();
+  let repeated = 0;
+  await part(progress, 'mark the essays', written, async (sitting, index) => {
+    const handoff = isPreviewed ? await previewEssay(deps, sitting, essay) : madeUpHandoff(sitting, essay);
+    await markEssay(deps, sitting, handoff, index % REPEAT_EVERY === 0);
+    graders.add(`${handoff.provider} ${handoff.model}`);
+    if (index % REPEAT_EVERY === 0) repeated += 1;
+  });
+  const points = written.reduce((sum, { essayPoints }) => sum + (essayPoints ?? 0), 0);
+  return { marked: written.length, isPreviewed, graders: [...graders], repeated, points, maxScore: essay.score };
+}
+
 /** The sittings whose student wrote an essay: the others have nothing to be marked. */
-export function writtenEssays(sittings: readonly Sitting[], essay: StartQuestion): Sitting[] {
+function writtenEssays(sittings: readonly Sitting[], essay: StartQuestion): Sitting[] {
   return sittings.filter((sitting) => (sitting.answers.get(essay.questionId)?.textAnswer ?? '').trim() !== '');
 }
 
-/** Hands off the grade of one essay as the AI classifier does, every tenth one twice. */
-export async function markEssay(deps: DemoDeps, sitting: Sitting, index: number, essay: StartQuestion): Promise<void> {
-  const text = sitting.answers.get(essay.questionId)?.textAnswer ?? '';
-  const { score, criteria, feedback } = gradeEssay(text, essay.score);
-  const body = {
-    sourceService: 'ai-classifier-service',
-    type: 'ai.essay_grade.handoff.v1',
+/** What the AI classifier might have said. */
+function madeUpHandoff(sitting: Sitting, essay: StartQuestion): EssayGradeHandoffRequest {
+  const { score, criteria, feedback } = gradeEssay(
+    sitting.answers.get(essay.questionId)?.textAnswer ?? '',
+    essay.score,
+  );
+  return {
+    ...{ sourceService: 'ai-classifier-service', type: 'ai.essay_grade.handoff.v1' },
     sourceEventId: `grade-${sitting.attemptId}`,
-    questionId: essay.questionId,
-    score,
-    maxScore: essay.score,
-    feedback,
-    criteria,
-    provider: 'demo',
-    model: 'rubric',
-    occurredAt: new Date().toISOString(),
+    ...{ questionId: essay.questionId, score, maxScore: essay.score, feedback, criteria },
+    ...{ provider: 'demo', model: 'rubric', occurredAt: new Date().toISOString() },
   };
-  const first = await handOff(deps, sitting, body);
+}
+
+/** Hands off one grade as the AI classifier does, `twice` to see that the second time changes nothing. */
+async function markEssay(deps: DemoDeps, sitting: Sitting, handoff: EssayGradeHandoffRequest, twice: boolean) {
+  const first = await handOff(deps, sitting, handoff);
   // Only the call that brought it is told so; where that one's reply was lost, this one met a replay.
   if (first.applied !== true && !first.wasRepeated)
     deps.complain(`the essay grade of ${sitting.student.id} was not applied`);
-  sitting.essayPoints = score;
-  if (index % REPEAT_EVERY !== 0) return;
-  const again = await handOff(deps, sitting, body);
+  sitting.essayPoints = handoff.score;
+  if (!twice) return;
+  const again = await handOff(deps, sitting, handoff);
   if (again.applied !== false) deps.complain(`the essay grade of ${sitting.student.id} was applied twice`);
+  if (!isDeepStrictEqual(timeless(again.attempt), timeless(first.attempt)))
+    deps.complain(`the repeat of an essay grade changed the attempt of ${sitting.student.id}`);
+}
+
+function timeless(attempt: AttemptDetail): Omit<AttemptDetail, 'serverTime'> {
+  const { serverTime, ...rest } = attempt;
+  return rest;
 }
 
 /** Until it is applied: 202 says that the worker is late, and asking again waits for the same command. */
-async function handOff(deps: DemoDeps, sitting: Sitting, body: object) {
+async function handOff(deps: DemoDeps, sitting: Sitting, body: EssayGradeHandoffRequest) {
   for (let tried = 1; ; tried++) {
     const reply = await deps.gateway.send({
       name: 'essay handoff',
@@ -48,8 +86,8 @@ async function handOff(deps: DemoDeps, sitting: Sitting, body: object) {
       headers: { 'x-internal-service': 'ai-classifier-service', 'x-internal-token': deps.internalToken },
       body,
     });
-    const { applied } = dataOf<HandoffReply>('essay handoff', reply, 200, 202);
-    if (reply.status === 200) return { applied, wasRepeated: tried > 1 || reply.sentTimes > 1 };
+    const { applied, attempt } = dataOf<HandoffReply>('essay handoff', reply, 200, 202);
+    if (reply.status === 200) return { applied, attempt, wasRepeated: tried > 1 || reply.sentTimes > 1 };
     if (tried === LATE_TRIES) throw new Error(`the essay of attempt ${sitting.attemptId} is still not marked`);
   }
 }

@@ -21,13 +21,13 @@ const SHARED_MEMORY = '/dev/shm';
 const ENOUGH_BYTES = 2 * 1024 ** 3;
 
 /**
- * Runs `npm start`'s own script on a free port and a data folder that is thrown away, with `profileUrl` as its profile
- * service. Its notices go to its own notification service over a line that loses replies. MONGODB_URL and REDIS_URL count as they do there, with a database of the demo's own.
+ * Runs `npm start`'s own script on a free port and a data folder that is thrown away, with `standInUrl` as its profile
+ * service and question bank. Its notices go to its own notification service over a line that loses replies. MONGODB_URL and REDIS_URL count as they do there, with a database of the demo's own.
  * @throws Error with the cluster's last words when it does not come up
  */
 export async function startOwnCluster(deps: {
   root: string;
-  profileUrl: string;
+  standInUrl: string;
   say: (line: string) => void;
 }): Promise<OwnCluster> {
   const folder = await mkdtemp(path.join(await scratch(), 'examhall-demo-'));
@@ -44,7 +44,8 @@ export async function startOwnCluster(deps: {
       LOG_LEVEL: process.env.LOG_LEVEL ?? 'warn',
       MONGODB_DATABASE: 'examhall_demo',
       NOTIFICATION_SERVICE_URL: intake.url,
-      PROFILE_SERVICE_URL: deps.profileUrl,
+      PROFILE_SERVICE_URL: deps.standInUrl,
+      QUESTION_BANK_SERVICE_URL: deps.standInUrl,
     },
     // A group of its own, or Ctrl-C in a terminal would reach it before the demo can stop it in order.
     detached: true,

@@ -3,6 +3,8 @@ export interface Progress {
   /** Begins a part of so many steps; the part before it must have been ended. */
   begin(title: string, total: number): void;
   step(): void;
+  /** So many steps are done. */
+  reach(steps: number): void;
   /** Ends the part; `note` is what came of it. */
   end(note: string): void;
   line(text: string): void;
@@ -30,19 +32,26 @@ export function openProgress(stream: NodeJS.WriteStream): Progress {
     stream.write(`\r\x1b[2K  ${title.padEnd(24)} ${bar} ${done}/${total}  ${seconds()}`);
   }
 
+  function reach(steps: number): void {
+    done = steps;
+    if (performance.now() - drawnAt < (isTerminal ? REDRAW_MS : PLAIN_MS)) return;
+    if (isTerminal) draw();
+    else tell();
+  }
+
+  function tell(): void {
+    drawnAt = performance.now();
+    stream.write(`  ${title.padEnd(24)} ${done}/${total}\n`);
+  }
+
   return {
     begin(name, steps) {
       [title, total, done, beganAt] = [name, steps, 0, performance.now()];
       if (isTerminal) draw();
       else drawnAt = beganAt;
     },
-    step() {
-      done += 1;
-      if (performance.now() - drawnAt < (isTerminal ? REDRAW_MS : PLAIN_MS)) return;
-      if (isTerminal) return draw();
-      drawnAt = performance.now();
-      stream.write(`  ${title.padEnd(24)} ${done}/${total}\n`);
-    },
+    step: () => reach(done + 1),
+    reach,
     end(note) {
       stream.write(`${isTerminal ? '\r\x1b[2K' : ''}  ${title.padEnd(24)} ${note}  (${seconds()})\n`);
     },

@@ -6,13 +6,39 @@ export interface ReportFacts {
   answered: number;
   stored: number;
   graded: number;
-  handoffs: number;
+  /** null: the cluster serves no classifier. */
+  classification: ClassificationFacts | null;
+  essays: EssayFacts;
   repeated: number;
-  notices: NoticeFacts;
+  /** null: the cluster serves no inboxes. */
+  notices: NoticeFacts | null;
   scores: readonly number[];
   maxScore: number;
   seconds: number;
   faults: readonly string[];
+}
+
+export interface ClassificationFacts {
+  questions: number;
+  classified: number;
+  /** How often the job's state was told live. */
+  told: number;
+  /** Of how many questions the content was asked for; null: not of the demo. */
+  asked: number | null;
+}
+
+export interface EssayFacts {
+  marked: number;
+  /** By a model; else the demo marked them. */
+  isPreviewed: boolean;
+  /** Provider and model. */
+  graders: readonly string[];
+  /** Handoffs that came twice. */
+  repeated: number;
+  /** Of all essays together. */
+  points: number;
+  /** Of one essay. */
+  maxScore: number;
 }
 
 export interface NoticeFacts {
@@ -39,8 +65,10 @@ export function reportLines(facts: ReportFacts, latencies: Latencies): string[] 
     ...latencyTable(latencies),
     '',
     'Counts',
-    `  attempts        ${facts.attempts} started, ${facts.graded} graded, ${facts.handoffs} essays marked`,
+    classificationLine(facts.classification),
+    `  attempts        ${facts.attempts} started, ${facts.graded} graded`,
     `  answers         ${facts.acknowledged} saves acknowledged; of ${facts.answered} last ones ${facts.stored} are stored as given`,
+    ...essayLines(facts.essays),
     `  sent again      ${facts.repeated} requests, because no reply came`,
     ...noticeLines(facts),
     '',
@@ -72,7 +100,24 @@ function latencyTable(latencies: Latencies): string[] {
   ];
 }
 
+function classificationLine(classification: ClassificationFacts | null): string {
+  if (classification === null) return '  classified      nothing; the cluster serves no classifier';
+  const { questions, classified, told, asked } = classification;
+  const bank = asked === null ? '' : `; the question bank was asked for ${asked}`;
+  return `  classified      ${classified} of ${questions} questions, told live ${told} times${bank}`;
+}
+
+function essayLines({ marked, isPreviewed, graders, repeated, points, maxScore }: EssayFacts): string[] {
+  const how = isPreviewed ? `graded by preview (${graders.join(', ')}) and handed off` : 'marked by the demo';
+  const mean = (points / Math.max(1, marked)).toFixed(2);
+  return [
+    `  essays          ${marked} ${how}, mean ${mean} of ${maxScore}`,
+    `                  ${repeated} of them were handed off twice, the second time without effect`,
+  ];
+}
+
 function noticeLines({ notices }: ReportFacts): string[] {
+  if (notices === null) return ['  inboxes         none; the cluster serves no notification'];
   const { students, parents, parentsChecked, intake, live, readers } = notices;
   return [
     `  inboxes         ${students.told} of ${students.all} students have their notice, once`,
@@ -118,6 +163,8 @@ function verdict({ faults, notices, seconds }: ReportFacts): string[] {
       ...(more > 0 ? [`  … and ${more} more`] : []),
     ];
   }
-  const held = `✓ nothing lost, nothing double: every answer, score, total and inbox was read again and compared (${time})`;
+  const what = notices === null ? 'answer, score and total' : 'answer, score, total and inbox';
+  const held = `✓ nothing lost, nothing double: every ${what} was read again and compared (${time})`;
+  if (notices === null) return [held, '  … but the notices could not be read: the cluster serves no notification'];
   return notices.parentsChecked ? [held] : [held, '  … but the notices to parents could not be checked'];
 }

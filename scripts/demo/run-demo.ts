@@ -1,16 +1,19 @@
+import type { StartQuestion } from '../../shared/generated/attempt.ts';
 import { announceResults } from './announce-results.ts';
 import { answerSheet } from './answer-sheet.ts';
+import { classifyPaper } from './classify-paper.ts';
 import type { Delivery } from './deliver-notices.ts';
 import { openGateway } from './gateway.ts';
 import { handIn } from './hand-in.ts';
 import { inParallel } from './in-parallel.ts';
 import { openLatencies } from './latencies.ts';
-import { markEssay, writtenEssays } from './mark-essays.ts';
-import { mathsPaper } from './paper.ts';
+import { markEssays } from './mark-essays.ts';
 import { part, SOCKETS } from './part.ts';
 import type { Progress } from './progress.ts';
 import { reportLines } from './report.ts';
+import { servicesOf } from './services.ts';
 import type { DemoDeps, Sitting } from './sitting.ts';
+import type { StandIn } from './stand-in.ts';
 import { startAttempt } from './start-attempts.ts';
 import type { Student } from './students.ts';
 import { type Verified, verifySitting, verifyTeacherView } from './verify.ts';
@@ -20,13 +23,16 @@ export interface DemoRun {
   url: string;
   examId: string;
   students: readonly Student[];
+  questions: readonly StartQuestion[];
   seed: string;
   progress: Progress;
   internalToken: string;
   gatewayToken: string | undefined;
   delivery: Delivery;
-  /** Where the demo answers for parents. */
-  profileUrl: string;
+  /** Where the demo answers for parents and questions. */
+  standIn: StandIn;
+  /** Whether the cluster asks the demo for questions, because the demo has started it. */
+  isOwn: boolean;
 }
 
 /** Of the calls at once those that answer: that is where the time goes, and more would only lengthen every queue. */
@@ -35,7 +41,7 @@ const WRITERS = 8;
 /** The whole demo on a cluster that is ready; gives the exit code. */
 export async function runDemo(run: DemoRun): Promise<number> {
   const began = performance.now();
-  const { progress, students } = run;
+  const { progress, students, questions } = run;
   const latencies = openLatencies();
   const gateway = openGateway({ url: run.url, gatewayToken: run.gatewayToken, latencies, sockets: SOCKETS });
   const faults: string[] = [];
@@ -45,12 +51,20 @@ export async function runDemo(run: DemoRun): Promise<number> {
     examId: run.examId,
     complain: (fault) => void faults.push(fault),
   };
-  const questions = mathsPaper();
   const essay = questions.at(-1);
   if (essay === undefined) throw new Error('the paper is empty');
   progress.line(
     `${students.length} students sit a paper of ${questions.length} questions at ${run.url} (exam ${run.examId})`,
   );
+
+  const served = await servicesOf(gateway);
+  const [hasClassifier, hasInboxes] = [served.has('classifier'), served.has('notification')];
+  if (!hasClassifier)
+    progress.line('  no classifier is served: the paper stays unclassified, essays are marked by the demo');
+  if (!hasInboxes) progress.line('  no notification is served: nobody has an inbox in which the notices could be read');
+
+  const bank = run.isOwn ? run.standIn : null;
+  const classification = hasClassifier ? await classifyPaper(deps, progress, questions, bank) : null;
 
   const sittings = new Array<Sitting>(students.length);
   await part(progress, 'start', students, async (student, index) => {
@@ -73,10 +87,9 @@ export async function runDemo(run: DemoRun): Promise<number> {
 
   await part(progress, 'submit, all at once', sittings, (sitting, index) => handIn(deps, sitting, index));
 
-  const essays = writtenEssays(sittings, essay);
-  await part(progress, 'mark the essays', essays, (sitting, index) => markEssay(deps, sitting, index, essay));
+  const essays = await markEssays(deps, progress, { sittings, essay, isPreviewed: hasClassifier });
 
-  const notices = await announceResults(deps, progress, sittings, run.delivery);
+  const notices = await announceResults(deps, progress, sittings, hasInboxes ? run.delivery : null);
 
   const verified: Verified[] = [];
   await part(progress, 'read all again', sittings, async (sitting) => {
@@ -92,7 +105,8 @@ export async function runDemo(run: DemoRun): Promise<number> {
     answered: sum(sittings.map((sitting) => sitting.answers.size)),
     stored: sum(verified.map((found) => found.answersStored)),
     graded: verified.length,
-    handoffs: essays.length,
+    classification,
+    essays,
     repeated: gateway.repeated(),
     notices,
     scores: verified.map((found) => found.totalScore),
@@ -101,17 +115,17 @@ export async function runDemo(run: DemoRun): Promise<number> {
     faults,
   };
   for (const line of reportLines(facts, latencies)) progress.line(line);
-  if (!notices.parentsChecked) for (const line of howToTellParents(run.profileUrl)) progress.line(line);
+  if (notices?.parentsChecked === false) for (const line of howToTellParents(run.standIn.url)) progress.line(line);
   if (faults.length > 0) return 1;
-  return notices.parentsChecked ? 0 : 2;
+  return notices?.parentsChecked === true ? 0 : 2;
 }
 
-function howToTellParents(profileUrl: string): string[] {
+function howToTellParents(url: string): string[] {
   return [
     '',
     'The cluster has no profile service that knows these parents, and where its stores are is not known here; what is for parents waits',
     'in the outbox. To see it arrive, either',
-    `  PROFILE_SERVICE_URL=${profileUrl} npm start     and then the demo again, or`,
+    `  PROFILE_SERVICE_URL=${url} npm start     and then the demo again, or`,
     '  npm run demo -- --own                                which starts a cluster of its own',
   ];
 }

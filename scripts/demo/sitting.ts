@@ -1,5 +1,6 @@
 import type { Answer } from '../../shared/generated/attempt.ts';
-import type { Gateway } from './gateway.ts';
+import type { Caller, Gateway } from './gateway.ts';
+import { ORGANIZATION, TEACHER } from './paper.ts';
 import type { Student } from './students.ts';
 
 /** What the demo knows of one student's exam because the service said so: the record that everything is held against. */
@@ -26,6 +27,11 @@ export interface DemoDeps {
   examId: string;
   /** Notes what should not be; the demo goes on and fails at its end. */
   complain(fault: string): void;
+}
+
+/** The teacher of the exam, in its organization. */
+export function asTeacher(): Caller {
+  return { id: TEACHER, role: 'TEACHER', organizationId: ORGANIZATION };
 }
 
 export function asStudent(student: Student) {

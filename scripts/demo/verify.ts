@@ -2,8 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { AttemptDetail, ResultReply, StartQuestion } from '../../shared/generated/attempt.ts';
 import { dataOf } from './gateway.ts';
 import { type Expected, gradeAnswer, toMicro } from './grader.ts';
-import { TEACHER } from './paper.ts';
-import { asStudent, type DemoDeps, type Sitting } from './sitting.ts';
+import { asStudent, asTeacher, type DemoDeps, type Sitting } from './sitting.ts';
 
 /** What was found of one sitting when everything was read again. */
 export interface Verified {
@@ -42,7 +41,7 @@ export async function verifyTeacherView(deps: DemoDeps, sitting: Sitting): Promi
     name: 'teacher reads',
     method: 'GET',
     path: `/v1/attempts/${sitting.attemptId}`,
-    caller: { id: TEACHER, role: 'TEACHER' },
+    caller: asTeacher(),
   });
   const detail = dataOf<AttemptDetail>('teacher reads', reply, 200);
   if (!detail.questions.some((question) => 'answerKey' in question)) deps.complain('the teacher does not see the keys');

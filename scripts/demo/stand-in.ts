@@ -1,0 +1,65 @@
+import type { IncomingMessage } from 'node:http';
+import type { StartQuestion } from '../../shared/generated/attempt.ts';
+import { bytesOf, type LocalServer, listenLocally } from './local-server.ts';
+import type { Student } from './students.ts';
+
+/** Stands in for two services that do not run here: the profile service and the question bank. */
+export interface StandIn extends LocalServer {
+  /** Of how many of its questions the content was asked for. */
+  questionsAsked(): number;
+}
+
+interface Answer {
+  status: number;
+  data?: unknown;
+}
+
+const CONTEXT = '/v1/questions/ai-classify/context';
+const MAX_BODY_BYTES = 1024 * 1024;
+
+/**
+ * It knows the parents of these students and these questions, and of nobody and nothing else. Asked for other students' parents it
+ * answers 403, which the dispatcher reads as a fault of configuration: the notice goes back, unspent, and waits for the real service.
+ */
+export async function openStandIn(
+  port: number,
+  { students, questions }: { students: readonly Student[]; questions: readonly StartQuestion[] },
+): Promise<StandIn> {
+  const parents = new Map(students.map((student) => [student.id, student.parentIds]));
+  const bank = new Map(questions.map((question) => [question.questionId, bankQuestion(question)]));
+  const asked = new Set<string>();
+
+  function parentsReply(path: string): Answer {
+    const student = /^\/v1\/students\/([^/?]+)\/parents$/.exec(path)?.[1];
+    if (student === undefined) return { status: 404 };
+    const parentIds = parents.get(decodeURIComponent(student));
+    if (parentIds === undefined) return { status: 403 };
+    return { status: parentIds.length === 0 ? 404 : 200, data: { parentIds } };
+  }
+
+  async function questionsReply(request: IncomingMessage): Promise<Answer> {
+    const body = await bytesOf(request, MAX_BODY_BYTES);
+    const { questionIds } = JSON.parse(body.toString('utf8')) as { questionIds: string[] };
+    const known = questionIds.flatMap((id) => bank.get(id) ?? []);
+    for (const { id } of known) asked.add(id);
+    return { status: 200, data: { questions: known } };
+  }
+
+  async function answer(request: IncomingMessage): Promise<Answer> {
+    const { method, url = '' } = request;
+    if (method === 'GET') return parentsReply(url);
+    return method === 'POST' && url === CONTEXT ? questionsReply(request) : { status: 404 };
+  }
+
+  const server = await listenLocally(port, async (request, response) => {
+    const { status, data } = await answer(request);
+    response.writeHead(status, { 'content-type': 'application/json' });
+    response.end(JSON.stringify(data === undefined ? {} : { success: true, data }));
+  });
+  return { ...server, questionsAsked: () => asked.size };
+}
+
+/** As a model may see it: without its key. */
+function bankQuestion({ questionId, content, contentText, options = [] }: StartQuestion) {
+  return { id: questionId, content, contentText, options };
+}
