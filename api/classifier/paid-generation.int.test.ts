@@ -7,8 +7,9 @@ import { isRejection } from '../../shared/kernel/errors.ts';
 import { crowd } from '../../shared/testing/crowd.ts';
 import { openFakeOwners } from '../../shared/testing/fake-owners.ts';
 import { openTestMongo } from '../../shared/testing/open-test-mongo.ts';
-import { generationCall, previewDoor, scriptedModels } from '../../shared/testing/preview-door.ts';
+import { generationCall, previewDoor, type ScriptedModels, scriptedModels } from '../../shared/testing/preview-door.ts';
 import { ageGeneration, expireGenerations } from '../../shared/testing/stored-generations.ts';
+import { tappedDb } from '../../shared/testing/tapped-db.ts';
 import { gate, until } from '../../shared/testing/until.ts';
 import type { Reply } from '../route.ts';
 import { previewGeneration } from './commands/preview-generation.ts';
@@ -31,6 +32,12 @@ async function preview(door: PreviewDeps, ...call: Parameters<typeof generationC
 
 const wordOf = (reply: Awaited<ReturnType<typeof previewGeneration>>) =>
   isRejection(reply) ? reply.rejected : (reply as Reply).status;
+
+/** A model that never answers, and stops when told to. */
+const hangs: NonNullable<ScriptedModels['script']> = (_task, signal) =>
+  new Promise((_, reject) => {
+    signal.addEventListener('abort', () => reject(signal.reason));
+  });
 
 t.test('a generation is checked, made, counted and paid for, and then given again for nothing', async (t) => {
   const { door, owners, models, called, settlements, held } = await setUp(t);
@@ -90,14 +97,23 @@ t.test('equal requests at once, at two doors: one provider call, one debit, one 
 });
 
 t.test('a provider that fails is asked once for all who wait, and again for who comes later', async (t) => {
-  const { door, owners, models, held } = await setUp(t);
+  const { mongo, door, owners, models, held } = await setUp(t);
   const go = gate();
   models.script = async () => {
     await go.opened;
     throw new ProviderFailure('AI_PROVIDER_THROTTLED', 'passing', { message: 'pause', retryAfterMs: 2_500 });
   };
-  const all = Promise.all(Array.from({ length: 5 }, () => previewGeneration(door, generationCall())));
-  await until('it is asked', () => models.asked.length > 0);
+  const looks = [0, 0, 0, 0, 0];
+  const all = Promise.all(
+    looks.map((_, n) => {
+      const db = tappedDb(mongo, (method, name, collection) => {
+        if (name === 'findOne' && collection === 'ai_generations') looks[n] = (looks[n] ?? 0) + 1;
+        return method;
+      });
+      return previewGeneration({ ...door, mongo: { ...mongo, db } }, generationCall());
+    }),
+  );
+  await until('one asks and the others wait for it', () => looks.filter((count) => count > 2).length === 4);
   go.open();
   for (const reply of await all) t.match(reply, { rejected: 'AI_PROVIDER_THROTTLED', retryAfter: 3 });
   t.ok(models.asked.length <= 2, `asked ${models.asked.length} times`);
@@ -119,7 +135,8 @@ t.test('who waits too long for another is told to come again', async (t) => {
   const hasty = previewDoor(mongo, { owners, models, change: { patience: { leaseMs: 30_000, waitMs: 1 } } });
   t.match(await previewGeneration(hasty, generationCall()), { rejected: 'AI_GENERATION_IN_PROGRESS', retryAfter: 3 });
   go.open();
-  t.strictSame(await preview(hasty), await slow);
+  const made = await slow;
+  t.strictSame(await preview(hasty), made);
 });
 
 t.test('limits and balance refuse before the provider is asked', async (t) => {
@@ -228,7 +245,7 @@ t.test('limits count what is in flight as well', async (t) => {
   owners.ledger.limits.set('tokens_monthly', 3_000);
   const go = gate();
   models.script = async () => {
-    await go.opened;
+    if (models.asked.length === 1) await go.opened;
     return undefined;
   };
   const first = previewGeneration(door, generationCall({ topic: 'one' }));
@@ -242,8 +259,9 @@ t.test('limits count what is in flight as well', async (t) => {
 t.test('a hold that a dead process left is over with its lease', async (t) => {
   const { mongo, door, owners, models, held } = await setUp(t);
   owners.ledger.balance = 6;
-  models.script = () => new Promise(() => undefined);
-  void previewGeneration(door, generationCall({ topic: 'dies' }));
+  models.script = async (task, signal) => (models.asked.length === 1 ? hangs(task, signal) : undefined);
+  const dying = new AbortController();
+  const dead = previewGeneration(door, generationCall({ topic: 'dies' }, { signal: dying.signal }));
   await until('it is asked', () => models.asked.length === 1);
   t.equal((await held()).length, 1);
   const next = () => previewGeneration(door, generationCall({ topic: 'next' }));
@@ -253,6 +271,8 @@ t.test('a hold that a dead process left is over with its lease', async (t) => {
   models.script = null;
   t.equal(wordOf(await next()), 200);
   t.strictSame(await held(), []);
+  dying.abort(new Error('the test is over'));
+  await t.rejects(dead);
 });
 
 t.test('whoever lost the row to another holder stores nothing and gives the answer of that one', async (t) => {

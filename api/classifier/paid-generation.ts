@@ -13,6 +13,8 @@ import { makeAndSettle } from './make-and-settle.ts';
 import type { PreviewDeps } from './preview-deps.ts';
 
 const LOOK_MS = 100;
+/** After a race that was lost. */
+const NEXT_LOOK_MS = 5;
 
 /**
  * A generation that is paid for, once for all equal requests of a day. Whoever holds its row makes and settles it; the others, in whatever
@@ -45,8 +47,8 @@ export async function paidGeneration(
         ? await openGeneration(mongo, { _id: newId(now()), epoch: next.epoch, ...named })
         : await takeGeneration(mongo, next.row._id, { by: 'door', leaseMs: patience.leaseMs });
     if (held === null) {
-      // Somebody else was quicker: what they hold is what we wait for.
-      await delay(LOOK_MS, undefined, { signal });
+      // Somebody else was quicker: what they hold is what we wait for, from now on.
+      await delay(NEXT_LOOK_MS, undefined, { signal });
       continue;
     }
     const settled = await makeAndSettle(deps, order, held, signal);

@@ -11,6 +11,11 @@ export interface StreamEvent {
 /** A reply of server-sent events that stays open. */
 export interface EventStream {
   send(event: StreamEvent): void;
+  /**
+   * Resolves once the client has taken what was sent, or the reply has ended. Whoever has much to tell waits for it after each event:
+   * what is written at once is all unread. A client that takes nothing for too long is cut off.
+   */
+  taken(): Promise<void>;
   /** Ends the reply in good order. */
   end(): void;
   /** Resolves when the reply has ended, whoever ended it. */
@@ -25,12 +30,16 @@ export interface StreamOptions {
   heartbeat(): StreamEvent;
   /** Bytes that a client may leave unread, where one event alone may be as large as what others may; 256 KiB unless given. */
   maxUnreadBytes?: number;
+  /** Time to take it, where somebody waits for that (ms); half a minute unless given. */
+  patienceMs?: number;
 }
 
 /** For a client's next try (ms). */
 const RETRY_MS = 3_000;
 /** Bytes that a client may leave unread; one that is slower is cut off and comes back when it can. */
 const MAX_UNREAD_BYTES = 256 * 1024;
+/** Time that a client has to take what somebody waits for it to take (ms). */
+const PATIENCE_MS = 30_000;
 
 /** Begins the stream: from here on there is no other status to answer with. */
 export function openEventStream(response: ServerResponse, options: StreamOptions): EventStream {
@@ -42,12 +51,14 @@ export function openEventStream(response: ServerResponse, options: StreamOptions
   });
   response.write(`retry: ${RETRY_MS}\n\n`);
 
-  const { maxUnreadBytes = MAX_UNREAD_BYTES } = options;
+  const { maxUnreadBytes = MAX_UNREAD_BYTES, patienceMs = PATIENCE_MS } = options;
   const over = Promise.withResolvers<void>();
   const heart = setInterval(() => send(options.heartbeat()), options.heartbeatMs);
   response.once('close', finish);
   options.draining.addEventListener('abort', end, { once: true });
   if (options.draining.aborted) end();
+  // The client may have left while the stream was being prepared: then there is no 'close' to come.
+  if (!isOpen()) finish();
 
   function isOpen(): boolean {
     return !response.writableEnded && !response.destroyed;
@@ -56,6 +67,15 @@ export function openEventStream(response: ServerResponse, options: StreamOptions
     if (!isOpen()) return;
     response.write(`${id === undefined ? '' : `id: ${id}\n`}event: ${event}\ndata: ${JSON.stringify(data)}\n\n`);
     if (response.writableLength > maxUnreadBytes) response.destroy();
+  }
+  async function taken(): Promise<void> {
+    if (!isOpen() || !response.writableNeedDrain) return;
+    const drained = Promise.withResolvers<void>();
+    const late = setTimeout(() => response.destroy(), patienceMs);
+    response.once('drain', drained.resolve);
+    await Promise.race([drained.promise, over.promise]);
+    response.off('drain', drained.resolve);
+    clearTimeout(late);
   }
   function end(): void {
     if (isOpen()) response.end();
@@ -66,5 +86,5 @@ export function openEventStream(response: ServerResponse, options: StreamOptions
     options.draining.removeEventListener('abort', end);
     over.resolve();
   }
-  return { send, end, ended: over.promise, isOpen };
+  return { send, taken, end, ended: over.promise, isOpen };
 }

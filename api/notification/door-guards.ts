@@ -11,7 +11,7 @@ const ACTOR = { id: 'x-actor-id', role: 'x-actor-role' };
 
 /** Whoever has one of these roles; any role when none is named. */
 export function actors(...roles: Role[]): Guard[] {
-  return [identity(ACTOR), role(...roles), organization()];
+  return [identity(ACTOR), organization(), role(...roles)];
 }
 
 /** Only these services, each with its own token. */
@@ -21,7 +21,7 @@ export function senders(deps: Pick<NotificationDeps, 'senderTokens'>, names: rea
 
 /** An ADMIN, or a producer with its own token. */
 export function makers(deps: Pick<NotificationDeps, 'senderTokens'>): Guard[] {
-  return [adminOrSender(ACTOR, sendersOf(deps, PRODUCERS)), organization()];
+  return [adminOrSender(ACTOR, sendersOf(deps, PRODUCERS))];
 }
 
 function sendersOf({ senderTokens }: Pick<NotificationDeps, 'senderTokens'>, names: readonly Sender[]) {

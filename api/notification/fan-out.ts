@@ -36,7 +36,8 @@ export async function fanOut(deps: NotificationDeps, input: FanOutInput): Promis
   );
   const now = deps.now();
   const fanOutId = newId(now);
-  const made = { fanOutId, now: new Date(now), newId: () => newId(now) };
+  const ids = orderedIds(input.notifications.length, now);
+  const made = { fanOutId, now: new Date(now), newId: () => ids.next().value ?? newId(now) };
   const plan = planFanOut({ ...input, preferences }, made);
   const event =
     input.event === null
@@ -57,6 +58,13 @@ export async function fanOut(deps: NotificationDeps, input: FanOutInput): Promis
   deps.wake(plan.rows.map(({ userId }) => userId));
   if (event !== null) projectToAudit(deps, event);
   return { replayed: false, event, plan };
+}
+
+/** Rows of one fan-out share their instant: by their ids, the later in the request counts as the newer. */
+function orderedIds(count: number, now: number): ArrayIterator<string> {
+  return Array.from({ length: count }, () => newId(now))
+    .sort()
+    .values();
 }
 
 async function knownEvent(deps: NotificationDeps, event: EventInput | null): Promise<NotificationEvent | null> {

@@ -236,3 +236,42 @@ t.test('each stored event is told to the audit service once, and its failures to
   t.equal(told(unheard.data.event.id).length, 1, 'and not again');
   neighbours.answer = null;
 });
+
+t.test('every fault of a body is told at once, what its rules have against it too', async (t) => {
+  const faults = async (path: string, headers: Record<string, string>, body: object) => {
+    const reply = await call('POST', path, { headers, body });
+    t.match(reply, { status: 400, json: { code: 'VALIDATION_FAILED' } });
+    return reply.json.details.map(({ path }: { path: string }) => path).sort();
+  };
+  const half = { sourceService: 'exam-service', notifications: [{ ...note('an'), title: '' }] };
+  t.strictSame(await faults('/v1/events/notification', sender('exam-service'), half), [
+    ...['/notifications/0/title', '/sourceEventId', '/type'],
+  ]);
+  const batched = { notifications: [{ ...note('an'), title: '' }], event: { sourceEventId: 'e', bogus: 1 } };
+  t.strictSame(await faults('/v1/notifications/batch', sender('exam-service'), batched), [
+    ...['/event/bogus', '/event/sourceService', '/notifications/0/title'],
+  ]);
+  for (const [path, headers] of [
+    ['/v1/events/weak-topic-alert', sender('bff-service')],
+    ['/v1/alerts/weak-topic', actor('teacher', 'TEACHER')],
+  ] as const) {
+    t.strictSame(await faults(path, headers, { parentIds: [], topic: '' }), [
+      ...['/parentIds', '/sourceEventId', '/sourceService', '/studentId', '/topic'],
+    ]);
+  }
+});
+
+t.test('rows of one fan-out keep their order: what comes later in it is newer', async (t) => {
+  const user = randomUUID();
+  const titles = Array.from({ length: 12 }, (_, n) => `no. ${n}`);
+  const made = await batch({ notifications: titles.map((title) => note(user, { title })) });
+  const { items } = await inbox(user);
+  t.strictSame(
+    items.map(({ title }: { title: string }) => title),
+    titles.toReversed(),
+  );
+  t.strictSame(
+    items.map(({ id }: { id: string }) => id),
+    made.data.notifications.toReversed(),
+  );
+});

@@ -1,3 +1,4 @@
+import { batchFaults, eventFaults, weakTopicFaults } from '../../shared/notification/request-faults.ts';
 import { PRODUCERS, WEAK_TOPIC_SENDER } from '../../shared/notification/senders.ts';
 import type { Route } from '../route.ts';
 import { createBatch } from './commands/create-batch.ts';
@@ -21,7 +22,7 @@ export function producerRoutes(deps: NotificationDeps): Route[] {
   ];
   const weakTopic = {
     method: 'POST',
-    body: { schema: 'notification/weak-topic-request', maxBytes: SMALL },
+    body: { schema: 'notification/weak-topic-request', maxBytes: SMALL, moreFaults: weakTopicFaults },
     replies: intake,
     errors: [],
     handle: (call) => raiseWeakTopic(deps, call),
@@ -48,7 +49,7 @@ export function producerRoutes(deps: NotificationDeps): Route[] {
       operation: 'createBatch',
       summary: 'Create many notifications for resolved recipients, all or none',
       guards: maker,
-      body: { schema: 'notification/batch-request', maxBytes: LARGE },
+      body: { schema: 'notification/batch-request', maxBytes: LARGE, moreFaults: batchFaults },
       replies: [
         { status: 201, schema: 'notification/batch-reply', description: 'Created' },
         { status: 200, schema: 'notification/batch-reply', description: 'A replay: nothing was made' },
@@ -101,7 +102,7 @@ export function producerRoutes(deps: NotificationDeps): Route[] {
       operation: 'takeNotificationEvent',
       summary: 'Internal: an event of a producer, with the notifications that it makes',
       guards: senders(deps, PRODUCERS),
-      body: { schema: 'notification/intake-request', maxBytes: LARGE },
+      body: { schema: 'notification/intake-request', maxBytes: LARGE, moreFaults: eventFaults },
       replies: intake,
       errors: ['NOTIFICATION_SOURCE_MISMATCH'],
       handle: (call) => takeEvent(deps, call),

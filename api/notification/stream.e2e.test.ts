@@ -74,6 +74,19 @@ t.test('who comes back is told what came meanwhile, once, at whatever door', asy
   }
 });
 
+t.test('who missed more than may be left unread at once is told all of it', async (t) => {
+  const first = await streamOf('giang');
+  const { lastEventId } = await first.next('snapshot');
+  first.close();
+  const notes = Array.from({ length: 60 }, (_, n) => {
+    return { userId: 'giang', type: 'EXAM_ASSIGNED', title: `${n}`, content: 'ắ'.repeat(20_000) };
+  });
+  await cluster.request('POST', '/v1/notifications/batch', { headers: PRODUCER, body: { notifications: notes } });
+  const second = await streamOf('giang', { door: 2, after: lastEventId });
+  for (const { title } of notes) t.match(await second.next('notification'), { data: { notification: { title } } });
+  t.not(second.ended(), true);
+});
+
 t.test('identity is demanded, and nobody holds more than ten streams', async (t) => {
   const anonymous = await cluster.request('GET', '/v1/notifications/stream');
   t.match(anonymous, { status: 401, json: { code: 'UNAUTHENTICATED' } });

@@ -4,12 +4,14 @@ import path from 'node:path';
 import { startThrowAwayServices } from '../services/throw-away.ts';
 import type { Measure } from './ground.ts';
 import { machineLines } from './machine.ts';
+import { measureClassify } from './measures/classify.ts';
 import { measureDelivery } from './measures/delivery.ts';
 import { measureFanOut } from './measures/fan-out.ts';
 import { measureHttp } from './measures/http.ts';
 import { measureInbox } from './measures/inbox.ts';
 import { measureJobs } from './measures/jobs.ts';
 import { measureLogin } from './measures/login.ts';
+import { measurePreview } from './measures/preview.ts';
 import { measureRefresh } from './measures/refresh.ts';
 import { measureRelease } from './measures/release.ts';
 import { measureSaveAnswer } from './measures/save-answer.ts';
@@ -37,6 +39,8 @@ const MEASURES: Readonly<Record<string, Measure>> = {
   fanout: measureFanOut,
   inbox: measureInbox,
   delivery: measureDelivery,
+  classify: measureClassify,
+  preview: measurePreview,
 };
 const DOCS = path.resolve(import.meta.dirname, '../../docs');
 

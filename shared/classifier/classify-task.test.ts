@@ -60,7 +60,8 @@ t.test('whatever comes back, each question is in one of the lists, once and in i
   fc.assert(
     fc.property(ids, answers, (questionIds, answered) => {
       const read = readClassification({ items: answered.map((id) => item(id)) }, { ...ASKED, questionIds });
-      const place = (list: readonly { questionId: string }[]) => list.map((one) => (questionIds as string[]).indexOf(one.questionId));
+      const place = (list: readonly { questionId: string }[]) =>
+        list.map((one) => (questionIds as string[]).indexOf(one.questionId));
       const all = [...place(read.items), ...place(read.errors)];
       const isSorted = (places: number[]) => places.every((at, n) => n === 0 || at > (places[n - 1] ?? 0));
       return (

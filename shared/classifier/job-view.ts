@@ -38,7 +38,7 @@ export function jobView(job: ClassificationJob, selection: JobSelection, items: 
         : {
             ...(items === null ? {} : { items }),
             errorCount: job.counts.failed,
-            usage: { inputTokens: job.usage.inputTokens, outputTokens: job.usage.outputTokens },
+            usage: { inputTokens: job.usage.inputTokens ?? null, outputTokens: job.usage.outputTokens ?? null },
           },
     error: error === null ? null : { code: error.code, message: error.message },
     ...{ revision, createdAt, startedAt, finishedAt, updatedAt },

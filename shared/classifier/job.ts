@@ -1,5 +1,4 @@
 import type { ClassifyField, ClassifyMode, JobStatus, QuestionError } from './classification.ts';
-import type { TokenUsage } from './model-task.ts';
 
 /** Questions that go to the provider together, always so many but in the last batch. */
 export const BATCH_SIZE = 5;
@@ -39,8 +38,8 @@ export interface ClassificationJob {
   openKey: string;
   context: JobContext;
   counts: JobCounts;
-  /** Of this round; null where no provider has said yet. */
-  usage: TokenUsage;
+  /** Of this round; absent where no provider has counted yet. */
+  usage: { inputTokens?: number; outputTokens?: number };
   error: { code: string; message: string } | null;
   createdAt: Date;
   startedAt: Date | null;

@@ -137,7 +137,9 @@ export function mockAnswer(task: Pick<ModelTask, 'kind' | 'data' | 'schema'>): u
     // Inside the range whatever its ends are, and with few digits: a half, a tenth, whole numbers where only they are allowed.
     const share = name === 'confidence' ? 0.5 + chance(path) / 2 : chance(path);
     const drawn = least + (highest - least) * share;
-    const rounded = typeOf(node) === 'integer' || name === 'score' ? Math.floor(drawn) : Math.floor(drawn * 100) / 100;
+    // Quarters of points add up exactly.
+    const steps = typeOf(node) === 'integer' ? 1 : name === 'score' ? 4 : 100;
+    const rounded = Math.floor(drawn * steps) / steps;
     const low = node.exclusiveMinimum === undefined ? rounded >= least : rounded > least;
     return low ? rounded : typeOf(node) === 'integer' ? Math.ceil(drawn) : drawn;
   }

@@ -43,7 +43,7 @@ export function newJob(
       ...{ open: !hasFailed, openKey: openKeyOf(wish) },
       context: typeof questions === 'string' ? questions : 'LOADED',
       counts: { total: questionIds.length, succeeded: 0, failed: 0, batchesTotal: batches.length, batchesDone: 0 },
-      usage: { inputTokens: null, outputTokens: null },
+      usage: {},
       error: hasFailed ? CONTEXT_FAILED : null,
       ...{ createdAt: now, startedAt: null, finishedAt: hasFailed ? now : null, updatedAt: now },
     },

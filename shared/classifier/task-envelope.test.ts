@@ -8,7 +8,7 @@ const schemas = loadSchemas();
 const CRITERIA = [{ id: 'c', name: 'Ý', maxScore: 2 }];
 const ESSAY = { questionId: 'q-1', prompt: 'Tả', answerText: 'Sông', maxScore: 2, rubric: { criteria: CRITERIA } };
 const PAYLOADS: TaskPayloads = {
-  classify: { questionIds: ['q-1'], fields: ['topic'], questions: [{ id: 'q-1', content: 'x' }] },
+  classify: { questionIds: ['q-1'], fields: ['topic'], overwrite: false, questions: [{ id: 'q-1', content: 'x' }] },
   generate: {
     ...{ mode: 'fresh', subject: 'Toán', gradeLevel: '12', topic: 'Số', questionType: 'ESSAY', difficulty: 'dễ' },
     ...{ count: 1, language: 'vi', instructions: null, references: [] },

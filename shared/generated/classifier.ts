@@ -90,6 +90,7 @@ export interface ClassifyPayload {
    * @maxItems 6
    */
   fields: ClassifyField[];
+  overwrite: boolean;
   /**
    * Absent: no bank is configured.
    *

@@ -61,7 +61,7 @@ export function newEvent(
 }
 
 /** How rows name the event that they came with; null where a repeat of it could not be told. */
-export function sourceEventRef(input: EventInput): string | null {
+export function sourceEventRef(input: Pick<EventInput, 'sourceService' | 'sourceEventId'>): string | null {
   const { sourceService, sourceEventId } = input;
   if (sourceService === undefined || sourceService === null) return null;
   return sourceEventId === undefined || sourceEventId === null ? null : `${sourceService}:${sourceEventId}`;

@@ -12,6 +12,8 @@ import { MINUTE, SECOND } from '../kernel/clock.ts';
 export interface FanOut {
   _id: string;
   state: FanOutState;
+  /** `sourceEventRef` of its event: who brings the same one meanwhile waits for this instead of staging it too. */
+  source: string | null;
   /** Rows that it will have, and those staged so far. */
   rows: number;
   staged: number;

@@ -17,6 +17,32 @@ export function recipientFaults(alert: Parameters<typeof parentsOf>[0]): FaultDe
   return parentsOf(alert).length > 0 ? [] : [{ path: '/parentIds', message: 'must name at least one parent' }];
 }
 
+/** The same of bodies that are refused already, of whatever shape: a fault that stands at the place is not told twice. */
+export function eventFaults(body: unknown, known: readonly FaultDetail[]): FaultDetail[] {
+  return isRecord(body) ? unknownTo(known, sourcePairFaults(body)) : [];
+}
+
+export function batchFaults(body: unknown, known: readonly FaultDetail[]): FaultDetail[] {
+  return isRecord(body) && isRecord(body.event) ? unknownTo(known, sourcePairFaults(body.event, '/event')) : [];
+}
+
+export function weakTopicFaults(body: unknown, known: readonly FaultDetail[]): FaultDetail[] {
+  if (!isRecord(body)) return [];
+  const names = [body.parentIds, body.recipientIds].some(
+    (ids) => isThere(ids) && !(Array.isArray(ids) && ids.length === 0),
+  );
+  return names ? [] : unknownTo(known, recipientFaults({}));
+}
+
+function unknownTo(known: readonly FaultDetail[], faults: readonly FaultDetail[]): FaultDetail[] {
+  const told = new Set(known.map(({ path }) => path));
+  return faults.filter(({ path }) => !told.has(path));
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
 function isThere(value: unknown): boolean {
   return value !== undefined && value !== null;
 }

@@ -57,7 +57,7 @@ export function decodeCursor(text: string, now: number, oldestMs: number): Strea
   if (lookedAt === null || lookedAt > now + OVERLAP_MS || lookedAt < now - oldestMs) return null;
   const known = new Map<string, number>();
   for (const mark of marks) {
-    const age = /^[\w-]{6}-?[0-9a-z]{1,8}$/.test(mark) ? signedNumberOf(mark.slice(6)) : null;
+    const age = /^[\w-]{6}-?[0-9a-z]{1,10}$/.test(mark) ? signedNumberOf(mark.slice(6)) : null;
     if (age === null) return null;
     known.set(mark.slice(0, 6), lookedAt - age);
   }

@@ -106,7 +106,7 @@ t.test('batches of five, each asked once; the result in the order of the questio
   t.ok(items.every(({ accepted }) => accepted));
   t.strictSame(errors, []);
   t.match(await job(command), {
-    ...{ status: 'COMPLETED', open: false, error: null, usage: { inputTokens: 30, outputTokens: null } },
+    ...{ status: 'COMPLETED', open: false, error: null, usage: { inputTokens: 30, outputTokens: undefined } },
     ...{ startedAt: Date, finishedAt: Date, counts: { total: 12, succeeded: 12, failed: 0, batchesDone: 3 } },
   });
   t.ok(told.length >= 3 && told.every((id) => id === command.subject), 'streams were told');
@@ -298,21 +298,21 @@ t.test('started over, a job takes nothing from the round before, nor from a work
   if (typeof retried === 'string') throw new Error(retried);
   t.match(retried.job, {
     ...{ status: 'PENDING', open: true, round: 2, error: null, startedAt: null, finishedAt: null },
-    ...{ counts: { succeeded: 0, failed: 0, batchesDone: 0, total: 10 }, usage: { inputTokens: null } },
+    ...{ counts: { succeeded: 0, failed: 0, batchesDone: 0, total: 10 }, usage: { inputTokens: undefined } },
   });
+  asked.length = 0;
+  const slow = gate();
+  const next = (await mailboxOf(mongo, 'classifier').findOne({ _id: retried.commandId })) as Command;
+  const second = run(
+    actor(() => slow.opened.then(() => undefined)),
+    next,
+  );
+  await until('the next round asks', () => asked.length === 1);
   paused.open();
   t.equal(await first, 'done');
-  t.match(await job(command), { status: 'PENDING', round: 2, counts: { batchesDone: 0 } });
-
-  asked.length = 0;
-  const next = (await mailboxOf(mongo, 'classifier').findOne({ _id: retried.commandId })) as Command;
-  t.equal(
-    await run(
-      actor(() => undefined),
-      next,
-    ),
-    'done',
-  );
+  t.match(await job(command), { status: 'RUNNING', round: 2, counts: { batchesDone: 0, succeeded: 0 } });
+  slow.open();
+  t.equal(await second, 'done');
   t.equal(asked.length, 2, 'both batches are asked for again');
   t.equal(await finishedOnce(mongo, command.subject), 1);
 });

@@ -1,6 +1,5 @@
 import pLimit from 'p-limit';
-import type { JobBody } from '../../shared/classifier/job.ts';
-import { batchId } from '../../shared/classifier/job.ts';
+import { batchId, type JobBody } from '../../shared/classifier/job.ts';
 import { endOf } from '../../shared/classifier/job-end.ts';
 import { type Models, ProviderFailure } from '../../shared/classifier/model-task.ts';
 import { CONTEXT_FAILED } from '../../shared/classifier/new-job.ts';

@@ -3,11 +3,10 @@ import { DELIVERIES, mailboxOf } from '../../shared/infra/mongo/mailbox/mailbox.
 import { fanOuts, notifications } from '../../shared/infra/mongo/notification/collections.ts';
 import { insertFanOut } from '../../shared/infra/mongo/notification/insert-fan-out.ts';
 import { look } from '../../shared/infra/mongo/notification/look.ts';
-import { stageFanOut } from '../../shared/infra/mongo/notification/stage-fan-out.ts';
 import { REST_MS, STAGE_WITHIN_MS } from '../../shared/notification/fan-out.ts';
 import { makeActor } from '../../shared/testing/actor-subjects.ts';
 import { openTestMongo, type TestMongo } from '../../shared/testing/open-test-mongo.ts';
-import { sampleFanOut } from '../../shared/testing/sample-fan-out.ts';
+import { sampleFanOut, stageOnly } from '../../shared/testing/sample-fan-out.ts';
 import { testKernel, testWorkerDeps } from '../../shared/testing/test-kernel.ts';
 import { runCommand } from '../run-command.ts';
 
@@ -69,8 +68,8 @@ t.test(
 t.test('rows of a front door that never published are taken away, and no others', async (t) => {
   const mongo = await openTestMongo(t);
   const [lost, young] = [sampleFanOut({ rows: ROWS, rowsAtOnce: 10 }), sampleFanOut({ rows: ROWS, rowsAtOnce: 10 })];
-  await stageFanOut(mongo, { ...lost, now: Date.now() - STAGE_WITHIN_MS - 60_000 });
-  await stageFanOut(mongo, young);
+  await stageOnly(mongo, { ...lost, now: Date.now() - STAGE_WITHIN_MS - 60_000 });
+  await stageOnly(mongo, young);
   await insertFanOut(mongo, sampleFanOut({ rows: ROWS, rowsAtOnce: 10 }));
   await insertFanOut(mongo, sampleFanOut({ rows: 3 }));
   const command = {

@@ -75,8 +75,7 @@ async function moveAll(deps: WorkerDeps, run: SettleRun, from: number): Promise<
     const rows = await rowsOfFanOut(deps.mongo, fanOutId, after);
     const last = rows.at(-1);
     if (last === undefined) break;
-    const waiting = rows.filter(({ place }) => place === fanOutId).map(({ _id }) => _id);
-    if (waiting.length > 0) await moveToInbox(deps.mongo, fanOutId, waiting);
+    await moveToInbox(deps.mongo, fanOutId, { after, last: last.ordinal });
     after = last.ordinal;
     await enter(run, { phase: 'rows', after });
   }

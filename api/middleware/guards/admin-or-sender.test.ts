@@ -86,6 +86,23 @@ t.test('adminOrSender: internal credentials are judged alone, else an ADMIN is d
   }
 });
 
+t.test('adminOrSender: an organization is identity, and judged before the role', async (t) => {
+  const guard = [adminOrSender(NAMES, KNOWN)];
+  const good: Pairs[number] = ['X-Organization-Id', 'org-1'];
+  const bad: Pairs[number] = ['X-Organization-Id', 'two words'];
+  const named = { organizationId: 'org-1' };
+  t.match(ask(guard, ...actor('ADMIN'), good), named);
+  t.match(ask(guard, service('exam-service'), token('exam-token'), good), named);
+  for (const pairs of [actor('STUDENT'), actor('ADMIN'), [service('exam-service'), token('exam-token')]] as Pairs[]) {
+    t.equal(ask(guard, ...pairs, bad), 'UNAUTHENTICATED', JSON.stringify(pairs));
+  }
+  t.equal(
+    ask(guard, service('exam-service'), token('no'), bad),
+    'NOTIFICATION_INTERNAL_UNAUTHORIZED',
+    'after the token',
+  );
+});
+
 t.test('the gateway’s token is demanded where identity headers are trusted, and only there', async (t) => {
   const gate = gatewayToken({ gatewayToken: 'gate' });
   const [route] = behindGateway([echoRoute({ guards: [adminOrSender(NAMES, KNOWN)] })], gate);

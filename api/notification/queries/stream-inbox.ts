@@ -125,10 +125,11 @@ async function tellNews(deps: NotificationDeps, userId: string, stream: EventStr
   const { fresh, cursor } = advance(told.cursor, rows, lookedAt);
   const id = encodeCursor(cursor);
   // The id of all but the last stays the old one: a client that is cut off in between is told the rest again.
-  fresh.forEach((row, at) => {
+  for (const [at, row] of fresh.entries()) {
     const last = at === fresh.length - 1;
     stream.send({ event: 'notification', data: { notification: notificationView(row) }, ...(last ? { id } : {}) });
-  });
+    await stream.taken();
+  }
   if (unreadCount !== told.unreadCount) stream.send({ event: 'counts', data: { unreadCount }, id });
   return { cursor, unreadCount };
 }

@@ -22,6 +22,7 @@ function lowered(schema: Schema): Schema {
   const isNullable = types.length < typesOf(schema).length;
   const mapped: Record<string, unknown> = { ...mapParts(schema, lowered) };
   if (types.length === 1) mapped.type = types[0];
+  if (types.length === 0) delete mapped.type;
   if (types.length > 1) {
     delete mapped.type;
     mapped.anyOf = types.map((type) => ({ type }));

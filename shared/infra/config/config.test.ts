@@ -36,7 +36,10 @@ t.test('only MONGODB_URL is needed in development, and every default is as docum
     gatewayToken: undefined,
     internalServiceToken: undefined,
     opsToken: undefined,
-    neighbours: { notification: null, profile: null, analytics: null },
+    neighbours: {
+      ...{ notification: null, profile: null, analytics: null, audit: null },
+      ...{ questionBank: null, usage: null, wallet: null },
+    },
     outboundTimeoutMs: 5_000,
     attempt: {
       receiverToken: undefined,
@@ -52,6 +55,22 @@ t.test('only MONGODB_URL is needed in development, and every default is as docum
       selfRegisterRoles: new Set(['STUDENT', 'TEACHER', 'PARENT']),
       defaultOrganization: { id: 'local', name: 'Local' },
       trustedProxies: [],
+    },
+    notification: {
+      senderTokens: {
+        ...{ 'admin-service': undefined, 'attempt-service': undefined, 'bff-service': undefined },
+        ...{ 'classroom-service': undefined, 'exam-service': undefined },
+      },
+      ...{ channels: new Set(), webhook: null, delivery: { maxAttempts: 6, retryBaseMs: 2_000, leaseMs: 30_000 } },
+    },
+    classifier: {
+      ...{ provider: 'mock', model: null, baseUrl: null, allowedOrigins: [], keys: {} },
+      ...{ timeoutMs: 60_000, maxRetries: 2, circuit: { failures: 5, cooldownMs: 30_000 } },
+      ...{ streaming: false, batchConcurrency: 1, settles: false, settlementWorkerEnabled: false },
+      worker: {
+        ...{ enabled: false, concurrency: 2, pollIntervalMs: 1_000, leaseMs: 60_000, maxAttempts: 5 },
+        retryBaseDelayMs: 3_000,
+      },
     },
     worker: { pollIntervalMs: 1_000, maxAttempts: 10, leaseMs: 10_000, concurrency: 8, retryBaseDelayMs: 1_000 },
     upkeep: { intervalMs: 10_000 },
@@ -156,7 +175,10 @@ t.test('tokens and neighbours fall back in their order', async (t) => {
 });
 
 t.test('production refuses what everybody knows and warns about what is missing', async (t) => {
-  const env = { NODE_ENV: 'production', MONGODB_URL, REDIS_URL, AUTH_JWT_SECRET: 's'.repeat(32) };
+  const env = {
+    ...{ NODE_ENV: 'production', MONGODB_URL, REDIS_URL, AUTH_JWT_SECRET: 's'.repeat(32) },
+    NOTIFICATION_INTERNAL_SERVICE_TOKEN: 't',
+  };
   t.same(
     faultsOf({
       NODE_ENV: 'production',
@@ -177,7 +199,7 @@ t.test('production refuses what everybody knows and warns about what is missing'
 });
 
 t.test('a production front door of the auth service signs with a secret of its own, others need none', async (t) => {
-  const env = { NODE_ENV: 'production', MONGODB_URL, REDIS_URL };
+  const env = { NODE_ENV: 'production', MONGODB_URL, REDIS_URL, NOTIFICATION_INTERNAL_SERVICE_TOKEN: 't' };
   const secretFaults = (more: NodeJS.ProcessEnv) => faultsOf({ ...env, ...more });
   t.match(secretFaults({}), [/^AUTH_JWT_SECRET: not set/]);
   t.match(secretFaults({ AUTH_JWT_SECRET: '' }), [/set to nothing/]);
@@ -190,6 +212,61 @@ t.test('a production front door of the auth service signs with a secret of its o
   t.strictSame(secretFaults({ SERVICES: 'attempt' }), []);
   t.strictSame(secretFaults({ SERVICES: 'attempt', AUTH_JWT_SECRET: 'short' }), []);
   t.match(faultsOf({ MONGODB_URL, AUTH_JWT_SECRET: '' }), [/^AUTH_JWT_SECRET: set to nothing/], 'nowhere empty');
+});
+
+t.test('a production front door of the notification service needs a token for every sender', async (t) => {
+  const env = { NODE_ENV: 'production', MONGODB_URL, REDIS_URL, SERVICES: 'notification' };
+  t.match(faultsOf(env), [/^NOTIFICATION_INTERNAL_SERVICE_TOKEN: no token for admin-service, attempt-service, bff-/]);
+  t.match(faultsOf({ ...env, NOTIFICATION_TOKEN_EXAM_SERVICE: 'e' }), [/for admin-service.*classroom-service, wanted/]);
+  t.strictSame(faultsOf({ ...env, NOTIFICATION_INTERNAL_SERVICE_TOKEN: 't' }), []);
+  t.strictSame(faultsOf({ ...env, INTERNAL_SERVICE_TOKEN: 't' }), []);
+  t.strictSame(faultsOf({ ...env, SERVICES: 'attempt' }), []);
+  const own = { NOTIFICATION_TOKEN_EXAM_SERVICE: 'e', NOTIFICATION_TOKEN_BFF_SERVICE: '', INTERNAL_SERVICE_TOKEN: 'i' };
+  t.match(readConfig({ MONGODB_URL, ...own }).notification.senderTokens, {
+    ...{ 'exam-service': 'e', 'admin-service': 'i', 'bff-service': undefined },
+  });
+});
+
+t.test('the webhook channel needs an address that is safe to call, and a secret', async (t) => {
+  const env = { MONGODB_URL, NOTIFICATION_CHANNELS: 'log, webhook', NOTIFICATION_WEBHOOK_SECRET: 's' };
+  const at = (NOTIFICATION_WEBHOOK_URL: string) => ({ ...env, NOTIFICATION_WEBHOOK_URL });
+  for (const url of [
+    'https://hooks.example/in?a=1',
+    'http://127.0.0.1:8080/',
+    'http://localhost/x',
+    'http://[::1]:1/',
+  ]) {
+    t.strictSame(readConfig(at(url)).notification.webhook, { url, secret: 's', timeoutMs: 10_000 });
+  }
+  for (const url of ['http://hooks.example/', 'ftp://127.0.0.1/', 'https://u:p@hooks.example/', 'https://h/#f', 'x']) {
+    t.match(faultsOf(at(url))[0], /^NOTIFICATION_WEBHOOK_URL: set to a value not shown here/, url);
+  }
+  t.match(faultsOf({ MONGODB_URL, NOTIFICATION_CHANNELS: 'webhook' }), [
+    /WEBHOOK_URL: not set/,
+    /WEBHOOK_SECRET: not set/,
+  ]);
+  t.match(faultsOf({ MONGODB_URL, NOTIFICATION_CHANNELS: 'mail' }), [/^NOTIFICATION_CHANNELS: .*log, webhook/]);
+  t.equal(readConfig({ MONGODB_URL, NOTIFICATION_CHANNELS: '' }).notification.channels.size, 0);
+});
+
+t.test('keys of models are secrets, and may go to origins only', async (t) => {
+  const keys = { OPENAI_API_KEY: 'sk-1', AI_CLASSIFIER_API_KEY: 'sk-2', GEMINI_API_KEY: '' };
+  const config = readConfig({
+    MONGODB_URL,
+    ...keys,
+    AI_CLASSIFIER_ALLOWED_BASE_URLS: 'https://a.example:8443, http://127.0.0.1:1',
+  });
+  t.strictSame(config.classifier.keys, { OPENAI_API_KEY: 'sk-1', AI_CLASSIFIER_API_KEY: 'sk-2' });
+  t.strictSame(config.classifier.allowedOrigins, ['https://a.example:8443', 'http://127.0.0.1:1']);
+  t.ok(['sk-1', 'sk-2'].every((key) => secretsOf(config).includes(key)));
+  for (const origin of ['https://a.example/', 'https://a.example/v1', 'a.example', 'https://u@a.example']) {
+    t.match(faultsOf({ MONGODB_URL, AI_CLASSIFIER_ALLOWED_BASE_URLS: origin }), [/^AI_CLASSIFIER_ALLOWED_BASE_URLS/]);
+  }
+  t.equal(
+    readConfig({ MONGODB_URL, AI_CLASSIFIER_TIMEOUT_MS: '5', AI_PROVIDER_TIMEOUT_MS: '7' }).classifier.timeoutMs,
+    5,
+  );
+  t.equal(readConfig({ MONGODB_URL, AI_PROVIDER_TIMEOUT_MS: '7' }).classifier.timeoutMs, 7);
 });
 
 t.test('earlier secrets and trusted proxies are lists; every secret is one for the log to cut out', async (t) => {

@@ -19,7 +19,7 @@ export interface FollowedModels extends Models, Pick<ModelRuntime, 'status'> {
 
 /** By which a process that heard nothing notices a change. */
 const LOOK_EVERY_MS = 5 * SECOND;
-/** The first ask of a process does not wait longer than this for the stored setting. */
+/** An ask of a process that has not seen the setting yet does not wait longer than this for it. */
 const FIRST_LOOK_MS = 5 * SECOND;
 /** For events that are not written yet when the process ends. */
 const LAST_WRITES_MS = SECOND;
@@ -45,6 +45,8 @@ export function openFollowedModels(parts: {
   const bell = openChangeBell({ redisUrl, log, of: 'providers' });
   const models = openModels({ settings, now, log, recordUsage: usage.record, shared, selection: null });
   let version = 0;
+  /** The setting has been looked at, or found not to be there. */
+  let isKnown = false;
 
   function take(setting: ProviderSetting | null): void {
     // A look that began before a save may end after it.
@@ -56,25 +58,35 @@ export function openFollowedModels(parts: {
   let looking: Promise<void> | undefined;
   function look(): Promise<void> {
     looking ??= findProviderSetting(mongo)
-      .then(take, () => undefined)
+      .then(
+        (setting) => {
+          isKnown = true;
+          take(setting);
+        },
+        () => undefined,
+      )
       .finally(() => {
         looking = undefined;
       });
     return looking;
   }
 
-  const first = bounded(look(), FIRST_LOOK_MS);
+  async function known(): Promise<void> {
+    if (!isKnown) await bounded(look(), FIRST_LOOK_MS);
+  }
+
+  void look();
   const timer = setInterval(() => void look(), lookEveryMs);
   timer.unref();
   const deafen = bell.listen(DEFAULT_SETTING, () => void look());
 
   return {
     async ask(task, about, signal) {
-      await first;
+      await known();
       return models.ask(task, about, signal);
     },
     async status() {
-      await first;
+      await known();
       return models.status();
     },
     changed(setting) {

@@ -15,11 +15,10 @@ t.teardown(() => nock.restore());
 t.afterEach(() => nock.cleanAll());
 
 const at = (provider: HttpProvider) => nock(ASKED_AT[provider].origin).post(ASKED_AT[provider].path);
-/** A reply that writes down what it was asked with. */
-const keeping = (bodies: nock.Body[], reply: nock.Body) => (_uri: string, body: nock.Body) => {
-  bodies.push(body);
-  return reply;
-};
+/** Writes down what these interceptors are asked with: a function as a reply never gets an answer out of a patched fetch. */
+function keepBodies(scope: nock.Scope, bodies: string[]): void {
+  scope.on('request', (_request, _interceptor, body) => void bodies.push(String(body)));
+}
 const good = (provider: HttpProvider) => replyOf(provider, JSON.stringify(GOOD));
 const opened = (t: Test, provider: HttpProvider, env: NodeJS.ProcessEnv = {}) =>
   askedModels(t, settingsFor(provider, env));
@@ -147,14 +146,14 @@ for (const provider of HTTP_PROVIDERS) {
   });
 
   t.test(`${provider}: an answer that does not fit is repaired once`, async (t) => {
-    const bodies: nock.Body[] = [];
+    const bodies: string[] = [];
     const unfit = replyOf(provider, JSON.stringify({ subject: '', confidence: 2 }));
-    at(provider).reply(200, keeping(bodies, unfit as nock.Body));
-    at(provider).reply(200, keeping(bodies, good(provider) as nock.Body));
+    keepBodies(at(provider).reply(200, unfit as nock.Body), bodies);
+    keepBodies(at(provider).reply(200, good(provider) as nock.Body), bodies);
     const asked = opened(t, provider);
     t.strictSame((await asked.ask()).json, GOOD);
-    t.match(JSON.stringify(bodies[1]), 'must be at most 1', 'it is told what did not fit');
-    t.notMatch(JSON.stringify(bodies[0]), 'must be at most 1');
+    t.match(bodies[1], 'must be at most 1', 'it is told what did not fit');
+    t.notMatch(bodies[0], 'must be at most 1');
     t.match(
       asked.events.map((event) => [event.attempt, event.outcome, event.errorCode]),
       [
@@ -340,20 +339,23 @@ t.test('deepseek may break off for want of resources, and is asked again', async
 t.test(
   'a server of one’s own that knows no schema is asked for JSON, then for nothing; and that is remembered',
   async (t) => {
-    const bodies: nock.Body[] = [];
+    const bodies: string[] = [];
     const error = {
       message: "response_format type 'json_schema' is not supported",
       code: 400,
       type: 'BadRequestError',
     };
-    at('local').twice().reply(400, keeping(bodies, { error }));
-    at('local')
-      .twice()
-      .reply(200, keeping(bodies, good('local') as nock.Body));
+    keepBodies(at('local').twice().reply(400, { error }), bodies);
+    keepBodies(
+      at('local')
+        .twice()
+        .reply(200, good('local') as nock.Body),
+      bodies,
+    );
     const asked = opened(t, 'local');
     t.strictSame((await asked.ask()).json, GOOD);
     await asked.ask();
-    const formats = bodies.map((body) => (body as Record<string, { type: string }>).response_format?.type);
+    const formats = bodies.map((body) => JSON.parse(body).response_format?.type);
     t.strictSame(formats, ['json_schema', 'json_object', undefined, undefined]);
   },
 );

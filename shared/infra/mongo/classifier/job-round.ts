@@ -1,4 +1,4 @@
-import type { ClientSession, Document } from 'mongodb';
+import type { ClientSession } from 'mongodb';
 import type { BatchOutcome } from '../../../classifier/classification.ts';
 import { batchId, type JobBody, type JobContext } from '../../../classifier/job.ts';
 import type { JobEnd } from '../../../classifier/job-end.ts';
@@ -30,7 +30,10 @@ export async function beginRound(mongo: Mongo, at: JobBody, session: ClientSessi
   await change(mongo, at, { status: 'RUNNING', startedAt: { $ifNull: ['$startedAt', '$$NOW'] } }, session);
 }
 
-/** Stores what these batches came to, and counts it, once. Throws RoundOver. */
+/**
+ * Stores what these batches came to, and counts it. Nothing guards against twice but the transaction itself, in which the command notes
+ * the step. Every batch of every job comes by here, so it is plain and quick. Throws RoundOver.
+ */
 export async function storeOutcomes(
   mongo: Mongo,
   at: JobBody,
@@ -38,27 +41,29 @@ export async function storeOutcomes(
   session: ClientSession,
 ): Promise<void> {
   const outcomes = finished.map(({ outcome }) => outcome);
-  const plus = (path: string, amount: number) => ({ $add: [path, amount] });
-  await change(
-    mongo,
-    at,
+  const counted = await aiJobs(mongo).updateOne(
+    { _id: at.jobId, round: at.round, status: 'RUNNING' },
     {
-      'counts.batchesDone': plus('$counts.batchesDone', finished.length),
-      'counts.succeeded': plus('$counts.succeeded', sum(outcomes.map(({ items }) => items.length))),
-      'counts.failed': plus('$counts.failed', sum(outcomes.map(({ errors }) => errors.length))),
-      'usage.inputTokens': plusGiven('$usage.inputTokens', outcomes, 'inputTokens'),
-      'usage.outputTokens': plusGiven('$usage.outputTokens', outcomes, 'outputTokens'),
+      $inc: {
+        'counts.batchesDone': finished.length,
+        'counts.succeeded': sum(outcomes.map(({ items }) => items.length)),
+        'counts.failed': sum(outcomes.map(({ errors }) => errors.length)),
+        ...tokens(outcomes, 'inputTokens'),
+        ...tokens(outcomes, 'outputTokens'),
+        revision: 1,
+      },
+      $currentDate: { updatedAt: true },
     },
-    session,
+    { session, maxTimeMS: QUERY_LIMIT_MS },
   );
+  if (counted.matchedCount !== 1) throw new RoundOver(at);
   for (const { index, outcome } of finished) {
     const stored = { round: at.round, itemsText: JSON.stringify(outcome.items), errors: outcome.errors };
-    const written = await aiJobBatches(mongo).updateOne(
-      { _id: batchId(at.jobId, index), 'outcome.round': { $ne: at.round } },
+    await aiJobBatches(mongo).updateOne(
+      { _id: batchId(at.jobId, index) },
       { $set: { outcome: stored } },
       { session, maxTimeMS: QUERY_LIMIT_MS },
     );
-    if (written.matchedCount !== 1) throw new Error(`batch ${index} of job ${at.jobId} was finished already`);
   }
 }
 
@@ -117,12 +122,8 @@ function sum(numbers: readonly number[]): number {
   return numbers.reduce((total, n) => total + n, 0);
 }
 
-/** null stays null until a provider has counted. */
-function plusGiven(
-  path: string,
-  outcomes: readonly BatchOutcome[],
-  name: 'inputTokens' | 'outputTokens',
-): Document | string {
+/** Nothing where no provider has counted: what is not there is not 0. */
+function tokens(outcomes: readonly BatchOutcome[], name: 'inputTokens' | 'outputTokens'): Record<string, number> {
   const given = outcomes.map(({ usage }) => usage?.[name] ?? null).filter((n) => n !== null);
-  return given.length === 0 ? path : { $add: [{ $ifNull: [path, 0] }, sum(given)] };
+  return given.length === 0 ? {} : { [`usage.${name}`]: sum(given) };
 }

@@ -2,7 +2,7 @@ import type { JobBody } from '../../../classifier/job.ts';
 import type { Command } from '../../../kernel/command.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
 import { isDuplicateKey } from '../faults.ts';
-import { guardedUpdate, wasAccepted } from '../guarded-update.ts';
+import { guardedUpdate, literal, wasAccepted } from '../guarded-update.ts';
 import { postCommandIn } from '../mailbox/post-command.ts';
 import { FRONT_DOOR_BUDGET_MS, inTransaction } from '../transaction.ts';
 import { isOwners } from './cancel-job.ts';
@@ -28,7 +28,7 @@ export async function retryJob(
       const update = guardedUpdate([...isOwners(owner), { $in: ['$status', ['FAILED', 'CANCELLED']] }], {
         ...{ status: 'PENDING', open: true, round: { $add: ['$round', 1] }, revision: { $add: ['$revision', 1] } },
         ...Object.fromEntries(Object.entries(nothing).map(([name, none]) => [`counts.${name}`, none])),
-        ...{ 'usage.inputTokens': null, 'usage.outputTokens': null, error: null },
+        ...{ usage: literal({}), error: null },
         ...{ startedAt: null, finishedAt: null, updatedAt: '$$NOW' },
       });
       const job = await aiJobs(mongo).findOneAndUpdate({ _id: id }, update.pipeline, {

@@ -52,6 +52,9 @@ t.test('tries are listed newest first and narrowed by each of their fields', asy
     [{ from: at(2), to: at(4) }, [4, 3, 2]],
     [{ from: at(5) }, [6, 5]],
     [{ to: at(0), userId: 'u-1' }, [0]],
+    [{ from: at(5), userId: 'u-1' }, [6, 5]],
+    [{ from: at(4), to: at(4), userId: 'u-1' }, [4]],
+    [{ from: at(4), to: at(4), notificationId: 'n-1' }, [4]],
   ] as const) {
     t.strictSame(await numbers(wanted), { numbers: [...found], total: found.length }, JSON.stringify(wanted));
   }
@@ -73,7 +76,7 @@ t.test('the support summary counts support and nothing else', async (t) => {
   await notifications(mongo).insertMany(rows);
   await fanOuts(mongo).insertMany(
     (['PUBLISHED', 'STAGING'] as const).map((state, n) => ({
-      ...{ _id: `fan-out-${n + 1}`, state, rows: 1, staged: 1, stageBy: new Date(), publishedAt: null },
+      ...{ _id: `fan-out-${n + 1}`, state, source: null, rows: 1, staged: 1, stageBy: new Date(), publishedAt: null },
     })),
   );
   const event = {

@@ -5,6 +5,7 @@ import { newFromSnapshot, type Snapshot } from '../../../notification/snapshot.t
 import { type Chance, openChance, scaled } from '../../../testing/chance.ts';
 import { openTestMongo } from '../../../testing/open-test-mongo.ts';
 import { freshNotification, storeNotifications } from '../../../testing/stored-notifications.ts';
+import { tappedDb } from '../../../testing/tapped-db.ts';
 import type { Mongo } from '../connect.ts';
 import { fanOuts, notifications } from './collections.ts';
 import { countUnread } from './count-unread.ts';
@@ -28,7 +29,15 @@ async function listed(mongo: Mongo, change: Partial<Wanted>, page = { page: 1, l
 /** A fan-out whose rows stand where nobody sees them until it is published. */
 async function storeFanOut(mongo: Mongo, state: 'STAGING' | 'PUBLISHED'): Promise<string> {
   const _id = newId();
-  await fanOuts(mongo).insertOne({ _id, state, rows: 0, staged: 0, stageBy: new Date(), publishedAt: null });
+  await fanOuts(mongo).insertOne({
+    _id,
+    state,
+    source: null,
+    rows: 0,
+    staged: 0,
+    stageBy: new Date(),
+    publishedAt: null,
+  });
   return _id;
 }
 
@@ -231,3 +240,30 @@ async function compare(t: Test, mongo: Mongo, chance: Chance): Promise<void> {
     }
   }
 }
+
+t.test('every look of a list is bounded in time, and its page and its total agree', async (t) => {
+  const mongo = await openTestMongo(t);
+  await storeNotifications(mongo, 5, (n) => ({ _id: `n-${n}` }));
+  let bounds: unknown[] = [];
+  /** What the list tells while the count is so far off: rows came or went between its looks. */
+  async function seen(off: number, page: { page: number; limit: number }) {
+    bounds = [];
+    const db = tappedDb(mongo, (method, name) => {
+      if (name !== 'find' && name !== 'countDocuments') return undefined;
+      const tapped = (...args: unknown[]) => {
+        bounds.push((args[1] as { maxTimeMS?: number }).maxTimeMS);
+        const result = method(...args);
+        return name === 'find' ? result : result.then((count) => Number(count) + off);
+      };
+      return tapped as typeof method;
+    });
+    const { rows, total } = await listNotifications({ ...mongo, db }, { ...EVERYTHING, q: 'bài' }, page);
+    return [rows.length, total];
+  }
+  t.strictSame(await seen(0, { page: 1, limit: 3 }), [3, 5]);
+  t.strictSame(bounds, [5_000, 5_000, 5_000, 5_000], 'fan-outs, page, unread, total');
+  t.strictSame(await seen(-5, { page: 1, limit: 3 }), [3, 3], 'never fewer than are shown');
+  t.strictSame(await seen(2, { page: 2, limit: 3 }), [2, 5], 'the last page knows the total');
+  t.strictSame(await seen(-1, { page: 1, limit: 10 }), [5, 5]);
+  t.strictSame(await seen(1, { page: 9, limit: 3 }), [0, 6], 'beyond the last page only the count knows');
+});

@@ -1,14 +1,16 @@
 import t from 'tap';
 import { brokenAt } from '../../../testing/broken-at.ts';
 import { openTestMongo, type TestMongo } from '../../../testing/open-test-mongo.ts';
-import { sampleFanOut } from '../../../testing/sample-fan-out.ts';
+import { sampleFanOut, stageOnly } from '../../../testing/sample-fan-out.ts';
+import { tappedDb } from '../../../testing/tapped-db.ts';
+import { until } from '../../../testing/until.ts';
 import { isDuplicateKey } from '../faults.ts';
 import { DELIVERIES } from '../mailbox/mailbox.ts';
-import { fanOuts, notificationEvents, notifications } from './collections.ts';
+import { fanOuts, NOTIFICATION_EVENTS, notificationEvents, notifications } from './collections.ts';
 import { findEvent, idsOfFanOut } from './find-event.ts';
 import { insertFanOut } from './insert-fan-out.ts';
 import { look } from './look.ts';
-import { abandonFanOut, FanOutLost, lostFanOuts, publishFanOut, stageFanOut } from './stage-fan-out.ts';
+import { abandonFanOut, FanOutLost, lostFanOuts, openFanOut, publishFanOut, stageRows } from './stage-fan-out.ts';
 
 /** A fan-out of three chunks. */
 const STAGED = 25;
@@ -116,7 +118,7 @@ t.test('a process that dies at any write leaves all or nothing for readers, and 
       const { visible, events } = await stored(mongo);
       t.ok(visible === 0 || visible === rows, `${when} write ${point}: ${visible} rows are seen`);
       t.equal(events, visible / rows, 'the event is there with its rows');
-      const again = await insertFanOut(mongo, sampleFanOut({ rows, event, rowsAtOnce }));
+      const again = await insertFanOut(mongo, sampleFanOut({ rows, event, rowsAtOnce, stalledMs: 1 }));
       t.equal(
         'replayOf' in again,
         visible > 0,
@@ -132,7 +134,7 @@ t.test('a process that dies at any write leaves all or nothing for readers, and 
 t.test('what was swept away, or took too long, is neither staged on nor published', async (t) => {
   const mongo = await openTestMongo(t);
   const swept = sampleFanOut({ rows: STAGED, rowsAtOnce });
-  await stageFanOut(mongo, swept);
+  await stageOnly(mongo, swept);
   t.equal(await abandonFanOut(mongo, swept.fanOutId), true);
   await t.rejects(publishFanOut(mongo, swept), FanOutLost);
   t.strictSame(await stored(mongo), NOTHING);
@@ -145,4 +147,41 @@ t.test('what was swept away, or took too long, is neither staged on nor publishe
   await insertFanOut(mongo, published);
   t.equal(await abandonFanOut(mongo, published.fanOutId), false, 'what is published stays');
   t.match(await stored(mongo), { visible: STAGED });
+});
+
+t.test('who brings an event that is being staged waits for it, and stages nothing while that gets on', async (t) => {
+  const mongo = await openTestMongo(t);
+  const event = { sourceService: 'exam-service', sourceEventId: 'e-1', type: 'exam.assigned.notification.v1' };
+  const now = Date.now();
+  const first = sampleFanOut({ rows: STAGED, rowsAtOnce, event, now });
+  const second = sampleFanOut({ rows: STAGED, rowsAtOnce, event, now: now + 1 });
+  const source = 'exam-service:e-1';
+  await openFanOut(mongo, { fanOutId: first.fanOutId, source, rows: STAGED, now });
+  const replay = insertFanOut(mongo, second);
+  await until('the second has come', async () => (await fanOuts(mongo).countDocuments({})) === 2);
+  await stageRows(mongo, first);
+  t.equal(await notifications(mongo).countDocuments({}), STAGED, 'none of the second');
+  await publishFanOut(mongo, first);
+  t.match(await replay, { replayOf: { _id: first.fanOutId } });
+  t.equal(await fanOuts(mongo).countDocuments({}), 1, 'it has left');
+
+  const other = { ...event, sourceEventId: 'e-2' };
+  await stageOnly(mongo, sampleFanOut({ rows: STAGED, rowsAtOnce, event: other, now }));
+  const stalled = sampleFanOut({ rows: STAGED, rowsAtOnce, event: other, now: now + 1, stalledMs: 300 });
+  t.ok('ring' in (await insertFanOut(mongo, stalled)), 'one that stands still holds nobody up');
+});
+
+t.test('the event that refused ours is told of as soon as a majority knows it', async (t) => {
+  const mongo = await openTestMongo(t);
+  const event = { sourceService: 'exam-service', sourceEventId: 'e-1', type: 'exam.assigned.notification.v1' };
+  const first = sampleFanOut({ rows: 1, event });
+  await insertFanOut(mongo, first);
+  let unknown = 2;
+  const db = tappedDb(mongo, (method, name, collection) =>
+    name === 'findOne' && collection === NOTIFICATION_EVENTS
+      ? async (...args) => (unknown-- > 0 ? null : method(...args))
+      : undefined,
+  );
+  const again = await insertFanOut({ ...mongo, db }, sampleFanOut({ rows: 1, event }));
+  t.match(again, { replayOf: { _id: first.fanOutId } });
 });

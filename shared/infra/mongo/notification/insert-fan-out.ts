@@ -1,5 +1,7 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { SECOND } from '../../../kernel/clock.ts';
 import type { Channel } from '../../../notification/delivery.ts';
-import type { NotificationEvent } from '../../../notification/event.ts';
+import { type NotificationEvent, sourceEventRef } from '../../../notification/event.ts';
 import type { Notification } from '../../../notification/notification.ts';
 import type { Mongo } from '../connect.ts';
 import { isDuplicateKey } from '../faults.ts';
@@ -7,7 +9,22 @@ import { FRONT_DOOR_BUDGET_MS, inTransaction } from '../transaction.ts';
 import { notificationEvents, notifications } from './collections.ts';
 import { findEvent } from './find-event.ts';
 import { type QueuedDelivery, queueDeliveries } from './queue-deliveries.ts';
-import { abandonFanOut, publishFanOut, type Settle, stageFanOut } from './stage-fan-out.ts';
+import {
+  abandonFanOut,
+  findEarlierStaging,
+  openFanOut,
+  publishFanOut,
+  type Settle,
+  stageRows,
+} from './stage-fan-out.ts';
+
+/** Of rows that were staged in vain, as many as can be are taken away before the caller is answered (ms). */
+const TAKE_BACK_WITHIN_MS = 5 * SECOND;
+/** Without progress for so long, whoever stages the same event has ended or might as well have (ms). */
+const STALLED_MS = 10 * SECOND;
+const LOOK_AGAIN_MS = 100;
+/** A duplicate is refused as soon as it is known to one server; what it duplicates is read once a majority knows it (ms). */
+const KNOWN_WITHIN_MS = 2 * SECOND;
 
 /** How delivery jobs of new rows are made. */
 export interface Deliveries {
@@ -23,6 +40,8 @@ export interface NewFanOut {
   staged: boolean;
   /** Rows of one transaction where it is staged; MAX_AT_ONCE unless given. */
   rowsAtOnce?: number;
+  /** How long another one that stages the same event may stand still before this one goes on; STALLED_MS unless given. */
+  stalledMs?: number;
   now: number;
   deliveries: Deliveries;
   /** The command that settles it, where it is staged. */
@@ -38,10 +57,10 @@ export type InsertedFanOut = { ring: readonly QueuedDelivery[] } | { replayOf: N
  */
 export async function insertFanOut(mongo: Mongo, wanted: NewFanOut): Promise<InsertedFanOut> {
   try {
-    return { ring: await (wanted.staged ? insertStaged(mongo, wanted) : insertAtOnce(mongo, wanted)) };
+    return await (wanted.staged ? insertStaged(mongo, wanted) : insertAtOnce(mongo, wanted));
   } catch (error) {
     // Not by the name of the index: what a bulk write says of a duplicate key does not always tell it.
-    const replayOf = isDuplicateKey(error) ? await findSame(mongo, wanted.event) : null;
+    const replayOf = isDuplicateKey(error) ? await findWinner(mongo, wanted.event) : null;
     if (replayOf === null) throw error;
     return { replayOf };
   }
@@ -53,24 +72,66 @@ async function findSame(mongo: Mongo, event: NotificationEvent | null): Promise<
   return findEvent(mongo, { sourceService, sourceEventId });
 }
 
-function insertAtOnce(mongo: Mongo, { event, rows, deliveries, now }: NewFanOut): Promise<QueuedDelivery[]> {
-  return inTransaction(mongo, FRONT_DOOR_BUDGET_MS, async (session) => {
+/** The event that refused ours. */
+async function findWinner(mongo: Mongo, event: NotificationEvent | null): Promise<NotificationEvent | null> {
+  const giveUpAt = performance.now() + KNOWN_WITHIN_MS;
+  for (;;) {
+    const winner = await findSame(mongo, event);
+    if (winner !== null || event?.replayable !== true || performance.now() > giveUpAt) return winner;
+    await delay(LOOK_AGAIN_MS);
+  }
+}
+
+async function insertAtOnce(mongo: Mongo, { event, rows, deliveries, now }: NewFanOut): Promise<InsertedFanOut> {
+  const ring = await inTransaction(mongo, FRONT_DOOR_BUDGET_MS, async (session) => {
     // First: who comes second is told before a row is written.
     if (event !== null) await notificationEvents(mongo).insertOne({ ...event }, { session });
     if (rows.length > 0) await notifications(mongo).insertMany([...rows], { session });
     return queueDeliveries(mongo, rows, { ...deliveries, now, session });
   });
+  return { ring };
 }
 
 /** Its deliveries are queued by the command that settles it. */
-async function insertStaged(mongo: Mongo, wanted: NewFanOut): Promise<QueuedDelivery[]> {
+async function insertStaged(mongo: Mongo, wanted: NewFanOut): Promise<InsertedFanOut> {
+  const { fanOutId, rows, now, event, settle } = wanted;
+  const source = event === null ? null : sourceEventRef(event);
+  // Best effort: what stays is swept away later, and nobody sees it meanwhile.
+  const takeBack = () => abandonFanOut(mongo, fanOutId, TAKE_BACK_WITHIN_MS).catch(() => false);
   try {
-    await stageFanOut(mongo, wanted);
+    await openFanOut(mongo, { fanOutId, source, rows: rows.length, now });
+    const replayOf = source === null ? null : await awaitEarlier(mongo, source, wanted);
+    if (replayOf !== null) {
+      await takeBack();
+      return { replayOf };
+    }
+    await stageRows(mongo, wanted);
     await publishFanOut(mongo, wanted);
-    return [{ queue: wanted.settle.queue, id: wanted.settle._id }];
+    return { ring: [{ queue: settle.queue, id: settle._id }] };
   } catch (error) {
-    // Best effort: what stays is swept away later, and nobody sees it meanwhile.
-    await abandonFanOut(mongo, wanted.fanOutId).catch(() => undefined);
+    await takeBack();
     throw error;
+  }
+}
+
+/**
+ * Waits while an earlier fan-out of the same event gets on, and gives that event once it is there. It only saves the work of staging the
+ * same rows in vain: which one wins, the publication decides.
+ */
+async function awaitEarlier(
+  mongo: Mongo,
+  source: string,
+  { fanOutId, event, stalledMs = STALLED_MS }: NewFanOut,
+): Promise<NotificationEvent | null> {
+  let progress = '';
+  for (let since = performance.now(); ; await delay(LOOK_AGAIN_MS)) {
+    const earlier = await findEarlierStaging(mongo, { fanOutId, source });
+    // After the look for one that stages: an event that was published in between is found.
+    const known = await findSame(mongo, event);
+    if (known !== null || earlier === null) return known;
+    const seen = `${earlier._id} ${earlier.staged}`;
+    if (seen !== progress) since = performance.now();
+    else if (performance.now() - since > stalledMs) return null;
+    progress = seen;
   }
 }

@@ -37,7 +37,11 @@ export async function listDeliveryAttempts(
 }
 
 function filterOf({ from, to, ...equal }: WantedAttempts): Filter<DeliveryAttempt> {
-  const created = { ...(from === null ? {} : { $gte: from }), ...(to === null ? {} : { $lte: to }) };
+  const created = {
+    // Times are whole milliseconds. Some servers that speak MongoDB's protocol leave the bound of a $gte out, where the index runs downwards.
+    ...(from === null ? {} : { $gt: new Date(from.getTime() - 1) }),
+    ...(to === null ? {} : { $lte: to }),
+  };
   return {
     ...Object.fromEntries(Object.entries(equal).filter(([, value]) => value !== null)),
     ...(from === null && to === null ? {} : { createdAt: created }),

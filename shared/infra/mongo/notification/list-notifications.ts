@@ -41,5 +41,12 @@ async function readPage(
     notifications(mongo).countDocuments(unreadFilter, { ...bounds, ...unreadIndex }),
     isUnread ? null : notifications(mongo).countDocuments(filter, { ...bounds, ...index }),
   ]);
-  return { rows, total: total ?? unreadCount, unread: unreadCount };
+  return { rows, total: totalBeside(rows.length, { page, limit }, total ?? unreadCount), unread: unreadCount };
+}
+
+/** Page and count are two looks: between them a row may come or go. What the page itself tells of the total is what holds. */
+function totalBeside(onPage: number, { page, limit }: Page, counted: number): number {
+  const before = (page - 1) * limit;
+  const isLast = onPage < limit && (page === 1 || onPage > 0);
+  return isLast ? before + onPage : Math.max(counted, onPage === 0 ? 0 : before + onPage);
 }

@@ -3,6 +3,7 @@ import type { FanOut } from '../../../notification/fan-out.ts';
 import { MAX_AT_ONCE } from '../../../notification/fan-out.ts';
 import type { Notification } from '../../../notification/notification.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
+import { literal } from '../guarded-update.ts';
 import { fanOuts, notifications } from './collections.ts';
 
 export function findFanOut(mongo: Mongo, fanOutId: string): Promise<FanOut | null> {
@@ -28,11 +29,18 @@ export function rowsOfFanOut(
     .toArray();
 }
 
-/** Moves these rows to their inboxes; one that was deleted stays deleted. May be made again. */
-export async function moveToInbox(mongo: Mongo, fanOutId: string, ids: readonly string[]): Promise<void> {
+/**
+ * Moves the rows after one ordinal up to another to their inboxes; one that was deleted stays deleted. May be made again. By a range of one
+ * index: held against a list of ids, each row would be compared with all of them.
+ */
+export async function moveToInbox(
+  mongo: Mongo,
+  fanOutId: string,
+  { after, last }: { after: number; last: number },
+): Promise<void> {
   await notifications(mongo).updateMany(
-    { _id: { $in: [...ids] }, place: fanOutId },
-    { $set: { place: 'INBOX' } },
+    { fanOutId, ordinal: { $gt: after, $lte: last } },
+    [{ $set: { place: { $cond: [{ $eq: ['$place', literal(fanOutId)] }, 'INBOX', '$place'] } } }],
     { maxTimeMS: QUERY_LIMIT_MS * 2 },
   );
 }

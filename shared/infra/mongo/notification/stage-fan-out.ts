@@ -1,12 +1,15 @@
 import type { Command } from '../../../kernel/command.ts';
 import type { NotificationEvent } from '../../../notification/event.ts';
-import { MAX_AT_ONCE, STAGE_WITHIN_MS } from '../../../notification/fan-out.ts';
+import { type FanOut, MAX_AT_ONCE, STAGE_WITHIN_MS } from '../../../notification/fan-out.ts';
 import type { Notification } from '../../../notification/notification.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
 import { postCommandIn } from '../mailbox/post-command.ts';
 import { msOf, NOW_MS } from '../server-time.ts';
 import { FRONT_DOOR_BUDGET_MS, inTransaction } from '../transaction.ts';
 import { fanOuts, notificationEvents, notifications } from './collections.ts';
+
+/** Rows that one command takes away. */
+const SWEPT_AT_ONCE = 500;
 
 /** The command that moves the rows of a published fan-out to their inboxes. */
 export type Settle = Command<SettleBody, null, null>;
@@ -23,27 +26,29 @@ export class FanOutLost extends Error {
   }
 }
 
+/** Announces a fan-out whose rows are about to be staged. */
+export async function openFanOut(
+  mongo: Mongo,
+  { fanOutId, source, rows, now }: { fanOutId: string; source: string | null; rows: number; now: number },
+): Promise<void> {
+  await fanOuts(mongo).insertOne({
+    ...{ _id: fanOutId, state: 'STAGING', source, rows, staged: 0 },
+    ...{ stageBy: new Date(now + STAGE_WITHIN_MS), publishedAt: null },
+  });
+}
+
 /**
  * Writes the rows where nobody sees them, chunk by chunk, each after a look that the fan-out still is STAGING. That look and its chunk
  * need not be one: rows of a fan-out that was swept away between them belong to none that could ever be published.
  */
-export async function stageFanOut(
+export async function stageRows(
   mongo: Mongo,
   {
     fanOutId,
     rows,
-    now,
     rowsAtOnce = MAX_AT_ONCE,
-  }: { fanOutId: string; rows: readonly Notification[]; now: number; rowsAtOnce?: number },
+  }: { fanOutId: string; rows: readonly Notification[]; rowsAtOnce?: number },
 ): Promise<void> {
-  await fanOuts(mongo).insertOne({
-    _id: fanOutId,
-    state: 'STAGING',
-    rows: rows.length,
-    staged: 0,
-    stageBy: new Date(now + STAGE_WITHIN_MS),
-    publishedAt: null,
-  });
   for (let from = 0; from < rows.length; from += rowsAtOnce) {
     const chunk = rows.slice(from, from + rowsAtOnce);
     const staging = await fanOuts(mongo).updateOne(
@@ -92,23 +97,50 @@ export async function publishFanOut(
 }
 
 /**
- * Takes back a fan-out that was not published: from the first write on nobody can publish it. False: it was published, or is gone.
+ * Takes back a fan-out that was not published: from the first write on nobody can publish it. Rows that are still there after
+ * `withinMs` are left to the sweep. False: it was published, or is gone.
  */
-export async function abandonFanOut(mongo: Mongo, fanOutId: string): Promise<boolean> {
+export async function abandonFanOut(
+  mongo: Mongo,
+  fanOutId: string,
+  withinMs = Number.POSITIVE_INFINITY,
+): Promise<boolean> {
+  const giveUpAt = performance.now() + withinMs;
   const abandoned = await fanOuts(mongo).updateOne(
     { _id: fanOutId, state: { $in: ['STAGING', 'ABANDONED'] } },
     { $set: { state: 'ABANDONED' } },
+    { maxTimeMS: QUERY_LIMIT_MS },
   );
   if (abandoned.matchedCount !== 1) return false;
   for (;;) {
+    if (performance.now() > giveUpAt) return true;
     const rows = await notifications(mongo)
-      .find({ fanOutId }, { projection: { _id: 1 }, limit: MAX_AT_ONCE, maxTimeMS: QUERY_LIMIT_MS })
+      .find(
+        { fanOutId },
+        { projection: { ordinal: 1 }, sort: { ordinal: 1 }, limit: SWEPT_AT_ONCE, maxTimeMS: QUERY_LIMIT_MS },
+      )
       .toArray();
-    if (rows.length === 0) break;
-    await notifications(mongo).deleteMany({ _id: { $in: rows.map(({ _id }) => _id) }, place: fanOutId });
+    const last = rows.at(-1);
+    if (last === undefined) break;
+    // By a range of the index that found them: held against a list of ids, each row would be compared with all of them.
+    await notifications(mongo).deleteMany(
+      { fanOutId, ordinal: { $lte: last.ordinal } },
+      { maxTimeMS: QUERY_LIMIT_MS * 2 },
+    );
   }
   await fanOuts(mongo).deleteOne({ _id: fanOutId, state: 'ABANDONED' });
   return true;
+}
+
+/** How far an earlier fan-out of the same source has come; null: none is being staged. */
+export function findEarlierStaging(
+  mongo: Mongo,
+  { fanOutId, source }: { fanOutId: string; source: string },
+): Promise<Pick<FanOut, '_id' | 'staged'> | null> {
+  return fanOuts(mongo).findOne(
+    { state: 'STAGING', source, _id: { $lt: fanOutId } },
+    { projection: { staged: 1 }, sort: { _id: 1 }, hint: 'by_state', maxTimeMS: QUERY_LIMIT_MS },
+  );
 }
 
 /** Fan-outs whose process ended before it could publish or take them back (`now` in Unix milliseconds, MongoDB's clock). */

@@ -6,7 +6,7 @@ import { visiblePlace } from './look.ts';
 /** Rows that one step of a walk looks for, by an index that holds all that it needs of them. */
 const LOOK = 5_000;
 /** Of these, changed by one command: short enough to hold nobody up, and to be held one by one against a list of ids. */
-const CHUNK = 250;
+const CHUNK = 100;
 
 export interface Walk {
   userId: string;

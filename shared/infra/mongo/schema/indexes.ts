@@ -93,7 +93,6 @@ export const INDEXES: readonly DeclaredIndex[] = [
   unique(GENERATIONS, 'epoch', { key: 1, epoch: 1 }),
   // Rows that came to nothing; the field is taken out with the answer, so that what is owed never goes.
   expiring(GENERATIONS, 'idle', 'idleSince', 7 * DAY),
-  expiring(GENERATIONS, 'settled', 'settledAt', 400 * DAY),
   // Who asked which model how often, for a year and a month.
   expiring(USAGE_EVENTS, 'old', 'createdAt', 400 * DAY),
   ...mailboxIndexes(COMMANDS),

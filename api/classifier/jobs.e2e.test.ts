@@ -1,0 +1,155 @@
+import t, { type Test } from 'tap';
+import { checkedApi } from '../../shared/testing/checked-api.ts';
+import { startCluster } from '../../shared/testing/cluster.ts';
+import { openModelServer } from '../../shared/testing/model-server.ts';
+import { openStream } from '../../shared/testing/open-stream.ts';
+import { openQuestionBank } from '../../shared/testing/question-bank.ts';
+import { questionIds } from '../../shared/testing/stored-jobs.ts';
+import { gate, until } from '../../shared/testing/until.ts';
+
+const TEACHER = { 'x-actor-id': 'teacher-1', 'x-actor-role': 'TEACHER', 'x-organization-id': 'org-1' };
+const JOBS = '/v1/ai-classifier/jobs';
+
+async function setUp(t: Test, env: NodeJS.ProcessEnv = {}, workers = 1) {
+  const models = await openModelServer(t);
+  const bank = await openQuestionBank(t);
+  const cluster = await startCluster(t, {
+    workers: Array.from({ length: workers }, () => 'classifier' as const),
+    env: { ...models.env, QUESTION_BANK_SERVICE_URL: bank.url, ...env },
+  });
+  const call = await checkedApi((method, target, options) => cluster.request(method, target, options));
+  const create = async (ids: readonly string[], change = {}) => {
+    const body = { questionIds: ids, fields: ['topic', 'difficulty'], mode: 'AUTO', ...change };
+    return (await call('POST', JOBS, { headers: TEACHER, body })).data.job.id as string;
+  };
+  const job = async (id: string) => (await call('GET', `${JOBS}/${id}`, { headers: TEACHER })).data.job;
+  const ended = (id: string, status: string) =>
+    until(`${id} is ${status}`, async () => {
+      const now = await job(id);
+      return now.status === status && now;
+    });
+  const act = (id: string, verb: 'cancel' | 'retry') => call('POST', `${JOBS}/${id}/${verb}`, { headers: TEACHER });
+  return { models, bank, cluster, call, create, job, ended, act };
+}
+
+t.test('two thousand questions: each asked once, five at a time, told live and in order', async (t) => {
+  const { models, bank, cluster, create, job } = await setUp(t, { AI_CLASSIFIER_BATCH_CONCURRENCY: '5' }, 2);
+  const ids = questionIds(2_000);
+  const first = gate();
+  models.before = () => first.opened.then(() => undefined);
+  const id = await create(ids, { filters: { source: 'e2e' } });
+  t.equal(bank.requests.length, 1);
+  const stream = await openStream(t, `${cluster.door().url}${JOBS}/${id}/events`, TEACHER);
+  t.match(await stream.next('snapshot'), { data: { job: { id } } });
+  await until('five batches are asked', () => models.calls.length === 5);
+  first.open();
+  await until('the stream ended', () => stream.ended());
+  t.match(stream.events.at(-1), { event: 'job.updated', data: { job: { status: 'COMPLETED' } } });
+  const updates = stream.events.filter(({ event }) => event === 'job.updated').length;
+  t.ok(updates > 2, `${updates} updates`);
+
+  t.equal(models.calls.length, 400);
+  t.ok(models.calls.every((call) => call.questionIds.length === 5));
+  t.equal(new Set(models.calls.flatMap((call) => call.questionIds)).size, 2_000);
+  t.equal(models.busiest(), 5);
+  const { result, progress } = await job(id);
+  t.strictSame(
+    result.items.map((item: { questionId: string }) => item.questionId),
+    ids,
+  );
+  t.match(result, { errorCount: 0, usage: { inputTokens: 40_000, outputTokens: 8_000 } });
+  t.match(progress, { total: 2_000, succeeded: 2_000, failed: 0, batchesDone: 400, percent: 100 });
+});
+
+t.test('a cancel ends the calls that are under way, and no other follows', async (t) => {
+  const { models, create, ended, act } = await setUp(t, { AI_CLASSIFIER_BATCH_CONCURRENCY: '2' });
+  models.before = () => new Promise<undefined>(() => undefined);
+  const id = await create(questionIds(50));
+  await until('two batches are asked', () => models.calls.length === 2);
+  await act(id, 'cancel');
+  await until('they were given up', () => models.calls.every((call) => call.aborted()));
+  t.match(await ended(id, 'CANCELLED'), { result: null, progress: { processed: 0 } });
+  t.equal(models.calls.length, 2);
+
+  models.before = () => undefined;
+  await act(id, 'retry');
+  t.match(await ended(id, 'COMPLETED'), { progress: { succeeded: 50 } });
+  t.equal(models.calls.length, 12);
+});
+
+t.test('a worker that is killed in the middle costs at most the batches that were with the provider', async (t) => {
+  const { models, cluster, create, job, ended } = await setUp(t, {
+    ...{ AI_CLASSIFIER_BATCH_CONCURRENCY: '3', AI_CLASSIFIER_WORKER_LEASE_MS: '1500' },
+  });
+  const ids = questionIds(100);
+  models.before = () => (models.calls.length <= 10 ? undefined : new Promise<undefined>(() => undefined));
+  const id = await create(ids);
+  await until('it hangs with three batches', () => models.calls.length === 13);
+  const { progress } = await job(id);
+  t.equal(progress.batchesDone, 10, 'whatever is answered is stored before the next is asked');
+  await cluster.kill('classifier');
+  models.before = () => undefined;
+  await cluster.start('classifier');
+  t.match(await ended(id, 'COMPLETED'), { progress: { succeeded: 100 } });
+  t.equal(models.calls.length, 23, 'thirteen before, three of them again, and the rest');
+});
+
+t.test('a worker that is asked to stop puts its job back for the next one, unspent', async (t) => {
+  const { models, cluster, create, ended } = await setUp(t, { SHUTDOWN_TIMEOUT_MS: '2000' });
+  models.before = () => new Promise<undefined>(() => undefined);
+  const id = await create(questionIds(5));
+  await until('it asks', () => models.calls.length === 1);
+  await cluster.kill('classifier', 'SIGTERM');
+  const command = await cluster.mongo.collection('commands').findOne({ subject: id });
+  t.match(command, { status: 'PENDING', attempts: 0, lockedUntil: null });
+  models.before = () => undefined;
+  await cluster.start('classifier');
+  t.match(await ended(id, 'COMPLETED'), { progress: { succeeded: 5 } });
+});
+
+t.test('a provider that is down is asked again, and the job ends after its last attempt', async (t) => {
+  const { models, call, create, ended, act } = await setUp(t, {
+    ...{ AI_CLASSIFIER_WORKER_MAX_ATTEMPTS: '3', AI_CLASSIFIER_CIRCUIT_FAILURES: '1000' },
+  });
+  const down = questionIds(5);
+  models.before = () => 503;
+  const failed = await create(down);
+  t.match(await ended(failed, 'FAILED'), { error: { code: 'AI_PROVIDER_UNAVAILABLE' }, result: { errorCount: 5 } });
+  t.equal(models.calls.length, 3);
+
+  const half = questionIds(15);
+  models.before = ({ questionIds: asked }) => (asked.includes(half[0] ?? '') ? undefined : 503);
+  const partial = await create(half);
+  t.match(await ended(partial, 'COMPLETED'), { error: null, progress: { succeeded: 5, failed: 10 } });
+  const { data } = await call('GET', `${JOBS}/${partial}/errors?limit=3&offset=4`, { headers: TEACHER });
+  t.match(data, { total: 10, limit: 3, offset: 4 });
+  t.strictSame(
+    data.items.map(({ questionId, batchIndex }: Record<string, unknown>) => [questionId, batchIndex]),
+    half.slice(9, 12).map((questionId, n) => [questionId, n === 0 ? 1 : 2]),
+  );
+
+  models.before = () => undefined;
+  await act(failed, 'retry');
+  t.match(await ended(failed, 'COMPLETED'), { error: null, progress: { succeeded: 5 } });
+});
+
+t.test('what the provider refuses costs its own batch only', async (t) => {
+  const { models, create, ended } = await setUp(t);
+  const ids = questionIds(15);
+  models.before = ({ questionIds: asked }) => (asked.includes(ids[5] ?? '') ? 400 : undefined);
+  const id = await create(ids);
+  t.match(await ended(id, 'COMPLETED'), { progress: { succeeded: 10, failed: 5 } });
+  t.equal(models.calls.length, 3);
+});
+
+t.test('while the provider is left alone no attempt is spent', async (t) => {
+  const { models, cluster, create, ended } = await setUp(t, {
+    ...{ AI_CLASSIFIER_WORKER_MAX_ATTEMPTS: '3', AI_CLASSIFIER_CIRCUIT_FAILURES: '1' },
+    AI_CLASSIFIER_CIRCUIT_COOLDOWN_MS: '700',
+  });
+  models.before = () => (models.calls.length === 1 ? 503 : undefined);
+  const id = await create(questionIds(10));
+  t.match(await ended(id, 'COMPLETED'), { progress: { succeeded: 10 } });
+  const command = await cluster.mongo.collection('commands').findOne({ subject: id });
+  t.match(command, { status: 'DONE', attempts: 2 });
+});

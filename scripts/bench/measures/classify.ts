@@ -1,0 +1,77 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { openFakeModel } from '../fake-model.ts';
+import { figuresOf } from '../figures.ts';
+import type { Ground, Measure } from '../ground.ts';
+import type { HttpClient } from '../http-client.ts';
+import { openStage } from '../stage.ts';
+
+const ANSWER_MS = 100;
+const AT_ONCE = 5;
+const BATCH = 5;
+const LOOK_MS = 20;
+const TUTOR = { 'x-actor-id': 'teacher-1', 'x-actor-role': 'TEACHER', 'x-organization-id': 'org-1' };
+
+/** A job against a model that takes 100 ms for each answer: what is not the model's time is ours. */
+export const measureClassify: Measure = async (ground) => {
+  const questions = ground.quick ? 200 : 1_000;
+  const model = await openFakeModel(ground, ANSWER_MS);
+  const env = {
+    ...model.env,
+    AI_CLASSIFIER_WORKER_ENABLED: '1',
+    AI_CLASSIFIER_BATCH_CONCURRENCY: String(AT_ONCE),
+  };
+  const stage = await openStage(ground, ['web', 'classifier'], env);
+  const client = await stage.connect();
+  try {
+    // One that does not count: connections, caches and the JIT.
+    await runJob(client, 50, 'warm-up', ground);
+    const took: number[] = [];
+    for (let round = 0; round < (ground.quick ? 1 : 3); round++) {
+      took.push(await runJob(client, questions, `round-${round}`, ground));
+    }
+    const ideal = (questions / BATCH / AT_ONCE) * ANSWER_MS;
+    return [
+      {
+        ...{ name: `a job of ${questions} questions`, unit: 'ms', ours: figuresOf(took) },
+        ...{ reference: { p50: ideal, p99: ideal }, against: `the model's own time, ${AT_ONCE} at once` },
+        aim: { side: 'most', ratio: 1.05 },
+        notes: [
+          `from the claim to COMPLETED; batches of ${BATCH}, each finished one is a commit; the model answers after ${ANSWER_MS} ms`,
+        ],
+      },
+    ];
+  } finally {
+    client.close();
+    await stage.close();
+    await model.close();
+  }
+};
+
+interface Job {
+  id: string;
+  status: string;
+  progress: { processed: number; succeeded: number };
+  startedAt: string | null;
+  finishedAt: string | null;
+}
+
+/** Milliseconds from the claim to the end, as the job tells. */
+async function runJob(client: HttpClient, questions: number, name: string, ground: Ground): Promise<number> {
+  const questionIds = Array.from({ length: questions }, (_, n) => `${name}-${n}`);
+  const body = JSON.stringify({ questionIds, fields: ['topic', 'difficulty'] });
+  let job = jobOf(await client.request('POST', '/v1/ai-classifier/jobs', TUTOR, body), 201);
+  while (job.finishedAt === null) {
+    await delay(LOOK_MS);
+    job = jobOf(await client.request('GET', `/v1/ai-classifier/jobs/${job.id}`, TUTOR), 200);
+    ground.progress.step(job.progress.processed, questions);
+  }
+  if (job.status !== 'COMPLETED' || job.progress.succeeded !== questions || job.startedAt === null) {
+    throw new Error(`the job ended ${job.status} with ${job.progress.succeeded} of ${questions}`);
+  }
+  return Date.parse(job.finishedAt) - Date.parse(job.startedAt);
+}
+
+function jobOf(reply: { status: number; body: Buffer }, status: number): Job {
+  if (reply.status !== status) throw new Error(`job: ${reply.status} ${reply.body.toString().slice(0, 500)}`);
+  return (JSON.parse(reply.body.toString()) as { data: { job: Job } }).data.job;
+}

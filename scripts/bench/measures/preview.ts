@@ -1,0 +1,97 @@
+import { explainTask } from '../../../shared/classifier/explain-task.ts';
+import { promptOf } from '../../../shared/classifier/prompt.ts';
+import { alternate, timed } from '../alternate.ts';
+import { openFakeModel } from '../fake-model.ts';
+import { figuresOf } from '../figures.ts';
+import type { Ground, Measure } from '../ground.ts';
+import type { HttpClient } from '../http-client.ts';
+import { LITELLM, LITELLM_HEADERS, openLiteLlm } from '../litellm.ts';
+import { openStage } from '../stage.ts';
+
+const AT_ONCE = 8;
+const TUTOR = { 'x-actor-id': 'teacher-1', 'x-actor-role': 'TEACHER', 'x-organization-id': 'org-1' };
+const QUESTION = {
+  content: 'Tính tích phân của x từ 0 đến 1.',
+  answerKey: { correctOptionIds: ['a'] },
+  language: 'vi',
+};
+
+/** What stands between a caller and a model that answers at once: a preview of ours, and the same prompt through LiteLLM's proxy. */
+export const measurePreview: Measure = async (ground) => {
+  const model = await openFakeModel(ground, 0);
+  const stage = await openStage(ground, ['web'], model.env);
+  const proxy = await openLiteLlm(ground, model.baseUrl);
+  const [ours, theirs] = [await stage.connect(), await proxy.connect()];
+  try {
+    const alone = await alternate({
+      ours: () => timed(() => explain(ours)),
+      reference: () => timed(() => complete(theirs)),
+      rounds: ground.quick ? 30 : 300,
+      warmUp: ground.quick ? 10 : 50,
+      step: (done, of) => ground.progress.step(done, 2 * of),
+    });
+    const crowd = await alternate({
+      ours: () => rateOf(ground, () => stage.connect(), explain),
+      reference: () => rateOf(ground, () => proxy.connect(), complete),
+      rounds: ground.quick ? 1 : 5,
+      warmUp: 1,
+      step: (done, of) => ground.progress.step(of + done, 2 * of),
+    });
+    const against = `${LITELLM.replace('[proxy]==', ' ')}, same model`;
+    return [
+      {
+        ...{ name: 'an explanation preview', unit: 'ms', ours: figuresOf(alone.ours) },
+        ...{ reference: figuresOf(alone.reference), against, aim: { side: 'most', ratio: 1 } },
+        notes: ['validated answer and usage event included; the proxy passes the same prompt through'],
+      },
+      {
+        ...{ name: `previews, ${AT_ONCE} at once`, unit: '/s', ours: figuresOf(crowd.ours) },
+        ...{ reference: figuresOf(crowd.reference), against, aim: { side: 'least', ratio: 2 }, notes: [] },
+      },
+    ];
+  } finally {
+    ours.close();
+    theirs.close();
+    await proxy.close();
+    await stage.close();
+    await model.close();
+  }
+};
+
+async function explain(client: HttpClient): Promise<void> {
+  const reply = await client.request('POST', '/v1/ai/explanation/preview', TUTOR, JSON.stringify(QUESTION));
+  if (reply.status !== 200) throw new Error(`preview: ${reply.status} ${reply.body.toString().slice(0, 500)}`);
+}
+
+const PROMPT = promptOf(explainTask(QUESTION as never), { withSchema: false, repair: null });
+const COMPLETION = JSON.stringify({
+  model: 'bench-model',
+  messages: [
+    { role: 'system', content: PROMPT.system },
+    { role: 'user', content: PROMPT.user },
+  ],
+});
+
+async function complete(client: HttpClient): Promise<void> {
+  const reply = await client.request('POST', '/v1/chat/completions', LITELLM_HEADERS, COMPLETION);
+  if (reply.status !== 200) throw new Error(`LiteLLM: ${reply.status} ${reply.body.toString().slice(0, 500)}`);
+}
+
+/** Requests per second over a few connections. */
+async function rateOf(
+  ground: Ground,
+  connect: () => Promise<HttpClient>,
+  ask: (client: HttpClient) => Promise<void>,
+): Promise<number> {
+  const each = ground.quick ? 20 : 60;
+  const clients = await Promise.all(Array.from({ length: AT_ONCE }, connect));
+  const ms = await timed(() =>
+    Promise.all(
+      clients.map(async (client) => {
+        for (let n = 0; n < each; n++) await ask(client);
+      }),
+    ),
+  );
+  for (const client of clients) client.close();
+  return (AT_ONCE * each) / (ms / 1_000);
+}

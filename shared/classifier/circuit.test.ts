@@ -1,0 +1,105 @@
+import fc from 'fast-check';
+import t from 'tap';
+import { admit, afterCall, type CallEnd, type CircuitState, CLOSED, phaseOf, readCircuit } from './circuit.ts';
+
+const RULES = { failures: 3, cooldownMs: 1_000, probeMs: 500 };
+const at = (now: number, asTrial = false) => ({ now, rules: RULES, asTrial });
+const failed: CallEnd = { kind: 'failure' };
+
+/** Any life of a circuit: what happened, and how long after the thing before it. */
+const happenings = fc.array(
+  fc.record({
+    afterMs: fc.integer({ min: 0, max: 2_000 }),
+    end: fc.oneof(
+      fc.constantFrom<CallEnd>({ kind: 'success' }, { kind: 'answer' }, failed, { kind: 'nothing' }),
+      fc.record({ kind: fc.constant('throttle' as const), waitMs: fc.option(fc.integer({ min: 0, max: 5_000 })) }),
+    ),
+  }),
+  { maxLength: 60 },
+);
+
+t.test('it opens at so many failures in a row, and an answer between them begins anew', async (t) => {
+  let state = CLOSED;
+  for (const end of [failed, failed, { kind: 'answer' }, failed, failed] satisfies CallEnd[]) {
+    state = afterCall(state, end, at(10));
+    t.equal(phaseOf(state, 10), 'closed');
+  }
+  state = afterCall(state, failed, at(10));
+  t.strictSame(admit(state, 10, RULES), { may: 'not', why: 'open', retryAfterMs: 1_000 });
+  t.strictSame(admit(state, 1_009, RULES), { may: 'not', why: 'open', retryAfterMs: 1 });
+  t.match(admit(state, 1_010, RULES), { may: 'try' });
+});
+
+t.test('one trial is out at a time, until it is lost', async (t) => {
+  const open: CircuitState = { ...CLOSED, failures: 3, openUntil: 1_000 };
+  const admission = admit(open, 1_000, RULES);
+  t.equal(admission.may, 'try');
+  if (admission.may !== 'try') return;
+  t.match(admit(admission.state, 1_499, RULES), { may: 'not', why: 'open', retryAfterMs: 1 });
+  t.match(admit(admission.state, 1_500, RULES), { may: 'try' });
+  t.strictSame(afterCall(admission.state, { kind: 'success' }, at(1_100, true)), CLOSED);
+  t.match(afterCall(admission.state, failed, at(1_100, true)), { openUntil: 2_100, probeUntil: 0 });
+  const given = afterCall(admission.state, { kind: 'nothing' }, at(1_100, true));
+  t.match(admit(given, 1_100, RULES), { may: 'try' }, 'a trial that was given up leaves its turn to the next');
+});
+
+t.test('a call that began before it opened changes nothing of that', async (t) => {
+  const open: CircuitState = { ...CLOSED, failures: 3, openUntil: 1_000 };
+  for (const end of [{ kind: 'success' }, failed, { kind: 'answer' }] satisfies CallEnd[]) {
+    t.strictSame(afterCall(open, end, at(500)), open);
+  }
+});
+
+t.test('a pause is extended and never shortened, and opens nothing', async (t) => {
+  fc.assert(
+    fc.property(fc.array(fc.tuple(fc.nat(1_000), fc.nat(90_000)), { minLength: 1 }), (pauses) => {
+      let state = CLOSED;
+      let now = 1;
+      let latest = 0;
+      for (const [afterMs, waitMs] of pauses) {
+        now += afterMs;
+        state = afterCall(state, { kind: 'throttle', waitMs }, at(now));
+        latest = Math.max(latest, now + waitMs);
+      }
+      return state.throttledUntil === latest && state.openUntil === 0 && state.failures === 0;
+    }),
+  );
+  const paused = afterCall(CLOSED, { kind: 'throttle', waitMs: 60 }, at(0));
+  t.strictSame(admit(paused, 10, RULES), { may: 'not', why: 'throttled', retryAfterMs: 50 });
+});
+
+t.test('whatever happens, it is never open for longer than a cooldown and a lost trial from now', async () => {
+  fc.assert(
+    fc.property(happenings, (life) => {
+      let state = CLOSED;
+      let now = 1;
+      for (const { afterMs, end } of life) {
+        now += afterMs;
+        const admission = admit(state, now, RULES);
+        if (admission.may === 'not') continue;
+        const asTrial = admission.may === 'try';
+        state = afterCall(asTrial ? admission.state : state, end, at(now, asTrial));
+        const quiet = Math.max(state.openUntil, state.probeUntil, state.throttledUntil);
+        if (state.openUntil > now + RULES.cooldownMs) return false;
+        if (admit(state, quiet, RULES).may === 'not') return false;
+      }
+      return true;
+    }),
+  );
+});
+
+t.test('a stored state is read as it was written, anything else as closed', async (t) => {
+  const state: CircuitState = { failures: 2, openUntil: 5, probeUntil: 0, throttledUntil: 7 };
+  t.strictSame(readCircuit(JSON.stringify(state)), state);
+  for (const text of [
+    null,
+    '',
+    'x',
+    '[]',
+    'null',
+    '{}',
+    '{"failures":-1,"openUntil":0,"probeUntil":0,"throttledUntil":0}',
+  ]) {
+    t.strictSame(readCircuit(text), CLOSED, String(text));
+  }
+});

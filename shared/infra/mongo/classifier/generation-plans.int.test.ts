@@ -1,0 +1,33 @@
+import t from 'tap';
+import { previewGeneration } from '../../../../api/classifier/commands/preview-generation.ts';
+import { runCommand } from '../../../../workers/run-command.ts';
+import { settlementActor } from '../../../../workers/settlement/actor.ts';
+import { openFakeOwners } from '../../../testing/fake-owners.ts';
+import { openTestMongo } from '../../../testing/open-test-mongo.ts';
+import { noneScans, watchFilters } from '../../../testing/plans.ts';
+import { generationCall, previewDoor, scriptedModels } from '../../../testing/preview-door.ts';
+import { generationOf, postSettlement } from '../../../testing/stored-generations.ts';
+import { testKernel, testWorkerDeps } from '../../../testing/test-kernel.ts';
+import { createIndexes } from '../schema/migrations.ts';
+
+t.test('no filter of paid generations scans a collection', async (t) => {
+  const mongo = await openTestMongo(t, { empty: true });
+  const { seen } = watchFilters(mongo);
+  await createIndexes(mongo);
+  const owners = await openFakeOwners(t);
+  const door = previewDoor(mongo, { owners, models: scriptedModels() });
+  const ask = (topic: string) => previewGeneration(door, generationCall({ topic }));
+  for (let n = 0; n < 10; n++) await ask(`topic ${n}`);
+  owners.ledger.balance = 0;
+  for (const topic of ['topic 1', 'refused']) await ask(topic);
+  owners.fault = ({ path }) => (path.endsWith('/consume') ? 'away' : undefined);
+  owners.ledger.balance = 1_000;
+  for (let n = 0; n < 2; n++) await ask('pending');
+  owners.fault = null;
+  const env = { ...owners.env, AI_GENERATION_SETTLEMENT_WORKER_ENABLED: '1' };
+  const actor = settlementActor(testWorkerDeps(mongo, env));
+  const command = await postSettlement(mongo);
+  await runCommand(testKernel(mongo), actor, 'settlement', command._id);
+  t.match(await generationOf(mongo, command), { state: 'SETTLED' });
+  await noneScans(t, mongo, seen, 10);
+});

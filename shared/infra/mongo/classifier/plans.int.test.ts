@@ -1,0 +1,43 @@
+import t from 'tap';
+import { classifierActor } from '../../../../workers/classifier/actor.ts';
+import { runCommand } from '../../../../workers/run-command.ts';
+import { postStandingCommands } from '../../../../workers/standing-commands.ts';
+import { openTestMongo } from '../../../testing/open-test-mongo.ts';
+import { noneScans, watchFilters } from '../../../testing/plans.ts';
+import { finishedOnce, postJob } from '../../../testing/stored-jobs.ts';
+import { testKernel, testWorkerDeps } from '../../../testing/test-kernel.ts';
+import { findLive, newCommand } from '../mailbox/post-command.ts';
+import { createIndexes } from '../schema/migrations.ts';
+import { cancelJob } from './cancel-job.ts';
+import { findOpenJob, findOwnJob, findSelection, findSelections } from './find-job.ts';
+import { batchErrors } from './job-batches.ts';
+import { listJobs } from './list-jobs.ts';
+import { retryJob } from './retry-job.ts';
+import { summarizeJobs } from './summarize-jobs.ts';
+
+const OWNER = { actorId: 'teacher-1', organizationId: 'org-1' };
+
+t.test('no filter of classification jobs scans a collection', async (t) => {
+  const mongo = await openTestMongo(t, { empty: true });
+  const { seen } = watchFilters(mongo);
+  await createIndexes(mongo);
+  const actor = classifierActor(testWorkerDeps(mongo));
+  await postStandingCommands(mongo, actor, Date.now() - 1_000);
+  const commands = [await postJob(mongo), await postJob(mongo), await postJob(mongo)];
+  const [done, stopped, open] = commands.map(({ subject }) => subject);
+  const sweep = await findLive(mongo, 'classifier', 'classifier:lost-jobs');
+  for (const id of [commands[0]?._id, sweep?._id]) await runCommand(testKernel(mongo), actor, 'classifier', id ?? '');
+  t.equal(await finishedOnce(mongo, done ?? ''), 1);
+  await cancelJob(mongo, stopped ?? '', OWNER);
+  await retryJob(mongo, stopped ?? '', OWNER, (body) =>
+    newCommand({ queue: 'classifier', key: 'again', subject: body.jobId, body, maxAttempts: 3, now: Date.now() }),
+  );
+  const job = await findOwnJob(mongo, open ?? '', OWNER);
+  t.equal((await findOpenJob(mongo, job?.openKey ?? ''))?._id, open);
+  await findSelection(mongo, open ?? '');
+  await findSelections(mongo, [open ?? '']);
+  await batchErrors(mongo, open ?? '');
+  for (const status of [null, 'COMPLETED'] as const) await listJobs(mongo, { ...OWNER, status, limit: 5, offset: 0 });
+  await summarizeJobs(mongo, { open: 5, failures: 5 });
+  await noneScans(t, mongo, seen, 20);
+});

@@ -1,0 +1,89 @@
+import { randomUUID } from 'node:crypto';
+import t, { type Test } from 'tap';
+import type { CircuitRules } from '../../classifier/circuit.ts';
+import type { Target } from '../../classifier/target.ts';
+import { heldLog } from '../../testing/held-log.ts';
+import { requiredEnv } from '../../testing/open-test-mongo.ts';
+import { until } from '../../testing/until.ts';
+import { openSharedCells, type SharedCells } from '../redis/shared-cells.ts';
+import { openCircuits } from './circuits.ts';
+
+const RULES: CircuitRules = { failures: 3, cooldownMs: 1_000, probeMs: 5_000 };
+const TARGET: Target = {
+  provider: 'openai',
+  model: 'm-1',
+  baseUrl: 'https://x.example',
+  origin: 'https://x.example',
+  key: 'k',
+};
+
+/** Cells of this test alone, as one process has them; once Redis answers. */
+async function cellsOf(t: Test, prefix: string): Promise<SharedCells> {
+  const cells = openSharedCells({
+    ...{ redisUrl: requiredEnv('REDIS_URL'), log: heldLog(), purpose: 'test', prefix, keepMs: 60_000, boundMs: 5_000 },
+  });
+  t.teardown(() => cells.close());
+  await until('Redis answers', async () => (await cells.update('ready', () => 'yes')) === 'yes');
+  return cells;
+}
+
+async function processes(t: Test, count: number) {
+  const prefix = `test:${randomUUID()}`;
+  const clock = { now: 1_000_000 };
+  const circuits = await Promise.all(
+    Array.from({ length: count }, async () =>
+      openCircuits({ rules: RULES, now: () => clock.now, log: heldLog(), shared: await cellsOf(t, prefix) }),
+    ),
+  );
+  return { clock, circuits };
+}
+
+t.test('processes count the failures of a provider together, and one of them tries', async (t) => {
+  const { clock, circuits } = await processes(t, 5);
+  await Promise.all(circuits.slice(0, 3).map((circuit) => circuit.end(TARGET, { kind: 'failure' }, false)));
+  for (const circuit of circuits) {
+    t.strictSame(await circuit.admit(TARGET), { may: 'not', why: 'open', retryAfterMs: 1_000 });
+  }
+  clock.now += 1_000;
+  const admitted = await Promise.all(circuits.map((circuit) => circuit.admit(TARGET)));
+  t.equal(admitted.filter(({ may }) => may === 'try').length, 1);
+  t.match(await circuits[0]?.admit({ ...TARGET, model: 'm-2' }), { may: 'call' }, 'another model is another circuit');
+  const trial = circuits[admitted.findIndex(({ may }) => may === 'try')];
+  await trial?.end(TARGET, { kind: 'success' }, true);
+  for (const circuit of circuits) t.match(await circuit.admit(TARGET), { may: 'call' });
+});
+
+t.test('many ends at once are all counted', async (t) => {
+  const { circuits } = await processes(t, 8);
+  await Promise.all(circuits.map((circuit) => circuit.end(TARGET, { kind: 'throttle', waitMs: 7 }, false)));
+  await Promise.all(circuits.slice(0, 2).map((circuit) => circuit.end(TARGET, { kind: 'failure' }, false)));
+  t.match(await circuits[7]?.look(TARGET), { failures: 2, throttledUntil: 1_000_007 });
+});
+
+t.test('without Redis each process goes on by itself, from what it knew last', async (t) => {
+  const prefix = `test:${randomUUID()}`;
+  const cells = await cellsOf(t, prefix);
+  let isAway = false;
+  const shared: SharedCells = {
+    ...cells,
+    update: async (key, change) => (isAway ? undefined : cells.update(key, change)),
+  };
+  const circuit = openCircuits({ rules: RULES, now: () => 1_000, log: heldLog(), shared });
+  await circuit.end(TARGET, { kind: 'failure' }, false);
+  await circuit.end(TARGET, { kind: 'failure' }, false);
+  isAway = true;
+  await circuit.end(TARGET, { kind: 'failure' }, false);
+  t.match(await circuit.admit(TARGET), { may: 'not', why: 'open' });
+});
+
+t.test('what lies in a cell by mistake is a closed circuit', async (t) => {
+  const prefix = `test:${randomUUID()}`;
+  const cells = await cellsOf(t, prefix);
+  const circuit = openCircuits({
+    ...{ rules: RULES, now: () => 1_000, log: heldLog() },
+    shared: { ...cells, update: (key, change) => cells.update(key, (text) => change(text ?? 'nonsense')) },
+  });
+  t.match(await circuit.admit(TARGET), { may: 'call' });
+  await circuit.end(TARGET, { kind: 'failure' }, false);
+  t.match(await circuit.look(TARGET), { failures: 1 });
+});

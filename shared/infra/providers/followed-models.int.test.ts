@@ -1,0 +1,109 @@
+import t, { type Test } from 'tap';
+import type { ProviderChoice } from '../../classifier/provider-setting.ts';
+import { ABOUT, TASK } from '../../testing/asked-models.ts';
+import { heldLog } from '../../testing/held-log.ts';
+import { openTestMongo, requiredEnv, type TestMongo } from '../../testing/open-test-mongo.ts';
+import { testConfig } from '../../testing/test-kernel.ts';
+import { until } from '../../testing/until.ts';
+import { settingChanges, usageEvents } from '../mongo/classifier/collections.ts';
+import { saveProviderSetting } from '../mongo/classifier/save-provider-setting.ts';
+import { openFollowedModels } from './followed-models.ts';
+
+const REDIS = requiredEnv('REDIS_URL');
+const NOBODY = 'redis://127.0.0.1:1/';
+const MOCK: ProviderChoice = { provider: 'mock', model: 'mock-9', baseUrl: null, apiKeyRef: null, enabled: true };
+const by = (actorId = 'admin-1') => ({ actorId, organizationId: 'org-1', at: new Date() });
+
+function followed(t: Test, mongo: TestMongo, options: { redisUrl?: string; lookEveryMs?: number } = {}) {
+  const { redisUrl = REDIS, lookEveryMs = 3_600_000 } = options;
+  const settings = testConfig({ AI_CLASSIFIER_PROVIDER: 'openai' }).classifier;
+  const models = openFollowedModels({ settings, mongo, redisUrl, now: Date.now, log: heldLog(), lookEveryMs });
+  t.teardown(() => models.close());
+  return models;
+}
+
+t.test('a stored setting that is enabled is in force from the first ask on', async (t) => {
+  const mongo = await openTestMongo(t);
+  t.match(await followed(t, mongo).status(), {
+    ...{ status: 'degraded', provider: 'openai', configurationSource: 'environment', apiKeyConfigured: false },
+  });
+  await saveProviderSetting(mongo, MOCK, by());
+  const models = followed(t, mongo);
+  t.match(await models.ask(TASK, ABOUT, new AbortController().signal), { provider: 'mock', model: 'mock-9' });
+  t.match(await models.status(), { status: 'ok', provider: 'mock', configurationSource: 'database' });
+  await saveProviderSetting(mongo, { ...MOCK, enabled: false }, by());
+  t.match(await followed(t, mongo).status(), { provider: 'openai', configurationSource: 'environment' });
+});
+
+t.test('a change reaches every process, told by Redis or found by looking', async (t) => {
+  const mongo = await openTestMongo(t);
+  const [saving, told, looking] = [
+    followed(t, mongo),
+    followed(t, mongo),
+    followed(t, mongo, { redisUrl: NOBODY, lookEveryMs: 20 }),
+  ];
+  await Promise.all([saving, told, looking].map((models) => models.status()));
+  const save = async (choice: ProviderChoice) => saving.changed(await saveProviderSetting(mongo, choice, by()));
+  await save(MOCK);
+  t.match(await saving.status(), { model: 'mock-9' }, 'whoever saved it at once');
+  await until('the one that looks has seen it', async () => (await looking.status()).model === 'mock-9');
+  // A subscription that is not there yet hears nothing: said again, as a next save would.
+  await until('the one that is told has heard it', async () => {
+    await save({ ...MOCK, model: 'mock-10' });
+    return (await told.status()).model === 'mock-10';
+  });
+  await save({ ...MOCK, enabled: false });
+  await until('back to the environment', async () => (await looking.status()).configurationSource === 'environment');
+});
+
+t.test('saves that race are all kept, one after another', async (t) => {
+  const mongo = await openTestMongo(t);
+  const saves = Array.from({ length: 6 }, (_, index) =>
+    saveProviderSetting(mongo, { ...MOCK, model: `mock-${index}` }, by(`admin-${index}`)),
+  );
+  const saved = await Promise.all(saves);
+  t.strictSame(saved.map(({ version }) => version).sort(), [1, 2, 3, 4, 5, 6]);
+  const changes = await settingChanges(mongo).find().sort({ version: 1 }).toArray();
+  t.strictSame(
+    changes.map(({ version }) => version),
+    [1, 2, 3, 4, 5, 6],
+  );
+  for (const [index, change] of changes.entries()) {
+    t.strictSame(change.before, changes[index - 1]?.after ?? null, 'each knows the one before it');
+  }
+});
+
+t.test('usage events are stored behind the answer, and go with time', async (t) => {
+  const mongo = await openTestMongo(t);
+  await saveProviderSetting(mongo, MOCK, by());
+  const models = followed(t, mongo);
+  await models.ask(TASK, { ...ABOUT, jobId: 'job-1', batchIndex: 3 }, new AbortController().signal);
+  const event = await until('it is there', () => usageEvents(mongo).findOne({}));
+  t.match(event, {
+    ...{ provider: 'mock', baseUrl: null, model: 'mock-9', operation: 'question-classification', jobId: 'job-1' },
+    ...{
+      batchIndex: 3,
+      organizationId: 'org-1',
+      actorId: 'teacher-1',
+      outcome: 'success',
+      errorCode: null,
+      attempt: 1,
+    },
+  });
+  t.ok(event.createdAt instanceof Date);
+  t.notMatch(JSON.stringify(event), /Ignore your instructions/, 'what users wrote is in none');
+  const indexes = await usageEvents(mongo).indexes();
+  t.match(
+    indexes.find(({ name }) => name === 'old'),
+    { key: { createdAt: 1 }, expireAfterSeconds: 400 * 86_400 },
+  );
+});
+
+t.test('answers do not wait for events that cannot be stored', async (t) => {
+  const mongo = await openTestMongo(t);
+  await saveProviderSetting(mongo, MOCK, by());
+  const models = followed(t, mongo);
+  await models.status();
+  await mongo.client.close();
+  t.match(await models.ask(TASK, ABOUT, new AbortController().signal), { provider: 'mock' });
+});

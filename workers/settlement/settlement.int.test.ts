@@ -1,0 +1,111 @@
+import t, { type Test } from 'tap';
+import { ownerKeysOf } from '../../shared/classifier/charge.ts';
+import { generationHolds } from '../../shared/infra/mongo/classifier/collections.ts';
+import { takeGeneration } from '../../shared/infra/mongo/classifier/take-generation.ts';
+import { replayDead } from '../../shared/infra/mongo/mailbox/dead-letters.ts';
+import type { Command } from '../../shared/kernel/command.ts';
+import { type OwnerFault, openFakeOwners } from '../../shared/testing/fake-owners.ts';
+import { again, expire } from '../../shared/testing/kernel-features/feature.ts';
+import { openTestMongo } from '../../shared/testing/open-test-mongo.ts';
+import {
+  ageGeneration,
+  expireGenerations,
+  generationOf,
+  postSettlement,
+} from '../../shared/testing/stored-generations.ts';
+import { testKernel, testWorker, testWorkerDeps } from '../../shared/testing/test-kernel.ts';
+import { runCommand } from '../run-command.ts';
+import { settlementActor } from './actor.ts';
+
+const ON = { AI_GENERATION_SETTLEMENT_WORKER_ENABLED: '1' };
+
+async function setUp(t: Test) {
+  const [mongo, owners] = [await openTestMongo(t), await openFakeOwners(t)];
+  const actor = settlementActor(testWorkerDeps(mongo, { ...owners.env, ...ON }));
+  const run = (command: Command) => runCommand(testKernel(mongo), actor, command.queue, command._id);
+  const failAt = (path: string, fault: OwnerFault) => {
+    owners.fault = (call) => (call.path.endsWith(path) ? fault : undefined);
+  };
+  return { mongo, owners, run, failAt };
+}
+
+t.test('it goes on from what the front door had done, under the same keys, and asks nobody else', async (t) => {
+  const { mongo, owners, run, failAt } = await setUp(t);
+  const command = await postSettlement(mongo);
+  const keys = ownerKeysOf(command.subject);
+  failAt('/consume', 'lost');
+  t.equal(await run(command), 'retried');
+  t.match(await generationOf(mongo, command), { state: 'PENDING', usageConsumed: false });
+  await expire(mongo, command);
+  failAt('/transactions', 'lost');
+  t.equal(await run(command), 'retried');
+  t.match(await generationOf(mongo, command), { state: 'PENDING', usageConsumed: true });
+  await expire(mongo, command);
+  owners.fault = null;
+  t.equal(await run(command), 'done');
+  t.match(await generationOf(mongo, command), { state: 'SETTLED', settledAt: Date });
+  t.strictSame(
+    [...owners.ledger.consumed].map(([key, { times }]) => [key, times]),
+    [[keys.usage, 2]],
+  );
+  t.match([...owners.ledger.debits], [[keys.debit, { amount: 6, times: 2 }]]);
+  const paths = new Set(owners.calls.map(({ path }) => path.replace(/org-[^/]+/, 'org')));
+  t.strictSame([...paths].sort(), ['/v1/usage/consume', '/v1/wallets/org/transactions']);
+  t.strictSame((await generationHolds(mongo).findOne())?.holds, []);
+});
+
+t.test('what fails rests, longer each time, and longer still where an owner asks for it', async (t) => {
+  const { mongo, run, failAt } = await setUp(t);
+  const command = await postSettlement(mongo);
+  const rest = async () => (await again(mongo, command)).nextRunAt.getTime() - Date.now();
+  failAt('/consume', { status: 500 });
+  t.equal(await run(command), 'retried');
+  const first = await rest();
+  await expire(mongo, command);
+  t.equal(await run(command), 'retried');
+  t.ok((await rest()) > first);
+  await expire(mongo, command);
+  failAt('/consume', { status: 429, headers: { 'retry-after': '300' } });
+  t.equal(await run(command), 'retried');
+  t.ok((await rest()) > 290_000);
+  t.match(await again(mongo, command), { lastError: { fingerprint: /usage service answered/ } });
+});
+
+t.test('a generation that a front door settles is left alone; one that it has settled is done', async (t) => {
+  const { mongo, owners, run } = await setUp(t);
+  const command = await postSettlement(mongo);
+  t.ok(await takeGeneration(mongo, command.subject, { by: 'door', leaseMs: 60_000 }));
+  t.equal(await run(command), 'snoozed');
+  t.match(await again(mongo, command), { attempts: 0 });
+  t.equal(owners.calls.length, 0);
+  await expireGenerations(mongo);
+  await expire(mongo, command);
+  t.equal(await run(command), 'done');
+});
+
+t.test('what is a day old is a dead letter that stays, and is paid for when an operator says so', async (t) => {
+  const { mongo, owners, run } = await setUp(t);
+  const command = await postSettlement(mongo);
+  await ageGeneration(mongo, command.subject);
+  t.equal(await run(command), 'dead');
+  t.match(await generationOf(mongo, command), { state: 'PENDING', idleSince: null });
+  t.equal(owners.calls.length, 0);
+  const dead = await again(mongo, command);
+  t.ok(await replayDead(mongo, dead, { operator: 'op', reason: 'the wallet is back', now: Date.now() }));
+  t.equal(await run(command), 'done');
+  t.match(await generationOf(mongo, command), { state: 'SETTLED' });
+  t.equal(owners.ledger.debits.size, 1);
+});
+
+t.test('without its flag or an owner it idles, and what is owed waits', async (t) => {
+  const { mongo, owners } = await setUp(t);
+  const command = await postSettlement(mongo);
+  for (const env of [owners.env, { ...ON, WALLET_SERVICE_URL: owners.url }, { ...ON, USAGE_SERVICE_URL: owners.url }]) {
+    const actor = settlementActor(testWorkerDeps(mongo, env));
+    t.strictSame(actor.queues, []);
+    const worker = testWorker(t, testKernel(mongo), actor);
+    await worker.poll();
+    await worker.idle();
+    t.match(await again(mongo, command), { status: 'PENDING', attempts: 0, fence: 0 });
+  }
+});
