@@ -8,12 +8,15 @@ import { testKernel, testWorker, testWorkerDeps } from '../shared/testing/test-k
 import { until } from '../shared/testing/until.ts';
 import { postStandingCommands } from './standing-commands.ts';
 
-t.test('a cluster has one sweep, which comes back for ever', async (t) => {
+/** Each of upkeep's sweeps is a command of its own; this one is about attempts. */
+const SWEEP = { queue: 'upkeep', subject: 'attempts' } as const;
+
+t.test('a cluster has one sweep of a kind, which comes back for ever', async (t) => {
   const mongo = await openTestMongo(t);
   const deps = testWorkerDeps(mongo, { UPKEEP_INTERVAL_MS: '10' });
   const actor = makeActor('upkeep', deps);
   await Promise.all(Array.from({ length: 20 }, () => postStandingCommands(mongo, actor, Date.now())));
-  const rows = await mailboxOf(mongo, 'upkeep').find({ queue: 'upkeep' }).toArray();
+  const rows = await mailboxOf(mongo, 'upkeep').find(SWEEP).toArray();
   t.match(rows, [{ status: 'PENDING', attempts: 0, live: true }]);
   t.equal(rows.length, 1, 'twenty processes that start at once write one command');
 
@@ -28,14 +31,14 @@ t.test('a cluster has one sweep, which comes back for ever', async (t) => {
     t.equal(await mailboxOf(mongo, 'grading').countDocuments({ queue: 'grading', subject: overdue._id }), 1);
   }
   const inTime = await storeAttempt(mongo, { deadlineAt: new Date(Date.now() - 60_000) });
-  const turn = async () => (await mailboxOf(mongo, 'upkeep').findOne({ queue: 'upkeep' }))?.fence ?? 0;
+  const turn = async () => (await mailboxOf(mongo, 'upkeep').findOne(SWEEP))?.fence ?? 0;
   const before = await turn();
   await until('swept again', async () => (await turn()) > before + 1);
   t.match(await attempts(mongo).findOne({ _id: inTime._id }), { status: 'IN_PROGRESS' }, 'grace is not over');
   await Promise.all(workers.map((worker) => worker.drain()));
-  t.match(await mailboxOf(mongo, 'upkeep').find({ queue: 'upkeep' }).toArray(), [{ status: 'PENDING', attempts: 0 }]);
+  t.match(await mailboxOf(mongo, 'upkeep').find(SWEEP).toArray(), [{ status: 'PENDING', attempts: 0 }]);
   await postStandingCommands(mongo, actor, Date.now());
-  t.equal(await mailboxOf(mongo, 'upkeep').countDocuments({ queue: 'upkeep' }), 1, 'a restart adds none');
+  t.equal(await mailboxOf(mongo, 'upkeep').countDocuments(SWEEP), 1, 'a restart adds none');
 });
 
 t.test('a sweep of more than its chunk hands everything in', async (t) => {

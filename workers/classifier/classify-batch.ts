@@ -1,11 +1,18 @@
 import type { BatchOutcome } from '../../shared/classifier/classification.ts';
 import { classifyTask, readClassification, UNKNOWN_QUESTION } from '../../shared/classifier/classify-task.ts';
 import type { JobBatch } from '../../shared/classifier/job.ts';
-import { type AskedFor, type ModelAnswer, type Models, ProviderFailure } from '../../shared/classifier/model-task.ts';
+import { type Models, ProviderFailure } from '../../shared/classifier/model-task.ts';
+import { type TaskRequest, taskRequest, taskResult } from '../../shared/classifier/task-envelope.ts';
 import type { JobRow } from '../../shared/infra/mongo/classifier/collections.ts';
+import type { Now } from '../../shared/kernel/clock.ts';
 
-const OPERATION = 'question-classification';
 const MAX_MESSAGE = 500;
+
+/** Whom to ask, and MongoDB's time. */
+export interface Asker {
+  models: Models;
+  now: Now;
+}
 
 /**
  * What the model says of one batch. Questions that the bank does not know are not asked about; what the provider refuses for good leaves
@@ -13,7 +20,7 @@ const MAX_MESSAGE = 500;
  * @throws ProviderFailure that may pass, or the signal's reason
  */
 export async function classifyBatch(
-  models: Models,
+  to: Asker,
   job: JobRow,
   batch: JobBatch,
   signal: AbortSignal,
@@ -21,7 +28,7 @@ export async function classifyBatch(
   const questions = questionsOf(job, batch);
   const known = questions === null ? null : new Set(questions.map(({ id }) => id));
   const questionIds = batch.questionIds.filter((id) => known?.has(id) ?? true);
-  const asked = questionIds.length === 0 ? NOBODY : await ask(models, job, { batch, questionIds, questions }, signal);
+  const asked = questionIds.length === 0 ? NOBODY : await ask(to, job, { batch, questionIds, questions }, signal);
   const unknown = batch.questionIds
     .filter((id) => !questionIds.includes(id))
     .map((questionId) => ({ questionId, ...UNKNOWN_QUESTION }));
@@ -37,28 +44,37 @@ const NOBODY: BatchOutcome = { items: [], errors: [], usage: null };
 interface Asked {
   batch: JobBatch;
   questionIds: readonly string[];
-  questions: readonly unknown[] | null;
+  questions: readonly { id: string }[] | null;
 }
 
-async function ask(
-  models: Models,
-  job: JobRow,
-  { batch, questionIds, questions }: Asked,
-  signal: AbortSignal,
-): Promise<BatchOutcome> {
-  const { fields, mode, threshold, overwrite, organizationId, actorId } = job;
-  const about: AskedFor = {
-    ...{ operation: OPERATION, organizationId, actorId, requestId: null },
-    ...{ jobId: job._id, batchIndex: batch.index },
-  };
-  let answer: ModelAnswer;
+/** From the envelope of a request to that of its result, as previews do. */
+async function ask({ models, now }: Asker, job: JobRow, asked: Asked, signal: AbortSignal): Promise<BatchOutcome> {
+  const { questionIds, questions } = asked;
+  const { fields, mode, threshold, overwrite } = job;
+  const request = requestOf(job, asked);
   try {
-    answer = await models.ask(classifyTask({ questionIds, questions, fields, overwrite }), about, signal);
+    const task = classifyTask({ questionIds, questions, fields, overwrite });
+    const answer = await models.ask(task, request.usageEvent, signal);
+    const { items, errors } = readClassification(answer.json, { questionIds, fields, mode, threshold });
+    const { classify, usage } = taskResult(request, { items, errors }, answer, now());
+    return { ...classify, usage };
   } catch (error) {
     if (!(error instanceof ProviderFailure) || error.nature !== 'refused') throw error;
     return { items: [], errors: errorsOf(questionIds, error), usage: null };
   }
-  return { ...readClassification(answer.json, { questionIds, fields, mode, threshold }), usage: answer.usage };
+}
+
+function requestOf(job: JobRow, { batch, questionIds, questions }: Asked): TaskRequest<'classify'> {
+  const { fields, overwrite, organizationId, actorId } = job;
+  return taskRequest(
+    'classify',
+    { questionIds: [...questionIds], fields, overwrite, ...(questions === null ? {} : { questions: [...questions] }) },
+    {
+      taskId: batch._id,
+      idempotencyKey: `${batch._id}:${job.round}`,
+      ...{ organizationId, actorId, requestId: null, jobId: job._id, batchIndex: batch.index },
+    },
+  );
 }
 
 /** One and the same failure of all these questions. */

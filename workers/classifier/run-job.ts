@@ -24,7 +24,7 @@ import { openGroupWriter } from './group-writer.ts';
 import { hasContext, type JobProgress, loadContext } from './load-context.ts';
 import { watchRound } from './watch-round.ts';
 
-export interface JobDeps extends Pick<WorkerDeps, 'mongo' | 'config' | 'log' | 'tellJob'> {
+export interface JobDeps extends Pick<WorkerDeps, 'mongo' | 'now' | 'config' | 'log' | 'tellJob'> {
   models: Models;
 }
 
@@ -96,7 +96,7 @@ async function classifyAll(deps: JobDeps, run: JobRun, job: JobRow): Promise<Pro
     signal.throwIfAborted();
     const batch = await findBatch(mongo, batchId(job._id, index));
     try {
-      const outcome = await classifyBatch(deps.models, job, batch, signal);
+      const outcome = await classifyBatch(deps, job, batch, signal);
       await outcomes.write({ index, outcome });
     } catch (error) {
       if (!(error instanceof ProviderFailure)) throw error;

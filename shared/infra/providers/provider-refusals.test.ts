@@ -1,0 +1,131 @@
+import nock from 'nock';
+import t from 'tap';
+import { GOOD } from '../../testing/asked-models.ts';
+import { at, failed, good, mockProviders, opened } from '../../testing/mocked-provider.ts';
+import { HTTP_PROVIDERS, refusalBody } from '../../testing/provider-replies.ts';
+
+mockProviders(t);
+
+for (const provider of HTTP_PROVIDERS) {
+  t.test(`${provider}: refusals`, async (t) => {
+    const cases: [number, unknown, string, string, number][] = [
+      [400, refusalBody(provider, 'invalid_request_error'), 'AI_PROVIDER_INVALID_RESPONSE', 'refused', 1],
+      [401, refusalBody(provider, 'authentication_error'), 'AI_PROVIDER_UNAVAILABLE', 'refused', 1],
+      [402, refusalBody(provider, 'billing_error'), 'AI_PROVIDER_QUOTA', 'refused', 1],
+      [403, refusalBody(provider, 'permission_error'), 'AI_PROVIDER_UNAVAILABLE', 'refused', 1],
+      [404, refusalBody(provider, 'not_found_error'), 'AI_PROVIDER_INVALID_RESPONSE', 'refused', 1],
+      [408, '', 'AI_PROVIDER_TIMEOUT', 'passing', 3],
+      [409, refusalBody(provider, 'conflict'), 'AI_PROVIDER_UNAVAILABLE', 'passing', 3],
+      [413, '<html>too large</html>', 'AI_PROVIDER_INVALID_RESPONSE', 'refused', 1],
+      [422, refusalBody(provider, 'unprocessable'), 'AI_PROVIDER_INVALID_RESPONSE', 'refused', 1],
+      [429, refusalBody(provider, 'rate_limit_error'), 'AI_PROVIDER_THROTTLED', 'passing', 3],
+      [500, refusalBody(provider, 'api_error'), 'AI_PROVIDER_UNAVAILABLE', 'passing', 3],
+      [503, '<html>', 'AI_PROVIDER_UNAVAILABLE', 'passing', 3],
+      [529, refusalBody(provider, 'overloaded_error'), 'AI_PROVIDER_UNAVAILABLE', 'passing', 3],
+    ];
+    for (const [status, body, code, nature, calls] of cases) {
+      at(provider)
+        .times(9)
+        .reply(status, body as nock.Body);
+      const asked = opened(t, provider);
+      await failed(t, asked, { code, nature });
+      t.equal(asked.events.length, calls, `${status}: so many calls`);
+      t.ok(asked.events.every((event) => event.httpStatus === status && event.errorCode === code));
+      t.ok(asked.events.every((event) => event.outcome === 'failure'));
+      nock.cleanAll();
+    }
+  });
+
+  t.test(`${provider}: a quota that is used up is not asked about again`, async (t) => {
+    const bodies = [
+      refusalBody(provider, 'insufficient_quota'),
+      { error: { message: 'x', type: 'x', code: 'organization_usage_limit_exceeded' } },
+      { type: 'error', error: { type: 'rate_limit_error', details: { error_code: 'enforced_spend_limit_reached' } } },
+    ];
+    for (const body of bodies) {
+      at(provider)
+        .times(2)
+        .reply(429, body as nock.Body);
+      const asked = opened(t, provider, { AI_CLASSIFIER_CIRCUIT_FAILURES: '1' });
+      await failed(t, asked, { code: 'AI_PROVIDER_QUOTA', nature: 'refused' });
+      t.equal(asked.events.length, 1);
+      t.match(await asked.models.status(), { circuit: { state: 'closed', consecutiveFailures: 0 } });
+      nock.cleanAll();
+    }
+  });
+
+  t.test(`${provider}: the wait before the next call`, async (t) => {
+    const soon = new Date(Date.UTC(2026, 0, 1) + 4_000).toUTCString();
+    const retryInfo = {
+      error: { details: [{ '@type': 'type.googleapis.com/google.rpc.RetryInfo', retryDelay: '34.4s' }] },
+    };
+    const cases: [Record<string, string>, unknown, number][] = [
+      [{}, {}, 250],
+      [{ 'retry-after': '1' }, {}, 1_000],
+      [{ 'retry-after': '1.5' }, {}, 1_500],
+      [{ 'retry-after-ms': '20', 'retry-after': '9' }, {}, 20],
+      [{ 'x-ms-retry-after-ms': '30' }, {}, 30],
+      [{ 'retry-after': soon }, {}, 4_000],
+      [{ 'retry-after': soon, date: new Date(Date.UTC(2026, 0, 1) + 1_000).toUTCString() }, {}, 3_000],
+      [{ 'retry-after': 'soon' }, {}, 250],
+      [{}, retryInfo, 34_400],
+      [{}, [retryInfo], 34_400],
+    ];
+    for (const [headers, body, waitMs] of cases) {
+      at(provider).reply(429, body as nock.Body, headers);
+      at(provider).reply(200, good(provider));
+      const asked = opened(t, provider);
+      await asked.ask();
+      t.strictSame(asked.waits, [waitMs], JSON.stringify([headers, body]));
+      t.equal(asked.events[1]?.retryWaitMs, waitMs);
+    }
+  });
+
+  t.test(`${provider}: who asks for more than a minute is left alone at once`, async (t) => {
+    at(provider).times(2).reply(429, {}, { 'retry-after': '3600' });
+    const asked = opened(t, provider);
+    const failure = await failed(t, asked, { code: 'AI_PROVIDER_THROTTLED', nature: 'passing' });
+    t.equal(failure.retryAfterMs, 3_600_000);
+    t.strictSame([asked.events.length, asked.waits], [1, []]);
+    asked.pass(600_000);
+    const next = await failed(t, asked, { code: 'AI_PROVIDER_THROTTLED', nature: 'open' });
+    t.equal(next.retryAfterMs, 3_000_000, 'and nobody asks meanwhile');
+    t.equal(asked.events.length, 1);
+    t.match(await asked.models.status(), { circuit: { state: 'closed', consecutiveFailures: 0 } });
+  });
+
+  t.test(`${provider}: the provider's own word on trying again`, async (t) => {
+    at(provider).times(2).reply(500, {}, { 'x-should-retry': 'false' });
+    const asked = opened(t, provider);
+    await failed(t, asked, { code: 'AI_PROVIDER_UNAVAILABLE', nature: 'passing' });
+    t.equal(asked.events.length, 1);
+    nock.cleanAll();
+    at(provider).reply(400, {}, { 'x-should-retry': 'true' });
+    at(provider).reply(200, good(provider));
+    t.strictSame((await opened(t, provider).ask()).json, GOOD);
+  });
+
+  t.test(`${provider}: a connection that breaks`, async (t) => {
+    at(provider)
+      .times(2)
+      .replyWithError(Object.assign(new Error('reset'), { code: 'ECONNRESET' }));
+    at(provider).reply(200, good(provider));
+    const asked = opened(t, provider);
+    t.strictSame((await asked.ask()).json, GOOD);
+    t.strictSame(asked.waits, [250, 500], 'half of a doubling bound');
+    t.match(asked.events, [{ httpStatus: null, errorCode: 'AI_PROVIDER_UNAVAILABLE' }, {}, { outcome: 'success' }]);
+  });
+
+  t.test(`${provider}: a redirect is an error, and nobody goes there`, async (t) => {
+    const inside = nock('http://169.254.169.254')
+      .post(/.*/)
+      .reply(200, good(provider))
+      .get(/.*/)
+      .reply(200, good(provider));
+    at(provider).reply(302, '', { location: 'http://169.254.169.254/latest' });
+    const asked = opened(t, provider);
+    await failed(t, asked, { code: 'AI_PROVIDER_INVALID_RESPONSE', nature: 'refused' });
+    t.equal(inside.isDone(), false);
+    t.equal(asked.events.length, 1);
+  });
+}
