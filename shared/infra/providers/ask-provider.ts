@@ -1,6 +1,6 @@
 import { type ModelAnswer, ProviderFailure } from '../../classifier/model-task.ts';
 import type { Repair } from '../../classifier/prompt.ts';
-import { answerCheck } from '../schema/answer-check.ts';
+import type { openAnswerChecks } from '../schema/answer-check.ts';
 import { type Attempt, type AttemptParts, makeAttempt } from './attempt.ts';
 import { type Budget, callWithRetries } from './call-with-retries.ts';
 import type { AnswerForm } from './wires/wire.ts';
@@ -9,6 +9,7 @@ export interface AskParts extends AttemptParts {
   maxRetries: number;
   /** The form of answer that the servers asked so far were found to know, by origin and model. */
   forms: Map<string, AnswerForm>;
+  checkOf: ReturnType<typeof openAnswerChecks>;
 }
 
 /** What is asked, of whom. */
@@ -29,7 +30,7 @@ export async function askProvider(parts: AskParts, ask: Ask): Promise<ModelAnswe
     attempts: 0,
   };
   const place = `${target.origin} ${target.model}`;
-  const check = answerCheck(task.schema);
+  const check = parts.checkOf(task.schema);
   let repair: Repair | null = null;
   for (;;) {
     const form: AnswerForm = parts.forms.get(place) ?? wire.form(target, task.schema);

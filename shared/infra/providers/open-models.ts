@@ -12,6 +12,7 @@ import { SECOND } from '../../kernel/clock.ts';
 import type { ClassifierSettings } from '../config/classifier-settings.ts';
 import type { Log } from '../log/log.ts';
 import type { SharedCells } from '../redis/shared-cells.ts';
+import { openAnswerChecks } from '../schema/answer-check.ts';
 import { type AskParts, askProvider } from './ask-provider.ts';
 import type { HttpTarget } from './attempt.ts';
 import type { Patience } from './call-with-retries.ts';
@@ -68,7 +69,7 @@ export function openModels(parts: ModelParts): ModelRuntime {
   const rules: CircuitRules = { ...settings.circuit, probeMs: settings.timeoutMs + PROBE_SLACK_MS };
   const circuits = openCircuits({ rules, now, log, shared: parts.shared });
   const asking: AskParts = {
-    ...{ circuits, patience, now, recordUsage, forms: new Map() },
+    ...{ circuits, patience, now, recordUsage, forms: new Map(), checkOf: openAnswerChecks() },
     ...{ timeoutMs: settings.timeoutMs, maxRetries: settings.maxRetries, streaming: settings.streaming },
   };
   const slots = new Map<ProviderName, LimitFunction>();
@@ -103,7 +104,7 @@ export function openModels(parts: ModelParts): ModelRuntime {
         const message = `${selection.provider} cannot be asked: ${target.fault}`;
         throw new ProviderFailure('AI_PROVIDER_NOT_CONFIGURED', 'refused', { message });
       }
-      if (!isHttp(target)) return askMock(task, about, { model: target.model, now, recordUsage });
+      if (!isHttp(target)) return askMock(task, about, { ...asking, model: target.model });
       return askProvider(asking, {
         ...{ target, task, about, signal, wire: WIRE_OF[target.provider] },
         ...{ dispatcher: agentOf(target), slots: slotsOf(target.provider) },

@@ -2,7 +2,7 @@ import { mockAnswer } from '../../../classifier/mock-answer.ts';
 import { type AskedFor, type ModelAnswer, type ModelTask, ProviderFailure } from '../../../classifier/model-task.ts';
 import type { UsageEvent } from '../../../classifier/usage-event.ts';
 import type { Now } from '../../../kernel/clock.ts';
-import { answerCheck } from '../../schema/answer-check.ts';
+import type { openAnswerChecks } from '../../schema/answer-check.ts';
 
 /**
  * The provider that answers by itself, always alike, without a key, a network or a circuit.
@@ -11,10 +11,20 @@ import { answerCheck } from '../../schema/answer-check.ts';
 export function askMock(
   task: ModelTask,
   about: AskedFor,
-  { model, now, recordUsage }: { model: string; now: Now; recordUsage(event: UsageEvent): void },
+  {
+    model,
+    now,
+    recordUsage,
+    checkOf,
+  }: {
+    model: string;
+    now: Now;
+    recordUsage(event: UsageEvent): void;
+    checkOf: ReturnType<typeof openAnswerChecks>;
+  },
 ): ModelAnswer {
   const json = mockAnswer(task);
-  const [fault] = answerCheck(task.schema)(json);
+  const [fault] = checkOf(task.schema)(json);
   const usage = { inputTokens: tokensIn(task.data), outputTokens: tokensIn(json) };
   recordUsage({
     ...{ ...about, ...usage, provider: 'mock', model, baseUrl: null, latencyMs: 0, attempt: 1, retryWaitMs: 0 },
