@@ -33,7 +33,7 @@ async function withLostReply(mongo: TestMongo, script: { step: Step; meanwhile?:
 t.test('an end whose commit succeeded and was reported as failed is told as what it is', async (t) => {
   const mongo = await openTestMongo(t);
   const neighbours = await openNeighbours(t);
-  const deps = testWorkerDeps(mongo, { ...neighbours.env, ...neighbours.webhookEnv });
+  const deps = testWorkerDeps(mongo, { ...neighbours.env, ...neighbours.webhookEnv, ...neighbours.ownersEnv });
   for (const subject of actorSubjects(mongo, neighbours)) {
     const actor = makeActor(subject.name, deps);
     const lost = losingCommit(mongo);

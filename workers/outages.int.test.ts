@@ -17,7 +17,7 @@ import { runCommand } from './run-command.ts';
 t.test('a claim whose reply was lost is taken back, unspent', async (t) => {
   const mongo = await openTestMongo(t);
   const neighbours = await openNeighbours(t);
-  const deps = testWorkerDeps(mongo, { ...neighbours.env, ...neighbours.webhookEnv });
+  const deps = testWorkerDeps(mongo, { ...neighbours.env, ...neighbours.webhookEnv, ...neighbours.ownersEnv });
   for (const subject of actorSubjects(mongo, neighbours)) {
     const actor = makeActor(subject.name, deps);
     const command = await subject.post({ maxAttempts: 1 });
@@ -46,7 +46,7 @@ t.test('a claim whose reply was lost is taken back, unspent', async (t) => {
 t.test('an outage while settling is waited out; what was decided is written once', async (t) => {
   const mongo = await openTestMongo(t);
   const neighbours = await openNeighbours(t);
-  const deps = testWorkerDeps(mongo, { ...neighbours.env, ...neighbours.webhookEnv });
+  const deps = testWorkerDeps(mongo, { ...neighbours.env, ...neighbours.webhookEnv, ...neighbours.ownersEnv });
   for (const subject of actorSubjects(mongo, neighbours)) {
     const command = await subject.post({ maxAttempts: 1 });
     const broken = faultyMongo(mongo, { method: 'updateOne', how: 'refused', times: 2, when: settles });
@@ -63,7 +63,7 @@ t.test('an outage while settling is waited out; what was decided is written once
 t.test('an outage that outlasts the lease gives the attempt back', async (t) => {
   const mongo = await openTestMongo(t);
   const neighbours = await openNeighbours(t);
-  const deps = testWorkerDeps(mongo, { ...neighbours.env, ...neighbours.webhookEnv });
+  const deps = testWorkerDeps(mongo, { ...neighbours.env, ...neighbours.webhookEnv, ...neighbours.ownersEnv });
   for (const subject of actorSubjects(mongo, neighbours)) {
     const actor = makeActor(subject.name, deps);
     const command = await subject.post();

@@ -202,6 +202,32 @@ t.test('an owner that is away afterwards: the answer waits, unseen, and is paid 
   t.equal(await generations(mongo).countDocuments({ state: 'SETTLED', idleSince: null }), 1);
 });
 
+t.test('a conflict that asks to come again is not paid', async (t) => {
+  for (const path of ['/consume', '/transactions']) {
+    const { door, owners } = await setUp(t);
+    const busy = { status: 409, headers: { 'retry-after': '1' } };
+    owners.fault = (call) => (call.path.endsWith(path) ? busy : undefined);
+    t.match(await previewGeneration(door, generationCall()), { rejected: 'AI_SETTLEMENT_PENDING' }, path);
+    owners.fault = null;
+    t.match(await preview(door), { chargePolicy: 'usage_wallet_settled' });
+    t.equal(owners.ledger.debits.size, 1);
+  }
+});
+
+t.test('an old row that is tried again is not about to go', async (t) => {
+  const { mongo, door, models } = await setUp(t);
+  models.script = async () => {
+    throw new ProviderFailure('AI_PROVIDER_UNAVAILABLE', 'passing', { message: 'away' });
+  };
+  t.match(await previewGeneration(door, generationCall()), { rejected: 'AI_PROVIDER_UNAVAILABLE' });
+  await generations(mongo).updateMany({}, { $set: { idleSince: new Date(0) } });
+  models.script = async () => {
+    t.equal(await generations(mongo).countDocuments({ idleSince: { $gt: new Date(1) } }), 1);
+    return undefined;
+  };
+  t.match(await preview(door), { chargePolicy: 'usage_wallet_settled' });
+});
+
 t.test('what could not be paid for in a day stays, and the same request costs anew', async (t) => {
   const { mongo, door, owners } = await setUp(t);
   owners.fault = ({ path }) => (path.endsWith('/transactions') ? 'away' : undefined);

@@ -22,7 +22,7 @@ const PROVIDER_CODES: readonly ErrorCode[] = [
 
 /** What a model can make for a teacher to look at. Nothing of it is written; whoever owns it writes it, if asked to. */
 export function previewRoutes(deps: PreviewDeps): Route[] {
-  const guards = [identity({ id: 'x-actor-id', role: 'x-actor-role' }), role('ADMIN', 'TEACHER'), scope()];
+  const guards = [identity({ id: 'x-actor-id', role: 'x-actor-role' }), scope(), role('ADMIN', 'TEACHER')];
   return [
     {
       method: 'POST',

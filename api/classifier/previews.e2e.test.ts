@@ -37,6 +37,8 @@ t.test('only a teacher or admin in an organization gets a preview', async (t) =>
       t.match(await ask(kind, {}, { [missing]: undefined }), { status: 401, json: { code: 'UNAUTHENTICATED' } });
     }
     t.match(await ask(kind, {}, { 'x-actor-role': 'STUDENT' }), { status: 403, json: { code: 'FORBIDDEN' } });
+    const nobody = { 'x-actor-role': 'STUDENT', 'x-organization-id': undefined };
+    t.match(await ask(kind, {}, nobody), { status: 401, json: { code: 'UNAUTHENTICATED' } }, 'who asks comes first');
     t.match(await ask(kind, {}, { 'x-actor-role': 'ADMIN' }), { status: 200 });
   }
 });

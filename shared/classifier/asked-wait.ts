@@ -3,12 +3,20 @@ export interface HeaderReader {
   get(name: string): string | null;
 }
 
+/** Longer waits are a slip of the provider's: they would leave it, and jobs that wait for it, alone for good. */
+export const MOST_ASKED_WAIT_MS = 24 * 60 * 60 * 1_000;
+
 /**
- * The wait that an answer asks for before the next call (ms), null when it asks for none that can be read: a header in
+ * The wait that an answer asks for before the next call (ms, a day at most), null when it asks for none that can be read: a header in
  * milliseconds, Retry-After in seconds or as a date, or Gemini's RetryInfo in the body. A date counts from the sender's
  * own, where it tells it: `now` (Unix ms) may be minutes away from that.
  */
 export function askedWaitMs(headers: HeaderReader, body: unknown, now: number): number | null {
+  const wait = toldWaitMs(headers, body, now);
+  return wait === null ? null : Math.min(wait, MOST_ASKED_WAIT_MS);
+}
+
+function toldWaitMs(headers: HeaderReader, body: unknown, now: number): number | null {
   for (const name of ['retry-after-ms', 'x-ms-retry-after-ms']) {
     const wait = decimal(headers.get(name));
     if (wait !== null) return Math.ceil(wait);

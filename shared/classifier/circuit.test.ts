@@ -98,6 +98,7 @@ t.test('a stored state is read as it was written, anything else as closed', asyn
     '[]',
     'null',
     '{}',
+    '{"failures":0,"openUntil":0,"probeUntil":0,"throttledUntil":1e300}',
     '{"failures":-1,"openUntil":0,"probeUntil":0,"throttledUntil":0}',
   ]) {
     t.strictSame(readCircuit(text), CLOSED, String(text));

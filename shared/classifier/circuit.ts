@@ -20,6 +20,9 @@ export interface CircuitRules {
   probeMs: number;
 }
 
+/** The latest time that a Date can hold. */
+const LAST_DATE = 8.64e15;
+
 export const CLOSED: CircuitState = { failures: 0, openUntil: 0, probeUntil: 0, throttledUntil: 0 };
 
 /** Whether a call may be made now; a trial is taken by storing `state`. */
@@ -88,7 +91,7 @@ export function readCircuit(text: string | null): CircuitState {
     const read: unknown = JSON.parse(text);
     if (typeof read !== 'object' || read === null) return CLOSED;
     const numbers = Object.keys(CLOSED).map((name) => [name, (read as Record<string, unknown>)[name]] as const);
-    if (!numbers.every(([, value]) => typeof value === 'number' && Number.isFinite(value) && value >= 0)) return CLOSED;
+    if (!numbers.every(([, value]) => typeof value === 'number' && value >= 0 && value <= LAST_DATE)) return CLOSED;
     return Object.fromEntries(numbers) as unknown as CircuitState;
   } catch {
     return CLOSED;

@@ -49,6 +49,11 @@ t.test('answers are read into ids, labels and keys; more than was asked for is d
     },
   ]);
   t.equal(readGeneration(payload(), { questions: [] }), null);
+  const ajv = new Ajv2020({ strict: false });
+  const one = { ...written, correctIndexes: [1] };
+  const { schema } = generateTask(payload({ count: 1 }));
+  t.ok(ajv.validate(schema, { questions: [one, one] }), 'and is no fault of the answer');
+  t.notOk(ajv.validate(schema, { questions: [] }));
 });
 
 t.test('what users wrote stands in the data, never among the instructions', async (t) => {

@@ -62,7 +62,8 @@ export function generateTask(payload: GeneratePayload): ModelTask {
     data: payload,
     schema: objectOf({
       questions: {
-        ...{ type: 'array', minItems: 1, maxItems: payload.count },
+        // Too many are no fault that a second call must mend: what was not asked for is dropped, and not paid for.
+        ...{ type: 'array', minItems: 1, description: `${payload.count} of them` },
         items: objectOf({ content: LINE, ...PARTS[payload.questionType], explanation: { ...LINE, maxLength: 20_000 } }),
       },
     }),

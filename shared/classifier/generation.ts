@@ -42,7 +42,7 @@ export interface Generation {
   /** Until when the answer is given again, and until when it is tried to be paid for. */
   replayUntil: Date | null;
   settledAt: Date | null;
-  /** A row without an answer goes some time after it; null once there is one. */
+  /** When it was last taken. A row without an answer goes some time after it; null once there is one. */
   idleSince: Date | null;
 }
 

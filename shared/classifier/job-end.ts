@@ -19,8 +19,8 @@ export function endOf(
 
 const NOTHING_CAME = { code: 'AI_PROVIDER_INVALID_RESPONSE', message: 'No question was classified' };
 
-/** Of a job whose command died with the workers that ran it: nobody works on it any more. */
-export const WORKERS_LOST: JobEnd = {
-  status: 'FAILED',
-  error: { code: 'INTERNAL', message: 'The job was given up: its worker failed at every attempt' },
-};
+/** Of a job, or what was still open of it, whose command died with the workers that ran it: nobody works on it any more. */
+export const WORKERS_LOST = {
+  code: 'INTERNAL',
+  message: 'The job was given up: its worker failed at every attempt',
+} as const;

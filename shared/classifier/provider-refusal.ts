@@ -16,30 +16,33 @@ const PERMANENT_QUOTA =
 /** Said by Anthropic and OpenAI with a plain 400. */
 const QUOTA_IN_WORDS = /credit balance is too low|spend(ing)? limit/i;
 /** The statuses that stand for the types of an error that came with a 200. */
-const STATUS_OF_TYPE: Readonly<Record<string, number>> = {
-  invalid_request_error: 400,
-  authentication_error: 401,
-  billing_error: 402,
-  permission_error: 403,
-  not_found_error: 404,
-  request_too_large: 413,
-  rate_limit_error: 429,
-  rate_limit_exceeded: 429,
-  insufficient_quota: 429,
-  api_error: 500,
-  server_error: 500,
-  timeout_error: 504,
-  overloaded_error: 529,
-};
+const STATUS_OF_TYPE: ReadonlyMap<string, number> = new Map(
+  Object.entries({
+    invalid_request_error: 400,
+    authentication_error: 401,
+    billing_error: 402,
+    permission_error: 403,
+    not_found_error: 404,
+    request_too_large: 413,
+    rate_limit_error: 429,
+    rate_limit_exceeded: 429,
+    insufficient_quota: 429,
+    api_error: 500,
+    server_error: 500,
+    timeout_error: 504,
+    overloaded_error: 529,
+  }),
+);
 
 /**
  * What a status other than 2xx, or an error inside of one, says. `shouldRetry`: the provider's own word (x-should-retry),
- * which beats ours on whether to call again, and says nothing of whose fault it was.
+ * which beats ours on whether to call again, unless its purse is empty, and says nothing of whose fault it was.
  */
 export function refusalOf(status: number, body: unknown, shouldRetry: string | null): Refusal {
   const told = toldIn(body);
   const meant = judged(status, told);
-  const retry = shouldRetry === 'true' || (meant.retry && shouldRetry !== 'false');
+  const isEmpty = meant.code === 'AI_PROVIDER_QUOTA';
+  const retry = !isEmpty && (shouldRetry === 'true' || (meant.retry && shouldRetry !== 'false'));
   return { ...meant, retry, word: told.words.find((word) => /^[A-Za-z0-9_.-]{1,64}$/.test(word)) ?? null };
 }
 
@@ -49,7 +52,7 @@ export function statusInside(body: unknown): number | null {
   if ((error === undefined || error === null) && type !== 'error') return null;
   const { numbers, words } = toldIn(body);
   const named = numbers.find((number) => number >= 400 && number <= 599);
-  return named ?? words.map((word) => STATUS_OF_TYPE[word]).find((status) => status !== undefined) ?? 500;
+  return named ?? words.map((word) => STATUS_OF_TYPE.get(word)).find((status) => status !== undefined) ?? 500;
 }
 
 function judged(status: number, { words, message }: Told): Omit<Refusal, 'word'> {

@@ -51,7 +51,8 @@ export function targetOf(selection: ProviderSelection, around: Surroundings): Ta
   const address = readBaseUrl(given, { provider, allowedOrigins: around.allowedOrigins });
   if ('fault' in address) return address;
   const key = keyOf(selection, around);
-  if (key === null && provider !== 'local') return { fault: 'NO_KEY' };
+  // A server of one's own may want no key; one that was named is wanted.
+  if (key === null && (provider !== 'local' || selection.apiKeyRef !== null)) return { fault: 'NO_KEY' };
   return { provider, model, baseUrl: address.url, origin: address.origin, key };
 }
 
@@ -62,9 +63,10 @@ export function modelOf({ provider, model }: ProviderSelection): string | null {
 /** The key that this selection would be asked with; null = there is none, which the mock and `local` can do without. */
 export function keyOf({ provider, apiKeyRef }: ProviderSelection, { keys }: Pick<Surroundings, 'keys'>): string | null {
   if (provider === 'mock') return null;
-  if (apiKeyRef !== null) return keys[apiKeyRef] ?? null;
   const own = KEY_VARIABLE[provider];
-  return keys[GENERIC_KEY_VARIABLE] ?? (own === null ? null : keys[own]) ?? null;
+  const key = apiKeyRef === null ? (keys[GENERIC_KEY_VARIABLE] ?? (own === null ? null : keys[own])) : keys[apiKeyRef];
+  // Set to nothing is set: it beats the provider's own, and is no key.
+  return key === undefined || key === '' ? null : key;
 }
 
 /** The variables that a selection of this provider may name as its key. */

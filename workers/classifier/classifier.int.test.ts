@@ -407,6 +407,27 @@ t.test('a job whose command died with its workers is ended by the sweep, and no 
   t.match(await job(cancelled), { status: 'CANCELLED' });
 });
 
+t.test('what a job has brought before its command died counts, and what was open becomes errors', async (t) => {
+  const { mongo, actor, run, job, brought, told } = await setUp(t);
+  const command = await postJob(mongo, { ...twelve, maxAttempts: 2 });
+  const fails = actor((ids) => {
+    if (ids[0]?.startsWith('q-6-')) throw passing();
+  });
+  t.equal(await run(fails, command), 'retried');
+  await mailboxOf(mongo, 'classifier').updateOne({ _id: command._id }, { $set: { attempts: 2 } });
+  await expire(mongo, command);
+  t.equal(await run(fails, command), 'dead', 'its last worker was killed');
+  await postStandingCommands(mongo, fails, Date.now() - 1_000);
+  const sweep = (await mailboxOf(mongo, 'classifier').findOne({ key: 'classifier:lost-jobs' })) as Command;
+  told.length = 0;
+  t.equal(await run(fails, sweep), 'snoozed');
+  t.match(await job(command), { status: 'COMPLETED', open: false, error: null, counts: { succeeded: 5, failed: 7 } });
+  t.equal(await finishedOnce(mongo, command.subject), 1);
+  const { errors } = await brought(command);
+  t.strictSame([...new Set(errors.map(({ code }) => code))], ['INTERNAL']);
+  t.strictSame(told, [command.subject]);
+});
+
 t.test('it idles unless it is enabled', async (t) => {
   const { actor } = await setUp(t);
   const idle = actor(() => undefined, { AI_CLASSIFIER_WORKER_ENABLED: '0' });

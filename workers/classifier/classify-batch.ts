@@ -78,7 +78,10 @@ function requestOf(job: JobRow, { batch, questionIds, questions }: Asked): TaskR
 }
 
 /** One and the same failure of all these questions. */
-export function errorsOf(questionIds: readonly string[], failure: ProviderFailure): BatchOutcome['errors'] {
+export function errorsOf(
+  questionIds: readonly string[],
+  failure: { code: string; message: string },
+): BatchOutcome['errors'] {
   const message = failure.message.slice(0, MAX_MESSAGE);
   return questionIds.map((questionId) => ({ questionId, code: failure.code, message }));
 }

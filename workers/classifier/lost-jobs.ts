@@ -1,12 +1,17 @@
-import { commandKeyOf, type JobBody } from '../../shared/classifier/job.ts';
-import { WORKERS_LOST } from '../../shared/classifier/job-end.ts';
+import { batchId, commandKeyOf, type JobBody } from '../../shared/classifier/job.ts';
+import { endOf, WORKERS_LOST } from '../../shared/classifier/job-end.ts';
 import type { JobRow } from '../../shared/infra/mongo/classifier/collections.ts';
-import { endRound, RoundOver } from '../../shared/infra/mongo/classifier/job-round.ts';
+import { findBatch, openBatches } from '../../shared/infra/mongo/classifier/job-batches.ts';
+import { endLostRound, type FinishedBatch, RoundOver } from '../../shared/infra/mongo/classifier/job-round.ts';
 import { openJobsAfter } from '../../shared/infra/mongo/classifier/open-jobs.ts';
+import type { Mongo } from '../../shared/infra/mongo/connect.ts';
 import { findLive } from '../../shared/infra/mongo/mailbox/post-command.ts';
 import type { Run } from '../actor.ts';
 import type { WorkerDeps } from '../deps.ts';
 import type { Outcome } from '../outcome.ts';
+import { errorsOf } from './classify-batch.ts';
+
+type SweepDeps = Pick<WorkerDeps, 'mongo' | 'log' | 'tellJob'>;
 
 /** Where the next sweep goes on; absent = at the beginning. */
 export interface SweepProgress {
@@ -17,7 +22,7 @@ const CHUNK = 200;
 
 /** Ends the jobs whose command is dead: it killed every worker that ran it, and nobody else would ever end them. */
 export async function sweepLostJobs(
-  deps: Pick<WorkerDeps, 'mongo' | 'config' | 'log' | 'tellJob'>,
+  deps: SweepDeps & Pick<WorkerDeps, 'config'>,
   run: Run<JobBody, SweepProgress>,
 ): Promise<Outcome> {
   const jobs = await openJobsAfter(deps.mongo, run.command.progress?.afterId ?? '', CHUNK);
@@ -35,14 +40,29 @@ async function isLost({ mongo }: Pick<WorkerDeps, 'mongo'>, { _id: jobId, round 
   return command?.status !== 'PENDING';
 }
 
-/** A job that was ended or started over since it was read is left as it is. */
-async function giveUp(deps: Pick<WorkerDeps, 'mongo' | 'log' | 'tellJob'>, job: JobRow): Promise<void> {
+/**
+ * As if its last attempt had failed: what it has brought stays, what is open becomes errors. A job that was ended or started over
+ * since it was read is left as it is.
+ */
+async function giveUp({ mongo, log, tellJob }: SweepDeps, { _id: jobId, round }: JobRow): Promise<void> {
+  const at = { jobId, round };
+  // Nobody adds to it any more: its command is dead, and the fence keeps a late worker out.
+  const open = await openOutcomes(mongo, at);
   try {
-    await endRound(deps.mongo, { jobId: job._id, round: job.round }, WORKERS_LOST);
+    await endLostRound(mongo, at, open, (succeeded) => endOf({ succeeded }, WORKERS_LOST));
   } catch (error) {
     if (error instanceof RoundOver) return;
     throw error;
   }
-  deps.log.warn({ jobId: job._id }, 'a job was given up with its command');
-  deps.tellJob(job._id);
+  log.warn({ jobId }, 'a job was given up with its command');
+  tellJob(jobId);
+}
+
+async function openOutcomes(mongo: Mongo, { jobId, round }: JobBody): Promise<FinishedBatch[]> {
+  const open: FinishedBatch[] = [];
+  for (const index of await openBatches(mongo, jobId, round)) {
+    const { questionIds } = await findBatch(mongo, batchId(jobId, index));
+    open.push({ index, outcome: { items: [], errors: errorsOf(questionIds, WORKERS_LOST), usage: null } });
+  }
+  return open;
 }

@@ -10,10 +10,11 @@ import type { VariableReader } from './variable-reader.ts';
 export interface ClassifierSettings {
   provider: ProviderName;
   model: string | null;
+  /** null = unset; empty = set to nothing, which is no address, not the provider's official one. */
   baseUrl: string | null;
   /** Origins beside the official ones to which a key may go. */
   allowedOrigins: readonly string[];
-  /** Keys by the variable that holds them; what is unset is not there. */
+  /** Keys by the variable that holds them; what is unset is not there, what is set to nothing is empty and no key. */
   keys: Readonly<Partial<Record<KeyVariable, string>>>;
   timeoutMs: number;
   maxRetries: number;
@@ -42,13 +43,13 @@ export function readClassifier(from: VariableReader): ClassifierSettings {
   const keys: Partial<Record<KeyVariable, string>> = {};
   for (const name of KEY_VARIABLES) {
     const key = from.token(name);
-    if (key !== undefined) keys[name] = key;
+    if (from.isSet(name)) keys[name] = key ?? '';
   }
   const isOn = (name: Parameters<VariableReader['word']>[0]) => from.word(name, ['0', '1']) === '1';
   return {
     provider: from.word('AI_CLASSIFIER_PROVIDER', PROVIDERS),
     model: from.optionalText('AI_CLASSIFIER_MODEL'),
-    baseUrl: from.neighbour('AI_CLASSIFIER_BASE_URL'),
+    baseUrl: from.neighbour('AI_CLASSIFIER_BASE_URL') ?? (from.isSet('AI_CLASSIFIER_BASE_URL') ? '' : null),
     allowedOrigins: from.origins('AI_CLASSIFIER_ALLOWED_BASE_URLS'),
     keys,
     timeoutMs: from.optionalInteger('AI_CLASSIFIER_TIMEOUT_MS') ?? from.integer('AI_PROVIDER_TIMEOUT_MS'),

@@ -256,7 +256,10 @@ t.test('keys of models are secrets, and may go to origins only', async (t) => {
     ...keys,
     AI_CLASSIFIER_ALLOWED_BASE_URLS: 'https://a.example:8443, http://127.0.0.1:1',
   });
-  t.strictSame(config.classifier.keys, { OPENAI_API_KEY: 'sk-1', AI_CLASSIFIER_API_KEY: 'sk-2' });
+  t.strictSame(config.classifier.keys, { OPENAI_API_KEY: 'sk-1', AI_CLASSIFIER_API_KEY: 'sk-2', GEMINI_API_KEY: '' });
+  t.notOk(secretsOf(config).includes(''));
+  t.equal(config.classifier.baseUrl, null);
+  t.equal(readConfig({ MONGODB_URL, AI_CLASSIFIER_BASE_URL: '' }).classifier.baseUrl, '', 'set to nothing is set');
   t.strictSame(config.classifier.allowedOrigins, ['https://a.example:8443', 'http://127.0.0.1:1']);
   t.ok(['sk-1', 'sk-2'].every((key) => secretsOf(config).includes(key)));
   for (const origin of ['https://a.example/', 'https://a.example/v1', 'a.example', 'https://u@a.example']) {

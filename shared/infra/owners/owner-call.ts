@@ -64,9 +64,12 @@ export function isSuccess({ status }: ServiceReply): boolean {
   return status >= 200 && status < 300;
 }
 
-/** A write under a key: what the owner has done already, under that key, is done. */
+/**
+ * A write under a key: what the owner has done already, under that key, is done. A conflict that asks to come again says something
+ * else: it is being done just now, and may still fail.
+ */
 export function isTaken(reply: ServiceReply): boolean {
-  return isSuccess(reply) || reply.status === 409;
+  return isSuccess(reply) || (reply.status === 409 && reply.retryAfterMs === null);
 }
 
 /** A field of the `data` of the owner's envelope. */

@@ -11,6 +11,7 @@ import { CallFailed } from './call-failed.ts';
 import { type Budget, LONGEST_WAIT_MS, type Patience } from './call-with-retries.ts';
 import type { Circuits } from './circuits.ts';
 import { callProvider, type HttpAnswer } from './http-call.ts';
+import { inTurn } from './in-turn.ts';
 import { type Judged, judgeAnswer, judgeNoAnswer } from './judge-answer.ts';
 import type { AnswerForm, Wire } from './wires/wire.ts';
 
@@ -51,7 +52,7 @@ export type Attempted =
 
 /**
  * Asks once, when the circuit and a slot let it, and leaves a usage event. A pause that the provider has asked for is
- * waited out where it fits into the budget.
+ * waited out where it fits into the budget, as a slot is waited for.
  * @throws AttemptFailed; ProviderFailure of nature `open`, when nobody was asked; the signal's reason
  */
 export async function makeAttempt(
@@ -61,10 +62,9 @@ export async function makeAttempt(
 ): Promise<Attempted> {
   const { budget, signal, slots } = asked;
   for (;;) {
-    const step = await untilAborted(
-      signal,
-      slots(() => admitAndCall(parts, asked, made)),
-    );
+    const waitMs = budget.deadlineAt - parts.patience.clock();
+    const late = () => outOfTime(asked.target);
+    const step = await inTurn(slots, { signal, waitMs, late }, () => admitAndCall(parts, asked, made));
     if (step.kind !== 'paused') return step;
     const { retryAfterMs } = step;
     const fits = retryAfterMs <= LONGEST_WAIT_MS && parts.patience.clock() + retryAfterMs < budget.deadlineAt;
@@ -76,18 +76,10 @@ export async function makeAttempt(
   }
 }
 
-/** Whoever waits for a slot goes when it is told to; its turn passes unused. */
-async function untilAborted<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
-  const aborted = Promise.withResolvers<never>();
-  const abort = () => aborted.reject(signal.reason);
-  signal.addEventListener('abort', abort, { once: true });
-  try {
-    signal.throwIfAborted();
-    return await Promise.race([work, aborted.promise]);
-  } finally {
-    signal.removeEventListener('abort', abort);
-    work.catch(() => undefined);
-  }
+function outOfTime({ provider }: Target): ProviderFailure {
+  return new ProviderFailure('AI_PROVIDER_TIMEOUT', 'passing', {
+    message: `there was no time left to ask ${provider}`,
+  });
 }
 
 async function admitAndCall(
@@ -98,10 +90,7 @@ async function admitAndCall(
   const { target, budget, signal } = asked;
   signal.throwIfAborted();
   const leftMs = budget.deadlineAt - parts.patience.clock();
-  if (leftMs <= 0) {
-    const message = `there was no time left to ask ${target.provider}`;
-    throw new ProviderFailure('AI_PROVIDER_TIMEOUT', 'passing', { message });
-  }
+  if (leftMs <= 0) throw outOfTime(target);
   const admission = await parts.circuits.admit(target);
   if (admission.may === 'not') {
     const { why, retryAfterMs } = admission;

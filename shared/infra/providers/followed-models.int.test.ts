@@ -5,8 +5,9 @@ import { heldLog } from '../../testing/held-log.ts';
 import { openTestMongo, requiredEnv, type TestMongo } from '../../testing/open-test-mongo.ts';
 import { testConfig } from '../../testing/test-kernel.ts';
 import { until } from '../../testing/until.ts';
-import { settingChanges, usageEvents } from '../mongo/classifier/collections.ts';
+import { providerSettings, settingChanges, usageEvents } from '../mongo/classifier/collections.ts';
 import { saveProviderSetting } from '../mongo/classifier/save-provider-setting.ts';
+import { isOutage } from '../mongo/faults.ts';
 import { openFollowedModels } from './followed-models.ts';
 
 const REDIS = requiredEnv('REDIS_URL');
@@ -54,6 +55,41 @@ t.test('a change reaches every process, told by Redis or found by looking', asyn
   });
   await save({ ...MOCK, enabled: false });
   await until('back to the environment', async () => (await looking.status()).configurationSource === 'environment');
+});
+
+t.test('whatever is stored is in force, also when it is taken away or put back', async (t) => {
+  const mongo = await openTestMongo(t);
+  const models = followed(t, mongo, { lookEveryMs: 20 });
+  for (const model of ['mock-1', 'mock-2', 'mock-3']) {
+    await saveProviderSetting(mongo, { ...MOCK, model }, by());
+  }
+  await until('the last one is in force', async () => (await models.status()).model === 'mock-3');
+  await providerSettings(mongo).deleteMany({});
+  await until('the environment is', async () => (await models.status()).configurationSource === 'environment');
+  const again = await saveProviderSetting(mongo, { ...MOCK, model: 'mock-4' }, by());
+  t.equal(again.version, 1);
+  await until('the next one is in force', async () => (await models.status()).model === 'mock-4');
+});
+
+t.test('of two saves at once the later one is in force, whichever was told last', async (t) => {
+  const mongo = await openTestMongo(t);
+  const models = followed(t, mongo);
+  await models.status();
+  const first = await saveProviderSetting(mongo, { ...MOCK, model: 'mock-1' }, by());
+  const second = await saveProviderSetting(mongo, { ...MOCK, model: 'mock-2' }, by());
+  models.changed(second);
+  models.changed(first);
+  t.match(await models.status(), { model: 'mock-2' });
+});
+
+t.test('a process that has not seen the setting yet asks nobody while MongoDB is away', async (t) => {
+  const mongo = await openTestMongo(t);
+  await saveProviderSetting(mongo, MOCK, by());
+  await mongo.client.close();
+  const models = followed(t, mongo);
+  const refused = await models.ask(TASK, ABOUT, new AbortController().signal).catch((error: unknown) => error);
+  t.ok(isOutage(refused), String(refused));
+  await t.rejects(models.status());
 });
 
 t.test('saves that race are all kept, one after another', async (t) => {

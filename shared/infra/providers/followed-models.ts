@@ -28,7 +28,8 @@ const CIRCUIT_KEPT_MS = 24 * HOUR;
 
 /**
  * Models as the stored setting says, else as the environment does: the setting is read at once, every few seconds and
- * whenever Redis tells of a change. While MongoDB is away the last one stands. Usage events go to MongoDB, circuits to Redis.
+ * whenever Redis tells of a change. While MongoDB is away the last one stands; a process that has seen none asks nobody
+ * and throws what the driver does. Usage events go to MongoDB, circuits to Redis.
  */
 export function openFollowedModels(parts: {
   settings: ClassifierSettings;
@@ -44,41 +45,47 @@ export function openFollowedModels(parts: {
   const shared = openSharedCells({ redisUrl, log, ...circuits });
   const bell = openChangeBell({ redisUrl, log, of: 'providers' });
   const models = openModels({ settings, now, log, recordUsage: usage.record, shared, selection: null });
-  let version = 0;
-  /** The setting has been looked at, or found not to be there. */
-  let isKnown = false;
+  /** What is in force; undefined = nobody has looked yet, null = none was ever saved. */
+  let held: ProviderSetting | null | undefined;
+  let saves = 0;
 
   function take(setting: ProviderSetting | null): void {
-    // A look that began before a save may end after it.
-    if (setting === null || setting.version <= version) return;
-    version = setting.version;
-    models.select(selectionOf(setting));
+    const isNew = setting?.version !== held?.version || setting?.updatedAt.getTime() !== held?.updatedAt.getTime();
+    held = setting;
+    if (isNew) models.select(selectionOf(setting));
   }
 
   let looking: Promise<void> | undefined;
+  let isCalledAgain = false;
+  async function lookOnce(): Promise<void> {
+    const savesBefore = saves;
+    const setting = await findProviderSetting(mongo);
+    // A look that began before a save may end after it.
+    if (saves === savesBefore) take(setting);
+  }
+  /** Rejects when MongoDB is away. */
   function look(): Promise<void> {
-    looking ??= findProviderSetting(mongo)
-      .then(
-        (setting) => {
-          isKnown = true;
-          take(setting);
-        },
-        () => undefined,
-      )
-      .finally(() => {
-        looking = undefined;
-      });
+    isCalledAgain = looking !== undefined;
+    looking ??= lookOnce().finally(() => {
+      looking = undefined;
+      // What was told while we looked may be newer than what we found.
+      if (isCalledAgain) lookBehind();
+    });
     return looking;
   }
-
-  async function known(): Promise<void> {
-    if (!isKnown) await bounded(look(), FIRST_LOOK_MS);
+  function lookBehind(): void {
+    look().catch(() => undefined);
   }
 
-  void look();
-  const timer = setInterval(() => void look(), lookEveryMs);
+  /** Whoever asks before the setting was seen waits for it: the environment's provider may be quite another one. */
+  async function known(): Promise<void> {
+    if (held === undefined) await bounded(look(), FIRST_LOOK_MS);
+  }
+
+  lookBehind();
+  const timer = setInterval(lookBehind, lookEveryMs);
   timer.unref();
-  const deafen = bell.listen(DEFAULT_SETTING, () => void look());
+  const deafen = bell.listen(DEFAULT_SETTING, lookBehind);
 
   return {
     async ask(task, about, signal) {
@@ -90,7 +97,9 @@ export function openFollowedModels(parts: {
       return models.status();
     },
     changed(setting) {
-      take(setting);
+      saves++;
+      // Of two saves at once the later one may have been told first.
+      if (setting.version > (held?.version ?? 0)) take(setting);
       bell.wake([DEFAULT_SETTING]);
     },
     async close() {
@@ -101,9 +110,14 @@ export function openFollowedModels(parts: {
   };
 }
 
+/** Late is what an outage is: nobody knows whom to ask. */
 async function bounded(work: Promise<void>, ms: number): Promise<void> {
-  const late = Promise.withResolvers<void>();
-  const timer = setTimeout(late.resolve, ms);
-  await Promise.race([work, late.promise]);
-  clearTimeout(timer);
+  const late = Promise.withResolvers<never>();
+  const words = 'the setting of the model provider was not to be had in time';
+  const timer = setTimeout(() => late.reject(Object.assign(new Error(words), { code: 'ETIMEDOUT' })), ms);
+  try {
+    await Promise.race([work, late.promise]);
+  } finally {
+    clearTimeout(timer);
+  }
 }

@@ -1,6 +1,7 @@
 import type { Dispatcher } from 'undici';
 import { CallFailed } from './call-failed.ts';
 import { isForbiddenAddress } from './guarded-agent.ts';
+import { parseBody } from './parse-body.ts';
 import { readEvents } from './read-events.ts';
 import type { StreamFold, WireRequest } from './wires/wire.ts';
 
@@ -10,7 +11,7 @@ export const MOST_BYTES = 4 * 1024 * 1024;
 export interface HttpAnswer {
   status: number;
   headers: Headers;
-  /** undefined = it was no JSON, or a stream that broke off. */
+  /** undefined = it was no JSON that can be read, or a stream that broke off. */
   body: unknown;
 }
 
@@ -76,11 +77,7 @@ async function bodyOf(response: Response, fold: StreamFold | null): Promise<unkn
   if (response.ok && fold !== null && isStream) return (await readEvents(chunks, fold)) ?? undefined;
   const parts: Uint8Array[] = [];
   for await (const chunk of chunks) parts.push(chunk);
-  try {
-    return JSON.parse(Buffer.concat(parts).toString('utf8'));
-  } catch {
-    return undefined;
-  }
+  return parseBody(Buffer.concat(parts).toString('utf8'));
 }
 
 async function* capped(response: Response): AsyncGenerator<Uint8Array> {

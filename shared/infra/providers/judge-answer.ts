@@ -88,8 +88,9 @@ function judgeRefusal(status: number, { headers, body }: HttpAnswer, { provider,
   const refusal = refusalOf(status, body, headers.get('x-should-retry'));
   const { code, nature, retry } = refusal;
   const asked = nature === 'passing' ? askedWaitMs(headers, body, now) : null;
-  // A provider that repeats the key where its error code belongs is not to be repeated.
-  const word = refusal.word === null || (key !== null && refusal.word.includes(key)) ? '' : ` (${refusal.word})`;
+  // A provider that repeats the key, or a part of it, where its error code belongs is not to be repeated.
+  const isOfKey = key !== null && refusal.word !== null && (refusal.word.includes(key) || key.includes(refusal.word));
+  const word = refusal.word === null || isOfKey ? '' : ` (${refusal.word})`;
   const message = `${provider} answered ${status}${word}`;
   return {
     kind: 'failed',

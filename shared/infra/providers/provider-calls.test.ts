@@ -57,6 +57,29 @@ for (const provider of HTTP_PROVIDERS) {
     }
   });
 
+  t.test(`${provider}: an answer of a hostile shape is an answer that does not fit`, async (t) => {
+    const deep = '['.repeat(100_000) + ']'.repeat(100_000);
+    const odd = { toString: null, valueOf: null };
+    for (const [status, body, calls] of [
+      [400, deep, 1],
+      [200, deep, 3],
+      [200, `{"content":[{"type":"tool_use","input":${deep}}],"choices":[{"message":{"content":"x"}}]}`, 3],
+      [200, { choices: [{ message: { content: 'x' }, finish_reason: odd }], content: [], stop_reason: odd }, null],
+      [200, { choices: [{ message: { content: 'x' }, finish_reason: 'constructor' }], content: [] }, null],
+      [200, { error: { type: 'constructor' } }, 3],
+    ] as const) {
+      at(provider).times(9).reply(status, body);
+      const asked = opened(t, provider);
+      const failure = await failed(t, asked, {
+        code: /^AI_PROVIDER_/ as never,
+        nature: /^(refused|passing)$/ as never,
+      });
+      t.notMatch(failure.message, /function|undefined/);
+      if (calls !== null) t.equal(asked.events.length, calls);
+      nock.cleanAll();
+    }
+  });
+
   t.test(`${provider}: an answer that was cut or filtered is not repaired`, async (t) => {
     for (const end of ['length', 'filter'] as const) {
       at(provider)

@@ -1,6 +1,6 @@
 import nock from 'nock';
 import t from 'tap';
-import { GOOD } from '../../testing/asked-models.ts';
+import { GOOD, SENTINEL_KEY } from '../../testing/asked-models.ts';
 import { at, failed, good, mockProviders, opened } from '../../testing/mocked-provider.ts';
 import { HTTP_PROVIDERS, refusalBody } from '../../testing/provider-replies.ts';
 
@@ -45,7 +45,7 @@ for (const provider of HTTP_PROVIDERS) {
     for (const body of bodies) {
       at(provider)
         .times(2)
-        .reply(429, body as nock.Body);
+        .reply(429, body as nock.Body, { 'x-should-retry': 'true' });
       const asked = opened(t, provider, { AI_CLASSIFIER_CIRCUIT_FAILURES: '1' });
       await failed(t, asked, { code: 'AI_PROVIDER_QUOTA', nature: 'refused' });
       t.equal(asked.events.length, 1);
@@ -92,6 +92,20 @@ for (const provider of HTTP_PROVIDERS) {
     t.equal(next.retryAfterMs, 3_000_000, 'and nobody asks meanwhile');
     t.equal(asked.events.length, 1);
     t.match(await asked.models.status(), { circuit: { state: 'closed', consecutiveFailures: 0 } });
+  });
+
+  t.test(`${provider}: who asks for an age is left alone for a day`, async (t) => {
+    at(provider).reply(429, {}, { 'retry-after': '999999999999' });
+    const asked = opened(t, provider);
+    const failure = await failed(t, asked, { code: 'AI_PROVIDER_THROTTLED', nature: 'passing' });
+    t.equal(failure.retryAfterMs, 86_400_000);
+    t.match(await asked.models.status(), { circuit: { throttledUntil: new Date(Date.UTC(2026, 0, 2)) } });
+  });
+
+  t.test(`${provider}: a part of the key where a code belongs is not repeated`, async (t) => {
+    at(provider).reply(400, { error: { code: SENTINEL_KEY.slice(0, 20) } });
+    const failure = await failed(t, opened(t, provider), { code: 'AI_PROVIDER_INVALID_RESPONSE', nature: 'refused' });
+    t.notMatch(failure.message, SENTINEL_KEY.slice(0, 20));
   });
 
   t.test(`${provider}: the provider's own word on trying again`, async (t) => {

@@ -210,6 +210,14 @@ t.test('what cannot be asked is refused before anybody is called', async (t) => 
       { AI_CLASSIFIER_PROVIDER: 'openai', AI_CLASSIFIER_API_KEY: undefined, AI_CLASSIFIER_BASE_URL: undefined },
       'NO_KEY',
     ],
+    [
+      {
+        ...{ AI_CLASSIFIER_PROVIDER: 'openai', AI_CLASSIFIER_BASE_URL: undefined },
+        ...{ AI_CLASSIFIER_API_KEY: '', OPENAI_API_KEY: 'sk-own' },
+      },
+      'NO_KEY',
+    ],
+    [{ AI_CLASSIFIER_PROVIDER: 'openai', AI_CLASSIFIER_BASE_URL: '' }, 'NOT_A_BASE_URL'],
     [{ AI_CLASSIFIER_MODEL: undefined }, 'NO_MODEL'],
     [{ AI_CLASSIFIER_BASE_URL: undefined }, 'NO_BASE_URL'],
     [{ AI_CLASSIFIER_ALLOWED_BASE_URLS: undefined }, 'ORIGIN_NOT_ALLOWED'],
@@ -225,6 +233,31 @@ t.test('what cannot be asked is refused before anybody is called', async (t) => 
     t.match(await asked.models.status(), { status: 'degraded', features: { classify: false } });
     t.strictSame(asked.events, []);
   }
+});
+
+t.test('local is asked without a key, but not where one is named and unset', async (t) => {
+  const { asked, origin } = await served(
+    t,
+    (response, request) => json(response, good.slice(request.headers.authorization ? 1 : 0)),
+    {
+      AI_CLASSIFIER_API_KEY: undefined,
+    },
+  );
+  t.match(await asked.ask(), { json: GOOD });
+  const selection = { provider: 'local', model: 'm', baseUrl: `${origin}/v1` } as const;
+  asked.models.select({ ...selection, apiKeyRef: 'AI_CLASSIFIER_API_KEY' });
+  t.match(await asked.models.status(), { status: 'degraded', apiKeyConfigured: false });
+  await t.rejects(asked.ask(), { ...refusedWith('AI_PROVIDER_NOT_CONFIGURED', 'refused'), message: 'NO_KEY' });
+  asked.models.select({ ...selection, apiKeyRef: null });
+  t.match(await asked.models.status(), { status: 'ok', apiKeyConfigured: false });
+});
+
+t.test('an ask does not wait for a slot longer than for an answer', async (t) => {
+  const env = { AI_CLASSIFIER_TIMEOUT_MS: '300', AI_CLASSIFIER_MAX_RETRIES: '0' };
+  const { asked, paths } = await served(t, () => undefined, env);
+  const asks = await Promise.allSettled(Array.from({ length: 33 }, () => asked.ask()));
+  for (const ask of asks) t.match(ask, { status: 'rejected', reason: refusedWith('AI_PROVIDER_TIMEOUT') });
+  t.equal(paths.length, 16, 'nobody was asked for those who had gone');
 });
 
 t.test('a listed name that leads to a metadata address is not called', async (t) => {

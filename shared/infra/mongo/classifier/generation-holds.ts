@@ -57,34 +57,54 @@ export async function readHeldBefore(mongo: Mongo, { _id, organizationId }: Hold
   return heldBefore({ holds: live }, _id);
 }
 
-/** For as long as the generation is being made. */
+/** For as long as the generation is being made. One that is kept for what is owed by then is never shortened. */
 export async function renewHold(mongo: Mongo, holder: Required<Holder>, leaseMs: number): Promise<void> {
-  await changeHold(mongo, holder, { until: nowPlus(leaseMs) });
+  const isLonger = { $gt: [msOf('$$this.until'), { $add: [NOW_MS, leaseMs] }] };
+  const until = { $cond: [isLonger, '$$this.until', nowPlus(leaseMs)] };
+  await setHolds(mongo, holder, mapHolds(holder, { until }));
 }
 
-/** What was made is held for as long as its settlement is tried, and no more of it than it costs. */
+/**
+ * What was made is held for as long as its settlement is tried, and no more of it than it costs. A hold that ran out meanwhile, because
+ * it could not be renewed, is put back: what is owed is owed.
+ */
 export async function keepHold(
   mongo: Mongo,
-  holder: Holder,
+  holder: Required<Holder>,
   { credits, tokens }: Charge,
   session: ClientSession,
 ): Promise<void> {
   const change = { credits: literal(credits), tokens: literal(tokens), until: nowPlus(REPLAY_MS) };
-  await changeHold(mongo, holder, change, session);
+  const own = { previewId: literal(holder._id), fence: literal(holder.fence), ...change };
+  const isGone = { $eq: [{ $size: { $filter: { input: '$holds', cond: isOf(holder) } } }, 0] };
+  await setHolds(
+    mongo,
+    holder,
+    // In its place, where it still has one: who stands behind it has counted it.
+    { $concatArrays: [mapHolds(holder, change), { $cond: [isGone, [own], []] }] },
+    session,
+  );
 }
 
 /** It is paid for, or will not be made. */
 export async function dropHold(mongo: Mongo, holder: Holder, session?: ClientSession): Promise<void> {
-  const holds = { $filter: { input: LIVE, cond: { $not: [isOf(holder)] } } };
-  const options = session === undefined ? { maxTimeMS: QUERY_LIMIT_MS } : { session };
-  await generationHolds(mongo).updateOne({ _id: holder.organizationId }, [{ $set: { holds } }], options);
+  await setHolds(mongo, holder, { $filter: { input: LIVE, cond: { $not: [isOf(holder)] } } }, session);
 }
 
-async function changeHold(mongo: Mongo, holder: Holder, change: Document, session?: ClientSession): Promise<void> {
-  const changed = { $cond: [isOf(holder), { $mergeObjects: ['$$this', change] }, '$$this'] };
+async function setHolds(
+  mongo: Mongo,
+  { organizationId }: Holder,
+  holds: Document,
+  session?: ClientSession,
+): Promise<void> {
   const options = session === undefined ? { maxTimeMS: QUERY_LIMIT_MS } : { session };
-  const holds = { $map: { input: '$holds', in: changed } };
-  await generationHolds(mongo).updateOne({ _id: holder.organizationId }, [{ $set: { holds } }], options);
+  await generationHolds(mongo).updateOne({ _id: organizationId }, [{ $set: { holds } }], options);
+}
+
+/** The line, with these fields changed of one hold. */
+function mapHolds(holder: Holder, change: Document): Document {
+  const changed = { $cond: [isOf(holder), { $mergeObjects: ['$$this', change] }, '$$this'] };
+  return { $map: { input: '$holds', in: changed } };
 }
 
 /** Of one element of the line. */

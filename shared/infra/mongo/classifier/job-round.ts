@@ -2,8 +2,10 @@ import type { ClientSession } from 'mongodb';
 import type { BatchOutcome } from '../../../classifier/classification.ts';
 import { batchId, type JobBody, type JobContext } from '../../../classifier/job.ts';
 import type { JobEnd } from '../../../classifier/job-end.ts';
+import { SECOND } from '../../../kernel/clock.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
 import { guardedUpdate, literal } from '../guarded-update.ts';
+import { inTransaction } from '../transaction.ts';
 import { aiJobBatches, aiJobs } from './collections.ts';
 
 /**
@@ -18,6 +20,9 @@ export class RoundOver extends Error {
     this.name = 'RoundOver';
   }
 }
+
+/** Four hundred batches at the most, one write each (ms). */
+const LOST_ROUND_MS = 20 * SECOND;
 
 /** What one batch came to. */
 export interface FinishedBatch {
@@ -98,6 +103,24 @@ export async function restRound(mongo: Mongo, at: JobBody, session: ClientSessio
 export async function endRound(mongo: Mongo, at: JobBody, end: JobEnd, session?: ClientSession): Promise<void> {
   const ended = { status: end.status, error: literal(end.error), open: false, finishedAt: '$$NOW' };
   await change(mongo, at, ended, session);
+}
+
+/**
+ * Stores outcomes for all that is open of a round and ends it, all or nothing; only for a round whose command is dead. Throws
+ * RoundOver.
+ */
+export async function endLostRound(
+  mongo: Mongo,
+  at: JobBody,
+  open: readonly FinishedBatch[],
+  endOf: (succeeded: number) => JobEnd,
+): Promise<void> {
+  await inTransaction(mongo, LOST_ROUND_MS, async (session) => {
+    await beginRound(mongo, at, session);
+    await storeOutcomes(mongo, at, open, session);
+    const job = await aiJobs(mongo).findOne({ _id: at.jobId }, { session, maxTimeMS: QUERY_LIMIT_MS });
+    await endRound(mongo, at, endOf(job?.counts.succeeded ?? 0), session);
+  });
 }
 
 async function change(

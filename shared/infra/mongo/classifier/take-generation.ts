@@ -53,6 +53,8 @@ export async function takeGeneration(
     heldBy: literal(by),
     fence: { $add: ['$fence', 1] },
     failure: null,
+    // It goes a while after the last try and not after the first: never from under one that is being made.
+    idleSince: { $cond: [{ $eq: ['$state', 'MAKING'] }, '$$NOW', null] },
   });
   const row = await generations(mongo).findOneAndUpdate({ _id: previewId }, update.pipeline, {
     returnDocument: 'after',

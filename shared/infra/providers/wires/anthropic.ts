@@ -5,11 +5,11 @@ import { countOf, jsonOf, type StreamFold, sumOf, type Wire, type WireAnswer } f
 const TOOL = 'answer';
 /** It has to be named; every model of the last generations writes as much. */
 const MOST_TOKENS = 8_192;
-const FINISHES: Readonly<Record<string, WireAnswer['finish']>> = {
-  max_tokens: 'length',
-  model_context_window_exceeded: 'length',
-  refusal: 'refusal',
-};
+const FINISHES: ReadonlyMap<unknown, WireAnswer['finish']> = new Map([
+  ['max_tokens', 'length'],
+  ['model_context_window_exceeded', 'length'],
+  ['refusal', 'refusal'],
+]);
 
 /** Anthropic's messages. The answer is the input of a tool that the model is made to call: every model of theirs can. */
 export const ANTHROPIC: Wire = {
@@ -39,7 +39,7 @@ export const ANTHROPIC: Wire = {
     const counted = fieldsOf(usage);
     return {
       text: tool === undefined ? texts.filter((text) => typeof text === 'string').join('') : inputOf(tool.input),
-      finish: FINISHES[String(stop_reason)] ?? 'stop',
+      finish: FINISHES.get(stop_reason) ?? 'stop',
       usage: {
         // What was read from or written to its cache is not among the input tokens.
         inputTokens: sumOf(counted.input_tokens, counted.cache_creation_input_tokens, counted.cache_read_input_tokens),

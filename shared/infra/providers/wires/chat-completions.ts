@@ -12,11 +12,11 @@ import {
 
 /** DeepSeek writes no more than 4,096 tokens unless it is told, and 8,192 at most. */
 const DEEPSEEK_TOKENS = 8_192;
-const FINISHES: Readonly<Record<string, WireAnswer['finish']>> = {
-  length: 'length',
-  content_filter: 'filter',
-  insufficient_system_resource: 'busy',
-};
+const FINISHES: ReadonlyMap<unknown, WireAnswer['finish']> = new Map([
+  ['length', 'length'],
+  ['content_filter', 'filter'],
+  ['insufficient_system_resource', 'busy'],
+]);
 
 /** OpenAI's chat completions, which DeepSeek and the servers that one runs oneself speak as well. */
 export const CHAT_COMPLETIONS: Wire = {
@@ -48,7 +48,7 @@ export const CHAT_COMPLETIONS: Wire = {
     const { prompt_tokens, completion_tokens } = fieldsOf(usage);
     return {
       text: textOf(message.content),
-      finish: refused ? 'refusal' : (FINISHES[String(choice.finish_reason)] ?? 'stop'),
+      finish: refused ? 'refusal' : (FINISHES.get(choice.finish_reason) ?? 'stop'),
       usage: { inputTokens: countOf(prompt_tokens), outputTokens: countOf(completion_tokens) },
     };
   },

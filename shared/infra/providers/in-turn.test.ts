@@ -1,0 +1,42 @@
+import pLimit from 'p-limit';
+import t from 'tap';
+import { inTurn } from './in-turn.ts';
+
+const late = () => new Error('late');
+const rules = (more: { signal?: AbortSignal; waitMs?: number } = {}) => ({
+  ...{ signal: new AbortController().signal, waitMs: 600_000, late },
+  ...more,
+});
+
+t.test('whoever gets no slot in time goes, and its turn passes unused', async (t) => {
+  const slots = pLimit(1);
+  const held = Promise.withResolvers<string>();
+  const first = inTurn(slots, rules({ waitMs: 1 }), () => held.promise);
+  let calls = 0;
+  const work = async () => ++calls;
+  await t.rejects(inTurn(slots, rules({ waitMs: 1 }), work), { message: 'late' });
+  const controller = new AbortController();
+  const cut = inTurn(slots, rules({ signal: controller.signal }), work);
+  controller.abort(new Error('cancelled'));
+  await t.rejects(cut, { message: 'cancelled' });
+  const third = inTurn(slots, rules(), work);
+  held.resolve('done');
+  t.equal(await first, 'done', 'what has begun may take longer than it waited');
+  t.equal(await third, 1, 'the slots of those who went are free');
+});
+
+t.test('work that has begun ends by itself when its caller is gone', async (t) => {
+  const slots = pLimit(1);
+  const controller = new AbortController();
+  const held = Promise.withResolvers<void>();
+  const begun = inTurn(slots, rules({ signal: controller.signal }), () => held.promise);
+  controller.abort(new Error('cancelled'));
+  await t.rejects(begun, { message: 'cancelled' });
+  t.equal(slots.activeCount, 1);
+  held.reject(new Error('nobody hears of it'));
+  await inTurn(slots, rules(), async () => undefined);
+  let calls = 0;
+  const tooLate = inTurn(slots, rules({ signal: controller.signal }), async () => ++calls);
+  await t.rejects(tooLate, { message: 'cancelled' });
+  t.equal(calls, 0);
+});
