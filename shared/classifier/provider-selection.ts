@@ -1,9 +1,10 @@
-import type { KeyVariable, ProviderName } from './provider-names.ts';
+import type { KeyVariable } from './provider-names.ts';
 import type { CircuitPhase } from './usage-event.ts';
 
 /** Which provider is asked, as the environment or a stored setting says it. */
 export interface ProviderSelection {
-  provider: ProviderName;
+  /** May be none that this process knows: a slip in the environment, or stored by a newer process. */
+  provider: string;
   /** null = a default of the provider. */
   model: string | null;
   /** null = the provider's official address. */
@@ -18,7 +19,7 @@ export type ConfigurationSource = 'environment' | 'database';
 export interface ProviderStatus {
   /** `degraded`: asks are refused, or fail for want of a key. */
   status: 'ok' | 'degraded';
-  provider: ProviderName;
+  provider: string;
   model: string | null;
   configurationSource: ConfigurationSource;
   apiKeyConfigured: boolean;

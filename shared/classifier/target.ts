@@ -40,9 +40,8 @@ interface Surroundings {
 
 /** The provider that a selection means, or why it cannot be asked. */
 export function targetOf(selection: ProviderSelection, around: Surroundings): Target | { fault: TargetFault } {
-  const { provider } = selection;
-  // Stored by a newer process than this one.
-  if (!PROVIDERS.includes(provider)) return { fault: 'UNSUPPORTED' };
+  const provider = knownProvider(selection);
+  if (provider === undefined) return { fault: 'UNSUPPORTED' };
   const model = modelOf(selection);
   if (model === null) return { fault: 'NO_MODEL' };
   if (provider === 'mock') return { provider, model, baseUrl: null, origin: null, key: null };
@@ -56,13 +55,20 @@ export function targetOf(selection: ProviderSelection, around: Surroundings): Ta
   return { provider, model, baseUrl: address.url, origin: address.origin, key };
 }
 
-export function modelOf({ provider, model }: ProviderSelection): string | null {
-  return model ?? DEFAULT_MODELS[provider];
+function knownProvider({ provider }: Pick<ProviderSelection, 'provider'>): ProviderName | undefined {
+  return PROVIDERS.find((name) => name === provider);
+}
+
+export function modelOf(selection: ProviderSelection): string | null {
+  const provider = knownProvider(selection);
+  return selection.model ?? (provider === undefined ? null : DEFAULT_MODELS[provider]);
 }
 
 /** The key that this selection would be asked with; null = there is none, which the mock and `local` can do without. */
-export function keyOf({ provider, apiKeyRef }: ProviderSelection, { keys }: Pick<Surroundings, 'keys'>): string | null {
-  if (provider === 'mock') return null;
+export function keyOf(selection: ProviderSelection, { keys }: Pick<Surroundings, 'keys'>): string | null {
+  const { apiKeyRef } = selection;
+  const provider = knownProvider(selection);
+  if (provider === undefined || provider === 'mock') return null;
   const own = KEY_VARIABLE[provider];
   const key = apiKeyRef === null ? (keys[GENERIC_KEY_VARIABLE] ?? (own === null ? null : keys[own])) : keys[apiKeyRef];
   // Set to nothing is set: it beats the provider's own, and is no key.

@@ -646,7 +646,10 @@ export interface ProviderRuntime {
    * degraded = its configuration is missing something, or is not supported: asks are refused.
    */
   status: 'ok' | 'degraded';
-  provider: 'mock' | 'local' | 'openai' | 'anthropic' | 'gemini' | 'deepseek';
+  /**
+   * mock, local, openai, anthropic, gemini or deepseek; any other is not supported: degraded.
+   */
+  provider: string;
   model: string | null;
   configurationSource: 'environment' | 'database';
   apiKeyConfigured: boolean;

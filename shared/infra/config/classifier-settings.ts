@@ -1,14 +1,9 @@
-import {
-  GENERIC_KEY_VARIABLE,
-  KEY_VARIABLE,
-  type KeyVariable,
-  PROVIDERS,
-  type ProviderName,
-} from '../../classifier/provider-names.ts';
+import { GENERIC_KEY_VARIABLE, KEY_VARIABLE, type KeyVariable } from '../../classifier/provider-names.ts';
 import type { VariableReader } from './variable-reader.ts';
 
 export interface ClassifierSettings {
-  provider: ProviderName;
+  /** May be none that we know. */
+  provider: string;
   model: string | null;
   /** null = unset; empty = set to nothing, which is no address, not the provider's official one. */
   baseUrl: string | null;
@@ -47,7 +42,7 @@ export function readClassifier(from: VariableReader): ClassifierSettings {
   }
   const isOn = (name: Parameters<VariableReader['word']>[0]) => from.word(name, ['0', '1']) === '1';
   return {
-    provider: from.word('AI_CLASSIFIER_PROVIDER', PROVIDERS),
+    provider: from.text('AI_CLASSIFIER_PROVIDER'),
     model: from.optionalText('AI_CLASSIFIER_MODEL'),
     baseUrl: from.neighbour('AI_CLASSIFIER_BASE_URL') ?? (from.isSet('AI_CLASSIFIER_BASE_URL') ? '' : null),
     allowedOrigins: from.origins('AI_CLASSIFIER_ALLOWED_BASE_URLS'),

@@ -29,7 +29,12 @@ t.test('work that has begun ends by itself when its caller is gone', async (t) =
   const slots = pLimit(1);
   const controller = new AbortController();
   const held = Promise.withResolvers<void>();
-  const begun = inTurn(slots, rules({ signal: controller.signal }), () => held.promise);
+  const begins = Promise.withResolvers<void>();
+  const begun = inTurn(slots, rules({ signal: controller.signal }), () => {
+    begins.resolve();
+    return held.promise;
+  });
+  await begins.promise;
   controller.abort(new Error('cancelled'));
   await t.rejects(begun, { message: 'cancelled' });
   t.equal(slots.activeCount, 1);

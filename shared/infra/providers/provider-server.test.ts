@@ -218,6 +218,8 @@ t.test('what cannot be asked is refused before anybody is called', async (t) => 
       'NO_KEY',
     ],
     [{ AI_CLASSIFIER_PROVIDER: 'openai', AI_CLASSIFIER_BASE_URL: '' }, 'NOT_A_BASE_URL'],
+    [{ AI_CLASSIFIER_PROVIDER: 'acme' }, 'UNSUPPORTED'],
+    [{ AI_CLASSIFIER_PROVIDER: 'constructor', AI_CLASSIFIER_MODEL: undefined }, 'UNSUPPORTED'],
     [{ AI_CLASSIFIER_MODEL: undefined }, 'NO_MODEL'],
     [{ AI_CLASSIFIER_BASE_URL: undefined }, 'NO_BASE_URL'],
     [{ AI_CLASSIFIER_ALLOWED_BASE_URLS: undefined }, 'ORIGIN_NOT_ALLOWED'],

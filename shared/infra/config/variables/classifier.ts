@@ -7,10 +7,9 @@ const GROUP = 'AI classifier';
 export const CLASSIFIER = {
   AI_CLASSIFIER_PROVIDER: {
     group: GROUP,
-    kind: 'word',
+    kind: 'text',
     default: 'mock',
-    words: PROVIDERS,
-    description: 'Model provider where no stored setting is enabled. `mock` answers by itself, always alike.',
+    description: `Model provider where no stored setting is enabled: ${PROVIDERS.map((name) => `\`${name}\``).join(', ')}. \`mock\` answers by itself, always alike. With another name everything serves but the models, whose status is \`degraded\`.`,
   },
   AI_CLASSIFIER_MODEL: {
     group: GROUP,
