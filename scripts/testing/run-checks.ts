@@ -77,7 +77,10 @@ async function runTests(
       });
     }
     const env: NodeJS.ProcessEnv = { ...process.env, NODE_ENV: 'test', EXAMHALL_TEST_PIDS: path.join(scratch, 'pids') };
-    if (services?.mongodb !== undefined) env.MONGODB_URL = services.mongodb.url;
+    if (services?.mongodb !== undefined) {
+      env.MONGODB_URL = services.mongodb.url;
+      env.TEST_STORES_THROWN_AWAY = '1';
+    }
     if (services?.redis !== undefined) env.REDIS_URL = services.redis.url;
     const paths = files.map((file) => file.path);
     const run = await runTap({ root: ROOT, env, signal, say }, paths, flags);

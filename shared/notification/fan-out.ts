@@ -2,8 +2,8 @@ import { MINUTE, SECOND } from '../kernel/clock.ts';
 
 /**
  * A fan-out with more rows than one transaction should hold. Its rows are staged in chunks; no reader sees them, as their `place` is
- * the fan-out's id. One transaction publishes: the event and PUBLISHED
- * are there or not, and with them every row for every reader. Afterwards the rows are settled: moved to `INBOX` one by one.
+ * the fan-out's id. One transaction publishes: the event and PUBLISHED are there or not, and with them every row for every reader.
+ * Afterwards the rows are settled: moved to `INBOX` one by one.
  *
  * Readers take as inbox `INBOX` and every published fan-out that they find. They look for those and for rows at the same time, so
  * rows must not move while a reader may hold an older list: they are moved only REST_MS after publishing, and the fan-out stays in

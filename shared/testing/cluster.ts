@@ -6,6 +6,7 @@ import { freePort } from '../../scripts/services/port.ts';
 import { openMongo } from '../infra/mongo/connect.ts';
 import { migrate } from '../infra/mongo/schema/migrate.ts';
 import { type ClusterProcess, type ProcessPlan, planProcess } from './cluster-process.ts';
+import { dropTestDatabase } from './drop-database.ts';
 import { callHttp, type HttpReply, type HttpRequest } from './http-call.ts';
 import { type Neighbours, openNeighbours } from './neighbours.ts';
 import { requiredEnv, type Teardown } from './open-test-mongo.ts';
@@ -126,7 +127,7 @@ export async function startCluster(t: Teardown, options: ClusterOptions = {}): P
   async function stopAll(): Promise<void> {
     const crashes = [...processes.values()].flatMap((one) => one.crashes());
     await Promise.all([...processes.values()].map((one) => one.kill('SIGKILL')));
-    await mongo.db.dropDatabase().catch(() => undefined);
+    await dropTestDatabase(mongo);
     await Promise.all([mongo.close(), redis.give()]);
     if (crashes.length > 0) throw new Error(`died unasked: ${crashes.join('\n')}`);
   }

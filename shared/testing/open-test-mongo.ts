@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { type Mongo, openMongo } from '../infra/mongo/connect.ts';
 import { createIndexes } from '../infra/mongo/schema/migrations.ts';
+import { dropTestDatabase } from './drop-database.ts';
 
 /** The part of a tap test that these need. */
 export interface Teardown {
@@ -21,8 +22,7 @@ export async function openTestMongo(t: Teardown, options: { url?: string; empty?
   const database = `test_${randomBytes(6).toString('hex')}`;
   const mongo = openMongo({ url, database, appName: 'examhall-test' });
   t.teardown(async () => {
-    // A server that the test itself has taken away takes its data along.
-    await mongo.db.dropDatabase().catch(() => undefined);
+    await dropTestDatabase(mongo);
     await mongo.close();
   });
   if (options.empty !== true) await createIndexes(mongo);
