@@ -24,7 +24,8 @@ t.test(
     await student.submit(id);
     const own = await until('the student is told', async () => {
       const list = await inbox(student.id, 'STUDENT', '/v1/notifications');
-      return list.total > 0 && list;
+      // Page and counts are reads of their own: one may be a moment older than the other.
+      return list.items.length * list.unreadCount > 0 && list;
     });
     t.match(own, {
       ...{ total: 1, unreadCount: 1 },
@@ -39,7 +40,7 @@ t.test(
     for (const parent of ['parent-1', 'parent-2']) {
       const alerts = await until(`${parent} is told`, async () => {
         const list = await inbox(parent, 'PARENT', '/v1/parent/alerts');
-        return list.total > 0 && list;
+        return list.items.length > 0 && list;
       });
       t.match(alerts, {
         total: 1,
@@ -60,7 +61,7 @@ t.test(
     const attempts = await until('each try is on record', async () => {
       const path = `/v1/delivery-attempts?notificationId=${own.items[0].id}&status=SENT`;
       const list = await inbox(student.id, 'STUDENT', path);
-      return list.total > 0 && list;
+      return list.items.length > 0 && list;
     });
     t.match(attempts.items, [{ channel: 'webhook', status: 'SENT', attempt: 1, userId: student.id }]);
   },
