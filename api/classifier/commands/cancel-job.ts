@@ -1,7 +1,7 @@
 import { cancelJob } from '../../../shared/infra/mongo/classifier/cancel-job.ts';
 import type { Rejection } from '../../../shared/kernel/errors.ts';
 import type { Call, Reply } from '../../route.ts';
-import { callerOf } from '../job-caller.ts';
+import { callerOf } from '../caller.ts';
 import type { JobDeps } from '../job-deps.ts';
 import { wholeJob } from '../whole-job.ts';
 

@@ -11,7 +11,7 @@ import type { Command } from '../../../shared/kernel/command.ts';
 import type { Rejection } from '../../../shared/kernel/errors.ts';
 import { newId } from '../../../shared/kernel/ids.ts';
 import type { Call, Reply } from '../../route.ts';
-import { callerOf, type JobCaller } from '../job-caller.ts';
+import { type Caller, callerOf } from '../caller.ts';
 import type { JobDeps } from '../job-deps.ts';
 import { wholeJob } from '../whole-job.ts';
 
@@ -43,14 +43,14 @@ export async function createJob(deps: JobDeps, call: Call<CreateJobRequest>): Pr
   return { rejected: 'UNAVAILABLE', retryAfter: 1 };
 }
 
-function wishOf(body: CreateJobRequest, { actorId, organizationId }: JobCaller): JobWish {
+function wishOf(body: CreateJobRequest, { actorId, organizationId }: Caller): JobWish {
   const { questionIds, fields, mode = 'SUGGEST', overwrite = false, filters = {} } = body;
   const threshold = body.threshold ?? DEFAULT_THRESHOLD;
   return { actorId, organizationId, filters, questionIds, fields, mode, overwrite, threshold };
 }
 
 /** What the bank knows of the wanted questions, where there is one. */
-async function questionsFor(deps: JobDeps, wish: JobWish, { actorRole }: JobCaller): Promise<Questions> {
+async function questionsFor(deps: JobDeps, wish: JobWish, { actorRole }: Caller): Promise<Questions> {
   if (deps.questionBank === null) return 'NONE';
   try {
     return await loadQuestions(deps.questionBank, { ...wish, actorRole }, { timeoutMs: CONTEXT_LIMIT_MS });

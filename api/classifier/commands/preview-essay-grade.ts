@@ -6,7 +6,7 @@ import { isRejection, type Rejection } from '../../../shared/kernel/errors.ts';
 import { newId } from '../../../shared/kernel/ids.ts';
 import type { Call, Reply } from '../../route.ts';
 import { askModel } from '../ask-model.ts';
-import { callerScope } from '../caller-scope.ts';
+import { callerOf } from '../caller.ts';
 import type { PreviewDeps } from '../preview-deps.ts';
 
 /** The grade of an essay by its rubric, and the handoff with which the attempt service takes it. */
@@ -14,8 +14,8 @@ export async function previewEssayGrade(deps: PreviewDeps, call: Call<EssayGrade
   const essay = call.body;
   const details = gradeFaults(essay);
   if (details.length > 0) return { rejected: 'VALIDATION_FAILED', details };
-  const { organizationId, actor } = callerScope(call.identity);
-  const about = { organizationId, actorId: actor.id, requestId: call.requestId, jobId: null, batchIndex: null };
+  const { organizationId, actorId } = callerOf(call.identity);
+  const about = { organizationId, actorId, requestId: call.requestId, jobId: null, batchIndex: null };
   const request = taskRequest('grade', essay, { taskId: newId(deps.now()), ...about });
   const read = (json: unknown) => readGrade(essay, json);
   const result = await askModel(deps, request, { task: gradeTask(essay), read }, call.signal);

@@ -6,7 +6,7 @@ import { isRejection, type Rejection } from '../../../shared/kernel/errors.ts';
 import { newId } from '../../../shared/kernel/ids.ts';
 import type { Call, Reply } from '../../route.ts';
 import { askModel } from '../ask-model.ts';
-import { callerScope } from '../caller-scope.ts';
+import { callerOf } from '../caller.ts';
 import type { PreviewDeps } from '../preview-deps.ts';
 
 /** The solution of a question, for its editor. */
@@ -14,8 +14,8 @@ export async function previewExplanation(
   deps: PreviewDeps,
   call: Call<ExplanationRequest>,
 ): Promise<Reply | Rejection> {
-  const { organizationId, actor } = callerScope(call.identity);
-  const about = { organizationId, actorId: actor.id, requestId: call.requestId, jobId: null, batchIndex: null };
+  const { organizationId, actorId } = callerOf(call.identity);
+  const about = { organizationId, actorId, requestId: call.requestId, jobId: null, batchIndex: null };
   const request = taskRequest('explain', call.body, { taskId: newId(deps.now()), ...about });
   const result = await askModel(deps, request, { task: explainTask(call.body), read: readSolution }, call.signal);
   return isRejection(result) ? result : { status: 200, data: explanationPreview(result) };

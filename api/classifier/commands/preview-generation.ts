@@ -4,7 +4,7 @@ import type { GenerationRequest } from '../../../shared/generated/classifier.ts'
 import { isRejection, type Rejection } from '../../../shared/kernel/errors.ts';
 import { newId } from '../../../shared/kernel/ids.ts';
 import type { Call, Reply } from '../../route.ts';
-import { callerScope } from '../caller-scope.ts';
+import { scopeOf } from '../caller.ts';
 import { type GenerationOrder, generate } from '../generate.ts';
 import { loadReferences } from '../load-references.ts';
 import { paidGeneration } from '../paid-generation.ts';
@@ -15,7 +15,7 @@ export async function previewGeneration(deps: PreviewDeps, call: Call<Generation
   const details = generationFaults(call.body);
   if (details.length > 0) return { rejected: 'VALIDATION_FAILED', details };
   const { requestId, signal } = call;
-  const order = { wanted: wantedGeneration(call.body), scope: callerScope(call.identity), requestId };
+  const order = { wanted: wantedGeneration(call.body), scope: scopeOf(call.identity), requestId };
   const preview = deps.settles ? await paidGeneration(deps, order, signal) : await freeGeneration(deps, order, signal);
   return isRejection(preview) ? preview : { status: 200, data: preview };
 }

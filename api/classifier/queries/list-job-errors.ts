@@ -4,7 +4,7 @@ import { findOwnJob } from '../../../shared/infra/mongo/classifier/find-job.ts';
 import { batchErrors } from '../../../shared/infra/mongo/classifier/job-batches.ts';
 import type { Rejection } from '../../../shared/kernel/errors.ts';
 import type { Call, Reply } from '../../route.ts';
-import { callerOf } from '../job-caller.ts';
+import { callerOf } from '../caller.ts';
 import type { JobDeps } from '../job-deps.ts';
 import { pageOf } from '../job-page.ts';
 

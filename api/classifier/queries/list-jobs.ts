@@ -3,7 +3,7 @@ import type { JobListQuery } from '../../../shared/generated/classifier.ts';
 import { findSelections } from '../../../shared/infra/mongo/classifier/find-job.ts';
 import { listJobs } from '../../../shared/infra/mongo/classifier/list-jobs.ts';
 import type { Call, Reply } from '../../route.ts';
-import { callerOf } from '../job-caller.ts';
+import { callerOf } from '../caller.ts';
 import type { JobDeps } from '../job-deps.ts';
 import { pageOf } from '../job-page.ts';
 

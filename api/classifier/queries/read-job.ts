@@ -1,7 +1,7 @@
 import { findOwnJob } from '../../../shared/infra/mongo/classifier/find-job.ts';
 import type { Rejection } from '../../../shared/kernel/errors.ts';
 import type { Call, Reply } from '../../route.ts';
-import { callerOf } from '../job-caller.ts';
+import { callerOf } from '../caller.ts';
 import type { JobDeps } from '../job-deps.ts';
 import { wholeJob } from '../whole-job.ts';
 

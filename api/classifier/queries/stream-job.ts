@@ -3,15 +3,15 @@ import { startOf } from '../../../shared/classifier/job-stream.ts';
 import type { JobRow } from '../../../shared/infra/mongo/classifier/collections.ts';
 import { findJob, findOwnJob } from '../../../shared/infra/mongo/classifier/find-job.ts';
 import { MINUTE, SECOND } from '../../../shared/kernel/clock.ts';
-import { ERRORS, type ErrorCode, isRejection, type Rejection } from '../../../shared/kernel/errors.ts';
-import { type EventStream, openEventStream } from '../../middleware/event-stream.ts';
-import { openAlarm } from '../../middleware/stream-alarm.ts';
+import { ERRORS, type ErrorCode, type Rejection } from '../../../shared/kernel/errors.ts';
+import type { EventStream } from '../../middleware/event-stream.ts';
+import { liveStream } from '../../middleware/live-stream.ts';
+import type { Alarm } from '../../middleware/stream-alarm.ts';
 import type { Call, RawReply } from '../../route.ts';
-import { callerOf } from '../job-caller.ts';
+import { callerOf } from '../caller.ts';
 import type { JobDeps } from '../job-deps.ts';
 import { slimJob, wholeJob } from '../whole-job.ts';
 
-const HEARTBEAT_MS = 15 * SECOND;
 /** How often a stream looks by itself while wakes of other processes cannot arrive; while they can, for those that got lost. */
 const POLL_DEAF_MS = 1 * SECOND;
 const POLL_MS = 3 * SECOND;
@@ -29,53 +29,33 @@ export async function streamJob(deps: JobDeps, call: Call): Promise<RawReply | R
   const jobId = call.params.jobId ?? '';
   const first = await findOwnJob(mongo, jobId, caller);
   if (first === null) return { rejected: 'JOB_NOT_FOUND' };
-  const place = streams.places.take(`${caller.organizationId} ${caller.actorId}`);
-  if (isRejection(place)) return place;
-  const alarm = openAlarm();
-  // Before the next look: what changes during it must not be missed.
-  const unlisten = jobBell.listen(jobId, alarm.ring);
-  const leave = () => {
-    unlisten();
-    place();
-  };
-  try {
-    // Now, while a failure still has a status.
-    const job = (await findJob(mongo, jobId)) ?? first;
-    const start = startOf(call.headers['last-event-id'], { revision: job.revision, isOpen: isOpen(job.status) });
-    const whole = start === 'snapshot' ? await wholeJob(mongo, job) : null;
-    return {
-      async raw(response) {
-        try {
-          if (start === 'over') {
-            response.writeHead(204);
-            response.end();
-            return;
-          }
-          const stream = openEventStream(response, {
-            ...{ draining: streams.draining, heartbeatMs: HEARTBEAT_MS, maxUnreadBytes: MAX_UNREAD_BYTES },
-            heartbeat: () => ({ event: 'heartbeat', data: { at: new Date(deps.now()).toISOString() } }),
-          });
-          void stream.ended.then(alarm.ring);
-          if (whole !== null) stream.send({ event: 'snapshot', data: { job: whole.view }, id: `${whole.revision}` });
-          // What a client that came back has missed is told by the first look.
-          const known = whole?.revision ?? (start === 'update' ? 0 : job.revision);
-          await follow(deps, { jobId, stream, alarm }, known);
-          stream.end();
-        } finally {
-          leave();
-        }
-      },
-    };
-  } catch (error) {
-    leave();
-    throw error;
-  }
+  return liveStream({
+    ...{
+      streams,
+      now: deps.now,
+      maxUnreadBytes: MAX_UNREAD_BYTES,
+      holder: `${caller.organizationId} ${caller.actorId}`,
+    },
+    listen: (changed) => jobBell.listen(jobId, changed),
+    async begin() {
+      const job = (await findJob(mongo, jobId)) ?? first;
+      const start = startOf(call.headers['last-event-id'], { revision: job.revision, isOpen: isOpen(job.status) });
+      if (start === 'over') return null;
+      const whole = start === 'snapshot' ? await wholeJob(mongo, job) : null;
+      // What a client that came back has missed is told by the first look.
+      const known = whole?.revision ?? (start === 'update' ? 0 : job.revision);
+      return (stream, alarm) => {
+        if (whole !== null) stream.send({ event: 'snapshot', data: { job: whole.view }, id: `${whole.revision}` });
+        return follow(deps, { jobId, stream, alarm }, known);
+      };
+    },
+  });
 }
 
 interface Following {
   jobId: string;
   stream: EventStream;
-  alarm: ReturnType<typeof openAlarm>;
+  alarm: Alarm;
 }
 
 /** Tells each change until the job is finished, the client has gone or the stream is old. */

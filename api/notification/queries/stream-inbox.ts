@@ -1,7 +1,7 @@
 import { countUnread } from '../../../shared/infra/mongo/notification/count-unread.ts';
 import { recentNotifications } from '../../../shared/infra/mongo/notification/recent-notifications.ts';
 import { DAY, SECOND } from '../../../shared/kernel/clock.ts';
-import { isRejection, type Rejection } from '../../../shared/kernel/errors.ts';
+import type { Rejection } from '../../../shared/kernel/errors.ts';
 import { notificationView } from '../../../shared/notification/notification-view.ts';
 import {
   advance,
@@ -10,13 +10,13 @@ import {
   lookFrom,
   type StreamCursor,
 } from '../../../shared/notification/stream-cursor.ts';
-import { type EventStream, openEventStream } from '../../middleware/event-stream.ts';
-import { openAlarm } from '../../middleware/stream-alarm.ts';
+import type { EventStream } from '../../middleware/event-stream.ts';
+import { liveStream } from '../../middleware/live-stream.ts';
+import type { Alarm } from '../../middleware/stream-alarm.ts';
 import type { Call, RawReply } from '../../route.ts';
 import { callerOf } from '../caller.ts';
 import type { NotificationDeps } from '../deps.ts';
 
-const HEARTBEAT_MS = 15 * SECOND;
 /** How often a stream looks by itself while wakes of other processes cannot arrive; while they can, for those that got lost. */
 const POLL_DEAF_MS = 3 * SECOND;
 const POLL_MS = 60 * SECOND;
@@ -37,44 +37,21 @@ interface Told {
  */
 export async function streamInbox(deps: NotificationDeps, call: Call): Promise<RawReply | Rejection> {
   const userId = callerOf(call.identity).id;
-  const place = deps.streams.places.take(userId);
-  if (isRejection(place)) return place;
-  const alarm = openAlarm();
-  // Before the first look: what changes during it must not be missed.
-  const unlisten = deps.inboxes.listen(userId, alarm.ring);
-  const leave = () => {
-    unlisten();
-    place();
-  };
-  try {
-    const resumed = decodeCursor(call.headers['last-event-id'] ?? '', deps.now(), OLDEST_MS);
-    // Now, while a failure still has a status.
-    const told = await begin(deps, userId, resumed);
-    if (resumed !== null) alarm.ring();
-    return {
-      async raw(response) {
-        try {
-          const stream = openEventStream(response, {
-            draining: deps.streams.draining,
-            heartbeatMs: HEARTBEAT_MS,
-            heartbeat: () => ({ event: 'heartbeat', data: { at: new Date(deps.now()).toISOString() } }),
-          });
-          void stream.ended.then(alarm.ring);
-          stream.send({
-            event: 'snapshot',
-            data: { unreadCount: told.unreadCount },
-            id: encodeCursor(told.cursor),
-          });
-          await follow(deps, { userId, stream, alarm }, told);
-        } finally {
-          leave();
-        }
-      },
-    };
-  } catch (error) {
-    leave();
-    throw error;
-  }
+  return liveStream({
+    ...{ streams: deps.streams, now: deps.now, holder: userId },
+    listen: (changed) => deps.inboxes.listen(userId, changed),
+    async begin() {
+      const resumed = decodeCursor(call.headers['last-event-id'] ?? '', deps.now(), OLDEST_MS);
+      const told = await begin(deps, userId, resumed);
+      return (stream, alarm) => {
+        const { unreadCount, cursor } = told;
+        stream.send({ event: 'snapshot', data: { unreadCount }, id: encodeCursor(cursor) });
+        // What came while its client was away is told at once.
+        if (resumed !== null) alarm.ring();
+        return follow(deps, { userId, stream, alarm }, told);
+      };
+    },
+  });
 }
 
 /** Where a stream starts: where its client left off, else at what is there now. */
@@ -91,7 +68,7 @@ async function begin(deps: NotificationDeps, userId: string, resumed: StreamCurs
 interface Following {
   userId: string;
   stream: EventStream;
-  alarm: ReturnType<typeof openAlarm>;
+  alarm: Alarm;
 }
 
 async function follow(deps: NotificationDeps, { userId, stream, alarm }: Following, start: Told): Promise<void> {

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { brokenAt } from '../../../testing/broken-at.ts';
+import { dyingProcess } from '../../../testing/dying-process.ts';
 import { openTestMongo } from '../../../testing/open-test-mongo.ts';
 import {
   freshAccount,
@@ -143,7 +143,7 @@ for (const [name, prepare] of Object.entries(CHANGES)) {
     for (let point = 1; point <= writes; point++) {
       for (const when of ['before', 'after'] as const) {
         const change = await prepare();
-        const broken = brokenAt(mongo, point, when);
+        const broken = dyingProcess(mongo, point, when);
         await t.rejects(change.make(broken.mongo), /the process is dead/, `dies ${when} write ${point}`);
         const isCommitted = point === writes && when === 'after';
         t.strictSame(new Set(await change.parts()), new Set([isCommitted]), `${when} write ${point}: nothing half`);
@@ -152,8 +152,8 @@ for (const [name, prepare] of Object.entries(CHANGES)) {
         t.strictSame(new Set(await change.parts()), new Set([true]), 'and whoever tries again makes it whole');
       }
     }
-    const spare = brokenAt(mongo, writes + 1, 'before');
+    const spare = dyingProcess(mongo, writes + 1, 'before');
     await (await prepare()).make(spare.mongo);
-    t.equal(spare.reached(), false, `there are no more than ${writes} writes`);
+    t.equal(spare.diedAt() !== null, false, `there are no more than ${writes} writes`);
   });
 }

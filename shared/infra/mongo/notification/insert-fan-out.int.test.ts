@@ -1,5 +1,5 @@
 import t from 'tap';
-import { brokenAt } from '../../../testing/broken-at.ts';
+import { dyingProcess } from '../../../testing/dying-process.ts';
 import { openTestMongo, type TestMongo } from '../../../testing/open-test-mongo.ts';
 import { sampleFanOut, stageOnly } from '../../../testing/sample-fan-out.ts';
 import { tappedDb } from '../../../testing/tapped-db.ts';
@@ -108,10 +108,10 @@ t.test('a process that dies at any write leaves all or nothing for readers, and 
   for (const when of ['before', 'after'] as const) {
     for (let point = 1; ; point++) {
       const mongo = await openTestMongo(t);
-      const dying = brokenAt(mongo, point, when);
+      const dying = dyingProcess(mongo, point, when);
       const first = sampleFanOut({ rows, event, rowsAtOnce });
       const result = await insertFanOut(dying.mongo, first).catch((error: Error) => error);
-      if (!dying.reached()) {
+      if (dying.diedAt() === null) {
         t.ok(point > 8, `${point - 1} points`);
         break;
       }

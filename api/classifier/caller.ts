@@ -1,0 +1,19 @@
+import type { JobOwner } from '../../shared/infra/mongo/classifier/find-job.ts';
+import type { OwnerScope } from '../../shared/infra/owners/owner-call.ts';
+import type { Identity } from '../route.ts';
+
+/** Who asks, and in which organization: the guards of every route of jobs and previews demand both. */
+export interface Caller extends JobOwner {
+  actorRole: string;
+}
+
+export function callerOf({ actor, organizationId }: Identity): Caller {
+  if (actor === undefined || organizationId === undefined) throw new Error('a route without guards asked who calls');
+  return { actorId: actor.id, actorRole: actor.role, organizationId };
+}
+
+/** The same, as owners are called in its name. */
+export function scopeOf(identity: Identity): OwnerScope {
+  const { actorId, actorRole, organizationId } = callerOf(identity);
+  return { organizationId, actor: { id: actorId, role: actorRole } };
+}
