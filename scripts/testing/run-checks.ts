@@ -1,27 +1,27 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { startThrowAwayServices, type ThrowAwayServices } from '../services/throw-away.ts';
 import { isAlive, type ProcessIdentity } from '../supervisor/process-identity.ts';
 import { onStopSignals } from '../supervisor/stop-signals.ts';
-import { runTap } from './run-tap.ts';
+import { compileProcesses } from './compile-processes.ts';
+import type { FileResult } from './run-file.ts';
+import { runLanes } from './run-lanes.ts';
 import { runStaticCheck, staticChecks } from './static-checks.ts';
-import type { FileResult } from './tap-report.ts';
 import { findTestFiles, type TestCost } from './test-files.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
 const SLOW_FILES = 5;
 const SLOW_MS = 3_000;
+/** Tests wait as much as they work, so that a small machine bears one lane more than it has cores. */
+const LANES = Number(process.env.TEST_LANES) || 3;
 
 /**
  * Static checks (left out when `filters` ask for certain files), then the tests of the given costs, each with its output.
  * The last line says `N passed, N failed`: every assertion and every static check is one. Resolves to the exit code: not zero
  * on any failure, and when nothing ran.
  */
-export async function runChecks(costs: readonly TestCost[], args: readonly string[]): Promise<number> {
+export async function runChecks(costs: readonly TestCost[], filters: readonly string[]): Promise<number> {
   const say = (line: string) => console.log(line);
-  const flags = args.filter((arg) => arg.startsWith('-'));
-  const filters = args.filter((arg) => !arg.startsWith('-'));
   const stop = new AbortController();
   onStopSignals({ first: () => stop.abort(), again: () => process.exit(130) });
 
@@ -37,7 +37,7 @@ export async function runChecks(costs: readonly TestCost[], args: readonly strin
         else failed += 1;
       }
     }
-    const tests = await runTests(costs, filters, flags, stop.signal, say);
+    const tests = await runTests(costs, filters, stop.signal, say);
     passed += tests.passed;
     failed += tests.failed;
   } catch (error) {
@@ -55,7 +55,6 @@ export async function runChecks(costs: readonly TestCost[], args: readonly strin
 async function runTests(
   costs: readonly TestCost[],
   filters: readonly string[],
-  flags: readonly string[],
   signal: AbortSignal,
   say: (line: string) => void,
 ): Promise<{ passed: number; failed: number }> {
@@ -65,30 +64,17 @@ async function runTests(
     return { passed: 0, failed: 1 };
   }
   const scratch = mkdtempSync(path.join(os.tmpdir(), 'examhall-test-'));
-  let services: ThrowAwayServices | undefined;
+  const env = { ...process.env, NODE_ENV: 'test', EXAMHALL_TEST_PIDS: path.join(scratch, 'pids') };
   try {
-    const needsStores = files.some(({ cost }) => cost !== 'pure');
-    const { MONGODB_URL, REDIS_URL } = process.env;
-    if (needsStores) {
-      services = await startThrowAwayServices({
-        mongodb: !MONGODB_URL,
-        redis: !REDIS_URL,
-        say: (line) => say(`     ${line}`),
-      });
-    }
-    const env: NodeJS.ProcessEnv = { ...process.env, NODE_ENV: 'test', EXAMHALL_TEST_PIDS: path.join(scratch, 'pids') };
-    if (services?.mongodb !== undefined) {
-      env.MONGODB_URL = services.mongodb.url;
-      env.TEST_STORES_THROWN_AWAY = '1';
-    }
-    if (services?.redis !== undefined) env.REDIS_URL = services.redis.url;
-    const paths = files.map((file) => file.path);
-    const run = await runTap({ root: ROOT, env, signal, say }, paths, flags);
-    sayOfSlowFiles(run.files, say);
-    return run.totals;
+    if (files.some(({ cost }) => cost !== 'pure')) compileProcesses(ROOT);
+    const results = await runLanes({ root: ROOT, env, signal, say }, files, LANES);
+    sayOfSlowFiles(results, say);
+    return {
+      passed: results.reduce((sum, { passed }) => sum + passed, 0),
+      failed: results.reduce((sum, { failed }) => sum + failed, 0),
+    };
   } finally {
     killLeftovers(path.join(scratch, 'pids'), say);
-    await services?.close();
     rmSync(scratch, { recursive: true, force: true });
   }
 }

@@ -14,9 +14,10 @@ export function testCost(path: string): TestCost {
 }
 
 const FOLDERS = ['api', 'workers', 'shared', 'scripts'];
-const ORDER: readonly TestCost[] = ['pure', 'int', 'e2e'];
+/** The long ones first: the short ones then fill what is left of each lane. */
+const ORDER: readonly TestCost[] = ['e2e', 'int', 'pure'];
 
-/** Every test file whose path holds one of `filters` (all of them when there is none), the cheap ones first. */
+/** Every test file whose path holds one of `filters` (all of them when there is none), in the order to run them. */
 export function findTestFiles(root: string, filters: readonly string[], costs: readonly TestCost[]): TestFile[] {
   const found = globSync(
     FOLDERS.map((folder) => `${folder}/**/*.test.ts`),

@@ -8,7 +8,7 @@ import { openNeighbours } from './neighbours.ts';
 import { openTestMongo, requiredEnv, type Teardown } from './open-test-mongo.ts';
 import { takeRedisDatabase } from './redis-database.ts';
 import { until } from './until.ts';
-import { runWorkerUntil, startWorker, warmUpWorkers } from './worker-process.ts';
+import { runWorkerUntil, startWorker } from './worker-process.ts';
 
 /** The runner has as many files at work as well. */
 const LANES = 2;
@@ -44,7 +44,6 @@ export async function openLane(t: Teardown) {
 export async function crashSuite(t: Test, actor: string): Promise<void> {
   const scenarios = crashScenarios().filter((scenario) => scenario.actor === actor);
   if (scenarios.length === 0) throw new Error(`no crash scenario is about ${actor}`);
-  warmUpWorkers();
   const lane = pLimit(LANES);
   // Shared out, so that the lanes end together.
   const step = scenarios.length < LANES ? LANES : 1;

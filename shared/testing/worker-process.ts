@@ -1,7 +1,5 @@
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { recordForRunner } from '../../scripts/services/throw-away.ts';
@@ -10,14 +8,6 @@ const MAIN = fileURLToPath(new URL('../../workers/main.ts', import.meta.url));
 const CRASH_AT = new URL('./crash-at.ts', import.meta.url).href;
 
 const LOOK_MS = 50;
-/** Kept between runs: it halves what a start costs, and a rig starts dozens. */
-const COMPILED = { NODE_COMPILE_CACHE: path.join(tmpdir(), 'examhall-test-compile-cache') };
-
-/** A process that is killed compiles in vain for those after it; this one ends by itself, with its usage. */
-export function warmUpWorkers(): void {
-  spawnSync(process.execPath, [MAIN], { env: { ...process.env, ...COMPILED }, stdio: 'ignore' });
-}
-
 export interface WorkerProcess {
   child: ChildProcess;
   /** How it ended: `SIGKILL`, or its exit code. */
@@ -37,7 +27,7 @@ export function startWorker(
   const args = crash === undefined ? [MAIN, name] : ['--import', CRASH_AT, MAIN, name];
   const crashEnv = crash === undefined ? {} : { CRASH_COMMAND: crash.commandId, CRASH_POINT: `${crash.point}` };
   const child = spawn(process.execPath, args, {
-    env: { ...process.env, ...COMPILED, LOG_LEVEL: 'silent', ...env, ...crashEnv },
+    env: { ...process.env, LOG_LEVEL: 'silent', ...env, ...crashEnv },
     stdio: ['ignore', 'ignore', 'pipe'],
   });
   const killNow = () => child.kill('SIGKILL');
