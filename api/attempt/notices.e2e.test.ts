@@ -4,7 +4,7 @@ import { freePort } from '../../scripts/services/port.ts';
 import { attemptClient, newExamId, numeric } from '../../shared/testing/attempt-client.ts';
 import { type Cluster, startCluster } from '../../shared/testing/cluster.ts';
 import { callHttp } from '../../shared/testing/http-call.ts';
-import type { ReceivedCall } from '../../shared/testing/neighbours.ts';
+import type { NeighbourCall } from '../../shared/testing/neighbours.ts';
 import { until } from '../../shared/testing/until.ts';
 
 const metricsPort = await freePort();
@@ -37,7 +37,7 @@ async function settled(of: Cluster, id: string, suffix: string): Promise<Row> {
 }
 
 /** What each attempt's calls are answered with; the usual answer where nothing is said. */
-const answers = new Map<string, (call: ReceivedCall) => { status: number; body?: unknown } | undefined>();
+const answers = new Map<string, (call: NeighbourCall) => { status: number; body?: unknown } | undefined>();
 neighbours.answer = (call) => {
   const about = call.path.startsWith('/v1/students/') ? call.path.split('/')[3] : String(call.body?.entityId);
   return answers.get(about ?? '')?.(call);

@@ -21,7 +21,7 @@ export async function loadReferences(
   const wanted = { questionIds, fields: [], mode: 'SUGGEST', overwrite: false, ...scope };
   try {
     const known = await loadQuestions(bank, wanted, { timeoutMs, signal });
-    const missing = questionIds.filter((id) => !known.has(id));
+    const missing = questionIds.flatMap((id, at) => (known.has(id) ? [] : [at]));
     if (missing.length > 0) return unknownReferences(missing);
     return questionIds.map((id) => shown(known.get(id) ?? {}));
   } catch (error) {
@@ -30,10 +30,10 @@ export async function loadReferences(
   }
 }
 
-function unknownReferences(missing: readonly string[]): Rejection {
-  const details = missing.map((id) => ({
-    path: '/referenceQuestionIds',
-    message: `names a question that the bank does not have: ${id}`,
+function unknownReferences(places: readonly number[]): Rejection {
+  const details = places.map((at) => ({
+    path: `/referenceQuestionIds/${at}`,
+    message: 'names a question that the bank does not have',
   }));
   return { rejected: 'VALIDATION_FAILED', details };
 }

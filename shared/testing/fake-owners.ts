@@ -1,11 +1,9 @@
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { ServerResponse } from 'node:http';
 import type { Teardown } from './open-test-mongo.ts';
+import { answerJson, openReceiver, type ReceivedCall } from './receiver.ts';
 
 /** One call that arrived at the owners. */
-export interface OwnerCall {
-  method: string;
-  path: string;
-  headers: IncomingMessage['headers'];
+export interface OwnerCall extends ReceivedCall {
   // biome-ignore lint/suspicious/noExplicitAny: bodies are matched by tests, field by field
   body: any;
 }
@@ -74,36 +72,20 @@ export function answerFrom(ledger: Ledger, { method, path, headers, body }: Owne
 
 /** Usage service, wallet and question bank in one real HTTP server that keeps books and fails when told to. */
 export async function openFakeOwners(t: Teardown): Promise<FakeOwners> {
-  const server = createServer((request, response) => void serve(request, response));
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const address = server.address();
-  if (address === null || typeof address === 'string') throw new Error('the owners have no port');
-  t.teardown(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  const url = `http://127.0.0.1:${address.port}`;
+  const url = await openReceiver(t, serve);
   const env = { USAGE_SERVICE_URL: url, WALLET_SERVICE_URL: url, QUESTION_BANK_SERVICE_URL: url };
   const owners: FakeOwners = { url, ledger: newLedger(), calls: [], questions: new Map(), fault: null, env };
 
-  async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const chunks: Buffer[] = [];
-    try {
-      for await (const chunk of request) chunks.push(chunk);
-    } catch {
-      return; // The caller was killed while it sent.
-    }
-    const text = Buffer.concat(chunks).toString();
-    const body = text === '' ? null : JSON.parse(text);
-    const call = { method: request.method ?? '', path: request.url ?? '', headers: request.headers, body };
+  function serve(received: ReceivedCall, response: ServerResponse): void {
+    const call = { ...received, body: received.text === '' ? null : JSON.parse(received.text) };
     owners.calls.push(call);
     const fault = owners.fault?.(call);
     if (fault === 'hangs') return;
-    if (fault === 'away') return void request.socket.destroy();
-    if (typeof fault === 'object') return end(response, { status: fault.status, body: {} }, fault.headers);
+    if (fault === 'away') return void response.socket?.destroy();
+    if (typeof fault === 'object') return void answerJson(response, fault);
     const answer = answerFrom(owners.ledger, call) ?? bankAnswer(call);
-    if (fault === 'lost') return void request.socket.destroy();
-    end(response, answer);
+    if (fault === 'lost') return void response.socket?.destroy();
+    answerJson(response, answer);
   }
 
   function bankAnswer({ body }: OwnerCall): Answer {
@@ -113,9 +95,4 @@ export async function openFakeOwners(t: Teardown): Promise<FakeOwners> {
   }
 
   return owners;
-}
-
-function end(response: ServerResponse, { status, body }: Answer, headers: Record<string, string> = {}): void {
-  response.writeHead(status, { 'content-type': 'application/json', ...headers });
-  response.end(JSON.stringify(body));
 }

@@ -1,12 +1,6 @@
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { ServerResponse } from 'node:http';
 import type { Teardown } from './open-test-mongo.ts';
-
-/** What arrived at the receiver, headers and the bytes of the body as text. */
-export interface ReceivedPost {
-  path: string;
-  headers: IncomingMessage['headers'];
-  body: string;
-}
+import { openReceiver, type ReceivedCall } from './receiver.ts';
 
 /** How the receiver behaves; each is a fault that real ones have. */
 export type Behaviour =
@@ -24,7 +18,7 @@ export type Behaviour =
 
 export interface FaultReceiver {
   url: string;
-  posts: ReceivedPost[];
+  posts: ReceivedCall[];
   behaviour: Behaviour;
   /** Bytes of floods that were written so far. */
   flooded: () => number;
@@ -32,27 +26,16 @@ export interface FaultReceiver {
 
 /** A real HTTP server that misbehaves as it is told: no stub shows what a cut connection does. */
 export async function openFaultReceiver(t: Teardown): Promise<FaultReceiver> {
-  const posts: ReceivedPost[] = [];
+  const posts: ReceivedCall[] = [];
   let flooded = 0;
-  const server = createServer((request, response) => void serve(request, response));
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const address = server.address();
-  if (address === null || typeof address === 'string') throw new Error('the receiver has no port');
-  t.teardown(() => {
-    server.closeAllConnections();
-    server.close();
+  const url = await openReceiver(t, (call, response) => {
+    posts.push(call);
+    misbehave(receiver.behaviour, response);
   });
   const receiver: FaultReceiver = {
-    ...{ url: `http://127.0.0.1:${address.port}`, posts, behaviour: { kind: 'answer', status: 204 } },
+    ...{ url, posts, behaviour: { kind: 'answer', status: 204 } },
     flooded: () => flooded,
   };
-
-  async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const chunks: Buffer[] = [];
-    for await (const chunk of request) chunks.push(chunk);
-    posts.push({ path: request.url ?? '', headers: request.headers, body: Buffer.concat(chunks).toString('utf8') });
-    misbehave(receiver.behaviour, response);
-  }
 
   function misbehave(behaviour: Behaviour, response: ServerResponse): void {
     switch (behaviour.kind) {

@@ -1,5 +1,5 @@
-import { createServer } from 'node:http';
 import type { Teardown } from './open-test-mongo.ts';
+import { answerJson, openReceiver } from './receiver.ts';
 
 /** One call of the model server, by the questions that its prompt names. */
 export interface ModelCall {
@@ -23,10 +23,8 @@ export interface ModelServer {
 export async function openModelServer(t: Teardown): Promise<ModelServer> {
   const calls: ModelCall[] = [];
   let [atOnce, busiest] = [0, 0];
-  const server = createServer(async (request, response) => {
-    const chunks: Buffer[] = [];
-    for await (const chunk of request) chunks.push(chunk);
-    const { messages } = JSON.parse(Buffer.concat(chunks).toString('utf8'));
+  const origin = await openReceiver(t, async ({ text }, response) => {
+    const { messages } = JSON.parse(text);
     const prompt = messages.map(({ content }: { content: string }) => content).join('\n');
     const questionIds = [...new Set<string>(prompt.match(/q-\d+-of-[\w-]+/g) ?? [])];
     const call = { questionIds, aborted: () => response.destroyed && !response.writableEnded };
@@ -36,17 +34,8 @@ export async function openModelServer(t: Teardown): Promise<ModelServer> {
     const status = (await modelServer.before(call)) ?? 200;
     atOnce -= 1;
     if (response.destroyed) return;
-    response.writeHead(status, { 'content-type': 'application/json' });
-    response.end(JSON.stringify(status === 200 ? completion(questionIds) : { error: { message: 'busy' } }));
+    answerJson(response, { status, body: status === 200 ? completion(questionIds) : { error: { message: 'busy' } } });
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  t.teardown(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  const address = server.address();
-  if (address === null || typeof address === 'string') throw new Error('the model server has no port');
-  const origin = `http://127.0.0.1:${address.port}`;
   const modelServer: ModelServer = {
     ...{ url: `${origin}/v1`, calls, before: () => undefined, busiest: () => busiest },
     env: {

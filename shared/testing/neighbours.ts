@@ -1,19 +1,17 @@
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { ServerResponse } from 'node:http';
 import { answerFrom, type Ledger, newLedger } from './fake-owners.ts';
 import type { Teardown } from './open-test-mongo.ts';
+import { answerJson, openReceiver, type ReceivedCall } from './receiver.ts';
 
 /** One call that arrived at the neighbours. */
-export interface ReceivedCall {
-  method: string;
-  path: string;
-  headers: IncomingMessage['headers'];
+export interface NeighbourCall extends ReceivedCall {
   /** The parsed JSON body; null without one. */
   body: Record<string, unknown> | null;
 }
 
 export interface Neighbours {
   url: string;
-  calls: ReceivedCall[];
+  calls: NeighbourCall[];
   /** Notices and deliveries that were taken, by source event id or delivery job id: how often each came. */
   notices: Map<string, number>;
   /** Analytics events that were taken, by source event id. */
@@ -23,7 +21,7 @@ export interface Neighbours {
   ledger: Ledger;
   /** When set, decides the answer to each call; undefined = the usual one. */
   answer:
-    | ((call: ReceivedCall) => { status: number; body?: unknown; headers?: Record<string, string> } | undefined)
+    | ((call: NeighbourCall) => { status: number; body?: unknown; headers?: Record<string, string> } | undefined)
     | null;
   /** Environment that names this server as every neighbour. */
   env: NodeJS.ProcessEnv;
@@ -35,15 +33,7 @@ export interface Neighbours {
 
 /** Notification, profile, analytics and usage service, wallet and a webhook receiver in one real HTTP server that counts what it takes. */
 export async function openNeighbours(t: Teardown): Promise<Neighbours> {
-  const server = createServer((request, response) => void serve(request, response));
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const address = server.address();
-  if (address === null || typeof address === 'string') throw new Error('the receiver has no port');
-  const url = `http://127.0.0.1:${address.port}`;
-  t.teardown(() => {
-    server.closeAllConnections();
-    server.close();
-  });
+  const url = await openReceiver(t, serve);
   const env = { NOTIFICATION_SERVICE_URL: url, PROFILE_SERVICE_URL: url, ANALYTICS_SERVICE_URL: url };
   const webhookEnv = {
     ...{ NOTIFICATION_CHANNELS: 'webhook', NOTIFICATION_WEBHOOK_URL: `${url}/hook` },
@@ -68,23 +58,13 @@ export async function openNeighbours(t: Teardown): Promise<Neighbours> {
     },
   };
 
-  async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const chunks: Buffer[] = [];
-    try {
-      for await (const chunk of request) chunks.push(chunk);
-    } catch {
-      return; // The caller was killed while it sent.
-    }
-    const text = Buffer.concat(chunks).toString();
-    const body = text === '' ? null : JSON.parse(text);
-    const call = { method: request.method ?? '', path: request.url ?? '', headers: request.headers, body };
+  function serve(received: ReceivedCall, response: ServerResponse): void {
+    const call = { ...received, body: received.text === '' ? null : JSON.parse(received.text) };
     neighbours.calls.push(call);
-    const answer = neighbours.answer?.(call) ?? usual(call);
-    response.writeHead(answer.status, { 'content-type': 'application/json', ...answer.headers });
-    response.end(JSON.stringify(answer.body ?? {}));
+    answerJson(response, neighbours.answer?.(call) ?? usual(call));
   }
 
-  function usual(call: ReceivedCall): { status: number; body?: unknown; headers?: Record<string, string> } {
+  function usual(call: NeighbourCall): { status: number; body?: unknown; headers?: Record<string, string> } {
     const owner = answerFrom(neighbours.ledger, call);
     if (owner !== undefined) return owner;
     if (call.method === 'GET') return { status: 200, body: { data: { parentIds: neighbours.parents } } };

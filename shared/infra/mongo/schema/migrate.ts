@@ -32,7 +32,7 @@ export interface MigrationReport {
 
 /**
  * Brings the schema up to this code, as `release:` does. One runner at a time, under a lease: a second one waits and
- * finds nothing to do; a killed one is followed after its lease. Indexes are checked at every run, so a hand-dropped
+ * finds nothing to do; a killed one is followed after its lease. Every run creates the indexes that are missing, so a hand-dropped
  * one comes back. Steps are idempotent, because a kill may fall between a step and the note of it.
  */
 export async function migrate(mongo: Mongo, report: (line: string) => void): Promise<MigrationReport> {
@@ -40,15 +40,14 @@ export async function migrate(mongo: Mongo, report: (line: string) => void): Pro
   const from = await takeLease(mongo, runner, report);
   const renewal = setInterval(() => void extendLease(mongo, runner).catch(() => undefined), RENEW_MS);
   try {
-    const applied: string[] = [];
-    for (const step of MIGRATIONS.filter((migration) => migration.version > from)) {
-      report(`schema ${step.version}: ${step.name}`);
-      await step.up(mongo);
+    const steps = MIGRATIONS.filter((migration) => migration.version > from);
+    for (const step of steps) report(`schema ${step.version}: ${step.name}`);
+    await createIndexes(mongo);
+    for (const step of steps) {
+      await step.up?.(mongo);
       await noteVersion(mongo, runner, step);
-      applied.push(step.name);
     }
-    if (applied.length === 0) await createIndexes(mongo);
-    return { from, to: Math.max(from, SCHEMA_VERSION), applied };
+    return { from, to: Math.max(from, SCHEMA_VERSION), applied: steps.map((step) => step.name) };
   } finally {
     clearInterval(renewal);
     await state(mongo).updateOne({ _id: 'schema', runner }, { $set: { runner: null, lockedUntil: null } });

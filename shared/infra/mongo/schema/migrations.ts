@@ -10,13 +10,14 @@ export interface Migration {
   version: number;
   name: string;
   compatibleFrom: number;
-  up(mongo: Mongo): Promise<void>;
+  /** What it does beside its indexes, which stand when it begins. */
+  up?(mongo: Mongo): Promise<void>;
 }
 
 export const MIGRATIONS: readonly Migration[] = [
-  { version: 1, name: 'attempt service, auth service and mailboxes', compatibleFrom: 1, up: createIndexes },
-  { version: 2, name: 'notification service', compatibleFrom: 1, up: createIndexes },
-  { version: 3, name: 'AI classifier', compatibleFrom: 1, up: createIndexes },
+  { version: 1, name: 'attempt service, auth service and mailboxes', compatibleFrom: 1 },
+  { version: 2, name: 'notification service', compatibleFrom: 1 },
+  { version: 3, name: 'AI classifier', compatibleFrom: 1 },
 ];
 
 /** The schema version that this code needs. */
@@ -24,7 +25,8 @@ export const SCHEMA_VERSION = MIGRATIONS.at(-1)?.version ?? 0;
 
 /** Creates what is declared and missing. An index of the same name with other keys is an error, never dropped here. */
 export async function createIndexes(mongo: Mongo): Promise<void> {
-  for (const index of INDEXES) {
-    await mongo.db.collection(index.collection).createIndex(index.keys, { ...index.options, name: index.name });
+  for (const [collection, declared] of Map.groupBy(INDEXES, (index) => index.collection)) {
+    const indexes = declared.map(({ keys, name, options }) => ({ ...options, key: keys, name }));
+    await mongo.db.collection(collection).createIndexes(indexes);
   }
 }
