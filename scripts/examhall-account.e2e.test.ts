@@ -7,7 +7,7 @@ import { openHasher } from '../shared/infra/bcrypt/hasher.ts';
 import { accounts, sessions, throttles } from '../shared/infra/mongo/auth/collections.ts';
 import { findAccount, findAccountByEmail } from '../shared/infra/mongo/auth/find-account.ts';
 import { recordFailure, throttleKey } from '../shared/infra/mongo/auth/throttle.ts';
-import { OPERATOR_AUDIT } from '../shared/infra/mongo/mailbox/dead-letters.ts';
+import { OPERATOR_AUDIT } from '../shared/infra/mongo/operator-audit.ts';
 import { openTestMongo } from '../shared/testing/open-test-mongo.ts';
 import { runExamhall } from '../shared/testing/run-examhall.ts';
 import { storeSession, storeSignedIn } from '../shared/testing/stored-accounts.ts';
@@ -57,8 +57,14 @@ t.test('an account is shown, made an admin and suspended; each change is audited
   const shown = await run(['show', typed]);
   t.equal(shown.code, 0, shown.said);
   t.match(JSON.parse(shown.said), {
-    ...{ id: account._id, role: 'ADMIN', status: 'ACTIVE', phone: '+84900000007', sessions: [{ userAgent: 'tap' }] },
-    ...{ throttle: { failures: 1 }, securityEvents: [{ type: 'ROLE_CHANGED' }], passwordScheme: 'bcrypt-sha256' },
+    id: account._id,
+    role: 'ADMIN',
+    status: 'ACTIVE',
+    phone: '+84900000007',
+    sessions: [{ userAgent: 'tap' }],
+    throttle: { failures: 1 },
+    securityEvents: [{ type: 'ROLE_CHANGED' }],
+    passwordScheme: 'bcrypt-sha256',
   });
   t.notMatch(shown.said, account.password.hash, 'no hash is shown');
 
@@ -158,8 +164,14 @@ t.test('accounts are imported with their hashes, once', async (t) => {
   t.equal(await findAccountByEmail(mongo, 'hs1@school.vn'), null, 'without --yes nothing happens');
   t.match(await load('--yes'), { code: 0, said: /60 imported, 0 there already, 0 refused/ });
   t.match(await findAccountByEmail(mongo, 'hs1@school.vn'), {
-    ...{ fullName: 'Học sinh 1', legacyId: 'L-2', hasLegacyId: true, phone: '+84912345611', status: 'ACTIVE' },
-    ...{ accountCode: /^ACC-/, password: { scheme: 'bcrypt', hash }, defaultOrganizationId: 'truong-1' },
+    fullName: 'Học sinh 1',
+    legacyId: 'L-2',
+    hasLegacyId: true,
+    phone: '+84912345611',
+    status: 'ACTIVE',
+    accountCode: /^ACC-/,
+    password: { scheme: 'bcrypt', hash },
+    defaultOrganizationId: 'truong-1',
     memberships: [{ organizationId: 'truong-1', role: 'STUDENT', status: 'ACTIVE' }],
   });
 

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { WORKERS, type WorkerRow } from '../shared/infra/mongo/live-workers.ts';
-import { OPERATOR_AUDIT } from '../shared/infra/mongo/mailbox/dead-letters.ts';
 import { readCommand } from '../shared/infra/mongo/mailbox/read-command.ts';
+import { OPERATOR_AUDIT } from '../shared/infra/mongo/operator-audit.ts';
 import { makeActor } from '../shared/testing/actor-subjects.ts';
 import { openTestMongo } from '../shared/testing/open-test-mongo.ts';
 import { runExamhall } from '../shared/testing/run-examhall.ts';

@@ -3,8 +3,8 @@ import { buffer } from 'node:stream/consumers';
 import type { Account } from '../../shared/auth/account.ts';
 import { passwordFaults } from '../../shared/auth/password-policy.ts';
 import { openHasher } from '../../shared/infra/bcrypt/hasher.ts';
-import type { OperatorAct } from '../../shared/infra/mongo/auth/operator-act.ts';
 import { setPassword } from '../../shared/infra/mongo/auth/set-password.ts';
+import type { OperatorAct } from '../../shared/infra/mongo/operator-audit.ts';
 import { commonPasswords } from '../../shared/infra/passwords/common-passwords.ts';
 import type { Operator } from './operator.ts';
 

@@ -18,14 +18,22 @@ export async function showAccount({ mongo, now, say }: Operator, account: Accoun
   ]);
   const shown = {
     ...userView(account),
-    ...{ phone: account.phone, legacyId: account.legacyId, passwordScheme: account.password.scheme },
+    phone: account.phone,
+    legacyId: account.legacyId,
+    passwordScheme: account.password.scheme,
     lastLoginAt: row?.lastLoginAt ?? null,
     sessions: sessions.map(({ _id, createdAt, lastUsedAt, expiresAt, userAgent }) => ({
-      ...{ id: _id, createdAt, lastUsedAt, expiresAt, userAgent },
+      id: _id,
+      createdAt,
+      lastUsedAt,
+      expiresAt,
+      userAgent,
     })),
     throttle: throttle && {
-      ...{ tries: throttle.tries, failures: throttle.failures },
-      ...{ blockedUntil: throttle.blockedUntil, lastTryAt: throttle.lastTryAt },
+      tries: throttle.tries,
+      failures: throttle.failures,
+      blockedUntil: throttle.blockedUntil,
+      lastTryAt: throttle.lastTryAt,
     },
     securityEvents: securityEvents.map(({ type, at, sessionId, metadata }) => ({ type, at, sessionId, metadata })),
   };

@@ -1,13 +1,8 @@
 import { liveWorkers } from '../../shared/infra/mongo/live-workers.ts';
-import {
-  deadCommands,
-  deadGroups,
-  findCommand,
-  OPERATOR_AUDIT,
-  replayDead,
-} from '../../shared/infra/mongo/mailbox/dead-letters.ts';
+import { deadCommands, deadGroups, findCommand, replayDead } from '../../shared/infra/mongo/mailbox/dead-letters.ts';
 import { DELIVERIES, MAILBOX_OF, QUEUES } from '../../shared/infra/mongo/mailbox/mailbox.ts';
 import { queueDepths } from '../../shared/infra/mongo/mailbox/queue-depths.ts';
+import { operatorAudit } from '../../shared/infra/mongo/operator-audit.ts';
 import type { Command } from '../../shared/kernel/command.ts';
 import { deliveryJobState } from '../../shared/notification/delivery.ts';
 import type { CliCommand, Flags, Operator } from './operator.ts';
@@ -138,7 +133,7 @@ async function listQueues(operator: Operator, _words: string[], flags: Flags): P
 
 async function listAudit(operator: Operator, _words: string[], flags: Flags): Promise<number> {
   const limit = Math.min(Math.max(Number(flags.limit ?? 20) || 20, 1), MAX_BULK);
-  const rows = await operator.mongo.db.collection(OPERATOR_AUDIT).find({}).sort({ at: -1 }).limit(limit).toArray();
+  const rows = await operatorAudit(operator.mongo).find({}).sort({ at: -1 }).limit(limit).toArray();
   print(operator, flags, rows, () =>
     table(
       ['at', 'operator', 'action', 'queue', 'on', 'reason'],
@@ -146,8 +141,8 @@ async function listAudit(operator: Operator, _words: string[], flags: Flags): Pr
         iso(row.at),
         row.operator,
         row.action,
-        row.queue ?? '-',
-        row.commandId ?? row.subject,
+        'queue' in row ? row.queue : '-',
+        'commandId' in row ? row.commandId : row.subject,
         row.reason,
       ]),
     ),

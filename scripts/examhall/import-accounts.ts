@@ -4,7 +4,7 @@ import type { Account } from '../../shared/auth/account.ts';
 import { ACCOUNT_CODE_BYTES, accountCodeOf } from '../../shared/auth/account-code.ts';
 import { newAccount } from '../../shared/auth/new-account.ts';
 import { importAccount } from '../../shared/infra/mongo/auth/import-account.ts';
-import { type OperatorAct, writeAudit } from '../../shared/infra/mongo/auth/operator-act.ts';
+import { type OperatorAct, writeAudit } from '../../shared/infra/mongo/operator-audit.ts';
 import { newId } from '../../shared/kernel/ids.ts';
 import { type ImportFile, readImportFile } from './import-file.ts';
 import type { ImportedLine } from './import-line.ts';
@@ -83,8 +83,11 @@ async function importRow(operator: Operator, line: number, row: ImportedLine): P
 
 function accountOf({ now, settings }: Operator, { registration, legacyId, passwordHash }: ImportedLine): Account {
   return newAccount(registration, {
-    ...{ id: newId(now()), accountCode: accountCodeOf(randomBytes(ACCOUNT_CODE_BYTES)), legacyId },
+    id: newId(now()),
+    accountCode: accountCodeOf(randomBytes(ACCOUNT_CODE_BYTES)),
+    legacyId,
     password: { scheme: 'bcrypt', hash: passwordHash },
-    ...{ organization: settings.defaultOrganization, now: new Date(now()) },
+    organization: settings.defaultOrganization,
+    now: new Date(now()),
   });
 }

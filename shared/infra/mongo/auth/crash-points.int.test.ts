@@ -9,7 +9,7 @@ import {
   storeSignedIn,
 } from '../../../testing/stored-accounts.ts';
 import type { Mongo } from '../connect.ts';
-import { OPERATOR_AUDIT } from '../mailbox/dead-letters.ts';
+import { OPERATOR_AUDIT } from '../operator-audit.ts';
 import { changePassword } from './change-password.ts';
 import { accounts, securityEvents, sessions, tokens } from './collections.ts';
 import { insertAccount } from './insert-account.ts';

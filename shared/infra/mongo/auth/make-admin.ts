@@ -1,7 +1,8 @@
 import type { Mongo } from '../connect.ts';
 import { newStamp } from '../guarded-update.ts';
+import type { OperatorAct } from '../operator-audit.ts';
 import { accounts } from './collections.ts';
-import { actAsOperator, type OperatorAct } from './operator-act.ts';
+import { actAsOperator } from './operator-act.ts';
 import { noteSecurityEvent } from './security-events.ts';
 
 /**

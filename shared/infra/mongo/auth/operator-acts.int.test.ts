@@ -1,7 +1,7 @@
 import t from 'tap';
 import { openTestMongo } from '../../../testing/open-test-mongo.ts';
 import { storeSession, storeSignedIn } from '../../../testing/stored-accounts.ts';
-import { OPERATOR_AUDIT } from '../mailbox/dead-letters.ts';
+import { OPERATOR_AUDIT } from '../operator-audit.ts';
 import { sessions } from './collections.ts';
 import { findAccount } from './find-account.ts';
 import { makeAdmin } from './make-admin.ts';

@@ -1,9 +1,10 @@
 import type { Account, StoredPassword } from '../../../auth/account.ts';
 import type { Mongo } from '../connect.ts';
 import { newStamp } from '../guarded-update.ts';
+import type { OperatorAct } from '../operator-audit.ts';
 import { accounts, throttles } from './collections.ts';
 import { endOtherSessions } from './end-other-sessions.ts';
-import { actAsOperator, type OperatorAct } from './operator-act.ts';
+import { actAsOperator } from './operator-act.ts';
 import { noteSecurityEvent } from './security-events.ts';
 import { throttleKey } from './throttle.ts';
 

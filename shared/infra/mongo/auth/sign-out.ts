@@ -1,6 +1,7 @@
 import type { Mongo } from '../connect.ts';
+import type { OperatorAct } from '../operator-audit.ts';
 import { endOtherSessions } from './end-other-sessions.ts';
-import { actAsOperator, type OperatorAct } from './operator-act.ts';
+import { actAsOperator } from './operator-act.ts';
 
 /** An operator ends every live session of an account; gives how many. */
 export async function signOut(mongo: Mongo, accountId: string, act: OperatorAct): Promise<number> {

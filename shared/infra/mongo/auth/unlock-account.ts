@@ -1,6 +1,7 @@
 import type { Mongo } from '../connect.ts';
+import type { OperatorAct } from '../operator-audit.ts';
 import { throttles } from './collections.ts';
-import { actAsOperator, type OperatorAct } from './operator-act.ts';
+import { actAsOperator } from './operator-act.ts';
 import { throttleKey } from './throttle.ts';
 
 /**

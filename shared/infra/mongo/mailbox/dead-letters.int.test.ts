@@ -5,7 +5,8 @@ import { expire } from '../../../testing/kernel-features/feature.ts';
 import { openTestMongo } from '../../../testing/open-test-mongo.ts';
 import { postGrading, SUBMITTED, storeAttempt } from '../../../testing/stored-attempts.ts';
 import { testKernel, testWorkerDeps } from '../../../testing/test-kernel.ts';
-import { deadCommands, deadGroups, findCommand, OPERATOR_AUDIT, replayDead } from './dead-letters.ts';
+import { OPERATOR_AUDIT } from '../operator-audit.ts';
+import { deadCommands, deadGroups, findCommand, replayDead } from './dead-letters.ts';
 
 t.test('dead letters are grouped by cause, listed newest first, and replayed once per death', async (t) => {
   const mongo = await openTestMongo(t);

@@ -1,11 +1,8 @@
 import type { Command, Queue } from '../../../kernel/command.ts';
-import { newId } from '../../../kernel/ids.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
+import { type OperatorAct, writeAudit } from '../operator-audit.ts';
 import { inTransaction } from '../transaction.ts';
 import { MAILBOXES } from './mailbox.ts';
-
-/** What operators did, and why; append-only. */
-export const OPERATOR_AUDIT = 'operator_audit';
 
 /** Dead commands of one kind that died of one cause. */
 export interface DeadGroup {
@@ -98,11 +95,7 @@ export async function findCommand(mongo: Mongo, id: string): Promise<Command | n
  * one transaction. False: this death was replayed already, so a second operator's click changes nothing, even where
  * the command has died again meanwhile: nobody has looked at that death yet.
  */
-export async function replayDead(
-  mongo: Mongo,
-  command: Command,
-  by: { operator: string; reason: string; now: number },
-): Promise<boolean> {
+export async function replayDead(mongo: Mongo, command: Command, by: OperatorAct): Promise<boolean> {
   const mailbox = MAILBOXES.map((name) => mongo.db.collection<Command>(name));
   return inTransaction(mongo, REPLAY_BUDGET_MS, async (session) => {
     for (const collection of mailbox) {
@@ -125,14 +118,9 @@ export async function replayDead(
         { session },
       );
       if (revived.matchedCount !== 1) continue;
-      await mongo.db.collection<{ _id: string }>(OPERATOR_AUDIT).insertOne(
-        {
-          _id: newId(by.now),
-          ...{ action: 'dead.replay', commandId: command._id, queue: command.queue, subject: command.subject },
-          ...{ operator: by.operator, reason: by.reason, lastError: command.lastError, at: new Date(by.now) },
-        },
-        { session },
-      );
+      const { queue, subject, lastError } = command;
+      const line = { action: 'dead.replay', commandId: command._id, queue, subject, lastError } as const;
+      await writeAudit(mongo, by, line, session);
       return true;
     }
     return false;

@@ -3,9 +3,9 @@ import { DAY, HOUR, SECOND } from '../../../kernel/clock.ts';
 import { ACCOUNTS, SECURITY_EVENTS, SESSIONS, THROTTLES, TOKENS } from '../auth/collections.ts';
 import { AI_JOB_BATCHES, AI_JOBS, GENERATIONS, USAGE_EVENTS } from '../classifier/collections.ts';
 import { WORKERS } from '../live-workers.ts';
-import { OPERATOR_AUDIT } from '../mailbox/dead-letters.ts';
 import { COMMANDS, DELIVERIES, NOTICES } from '../mailbox/mailbox.ts';
 import { DELIVERY_ATTEMPTS, FAN_OUTS, NOTIFICATION_EVENTS, NOTIFICATIONS } from '../notification/collections.ts';
+import { OPERATOR_AUDIT } from '../operator-audit.ts';
 
 export interface DeclaredIndex {
   collection: string;
