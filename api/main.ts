@@ -70,7 +70,15 @@ const services = Object.keys(SERVICES).filter((name) => (config.services as Read
 if (services.length === 0) log.warn({ wanted: [...config.services] }, 'SERVICES names none that this process can open');
 const closers: (() => Promise<unknown>)[] = [];
 const ground = {
-  ...{ config, log, mongo, now: clock.now, redis, doorbells, replies, background, draining: draining.signal },
+  config,
+  log,
+  mongo,
+  now: clock.now,
+  redis,
+  doorbells,
+  replies,
+  background,
+  draining: draining.signal,
   atEnd: (close: () => Promise<unknown>) => void closers.push(close),
 };
 
@@ -83,7 +91,11 @@ void untilUsable({ check: () => checkUsable(mongo, clock), log, stop: draining.s
 });
 const routes: Route[] = [
   ...operationsRoutes({
-    ...{ services, version: VERSION, draining: draining.signal, metrics, production: config.production },
+    services,
+    version: VERSION,
+    draining: draining.signal,
+    metrics,
+    production: config.production,
     opsToken: config.opsToken,
     checks: {
       mongodb: async () => {
@@ -107,11 +119,21 @@ const routes: Route[] = [
 /** What is no fault of the request: come back in a moment. */
 const isPassing = (error: unknown) => isOutage(error) || error instanceof HasherBusy || error instanceof FanOutLost;
 const door = openServer({
-  ...{ routes, schemas, log, access, draining: draining.signal, limits: config.limits },
-  ...{ isOutage: isPassing, observe: httpMetrics(metrics) },
+  routes,
+  schemas,
+  log,
+  access,
+  draining: draining.signal,
+  limits: config.limits,
+  isOutage: isPassing,
+  observe: httpMetrics(metrics),
 });
 drainOnSignal({
-  ...{ signals: process, exit: process.exit, log, draining, close: door.close },
+  signals: process,
+  exit: process.exit,
+  log,
+  draining,
+  close: door.close,
   graceMs: config.shutdown.drainGraceMs,
   timeoutMs: config.shutdown.timeoutMs,
   async after() {

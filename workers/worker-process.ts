@@ -98,7 +98,12 @@ export async function startWorkerProcess(
   let working: Working | undefined;
   // Before the wait for MongoDB, which may be long: a stop must find somebody who listens.
   drainOnSignal({
-    ...{ signals: process, exit: process.exit, log, draining, graceMs: 0, timeoutMs: config.shutdown.timeoutMs },
+    signals: process,
+    exit: process.exit,
+    log,
+    draining,
+    graceMs: 0,
+    timeoutMs: config.shutdown.timeoutMs,
     async close(timeoutMs) {
       const whole = working === undefined || (await ended(working.drain(timeoutMs), timeoutMs, cutShort));
       const dropped = await background.end(whole ? LAST_BACKGROUND_MS : 0);
@@ -126,8 +131,12 @@ export async function startWorkerProcess(
     answerDoorbell({ ...redis, queue, concurrency }, async (id) => void (await worker.knock(queue, id))),
   );
   const heart = startHeartbeat(mongo, {
-    ...{ workerId: kernel.workerId, actor: name, queues: actor.queues, version: VERSION },
-    ...{ slots: concurrency * actor.queues.length, busy: worker.busy },
+    workerId: kernel.workerId,
+    actor: name,
+    queues: actor.queues,
+    version: VERSION,
+    slots: concurrency * actor.queues.length,
+    busy: worker.busy,
   });
   const drain = (timeoutMs: number) =>
     Promise.all([worker.drain(), ...listeners.map((listener) => listener.close(timeoutMs))]);

@@ -9,7 +9,14 @@ const CACHED_HEADS = 20_000;
 
 export const mountAttempt: Mount = ({ config, mongo, now, doorbells, replies }) =>
   attemptRoutes({
-    ...{ mongo, now, doorbells, replies, looks: openSettledLooks(mongo) },
-    ...{ papers: openPapers(mongo, PAPER_CACHE_BYTES), heads: openHeads(mongo, CACHED_HEADS) },
-    ...{ settings: config.attempt, gatewayToken: config.gatewayToken, commandAttempts: config.worker.maxAttempts },
+    mongo,
+    now,
+    doorbells,
+    replies,
+    looks: openSettledLooks(mongo),
+    papers: openPapers(mongo, PAPER_CACHE_BYTES),
+    heads: openHeads(mongo, CACHED_HEADS),
+    settings: config.attempt,
+    gatewayToken: config.gatewayToken,
+    commandAttempts: config.worker.maxAttempts,
   });

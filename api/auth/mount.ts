@@ -16,7 +16,11 @@ export const mountAuth: Mount = ({ config: { auth }, mongo, now, redis, atEnd })
   const addressFailures = openAddressFailures(redis);
   atEnd(addressFailures.close);
   return authRoutes({
-    ...{ mongo, now, settings: auth, addressFailures, addressOf: openCallerAddress(auth.trustedProxies) },
+    mongo,
+    now,
+    settings: auth,
+    addressFailures,
+    addressOf: openCallerAddress(auth.trustedProxies),
     hasher: openHasher({ ...auth.bcrypt, concurrency: HASHES_AT_ONCE, maxWaiting: WAITING_HASHES }),
     signer: openSigner({ ...auth.jwt, accessSeconds: ACCESS_SECONDS, refreshSeconds: REFRESH_SECONDS, now }),
     isCommonPassword: commonPasswords(),

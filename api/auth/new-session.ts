@@ -30,7 +30,11 @@ export async function newSession(deps: AuthDeps, account: Account, userAgent: st
     _id: sessionId,
     accountId: account._id,
     userAgent: userAgent?.slice(0, USER_AGENT_LENGTH) ?? null,
-    ...{ createdAt: now, lastUsedAt: now, expiresAt: token.expiresAt, endedAt: null, endReason: null },
+    createdAt: now,
+    lastUsedAt: now,
+    expiresAt: token.expiresAt,
+    endedAt: null,
+    endReason: null,
   };
   return { session, stored: token, envelope: envelopeOf(deps, account, { sessionId, refreshToken }) };
 }
@@ -41,9 +45,13 @@ export function newToken(deps: AuthDeps, of: { accountId: string; sessionId: str
   const jti = newId(now);
   const refreshToken = deps.signer.refresh({ sub: of.accountId, type: 'refresh', jti, sid: of.sessionId }, now);
   const stored = deps.hasher.hashToken(refreshToken).then((hash) => ({
-    ...{ _id: jti, ...of, hash },
-    ...{ issuedAt: new Date(now), expiresAt: new Date(now + REFRESH_SECONDS * SECOND) },
-    ...{ consumedAt: null, successorId: null },
+    _id: jti,
+    ...of,
+    hash,
+    issuedAt: new Date(now),
+    expiresAt: new Date(now + REFRESH_SECONDS * SECOND),
+    consumedAt: null,
+    successorId: null,
   }));
   // Where it turns out that nobody needs it, nobody asks what became of it.
   stored.catch(() => undefined);

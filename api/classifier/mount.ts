@@ -17,16 +17,30 @@ export const mountClassifier: Mount = ({ config, log, mongo, now, redis, doorbel
   atEnd(jobBell.close);
   return classifierRoutes({
     jobs: {
-      ...{ mongo, now, doorbells, jobBell, log },
-      ...{ questionBank: neighbours.questionBank, jobAttempts: settings.worker.maxAttempts },
+      mongo,
+      now,
+      doorbells,
+      jobBell,
+      log,
+      questionBank: neighbours.questionBank,
+      jobAttempts: settings.worker.maxAttempts,
       streams: { places: openStreamPlaces({ perActor: STREAMS_PER_ACTOR, inAll: STREAMS }), draining },
     },
     previews: {
-      ...{ mongo, now, models, neighbours, outboundTimeoutMs, settles: settings.settles, log },
+      mongo,
+      now,
+      models,
+      neighbours,
+      outboundTimeoutMs,
+      settles: settings.settles,
+      log,
       patience: GENERATION_PATIENCE,
     },
     providers: {
-      ...{ mongo, now, models, allowedOrigins: settings.allowedOrigins },
+      mongo,
+      now,
+      models,
+      allowedOrigins: settings.allowedOrigins,
       adminServiceToken: config.internalServiceToken,
     },
   });

@@ -18,7 +18,8 @@ export function providerRoutes(deps: ProviderDeps): Route[] {
   const adminOrService = adminOrSender(ACTOR, {
     senders: [ADMIN_SERVICE],
     tokens: { [ADMIN_SERVICE]: deps.adminServiceToken },
-    ...{ unauthorizedCode: 'UNAUTHENTICATED', unconfiguredCode: 'UNAUTHENTICATED' },
+    unauthorizedCode: 'UNAUTHENTICATED',
+    unconfiguredCode: 'UNAUTHENTICATED',
   });
 
   return [

@@ -50,7 +50,8 @@ export async function liveStream(subject: LiveSubject): Promise<RawReply | Rejec
             return;
           }
           const stream = openEventStream(response, {
-            ...{ draining: streams.draining, heartbeatMs: HEARTBEAT_MS },
+            draining: streams.draining,
+            heartbeatMs: HEARTBEAT_MS,
             ...(maxUnreadBytes === undefined ? {} : { maxUnreadBytes }),
             heartbeat: () => ({ event: 'heartbeat', data: { at: new Date(now()).toISOString() } }),
           });

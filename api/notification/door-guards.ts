@@ -26,7 +26,8 @@ export function makers(deps: Pick<NotificationDeps, 'senderTokens'>): Guard[] {
 
 function sendersOf({ senderTokens }: Pick<NotificationDeps, 'senderTokens'>, names: readonly Sender[]) {
   return {
-    ...{ senders: names, tokens: senderTokens },
+    senders: names,
+    tokens: senderTokens,
     unauthorizedCode: 'NOTIFICATION_INTERNAL_UNAUTHORIZED',
     unconfiguredCode: 'NOTIFICATION_INTERNAL_TOKEN_NOT_CONFIGURED',
   } as const;

@@ -49,7 +49,11 @@ export async function fanOut(deps: NotificationDeps, input: FanOutInput): Promis
           organizationId: input.organizationId,
         });
   const inserted = await insertFanOut(deps.mongo, {
-    ...{ fanOutId, event, now, rows: plan.rows, staged: plan.staged },
+    fanOutId,
+    event,
+    now,
+    rows: plan.rows,
+    staged: plan.staged,
     deliveries: { channels: deps.channels, maxAttempts: deps.deliveryAttempts },
     settle: settleCommand(deps, fanOutId, now),
   });

@@ -22,10 +22,19 @@ export const mountNotification: Mount = ({
   atEnd(inboxes.close);
   const { senderTokens, channels, delivery } = config.notification;
   return notificationRoutes({
-    ...{ mongo, now, doorbells, background, log, senderTokens, channels },
-    ...{ deliveryAttempts: delivery.maxAttempts, commandAttempts: config.worker.maxAttempts },
-    ...{ audit: config.neighbours.audit, outboundTimeoutMs: config.outboundTimeoutMs },
-    ...{ wake: inboxes.wake, inboxes },
+    mongo,
+    now,
+    doorbells,
+    background,
+    log,
+    senderTokens,
+    channels,
+    deliveryAttempts: delivery.maxAttempts,
+    commandAttempts: config.worker.maxAttempts,
+    audit: config.neighbours.audit,
+    outboundTimeoutMs: config.outboundTimeoutMs,
+    wake: inboxes.wake,
+    inboxes,
     streams: { places: openStreamPlaces({ perActor: STREAMS_PER_ACTOR, inAll: STREAMS }), draining },
   });
 };

@@ -22,10 +22,20 @@ export function newAccount(registration: Registration, making: Making): Account 
   const { id, accountCode, legacyId, password, organization, now } = making;
   const { email, phone, fullName, role } = registration;
   return {
-    ...{ _id: id, accountCode, email, phone, hasPhone: phone !== null, legacyId, hasLegacyId: legacyId !== null },
-    ...{ fullName, role, status: 'ACTIVE' },
+    _id: id,
+    accountCode,
+    email,
+    phone,
+    hasPhone: phone !== null,
+    legacyId,
+    hasLegacyId: legacyId !== null,
+    fullName,
+    role,
+    status: 'ACTIVE',
     memberships: [{ organizationId: organization.id, organizationName: organization.name, role, status: 'ACTIVE' }],
     defaultOrganizationId: organization.id,
-    ...{ password, createdAt: now, updatedAt: now },
+    password,
+    createdAt: now,
+    updatedAt: now,
   };
 }

@@ -27,7 +27,10 @@ export function userView(account: Account): UserView {
     createdAt: account.createdAt.toISOString(),
     updatedAt: account.updatedAt.toISOString(),
     memberships: account.memberships.map(({ organizationId, organizationName, role, status }) => ({
-      ...{ organizationId, organizationName, role, status },
+      organizationId,
+      organizationName,
+      role,
+      status,
     })),
     defaultOrganizationId: account.defaultOrganizationId,
   };

@@ -20,7 +20,9 @@ export function explainTask(payload: ExplanationRequest): ModelTask {
     instructions: INSTRUCTIONS,
     data: { ...payload, language: payload.language ?? 'vi' },
     schema: {
-      ...{ type: 'object', additionalProperties: false, required: ['text', 'steps'] },
+      type: 'object',
+      additionalProperties: false,
+      required: ['text', 'steps'],
       properties: { text: LINE, steps: { type: 'array', minItems: 1, maxItems: 50, items: LINE } },
     },
     promptVersion: PROMPT_VERSION,

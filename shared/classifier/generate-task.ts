@@ -27,7 +27,9 @@ const PARTS: Readonly<Record<GeneratedQuestionType, Node>> = {
   MULTIPLE_CHOICE: { options: CHOICES, correctIndexes: indexes(OPTIONS) },
   TRUE_FALSE_GROUP: {
     statements: {
-      ...{ type: 'array', minItems: OPTIONS, maxItems: OPTIONS },
+      type: 'array',
+      minItems: OPTIONS,
+      maxItems: OPTIONS,
       items: objectOf({ content: LINE, isTrue: { type: 'boolean' } }),
     },
   },
@@ -63,7 +65,9 @@ export function generateTask(payload: GeneratePayload): ModelTask {
     schema: objectOf({
       questions: {
         // Too many are no fault that a second call must mend: what was not asked for is dropped, and not paid for.
-        ...{ type: 'array', minItems: 1, description: `${payload.count} of them` },
+        type: 'array',
+        minItems: 1,
+        description: `${payload.count} of them`,
         items: objectOf({ content: LINE, ...PARTS[payload.questionType], explanation: { ...LINE, maxLength: 20_000 } }),
       },
     }),
@@ -83,7 +87,11 @@ function readQuestion(payload: GeneratePayload, written: WrittenQuestion, index:
   const lines = written.options ?? written.statements?.map((statement) => statement.content) ?? [];
   const options = lines.map((line, at) => ({ id: optionId(at), label: labelOf(at), content: line.trim() }));
   return {
-    ...{ tempId: `q${index + 1}`, type: payload.questionType, content, contentText: content, options },
+    tempId: `q${index + 1}`,
+    type: payload.questionType,
+    content,
+    contentText: content,
+    options,
     answerKey: answerKeyOf(payload.questionType, written),
     explanation: written.explanation.trim(),
     difficulty: payload.difficulty,

@@ -14,7 +14,10 @@ export function broughtBy(round: number, batches: readonly Pick<JobBatch, 'index
     items: ours.flatMap(({ outcome }) => JSON.parse(outcome?.itemsText ?? '[]') as ClassifiedItem[]),
     errors: ours.flatMap(({ index, outcome }) =>
       (outcome?.errors ?? []).map(({ questionId, code, message }) => ({
-        ...{ questionId, batchIndex: index, code, message },
+        questionId,
+        batchIndex: index,
+        code,
+        message,
       })),
     ),
   };
@@ -24,11 +27,17 @@ export function broughtBy(round: number, batches: readonly Pick<JobBatch, 'index
 export function jobView(job: ClassificationJob, selection: JobSelection, items: readonly ClassifiedItem[] | null) {
   const { _id: id, status, revision, error, createdAt, startedAt, finishedAt, updatedAt } = job;
   return {
-    ...{ id, status },
+    id,
+    status,
     scope: {
-      ...{ actorId: job.actorId, actorRole: job.actorRole, organizationId: job.organizationId },
+      actorId: job.actorId,
+      actorRole: job.actorRole,
+      organizationId: job.organizationId,
       filters: JSON.parse(selection.filtersText) as Record<string, unknown>,
-      ...{ fields: job.fields, mode: job.mode, overwrite: job.overwrite, threshold: job.threshold },
+      fields: job.fields,
+      mode: job.mode,
+      overwrite: job.overwrite,
+      threshold: job.threshold,
       questionIds: selection.questionIds,
     },
     progress: progressOf(job),
@@ -41,7 +50,11 @@ export function jobView(job: ClassificationJob, selection: JobSelection, items: 
             usage: { inputTokens: job.usage.inputTokens ?? null, outputTokens: job.usage.outputTokens ?? null },
           },
     error: error === null ? null : { code: error.code, message: error.message },
-    ...{ revision, createdAt, startedAt, finishedAt, updatedAt },
+    revision,
+    createdAt,
+    startedAt,
+    finishedAt,
+    updatedAt,
   };
 }
 
@@ -49,9 +62,16 @@ export function jobView(job: ClassificationJob, selection: JobSelection, items: 
 export function queuedJobView(job: ClassificationJob) {
   const { _id: id, status, organizationId, actorId, error, createdAt, startedAt, finishedAt, updatedAt } = job;
   return {
-    ...{ id, status, organizationId, actorId, progress: progressOf(job) },
+    id,
+    status,
+    organizationId,
+    actorId,
+    progress: progressOf(job),
     error: error === null ? null : { code: error.code, message: error.message },
-    ...{ createdAt, startedAt, finishedAt, updatedAt },
+    createdAt,
+    startedAt,
+    finishedAt,
+    updatedAt,
   };
 }
 

@@ -53,7 +53,11 @@ export function essayGradePreview(result: TaskResult<'grade'>, request: EssayGra
   const { score, maxScore, feedback, criteria } = result.grade;
   return {
     ...headOf(result),
-    ...{ kind: 'grade', score, maxScore, feedback, criteria },
+    kind: 'grade',
+    score,
+    maxScore,
+    feedback,
+    criteria,
     handoff: essayHandoff(result, request),
     chargePolicy: 'preview_only_no_consume',
     owner: OWNERS.grade,
@@ -65,10 +69,17 @@ function essayHandoff(result: TaskResult<'grade'>, { questionId, rubric }: Essay
   const { score, maxScore, feedback, criteria } = result.grade;
   const nameOf = new Map(rubric.criteria.map(({ id, name }) => [id, name]));
   return {
-    ...{ sourceService: HANDOFF_SENDER, type: HANDOFF_TYPE, sourceEventId: `ai-essay-grade:${result.taskId}` },
-    ...{ questionId, score, maxScore, feedback },
+    sourceService: HANDOFF_SENDER,
+    type: HANDOFF_TYPE,
+    sourceEventId: `ai-essay-grade:${result.taskId}`,
+    questionId,
+    score,
+    maxScore,
+    feedback,
     criteria: criteria.map(({ id, ...graded }) => ({ id, name: nameOf.get(id) ?? id, ...graded })),
-    ...{ provider: result.provider, model: result.model, occurredAt: result.finishedAt },
+    provider: result.provider,
+    model: result.model,
+    occurredAt: result.finishedAt,
   };
 }
 

@@ -85,7 +85,9 @@ function toldIn(body: unknown): Told {
   const details = Array.isArray(error.details) ? error.details.map(fieldsOf) : [fieldsOf(error.details)];
   const told = [
     ...details.flatMap(({ error_code, reason }) => [error_code, reason]),
-    ...[error.code, error.type, error.status],
+    error.code,
+    error.type,
+    error.status,
   ];
   return {
     words: told.filter((word) => typeof word === 'string'),

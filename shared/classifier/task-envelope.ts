@@ -66,7 +66,9 @@ export function taskRequest<Kind extends TaskKind>(
   { taskId, idempotencyKey = taskId, ...about }: TaskScope,
 ): TaskRequest<Kind> {
   const envelope: Omit<AiTaskRequestEnvelope, TaskKind> = {
-    ...{ taskId, kind, idempotencyKey },
+    taskId,
+    kind,
+    idempotencyKey,
     // A classification ends with its job, a preview with the request of whoever waits for it.
     cancellationKey: about.jobId === null ? `preview:${taskId}` : `job:${about.jobId}`,
     features: { structuredOutput: true, repairs: 1, streaming: true },
@@ -84,7 +86,11 @@ export function taskResult<Kind extends TaskKind>(
 ): TaskResult<Kind> {
   const { provider, model, usage } = answer;
   const envelope: Omit<AiTaskResultEnvelope, TaskKind> = {
-    ...{ taskId: request.taskId, kind: request.kind as TaskKind, provider, model, usage },
+    taskId: request.taskId,
+    kind: request.kind as TaskKind,
+    provider,
+    model,
+    usage,
     finishedAt: new Date(now).toISOString(),
   };
   return { ...envelope, [request.kind as TaskKind]: result } as TaskResult<Kind>;

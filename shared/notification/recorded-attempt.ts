@@ -9,13 +9,19 @@ export function recordedAttempt(
 ): Omit<DeliveryAttempt, 'isSupport'> {
   const { notificationId, userId, channel, provider, status } = body;
   return {
-    ...{ _id: made.id, notificationId, userId, channel, provider, status },
+    _id: made.id,
+    notificationId,
+    userId,
+    channel,
+    provider,
+    status,
     organizationId: body.organizationId ?? made.organizationId,
     attempt: body.attempt ?? 1,
     providerId: body.providerId ?? null,
     nextRetryAt: instantOf(body.nextRetryAt),
     error: body.error ?? null,
     metadata: body.metadata === undefined ? null : JSON.stringify(body.metadata),
-    ...{ createdAt: made.now, updatedAt: made.now },
+    createdAt: made.now,
+    updatedAt: made.now,
   };
 }

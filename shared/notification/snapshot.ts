@@ -24,16 +24,32 @@ export function readSnapshot(id: string, body: SnapshotRequest): Snapshot {
   if (createdAt === null) throw new Error('a snapshot without createdAt passed its schema');
   const { userId, organizationId = null, type, title, content, isRead } = body;
   const [readAt, deletedAt] = [instantOf(body.readAt), instantOf(body.deletedAt)];
-  return { ...{ id, userId, organizationId, type, title, content, isRead }, readAt, deletedAt, createdAt };
+  return { id, userId, organizationId, type, title, content, isRead, readAt, deletedAt, createdAt };
 }
 
 /** The row of a snapshot that is the first of its id. */
 export function newFromSnapshot(snapshot: Snapshot, made: { now: Date; organizationId: string | null }): Notification {
   const { id, userId, organizationId, type, title, content, isRead, readAt, deletedAt, createdAt } = snapshot;
   return {
-    ...{ _id: id, userId, organizationId: organizationId ?? made.organizationId, type, title, content },
-    ...{ preferenceType: null, actorId: null, entity: null, entityId: null, data: null, sourceEventRef: null },
-    ...{ place: deletedAt === null ? 'INBOX' : 'DELETED', isRead, readAt: isRead ? (readAt ?? made.now) : null },
-    ...{ isSupport: isSupportType(type), fanOutId: null, ordinal: 0, createdAt, deletedAt },
+    _id: id,
+    userId,
+    organizationId: organizationId ?? made.organizationId,
+    type,
+    title,
+    content,
+    preferenceType: null,
+    actorId: null,
+    entity: null,
+    entityId: null,
+    data: null,
+    sourceEventRef: null,
+    place: deletedAt === null ? 'INBOX' : 'DELETED',
+    isRead,
+    readAt: isRead ? (readAt ?? made.now) : null,
+    isSupport: isSupportType(type),
+    fanOutId: null,
+    ordinal: 0,
+    createdAt,
+    deletedAt,
   };
 }

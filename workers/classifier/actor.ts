@@ -20,7 +20,10 @@ export function classifierActor(
 ): Actor<JobBody, JobProgress | SweepProgress> {
   const { enabled, concurrency, pollIntervalMs, leaseMs, retryBaseDelayMs } = deps.config.classifier.worker;
   const common = {
-    ...{ name: 'classifier', concurrency, pollMs: pollIntervalMs, leaseMs },
+    name: 'classifier',
+    concurrency,
+    pollMs: pollIntervalMs,
+    leaseMs,
     backoff: { baseMs: retryBaseDelayMs, capMs: CAP_MS },
   };
   if (!enabled) return { ...common, queues: [], run: () => Promise.reject(new Error('the classifier is not enabled')) };

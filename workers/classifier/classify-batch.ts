@@ -72,7 +72,11 @@ function requestOf(job: JobRow, { batch, questionIds, questions }: Asked): TaskR
     {
       taskId: batch._id,
       idempotencyKey: `${batch._id}:${job.round}`,
-      ...{ organizationId, actorId, requestId: null, jobId: job._id, batchIndex: batch.index },
+      organizationId,
+      actorId,
+      requestId: null,
+      jobId: job._id,
+      batchIndex: batch.index,
     },
   );
 }

@@ -84,7 +84,9 @@ function suppressed(
 ): Outcome {
   const left = leftBehind(command);
   return {
-    ...{ kind: 'done', as: 'SUPPRESSED', result: { reason } },
+    kind: 'done',
+    as: 'SUPPRESSED',
+    result: { reason },
     effects: async (session) => {
       if (left !== null) await breakOffTry(deps.mongo, left, session);
       if (begun !== undefined) await dropTry(deps.mongo, begun, session);
@@ -106,8 +108,19 @@ function attemptRow(
   const { notificationId, userId, channel } = command.body;
   return {
     _id: tryIdOf(command),
-    ...{ notificationId, userId, organizationId: notification.organizationId, channel, provider },
-    ...{ status: 'QUEUED', attempt: command.attempts, isSupport: notification.isSupport },
-    ...{ providerId: null, nextRetryAt: null, error: null, metadata: null, createdAt: now, updatedAt: now },
+    notificationId,
+    userId,
+    organizationId: notification.organizationId,
+    channel,
+    provider,
+    status: 'QUEUED',
+    attempt: command.attempts,
+    isSupport: notification.isSupport,
+    providerId: null,
+    nextRetryAt: null,
+    error: null,
+    metadata: null,
+    createdAt: now,
+    updatedAt: now,
   };
 }

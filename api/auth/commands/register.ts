@@ -38,7 +38,11 @@ export async function register(deps: AuthDeps, call: Call<RegisterRequest>): Pro
 function accountOf(deps: AuthDeps, registration: Registration, password: StoredPassword): Account {
   const now = deps.now();
   return newAccount(registration, {
-    ...{ id: newId(now), accountCode: accountCodeOf(randomBytes(ACCOUNT_CODE_BYTES)), legacyId: null, password },
-    ...{ organization: deps.settings.defaultOrganization, now: new Date(now) },
+    id: newId(now),
+    accountCode: accountCodeOf(randomBytes(ACCOUNT_CODE_BYTES)),
+    legacyId: null,
+    password,
+    organization: deps.settings.defaultOrganization,
+    now: new Date(now),
   });
 }

@@ -30,12 +30,10 @@ export async function streamJob(deps: JobDeps, call: Call): Promise<RawReply | R
   const first = await findOwnJob(mongo, jobId, caller);
   if (first === null) return { rejected: 'JOB_NOT_FOUND' };
   return liveStream({
-    ...{
-      streams,
-      now: deps.now,
-      maxUnreadBytes: MAX_UNREAD_BYTES,
-      holder: `${caller.organizationId} ${caller.actorId}`,
-    },
+    streams,
+    now: deps.now,
+    maxUnreadBytes: MAX_UNREAD_BYTES,
+    holder: `${caller.organizationId} ${caller.actorId}`,
     listen: (changed) => jobBell.listen(jobId, changed),
     async begin() {
       const job = (await findJob(mongo, jobId)) ?? first;

@@ -11,7 +11,9 @@ export function organization(): Guard {
     codes: ['UNAUTHENTICATED'],
     headers: [
       {
-        ...{ name: NAME, required: false, example: 'org-1' },
+        name: NAME,
+        required: false,
+        example: 'org-1',
         description: 'Organization of the caller, set by the gateway: the default of new objects, never a filter',
       },
     ],

@@ -12,7 +12,9 @@ export function scope(): Guard {
     codes: ['UNAUTHENTICATED'],
     headers: [
       {
-        ...{ name: NAME, required: true, example: 'org-1' },
+        name: NAME,
+        required: true,
+        example: 'org-1',
         description: 'Organization in which the caller acts, set by the gateway',
       },
     ],

@@ -15,8 +15,11 @@ export async function listAttempts(deps: NotificationDeps, call: Call<unknown, D
     userId: ownerIn('role', callerOf(call.identity)) ?? query.userId ?? null,
     notificationId: query.notificationId ?? null,
     organizationId: query.organizationId ?? null,
-    ...{ channel: query.channel ?? null, provider: query.provider ?? null, status: query.status ?? null },
-    ...{ from: instantOf(query.from), to: instantOf(query.to) },
+    channel: query.channel ?? null,
+    provider: query.provider ?? null,
+    status: query.status ?? null,
+    from: instantOf(query.from),
+    to: instantOf(query.to),
   };
   const { rows, total } = await listDeliveryAttempts(deps.mongo, wanted, page);
   return { status: 200, data: pagedData(rows.map(deliveryAttemptView), page, total) };

@@ -38,7 +38,9 @@ interface Told {
 export async function streamInbox(deps: NotificationDeps, call: Call): Promise<RawReply | Rejection> {
   const userId = callerOf(call.identity).id;
   return liveStream({
-    ...{ streams: deps.streams, now: deps.now, holder: userId },
+    streams: deps.streams,
+    now: deps.now,
+    holder: userId,
     listen: (changed) => deps.inboxes.listen(userId, changed),
     async begin() {
       const resumed = decodeCursor(call.headers['last-event-id'] ?? '', deps.now(), OLDEST_MS);

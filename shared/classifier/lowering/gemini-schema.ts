@@ -1,8 +1,24 @@
 import { fieldsOf, hasFreeMap, inWords, mapParts, type Schema, typesOf } from './schema.ts';
 
 const UNDERSTOOD = new Set([
-  ...['type', 'format', 'title', 'description', 'nullable', 'enum', 'items', 'minItems', 'maxItems', 'properties'],
-  ...['required', 'minLength', 'maxLength', 'pattern', 'minimum', 'maximum', 'anyOf', 'propertyOrdering'],
+  'type',
+  'format',
+  'title',
+  'description',
+  'nullable',
+  'enum',
+  'items',
+  'minItems',
+  'maxItems',
+  'properties',
+  'required',
+  'minLength',
+  'maxLength',
+  'pattern',
+  'minimum',
+  'maximum',
+  'anyOf',
+  'propertyOrdering',
 ]);
 const FORMATS = ['enum', 'date-time', 'float', 'double', 'int32', 'int64'];
 const SILENT = ['$schema', '$id', '$defs', 'const', 'oneOf', 'additionalProperties', 'format'];

@@ -2,8 +2,21 @@ import { fieldsOf, hasFreeMap, inWords, mapParts, type Schema, typesOf } from '.
 
 /** What strict structured output refuses or does not look at; said in words instead. */
 const NOT_UNDERSTOOD = [
-  ...['minLength', 'maxLength', 'uniqueItems', 'contains', 'prefixItems', 'patternProperties', 'minProperties'],
-  ...['maxProperties', 'not', 'if', 'then', 'else', 'dependentRequired', 'dependentSchemas', 'allOf'],
+  'minLength',
+  'maxLength',
+  'uniqueItems',
+  'contains',
+  'prefixItems',
+  'patternProperties',
+  'minProperties',
+  'maxProperties',
+  'not',
+  'if',
+  'then',
+  'else',
+  'dependentRequired',
+  'dependentSchemas',
+  'allOf',
 ];
 
 /**

@@ -4,7 +4,8 @@ import type { Adapter } from './channel.ts';
 /** For development: one line per delivery, without its content and without the user. */
 export function logAdapter(log: Log): Adapter {
   return {
-    ...{ channel: 'log', provider: 'log' },
+    channel: 'log',
+    provider: 'log',
     async send({ deliveryJobId, notification }, { signal }) {
       signal.throwIfAborted();
       log.info({ deliveryJobId, notificationId: notification.id, type: notification.type }, 'notification delivered');

@@ -24,7 +24,8 @@ const MOST_PATIENCE_MS = HOUR;
  */
 export function webhookAdapter(settings: WebhookSettings): Adapter {
   return {
-    ...{ channel: 'webhook', provider: 'webhook' },
+    channel: 'webhook',
+    provider: 'webhook',
     async send(job, { signal }) {
       const timeout = AbortSignal.timeout(settings.timeoutMs);
       try {
@@ -50,7 +51,10 @@ function post({ url, secret, now }: WebhookSettings, job: DeliveryJob, signal: A
   const { deliveryJobId, channel, notification } = job;
   const body = JSON.stringify({ deliveryJobId, channel, notification });
   return fetch(url, {
-    ...{ method: 'POST', redirect: 'manual', signal, body },
+    method: 'POST',
+    redirect: 'manual',
+    signal,
+    body,
     headers: {
       'content-type': 'application/json; charset=utf-8',
       // Nothing that is read here is worth unpacking.

@@ -44,7 +44,11 @@ export async function callOwner(service: Neighbour, request: OwnerRequest): Prom
   const { owner, method, path, organizationId, actor, headers, body, timeoutMs, signal } = request;
   try {
     return await callService({
-      ...{ method, url: `${service.url}${path}`, sender: SENDER, token: service.token, timeoutMs },
+      method,
+      url: `${service.url}${path}`,
+      sender: SENDER,
+      token: service.token,
+      timeoutMs,
       headers: { 'x-organization-id': organizationId, 'x-actor-id': actor.id, 'x-actor-role': actor.role, ...headers },
       ...(body === undefined ? {} : { body }),
       ...(signal === undefined ? {} : { signal }),

@@ -54,7 +54,11 @@ export async function loadQuestions(
 ): Promise<ReadonlyMap<string, BankQuestion>> {
   const { questionIds, fields, mode, overwrite, organizationId, actorId, actorRole } = wanted;
   const reply = await callService({
-    ...{ method: 'POST', url: `${bank.url}${PATH}`, sender: SENDER, token: bank.token, timeoutMs },
+    method: 'POST',
+    url: `${bank.url}${PATH}`,
+    sender: SENDER,
+    token: bank.token,
+    timeoutMs,
     headers: { 'x-organization-id': organizationId, 'x-actor-id': actorId, 'x-actor-role': actorRole },
     body: { questionIds, fields, mode, overwrite },
     maxReplyBytes: MAX_REPLY_BYTES,

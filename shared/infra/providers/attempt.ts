@@ -111,10 +111,17 @@ async function call(
   const startedAt = parts.patience.clock();
   const record = (answer: Told, judged: Judged | null) =>
     parts.recordUsage({
-      ...{ ...asked.about, ...(judged?.usage ?? { inputTokens: null, outputTokens: null }) },
-      ...{ provider: target.provider, baseUrl: target.origin, model: target.model, promptVersion: task.promptVersion },
-      ...{ attempt: made.attempt, retryWaitMs: made.retryWaitMs, circuit: made.asTrial ? 'half-open' : 'closed' },
-      ...{ latencyMs: Math.round(parts.patience.clock() - startedAt), httpStatus: answer.status },
+      ...asked.about,
+      ...(judged?.usage ?? { inputTokens: null, outputTokens: null }),
+      provider: target.provider,
+      baseUrl: target.origin,
+      model: target.model,
+      promptVersion: task.promptVersion,
+      attempt: made.attempt,
+      retryWaitMs: made.retryWaitMs,
+      circuit: made.asTrial ? 'half-open' : 'closed',
+      latencyMs: Math.round(parts.patience.clock() - startedAt),
+      httpStatus: answer.status,
       outcome: judged === null ? 'cancelled' : judged.kind === 'fits' ? 'success' : 'failure',
       errorCode: judged === null ? null : codeOf(judged),
       providerRequestId: requestIdOf(answer, asked),

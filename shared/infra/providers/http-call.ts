@@ -51,7 +51,10 @@ export async function callProvider(call: HttpCall): Promise<HttpAnswer> {
 
 function send({ request, dispatcher, fold }: HttpCall, signal: AbortSignal): Promise<Response> {
   const init = {
-    ...{ method: 'POST', redirect: 'manual', signal, dispatcher },
+    method: 'POST',
+    redirect: 'manual',
+    signal,
+    dispatcher,
     headers: headersOf(request, fold !== null),
     body: JSON.stringify(request.body),
   };
@@ -62,7 +65,8 @@ function send({ request, dispatcher, fold }: HttpCall, signal: AbortSignal): Pro
 function headersOf({ headers }: WireRequest, streams: boolean): Headers {
   try {
     return new Headers({
-      ...{ 'content-type': 'application/json', accept: streams ? 'text/event-stream' : 'application/json' },
+      'content-type': 'application/json',
+      accept: streams ? 'text/event-stream' : 'application/json',
       ...headers,
     });
   } catch {

@@ -66,7 +66,10 @@ export function judgeAnswer(answer: HttpAnswer, judging: Judging): Judged {
 /** A call that brought no answer at all. */
 export function judgeNoAnswer(error: CallFailed, provider: string): Judged {
   const of = (code: ProviderFailure['code'], nature: Nature, words: string, end: CallEnd): Judged => ({
-    ...{ kind: 'failed', failed: failure(code, nature, `${provider} ${words}`, error), end, usage: NO_USAGE },
+    kind: 'failed',
+    failed: failure(code, nature, `${provider} ${words}`, error),
+    end,
+    usage: NO_USAGE,
   });
   switch (error.kind) {
     case 'timeout':
@@ -95,7 +98,8 @@ function judgeRefusal(status: number, { headers, body }: HttpAnswer, { provider,
   return {
     kind: 'failed',
     failed: new AttemptFailed(new ProviderFailure(code, nature, { message, retryAfterMs: asked }), {
-      ...{ retry, askedWaitMs: asked },
+      retry,
+      askedWaitMs: asked,
     }),
     end: endOf(status, code, asked),
     usage: NO_USAGE,
@@ -110,6 +114,7 @@ function endOf(status: number, code: ProviderFailure['code'], waitMs: number | n
 
 function failure(code: ProviderFailure['code'], nature: Nature, message: string, cause?: unknown): AttemptFailed {
   return new AttemptFailed(new ProviderFailure(code, nature, { message, cause }), {
-    ...{ retry: nature === 'passing', askedWaitMs: null },
+    retry: nature === 'passing',
+    askedWaitMs: null,
   });
 }

@@ -69,8 +69,15 @@ export function openModels(parts: ModelParts): ModelRuntime {
   const rules: CircuitRules = { ...settings.circuit, probeMs: settings.timeoutMs + PROBE_SLACK_MS };
   const circuits = openCircuits({ rules, now, log, shared: parts.shared });
   const asking: AskParts = {
-    ...{ circuits, patience, now, recordUsage, forms: new Map(), checkOf: openAnswerChecks() },
-    ...{ timeoutMs: settings.timeoutMs, maxRetries: settings.maxRetries, streaming: settings.streaming },
+    circuits,
+    patience,
+    now,
+    recordUsage,
+    forms: new Map(),
+    checkOf: openAnswerChecks(),
+    timeoutMs: settings.timeoutMs,
+    maxRetries: settings.maxRetries,
+    streaming: settings.streaming,
   };
   const slots = new Map<ProviderName, LimitFunction>();
   const agents = new Map<boolean, Agent>();
@@ -106,8 +113,13 @@ export function openModels(parts: ModelParts): ModelRuntime {
       }
       if (!isHttp(target)) return askMock(task, about, { ...asking, model: target.model });
       return askProvider(asking, {
-        ...{ target, task, about, signal, wire: WIRE_OF[target.provider] },
-        ...{ dispatcher: agentOf(target), slots: slotsOf(target.provider) },
+        target,
+        task,
+        about,
+        signal,
+        wire: WIRE_OF[target.provider],
+        dispatcher: agentOf(target),
+        slots: slotsOf(target.provider),
       });
     },
     async status() {
@@ -121,7 +133,10 @@ export function openModels(parts: ModelParts): ModelRuntime {
         configurationSource: source,
         apiKeyConfigured: keyOf(selection, settings) !== null,
         features: {
-          ...{ classify: isUsable, generate: isUsable, explain: isUsable, grade: isUsable },
+          classify: isUsable,
+          generate: isUsable,
+          explain: isUsable,
+          grade: isUsable,
           streaming: settings.streaming && selection.provider !== 'mock',
           structuredOutput: selection.provider !== 'deepseek',
         },

@@ -45,10 +45,32 @@ export interface SchemaDocument extends SchemaNode {
 }
 
 const KEYWORDS: ReadonlySet<string> = new Set([
-  ...['$ref', 'description', 'type', 'const', 'enum', 'examples', 'format', 'pattern', 'minLength', 'maxLength'],
-  ...['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'minItems', 'maxItems', 'items', 'required'],
-  ...['properties', 'additionalProperties', 'anyOf', 'not'],
-  ...['x-unknown-fields', 'x-max-json-bytes', 'x-message', 'x-bare'],
+  '$ref',
+  'description',
+  'type',
+  'const',
+  'enum',
+  'examples',
+  'format',
+  'pattern',
+  'minLength',
+  'maxLength',
+  'minimum',
+  'maximum',
+  'exclusiveMinimum',
+  'exclusiveMaximum',
+  'minItems',
+  'maxItems',
+  'items',
+  'required',
+  'properties',
+  'additionalProperties',
+  'anyOf',
+  'not',
+  'x-unknown-fields',
+  'x-max-json-bytes',
+  'x-message',
+  'x-bare',
 ]);
 
 /** The `$id` that a `$ref` of the document `from` names. */

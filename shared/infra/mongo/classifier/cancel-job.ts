@@ -10,8 +10,11 @@ export async function cancelJob(
   owner: JobOwner,
 ): Promise<{ job: JobRow; cancelled: boolean } | null> {
   const update = guardedUpdate([...isOwners(owner), { $in: ['$status', ['PENDING', 'RUNNING']] }], {
-    ...{ status: 'CANCELLED', open: false },
-    ...{ finishedAt: '$$NOW', updatedAt: '$$NOW', revision: { $add: ['$revision', 1] } },
+    status: 'CANCELLED',
+    open: false,
+    finishedAt: '$$NOW',
+    updatedAt: '$$NOW',
+    revision: { $add: ['$revision', 1] },
   });
   const job = await aiJobs(mongo).findOneAndUpdate({ _id: id }, update.pipeline, {
     returnDocument: 'after',

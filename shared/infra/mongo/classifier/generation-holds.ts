@@ -31,8 +31,11 @@ export async function placeHold(
 ): Promise<Charge | null> {
   const others = { $filter: { input: LIVE, cond: { $not: [isOf({ _id: previewId, organizationId })] } } };
   const own = {
-    ...{ previewId: literal(previewId), fence: literal(fence) },
-    ...{ credits: literal(credits), tokens: literal(tokens), until: nowPlus(leaseMs) },
+    previewId: literal(previewId),
+    fence: literal(fence),
+    credits: literal(credits),
+    tokens: literal(tokens),
+    until: nowPlus(leaseMs),
   };
   const update = guardedUpdate([{ $lt: [{ $size: others }, MOST_HOLDS] }], {
     holds: { $concatArrays: [others, [own]] },

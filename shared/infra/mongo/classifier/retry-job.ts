@@ -26,13 +26,21 @@ export async function retryJob(
   try {
     return await inTransaction(mongo, FRONT_DOOR_BUDGET_MS, async (session) => {
       const update = guardedUpdate([...isOwners(owner), { $in: ['$status', ['FAILED', 'CANCELLED']] }], {
-        ...{ status: 'PENDING', open: true, round: { $add: ['$round', 1] }, revision: { $add: ['$revision', 1] } },
+        status: 'PENDING',
+        open: true,
+        round: { $add: ['$round', 1] },
+        revision: { $add: ['$revision', 1] },
         ...Object.fromEntries(Object.entries(nothing).map(([name, none]) => [`counts.${name}`, none])),
-        ...{ usage: literal({}), error: null },
-        ...{ startedAt: null, finishedAt: null, updatedAt: '$$NOW' },
+        usage: literal({}),
+        error: null,
+        startedAt: null,
+        finishedAt: null,
+        updatedAt: '$$NOW',
       });
       const job = await aiJobs(mongo).findOneAndUpdate({ _id: id }, update.pipeline, {
-        ...{ returnDocument: 'after', maxTimeMS: QUERY_LIMIT_MS, session },
+        returnDocument: 'after',
+        maxTimeMS: QUERY_LIMIT_MS,
+        session,
       });
       if (job === null || job.actorId !== owner.actorId || job.organizationId !== owner.organizationId) {
         return 'unknown';

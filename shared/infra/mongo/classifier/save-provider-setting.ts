@@ -40,8 +40,14 @@ async function saveIn(
   else await providerSettings(mongo).updateOne({ _id: DEFAULT_SETTING }, { $set: fields }, limits);
   await settingChanges(mongo).insertOne(
     {
-      ...{ _id: newId(at.getTime()), settingId: DEFAULT_SETTING, version, at, actorId, organizationId },
-      ...{ before: before === null ? null : choiceIn(before), after: choice },
+      _id: newId(at.getTime()),
+      settingId: DEFAULT_SETTING,
+      version,
+      at,
+      actorId,
+      organizationId,
+      before: before === null ? null : choiceIn(before),
+      after: choice,
     },
     limits,
   );

@@ -22,8 +22,12 @@ export async function markSettled(
   session: ClientSession,
 ): Promise<void> {
   const { pipeline } = guardedUpdate([{ $eq: ['$state', 'PENDING'] }], {
-    ...{ state: 'SETTLED' satisfies Generation['state'], usageConsumed: true },
-    ...{ settledAt: '$$NOW', replayUntil: nowPlus(REPLAY_MS), leaseUntil: '$$NOW', failure: null },
+    state: 'SETTLED' satisfies Generation['state'],
+    usageConsumed: true,
+    settledAt: '$$NOW',
+    replayUntil: nowPlus(REPLAY_MS),
+    leaseUntil: '$$NOW',
+    failure: null,
   });
   await generations(mongo).updateOne({ _id }, pipeline, { session });
   await dropHold(mongo, { _id, organizationId }, session);

@@ -28,13 +28,20 @@ export async function storeReplay(
   const { result, charge, now } = made;
   const body: SettlementBody = { previewId: row._id };
   const command = newCommand({
-    ...{ queue: 'settlement', key: settlementKey(row._id), subject: row._id, body },
-    ...{ maxAttempts: SETTLEMENT_ATTEMPTS, now, runAt: now + SETTLEMENT_BACKOFF.baseMs },
+    queue: 'settlement',
+    key: settlementKey(row._id),
+    subject: row._id,
+    body,
+    maxAttempts: SETTLEMENT_ATTEMPTS,
+    now,
+    runAt: now + SETTLEMENT_BACKOFF.baseMs,
   });
   return inTransaction(mongo, FRONT_DOOR_BUDGET_MS, async (session) => {
     const { pipeline } = guardedUpdate([{ $eq: ['$fence', fence] }, { $eq: ['$state', 'MAKING'] }], {
       state: 'PENDING' satisfies Generation['state'],
-      ...{ result: literal(result), charge: literal(charge), commandId: literal(command._id) },
+      result: literal(result),
+      charge: literal(charge),
+      commandId: literal(command._id),
       replayUntil: nowPlus(REPLAY_MS),
       // What is owed never goes by itself.
       idleSince: null,

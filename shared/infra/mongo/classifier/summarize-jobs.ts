@@ -17,7 +17,8 @@ export async function summarizeJobs(mongo: Mongo, limits: { open: number; failur
   const [counted, open, failures] = await Promise.all([
     aiJobs(mongo)
       .aggregate<{ _id: JobStatus; count: number }>([{ $group: { _id: '$status', count: { $sum: 1 } } }], {
-        ...{ hint: 'by_status', ...BOUND },
+        hint: 'by_status',
+        ...BOUND,
       })
       .toArray(),
     aiJobs(mongo)

@@ -24,9 +24,19 @@ export async function openGeneration(mongo: Mongo, wanted: NewGeneration): Promi
   const at = new Date(now);
   const row: Generation = {
     ...named,
-    ...{ state: 'MAKING', leaseUntil: new Date(now + leaseMs), heldBy: 'door', fence: 1, failure: null },
-    ...{ result: null, charge: null, usageConsumed: false, commandId: null },
-    ...{ createdAt: at, replayUntil: null, settledAt: null, idleSince: at },
+    state: 'MAKING',
+    leaseUntil: new Date(now + leaseMs),
+    heldBy: 'door',
+    fence: 1,
+    failure: null,
+    result: null,
+    charge: null,
+    usageConsumed: false,
+    commandId: null,
+    createdAt: at,
+    replayUntil: null,
+    settledAt: null,
+    idleSince: at,
   };
   try {
     await generations(mongo).insertOne({ ...row });

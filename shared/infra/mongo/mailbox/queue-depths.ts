@@ -41,7 +41,10 @@ export async function queueDepths(
     const depth = await depthOf(mongo, queue, new Date(now), limit);
     const parked = isLeftAlone(queue, actorOf(queue), live);
     depths.push({
-      ...{ queue, waiting: depth.due + depth.resting, running: depth.running, dead: dead.get(queue) ?? 0 },
+      queue,
+      waiting: depth.due + depth.resting,
+      running: depth.running,
+      dead: dead.get(queue) ?? 0,
       due: parked ? 0 : depth.due,
       oldestDueMs: parked || depth.oldest === null ? null : Math.max(0, now - depth.oldest.getTime()),
     });

@@ -34,8 +34,12 @@ async function replace(mongo: Mongo, snapshot: Snapshot): Promise<StoredSnapshot
   const firstRead = readAt === null ? { $ifNull: ['$readAt', '$$NOW'] } : literal(readAt);
   const update = guardedUpdate([{ $eq: ['$userId', literal(userId)] }], {
     ...(organizationId === null ? {} : { organizationId: literal(organizationId) }),
-    ...{ type: literal(type), title: literal(title), content: literal(content) },
-    ...{ isSupport: isSupportType(type), createdAt: literal(createdAt), isRead: literal(isRead) },
+    type: literal(type),
+    title: literal(title),
+    content: literal(content),
+    isSupport: isSupportType(type),
+    createdAt: literal(createdAt),
+    isRead: literal(isRead),
     readAt: isRead ? firstRead : literal(null),
     ...(deletedAt === null ? {} : { place: 'DELETED', deletedAt: { $ifNull: ['$deletedAt', literal(deletedAt)] } }),
   });

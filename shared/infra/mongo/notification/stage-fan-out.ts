@@ -32,8 +32,13 @@ export async function openFanOut(
   { fanOutId, source, rows, now }: { fanOutId: string; source: string | null; rows: number; now: number },
 ): Promise<void> {
   await fanOuts(mongo).insertOne({
-    ...{ _id: fanOutId, state: 'STAGING', source, rows, staged: 0 },
-    ...{ stageBy: new Date(now + STAGE_WITHIN_MS), publishedAt: null },
+    _id: fanOutId,
+    state: 'STAGING',
+    source,
+    rows,
+    staged: 0,
+    stageBy: new Date(now + STAGE_WITHIN_MS),
+    publishedAt: null,
   });
 }
 

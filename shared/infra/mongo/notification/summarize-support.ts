@@ -34,7 +34,8 @@ async function countNotifications(mongo: Mongo, place: PlaceFilter, recent: numb
   const [counts, rows] = await Promise.all([
     notifications(mongo)
       .aggregate<SupportCounts['notifications'][number]>(grouped(filter, ['type', 'isRead']), {
-        ...{ hint: 'support_summary', maxTimeMS: QUERY_LIMIT_MS },
+        hint: 'support_summary',
+        maxTimeMS: QUERY_LIMIT_MS,
       })
       .toArray(),
     notifications(mongo)

@@ -31,7 +31,8 @@ export async function walkInbox(mongo: Mongo, walk: Walk, signal: AbortSignal): 
         {
           projection: { createdAt: 1 },
           sort: { createdAt: -1, _id: -1 },
-          ...{ limit: LOOK, maxTimeMS: QUERY_LIMIT_MS },
+          limit: LOOK,
+          maxTimeMS: QUERY_LIMIT_MS,
         },
       )
       .toArray();

@@ -27,10 +27,21 @@ export function askMock(
   const [fault] = checkOf(task.schema)(json);
   const usage = { inputTokens: tokensIn(task.data), outputTokens: tokensIn(json) };
   recordUsage({
-    ...{ ...about, ...usage, provider: 'mock', model, baseUrl: null, latencyMs: 0, attempt: 1, retryWaitMs: 0 },
-    ...{ circuit: 'closed', httpStatus: null, outcome: fault === undefined ? 'success' : 'failure' },
+    ...about,
+    ...usage,
+    provider: 'mock',
+    model,
+    baseUrl: null,
+    latencyMs: 0,
+    attempt: 1,
+    retryWaitMs: 0,
+    circuit: 'closed',
+    httpStatus: null,
+    outcome: fault === undefined ? 'success' : 'failure',
     errorCode: fault === undefined ? null : 'AI_PROVIDER_INVALID_RESPONSE',
-    ...{ providerRequestId: null, promptVersion: task.promptVersion, createdAt: new Date(now()) },
+    providerRequestId: null,
+    promptVersion: task.promptVersion,
+    createdAt: new Date(now()),
   });
   if (fault === undefined) return { json, usage, provider: 'mock', model };
   throw new ProviderFailure('AI_PROVIDER_INVALID_RESPONSE', 'refused', {
