@@ -7,17 +7,18 @@ import { readImports } from './layers/imports.ts';
 
 const PACKAGE = JSON.stringify({
   dependencies: {
-    ...{
-      mongodb: '1',
-      pino: '1',
-      restify: '1',
-      ajv: '1',
-      'decimal.js': '1',
-      ioredis: '1',
-      'p-limit': '1',
-      bcrypt: '1',
-    },
-    ...{ jsonwebtoken: '1', 'rate-limiter-flexible': '1', 'libphonenumber-js': '1', '@zxcvbn-ts/language-common': '1' },
+    mongodb: '1',
+    pino: '1',
+    restify: '1',
+    ajv: '1',
+    'decimal.js': '1',
+    ioredis: '1',
+    'p-limit': '1',
+    bcrypt: '1',
+    jsonwebtoken: '1',
+    'rate-limiter-flexible': '1',
+    'libphonenumber-js': '1',
+    '@zxcvbn-ts/language-common': '1',
   },
 });
 

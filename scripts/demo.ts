@@ -70,8 +70,14 @@ async function main(args: string[]): Promise<number> {
     }
     const url = own?.url ?? running ?? DEFAULT_URL;
     return await runDemo({
-      ...{ url, examId, students, seed: options.seed, progress },
-      ...{ questions, standIn, isOwn: own !== undefined },
+      url,
+      examId,
+      students,
+      seed: options.seed,
+      progress,
+      questions,
+      standIn,
+      isOwn: own !== undefined,
       internalToken:
         process.env.ATTEMPT_INTERNAL_SERVICE_TOKEN ?? process.env.INTERNAL_SERVICE_TOKEN ?? 'dev-internal-token',
       gatewayToken: process.env.GATEWAY_TOKEN,
@@ -98,8 +104,11 @@ function read(args: string[]) {
     const { values } = parseArgs({
       args,
       options: {
-        ...{ help: { type: 'boolean', short: 'h' }, url: { type: 'string' }, own: { type: 'boolean' } },
-        ...{ students: { type: 'string', default: '200' }, seed: { type: 'string', default: '2025' } },
+        help: { type: 'boolean', short: 'h' },
+        url: { type: 'string' },
+        own: { type: 'boolean' },
+        students: { type: 'string', default: '200' },
+        seed: { type: 'string', default: '2025' },
         'profile-port': { type: 'string' },
       },
     });
@@ -107,7 +116,10 @@ function read(args: string[]) {
     if (values.help === true || !Number.isInteger(students) || students < 1 || students > MOST_STUDENTS) return null;
     const port = values['profile-port'];
     return {
-      ...{ students, seed: values.seed, own: values.own === true, url: values.url },
+      students,
+      seed: values.seed,
+      own: values.own === true,
+      url: values.url,
       profilePort: port === undefined ? undefined : Number(port),
     };
   } catch (error) {

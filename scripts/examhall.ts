@@ -71,9 +71,14 @@ function parse(args: string[]) {
       args,
       allowPositionals: true,
       options: {
-        ...{ help: { type: 'boolean', short: 'h' }, json: { type: 'boolean' }, yes: { type: 'boolean' } },
-        ...{ queue: { type: 'string' }, cause: { type: 'string' }, reason: { type: 'string' } },
-        ...{ limit: { type: 'string' }, operator: { type: 'string' } },
+        help: { type: 'boolean', short: 'h' },
+        json: { type: 'boolean' },
+        yes: { type: 'boolean' },
+        queue: { type: 'string' },
+        cause: { type: 'string' },
+        reason: { type: 'string' },
+        limit: { type: 'string' },
+        operator: { type: 'string' },
       },
     });
   } catch (error) {

@@ -45,7 +45,10 @@ async function find(mongo: TestMongo, id: string): Promise<Attempt> {
 
 const eventTypes = (attempt: Attempt) => attempt.events.map((event) => event.type);
 const storedTotals = ({ totalScore, correctCount, wrongCount, pendingManualCount }: Attempt) => ({
-  ...{ totalScore, correctCount, wrongCount, pendingManualCount },
+  totalScore,
+  correctCount,
+  wrongCount,
+  pendingManualCount,
 });
 
 function essays(count: number): Paper {

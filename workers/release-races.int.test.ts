@@ -56,12 +56,24 @@ type Tap = typeof t;
 /** A start of one question whose results wait for a release. */
 function startOf(examId: string) {
   const exam = {
-    ...{ id: examId, organizationId: 'org-1', title: 'Toán 12', status: 'PUBLISHED', deliveryMode: 'ONLINE' },
-    ...{ durationMinutes: 90, showResultMode: 'MANUAL', createdById: 'teacher-1' },
+    id: examId,
+    organizationId: 'org-1',
+    title: 'Toán 12',
+    status: 'PUBLISHED',
+    deliveryMode: 'ONLINE',
+    durationMinutes: 90,
+    showResultMode: 'MANUAL',
+    createdById: 'teacher-1',
   };
   const question = {
-    ...{ questionId: 'q1', score: 1, type: 'NUMERIC', content: '1 + 1', contentText: '1 + 1', options: [] },
-    ...{ scoringRule: { mode: 'NUMERIC' }, answerKey: { numericAnswers: [{ value: 2 }] } },
+    questionId: 'q1',
+    score: 1,
+    type: 'NUMERIC',
+    content: '1 + 1',
+    contentText: '1 + 1',
+    options: [],
+    scoringRule: { mode: 'NUMERIC' },
+    answerKey: { numericAnswers: [{ value: 2 }] },
   };
   return { exam, access: { assigned: true, attemptLimit: null }, questions: [question] } as never;
 }

@@ -12,14 +12,14 @@ t.test('analytics are told of the first grading, whatever they answer', async (t
   const examId = newExamId();
   const student = client.student();
   const context = {
-    ...{
-      courseId: 'c-1',
-      courseQuizReferenceId: 'quiz-1',
-      lessonId: 'l-1',
-      studentId: student.id,
-      organizationId: 'org-1',
-    },
-    ...{ examId, validatedBy: 'course-service', validatedAt: '2026-11-20T00:00:00.000Z' },
+    courseId: 'c-1',
+    courseQuizReferenceId: 'quiz-1',
+    lessonId: 'l-1',
+    studentId: student.id,
+    organizationId: 'org-1',
+    examId,
+    validatedBy: 'course-service',
+    validatedAt: '2026-11-20T00:00:00.000Z',
   };
   const questions = [choice('q1', { questionVersionId: 'v2', score: 2 }), choice('q2'), essay()];
   const headers = { 'x-course-attempt-context-source': 'course-service' };
@@ -40,8 +40,12 @@ t.test('analytics are told of the first grading, whatever they answer', async (t
   t.equal(events.length, 3);
   const { examId: _, ...courseContext } = context;
   const common = {
-    ...{ sourceService: 'attempt-service', entity: 'ExamAttempt', entityId: id, organizationId: 'org-1' },
-    ...{ actorId: student.id, studentId: student.id },
+    sourceService: 'attempt-service',
+    entity: 'ExamAttempt',
+    entityId: id,
+    organizationId: 'org-1',
+    actorId: student.id,
+    studentId: student.id,
     payload: {
       exam: graded.exam,
       result: {

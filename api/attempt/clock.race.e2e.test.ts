@@ -19,8 +19,11 @@ const cluster = await startCluster(t, {
   workers: ['grading', 'gradenotices', 'upkeep'],
   env: { ATTEMPT_OVERDUE_GRACE_SECONDS: '1', UPKEEP_INTERVAL_MS: '200' },
   skewMs: {
-    ...{ web1: TEN_MINUTES / 2, web2: -TEN_MINUTES / 2 },
-    ...{ grading: TEN_MINUTES, gradenotices: -TEN_MINUTES, upkeep: TEN_MINUTES },
+    web1: TEN_MINUTES / 2,
+    web2: -TEN_MINUTES / 2,
+    grading: TEN_MINUTES,
+    gradenotices: -TEN_MINUTES,
+    upkeep: TEN_MINUTES,
   },
 });
 const { neighbours } = cluster;

@@ -5,7 +5,9 @@ import { startCluster } from '../../shared/testing/cluster.ts';
 import { until } from '../../shared/testing/until.ts';
 
 const cluster = await startCluster(t, {
-  ...{ workers: ['essayhandoff'], asleep: ['grading'], doors: 3 },
+  workers: ['essayhandoff'],
+  asleep: ['grading'],
+  doors: 3,
   envOf: { web2: { ATTEMPT_GRADING_WAIT_MS: '200' }, web3: { INTERNAL_SERVICE_TOKEN: '' } },
 });
 const client = await attemptClient(cluster);
@@ -69,7 +71,12 @@ t.test('a handoff sets the score, recomputes the totals and leaves its event, on
   t.match((await student.get(id)).data, { totalScore: 1, pendingManualCount: 2, correctCount: 1, wrongCount: 1 });
   const criteria = [{ id: 'c1', name: 'Ý', score: 2.5, maxScore: 3, comment: 'tốt' }];
   const change = {
-    ...{ sourceEventId: 'event $1.x', score: 4.5, feedback: 'Khá', criteria, provider: 'mock', model: 'm-1' },
+    sourceEventId: 'event $1.x',
+    score: 4.5,
+    feedback: 'Khá',
+    criteria,
+    provider: 'mock',
+    model: 'm-1',
     occurredAt: '2026-11-20T08:00:00+07:00',
   };
   const first = await client.handOff(id, change);
@@ -80,8 +87,15 @@ t.test('a handoff sets the score, recomputes the totals and leaves its event, on
   const event = first.data.attempt.events.at(-1);
   t.equal(event.type, 'ESSAY_GRADE_HANDOFF');
   t.same(event.metadata, {
-    ...{ sourceEventId: 'event $1.x', questionId: 'essay', score: 4.5, maxScore: 5, provider: 'mock', model: 'm-1' },
-    ...{ occurredAt: '2026-11-20T01:00:00.000Z', feedback: 'Khá', criteria },
+    sourceEventId: 'event $1.x',
+    questionId: 'essay',
+    score: 4.5,
+    maxScore: 5,
+    provider: 'mock',
+    model: 'm-1',
+    occurredAt: '2026-11-20T01:00:00.000Z',
+    feedback: 'Khá',
+    criteria,
   });
   const replay = await client.handOff(id, { ...change, score: 1 });
   t.match(replay, {

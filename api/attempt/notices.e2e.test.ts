@@ -74,8 +74,12 @@ t.test('a shown grade is told to the student and to the parents, exactly so', as
   const common = { entity: 'ExamAttempt', entityId: id, organizationId: 'org-1' };
   const title = 'Kết quả bài thi đã được công bố';
   const body = (suffix: string, preferenceType: string, content: string, users: string[]) => ({
-    ...{ sourceService: 'attempt-service', sourceEventId: `${id}:notification:${suffix}` },
-    ...{ type: 'attempt.grade_released.notification.v1', preferenceType, ...common, targetUserIds: users },
+    sourceService: 'attempt-service',
+    sourceEventId: `${id}:notification:${suffix}`,
+    type: 'attempt.grade_released.notification.v1',
+    preferenceType,
+    ...common,
+    targetUserIds: users,
     notifications: users.map((userId) => ({ userId, type: preferenceType, title, content, preferenceType, ...common })),
     payload: { schemaVersion: 1, attemptId: id, examId, examTitle: 'Đề "số" 1' },
   });
@@ -193,7 +197,8 @@ t.test('faults of configuration spend nothing and raise an alarm', async (t) => 
 t.test('nobody listens: attempts are spent; no profile service: the parents’ row waits', async (t) => {
   const nowhere = `http://127.0.0.1:${await freePort()}`;
   const lonely = await startCluster(t, {
-    ...{ workers: ['grading', 'gradenotices'], neighbours: false },
+    workers: ['grading', 'gradenotices'],
+    neighbours: false,
     env: {
       NOTIFICATION_SERVICE_BASE_URL: nowhere,
       ANALYTICS_SERVICE_URL: nowhere,

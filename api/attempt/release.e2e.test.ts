@@ -9,7 +9,9 @@ import { until } from '../../shared/testing/until.ts';
 
 const tap = await openMongoTap(t, requiredEnv('MONGODB_URL'));
 const cluster = await startCluster(t, {
-  ...{ workers: ['grading', 'resultsrelease', 'gradenotices'], doors: 3, neighbours: false },
+  workers: ['grading', 'resultsrelease', 'gradenotices'],
+  doors: 3,
+  neighbours: false,
   envOf: {
     web2: { MONGODB_URL: tap.url, ATTEMPT_GRADING_WAIT_MS: '200' },
     web3: { INTERNAL_SERVICE_TOKEN: 'general', ATTEMPT_INTERNAL_SERVICE_TOKEN: '' },

@@ -5,7 +5,9 @@ import type { HttpRequest } from '../../shared/testing/http-call.ts';
 import { JSON_TYPE, openWire, requestText } from '../../shared/testing/test-door.ts';
 
 const cluster = await startCluster(t, {
-  ...{ workers: [], doors: 3, neighbours: false },
+  workers: [],
+  doors: 3,
+  neighbours: false,
   env: { ATTEMPT_GRADING_WAIT_MS: '0' },
   envOf: {
     web2: { GATEWAY_TOKEN: 'gateway-token' },

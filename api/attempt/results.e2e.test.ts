@@ -25,7 +25,10 @@ const GRADES = ['7.7731', '3.3317', '11.1048', 'canary-feedback', 'canary-commen
 const KEYS = ['canary-accepted', '918273', 'answerKey'];
 const QUESTIONS = [
   choice('half', {
-    ...{ type: 'MULTIPLE_CHOICE', score: 15.5462, scoringRule: { mode: 'PARTIAL' }, options: options('a', 'b', 'c') },
+    type: 'MULTIPLE_CHOICE',
+    score: 15.5462,
+    scoringRule: { mode: 'PARTIAL' },
+    options: options('a', 'b', 'c'),
     answerKey: { correctOptionIds: ['a', 'b'] },
   }),
   shortText('text', ['canary-accepted']),
@@ -232,12 +235,13 @@ t.test('the summary agrees with a recount of every attempt', async (t) => {
   const admin = client.admin();
   const count = {
     attempts: {
-      ...{
-        total: 0,
-        byStatus: { IN_PROGRESS: 0, SUBMITTED: 0, GRADED: 0 },
-        bySubmitSource: { STUDENT: 0, TIMEOUT: 0, NONE: 0 },
-      },
-      ...{ withScores: 0, withAccessLink: 0, withIdempotencyKey: 0, withResultsReleased: 0 },
+      total: 0,
+      byStatus: { IN_PROGRESS: 0, SUBMITTED: 0, GRADED: 0 },
+      bySubmitSource: { STUDENT: 0, TIMEOUT: 0, NONE: 0 },
+      withScores: 0,
+      withAccessLink: 0,
+      withIdempotencyKey: 0,
+      withResultsReleased: 0,
     },
     rows: { questions: 0, answers: 0, gradedAnswers: 0, events: 0 },
   };

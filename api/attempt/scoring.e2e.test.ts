@@ -105,7 +105,10 @@ const GOLDEN: [(id: string) => object, object | null, number | null, boolean | n
     (marks, right): (typeof GOLDEN)[number] =>
       [
         (id) => statements(id, four, rule('THPT_TRUE_FALSE_LADDER', { incorrectPenalty: 9, minScore: 0.9 }, 2)),
-        ...[judge(marks), ([0, 0.2, 0.5, 1, 2] as const)[right] ?? 0, right === 4, `ladder ${right}`],
+        judge(marks),
+        ([0, 0.2, 0.5, 1, 2] as const)[right] ?? 0,
+        right === 4,
+        `ladder ${right}`,
       ] as (typeof GOLDEN)[number],
   ),
   [(id) => statements(id, four), judge('TT-?'), 0.25, false, 'TRUE_FALSE_GROUP of 4 is the ladder'],
@@ -222,7 +225,10 @@ t.test('every scoring mode, with its golden numbers', async (t) => {
   const correct = GOLDEN.filter(([, , , isCorrect]) => isCorrect === true).length;
   const pending = GOLDEN.filter(([, , score]) => score === null).length;
   t.match(data, {
-    ...{ status: 'GRADED', totalScore: total / 1e6, correctCount: correct, pendingManualCount: pending },
+    status: 'GRADED',
+    totalScore: total / 1e6,
+    correctCount: correct,
+    pendingManualCount: pending,
     wrongCount: GOLDEN.length - correct - pending,
   });
   const { scorePercent } = (await student.result(id)).data;

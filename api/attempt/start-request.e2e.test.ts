@@ -77,8 +77,15 @@ t.test('every fault of the shape is told at once, by JSON pointer', async (t) =>
   t.match({ status, json }, { status: 400, json: { success: false, code: 'VALIDATION_FAILED' } });
   const paths = json.details.map(({ path }: { path: string }) => path);
   for (const path of [
-    ...['/exam/durationMinutes', '/exam/openTime', '/exam/showResultMode', '/access/attemptLimit', '/access/link/mode'],
-    ...['/access/link/active', '/questions/0/score', '/questions/1/type', '/studentInfo/fullName'],
+    '/exam/durationMinutes',
+    '/exam/openTime',
+    '/exam/showResultMode',
+    '/access/attemptLimit',
+    '/access/link/mode',
+    '/access/link/active',
+    '/questions/0/score',
+    '/questions/1/type',
+    '/studentInfo/fullName',
   ]) {
     t.ok(paths.includes(path), `${path} in ${paths.join(' ')}`);
   }
@@ -204,7 +211,8 @@ t.test('a null optional field is an absent one', async (t) => {
     ),
     access: nulls('attemptLimit passwordVerified assignmentDueAt link'),
     questions: [choice('q1', nulls('id examQuestionId questionVersionId orderIndex content contentText optionOrder'))],
-    ...{ studentInfo: null, courseAttemptContext: null },
+    studentInfo: null,
+    courseAttemptContext: null,
   });
   t.equal(status, 201);
   t.match(data.attempt, { organizationId: null, accessLinkId: null, studentInfo: null, courseContext: null });
@@ -242,29 +250,24 @@ t.test('the reply holds exactly the fields of the contract, on both paths', asyn
     t.same(Object.keys(attempt).sort(), [...fields].sort());
     t.same(Object.keys(attempt.exam).sort(), [...examFields].sort());
     t.match(attempt, {
-      ...{
-        id: UUID_V7,
-        examId,
-        studentId: student.id,
-        organizationId: 'org-1',
-        attemptNumber: 1,
-        status: 'IN_PROGRESS',
-      },
-      ...{
-        startedAt: TIMESTAMP,
-        deadlineAt: TIMESTAMP,
-        serverTime: TIMESTAMP,
-        submittedAt: null,
-        durationSeconds: null,
-      },
-      ...{
-        submittedBy: null,
-        maxScore: 3.5,
-        studentInfo,
-        resultVisible: false,
-        hiddenReason: 'Bài làm chưa được nộp.',
-      },
-      ...{ answers: [], eventCount: 1 },
+      id: UUID_V7,
+      examId,
+      studentId: student.id,
+      organizationId: 'org-1',
+      attemptNumber: 1,
+      status: 'IN_PROGRESS',
+      startedAt: TIMESTAMP,
+      deadlineAt: TIMESTAMP,
+      serverTime: TIMESTAMP,
+      submittedAt: null,
+      durationSeconds: null,
+      submittedBy: null,
+      maxScore: 3.5,
+      studentInfo,
+      resultVisible: false,
+      hiddenReason: 'Bài làm chưa được nộp.',
+      answers: [],
+      eventCount: 1,
       exam: {
         id: examId,
         title: 'Toán 12',
@@ -277,7 +280,9 @@ t.test('the reply holds exactly the fields of the contract, on both paths', asyn
     t.equal(Date.parse(attempt.deadlineAt) - Date.parse(attempt.startedAt), 3_600_000);
     t.match(attempt.events, [
       {
-        ...{ attemptId: attempt.id, type: 'START', createdAt: attempt.startedAt },
+        attemptId: attempt.id,
+        type: 'START',
+        createdAt: attempt.startedAt,
         metadata: { created: true, accessLinkId: null, idempotencyHeader: /^idempotency-key$/i },
       },
     ]);

@@ -142,13 +142,11 @@ t.test('rules 4 to 11 in their order, each with its code', async (t) => {
   const examId = newExamId();
   await finished(student, examId);
   const exam: Record<string, unknown> = {
-    ...{
-      status: 'DRAFT',
-      deliveryMode: 'OFFLINE',
-      openTime: inMs(60_000),
-      requiresAccessPassword: true,
-      maxAttempts: 1,
-    },
+    status: 'DRAFT',
+    deliveryMode: 'OFFLINE',
+    openTime: inMs(60_000),
+    requiresAccessPassword: true,
+    maxAttempts: 1,
   };
   let access: Record<string, unknown> = { assigned: false };
   const refused = async (status: number, code: string, fix: () => void) => {
@@ -225,8 +223,14 @@ t.test('a course context is complete, about this start and from the course servi
   const examId = newExamId();
   const student = client.student();
   const context = {
-    ...{ courseId: 'c-1', courseQuizReferenceId: 'quiz-1', lessonId: 'lesson-1', studentId: student.id },
-    ...{ organizationId: 'org-1', examId, validatedBy: 'course-service', validatedAt: '2026-11-20T08:00:00+07:00' },
+    courseId: 'c-1',
+    courseQuizReferenceId: 'quiz-1',
+    lessonId: 'lesson-1',
+    studentId: student.id,
+    organizationId: 'org-1',
+    examId,
+    validatedBy: 'course-service',
+    validatedAt: '2026-11-20T08:00:00+07:00',
   };
   const marker = { 'x-course-attempt-context-source': 'course-service' };
   const UNTRUSTED = { status: 403, json: { code: 'COURSE_CONTEXT_UNTRUSTED' } };

@@ -6,7 +6,9 @@ import { until } from '../../shared/testing/until.ts';
 /** Long, so that no sweep comes between the end of an attempt's time and what is done about it here. */
 const GRACE_MS = 120_000;
 const cluster = await startCluster(t, {
-  ...{ workers: ['upkeep'], asleep: ['grading'], neighbours: false },
+  workers: ['upkeep'],
+  asleep: ['grading'],
+  neighbours: false,
   doors: 2,
   env: { ATTEMPT_OVERDUE_GRACE_SECONDS: `${GRACE_MS / 1_000}`, UPKEEP_INTERVAL_MS: '100' },
   envOf: { web2: { ATTEMPT_GRADING_WAIT_MS: '200' } },
@@ -28,8 +30,15 @@ await t.test('without a grader submits answer 202, and 200 once there is one', a
   const late = await student.submit(id);
   t.equal(late.status, 202);
   t.match(late.data, {
-    ...{ status: 'SUBMITTED', submittedBy: 'STUDENT', totalScore: null, correctCount: null, wrongCount: null },
-    ...{ pendingManualCount: null, maxScore: 1, resultVisible: false, hiddenReason: 'Bài làm đang được chấm.' },
+    status: 'SUBMITTED',
+    submittedBy: 'STUDENT',
+    totalScore: null,
+    correctCount: null,
+    wrongCount: null,
+    pendingManualCount: null,
+    maxScore: 1,
+    resultVisible: false,
+    hiddenReason: 'Bài làm đang được chấm.',
     answers: [{ isCorrect: null, score: null }],
   });
   t.ok(

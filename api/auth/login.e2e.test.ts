@@ -45,7 +45,8 @@ t.test('e-mail in any case, and the password in either Unicode form', async (t) 
     [` ${email.toUpperCase()} `, PASSWORD.normalize('NFD')],
   ] as const) {
     t.match(await client.login(written, password), {
-      ...{ status: 200, json: { success: true, message: 'Logged in', data: { user: { email }, tokenType: 'Bearer' } } },
+      status: 200,
+      json: { success: true, message: 'Logged in', data: { user: { email }, tokenType: 'Bearer' } },
     });
   }
   const sessions = await cluster.mongo.collection('auth_sessions').countDocuments();
@@ -94,7 +95,9 @@ t.test('from the sixth try on an account waits, known or not, for the right pass
     for (let n = 1; n <= 5; n++) t.equal((await client.login(email, 'wrong', address)).status, 401, `try ${n}`);
     for (const password of ['wrong', PASSWORD]) {
       t.match(await client.login(email, password, from()), {
-        ...{ status: 429, json: { code: 'AUTH_THROTTLED' }, headers: { 'retry-after': '1' } },
+        status: 429,
+        json: { code: 'AUTH_THROTTLED' },
+        headers: { 'retry-after': '1' },
       });
     }
     await pass(email, 1_000);
@@ -135,11 +138,9 @@ t.test(
       const guesses = await Promise.all(
         Array.from({ length: 40 }, (_, n) =>
           client.call('POST', '/v1/auth/login', {
-            ...{
-              body: { email, password: `guess ${round}.${n}` },
-              headers: from((lastHost % 200) + 1),
-              door: 1 + (n % 2),
-            },
+            body: { email, password: `guess ${round}.${n}` },
+            headers: from((lastHost % 200) + 1),
+            door: 1 + (n % 2),
           }),
         ),
       );

@@ -54,7 +54,8 @@ t.test('all the others at once', async (t) => {
   const headers = { authorization: `Bearer ${third.accessToken}` };
   const misread = { headers, body: { keep: claimsIn(second.accessToken).sid } };
   t.match(await client.call('POST', '/v1/auth/sessions/revoke-others', misread), {
-    ...{ status: 400, json: { code: 'VALIDATION_FAILED', details: [{ path: '/keep' }] } },
+    status: 400,
+    json: { code: 'VALIDATION_FAILED', details: [{ path: '/keep' }] },
   });
   t.match(await me.me(), { status: 200 }, 'who asks for something else has ended nothing');
   t.match(await me.endOthers(), { status: 200, data: { revoked: 2 } });
@@ -68,7 +69,8 @@ t.test('a new password ends the other sessions and leaves this one', async (t) =
   const next = 'một mật khẩu khác hẳn';
   t.match(await me.changePassword('wrong', next), { status: 401, json: { code: 'AUTH_INVALID_CREDENTIALS' } });
   t.match(await me.changePassword(PASSWORD, email), {
-    ...{ status: 400, json: { code: 'AUTH_WEAK_PASSWORD', details: [{ path: '/newPassword' }] } },
+    status: 400,
+    json: { code: 'AUTH_WEAK_PASSWORD', details: [{ path: '/newPassword' }] },
   });
   t.match(await me.changePassword(PASSWORD, next), { status: 200, data: { revoked: 2 } });
   t.match(await client.as(second.accessToken).me(), INVALID);

@@ -79,7 +79,8 @@ t.test('a cancel ends the calls that are under way, and no other follows', async
 
 t.test('a worker that is killed in the middle costs at most the batches that were with the provider', async (t) => {
   const { models, cluster, create, job, ended } = await setUp(t, {
-    ...{ AI_CLASSIFIER_BATCH_CONCURRENCY: '3', AI_CLASSIFIER_WORKER_LEASE_MS: '1500' },
+    AI_CLASSIFIER_BATCH_CONCURRENCY: '3',
+    AI_CLASSIFIER_WORKER_LEASE_MS: '1500',
   });
   const ids = questionIds(100);
   models.before = () => (models.calls.length <= 10 ? undefined : new Promise<undefined>(() => undefined));
@@ -109,7 +110,8 @@ t.test('a worker that is asked to stop puts its job back for the next one, unspe
 
 t.test('a provider that is down is asked again, and the job ends after its last attempt', async (t) => {
   const { models, call, create, ended, act } = await setUp(t, {
-    ...{ AI_CLASSIFIER_WORKER_MAX_ATTEMPTS: '3', AI_CLASSIFIER_CIRCUIT_FAILURES: '1000' },
+    AI_CLASSIFIER_WORKER_MAX_ATTEMPTS: '3',
+    AI_CLASSIFIER_CIRCUIT_FAILURES: '1000',
   });
   const down = questionIds(5);
   models.before = () => 503;
@@ -144,7 +146,8 @@ t.test('what the provider refuses costs its own batch only', async (t) => {
 
 t.test('while the provider is left alone no attempt is spent', async (t) => {
   const { models, cluster, create, ended } = await setUp(t, {
-    ...{ AI_CLASSIFIER_WORKER_MAX_ATTEMPTS: '3', AI_CLASSIFIER_CIRCUIT_FAILURES: '1' },
+    AI_CLASSIFIER_WORKER_MAX_ATTEMPTS: '3',
+    AI_CLASSIFIER_CIRCUIT_FAILURES: '1',
     AI_CLASSIFIER_CIRCUIT_COOLDOWN_MS: '700',
   });
   models.before = () => (models.calls.length === 1 ? 503 : undefined);

@@ -33,10 +33,21 @@ t.test('a job is made, run, and told with all that it brought', async (t) => {
   t.match(made.data, {
     created: true,
     job: {
-      ...{ status: 'PENDING', result: null, error: null, revision: 1, startedAt: null, finishedAt: null },
+      status: 'PENDING',
+      result: null,
+      error: null,
+      revision: 1,
+      startedAt: null,
+      finishedAt: null,
       scope: {
-        ...{ actorId: 'an', actorRole: 'TEACHER', organizationId: 'org-1', filters: { 'a.b': '$c', deep: { n: 1 } } },
-        ...{ ...jobBody(), mode: 'AUTO', overwrite: false, threshold: 0 },
+        actorId: 'an',
+        actorRole: 'TEACHER',
+        organizationId: 'org-1',
+        filters: { 'a.b': '$c', deep: { n: 1 } },
+        ...jobBody(),
+        mode: 'AUTO',
+        overwrite: false,
+        threshold: 0,
       },
       progress: { total: 7, processed: 0, succeeded: 0, failed: 0, batchesTotal: 2, batchesDone: 0, percent: 0 },
     },
@@ -46,7 +57,9 @@ t.test('a job is made, run, and told with all that it brought', async (t) => {
   await work(job.id);
   const { data } = await teacher.get(job.id);
   t.match(data.job, {
-    ...{ status: 'COMPLETED', progress: { processed: 7, percent: 100, batchesDone: 2 }, error: null },
+    status: 'COMPLETED',
+    progress: { processed: 7, percent: 100, batchesDone: 2 },
+    error: null,
     result: { errorCount: 0, usage: { inputTokens: Number, outputTokens: Number } },
   });
   t.strictSame(
@@ -109,7 +122,11 @@ t.test('what the schema and the guards refuse', async (t) => {
   t.strictSame(await faults({ questionIds: ['a', 'b', 'a'] }), ['/questionIds/2']);
   t.strictSame(await faults({ fields: ['topic', 'colour', 'topic'] }), ['/fields/1', '/fields/2']);
   t.strictSame(await faults({ threshold: 1.01, mode: 'auto', overwrite: 'yes', filters: [], model: 'x' }), [
-    ...['/filters', '/mode', '/model', '/overwrite', '/threshold'],
+    '/filters',
+    '/mode',
+    '/model',
+    '/overwrite',
+    '/threshold',
   ]);
   t.equal((await as('STUDENT').create()).status, 403);
   t.equal((await as('PARENT').list()).status, 403);
@@ -146,7 +163,12 @@ t.test('the question bank is asked once, in the caller’s name, and what it say
       data: {
         questions: [
           ...body.questionIds.slice(0, 6).map(bankQuestion),
-          ...[bankQuestion('q1'), bankQuestion('not-asked'), { content: 'no id' }, null, 7, 'q7'],
+          bankQuestion('q1'),
+          bankQuestion('not-asked'),
+          { content: 'no id' },
+          null,
+          7,
+          'q7',
         ],
       },
     },
@@ -158,8 +180,11 @@ t.test('the question bank is asked once, in the caller’s name, and what it say
   t.match(bank.requests[0], {
     path: '/v1/questions/ai-classify/context',
     headers: {
-      ...{ 'x-internal-service': 'ai-classifier-service', 'x-internal-token': 'bank-token' },
-      ...{ 'x-organization-id': 'org-9', 'x-actor-id': 'giang', 'x-actor-role': 'ADMIN' },
+      'x-internal-service': 'ai-classifier-service',
+      'x-internal-token': 'bank-token',
+      'x-organization-id': 'org-9',
+      'x-actor-id': 'giang',
+      'x-actor-role': 'ADMIN',
     },
     body: { ...jobBody(), overwrite: true, mode: 'AUTO' },
   });
@@ -335,7 +360,8 @@ t.test('the queue summary counts the jobs of every organization', async (t) => {
   const admin = as('ADMIN', 'boss', 'org-x');
   const { data } = await admin.summary('?recentFailuresLimit=2');
   t.match(data, {
-    ...{ sourceService: 'ai-classifier-service', depth: { pending: 3, running: 0 } },
+    sourceService: 'ai-classifier-service',
+    depth: { pending: 3, running: 0 },
     counts: { PENDING: 3, RUNNING: 0, COMPLETED: 0, FAILED: 3, CANCELLED: 1 },
     commands: { retry: '/v1/ai-classifier/jobs/{id}/retry', cancel: '/v1/ai-classifier/jobs/{id}/cancel' },
   });

@@ -10,12 +10,20 @@ type Kind = (typeof PATHS)[number];
 
 const BODIES: Record<Kind, Record<string, unknown>> = {
   generation: {
-    ...{ mode: 'fresh', subject: 'Toán', gradeLevel: '12', topic: 'Đạo hàm', questionType: 'MULTIPLE_CHOICE' },
-    ...{ difficulty: 'dễ', count: 3 },
+    mode: 'fresh',
+    subject: 'Toán',
+    gradeLevel: '12',
+    topic: 'Đạo hàm',
+    questionType: 'MULTIPLE_CHOICE',
+    difficulty: 'dễ',
+    count: 3,
   },
   explanation: { content: '1 + 1 = ?', options: [{ id: 'a', content: '2' }], answerKey: { correctOptionIds: ['a'] } },
   'essay-grade': {
-    ...{ questionId: 'essay', prompt: 'Tả con sông', answerText: 'Sông dài.', maxScore: 5 },
+    questionId: 'essay',
+    prompt: 'Tả con sông',
+    answerText: 'Sông dài.',
+    maxScore: 5,
     rubric: {
       criteria: [
         { id: 'ideas', name: 'Ý', maxScore: 3.3 },

@@ -9,7 +9,8 @@ const SENTINEL = 'sk-sentinel-5d1e0c77-never-shown';
 
 t.test('providers over HTTP', async (t) => {
   const cluster = await startCluster(t, {
-    ...{ workers: [], doors: 2 },
+    workers: [],
+    doors: 2,
     env: {
       SERVICES: 'classifier',
       ANTHROPIC_API_KEY: SENTINEL,
@@ -18,7 +19,9 @@ t.test('providers over HTTP', async (t) => {
   });
   const call = await checkedApi((method, target, options) => cluster.request(method, target, options));
   const headers = (role = 'ADMIN', more = {}) => ({
-    ...{ 'x-actor-id': 'admin-1', 'x-actor-role': role, 'x-organization-id': 'org-1' },
+    'x-actor-id': 'admin-1',
+    'x-actor-role': role,
+    'x-organization-id': 'org-1',
     ...more,
   });
   const put = (body: unknown, role = 'ADMIN') => call('PUT', SETTINGS, { body, headers: headers(role) });
@@ -48,13 +51,11 @@ t.test('providers over HTTP', async (t) => {
     t.match(reply.json.data, {
       setting: null,
       runtime: {
-        ...{
-          status: 'ok',
-          provider: 'mock',
-          model: 'mock-1',
-          configurationSource: 'environment',
-          apiKeyConfigured: false,
-        },
+        status: 'ok',
+        provider: 'mock',
+        model: 'mock-1',
+        configurationSource: 'environment',
+        apiKeyConfigured: false,
         circuit: { state: 'closed', consecutiveFailures: 0, openUntil: null, throttledUntil: null },
       },
     });
@@ -85,14 +86,13 @@ t.test('providers over HTTP', async (t) => {
       json: {
         data: {
           setting: {
-            ...{
-              provider: 'anthropic',
-              model: 'claude-x',
-              baseUrl: null,
-              apiKeyRef: 'ANTHROPIC_API_KEY',
-              enabled: true,
-            },
-            ...{ version: 1, updatedBy: 'admin-1' },
+            provider: 'anthropic',
+            model: 'claude-x',
+            baseUrl: null,
+            apiKeyRef: 'ANTHROPIC_API_KEY',
+            enabled: true,
+            version: 1,
+            updatedBy: 'admin-1',
           },
           runtime: { status: 'ok', provider: 'anthropic', configurationSource: 'database', apiKeyConfigured: true },
         },

@@ -7,9 +7,13 @@ import { until } from '../../shared/testing/until.ts';
 
 const owners = await openFakeOwners(t);
 const cluster = await startCluster(t, {
-  ...{ doors: 2, workers: [], asleep: ['settlement'] },
+  doors: 2,
+  workers: [],
+  asleep: ['settlement'],
   env: {
-    ...{ ...owners.env, AI_GENERATION_USAGE_WALLET_ENABLED: '1', AI_GENERATION_SETTLEMENT_WORKER_ENABLED: '1' },
+    ...owners.env,
+    AI_GENERATION_USAGE_WALLET_ENABLED: '1',
+    AI_GENERATION_SETTLEMENT_WORKER_ENABLED: '1',
     OUTBOUND_TIMEOUT_MS: '2000',
   },
 });
@@ -21,7 +25,13 @@ const generate = (topic: string, door = 1) =>
     door,
     headers: { 'x-actor-id': 'teacher-1', 'x-actor-role': 'TEACHER', 'x-organization-id': 'org-1' },
     body: {
-      ...{ mode: 'fresh', subject: 'Toán', gradeLevel: 12, topic, questionType: 'NUMERIC', difficulty: 'dễ', count: 2 },
+      mode: 'fresh',
+      subject: 'Toán',
+      gradeLevel: 12,
+      topic,
+      questionType: 'NUMERIC',
+      difficulty: 'dễ',
+      count: 2,
     },
   });
 const debitsOf = (previewId: string) => owners.ledger.debits.get(`ai-generation:${previewId}:debit`);

@@ -22,7 +22,8 @@ async function openTo(t: Test, options: Partial<StreamOptions> = {}) {
   const response = await replied.promise;
   const open = () =>
     openEventStream(response, {
-      ...{ draining: new AbortController().signal, heartbeatMs: 60_000 },
+      draining: new AbortController().signal,
+      heartbeatMs: 60_000,
       heartbeat: () => ({ event: 'heartbeat', data: {} }),
       ...options,
     });

@@ -9,7 +9,8 @@ import { until } from '../../shared/testing/until.ts';
 const receiver = await openNeighbours(t);
 const cluster = await startCluster(t, {
   workers: ['grading', 'gradenotices', 'delivery'],
-  ...{ ownNotifications: true, env: receiver.webhookEnv },
+  ownNotifications: true,
+  env: receiver.webhookEnv,
 });
 const client = await attemptClient(cluster);
 cluster.neighbours.parents = ['parent-1', 'parent-2'];
@@ -28,10 +29,14 @@ t.test(
       return list.items.length * list.unreadCount > 0 && list;
     });
     t.match(own, {
-      ...{ total: 1, unreadCount: 1 },
+      total: 1,
+      unreadCount: 1,
       items: [
         {
-          ...{ type: 'GRADE_RELEASED', title: 'Kết quả bài thi đã được công bố', entity: 'ExamAttempt', entityId: id },
+          type: 'GRADE_RELEASED',
+          title: 'Kết quả bài thi đã được công bố',
+          entity: 'ExamAttempt',
+          entityId: id,
           content: 'Bài thi "Toán 12" đã có kết quả.',
           sourceEventRef: `attempt-service:${id}:notification:grade_released`,
         },

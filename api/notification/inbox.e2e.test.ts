@@ -17,7 +17,12 @@ t.test('a notification as its owner sees it: every field, absent ones null', asy
   const owner = client.as('STUDENT');
   const data = { $where: 1, 'a.b': [null, { c: 'đ' }] };
   const made = await producer.create(owner.id, {
-    ...{ organizationId: 'org-1', preferenceType: 'P', actorId: 'a', entity: 'Exam', entityId: 'e-1', data },
+    organizationId: 'org-1',
+    preferenceType: 'P',
+    actorId: 'a',
+    entity: 'Exam',
+    entityId: 'e-1',
+    data,
   });
   t.match(made, { status: 201, data: { created: 1 } });
   const { notification } = made.data;
@@ -126,8 +131,22 @@ t.test('a list: scope, filters, text, pages', async (t) => {
 
 t.test('what a query may not say is 400, never clamped', async (t) => {
   for (const query of [
-    ...['page=0', 'page=-1', 'page=10001', 'page=1.5', 'page=x', 'page=', 'limit=0', 'limit=101', 'limit=1e1'],
-    ...['filter=unread', 'filter=', 'filter[$ne]=ALL', 'q[]=x', 'other[x]=1', 'page=1&page=1', 'userId='],
+    'page=0',
+    'page=-1',
+    'page=10001',
+    'page=1.5',
+    'page=x',
+    'page=',
+    'limit=0',
+    'limit=101',
+    'limit=1e1',
+    'filter=unread',
+    'filter=',
+    'filter[$ne]=ALL',
+    'q[]=x',
+    'other[x]=1',
+    'page=1&page=1',
+    'userId=',
     `q=${'x'.repeat(101)}`,
   ]) {
     for (const list of [admin.list, admin.alerts]) {
@@ -170,7 +189,9 @@ t.test('parent alerts: for parents and admins, each their own', async (t) => {
   }
   t.match((await parent.alerts('?filter=UNREAD&limit=1')).data, {
     items: [{ id: second }],
-    ...{ total: 2, totalPages: 2, unreadCount: 2 },
+    total: 2,
+    totalPages: 2,
+    unreadCount: 2,
   });
   t.match((await boss.alerts(`?userId=${parent.id}`)).data, { total: 0 }, 'an ADMIN sees its own');
   t.match(await boss.readAlert(id), { status: 403 });
@@ -213,21 +234,31 @@ t.test('preferences: empty, merged, cleared; and each its caller’s own', async
 
 t.test('without an identity, or with half of one, nobody is answered', async (t) => {
   const paths = [
-    ...['GET /v1/notifications', 'GET /v1/notifications/n', 'GET /v1/notifications/preferences'],
-    ...['POST /v1/notifications/read-all', 'POST /v1/notifications/delete-all', 'POST /v1/notifications/n/read'],
-    ...['POST /v1/notifications/n/delete', 'PATCH /v1/notifications/preferences', 'GET /v1/parent/alerts'],
-    ...['POST /v1/parent/alerts/read-all', 'POST /v1/parent/alerts/n/read', 'POST /v1/alerts/weak-topic'],
-    ...['GET /v1/delivery-attempts', 'GET /v1/admin/support/notification-summary'],
+    'GET /v1/notifications',
+    'GET /v1/notifications/n',
+    'GET /v1/notifications/preferences',
+    'POST /v1/notifications/read-all',
+    'POST /v1/notifications/delete-all',
+    'POST /v1/notifications/n/read',
+    'POST /v1/notifications/n/delete',
+    'PATCH /v1/notifications/preferences',
+    'GET /v1/parent/alerts',
+    'POST /v1/parent/alerts/read-all',
+    'POST /v1/parent/alerts/n/read',
+    'POST /v1/alerts/weak-topic',
+    'GET /v1/delivery-attempts',
+    'GET /v1/admin/support/notification-summary',
   ];
   const good = { 'x-actor-id': 'a', 'x-actor-role': 'ADMIN' };
   for (const path of paths) {
     const [method = '', target = ''] = path.split(' ');
     for (const headers of [
-      ...[{}, { 'x-actor-id': 'a' }, { 'x-actor-role': 'ADMIN' }, { 'x-user-id': 'a', 'x-user-role': 'ADMIN' }],
-      ...[
-        { ...good, 'x-actor-id': ['a', 'a'] },
-        { ...good, 'x-actor-id': 'two words' },
-      ],
+      {},
+      { 'x-actor-id': 'a' },
+      { 'x-actor-role': 'ADMIN' },
+      { 'x-user-id': 'a', 'x-user-role': 'ADMIN' },
+      { ...good, 'x-actor-id': ['a', 'a'] },
+      { ...good, 'x-actor-id': 'two words' },
       { ...good, 'x-organization-id': ['o', 'o'] },
     ]) {
       const reply = await client.call(method, target, { headers, body: '{' });
@@ -242,8 +273,15 @@ t.test('delivery attempts: recorded by services and admins, seen by their user',
   const [owner, other] = [client.as('STUDENT'), client.as('STUDENT')];
   const notificationId = newUserId();
   const full = {
-    ...{ notificationId, userId: owner.id, status: 'FAILED', attempt: 3, organizationId: 'org-1', providerId: 'p-1' },
-    ...{ nextRetryAt: '2027-01-01T00:00:00.000Z', error: 'too slow', metadata: { 'a.b': { $c: 1 } } },
+    notificationId,
+    userId: owner.id,
+    status: 'FAILED',
+    attempt: 3,
+    organizationId: 'org-1',
+    providerId: 'p-1',
+    nextRetryAt: '2027-01-01T00:00:00.000Z',
+    error: 'too slow',
+    metadata: { 'a.b': { $c: 1 } },
   };
   const recorded = await producer.recordAttempt(full);
   t.match(recorded, { status: 201, data: { deliveryAttempt: { ...full, channel: 'webhook', provider: 'p' } } });

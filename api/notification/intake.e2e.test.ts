@@ -11,11 +11,16 @@ const call = await checkedApi(cluster.request);
 const sender = (name: string) => ({ 'x-internal-service': name, 'x-internal-token': cluster.tokens.internal });
 const actor = (id: string, role = 'STUDENT') => ({ 'x-actor-id': id, 'x-actor-role': role });
 const note = (userId: string, more: object = {}) => ({
-  ...{ userId, type: 'EXAM_ASSIGNED', title: 'Bài thi mới', content: 'Bạn có một bài thi.' },
+  userId,
+  type: 'EXAM_ASSIGNED',
+  title: 'Bài thi mới',
+  content: 'Bạn có một bài thi.',
   ...more,
 });
 const event = (more: object = {}) => ({
-  ...{ sourceService: 'exam-service', sourceEventId: `e-${randomUUID()}`, type: 'exam.assigned.notification.v1' },
+  sourceService: 'exam-service',
+  sourceEventId: `e-${randomUUID()}`,
+  type: 'exam.assigned.notification.v1',
   ...more,
 });
 const intake = (body: object, name = 'exam-service', door = 1) =>
@@ -30,7 +35,9 @@ t.test('an event makes its rows once; a replay is told the original and makes no
   const about = { entity: 'Exam', entityId: 'exam-1', organizationId: 'org-1', actorId: 'teacher-1' };
   const body = event({
     ...about,
-    ...{ targetUserIds: [an, binh], payload: { $set: { 'a.b': 1 } }, unknown: 'dropped' },
+    targetUserIds: [an, binh],
+    payload: { $set: { 'a.b': 1 } },
+    unknown: 'dropped',
     notifications: [note(an, { data: { $inc: { 'x.y': 'v' } } }), note(binh, { organizationId: 'org-2', extra: true })],
   });
   const first = await intake(body);
@@ -48,7 +55,11 @@ t.test('an event makes its rows once; a replay is told the original and makes no
   const list = await inbox(an);
   t.match(list, { total: 1, unreadCount: 1 });
   t.match(list.items[0], {
-    ...{ userId: an, organizationId: 'org-1', data: { $inc: { 'x.y': 'v' } }, isRead: false, readAt: null },
+    userId: an,
+    organizationId: 'org-1',
+    data: { $inc: { 'x.y': 'v' } },
+    isRead: false,
+    readAt: null,
     sourceEventRef: `exam-service:${body.sourceEventId}`,
   });
   t.match((await inbox(binh)).items[0], { organizationId: 'org-2' });
@@ -70,7 +81,8 @@ t.test('the replay key is one for intake, batch and weak topics', async (t) => {
     call('POST', path, { headers, body: { ...alert, parentIds: [user] } });
   t.match(await weak('/v1/alerts/weak-topic', actor('teacher', 'TEACHER')), { status: 201, data: { created: 1 } });
   t.match(await weak('/v1/events/weak-topic-alert', sender('bff-service')), {
-    ...{ status: 200, data: { created: 0, replayed: true } },
+    status: 200,
+    data: { created: 0, replayed: true },
   });
   const asAdmin = { notifications: [note(user)], event: { ...alert, studentId: undefined, topic: undefined } };
   t.match(await batch(asAdmin, actor('admin', 'ADMIN')), { status: 200 }, 'an ADMIN may name any source');
@@ -137,7 +149,8 @@ t.test('what does not fit is refused and stores nothing', async (t) => {
   const code = async (reply: ReturnType<typeof intake>) => [(await reply).status, (await reply).json.code];
   t.strictSame(await code(intake(event({ sourceService: 'admin-service' }))), [403, 'NOTIFICATION_SOURCE_MISMATCH']);
   t.strictSame(await code(batch({ notifications: [note('u')], event: event({ sourceService: 'admin-service' }) })), [
-    ...[403, 'NOTIFICATION_SOURCE_MISMATCH'],
+    403,
+    'NOTIFICATION_SOURCE_MISMATCH',
   ]);
   for (const half of [{ sourceService: undefined }, { sourceEventId: undefined }, { sourceEventId: null }]) {
     t.strictSame(await code(intake(event({ ...half, notifications: [note('u')] }))), [400, 'VALIDATION_FAILED']);
@@ -161,8 +174,15 @@ t.test('what does not fit is refused and stores nothing', async (t) => {
 t.test('a weak topic tells each parent once, in the words of the previous system', async (t) => {
   const parents = [randomUUID(), randomUUID(), randomUUID()];
   const alert = {
-    ...{ sourceService: 'bff-service', sourceEventId: randomUUID(), studentId: 'hs-1', topic: 'Hàm số' },
-    ...{ parentIds: parents.slice(0, 2), recipientIds: parents.slice(1), organizationId: 'org-9', score: 3.5, more: 1 },
+    sourceService: 'bff-service',
+    sourceEventId: randomUUID(),
+    studentId: 'hs-1',
+    topic: 'Hàm số',
+    parentIds: parents.slice(0, 2),
+    recipientIds: parents.slice(1),
+    organizationId: 'org-9',
+    score: 3.5,
+    more: 1,
   };
   const send = (body: object, headers: Record<string, string> = sender('bff-service')) =>
     call('POST', '/v1/events/weak-topic-alert', { headers, body });
@@ -173,7 +193,9 @@ t.test('a weak topic tells each parent once, in the words of the previous system
   const alerts = await call('GET', '/v1/parent/alerts', { headers: actor(parents[1] ?? '', 'PARENT') });
   t.match(alerts.data.items, [
     {
-      ...{ type: 'WEAK_TOPIC_ALERT', title: 'Cảnh báo chủ đề yếu', organizationId: 'org-9' },
+      type: 'WEAK_TOPIC_ALERT',
+      title: 'Cảnh báo chủ đề yếu',
+      organizationId: 'org-9',
       content: 'Học sinh hs-1 cần củng cố chủ đề "Hàm số".',
     },
   ]);
@@ -215,10 +237,17 @@ t.test('each stored event is told to the audit service once, and its failures to
   const { id, createdAt } = replies[0]?.data.event ?? {};
   await until('the audit was told', () => told(id).length > 0);
   t.match(told(id)[0], {
-    ...{ method: 'POST', path: '/v1/events', headers: { 'x-internal-service': 'notification-service' } },
+    method: 'POST',
+    path: '/v1/events',
+    headers: { 'x-internal-service': 'notification-service' },
     body: {
-      ...{ sourceService: 'notification-service', sourceEventId: id, category: 'DOMAIN', severity: 'INFO' },
-      ...{ metadataSchemaVersion: 1, retentionPolicy: 'notification-events', occurredAt: createdAt },
+      sourceService: 'notification-service',
+      sourceEventId: id,
+      category: 'DOMAIN',
+      severity: 'INFO',
+      metadataSchemaVersion: 1,
+      retentionPolicy: 'notification-events',
+      occurredAt: createdAt,
     },
   });
   t.notMatch(JSON.stringify(told(id)), /canary-content/);
@@ -245,18 +274,26 @@ t.test('every fault of a body is told at once, what its rules have against it to
   };
   const half = { sourceService: 'exam-service', notifications: [{ ...note('an'), title: '' }] };
   t.strictSame(await faults('/v1/events/notification', sender('exam-service'), half), [
-    ...['/notifications/0/title', '/sourceEventId', '/type'],
+    '/notifications/0/title',
+    '/sourceEventId',
+    '/type',
   ]);
   const batched = { notifications: [{ ...note('an'), title: '' }], event: { sourceEventId: 'e', bogus: 1 } };
   t.strictSame(await faults('/v1/notifications/batch', sender('exam-service'), batched), [
-    ...['/event/bogus', '/event/sourceService', '/notifications/0/title'],
+    '/event/bogus',
+    '/event/sourceService',
+    '/notifications/0/title',
   ]);
   for (const [path, headers] of [
     ['/v1/events/weak-topic-alert', sender('bff-service')],
     ['/v1/alerts/weak-topic', actor('teacher', 'TEACHER')],
   ] as const) {
     t.strictSame(await faults(path, headers, { parentIds: [], topic: '' }), [
-      ...['/parentIds', '/sourceEventId', '/sourceService', '/studentId', '/topic'],
+      '/parentIds',
+      '/sourceEventId',
+      '/sourceService',
+      '/studentId',
+      '/topic',
     ]);
   }
 });

@@ -7,7 +7,9 @@ import { requiredEnv } from '../../shared/testing/open-test-mongo.ts';
 
 const tap = await openMongoTap(t, requiredEnv('MONGODB_URL'));
 const cluster = await startCluster(t, {
-  ...{ workers: [], doors: 4, neighbours: false },
+  workers: [],
+  doors: 4,
+  neighbours: false,
   envOf: {
     web1: { MONGODB_URL: tap.url },
     web2: { NOTIFICATION_TOKEN_EXAM_SERVICE: 'exam-token', NOTIFICATION_INTERNAL_SERVICE_TOKEN: 'notify-token' },

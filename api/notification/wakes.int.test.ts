@@ -11,7 +11,11 @@ import { storeSnapshot } from './commands/put-snapshot.ts';
 import type { NotificationDeps } from './deps.ts';
 
 const SNAPSHOT = {
-  ...{ userId: 'student-1', type: 'T', title: 'T', content: '', isRead: false },
+  userId: 'student-1',
+  type: 'T',
+  title: 'T',
+  content: '',
+  isRead: false,
   createdAt: '2026-01-01T00:00:00.000Z',
 };
 
@@ -22,7 +26,9 @@ t.test('whatever changes an inbox wakes the streams of its owner, once it is com
   const wake = (userIds: readonly string[]) => void woken.push(...userIds);
   const deps = { mongo, now: Date.now, wake } as unknown as NotificationDeps;
   const call = {
-    ...{ params: { notificationId: row?._id ?? '' }, body: SNAPSHOT, signal: new AbortController().signal },
+    params: { notificationId: row?._id ?? '' },
+    body: SNAPSHOT,
+    signal: new AbortController().signal,
     identity: { actor: { id: 'student-1', role: 'STUDENT' } },
   } as unknown as Call<never>;
   const asAdmin = { ...call, identity: { actor: { id: 'admin-1', role: 'ADMIN' } } };

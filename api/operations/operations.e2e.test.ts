@@ -10,7 +10,9 @@ import { until } from '../../shared/testing/until.ts';
 
 const tap = await openMongoTap(t, requiredEnv('MONGODB_URL'));
 const cluster = await startCluster(t, {
-  ...{ workers: ['grading'], doors: 3, neighbours: false },
+  workers: ['grading'],
+  doors: 3,
+  neighbours: false,
   envOf: {
     web2: { NODE_ENV: 'production', HOST: '127.0.0.1', DRAIN_GRACE_MS: '10000' },
     web3: { MONGODB_URL: tap.url, REDIS_URL: `redis://127.0.0.1:${await freePort()}`, SERVICES: 'attempt' },
@@ -42,20 +44,16 @@ t.test('alive, ready and what is here', async (t) => {
   );
   t.same(described.sort(), listed);
   for (const route of [
-    ...[
-      'GET /healthz',
-      'GET /readyz',
-      'GET /v1',
-      'GET /openapi.json',
-      'GET /metrics',
-      'GET /v1/admin/attempts/summary',
-    ],
-    ...[
-      'GET /v1/student/attempts',
-      'POST /v1/exams/{examId}/attempts',
-      'POST /v1/exams/{examId}/start',
-      'GET /v1/attempts/{attemptId}',
-    ],
+    'GET /healthz',
+    'GET /readyz',
+    'GET /v1',
+    'GET /openapi.json',
+    'GET /metrics',
+    'GET /v1/admin/attempts/summary',
+    'GET /v1/student/attempts',
+    'POST /v1/exams/{examId}/attempts',
+    'POST /v1/exams/{examId}/start',
+    'GET /v1/attempts/{attemptId}',
     ...['answers', 'submit', 'events', 'essay-grade-handoffs'].map((name) => `POST /v1/attempts/{attemptId}/${name}`),
     ...['events', 'result'].map((name) => `GET /v1/attempts/{attemptId}/${name}`),
     'POST /v1/events/exam-results-released',

@@ -46,13 +46,13 @@ t.test('many probes are one question; draining is seen at once all the same', as
 
 async function open(t: Test, change: Partial<OperationsDeps> = {}) {
   const routes = operationsRoutes({
-    ...{ services: ['attempt', 'auth'], version: '1.2.3', draining: new AbortController().signal },
-    ...{
-      checks: { mongodb: up, redis: up },
-      metrics: openMetrics({ process: false }),
-      opsToken: 'ops-token',
-      production: true,
-    },
+    services: ['attempt', 'auth'],
+    version: '1.2.3',
+    draining: new AbortController().signal,
+    checks: { mongodb: up, redis: up },
+    metrics: openMetrics({ process: false }),
+    opsToken: 'ops-token',
+    production: true,
     openApi: () => ({ openapi: '3.1.0' }),
     mounted: () => [{ method: 'POST', path: '/v1/exams/:examId/start' }],
     ...change,
@@ -95,14 +95,15 @@ t.test('metrics in production need the token', async (t) => {
   const metrics = openMetrics({ process: true });
   metrics.counter('things_total', 'Things', ['kind']).add({ kind: 'a' }, 2);
   const routes = operationsRoutes({
-    ...{
-      services: [],
-      version: '1',
-      draining: new AbortController().signal,
-      checks: { mongodb: up, redis: up },
-      metrics,
-    },
-    ...{ opsToken: 'ops-token', production: true, openApi: () => ({}), mounted: () => [] },
+    services: [],
+    version: '1',
+    draining: new AbortController().signal,
+    checks: { mongodb: up, redis: up },
+    metrics,
+    opsToken: 'ops-token',
+    production: true,
+    openApi: () => ({}),
+    mounted: () => [],
   });
   const { port } = await openTestDoor(t, { routes });
   t.match(await ask(t, port, 'GET', '/metrics'), { status: 401, json: { code: 'UNAUTHENTICATED' } });

@@ -17,7 +17,10 @@ export async function openBetterAuth(
   const port = await freePort();
   const env = {
     ...process.env,
-    ...{ PORT: String(port), MONGODB_URL: ground.mongodbUrl, MONGODB_DATABASE: database, NODE_ENV: 'production' },
+    PORT: String(port),
+    MONGODB_URL: ground.mongodbUrl,
+    MONGODB_DATABASE: database,
+    NODE_ENV: 'production',
     PASSWORD_COST: String(passwordCost),
   };
   const args = ['scripts/bench/http/better-auth.ts'];

@@ -21,8 +21,10 @@ export async function openFakeModel(ground: Ground, answerMs: number): Promise<F
   return {
     baseUrl: `${origin}/v1`,
     env: {
-      ...{ AI_CLASSIFIER_PROVIDER: 'local', AI_CLASSIFIER_MODEL: 'bench-model' },
-      ...{ AI_CLASSIFIER_BASE_URL: `${origin}/v1`, AI_CLASSIFIER_ALLOWED_BASE_URLS: origin },
+      AI_CLASSIFIER_PROVIDER: 'local',
+      AI_CLASSIFIER_MODEL: 'bench-model',
+      AI_CLASSIFIER_BASE_URL: `${origin}/v1`,
+      AI_CLASSIFIER_ALLOWED_BASE_URLS: origin,
     },
     close: () => child.stop(),
   };

@@ -33,15 +33,13 @@ export function studentCall<Body>(
 ): Call<Body> {
   const { body, params, key } = call;
   return {
-    ...{
-      requestId: 'bench',
-      peer: '',
-      params,
-      query: undefined,
-      body,
-      headers: {},
-      signal: new AbortController().signal,
-    },
+    requestId: 'bench',
+    peer: '',
+    params,
+    query: undefined,
+    body,
+    headers: {},
+    signal: new AbortController().signal,
     identity: {
       actor: { id: studentId, role: 'STUDENT' },
       ...(key === undefined ? {} : { idempotency: { key, header: 'idempotency-key' } }),

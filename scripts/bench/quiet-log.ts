@@ -4,6 +4,10 @@ const silent = (): void => undefined;
 
 /** A log for parts that are measured here and not watched. */
 export const quietLog: Log = {
-  ...{ debug: silent, info: silent, warn: silent, error: silent, fatal: silent },
+  debug: silent,
+  info: silent,
+  warn: silent,
+  error: silent,
+  fatal: silent,
   child: () => quietLog,
 };

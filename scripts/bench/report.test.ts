@@ -4,8 +4,13 @@ import { meetsAim, type Row, ratioOf } from './row.ts';
 import { markdownTable, notesOf, textTable } from './table.ts';
 
 const row = (overrides: Partial<Row>): Row => ({
-  ...{ name: 'a <b>', unit: 'ms', ours: { p50: 12, p99: 1_234 }, reference: { p50: 10, p99: 20 }, against: 'x | y' },
-  ...{ aim: { side: 'most', ratio: 1.3 }, notes: ['odd'] },
+  name: 'a <b>',
+  unit: 'ms',
+  ours: { p50: 12, p99: 1_234 },
+  reference: { p50: 10, p99: 20 },
+  against: 'x | y',
+  aim: { side: 'most', ratio: 1.3 },
+  notes: ['odd'],
   ...overrides,
 });
 

@@ -95,7 +95,11 @@ export function openGateway(deps: {
     return new Promise((resolve, reject) => {
       const sent = request(
         {
-          ...{ agent, host: base.hostname, port: base.port, method: call.method, path: call.path },
+          agent,
+          host: base.hostname,
+          port: base.port,
+          method: call.method,
+          path: call.path,
           timeout: patienceMs,
           headers: headersOf(call, body),
         },
@@ -133,7 +137,10 @@ export function openGateway(deps: {
   /** The attempt service reads other headers than the rest. */
   function namesOf({ id, role, organizationId }: Caller): Record<string, string> {
     return {
-      ...{ 'x-user-id': id, 'x-user-role': role, 'x-actor-id': id, 'x-actor-role': role },
+      'x-user-id': id,
+      'x-user-role': role,
+      'x-actor-id': id,
+      'x-actor-role': role,
       ...(organizationId === undefined ? {} : { 'x-organization-id': organizationId }),
     };
   }

@@ -43,7 +43,10 @@ export function parentInboxes(sittings: readonly Sitting[]): Inbox[] {
 export async function readPage(gateway: Gateway, { owner, path }: Omit<Inbox, 'attemptId'>, page: number) {
   const name = 'inbox';
   const reply = await gateway.send({
-    ...{ name, method: 'GET', path: `${path}?limit=${LIMIT}&page=${page}`, caller: owner },
+    name,
+    method: 'GET',
+    path: `${path}?limit=${LIMIT}&page=${page}`,
+    caller: owner,
   });
   return dataOf<ListReply>(`${path} of ${owner.id}`, reply, 200);
 }

@@ -50,10 +50,17 @@ function madeUpHandoff(sitting: Sitting, essay: StartQuestion): EssayGradeHandof
     essay.score,
   );
   return {
-    ...{ sourceService: 'ai-classifier-service', type: 'ai.essay_grade.handoff.v1' },
+    sourceService: 'ai-classifier-service',
+    type: 'ai.essay_grade.handoff.v1',
     sourceEventId: `grade-${sitting.attemptId}`,
-    ...{ questionId: essay.questionId, score, maxScore: essay.score, feedback, criteria },
-    ...{ provider: 'demo', model: 'rubric', occurredAt: new Date().toISOString() },
+    questionId: essay.questionId,
+    score,
+    maxScore: essay.score,
+    feedback,
+    criteria,
+    provider: 'demo',
+    model: 'rubric',
+    occurredAt: new Date().toISOString(),
   };
 }
 

@@ -16,13 +16,19 @@ export async function previewEssay(
 ): Promise<EssayGradeHandoffRequest> {
   const { questionId, score: maxScore } = essay;
   const body: EssayGradeRequest = {
-    ...{ attemptId, questionId, maxScore },
+    attemptId,
+    questionId,
+    maxScore,
     prompt: essay.contentText ?? essay.content ?? '',
     answerText: answers.get(questionId)?.textAnswer ?? '',
     rubric: { criteria: essayRubric(maxScore) },
   };
   const reply = await deps.gateway.send({
-    ...{ name: 'essay preview', method: 'POST', path: '/v1/ai/essay-grade/preview', caller: asTeacher(), body },
+    name: 'essay preview',
+    method: 'POST',
+    path: '/v1/ai/essay-grade/preview',
+    caller: asTeacher(),
+    body,
     patienceMs: PATIENCE_MS,
   });
   const preview = dataOf<EssayGradePreview>('essay preview', reply, 200);

@@ -26,7 +26,10 @@ export async function readAllNotices(deps: DemoDeps, inbox: Inbox): Promise<void
   const complain = (fault: string) => deps.complain(`${inbox.owner.id}: ${fault}`);
   const unread = unreadOf(await readInbox(deps.gateway, inbox));
   const reply = await deps.gateway.send({
-    ...{ name: 'read all', method: 'POST', path: `${inbox.path}/read-all`, caller: inbox.owner },
+    name: 'read all',
+    method: 'POST',
+    path: `${inbox.path}/read-all`,
+    caller: inbox.owner,
   });
   const { updated } = dataOf<UpdatedReply>('read all', reply, 200);
   // Sent again because no reply came: the first sending may have read them.
@@ -38,7 +41,10 @@ export async function readAllNotices(deps: DemoDeps, inbox: Inbox): Promise<void
 
 async function markRead(deps: DemoDeps, { owner, path }: Inbox, id: string) {
   const reply = await deps.gateway.send({
-    ...{ name: 'read', method: 'POST', path: `${path}/${id}/read`, caller: owner },
+    name: 'read',
+    method: 'POST',
+    path: `${path}/${id}/read`,
+    caller: owner,
   });
   return dataOf<NotificationReply>('read', reply, 200).notification;
 }

@@ -26,11 +26,15 @@ function noticeFaults(row: Notification, { owner, attemptId }: Inbox, examId: st
   const source = isStudent ? 'grade_released' : 'grade_released_parent';
   const { title, organizationId } = mathsExam(examId);
   const wanted: Partial<Notification> = {
-    ...{ type, preferenceType: type, entity: 'ExamAttempt', organizationId: organizationId ?? null },
+    type,
+    preferenceType: type,
+    entity: 'ExamAttempt',
+    organizationId: organizationId ?? null,
     title: 'Kết quả bài thi đã được công bố',
     content: `Bài thi ${isStudent ? '' : 'của con bạn '}"${title}" đã có kết quả.`,
     sourceEventRef: `attempt-service:${attemptId}:notification:${source}`,
-    ...{ isRead: false, readAt: null },
+    isRead: false,
+    readAt: null,
   };
   return Object.entries(wanted)
     .filter(([field, value]) => row[field as keyof Notification] !== value)

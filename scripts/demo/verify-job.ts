@@ -35,8 +35,13 @@ export async function verifyJob(deps: DemoDeps, told: Job, questionIds: readonly
 function progressFaults({ progress }: Job, total: number): string[] {
   const batches = Math.ceil(total / BATCH);
   const wanted: Job['progress'] = {
-    ...{ total, processed: total, succeeded: total, failed: 0 },
-    ...{ batchesTotal: batches, batchesDone: batches, percent: 100 },
+    total,
+    processed: total,
+    succeeded: total,
+    failed: 0,
+    batchesTotal: batches,
+    batchesDone: batches,
+    percent: 100,
   };
   return isDeepStrictEqual(progress, wanted) ? [] : [`its progress is ${JSON.stringify(progress)}`];
 }

@@ -24,8 +24,10 @@ if (mongodb === undefined) throw new Error('these tests need a MongoDB of their 
 const cluster = await startCluster(t, {
   doors: 2,
   env: {
-    ...{ MONGODB_URL: mongodb.url, WORKER_MAX_ATTEMPTS: `${MAX_ATTEMPTS}` },
-    ...{ WORKER_POLL_INTERVAL_MS: '250', WORKER_LEASE_MS: '2000' },
+    MONGODB_URL: mongodb.url,
+    WORKER_MAX_ATTEMPTS: `${MAX_ATTEMPTS}`,
+    WORKER_POLL_INTERVAL_MS: '250',
+    WORKER_LEASE_MS: '2000',
   },
 });
 const door = doorsOf(cluster, 2);

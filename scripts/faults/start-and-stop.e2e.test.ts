@@ -24,13 +24,17 @@ hung.on('request', () => {
 const tap = await openMongoTap(t, requiredEnv('MONGODB_URL'));
 const METRICS_PORT = String(await freePort());
 const cluster = await startCluster(t, {
-  ...{ workers: ['grading', 'upkeep'], doors: 2, neighbours: false },
+  workers: ['grading', 'upkeep'],
+  doors: 2,
+  neighbours: false,
   envOf: {
     web2: { MONGODB_URL: tap.url },
     upkeep: { MONGODB_URL: tap.url, METRICS_PORT },
     grading: {
       ANALYTICS_SERVICE_URL: `http://127.0.0.1:${(hung.address() as AddressInfo).port}`,
-      ...{ OUTBOUND_TIMEOUT_MS: '120000', SHUTDOWN_TIMEOUT_MS: '10000', LOG_LEVEL: 'info' },
+      OUTBOUND_TIMEOUT_MS: '120000',
+      SHUTDOWN_TIMEOUT_MS: '10000',
+      LOG_LEVEL: 'info',
     },
   },
 });

@@ -29,7 +29,10 @@ export async function runFile(
   const began = performance.now();
   const env = { ...deps.env, NO_COLOR: '1', TAP_TIMEOUT: String(PATIENCE_SECONDS) };
   const child = spawn(process.execPath, [path], {
-    ...{ cwd: deps.root, env, detached: true, stdio: ['ignore', 'pipe', 'inherit'] },
+    cwd: deps.root,
+    env,
+    detached: true,
+    stdio: ['ignore', 'pipe', 'inherit'],
   });
   const lines: string[] = [];
   createInterface({ input: child.stdout }).on('line', (line) => lines.push(line));

@@ -7,8 +7,12 @@ const validate = loadSchemas().validator('attempt/start-request');
 
 function question(change: object = {}): object {
   return {
-    ...{ questionId: 'q1', score: 1, type: 'SINGLE_CHOICE', options: [{ id: 'a' }] },
-    ...{ scoringRule: { mode: 'EXACT' }, answerKey: { correctOptionIds: ['a'] } },
+    questionId: 'q1',
+    score: 1,
+    type: 'SINGLE_CHOICE',
+    options: [{ id: 'a' }],
+    scoringRule: { mode: 'EXACT' },
+    answerKey: { correctOptionIds: ['a'] },
     ...change,
   };
 }

@@ -95,8 +95,13 @@ t.test('the time is set once, and only a graded attempt that was hidden notifies
 
 t.test('a body that is refused already is told of all that disagrees', async (t) => {
   const body = {
-    ...{ sourceService: 'exam-service', type: 'exam.results_released.v1', sourceEventId: 'e-1' },
-    ...{ examId: 'a', entityId: 'b', entity: 'Exam', releasedAt: 'tomorrow' },
+    sourceService: 'exam-service',
+    type: 'exam.results_released.v1',
+    sourceEventId: 'e-1',
+    examId: 'a',
+    entityId: 'b',
+    entity: 'Exam',
+    releasedAt: 'tomorrow',
   };
   const known = [{ path: '/releasedAt', message: 'must be a timestamp' }];
   t.strictSame(

@@ -8,12 +8,26 @@ t.test('an account is whole from the start, and says by itself what it lacks', a
   const organization = { id: 'local', name: 'Local' };
   const making = { id: 'a1', accountCode: 'ACC-00000000', legacyId: null, password, organization, now };
   t.strictSame(newAccount(registration, making), {
-    ...{ _id: 'a1', accountCode: 'ACC-00000000', email: 'an@school.vn', phone: null, hasPhone: false },
-    ...{ legacyId: null, hasLegacyId: false, fullName: 'An', role: 'TEACHER', status: 'ACTIVE' },
+    _id: 'a1',
+    accountCode: 'ACC-00000000',
+    email: 'an@school.vn',
+    phone: null,
+    hasPhone: false,
+    legacyId: null,
+    hasLegacyId: false,
+    fullName: 'An',
+    role: 'TEACHER',
+    status: 'ACTIVE',
     memberships: [{ organizationId: 'local', organizationName: 'Local', role: 'TEACHER', status: 'ACTIVE' }],
-    ...{ defaultOrganizationId: 'local', password, createdAt: now, updatedAt: now },
+    defaultOrganizationId: 'local',
+    password,
+    createdAt: now,
+    updatedAt: now,
   });
   t.match(newAccount({ ...registration, phone: '+84901234567' }, { ...making, legacyId: 'L-1' }), {
-    ...{ phone: '+84901234567', hasPhone: true, legacyId: 'L-1', hasLegacyId: true },
+    phone: '+84901234567',
+    hasPhone: true,
+    legacyId: 'L-1',
+    hasLegacyId: true,
   });
 });

@@ -7,24 +7,41 @@ const NOW = new Date('2026-11-21T08:00:00.000Z');
 const at = (ms: number) => new Date(NOW.getTime() + ms);
 
 const TOKEN: RefreshToken = {
-  ...{ _id: 'jti', sessionId: 'sid', accountId: 'acc', hash: 'h', issuedAt: at(-60_000), expiresAt: at(1) },
-  ...{ consumedAt: null, successorId: null },
+  _id: 'jti',
+  sessionId: 'sid',
+  accountId: 'acc',
+  hash: 'h',
+  issuedAt: at(-60_000),
+  expiresAt: at(1),
+  consumedAt: null,
+  successorId: null,
 };
 const SESSION: Session = {
-  ...{
-    _id: 'sid',
-    accountId: 'acc',
-    userAgent: null,
-    createdAt: at(-60_000),
-    lastUsedAt: at(-60_000),
-    expiresAt: at(1),
-  },
-  ...{ endedAt: null, endReason: null },
+  _id: 'sid',
+  accountId: 'acc',
+  userAgent: null,
+  createdAt: at(-60_000),
+  lastUsedAt: at(-60_000),
+  expiresAt: at(1),
+  endedAt: null,
+  endReason: null,
 };
 const ACCOUNT: Account = {
-  ...{ _id: 'acc', accountCode: 'ACC-00000000', email: 'a@b.vn', phone: null, hasPhone: false, legacyId: null },
-  ...{ hasLegacyId: false, fullName: 'An', role: 'STUDENT', status: 'ACTIVE', memberships: [] },
-  ...{ defaultOrganizationId: 'local', password: { scheme: 'bcrypt', hash: 'h' }, createdAt: NOW, updatedAt: NOW },
+  _id: 'acc',
+  accountCode: 'ACC-00000000',
+  email: 'a@b.vn',
+  phone: null,
+  hasPhone: false,
+  legacyId: null,
+  hasLegacyId: false,
+  fullName: 'An',
+  role: 'STUDENT',
+  status: 'ACTIVE',
+  memberships: [],
+  defaultOrganizationId: 'local',
+  password: { scheme: 'bcrypt', hash: 'h' },
+  createdAt: NOW,
+  updatedAt: NOW,
 };
 const judge = (more: Partial<PresentedRefresh>) =>
   judgeRefresh({ token: TOKEN, session: SESSION, account: ACCOUNT, ...more }, NOW);

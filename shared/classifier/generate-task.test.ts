@@ -9,8 +9,16 @@ const TYPES = loadSchemas().document('classifier/generated-question-type').enum 
 const validQuestion = loadSchemas().validator('classifier/generated-question');
 
 const payload = (change: Partial<GeneratePayload> = {}): GeneratePayload => ({
-  ...{ mode: 'fresh', subject: 'Toán', gradeLevel: '12', topic: 'Đạo hàm', questionType: 'SINGLE_CHOICE' },
-  ...{ difficulty: 'dễ', count: 3, language: 'vi', instructions: null, references: [] },
+  mode: 'fresh',
+  subject: 'Toán',
+  gradeLevel: '12',
+  topic: 'Đạo hàm',
+  questionType: 'SINGLE_CHOICE',
+  difficulty: 'dễ',
+  count: 3,
+  language: 'vi',
+  instructions: null,
+  references: [],
   ...change,
 });
 
@@ -43,9 +51,14 @@ t.test('answers are read into ids, labels and keys; more than was asked for is d
   const read = readGeneration(payload({ count: 1 }), { questions: [written, written] });
   t.strictSame(read, [
     {
-      ...{ tempId: 'q1', type: 'SINGLE_CHOICE', content: '1 + 1 = ?', contentText: '1 + 1 = ?' },
+      tempId: 'q1',
+      type: 'SINGLE_CHOICE',
+      content: '1 + 1 = ?',
+      contentText: '1 + 1 = ?',
       options: ['1', '2', '3', '4'].map((content, n) => ({ id: 'abcd'[n], label: 'ABCD'[n], content })),
-      ...{ answerKey: { correctOptionIds: ['b'] }, explanation: 'Cộng', difficulty: 'dễ' },
+      answerKey: { correctOptionIds: ['b'] },
+      explanation: 'Cộng',
+      difficulty: 'dễ',
     },
   ]);
   t.equal(readGeneration(payload(), { questions: [] }), null);

@@ -4,8 +4,14 @@ import type { GenerationRequest } from '../generated/classifier.ts';
 import { generationFaults, generationKey, wantedGeneration } from './generation-request.ts';
 
 const REQUEST: GenerationRequest = {
-  ...{ mode: 'similar', subject: 'Toán', gradeLevel: '12', topic: 'Đạo hàm', questionType: 'SINGLE_CHOICE' },
-  ...{ difficulty: 'dễ', count: 3, referenceQuestionIds: ['q2', 'q1'] },
+  mode: 'similar',
+  subject: 'Toán',
+  gradeLevel: '12',
+  topic: 'Đạo hàm',
+  questionType: 'SINGLE_CHOICE',
+  difficulty: 'dễ',
+  count: 3,
+  referenceQuestionIds: ['q2', 'q1'],
 };
 const SCOPE = { organizationId: 'org-1', actorId: 'teacher-1' };
 const keyOf = (request: GenerationRequest, scope = SCOPE) => generationKey(wantedGeneration(request), scope);

@@ -6,16 +6,24 @@ const at = (ms: number) => new Date(NOW + ms);
 
 function row(change: Partial<Generation>): Generation {
   return {
-    ...{ _id: 'p-1', key: 'key', epoch: 3, organizationId: 'org-1', actor: { id: 'a', role: 'TEACHER' } },
-    ...{ state: 'MAKING', leaseUntil: at(1_000), heldBy: 'door', fence: 7, failure: null, result: null, charge: null },
-    ...{
-      usageConsumed: false,
-      commandId: null,
-      createdAt: at(0),
-      replayUntil: null,
-      settledAt: null,
-      idleSince: at(0),
-    },
+    _id: 'p-1',
+    key: 'key',
+    epoch: 3,
+    organizationId: 'org-1',
+    actor: { id: 'a', role: 'TEACHER' },
+    state: 'MAKING',
+    leaseUntil: at(1_000),
+    heldBy: 'door',
+    fence: 7,
+    failure: null,
+    result: null,
+    charge: null,
+    usageConsumed: false,
+    commandId: null,
+    createdAt: at(0),
+    replayUntil: null,
+    settledAt: null,
+    idleSince: at(0),
     ...change,
   };
 }

@@ -9,7 +9,10 @@ import { mockAnswer } from './mock-answer.ts';
 function essay(scores: readonly number[], change: Partial<EssayGradeRequest> = {}): EssayGradeRequest {
   const criteria = scores.map((maxScore, n) => ({ id: `crit ${n}`, name: `Name ${n}`, maxScore }));
   return {
-    ...{ questionId: 'q-1', prompt: 'Tả con sông', answerText: 'Sông dài.', maxScore: sumExactly(scores) },
+    questionId: 'q-1',
+    prompt: 'Tả con sông',
+    answerText: 'Sông dài.',
+    maxScore: sumExactly(scores),
     rubric: { criteria },
     ...change,
   };
@@ -22,7 +25,9 @@ const graded = (...scores: unknown[]) => ({
 
 t.test('the score is the exact sum of the criteria', async (t) => {
   t.strictSame(readGrade(essay([1, 2, 3]), graded(0.1, 0.2, 3)), {
-    ...{ score: 3.3, maxScore: 6, feedback: 'Tốt' },
+    score: 3.3,
+    maxScore: 6,
+    feedback: 'Tốt',
     criteria: [
       { id: 'crit 0', score: 0.1, maxScore: 1, comment: 'vì 0' },
       { id: 'crit 1', score: 0.2, maxScore: 2, comment: 'vì 1' },

@@ -2,7 +2,11 @@ import t from 'tap';
 import { type Hold, heldBefore } from './hold.ts';
 
 const hold = (previewId: string, credits: number): Hold => ({
-  ...{ previewId, fence: 1, credits, tokens: credits * 100, until: new Date() },
+  previewId,
+  fence: 1,
+  credits,
+  tokens: credits * 100,
+  until: new Date(),
 });
 
 t.test('only what was held earlier stands before a hold', async (t) => {

@@ -10,8 +10,14 @@ const ORIGIN = { id: 'job-1', now: new Date(0), actorRole: 'TEACHER' };
 
 function wish(questionIds: string[]): JobWish {
   return {
-    ...{ actorId: 'a', organizationId: 'o', filters: { 'a.b': '$x' }, questionIds, fields: ['topic'] },
-    ...{ mode: 'SUGGEST', overwrite: false, threshold: 0.7 },
+    actorId: 'a',
+    organizationId: 'o',
+    filters: { 'a.b': '$x' },
+    questionIds,
+    fields: ['topic'],
+    mode: 'SUGGEST',
+    overwrite: false,
+    threshold: 0.7,
   };
 }
 

@@ -31,8 +31,14 @@ t.test('the order of ids, fields and keys makes no other wish', async (t) => {
 
 t.test('everything else does', async (t) => {
   const wish: JobWish = {
-    ...{ actorId: 'a', organizationId: 'o', filters: { list: [1, 2], deep: { b: 1, a: '2' } } },
-    ...{ questionIds: ['q1', 'q2'], fields: ['topic'], mode: 'SUGGEST', overwrite: false, threshold: 0.7 },
+    actorId: 'a',
+    organizationId: 'o',
+    filters: { list: [1, 2], deep: { b: 1, a: '2' } },
+    questionIds: ['q1', 'q2'],
+    fields: ['topic'],
+    mode: 'SUGGEST',
+    overwrite: false,
+    threshold: 0.7,
   };
   const others: Partial<JobWish>[] = [
     { actorId: 'b' },

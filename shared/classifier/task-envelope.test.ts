@@ -10,8 +10,16 @@ const ESSAY = { questionId: 'q-1', prompt: 'Tả', answerText: 'Sông', maxScore
 const PAYLOADS: TaskPayloads = {
   classify: { questionIds: ['q-1'], fields: ['topic'], overwrite: false, questions: [{ id: 'q-1', content: 'x' }] },
   generate: {
-    ...{ mode: 'fresh', subject: 'Toán', gradeLevel: '12', topic: 'Số', questionType: 'ESSAY', difficulty: 'dễ' },
-    ...{ count: 1, language: 'vi', instructions: null, references: [] },
+    mode: 'fresh',
+    subject: 'Toán',
+    gradeLevel: '12',
+    topic: 'Số',
+    questionType: 'ESSAY',
+    difficulty: 'dễ',
+    count: 1,
+    language: 'vi',
+    instructions: null,
+    references: [],
   },
   explain: { content: '1 + 1 = ?' },
   grade: ESSAY,
@@ -24,8 +32,14 @@ const RESULTS: TaskResults = {
   generate: {
     questions: [
       {
-        ...{ tempId: 'q1', type: 'ESSAY', content: 'Tả', contentText: 'Tả', options: [], answerKey: {} },
-        ...{ explanation: 'Nước', difficulty: 'dễ' },
+        tempId: 'q1',
+        type: 'ESSAY',
+        content: 'Tả',
+        contentText: 'Tả',
+        options: [],
+        answerKey: {},
+        explanation: 'Nước',
+        difficulty: 'dễ',
       },
     ],
   },

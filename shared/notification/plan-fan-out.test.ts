@@ -6,7 +6,10 @@ import { type Preferences, preferenceKey, suppressionOf } from './preferences.ts
 
 const NOW = new Date('2026-11-21T08:00:00.000Z');
 const wanted = (more: Partial<Preferences> = {}): Preferences => ({
-  ...{ _id: 'u', enabledTypes: {}, mutedUntil: null, updatedAt: NOW },
+  _id: 'u',
+  enabledTypes: {},
+  mutedUntil: null,
+  updatedAt: NOW,
   ...more,
 });
 
@@ -67,7 +70,9 @@ t.test('what a row takes from its event and its caller', async (t) => {
     planFanOut(
       {
         notifications: [{ userId: 'u', type: 'SUPPORT_TICKET_REPLY', title: 't', content: 'c', ...own }],
-        ...{ event, organizationId: 'of-the-header', preferences: new Map() },
+        event,
+        organizationId: 'of-the-header',
+        preferences: new Map(),
       },
       { fanOutId: 'f', now: NOW, newId: () => 'n' },
     ).rows[0];

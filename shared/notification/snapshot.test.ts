@@ -2,7 +2,11 @@ import t from 'tap';
 import { newFromSnapshot, readSnapshot } from './snapshot.ts';
 
 const BODY = {
-  ...{ userId: 'u', type: 'SUPPORT_TICKET_REPLY', title: 'T', content: '', isRead: true },
+  userId: 'u',
+  type: 'SUPPORT_TICKET_REPLY',
+  title: 'T',
+  content: '',
+  isRead: true,
   createdAt: '2026-09-01T08:00:00+07:00',
 };
 const now = new Date('2026-11-21T00:00:00.000Z');
@@ -11,10 +15,26 @@ const rowOf = (change: object) =>
 
 t.test('the first snapshot of an id is a whole row', async (t) => {
   t.strictSame(rowOf({}), {
-    ...{ _id: 'n', userId: 'u', organizationId: 'o', type: 'SUPPORT_TICKET_REPLY', title: 'T', content: '' },
-    ...{ preferenceType: null, actorId: null, entity: null, entityId: null, data: null, sourceEventRef: null },
-    ...{ place: 'INBOX', isRead: true, readAt: now, isSupport: true, fanOutId: null, ordinal: 0 },
-    ...{ createdAt: new Date('2026-09-01T01:00:00.000Z'), deletedAt: null },
+    _id: 'n',
+    userId: 'u',
+    organizationId: 'o',
+    type: 'SUPPORT_TICKET_REPLY',
+    title: 'T',
+    content: '',
+    preferenceType: null,
+    actorId: null,
+    entity: null,
+    entityId: null,
+    data: null,
+    sourceEventRef: null,
+    place: 'INBOX',
+    isRead: true,
+    readAt: now,
+    isSupport: true,
+    fanOutId: null,
+    ordinal: 0,
+    createdAt: new Date('2026-09-01T01:00:00.000Z'),
+    deletedAt: null,
   });
 });
 

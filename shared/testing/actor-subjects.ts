@@ -71,7 +71,8 @@ const DONE = { ending: 'done', status: 'DONE' } as const;
 
 function grading(mongo: Mongo): ActorSubject {
   return {
-    ...{ name: 'grading', ends: DONE },
+    name: 'grading',
+    ends: DONE,
     post: async (options) => postGrading(mongo, await storeAttempt(mongo, SUBMITTED), options),
     effects: (command) => countEvents(mongo, command.subject, 'SUBMIT'),
   };
@@ -79,7 +80,8 @@ function grading(mongo: Mongo): ActorSubject {
 
 function essayHandoff(mongo: Mongo): ActorSubject {
   return {
-    ...{ name: 'essayhandoff', ends: DONE },
+    name: 'essayhandoff',
+    ends: DONE,
     post: async (options) => postHandoff(mongo, await storeAttempt(mongo, graded()), {}, options),
     postRejected: async () => postHandoff(mongo, await storeAttempt(mongo), { sourceEventId: 'refused' }),
     effects: (command) => countEvents(mongo, command.subject, 'ESSAY_GRADE_HANDOFF'),
@@ -90,7 +92,8 @@ const CLASS = 3;
 
 function resultsRelease(mongo: Mongo): ActorSubject {
   return {
-    ...{ name: 'resultsrelease', ends: DONE },
+    name: 'resultsrelease',
+    ends: DONE,
     async post(options) {
       const examId = `exam-${newId()}`;
       for (let n = 0; n < CLASS; n++) await storeAttempt(mongo, { ...graded({ showResultMode: 'MANUAL' }), examId });
@@ -107,7 +110,8 @@ function resultsRelease(mongo: Mongo): ActorSubject {
 
 function gradeNotice(mongo: Mongo, neighbours: Neighbours): ActorSubject {
   return {
-    ...{ name: 'gradenotices', ends: { ending: 'done', status: 'DELIVERED' } },
+    name: 'gradenotices',
+    ends: { ending: 'done', status: 'DELIVERED' },
     async post({ maxAttempts = 10, runAt } = {}) {
       const [notice] = gradeNotices(await storeAttempt(mongo, graded()), null);
       if (notice === undefined) throw new Error('an attempt has no notice');
@@ -122,7 +126,8 @@ function gradeNotice(mongo: Mongo, neighbours: Neighbours): ActorSubject {
 
 function delivery(mongo: Mongo, neighbours: Neighbours): ActorSubject {
   return {
-    ...{ name: 'delivery', ends: { ending: 'done', status: 'SENT' } },
+    name: 'delivery',
+    ends: { ending: 'done', status: 'SENT' },
     post: ({ maxAttempts, runAt } = {}) =>
       postDelivery(mongo, {
         ...(maxAttempts === undefined ? {} : { maxAttempts }),
@@ -138,7 +143,8 @@ function delivery(mongo: Mongo, neighbours: Neighbours): ActorSubject {
 
 function classifier(mongo: Mongo): ActorSubject {
   return {
-    ...{ name: 'classifier', ends: DONE },
+    name: 'classifier',
+    ends: DONE,
     post: (options) => postJob(mongo, options),
     effects: ({ subject }) => finishedOnce(mongo, subject),
   };
@@ -146,7 +152,8 @@ function classifier(mongo: Mongo): ActorSubject {
 
 function settlement(mongo: Mongo, { ledger }: Neighbours): ActorSubject {
   return {
-    ...{ name: 'settlement', ends: DONE },
+    name: 'settlement',
+    ends: DONE,
     post: (options) => postSettlement(mongo, options),
     // Owners are asked at least once; what must be one is what stands in their books, and settled is what both of them have.
     async effects(command) {
@@ -161,7 +168,8 @@ function settlement(mongo: Mongo, { ledger }: Neighbours): ActorSubject {
 
 function upkeep(mongo: Mongo): ActorSubject {
   return {
-    ...{ name: 'upkeep', ends: { ending: 'snoozed', status: 'PENDING' } },
+    name: 'upkeep',
+    ends: { ending: 'snoozed', status: 'PENDING' },
     async post({ maxAttempts = 10, runAt } = {}) {
       const attempt = await storeAttempt(mongo);
       const about = { queue: 'upkeep', key: `upkeep:${attempt._id}`, subject: attempt._id, body: {} } as const;

@@ -36,7 +36,9 @@ interface Fault {
 }
 
 const answer = (status: number, headers: Record<string, string> = {}): Behaviour => ({
-  ...{ kind: 'answer', status, headers },
+  kind: 'answer',
+  status,
+  headers,
   body: `no: ${CONTENT}`,
 });
 

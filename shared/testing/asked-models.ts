@@ -53,8 +53,12 @@ export const ABOUT: AskedFor = {
 export function settingsFor(provider: HttpProvider, env: NodeJS.ProcessEnv = {}): ClassifierSettings {
   const place = provider === 'local' ? { AI_CLASSIFIER_BASE_URL: 'https://models.example/v1' } : {};
   return readConfig({
-    ...{ MONGODB_URL: 'mongodb://127.0.0.1/', AI_CLASSIFIER_PROVIDER: provider, AI_CLASSIFIER_MODEL: 'test-model' },
-    ...{ AI_CLASSIFIER_API_KEY: SENTINEL_KEY, AI_CLASSIFIER_ALLOWED_BASE_URLS: 'https://models.example', ...place },
+    MONGODB_URL: 'mongodb://127.0.0.1/',
+    AI_CLASSIFIER_PROVIDER: provider,
+    AI_CLASSIFIER_MODEL: 'test-model',
+    AI_CLASSIFIER_API_KEY: SENTINEL_KEY,
+    AI_CLASSIFIER_ALLOWED_BASE_URLS: 'https://models.example',
+    ...place,
     ...env,
   }).classifier;
 }
@@ -70,7 +74,10 @@ export function askedModels(
   let passed = 0;
   const clock = () => passed + (options.realTime === true ? performance.now() : 0);
   const models = openModels({
-    ...{ settings, log, selection: null, shared: options.shared ?? null },
+    settings,
+    log,
+    selection: null,
+    shared: options.shared ?? null,
     now: () => Date.UTC(2026, 0, 1) + clock(),
     recordUsage: (event) => void events.push(event),
     patience: {
@@ -85,7 +92,10 @@ export function askedModels(
   });
   t.teardown(() => models.close());
   return {
-    ...{ models, events, waits, log },
+    models,
+    events,
+    waits,
+    log,
     pass(ms) {
       passed += ms;
     },

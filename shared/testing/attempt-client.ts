@@ -83,7 +83,10 @@ export async function attemptClient(cluster: Cluster, door = 1): Promise<Attempt
 
   const student = (id = `student-${randomUUID()}`) => as('STUDENT', id);
   return {
-    ...{ call, received, as, student },
+    call,
+    received,
+    as,
+    student,
     teacher: (id) => as('TEACHER', id),
     admin: (id = 'admin-1') => as('ADMIN', id),
     async sitting({ examId = newExamId(), ...change } = {}) {
@@ -95,14 +98,19 @@ export async function attemptClient(cluster: Cluster, door = 1): Promise<Attempt
     async handOff(attemptId, change = {}, headers = {}) {
       const target = `/v1/attempts/${attemptId}/essay-grade-handoffs`;
       const body = {
-        ...{ sourceService: 'ai-classifier-service', type: 'ai.essay_grade.handoff.v1', sourceEventId: randomUUID() },
-        ...{ questionId: 'essay', score: 4, maxScore: 5, ...change },
+        sourceService: 'ai-classifier-service',
+        type: 'ai.essay_grade.handoff.v1',
+        sourceEventId: randomUUID(),
+        questionId: 'essay',
+        score: 4,
+        maxScore: 5,
+        ...change,
       };
       return call('POST', target, { body, headers: { ...internal('ai-classifier-service'), ...headers } });
     },
     release: (body, headers = {}) =>
       call('POST', '/v1/events/exam-results-released', {
-        body: { ...{ sourceService: 'exam-service', type: 'exam.results_released.v1' }, ...body },
+        body: { sourceService: 'exam-service', type: 'exam.results_released.v1', ...body },
         headers: { ...internal('exam-service'), ...headers },
       }),
   };
@@ -117,11 +125,25 @@ export function startBody(examId: string, change: StartChange = {}): Json {
   const { exam, access, questions, ...rest } = change;
   return {
     exam: {
-      ...{ id: examId, organizationId: 'org-1', title: 'Toán 12', subject: 'Toán', gradeLevel: '12' },
-      ...{ status: 'PUBLISHED', deliveryMode: 'ONLINE', durationMinutes: 60, maxAttempts: null },
-      ...{ openTime: null, closeTime: null, requiresAccessPassword: false, showResultMode: 'IMMEDIATE' },
-      ...{ shuffleQuestions: false, shuffleOptions: false, randomizePerAttempt: false },
-      ...{ createdById: 'teacher-1', assignedClassroomIds: ['class-1'], resultViewerTeacherIds: ['teacher-2'] },
+      id: examId,
+      organizationId: 'org-1',
+      title: 'Toán 12',
+      subject: 'Toán',
+      gradeLevel: '12',
+      status: 'PUBLISHED',
+      deliveryMode: 'ONLINE',
+      durationMinutes: 60,
+      maxAttempts: null,
+      openTime: null,
+      closeTime: null,
+      requiresAccessPassword: false,
+      showResultMode: 'IMMEDIATE',
+      shuffleQuestions: false,
+      shuffleOptions: false,
+      randomizePerAttempt: false,
+      createdById: 'teacher-1',
+      assignedClassroomIds: ['class-1'],
+      resultViewerTeacherIds: ['teacher-2'],
       ...exam,
     },
     access: { assigned: true, attemptLimit: null, ...access },
@@ -133,15 +155,14 @@ export function startBody(examId: string, change: StartChange = {}): Json {
 /** A single choice of one point among a, b and c, where a is right. */
 export function choice(questionId: string, change: Json = {}): Json {
   return {
-    ...{
-      questionId,
-      score: 1,
-      type: 'SINGLE_CHOICE',
-      content: '<p>?</p>',
-      contentText: '?',
-      options: options('a', 'b', 'c'),
-    },
-    ...{ scoringRule: { mode: 'EXACT' }, answerKey: { correctOptionIds: ['a'] } },
+    questionId,
+    score: 1,
+    type: 'SINGLE_CHOICE',
+    content: '<p>?</p>',
+    contentText: '?',
+    options: options('a', 'b', 'c'),
+    scoringRule: { mode: 'EXACT' },
+    answerKey: { correctOptionIds: ['a'] },
     ...change,
   };
 }
@@ -149,7 +170,9 @@ export function choice(questionId: string, change: Json = {}): Json {
 export function statements(questionId: string, values: readonly boolean[], change: Json = {}): Json {
   const ids = values.map((_, index) => `s${index + 1}`);
   return choice(questionId, {
-    ...{ type: 'TRUE_FALSE_GROUP', options: options(...ids), scoringRule: { mode: 'TRUE_FALSE_GROUP' } },
+    type: 'TRUE_FALSE_GROUP',
+    options: options(...ids),
+    scoringRule: { mode: 'TRUE_FALSE_GROUP' },
     answerKey: { statements: ids.map((statementId, index) => ({ statementId, value: values[index] })) },
     ...change,
   });
@@ -157,14 +180,20 @@ export function statements(questionId: string, values: readonly boolean[], chang
 
 export function numeric(questionId: string, numericAnswers: readonly Json[], change: Json = {}): Json {
   return choice(questionId, {
-    ...{ type: 'NUMERIC', options: [], scoringRule: { mode: 'NUMERIC' }, answerKey: { numericAnswers } },
+    type: 'NUMERIC',
+    options: [],
+    scoringRule: { mode: 'NUMERIC' },
+    answerKey: { numericAnswers },
     ...change,
   });
 }
 
 export function shortText(questionId: string, acceptedTexts: readonly string[], change: Json = {}): Json {
   return choice(questionId, {
-    ...{ type: 'SHORT_TEXT', options: [], scoringRule: { mode: 'SHORT_TEXT' }, answerKey: { acceptedTexts } },
+    type: 'SHORT_TEXT',
+    options: [],
+    scoringRule: { mode: 'SHORT_TEXT' },
+    answerKey: { acceptedTexts },
     ...change,
   });
 }
@@ -172,7 +201,11 @@ export function shortText(questionId: string, acceptedTexts: readonly string[], 
 /** Five points, by hand. */
 export function essay(questionId = 'essay', change: Json = {}): Json {
   return choice(questionId, {
-    ...{ type: 'ESSAY', score: 5, options: [], scoringRule: { mode: 'ESSAY' }, answerKey: undefined },
+    type: 'ESSAY',
+    score: 5,
+    options: [],
+    scoringRule: { mode: 'ESSAY' },
+    answerKey: undefined,
     ...change,
   });
 }

@@ -38,7 +38,9 @@ export function planProcess(plan: ProcessPlan): ClusterProcess {
   async function start(): Promise<void> {
     if (child !== undefined) return;
     const started = spawn(process.execPath, plan.args, {
-      ...{ cwd: plan.cwd, env: plan.env, stdio: ['ignore', 'pipe', 'pipe'] },
+      cwd: plan.cwd,
+      env: plan.env,
+      stdio: ['ignore', 'pipe', 'pipe'],
     });
     child = started;
     wanted = false;
@@ -65,7 +67,9 @@ export function planProcess(plan: ProcessPlan): ClusterProcess {
   }
 
   return {
-    ...{ name: plan.name, port: plan.port, start },
+    name: plan.name,
+    port: plan.port,
+    start,
     async kill(signal) {
       if (child === undefined) return null;
       if (PASSING.includes(signal)) {

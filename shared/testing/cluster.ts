@@ -85,18 +85,21 @@ export async function startCluster(t: Teardown, options: ClusterOptions = {}): P
   const redis = await takeRedisDatabase(options.env?.REDIS_URL ?? requiredEnv('REDIS_URL'));
   const neighbours = await openNeighbours(t);
   const env: NodeJS.ProcessEnv = {
-    ...{
-      PATH: process.env.PATH,
-      HOME: process.env.HOME,
-      NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE,
-      NODE_ENV: 'test',
-      MONGODB_URL: url,
-      MONGODB_DATABASE: database,
-    },
-    ...{ REDIS_URL: redis.url, INTERNAL_SERVICE_TOKEN: TOKENS.internal, OPS_TOKEN: TOKENS.ops, DRAIN_GRACE_MS: '0' },
+    PATH: process.env.PATH,
+    HOME: process.env.HOME,
+    NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE,
+    NODE_ENV: 'test',
+    MONGODB_URL: url,
+    MONGODB_DATABASE: database,
+    REDIS_URL: redis.url,
+    INTERNAL_SERVICE_TOKEN: TOKENS.internal,
+    OPS_TOKEN: TOKENS.ops,
+    DRAIN_GRACE_MS: '0',
     ATTEMPT_GRADING_WAIT_MS: GRADING_WAIT_MS,
     // The least that bcrypt knows: what is tested here is not how slow it is.
-    ...{ AUTH_JWT_SECRET: TOKENS.jwtSecret, AUTH_BCRYPT_COST: '4', AUTH_REFRESH_BCRYPT_COST: '4' },
+    AUTH_JWT_SECRET: TOKENS.jwtSecret,
+    AUTH_BCRYPT_COST: '4',
+    AUTH_REFRESH_BCRYPT_COST: '4',
     ...(options.neighbours === false ? {} : neighbours.env),
     ...options.env,
     ...(options.env?.REDIS_URL === undefined ? {} : { REDIS_URL: redis.url }),
@@ -134,7 +137,12 @@ export async function startCluster(t: Teardown, options: ClusterOptions = {}): P
   }
 
   return {
-    ...{ door, mongo: mongo.db, neighbours, tokens: TOKENS, env, stop },
+    door,
+    mongo: mongo.db,
+    neighbours,
+    tokens: TOKENS,
+    env,
+    stop,
     request: (method, target, { door: n, ...request } = {}) => callHttp(door(n).url, method, target, request),
     kill: (name, signal = 'SIGKILL') => named(name).kill(signal),
     start: (name) => named(name).start(),
@@ -183,7 +191,10 @@ function planOf(
   const skew = typeof skewMs === 'number' ? skewMs : (skewMs[name] ?? 0);
   const preload = skew === 0 ? [] : ['--import', path.join(import.meta.dirname, 'skewed-clock.ts')];
   return {
-    ...{ name, port, cwd: ROOT, args: [...preload, ...script] },
+    name,
+    port,
+    cwd: ROOT,
+    args: [...preload, ...script],
     env: { ...env, ...(skew === 0 ? {} : { TEST_SKEW_MS: String(skew) }), ...options.envOf?.[name] },
     async untilReady(output, hasDied) {
       const died = () => {

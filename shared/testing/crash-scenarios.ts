@@ -68,7 +68,10 @@ export function crashScenarios(): CrashScenario[] {
 
 function grading(): CrashScenario {
   return {
-    ...{ name: 'grading', actor: 'grading', status: 'DONE', leastPoints: 12 },
+    name: 'grading',
+    actor: 'grading',
+    status: 'DONE',
+    leastPoints: 12,
     post: async (mongo) => postGrading(mongo, await storeAttempt(mongo, SUBMITTED)),
     async check(t, { mongo }, { subject }) {
       const attempt = await attempts(mongo).findOne({ _id: subject });
@@ -82,7 +85,10 @@ function grading(): CrashScenario {
 
 function handoff(): CrashScenario {
   return {
-    ...{ name: 'handoff', actor: 'essayhandoff', status: 'DONE', leastPoints: 10 },
+    name: 'handoff',
+    actor: 'essayhandoff',
+    status: 'DONE',
+    leastPoints: 10,
     post: async (mongo) => postHandoff(mongo, await storeAttempt(mongo, graded())),
     async check(t, { mongo }, { subject }) {
       const attempt = await attempts(mongo).findOne({ _id: subject });
@@ -95,7 +101,10 @@ function handoff(): CrashScenario {
 
 function release(): CrashScenario {
   return {
-    ...{ name: 'release', actor: 'resultsrelease', status: 'DONE', leastPoints: 20 },
+    name: 'release',
+    actor: 'resultsrelease',
+    status: 'DONE',
+    leastPoints: 20,
     async post(mongo) {
       const examId = `exam-${newId()}`;
       const hidden = freshAttempt(graded({ showResultMode: 'MANUAL' }));
@@ -123,7 +132,10 @@ function release(): CrashScenario {
 function notice(name: string, recipient: NoticeRecipient): CrashScenario {
   const queue: Queue = recipient === 'STUDENT' ? 'gradenotices:student' : 'gradenotices:parent';
   return {
-    ...{ name, actor: 'gradenotices', status: 'DELIVERED', leastPoints: recipient === 'STUDENT' ? 6 : 8 },
+    name,
+    actor: 'gradenotices',
+    status: 'DELIVERED',
+    leastPoints: recipient === 'STUDENT' ? 6 : 8,
     async post(mongo) {
       const wanted = gradeNotices(freshAttempt(graded()), null).filter((row) => row.recipient === recipient);
       const options = { maxAttempts: 10, now: Date.now() - 1_000 };
@@ -140,7 +152,10 @@ function notice(name: string, recipient: NoticeRecipient): CrashScenario {
 
 function delivery(): CrashScenario {
   return {
-    ...{ name: 'delivery', actor: 'delivery', status: 'SENT', leastPoints: 20 },
+    name: 'delivery',
+    actor: 'delivery',
+    status: 'SENT',
+    leastPoints: 20,
     post: (mongo) => postDelivery(mongo, { maxAttempts: 10 }),
     async check(t, { mongo, neighbours }, { _id, subject }) {
       const times = neighbours.notices.get(_id) ?? 0;
@@ -161,7 +176,10 @@ function delivery(): CrashScenario {
 
 function classification(): CrashScenario {
   return {
-    ...{ name: 'classification', actor: 'classifier', status: 'DONE', leastPoints: 25 },
+    name: 'classification',
+    actor: 'classifier',
+    status: 'DONE',
+    leastPoints: 25,
     post: (mongo) => postJob(mongo),
     async check(t, { mongo }, { subject }) {
       t.equal(await finishedOnce(mongo, subject), 1, 'every batch is there once, and counted once');
@@ -173,7 +191,10 @@ function classification(): CrashScenario {
 
 function settlement(): CrashScenario {
   return {
-    ...{ name: 'settlement', actor: 'settlement', status: 'DONE', leastPoints: 20 },
+    name: 'settlement',
+    actor: 'settlement',
+    status: 'DONE',
+    leastPoints: 20,
     post: (mongo) => postSettlement(mongo),
     async check(t, { mongo, neighbours: { ledger } }, { subject }) {
       const row = await generationOf(mongo, { subject });
@@ -193,7 +214,10 @@ function settlement(): CrashScenario {
 
 function overdueSweep(): CrashScenario {
   return {
-    ...{ name: 'overdue sweep', actor: 'upkeep', status: 'PENDING', leastPoints: 8 },
+    name: 'overdue sweep',
+    actor: 'upkeep',
+    status: 'PENDING',
+    leastPoints: 8,
     // Put back for the next sweep; the attempt of that run is given back.
     isOver: ({ fence, lockedUntil }) => fence > 0 && lockedUntil === null,
     spent: [0, 1],

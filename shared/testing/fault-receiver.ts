@@ -33,7 +33,9 @@ export async function openFaultReceiver(t: Teardown): Promise<FaultReceiver> {
     misbehave(receiver.behaviour, response);
   });
   const receiver: FaultReceiver = {
-    ...{ url, posts, behaviour: { kind: 'answer', status: 204 } },
+    url,
+    posts,
+    behaviour: { kind: 'answer', status: 204 },
     flooded: () => flooded,
   };
 

@@ -9,7 +9,12 @@ export function heldLog(): HeldLog {
   const lines: HeldLog['lines'] = [];
   const at = (level: string) => (fields: Fields, message: string) => void lines.push({ level, fields, message });
   const log: HeldLog = {
-    ...{ lines, debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error'), fatal: at('fatal') },
+    lines,
+    debug: at('debug'),
+    info: at('info'),
+    warn: at('warn'),
+    error: at('error'),
+    fatal: at('fatal'),
     child: () => log,
   };
   return log;

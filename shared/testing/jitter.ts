@@ -21,7 +21,8 @@ export function openJitter(
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
   };
   return {
-    ...{ seed, next },
+    seed,
+    next,
     async pause(mostMs) {
       const ms = Math.floor(next() * (mostMs + 1));
       if (ms > 0) await delay(ms);

@@ -41,7 +41,11 @@ export async function openJobDoor(
   const listeners = new Map<string, Set<() => void>>();
   const draining = new AbortController();
   const deps: JobDeps = {
-    ...{ mongo, now: Date.now, questionBank: null, jobAttempts: 5, log: heldLog() },
+    mongo,
+    now: Date.now,
+    questionBank: null,
+    jobAttempts: 5,
+    log: heldLog(),
     doorbells: {
       async ring(_queue, id) {
         rings.push(id);
@@ -62,8 +66,13 @@ export async function openJobDoor(
   };
   const [routes, schemas] = [jobRoutes(deps), loadSchemas()];
   const door = openServer({
-    ...{ routes, schemas, log: heldLog(), access: () => undefined, draining: draining.signal },
-    ...{ isOutage: () => false, observe: () => undefined },
+    routes,
+    schemas,
+    log: heldLog(),
+    access: () => undefined,
+    draining: draining.signal,
+    isOutage: () => false,
+    observe: () => undefined,
     limits: { headTimeoutMs: 10_000, bodyTimeoutMs: 20_000, bodyBudgetBytes: 1 << 24 },
   });
   const url = `http://127.0.0.1:${await door.listen(0, '127.0.0.1')}`;

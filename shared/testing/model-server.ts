@@ -37,11 +37,19 @@ export async function openModelServer(t: Teardown): Promise<ModelServer> {
     answerJson(response, { status, body: status === 200 ? completion(questionIds) : { error: { message: 'busy' } } });
   });
   const modelServer: ModelServer = {
-    ...{ url: `${origin}/v1`, calls, before: () => undefined, busiest: () => busiest },
+    url: `${origin}/v1`,
+    calls,
+    before: () => undefined,
+    busiest: () => busiest,
     env: {
-      ...{ AI_CLASSIFIER_PROVIDER: 'local', AI_CLASSIFIER_MODEL: 'test-model', AI_CLASSIFIER_BASE_URL: `${origin}/v1` },
-      ...{ AI_CLASSIFIER_ALLOWED_BASE_URLS: origin, AI_CLASSIFIER_WORKER_ENABLED: '1', AI_CLASSIFIER_MAX_RETRIES: '0' },
-      ...{ AI_CLASSIFIER_WORKER_RETRY_BASE_DELAY_MS: '50', AI_CLASSIFIER_WORKER_POLL_INTERVAL_MS: '50' },
+      AI_CLASSIFIER_PROVIDER: 'local',
+      AI_CLASSIFIER_MODEL: 'test-model',
+      AI_CLASSIFIER_BASE_URL: `${origin}/v1`,
+      AI_CLASSIFIER_ALLOWED_BASE_URLS: origin,
+      AI_CLASSIFIER_WORKER_ENABLED: '1',
+      AI_CLASSIFIER_MAX_RETRIES: '0',
+      AI_CLASSIFIER_WORKER_RETRY_BASE_DELAY_MS: '50',
+      AI_CLASSIFIER_WORKER_POLL_INTERVAL_MS: '50',
     },
   };
   return modelServer;
@@ -50,10 +58,13 @@ export async function openModelServer(t: Teardown): Promise<ModelServer> {
 function completion(questionIds: readonly string[]) {
   const sure = (value: string) => ({ value, confidence: 0.9 });
   const items = questionIds.map((questionId) => ({
-    ...{ questionId, suggestions: { topic: sure(`topic of ${questionId}`), difficulty: sure('EASY') } },
+    questionId,
+    suggestions: { topic: sure(`topic of ${questionId}`), difficulty: sure('EASY') },
   }));
   return {
-    ...{ id: 'c-1', object: 'chat.completion', model: 'test-model' },
+    id: 'c-1',
+    object: 'chat.completion',
+    model: 'test-model',
     choices: [{ index: 0, finish_reason: 'stop', message: { role: 'assistant', content: JSON.stringify({ items }) } }],
     usage: { prompt_tokens: 100, completion_tokens: 20, total_tokens: 120 },
   };

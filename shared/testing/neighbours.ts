@@ -36,26 +36,26 @@ export async function openNeighbours(t: Teardown): Promise<Neighbours> {
   const url = await openReceiver(t, serve);
   const env = { NOTIFICATION_SERVICE_URL: url, PROFILE_SERVICE_URL: url, ANALYTICS_SERVICE_URL: url };
   const webhookEnv = {
-    ...{ NOTIFICATION_CHANNELS: 'webhook', NOTIFICATION_WEBHOOK_URL: `${url}/hook` },
+    NOTIFICATION_CHANNELS: 'webhook',
+    NOTIFICATION_WEBHOOK_URL: `${url}/hook`,
     NOTIFICATION_WEBHOOK_SECRET: 'webhook-secret-of-the-test',
   };
   const ownersEnv = {
-    ...{ USAGE_SERVICE_URL: url, WALLET_SERVICE_URL: url },
+    USAGE_SERVICE_URL: url,
+    WALLET_SERVICE_URL: url,
     AI_GENERATION_SETTLEMENT_WORKER_ENABLED: '1',
   };
   const neighbours: Neighbours = {
-    ...{
-      url,
-      env,
-      webhookEnv,
-      ownersEnv,
-      ledger: newLedger(),
-      calls: [],
-      notices: new Map(),
-      analytics: new Map(),
-      parents: ['parent-1'],
-      answer: null,
-    },
+    url,
+    env,
+    webhookEnv,
+    ownersEnv,
+    ledger: newLedger(),
+    calls: [],
+    notices: new Map(),
+    analytics: new Map(),
+    parents: ['parent-1'],
+    answer: null,
   };
 
   function serve(received: ReceivedCall, response: ServerResponse): void {

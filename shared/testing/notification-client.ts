@@ -61,7 +61,8 @@ export async function notificationClient(cluster: Cluster): Promise<Notification
     const get = (path: string) => call('GET', path, { headers, door });
     const post = (path: string) => call('POST', path, { headers, door });
     return {
-      ...{ id, headers },
+      id,
+      headers,
       list: (query = '') => get(`/v1/notifications${query}`),
       get: (one) => get(`/v1/notifications/${one}`),
       read: (one) => post(`/v1/notifications/${one}/read`),
@@ -88,11 +89,18 @@ export async function notificationClient(cluster: Cluster): Promise<Notification
       snapshot: (id, change) =>
         send('PUT', `/v1/notifications/${id}/snapshot`, {
           ...notificationBody('nobody'),
-          ...{ isRead: false, createdAt: '2026-01-01T00:00:00.000Z', ...change },
+          isRead: false,
+          createdAt: '2026-01-01T00:00:00.000Z',
+          ...change,
         }),
       recordAttempt: (change) =>
         send('POST', '/v1/delivery-attempts', {
-          ...{ notificationId: 'n-1', userId: 'u-1', channel: 'webhook', provider: 'p', status: 'SENT', ...change },
+          notificationId: 'n-1',
+          userId: 'u-1',
+          channel: 'webhook',
+          provider: 'p',
+          status: 'SENT',
+          ...change,
         }),
       event: (change) => send('POST', '/v1/events/notification', { type: 'exam.assigned.notification.v1', ...change }),
       weakTopic: (change) =>

@@ -31,11 +31,9 @@ function filtersOf(name: string, command: Document): SeenFilter[] {
   const collection = String(command[name]);
   const hint = command.hint === undefined ? {} : { hint: command.hint };
   const asFind = (filter: Document, sort: Document = {}, limit = 0) => ({
-    ...{
-      collection,
-      isPointRead: pinsId(filter),
-      shape: JSON.stringify([name, collection, shapeOf(filter), sort, hint]),
-    },
+    collection,
+    isPointRead: pinsId(filter),
+    shape: JSON.stringify([name, collection, shapeOf(filter), sort, hint]),
     explainable: { find: collection, filter, sort, ...hint, ...(limit > 0 ? { limit } : {}) },
   });
   if (name === 'find') return [asFind(command.filter ?? {}, command.sort, command.limit)];

@@ -18,7 +18,8 @@ export interface ScriptedModels {
 
 export function scriptedModels(): ScriptedModels {
   const models: ScriptedModels = {
-    ...{ asked: [], script: null },
+    asked: [],
+    script: null,
     async ask(task, about, signal) {
       models.asked.push({ task, about });
       const scripted = await models.script?.(task, signal);
@@ -36,8 +37,14 @@ export function previewDoor(
 ): PreviewDeps {
   const config = testConfig(parts.owners.env);
   return {
-    ...{ mongo, now: Date.now, models: parts.models, neighbours: config.neighbours, outboundTimeoutMs: 5_000 },
-    ...{ settles: true, patience: { leaseMs: 30_000, waitMs: 60_000 }, log: heldLog() },
+    mongo,
+    now: Date.now,
+    models: parts.models,
+    neighbours: config.neighbours,
+    outboundTimeoutMs: 5_000,
+    settles: true,
+    patience: { leaseMs: 30_000, waitMs: 60_000 },
+    log: heldLog(),
     ...parts.change,
   };
 }
@@ -48,8 +55,13 @@ export function generationCall(
   who: { organizationId?: string; actorId?: string; signal?: AbortSignal } = {},
 ): Call<GenerationRequest> {
   const body: GenerationRequest = {
-    ...{ mode: 'fresh', subject: 'Toán', gradeLevel: '12', topic: 'Đạo hàm', questionType: 'SINGLE_CHOICE' },
-    ...{ difficulty: 'dễ', count: 2 },
+    mode: 'fresh',
+    subject: 'Toán',
+    gradeLevel: '12',
+    topic: 'Đạo hàm',
+    questionType: 'SINGLE_CHOICE',
+    difficulty: 'dễ',
+    count: 2,
     ...change,
   };
   const { organizationId = 'org-1', actorId = 'teacher-1', signal = new AbortController().signal } = who;

@@ -29,7 +29,11 @@ const GEMINI_ENDS: Readonly<Record<Ending, string>> = { stop: 'STOP', length: 'M
 export function replyOf(provider: HttpProvider, text: string, end: Ending = 'stop'): Record<string, unknown> {
   if (provider === 'anthropic') {
     return {
-      ...{ id: 'msg_1', type: 'message', role: 'assistant', model: 'test-model', stop_sequence: null },
+      id: 'msg_1',
+      type: 'message',
+      role: 'assistant',
+      model: 'test-model',
+      stop_sequence: null,
       content: [
         { type: 'thinking', thinking: 'not this' },
         { type: 'tool_use', id: 'toolu_1', name: 'answer', input: jsonOr(text) },
@@ -51,10 +55,15 @@ export function replyOf(provider: HttpProvider, text: string, end: Ending = 'sto
     };
   }
   return {
-    ...{ id: 'chatcmpl-1', object: 'chat.completion', created: 1, model: 'test-model' },
+    id: 'chatcmpl-1',
+    object: 'chat.completion',
+    created: 1,
+    model: 'test-model',
     choices: [
       {
-        ...{ index: 0, finish_reason: CHAT_ENDS[end], logprobs: null },
+        index: 0,
+        finish_reason: CHAT_ENDS[end],
+        logprobs: null,
         message: { role: 'assistant', content: text, refusal: null, reasoning_content: 'not this' },
       },
     ],

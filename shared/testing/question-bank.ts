@@ -23,7 +23,8 @@ export async function openQuestionBank(t: Teardown): Promise<TestBank> {
     answerJson(response, { status, headers, body });
   });
   const bank: TestBank = {
-    ...{ url, requests },
+    url,
+    requests,
     answer: ({ body }) => ({ body: { success: true, data: { questions: body.questionIds.map(bankQuestion) } } }),
   };
   return bank;

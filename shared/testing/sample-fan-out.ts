@@ -10,7 +10,10 @@ import { planFanOut } from '../notification/plan-fan-out.ts';
 /** What a producer brings for so many recipients, `user-0` and on. */
 export function recipients(count: number, more: Partial<NotificationInput> = {}): NotificationInput[] {
   return Array.from({ length: count }, (_, n) => ({
-    ...{ userId: `user-${n}`, type: 'ADMIN_BROADCAST', title: 'Nghỉ lễ', content: 'Trường nghỉ ngày mai.' },
+    userId: `user-${n}`,
+    type: 'ADMIN_BROADCAST',
+    title: 'Nghỉ lễ',
+    content: 'Trường nghỉ ngày mai.',
     ...more,
   }));
 }
@@ -50,13 +53,21 @@ export function sampleFanOut(sample: FanOutSample): NewFanOut {
   );
   const made = { id: fanOutId, now: new Date(now), created: plan.rows.length, organizationId: null };
   return {
-    ...{ fanOutId, now, rows: plan.rows, staged: plan.staged, ...bound },
+    fanOutId,
+    now,
+    rows: plan.rows,
+    staged: plan.staged,
+    ...bound,
     ...(stalledMs === undefined ? {} : { stalledMs }),
     event: source === null ? null : newEvent(source, made),
     deliveries: { channels: channels ?? new Set(), maxAttempts: 6 },
     settle: newCommand({
-      ...{ queue: 'upkeep:fanouts', key: `fan-out:${fanOutId}`, subject: fanOutId, body: { fanOutId } },
-      ...{ maxAttempts: 10, now },
+      queue: 'upkeep:fanouts',
+      key: `fan-out:${fanOutId}`,
+      subject: fanOutId,
+      body: { fanOutId },
+      maxAttempts: 10,
+      now,
     }),
   };
 }

@@ -48,7 +48,9 @@ function bodyOf(plan: ExamPlan): object {
   const byNumber = Array.from({ length: questions }, (_, index) => numeric(`q${index + 1}`, [{ value: index + 1 }]));
   return startBody(plan.examId, {
     exam: {
-      ...{ durationMinutes, showResultMode, maxAttempts: plan.maxAttempts ?? null },
+      durationMinutes,
+      showResultMode,
+      maxAttempts: plan.maxAttempts ?? null,
       closeTime: plan.closeTime?.toISOString() ?? null,
     },
     access: { assigned: link === undefined, ...(link === undefined ? {} : { link: { active: true, ...link } }) },
@@ -116,7 +118,10 @@ export function release(door: string, examId: string, sourceEventId: string): Pr
     method: 'POST',
     headers: internal('exam-service'),
     body: {
-      ...{ sourceService: 'exam-service', type: 'exam.results_released.v1', sourceEventId, examId },
+      sourceService: 'exam-service',
+      type: 'exam.results_released.v1',
+      sourceEventId,
+      examId,
       releasedAt: new Date().toISOString(),
     },
   });

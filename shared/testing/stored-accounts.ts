@@ -22,12 +22,21 @@ export function freshAccount(overrides: Partial<Account> = {}): Account {
   const { phone = null, legacyId = null } = overrides;
   const now = new Date();
   return {
-    ...{ _id: id, accountCode: accountCodeOf(randomBytes(5)), email: `an-${id}@school.vn`, fullName: 'Nguyễn Thị An' },
-    ...{ phone, hasPhone: phone !== null, legacyId, hasLegacyId: legacyId !== null, role: 'STUDENT', status: 'ACTIVE' },
+    _id: id,
+    accountCode: accountCodeOf(randomBytes(5)),
+    email: `an-${id}@school.vn`,
+    fullName: 'Nguyễn Thị An',
+    phone,
+    hasPhone: phone !== null,
+    legacyId,
+    hasLegacyId: legacyId !== null,
+    role: 'STUDENT',
+    status: 'ACTIVE',
     memberships: [{ organizationId: 'local', organizationName: 'Local', role: 'STUDENT', status: 'ACTIVE' }],
     defaultOrganizationId: 'local',
     password: { scheme: 'bcrypt-sha256', hash: `hash-of-${id}` },
-    ...{ createdAt: now, updatedAt: now },
+    createdAt: now,
+    updatedAt: now,
     ...overrides,
   };
 }
@@ -37,8 +46,14 @@ export function freshSession(account: Account): { session: Session; token: Refre
   const now = new Date();
   const expiresAt = new Date(now.getTime() + LIFE_MS);
   const session: Session = {
-    ...{ _id: newId(), accountId: account._id, userAgent: 'tap', createdAt: now, lastUsedAt: now },
-    ...{ expiresAt, endedAt: null, endReason: null },
+    _id: newId(),
+    accountId: account._id,
+    userAgent: 'tap',
+    createdAt: now,
+    lastUsedAt: now,
+    expiresAt,
+    endedAt: null,
+    endReason: null,
   };
   return { session, token: freshToken(session) };
 }
@@ -47,8 +62,14 @@ export function freshSession(account: Account): { session: Session; token: Refre
 export function freshToken(session: Session, overrides: Partial<RefreshToken> = {}): RefreshToken {
   const id = newId();
   return {
-    ...{ _id: id, sessionId: session._id, accountId: session.accountId, hash: `hash-of-${id}` },
-    ...{ issuedAt: new Date(), expiresAt: session.expiresAt, consumedAt: null, successorId: null },
+    _id: id,
+    sessionId: session._id,
+    accountId: session.accountId,
+    hash: `hash-of-${id}`,
+    issuedAt: new Date(),
+    expiresAt: session.expiresAt,
+    consumedAt: null,
+    successorId: null,
     ...overrides,
   };
 }

@@ -67,7 +67,10 @@ export function graded(exam: Partial<Attempt['exam']> = {}): Partial<Attempt> {
       q0: sampleAnswer({ selected: ['a'], isCorrect: true, score: 1 }),
       q1: sampleAnswer({ text: 'Sông Hương' }),
     },
-    ...{ totalScore: 1, correctCount: 1, wrongCount: 0, pendingManualCount: 1 },
+    totalScore: 1,
+    correctCount: 1,
+    wrongCount: 0,
+    pendingManualCount: 1,
     exam: { ...sampleAttempt().exam, ...exam },
   };
 }
@@ -90,8 +93,15 @@ export async function postHandoff(
   options: PostOptions = {},
 ): Promise<Command> {
   const whole: EssayHandoff = {
-    ...{ sourceEventId: newId(), questionId: 'essay', score: 1.5, maxScore: 2, provider: null, model: null },
-    ...{ occurredAt: null, feedback: null, criteria: null },
+    sourceEventId: newId(),
+    questionId: 'essay',
+    score: 1.5,
+    maxScore: 2,
+    provider: null,
+    model: null,
+    occurredAt: null,
+    feedback: null,
+    criteria: null,
     ...handoff,
   };
   const key = handoffKey(attempt._id, whole.sourceEventId);

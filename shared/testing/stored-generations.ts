@@ -14,11 +14,21 @@ import { newId } from '../kernel/ids.ts';
 
 export function sampleResult(previewId: string, count = 2): TaskResult<'generate'> {
   const question = (n: number) => ({
-    ...{ tempId: `q${n}`, type: 'ESSAY' as const, content: 'Sông', contentText: 'Sông', options: [], answerKey: {} },
-    ...{ explanation: 'Nước', difficulty: 'easy' },
+    tempId: `q${n}`,
+    type: 'ESSAY' as const,
+    content: 'Sông',
+    contentText: 'Sông',
+    options: [],
+    answerKey: {},
+    explanation: 'Nước',
+    difficulty: 'easy',
   });
   return {
-    ...{ taskId: previewId, kind: 'generate', provider: 'mock', model: 'mock-1', finishedAt: new Date().toISOString() },
+    taskId: previewId,
+    kind: 'generate',
+    provider: 'mock',
+    model: 'mock-1',
+    finishedAt: new Date().toISOString(),
     usage: { inputTokens: 10, outputTokens: 20 },
     generate: { questions: Array.from({ length: count }, (_, n) => question(n + 1)) },
   };

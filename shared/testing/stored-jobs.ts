@@ -35,8 +35,14 @@ export async function postJob(mongo: Mongo, options: StoredJobOptions = {}): Pro
   const { questions = 7, maxAttempts = 10, runAt = Date.now() - 1_000 } = options;
   const id = newId();
   const wish: JobWish = {
-    ...{ actorId: 'teacher-1', organizationId: 'org-1', filters: {}, questionIds: questionIds(questions, id) },
-    ...{ fields: ['topic', 'difficulty'], mode: 'AUTO', overwrite: false, threshold: 0.7 },
+    actorId: 'teacher-1',
+    organizationId: 'org-1',
+    filters: {},
+    questionIds: questionIds(questions, id),
+    fields: ['topic', 'difficulty'],
+    mode: 'AUTO',
+    overwrite: false,
+    threshold: 0.7,
     ...options.wish,
   };
   const context = options.context ?? bankQuestions(wish.questionIds);

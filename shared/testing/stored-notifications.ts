@@ -7,10 +7,26 @@ import { isSupportType, type Notification } from '../notification/notification.t
 export function freshNotification(change: Partial<Notification> = {}): Notification {
   const type = change.type ?? 'GRADE_RELEASED';
   return {
-    ...{ _id: newId(), userId: 'student-1', organizationId: null, type, title: 'Kết quả', content: 'Bài thi đã có.' },
-    ...{ preferenceType: null, actorId: null, entity: null, entityId: null, data: null, sourceEventRef: null },
-    ...{ place: 'INBOX', isRead: false, readAt: null, isSupport: isSupportType(type), fanOutId: null, ordinal: 0 },
-    ...{ createdAt: new Date(), deletedAt: null },
+    _id: newId(),
+    userId: 'student-1',
+    organizationId: null,
+    type,
+    title: 'Kết quả',
+    content: 'Bài thi đã có.',
+    preferenceType: null,
+    actorId: null,
+    entity: null,
+    entityId: null,
+    data: null,
+    sourceEventRef: null,
+    place: 'INBOX',
+    isRead: false,
+    readAt: null,
+    isSupport: isSupportType(type),
+    fanOutId: null,
+    ordinal: 0,
+    createdAt: new Date(),
+    deletedAt: null,
     ...change,
   };
 }

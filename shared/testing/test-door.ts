@@ -33,7 +33,9 @@ export async function openTestDoor(t: Teardown, options: TestDoorOptions = {}): 
   const door = openServer({
     routes: options.routes ?? [echoRoute()],
     schemas: loadSchemas(t.testdir({ test: { 'body.json': BODY, 'query.json': QUERY } })),
-    ...{ log, access, draining: draining.signal },
+    log,
+    access,
+    draining: draining.signal,
     observe: (method, route, status) => observed.push({ method, route, status }),
     isOutage: options.isOutage ?? (() => false),
     limits: { headTimeoutMs: 10_000, bodyTimeoutMs: 20_000, bodyBudgetBytes: 1 << 20, ...options.limits },

@@ -42,7 +42,9 @@ export function startWorker(
     return String(signal ?? code);
   });
   return {
-    ...{ child, ended, said: () => said },
+    child,
+    ended,
+    said: () => said,
     stop() {
       child.kill('SIGTERM');
       return ended;

@@ -45,7 +45,9 @@ async function setUp(t: Test): Promise<Scene> {
   const asked: string[][] = [];
   const told: string[] = [];
   return {
-    ...{ mongo, asked, told },
+    mongo,
+    asked,
+    told,
     actor(ask, env = {}) {
       const deps = { ...testWorkerDeps(mongo, env), tellJob: (id: string) => void told.push(id) };
       const models: Models = {
@@ -106,8 +108,13 @@ t.test('batches of five, each asked once; the result in the order of the questio
   t.ok(items.every(({ accepted }) => accepted));
   t.strictSame(errors, []);
   t.match(await job(command), {
-    ...{ status: 'COMPLETED', open: false, error: null, usage: { inputTokens: 30, outputTokens: undefined } },
-    ...{ startedAt: Date, finishedAt: Date, counts: { total: 12, succeeded: 12, failed: 0, batchesDone: 3 } },
+    status: 'COMPLETED',
+    open: false,
+    error: null,
+    usage: { inputTokens: 30, outputTokens: undefined },
+    startedAt: Date,
+    finishedAt: Date,
+    counts: { total: 12, succeeded: 12, failed: 0, batchesDone: 3 },
   });
   t.ok(told.length >= 3 && told.every((id) => id === command.subject), 'streams were told');
 });
@@ -297,8 +304,14 @@ t.test('started over, a job takes nothing from the round before, nor from a work
   );
   if (typeof retried === 'string') throw new Error(retried);
   t.match(retried.job, {
-    ...{ status: 'PENDING', open: true, round: 2, error: null, startedAt: null, finishedAt: null },
-    ...{ counts: { succeeded: 0, failed: 0, batchesDone: 0, total: 10 }, usage: { inputTokens: undefined } },
+    status: 'PENDING',
+    open: true,
+    round: 2,
+    error: null,
+    startedAt: null,
+    finishedAt: null,
+    counts: { succeeded: 0, failed: 0, batchesDone: 0, total: 10 },
+    usage: { inputTokens: undefined },
   });
   asked.length = 0;
   const slow = gate();

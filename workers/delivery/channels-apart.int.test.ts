@@ -16,8 +16,10 @@ t.test('a receiver that hangs holds up its own channel and no other', async (t) 
   const receiver = await openFaultReceiver(t);
   receiver.behaviour = { kind: 'hang' };
   const deps = testWorkerDeps(mongo, {
-    ...{ NOTIFICATION_CHANNELS: 'log,webhook', NOTIFICATION_WEBHOOK_URL: receiver.url },
-    ...{ NOTIFICATION_WEBHOOK_SECRET: 'webhook-secret-of-the-test', NOTIFICATION_WEBHOOK_TIMEOUT_MS: '25000' },
+    NOTIFICATION_CHANNELS: 'log,webhook',
+    NOTIFICATION_WEBHOOK_URL: receiver.url,
+    NOTIFICATION_WEBHOOK_SECRET: 'webhook-secret-of-the-test',
+    NOTIFICATION_WEBHOOK_TIMEOUT_MS: '25000',
   });
   const actor = deliveryActor(deps);
   t.strictSame(actor.queues, ['delivery:log', 'delivery:webhook']);

@@ -69,7 +69,10 @@ t.test('a delivery is written down before it is made, and ended with its job', a
   };
   t.equal(await run(actor(send), job), 'done');
   const begun = {
-    ...{ _id: `${job._id}:1`, notificationId: job.subject, channel: 'webhook', provider: 'p' },
+    _id: `${job._id}:1`,
+    notificationId: job.subject,
+    channel: 'webhook',
+    provider: 'p',
     attempt: 1,
   };
   t.match(seen, [{ ...begun, status: 'QUEUED', providerId: null, isSupport: true, organizationId: 'org-1' }]);
@@ -145,8 +148,11 @@ t.test(
     );
     await notificationEvents(mongo).insertOne(event);
     await preferences(mongo).insertMany([
-      ...[mute('muted', Date.now() + 3_600_000), mute('over', Date.now() - 1_000)],
-      ...[disable('own', 'GRADE_RELEASED'), disable('named', 'NAMED'), disable('event', 'OF_EVENT')],
+      mute('muted', Date.now() + 3_600_000),
+      mute('over', Date.now() - 1_000),
+      disable('own', 'GRADE_RELEASED'),
+      disable('named', 'NAMED'),
+      disable('event', 'OF_EVENT'),
     ]);
     const cases = [
       { reason: 'MUTED', row: { userId: 'muted' } },

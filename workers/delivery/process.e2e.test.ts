@@ -15,8 +15,12 @@ t.test('the process holds its jobs under the lease of deliveries, and tells the 
   const receiver = await openFaultReceiver(t);
   receiver.behaviour = { kind: 'hang' };
   const worker = startWorker('delivery', {
-    ...{ ...env, NOTIFICATION_CHANNELS: 'log,webhook', NOTIFICATION_WEBHOOK_URL: receiver.url },
-    ...{ WORKER_LEASE_MS: '1500', NOTIFICATION_DELIVERY_LEASE_MS: `${5 * MINUTE}`, WORKER_CONCURRENCY: '3' },
+    ...env,
+    NOTIFICATION_CHANNELS: 'log,webhook',
+    NOTIFICATION_WEBHOOK_URL: receiver.url,
+    WORKER_LEASE_MS: '1500',
+    NOTIFICATION_DELIVERY_LEASE_MS: `${5 * MINUTE}`,
+    WORKER_CONCURRENCY: '3',
   });
   const job = await postDelivery(mongo);
   await until('the receiver is called', () => receiver.posts.length === 1);

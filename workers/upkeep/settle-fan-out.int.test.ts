@@ -74,7 +74,9 @@ t.test('rows of a front door that never published are taken away, and no others'
   await insertFanOut(mongo, sampleFanOut({ rows: 3 }));
   const command = {
     ...sampleFanOut({ rows: 0 }).settle,
-    ...{ queue: 'upkeep' as const, key: 'upkeep:lost-fan-outs', nextRunAt: new Date(0) },
+    queue: 'upkeep' as const,
+    key: 'upkeep:lost-fan-outs',
+    nextRunAt: new Date(0),
   };
   await mailboxOf(mongo, 'upkeep').insertOne(command);
   const ending = await runCommand(testKernel(mongo), makeActor('upkeep', testWorkerDeps(mongo)), 'upkeep', command._id);

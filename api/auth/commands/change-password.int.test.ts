@@ -27,13 +27,21 @@ async function changeDuring(meanwhile: (account: Account) => Promise<unknown>) {
   const secret = { secret: 'x'.repeat(32), previousSecrets: [], issuer: 'examhall' };
   const reply = await changePassword(
     {
-      ...{ mongo, hasher: interrupted, now: Date.now, settings: testConfig().auth, isCommonPassword: () => false },
+      mongo,
+      hasher: interrupted,
+      now: Date.now,
+      settings: testConfig().auth,
+      isCommonPassword: () => false,
       signer: openSigner({ ...secret, accessSeconds: 900, refreshSeconds: 900, now: Date.now }),
       addressFailures: { isOver: async () => false, record: async () => undefined, close: async () => undefined },
       addressOf: (peer) => peer,
     },
     {
-      ...{ requestId: 'r', params: {}, query: {}, headers: {}, peer: '203.0.113.7' },
+      requestId: 'r',
+      params: {},
+      query: {},
+      headers: {},
+      peer: '203.0.113.7',
       identity: { session: { accountId: account._id, sessionId: session._id } },
       body: { currentPassword: CURRENT, newPassword: NEXT },
       signal: AbortSignal.timeout(60_000),

@@ -16,7 +16,10 @@ const hasher = openHasher({ passwordCost: 4, tokenCost: 4, concurrency: 2, maxWa
 function depsWith(changed: Partial<Hasher> = {}): AuthDeps {
   const secret = { secret: 'x'.repeat(32), previousSecrets: [], issuer: 'examhall' };
   return {
-    ...{ mongo, hasher: { ...hasher, ...changed }, now: Date.now, settings: testConfig().auth },
+    mongo,
+    hasher: { ...hasher, ...changed },
+    now: Date.now,
+    settings: testConfig().auth,
     signer: openSigner({ ...secret, accessSeconds: 900, refreshSeconds: 900, now: Date.now }),
     addressFailures: { isOver: async () => false, record: async () => undefined, close: async () => undefined },
     addressOf: (peer) => peer,
@@ -40,7 +43,12 @@ async function signedIn() {
 
 function refreshWith(deps: AuthDeps, refreshToken: string) {
   return refresh(deps, {
-    ...{ requestId: 'r', params: {}, query: {}, headers: {}, peer: '203.0.113.7', identity: {} },
+    requestId: 'r',
+    params: {},
+    query: {},
+    headers: {},
+    peer: '203.0.113.7',
+    identity: {},
     body: { refreshToken },
     signal: AbortSignal.timeout(60_000),
   });

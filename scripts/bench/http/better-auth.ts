@@ -14,7 +14,9 @@ const client = await new MongoClient(MONGODB_URL).connect();
 
 function open(basePath: string, plugins: Parameters<typeof betterAuth>[0]['plugins']) {
   return betterAuth({
-    ...{ basePath, baseURL: `http://127.0.0.1:${PORT}`, secret: 'bench-secret-of-more-than-32-bytes' },
+    basePath,
+    baseURL: `http://127.0.0.1:${PORT}`,
+    secret: 'bench-secret-of-more-than-32-bytes',
     database: mongodbAdapter(client.db(MONGODB_DATABASE), { client }),
     emailAndPassword: {
       enabled: true,
@@ -40,7 +42,8 @@ async function answer(request: IncomingMessage, response: ServerResponse): Promi
   for await (const chunk of request) chunks.push(chunk);
   const { method = 'GET', url = '/', headers } = request;
   const asked = new Request(`http://127.0.0.1:${PORT}${url}`, {
-    ...{ method, headers: Object.entries(headers).map(([name, value]): [string, string] => [name, String(value)]) },
+    method,
+    headers: Object.entries(headers).map(([name, value]): [string, string] => [name, String(value)]),
     ...(chunks.length > 0 ? { body: Buffer.concat(chunks) } : {}),
   });
   const reply = await (url.startsWith('/signed') ? signed : plain).handler(asked);

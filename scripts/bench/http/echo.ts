@@ -26,9 +26,14 @@ export const REPLY_SCHEMA = {
     data: {
       type: 'object',
       properties: {
-        ...{ id: text, questionId: text, clientVersion: { type: 'integer' }, serverTime: text },
-        ...{ selected: { type: 'array', items: text }, tags: { type: 'array', items: text } },
-        ...{ total: { type: 'number' }, open: { type: 'boolean' } },
+        id: text,
+        questionId: text,
+        clientVersion: { type: 'integer' },
+        serverTime: text,
+        selected: { type: 'array', items: text },
+        tags: { type: 'array', items: text },
+        total: { type: 'number' },
+        open: { type: 'boolean' },
       },
     },
     message: text,

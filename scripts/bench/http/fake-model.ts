@@ -32,7 +32,11 @@ async function answer(request: IncomingMessage): Promise<string> {
   const message = { role: 'assistant', content };
   await delay(Math.max(0, Number(ANSWER_MS) - (performance.now() - arrived)));
   return JSON.stringify({
-    ...{ id: 'chatcmpl-bench', object: 'chat.completion', created: 1_800_000_000, model, usage: USAGE },
+    id: 'chatcmpl-bench',
+    object: 'chat.completion',
+    created: 1_800_000_000,
+    model,
+    usage: USAGE,
     choices: [{ index: 0, message, finish_reason: 'stop' }],
   });
 }

@@ -10,15 +10,23 @@ import { type EchoBody, echoed } from './echo.ts';
 /** Our front door with one route that does nothing: all that a `web` process does to a request but the handler's work. */
 const { log, access } = openLog({ level: process.env.LOG_LEVEL === 'info' ? 'info' : 'silent', name: 'web' });
 const door = openServer({
-  ...{ log, access, schemas: loadSchemas(), observe: httpMetrics(openMetrics({ process: true })) },
-  ...{ isOutage: () => false, draining: new AbortController().signal },
+  log,
+  access,
+  schemas: loadSchemas(),
+  observe: httpMetrics(openMetrics({ process: true })),
+  isOutage: () => false,
+  draining: new AbortController().signal,
   limits: { headTimeoutMs: 10_000, bodyTimeoutMs: 20_000, bodyBudgetBytes: 256 * 1_024 * 1_024 },
   routes: [
     {
-      ...{ method: 'POST', path: '/echo/:id', operation: 'echo', summary: 'Says what it was told' },
+      method: 'POST',
+      path: '/echo/:id',
+      operation: 'echo',
+      summary: 'Says what it was told',
       guards: [identity(), role('STUDENT')],
       body: { schema: 'attempt/save-answer-request', maxBytes: 1_048_576 },
-      ...{ replies: [], errors: [] },
+      replies: [],
+      errors: [],
       handle: async (call: { params: Readonly<Record<string, string>>; body: EchoBody }) => ({
         status: 200,
         data: echoed(call.params.id ?? '', call.body),

@@ -32,8 +32,11 @@ export const measureClassify: Measure = async (ground) => {
     const ideal = (questions / BATCH / AT_ONCE) * ANSWER_MS;
     return [
       {
-        ...{ name: `a job of ${questions} questions`, unit: 'ms', ours: figuresOf(took) },
-        ...{ reference: { p50: ideal, p99: ideal }, against: `the model's own time, ${AT_ONCE} at once` },
+        name: `a job of ${questions} questions`,
+        unit: 'ms',
+        ours: figuresOf(took),
+        reference: { p50: ideal, p99: ideal },
+        against: `the model's own time, ${AT_ONCE} at once`,
         aim: { side: 'most', ratio: 1.05 },
         notes: [
           `from the claim to COMPLETED; batches of ${BATCH}, each finished one is a commit; the model answers after ${ANSWER_MS} ms`,

@@ -33,8 +33,12 @@ export const measureDelivery: Measure = async (ground) => {
     const rate = jobs / ((performance.now() - from) / 1_000);
     return [
       {
-        ...{ name: 'deliveries drained', unit: '/s', ours: { p50: rate, p99: rate }, reference: null },
-        ...{ against: 'one worker, eight at once', aim: null },
+        name: 'deliveries drained',
+        unit: '/s',
+        ours: { p50: rate, p99: rate },
+        reference: null,
+        against: 'one worker, eight at once',
+        aim: null,
         notes: [
           `${jobs} jobs, the start of the worker included; of each two transactions, two looks at preferences and one signed call`,
         ],
@@ -54,7 +58,8 @@ async function fill(stage: Stage, jobs: number): Promise<void> {
     const input = { userId: `student-${n}`, type: 'EXAM_ASSIGNED', title: 'Bài thi mới', content: `Bài ${n}` };
     const row = newNotification(input, { id: newId(now), now: new Date(now), place: 'INBOX', ordinal: 0, origin });
     await insertNotification(stage.mongo, row, {
-      ...{ now, deliveries: { channels: new Set<Channel>(['webhook']), maxAttempts: 6 } },
+      now,
+      deliveries: { channels: new Set<Channel>(['webhook']), maxAttempts: 6 },
     });
   }
 }

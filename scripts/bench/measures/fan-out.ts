@@ -36,8 +36,11 @@ export const measureFanOut: Measure = async (ground) => {
     });
     return [
       {
-        ...{ name: `fan-out to ${recipients} recipients`, unit: 'ms', ours: figuresOf(ours) },
-        ...{ reference: figuresOf(reference), against: 'insertMany of the same rows' },
+        name: `fan-out to ${recipients} recipients`,
+        unit: 'ms',
+        ours: figuresOf(ours),
+        reference: figuresOf(reference),
+        against: 'insertMany of the same rows',
         aim: { side: 'most', ratio: 1.3 },
         notes: [
           'all or nothing for every reader: staged out of sight in chunks of 1,000 rows, published by one transaction',
@@ -58,20 +61,32 @@ function fanOutTo(recipients: number): NewFanOut {
   const plan = planFanOut(
     {
       notifications: Array.from({ length: recipients }, (_, n) => ({
-        ...{ userId: `student-${n}`, type: 'ADMIN_BROADCAST', title: 'Thông báo' },
+        userId: `student-${n}`,
+        type: 'ADMIN_BROADCAST',
+        title: 'Thông báo',
         content: 'Trường nghỉ học ngày mai vì bão. Bài thi được dời sang tuần sau.',
       })),
-      ...{ event: input, organizationId: 'org-1', preferences: new Map() },
+      event: input,
+      organizationId: 'org-1',
+      preferences: new Map(),
     },
     { fanOutId, now: new Date(now), newId: () => newId(now) },
   );
   const made = { id: fanOutId, now: new Date(now), created: plan.rows.length, organizationId: 'org-1' };
   return {
-    ...{ fanOutId, now, rows: plan.rows, staged: plan.staged, event: newEvent(input, made) },
+    fanOutId,
+    now,
+    rows: plan.rows,
+    staged: plan.staged,
+    event: newEvent(input, made),
     deliveries: { channels: new Set(), maxAttempts: 6 },
     settle: newCommand({
-      ...{ queue: 'upkeep:fanouts', key: `fan-out:${fanOutId}`, subject: fanOutId, body: { fanOutId } },
-      ...{ maxAttempts: 10, now },
+      queue: 'upkeep:fanouts',
+      key: `fan-out:${fanOutId}`,
+      subject: fanOutId,
+      body: { fanOutId },
+      maxAttempts: 10,
+      now,
     }),
   };
 }

@@ -52,7 +52,11 @@ async function duel(ground: Ground, match: { logs: boolean; name: string; agains
       ground.progress.step(round + 1, rounds + 1);
     }
     return {
-      ...{ name: match.name, unit: '/s', against: match.against, aim: null, notes: [] },
+      name: match.name,
+      unit: '/s',
+      against: match.against,
+      aim: null,
+      notes: [],
       ours: ratesOf(rates.ours),
       reference: ratesOf(rates.fastify),
     };
@@ -63,7 +67,11 @@ async function duel(ground: Ground, match: { logs: boolean; name: string; agains
 
 async function requestsPerSecond(url: string, seconds: number): Promise<number> {
   const result = await autocannon({
-    ...{ url, connections: CONNECTIONS, pipelining: PIPELINE_NONE, duration: seconds, method: 'POST' },
+    url,
+    connections: CONNECTIONS,
+    pipelining: PIPELINE_NONE,
+    duration: seconds,
+    method: 'POST',
     headers: { 'content-type': 'application/json', 'x-user-id': 'student-1', 'x-user-role': 'STUDENT' },
     body: JSON.stringify(answerBody(3, true)),
   });

@@ -40,8 +40,11 @@ export const measureInbox: Measure = async (ground) => {
     });
     return [
       {
-        ...{ name: 'a page of an inbox, with its counts', unit: 'ms', ours: figuresOf(ours) },
-        ...{ reference: figuresOf(reference), against: 'its three bare queries' },
+        name: 'a page of an inbox, with its counts',
+        unit: 'ms',
+        ours: figuresOf(ours),
+        reference: figuresOf(reference),
+        against: 'its three bare queries',
         aim: { side: 'most', ratio: 1.3 },
         notes: [`${users * ROWS_PER_USER} rows of ${users} users; ${LIMIT} rows a page`],
       },

@@ -34,25 +34,20 @@ export const measureJobs: Measure = async (ground) => {
   const about = { unit: '/s', ours: ratesOf(rates.doorbell) } as const;
   const rows: Row[] = [
     {
-      ...{
-        ...about,
-        name: 'no-op jobs, concurrency 10',
-        against: 'bee-queue, stock',
-        reference: ratesOf(rates.beeQueue),
-      },
-      ...{
-        aim: { side: 'least', ratio: 0.9 },
-        notes: ['sender and consumer in one process; p99 is the slowest round'],
-      },
+      ...about,
+      name: 'no-op jobs, concurrency 10',
+      against: 'bee-queue, stock',
+      reference: ratesOf(rates.beeQueue),
+      aim: { side: 'least', ratio: 0.9 },
+      notes: ['sender and consumer in one process; p99 is the slowest round'],
     },
     {
-      ...{
-        ...about,
-        name: 'no-op jobs, concurrency 10 (2)',
-        against: 'BullMQ, stock',
-        reference: ratesOf(rates.bullMq),
-      },
-      ...{ aim: { side: 'least', ratio: 1 }, notes: [] },
+      ...about,
+      name: 'no-op jobs, concurrency 10 (2)',
+      against: 'BullMQ, stock',
+      reference: ratesOf(rates.bullMq),
+      aim: { side: 'least', ratio: 1 },
+      notes: [],
     },
   ];
   return rows;

@@ -37,14 +37,20 @@ export const measureLogin: Measure = async (ground) => {
       });
       return [
         {
-          ...{ name: 'login over HTTP', unit: 'ms', aim: { side: 'most', ratio: 1.05 } },
-          ...{ ours: figuresOf(bare.ours), reference: figuresOf(bare.reference) },
+          name: 'login over HTTP',
+          unit: 'ms',
+          aim: { side: 'most', ratio: 1.05 },
+          ours: figuresOf(bare.ours),
+          reference: figuresOf(bare.reference),
           against: `bcrypt.compare alone, cost ${passwordCost}`,
           notes: ['unknown e-mails and wrong passwords take the same hash'],
         },
         {
-          ...{ name: 'login over HTTP (2)', unit: 'ms', aim: null },
-          ...{ ours: figuresOf(rivals.ours), reference: figuresOf(rivals.reference) },
+          name: 'login over HTTP (2)',
+          unit: 'ms',
+          aim: null,
+          ours: figuresOf(rivals.ours),
+          reference: figuresOf(rivals.reference),
           against: 'better-auth’s e-mail sign-in',
           notes: [
             `better-auth on the same MongoDB, its passwords hashed with the same bcrypt at cost ${passwordCost}, without rate limits; ours counts the try, ` +
@@ -84,11 +90,16 @@ async function crowd(ground: Ground, stage: Stage, hash: string): Promise<Row> {
   const rates = await alternate({
     ours: logins,
     reference: () => perSecond(() => bcrypt.compare(PASSWORD, hash)),
-    ...{ rounds: ground.quick ? 2 : 4, warmUp: 0, step: ground.progress.step },
+    rounds: ground.quick ? 2 : 4,
+    warmUp: 0,
+    step: ground.progress.step,
   });
   return {
-    ...{ name: `logins, ${CROWD} at once`, unit: '/s', aim: null },
-    ...{ ours: ratesOf(rates.ours), reference: ratesOf(rates.reference) },
+    name: `logins, ${CROWD} at once`,
+    unit: '/s',
+    aim: null,
+    ours: ratesOf(rates.ours),
+    reference: ratesOf(rates.reference),
     against: 'bare bcrypt on the same cores',
     notes: ['one front door, its database beside it on the same cores; hashes run beside its event loop'],
   };

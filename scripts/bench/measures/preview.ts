@@ -40,13 +40,22 @@ export const measurePreview: Measure = async (ground) => {
     const against = `${LITELLM.replace('[proxy]==', ' ')}, same model`;
     return [
       {
-        ...{ name: 'an explanation preview', unit: 'ms', ours: figuresOf(alone.ours) },
-        ...{ reference: figuresOf(alone.reference), against, aim: { side: 'most', ratio: 1 } },
+        name: 'an explanation preview',
+        unit: 'ms',
+        ours: figuresOf(alone.ours),
+        reference: figuresOf(alone.reference),
+        against,
+        aim: { side: 'most', ratio: 1 },
         notes: ['validated answer and usage event included; the proxy passes the same prompt through'],
       },
       {
-        ...{ name: `previews, ${AT_ONCE} at once`, unit: '/s', ours: figuresOf(crowd.ours) },
-        ...{ reference: figuresOf(crowd.reference), against, aim: { side: 'least', ratio: 2 }, notes: [] },
+        name: `previews, ${AT_ONCE} at once`,
+        unit: '/s',
+        ours: figuresOf(crowd.ours),
+        reference: figuresOf(crowd.reference),
+        against,
+        aim: { side: 'least', ratio: 2 },
+        notes: [],
       },
     ];
   } finally {

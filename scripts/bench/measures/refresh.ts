@@ -35,11 +35,9 @@ export const measureRefresh: Measure = async (ground) => {
       const signed = await sideOf(rival, (client, email) => rivalSignedIn(client, `jwt-${email}`, '/signed'));
       return [
         await duel(ground, ours, signed, {
-          ...{
-            name: 'refresh over HTTP',
-            against: 'better-auth, session moved on, JWT',
-            aim: { side: 'most', ratio: 1 },
-          },
+          name: 'refresh over HTTP',
+          against: 'better-auth, session moved on, JWT',
+          aim: { side: 'most', ratio: 1 },
           notes: [
             'ours: one transaction of three writes, one read, two bcrypt hashes of the token’s own cost (the presented one judged, its ' +
               'successor kept), two signatures',
@@ -49,11 +47,9 @@ export const measureRefresh: Measure = async (ground) => {
           ],
         }),
         await duel(ground, ours, moved, {
-          ...{
-            name: 'refresh over HTTP (2)',
-            against: 'better-auth, session moved on',
-            aim: { side: 'most', ratio: 1 },
-          },
+          name: 'refresh over HTTP (2)',
+          against: 'better-auth, session moved on',
+          aim: { side: 'most', ratio: 1 },
           notes: [
             'the same without the plugin: two reads and a write, no access token and no hash; the least that it does',
           ],
@@ -102,7 +98,9 @@ async function duel(
   const samples = await alternate({
     ours: () => timed(() => first(client)),
     reference: () => timed(() => second(rivalClient)),
-    ...{ rounds: ground.quick ? 50 : 300, warmUp: ground.quick ? 10 : 50, step: ground.progress.step },
+    rounds: ground.quick ? 50 : 300,
+    warmUp: ground.quick ? 10 : 50,
+    step: ground.progress.step,
   });
   client.close();
   rivalClient.close();
@@ -127,11 +125,17 @@ async function crowd(ground: Ground, ours: Side, rival: Side): Promise<Row> {
   const rates = await alternate({
     ours: () => perSecond(ours),
     reference: () => perSecond(rival),
-    ...{ rounds: ground.quick ? 2 : 6, warmUp: 1, step: ground.progress.step },
+    rounds: ground.quick ? 2 : 6,
+    warmUp: 1,
+    step: ground.progress.step,
   });
   return {
-    ...{ name: `refreshes, ${CROWD} at once`, unit: '/s', against: 'better-auth, session moved on', aim: null },
-    ...{ ours: ratesOf(rates.ours), reference: ratesOf(rates.reference) },
+    name: `refreshes, ${CROWD} at once`,
+    unit: '/s',
+    against: 'better-auth, session moved on',
+    aim: null,
+    ours: ratesOf(rates.ours),
+    reference: ratesOf(rates.reference),
     notes: ['one front door and its database on the same cores'],
   };
 }

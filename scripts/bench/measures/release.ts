@@ -56,13 +56,22 @@ export const measureRelease: Measure = async (ground) => {
       `${memory.at(-1)?.toFixed(0)} at the end`;
     return [
       {
-        ...{ name: `release of ${cohort} attempts`, unit: 's', ours: { p50: seconds, p99: seconds }, reference: null },
-        ...{ against: `${Math.round(cohort / seconds)} attempts/s, two notices each`, aim: null, notes: [memoryNote] },
+        name: `release of ${cohort} attempts`,
+        unit: 's',
+        ours: { p50: seconds, p99: seconds },
+        reference: null,
+        against: `${Math.round(cohort / seconds)} attempts/s, two notices each`,
+        aim: null,
+        notes: [memoryNote],
       },
       {
-        ...{ name: 'its memory: second half', unit: 'MiB', ours: { p50: late, p99: late } },
-        ...{ reference: { p50: half, p99: half }, against: 'peak of the first half' },
-        ...{ aim: { side: 'most', ratio: 1.25 }, notes: [] },
+        name: 'its memory: second half',
+        unit: 'MiB',
+        ours: { p50: late, p99: late },
+        reference: { p50: half, p99: half },
+        against: 'peak of the first half',
+        aim: { side: 'most', ratio: 1.25 },
+        notes: [],
       },
     ];
   } finally {

@@ -40,7 +40,11 @@ export const measureSaveAnswer: Measure = async (ground) => {
       const index = bareSaves++;
       const content = contentOf(paper, index % 40, index % 3 === 0);
       const write: AnswerWrite = {
-        ...{ attemptId: bare, paperIndex: index % 40, content, bytes: answerBytes(content), clientVersion: 0 },
+        attemptId: bare,
+        paperIndex: index % 40,
+        content,
+        bytes: answerBytes(content),
+        clientVersion: 0,
         metadata: (serverVersion) =>
           saveAnswerMetadata({
             questionId: `toan-${(index % 40) + 1}`,
@@ -65,7 +69,9 @@ export const measureSaveAnswer: Measure = async (ground) => {
     client.close();
     return [
       {
-        ...{ name: 'save-answer over HTTP', unit: 'ms', against: 'the same single MongoDB command' },
+        name: 'save-answer over HTTP',
+        unit: 'ms',
+        against: 'the same single MongoDB command',
         ours: figuresOf(samples.ours),
         reference: figuresOf(samples.reference),
         aim: { side: 'most', ratio: 1.3 },

@@ -35,8 +35,12 @@ export const measureStart: Measure = async (ground) => {
     for (const client of clients) client.close();
     return [
       {
-        ...{ name: `${students} students start at once`, unit: 'ms', ours: figuresOf(latencies), reference: null },
-        ...{ against: `all started after ${(wall / 1_000).toFixed(2)} s`, aim: null },
+        name: `${students} students start at once`,
+        unit: 'ms',
+        ours: figuresOf(latencies),
+        reference: null,
+        against: `all started after ${(wall / 1_000).toFixed(2)} s`,
+        aim: null,
         notes: [
           `one start after the other takes ${figuresOf(alone).p50.toFixed(1)} ms (median of ${alone.length}, the first ones cold)`,
           await commandsOfStarts(ground, stage),

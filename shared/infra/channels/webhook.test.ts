@@ -11,7 +11,9 @@ async function setUp(t: Test) {
   const receiver = await openFaultReceiver(t);
   let clock = 1_790_000_000_000;
   const adapter = webhookAdapter({
-    ...{ url: `${receiver.url}/hook?tenant=1`, secret: SECRET, timeoutMs: 300 },
+    url: `${receiver.url}/hook?tenant=1`,
+    secret: SECRET,
+    timeoutMs: 300,
     now: () => clock++,
   });
   return { receiver, adapter };

@@ -37,8 +37,13 @@ t.test('only MONGODB_URL is needed in development, and every default is as docum
     internalServiceToken: undefined,
     opsToken: undefined,
     neighbours: {
-      ...{ notification: null, profile: null, analytics: null, audit: null },
-      ...{ questionBank: null, usage: null, wallet: null },
+      notification: null,
+      profile: null,
+      analytics: null,
+      audit: null,
+      questionBank: null,
+      usage: null,
+      wallet: null,
     },
     outboundTimeoutMs: 5_000,
     attempt: {
@@ -58,17 +63,35 @@ t.test('only MONGODB_URL is needed in development, and every default is as docum
     },
     notification: {
       senderTokens: {
-        ...{ 'admin-service': undefined, 'attempt-service': undefined, 'bff-service': undefined },
-        ...{ 'classroom-service': undefined, 'exam-service': undefined },
+        'admin-service': undefined,
+        'attempt-service': undefined,
+        'bff-service': undefined,
+        'classroom-service': undefined,
+        'exam-service': undefined,
       },
-      ...{ channels: new Set(), webhook: null, delivery: { maxAttempts: 6, retryBaseMs: 2_000, leaseMs: 30_000 } },
+      channels: new Set(),
+      webhook: null,
+      delivery: { maxAttempts: 6, retryBaseMs: 2_000, leaseMs: 30_000 },
     },
     classifier: {
-      ...{ provider: 'mock', model: null, baseUrl: null, allowedOrigins: [], keys: {} },
-      ...{ timeoutMs: 60_000, maxRetries: 2, circuit: { failures: 5, cooldownMs: 30_000 } },
-      ...{ streaming: false, batchConcurrency: 1, settles: false, settlementWorkerEnabled: false },
+      provider: 'mock',
+      model: null,
+      baseUrl: null,
+      allowedOrigins: [],
+      keys: {},
+      timeoutMs: 60_000,
+      maxRetries: 2,
+      circuit: { failures: 5, cooldownMs: 30_000 },
+      streaming: false,
+      batchConcurrency: 1,
+      settles: false,
+      settlementWorkerEnabled: false,
       worker: {
-        ...{ enabled: false, concurrency: 2, pollIntervalMs: 1_000, leaseMs: 60_000, maxAttempts: 5 },
+        enabled: false,
+        concurrency: 2,
+        pollIntervalMs: 1_000,
+        leaseMs: 60_000,
+        maxAttempts: 5,
         retryBaseDelayMs: 3_000,
       },
     },
@@ -176,7 +199,10 @@ t.test('tokens and neighbours fall back in their order', async (t) => {
 
 t.test('production refuses what everybody knows and warns about what is missing', async (t) => {
   const env = {
-    ...{ NODE_ENV: 'production', MONGODB_URL, REDIS_URL, AUTH_JWT_SECRET: 's'.repeat(32) },
+    NODE_ENV: 'production',
+    MONGODB_URL,
+    REDIS_URL,
+    AUTH_JWT_SECRET: 's'.repeat(32),
     NOTIFICATION_INTERNAL_SERVICE_TOKEN: 't',
   };
   t.same(
@@ -223,7 +249,9 @@ t.test('a production front door of the notification service needs a token for ev
   t.strictSame(faultsOf({ ...env, SERVICES: 'attempt' }), []);
   const own = { NOTIFICATION_TOKEN_EXAM_SERVICE: 'e', NOTIFICATION_TOKEN_BFF_SERVICE: '', INTERNAL_SERVICE_TOKEN: 'i' };
   t.match(readConfig({ MONGODB_URL, ...own }).notification.senderTokens, {
-    ...{ 'exam-service': 'e', 'admin-service': 'i', 'bff-service': undefined },
+    'exam-service': 'e',
+    'admin-service': 'i',
+    'bff-service': undefined,
   });
 });
 

@@ -12,15 +12,26 @@ const OLD_SECRET = 'the secret before it, also 32 bytes';
 function signerAt(more: Partial<SignerOptions> & { ms?: number } = {}) {
   const { ms = START, ...options } = more;
   return openSigner({
-    ...{ secret: SECRET, previousSecrets: [], issuer: 'examhall', accessSeconds: 900, refreshSeconds: 2_592_000 },
+    secret: SECRET,
+    previousSecrets: [],
+    issuer: 'examhall',
+    accessSeconds: 900,
+    refreshSeconds: 2_592_000,
     now: () => ms,
     ...options,
   });
 }
 
 const ACCESS: AccessClaims = {
-  ...{ sub: 'account', type: 'access', role: 'STUDENT', accountCode: 'ACC-00000000', fullName: 'Nguyễn Thảo' },
-  ...{ email: 'a@b.vn', defaultOrganizationId: 'local', sid: 'session', jti: 'a-1' },
+  sub: 'account',
+  type: 'access',
+  role: 'STUDENT',
+  accountCode: 'ACC-00000000',
+  fullName: 'Nguyễn Thảo',
+  email: 'a@b.vn',
+  defaultOrganizationId: 'local',
+  sid: 'session',
+  jti: 'a-1',
 };
 const REFRESH: RefreshClaims = { sub: 'account', type: 'refresh', jti: 'r-1', sid: 'session' };
 const TIMES = { iat: Math.floor(START / 1_000), exp: Math.floor(START / 1_000) + 900, iss: 'examhall' };

@@ -50,12 +50,24 @@ import { createIndexes } from './schema/migrations.ts';
 
 const QUESTIONS = [
   {
-    ...{ questionId: 'number', score: 1, type: 'NUMERIC', content: '1 + 1', contentText: '1 + 1', options: [] },
-    ...{ scoringRule: { mode: 'NUMERIC' }, answerKey: { numericAnswers: [{ value: 2 }] } },
+    questionId: 'number',
+    score: 1,
+    type: 'NUMERIC',
+    content: '1 + 1',
+    contentText: '1 + 1',
+    options: [],
+    scoringRule: { mode: 'NUMERIC' },
+    answerKey: { numericAnswers: [{ value: 2 }] },
   },
   {
-    ...{ questionId: 'essay', score: 2, type: 'ESSAY', content: 'Sông', contentText: 'Sông', options: [] },
-    ...{ scoringRule: { mode: 'ESSAY' }, answerKey: {} },
+    questionId: 'essay',
+    score: 2,
+    type: 'ESSAY',
+    content: 'Sông',
+    contentText: 'Sông',
+    options: [],
+    scoringRule: { mode: 'ESSAY' },
+    answerKey: {},
   },
 ];
 
@@ -132,8 +144,14 @@ async function runAnExam(t: Parameters<typeof testWorker>[0], mongo: Parameters<
   const door = inProcessDoor(mongo, Object.fromEntries(queues.map((queue) => [queue, open(queue)])));
 
   const exam = {
-    ...{ id: 'exam-1', organizationId: 'org-1', title: 'Văn 12', status: 'PUBLISHED', deliveryMode: 'ONLINE' },
-    ...{ durationMinutes: 90, showResultMode: 'MANUAL', createdById: 'teacher-1' },
+    id: 'exam-1',
+    organizationId: 'org-1',
+    title: 'Văn 12',
+    status: 'PUBLISHED',
+    deliveryMode: 'ONLINE',
+    durationMinutes: 90,
+    showResultMode: 'MANUAL',
+    createdById: 'teacher-1',
   };
   const link = { id: 'link-1', mode: 'GUEST_ALLOWED', active: true, studentLimit: 3 };
   const body = { exam, access: { assigned: false, attemptLimit: 5, link }, questions: QUESTIONS };

@@ -5,7 +5,8 @@ import { openBackground } from './background.ts';
 function rig(maxWaiting = 10) {
   const seen = { dropped: 0, failed: [] as unknown[], done: 0 };
   const background = openBackground({
-    ...{ concurrency: 2, maxWaiting },
+    concurrency: 2,
+    maxWaiting,
     dropped: (count) => {
       seen.dropped += count;
     },

@@ -22,7 +22,8 @@ function rig(change: Partial<DrainDeps> = {}) {
     after: async () => {
       steps.push('after');
     },
-    ...{ graceMs: 0, timeoutMs: 20_000 },
+    graceMs: 0,
+    timeoutMs: 20_000,
     ...change,
   });
   return { signals, steps, exited: exited.promise };

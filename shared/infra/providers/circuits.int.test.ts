@@ -20,7 +20,12 @@ const TARGET: Target = {
 /** Cells of this test alone, as one process has them; once Redis answers. */
 async function cellsOf(t: Test, prefix: string): Promise<SharedCells> {
   const cells = openSharedCells({
-    ...{ redisUrl: requiredEnv('REDIS_URL'), log: heldLog(), purpose: 'test', prefix, keepMs: 60_000, boundMs: 5_000 },
+    redisUrl: requiredEnv('REDIS_URL'),
+    log: heldLog(),
+    purpose: 'test',
+    prefix,
+    keepMs: 60_000,
+    boundMs: 5_000,
   });
   t.teardown(() => cells.close());
   await until('Redis answers', async () => (await cells.update('ready', () => 'yes')) === 'yes');
@@ -80,7 +85,9 @@ t.test('what lies in a cell by mistake is a closed circuit', async (t) => {
   const prefix = `test:${randomUUID()}`;
   const cells = await cellsOf(t, prefix);
   const circuit = openCircuits({
-    ...{ rules: RULES, now: () => 1_000, log: heldLog() },
+    rules: RULES,
+    now: () => 1_000,
+    log: heldLog(),
     shared: { ...cells, update: (key, change) => cells.update(key, (text) => change(text ?? 'nonsense')) },
   });
   t.match(await circuit.admit(TARGET), { may: 'call' });

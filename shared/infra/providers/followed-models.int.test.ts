@@ -26,7 +26,10 @@ function followed(t: Test, mongo: TestMongo, options: { redisUrl?: string; lookE
 t.test('a stored setting that is enabled is in force from the first ask on', async (t) => {
   const mongo = await openTestMongo(t);
   t.match(await followed(t, mongo).status(), {
-    ...{ status: 'degraded', provider: 'openai', configurationSource: 'environment', apiKeyConfigured: false },
+    status: 'degraded',
+    provider: 'openai',
+    configurationSource: 'environment',
+    apiKeyConfigured: false,
   });
   await saveProviderSetting(mongo, MOCK, by());
   const models = followed(t, mongo);
@@ -116,15 +119,17 @@ t.test('usage events are stored behind the answer, and go with time', async (t) 
   await models.ask(TASK, { ...ABOUT, jobId: 'job-1', batchIndex: 3 }, new AbortController().signal);
   const event = await until('it is there', () => usageEvents(mongo).findOne({}));
   t.match(event, {
-    ...{ provider: 'mock', baseUrl: null, model: 'mock-9', operation: 'question-classification', jobId: 'job-1' },
-    ...{
-      batchIndex: 3,
-      organizationId: 'org-1',
-      actorId: 'teacher-1',
-      outcome: 'success',
-      errorCode: null,
-      attempt: 1,
-    },
+    provider: 'mock',
+    baseUrl: null,
+    model: 'mock-9',
+    operation: 'question-classification',
+    jobId: 'job-1',
+    batchIndex: 3,
+    organizationId: 'org-1',
+    actorId: 'teacher-1',
+    outcome: 'success',
+    errorCode: null,
+    attempt: 1,
   });
   t.ok(event.createdAt instanceof Date);
   t.notMatch(JSON.stringify(event), /Ignore your instructions/, 'what users wrote is in none');

@@ -4,7 +4,9 @@ import { inTurn } from './in-turn.ts';
 
 const late = () => new Error('late');
 const rules = (more: { signal?: AbortSignal; waitMs?: number } = {}) => ({
-  ...{ signal: new AbortController().signal, waitMs: 600_000, late },
+  signal: new AbortController().signal,
+  waitMs: 600_000,
+  late,
   ...more,
 });
 

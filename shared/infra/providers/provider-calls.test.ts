@@ -11,15 +11,31 @@ for (const provider of HTTP_PROVIDERS) {
     at(provider).reply(200, good(provider), { 'x-request-id': 'r-1', 'request-id': 'r-1' });
     const asked = opened(t, provider);
     t.strictSame(await asked.ask(), {
-      ...{ json: GOOD, usage: { inputTokens: 7, outputTokens: 11 } },
-      ...{ provider, model: 'test-model' },
+      json: GOOD,
+      usage: { inputTokens: 7, outputTokens: 11 },
+      provider,
+      model: 'test-model',
     });
     t.match(asked.events, [
       {
-        ...{ provider, baseUrl: ASKED_AT[provider].origin, model: 'test-model', operation: 'question-classification' },
-        ...{ organizationId: 'org-1', actorId: 'teacher-1', requestId: 'req-1', jobId: null, batchIndex: null },
-        ...{ inputTokens: 7, outputTokens: 11, attempt: 1, retryWaitMs: 0, circuit: 'closed', httpStatus: 200 },
-        ...{ outcome: 'success', errorCode: null, promptVersion: 'test-1' },
+        provider,
+        baseUrl: ASKED_AT[provider].origin,
+        model: 'test-model',
+        operation: 'question-classification',
+        organizationId: 'org-1',
+        actorId: 'teacher-1',
+        requestId: 'req-1',
+        jobId: null,
+        batchIndex: null,
+        inputTokens: 7,
+        outputTokens: 11,
+        attempt: 1,
+        retryWaitMs: 0,
+        circuit: 'closed',
+        httpStatus: 200,
+        outcome: 'success',
+        errorCode: null,
+        promptVersion: 'test-1',
         providerRequestId: provider === 'gemini' ? null : 'r-1',
       },
     ]);

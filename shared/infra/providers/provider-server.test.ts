@@ -26,11 +26,9 @@ async function served(t: Test, handle: Handle, env: NodeJS.ProcessEnv = {}) {
   });
   const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const settings = settingsFor('local', {
-    ...{
-      AI_CLASSIFIER_BASE_URL: `${origin}/v1`,
-      AI_CLASSIFIER_ALLOWED_BASE_URLS: origin,
-      AI_CLASSIFIER_MAX_RETRIES: '1',
-    },
+    AI_CLASSIFIER_BASE_URL: `${origin}/v1`,
+    AI_CLASSIFIER_ALLOWED_BASE_URLS: origin,
+    AI_CLASSIFIER_MAX_RETRIES: '1',
     ...env,
   });
   return { asked: askedModels(t, settings), paths, gone: gone.promise, origin };
@@ -182,7 +180,8 @@ t.test('a circuit opens after failures in a row, tries once, and closes', async 
 
 t.test('an ask whose own failures open the circuit fails with those', async (t) => {
   const { asked } = await served(t, (response) => response.writeHead(500).end(), {
-    ...{ AI_CLASSIFIER_CIRCUIT_FAILURES: '1', AI_CLASSIFIER_MAX_RETRIES: '2' },
+    AI_CLASSIFIER_CIRCUIT_FAILURES: '1',
+    AI_CLASSIFIER_MAX_RETRIES: '2',
   });
   await t.rejects(asked.ask(), refusedWith('AI_PROVIDER_UNAVAILABLE'));
   t.equal(asked.events.length, 1);
@@ -212,8 +211,10 @@ t.test('what cannot be asked is refused before anybody is called', async (t) => 
     ],
     [
       {
-        ...{ AI_CLASSIFIER_PROVIDER: 'openai', AI_CLASSIFIER_BASE_URL: undefined },
-        ...{ AI_CLASSIFIER_API_KEY: '', OPENAI_API_KEY: 'sk-own' },
+        AI_CLASSIFIER_PROVIDER: 'openai',
+        AI_CLASSIFIER_BASE_URL: undefined,
+        AI_CLASSIFIER_API_KEY: '',
+        OPENAI_API_KEY: 'sk-own',
       },
       'NO_KEY',
     ],
@@ -266,7 +267,8 @@ t.test('a listed name that leads to a metadata address is not called', async (t)
   const asked = askedModels(
     t,
     settingsFor('local', {
-      ...{ AI_CLASSIFIER_BASE_URL: 'https://[::ffff:a9fe:a9fe]/v1', AI_CLASSIFIER_MAX_RETRIES: '0' },
+      AI_CLASSIFIER_BASE_URL: 'https://[::ffff:a9fe:a9fe]/v1',
+      AI_CLASSIFIER_MAX_RETRIES: '0',
       AI_CLASSIFIER_ALLOWED_BASE_URLS: 'https://[::ffff:a9fe:a9fe]',
     }),
   );

@@ -173,7 +173,10 @@ async function spends(scene: Scene, step: Step): Promise<void> {
   t.equal(await runCommand(kernel, failing, command.queue, command._id), 'retried');
   const resting = await again(mongo, command);
   t.match(resting, {
-    ...{ status: 'PENDING', attempts: 1, lockedUntil: null, workerId: null },
+    status: 'PENDING',
+    attempts: 1,
+    lockedUntil: null,
+    workerId: null,
     lastError: { fingerprint: 'Error: attempt <n> of <value> failed', message: 'attempt 7 of "abc" failed' },
   });
   const restMs = resting.nextRunAt.getTime() - before;

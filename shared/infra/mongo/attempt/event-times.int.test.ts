@@ -17,7 +17,11 @@ t.test('an event is never said to have happened before the one it follows', asyn
     { $set: { events: [{ seq: 1, type: 'START', metadata: '{}', createdAt: ahead }], eventSeq: 1 } },
   );
   const save = {
-    ...{ attemptId, paperIndex: 0, content: { selected: ['a'] }, bytes: 1, clientVersion: 0 },
+    attemptId,
+    paperIndex: 0,
+    content: { selected: ['a'] },
+    bytes: 1,
+    clientVersion: 0,
     metadata: (serverVersion: number) => ({ serverVersion }),
   };
   t.equal((await saveAnswer(mongo, save)).saved, true);

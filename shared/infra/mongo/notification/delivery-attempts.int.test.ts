@@ -9,16 +9,33 @@ import { listDeliveryAttempts, type WantedAttempts } from './list-delivery-attem
 import { summarizeSupport } from './summarize-support.ts';
 
 const NOTHING: WantedAttempts = {
-  ...{ userId: null, notificationId: null, organizationId: null, channel: null, provider: null, status: null },
-  ...{ from: null, to: null },
+  userId: null,
+  notificationId: null,
+  organizationId: null,
+  channel: null,
+  provider: null,
+  status: null,
+  from: null,
+  to: null,
 };
 const at = (n: number) => new Date(1_800_000_000_000 + n * 1_000);
 
 function freshAttempt(n: number, change: Partial<DeliveryAttempt> = {}): Omit<DeliveryAttempt, 'isSupport'> {
   return {
-    ...{ _id: newId(), notificationId: 'n-1', userId: 'u-1', organizationId: null, channel: 'webhook', provider: 'p' },
-    ...{ status: 'SENT', attempt: n, providerId: null, nextRetryAt: null, error: null, metadata: null },
-    ...{ createdAt: at(n), updatedAt: at(n) },
+    _id: newId(),
+    notificationId: 'n-1',
+    userId: 'u-1',
+    organizationId: null,
+    channel: 'webhook',
+    provider: 'p',
+    status: 'SENT',
+    attempt: n,
+    providerId: null,
+    nextRetryAt: null,
+    error: null,
+    metadata: null,
+    createdAt: at(n),
+    updatedAt: at(n),
     ...change,
   };
 }
@@ -76,12 +93,27 @@ t.test('the support summary counts support and nothing else', async (t) => {
   await notifications(mongo).insertMany(rows);
   await fanOuts(mongo).insertMany(
     (['PUBLISHED', 'STAGING'] as const).map((state, n) => ({
-      ...{ _id: `fan-out-${n + 1}`, state, source: null, rows: 1, staged: 1, stageBy: new Date(), publishedAt: null },
+      _id: `fan-out-${n + 1}`,
+      state,
+      source: null,
+      rows: 1,
+      staged: 1,
+      stageBy: new Date(),
+      publishedAt: null,
     })),
   );
   const event = {
-    ...{ sourceService: null, sourceEventId: null, replayable: false, preferenceType: null, entity: null },
-    ...{ entityId: null, organizationId: null, actorId: null, targetUserIds: null, payload: null, created: 0 },
+    sourceService: null,
+    sourceEventId: null,
+    replayable: false,
+    preferenceType: null,
+    entity: null,
+    entityId: null,
+    organizationId: null,
+    actorId: null,
+    targetUserIds: null,
+    payload: null,
+    created: 0,
     createdAt: new Date(),
   };
   await notificationEvents(mongo).insertMany([

@@ -131,8 +131,16 @@ t.test('read against delete: a row that was deleted first stays unread, and is n
 t.test('a snapshot makes a row or takes the place of one, never of another userâ€™s', async (t) => {
   const mongo = await openTestMongo(t);
   const snapshot: Snapshot = {
-    ...{ id: 'legacy-7', userId: 'u', organizationId: 'org-1', type: 'SUPPORT_X', title: '$title', content: '$$NOW' },
-    ...{ isRead: true, readAt: null, deletedAt: null, createdAt: new Date('2026-01-01T00:00:00.000Z') },
+    id: 'legacy-7',
+    userId: 'u',
+    organizationId: 'org-1',
+    type: 'SUPPORT_X',
+    title: '$title',
+    content: '$$NOW',
+    isRead: true,
+    readAt: null,
+    deletedAt: null,
+    createdAt: new Date('2026-01-01T00:00:00.000Z'),
   };
   const put = (change: Partial<Snapshot> = {}) =>
     putSnapshot(mongo, { ...snapshot, ...change }, (first) =>
@@ -147,8 +155,15 @@ t.test('a snapshot makes a row or takes the place of one, never of another userâ
   t.match(changed, {
     created: false,
     notification: {
-      ...{ title: 'T2', content: '$$NOW', type: 'OTHER', isSupport: false, organizationId: 'org-1', readAt },
-      ...{ entity: 'Ticket', preferenceType: 'P', place: 'INBOX' },
+      title: 'T2',
+      content: '$$NOW',
+      type: 'OTHER',
+      isSupport: false,
+      organizationId: 'org-1',
+      readAt,
+      entity: 'Ticket',
+      preferenceType: 'P',
+      place: 'INBOX',
     },
   });
   t.equal(await put({ userId: 'thief', title: 'mine' }), 'another-owner');
@@ -183,7 +198,10 @@ async function actOnInboxes(
   const rows = await notifications(mongo).find({ userId, place: 'INBOX' }).toArray();
   const id = rows.length === 0 ? newId() : chance.pick(rows)._id;
   const random = () => ({
-    ...{ userId, type: chance.pick(TYPES), isRead: chance.next() < 0.2, createdAt: new Date(1e12 + chance.below(50)) },
+    userId,
+    type: chance.pick(TYPES),
+    isRead: chance.next() < 0.2,
+    createdAt: new Date(1e12 + chance.below(50)),
   });
   switch (chance.below(8)) {
     case 0:
@@ -228,8 +246,10 @@ async function compare(t: Test, mongo: Mongo, chance: Chance): Promise<void> {
   const places = new Set(['INBOX', ...published.map(({ _id }) => _id)]);
   const rows = (await notifications(mongo).find().toArray()).filter(({ place }) => places.has(place));
   const shows: Record<ListFilter, (row: Notification) => boolean> = {
-    ...{ ALL: () => true, UNREAD: ({ isRead }) => !isRead },
-    ...{ READ: ({ isRead }) => isRead, SUPPORT: ({ type }) => type.startsWith('SUPPORT_') },
+    ALL: () => true,
+    UNREAD: ({ isRead }) => !isRead,
+    READ: ({ isRead }) => isRead,
+    SUPPORT: ({ type }) => type.startsWith('SUPPORT_'),
   };
   for (const userId of [chance.pick(USERS), null]) {
     const own = rows.filter((row) => userId === null || row.userId === userId);

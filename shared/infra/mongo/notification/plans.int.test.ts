@@ -67,8 +67,16 @@ async function useInboxes(mongo: Mongo): Promise<void> {
     for (const _id of made) await fanOuts(mongo).deleteOne({ _id });
   }
   const snapshot = {
-    ...{ id: 's-1', userId: 'user-1', organizationId: null, type: 'T', title: 'T', content: '', isRead: false },
-    ...{ readAt: null, deletedAt: null, createdAt: new Date() },
+    id: 's-1',
+    userId: 'user-1',
+    organizationId: null,
+    type: 'T',
+    title: 'T',
+    content: '',
+    isRead: false,
+    readAt: null,
+    deletedAt: null,
+    createdAt: new Date(),
   };
   for (let n = 0; n < 2; n++) await putSnapshot(mongo, snapshot, () => freshNotification({ _id: 's-1' }));
   await patchPreferences(mongo, 'user-1', { enabledTypes: { A: false }, mutedUntil: null });
@@ -85,9 +93,18 @@ async function listInEveryWay(mongo: Mongo, user: string): Promise<void> {
     }
   }
   const attempt = {
-    ...{ notificationId: 'n-1', organizationId: null, channel: 'webhook', provider: 'p', attempt: 1 },
-    ...{ status: 'SENT' as const, providerId: null, nextRetryAt: null, error: null, metadata: null },
-    ...{ createdAt: new Date(), updatedAt: new Date() },
+    notificationId: 'n-1',
+    organizationId: null,
+    channel: 'webhook',
+    provider: 'p',
+    attempt: 1,
+    status: 'SENT' as const,
+    providerId: null,
+    nextRetryAt: null,
+    error: null,
+    metadata: null,
+    createdAt: new Date(),
+    updatedAt: new Date(),
   };
   await insertDeliveryAttempt(mongo, { _id: newId(), userId: user, ...attempt });
   const nothing = { organizationId: null, channel: null, provider: null, status: null, from: null, to: null };

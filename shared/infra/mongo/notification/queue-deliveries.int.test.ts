@@ -36,10 +36,18 @@ t.test('one job per notification and channel, with its cause or not at all', asy
   ]);
   t.match(await jobs(), [
     {
-      ...{ _id: 'n1:log', queue: 'delivery:log', key: 'n1:log', subject: 'n1', status: 'PENDING', maxAttempts: 6 },
-      ...{ nextRunAt: new Date(NOW), body: { notificationId: 'n1', userId: first.userId, channel: 'log' } },
+      _id: 'n1:log',
+      queue: 'delivery:log',
+      key: 'n1:log',
+      subject: 'n1',
+      status: 'PENDING',
+      maxAttempts: 6,
+      nextRunAt: new Date(NOW),
+      body: { notificationId: 'n1', userId: first.userId, channel: 'log' },
     },
-    ...[{ _id: 'n1:webhook' }, { _id: 'n2:log' }, { _id: 'n2:webhook' }],
+    { _id: 'n1:webhook' },
+    { _id: 'n2:log' },
+    { _id: 'n2:webhook' },
   ]);
 
   const again = inTransaction(mongo, 5_000, async (session) => {

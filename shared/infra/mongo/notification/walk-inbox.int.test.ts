@@ -40,7 +40,13 @@ t.test('read-all and delete-all reach every row of one user, whatever its time, 
   const staged = freshNotification({ place: 'fan-out-2' });
   await fanOuts(mongo).insertMany(
     (['PUBLISHED', 'STAGING'] as const).map((state, n) => ({
-      ...{ _id: `fan-out-${n + 1}`, state, source: null, rows: 1, staged: 1, stageBy: new Date(), publishedAt: null },
+      _id: `fan-out-${n + 1}`,
+      state,
+      source: null,
+      rows: 1,
+      staged: 1,
+      stageBy: new Date(),
+      publishedAt: null,
     })),
   );
   await notifications(mongo).insertMany([published, staged]);
