@@ -21,7 +21,7 @@ export interface StopTimes {
   readonly servicesMs: number;
 }
 
-export const STOP_TIMES: StopTimes = { processesMs: 22_000, servicesMs: 24_000 };
+const STOP_TIMES: StopTimes = { processesMs: 22_000, servicesMs: 24_000 };
 
 /** Keeps a set of processes alive and records them in the data folder, where a successor looks for orphans. */
 export function createSupervisor(deps: { output: PrefixedOutput; folder: DataFolder; times?: StopTimes }): Supervisor {

@@ -122,7 +122,7 @@ export function studentHeaders(studentId: string): Record<string, string> {
 }
 
 /** The headers with which the gateway sends a start. */
-export function startHeaders(studentId: string): Record<string, string> {
+function startHeaders(studentId: string): Record<string, string> {
   return {
     ...studentHeaders(studentId),
     'Idempotency-Key': randomUUID(),

@@ -4,7 +4,7 @@ import { ESSAY, NUMERIC_QUESTIONS, TRUE_FALSE_GROUPS } from './paper-written.ts'
 import { choiceQuestion, essayQuestion, numericQuestion, trueFalseQuestion } from './question-data.ts';
 
 /** Points of one question of each part: 28 × 0.125 + 4 × 1 + 7 × 0.25 + 0.75 = 10. */
-export const POINTS = { choice: 0.125, trueFalse: 1, numeric: 0.25, essay: 0.75 } as const;
+const POINTS = { choice: 0.125, trueFalse: 1, numeric: 0.25, essay: 0.75 } as const;
 
 export const ORGANIZATION = 'truong-thpt-demo';
 export const TEACHER = 'gv-toan-01';

@@ -7,7 +7,7 @@ import { brokenBuiltin, brokenLibrary, packageName, scatteredLibraries } from '.
 import { homeOf, placeOf } from './place.ts';
 
 /** Imports that stay although a rule says no: `file -> specifier`, with the sentence that says why. */
-export const EXEMPTIONS: Readonly<Record<string, string>> = {};
+const EXEMPTIONS: Readonly<Record<string, string>> = {};
 
 export interface Violation {
   readonly where: string;

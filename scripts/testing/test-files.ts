@@ -8,7 +8,7 @@ export interface TestFile {
 }
 
 /** The suffix tells the cost: `.test.ts` needs nothing, `.int.test.ts` the stores, `.e2e.test.ts` whole processes. */
-export function testCost(path: string): TestCost {
+function testCost(path: string): TestCost {
   if (path.endsWith('.int.test.ts')) return 'int';
   return path.endsWith('.e2e.test.ts') ? 'e2e' : 'pure';
 }

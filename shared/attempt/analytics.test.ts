@@ -1,7 +1,6 @@
 import t from 'tap';
 import { sampleAnswer, sampleAttempt, samplePaper } from '../testing/sample-attempt.ts';
 import { analyticsEvents } from './analytics.ts';
-import { ATTEMPT_TRANSITIONS } from './transitions.ts';
 
 const gradedAt = new Date('2026-05-04T03:40:01.000Z');
 const paper = samplePaper(
@@ -121,8 +120,4 @@ t.test('v2 only where a course owns the attempt, without an exam id', async (t) 
     courseContext: { ...courseContext, validatedAt: gradedAt.toISOString() },
   });
   t.notMatch(JSON.stringify(events[2]), 'examId');
-});
-
-t.test('an attempt is graded once', async (t) => {
-  t.strictSame(ATTEMPT_TRANSITIONS, { IN_PROGRESS: ['SUBMITTED'], SUBMITTED: ['GRADED'], GRADED: [] });
 });

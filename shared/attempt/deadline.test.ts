@@ -1,6 +1,5 @@
 import t from 'tap';
 import { deadlineOf, isOver, remainingSeconds } from './deadline.ts';
-import { submitFields } from './submit.ts';
 
 const at = (time: string) => new Date(`2026-05-04T${time}Z`);
 const bounds = { startedAt: at('03:00:00'), durationMinutes: 60, closeTime: null, assignmentDueAt: null };
@@ -22,20 +21,4 @@ t.test('at the very instant it is over', async (t) => {
   t.equal(remainingSeconds(at('04:00:00'), at('03:59:57.500')), 2);
   t.equal(remainingSeconds(at('04:00:00'), at('05:00:00')), 0);
   t.equal(remainingSeconds(null, at('05:00:00')), null);
-});
-
-t.test('handing in', async (t) => {
-  const attempt = { startedAt: at('03:00:00'), deadlineAt: at('04:00:00') };
-  const fields = (source: 'STUDENT' | 'TIMEOUT', now: string) => submitFields(attempt, source, at(now));
-  t.strictSame(fields('STUDENT', '03:10:00.999'), {
-    status: 'SUBMITTED',
-    submittedAt: at('03:10:00.999'),
-    submittedBy: 'STUDENT',
-    durationSeconds: 600,
-  });
-  t.strictSame(fields('STUDENT', '04:05:00').submittedAt, at('04:05:00'), 'a late submit is still at its own time');
-  t.strictSame(fields('TIMEOUT', '04:05:00').submittedAt, at('04:00:00'));
-  t.equal(fields('TIMEOUT', '04:05:00').durationSeconds, 3_600);
-  t.strictSame(fields('TIMEOUT', '03:20:00').submittedAt, at('03:20:00'), 'a client may give up early');
-  t.equal(fields('STUDENT', '02:59:00').durationSeconds, 0, 'a clock that stepped back');
 });

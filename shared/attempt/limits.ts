@@ -21,7 +21,6 @@ export const METADATA_ROW_BYTES = 512;
 
 /** All stored answers of one attempt. */
 export const MAX_ANSWER_BYTES = 4 * MIB;
-export const MAX_ANSWER_TEXT_CHARACTERS = 100_000;
 
 /** A start whose stored form passes this is refused: a document of MongoDB ends at 16 MiB. */
 export const MAX_START_BYTES = 12 * MIB;

@@ -2,7 +2,7 @@ import type { Attempt } from './attempt.ts';
 import { visibilityForStudent } from './visibility.ts';
 
 /** The outbox's only kind, and the event type under which the notification service receives it. */
-export const GRADE_NOTICE_KIND = 'attempt.grade_released.notification.v1';
+const GRADE_NOTICE_KIND = 'attempt.grade_released.notification.v1';
 export const ATTEMPT_SERVICE = 'attempt-service';
 export const ATTEMPT_ENTITY = 'ExamAttempt';
 const PAYLOAD_SCHEMA_VERSION = 1;

@@ -9,9 +9,7 @@ import type { Paper, Question } from './question.ts';
 import { visibilityFor } from './visibility.ts';
 
 export type AttemptDetail = ReturnType<typeof redactAttempt>;
-export type AnswerReply = ReturnType<typeof answerForReply>;
-export type QuestionReply = ReturnType<typeof questionForReply>;
-export type EventReply = ReturnType<typeof eventForReply>;
+type EventReply = ReturnType<typeof eventForReply>;
 
 /**
  * The one way from a stored attempt to a reply. What this viewer may not see is not in the result: it is built

@@ -3,7 +3,7 @@ import { parseInstant } from '../kernel/instant.ts';
 import type { Attempt } from './attempt.ts';
 import { visibilityForStudent } from './visibility.ts';
 
-export const RELEASE_TYPE = 'exam.results_released.v1';
+const RELEASE_TYPE = 'exam.results_released.v1';
 export const RELEASE_SENDER = 'exam-service';
 const SCHEMA_VERSION = 1;
 

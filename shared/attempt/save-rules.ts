@@ -65,6 +65,6 @@ export function decideSave(
 }
 
 /** A client that names a version must have seen the newest one; 0 names none and overwrites. */
-export function isStale(stored: { serverVersion: number }, clientVersion: number): boolean {
+function isStale(stored: { serverVersion: number }, clientVersion: number): boolean {
   return clientVersion > 0 && stored.serverVersion > clientVersion;
 }

@@ -17,8 +17,6 @@ export type ListedAttempt = Pick<
   | 'exam'
 >;
 
-export type StudentListItem = ReturnType<typeof studentListItem>;
-
 /** One line of the owner's own list. Counts and total are null until the student may see the result. */
 export function studentListItem(attempt: ListedAttempt, now: Date) {
   const { exam } = attempt;

@@ -1,10 +1,12 @@
+import { DAY } from '../kernel/clock.ts';
+
 /** Any set of headers, as Headers has them. */
 export interface HeaderReader {
   get(name: string): string | null;
 }
 
 /** Longer waits are a slip of the provider's: they would leave it, and jobs that wait for it, alone for good. */
-export const MOST_ASKED_WAIT_MS = 24 * 60 * 60 * 1_000;
+const MOST_ASKED_WAIT_MS = 1 * DAY;
 
 /**
  * The wait that an answer asks for before the next call (ms, a day at most), null when it asks for none that can be read: a header in

@@ -1,8 +1,8 @@
 import type { TokenUsage } from './model-task.ts';
 
 /** Price of a generated question, and what it is thought to use before anybody has counted. */
-export const CREDITS_PER_QUESTION = 3;
-export const TOKENS_PER_QUESTION = 1_000;
+const CREDITS_PER_QUESTION = 3;
+const TOKENS_PER_QUESTION = 1_000;
 
 const CREDIT_COUNTERS = ['credits_monthly', 'credits_weekly', 'credits_hourly'] as const;
 const TOKEN_COUNTER = 'tokens_monthly';

@@ -27,7 +27,6 @@ export type FanOutState = 'STAGING' | 'PUBLISHED' | 'ABANDONED';
 
 /** Rows that one transaction makes: beyond it a fan-out is staged. */
 export const MAX_AT_ONCE = 1_000;
-export const MAX_ROWS = 10_000;
 
 /** From the first chunk to the publication. A row is visible within this of its `createdAt`, or never. */
 export const STAGE_WITHIN_MS = 90 * SECOND;

@@ -1,8 +1,8 @@
 import type { EventInput } from './event.ts';
 import type { NotificationInput } from './notification.ts';
 
-export const WEAK_TOPIC_TYPE = 'WEAK_TOPIC_ALERT';
-export const WEAK_TOPIC_EVENT = 'analytics.weak_topic_alert.v1';
+const WEAK_TOPIC_TYPE = 'WEAK_TOPIC_ALERT';
+const WEAK_TOPIC_EVENT = 'analytics.weak_topic_alert.v1';
 const TITLE = 'Cảnh báo chủ đề yếu';
 
 /** A topic in which a student is weak, and the parents to be told of it. */

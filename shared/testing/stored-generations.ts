@@ -12,7 +12,7 @@ import { mailboxOf } from '../infra/mongo/mailbox/mailbox.ts';
 import type { Command } from '../kernel/command.ts';
 import { newId } from '../kernel/ids.ts';
 
-export function sampleResult(previewId: string, count = 2): TaskResult<'generate'> {
+function sampleResult(previewId: string, count = 2): TaskResult<'generate'> {
   const question = (n: number) => ({
     tempId: `q${n}`,
     type: 'ESSAY' as const,

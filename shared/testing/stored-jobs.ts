@@ -26,7 +26,7 @@ export function questionIds(count: number, prefix = newId()): string[] {
   return Array.from({ length: count }, (_, n) => `q-${n + 1}-of-${prefix}`);
 }
 
-export function bankQuestions(ids: readonly string[]): Map<string, unknown> {
+function bankQuestions(ids: readonly string[]): Map<string, unknown> {
   return new Map(ids.map((id) => [id, { id, content: `Nội dung ${id}`, options: [] }]));
 }
 

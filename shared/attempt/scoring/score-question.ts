@@ -29,7 +29,7 @@ export function gradeByHand(question: Question, score: number): { isCorrect: boo
 }
 
 /** An empty selection, nothing but blank judgements, or white space only. */
-export function isUnanswered(answer: AnswerContent): boolean {
+function isUnanswered(answer: AnswerContent): boolean {
   if (answer.selected !== undefined) return answer.selected.length === 0;
   if (answer.statements !== undefined) return answer.statements.every((statement) => statement.value === null);
   if (answer.text !== undefined) return isBlank(answer.text);

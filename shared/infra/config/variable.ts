@@ -51,7 +51,6 @@ export type ServiceName = (typeof SERVICE_NAMES)[number];
 
 /** Who may register without an operator. */
 export const SELF_REGISTER_ROLES = ['STUDENT', 'TEACHER', 'PARENT'] as const;
-export type SelfRegisterRole = (typeof SELF_REGISTER_ROLES)[number];
 
 export const ENVIRONMENTS = ['development', 'test', 'production'] as const;
 export type Environment = (typeof ENVIRONMENTS)[number];

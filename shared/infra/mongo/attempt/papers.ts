@@ -14,7 +14,7 @@ export interface Papers {
   find(id: string): Promise<Paper>;
 }
 
-export function paperIdOf(paper: Paper): string {
+function paperIdOf(paper: Paper): string {
   return createHash('sha256').update(JSON.stringify(paper)).digest('hex');
 }
 
