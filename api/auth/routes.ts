@@ -2,7 +2,7 @@ import { registrationFaults } from '../../shared/auth/registration.ts';
 import { accessToken, tokenInHeader } from '../middleware/guards/bearer.ts';
 import type { Route } from '../route.ts';
 import { changePassword } from './commands/change-password.ts';
-import { endOthers } from './commands/end-other-sessions.ts';
+import { endAllOtherSessions } from './commands/end-other-sessions.ts';
 import { endOneSession } from './commands/end-session.ts';
 import { login } from './commands/login.ts';
 import { logout } from './commands/logout.ts';
@@ -110,7 +110,7 @@ export function authRoutes(deps: AuthDeps): Route[] {
       body: { schema: 'auth/no-fields', maxBytes: SMALL },
       replies: [{ status: 200, schema: 'auth/revoked-count', description: 'How many' }],
       errors: ['AUTH_INVALID_TOKEN', 'AUTH_ACCOUNT_DISABLED'],
-      handle: (call) => endOthers(deps, call),
+      handle: (call) => endAllOtherSessions(deps, call),
     },
     {
       method: 'POST',

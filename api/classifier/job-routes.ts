@@ -3,9 +3,9 @@ import { identity } from '../middleware/guards/identity.ts';
 import { type Role, role } from '../middleware/guards/role.ts';
 import { scope } from '../middleware/guards/scope.ts';
 import type { Guard, ReplyDoc, Route } from '../route.ts';
-import { cancelOne } from './commands/cancel-job.ts';
+import { cancelOneJob } from './commands/cancel-job.ts';
 import { createJob } from './commands/create-job.ts';
-import { retryOne } from './commands/retry-job.ts';
+import { retryOneJob } from './commands/retry-job.ts';
 import type { JobDeps } from './job-deps.ts';
 import { listJobErrors } from './queries/list-job-errors.ts';
 import { listOwnJobs } from './queries/list-jobs.ts';
@@ -103,7 +103,7 @@ export function jobRoutes(deps: JobDeps): Route[] {
       guards: makers,
       replies: one('Cancelled, with what it had brought'),
       errors: ['JOB_NOT_FOUND', 'JOB_STATE_CONFLICT'],
-      handle: (call) => cancelOne(deps, call),
+      handle: (call) => cancelOneJob(deps, call),
     },
     {
       method: 'POST',
@@ -113,7 +113,7 @@ export function jobRoutes(deps: JobDeps): Route[] {
       guards: makers,
       replies: one('Pending again'),
       errors: ['JOB_NOT_FOUND', 'JOB_STATE_CONFLICT'],
-      handle: (call) => retryOne(deps, call),
+      handle: (call) => retryOneJob(deps, call),
     },
     {
       method: 'GET',

@@ -1,18 +1,18 @@
 import { preferencesFaults } from '../../shared/notification/preferences-patch.ts';
 import type { Route } from '../route.ts';
 import { deleteEverything } from './commands/delete-all.ts';
-import { deleteOne } from './commands/delete-notification.ts';
-import { readEverything } from './commands/mark-all-read.ts';
-import { readOne } from './commands/mark-read.ts';
+import { deleteOneNotification } from './commands/delete-notification.ts';
+import { markEverythingRead } from './commands/mark-all-read.ts';
+import { markOneRead } from './commands/mark-read.ts';
 import { changePreferences } from './commands/patch-preferences.ts';
 import type { NotificationDeps } from './deps.ts';
 import { actors } from './door-guards.ts';
-import { listAttempts } from './queries/list-delivery-attempts.ts';
+import { showDeliveryAttempts } from './queries/list-delivery-attempts.ts';
 import { listInbox } from './queries/list-notifications.ts';
 import { showNotification } from './queries/read-notification.ts';
 import { showPreferences } from './queries/read-preferences.ts';
 import { streamInbox } from './queries/stream-inbox.ts';
-import { summarize } from './queries/summarize-support.ts';
+import { showSupportSummary } from './queries/summarize-support.ts';
 
 const SMALL = 256 * 1024;
 
@@ -62,7 +62,7 @@ export function inboxRoutes(deps: NotificationDeps): Route[] {
       guards: anybody,
       replies: updated,
       errors: [],
-      handle: (call) => readEverything(deps, call),
+      handle: (call) => markEverythingRead(deps, call),
     },
     {
       method: 'POST',
@@ -113,7 +113,7 @@ export function inboxRoutes(deps: NotificationDeps): Route[] {
       guards: anybody,
       replies: one('Read; the first time stays'),
       errors: mine,
-      handle: (call) => readOne(deps, call, 'role'),
+      handle: (call) => markOneRead(deps, call, 'role'),
     },
     {
       method: 'POST',
@@ -123,7 +123,7 @@ export function inboxRoutes(deps: NotificationDeps): Route[] {
       guards: anybody,
       replies: one('As it was last'),
       errors: mine,
-      handle: (call) => deleteOne(deps, call),
+      handle: (call) => deleteOneNotification(deps, call),
     },
     {
       method: 'GET',
@@ -144,7 +144,7 @@ export function inboxRoutes(deps: NotificationDeps): Route[] {
       guards: parent,
       replies: updated,
       errors: [],
-      handle: (call) => readEverything(deps, call),
+      handle: (call) => markEverythingRead(deps, call),
     },
     {
       method: 'POST',
@@ -154,7 +154,7 @@ export function inboxRoutes(deps: NotificationDeps): Route[] {
       guards: parent,
       replies: one('Read; the first time stays'),
       errors: mine,
-      handle: (call) => readOne(deps, call, 'own'),
+      handle: (call) => markOneRead(deps, call, 'own'),
     },
     {
       method: 'GET',
@@ -165,7 +165,7 @@ export function inboxRoutes(deps: NotificationDeps): Route[] {
       query: 'notification/delivery-attempt-query',
       replies: [{ status: 200, schema: 'notification/delivery-attempt-list', description: 'Newest first' }],
       errors: [],
-      handle: (call) => listAttempts(deps, call),
+      handle: (call) => showDeliveryAttempts(deps, call),
     },
     {
       method: 'GET',
@@ -175,7 +175,7 @@ export function inboxRoutes(deps: NotificationDeps): Route[] {
       guards: actors('ADMIN'),
       replies: [{ status: 200, schema: 'notification/support-summary', description: 'Counts, and the newest' }],
       errors: [],
-      handle: () => summarize(deps),
+      handle: () => showSupportSummary(deps),
     },
   ];
 }

@@ -2,7 +2,7 @@ import { batchFaults, eventFaults, weakTopicFaults } from '../../shared/notifica
 import { PRODUCERS, WEAK_TOPIC_SENDER } from '../../shared/notification/senders.ts';
 import type { Route } from '../route.ts';
 import { createBatch } from './commands/create-batch.ts';
-import { createOne } from './commands/create-notification.ts';
+import { createOneNotification } from './commands/create-notification.ts';
 import { storeSnapshot } from './commands/put-snapshot.ts';
 import { raiseWeakTopic } from './commands/raise-weak-topic.ts';
 import { recordDeliveryAttempt } from './commands/record-delivery-attempt.ts';
@@ -41,7 +41,7 @@ export function producerRoutes(deps: NotificationDeps): Route[] {
         { status: 200, schema: 'notification/create-reply', description: 'The recipient does not want it' },
       ],
       errors: [],
-      handle: (call) => createOne(deps, call),
+      handle: (call) => createOneNotification(deps, call),
     },
     {
       method: 'POST',

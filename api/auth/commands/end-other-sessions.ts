@@ -5,7 +5,7 @@ import { currentOf } from '../current.ts';
 import type { AuthDeps } from '../deps.ts';
 
 /** Ends every session of the caller but the one that asks. */
-export async function endOthers(deps: AuthDeps, call: Call): Promise<Reply | Rejection> {
+export async function endAllOtherSessions(deps: AuthDeps, call: Call): Promise<Reply | Rejection> {
   const current = await currentOf(deps, call);
   if (isRejection(current)) return current;
   const { account, session } = current;

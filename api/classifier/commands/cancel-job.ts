@@ -6,7 +6,7 @@ import type { JobDeps } from '../job-deps.ts';
 import { wholeJob } from '../whole-job.ts';
 
 /** Ends a job that is not finished. What it has brought stays; from here on nothing is added. */
-export async function cancelOne(deps: JobDeps, call: Call): Promise<Reply | Rejection> {
+export async function cancelOneJob(deps: JobDeps, call: Call): Promise<Reply | Rejection> {
   const jobId = call.params.jobId ?? '';
   const tried = await cancelJob(deps.mongo, jobId, callerOf(call.identity));
   if (tried === null) return { rejected: 'JOB_NOT_FOUND' };

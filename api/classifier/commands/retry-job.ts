@@ -7,7 +7,7 @@ import { wholeJob } from '../whole-job.ts';
 import { jobCommand } from './create-job.ts';
 
 /** Starts a FAILED or CANCELLED job over under its id: result, error, times and attempts begin anew. */
-export async function retryOne(deps: JobDeps, call: Call): Promise<Reply | Rejection> {
+export async function retryOneJob(deps: JobDeps, call: Call): Promise<Reply | Rejection> {
   const jobId = call.params.jobId ?? '';
   const now = deps.now();
   const retried = await retryJob(deps.mongo, jobId, callerOf(call.identity), (body) => jobCommand(body, deps, now));

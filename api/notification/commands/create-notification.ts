@@ -10,7 +10,7 @@ import type { NotificationDeps } from '../deps.ts';
 import { ringFor } from '../ring-for.ts';
 
 /** One notification for one recipient, unless that one does not want it. */
-export async function createOne(deps: NotificationDeps, call: Call<CreateRequest>): Promise<Reply> {
+export async function createOneNotification(deps: NotificationDeps, call: Call<CreateRequest>): Promise<Reply> {
   const input = call.body;
   const [wanted] = (await preferencesOf(deps.mongo, [input.userId])).values();
   const now = deps.now();

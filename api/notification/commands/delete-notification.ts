@@ -6,7 +6,7 @@ import type { NotificationDeps } from '../deps.ts';
 import { visibleTo } from '../visible-to.ts';
 
 /** Hides one notification for good; whoever comes second finds nothing. */
-export async function deleteOne(deps: NotificationDeps, call: Call): Promise<Reply | Rejection> {
+export async function deleteOneNotification(deps: NotificationDeps, call: Call): Promise<Reply | Rejection> {
   const found = await visibleTo(deps, call, 'role');
   if (isRejection(found)) return found;
   const row = await deleteNotification(deps.mongo, found._id);

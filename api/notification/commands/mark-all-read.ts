@@ -4,7 +4,7 @@ import { callerOf } from '../caller.ts';
 import type { NotificationDeps } from '../deps.ts';
 
 /** Marks the caller's own notifications read, an ADMIN's too. */
-export async function readEverything(deps: NotificationDeps, call: Call): Promise<Reply> {
+export async function markEverythingRead(deps: NotificationDeps, call: Call): Promise<Reply> {
   const { id } = callerOf(call.identity);
   const updated = await markAllRead(deps.mongo, id, call.signal);
   deps.wake([id]);

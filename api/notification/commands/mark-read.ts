@@ -7,7 +7,7 @@ import type { NotificationDeps } from '../deps.ts';
 import { visibleTo } from '../visible-to.ts';
 
 /** Marks one notification read; a second time changes nothing. */
-export async function readOne(deps: NotificationDeps, call: Call, scope: Scope): Promise<Reply | Rejection> {
+export async function markOneRead(deps: NotificationDeps, call: Call, scope: Scope): Promise<Reply | Rejection> {
   const found = await visibleTo(deps, call, scope);
   if (isRejection(found)) return found;
   const row = await markRead(deps.mongo, found._id);

@@ -8,7 +8,10 @@ import type { NotificationDeps } from '../deps.ts';
 import { pagedData, pageOf } from '../page.ts';
 
 /** A page of tries to deliver the caller's notifications; for an ADMIN anybody's. */
-export async function listAttempts(deps: NotificationDeps, call: Call<unknown, DeliveryAttemptQuery>): Promise<Reply> {
+export async function showDeliveryAttempts(
+  deps: NotificationDeps,
+  call: Call<unknown, DeliveryAttemptQuery>,
+): Promise<Reply> {
   const { query } = call;
   const page = pageOf(query);
   const wanted = {

@@ -7,7 +7,7 @@ import type { NotificationDeps } from '../deps.ts';
 const RECENT = 20;
 
 /** What this service knows of support, for the queues of admins. */
-export async function summarize(deps: NotificationDeps): Promise<Reply> {
+export async function showSupportSummary(deps: NotificationDeps): Promise<Reply> {
   const counts = await summarizeSupport(deps.mongo, RECENT);
   const data = {
     notifications: {
