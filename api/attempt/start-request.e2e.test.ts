@@ -7,8 +7,6 @@ const cluster = await startCluster(t, { workers: [] });
 const client = await attemptClient(cluster);
 const TRUST = { 'x-internal-service': 'api-gateway', 'x-internal-token': cluster.tokens.internal };
 const TRUSTED = { ...TRUST, 'x-exam-runtime-decision-source': 'exam-service' };
-const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
-const TIMESTAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 
 function link(id: string, change: object = {}) {
   return { assigned: false, link: { id, mode: 'LOGIN_REQUIRED', active: true, expiresAt: null, ...change } };
@@ -216,88 +214,4 @@ t.test('a null optional field is an absent one', async (t) => {
   });
   t.equal(status, 201);
   t.match(data.attempt, { organizationId: null, accessLinkId: null, studentInfo: null, courseContext: null });
-});
-
-t.test('the reply holds exactly the fields of the contract, on both paths', async (t) => {
-  const fields =
-    'id examId studentId organizationId accessLinkId attemptNumber status startedAt submittedAt deadlineAt durationSeconds submittedBy totalScore maxScore correctCount wrongCount pendingManualCount studentInfo courseContext resultVisible hiddenReason serverTime exam questions answers events eventCount'.split(
-      ' ',
-    );
-  const examFields =
-    'id title subject gradeLevel status durationMinutes showResultMode closeTime resultsReleasedAt'.split(' ');
-  for (const path of ['attempts', 'start']) {
-    const examId = newExamId();
-    const student = client.student();
-    const studentInfo = { fullName: 'Nguyễn An', studentCode: 'S1', className: '12A', email: 'a@b.vn', phone: '0912' };
-    const first = choice('q1', {
-      id: 'kept-id',
-      examQuestionId: 'eq-1',
-      questionVersionId: 'v3',
-      optionOrder: ['c', 'a', 'b'],
-    });
-    const reply = await student.start(
-      examId,
-      { studentInfo, questions: [first, choice('q2', { score: 2.5 })] },
-      { path },
-    );
-    t.match(reply, {
-      status: 201,
-      headers: { 'idempotency-replayed': 'false' },
-      json: { success: true, message: 'OK' },
-    });
-    t.same(Object.keys(reply.data).sort(), ['attempt', 'created']);
-    const { attempt } = reply.data;
-    t.same(Object.keys(attempt).sort(), [...fields].sort());
-    t.same(Object.keys(attempt.exam).sort(), [...examFields].sort());
-    t.match(attempt, {
-      id: UUID_V7,
-      examId,
-      studentId: student.id,
-      organizationId: 'org-1',
-      attemptNumber: 1,
-      status: 'IN_PROGRESS',
-      startedAt: TIMESTAMP,
-      deadlineAt: TIMESTAMP,
-      serverTime: TIMESTAMP,
-      submittedAt: null,
-      durationSeconds: null,
-      submittedBy: null,
-      maxScore: 3.5,
-      studentInfo,
-      resultVisible: false,
-      hiddenReason: 'Bài làm chưa được nộp.',
-      answers: [],
-      eventCount: 1,
-      exam: {
-        id: examId,
-        title: 'Toán 12',
-        subject: 'Toán',
-        gradeLevel: '12',
-        status: 'PUBLISHED',
-        durationMinutes: 60,
-      },
-    });
-    t.equal(Date.parse(attempt.deadlineAt) - Date.parse(attempt.startedAt), 3_600_000);
-    t.match(attempt.events, [
-      {
-        attemptId: attempt.id,
-        type: 'START',
-        createdAt: attempt.startedAt,
-        metadata: { created: true, accessLinkId: null, idempotencyHeader: /^idempotency-key$/i },
-      },
-    ]);
-    const { answerKey: _, ...shown } = first as { answerKey?: unknown };
-    t.match(attempt.questions[0], { ...shown, id: 'kept-id', orderIndex: 0 });
-    t.match(attempt.questions[1], {
-      id: UUID_V7,
-      questionId: 'q2',
-      orderIndex: 1,
-      optionOrder: ['a', 'b', 'c'],
-      score: 2.5,
-    });
-    t.notOk(reply.text.includes('answerKey'), 'no key for a student');
-    const again = await student.get(attempt.id);
-    const { serverTime: _t, ...rest } = attempt;
-    t.match(again.data, rest, 'GET tells the same');
-  }
 });

@@ -5,7 +5,6 @@ import {
   choice,
   inMs,
   newExamId,
-  options,
   type Person,
   type StartChange,
 } from '../../shared/testing/attempt-client.ts';
@@ -259,44 +258,4 @@ t.test('a course context is complete, about this start and from the course servi
   t.equal(status, 201);
   t.same(data.attempt.courseContext, kept);
   t.match((await student.start(examId)).data.attempt.courseContext, kept, 'and stays');
-});
-
-t.test('shuffles differ between attempts and stay within one', async (t) => {
-  const questions = Array.from({ length: 10 }, (_, n) => choice(`q${n}`, { options: options(...'abcdefgh') }));
-  const orders = async (exam: object) => {
-    const sittings = await Promise.all([1, 2, 3, 4].map(() => client.sitting({ exam: { ...exam }, questions })));
-    for (const { attempt, student, id } of sittings) {
-      t.same(
-        attempt.questions.map((question: { orderIndex: number }) => question.orderIndex),
-        [...questions.keys()],
-      );
-      t.same((await student.get(id)).data.questions, attempt.questions, 'stable');
-      for (const question of attempt.questions) {
-        t.same([...question.optionOrder].sort(), [...'abcdefgh']);
-        t.same(
-          question.options.map((option: { id: string }) => option.id),
-          [...'abcdefgh'],
-          'options as they came',
-        );
-      }
-    }
-    return {
-      questions: new Set(
-        sittings.map(({ attempt }) => attempt.questions.map((one: { questionId: string }) => one.questionId).join()),
-      ),
-      options: new Set(
-        sittings.flatMap(({ attempt }) =>
-          attempt.questions.map((one: { optionOrder: string[] }) => one.optionOrder.join()),
-        ),
-      ),
-    };
-  };
-  const plain = await orders({});
-  t.same([plain.questions.size, plain.options.size], [1, 1]);
-  const shuffled = await orders({ shuffleQuestions: true });
-  t.ok(shuffled.questions.size > 1 && shuffled.options.size === 1);
-  const randomized = await orders({ randomizePerAttempt: true });
-  t.ok(randomized.questions.size > 1 && randomized.options.size === 1);
-  const both = await orders({ shuffleQuestions: true, shuffleOptions: true });
-  t.ok(both.questions.size > 1 && both.options.size > 4);
 });

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { startCluster } from '../../shared/testing/cluster.ts';
-import { newUserId, notificationClient } from '../../shared/testing/notification-client.ts';
+import { notificationClient } from '../../shared/testing/notification-client.ts';
 
 const cluster = await startCluster(t, { workers: [], neighbours: false });
 const client = await notificationClient(cluster);
@@ -203,35 +203,6 @@ t.test('parent alerts: for parents and admins, each their own', async (t) => {
   t.match((await parent.alerts()).data, { unreadCount: 0, total: 2 });
 });
 
-t.test('preferences: empty, merged, cleared; and each its caller’s own', async (t) => {
-  const owner = client.as('STUDENT');
-  t.strictSame((await owner.preferences()).data, { enabledTypes: {}, mutedUntil: null, updatedAt: null });
-  const mutedUntil = '2100-01-01T07:00:00+07:00';
-  const set = await owner.prefer({ enabledTypes: { A: false, B: true }, mutedUntil });
-  t.match(set, {
-    status: 200,
-    data: { enabledTypes: { A: false, B: true }, mutedUntil: '2100-01-01T00:00:00.000Z', updatedAt: /^\d{4}-/ },
-  });
-  t.match((await owner.prefer({ enabledTypes: { A: true } })).data, {
-    enabledTypes: { A: true, B: true },
-    mutedUntil: '2100-01-01T00:00:00.000Z',
-  });
-  t.match((await owner.prefer({ mutedUntil: null })).data, { mutedUntil: null });
-  t.match((await client.as('ADMIN').preferences()).data, { enabledTypes: {} });
-  const refused = await owner.prefer({ enabledTypes: { 'a.b': true, C: 1 }, mutedUntil: 'soon', other: 1 });
-  t.match(refused, { status: 400, json: { code: 'VALIDATION_FAILED' } });
-  t.strictSame(
-    refused.json.details.map(({ path }: { path: string }) => path).sort(),
-    ['/enabledTypes/C', '/enabledTypes/a.b', '/mutedUntil', '/other'],
-    'every fault at once',
-  );
-  const many = Object.fromEntries(Array.from({ length: 499 }, (_, n) => [`T${n}`, true]));
-  t.match(await owner.prefer({ enabledTypes: many }), { status: 400 }, 'two are there: 501 in all');
-  t.match(await owner.prefer({ enabledTypes: { ...many, A: true, B: true } }), { status: 400 });
-  const { T0: _one, ...fits } = many;
-  t.match(await owner.prefer({ enabledTypes: fits }), { status: 200 });
-});
-
 t.test('without an identity, or with half of one, nobody is answered', async (t) => {
   const paths = [
     'GET /v1/notifications',
@@ -267,88 +238,4 @@ t.test('without an identity, or with half of one, nobody is answered', async (t)
     const stranger = await client.call(method, target, { headers: { ...good, 'x-actor-role': 'ROOT' }, body: '{' });
     t.match(stranger, { status: 403, json: { code: 'FORBIDDEN' } }, `${path} as a stranger`);
   }
-});
-
-t.test('delivery attempts: recorded by services and admins, seen by their user', async (t) => {
-  const [owner, other] = [client.as('STUDENT'), client.as('STUDENT')];
-  const notificationId = newUserId();
-  const full = {
-    notificationId,
-    userId: owner.id,
-    status: 'FAILED',
-    attempt: 3,
-    organizationId: 'org-1',
-    providerId: 'p-1',
-    nextRetryAt: '2027-01-01T00:00:00.000Z',
-    error: 'too slow',
-    metadata: { 'a.b': { $c: 1 } },
-  };
-  const recorded = await producer.recordAttempt(full);
-  t.match(recorded, { status: 201, data: { deliveryAttempt: { ...full, channel: 'webhook', provider: 'p' } } });
-  t.match(await admin.recordAttempt({ notificationId, userId: other.id, error: null }), {
-    status: 201,
-    data: { deliveryAttempt: { attempt: 1, error: null, nextRetryAt: null, metadata: null, organizationId: null } },
-  });
-  t.strictSame((await owner.attempts()).data.items, [recorded.data.deliveryAttempt]);
-  t.match((await owner.attempts(`?userId=${other.id}`)).data, { total: 1, items: [{ userId: owner.id }] });
-  t.match((await admin.attempts(`?notificationId=${notificationId}`)).data, { total: 2, totalPages: 1 });
-  t.match((await admin.attempts(`?notificationId=${notificationId}&status=FAILED`)).data, { total: 1 });
-  const at = encodeURIComponent(recorded.data.deliveryAttempt.createdAt);
-  t.match((await owner.attempts(`?from=${at}&to=${at}`)).data, { total: 1 }, 'both ends belong to it');
-
-  for (const field of ['notificationId', 'userId', 'channel', 'provider', 'status']) {
-    t.match(await producer.recordAttempt({ [field]: undefined }), {
-      status: 400,
-      json: { code: 'VALIDATION_FAILED', details: [{ path: new RegExp(field) }] },
-    });
-  }
-  for (const bad of [{ status: 'DONE' }, { attempt: 0 }, { attempt: 1.5 }, { extra: 1 }, { metadata: [] }]) {
-    t.match(await producer.recordAttempt(bad), { status: 400 }, JSON.stringify(bad));
-  }
-  t.match(await producer.recordAttempt({ metadata: { x: 'x'.repeat(8_200) } }), { status: 400 });
-});
-
-t.test('a snapshot: made, changed, never another’s, deleted for good', async (t) => {
-  const owner = client.as('PARENT');
-  const id = `legacy:${owner.id}`;
-  t.match(await producer.snapshot(id, { userId: owner.id }), {
-    status: 201,
-    data: { notification: { id, userId: owner.id, createdAt: '2026-01-01T00:00:00.000Z', isRead: false } },
-  });
-  const read = { userId: owner.id, isRead: true, readAt: '2026-01-02T00:00:00+00:00' };
-  t.match(await admin.snapshot(id, read), {
-    status: 200,
-    data: { notification: { isRead: true, readAt: '2026-01-02T00:00:00.000Z' } },
-  });
-  t.match(await producer.snapshot(id, { userId: 'thief' }), {
-    status: 409,
-    json: { code: 'NOTIFICATION_OWNER_MISMATCH' },
-  });
-  t.match((await owner.list()).data, { total: 1, unreadCount: 0 });
-  await owner.remove(id);
-  t.match(await producer.snapshot(id, { userId: owner.id }), { status: 200 });
-  t.match(await owner.get(id), { status: 404 }, 'a snapshot brings nothing back');
-  for (const bad of [{ createdAt: undefined }, { isRead: undefined }, { isRead: 'no' }, { extra: 1 }, { title: '' }]) {
-    t.match(await producer.snapshot(`${id}:bad`, bad), { status: 400 }, JSON.stringify(bad));
-  }
-});
-
-t.test('the support summary is an ADMIN’s', async (t) => {
-  for (const role of ['STUDENT', 'TEACHER', 'PARENT']) {
-    t.match(await client.as(role).summary(), { status: 403, json: { code: 'FORBIDDEN' } }, role);
-  }
-  const before = (await admin.summary()).data;
-  const owner = client.as('STUDENT');
-  const id = await sent(owner.id, { type: 'SUPPORT_TICKET_STATUS' });
-  await producer.recordAttempt({ notificationId: id, status: 'DEAD_LETTERED' });
-  await client.service('admin-service').event({ type: 'support.ticket.notification.v1' });
-  const after = (await admin.summary()).data;
-  t.equal(after.notifications.total, before.notifications.total + 1);
-  t.equal(after.notifications.unread, before.notifications.unread + 1);
-  t.match(after, {
-    notifications: { byType: { SUPPORT_TICKET_STATUS: 1 } },
-    events: { total: before.events.total + 1, byType: { 'support.ticket.notification.v1': 1 } },
-    deliveryAttempts: { total: 1, byStatus: { QUEUED: 0, SENT: 0, FAILED: 0, DEAD_LETTERED: 1 } },
-    recent: [{ id }],
-  });
 });

@@ -1,22 +1,9 @@
 import t from 'tap';
-import { ConfigError, readConfig } from './config.ts';
+import { configFaults, MONGODB_URL, REDIS_URL } from '../../testing/config-faults.ts';
+import { readConfig } from './config.ts';
 import { configurationMarkdown, envExample } from './documentation.ts';
-import { secretsOf } from './secrets.ts';
 import { DEVELOPMENT_JWT_SECRET } from './variable.ts';
 import { VARIABLES } from './variables.ts';
-
-const MONGODB_URL = 'mongodb://127.0.0.1:27017/?replicaSet=rs0';
-const REDIS_URL = 'redis://127.0.0.1:6379';
-
-function faultsOf(env: NodeJS.ProcessEnv): readonly string[] {
-  try {
-    readConfig(env);
-    return [];
-  } catch (error) {
-    if (error instanceof ConfigError) return error.faults;
-    throw error;
-  }
-}
 
 t.test('only MONGODB_URL is needed in development, and every default is as documented', async (t) => {
   const config = readConfig({ MONGODB_URL });
@@ -120,7 +107,7 @@ t.test('every fault stands in one message, which shows what was given but no sec
     AUTH_DEFAULT_ORGANIZATION_ID: 'a b',
     TRUSTED_PROXIES: '10.0.0.0/8,10.0.0.0/33',
   };
-  const faults = faultsOf(env);
+  const faults = configFaults(env);
   t.same(
     faults.map((fault) => fault.split(':')[0]).sort(),
     Object.keys(env).sort(),
@@ -136,13 +123,13 @@ t.test('every fault stands in one message, which shows what was given but no sec
 });
 
 t.test('a connection string that reads from a secondary is refused', async (t) => {
-  t.strictSame(faultsOf({ MONGODB_URL: `${MONGODB_URL}&readPreference=secondaryPreferred` }), [
+  t.strictSame(configFaults({ MONGODB_URL: `${MONGODB_URL}&readPreference=secondaryPreferred` }), [
     'MONGODB_URL: set to a value not shown here, wanted w=majority, journaled writes and majority reads of the primary (readPreference is not primary)',
   ]);
 });
 
 t.test('a missing MONGODB_URL is told as not set', async (t) => {
-  t.strictSame(faultsOf({}), ['MONGODB_URL: not set, wanted a mongodb:// or mongodb+srv:// URL']);
+  t.strictSame(configFaults({}), ['MONGODB_URL: not set, wanted a mongodb:// or mongodb+srv:// URL']);
 });
 
 t.test('set to the empty string counts as set', async (t) => {
@@ -170,7 +157,7 @@ t.test('set to the empty string counts as set', async (t) => {
     'REDIS_URL',
     'LOG_LEVEL',
   ]) {
-    t.equal(faultsOf({ MONGODB_URL, [name]: '' }).length, 1, `${name} may not be empty`);
+    t.equal(configFaults({ MONGODB_URL, [name]: '' }).length, 1, `${name} may not be empty`);
   }
 });
 
@@ -206,7 +193,7 @@ t.test('production refuses what everybody knows and warns about what is missing'
     NOTIFICATION_INTERNAL_SERVICE_TOKEN: 't',
   };
   t.same(
-    faultsOf({
+    configFaults({
       NODE_ENV: 'production',
       MONGODB_URL,
       INTERNAL_SERVICE_TOKEN: 'dev-internal-token',
@@ -215,113 +202,13 @@ t.test('production refuses what everybody knows and warns about what is missing'
     }).map((fault) => fault.split(':')[0]),
     ['INTERNAL_SERVICE_TOKEN', 'REDIS_URL', 'GATEWAY_TOKEN', 'OPS_TOKEN', 'AUTH_JWT_SECRET'],
   );
-  t.same(faultsOf({ MONGODB_URL, OPS_TOKEN: 'dev-ops-token' }), [], 'development takes them');
+  t.same(configFaults({ MONGODB_URL, OPS_TOKEN: 'dev-ops-token' }), [], 'development takes them');
   const bare = readConfig(env);
   t.equal(bare.host, '0.0.0.0');
   t.strictSame([bare.warnings.length, bare.doorWarnings.length], [2, 2]);
   const full = { GATEWAY_TOKEN: 'g', OPS_TOKEN: 'o', INTERNAL_SERVICE_TOKEN: 'i' };
   const { warnings, doorWarnings } = readConfig({ ...env, ...full });
   t.strictSame([...warnings, ...doorWarnings], []);
-});
-
-t.test('a production front door of the auth service signs with a secret of its own, others need none', async (t) => {
-  const env = { NODE_ENV: 'production', MONGODB_URL, REDIS_URL, NOTIFICATION_INTERNAL_SERVICE_TOKEN: 't' };
-  const secretFaults = (more: NodeJS.ProcessEnv) => faultsOf({ ...env, ...more });
-  t.match(secretFaults({}), [/^AUTH_JWT_SECRET: not set/]);
-  t.match(secretFaults({ AUTH_JWT_SECRET: '' }), [/set to nothing/]);
-  t.match(secretFaults({ AUTH_JWT_SECRET: 's'.repeat(31) }), [/wanted at least 32 bytes/]);
-  t.match(secretFaults({ AUTH_JWT_SECRET: DEVELOPMENT_JWT_SECRET }), [/not the development default/]);
-  const good = { AUTH_JWT_SECRET: 's'.repeat(32) };
-  t.strictSame(secretFaults(good), []);
-  t.match(secretFaults({ ...good, AUTH_JWT_PREVIOUS_SECRETS: DEVELOPMENT_JWT_SECRET }), [/development default, each/]);
-  t.match(secretFaults({ ...good, AUTH_JWT_PREVIOUS_SECRETS: 'short' }), [/at least 32 bytes, each/]);
-  t.strictSame(secretFaults({ SERVICES: 'attempt' }), []);
-  t.strictSame(secretFaults({ SERVICES: 'attempt', AUTH_JWT_SECRET: 'short' }), []);
-  t.match(faultsOf({ MONGODB_URL, AUTH_JWT_SECRET: '' }), [/^AUTH_JWT_SECRET: set to nothing/], 'nowhere empty');
-});
-
-t.test('a production front door of the notification service needs a token for every sender', async (t) => {
-  const env = { NODE_ENV: 'production', MONGODB_URL, REDIS_URL, SERVICES: 'notification' };
-  t.match(faultsOf(env), [/^NOTIFICATION_INTERNAL_SERVICE_TOKEN: no token for admin-service, attempt-service, bff-/]);
-  t.match(faultsOf({ ...env, NOTIFICATION_TOKEN_EXAM_SERVICE: 'e' }), [/for admin-service.*classroom-service, wanted/]);
-  t.strictSame(faultsOf({ ...env, NOTIFICATION_INTERNAL_SERVICE_TOKEN: 't' }), []);
-  t.strictSame(faultsOf({ ...env, INTERNAL_SERVICE_TOKEN: 't' }), []);
-  t.strictSame(faultsOf({ ...env, SERVICES: 'attempt' }), []);
-  const own = { NOTIFICATION_TOKEN_EXAM_SERVICE: 'e', NOTIFICATION_TOKEN_BFF_SERVICE: '', INTERNAL_SERVICE_TOKEN: 'i' };
-  t.match(readConfig({ MONGODB_URL, ...own }).notification.senderTokens, {
-    'exam-service': 'e',
-    'admin-service': 'i',
-    'bff-service': undefined,
-  });
-});
-
-t.test('the webhook channel needs an address that is safe to call, and a secret', async (t) => {
-  const env = { MONGODB_URL, NOTIFICATION_CHANNELS: 'log, webhook', NOTIFICATION_WEBHOOK_SECRET: 's' };
-  const at = (NOTIFICATION_WEBHOOK_URL: string) => ({ ...env, NOTIFICATION_WEBHOOK_URL });
-  for (const url of [
-    'https://hooks.example/in?a=1',
-    'http://127.0.0.1:8080/',
-    'http://localhost/x',
-    'http://[::1]:1/',
-  ]) {
-    t.strictSame(readConfig(at(url)).notification.webhook, { url, secret: 's', timeoutMs: 10_000 });
-  }
-  for (const url of ['http://hooks.example/', 'ftp://127.0.0.1/', 'https://u:p@hooks.example/', 'https://h/#f', 'x']) {
-    t.match(faultsOf(at(url))[0], /^NOTIFICATION_WEBHOOK_URL: set to a value not shown here/, url);
-  }
-  t.match(faultsOf({ MONGODB_URL, NOTIFICATION_CHANNELS: 'webhook' }), [
-    /WEBHOOK_URL: not set/,
-    /WEBHOOK_SECRET: not set/,
-  ]);
-  t.match(faultsOf({ MONGODB_URL, NOTIFICATION_CHANNELS: 'mail' }), [/^NOTIFICATION_CHANNELS: .*log, webhook/]);
-  t.equal(readConfig({ MONGODB_URL, NOTIFICATION_CHANNELS: '' }).notification.channels.size, 0);
-});
-
-t.test('keys of models are secrets, and may go to origins only', async (t) => {
-  const keys = { OPENAI_API_KEY: 'sk-1', AI_CLASSIFIER_API_KEY: 'sk-2', GEMINI_API_KEY: '' };
-  const config = readConfig({
-    MONGODB_URL,
-    ...keys,
-    AI_CLASSIFIER_ALLOWED_BASE_URLS: 'https://a.example:8443, http://127.0.0.1:1',
-  });
-  t.strictSame(config.classifier.keys, { OPENAI_API_KEY: 'sk-1', AI_CLASSIFIER_API_KEY: 'sk-2', GEMINI_API_KEY: '' });
-  t.notOk(secretsOf(config).includes(''));
-  t.equal(config.classifier.baseUrl, null);
-  t.equal(readConfig({ MONGODB_URL, AI_CLASSIFIER_BASE_URL: '' }).classifier.baseUrl, '', 'set to nothing is set');
-  t.strictSame(config.classifier.allowedOrigins, ['https://a.example:8443', 'http://127.0.0.1:1']);
-  t.ok(['sk-1', 'sk-2'].every((key) => secretsOf(config).includes(key)));
-  for (const origin of ['https://a.example/', 'https://a.example/v1', 'a.example', 'https://u@a.example']) {
-    t.match(faultsOf({ MONGODB_URL, AI_CLASSIFIER_ALLOWED_BASE_URLS: origin }), [/^AI_CLASSIFIER_ALLOWED_BASE_URLS/]);
-  }
-  t.equal(
-    readConfig({ MONGODB_URL, AI_CLASSIFIER_TIMEOUT_MS: '5', AI_PROVIDER_TIMEOUT_MS: '7' }).classifier.timeoutMs,
-    5,
-  );
-  t.equal(readConfig({ MONGODB_URL, AI_PROVIDER_TIMEOUT_MS: '7' }).classifier.timeoutMs, 7);
-});
-
-t.test('earlier secrets and trusted proxies are lists; every secret is one for the log to cut out', async (t) => {
-  const config = readConfig({
-    MONGODB_URL,
-    AUTH_JWT_SECRET: 'now',
-    AUTH_JWT_PREVIOUS_SECRETS: ' before , , long ago',
-    TRUSTED_PROXIES: '10.0.0.1, 192.168.0.0/16,::1,fd00::/8',
-    AUTH_SELF_REGISTER_ROLES: 'STUDENT',
-  });
-  t.strictSame(config.auth.jwt.previousSecrets, ['before', 'long ago']);
-  t.strictSame(config.auth.trustedProxies, ['10.0.0.1', '192.168.0.0/16', '::1', 'fd00::/8']);
-  t.strictSame(config.auth.selfRegisterRoles, new Set(['STUDENT'] as const));
-  t.strictSame(secretsOf(config), ['now', 'before', 'long ago']);
-  t.strictSame(readConfig({ MONGODB_URL, TRUSTED_PROXIES: '' }).auth.trustedProxies, []);
-  for (const wrong of ['proxy', '10.0.0.0/', '10.0.0.0/8/8', '::1/129', 'fe80::1%eth0', '1.2.3', '10.0.0.0/-1']) {
-    t.match(faultsOf({ MONGODB_URL, TRUSTED_PROXIES: `::1,${wrong}` }), [/^TRUSTED_PROXIES/], wrong);
-  }
-});
-
-t.test('the known secret on an address that others reach is warned about', async (t) => {
-  t.match(readConfig({ MONGODB_URL, HOST: '0.0.0.0' }).doorWarnings, [/anybody can sign tokens/]);
-  t.strictSame(readConfig({ MONGODB_URL, HOST: '0.0.0.0', SERVICES: 'attempt' }).doorWarnings, []);
-  t.strictSame(readConfig({ MONGODB_URL, HOST: '0.0.0.0', AUTH_JWT_SECRET: 'own' }).doorWarnings, []);
 });
 
 t.test('the database is the named one, else that of the URL, else examhall', async (t) => {

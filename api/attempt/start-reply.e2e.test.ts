@@ -1,0 +1,132 @@
+import t from 'tap';
+import { attemptClient, choice, newExamId, options } from '../../shared/testing/attempt-client.ts';
+import { startCluster } from '../../shared/testing/cluster.ts';
+
+const cluster = await startCluster(t, { workers: [] });
+const client = await attemptClient(cluster);
+const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
+const TIMESTAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
+
+t.test('the reply holds exactly the fields of the contract, on both paths', async (t) => {
+  const fields =
+    'id examId studentId organizationId accessLinkId attemptNumber status startedAt submittedAt deadlineAt durationSeconds submittedBy totalScore maxScore correctCount wrongCount pendingManualCount studentInfo courseContext resultVisible hiddenReason serverTime exam questions answers events eventCount'.split(
+      ' ',
+    );
+  const examFields =
+    'id title subject gradeLevel status durationMinutes showResultMode closeTime resultsReleasedAt'.split(' ');
+  for (const path of ['attempts', 'start']) {
+    const examId = newExamId();
+    const student = client.student();
+    const studentInfo = { fullName: 'Nguyễn An', studentCode: 'S1', className: '12A', email: 'a@b.vn', phone: '0912' };
+    const first = choice('q1', {
+      id: 'kept-id',
+      examQuestionId: 'eq-1',
+      questionVersionId: 'v3',
+      optionOrder: ['c', 'a', 'b'],
+    });
+    const reply = await student.start(
+      examId,
+      { studentInfo, questions: [first, choice('q2', { score: 2.5 })] },
+      { path },
+    );
+    t.match(reply, {
+      status: 201,
+      headers: { 'idempotency-replayed': 'false' },
+      json: { success: true, message: 'OK' },
+    });
+    t.same(Object.keys(reply.data).sort(), ['attempt', 'created']);
+    const { attempt } = reply.data;
+    t.same(Object.keys(attempt).sort(), [...fields].sort());
+    t.same(Object.keys(attempt.exam).sort(), [...examFields].sort());
+    t.match(attempt, {
+      id: UUID_V7,
+      examId,
+      studentId: student.id,
+      organizationId: 'org-1',
+      attemptNumber: 1,
+      status: 'IN_PROGRESS',
+      startedAt: TIMESTAMP,
+      deadlineAt: TIMESTAMP,
+      serverTime: TIMESTAMP,
+      submittedAt: null,
+      durationSeconds: null,
+      submittedBy: null,
+      maxScore: 3.5,
+      studentInfo,
+      resultVisible: false,
+      hiddenReason: 'Bài làm chưa được nộp.',
+      answers: [],
+      eventCount: 1,
+      exam: {
+        id: examId,
+        title: 'Toán 12',
+        subject: 'Toán',
+        gradeLevel: '12',
+        status: 'PUBLISHED',
+        durationMinutes: 60,
+      },
+    });
+    t.equal(Date.parse(attempt.deadlineAt) - Date.parse(attempt.startedAt), 3_600_000);
+    t.match(attempt.events, [
+      {
+        attemptId: attempt.id,
+        type: 'START',
+        createdAt: attempt.startedAt,
+        metadata: { created: true, accessLinkId: null, idempotencyHeader: /^idempotency-key$/i },
+      },
+    ]);
+    const { answerKey: _, ...shown } = first as { answerKey?: unknown };
+    t.match(attempt.questions[0], { ...shown, id: 'kept-id', orderIndex: 0 });
+    t.match(attempt.questions[1], {
+      id: UUID_V7,
+      questionId: 'q2',
+      orderIndex: 1,
+      optionOrder: ['a', 'b', 'c'],
+      score: 2.5,
+    });
+    t.notOk(reply.text.includes('answerKey'), 'no key for a student');
+    const again = await student.get(attempt.id);
+    const { serverTime: _t, ...rest } = attempt;
+    t.match(again.data, rest, 'GET tells the same');
+  }
+});
+
+t.test('shuffles differ between attempts and stay within one', async (t) => {
+  const questions = Array.from({ length: 10 }, (_, n) => choice(`q${n}`, { options: options(...'abcdefgh') }));
+  const orders = async (exam: object) => {
+    const sittings = await Promise.all([1, 2, 3, 4].map(() => client.sitting({ exam: { ...exam }, questions })));
+    for (const { attempt, student, id } of sittings) {
+      t.same(
+        attempt.questions.map((question: { orderIndex: number }) => question.orderIndex),
+        [...questions.keys()],
+      );
+      t.same((await student.get(id)).data.questions, attempt.questions, 'stable');
+      for (const question of attempt.questions) {
+        t.same([...question.optionOrder].sort(), [...'abcdefgh']);
+        t.same(
+          question.options.map((option: { id: string }) => option.id),
+          [...'abcdefgh'],
+          'options as they came',
+        );
+      }
+    }
+    return {
+      questions: new Set(
+        sittings.map(({ attempt }) => attempt.questions.map((one: { questionId: string }) => one.questionId).join()),
+      ),
+      options: new Set(
+        sittings.flatMap(({ attempt }) =>
+          attempt.questions.map((one: { optionOrder: string[] }) => one.optionOrder.join()),
+        ),
+      ),
+    };
+  };
+  const plain = await orders({});
+  t.same([plain.questions.size, plain.options.size], [1, 1]);
+  const shuffled = await orders({ shuffleQuestions: true });
+  t.ok(shuffled.questions.size > 1 && shuffled.options.size === 1);
+  const randomized = await orders({ randomizePerAttempt: true });
+  t.ok(randomized.questions.size > 1 && randomized.options.size === 1);
+  const both = await orders({ shuffleQuestions: true, shuffleOptions: true });
+  t.ok(both.questions.size > 1 && both.options.size > 4);
+});

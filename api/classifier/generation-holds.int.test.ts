@@ -1,0 +1,68 @@
+import t from 'tap';
+import { generationHolds } from '../../shared/infra/mongo/classifier/collections.ts';
+import { hangs, paidDoor, wordOf } from '../../shared/testing/paid-door.ts';
+import { generationCall } from '../../shared/testing/preview-door.ts';
+import { gate, until } from '../../shared/testing/until.ts';
+import { previewGeneration } from './commands/preview-generation.ts';
+
+t.test('requests at once cannot spend more than there is', async (t) => {
+  for (const affordable of [1, 3]) {
+    const { door, owners, models } = await paidDoor(t);
+    owners.ledger.balance = affordable * 6 + 5;
+    const go = gate();
+    models.script = async () => {
+      await go.opened;
+      return undefined;
+    };
+    let answered = 0;
+    const all = Promise.all(
+      Array.from({ length: 8 }, async (_, n) => {
+        const reply = await previewGeneration(door, generationCall({ topic: `topic ${n}` }));
+        answered += 1;
+        return wordOf(reply);
+      }),
+    );
+    await until('each is refused or at the provider', () => answered + models.asked.length === 8);
+    t.equal(models.asked.length, affordable);
+    go.open();
+    const words = await all;
+    t.equal(words.filter((word) => word === 200).length, affordable);
+    t.equal(words.filter((word) => word === 'AI_WALLET_INSUFFICIENT').length, 8 - affordable);
+    t.equal(owners.ledger.balance, 5);
+  }
+});
+
+t.test('limits count what is in flight as well', async (t) => {
+  const { door, owners, models } = await paidDoor(t);
+  owners.ledger.limits.set('tokens_monthly', 3_000);
+  const go = gate();
+  models.script = async () => {
+    if (models.asked.length === 1) await go.opened;
+    return undefined;
+  };
+  const first = previewGeneration(door, generationCall({ topic: 'one' }));
+  await until('it is asked', () => models.asked.length === 1);
+  t.match(await previewGeneration(door, generationCall({ topic: 'two' })), { rejected: 'AI_USAGE_LIMIT_EXCEEDED' });
+  go.open();
+  t.equal(wordOf(await first), 200);
+  t.equal(wordOf(await previewGeneration(door, generationCall({ topic: 'two' }))), 200, '300 are used');
+});
+
+t.test('a hold that a dead process left is over with its lease', async (t) => {
+  const { mongo, door, owners, models, held } = await paidDoor(t);
+  owners.ledger.balance = 6;
+  models.script = async (task, signal) => (models.asked.length === 1 ? hangs(task, signal) : undefined);
+  const dying = new AbortController();
+  const dead = previewGeneration(door, generationCall({ topic: 'dies' }, { signal: dying.signal }));
+  await until('it is asked', () => models.asked.length === 1);
+  t.equal((await held()).length, 1);
+  const next = () => previewGeneration(door, generationCall({ topic: 'next' }));
+  t.equal(wordOf(await next()), 'AI_WALLET_INSUFFICIENT');
+  const over = { $set: { 'holds.$[].until': new Date(0) } };
+  await generationHolds(mongo).updateMany({}, over);
+  models.script = null;
+  t.equal(wordOf(await next()), 200);
+  t.strictSame(await held(), []);
+  dying.abort(new Error('the test is over'));
+  await t.rejects(dead);
+});

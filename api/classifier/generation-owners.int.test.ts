@@ -1,0 +1,107 @@
+import t from 'tap';
+import { ProviderFailure } from '../../shared/classifier/model-task.ts';
+import { generations } from '../../shared/infra/mongo/classifier/collections.ts';
+import { paidDoor, preview } from '../../shared/testing/paid-door.ts';
+import { generationCall } from '../../shared/testing/preview-door.ts';
+import { ageGeneration } from '../../shared/testing/stored-generations.ts';
+import { previewGeneration } from './commands/preview-generation.ts';
+
+t.test('limits and balance refuse before the provider is asked', async (t) => {
+  const { door, owners, models, held } = await paidDoor(t);
+  owners.ledger.limits.set('credits_hourly', 5);
+  t.match(await previewGeneration(door, generationCall()), {
+    rejected: 'AI_USAGE_LIMIT_EXCEEDED',
+    message: 'A usage limit is reached: credits_hourly',
+  });
+  owners.ledger.limits.clear();
+  owners.ledger.balance = 5;
+  t.match(await previewGeneration(door, generationCall()), { rejected: 'AI_WALLET_INSUFFICIENT' });
+  t.strictSame(await held(), []);
+  t.equal(models.asked.length, 0);
+  owners.ledger.balance = 6;
+  t.match(await preview(door), { settlement: { credits: 6 } }, 'to the last credit');
+  t.equal(owners.ledger.balance, 0);
+});
+
+t.test('an owner that is away before the provider call: nothing is made', async (t) => {
+  const { door, owners, models } = await paidDoor(t);
+  for (const path of ['/check', '/balance']) {
+    for (const fault of ['away', { status: 500 }, { status: 401 }] as const) {
+      owners.fault = (call) => (call.path.endsWith(path) ? fault : undefined);
+      t.match(await previewGeneration(door, generationCall()), { rejected: 'AI_OWNER_UNAVAILABLE' }, path);
+    }
+  }
+  owners.fault = ({ path }) => (path.endsWith('/check') ? { status: 503, headers: { 'retry-after': '7' } } : undefined);
+  t.match(await previewGeneration(door, generationCall()), { rejected: 'AI_OWNER_UNAVAILABLE', retryAfter: 7 });
+  const { neighbours } = door;
+  const poor = { ...door, neighbours: { ...neighbours, wallet: null } };
+  t.match(await previewGeneration(poor, generationCall()), { rejected: 'AI_OWNER_UNAVAILABLE' }, 'not configured');
+  t.equal(models.asked.length, 0);
+});
+
+t.test('an owner that is away afterwards: the answer waits, unseen, and is paid for under the same keys', async (t) => {
+  const { mongo, door, owners, models, called, settlements, held } = await paidDoor(t);
+  let previewId: unknown;
+  for (const [path, fault] of [
+    ['/consume', 'away'],
+    ['/consume', 'lost'],
+    ['/transactions', { status: 500 }],
+    ['/transactions', 'lost'],
+  ] as const) {
+    owners.fault = (call) => (call.path.endsWith(path) ? fault : undefined);
+    const reply = await previewGeneration(door, generationCall());
+    t.match(reply, { rejected: 'AI_SETTLEMENT_PENDING', retryAfter: 3, data: { previewId: String } });
+    const { data } = reply as { data: { previewId: string } };
+    previewId ??= data.previewId;
+    t.strictSame(data, { previewId }, 'the same at every try, and no questions');
+    t.match(await settlements(), [{ status: 'PENDING', body: { previewId } }], 'the worker has it');
+    t.match(await held(), [{ credits: 6 }], 'and it stays held');
+  }
+  owners.fault = null;
+  owners.ledger.balance = 0;
+  const paid = await preview(door);
+  t.equal(paid.previewId, previewId);
+  t.equal(models.asked.length, 1);
+  t.equal(called('/check'), 1);
+  t.match([...owners.ledger.consumed.values()], [{ times: 2 }], 'lost and then known as taken');
+  t.match([...owners.ledger.debits.values()], [{ times: 2, amount: 6 }]);
+  t.strictSame(await held(), []);
+  t.equal(await generations(mongo).countDocuments({ state: 'SETTLED', idleSince: null }), 1);
+});
+
+t.test('a conflict that asks to come again is not paid', async (t) => {
+  for (const path of ['/consume', '/transactions']) {
+    const { door, owners } = await paidDoor(t);
+    const busy = { status: 409, headers: { 'retry-after': '1' } };
+    owners.fault = (call) => (call.path.endsWith(path) ? busy : undefined);
+    t.match(await previewGeneration(door, generationCall()), { rejected: 'AI_SETTLEMENT_PENDING' }, path);
+    owners.fault = null;
+    t.match(await preview(door), { chargePolicy: 'usage_wallet_settled' });
+    t.equal(owners.ledger.debits.size, 1);
+  }
+});
+
+t.test('an old row that is tried again is not about to go', async (t) => {
+  const { mongo, door, models } = await paidDoor(t);
+  models.script = async () => {
+    throw new ProviderFailure('AI_PROVIDER_UNAVAILABLE', 'passing', { message: 'away' });
+  };
+  t.match(await previewGeneration(door, generationCall()), { rejected: 'AI_PROVIDER_UNAVAILABLE' });
+  await generations(mongo).updateMany({}, { $set: { idleSince: new Date(0) } });
+  models.script = async () => {
+    t.equal(await generations(mongo).countDocuments({ idleSince: { $gt: new Date(1) } }), 1);
+    return undefined;
+  };
+  t.match(await preview(door), { chargePolicy: 'usage_wallet_settled' });
+});
+
+t.test('what could not be paid for in a day stays, and the same request costs anew', async (t) => {
+  const { mongo, door, owners } = await paidDoor(t);
+  owners.fault = ({ path }) => (path.endsWith('/transactions') ? 'away' : undefined);
+  const reply = await previewGeneration(door, generationCall());
+  const { previewId } = (reply as { data: { previewId: string } }).data;
+  await ageGeneration(mongo, previewId);
+  owners.fault = null;
+  t.not((await preview(door)).previewId, previewId);
+  t.match(await generations(mongo).findOne({ _id: previewId }), { state: 'PENDING', idleSince: null });
+});

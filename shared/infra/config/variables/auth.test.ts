@@ -1,0 +1,45 @@
+import t from 'tap';
+import { configFaults, MONGODB_URL, REDIS_URL } from '../../../testing/config-faults.ts';
+import { readConfig } from '../config.ts';
+import { secretsOf } from '../secrets.ts';
+import { DEVELOPMENT_JWT_SECRET } from '../variable.ts';
+
+t.test('a production front door of the auth service signs with a secret of its own, others need none', async (t) => {
+  const env = { NODE_ENV: 'production', MONGODB_URL, REDIS_URL, NOTIFICATION_INTERNAL_SERVICE_TOKEN: 't' };
+  const secretFaults = (more: NodeJS.ProcessEnv) => configFaults({ ...env, ...more });
+  t.match(secretFaults({}), [/^AUTH_JWT_SECRET: not set/]);
+  t.match(secretFaults({ AUTH_JWT_SECRET: '' }), [/set to nothing/]);
+  t.match(secretFaults({ AUTH_JWT_SECRET: 's'.repeat(31) }), [/wanted at least 32 bytes/]);
+  t.match(secretFaults({ AUTH_JWT_SECRET: DEVELOPMENT_JWT_SECRET }), [/not the development default/]);
+  const good = { AUTH_JWT_SECRET: 's'.repeat(32) };
+  t.strictSame(secretFaults(good), []);
+  t.match(secretFaults({ ...good, AUTH_JWT_PREVIOUS_SECRETS: DEVELOPMENT_JWT_SECRET }), [/development default, each/]);
+  t.match(secretFaults({ ...good, AUTH_JWT_PREVIOUS_SECRETS: 'short' }), [/at least 32 bytes, each/]);
+  t.strictSame(secretFaults({ SERVICES: 'attempt' }), []);
+  t.strictSame(secretFaults({ SERVICES: 'attempt', AUTH_JWT_SECRET: 'short' }), []);
+  t.match(configFaults({ MONGODB_URL, AUTH_JWT_SECRET: '' }), [/^AUTH_JWT_SECRET: set to nothing/], 'nowhere empty');
+});
+
+t.test('earlier secrets and trusted proxies are lists; every secret is one for the log to cut out', async (t) => {
+  const config = readConfig({
+    MONGODB_URL,
+    AUTH_JWT_SECRET: 'now',
+    AUTH_JWT_PREVIOUS_SECRETS: ' before , , long ago',
+    TRUSTED_PROXIES: '10.0.0.1, 192.168.0.0/16,::1,fd00::/8',
+    AUTH_SELF_REGISTER_ROLES: 'STUDENT',
+  });
+  t.strictSame(config.auth.jwt.previousSecrets, ['before', 'long ago']);
+  t.strictSame(config.auth.trustedProxies, ['10.0.0.1', '192.168.0.0/16', '::1', 'fd00::/8']);
+  t.strictSame(config.auth.selfRegisterRoles, new Set(['STUDENT'] as const));
+  t.strictSame(secretsOf(config), ['now', 'before', 'long ago']);
+  t.strictSame(readConfig({ MONGODB_URL, TRUSTED_PROXIES: '' }).auth.trustedProxies, []);
+  for (const wrong of ['proxy', '10.0.0.0/', '10.0.0.0/8/8', '::1/129', 'fe80::1%eth0', '1.2.3', '10.0.0.0/-1']) {
+    t.match(configFaults({ MONGODB_URL, TRUSTED_PROXIES: `::1,${wrong}` }), [/^TRUSTED_PROXIES/], wrong);
+  }
+});
+
+t.test('the known secret on an address that others reach is warned about', async (t) => {
+  t.match(readConfig({ MONGODB_URL, HOST: '0.0.0.0' }).doorWarnings, [/anybody can sign tokens/]);
+  t.strictSame(readConfig({ MONGODB_URL, HOST: '0.0.0.0', SERVICES: 'attempt' }).doorWarnings, []);
+  t.strictSame(readConfig({ MONGODB_URL, HOST: '0.0.0.0', AUTH_JWT_SECRET: 'own' }).doorWarnings, []);
+});

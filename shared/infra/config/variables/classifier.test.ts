@@ -1,0 +1,29 @@
+import t from 'tap';
+import { configFaults, MONGODB_URL } from '../../../testing/config-faults.ts';
+import { readConfig } from '../config.ts';
+import { secretsOf } from '../secrets.ts';
+
+t.test('keys of models are secrets, and may go to origins only', async (t) => {
+  const keys = { OPENAI_API_KEY: 'sk-1', AI_CLASSIFIER_API_KEY: 'sk-2', GEMINI_API_KEY: '' };
+  const config = readConfig({
+    MONGODB_URL,
+    ...keys,
+    AI_CLASSIFIER_ALLOWED_BASE_URLS: 'https://a.example:8443, http://127.0.0.1:1',
+  });
+  t.strictSame(config.classifier.keys, { OPENAI_API_KEY: 'sk-1', AI_CLASSIFIER_API_KEY: 'sk-2', GEMINI_API_KEY: '' });
+  t.notOk(secretsOf(config).includes(''));
+  t.equal(config.classifier.baseUrl, null);
+  t.equal(readConfig({ MONGODB_URL, AI_CLASSIFIER_BASE_URL: '' }).classifier.baseUrl, '', 'set to nothing is set');
+  t.strictSame(config.classifier.allowedOrigins, ['https://a.example:8443', 'http://127.0.0.1:1']);
+  t.ok(['sk-1', 'sk-2'].every((key) => secretsOf(config).includes(key)));
+  for (const origin of ['https://a.example/', 'https://a.example/v1', 'a.example', 'https://u@a.example']) {
+    t.match(configFaults({ MONGODB_URL, AI_CLASSIFIER_ALLOWED_BASE_URLS: origin }), [
+      /^AI_CLASSIFIER_ALLOWED_BASE_URLS/,
+    ]);
+  }
+  t.equal(
+    readConfig({ MONGODB_URL, AI_CLASSIFIER_TIMEOUT_MS: '5', AI_PROVIDER_TIMEOUT_MS: '7' }).classifier.timeoutMs,
+    5,
+  );
+  t.equal(readConfig({ MONGODB_URL, AI_PROVIDER_TIMEOUT_MS: '7' }).classifier.timeoutMs, 7);
+});

@@ -1,0 +1,75 @@
+import t from 'tap';
+import { classifierScene, type Data, goodAnswer } from '../../shared/testing/classifier-scene.ts';
+import { openFaultReceiver } from '../../shared/testing/fault-receiver.ts';
+import { postJob } from '../../shared/testing/stored-jobs.ts';
+
+t.test('questions that the bank does not give are not asked about', async (t) => {
+  const { mongo, asked, actor, run, job, brought } = await classifierScene(t);
+  const ids = ['a', 'b', 'c', 'd', 'e', 'f', 'g'];
+  const known = new Map(['d', 'b'].map((id) => [id, { id, content: 'c' }]));
+  const command = await postJob(mongo, { wish: { questionIds: ids }, context: known });
+  let seen: unknown;
+  await run(
+    actor((_ids, _signal, task) => {
+      seen = (task.data as Data).questions;
+      return { items: goodAnswer(['d']).items };
+    }),
+    command,
+  );
+  t.strictSame(asked, [['b', 'd']], 'and a batch of which it knows none goes nowhere');
+  t.strictSame(seen, [
+    { id: 'b', content: 'c' },
+    { id: 'd', content: 'c' },
+  ]);
+  t.match(await job(command), { status: 'COMPLETED', counts: { succeeded: 1, failed: 6 } });
+  t.strictSame(
+    (await brought(command)).errors.map(({ questionId, code }) => [questionId, code]),
+    ids
+      .filter((id) => id !== 'd')
+      .map((id) => [id, id === 'b' ? 'AI_PROVIDER_INVALID_RESPONSE' : 'AI_QUESTION_CONTEXT_FAILED']),
+  );
+});
+
+t.test('without a bank prompts hold ids only', async (t) => {
+  const { mongo, actor, run, job } = await classifierScene(t);
+  const command = await postJob(mongo, { context: 'NONE' });
+  const datas: Data[] = [];
+  await run(
+    actor((_ids, _signal, task) => void datas.push(task.data as Data)),
+    command,
+  );
+  t.match(await job(command), { status: 'COMPLETED' });
+  t.ok(datas.length === 2 && datas.every((data) => data.questions === undefined));
+});
+
+t.test('a round that has no questions yet loads them first, and fails when they do not come', async (t) => {
+  const { mongo, asked, actor, run, job } = await classifierScene(t);
+  const bank = await openFaultReceiver(t);
+  const env = { QUESTION_BANK_SERVICE_URL: bank.url, INTERNAL_SERVICE_TOKEN: 'token-of-the-bank' };
+  const post = async () => {
+    const command = await postJob(mongo, { questions: 60, context: 'NONE', maxAttempts: 3 });
+    await mongo.db
+      .collection<{ _id: string }>('ai_jobs')
+      .updateOne({ _id: command.subject }, { $set: { context: 'FAILED' } });
+    return command;
+  };
+  bank.behaviour = { kind: 'answer', status: 500 };
+  const failing = await post();
+  t.equal(
+    await run(
+      actor(() => undefined, env),
+      failing,
+    ),
+    'done',
+  );
+  t.match(await job(failing), { status: 'FAILED', open: false, error: { code: 'AI_QUESTION_CONTEXT_FAILED' } });
+  t.equal(
+    await run(
+      actor(() => undefined),
+      await post(),
+    ),
+    'done',
+    'also where the bank is gone from the configuration',
+  );
+  t.strictSame(asked, [], 'never with ids only');
+});

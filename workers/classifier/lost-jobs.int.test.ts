@@ -1,0 +1,48 @@
+import t from 'tap';
+import { cancelJob } from '../../shared/infra/mongo/classifier/cancel-job.ts';
+import { mailboxOf } from '../../shared/infra/mongo/mailbox/mailbox.ts';
+import type { Command } from '../../shared/kernel/command.ts';
+import { classifierScene, OWNER, passing, twelve } from '../../shared/testing/classifier-scene.ts';
+import { expire } from '../../shared/testing/kernel-features/feature.ts';
+import { finishedOnce, postJob } from '../../shared/testing/stored-jobs.ts';
+import { postStandingCommands } from '../standing-commands.ts';
+
+t.test('a job whose command died with its workers is ended by the sweep, and no other', async (t) => {
+  const { mongo, actor, run, job } = await classifierScene(t);
+  const sweeper = actor(() => undefined);
+  await postStandingCommands(mongo, sweeper, Date.now() - 1_000);
+  const sweep = (await mailboxOf(mongo, 'classifier').findOne({ key: 'classifier:lost-jobs' })) as Command;
+  const [lost, waiting, cancelled] = [
+    await postJob(mongo, { maxAttempts: 1 }),
+    await postJob(mongo),
+    await postJob(mongo),
+  ];
+  await cancelJob(mongo, cancelled.subject, OWNER);
+  await mailboxOf(mongo, 'classifier').updateOne({ _id: lost._id }, { $set: { attempts: 1 } });
+  t.equal(await run(sweeper, lost), 'dead', 'its last worker was killed');
+  t.equal(await run(sweeper, sweep), 'snoozed');
+  t.match(await job(lost), { status: 'FAILED', open: false, error: { code: 'INTERNAL' }, finishedAt: Date });
+  t.match(await job(waiting), { status: 'PENDING', open: true });
+  t.match(await job(cancelled), { status: 'CANCELLED' });
+});
+
+t.test('what a job has brought before its command died counts, and what was open becomes errors', async (t) => {
+  const { mongo, actor, run, job, brought, told } = await classifierScene(t);
+  const command = await postJob(mongo, { ...twelve, maxAttempts: 2 });
+  const fails = actor((ids) => {
+    if (ids[0]?.startsWith('q-6-')) throw passing();
+  });
+  t.equal(await run(fails, command), 'retried');
+  await mailboxOf(mongo, 'classifier').updateOne({ _id: command._id }, { $set: { attempts: 2 } });
+  await expire(mongo, command);
+  t.equal(await run(fails, command), 'dead', 'its last worker was killed');
+  await postStandingCommands(mongo, fails, Date.now() - 1_000);
+  const sweep = (await mailboxOf(mongo, 'classifier').findOne({ key: 'classifier:lost-jobs' })) as Command;
+  told.length = 0;
+  t.equal(await run(fails, sweep), 'snoozed');
+  t.match(await job(command), { status: 'COMPLETED', open: false, error: null, counts: { succeeded: 5, failed: 7 } });
+  t.equal(await finishedOnce(mongo, command.subject), 1);
+  const { errors } = await brought(command);
+  t.strictSame([...new Set(errors.map(({ code }) => code))], ['INTERNAL']);
+  t.strictSame(told, [command.subject]);
+});

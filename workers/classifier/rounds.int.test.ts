@@ -1,0 +1,107 @@
+import t from 'tap';
+import { cancelJob } from '../../shared/infra/mongo/classifier/cancel-job.ts';
+import { batchOutcomes } from '../../shared/infra/mongo/classifier/job-batches.ts';
+import { retryJob } from '../../shared/infra/mongo/classifier/retry-job.ts';
+import { mailboxOf } from '../../shared/infra/mongo/mailbox/mailbox.ts';
+import { newCommand } from '../../shared/infra/mongo/mailbox/post-command.ts';
+import type { Command } from '../../shared/kernel/command.ts';
+import { classifierScene, OWNER } from '../../shared/testing/classifier-scene.ts';
+import { again, expire } from '../../shared/testing/kernel-features/feature.ts';
+import { finishedOnce, postJob } from '../../shared/testing/stored-jobs.ts';
+import { gate, until } from '../../shared/testing/until.ts';
+
+t.test('a cancelled job stops calling, and nothing is written any more', async (t) => {
+  const { mongo, asked, actor, run, job } = await classifierScene(t);
+  const command = await postJob(mongo, { questions: 30 });
+  const aborted = Promise.withResolvers<void>();
+  const hanging = actor(async (_ids, signal) => {
+    if (asked.length < 3) return undefined;
+    await new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+    aborted.resolve();
+  });
+  const running = run(hanging, command);
+  await until('two batches are done', async () => (await job(command))?.counts.batchesDone === 2 && asked.length === 3);
+  const cancelled = await cancelJob(mongo, command.subject, OWNER);
+  t.equal(cancelled?.cancelled, true);
+  t.equal(await running, 'done');
+  t.equal(asked.length, 3);
+  t.match(await job(command), { status: 'CANCELLED', revision: cancelled?.job.revision, counts: { batchesDone: 2 } });
+  t.match(await again(mongo, command), { status: 'DONE', result: { roundIsOver: true } });
+  t.equal((await cancelJob(mongo, command.subject, OWNER))?.cancelled, false);
+});
+
+t.test('a cancel that comes before an answer is written refuses it', async (t) => {
+  const { mongo, actor, run, job } = await classifierScene(t);
+  const command = await postJob(mongo, { questions: 5 });
+  const cancelling = actor(async () => {
+    await cancelJob(mongo, command.subject, OWNER);
+    return undefined;
+  });
+  t.equal(await run(cancelling, command), 'done');
+  t.match(await job(command), { status: 'CANCELLED', counts: { batchesDone: 0 } });
+  t.strictSame(
+    (await batchOutcomes(mongo, command.subject)).map(({ outcome }) => outcome),
+    [null],
+  );
+});
+
+t.test('a worker that lost its lease writes nothing: the next one does it all', async (t) => {
+  const { mongo, asked, actor, run, job } = await classifierScene(t);
+  const command = await postJob(mongo, { questions: 5 });
+  const paused = gate();
+  const late = actor(async () => {
+    if (asked.length === 1) await paused.opened;
+    return undefined;
+  });
+  const first = run(late, command, 'paused');
+  await until('it asks', () => asked.length === 1);
+  await expire(mongo, command);
+  t.equal(await run(late, command, 'next'), 'done');
+  const after = await job(command);
+  paused.open();
+  t.equal(await first, 'fenced');
+  t.strictSame(await job(command), after);
+  t.equal(await finishedOnce(mongo, command.subject), 1);
+});
+
+t.test('started over, a job takes nothing from the round before, nor from a worker that is still at it', async (t) => {
+  const { mongo, asked, actor, run, job } = await classifierScene(t);
+  const command = await postJob(mongo, { questions: 10 });
+  const paused = gate();
+  const late = actor(async () => {
+    if (asked.length === 2) await paused.opened;
+    return undefined;
+  });
+  const first = run(late, command, 'paused');
+  await until('one batch is done', () => asked.length === 2);
+  await cancelJob(mongo, command.subject, OWNER);
+  const retried = await retryJob(mongo, command.subject, OWNER, (body) =>
+    newCommand({ queue: 'classifier', key: 'again', subject: body.jobId, body, maxAttempts: 3, now: Date.now() }),
+  );
+  if (typeof retried === 'string') throw new Error(retried);
+  t.match(retried.job, {
+    status: 'PENDING',
+    open: true,
+    round: 2,
+    error: null,
+    startedAt: null,
+    finishedAt: null,
+    counts: { succeeded: 0, failed: 0, batchesDone: 0, total: 10 },
+    usage: { inputTokens: undefined },
+  });
+  asked.length = 0;
+  const slow = gate();
+  const next = (await mailboxOf(mongo, 'classifier').findOne({ _id: retried.commandId })) as Command;
+  const second = run(
+    actor(() => slow.opened.then(() => undefined)),
+    next,
+  );
+  await until('the next round asks', () => asked.length === 1);
+  paused.open();
+  t.equal(await first, 'done');
+  t.match(await job(command), { status: 'RUNNING', round: 2, counts: { batchesDone: 0, succeeded: 0 } });
+  slow.open();
+  t.equal(await second, 'done');
+  t.equal(asked.length, 2, 'both batches are asked for again');
+  t.equal(await finishedOnce(mongo, command.subject), 1);
+});

@@ -1,0 +1,170 @@
+import t from 'tap';
+import { ProviderFailure } from '../../shared/classifier/model-task.ts';
+import { classifierScene, goodAnswer, passing, twelve } from '../../shared/testing/classifier-scene.ts';
+import { again, expire } from '../../shared/testing/kernel-features/feature.ts';
+import { finishedOnce, postJob } from '../../shared/testing/stored-jobs.ts';
+import { gate } from '../../shared/testing/until.ts';
+
+t.test('batches of five, each asked once; the result in the order of the questions', async (t) => {
+  const { mongo, asked, actor, run, job, brought, told } = await classifierScene(t);
+  const command = await postJob(mongo, twelve);
+  const slow = gate();
+  const good = actor(
+    async (ids) => {
+      // The first batch answers last.
+      if (ids[0]?.startsWith('q-1-')) await slow.opened;
+      else if (asked.length === 3) slow.open();
+      return undefined;
+    },
+    { AI_CLASSIFIER_BATCH_CONCURRENCY: '3' },
+  );
+  t.equal(await run(good, command), 'done');
+  t.strictSame(
+    asked.map((ids) => ids.length),
+    [5, 5, 2],
+  );
+  t.equal(await finishedOnce(mongo, command.subject), 1);
+  const { items, errors } = await brought(command);
+  t.strictSame(
+    items.map(({ questionId }) => Number(questionId.split('-')[1])),
+    [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12],
+  );
+  t.ok(items.every(({ accepted }) => accepted));
+  t.strictSame(errors, []);
+  t.match(await job(command), {
+    status: 'COMPLETED',
+    open: false,
+    error: null,
+    usage: { inputTokens: 30, outputTokens: undefined },
+    startedAt: Date,
+    finishedAt: Date,
+    counts: { total: 12, succeeded: 12, failed: 0, batchesDone: 3 },
+  });
+  t.ok(told.length >= 3 && told.every((id) => id === command.subject), 'streams were told');
+});
+
+t.test('what the provider refuses for good leaves errors at once, and the rest goes on', async (t) => {
+  const { mongo, asked, actor, run, job, brought } = await classifierScene(t);
+  const refused = new ProviderFailure('AI_PROVIDER_INVALID_RESPONSE', 'refused', { message: 'x'.repeat(2_000) });
+  const command = await postJob(mongo, twelve);
+  const half = actor((ids) => {
+    if (ids[0]?.startsWith('q-6-')) throw refused;
+    return ids.length === 2 ? { items: goodAnswer([ids[1] ?? '', 'made-up']).items } : undefined;
+  });
+  t.equal(await run(half, command), 'done');
+  t.equal(asked.length, 3);
+  t.match(await job(command), { status: 'COMPLETED', error: null, counts: { succeeded: 6, failed: 6 } });
+  const { errors } = await brought(command);
+  t.strictSame(
+    errors.map(({ batchIndex }) => batchIndex),
+    [1, 1, 1, 1, 1, 2],
+  );
+  t.ok(errors.every(({ code, message }) => code === 'AI_PROVIDER_INVALID_RESPONSE' && message.length <= 500));
+
+  const none = await postJob(mongo, { questions: 7 });
+  await run(
+    actor(() => {
+      throw refused;
+    }),
+    none,
+  );
+  t.match(await job(none), { status: 'FAILED', open: false, error: { code: 'AI_PROVIDER_INVALID_RESPONSE' } });
+});
+
+t.test('a passing failure puts the job back; what was finished is kept and not asked for again', async (t) => {
+  const { mongo, asked, actor, run, job } = await classifierScene(t);
+  const command = await postJob(mongo, { questions: 15, maxAttempts: 3 });
+  const busy = actor((ids) => {
+    if (ids[0]?.startsWith('q-6-')) throw passing(90_000);
+    return undefined;
+  });
+  const before = Date.now();
+  t.equal(await run(busy, command), 'retried');
+  t.equal(asked.length, 2, 'nobody is asked after the failure');
+  t.match(await job(command), { status: 'PENDING', open: true, finishedAt: null, counts: { batchesDone: 1 } });
+  const resting = await again(mongo, command);
+  t.match(resting, { status: 'PENDING', attempts: 1 });
+  t.ok(resting.nextRunAt.getTime() - before > 80_000, 'it rests for as long as was asked');
+
+  await expire(mongo, command);
+  asked.length = 0;
+  t.equal(
+    await run(
+      actor(() => undefined),
+      command,
+    ),
+    'done',
+  );
+  t.strictSame(
+    asked.map((ids) => ids[0]?.split('-')[1]),
+    ['6', '11'],
+  );
+  t.equal(await finishedOnce(mongo, command.subject), 1);
+});
+
+t.test('batches in flight are waited for when another one fails in passing', async (t) => {
+  const { mongo, actor, run, job } = await classifierScene(t);
+  const command = await postJob(mongo, { questions: 15 });
+  const failed = gate();
+  const busy = actor(
+    async (ids) => {
+      if (ids[0]?.startsWith('q-1-')) {
+        failed.open();
+        throw passing();
+      }
+      await failed.opened;
+      return undefined;
+    },
+    { AI_CLASSIFIER_BATCH_CONCURRENCY: '2' },
+  );
+  t.equal(await run(busy, command), 'retried');
+  t.match(await job(command), { status: 'PENDING', counts: { batchesDone: 1, succeeded: 5 } });
+});
+
+t.test('a provider that is left alone costs no attempt', async (t) => {
+  const { mongo, asked, actor, run, job } = await classifierScene(t);
+  const command = await postJob(mongo, { maxAttempts: 1 });
+  const open = actor(() => {
+    throw new ProviderFailure('AI_PROVIDER_CIRCUIT_OPEN', 'open', { message: 'open', retryAfterMs: 20_000 });
+  });
+  for (let time = 0; time < 3; time++) {
+    t.equal(await run(open, command), 'snoozed');
+    t.match(await again(mongo, command), { status: 'PENDING', attempts: 0 });
+    t.match(await job(command), { status: 'PENDING' });
+    await expire(mongo, command);
+  }
+  t.equal(asked.length, 3, 'one look each time');
+});
+
+t.test('after the last attempt a job ends with what it has', async (t) => {
+  const { mongo, actor, run, job, brought } = await classifierScene(t);
+  const some = await postJob(mongo, { ...twelve, maxAttempts: 1 });
+  const busy = actor((ids) => {
+    if (!ids[0]?.startsWith('q-1-')) throw passing();
+    return undefined;
+  });
+  t.equal(await run(busy, some), 'done');
+  t.match(await job(some), { status: 'COMPLETED', open: false, error: null, counts: { succeeded: 5, failed: 7 } });
+  t.equal(await finishedOnce(mongo, some.subject), 1);
+  t.strictSame([...new Set((await brought(some)).errors.map(({ code }) => code))], ['AI_PROVIDER_UNAVAILABLE']);
+
+  const none = await postJob(mongo, { maxAttempts: 2 });
+  const down = actor(() => {
+    throw passing();
+  });
+  t.equal(await run(down, none), 'retried');
+  await expire(mongo, none);
+  t.equal(await run(down, none), 'done');
+  t.match(await job(none), { status: 'FAILED', open: false, error: { code: 'AI_PROVIDER_UNAVAILABLE' } });
+});
+
+t.test('it idles unless it is enabled', async (t) => {
+  const { actor } = await classifierScene(t);
+  const idle = actor(() => undefined, { AI_CLASSIFIER_WORKER_ENABLED: '0' });
+  t.match(idle, { queues: [], standing: undefined });
+  const settings = { AI_CLASSIFIER_WORKER_CONCURRENCY: '7', AI_CLASSIFIER_WORKER_POLL_INTERVAL_MS: '50' };
+  t.match(
+    actor(() => undefined, settings),
+    { queues: ['classifier'], concurrency: 7, pollMs: 50, leaseMs: 60_000 },
+  );
+});
