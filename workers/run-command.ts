@@ -1,3 +1,4 @@
+import { setTimeout as rest } from 'node:timers/promises';
 import type { ClientSession } from 'mongodb';
 import { isOutage } from '../shared/infra/mongo/faults.ts';
 import { claimCommand } from '../shared/infra/mongo/mailbox/claim.ts';
@@ -8,8 +9,8 @@ import { saveProgress } from '../shared/infra/mongo/mailbox/save-progress.ts';
 import {
   forgetSession,
   LeaseLost,
+  type NextState,
   refundAttempt,
-  type Settlement,
   settleCommand,
   takeBackClaim,
 } from '../shared/infra/mongo/mailbox/settle-command.ts';
@@ -21,8 +22,8 @@ import type { Actor } from './actor.ts';
 import { announce, bury } from './announce.ts';
 import type { Ending, Kernel } from './kernel.ts';
 import { holdLease, type Lease } from './lease.ts';
+import { nextStateOf } from './next-state.ts';
 import type { Effects, Outcome } from './outcome.ts';
-import { settlementOf } from './settlement.ts';
 
 /** A worker's transaction must end well within its lease. */
 const COMMIT_BUDGET_MS = 5_000;
@@ -82,7 +83,7 @@ async function lifeOf(kernel: Kernel, actor: Actor, wanted: Wanted): Promise<End
       const ending = await settle(kernel, actor, { command, session }, outcome, lease);
       if (ending !== 'stale') return ending;
       // Somebody wrote between load and commit: decide again on what is there now, a little apart from the rival.
-      await new Promise((resolve) => setTimeout(resolve, kernel.random() * Math.min(round * 5, 100)));
+      await rest(kernel.random() * Math.min(round * 5, 100));
     }
   } catch (error) {
     // The outcome cannot be written: the command stays ours until its lease is over, but the session goes on.
@@ -108,7 +109,7 @@ async function claim(kernel: Kernel, { queue, id, session }: Wanted): Promise<Co
         () => false,
       );
       if (answered) break;
-      await new Promise((resolve) => setTimeout(resolve, SETTLE_AGAIN_MS));
+      await rest(SETTLE_AGAIN_MS);
     }
     throw error;
   }
@@ -155,7 +156,7 @@ async function settle(
   let outage = decided.kind === 'snooze' && decided.error !== undefined && !kernel.stop.aborted;
   for (;;) {
     try {
-      await commit(kernel, { command, session }, settlementOf(command, outcome, rules), effectsOf(outcome));
+      await commit(kernel, { command, session }, nextStateOf(command, outcome, rules), effectsOf(outcome));
       return announce(kernel, command, outcome);
     } catch (error) {
       const refused = error instanceof LeaseLost || lease.lost();
@@ -166,7 +167,7 @@ async function settle(
       if (refused || isOutage(error)) {
         if (kernel.stop.aborted) return 'fenced';
         outage = true;
-        await new Promise((resolve) => setTimeout(resolve, SETTLE_AGAIN_MS));
+        await rest(SETTLE_AGAIN_MS);
         continue;
       }
       if (error instanceof Stale) return 'stale';
@@ -183,12 +184,12 @@ async function settle(
 async function commit(
   kernel: Kernel,
   { command, session }: Claimed,
-  settlement: Settlement,
+  next: NextState,
   effects: Effects | undefined,
 ): Promise<void> {
-  if (effects === undefined) return settleCommand(kernel.mongo, command, settlement);
+  if (effects === undefined) return settleCommand(kernel.mongo, command, next);
   await inTransactionOf(session, COMMIT_BUDGET_MS, async () => {
-    await settleCommand(kernel.mongo, command, settlement, session);
+    await settleCommand(kernel.mongo, command, next, session);
     await effects(session);
   });
 }

@@ -17,7 +17,7 @@ export class LeaseLost extends Error {
 export type Failure = Omit<CommandError, 'at'>;
 
 /** The ways in which a run leaves its command. Milliseconds count from MongoDB's now. */
-export type Settlement =
+export type NextState =
   | { to: DoneStatus; result: unknown }
   | { to: 'REJECTED'; result: unknown }
   | { to: 'DEAD'; error: Failure }
@@ -32,15 +32,12 @@ export type Settlement =
 export async function settleCommand(
   mongo: Mongo,
   command: Command,
-  settlement: Settlement,
+  next: NextState,
   session?: ClientSession,
 ): Promise<void> {
   const written = await mailboxOf(mongo, command.queue).updateOne(
     { _id: command._id, fence: command.fence, status: 'PENDING', lockedUntil: { $ne: null } },
-    [
-      { $set: changesOf(settlement) },
-      ...(settlement.to === 'REJECTED' ? [{ $unset: 'live' }] : []),
-    ] as UpdateFilter<Command>[],
+    [{ $set: changesOf(next) }, ...(next.to === 'REJECTED' ? [{ $unset: 'live' }] : [])] as UpdateFilter<Command>[],
     session === undefined ? {} : { session },
   );
   if (written.matchedCount !== 1) throw new LeaseLost(command);
@@ -95,24 +92,24 @@ export async function takeBackClaim(
 }
 
 /** Nobody holds a settled command: a session that it went on naming would be ended by whoever claims it next. */
-function changesOf(settlement: Settlement): Record<string, unknown> {
-  if (settlement.to === 'AGAIN') {
+function changesOf(next: NextState): Record<string, unknown> {
+  if (next.to === 'AGAIN') {
     return {
       lockedUntil: null,
       workerId: null,
       session: null,
-      nextRunAt: nowPlus(settlement.inMs),
-      ...(settlement.unspent ? { attempts: { $max: [0, { $subtract: ['$attempts', 1] }] } } : {}),
-      ...(settlement.error === null ? {} : { lastError: lastError(settlement.error) }),
+      nextRunAt: nowPlus(next.inMs),
+      ...(next.unspent ? { attempts: { $max: [0, { $subtract: ['$attempts', 1] }] } } : {}),
+      ...(next.error === null ? {} : { lastError: lastError(next.error) }),
     };
   }
-  const status: CommandStatus = settlement.to;
+  const status: CommandStatus = next.to;
   return {
     status,
     lockedUntil: null,
     session: null,
     settledAt: '$$NOW',
-    ...(settlement.to === 'DEAD' ? { lastError: lastError(settlement.error) } : { result: literal(settlement.result) }),
+    ...(next.to === 'DEAD' ? { lastError: lastError(next.error) } : { result: literal(next.result) }),
   };
 }
 

@@ -1,8 +1,8 @@
 import t from 'tap';
 import type { ServiceReply } from '../shared/infra/http-client/call-service.ts';
 import { noticeOutcome } from './grade-notices/notice-outcome.ts';
+import { nextStateOf } from './next-state.ts';
 import type { Outcome } from './outcome.ts';
-import { settlementOf } from './settlement.ts';
 
 const OUTBOX = { baseMs: 5_000, capMs: 3_600_000 };
 const DELIVERIES = 30;
@@ -11,9 +11,9 @@ const DELIVERIES = 30;
 function waitsOf(outcome: Outcome): number[] {
   return Array.from({ length: DELIVERIES - 1 }, (_, n) => {
     const command = { queue: 'gradenotices:student', attempts: n + 1, maxAttempts: DELIVERIES } as const;
-    const settlement = settlementOf(command, outcome, { backoff: OUTBOX, random: 0.5 });
-    if (settlement.to !== 'AGAIN') throw new Error(`attempt ${n + 1} is ${settlement.to}`);
-    return settlement.inMs;
+    const next = nextStateOf(command, outcome, { backoff: OUTBOX, random: 0.5 });
+    if (next.to !== 'AGAIN') throw new Error(`attempt ${n + 1} is ${next.to}`);
+    return next.inMs;
   });
 }
 
@@ -39,8 +39,8 @@ t.test('a receiver may ask for more patience, up to an hour', async (t) => {
 
 t.test('the last attempt is death, whatever was asked for', async (t) => {
   const command = { queue: 'gradenotices:student', attempts: DELIVERIES, maxAttempts: DELIVERIES } as const;
-  const settlement = settlementOf(command, busy(1_000), { backoff: OUTBOX, random: 0 });
-  t.strictSame(settlement, {
+  const next = nextStateOf(command, busy(1_000), { backoff: OUTBOX, random: 0 });
+  t.strictSame(next, {
     to: 'DEAD',
     error: {
       fingerprint: 'Error: the notification service answered <n>',

@@ -1,4 +1,4 @@
-import type { Failure, Settlement } from '../shared/infra/mongo/mailbox/settle-command.ts';
+import type { Failure, NextState } from '../shared/infra/mongo/mailbox/settle-command.ts';
 import { backoff } from '../shared/kernel/backoff.ts';
 import type { Command } from '../shared/kernel/command.ts';
 import type { Actor } from './actor.ts';
@@ -10,11 +10,11 @@ import type { Outcome } from './outcome.ts';
  * backoff and never shortens it, or a receiver that answers "in a second" throughout a short outage would use up every
  * attempt within it. Pure; `random` is in [0, 1).
  */
-export function settlementOf(
+export function nextStateOf(
   command: Pick<Command, 'attempts' | 'maxAttempts'>,
   outcome: Outcome,
   rules: { backoff: Actor['backoff']; random: number },
-): Settlement {
+): NextState {
   switch (outcome.kind) {
     case 'done':
       return { to: outcome.as ?? 'DONE', result: outcome.result ?? null };
