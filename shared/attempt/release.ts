@@ -1,5 +1,6 @@
 import type { FaultDetail, Rejection } from '../kernel/errors.ts';
 import { parseInstant } from '../kernel/instant.ts';
+import { isJsonObject } from '../kernel/json-object.ts';
 import type { Attempt } from './attempt.ts';
 import { visibilityForStudent } from './visibility.ts';
 
@@ -23,7 +24,7 @@ export interface Release {
  */
 export function readRelease(body: object): Release | Rejection {
   const event: Fields = { ...body };
-  const payload: Fields | null = isFields(event.payload) ? event.payload : null;
+  const payload: Fields | null = isJsonObject(event.payload) ? event.payload : null;
   const faults: FaultDetail[] = [];
   const say = (path: string, message: string) => faults.push({ path, message });
 
@@ -71,7 +72,7 @@ export function readRelease(body: object): Release | Rejection {
 
 /** What `readRelease` has against a body that is refused already, beside the `known` faults of its shape. */
 export function releaseFaults(body: unknown, known: readonly FaultDetail[]): FaultDetail[] {
-  if (!isFields(body)) return [];
+  if (!isJsonObject(body)) return [];
   const read = readRelease(body);
   const told = known.map(({ path }) => path);
   const isTold = (path: string) => told.some((one) => path === one || path.startsWith(`${one}/`));
@@ -100,10 +101,6 @@ export function releaseEffect(
 
 type Fields = Record<string, unknown>;
 type Say = (path: string, message: string) => void;
-
-function isFields(value: unknown): value is Fields {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
 
 function textAt(fields: Fields, name: string): string | null {
   const value = fields[name];

@@ -1,4 +1,5 @@
 import { DAY } from '../kernel/clock.ts';
+import { membersOf } from '../kernel/json-object.ts';
 
 /** Any set of headers, as Headers has them. */
 export interface HeaderReader {
@@ -49,8 +50,4 @@ function retryInfoMs(body: unknown): number | null {
     if (wait !== null) return Math.ceil(wait * 1_000);
   }
   return null;
-}
-
-function membersOf(value: unknown): Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null ? (value as Readonly<Record<string, unknown>>) : {};
 }

@@ -7,6 +7,7 @@ import {
   type QuestionError,
   type Suggestion,
 } from './classification.ts';
+import { closedObject } from './lowering/schema.ts';
 import type { ModelTask } from './model-task.ts';
 
 /** One batch, as a model is asked for it. */
@@ -41,21 +42,17 @@ export function classifyTask({ questionIds, questions, fields, overwrite }: Clas
 
 /** Which ids come back is not for the schema to say: one that was made up costs its item, and not the whole answer. */
 function answerSchema(fields: readonly ClassifyField[]): Record<string, unknown> {
-  const suggestions = closed(Object.fromEntries(fields.map((field) => [field, suggestionSchema(field)])));
-  const item = closed({ questionId: { type: 'string', description: 'As it stands in the data' }, suggestions });
-  return closed({ items: { type: 'array', items: item } });
+  const suggestions = closedObject(Object.fromEntries(fields.map((field) => [field, suggestionSchema(field)])));
+  const item = closedObject({ questionId: { type: 'string', description: 'As it stands in the data' }, suggestions });
+  return closedObject({ items: { type: 'array', items: item } });
 }
 
 function suggestionSchema(field: ClassifyField): Record<string, unknown> {
   const text = { type: 'string', maxLength: 500 };
-  return closed({
+  return closedObject({
     value: field === 'tags' ? { type: 'array', items: text, maxItems: 50 } : text,
     confidence: { type: 'number', minimum: 0, maximum: 1 },
   });
-}
-
-function closed(properties: Record<string, unknown>): Record<string, unknown> {
-  return { type: 'object', additionalProperties: false, required: Object.keys(properties), properties };
 }
 
 /** An answer that has passed the schema. */

@@ -1,4 +1,5 @@
 import type { ExplanationRequest, Solution } from '../generated/classifier.ts';
+import { closedObject } from './lowering/schema.ts';
 import type { ModelTask } from './model-task.ts';
 
 const PROMPT_VERSION = 'explain-1';
@@ -19,12 +20,7 @@ export function explainTask(payload: ExplanationRequest): ModelTask {
     kind: 'explain',
     instructions: INSTRUCTIONS,
     data: { ...payload, language: payload.language ?? 'vi' },
-    schema: {
-      type: 'object',
-      additionalProperties: false,
-      required: ['text', 'steps'],
-      properties: { text: LINE, steps: { type: 'array', minItems: 1, maxItems: 50, items: LINE } },
-    },
+    schema: closedObject({ text: LINE, steps: { type: 'array', minItems: 1, maxItems: 50, items: LINE } }),
     promptVersion: PROMPT_VERSION,
   };
 }

@@ -1,4 +1,5 @@
 import type { GeneratedQuestion, GeneratedQuestionType, GeneratePayload } from '../generated/classifier.ts';
+import { closedObject } from './lowering/schema.ts';
 import type { ModelTask } from './model-task.ts';
 
 const PROMPT_VERSION = 'generate-1';
@@ -30,7 +31,7 @@ const PARTS: Readonly<Record<GeneratedQuestionType, Node>> = {
       type: 'array',
       minItems: OPTIONS,
       maxItems: OPTIONS,
-      items: objectOf({ content: LINE, isTrue: { type: 'boolean' } }),
+      items: closedObject({ content: LINE, isTrue: { type: 'boolean' } }),
     },
   },
   SHORT_TEXT: { acceptedTexts: { type: 'array', minItems: 1, maxItems: 10, items: LINE } },
@@ -62,13 +63,17 @@ export function generateTask(payload: GeneratePayload): ModelTask {
     kind: 'generate',
     instructions: `${INSTRUCTIONS}\n${MODES[payload.mode]}`,
     data: payload,
-    schema: objectOf({
+    schema: closedObject({
       questions: {
         // Too many are no fault that a second call must mend: what was not asked for is dropped, and not paid for.
         type: 'array',
         minItems: 1,
         description: `${payload.count} of them`,
-        items: objectOf({ content: LINE, ...PARTS[payload.questionType], explanation: { ...LINE, maxLength: 20_000 } }),
+        items: closedObject({
+          content: LINE,
+          ...PARTS[payload.questionType],
+          explanation: { ...LINE, maxLength: 20_000 },
+        }),
       },
     }),
     promptVersion: PROMPT_VERSION,
@@ -129,8 +134,4 @@ function optionId(at: number): string {
 function indexes(most: number): Node {
   const items = { type: 'integer', minimum: 0, maximum: OPTIONS - 1 };
   return { type: 'array', minItems: 1, maxItems: most, items };
-}
-
-function objectOf(properties: Node): Node {
-  return { type: 'object', additionalProperties: false, required: Object.keys(properties), properties };
 }

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { GeneratePayload, GenerationRequest } from '../generated/classifier.ts';
 import type { FaultDetail } from '../kernel/errors.ts';
+import { repeatedAt } from './repeated-at.ts';
 
 /** A generation without the questions that it follows. */
 export interface WantedGeneration extends Omit<GeneratePayload, 'references'> {
@@ -15,8 +16,7 @@ export function generationFaults({ mode, referenceQuestionIds: ids = [] }: Gener
   const path = '/referenceQuestionIds';
   if (mode !== 'similar') return ids.length === 0 ? [] : [{ path, message: 'belongs to mode similar' }];
   if (ids.length === 0) return [{ path, message: 'must name one to five questions' }];
-  const repeated = ids.flatMap((id, index) => (ids.indexOf(id) < index ? [index] : []));
-  return repeated.map((index) => ({ path: `${path}/${index}`, message: 'is named twice' }));
+  return repeatedAt(ids).map((index) => ({ path: `${path}/${index}`, message: 'is named twice' }));
 }
 
 /** The request with its defaults filled in, so that requests which mean the same are the same. */

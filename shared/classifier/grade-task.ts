@@ -1,7 +1,9 @@
 import type { EssayGradeRequest, GradeResult } from '../generated/classifier.ts';
 import { decimal, roundScore, sumExactly } from '../kernel/decimal.ts';
 import type { FaultDetail } from '../kernel/errors.ts';
+import { closedObject } from './lowering/schema.ts';
 import type { ModelTask } from './model-task.ts';
+import { repeatedAt } from './repeated-at.ts';
 
 const PROMPT_VERSION = 'grade-1';
 
@@ -22,8 +24,7 @@ const INSTRUCTIONS = [
 
 /** What the schema cannot say of an essay grade request. */
 export function gradeFaults({ maxScore, rubric: { criteria } }: EssayGradeRequest): FaultDetail[] {
-  const ids = criteria.map(({ id }) => id);
-  const twice = ids.flatMap((id, index) => (ids.indexOf(id) < index ? [index] : []));
+  const twice = repeatedAt(criteria.map(({ id }) => id));
   const faults = twice.map((index) => ({ path: `/rubric/criteria/${index}/id`, message: 'is named twice' }));
   const sum = sumExactly(criteria.map((criterion) => criterion.maxScore));
   if (sum !== maxScore) faults.push({ path: '/maxScore', message: 'must be the sum of the maxScore of all criteria' });
@@ -41,8 +42,8 @@ export function gradeTask({ questionId, prompt, answerText, maxScore, rubric }: 
     kind: 'grade',
     instructions: INSTRUCTIONS,
     data: { questionId, prompt, answerText, maxScore, criteria },
-    schema: objectOf({
-      criteria: objectOf(Object.fromEntries(scores)),
+    schema: closedObject({
+      criteria: closedObject(Object.fromEntries(scores)),
       feedback: { type: 'string', maxLength: 20_000 },
     }),
     promptVersion: PROMPT_VERSION,
@@ -63,14 +64,10 @@ export function readGrade({ maxScore, rubric }: EssayGradeRequest, json: unknown
 }
 
 function criterionSchema(most: number): Readonly<Record<string, unknown>> {
-  return objectOf({
+  return closedObject({
     score: { type: 'number', minimum: 0, maximum: most },
     comment: { type: 'string', maxLength: 5_000 },
   });
-}
-
-function objectOf(properties: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
-  return { type: 'object', additionalProperties: false, required: Object.keys(properties), properties };
 }
 
 function keyOf(index: number): string {

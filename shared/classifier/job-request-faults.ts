@@ -1,4 +1,6 @@
 import type { FaultDetail } from '../kernel/errors.ts';
+import { membersOf } from '../kernel/json-object.ts';
+import { repeatedAt } from './repeated-at.ts';
 
 /** What the schema cannot say: each question and each field stands once. Takes a body of any shape. */
 export function jobRequestFaults(body: unknown): FaultDetail[] {
@@ -6,13 +8,7 @@ export function jobRequestFaults(body: unknown): FaultDetail[] {
 }
 
 function repeats(body: unknown, name: string): FaultDetail[] {
-  const list: unknown = typeof body === 'object' && body !== null ? (body as Record<string, unknown>)[name] : undefined;
+  const list = membersOf(body)[name];
   if (!Array.isArray(list)) return [];
-  const seen = new Set<unknown>();
-  const faults: FaultDetail[] = [];
-  list.forEach((value, at) => {
-    if (seen.has(value)) faults.push({ path: `/${name}/${at}`, message: 'is there already' });
-    seen.add(value);
-  });
-  return faults;
+  return repeatedAt(list).map((at) => ({ path: `/${name}/${at}`, message: 'is there already' }));
 }

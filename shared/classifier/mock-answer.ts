@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
+import { membersOf } from '../kernel/json-object.ts';
+import type { Schema } from './lowering/schema.ts';
 import type { ModelTask } from './model-task.ts';
 
-type Schema = Readonly<Record<string, unknown>>;
 type Fields = Readonly<Record<string, unknown>>;
 
 /** Where the sampler stands: the path to here, the object being made so far, and the part of the data that it speaks of. */
@@ -25,7 +26,7 @@ const DEEPEST = 12;
  * below their `maxScore` and a score beside scored parts is their sum, an answer key is the first option.
  */
 export function mockAnswer(task: Pick<ModelTask, 'kind' | 'data' | 'schema'>): unknown {
-  const data = fieldsOf(task.data);
+  const data = membersOf(task.data);
   const seed = createHash('sha256')
     .update(`${task.kind}\n${JSON.stringify(task.data) ?? 'null'}`)
     .digest('hex');
@@ -62,21 +63,21 @@ export function mockAnswer(task: Pick<ModelTask, 'kind' | 'data' | 'schema'>): u
     const made: Record<string, unknown> = {};
     // Options, then other arrays, then the rest: an answer key and a sum speak of what stands beside them.
     const rank = ([name, schema]: [string, unknown]) => (name === 'options' ? 0 : isArray(root, schema) ? 1 : 2);
-    const properties = Object.entries(fieldsOf(node.properties)).sort((a, b) => rank(a) - rank(b));
+    const properties = Object.entries(membersOf(node.properties)).sort((a, b) => rank(a) - rank(b));
     if (spot.path.split('/').length <= DEEPEST) {
       for (const [name, schema] of properties) {
-        made[name] = sample(fieldsOf(schema), { path: `${spot.path}/${name}`, name, made, subject: spot.subject });
+        made[name] = sample(membersOf(schema), { path: `${spot.path}/${name}`, name, made, subject: spot.subject });
       }
     }
-    return Object.fromEntries(Object.keys(fieldsOf(node.properties)).map((name) => [name, made[name]]));
+    return Object.fromEntries(Object.keys(membersOf(node.properties)).map((name) => [name, made[name]]));
   }
 
   function list(node: Schema, spot: Spot): unknown[] {
-    const items = followed(root, fieldsOf(node.items));
+    const items = followed(root, membersOf(node.items));
     const [least, most] = [numberOr(node.minItems, 0), numberOr(node.maxItems, Number.POSITIVE_INFINITY)];
-    const properties = fieldsOf(items.properties);
+    const properties = membersOf(items.properties);
     const naming = NAMING_FIELDS.find((field) => field in properties);
-    const subjects = naming === undefined ? [] : subjectsOf(followed(root, fieldsOf(properties[naming])), spot.name);
+    const subjects = naming === undefined ? [] : subjectsOf(followed(root, membersOf(properties[naming])), spot.name);
     const wanted =
       spot.name === 'questions' ? numberOr(data.count, 1) : spot.name === 'options' ? CHOICES : MOST_FREE_ITEMS;
     const length = Math.min(most, Math.max(least, subjects.length || wanted));
@@ -85,7 +86,7 @@ export function mockAnswer(task: Pick<ModelTask, 'kind' | 'data' | 'schema'>): u
       const path = `${spot.path}/${index}`;
       const item = sample(items, { path, name: spot.name, made: spot.made, subject: subjects[index] ?? spot.subject });
       const id = subjects[index]?.id;
-      return naming !== undefined && id !== undefined ? { ...fieldsOf(item), [naming]: id } : item;
+      return naming !== undefined && id !== undefined ? { ...membersOf(item), [naming]: id } : item;
     });
   }
 
@@ -94,7 +95,7 @@ export function mockAnswer(task: Pick<ModelTask, 'kind' | 'data' | 'schema'>): u
     const described = [...arraysNamed(data, arrayName), ...arraysNamed(data, 'questions')].find((rows) =>
       rows.every((row) => idOf(row) !== undefined),
     );
-    const byId = new Map((described ?? []).map((row) => [idOf(row), fieldsOf(row)] as const));
+    const byId = new Map((described ?? []).map((row) => [idOf(row), membersOf(row)] as const));
     const ids = Array.isArray(idSchema.enum) ? idSchema.enum : described === undefined ? namedIds() : [...byId.keys()];
     if (arrayName === 'options' || (arrayName === 'questions' && data.count !== undefined)) return [];
     return ids.map((id) => ({ ...byId.get(id), id }));
@@ -147,16 +148,12 @@ export function mockAnswer(task: Pick<ModelTask, 'kind' | 'data' | 'schema'>): u
   return sample(root, { path: '', name: '', made: {}, subject: data });
 }
 
-function fieldsOf(value: unknown): Fields {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Fields) : {};
-}
-
 function numberOr(value: unknown, otherwise: number): number {
   return typeof value === 'number' ? value : otherwise;
 }
 
 function firstOf(value: unknown): Schema | undefined {
-  return Array.isArray(value) && value.length > 0 ? fieldsOf(value[0]) : undefined;
+  return Array.isArray(value) && value.length > 0 ? membersOf(value[0]) : undefined;
 }
 
 /** The schema that a local `$ref` (`#/$defs/x`) leads to. */
@@ -166,7 +163,7 @@ function followed(root: Schema, schema: Schema): Schema {
   return $ref
     .slice(2)
     .split('/')
-    .reduce<Schema>((node, step) => fieldsOf(node[step]), root);
+    .reduce<Schema>((node, step) => membersOf(node[step]), root);
 }
 
 function typeOf(node: Schema): unknown {
@@ -176,11 +173,11 @@ function typeOf(node: Schema): unknown {
 }
 
 function isArray(root: Schema, schema: unknown): boolean {
-  return typeOf(followed(root, fieldsOf(schema))) === 'array';
+  return typeOf(followed(root, membersOf(schema))) === 'array';
 }
 
 function idOf(row: unknown): unknown {
-  const { id, questionId } = fieldsOf(row);
+  const { id, questionId } = membersOf(row);
   return id ?? questionId;
 }
 
@@ -195,13 +192,13 @@ function arraysNamed(value: unknown, name: string, depth = 0): unknown[][] {
 
 function firstOptionId(made: Fields, name: string): unknown {
   if (!/answer|correct|optionId/i.test(name) || !Array.isArray(made.options)) return undefined;
-  return fieldsOf(made.options[0]).id;
+  return membersOf(made.options[0]).id;
 }
 
 /** The sum of the scored parts beside a score; undefined when there are none. */
 function sumOfScores(made: Fields): number | undefined {
   const parts = Object.values(made).find(
-    (value): value is Fields[] => Array.isArray(value) && value.length > 0 && 'score' in fieldsOf(value[0]),
+    (value): value is Fields[] => Array.isArray(value) && value.length > 0 && 'score' in membersOf(value[0]),
   );
   return parts?.reduce((sum, part) => sum + numberOr(part.score, 0), 0);
 }

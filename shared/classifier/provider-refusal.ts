@@ -1,4 +1,4 @@
-import { fieldsOf } from './lowering/schema.ts';
+import { membersOf } from '../kernel/json-object.ts';
 import type { FailureNature, ProviderFailure } from './model-task.ts';
 
 /** What an answer that is none means. */
@@ -48,7 +48,7 @@ export function refusalOf(status: number, body: unknown, shouldRetry: string | n
 
 /** The status that an error inside a 200 stands for; null when the body is no error. */
 export function statusInside(body: unknown): number | null {
-  const { error, type } = fieldsOf(Array.isArray(body) ? body[0] : body);
+  const { error, type } = membersOf(Array.isArray(body) ? body[0] : body);
   if ((error === undefined || error === null) && type !== 'error') return null;
   const { numbers, words } = toldIn(body);
   const named = numbers.find((number) => number >= 400 && number <= 599);
@@ -79,10 +79,10 @@ interface Told {
 
 /** The codes and types of an error, the most telling first, whichever provider's shape it has. */
 function toldIn(body: unknown): Told {
-  const whole = fieldsOf(Array.isArray(body) ? body[0] : body);
+  const whole = membersOf(Array.isArray(body) ? body[0] : body);
   // vLLM's older flat shape has no `error`.
-  const error = 'error' in whole ? fieldsOf(whole.error) : whole;
-  const details = Array.isArray(error.details) ? error.details.map(fieldsOf) : [fieldsOf(error.details)];
+  const error = 'error' in whole ? membersOf(whole.error) : whole;
+  const details = Array.isArray(error.details) ? error.details.map(membersOf) : [membersOf(error.details)];
   const told = [
     ...details.flatMap(({ error_code, reason }) => [error_code, reason]),
     error.code,

@@ -1,5 +1,6 @@
+import { membersOf } from '../kernel/json-object.ts';
 import type { Schema } from './lowering/schema.ts';
-import { fieldsOf, typesOf } from './lowering/schema.ts';
+import { typesOf } from './lowering/schema.ts';
 
 /**
  * The JSON value in a model's text; undefined when there is none. A fence of Markdown around it is taken off, and a
@@ -15,21 +16,21 @@ export function readAnswer(text: string, schema: Schema): unknown {
 }
 
 function withoutNulls(value: unknown, schema: Schema): unknown {
-  if (Array.isArray(value)) return value.map((item) => withoutNulls(item, fieldsOf(schema.items)));
+  if (Array.isArray(value)) return value.map((item) => withoutNulls(item, membersOf(schema.items)));
   if (typeof value !== 'object' || value === null) return value;
-  const properties = fieldsOf(schema.properties);
+  const properties = membersOf(schema.properties);
   const required = Array.isArray(schema.required) ? schema.required : [];
   const kept = Object.entries(value).filter(
     ([name, member]) =>
-      member !== null || !(name in properties) || required.includes(name) || admitsNull(fieldsOf(properties[name])),
+      member !== null || !(name in properties) || required.includes(name) || admitsNull(membersOf(properties[name])),
   );
-  return Object.fromEntries(kept.map(([name, member]) => [name, withoutNulls(member, fieldsOf(properties[name]))]));
+  return Object.fromEntries(kept.map(([name, member]) => [name, withoutNulls(member, membersOf(properties[name]))]));
 }
 
 function admitsNull(schema: Schema): boolean {
   if ('const' in schema) return schema.const === null;
   if (Array.isArray(schema.enum)) return schema.enum.includes(null);
-  if (Array.isArray(schema.anyOf)) return schema.anyOf.some((branch) => admitsNull(fieldsOf(branch)));
+  if (Array.isArray(schema.anyOf)) return schema.anyOf.some((branch) => admitsNull(membersOf(branch)));
   const types = typesOf(schema);
   return types.length === 0 || types.includes('null');
 }

@@ -1,4 +1,5 @@
 import type { FaultDetail } from '../kernel/errors.ts';
+import { isJsonObject } from '../kernel/json-object.ts';
 import { parentsOf } from './weak-topic.ts';
 
 /** An event names both halves of its replay key or neither: one alone would promise what nobody keeps. */
@@ -19,15 +20,15 @@ export function recipientFaults(alert: Parameters<typeof parentsOf>[0]): FaultDe
 
 /** The same of bodies that are refused already, of whatever shape: a fault that stands at the place is not told twice. */
 export function eventFaults(body: unknown, known: readonly FaultDetail[]): FaultDetail[] {
-  return isRecord(body) ? unknownTo(known, sourcePairFaults(body)) : [];
+  return isJsonObject(body) ? unknownTo(known, sourcePairFaults(body)) : [];
 }
 
 export function batchFaults(body: unknown, known: readonly FaultDetail[]): FaultDetail[] {
-  return isRecord(body) && isRecord(body.event) ? unknownTo(known, sourcePairFaults(body.event, '/event')) : [];
+  return isJsonObject(body) && isJsonObject(body.event) ? unknownTo(known, sourcePairFaults(body.event, '/event')) : [];
 }
 
 export function weakTopicFaults(body: unknown, known: readonly FaultDetail[]): FaultDetail[] {
-  if (!isRecord(body)) return [];
+  if (!isJsonObject(body)) return [];
   const names = [body.parentIds, body.recipientIds].some(
     (ids) => isThere(ids) && !(Array.isArray(ids) && ids.length === 0),
   );
@@ -37,10 +38,6 @@ export function weakTopicFaults(body: unknown, known: readonly FaultDetail[]): F
 function unknownTo(known: readonly FaultDetail[], faults: readonly FaultDetail[]): FaultDetail[] {
   const told = new Set(known.map(({ path }) => path));
   return faults.filter(({ path }) => !told.has(path));
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function isThere(value: unknown): boolean {

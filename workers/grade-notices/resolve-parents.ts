@@ -1,5 +1,6 @@
 import { ATTEMPT_SERVICE } from '../../shared/attempt/notices.ts';
 import { callService } from '../../shared/infra/http-client/call-service.ts';
+import { isJsonObject } from '../../shared/kernel/json-object.ts';
 import type { WorkerDeps } from '../deps.ts';
 import type { Outcome } from '../outcome.ts';
 import { noticeOutcome, restAskedFor } from './notice-outcome.ts';
@@ -47,13 +48,9 @@ export async function resolveParents(
 }
 
 function parentIdsOf(body: unknown): string[] | null {
-  const data = isRecord(body) ? body.data : undefined;
-  const ids = isRecord(data) ? data.parentIds : undefined;
+  const data = isJsonObject(body) ? body.data : undefined;
+  const ids = isJsonObject(data) ? data.parentIds : undefined;
   if (!Array.isArray(ids) || ids.length > MAX_PARENTS) return null;
   if (!ids.every((id): id is string => typeof id === 'string' && /^[A-Za-z0-9._:@-]{1,128}$/.test(id))) return null;
   return [...new Set(ids)];
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -1,4 +1,5 @@
-import { fieldsOf, hasFreeMap, inWords, mapParts, type Schema, typesOf } from './schema.ts';
+import { membersOf } from '../../kernel/json-object.ts';
+import { hasFreeMap, inWords, mapParts, type Schema, typesOf } from './schema.ts';
 
 const UNDERSTOOD = new Set([
   'type',
@@ -56,7 +57,7 @@ function lowered(schema: Schema): Schema {
     else delete mapped.enum;
   }
   if (typeof mapped.format === 'string' && !FORMATS.includes(mapped.format)) delete mapped.format;
-  if ('properties' in mapped) mapped.propertyOrdering = Object.keys(fieldsOf(mapped.properties));
+  if ('properties' in mapped) mapped.propertyOrdering = Object.keys(membersOf(mapped.properties));
   return Object.fromEntries(Object.entries(mapped).filter(([keyword]) => UNDERSTOOD.has(keyword)));
 }
 
@@ -70,7 +71,9 @@ function wordedKeywords(schema: Schema, mapped: Schema): string[] {
 /** `anyOf: [X, null]` is X with the flag. */
 function foldNull(mapped: Record<string, unknown>): void {
   if (!Array.isArray(mapped.anyOf)) return;
-  const branches = mapped.anyOf.map(fieldsOf).filter((branch) => Object.keys(branch).some((key) => key !== 'nullable'));
+  const branches = mapped.anyOf
+    .map(membersOf)
+    .filter((branch) => Object.keys(branch).some((key) => key !== 'nullable'));
   if (branches.length === mapped.anyOf.length) return;
   mapped.nullable = true;
   delete mapped.anyOf;

@@ -1,4 +1,5 @@
-import { fieldsOf, hasFreeMap, inWords, mapParts, type Schema, typesOf } from './schema.ts';
+import { membersOf } from '../../kernel/json-object.ts';
+import { hasFreeMap, inWords, mapParts, type Schema, typesOf } from './schema.ts';
 
 /** What strict structured output refuses or does not look at; said in words instead. */
 const NOT_UNDERSTOOD = [
@@ -40,7 +41,7 @@ function strictly(schema: Schema): Schema {
   if (words !== undefined) lowered.description = words;
   for (const keyword of NOT_UNDERSTOOD) delete lowered[keyword];
   if ('properties' in schema) {
-    lowered.required = Object.keys(fieldsOf(schema.properties));
+    lowered.required = Object.keys(membersOf(schema.properties));
     lowered.additionalProperties = false;
   }
   return lowered;

@@ -1,10 +1,7 @@
+import { membersOf } from '../../kernel/json-object.ts';
+
 /** A JSON Schema, or a part of one. */
 export type Schema = Readonly<Record<string, unknown>>;
-
-/** The members of an object, none of anything else. */
-export function fieldsOf(value: unknown): Schema {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Schema) : {};
-}
 
 /** The types that a schema names; empty = any. */
 export function typesOf(schema: Schema): readonly unknown[] {
@@ -17,23 +14,23 @@ export function mapParts(schema: Schema, change: (part: Schema, name: string | n
   const mapped: Record<string, unknown> = { ...schema };
   for (const keyword of ['properties', '$defs']) {
     if (keyword in schema) {
-      const parts = Object.entries(fieldsOf(schema[keyword]));
+      const parts = Object.entries(membersOf(schema[keyword]));
       mapped[keyword] = Object.fromEntries(
-        parts.map(([name, part]) => [name, change(fieldsOf(part), keyword === 'properties' ? name : null)]),
+        parts.map(([name, part]) => [name, change(membersOf(part), keyword === 'properties' ? name : null)]),
       );
     }
   }
-  if ('items' in schema) mapped.items = change(fieldsOf(schema.items), null);
+  if ('items' in schema) mapped.items = change(membersOf(schema.items), null);
   for (const keyword of ['anyOf', 'oneOf', 'allOf']) {
     const parts = schema[keyword];
-    if (Array.isArray(parts)) mapped[keyword] = parts.map((part) => change(fieldsOf(part), null));
+    if (Array.isArray(parts)) mapped[keyword] = parts.map((part) => change(membersOf(part), null));
   }
   return mapped;
 }
 
 /** Whether an object anywhere in it may have members that it does not name. */
 export function hasFreeMap(schema: Schema): boolean {
-  let found = typesOf(schema).includes('object') && Object.keys(fieldsOf(schema.properties)).length === 0;
+  let found = typesOf(schema).includes('object') && Object.keys(membersOf(schema.properties)).length === 0;
   mapParts(schema, (part) => {
     found ||= hasFreeMap(part);
     return part;
@@ -49,4 +46,9 @@ export function inWords(schema: Schema, keywords: readonly string[]): string | u
   if (said.length === 0) return undefined;
   const own = typeof schema.description === 'string' ? `${schema.description} ` : '';
   return `${own}(${said.join(', ')})`;
+}
+
+/** An object of exactly these fields, each of them required. */
+export function closedObject(properties: Schema): Schema {
+  return { type: 'object', additionalProperties: false, required: Object.keys(properties), properties };
 }

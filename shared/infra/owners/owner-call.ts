@@ -1,3 +1,4 @@
+import { membersOf } from '../../kernel/json-object.ts';
 import type { Neighbour } from '../config/config.ts';
 import { callService, type ServiceReply } from '../http-client/call-service.ts';
 
@@ -34,7 +35,8 @@ export interface OwnerRequest extends OwnerScope, OwnerPatience {
   body?: unknown;
 }
 
-const SENDER = 'ai-classifier-service';
+/** As whom owners and the question bank are called. */
+export const SENDER = 'ai-classifier-service';
 
 /**
  * One call in the name of an organization and an actor. Any answer is a reply.
@@ -78,11 +80,5 @@ export function isTaken(reply: ServiceReply): boolean {
 
 /** A field of the `data` of the owner's envelope. */
 export function dataField(body: unknown, name: string): unknown {
-  return field(field(body, 'data'), name);
-}
-
-function field(value: unknown, name: string): unknown {
-  return typeof value === 'object' && value !== null && Object.hasOwn(value, name)
-    ? (value as Record<string, unknown>)[name]
-    : undefined;
+  return membersOf(membersOf(body).data)[name];
 }

@@ -1,6 +1,8 @@
 import { SECOND } from '../../kernel/clock.ts';
+import { membersOf } from '../../kernel/json-object.ts';
 import type { Neighbour } from '../config/config.ts';
 import { callService } from '../http-client/call-service.ts';
+import { dataField, SENDER } from './owner-call.ts';
 
 /** What is asked of the question bank, in whose name. */
 export interface WantedQuestions {
@@ -36,7 +38,6 @@ export class QuestionBankFailed extends Error {
 /** Bound of a call for the questions of a job (ms). */
 export const CONTEXT_LIMIT_MS = 10 * SECOND;
 
-const SENDER = 'ai-classifier-service';
 const PATH = '/v1/questions/ai-classify/context';
 /** Two thousand questions of 8 KiB. What a job stores of them must fit one transaction. */
 const MAX_REPLY_BYTES = 16 * 1024 * 1024;
@@ -68,22 +69,15 @@ export async function loadQuestions(
     throw new QuestionBankFailed('could not be reached', error);
   });
   if (reply.status !== 200 && reply.status !== 201) throw new QuestionBankFailed(`answered ${reply.status}`);
-  const questions = questionsIn(reply.body);
-  if (questions === null) throw new QuestionBankFailed('answered what is no list of questions');
+  const questions = dataField(reply.body, 'questions');
+  if (!Array.isArray(questions)) throw new QuestionBankFailed('answered what is no list of questions');
   return asWanted(questions, new Set(questionIds));
-}
-
-/** `data.questions` of the envelope; null where there is no such list. */
-function questionsIn(body: unknown): readonly unknown[] | null {
-  const data = field(body, 'data');
-  const questions = field(data, 'questions');
-  return Array.isArray(questions) ? questions : null;
 }
 
 function asWanted(questions: readonly unknown[], wanted: ReadonlySet<string>): Map<string, BankQuestion> {
   const known = new Map<string, BankQuestion>();
   for (const question of questions) {
-    const id = field(question, 'id');
+    const { id } = membersOf(question);
     if (typeof id !== 'string' || !wanted.has(id) || known.has(id) || !isStorable(question)) continue;
     known.set(id, question as BankQuestion);
   }
@@ -97,10 +91,4 @@ function isStorable(question: unknown): boolean {
   } catch {
     return false;
   }
-}
-
-function field(value: unknown, name: string): unknown {
-  return typeof value === 'object' && value !== null && Object.hasOwn(value, name)
-    ? (value as Record<string, unknown>)[name]
-    : undefined;
 }

@@ -1,5 +1,5 @@
 import { toAnthropic } from '../../../classifier/lowering/anthropic-tool.ts';
-import { fieldsOf } from '../../../classifier/lowering/schema.ts';
+import { membersOf } from '../../../kernel/json-object.ts';
 import { countOf, jsonOf, type StreamFold, sumOf, type Wire, type WireAnswer } from './wire.ts';
 
 const TOOL = 'answer';
@@ -31,12 +31,12 @@ export const ANTHROPIC: Wire = {
     };
   },
   read(body) {
-    const { content, stop_reason, usage } = fieldsOf(body);
+    const { content, stop_reason, usage } = membersOf(body);
     if (!Array.isArray(content)) return null;
-    const blocks = content.map(fieldsOf);
+    const blocks = content.map(membersOf);
     const tool = blocks.find((block) => block.type === 'tool_use');
     const texts = blocks.filter((block) => block.type === 'text').map((block) => block.text);
-    const counted = fieldsOf(usage);
+    const counted = membersOf(usage);
     return {
       text: tool === undefined ? texts.filter((text) => typeof text === 'string').join('') : inputOf(tool.input),
       finish: FINISHES.get(stop_reason) ?? 'stop',
@@ -66,17 +66,17 @@ function foldEvents(): StreamFold {
   return {
     take({ data }) {
       if (stopped || error !== undefined) return;
-      const event = fieldsOf(jsonOf(data));
+      const event = membersOf(jsonOf(data));
       const { index } = event;
       switch (event.type) {
         case 'message_start':
-          usage = { ...usage, ...fieldsOf(fieldsOf(event.message).usage) };
+          usage = { ...usage, ...membersOf(membersOf(event.message).usage) };
           break;
         case 'content_block_start':
-          blocks.set(index, { ...blockAt(index), type: fieldsOf(event.content_block).type });
+          blocks.set(index, { ...blockAt(index), type: membersOf(event.content_block).type });
           break;
         case 'content_block_delta': {
-          const { text, partial_json } = fieldsOf(event.delta);
+          const { text, partial_json } = membersOf(event.delta);
           const block = blockAt(index);
           if (typeof text === 'string') block.text += text;
           if (typeof partial_json === 'string') block.input += partial_json;
@@ -84,9 +84,9 @@ function foldEvents(): StreamFold {
           break;
         }
         case 'message_delta':
-          stopReason = fieldsOf(event.delta).stop_reason ?? stopReason;
+          stopReason = membersOf(event.delta).stop_reason ?? stopReason;
           // Counts so far, not counts since.
-          usage = { ...usage, ...fieldsOf(event.usage) };
+          usage = { ...usage, ...membersOf(event.usage) };
           break;
         case 'message_stop':
           stopped = true;

@@ -1,5 +1,5 @@
 import { toOpenAi } from '../../../classifier/lowering/openai-strict.ts';
-import { fieldsOf } from '../../../classifier/lowering/schema.ts';
+import { membersOf } from '../../../kernel/json-object.ts';
 import {
   countOf,
   jsonOf,
@@ -40,12 +40,12 @@ export const CHAT_COMPLETIONS: Wire = {
     };
   },
   read(body) {
-    const { choices, usage } = fieldsOf(body);
-    const choice = Array.isArray(choices) ? fieldsOf(choices[0]) : {};
+    const { choices, usage } = membersOf(body);
+    const choice = Array.isArray(choices) ? membersOf(choices[0]) : {};
     if (!('message' in choice)) return null;
-    const message = fieldsOf(choice.message);
+    const message = membersOf(choice.message);
     const refused = typeof message.refusal === 'string' && message.refusal !== '';
-    const { prompt_tokens, completion_tokens } = fieldsOf(usage);
+    const { prompt_tokens, completion_tokens } = membersOf(usage);
     return {
       text: textOf(message.content),
       finish: refused ? 'refusal' : (FINISHES.get(choice.finish_reason) ?? 'stop'),
@@ -67,7 +67,7 @@ function textOf(content: unknown): string {
   if (typeof content === 'string') return content;
   if (!Array.isArray(content)) return '';
   return content
-    .map((part) => fieldsOf(part).text)
+    .map((part) => membersOf(part).text)
     .filter((text) => typeof text === 'string')
     .join('');
 }
@@ -86,14 +86,14 @@ function foldChunks(): StreamFold {
         done = true;
         return;
       }
-      const chunk = fieldsOf(jsonOf(data));
+      const chunk = membersOf(jsonOf(data));
       if (chunk.error !== undefined && chunk.error !== null) {
         error = chunk.error;
         return;
       }
       if (chunk.usage !== undefined && chunk.usage !== null) usage = chunk.usage;
-      const choice = Array.isArray(chunk.choices) ? fieldsOf(chunk.choices[0]) : {};
-      const delta = fieldsOf(choice.delta);
+      const choice = Array.isArray(chunk.choices) ? membersOf(chunk.choices[0]) : {};
+      const delta = membersOf(choice.delta);
       content += textOf(delta.content);
       if (typeof delta.refusal === 'string') refusal += delta.refusal;
       // Some servers send an empty one with every chunk.

@@ -1,5 +1,5 @@
 import { toGemini } from '../../../classifier/lowering/gemini-schema.ts';
-import { fieldsOf } from '../../../classifier/lowering/schema.ts';
+import { membersOf } from '../../../kernel/json-object.ts';
 import { countOf, jsonOf, type StreamFold, sumOf, type Wire, type WireAnswer } from './wire.ts';
 
 const FILTERS = ['SAFETY', 'RECITATION', 'BLOCKLIST', 'PROHIBITED_CONTENT', 'SPII', 'LANGUAGE', 'OTHER'];
@@ -26,16 +26,16 @@ export const GEMINI: Wire = {
     };
   },
   read(body) {
-    const { candidates, promptFeedback, usageMetadata } = fieldsOf(body);
-    const counted = fieldsOf(usageMetadata);
+    const { candidates, promptFeedback, usageMetadata } = membersOf(body);
+    const counted = membersOf(usageMetadata);
     const usage = {
       inputTokens: countOf(counted.promptTokenCount),
       // What it thought is paid for as what it wrote.
       outputTokens: sumOf(counted.candidatesTokenCount, counted.thoughtsTokenCount),
     };
-    const candidate = Array.isArray(candidates) && candidates.length > 0 ? fieldsOf(candidates[0]) : null;
+    const candidate = Array.isArray(candidates) && candidates.length > 0 ? membersOf(candidates[0]) : null;
     if (candidate === null) {
-      return typeof fieldsOf(promptFeedback).blockReason === 'string' ? { text: '', finish: 'filter', usage } : null;
+      return typeof membersOf(promptFeedback).blockReason === 'string' ? { text: '', finish: 'filter', usage } : null;
     }
     return { text: textOf(candidate.content), finish: finishOf(candidate.finishReason), usage };
   },
@@ -48,8 +48,8 @@ function finishOf(reason: unknown): WireAnswer['finish'] {
 }
 
 function textOf(content: unknown): string {
-  const { parts } = fieldsOf(content);
-  const spoken = (Array.isArray(parts) ? parts : []).map(fieldsOf).filter((part) => part.thought !== true);
+  const { parts } = membersOf(content);
+  const spoken = (Array.isArray(parts) ? parts : []).map(membersOf).filter((part) => part.thought !== true);
   return spoken
     .map((part) => part.text)
     .filter((text) => typeof text === 'string')
@@ -65,12 +65,12 @@ function foldChunks(): StreamFold {
   return {
     take({ data }) {
       if (error !== undefined) return;
-      const chunk = fieldsOf(jsonOf(data));
+      const chunk = membersOf(jsonOf(data));
       if (chunk.error !== undefined && chunk.error !== null) {
         error = chunk.error;
         return;
       }
-      const candidate = Array.isArray(chunk.candidates) ? fieldsOf(chunk.candidates[0]) : {};
+      const candidate = Array.isArray(chunk.candidates) ? membersOf(chunk.candidates[0]) : {};
       text += textOf(candidate.content);
       finishReason = candidate.finishReason ?? finishReason;
       promptFeedback = chunk.promptFeedback ?? promptFeedback;
