@@ -4,6 +4,7 @@ import { HANDOFF_SENDER } from '../../shared/attempt/handoff.ts';
 import { RELEASE_SENDER, releaseFaults } from '../../shared/attempt/release.ts';
 import { COURSE_SERVICE } from '../../shared/attempt/start-binding.ts';
 import type { ErrorCode } from '../../shared/kernel/errors.ts';
+import { ESSAY_BODY, LARGE_BODY, SMALL_BODY } from '../body-sizes.ts';
 import { idempotencyKey } from '../middleware/guards/idempotency-key.ts';
 import { identity } from '../middleware/guards/identity.ts';
 import { internalSender } from '../middleware/guards/internal-sender.ts';
@@ -21,11 +22,6 @@ import { listOwnAttempts } from './queries/list-own.ts';
 import { readAttempt, readResult } from './queries/read-attempt.ts';
 import { readEvents } from './queries/read-events.ts';
 import { summarizeAttempts } from './queries/summarize.ts';
-
-const KIB = 1024;
-const SMALL = 256 * KIB;
-const ANSWER = 1024 * KIB;
-const LARGE = 8 * 1024 * KIB;
 
 const REPLAYED = { 'Idempotency-Replayed': 'true when the idempotency key was known, else false' };
 
@@ -70,7 +66,7 @@ export function attemptRoutes(deps: AttemptDeps): Route[] {
         example: COURSE_SERVICE,
       },
     ],
-    body: { schema: 'attempt/start-request', maxBytes: LARGE, moreFaults: paperFaults },
+    body: { schema: 'attempt/start-request', maxBytes: LARGE_BODY, moreFaults: paperFaults },
     replies: [
       { status: 201, schema: 'attempt/start-reply', description: 'Created', headers: REPLAYED },
       {
@@ -123,7 +119,7 @@ export function attemptRoutes(deps: AttemptDeps): Route[] {
       operation: 'saveAnswer',
       summary: 'Save or replace one answer',
       guards: student,
-      body: { schema: 'attempt/save-answer-request', maxBytes: ANSWER, moreFaults: answerFaults },
+      body: { schema: 'attempt/save-answer-request', maxBytes: ESSAY_BODY, moreFaults: answerFaults },
       replies: [{ status: 200, schema: 'attempt/attempt-detail', description: 'Saved' }],
       errors: [
         'ATTEMPT_NOT_FOUND',
@@ -142,7 +138,7 @@ export function attemptRoutes(deps: AttemptDeps): Route[] {
       operation: 'submitAttempt',
       summary: 'Hand in and wait for the grade',
       guards: student,
-      body: { schema: 'attempt/submit-request', maxBytes: SMALL },
+      body: { schema: 'attempt/submit-request', maxBytes: SMALL_BODY },
       replies: [
         { status: 200, schema: 'attempt/attempt-detail', description: 'Graded' },
         { status: 202, schema: 'attempt/attempt-detail', description: 'Handed in; the grade comes later' },
@@ -156,7 +152,7 @@ export function attemptRoutes(deps: AttemptDeps): Route[] {
       operation: 'postEvent',
       summary: "Log what the student's client saw; TIMEOUT hands in an open attempt",
       guards: student,
-      body: { schema: 'attempt/post-event-request', maxBytes: SMALL },
+      body: { schema: 'attempt/post-event-request', maxBytes: SMALL_BODY },
       replies: [
         { status: 201, schema: 'attempt/attempt-event', description: 'Logged' },
         { status: 200, schema: 'attempt/attempt-detail', description: 'A TIMEOUT that handed in, graded' },
@@ -195,7 +191,7 @@ export function attemptRoutes(deps: AttemptDeps): Route[] {
       operation: 'handOffGrade',
       summary: 'Internal: a grade by hand, from the AI classifier',
       guards: [receiver(HANDOFF_SENDER)],
-      body: { schema: 'attempt/essay-grade-handoff-request', maxBytes: SMALL },
+      body: { schema: 'attempt/essay-grade-handoff-request', maxBytes: SMALL_BODY },
       replies: [
         { status: 200, schema: 'attempt/handoff-reply', description: 'Applied, or a replay' },
         { status: 202, schema: 'attempt/handoff-reply', description: 'Not applied yet' },
@@ -216,7 +212,7 @@ export function attemptRoutes(deps: AttemptDeps): Route[] {
       operation: 'releaseResults',
       summary: "Internal: an exam's results are out, from the exam service",
       guards: [receiver(RELEASE_SENDER)],
-      body: { schema: 'attempt/results-released-request', maxBytes: SMALL, moreFaults: releaseFaults },
+      body: { schema: 'attempt/results-released-request', maxBytes: SMALL_BODY, moreFaults: releaseFaults },
       replies: [
         { status: 200, schema: 'attempt/release-reply', description: 'Done, or a replay' },
         { status: 202, schema: 'attempt/release-reply', description: 'Not done yet' },

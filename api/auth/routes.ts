@@ -1,4 +1,5 @@
 import { registrationFaults } from '../../shared/auth/registration.ts';
+import { SMALL_BODY } from '../body-sizes.ts';
 import { accessToken, tokenInHeader } from '../middleware/guards/bearer.ts';
 import type { Route } from '../route.ts';
 import { changePassword } from './commands/change-password.ts';
@@ -11,8 +12,6 @@ import { register } from './commands/register.ts';
 import type { AuthDeps } from './deps.ts';
 import { listSessions } from './queries/list-sessions.ts';
 import { readMe } from './queries/me.ts';
-
-const SMALL = 256 * 1024;
 
 /** The auth service's routes: identities, sessions, tokens. */
 export function authRoutes(deps: AuthDeps): Route[] {
@@ -30,7 +29,7 @@ export function authRoutes(deps: AuthDeps): Route[] {
       headers: userAgent,
       body: {
         schema: 'auth/register-request',
-        maxBytes: SMALL,
+        maxBytes: SMALL_BODY,
         moreFaults: (body, known) => registrationFaults(body, known, deps.settings.selfRegisterRoles),
       },
       replies: [{ status: 201, schema: 'auth/session-envelope', description: 'Registered' }],
@@ -44,7 +43,7 @@ export function authRoutes(deps: AuthDeps): Route[] {
       summary: 'Sign in with e-mail and password',
       guards: [],
       headers: userAgent,
-      body: { schema: 'auth/login-request', maxBytes: SMALL },
+      body: { schema: 'auth/login-request', maxBytes: SMALL_BODY },
       replies: [{ status: 200, schema: 'auth/session-envelope', description: 'Logged in' }],
       errors: ['AUTH_INVALID_CREDENTIALS', 'AUTH_ACCOUNT_DISABLED', 'AUTH_THROTTLED'],
       handle: (call) => login(deps, call),
@@ -55,7 +54,7 @@ export function authRoutes(deps: AuthDeps): Route[] {
       operation: 'refresh',
       summary: 'Exchange a refresh token, once',
       guards: [tokenInHeader({ isLenient: false })],
-      body: { schema: 'auth/token-request', maxBytes: SMALL },
+      body: { schema: 'auth/token-request', maxBytes: SMALL_BODY },
       replies: [{ status: 200, schema: 'auth/session-envelope', description: 'Refreshed' }],
       errors: ['AUTH_INVALID_TOKEN', 'AUTH_ACCOUNT_DISABLED'],
       handle: (call) => refresh(deps, call),
@@ -66,7 +65,7 @@ export function authRoutes(deps: AuthDeps): Route[] {
       operation: 'logout',
       summary: 'End the session of a refresh token',
       guards: [tokenInHeader({ isLenient: true })],
-      body: { schema: 'auth/token-request', maxBytes: SMALL },
+      body: { schema: 'auth/token-request', maxBytes: SMALL_BODY },
       replies: [{ status: 200, schema: 'auth/revoked-reply', description: 'False where there was nothing to end' }],
       errors: [],
       handle: (call) => logout(deps, call),
@@ -107,7 +106,7 @@ export function authRoutes(deps: AuthDeps): Route[] {
       operation: 'endOtherSessions',
       summary: 'End every session of the caller but this one',
       guards: signedIn,
-      body: { schema: 'auth/no-fields', maxBytes: SMALL },
+      body: { schema: 'auth/no-fields', maxBytes: SMALL_BODY },
       replies: [{ status: 200, schema: 'auth/revoked-count', description: 'How many' }],
       errors: ['AUTH_INVALID_TOKEN', 'AUTH_ACCOUNT_DISABLED'],
       handle: (call) => endAllOtherSessions(deps, call),
@@ -118,7 +117,7 @@ export function authRoutes(deps: AuthDeps): Route[] {
       operation: 'changePassword',
       summary: 'Change the password and end the other sessions',
       guards: signedIn,
-      body: { schema: 'auth/change-password-request', maxBytes: SMALL },
+      body: { schema: 'auth/change-password-request', maxBytes: SMALL_BODY },
       replies: [{ status: 200, schema: 'auth/revoked-count', description: 'How many sessions ended' }],
       errors: [
         'AUTH_INVALID_TOKEN',

@@ -1,4 +1,4 @@
-import type { JobOwner } from '../../shared/infra/mongo/classifier/find-job.ts';
+import type { JobOwner } from '../../shared/infra/mongo/classifier/job-owner.ts';
 import type { OwnerScope } from '../../shared/infra/owners/owner-call.ts';
 import type { Identity } from '../route.ts';
 

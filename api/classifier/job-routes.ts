@@ -1,5 +1,6 @@
 import { jobRequestFaults } from '../../shared/classifier/job-request-faults.ts';
-import { identity } from '../middleware/guards/identity.ts';
+import { SMALL_BODY } from '../body-sizes.ts';
+import { ACTOR, identity } from '../middleware/guards/identity.ts';
 import { type Role, role } from '../middleware/guards/role.ts';
 import { scope } from '../middleware/guards/scope.ts';
 import type { Guard, ReplyDoc, Route } from '../route.ts';
@@ -12,8 +13,6 @@ import { listOwnJobs } from './queries/list-jobs.ts';
 import { showJob } from './queries/read-job.ts';
 import { streamJob } from './queries/stream-job.ts';
 import { summarizeQueue } from './queries/summarize-queue.ts';
-
-const SMALL = 256 * 1024;
 
 /** Classification jobs of the caller in its organization, through the gateway; and the queue of all of them for an ADMIN. */
 export function jobRoutes(deps: JobDeps): Route[] {
@@ -29,7 +28,7 @@ export function jobRoutes(deps: JobDeps): Route[] {
       guards: makers,
       body: {
         schema: 'classifier/create-job-request',
-        maxBytes: SMALL,
+        maxBytes: SMALL_BODY,
         moreFaults: (body) => jobRequestFaults(body),
       },
       replies: [
@@ -130,5 +129,5 @@ export function jobRoutes(deps: JobDeps): Route[] {
 }
 
 function guardsFor(...roles: Role[]): Guard[] {
-  return [identity({ id: 'x-actor-id', role: 'x-actor-role' }), scope(), role(...roles)];
+  return [identity(ACTOR), scope(), role(...roles)];
 }

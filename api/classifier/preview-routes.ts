@@ -1,5 +1,6 @@
 import type { ErrorCode } from '../../shared/kernel/errors.ts';
-import { identity } from '../middleware/guards/identity.ts';
+import { ESSAY_BODY, SMALL_BODY } from '../body-sizes.ts';
+import { ACTOR, identity } from '../middleware/guards/identity.ts';
 import { role } from '../middleware/guards/role.ts';
 import { scope } from '../middleware/guards/scope.ts';
 import type { Route } from '../route.ts';
@@ -8,8 +9,6 @@ import { previewExplanation } from './commands/preview-explanation.ts';
 import { previewGeneration } from './commands/preview-generation.ts';
 import type { PreviewDeps } from './preview-deps.ts';
 
-const SMALL = 256 * 1024;
-const LARGE = 1024 * 1024;
 const PROVIDER_CODES: readonly ErrorCode[] = [
   'AI_PROVIDER_INVALID_RESPONSE',
   'AI_PROVIDER_UNAVAILABLE',
@@ -22,7 +21,7 @@ const PROVIDER_CODES: readonly ErrorCode[] = [
 
 /** What a model can make for a teacher to look at. Nothing of it is written; whoever owns it writes it, if asked to. */
 export function previewRoutes(deps: PreviewDeps): Route[] {
-  const guards = [identity({ id: 'x-actor-id', role: 'x-actor-role' }), scope(), role('ADMIN', 'TEACHER')];
+  const guards = [identity(ACTOR), scope(), role('ADMIN', 'TEACHER')];
   return [
     {
       method: 'POST',
@@ -30,7 +29,7 @@ export function previewRoutes(deps: PreviewDeps): Route[] {
       operation: 'previewGeneration',
       summary: 'Generate questions, without writing any',
       guards,
-      body: { schema: 'classifier/generation-request', maxBytes: SMALL },
+      body: { schema: 'classifier/generation-request', maxBytes: SMALL_BODY },
       replies: [{ status: 200, schema: 'classifier/generation-preview', description: 'Made, or made before' }],
       errors: [
         ...PROVIDER_CODES,
@@ -48,7 +47,7 @@ export function previewRoutes(deps: PreviewDeps): Route[] {
       operation: 'previewExplanation',
       summary: 'Explain a question, without writing a solution',
       guards,
-      body: { schema: 'classifier/explanation-request', maxBytes: SMALL },
+      body: { schema: 'classifier/explanation-request', maxBytes: SMALL_BODY },
       replies: [{ status: 200, schema: 'classifier/explanation-preview', description: 'Made' }],
       errors: PROVIDER_CODES,
       handle: (call) => previewExplanation(deps, call),
@@ -59,7 +58,7 @@ export function previewRoutes(deps: PreviewDeps): Route[] {
       operation: 'previewEssayGrade',
       summary: 'Grade an essay by its rubric, without writing a grade',
       guards,
-      body: { schema: 'classifier/essay-grade-request', maxBytes: LARGE },
+      body: { schema: 'classifier/essay-grade-request', maxBytes: ESSAY_BODY },
       replies: [{ status: 200, schema: 'classifier/essay-grade-preview', description: 'Graded' }],
       errors: PROVIDER_CODES,
       handle: (call) => previewEssayGrade(deps, call),

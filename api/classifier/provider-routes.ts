@@ -1,5 +1,6 @@
+import { SMALL_BODY } from '../body-sizes.ts';
 import { adminOrSender } from '../middleware/guards/admin-or-sender.ts';
-import { identity } from '../middleware/guards/identity.ts';
+import { ACTOR, identity } from '../middleware/guards/identity.ts';
 import { role } from '../middleware/guards/role.ts';
 import { scope } from '../middleware/guards/scope.ts';
 import type { Guard, Route } from '../route.ts';
@@ -8,8 +9,6 @@ import type { ProviderDeps } from './provider-deps.ts';
 import { readProviderSettings } from './queries/read-provider-settings.ts';
 import { readProviderStatus } from './queries/read-provider-status.ts';
 
-const SMALL = 256 * 1024;
-const ACTOR = { id: 'x-actor-id', role: 'x-actor-role' };
 const ADMIN_SERVICE = 'admin-service';
 
 /** Who is asked, and whether that can be done. None of these routes asks a provider. */
@@ -49,7 +48,7 @@ export function providerRoutes(deps: ProviderDeps): Route[] {
       operation: 'saveProviderSettings',
       summary: 'Choose the model provider of every process',
       guards: admin,
-      body: { schema: 'classifier/provider-settings-request', maxBytes: SMALL },
+      body: { schema: 'classifier/provider-settings-request', maxBytes: SMALL_BODY },
       replies: [{ status: 200, schema: 'classifier/provider-settings-reply', description: 'Saved and in force' }],
       errors: ['AI_PROVIDER_UNSUPPORTED', 'AI_API_KEY_REF_NOT_ALLOWED', 'AI_BASE_URL_NOT_ALLOWED'],
       handle: (call) => saveProviderSettings(deps, call),

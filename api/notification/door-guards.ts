@@ -1,13 +1,11 @@
 import { PRODUCERS, type Sender } from '../../shared/notification/senders.ts';
 import { adminOrSender } from '../middleware/guards/admin-or-sender.ts';
-import { identity } from '../middleware/guards/identity.ts';
+import { ACTOR, identity } from '../middleware/guards/identity.ts';
 import { knownSender } from '../middleware/guards/known-sender.ts';
 import { organization } from '../middleware/guards/organization.ts';
 import { type Role, role } from '../middleware/guards/role.ts';
 import type { Guard } from '../route.ts';
 import type { NotificationDeps } from './deps.ts';
-
-const ACTOR = { id: 'x-actor-id', role: 'x-actor-role' };
 
 /** Whoever has one of these roles; any role when none is named. */
 export function actors(...roles: Role[]): Guard[] {

@@ -1,4 +1,5 @@
 import { preferencesFaults } from '../../shared/notification/preferences-patch.ts';
+import { SMALL_BODY } from '../body-sizes.ts';
 import type { Route } from '../route.ts';
 import { deleteEverything } from './commands/delete-all.ts';
 import { deleteOneNotification } from './commands/delete-notification.ts';
@@ -13,8 +14,6 @@ import { showNotification } from './queries/read-notification.ts';
 import { showPreferences } from './queries/read-preferences.ts';
 import { streamInbox } from './queries/stream-inbox.ts';
 import { showSupportSummary } from './queries/summarize-support.ts';
-
-const SMALL = 256 * 1024;
 
 /** What users do with their notifications, through the gateway. */
 export function inboxRoutes(deps: NotificationDeps): Route[] {
@@ -90,7 +89,7 @@ export function inboxRoutes(deps: NotificationDeps): Route[] {
       operation: 'changePreferences',
       summary: 'Disable or enable types, or be left alone for a while',
       guards: anybody,
-      body: { schema: 'notification/preferences-patch', maxBytes: SMALL, moreFaults: preferencesFaults },
+      body: { schema: 'notification/preferences-patch', maxBytes: SMALL_BODY, moreFaults: preferencesFaults },
       replies: [{ status: 200, schema: 'notification/preferences', description: 'Merged' }],
       errors: [],
       handle: (call) => changePreferences(deps, call),

@@ -1,5 +1,6 @@
 import { batchFaults, eventFaults, weakTopicFaults } from '../../shared/notification/request-faults.ts';
 import { PRODUCERS, WEAK_TOPIC_SENDER } from '../../shared/notification/senders.ts';
+import { LARGE_BODY, SMALL_BODY } from '../body-sizes.ts';
 import type { Route } from '../route.ts';
 import { createBatch } from './commands/create-batch.ts';
 import { createOneNotification } from './commands/create-notification.ts';
@@ -10,9 +11,6 @@ import { takeEvent } from './commands/take-event.ts';
 import type { NotificationDeps } from './deps.ts';
 import { actors, makers, senders } from './door-guards.ts';
 
-const SMALL = 256 * 1024;
-const LARGE = 8 * 1024 * 1024;
-
 /** Where notifications come from: admins and services. */
 export function producerRoutes(deps: NotificationDeps): Route[] {
   const maker = makers(deps);
@@ -22,7 +20,7 @@ export function producerRoutes(deps: NotificationDeps): Route[] {
   ];
   const weakTopic = {
     method: 'POST',
-    body: { schema: 'notification/weak-topic-request', maxBytes: SMALL, moreFaults: weakTopicFaults },
+    body: { schema: 'notification/weak-topic-request', maxBytes: SMALL_BODY, moreFaults: weakTopicFaults },
     replies: intake,
     errors: [],
     handle: (call) => raiseWeakTopic(deps, call),
@@ -35,7 +33,7 @@ export function producerRoutes(deps: NotificationDeps): Route[] {
       operation: 'createNotification',
       summary: 'Create one notification for a resolved recipient',
       guards: maker,
-      body: { schema: 'notification/create-request', maxBytes: SMALL },
+      body: { schema: 'notification/create-request', maxBytes: SMALL_BODY },
       replies: [
         { status: 201, schema: 'notification/create-reply', description: 'Created' },
         { status: 200, schema: 'notification/create-reply', description: 'The recipient does not want it' },
@@ -49,7 +47,7 @@ export function producerRoutes(deps: NotificationDeps): Route[] {
       operation: 'createBatch',
       summary: 'Create many notifications for resolved recipients, all or none',
       guards: maker,
-      body: { schema: 'notification/batch-request', maxBytes: LARGE, moreFaults: batchFaults },
+      body: { schema: 'notification/batch-request', maxBytes: LARGE_BODY, moreFaults: batchFaults },
       replies: [
         { status: 201, schema: 'notification/batch-reply', description: 'Created' },
         { status: 200, schema: 'notification/batch-reply', description: 'A replay: nothing was made' },
@@ -63,7 +61,7 @@ export function producerRoutes(deps: NotificationDeps): Route[] {
       operation: 'putSnapshot',
       summary: 'Store a notification as another system has it',
       guards: maker,
-      body: { schema: 'notification/snapshot-request', maxBytes: SMALL },
+      body: { schema: 'notification/snapshot-request', maxBytes: SMALL_BODY },
       replies: [
         { status: 201, schema: 'notification/notification-reply', description: 'The first of this id' },
         { status: 200, schema: 'notification/notification-reply', description: 'In place of what was stored' },
@@ -77,7 +75,7 @@ export function producerRoutes(deps: NotificationDeps): Route[] {
       operation: 'recordDeliveryAttempt',
       summary: 'Record a try to deliver that another service made',
       guards: maker,
-      body: { schema: 'notification/delivery-attempt-request', maxBytes: SMALL },
+      body: { schema: 'notification/delivery-attempt-request', maxBytes: SMALL_BODY },
       replies: [{ status: 201, schema: 'notification/delivery-attempt-reply', description: 'Recorded' }],
       errors: [],
       handle: (call) => recordDeliveryAttempt(deps, call),
@@ -102,7 +100,7 @@ export function producerRoutes(deps: NotificationDeps): Route[] {
       operation: 'takeNotificationEvent',
       summary: 'Internal: an event of a producer, with the notifications that it makes',
       guards: senders(deps, PRODUCERS),
-      body: { schema: 'notification/intake-request', maxBytes: LARGE, moreFaults: eventFaults },
+      body: { schema: 'notification/intake-request', maxBytes: LARGE_BODY, moreFaults: eventFaults },
       replies: intake,
       errors: ['NOTIFICATION_SOURCE_MISMATCH'],
       handle: (call) => takeEvent(deps, call),

@@ -1,6 +1,4 @@
 import { spawn } from 'node:child_process';
-import { existsSync } from 'node:fs';
-import path from 'node:path';
 
 export interface StaticCheck {
   readonly name: string;
@@ -10,21 +8,12 @@ export interface StaticCheck {
 }
 
 /** What needs no test runner: each counts as one passed or failed. */
-export function staticChecks(root: string): StaticCheck[] {
-  const checks: StaticCheck[] = [
-    { name: 'types', what: 'tsc --noEmit', args: ['node_modules/.bin/tsc', '--noEmit'] },
-    { name: 'lint', what: 'biome check', args: ['node_modules/.bin/biome', 'check', '--max-diagnostics=50', '.'] },
-    { name: 'layers', what: 'imports follow the arrows', args: ['scripts/check-layers.ts'] },
-  ];
-  if (existsSync(path.join(root, 'scripts/generate.ts'))) {
-    checks.push({
-      name: 'generated',
-      what: 'generated files match schemas/',
-      args: ['scripts/generate.ts', '--check'],
-    });
-  }
-  return checks;
-}
+export const STATIC_CHECKS: readonly StaticCheck[] = [
+  { name: 'types', what: 'tsc --noEmit', args: ['node_modules/.bin/tsc', '--noEmit'] },
+  { name: 'lint', what: 'biome check', args: ['node_modules/.bin/biome', 'check', '--max-diagnostics=50', '.'] },
+  { name: 'layers', what: 'imports follow the arrows', args: ['scripts/check-layers.ts'] },
+  { name: 'generated', what: 'generated files match schemas/', args: ['scripts/generate.ts', '--check'] },
+];
 
 /** Runs one check, its output as it comes. `signal` ends it. Resolves to whether it passed. */
 export async function runStaticCheck(root: string, check: StaticCheck, signal: AbortSignal): Promise<boolean> {

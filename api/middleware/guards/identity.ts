@@ -8,6 +8,7 @@ export interface IdentityHeaders {
 }
 
 const USER: IdentityHeaders = { id: 'x-user-id', role: 'x-user-role' };
+export const ACTOR: IdentityHeaders = { id: 'x-actor-id', role: 'x-actor-role' };
 /** What an identity header may hold. */
 export const PLAIN_IDENTITY = /^[A-Za-z0-9._:@-]{1,128}$/;
 

@@ -1,7 +1,7 @@
 import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
-import { guardedUpdate, literal, wasAccepted } from '../guarded-update.ts';
+import { guardedUpdate, wasAccepted } from '../guarded-update.ts';
 import { aiJobs, type JobRow } from './collections.ts';
-import type { JobOwner } from './find-job.ts';
+import { isOwners, type JobOwner, owns } from './job-owner.ts';
 
 /** The job as it is then; `cancelled` false: it was finished already. null: this owner has no such job. */
 export async function cancelJob(
@@ -20,10 +20,6 @@ export async function cancelJob(
     returnDocument: 'after',
     maxTimeMS: QUERY_LIMIT_MS,
   });
-  if (job === null || job.actorId !== owner.actorId || job.organizationId !== owner.organizationId) return null;
+  if (job === null || !owns(owner, job)) return null;
   return { job, cancelled: wasAccepted(update, job) };
-}
-
-export function isOwners(owner: JobOwner) {
-  return [{ $eq: ['$actorId', literal(owner.actorId)] }, { $eq: ['$organizationId', literal(owner.organizationId)] }];
 }

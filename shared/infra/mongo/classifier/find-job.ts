@@ -1,12 +1,7 @@
 import type { JobSelection } from '../../../classifier/job.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
 import { aiJobSelections, aiJobs, type JobRow } from './collections.ts';
-
-/** In whose name a job is looked for: it is nobody else's. */
-export interface JobOwner {
-  actorId: string;
-  organizationId: string;
-}
+import { type JobOwner, owns } from './job-owner.ts';
 
 const BOUND = { maxTimeMS: QUERY_LIMIT_MS };
 
@@ -18,7 +13,7 @@ export function findJob(mongo: Mongo, id: string): Promise<JobRow | null> {
 /** The job, if it is this owner's. */
 export async function findOwnJob(mongo: Mongo, id: string, owner: JobOwner): Promise<JobRow | null> {
   const job = await findJob(mongo, id);
-  return job !== null && job.actorId === owner.actorId && job.organizationId === owner.organizationId ? job : null;
+  return job !== null && owns(owner, job) ? job : null;
 }
 
 /** The PENDING or RUNNING job of this key; there is at most one. */

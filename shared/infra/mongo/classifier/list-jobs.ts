@@ -1,7 +1,7 @@
 import type { JobStatus } from '../../../classifier/classification.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
 import { aiJobs, type JobRow } from './collections.ts';
-import type { JobOwner } from './find-job.ts';
+import type { JobOwner } from './job-owner.ts';
 
 export interface WantedJobs extends JobOwner {
   /** null: of any. */

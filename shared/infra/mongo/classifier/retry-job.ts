@@ -5,9 +5,8 @@ import { isDuplicateKey } from '../faults.ts';
 import { guardedUpdate, literal, wasAccepted } from '../guarded-update.ts';
 import { postCommandIn } from '../mailbox/post-command.ts';
 import { FRONT_DOOR_BUDGET_MS, inTransaction } from '../transaction.ts';
-import { isOwners } from './cancel-job.ts';
 import { aiJobs, type JobRow } from './collections.ts';
-import type { JobOwner } from './find-job.ts';
+import { isOwners, type JobOwner, owns } from './job-owner.ts';
 
 /** What became of the wish. `conflict`: the job is not FAILED or CANCELLED, or an equal one is open. */
 export type Retried = { job: JobRow; commandId: string } | 'unknown' | 'conflict';
@@ -42,9 +41,7 @@ export async function retryJob(
         maxTimeMS: QUERY_LIMIT_MS,
         session,
       });
-      if (job === null || job.actorId !== owner.actorId || job.organizationId !== owner.organizationId) {
-        return 'unknown';
-      }
+      if (job === null || !owns(owner, job)) return 'unknown';
       if (!wasAccepted(update, job)) return 'conflict';
       const command = commandOf({ jobId: id, round: job.round });
       await postCommandIn(mongo, session, command);

@@ -1,0 +1,8 @@
+const KIB = 1_024;
+
+/** Most bytes of a body that is a handful of fields. */
+export const SMALL_BODY = 256 * KIB;
+/** Of one that carries a whole essay. */
+export const ESSAY_BODY = 1_024 * KIB;
+/** Of one that carries a whole paper, or the recipients of a fan-out. */
+export const LARGE_BODY = 8 * 1_024 * KIB;
