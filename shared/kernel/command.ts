@@ -16,6 +16,10 @@
  *
  * And of the notification service: a **fan-out** makes the rows of many recipients at once; a **channel** is a way to reach a user
  * beside the inbox; a **delivery** is the command that takes one notification over one channel.
+ *
+ * And of the AI classifier: a **job** classifies questions, five in each **batch**; a **round** of it is all of its work from a start or
+ * a retry on. A **preview** is what a model made and nobody has stored; a **generation** is a preview of questions that is paid for,
+ * and its **settlement** is that the owners of usage and wallet have taken what it costs.
  */
 
 /** Which commands exist, by their stable queue names. Renaming one strands what is in flight: add, drain, remove. */

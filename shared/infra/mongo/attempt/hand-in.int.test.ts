@@ -1,0 +1,59 @@
+import t from 'tap';
+import type { SubmitSource } from '../../../attempt/attempt.ts';
+import { MINUTE, SECOND } from '../../../kernel/clock.ts';
+import { openTestMongo } from '../../../testing/open-test-mongo.ts';
+import { storeAttempt } from '../../../testing/stored-attempts.ts';
+import { mailboxOf } from '../mailbox/mailbox.ts';
+import { attempts } from './collections.ts';
+import { handIn } from './hand-in.ts';
+
+const mongo = await openTestMongo(t);
+
+/** Hands in an attempt with these bounds, minutes from now, and gives it as it is stored then. */
+async function handedIn(
+  source: SubmitSource,
+  bounds: { started: number; deadline: number | null; overdueByMs?: number },
+) {
+  const { started, deadline, overdueByMs = null } = bounds;
+  const at = (minutes: number) => new Date(Date.now() + minutes * MINUTE);
+  const before = await storeAttempt(mongo, {
+    startedAt: at(started),
+    deadlineAt: deadline === null ? null : at(deadline),
+  });
+  const wanted = { attemptId: before._id, source, overdueByMs, maxAttempts: 3, now: Date.now(), budgetMs: 5 * SECOND };
+  const command = await handIn(mongo, wanted);
+  const after = await attempts(mongo).findOne({ _id: before._id });
+  if (after === null) throw new Error('the attempt is gone');
+  const isNow = Math.abs((after.submittedAt?.getTime() ?? 0) - Date.now()) < MINUTE;
+  return { before, after, command, isNow, wanted };
+}
+
+t.test('a student’s submit counts at its own time, also after the deadline', async (t) => {
+  const inTime = await handedIn('STUDENT', { started: -10, deadline: 50 });
+  t.match(inTime.after, { status: 'SUBMITTED', submittedBy: 'STUDENT' });
+  t.ok(inTime.isNow);
+  t.ok(Math.abs((inTime.after.durationSeconds ?? 0) - 600) <= 5);
+  t.match(inTime.command, { queue: 'grading', status: 'PENDING', subject: inTime.before._id });
+  t.ok((await handedIn('STUDENT', { started: -70, deadline: -10 })).isNow);
+});
+
+t.test('a TIMEOUT counts at the earlier of now and the deadline', async (t) => {
+  const late = await handedIn('TIMEOUT', { started: -70, deadline: -10 });
+  t.match(late.after, { submittedBy: 'TIMEOUT', submittedAt: late.before.deadlineAt, durationSeconds: 3_600 });
+  t.ok((await handedIn('TIMEOUT', { started: -10, deadline: 50 })).isNow, 'a client may give up early');
+  t.ok((await handedIn('TIMEOUT', { started: -10, deadline: null })).isNow);
+});
+
+t.test('a clock that stepped back stores no negative duration', async (t) => {
+  t.equal((await handedIn('STUDENT', { started: 10, deadline: 70 })).after.durationSeconds, 0);
+});
+
+t.test('a sweep takes only what is overdue, and what is handed in is not handed in again', async (t) => {
+  const grace = { overdueByMs: 5 * MINUTE };
+  t.equal((await handedIn('TIMEOUT', { started: -60, deadline: -4, ...grace })).command, null);
+  t.equal((await handedIn('TIMEOUT', { started: -60, deadline: null, ...grace })).command, null);
+  const { command, wanted } = await handedIn('TIMEOUT', { started: -60, deadline: -6, ...grace });
+  t.ok(command);
+  t.equal(await handIn(mongo, wanted), null);
+  t.equal(await mailboxOf(mongo, 'grading').countDocuments({ subject: wanted.attemptId }), 1);
+});
