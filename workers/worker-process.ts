@@ -10,6 +10,7 @@ import { openMongo } from '../shared/infra/mongo/connect.ts';
 import { openServerClock } from '../shared/infra/mongo/server-clock.ts';
 import { checkUsable, untilUsable } from '../shared/infra/mongo/until-usable.ts';
 import { openBackground } from '../shared/infra/process/background.ts';
+import { endsWithin } from '../shared/infra/process/bounded.ts';
 import { drainOnSignal } from '../shared/infra/process/drain.ts';
 import { type FollowedModels, openFollowedModels } from '../shared/infra/providers/followed-models.ts';
 import { type ChangeTeller, openChangeTeller } from '../shared/infra/redis/change-bell.ts';
@@ -158,16 +159,8 @@ interface Working {
  */
 async function ended(drained: Promise<unknown>, timeoutMs: number, cutShort: AbortController): Promise<boolean> {
   const putBackMs = Math.min(PUT_BACK_MS, timeoutMs / 2);
-  if (await within(drained, timeoutMs - putBackMs)) return true;
+  if (await endsWithin(drained, timeoutMs - putBackMs)) return true;
   cutShort.abort(new Error('the process is stopping'));
-  await within(drained, putBackMs);
+  await endsWithin(drained, putBackMs);
   return false;
-}
-
-async function within(work: Promise<unknown>, ms: number): Promise<boolean> {
-  const late = Promise.withResolvers<false>();
-  const timer = setTimeout(late.resolve, ms, false);
-  const inTime = await Promise.race([work.then(() => true), late.promise]);
-  clearTimeout(timer);
-  return inTime;
 }

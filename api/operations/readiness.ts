@@ -1,4 +1,5 @@
 import { performance } from 'node:perf_hooks';
+import { bounded } from '../../shared/infra/process/bounded.ts';
 
 /** Resolves when the dependency answered, rejects when it did not. Need not bound itself. */
 export interface Checks {
@@ -38,7 +39,7 @@ export function readiness({ checks, draining, boundMs = 500, cacheMs = 250 }: Re
     if (asked !== undefined && performance.now() < freshUntil) return asked;
     // Until the answers are there, they count as fresh: whoever asks meanwhile waits for them.
     freshUntil = Number.POSITIVE_INFINITY;
-    asked = Promise.all([bounded(checks.mongodb, boundMs), bounded(checks.redis, boundMs)]).then(([mongodb, redis]) => {
+    asked = Promise.all([result(checks.mongodb, boundMs), result(checks.redis, boundMs)]).then(([mongodb, redis]) => {
       freshUntil = performance.now() + cacheMs;
       return { mongodb, redis };
     });
@@ -52,16 +53,12 @@ export function readiness({ checks, draining, boundMs = 500, cacheMs = 250 }: Re
   };
 }
 
-async function bounded(check: () => Promise<void>, boundMs: number): Promise<CheckResult> {
+async function result(check: () => Promise<void>, boundMs: number): Promise<CheckResult> {
   const started = performance.now();
-  const late = Promise.withResolvers<never>();
-  const timer = setTimeout(late.reject, boundMs, new Error('no answer in time'));
   try {
-    await Promise.race([check(), late.promise]);
+    await bounded(check(), boundMs, () => new Error('no answer in time'));
     return { status: 'up', latencyMs: Math.round((performance.now() - started) * 100) / 100 };
   } catch {
     return { status: 'down', latencyMs: null };
-  } finally {
-    clearTimeout(timer);
   }
 }

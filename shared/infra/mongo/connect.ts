@@ -1,4 +1,5 @@
 import { type Db, MongoClient, type MongoClientOptions } from 'mongodb';
+import { bounded } from '../process/bounded.ts';
 
 /** A process's one door to MongoDB. Closing it ends every socket. */
 export interface Mongo {
@@ -63,12 +64,7 @@ function openWith(settings: MongoClientOptions, { url, database, appName }: Mong
 
 /** Rejects when MongoDB does not answer within `limitMs`; used by `/readyz`. */
 export async function pingMongo(mongo: Mongo, limitMs: number): Promise<void> {
-  const late = Promise.withResolvers<never>();
-  const timer = setTimeout(late.reject, limitMs, new Error(`MongoDB did not answer within ${limitMs} ms`));
-  try {
-    // The driver has no bound of its own for one command: its `timeoutMS` has no effect.
-    await Promise.race([mongo.db.command({ ping: 1 }), late.promise]);
-  } finally {
-    clearTimeout(timer);
-  }
+  // The driver has no bound of its own for one command: its `timeoutMS` has no effect.
+  const late = () => new Error(`MongoDB did not answer within ${limitMs} ms`);
+  await bounded(mongo.db.command({ ping: 1 }), limitMs, late);
 }

@@ -1,4 +1,5 @@
 import pLimit from 'p-limit';
+import { endsWithin } from './bounded.ts';
 
 /** Work after a command that nobody waits for: it may fail, be late or be lost, and must never hold a worker's slot. */
 export interface Background {
@@ -28,10 +29,7 @@ export function openBackground(options: {
     },
     async end(limitMs) {
       ending = true;
-      const late = Promise.withResolvers<void>();
-      const timer = setTimeout(late.resolve, limitMs);
-      await Promise.race([Promise.allSettled(taken), late.promise]);
-      clearTimeout(timer);
+      await endsWithin(Promise.allSettled(taken), limitMs);
       slots.clearQueue();
       const dropped = taken.size;
       if (dropped > 0) options.dropped(dropped);

@@ -6,6 +6,7 @@ import type { Log } from '../log/log.ts';
 import { findProviderSetting } from '../mongo/classifier/find-provider-setting.ts';
 import { openUsageRecorder } from '../mongo/classifier/usage-recorder.ts';
 import type { Mongo } from '../mongo/connect.ts';
+import { bounded } from '../process/bounded.ts';
 import { openChangeBell } from '../redis/change-bell.ts';
 import { openSharedCells } from '../redis/shared-cells.ts';
 import { type ModelRuntime, openModels } from './open-models.ts';
@@ -79,7 +80,7 @@ export function openFollowedModels(parts: {
 
   /** Whoever asks before the setting was seen waits for it: the environment's provider may be quite another one. */
   async function known(): Promise<void> {
-    if (held === undefined) await bounded(look(), FIRST_LOOK_MS);
+    if (held === undefined) await bounded(look(), FIRST_LOOK_MS, tooLate);
   }
 
   lookBehind();
@@ -111,13 +112,6 @@ export function openFollowedModels(parts: {
 }
 
 /** Late is what an outage is: nobody knows whom to ask. */
-async function bounded(work: Promise<void>, ms: number): Promise<void> {
-  const late = Promise.withResolvers<never>();
-  const words = 'the setting of the model provider was not to be had in time';
-  const timer = setTimeout(() => late.reject(Object.assign(new Error(words), { code: 'ETIMEDOUT' })), ms);
-  try {
-    await Promise.race([work, late.promise]);
-  } finally {
-    clearTimeout(timer);
-  }
+function tooLate(): Error {
+  return Object.assign(new Error('the setting of the model provider was not to be had in time'), { code: 'ETIMEDOUT' });
 }

@@ -1,0 +1,23 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import t from 'tap';
+import { bounded, endsWithin } from './bounded.ts';
+
+const LONG_MS = 60_000;
+const never = () => new Promise<never>(() => undefined);
+const late = () => new Error('late');
+
+t.test('work that ends in time is passed on, and leaves no timer behind', async (t) => {
+  t.equal(await bounded(Promise.resolve(1), LONG_MS, late), 1);
+  await t.rejects(bounded(Promise.reject(new Error('its own')), LONG_MS, late), { message: 'its own' });
+  t.equal(await endsWithin(Promise.resolve(), LONG_MS), true);
+  await t.rejects(endsWithin(Promise.reject(new Error('its own')), LONG_MS), { message: 'its own' });
+  t.notOk(process.getActiveResourcesInfo().includes('Timeout'));
+});
+
+t.test('work that does not is given up; how it ends then is nobody’s', async (t) => {
+  await t.rejects(bounded(never(), 1, late), { message: 'late' });
+  t.equal(await endsWithin(never(), 1), false);
+  const failing = delay(20).then(() => Promise.reject(new Error('too late to matter')));
+  t.equal(await endsWithin(failing, 1), false);
+  await t.rejects(failing);
+});
