@@ -1,5 +1,5 @@
 import t from 'tap';
-import { ask, echoRoute, JSON_TYPE, openTestDoor, openWire, requestText } from '../shared/testing/test-door.ts';
+import { ask, echoRoute, JSON_TYPE, openTestDoor, openWire, requestText } from '../shared/testing/doors/test-door.ts';
 import { idempotencyKey } from './middleware/guards/idempotency-key.ts';
 import { identity } from './middleware/guards/identity.ts';
 import { role } from './middleware/guards/role.ts';

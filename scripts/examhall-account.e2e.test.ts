@@ -8,10 +8,10 @@ import { accounts, sessions, throttles } from '../shared/infra/mongo/auth/collec
 import { findAccount, findAccountByEmail } from '../shared/infra/mongo/auth/find-account.ts';
 import { recordFailure, throttleKey } from '../shared/infra/mongo/auth/throttle.ts';
 import { OPERATOR_AUDIT } from '../shared/infra/mongo/operator-audit.ts';
-import { openTestMongo } from '../shared/testing/open-test-mongo.ts';
-import { runExamhall } from '../shared/testing/run-examhall.ts';
-import { storeSession, storeSignedIn } from '../shared/testing/stored-accounts.ts';
-import { testConfig } from '../shared/testing/test-kernel.ts';
+import { testConfig } from '../shared/testing/actors/test-kernel.ts';
+import { runExamhall } from '../shared/testing/processes/run-examhall.ts';
+import { storeSession, storeSignedIn } from '../shared/testing/stored/stored-accounts.ts';
+import { openTestMongo } from '../shared/testing/stores/open-test-mongo.ts';
 import { ACCOUNT_COMMANDS } from './examhall/account-commands.ts';
 
 const mongo = await openTestMongo(t);

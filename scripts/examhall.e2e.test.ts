@@ -2,12 +2,12 @@ import t from 'tap';
 import { WORKERS, type WorkerRow } from '../shared/infra/mongo/live-workers.ts';
 import { readCommand } from '../shared/infra/mongo/mailbox/read-command.ts';
 import { OPERATOR_AUDIT } from '../shared/infra/mongo/operator-audit.ts';
-import { makeActor } from '../shared/testing/actor-subjects.ts';
-import { openTestMongo } from '../shared/testing/open-test-mongo.ts';
-import { runExamhall } from '../shared/testing/run-examhall.ts';
-import { postGrading, SUBMITTED, storeAttempt } from '../shared/testing/stored-attempts.ts';
-import { postDelivery } from '../shared/testing/stored-deliveries.ts';
-import { testKernel, testWorkerDeps } from '../shared/testing/test-kernel.ts';
+import { testKernel, testWorkerDeps } from '../shared/testing/actors/test-kernel.ts';
+import { runExamhall } from '../shared/testing/processes/run-examhall.ts';
+import { postGrading, SUBMITTED, storeAttempt } from '../shared/testing/stored/stored-attempts.ts';
+import { postDelivery } from '../shared/testing/stored/stored-deliveries.ts';
+import { openTestMongo } from '../shared/testing/stores/open-test-mongo.ts';
+import { makeActor } from '../shared/testing/suites/actor-subjects.ts';
 import { runCommand } from '../workers/run-command.ts';
 
 const mongo = await openTestMongo(t);

@@ -3,8 +3,8 @@ import { newCommand, postCommand } from '../shared/infra/mongo/mailbox/post-comm
 import { readCommand } from '../shared/infra/mongo/mailbox/read-command.ts';
 import type { Queue } from '../shared/kernel/command.ts';
 import { newId } from '../shared/kernel/ids.ts';
-import { openTestMongo } from '../shared/testing/open-test-mongo.ts';
-import { testKernel, testWorker } from '../shared/testing/test-kernel.ts';
+import { testKernel, testWorker } from '../shared/testing/actors/test-kernel.ts';
+import { openTestMongo } from '../shared/testing/stores/open-test-mongo.ts';
 import { gate, until } from '../shared/testing/until.ts';
 import type { Actor } from './actor.ts';
 

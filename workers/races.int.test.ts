@@ -6,12 +6,11 @@ import type { Paper } from '../shared/attempt/question.ts';
 import { totalsOf } from '../shared/attempt/scoring/grade-attempt.ts';
 import { attempts } from '../shared/infra/mongo/attempt/collections.ts';
 import { newCommand, postCommand } from '../shared/infra/mongo/mailbox/post-command.ts';
-import { makeActor } from '../shared/testing/actor-subjects.ts';
-import { callOf, inProcessDoor } from '../shared/testing/in-process-door.ts';
+import { scripted } from '../shared/testing/actors/scripted-actor.ts';
+import { testKernel, testWorker, testWorkerDeps } from '../shared/testing/actors/test-kernel.ts';
+import { callOf, inProcessDoor } from '../shared/testing/doors/in-process-door.ts';
 import { openJitter } from '../shared/testing/jitter.ts';
-import { openTestMongo, type TestMongo } from '../shared/testing/open-test-mongo.ts';
-import { sampleAnswer, samplePaper } from '../shared/testing/sample-attempt.ts';
-import { scripted } from '../shared/testing/scripted-actor.ts';
+import { sampleAnswer, samplePaper } from '../shared/testing/stored/sample-attempt.ts';
 import {
   graded,
   MIXED_PAPER,
@@ -19,8 +18,9 @@ import {
   postHandoff,
   SUBMITTED,
   storeAttempt,
-} from '../shared/testing/stored-attempts.ts';
-import { testKernel, testWorker, testWorkerDeps } from '../shared/testing/test-kernel.ts';
+} from '../shared/testing/stored/stored-attempts.ts';
+import { openTestMongo, type TestMongo } from '../shared/testing/stores/open-test-mongo.ts';
+import { makeActor } from '../shared/testing/suites/actor-subjects.ts';
 import { until } from '../shared/testing/until.ts';
 import { runCommand } from './run-command.ts';
 

@@ -1,10 +1,10 @@
 import t from 'tap';
 import { attempts } from '../shared/infra/mongo/attempt/collections.ts';
 import { mailboxOf } from '../shared/infra/mongo/mailbox/mailbox.ts';
-import { makeActor } from '../shared/testing/actor-subjects.ts';
-import { openTestMongo } from '../shared/testing/open-test-mongo.ts';
-import { storeAttempt } from '../shared/testing/stored-attempts.ts';
-import { testKernel, testWorker, testWorkerDeps } from '../shared/testing/test-kernel.ts';
+import { testKernel, testWorker, testWorkerDeps } from '../shared/testing/actors/test-kernel.ts';
+import { storeAttempt } from '../shared/testing/stored/stored-attempts.ts';
+import { openTestMongo } from '../shared/testing/stores/open-test-mongo.ts';
+import { makeActor } from '../shared/testing/suites/actor-subjects.ts';
 import { until } from '../shared/testing/until.ts';
 import { postStandingCommands } from './standing-commands.ts';
 

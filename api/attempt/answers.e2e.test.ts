@@ -1,7 +1,7 @@
 import t from 'tap';
-import { attemptClient, choice, essay, shortText, statements } from '../../shared/testing/attempt-client.ts';
-import { closeExam } from '../../shared/testing/close-exam.ts';
-import { startCluster } from '../../shared/testing/cluster.ts';
+import { attemptClient, choice, essay, shortText, statements } from '../../shared/testing/clients/attempt-client.ts';
+import { closeExam } from '../../shared/testing/clients/close-exam.ts';
+import { startCluster } from '../../shared/testing/processes/cluster.ts';
 import { until } from '../../shared/testing/until.ts';
 
 const cluster = await startCluster(t, { workers: ['grading'], neighbours: false });

@@ -10,8 +10,8 @@ import {
   type Person,
   type StartChange,
   shortText,
-} from '../../shared/testing/attempt-client.ts';
-import { startCluster } from '../../shared/testing/cluster.ts';
+} from '../../shared/testing/clients/attempt-client.ts';
+import { startCluster } from '../../shared/testing/processes/cluster.ts';
 import { until } from '../../shared/testing/until.ts';
 
 const cluster = await startCluster(t, {

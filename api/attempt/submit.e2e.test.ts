@@ -1,6 +1,6 @@
 import t from 'tap';
-import { attemptClient } from '../../shared/testing/attempt-client.ts';
-import { startCluster } from '../../shared/testing/cluster.ts';
+import { attemptClient } from '../../shared/testing/clients/attempt-client.ts';
+import { startCluster } from '../../shared/testing/processes/cluster.ts';
 import { until } from '../../shared/testing/until.ts';
 
 /** Long, so that no sweep comes between the end of an attempt's time and what is done about it here. */

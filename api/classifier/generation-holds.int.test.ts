@@ -1,7 +1,7 @@
 import t from 'tap';
 import { generationHolds } from '../../shared/infra/mongo/classifier/collections.ts';
-import { hangs, paidDoor, wordOf } from '../../shared/testing/paid-door.ts';
-import { generationCall } from '../../shared/testing/preview-door.ts';
+import { hangs, paidDoor, wordOf } from '../../shared/testing/doors/paid-door.ts';
+import { generationCall } from '../../shared/testing/doors/preview-door.ts';
 import { gate, until } from '../../shared/testing/until.ts';
 import { previewGeneration } from './commands/preview-generation.ts';
 

@@ -1,9 +1,9 @@
 import t from 'tap';
 import { ProviderFailure } from '../../shared/classifier/model-task.ts';
 import { generations } from '../../shared/infra/mongo/classifier/collections.ts';
-import { paidDoor, preview } from '../../shared/testing/paid-door.ts';
-import { generationCall } from '../../shared/testing/preview-door.ts';
-import { ageGeneration } from '../../shared/testing/stored-generations.ts';
+import { paidDoor, preview } from '../../shared/testing/doors/paid-door.ts';
+import { generationCall } from '../../shared/testing/doors/preview-door.ts';
+import { ageGeneration } from '../../shared/testing/stored/stored-generations.ts';
 import { previewGeneration } from './commands/preview-generation.ts';
 
 t.test('limits and balance refuse before the provider is asked', async (t) => {

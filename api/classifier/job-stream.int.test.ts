@@ -1,12 +1,12 @@
 import t from 'tap';
 import { COMMANDS } from '../../shared/infra/mongo/mailbox/mailbox.ts';
 import type { Command } from '../../shared/kernel/command.ts';
-import { callHttp } from '../../shared/testing/http-call.ts';
-import { openJobDoor } from '../../shared/testing/job-door.ts';
-import { openStream } from '../../shared/testing/open-stream.ts';
-import { openTestMongo } from '../../shared/testing/open-test-mongo.ts';
-import { questionIds } from '../../shared/testing/stored-jobs.ts';
-import { testKernel, testWorkerDeps } from '../../shared/testing/test-kernel.ts';
+import { testKernel, testWorkerDeps } from '../../shared/testing/actors/test-kernel.ts';
+import { callHttp } from '../../shared/testing/clients/http-call.ts';
+import { openStream } from '../../shared/testing/clients/open-stream.ts';
+import { openJobDoor } from '../../shared/testing/doors/job-door.ts';
+import { questionIds } from '../../shared/testing/stored/stored-jobs.ts';
+import { openTestMongo } from '../../shared/testing/stores/open-test-mongo.ts';
 import { until } from '../../shared/testing/until.ts';
 import { classifierActor } from '../../workers/classifier/actor.ts';
 import { runCommand } from '../../workers/run-command.ts';

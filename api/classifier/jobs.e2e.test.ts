@@ -1,10 +1,10 @@
 import t, { type Test } from 'tap';
-import { checkedApi } from '../../shared/testing/checked-api.ts';
-import { startCluster } from '../../shared/testing/cluster.ts';
-import { openModelServer } from '../../shared/testing/model-server.ts';
-import { openStream } from '../../shared/testing/open-stream.ts';
-import { openQuestionBank } from '../../shared/testing/question-bank.ts';
-import { questionIds } from '../../shared/testing/stored-jobs.ts';
+import { openStream } from '../../shared/testing/clients/open-stream.ts';
+import { checkedApi } from '../../shared/testing/doors/checked-api.ts';
+import { openModelServer } from '../../shared/testing/models/model-server.ts';
+import { openQuestionBank } from '../../shared/testing/neighbours/question-bank.ts';
+import { startCluster } from '../../shared/testing/processes/cluster.ts';
+import { questionIds } from '../../shared/testing/stored/stored-jobs.ts';
 import { gate, until } from '../../shared/testing/until.ts';
 
 const TEACHER = { 'x-actor-id': 'teacher-1', 'x-actor-role': 'TEACHER', 'x-organization-id': 'org-1' };

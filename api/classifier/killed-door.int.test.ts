@@ -1,11 +1,11 @@
 import t, { type Test } from 'tap';
 import { generationHolds, generations } from '../../shared/infra/mongo/classifier/collections.ts';
 import { isRejection } from '../../shared/kernel/errors.ts';
-import { dyingProcess } from '../../shared/testing/dying-process.ts';
-import { openFakeOwners } from '../../shared/testing/fake-owners.ts';
-import { openTestMongo } from '../../shared/testing/open-test-mongo.ts';
-import { generationCall, previewDoor, scriptedModels } from '../../shared/testing/preview-door.ts';
-import { expireGenerations } from '../../shared/testing/stored-generations.ts';
+import { generationCall, previewDoor, scriptedModels } from '../../shared/testing/doors/preview-door.ts';
+import { openFakeOwners } from '../../shared/testing/neighbours/fake-owners.ts';
+import { dyingProcess } from '../../shared/testing/processes/dying-process.ts';
+import { expireGenerations } from '../../shared/testing/stored/stored-generations.ts';
+import { openTestMongo } from '../../shared/testing/stores/open-test-mongo.ts';
 import { previewGeneration } from './commands/preview-generation.ts';
 
 const mongo = await openTestMongo(t);

@@ -1,11 +1,11 @@
 import t from 'tap';
 import { type ModelAnswer, ProviderFailure } from '../../shared/classifier/model-task.ts';
 import { generations } from '../../shared/infra/mongo/classifier/collections.ts';
-import { crowd } from '../../shared/testing/crowd.ts';
-import { hangs, paidDoor, preview } from '../../shared/testing/paid-door.ts';
-import { generationCall, previewDoor } from '../../shared/testing/preview-door.ts';
-import { ageGeneration, expireGenerations } from '../../shared/testing/stored-generations.ts';
-import { tappedDb } from '../../shared/testing/tapped-db.ts';
+import { crowd } from '../../shared/testing/clients/crowd.ts';
+import { hangs, paidDoor, preview } from '../../shared/testing/doors/paid-door.ts';
+import { generationCall, previewDoor } from '../../shared/testing/doors/preview-door.ts';
+import { ageGeneration, expireGenerations } from '../../shared/testing/stored/stored-generations.ts';
+import { tappedDb } from '../../shared/testing/stores/tapped-db.ts';
 import { gate, until } from '../../shared/testing/until.ts';
 import { previewGeneration } from './commands/preview-generation.ts';
 

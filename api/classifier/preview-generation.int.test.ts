@@ -1,8 +1,8 @@
 import t from 'tap';
 import type { GenerationRequest } from '../../shared/generated/classifier.ts';
 import { generations } from '../../shared/infra/mongo/classifier/collections.ts';
-import { paidDoor, preview } from '../../shared/testing/paid-door.ts';
-import { generationCall } from '../../shared/testing/preview-door.ts';
+import { paidDoor, preview } from '../../shared/testing/doors/paid-door.ts';
+import { generationCall } from '../../shared/testing/doors/preview-door.ts';
 import { previewGeneration } from './commands/preview-generation.ts';
 
 t.test('fewer questions than asked for cost less; tokens that nobody counted are the estimate', async (t) => {

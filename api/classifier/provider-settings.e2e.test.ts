@@ -1,6 +1,6 @@
 import t from 'tap';
-import { checkedApi } from '../../shared/testing/checked-api.ts';
-import { startCluster } from '../../shared/testing/cluster.ts';
+import { checkedApi } from '../../shared/testing/doors/checked-api.ts';
+import { startCluster } from '../../shared/testing/processes/cluster.ts';
 import { until } from '../../shared/testing/until.ts';
 
 const STATUS = '/v1/ai/providers/status';

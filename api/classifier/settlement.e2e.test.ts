@@ -1,8 +1,8 @@
 import t from 'tap';
-import { checkedApi } from '../../shared/testing/checked-api.ts';
-import { startCluster } from '../../shared/testing/cluster.ts';
-import { crowd } from '../../shared/testing/crowd.ts';
-import { openFakeOwners } from '../../shared/testing/fake-owners.ts';
+import { crowd } from '../../shared/testing/clients/crowd.ts';
+import { checkedApi } from '../../shared/testing/doors/checked-api.ts';
+import { openFakeOwners } from '../../shared/testing/neighbours/fake-owners.ts';
+import { startCluster } from '../../shared/testing/processes/cluster.ts';
 import { until } from '../../shared/testing/until.ts';
 
 const owners = await openFakeOwners(t);

@@ -1,7 +1,7 @@
 import t from 'tap';
 import type { Rejection } from '../../shared/kernel/errors.ts';
-import { openTestMongo } from '../../shared/testing/open-test-mongo.ts';
-import { storeNotifications } from '../../shared/testing/stored-notifications.ts';
+import { storeNotifications } from '../../shared/testing/stored/stored-notifications.ts';
+import { openTestMongo } from '../../shared/testing/stores/open-test-mongo.ts';
 import type { Call, Reply } from '../route.ts';
 import { deleteEverything } from './commands/delete-all.ts';
 import { deleteOneNotification } from './commands/delete-notification.ts';

@@ -1,13 +1,13 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
-import { newExamId } from '../../shared/testing/attempt-client.ts';
 import { openChance, scaled } from '../../shared/testing/chance.ts';
-import { startCluster } from '../../shared/testing/cluster.ts';
-import { crowd, insist, tally } from '../../shared/testing/crowd.ts';
-import { type Answered, NoReply } from '../../shared/testing/exchange.ts';
-import { patiently } from '../../shared/testing/patiently.ts';
-import { doorsOf, readAsTeacher, started, student } from '../../shared/testing/sitting.ts';
-import { storedBy } from '../../shared/testing/stored.ts';
+import { newExamId } from '../../shared/testing/clients/attempt-client.ts';
+import { crowd, insist, tally } from '../../shared/testing/clients/crowd.ts';
+import { type Answered, NoReply } from '../../shared/testing/clients/exchange.ts';
+import { patiently } from '../../shared/testing/clients/patiently.ts';
+import { doorsOf, readAsTeacher, started, student } from '../../shared/testing/clients/sitting.ts';
+import { startCluster } from '../../shared/testing/processes/cluster.ts';
+import { storedBy } from '../../shared/testing/stored/stored.ts';
 import { until } from '../../shared/testing/until.ts';
 import { startThrowAwayServices } from '../services/throw-away.ts';
 

@@ -1,13 +1,13 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import t from 'tap';
-import { newExamId } from '../../shared/testing/attempt-client.ts';
 import { scaled } from '../../shared/testing/chance.ts';
-import { type Cluster, startCluster } from '../../shared/testing/cluster.ts';
-import { crowd, insist, tally } from '../../shared/testing/crowd.ts';
-import { patiently } from '../../shared/testing/patiently.ts';
-import { doorsOf, handOff, release, started, student } from '../../shared/testing/sitting.ts';
-import { storedBy } from '../../shared/testing/stored.ts';
+import { newExamId } from '../../shared/testing/clients/attempt-client.ts';
+import { crowd, insist, tally } from '../../shared/testing/clients/crowd.ts';
+import { patiently } from '../../shared/testing/clients/patiently.ts';
+import { doorsOf, handOff, release, started, student } from '../../shared/testing/clients/sitting.ts';
+import { type Cluster, startCluster } from '../../shared/testing/processes/cluster.ts';
+import { storedBy } from '../../shared/testing/stored/stored.ts';
 import { until } from '../../shared/testing/until.ts';
 import { startThrowAwayServices } from '../services/throw-away.ts';
 

@@ -1,11 +1,11 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import t from 'tap';
-import { attemptClient } from '../../shared/testing/attempt-client.ts';
-import { startCluster } from '../../shared/testing/cluster.ts';
-import { callHttp } from '../../shared/testing/http-call.ts';
-import { openMongoTap } from '../../shared/testing/mongo-tap.ts';
-import { requiredEnv } from '../../shared/testing/open-test-mongo.ts';
+import { attemptClient } from '../../shared/testing/clients/attempt-client.ts';
+import { callHttp } from '../../shared/testing/clients/http-call.ts';
+import { startCluster } from '../../shared/testing/processes/cluster.ts';
+import { openMongoTap } from '../../shared/testing/stores/mongo-tap.ts';
+import { requiredEnv } from '../../shared/testing/stores/open-test-mongo.ts';
 import { until } from '../../shared/testing/until.ts';
 import { freePort } from '../services/port.ts';
 

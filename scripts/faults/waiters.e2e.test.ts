@@ -1,11 +1,11 @@
 import t from 'tap';
-import { newExamId } from '../../shared/testing/attempt-client.ts';
 import { scaled } from '../../shared/testing/chance.ts';
-import { startCluster } from '../../shared/testing/cluster.ts';
-import { crowd, insist, tally } from '../../shared/testing/crowd.ts';
-import { patiently } from '../../shared/testing/patiently.ts';
-import { doorsOf, started, student } from '../../shared/testing/sitting.ts';
-import { storedBy } from '../../shared/testing/stored.ts';
+import { newExamId } from '../../shared/testing/clients/attempt-client.ts';
+import { crowd, insist, tally } from '../../shared/testing/clients/crowd.ts';
+import { patiently } from '../../shared/testing/clients/patiently.ts';
+import { doorsOf, started, student } from '../../shared/testing/clients/sitting.ts';
+import { startCluster } from '../../shared/testing/processes/cluster.ts';
+import { storedBy } from '../../shared/testing/stored/stored.ts';
 
 const WAITERS = scaled(200, 2_000);
 const SAVES = 40;

@@ -1,7 +1,7 @@
 import t from 'tap';
-import { classifierScene, type Data, goodAnswer } from '../../shared/testing/classifier-scene.ts';
-import { openFaultReceiver } from '../../shared/testing/fault-receiver.ts';
-import { postJob } from '../../shared/testing/stored-jobs.ts';
+import { classifierScene, type Data, goodAnswer } from '../../shared/testing/actors/classifier-scene.ts';
+import { openFaultReceiver } from '../../shared/testing/neighbours/fault-receiver.ts';
+import { postJob } from '../../shared/testing/stored/stored-jobs.ts';
 
 t.test('questions that the bank does not give are not asked about', async (t) => {
   const { mongo, asked, actor, run, job, brought } = await classifierScene(t);

@@ -2,9 +2,9 @@ import t from 'tap';
 import { cancelJob } from '../../shared/infra/mongo/classifier/cancel-job.ts';
 import { mailboxOf } from '../../shared/infra/mongo/mailbox/mailbox.ts';
 import type { Command } from '../../shared/kernel/command.ts';
-import { classifierScene, OWNER, passing, twelve } from '../../shared/testing/classifier-scene.ts';
-import { expire } from '../../shared/testing/kernel-features/feature.ts';
-import { finishedOnce, postJob } from '../../shared/testing/stored-jobs.ts';
+import { classifierScene, OWNER, passing, twelve } from '../../shared/testing/actors/classifier-scene.ts';
+import { finishedOnce, postJob } from '../../shared/testing/stored/stored-jobs.ts';
+import { expire } from '../../shared/testing/suites/kernel-features/feature.ts';
 import { postStandingCommands } from '../standing-commands.ts';
 
 t.test('a job whose command died with its workers is ended by the sweep, and no other', async (t) => {

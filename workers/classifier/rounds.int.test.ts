@@ -5,9 +5,9 @@ import { retryJob } from '../../shared/infra/mongo/classifier/retry-job.ts';
 import { mailboxOf } from '../../shared/infra/mongo/mailbox/mailbox.ts';
 import { newCommand } from '../../shared/infra/mongo/mailbox/post-command.ts';
 import type { Command } from '../../shared/kernel/command.ts';
-import { classifierScene, OWNER } from '../../shared/testing/classifier-scene.ts';
-import { again, expire } from '../../shared/testing/kernel-features/feature.ts';
-import { finishedOnce, postJob } from '../../shared/testing/stored-jobs.ts';
+import { classifierScene, OWNER } from '../../shared/testing/actors/classifier-scene.ts';
+import { finishedOnce, postJob } from '../../shared/testing/stored/stored-jobs.ts';
+import { again, expire } from '../../shared/testing/suites/kernel-features/feature.ts';
 import { gate, until } from '../../shared/testing/until.ts';
 
 t.test('a cancelled job stops calling, and nothing is written any more', async (t) => {

@@ -1,11 +1,11 @@
 import t from 'tap';
 import { DELIVERIES } from '../../shared/infra/mongo/mailbox/mailbox.ts';
 import type { Command } from '../../shared/kernel/command.ts';
-import { openFaultReceiver } from '../../shared/testing/fault-receiver.ts';
-import { again } from '../../shared/testing/kernel-features/feature.ts';
-import { openTestMongo } from '../../shared/testing/open-test-mongo.ts';
-import { postDelivery } from '../../shared/testing/stored-deliveries.ts';
-import { testKernel, testWorker, testWorkerDeps } from '../../shared/testing/test-kernel.ts';
+import { testKernel, testWorker, testWorkerDeps } from '../../shared/testing/actors/test-kernel.ts';
+import { openFaultReceiver } from '../../shared/testing/neighbours/fault-receiver.ts';
+import { postDelivery } from '../../shared/testing/stored/stored-deliveries.ts';
+import { openTestMongo } from '../../shared/testing/stores/open-test-mongo.ts';
+import { again } from '../../shared/testing/suites/kernel-features/feature.ts';
 import { until } from '../../shared/testing/until.ts';
 import { deliveryActor } from './actor.ts';
 

@@ -4,10 +4,10 @@ import { queueNotices } from '../../shared/infra/mongo/attempt/queue-notices.ts'
 import { NOTICES } from '../../shared/infra/mongo/mailbox/mailbox.ts';
 import { inTransaction } from '../../shared/infra/mongo/transaction.ts';
 import type { Command } from '../../shared/kernel/command.ts';
-import { openNeighbours } from '../../shared/testing/neighbours.ts';
-import { openTestMongo } from '../../shared/testing/open-test-mongo.ts';
-import { graded, storeAttempt } from '../../shared/testing/stored-attempts.ts';
-import { testKernel, testWorker, testWorkerDeps } from '../../shared/testing/test-kernel.ts';
+import { testKernel, testWorker, testWorkerDeps } from '../../shared/testing/actors/test-kernel.ts';
+import { openNeighbours } from '../../shared/testing/neighbours/neighbours.ts';
+import { graded, storeAttempt } from '../../shared/testing/stored/stored-attempts.ts';
+import { openTestMongo } from '../../shared/testing/stores/open-test-mongo.ts';
 import { gradeNoticesActor } from './actor.ts';
 
 t.test('notices of a neighbour that is not configured wait, unclaimed and unspent', async (t) => {

@@ -3,10 +3,10 @@ import { attempts } from '../../shared/infra/mongo/attempt/collections.ts';
 import { NOTICES } from '../../shared/infra/mongo/mailbox/mailbox.ts';
 import { readCommand } from '../../shared/infra/mongo/mailbox/read-command.ts';
 import type { Command } from '../../shared/kernel/command.ts';
-import { crashSuite, openLane } from '../../shared/testing/crash-suite.ts';
-import { postGrading, SUBMITTED, storeAttempt } from '../../shared/testing/stored-attempts.ts';
+import { runWorkerUntil, startWorker } from '../../shared/testing/processes/worker-process.ts';
+import { postGrading, SUBMITTED, storeAttempt } from '../../shared/testing/stored/stored-attempts.ts';
+import { crashSuite, openLane } from '../../shared/testing/suites/crash-suite.ts';
 import { until } from '../../shared/testing/until.ts';
-import { runWorkerUntil, startWorker } from '../../shared/testing/worker-process.ts';
 
 t.test('a worker killed at any await of its run loses nothing and doubles nothing', (t) => crashSuite(t, 'grading'));
 

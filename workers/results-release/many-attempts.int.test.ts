@@ -4,9 +4,9 @@ import t from 'tap';
 import { attempts } from '../../shared/infra/mongo/attempt/collections.ts';
 import { NOTICES } from '../../shared/infra/mongo/mailbox/mailbox.ts';
 import { readCommand } from '../../shared/infra/mongo/mailbox/read-command.ts';
-import { openTestMongo } from '../../shared/testing/open-test-mongo.ts';
-import { freshAttempt, graded, postRelease } from '../../shared/testing/stored-attempts.ts';
-import { testKernel, testWorkerDeps } from '../../shared/testing/test-kernel.ts';
+import { testKernel, testWorkerDeps } from '../../shared/testing/actors/test-kernel.ts';
+import { freshAttempt, graded, postRelease } from '../../shared/testing/stored/stored-attempts.ts';
+import { openTestMongo } from '../../shared/testing/stores/open-test-mongo.ts';
 import { runCommand } from '../run-command.ts';
 import { resultsReleaseActor } from './actor.ts';
 

@@ -4,16 +4,16 @@ import { generationHolds } from '../../shared/infra/mongo/classifier/collections
 import { takeGeneration } from '../../shared/infra/mongo/classifier/take-generation.ts';
 import { replayDead } from '../../shared/infra/mongo/mailbox/dead-letters.ts';
 import type { Command } from '../../shared/kernel/command.ts';
-import { type OwnerFault, openFakeOwners } from '../../shared/testing/fake-owners.ts';
-import { again, expire } from '../../shared/testing/kernel-features/feature.ts';
-import { openTestMongo } from '../../shared/testing/open-test-mongo.ts';
+import { testKernel, testWorker, testWorkerDeps } from '../../shared/testing/actors/test-kernel.ts';
+import { type OwnerFault, openFakeOwners } from '../../shared/testing/neighbours/fake-owners.ts';
 import {
   ageGeneration,
   expireGenerations,
   generationOf,
   postSettlement,
-} from '../../shared/testing/stored-generations.ts';
-import { testKernel, testWorker, testWorkerDeps } from '../../shared/testing/test-kernel.ts';
+} from '../../shared/testing/stored/stored-generations.ts';
+import { openTestMongo } from '../../shared/testing/stores/open-test-mongo.ts';
+import { again, expire } from '../../shared/testing/suites/kernel-features/feature.ts';
 import { runCommand } from '../run-command.ts';
 import { settlementActor } from './actor.ts';
 

@@ -4,10 +4,10 @@ import { fanOuts, notifications } from '../../shared/infra/mongo/notification/co
 import { insertFanOut } from '../../shared/infra/mongo/notification/insert-fan-out.ts';
 import { look } from '../../shared/infra/mongo/notification/look.ts';
 import { REST_MS, STAGE_WITHIN_MS } from '../../shared/notification/fan-out.ts';
-import { makeActor } from '../../shared/testing/actor-subjects.ts';
-import { openTestMongo, type TestMongo } from '../../shared/testing/open-test-mongo.ts';
-import { sampleFanOut, stageOnly } from '../../shared/testing/sample-fan-out.ts';
-import { testKernel, testWorkerDeps } from '../../shared/testing/test-kernel.ts';
+import { testKernel, testWorkerDeps } from '../../shared/testing/actors/test-kernel.ts';
+import { sampleFanOut, stageOnly } from '../../shared/testing/stored/sample-fan-out.ts';
+import { openTestMongo, type TestMongo } from '../../shared/testing/stores/open-test-mongo.ts';
+import { makeActor } from '../../shared/testing/suites/actor-subjects.ts';
 import { runCommand } from '../run-command.ts';
 
 const ROWS = 25;

@@ -3,11 +3,11 @@ import { attempts } from '../../shared/infra/mongo/attempt/collections.ts';
 import { gradingKey } from '../../shared/infra/mongo/attempt/hand-in.ts';
 import { mailboxOf } from '../../shared/infra/mongo/mailbox/mailbox.ts';
 import { newCommand, postCommand } from '../../shared/infra/mongo/mailbox/post-command.ts';
-import { makeActor } from '../../shared/testing/actor-subjects.ts';
-import { faultyMongo } from '../../shared/testing/faulty-mongo.ts';
-import { openTestMongo, type TestMongo } from '../../shared/testing/open-test-mongo.ts';
-import { storeAttempt } from '../../shared/testing/stored-attempts.ts';
-import { testKernel, testWorkerDeps } from '../../shared/testing/test-kernel.ts';
+import { testKernel, testWorkerDeps } from '../../shared/testing/actors/test-kernel.ts';
+import { storeAttempt } from '../../shared/testing/stored/stored-attempts.ts';
+import { faultyMongo } from '../../shared/testing/stores/faulty-mongo.ts';
+import { openTestMongo, type TestMongo } from '../../shared/testing/stores/open-test-mongo.ts';
+import { makeActor } from '../../shared/testing/suites/actor-subjects.ts';
 import { runCommand } from '../run-command.ts';
 
 /** More than one chunk of a sweep. */

@@ -6,9 +6,9 @@ import { EVENT_TAIL_CAP, EVENT_TAIL_KEEP } from '../../../shared/attempt/limits.
 import type { SaveAnswerRequest } from '../../../shared/generated/attempt.ts';
 import { openMongo } from '../../../shared/infra/mongo/connect.ts';
 import { isRejection } from '../../../shared/kernel/errors.ts';
-import { openTestMongo } from '../../../shared/testing/open-test-mongo.ts';
-import { samplePaper } from '../../../shared/testing/sample-attempt.ts';
-import { storeAttempt } from '../../../shared/testing/stored-attempts.ts';
+import { samplePaper } from '../../../shared/testing/stored/sample-attempt.ts';
+import { storeAttempt } from '../../../shared/testing/stored/stored-attempts.ts';
+import { openTestMongo } from '../../../shared/testing/stores/open-test-mongo.ts';
 import { saveOneAnswer } from './save-answer.ts';
 
 const SAVES = 200;

@@ -4,9 +4,9 @@ import { type Hasher, openHasher } from '../../../shared/infra/bcrypt/hasher.ts'
 import { openSigner } from '../../../shared/infra/jwt/signer.ts';
 import { accounts } from '../../../shared/infra/mongo/auth/collections.ts';
 import { upgradePassword } from '../../../shared/infra/mongo/auth/upgrade-password.ts';
-import { openTestMongo } from '../../../shared/testing/open-test-mongo.ts';
-import { storeSignedIn } from '../../../shared/testing/stored-accounts.ts';
-import { testConfig } from '../../../shared/testing/test-kernel.ts';
+import { testConfig } from '../../../shared/testing/actors/test-kernel.ts';
+import { storeSignedIn } from '../../../shared/testing/stored/stored-accounts.ts';
+import { openTestMongo } from '../../../shared/testing/stores/open-test-mongo.ts';
 import type { Call } from '../../route.ts';
 import { changePassword } from './change-password.ts';
 

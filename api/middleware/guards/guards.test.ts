@@ -1,5 +1,5 @@
 import t from 'tap';
-import { echoRoute } from '../../../shared/testing/test-door.ts';
+import { echoRoute } from '../../../shared/testing/doors/test-door.ts';
 import type { Guard, Head, Identity } from '../../route.ts';
 import { readHead } from '../head.ts';
 import { behindGateway, gatewayToken } from './gateway-token.ts';

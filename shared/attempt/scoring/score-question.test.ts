@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap';
-import { sampleOptions, sampleQuestion } from '../../testing/sample-attempt.ts';
+import { sampleOptions, sampleQuestion } from '../../testing/stored/sample-attempt.ts';
 import type { AnswerContent } from '../attempt.ts';
 import type { Question, ScoringRule } from '../question.ts';
 import { gradeByHand, scoreQuestion } from './score-question.ts';

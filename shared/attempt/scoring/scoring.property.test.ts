@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { sampleOptions, sampleQuestion } from '../../testing/sample-attempt.ts';
+import { sampleOptions, sampleQuestion } from '../../testing/stored/sample-attempt.ts';
 import type { AnswerContent } from '../attempt.ts';
 import { answerKeyOf } from '../attempt.ts';
 import type { Paper, Question } from '../question.ts';

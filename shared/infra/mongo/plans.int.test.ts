@@ -11,15 +11,21 @@ import { summarizeAttempts } from '../../../api/attempt/queries/summarize.ts';
 import { runCommand } from '../../../workers/run-command.ts';
 import { postStandingCommands } from '../../../workers/standing-commands.ts';
 import type { Queue } from '../../kernel/command.ts';
-import { makeActor } from '../../testing/actor-subjects.ts';
-import { faultyMongo } from '../../testing/faulty-mongo.ts';
-import { callOf, inProcessDoor } from '../../testing/in-process-door.ts';
-import { openNeighbours } from '../../testing/neighbours.ts';
-import { openTestMongo } from '../../testing/open-test-mongo.ts';
-import { noneScans, watchFilters } from '../../testing/plans.ts';
-import { claimsOf, freshAccount, freshSession, freshToken, storeSignedIn } from '../../testing/stored-accounts.ts';
-import { postGrading, SUBMITTED, storeAttempt } from '../../testing/stored-attempts.ts';
-import { testKernel, testWorker, testWorkerDeps } from '../../testing/test-kernel.ts';
+import { testKernel, testWorker, testWorkerDeps } from '../../testing/actors/test-kernel.ts';
+import { callOf, inProcessDoor } from '../../testing/doors/in-process-door.ts';
+import { openNeighbours } from '../../testing/neighbours/neighbours.ts';
+import {
+  claimsOf,
+  freshAccount,
+  freshSession,
+  freshToken,
+  storeSignedIn,
+} from '../../testing/stored/stored-accounts.ts';
+import { postGrading, SUBMITTED, storeAttempt } from '../../testing/stored/stored-attempts.ts';
+import { faultyMongo } from '../../testing/stores/faulty-mongo.ts';
+import { openTestMongo } from '../../testing/stores/open-test-mongo.ts';
+import { noneScans, watchFilters } from '../../testing/stores/plans.ts';
+import { makeActor } from '../../testing/suites/actor-subjects.ts';
 import { until } from '../../testing/until.ts';
 import { findAttempt } from './attempt/find-attempt.ts';
 import { allEvents } from './attempt/find-events.ts';

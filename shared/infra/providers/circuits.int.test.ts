@@ -3,7 +3,7 @@ import t, { type Test } from 'tap';
 import type { CircuitRules } from '../../classifier/circuit.ts';
 import type { Target } from '../../classifier/target.ts';
 import { heldLog } from '../../testing/held-log.ts';
-import { requiredEnv } from '../../testing/open-test-mongo.ts';
+import { requiredEnv } from '../../testing/stores/open-test-mongo.ts';
 import { until } from '../../testing/until.ts';
 import { openSharedCells, type SharedCells } from '../redis/shared-cells.ts';
 import { openCircuits } from './circuits.ts';

@@ -1,9 +1,9 @@
 import t, { type Test } from 'tap';
 import type { ProviderChoice } from '../../classifier/provider-setting.ts';
-import { ABOUT, TASK } from '../../testing/asked-models.ts';
+import { testConfig } from '../../testing/actors/test-kernel.ts';
 import { heldLog } from '../../testing/held-log.ts';
-import { openTestMongo, requiredEnv, type TestMongo } from '../../testing/open-test-mongo.ts';
-import { testConfig } from '../../testing/test-kernel.ts';
+import { ABOUT, TASK } from '../../testing/models/asked-models.ts';
+import { openTestMongo, requiredEnv, type TestMongo } from '../../testing/stores/open-test-mongo.ts';
 import { until } from '../../testing/until.ts';
 import { providerSettings, settingChanges, usageEvents } from '../mongo/classifier/collections.ts';
 import { saveProviderSetting } from '../mongo/classifier/save-provider-setting.ts';

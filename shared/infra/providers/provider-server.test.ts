@@ -1,8 +1,8 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import t, { type Test } from 'tap';
-import { ABOUT, askedModels, GOOD, SENTINEL_KEY, settingsFor, TASK } from '../../testing/asked-models.ts';
-import { replyOf, streamOf } from '../../testing/provider-replies.ts';
+import { ABOUT, askedModels, GOOD, SENTINEL_KEY, settingsFor, TASK } from '../../testing/models/asked-models.ts';
+import { replyOf, streamOf } from '../../testing/models/provider-replies.ts';
 import { MOST_BYTES } from './http-call.ts';
 
 /** Cuts, silence and trickles, which only real sockets have. */

@@ -1,7 +1,7 @@
 import t from 'tap';
-import { GOOD } from '../../testing/asked-models.ts';
-import { failed, good, mockProviders, opened, streamAt } from '../../testing/mocked-provider.ts';
-import { HTTP_PROVIDERS, streamOf } from '../../testing/provider-replies.ts';
+import { GOOD } from '../../testing/models/asked-models.ts';
+import { failed, good, mockProviders, opened, streamAt } from '../../testing/models/mocked-provider.ts';
+import { HTTP_PROVIDERS, streamOf } from '../../testing/models/provider-replies.ts';
 
 mockProviders(t);
 

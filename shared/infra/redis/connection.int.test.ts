@@ -6,7 +6,7 @@ import { createServer as createTlsServer, getCACertificates, setDefaultCACertifi
 import t from 'tap';
 import { freePort } from '../../../scripts/services/port.ts';
 import { startThrowAwayServices } from '../../../scripts/services/throw-away.ts';
-import { eventually, ownRedis } from '../../testing/own-redis.ts';
+import { eventually, ownRedis } from '../../testing/stores/own-redis.ts';
 import { redisProbe } from './connection.ts';
 import { openDoorbells } from './doorbell.ts';
 import { answerDoorbell } from './doorbell-listener.ts';

@@ -2,7 +2,7 @@ import { type AddressInfo, connect, createServer } from 'node:net';
 import t from 'tap';
 import { freePort } from '../../../scripts/services/port.ts';
 import { startThrowAwayServices } from '../../../scripts/services/throw-away.ts';
-import { eventually, ownRedis } from '../../testing/own-redis.ts';
+import { eventually, ownRedis } from '../../testing/stores/own-redis.ts';
 import { openDoorbells } from './doorbell.ts';
 import { answerDoorbell } from './doorbell-listener.ts';
 import type { Log } from './link.ts';

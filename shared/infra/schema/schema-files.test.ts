@@ -5,7 +5,7 @@ import { QUESTION_TYPES, SCORING_MODES } from '../../attempt/question.ts';
 import { redactAttempt } from '../../attempt/redact.ts';
 import { studentListItem } from '../../attempt/student-list-item.ts';
 import { DELIVERY_STATUSES } from '../../notification/delivery.ts';
-import { sampleAnswer, sampleAttempt, samplePaper } from '../../testing/sample-attempt.ts';
+import { sampleAnswer, sampleAttempt, samplePaper } from '../../testing/stored/sample-attempt.ts';
 import { loadSchemas } from './validator.ts';
 
 const schemas = loadSchemas();

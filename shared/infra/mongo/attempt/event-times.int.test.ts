@@ -1,6 +1,6 @@
 import t from 'tap';
-import { openTestMongo } from '../../../testing/open-test-mongo.ts';
-import { storeAttempt } from '../../../testing/stored-attempts.ts';
+import { storeAttempt } from '../../../testing/stored/stored-attempts.ts';
+import { openTestMongo } from '../../../testing/stores/open-test-mongo.ts';
 import { appendClientEvent } from './append-event.ts';
 import { attempts } from './collections.ts';
 import { saveAnswer, saveAnswerWithRows } from './save-answer.ts';

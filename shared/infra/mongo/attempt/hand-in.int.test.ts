@@ -1,8 +1,8 @@
 import t from 'tap';
 import type { SubmitSource } from '../../../attempt/attempt.ts';
 import { MINUTE, SECOND } from '../../../kernel/clock.ts';
-import { openTestMongo } from '../../../testing/open-test-mongo.ts';
-import { storeAttempt } from '../../../testing/stored-attempts.ts';
+import { storeAttempt } from '../../../testing/stored/stored-attempts.ts';
+import { openTestMongo } from '../../../testing/stores/open-test-mongo.ts';
 import { mailboxOf } from '../mailbox/mailbox.ts';
 import { attempts } from './collections.ts';
 import { handIn } from './hand-in.ts';

@@ -1,13 +1,13 @@
 import t from 'tap';
-import { dyingProcess } from '../../../testing/dying-process.ts';
-import { openTestMongo } from '../../../testing/open-test-mongo.ts';
+import { dyingProcess } from '../../../testing/processes/dying-process.ts';
 import {
   freshAccount,
   freshSession,
   freshToken,
   storeSession,
   storeSignedIn,
-} from '../../../testing/stored-accounts.ts';
+} from '../../../testing/stored/stored-accounts.ts';
+import { openTestMongo } from '../../../testing/stores/open-test-mongo.ts';
 import type { Mongo } from '../connect.ts';
 import { OPERATOR_AUDIT } from '../operator-audit.ts';
 import { changePassword } from './change-password.ts';

@@ -1,6 +1,6 @@
 import t from 'tap';
-import { openTestMongo } from '../../../testing/open-test-mongo.ts';
-import { freshAccount, freshSession, storeSignedIn } from '../../../testing/stored-accounts.ts';
+import { freshAccount, freshSession, storeSignedIn } from '../../../testing/stored/stored-accounts.ts';
+import { openTestMongo } from '../../../testing/stores/open-test-mongo.ts';
 import { isDuplicateKey } from '../faults.ts';
 import { accounts, sessions, tokens } from './collections.ts';
 import { findAccount, findAccountByEmail } from './find-account.ts';

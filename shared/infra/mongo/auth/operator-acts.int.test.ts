@@ -1,6 +1,6 @@
 import t from 'tap';
-import { openTestMongo } from '../../../testing/open-test-mongo.ts';
-import { storeSession, storeSignedIn } from '../../../testing/stored-accounts.ts';
+import { storeSession, storeSignedIn } from '../../../testing/stored/stored-accounts.ts';
+import { openTestMongo } from '../../../testing/stores/open-test-mongo.ts';
 import { OPERATOR_AUDIT } from '../operator-audit.ts';
 import { sessions } from './collections.ts';
 import { findAccount } from './find-account.ts';

@@ -1,7 +1,13 @@
 import t from 'tap';
 import { judgeRefresh } from '../../../auth/refresh-rules.ts';
-import { openTestMongo } from '../../../testing/open-test-mongo.ts';
-import { claimsOf, freshToken, type SignedIn, storeSession, storeSignedIn } from '../../../testing/stored-accounts.ts';
+import {
+  claimsOf,
+  freshToken,
+  type SignedIn,
+  storeSession,
+  storeSignedIn,
+} from '../../../testing/stored/stored-accounts.ts';
+import { openTestMongo } from '../../../testing/stores/open-test-mongo.ts';
 import { changePassword } from './change-password.ts';
 import { securityEvents, sessions, tokens } from './collections.ts';
 import { endOtherSessions } from './end-other-sessions.ts';

@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap';
 import { HOUR, SECOND } from '../../../kernel/clock.ts';
-import { openTestMongo } from '../../../testing/open-test-mongo.ts';
+import { openTestMongo } from '../../../testing/stores/open-test-mongo.ts';
 import { FRONT_DOOR_BUDGET_MS, inTransaction } from '../transaction.ts';
 import { generationHolds } from './collections.ts';
 import { keepHold, placeHold, readHeldBefore, renewHold } from './generation-holds.ts';

@@ -2,12 +2,12 @@ import t from 'tap';
 import { previewGeneration } from '../../../../api/classifier/commands/preview-generation.ts';
 import { runCommand } from '../../../../workers/run-command.ts';
 import { settlementActor } from '../../../../workers/settlement/actor.ts';
-import { openFakeOwners } from '../../../testing/fake-owners.ts';
-import { openTestMongo } from '../../../testing/open-test-mongo.ts';
-import { noneScans, watchFilters } from '../../../testing/plans.ts';
-import { generationCall, previewDoor, scriptedModels } from '../../../testing/preview-door.ts';
-import { generationOf, postSettlement } from '../../../testing/stored-generations.ts';
-import { testKernel, testWorkerDeps } from '../../../testing/test-kernel.ts';
+import { testKernel, testWorkerDeps } from '../../../testing/actors/test-kernel.ts';
+import { generationCall, previewDoor, scriptedModels } from '../../../testing/doors/preview-door.ts';
+import { openFakeOwners } from '../../../testing/neighbours/fake-owners.ts';
+import { generationOf, postSettlement } from '../../../testing/stored/stored-generations.ts';
+import { openTestMongo } from '../../../testing/stores/open-test-mongo.ts';
+import { noneScans, watchFilters } from '../../../testing/stores/plans.ts';
 import { createIndexes } from '../schema/migrations.ts';
 
 t.test('no filter of paid generations scans a collection', async (t) => {

@@ -1,10 +1,10 @@
 import t from 'tap';
 import { runCommand } from '../../../../workers/run-command.ts';
-import { makeActor } from '../../../testing/actor-subjects.ts';
-import { expire } from '../../../testing/kernel-features/feature.ts';
-import { openTestMongo } from '../../../testing/open-test-mongo.ts';
-import { postGrading, SUBMITTED, storeAttempt } from '../../../testing/stored-attempts.ts';
-import { testKernel, testWorkerDeps } from '../../../testing/test-kernel.ts';
+import { testKernel, testWorkerDeps } from '../../../testing/actors/test-kernel.ts';
+import { postGrading, SUBMITTED, storeAttempt } from '../../../testing/stored/stored-attempts.ts';
+import { openTestMongo } from '../../../testing/stores/open-test-mongo.ts';
+import { makeActor } from '../../../testing/suites/actor-subjects.ts';
+import { expire } from '../../../testing/suites/kernel-features/feature.ts';
 import { OPERATOR_AUDIT } from '../operator-audit.ts';
 import { deadCommands, deadGroups, findCommand, replayDead } from './dead-letters.ts';
 

@@ -1,10 +1,10 @@
 import t from 'tap';
 import { runCommand } from '../../../../workers/run-command.ts';
-import { makeActor } from '../../../testing/actor-subjects.ts';
-import { expire } from '../../../testing/kernel-features/feature.ts';
-import { openTestMongo, type TestMongo } from '../../../testing/open-test-mongo.ts';
-import { postGrading, SUBMITTED, storeAttempt } from '../../../testing/stored-attempts.ts';
-import { testKernel, testWorkerDeps } from '../../../testing/test-kernel.ts';
+import { testKernel, testWorkerDeps } from '../../../testing/actors/test-kernel.ts';
+import { postGrading, SUBMITTED, storeAttempt } from '../../../testing/stored/stored-attempts.ts';
+import { openTestMongo, type TestMongo } from '../../../testing/stores/open-test-mongo.ts';
+import { makeActor } from '../../../testing/suites/actor-subjects.ts';
+import { expire } from '../../../testing/suites/kernel-features/feature.ts';
 import { until } from '../../../testing/until.ts';
 import { liveWorkers, WORKERS, type WorkerRow } from '../live-workers.ts';
 import { mailboxOf } from './mailbox.ts';

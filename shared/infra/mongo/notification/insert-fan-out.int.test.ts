@@ -1,8 +1,8 @@
 import t from 'tap';
-import { dyingProcess } from '../../../testing/dying-process.ts';
-import { openTestMongo, type TestMongo } from '../../../testing/open-test-mongo.ts';
-import { sampleFanOut, stageOnly } from '../../../testing/sample-fan-out.ts';
-import { tappedDb } from '../../../testing/tapped-db.ts';
+import { dyingProcess } from '../../../testing/processes/dying-process.ts';
+import { sampleFanOut, stageOnly } from '../../../testing/stored/sample-fan-out.ts';
+import { openTestMongo, type TestMongo } from '../../../testing/stores/open-test-mongo.ts';
+import { tappedDb } from '../../../testing/stores/tapped-db.ts';
 import { until } from '../../../testing/until.ts';
 import { isDuplicateKey } from '../faults.ts';
 import { DELIVERIES } from '../mailbox/mailbox.ts';

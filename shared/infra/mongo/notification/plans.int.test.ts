@@ -1,9 +1,9 @@
 import t from 'tap';
 import { newId } from '../../../kernel/ids.ts';
-import { openTestMongo } from '../../../testing/open-test-mongo.ts';
-import { noneScans, watchFilters } from '../../../testing/plans.ts';
-import { sampleFanOut } from '../../../testing/sample-fan-out.ts';
-import { freshNotification, storeNotifications } from '../../../testing/stored-notifications.ts';
+import { sampleFanOut } from '../../../testing/stored/sample-fan-out.ts';
+import { freshNotification, storeNotifications } from '../../../testing/stored/stored-notifications.ts';
+import { openTestMongo } from '../../../testing/stores/open-test-mongo.ts';
+import { noneScans, watchFilters } from '../../../testing/stores/plans.ts';
 import type { Mongo } from '../connect.ts';
 import { createIndexes } from '../schema/migrations.ts';
 import { fanOuts } from './collections.ts';

@@ -1,8 +1,8 @@
 import t from 'tap';
 import type { Command } from '../../../kernel/command.ts';
 import type { Channel } from '../../../notification/delivery.ts';
-import { openTestMongo } from '../../../testing/open-test-mongo.ts';
-import { freshNotification } from '../../../testing/stored-deliveries.ts';
+import { freshNotification } from '../../../testing/stored/stored-deliveries.ts';
+import { openTestMongo } from '../../../testing/stores/open-test-mongo.ts';
 import { isDuplicateKey } from '../faults.ts';
 import { DELIVERIES } from '../mailbox/mailbox.ts';
 import { inTransaction } from '../transaction.ts';

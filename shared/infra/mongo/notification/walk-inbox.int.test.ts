@@ -1,8 +1,8 @@
 import t from 'tap';
 import { scaled } from '../../../testing/chance.ts';
-import { openTestMongo, type TestMongo } from '../../../testing/open-test-mongo.ts';
-import { freshNotification, storeNotifications } from '../../../testing/stored-notifications.ts';
-import { tappedDb } from '../../../testing/tapped-db.ts';
+import { freshNotification, storeNotifications } from '../../../testing/stored/stored-notifications.ts';
+import { openTestMongo, type TestMongo } from '../../../testing/stores/open-test-mongo.ts';
+import { tappedDb } from '../../../testing/stores/tapped-db.ts';
 import type { Mongo } from '../connect.ts';
 import { inTransaction } from '../transaction.ts';
 import { fanOuts, NOTIFICATIONS, notifications } from './collections.ts';

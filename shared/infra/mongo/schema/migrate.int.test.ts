@@ -1,5 +1,5 @@
 import t from 'tap';
-import { openTestMongo } from '../../../testing/open-test-mongo.ts';
+import { openTestMongo } from '../../../testing/stores/open-test-mongo.ts';
 import { INDEXES } from './indexes.ts';
 import { migrate, schemaFaults } from './migrate.ts';
 import { SCHEMA_VERSION } from './migrations.ts';

@@ -1,0 +1,174 @@
+import { connect, type Socket } from 'node:net';
+import type { Test } from 'tap';
+import type { Door } from '../../../api/middleware/door.ts';
+import type { Call, Route } from '../../../api/route.ts';
+import { openServer, type ServerDeps, type ServerLimits } from '../../../api/server.ts';
+import { openLog } from '../../infra/log/log.ts';
+import { loadSchemas } from '../../infra/schema/validator.ts';
+
+/** What a test of the front door may change. */
+export interface TestDoorOptions {
+  routes?: Route[];
+  limits?: Partial<ServerLimits>;
+  isOutage?: ServerDeps['isOutage'];
+}
+
+export interface TestDoor {
+  door: Door;
+  port: number;
+  draining: AbortController;
+  /** Lines of the log, parsed; request lines have `msg: 'request'`. */
+  lines(): Record<string, unknown>[];
+  observed: { method: string; route: string; status: number }[];
+}
+
+type Teardown = Pick<Test, 'teardown' | 'testdir'>;
+
+/** The front door with routes of the test's own, on a free loopback port. */
+export async function openTestDoor(t: Teardown, options: TestDoorOptions = {}): Promise<TestDoor> {
+  const text: string[] = [];
+  const { log, access } = openLog({ level: 'debug', name: 'test', destination: { write: (line) => text.push(line) } });
+  const draining = new AbortController();
+  const observed: TestDoor['observed'] = [];
+  const door = openServer({
+    routes: options.routes ?? [echoRoute()],
+    schemas: loadSchemas(t.testdir({ test: { 'body.json': BODY, 'query.json': QUERY } })),
+    log,
+    access,
+    draining: draining.signal,
+    observe: (method, route, status) => observed.push({ method, route, status }),
+    isOutage: options.isOutage ?? (() => false),
+    limits: { headTimeoutMs: 10_000, bodyTimeoutMs: 20_000, bodyBudgetBytes: 1 << 20, ...options.limits },
+  });
+  const port = await door.listen(0, '127.0.0.1');
+  t.teardown(() => door.close(0));
+  return { door, port, draining, observed, lines: () => text.map((line) => JSON.parse(line)) };
+}
+
+/** `POST /v1/echo/:id` with a schema, which answers what it got. */
+export function echoRoute(change: Partial<Route> = {}): Route {
+  return {
+    method: 'POST',
+    path: '/v1/echo/:id',
+    operation: 'echo',
+    summary: '',
+    guards: [],
+    body: { schema: 'test/body', maxBytes: 1_024 },
+    query: 'test/query',
+    replies: [],
+    errors: [],
+    handle: async ({ params, query, body, identity }: Call) => ({
+      status: 200,
+      data: { params, query, body, identity },
+    }),
+    ...change,
+  };
+}
+
+const DIALECT = 'https://json-schema.org/draft/2020-12/schema';
+const BODY = JSON.stringify({
+  $schema: DIALECT,
+  $id: 'test/body',
+  type: 'object',
+  properties: {
+    name: { type: 'string', maxLength: 20 },
+    size: { type: 'number' },
+    free: { type: 'object', additionalProperties: true },
+  },
+  additionalProperties: false,
+});
+const QUERY = JSON.stringify({
+  $schema: DIALECT,
+  $id: 'test/query',
+  type: 'object',
+  properties: { limit: { type: 'integer', minimum: 1, maximum: 100 }, q: { type: 'string', maxLength: 20 } },
+  additionalProperties: false,
+});
+
+export interface RawReply {
+  status: number;
+  headers: Record<string, string>;
+  // biome-ignore lint/suspicious/noExplicitAny: replies are matched by tests, field by field
+  json: any;
+}
+
+/** One raw connection: what is written goes out as it is, replies are read one by one. */
+export interface Wire {
+  socket: Socket;
+  write(text: string | Buffer): void;
+  /** The next whole reply; rejects when the connection ends before. */
+  reply(): Promise<RawReply>;
+  closed: Promise<void>;
+}
+
+export function openWire(t: Pick<Teardown, 'teardown'>, port: number): Wire {
+  const socket = connect({ port, host: '127.0.0.1' });
+  let buffer = Buffer.alloc(0);
+  let wake = (): void => undefined;
+  let ended = false;
+  const closed = new Promise<void>((resolve) => {
+    socket.on('close', () => {
+      ended = true;
+      wake();
+      resolve();
+    });
+  });
+  socket.on('error', () => undefined);
+  socket.on('data', (chunk) => {
+    buffer = Buffer.concat([buffer, chunk]);
+    wake();
+  });
+  t.teardown(() => socket.destroy());
+
+  return {
+    socket,
+    closed,
+    write: (text) => void socket.write(text),
+    async reply() {
+      for (;;) {
+        const found = takeReply(buffer);
+        if (found !== undefined) {
+          buffer = buffer.subarray(found.size);
+          return found.reply;
+        }
+        if (ended) throw new Error(`closed after ${JSON.stringify(buffer.toString('latin1'))}`);
+        await new Promise<void>((resolve) => {
+          wake = resolve;
+        });
+      }
+    },
+  };
+}
+
+function takeReply(buffer: Buffer): { reply: RawReply; size: number } | undefined {
+  const end = buffer.indexOf('\r\n\r\n');
+  if (end === -1) return undefined;
+  const [first = '', ...rest] = buffer.subarray(0, end).toString('latin1').split('\r\n');
+  const status = Number(first.split(' ')[1]);
+  const headers = Object.fromEntries(
+    rest.map((line) => [line.slice(0, line.indexOf(':')).toLowerCase(), line.slice(line.indexOf(':') + 1).trim()]),
+  );
+  const size = end + 4 + Number(headers['content-length'] ?? 0);
+  if (buffer.length < size) return undefined;
+  const text = buffer.subarray(end + 4, size).toString('utf8');
+  return { reply: { status, headers, json: text === '' ? undefined : JSON.parse(text) }, size };
+}
+
+/** Text of a request with a Host and, for a body, its length; headers as raw lines. */
+export function requestText(method: string, target: string, headers: readonly string[] = [], body?: string): string {
+  const length = body === undefined ? [] : [`Content-Length: ${Buffer.byteLength(body)}`];
+  return `${[`${method} ${target} HTTP/1.1`, 'Host: test', ...headers, ...length].join('\r\n')}\r\n\r\n${body ?? ''}`;
+}
+
+export const JSON_TYPE = 'Content-Type: application/json';
+
+/** One request on a connection of its own. */
+export async function ask(
+  t: Pick<Teardown, 'teardown'>,
+  port: number,
+  ...request: Parameters<typeof requestText>
+): Promise<RawReply> {
+  const wire = openWire(t, port);
+  wire.write(requestText(...request));
+  return wire.reply();
+}

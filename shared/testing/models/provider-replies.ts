@@ -1,0 +1,158 @@
+import type { ProviderName } from '../../classifier/provider-names.ts';
+
+export type HttpProvider = Exclude<ProviderName, 'mock'>;
+
+/** Providers of which each has a wire of its own or a way of its own on a shared one. */
+export const HTTP_PROVIDERS: readonly HttpProvider[] = ['openai', 'deepseek', 'local', 'anthropic', 'gemini'];
+
+/** Where tests ask each of them: the official origins, and for `local` one that a test lists. */
+export const ASKED_AT: Readonly<Record<HttpProvider, { origin: string; path: string; streamPath: string }>> = {
+  openai: { origin: 'https://api.openai.com', path: '/v1/chat/completions', streamPath: '/v1/chat/completions' },
+  deepseek: { origin: 'https://api.deepseek.com', path: '/chat/completions', streamPath: '/chat/completions' },
+  local: { origin: 'https://models.example', path: '/v1/chat/completions', streamPath: '/v1/chat/completions' },
+  anthropic: { origin: 'https://api.anthropic.com', path: '/v1/messages', streamPath: '/v1/messages' },
+  gemini: {
+    origin: 'https://generativelanguage.googleapis.com',
+    path: '/v1beta/models/test-model:generateContent',
+    streamPath: '/v1beta/models/test-model:streamGenerateContent?alt=sse',
+  },
+};
+
+/** How an answer ends, in our words. */
+export type Ending = 'stop' | 'length' | 'filter';
+
+const CHAT_ENDS: Readonly<Record<Ending, string>> = { stop: 'stop', length: 'length', filter: 'content_filter' };
+const ANTHROPIC_ENDS: Readonly<Record<Ending, string>> = { stop: 'tool_use', length: 'max_tokens', filter: 'refusal' };
+const GEMINI_ENDS: Readonly<Record<Ending, string>> = { stop: 'STOP', length: 'MAX_TOKENS', filter: 'SAFETY' };
+
+/** The body of a 200 with this text, 7 tokens in and 11 out. */
+export function replyOf(provider: HttpProvider, text: string, end: Ending = 'stop'): Record<string, unknown> {
+  if (provider === 'anthropic') {
+    return {
+      id: 'msg_1',
+      type: 'message',
+      role: 'assistant',
+      model: 'test-model',
+      stop_sequence: null,
+      content: [
+        { type: 'thinking', thinking: 'not this' },
+        { type: 'tool_use', id: 'toolu_1', name: 'answer', input: jsonOr(text) },
+      ],
+      stop_reason: ANTHROPIC_ENDS[end],
+      usage: { input_tokens: 4, cache_creation_input_tokens: 1, cache_read_input_tokens: 2, output_tokens: 11 },
+    };
+  }
+  if (provider === 'gemini') {
+    return {
+      candidates: [
+        {
+          content: { role: 'model', parts: [{ text: 'not this', thought: true }, { text }] },
+          finishReason: GEMINI_ENDS[end],
+        },
+      ],
+      usageMetadata: { promptTokenCount: 7, candidatesTokenCount: 5, thoughtsTokenCount: 6, totalTokenCount: 18 },
+      modelVersion: 'test-model',
+    };
+  }
+  return {
+    id: 'chatcmpl-1',
+    object: 'chat.completion',
+    created: 1,
+    model: 'test-model',
+    choices: [
+      {
+        index: 0,
+        finish_reason: CHAT_ENDS[end],
+        logprobs: null,
+        message: { role: 'assistant', content: text, refusal: null, reasoning_content: 'not this' },
+      },
+    ],
+    usage: { prompt_tokens: 7, completion_tokens: 11, total_tokens: 18 },
+  };
+}
+
+/** The same as a stream of events, the text in pieces; `without` leaves its end out. */
+export function streamOf(
+  provider: HttpProvider,
+  text: string,
+  options: { end?: Ending; without?: 'end' | 'done' | 'usage' } = {},
+): string {
+  const { end = 'stop', without } = options;
+  const pieces = text.match(/[\s\S]{1,5}/gu) ?? [];
+  if (provider === 'anthropic') {
+    const [start, ...more] = [
+      event('message_start', {
+        message: {
+          usage: without === 'usage' ? {} : { input_tokens: 4, cache_read_input_tokens: 3, output_tokens: 1 },
+        },
+      }),
+      event('content_block_start', {
+        index: 0,
+        content_block: { type: 'tool_use', id: 'toolu_1', name: 'answer', input: {} },
+      }),
+      event('ping', {}),
+      ...pieces.map((piece) =>
+        event('content_block_delta', { index: 0, delta: { type: 'input_json_delta', partial_json: piece } }),
+      ),
+      event('content_block_stop', { index: 0 }),
+    ];
+    const last = [
+      event('message_delta', {
+        delta: { stop_reason: ANTHROPIC_ENDS[end] },
+        usage: without === 'usage' ? {} : { output_tokens: 11 },
+      }),
+      event('message_stop', {}),
+    ];
+    return [start, ...more, ...(without === 'end' ? [] : last)].join('');
+  }
+  if (provider === 'gemini') {
+    return pieces
+      .map((piece, index) => {
+        const isLast = index === pieces.length - 1 && without !== 'end';
+        return data({
+          candidates: [
+            { content: { parts: [{ text: piece }] }, ...(isLast ? { finishReason: GEMINI_ENDS[end] } : {}) },
+          ],
+          ...(without === 'usage'
+            ? {}
+            : { usageMetadata: { promptTokenCount: 7, candidatesTokenCount: isLast ? 5 : 1, thoughtsTokenCount: 6 } }),
+        });
+      })
+      .join('');
+  }
+  const chunks = pieces.map((piece) =>
+    data({ choices: [{ index: 0, delta: { content: piece }, finish_reason: null }] }),
+  );
+  return [
+    ': keep-alive\n\n',
+    ...chunks,
+    ...(without === 'end' ? [] : [data({ choices: [{ index: 0, delta: {}, finish_reason: CHAT_ENDS[end] }] })]),
+    ...(without === 'usage' || without === 'end'
+      ? []
+      : [data({ choices: [], usage: { prompt_tokens: 7, completion_tokens: 11 } })]),
+    ...(without === 'end' || without === 'done' ? [] : ['data: [DONE]\n\n']),
+  ].join('');
+}
+
+/** The body of a refusal in the provider's own shape. */
+export function refusalBody(provider: HttpProvider, word: string, message = 'no'): Record<string, unknown> {
+  if (provider === 'anthropic') return { type: 'error', error: { type: word, message }, request_id: 'req_1' };
+  if (provider === 'gemini') return { error: { code: 400, status: word, message, details: [] } };
+  return { error: { message, type: word, param: null, code: word } };
+}
+
+function event(type: string, fields: Record<string, unknown>): string {
+  return `event: ${type}\n${data({ type, ...fields })}`;
+}
+
+function data(value: unknown): string {
+  return `data: ${JSON.stringify(value)}\n\n`;
+}
+
+function jsonOr(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}

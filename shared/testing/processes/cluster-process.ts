@@ -1,0 +1,89 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { recordForRunner } from '../../../scripts/services/throw-away.ts';
+
+export interface ProcessPlan {
+  name: string;
+  port: number | undefined;
+  cwd: string;
+  /** Arguments of this Node. */
+  args: readonly string[];
+  env: NodeJS.ProcessEnv;
+  /** Resolves when the process can be used; throws when it has died instead. */
+  untilReady(output: () => string, hasDied: () => boolean): Promise<void>;
+}
+
+/** One process of a cluster through all its deaths and starts. */
+export interface ClusterProcess {
+  name: string;
+  port: number | undefined;
+  start(): Promise<void>;
+  /** Resolves with the exit code when the process is gone; null where a signal ended it, or only paused it. */
+  kill(signal: NodeJS.Signals): Promise<number | null>;
+  pid(): number | undefined;
+  /** Of every run so far. */
+  output(): string;
+  /** Deaths that nobody asked for, with the end of what the process said. */
+  crashes(): string[];
+}
+
+const PASSING: readonly NodeJS.Signals[] = ['SIGSTOP', 'SIGCONT'];
+
+export function planProcess(plan: ProcessPlan): ClusterProcess {
+  const said: string[] = [];
+  const crashes: string[] = [];
+  let child: ChildProcess | undefined;
+  let gone: Promise<number | null> = Promise.resolve(null);
+  let wanted = false;
+
+  async function start(): Promise<void> {
+    if (child !== undefined) return;
+    const started = spawn(process.execPath, plan.args, {
+      cwd: plan.cwd,
+      env: plan.env,
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    child = started;
+    wanted = false;
+    const since = said.length;
+    const killNow = () => started.kill('SIGKILL');
+    process.once('exit', killNow);
+    if (started.pid !== undefined) recordForRunner(started.pid);
+    for (const stream of [started.stdout, started.stderr]) {
+      stream.setEncoding('utf8').on('data', (text: string) => said.push(text));
+    }
+    gone = new Promise((resolve) => {
+      started.once('close', (code, signal) => {
+        process.off('exit', killNow);
+        child = undefined;
+        const last = said.slice(since).join('').slice(-1_000);
+        if (!wanted) crashes.push(`${plan.name} (${signal ?? code}): ${last}`);
+        resolve(code);
+      });
+    });
+    await plan.untilReady(
+      () => said.slice(since).join(''),
+      () => child !== started,
+    );
+  }
+
+  return {
+    name: plan.name,
+    port: plan.port,
+    start,
+    async kill(signal) {
+      if (child === undefined) return null;
+      if (PASSING.includes(signal)) {
+        child.kill(signal);
+        return null;
+      }
+      wanted = true;
+      child.kill(signal);
+      // A frozen process takes no signal but SIGKILL until it is thawed.
+      if (signal !== 'SIGKILL') child.kill('SIGCONT');
+      return gone;
+    },
+    pid: () => child?.pid,
+    output: () => said.join(''),
+    crashes: () => crashes,
+  };
+}

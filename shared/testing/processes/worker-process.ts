@@ -1,0 +1,64 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { recordForRunner } from '../../../scripts/services/throw-away.ts';
+
+const MAIN = fileURLToPath(new URL('../../../workers/main.ts', import.meta.url));
+const CRASH_AT = new URL('./crash-at.ts', import.meta.url).href;
+
+const LOOK_MS = 50;
+export interface WorkerProcess {
+  child: ChildProcess;
+  /** How it ended: `SIGKILL`, or its exit code. */
+  ended: Promise<string>;
+  /** What it wrote to standard error. */
+  said(): string;
+  /** SIGTERM, and the end of what it had begun. */
+  stop(): Promise<string>;
+}
+
+/** A real worker process, as the Procfile starts it. With `crash` it kills itself on its way. */
+export function startWorker(
+  name: string,
+  env: NodeJS.ProcessEnv,
+  crash?: { commandId: string; point: number },
+): WorkerProcess {
+  const args = crash === undefined ? [MAIN, name] : ['--import', CRASH_AT, MAIN, name];
+  const crashEnv = crash === undefined ? {} : { CRASH_COMMAND: crash.commandId, CRASH_POINT: `${crash.point}` };
+  const child = spawn(process.execPath, args, {
+    env: { ...process.env, LOG_LEVEL: 'silent', ...env, ...crashEnv },
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
+  const killNow = () => child.kill('SIGKILL');
+  process.once('exit', killNow);
+  if (child.pid !== undefined) recordForRunner(child.pid);
+  let said = '';
+  child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+    said += text;
+  });
+  const ended = once(child, 'close').then(([code, signal]) => {
+    process.off('exit', killNow);
+    return String(signal ?? code);
+  });
+  return {
+    child,
+    ended,
+    said: () => said,
+    stop() {
+      child.kill('SIGTERM');
+      return ended;
+    },
+  };
+}
+
+/** Runs the worker until `isDone`; it then ends what it has begun. How it ended; `SIGKILL` = its crash point was reached. */
+export async function runWorkerUntil(worker: WorkerProcess, isDone: () => Promise<boolean>): Promise<string> {
+  const giveUpAt = performance.now() + 60_000;
+  for (;;) {
+    const over = await Promise.race([worker.ended, delay(LOOK_MS, null)]);
+    if (over !== null) return over;
+    if (await isDone()) return worker.stop();
+    if (performance.now() > giveUpAt) throw new Error(`the worker does not get done: ${worker.said()}`);
+  }
+}

@@ -1,0 +1,76 @@
+import { chargeOf, estimateOf } from '../../classifier/charge.ts';
+import { settlementKey } from '../../classifier/generation.ts';
+import type { TaskResult } from '../../classifier/task-envelope.ts';
+import { generations } from '../../infra/mongo/classifier/collections.ts';
+import { findGeneration } from '../../infra/mongo/classifier/find-generation.ts';
+import { placeHold } from '../../infra/mongo/classifier/generation-holds.ts';
+import { giveUpGeneration } from '../../infra/mongo/classifier/give-up-generation.ts';
+import { storeReplay } from '../../infra/mongo/classifier/store-replay.ts';
+import { openGeneration } from '../../infra/mongo/classifier/take-generation.ts';
+import type { Mongo } from '../../infra/mongo/connect.ts';
+import { mailboxOf } from '../../infra/mongo/mailbox/mailbox.ts';
+import type { Command } from '../../kernel/command.ts';
+import { newId } from '../../kernel/ids.ts';
+
+function sampleResult(previewId: string, count = 2): TaskResult<'generate'> {
+  const question = (n: number) => ({
+    tempId: `q${n}`,
+    type: 'ESSAY' as const,
+    content: 'Sông',
+    contentText: 'Sông',
+    options: [],
+    answerKey: {},
+    explanation: 'Nước',
+    difficulty: 'easy',
+  });
+  return {
+    taskId: previewId,
+    kind: 'generate',
+    provider: 'mock',
+    model: 'mock-1',
+    finishedAt: new Date().toISOString(),
+    usage: { inputTokens: 10, outputTokens: 20 },
+    generate: { questions: Array.from({ length: count }, (_, n) => question(n + 1)) },
+  };
+}
+
+/** A generation whose answer is stored and not paid for, nobody's at the moment; gives the command that settles it, due a moment ago. */
+export async function postSettlement(
+  mongo: Mongo,
+  options: { organizationId?: string; maxAttempts?: number; runAt?: number } = {},
+): Promise<Command> {
+  const now = Date.now();
+  const _id = newId(now);
+  const { organizationId = `org-${_id}`, maxAttempts = 10, runAt = now - 1_000 } = options;
+  const actor = { id: 'teacher-1', role: 'TEACHER' };
+  const held = await openGeneration(mongo, { _id, key: _id, epoch: 1, organizationId, actor, now, leaseMs: 60_000 });
+  if (held === null) throw new Error('a new generation was there before');
+  const leaseMs = 60_000;
+  await placeHold(mongo, { _id, organizationId, fence: held.fence }, { ...estimateOf(2), leaseMs });
+  const result = sampleResult(_id);
+  const charge = chargeOf({ asked: 2, returned: 2, usage: result.usage });
+  await storeReplay(mongo, held, { result: JSON.stringify(result), charge, now });
+  await giveUpGeneration(mongo, held, null);
+  const key = settlementKey(_id);
+  await mailboxOf(mongo, 'settlement').updateOne(
+    { key, live: true },
+    { $set: { maxAttempts, nextRunAt: new Date(runAt) } },
+  );
+  return (await mailboxOf(mongo, 'settlement').findOne({ key, live: true })) as Command;
+}
+
+/** What the passing of time does: whoever held the row is gone for long. */
+export async function expireGenerations(mongo: Mongo): Promise<void> {
+  await generations(mongo).updateMany({ state: { $ne: 'SETTLED' } }, { $set: { leaseUntil: new Date(0) } });
+}
+
+/** A day later: nothing of it is given again. */
+export async function ageGeneration(mongo: Mongo, previewId: string): Promise<void> {
+  await generations(mongo).updateOne({ _id: previewId }, { $set: { replayUntil: new Date(Date.now() - 1) } });
+}
+
+export async function generationOf(mongo: Mongo, { subject }: Pick<Command, 'subject'>) {
+  const row = await findGeneration(mongo, subject);
+  if (row === null) throw new Error(`generation ${subject} is gone`);
+  return row;
+}

@@ -1,0 +1,69 @@
+import { commandKeyOf, type JobBody } from '../../classifier/job.ts';
+import { broughtBy } from '../../classifier/job-view.ts';
+import { newJob } from '../../classifier/new-job.ts';
+import type { JobWish } from '../../classifier/open-key.ts';
+import { findJob } from '../../infra/mongo/classifier/find-job.ts';
+import { insertJob } from '../../infra/mongo/classifier/insert-job.ts';
+import { batchOutcomes } from '../../infra/mongo/classifier/job-batches.ts';
+import type { Mongo } from '../../infra/mongo/connect.ts';
+import { newCommand } from '../../infra/mongo/mailbox/post-command.ts';
+import type { Command } from '../../kernel/command.ts';
+import { newId } from '../../kernel/ids.ts';
+
+export interface StoredJobOptions {
+  /** How many questions; seven are two batches. */
+  questions?: number;
+  maxAttempts?: number;
+  /** Unix milliseconds; a moment ago unless given. */
+  runAt?: number;
+  wish?: Partial<JobWish>;
+  /** As `newJob` takes it; texts of all questions unless given. */
+  context?: Parameters<typeof newJob>[2];
+}
+
+/** Ids that no other job has. */
+export function questionIds(count: number, prefix = newId()): string[] {
+  return Array.from({ length: count }, (_, n) => `q-${n + 1}-of-${prefix}`);
+}
+
+function bankQuestions(ids: readonly string[]): Map<string, unknown> {
+  return new Map(ids.map((id) => [id, { id, content: `Nội dung ${id}`, options: [] }]));
+}
+
+/** Stores an open job of its own owner and posts its command. */
+export async function postJob(mongo: Mongo, options: StoredJobOptions = {}): Promise<Command<JobBody>> {
+  const { questions = 7, maxAttempts = 10, runAt = Date.now() - 1_000 } = options;
+  const id = newId();
+  const wish: JobWish = {
+    actorId: 'teacher-1',
+    organizationId: 'org-1',
+    filters: {},
+    questionIds: questionIds(questions, id),
+    fields: ['topic', 'difficulty'],
+    mode: 'AUTO',
+    overwrite: false,
+    threshold: 0.7,
+    ...options.wish,
+  };
+  const context = options.context ?? bankQuestions(wish.questionIds);
+  const made = newJob(wish, { id, now: new Date(runAt), actorRole: 'TEACHER' }, context);
+  const body = { jobId: id, round: 1 };
+  const about = { queue: 'classifier', key: commandKeyOf(body), subject: id, body } as const;
+  const command = newCommand({ ...about, maxAttempts, now: runAt });
+  if (!(await insertJob(mongo, made, command))) throw new Error('an equal job is open');
+  return command as Command<JobBody>;
+}
+
+/**
+ * Whether the job is finished, and whole: every batch of its round once, counted once. 0 = not
+ * finished, 1 = so it is, NaN = something is missing or twice.
+ */
+export async function finishedOnce(mongo: Mongo, jobId: string): Promise<number> {
+  const job = await findJob(mongo, jobId);
+  if (job === null || job.status !== 'COMPLETED') return 0;
+  const batches = await batchOutcomes(mongo, jobId);
+  const { items, errors } = broughtBy(job.round, batches);
+  const { total, succeeded, failed, batchesTotal, batchesDone } = job.counts;
+  const isWhole = batches.length === batchesTotal && batchesDone === batchesTotal && succeeded + failed === total;
+  return isWhole && items.length === succeeded && errors.length === failed ? 1 : Number.NaN;
+}

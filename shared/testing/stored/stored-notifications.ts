@@ -1,0 +1,47 @@
+import type { Mongo } from '../../infra/mongo/connect.ts';
+import { notifications } from '../../infra/mongo/notification/collections.ts';
+import { newId } from '../../kernel/ids.ts';
+import { isSupportType, type Notification } from '../../notification/notification.ts';
+
+/** A row in an inbox, unread; `change` says what of it is otherwise. */
+export function freshNotification(change: Partial<Notification> = {}): Notification {
+  const type = change.type ?? 'GRADE_RELEASED';
+  return {
+    _id: newId(),
+    userId: 'student-1',
+    organizationId: null,
+    type,
+    title: 'Kết quả',
+    content: 'Bài thi đã có.',
+    preferenceType: null,
+    actorId: null,
+    entity: null,
+    entityId: null,
+    data: null,
+    sourceEventRef: null,
+    place: 'INBOX',
+    isRead: false,
+    readAt: null,
+    isSupport: isSupportType(type),
+    fanOutId: null,
+    ordinal: 0,
+    createdAt: new Date(),
+    deletedAt: null,
+    ...change,
+  };
+}
+
+const CHUNK = 5_000;
+
+/** Stores so many rows, `change` of each number; in chunks, in their order. */
+export async function storeNotifications(
+  mongo: Mongo,
+  count: number,
+  change: (n: number) => Partial<Notification> = () => ({}),
+): Promise<Notification[]> {
+  const rows = Array.from({ length: count }, (_, n) => freshNotification(change(n)));
+  for (let from = 0; from < count; from += CHUNK) {
+    await notifications(mongo).insertMany(rows.slice(from, from + CHUNK));
+  }
+  return rows;
+}

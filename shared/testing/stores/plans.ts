@@ -1,0 +1,131 @@
+import type { Document } from 'mongodb';
+import type { Test } from 'tap';
+import type { Mongo } from '../../infra/mongo/connect.ts';
+import { INDEXES } from '../../infra/mongo/schema/indexes.ts';
+
+/** One read or write of the product, as the driver sent it. */
+export interface SeenFilter {
+  collection: string;
+  /** What a plan depends on: which command, which fields, which order. */
+  shape: string;
+  /** The same selection as a command that any server explains. */
+  explainable: Document;
+  /** `_id` by equality or $in. */
+  isPointRead: boolean;
+}
+
+/** Writes down every filter that passes through this client; before its first connection is made. */
+export function watchFilters(mongo: Mongo): { seen: Map<string, SeenFilter>; commands: string[] } {
+  const seen = new Map<string, SeenFilter>();
+  const commands: string[] = [];
+  // The product has no seam for this; the driver's own switch is internal.
+  Reflect.set(mongo.client, 'monitorCommands', true);
+  mongo.client.on('commandStarted', ({ commandName, command }) => {
+    commands.push(commandName);
+    for (const found of filtersOf(commandName, command)) seen.set(found.shape, found);
+  });
+  return { seen, commands };
+}
+
+function filtersOf(name: string, command: Document): SeenFilter[] {
+  const collection = String(command[name]);
+  const hint = command.hint === undefined ? {} : { hint: command.hint };
+  const asFind = (filter: Document, sort: Document = {}, limit = 0) => ({
+    collection,
+    isPointRead: pinsId(filter),
+    shape: JSON.stringify([name, collection, shapeOf(filter), sort, hint]),
+    explainable: { find: collection, filter, sort, ...hint, ...(limit > 0 ? { limit } : {}) },
+  });
+  if (name === 'find') return [asFind(command.filter ?? {}, command.sort, command.limit)];
+  if (name === 'findAndModify') return [asFind(command.query, command.sort)];
+  if (name === 'update') return command.updates.map((update: Document) => asFind(update.q));
+  if (name === 'delete') return command.deletes.map((one: Document) => asFind(one.q));
+  if (name !== 'aggregate' || typeof command.aggregate !== 'string') return [];
+  const { pipeline } = command;
+  const explainable = { aggregate: collection, pipeline, cursor: {}, ...hint };
+  const filter: Document = pipeline[0]?.$match ?? {};
+  return [
+    { collection, explainable, isPointRead: pinsId(filter), shape: JSON.stringify([name, collection, pipeline, hint]) },
+  ];
+}
+
+function pinsId({ _id }: Document): boolean {
+  if (_id === undefined || _id === null) return false;
+  return typeof _id !== 'object' || Object.keys(_id).every((operator) => operator === '$in' || operator === '$eq');
+}
+
+/** Fields and operators without their values. */
+function shapeOf(filter: Document): unknown {
+  return Object.entries(filter).map(([field, value]) =>
+    typeof value === 'object' && value !== null && !(value instanceof Date)
+      ? [field, Object.keys(value).sort()]
+      : field,
+  );
+}
+
+/** The stages of the plan that the server would run, outermost first, and the index of each scan of one. */
+export async function planOf(mongo: Mongo, seen: SeenFilter): Promise<string[]> {
+  const reply = await mongo.db.command({ explain: seen.explainable, verbosity: 'queryPlanner' });
+  const planner = reply.queryPlanner ?? reply.stages?.[0]?.$cursor?.queryPlanner;
+  const stages: string[] = [];
+  for (
+    let stage: Document | undefined = planner?.winningPlan;
+    stage !== undefined;
+    stage = stage.inputStage ?? stage.queryPlan
+  ) {
+    if (stage.stage !== undefined)
+      stages.push(stage.indexName === undefined ? stage.stage : `${stage.stage} ${stage.indexName}`);
+  }
+  return stages;
+}
+
+/**
+ * The plan; where that is a scan, the plan of what the filter shares with an index by equality. The embedded stand-in explains a
+ * filter as a scan as soon as it has a condition beside an index, and runs it from the index all the same; a real server says so.
+ */
+async function planOrCore(mongo: Mongo, seen: SeenFilter): Promise<string[]> {
+  const plan = await planOf(mongo, seen);
+  if (!plan.some((stage) => stage.startsWith('COLLSCAN'))) return plan;
+  const filter: Document = seen.explainable.filter ?? seen.explainable.pipeline?.[0]?.$match ?? {};
+  const cores = INDEXES.filter(({ collection }) => collection === seen.collection).map(({ keys }) =>
+    coreOf(filter, keys),
+  );
+  const [best = {}] = cores.sort((a, b) => Object.keys(b).length - Object.keys(a).length);
+  if (Object.keys(best).length === 0) return plan;
+  return planOf(mongo, { ...seen, explainable: { find: seen.collection, filter: best } });
+}
+
+/** The leading fields of an index that the filter fixes. */
+function coreOf(filter: Document, keys: Readonly<Record<string, unknown>>): Document {
+  const core: Document = {};
+  for (const field of Object.keys(keys)) {
+    const value: unknown = filter[field];
+    if (value === undefined || (typeof value === 'object' && value !== null)) break;
+    core[field] = value;
+  }
+  return core;
+}
+
+/**
+ * Not asked of the planner but of what was really sent: the commands of a whole exam, or a whole school day of logins, are caught on
+ * their way and each different one is explained. A filter that pins `_id` reads one document on any server; the embedded
+ * stand-in names such a read COLLSCAN when the filter has a second condition, so it is told by the filter itself. The
+ * plan of a write is that of a read with its filter.
+ */
+export async function noneScans(
+  t: Pick<Test, 'comment' | 'strictSame' | 'ok'>,
+  mongo: Mongo,
+  seen: ReadonlyMap<string, SeenFilter>,
+  least: number,
+): Promise<void> {
+  const scanned = [];
+  for (const filter of seen.values()) {
+    if (filter.isPointRead) continue;
+    const plan = await planOrCore(mongo, filter);
+    t.comment(`${plan.join(' < ')}: ${filter.shape}`);
+    if (plan.length === 0 || plan.some((stage) => stage.startsWith('COLLSCAN'))) scanned.push(filter.shape);
+  }
+  t.strictSame(scanned, []);
+  const [all, points] = [seen.size, [...seen.values()].filter((filter) => filter.isPointRead).length];
+  t.ok(all >= least, `${all} different filters were seen, ${points} of them point reads`);
+}
