@@ -1,0 +1,72 @@
+import type { Config } from '../shared/infra/config/config.ts';
+import { secretsOf } from '../shared/infra/config/secrets.ts';
+import { openLog } from '../shared/infra/log/log.ts';
+import { openMetrics } from '../shared/infra/metrics/metrics.ts';
+import { openPapers } from '../shared/infra/mongo/attempt/papers.ts';
+import { openMongo } from '../shared/infra/mongo/connect.ts';
+import { openServerClock } from '../shared/infra/mongo/server-clock.ts';
+import { openBackground } from '../shared/infra/process/background.ts';
+import { type FollowedModels, openFollowedModels } from '../shared/infra/providers/followed-models.ts';
+import { type ChangeTeller, openChangeTeller } from '../shared/infra/redis/change-bell.ts';
+import { openDoorbells } from '../shared/infra/redis/doorbell.ts';
+import { openReplySender } from '../shared/infra/redis/replies.ts';
+import type { Alarm, WorkerDeps } from './deps.ts';
+
+const PAPER_CACHE_BYTES = 64 * 1024 * 1024;
+/** Calls at once, and calls waiting, of best-effort work. */
+const BACKGROUND = { concurrency: 16, maxWaiting: 1_000 };
+
+/** What a worker process stands on, whichever actor it runs. Opening it waits for nothing and nobody. */
+export type Ground = ReturnType<typeof openGround>;
+
+export function openGround(config: Config, name: string) {
+  const { log, flush } = openLog({ level: config.logLevel, name, secrets: secretsOf(config) });
+  const metrics = openMetrics({ process: true });
+  const mongo = openMongo({ ...config.mongodb, appName: `examhall-${name}` });
+  const redis = { redisUrl: config.redis.url, log };
+  const [clock, doorbells, replies] = [openServerClock(mongo), openDoorbells(redis), openReplySender(redis)];
+  const alarms = metrics.counter('examhall_alarms_total', 'Things an operator should look at', ['name']);
+  const background = openBackground({
+    ...BACKGROUND,
+    dropped: (count) => alarms.add({ name: 'background_dropped' satisfies Alarm }, count),
+    failed: (err) => log.warn({ err }, 'background work failed'),
+  });
+  // Only one actor tells of jobs, and only one asks models: the others need no link for it.
+  let jobTeller: ChangeTeller | undefined;
+  let followed: FollowedModels | undefined;
+
+  const deps: WorkerDeps = {
+    mongo,
+    papers: openPapers(mongo, PAPER_CACHE_BYTES),
+    now: clock.now,
+    log,
+    config,
+    ring: (queue, commandId) => void doorbells.ring(queue, commandId, 0),
+    tellJob(jobId) {
+      jobTeller ??= openChangeTeller({ ...redis, of: 'jobs' });
+      jobTeller.tell([jobId]);
+    },
+    models() {
+      followed ??= openFollowedModels({ ...redis, settings: config.classifier, mongo, now: clock.now });
+      return followed;
+    },
+    background,
+    alarm: (alarmed) => alarms.add({ name: alarmed }),
+  };
+
+  return {
+    deps,
+    clock,
+    metrics,
+    redis,
+    background,
+    announce: (commandId: string) => void replies.send(commandId),
+    async close(): Promise<void> {
+      clock.stop();
+      // Before MongoDB: the last usage events are still to be written.
+      await followed?.close();
+      await Promise.allSettled([doorbells.close(), replies.close(), jobTeller?.close(), mongo.close()]);
+      flush();
+    },
+  };
+}
