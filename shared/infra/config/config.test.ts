@@ -128,6 +128,23 @@ t.test('a connection string that reads from a secondary is refused', async (t) =
   ]);
 });
 
+t.test(
+  'an address that no client could read is a fault of the configuration, not of the process that dials it',
+  async (t) => {
+    const refused = (env: NodeJS.ProcessEnv) => configFaults({ MONGODB_URL, ...env }).join();
+    t.match(
+      refused({ MONGODB_URL: 'mongodb://db/?retryWrite=true' }),
+      /^MONGODB_URL: .*option retrywrite is not supported/,
+    );
+    t.match(refused({ MONGODB_URL: 'mongodb://root:hunt@er2@db/' }), /percent-encoded/);
+    t.match(refused({ REDIS_URL: 'redis://redis:99999' }), /^REDIS_URL: .*is not a URL/);
+    t.match(refused({ REDIS_URL: 'redis://redis/one' }), /^REDIS_URL: .*must be a number/);
+    t.match(refused({ REDIS_URL: 'redis://:hunt%er2@redis' }), /^REDIS_URL: .*percent-encoded/);
+    for (const url of ['redis://:hunt%er2@redis', 'redis://:hunt/er2@redis', 'redis://:hunt?er2@redis'])
+      t.notMatch(refused({ REDIS_URL: url }), /hunt|er2/, url);
+  },
+);
+
 t.test('a missing MONGODB_URL is told as not set', async (t) => {
   t.strictSame(configFaults({}), ['MONGODB_URL: not set, wanted a mongodb:// or mongodb+srv:// URL']);
 });

@@ -7,7 +7,8 @@ const FEWEST_BYTES = 32;
 export function secretFault(secret: string, production: boolean): string | undefined {
   // The comma parts the earlier secrets from each other, where this one will stand some day.
   if (!/^[!-~]([ -~]*[!-~])?$/.test(secret) || secret.includes(',')) {
-    return 'printable ASCII without a comma and without white space at either end';
+    const wanted = 'printable ASCII without a comma and without white space at either end';
+    return production ? `at least ${FEWEST_BYTES} bytes of ${wanted}` : wanted;
   }
   if (production && WELL_KNOWN.has(secret)) return 'a value of its own, not the development default';
   if (production && Buffer.byteLength(secret) < FEWEST_BYTES) return `at least ${FEWEST_BYTES} bytes`;

@@ -1,3 +1,5 @@
+import { unreadableIn } from '../mongo/unreadable-url.ts';
+import { readRedisUrl } from '../redis/redis-url.ts';
 import { isAddressOrNetwork } from './address-or-network.ts';
 import { secretFault } from './secret-fault.ts';
 import { type Variable, WELL_KNOWN } from './variable.ts';
@@ -145,12 +147,31 @@ function given(value: string | undefined, secret: boolean): string {
 function wantedText(kind: 'text' | 'id' | 'mongodb' | 'redis', value: string): string | undefined {
   if (kind === 'id') return /^[A-Za-z0-9._:-]{1,128}$/.test(value) ? undefined : '1 to 128 of A-Z a-z 0-9 . _ : -';
   if (kind === 'text') return value.trim() === '' ? 'a text' : undefined;
-  if (kind === 'redis') return /^rediss?:\/\/[^\s/]/.test(value) ? undefined : 'a redis:// or rediss:// URL';
+  return kind === 'redis' ? wantedOfRedis(value) : wantedOfMongodb(value);
+}
+
+function wantedOfRedis(value: string): string | undefined {
+  if (!/^rediss?:\/\/[^\s/]/.test(value)) return 'a redis:// or rediss:// URL';
+  try {
+    readRedisUrl(value);
+    return undefined;
+  } catch (error) {
+    // Of a URL that is half escaped the message is the language's own.
+    const reason = error instanceof URIError ? 'its user name or password is not percent-encoded' : messageOf(error);
+    return `a redis:// or rediss:// URL (${reason})`;
+  }
+}
+
+function wantedOfMongodb(value: string): string | undefined {
   if (!/^mongodb(\+srv)?:\/\/[^\s/?]/.test(value)) return 'a mongodb:// or mongodb+srv:// URL';
   const weakness = weaknessOf(value);
-  return weakness === undefined
-    ? undefined
-    : `w=majority, journaled writes and majority reads of the primary (${weakness})`;
+  if (weakness !== undefined) return `w=majority, journaled writes and majority reads of the primary (${weakness})`;
+  const unreadable = unreadableIn(value);
+  return unreadable === undefined ? undefined : `a mongodb:// or mongodb+srv:// URL (${unreadable})`;
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }
 
 function isBaseUrl(text: string): boolean {
