@@ -48,3 +48,19 @@ t.test('the last attempt is death, whatever was asked for', async (t) => {
     },
   });
 });
+
+t.test('no answer is told with its receiver and its reason, and one reason is one cause', async (t) => {
+  const refused = Object.assign(new Error('connect ECONNREFUSED 127.0.0.1:3000'), { code: 'ECONNREFUSED' });
+  const failed = noticeOutcome(new TypeError('fetch failed', { cause: refused }), {});
+  const late = noticeOutcome(AbortSignal.abort(new DOMException('late', 'TimeoutError')).reason, {});
+  const errorOf = (outcome: Outcome) => {
+    const next = nextStateOf({ attempts: 1, maxAttempts: DELIVERIES }, outcome, { backoff: OUTBOX, random: 0 });
+    return next.to === 'AGAIN' ? next.error : null;
+  };
+  const fingerprint = 'Error: the notification service gave no whole answer';
+  t.strictSame(errorOf(failed), {
+    fingerprint,
+    message: 'the notification service gave no whole answer (ECONNREFUSED)',
+  });
+  t.strictSame(errorOf(late), { fingerprint, message: 'the notification service gave no whole answer (TimeoutError)' });
+});

@@ -40,6 +40,19 @@ export function nextStateOf(
   }
 }
 
+/** The error's words and the code or name of what lies lowest under them; its words may quote what is not to be kept. */
 function errorOf(error: Error): Failure {
-  return { fingerprint: fingerprintOf(error), message: error.message.slice(0, 500) };
+  const root = rootOf(error);
+  const message = root === undefined ? error.message : `${error.message} (${root})`;
+  return { fingerprint: fingerprintOf(error), message: message.slice(0, 500) };
+}
+
+function rootOf(error: Error): string | undefined {
+  let root: string | undefined;
+  for (let cause = error.cause, depth = 0; cause instanceof Error && depth < 5; cause = cause.cause, depth++) {
+    const code = 'code' in cause && typeof cause.code === 'string' ? cause.code : undefined;
+    const name = cause.name === 'Error' || cause.name === 'TypeError' ? undefined : cause.name;
+    root = code ?? name ?? root;
+  }
+  return root;
 }

@@ -11,12 +11,17 @@ const MAX_WAIT_MS = 60 * 60_000;
 
 /** What a delivery's answer means for its outbox row. An Error stands for no answer at all. */
 export function noticeOutcome(reply: ServiceReply | Error, result: object): Outcome {
-  if (reply instanceof Error) return { kind: 'retry', error: reply };
+  if (reply instanceof Error) return { kind: 'retry', error: noAnswerOf('notification', reply) };
   if (reply.status >= 200 && reply.status < 300) return { kind: 'done', as: 'DELIVERED', result };
   const error = new Error(`the notification service answered ${reply.status}`);
   if (PERMANENT.has(reply.status)) return { kind: 'dead', error };
   if (MISCONFIGURED.has(reply.status)) return { kind: 'snooze', afterMs: MISCONFIGURED_REST_MS, error };
   return { kind: 'retry', error, ...restAskedFor(reply) };
+}
+
+/** `fetch failed` names neither whom nor why: the words are for the operator's list, the reason stays below them. */
+export function noAnswerOf(service: string, reason: Error): Error {
+  return new Error(`the ${service} service gave no whole answer`, { cause: reason });
 }
 
 /** The least rest that the answer asks for, as part of a retry. */

@@ -3,7 +3,7 @@ import { callService } from '../../shared/infra/http-client/call-service.ts';
 import { isJsonObject } from '../../shared/kernel/json-object.ts';
 import type { WorkerDeps } from '../deps.ts';
 import type { Outcome } from '../outcome.ts';
-import { noticeOutcome, restAskedFor } from './notice-outcome.ts';
+import { noAnswerOf, noticeOutcome, restAskedFor } from './notice-outcome.ts';
 
 /** More than any child has; a reply with more is not believed. */
 const MAX_PARENTS = 100;
@@ -34,7 +34,7 @@ export async function resolveParents(
     signal.throwIfAborted();
     return error instanceof Error ? error : new Error(String(error));
   });
-  if (reply instanceof Error) return { kind: 'retry', error: reply };
+  if (reply instanceof Error) return { kind: 'retry', error: noAnswerOf('profile', reply) };
   if (reply.status === 404) return { ids: [] };
   if (reply.status < 200 || reply.status >= 300) {
     const error = new Error(`the profile service answered ${reply.status}`);

@@ -41,8 +41,20 @@ t.test('errors: message, code, stack and causes; nothing else that hangs on them
   const error = Object.assign(new Error('outer', { cause }), { code: 11_000, command: { answers: 'private' } });
   log.error({ err: error }, 'failed');
   const line = JSON.parse(lines[0] ?? '');
-  t.match(line.err, { type: 'Error', code: 11_000, message: /outer/, stack: /log\.test/ });
+  t.match(line.err, {
+    type: 'Error',
+    code: 11_000,
+    message: /outer: connect to/,
+    stack: /log\.test[\s\S]*caused by: Error: connect to/,
+  });
   t.notMatch(lines[0], /pw12|configured-secret|private/);
+  const refused = Object.assign(new Error('connect ECONNREFUSED 127.0.0.1:1'), { code: 'ECONNREFUSED' });
+  log.error({ err: new TypeError('fetch failed', { cause: refused }) }, 'failed');
+  t.match(JSON.parse(lines.pop() ?? '').err, {
+    type: 'TypeError',
+    code: 'ECONNREFUSED',
+    message: 'fetch failed: connect ECONNREFUSED 127.0.0.1:1',
+  });
   log.error({ err: 'text' }, 'failed');
   log.error({ err: undefined }, 'failed');
   t.equal(lines.length, 3);

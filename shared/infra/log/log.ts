@@ -95,8 +95,16 @@ function redactedPaths(): string[] {
 /** Type, message, code and stack, and those of its causes. Drivers hang whole commands and replies on their errors. */
 function briefError(error: unknown): unknown {
   if (!(error instanceof Error)) return typeof error === 'object' ? { type: 'not an error' } : String(error);
-  const { type, message, stack, code }: SerializedError & { code?: unknown } = stdSerializers.errWithCause(error);
-  return { type, code, message: brief(message), stack: brief(stack) };
+  const { type, message, stack }: SerializedError = stdSerializers.err(error);
+  return { type, code: codeOf(error), message: brief(message), stack: brief(stack) };
+}
+
+/** The first code on the way down: fetch hangs `ECONNREFUSED` below an error that only says that it failed. */
+function codeOf(error: Error): unknown {
+  for (let at: unknown = error, depth = 0; at instanceof Error && depth < 5; at = at.cause, depth++) {
+    if ('code' in at && at.code !== undefined) return at.code;
+  }
+  return undefined;
 }
 
 function brief(text: string | undefined): string | undefined {
