@@ -32,7 +32,7 @@ try {
     cluster = started;
   };
   await startCluster({ output, signal: ended.signal, begun }, plan);
-  output.plain(`ready http://127.0.0.1:${plan.port}`);
+  output.plain(`ready ${plan.url}`);
   await new Promise<void>((resolve) => {
     // A pending promise alone keeps no process alive; without any process type there would be nothing else.
     const alive = setInterval(() => {}, 2 ** 30);

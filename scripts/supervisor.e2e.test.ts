@@ -195,11 +195,27 @@ t.test('what cannot be is refused at once, in a sentence', async (t) => {
     ['FORMATION', 'nobody=1', /"nobody" is no process type/],
     ['MONGODB_URL', '', /MONGODB_URL: set to nothing/],
     ['MONGODB_URL', 'somewhere', /MONGODB_URL: set to a value not shown here/],
+    ['MONGODB_URL', 'mongodb://db/?retryWrite=true', /MONGODB_URL: .*retrywrite is not supported/],
+    ['REDIS_URL', 'redis://redis:99999', /REDIS_URL: .*is not a URL/],
     ['LOG_LEVEL', 'loud', /LOG_LEVEL: set to "loud"/],
+    ['PROCFILE', '/nowhere/Procfile', /PROCFILE=\/nowhere\/Procfile cannot be read/],
+    ['DATA_DIR', import.meta.filename, /DATA_DIR=.* cannot be written/],
   ] as const) {
     const cluster = await startCluster(t, t.testdir(), { web: WEB }, { [name]: value });
     t.equal(await cluster.closed, 1, `${name}=${value}`);
     t.match(cluster.lines.join('\n'), says);
     t.notMatch(cluster.lines.join('\n'), / at |listening/, 'no stack, and nothing was started');
   }
+});
+
+t.test('every fault of a start stands in one message', async (t) => {
+  const env = { PORT: 'abc', FORMATION: 'nobody=1', LOG_LEVEL: 'loud' };
+  const cluster = await startCluster(t, t.testdir(), { web: WEB }, env);
+  t.equal(await cluster.closed, 1);
+  const faults = cluster.lines.filter((line) => line.startsWith('  - '));
+  t.strictSame(faults.map((line) => /PORT|FORMATION|LOG_LEVEL/.exec(line)?.[0]).sort(), [
+    'FORMATION',
+    'LOG_LEVEL',
+    'PORT',
+  ]);
 });

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import t from 'tap';
 import { type ConfigError, readConfig } from '../shared/infra/config/config.ts';
 import { DEVELOPMENT_DEFAULTS, DEVELOPMENT_JWT_SECRET } from '../shared/infra/config/variable.ts';
-import { effectiveEnvironment } from './supervisor/development-defaults.ts';
+import { effectiveEnvironment, frontDoorUrl } from './supervisor/development-defaults.ts';
 import { createPrefixedOutput } from './supervisor/prefixed-output.ts';
 import { parseFormation, parseProcfile } from './supervisor/procfile.ts';
 import { afterDeath, FIRST_LIFE } from './supervisor/restart-backoff.ts';
@@ -99,6 +99,16 @@ t.test('development defaults fill what is not set; the empty string is set', asy
     NODE_ENV: 'development',
   });
   t.equal(effectiveEnvironment({ AUTH_JWT_SECRET: '' }, place).env.AUTH_JWT_SECRET, '');
+});
+
+t.test('the cluster finds its own front door wherever that listens', async (t) => {
+  t.equal(frontDoorUrl({}, 3_000), 'http://127.0.0.1:3000');
+  for (const all of ['0.0.0.0', '::']) t.equal(frontDoorUrl({ HOST: all }, 3_000), 'http://127.0.0.1:3000');
+  t.equal(frontDoorUrl({ HOST: '192.0.2.7' }, 3_000), 'http://192.0.2.7:3000');
+  t.equal(frontDoorUrl({ HOST: '::1' }, 3_000), 'http://[::1]:3000');
+  const place = { port: 3_000, secret: () => 'generated' };
+  const { env } = effectiveEnvironment({ HOST: '192.0.2.7' }, place);
+  t.equal(env.NOTIFICATION_SERVICE_URL, 'http://192.0.2.7:3000');
 });
 
 t.test('production defaults nothing and refuses what everybody knows', async (t) => {

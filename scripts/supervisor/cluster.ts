@@ -6,7 +6,7 @@ import { type Service, untilReady } from '../services/service.ts';
 import { developmentServices } from '../services.ts';
 import { createSupervisor, type Supervisor } from '../supervisor.ts';
 import { type DataFolder, takeDataFolder } from './data-folder.ts';
-import { effectiveEnvironment, generatedSecret } from './development-defaults.ts';
+import { effectiveEnvironment, frontDoorUrl, generatedSecret } from './development-defaults.ts';
 import type { LaunchPlan } from './kept-process.ts';
 import { createPrefixedOutput, type PrefixedOutput } from './prefixed-output.ts';
 import { type ProcessType, parseFormation, parseProcfile } from './procfile.ts';
@@ -16,12 +16,16 @@ const ROOT = path.resolve(import.meta.dirname, '../..');
 const SERVICE_PATIENCE_MS = 60_000;
 /** After which whoever looks at the terminal is told what is waited for. */
 const SILENCE_MS = 2_000;
+/** The processes themselves tell of their start. */
+const DOOR_SILENCE_MS = 15_000;
 
 /** A start that cannot be: its message is for the person at the terminal, a stack would only hide it. */
 export class StartRefused extends Error {}
 
 interface Plan {
   readonly port: number;
+  /** Of the first front door, as this machine dials it. */
+  readonly url: string;
   readonly folder: string;
   readonly env: NodeJS.ProcessEnv;
   readonly release: ProcessType | undefined;
@@ -35,16 +39,30 @@ export interface Cluster {
 
 /** Reads everything that is asked of a start before anything runs. @throws StartRefused listing every fault. */
 export function planCluster(given: NodeJS.ProcessEnv): Plan {
-  const port = portOf(given.PORT ?? '3000');
-  if (given.DATA_DIR === '') throw refused(['DATA_DIR is set to nothing']);
-  const folder = path.resolve(ROOT, given.DATA_DIR ?? '.data');
-  const { env, faults } = effectiveEnvironment(given, { port, secret: () => generatedSecret(folder) });
-  if (faults.length > 0) throw refused(faults);
-
-  const types = parseProcfile(readFileSync(path.resolve(ROOT, given.PROCFILE ?? 'Procfile'), 'utf8'));
+  const faults: string[] = [];
+  /** What cannot be read is one fault more, and something harmless stands in for it while the others are looked for. */
+  const readOr = <T>(otherwise: T, read: () => T): T => {
+    try {
+      return read();
+    } catch (error) {
+      faults.push(error instanceof Error ? error.message : String(error));
+      return otherwise;
+    }
+  };
+  const port = readOr(3000, () => portOf(given.PORT ?? '3000'));
+  if (given.DATA_DIR === '') faults.push('DATA_DIR is set to nothing');
+  const folder = path.resolve(ROOT, given.DATA_DIR || '.data');
+  const types = readOr([], () => parseProcfile(readProcfile(given.PROCFILE ?? 'Procfile')));
   const running = types.filter(({ name }) => name !== 'release');
   const names = running.map(({ name }) => name);
-  const formation = orRefused(() => parseFormation(given.FORMATION ?? '', names));
+  const formation = readOr(new Map<string, number>(), () =>
+    types.length === 0 ? new Map() : parseFormation(given.FORMATION ?? '', names),
+  );
+  const secret = () => readOr('none', () => secretIn(folder, faults.length > 0));
+  const { env, faults: refusals } = effectiveEnvironment({ ...given, PORT: String(port) }, { port, secret });
+  faults.push(...refusals);
+  if (faults.length > 0) throw refused(faults);
+
   const processes = running.flatMap(({ name, command }) => {
     const count = formation.get(name) ?? 0;
     return Array.from({ length: count }, (_, index) => ({
@@ -53,7 +71,26 @@ export function planCluster(given: NodeJS.ProcessEnv): Plan {
       port: name === 'web' ? port + index : undefined,
     }));
   });
-  return { port, folder, env, release: types.find(({ name }) => name === 'release'), processes };
+  const url = frontDoorUrl(env, port);
+  return { port, url, folder, env, release: types.find(({ name }) => name === 'release'), processes };
+}
+
+function readProcfile(file: string): string {
+  try {
+    return readFileSync(path.resolve(ROOT, file), 'utf8');
+  } catch (error) {
+    throw new Error(`PROCFILE=${file} cannot be read: ${error instanceof Error ? error.message : error}`);
+  }
+}
+
+/** A start that will be refused leaves no folder behind. */
+function secretIn(folder: string, isRefused: boolean): string {
+  if (isRefused) return 'none';
+  try {
+    return generatedSecret(folder);
+  } catch (error) {
+    throw new Error(`DATA_DIR=${folder} cannot be written: ${error instanceof Error ? error.message : error}`);
+  }
 }
 
 /** One port for each process: on a shared one, one of them would be measured, and which one would be chance. */
@@ -65,19 +102,11 @@ function metricsPortOf(env: NodeJS.ProcessEnv, nth: number): NodeJS.ProcessEnv {
 function portOf(text: string): number {
   const port = text === '' ? Number.NaN : Number(text);
   if (Number.isInteger(port) && port > 0 && port <= 65_535) return port;
-  throw refused([`PORT=${text}: a cluster listens on a port of 1 to 65535`]);
+  throw new Error(`PORT=${text}: a cluster listens on a port of 1 to 65535`);
 }
 
 function refused(faults: readonly string[]): StartRefused {
   return new StartRefused(['not started:', ...faults.map((fault) => `  - ${fault}`)].join('\n'));
-}
-
-function orRefused<T>(read: () => T): T {
-  try {
-    return read();
-  } catch (error) {
-    throw refused([error instanceof Error ? error.message : String(error)]);
-  }
 }
 
 export function outputFor(plan: Plan, stream: NodeJS.WriteStream, env: NodeJS.ProcessEnv): PrefixedOutput {
@@ -130,7 +159,10 @@ export async function startCluster(
     signal.throwIfAborted();
     supervisor.keep('process', name, shell(command, { ...env, ...metricsPortOf(env, nth) }, port));
   }
-  if (plan.processes.some(({ port }) => port !== undefined)) await frontDoorReady(plan.port, signal);
+  if (plan.processes.some(({ port }) => port !== undefined)) {
+    const waits = setTimeout(() => say(`waiting for the front door (${plan.url}/readyz)`), DOOR_SILENCE_MS);
+    await frontDoorReady(plan.url, signal).finally(() => clearTimeout(waits));
+  }
 }
 
 function clusterOf(supervisor: Supervisor, folder: DataFolder): Cluster {
@@ -174,11 +206,11 @@ async function serviceAnswers(say: (line: string) => void, service: Service, sig
   say(`${service.name} answers (${service.origin})`);
 }
 
-async function frontDoorReady(port: number, signal: AbortSignal): Promise<void> {
+async function frontDoorReady(url: string, signal: AbortSignal): Promise<void> {
   while (true) {
     signal.throwIfAborted();
     try {
-      const answer = await fetch(`http://127.0.0.1:${port}/readyz`, {
+      const answer = await fetch(`${url}/readyz`, {
         signal: AbortSignal.any([signal, AbortSignal.timeout(2_000)]),
       });
       await answer.body?.cancel();

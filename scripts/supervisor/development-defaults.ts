@@ -29,8 +29,14 @@ export function effectiveEnvironment(
   if (given.NODE_ENV === 'production') return { env: { ...given }, faults: configFaults(given) };
   const env: NodeJS.ProcessEnv = { NODE_ENV: 'development', ...DEVELOPMENT_DEFAULTS, ...CLASSIFIER_SETTINGS, ...given };
   env.AUTH_JWT_SECRET ??= place.secret();
-  env.NOTIFICATION_SERVICE_URL ??= `http://127.0.0.1:${place.port}`;
+  env.NOTIFICATION_SERVICE_URL ??= frontDoorUrl(env, place.port);
   return { env, faults: configFaults(env) };
+}
+
+/** Where the front door is found from this machine: a HOST that stands for every address is no address to dial. */
+export function frontDoorUrl({ HOST }: NodeJS.ProcessEnv, port: number): string {
+  const host = HOST === undefined || ['0.0.0.0', '::'].includes(HOST) ? '127.0.0.1' : HOST;
+  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
 /** What every process would refuse, told once and before anything is started; its stores are not known yet. */
