@@ -94,6 +94,9 @@ t.test('what an operator mistypes changes nothing and says why', async (t) => {
     [['dead', 'show', 'nobody'], 1, /no command nobody/],
     [['dead'], 2, /examhall dead list/],
     [['dead', 'list', '--colour'], 2, /colour/],
+    [['dead', 'list', '--queue', 'nope'], 2, /--queue is one of grading/],
+    [['audit', '--limit', 'x'], 2, /--limit is a whole number/],
+    [['queue'], 2, /examhall knows no "queue"/],
     [[], 2, /examhall dead list/],
   ] as const) {
     const told = await examhall(...args);
@@ -102,6 +105,12 @@ t.test('what an operator mistypes changes nothing and says why', async (t) => {
   }
   t.match(await readCommand(mongo, 'grading', id), { status: 'DEAD' });
   t.equal((await replayed()).length, before);
+});
+
+t.test('a MongoDB that is away is told in one line, and no stack', async (t) => {
+  const env = { MONGODB_URL: 'mongodb://root:hunter2@127.0.0.1:1/' };
+  const told = await runExamhall(mongo, ['queues'], { env });
+  t.strictSame(told, { code: 1, said: 'MongoDB does not answer: connect ECONNREFUSED 127.0.0.1:1\n' });
 });
 
 t.test('queues and workers are shown', async (t) => {

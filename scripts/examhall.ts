@@ -1,6 +1,8 @@
+import { userInfo } from 'node:os';
 import { parseArgs } from 'node:util';
 import { configOrExit } from '../shared/infra/config/config-or-exit.ts';
 import { openMongo } from '../shared/infra/mongo/connect.ts';
+import { outageInWords } from '../shared/infra/mongo/faults.ts';
 import { openServerClock } from '../shared/infra/mongo/server-clock.ts';
 import { ACCOUNT_COMMANDS } from './examhall/account-commands.ts';
 import { COMMANDS } from './examhall/commands.ts';
@@ -28,7 +30,7 @@ const USAGE = `examhall: what an operator does by hand
                                                                phone?, legacyId?. Without --yes it only checks the file
 
   --reason TEXT     at least 5 characters, for the audit
-  --operator NAME   who you are, for the audit (default: $USER)
+  --operator NAME   who you are, for the audit (default: $USER, else your login name)
 `;
 
 const ALL = new Map<string, CliCommand>(Object.entries({ ...COMMANDS, ...ACCOUNT_COMMANDS }));
@@ -43,6 +45,7 @@ async function main(args: string[]): Promise<number> {
   const command = ALL.get(name);
   if (parsed === null || parsed.values.help === true || command === undefined) {
     console.log(USAGE);
+    if (parsed?.values.help !== true && words.length > 0) console.error(`examhall knows no "${words.join(' ')}"`);
     return parsed?.values.help === true ? 0 : 2;
   }
   const config = configOrExit(withLocalCluster(process.env));
@@ -53,15 +56,29 @@ async function main(args: string[]): Promise<number> {
     const operator: Operator = {
       mongo,
       now: clock.now,
-      name: parsed.values.operator ?? process.env.USER ?? 'unknown',
+      name: parsed.values.operator ?? ownName(),
       say: (line) => console.log(line),
       input: process.stdin,
       settings: config.auth,
     };
     return await command(operator, words.slice(name.split(' ').length), parsed.values);
+  } catch (error) {
+    const outage = outageInWords(error);
+    if (outage === undefined) throw error;
+    console.error(outage);
+    return 1;
   } finally {
     clock.stop();
     await mongo.close();
+  }
+}
+
+/** A container often has no USER; the audit wants a name all the same. */
+function ownName(): string {
+  try {
+    return process.env.USER || userInfo().username;
+  } catch {
+    return 'unknown';
   }
 }
 

@@ -1,5 +1,6 @@
 import { configOrExit } from '../shared/infra/config/config-or-exit.ts';
 import { openReleaseMongo } from '../shared/infra/mongo/connect.ts';
+import { outageInWords } from '../shared/infra/mongo/faults.ts';
 import { migrate } from '../shared/infra/mongo/schema/migrate.ts';
 
 /** `release:` of the Procfile: brings indexes and data to the shape that this code needs. Safe to run twice, or twice at once. */
@@ -8,6 +9,11 @@ const mongo = openReleaseMongo({ ...config.mongodb, appName: 'examhall-release' 
 try {
   const report = await migrate(mongo, (line) => console.log(line));
   console.log(`schema is at version ${report.to}${report.applied.length === 0 ? ' (nothing to do)' : ''}`);
+} catch (error) {
+  const outage = outageInWords(error);
+  if (outage === undefined) throw error;
+  console.error(outage);
+  process.exitCode = 1;
 } finally {
   await mongo.close();
 }

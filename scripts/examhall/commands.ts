@@ -10,6 +10,7 @@ import { reasonOf } from './reason.ts';
 import { table } from './table.ts';
 
 const MAX_BULK = 1_000;
+const LIMIT_WANTED = `--limit is a whole number from 1 to ${MAX_BULK}`;
 
 /** Mailboxes and workers. */
 export const COMMANDS: Readonly<Record<string, CliCommand>> = {
@@ -22,6 +23,8 @@ export const COMMANDS: Readonly<Record<string, CliCommand>> = {
 };
 
 async function listDead(operator: Operator, _words: string[], flags: Flags): Promise<number> {
+  const noQueue = unknownQueue(flags);
+  if (noQueue !== null) return refuse(operator, noQueue);
   const groups = (await deadGroups(operator.mongo)).filter(
     (group) => flags.queue === undefined || group.queue === flags.queue,
   );
@@ -56,12 +59,10 @@ async function replay(operator: Operator, ids: string[], flags: Flags): Promise<
   const reason = reasonOf(operator, flags);
   if (reason === null) return 2;
   if (ids.length === 0 && flags.queue === undefined) return refuse(operator, 'name ids, or a --queue');
-  if (flags.queue !== undefined && !(QUEUES as readonly string[]).includes(flags.queue)) {
-    return refuse(operator, `--queue is one of ${QUEUES.join(', ')}`);
-  }
-  const limit = Number(flags.limit ?? 100);
-  if (!Number.isInteger(limit) || limit < 1 || limit > MAX_BULK)
-    return refuse(operator, `--limit is a whole number from 1 to ${MAX_BULK}`);
+  const noQueue = unknownQueue(flags);
+  if (noQueue !== null) return refuse(operator, noQueue);
+  const limit = limitOf(flags, 100);
+  if (limit === null) return refuse(operator, LIMIT_WANTED);
   const wanted = await chosen(operator, ids, flags, limit);
   if (flags.yes !== true) {
     operator.say(`would run ${wanted.length} dead command(s) again; say --yes to do it`);
@@ -132,7 +133,8 @@ async function listQueues(operator: Operator, _words: string[], flags: Flags): P
 }
 
 async function listAudit(operator: Operator, _words: string[], flags: Flags): Promise<number> {
-  const limit = Math.min(Math.max(Number(flags.limit ?? 20) || 20, 1), MAX_BULK);
+  const limit = limitOf(flags, 20);
+  if (limit === null) return refuse(operator, LIMIT_WANTED);
   const rows = await operatorAudit(operator.mongo).find({}).sort({ at: -1 }).limit(limit).toArray();
   print(operator, flags, rows, () =>
     table(
@@ -152,6 +154,19 @@ async function listAudit(operator: Operator, _words: string[], flags: Flags): Pr
 
 function print(operator: Operator, flags: Flags, value: unknown, asText: () => string): void {
   operator.say(flags.json === true ? JSON.stringify(value, null, 2) : asText());
+}
+
+/** An empty list of a misspelt queue would say that all is well. */
+function unknownQueue({ queue }: Flags): string | null {
+  return queue === undefined || (QUEUES as readonly string[]).includes(queue)
+    ? null
+    : `--queue is one of ${QUEUES.join(', ')}`;
+}
+
+/** Null where what was given is no limit. */
+function limitOf(flags: Flags, otherwise: number): number | null {
+  const limit = Number(flags.limit ?? otherwise);
+  return Number.isInteger(limit) && limit >= 1 && limit <= MAX_BULK ? limit : null;
 }
 
 function refuse(operator: Operator, why: string): number {

@@ -49,7 +49,9 @@ export async function importAccounts(operator: Operator, [file]: string[], flags
 
 /** True: there are faults, and they have been told. */
 function tellFaults(operator: Operator, { rows, faults }: ImportFile): boolean {
-  for (const { line, message } of faults.slice(0, MOST_FAULTS_TOLD)) operator.say(`line ${line}: ${message}`);
+  for (const { line, message } of faults.slice(0, MOST_FAULTS_TOLD)) {
+    operator.say(line === 0 ? message : `line ${line}: ${message}`);
+  }
   if (faults.length > 0) operator.say(`${faults.length} fault(s), ${rows.length} good line(s): nothing was imported`);
   else if (rows.length === 0) operator.say('the file has no lines');
   return faults.length > 0 || rows.length === 0;

@@ -17,7 +17,7 @@ import {
   MongoWriteConcernError,
 } from 'mongodb';
 import t from 'tap';
-import { isDuplicateKey, isOutage } from './faults.ts';
+import { isDuplicateKey, isOutage, outageInWords } from './faults.ts';
 
 const socketError = (code: string) => Object.assign(new Error('This socket has been ended'), { code });
 const server = (code: number, ...errorLabels: string[]) =>
@@ -89,4 +89,15 @@ t.test('a duplicate key tells its index', async (t) => {
   t.notOk(isDuplicateKey(error, ['studentId']));
   t.notOk(isDuplicateKey(server(112)));
   t.ok(MongoBulkWriteError.prototype instanceof MongoServerError, 'a bulk write is one of the server errors');
+});
+
+t.test('for a person: why MongoDB cannot be worked with, and nothing of what is a bug', async (t) => {
+  t.equal(
+    outageInWords(new MongoNetworkError('connect ECONNREFUSED')),
+    'MongoDB does not answer: connect ECONNREFUSED',
+  );
+  const refused = new MongoServerError({ message: 'Authentication failed.', code: 18 });
+  t.equal(outageInWords(refused), 'MongoDB refuses the user that MONGODB_URL names: Authentication failed.');
+  for (const bug of [new TypeError('undefined is no function'), server(2), undefined])
+    t.equal(outageInWords(bug), undefined);
 });

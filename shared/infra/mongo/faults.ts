@@ -25,6 +25,9 @@ const PASSING_CODES = new Set([
   13435, 13436,
 ]);
 
+/** Wrong user or password, by MongoDB's own number and by that of Atlas. */
+const AUTHENTICATION_CODES = new Set([18, 8000]);
+
 /** The document itself was refused: it will be next time too, whatever else the server says of the reply. */
 const REFUSING_CODES = new Set([DUPLICATE_KEY, DOCUMENT_VALIDATION_FAILURE]);
 
@@ -65,6 +68,15 @@ export function isOutage(error: unknown): boolean {
   if (isNetworkFault(error)) return true;
   // Pool cleared, pool closed, wait queue timed out, topology closed: named by the driver, exported by none of them.
   return error instanceof MongoDriverError && /Pool|WaitQueue|Topology|NotConnected|ClientClosed/.test(error.name);
+}
+
+/** For a person at a terminal: why MongoDB cannot be worked with, in one line; undefined when something else broke. */
+export function outageInWords(error: unknown): string | undefined {
+  if (!(error instanceof Error)) return undefined;
+  if (error instanceof MongoServerError && isOneOf(AUTHENTICATION_CODES, error.code)) {
+    return `MongoDB refuses the user that MONGODB_URL names: ${error.message}`;
+  }
+  return isOutage(error) ? `MongoDB does not answer: ${error.message}` : undefined;
 }
 
 function isOneOf(codes: ReadonlySet<number>, code: unknown): boolean {
