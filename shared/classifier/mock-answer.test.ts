@@ -79,7 +79,7 @@ t.test('it makes as many questions as wanted, each with a key among its options'
   });
 });
 
-t.test('its scores are below what each criterion gives, and add up', async (t) => {
+t.test('its scores are within what each criterion gives, and add up', async (t) => {
   const schema = fields({
     score: { type: 'number', minimum: 0, maximum: 10 },
     criteria: list(fields({ id: text, score: { type: 'number', minimum: 0 } })),
@@ -102,4 +102,14 @@ t.test('its scores are below what each criterion gives, and add up', async (t) =
     t.match([first.id, second.id], ['c1', 'c2']);
     t.ok(first.score <= 4 && second.score <= 6 && answer.score === first.score + second.score);
   }
+});
+
+t.test('a criterion of a quarter of a point is given by some and not by others', async (t) => {
+  const schema = fields({ criteria: list(fields({ id: text, score: { type: 'number', minimum: 0 } })) });
+  const rubric = { criteria: [{ id: 'c1', maxScore: 0.25 }] };
+  const scores = Array.from({ length: 30 }, (_, essay) => {
+    const answer = mockAnswer({ kind: 'grade', data: { rubric, essay }, schema });
+    return (answer as { criteria: [{ score: number }] }).criteria[0].score;
+  });
+  t.strictSame([...new Set(scores)].sort(), [0, 0.25]);
 });

@@ -23,7 +23,7 @@ const DEEPEST = 12;
  * An answer as the mock provider gives it: always the same for the same task, and one that the task's schema admits,
  * whatever it is. It speaks of what the data speaks of: an array whose items name a question or a criterion gets one
  * item for each that the data (or an `enum`) names, `questions` gets as many items as the data's `count`, scores stay
- * below their `maxScore` and a score beside scored parts is their sum, an answer key is the first option.
+ * within their `maxScore` and a score beside scored parts is their sum, an answer key is the first option.
  */
 export function mockAnswer(task: Pick<ModelTask, 'kind' | 'data' | 'schema'>): unknown {
   const data = membersOf(task.data);
@@ -140,7 +140,10 @@ export function mockAnswer(task: Pick<ModelTask, 'kind' | 'data' | 'schema'>): u
     const drawn = least + (highest - least) * share;
     // Quarters of points add up exactly.
     const steps = typeOf(node) === 'integer' ? 1 : name === 'score' ? 4 : 100;
-    const rounded = Math.floor(drawn * steps) / steps;
+    const span = (highest - least) * steps;
+    // Full points are drawn too, or a criterion of a quarter would never give any.
+    const scores = node.exclusiveMaximum === undefined ? Math.floor(span) + 1 : Math.ceil(span);
+    const rounded = name === 'score' ? least + Math.floor(share * scores) / steps : Math.floor(drawn * steps) / steps;
     const low = node.exclusiveMinimum === undefined ? rounded >= least : rounded > least;
     return low ? rounded : typeOf(node) === 'integer' ? Math.ceil(drawn) : drawn;
   }
