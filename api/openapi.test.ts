@@ -133,6 +133,20 @@ t.test('every route is there, with its parameters', async (t) => {
   );
 });
 
+t.test('a role header names the roles that pass, and its example is one of them', async (t) => {
+  const roleOf = (...guards: Guard[]) => {
+    const routes = [route({ guards: [IDENTITY, ...guards] })];
+    const { paths } = openApi({ routes, schemas, version: '1', title: 't' }) as Json;
+    return (paths as Record<string, Record<string, { parameters: Json[] }>>)['/v1/things']?.get?.parameters[1];
+  };
+  t.match(roleOf(guard({ roles: ['TEACHER', 'ADMIN'] })), {
+    name: 'x-user-role',
+    schema: { enum: ['TEACHER', 'ADMIN'] },
+    example: 'TEACHER',
+  });
+  t.strictSame(roleOf()?.schema, { type: 'string' }, 'where none is judged none is named');
+});
+
 t.test('a success is enveloped unless its schema is bare', async (t) => {
   t.match(at('paths /v1/exams/{examId}/attempts post responses 201 content application/json schema'), {
     required: ['success', 'data', 'message'],

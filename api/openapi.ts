@@ -80,6 +80,9 @@ const HEADERS = {
   RetryAfter: { description: 'Whole seconds to wait.', schema: { type: 'integer', minimum: 0 } },
 };
 
+/** What another role answers is 403: a client that is generated from the document need not find out by trying. */
+const ROLE_HEADERS = new Set(['x-user-role', 'x-actor-role']);
+
 function operationOf(route: Route, schemas: Schemas, components: Components): Json {
   const operation: Json = { operationId: route.operation, summary: route.summary };
   const bearer = bearerOf(route);
@@ -120,10 +123,13 @@ function parametersOf(route: Route, schemas: Schemas, components: Components): J
     required: true,
     schema: { type: 'string', pattern: '^[A-Za-z0-9._:-]{1,128}$' },
   }));
-  for (const { name, required, description, example } of headersOf(route)) {
+  const roles = route.guards.find((guard) => guard.roles !== undefined)?.roles ?? [];
+  for (const { name, required, description, example: usual } of headersOf(route)) {
     // OpenAPI ignores a parameter of this name: it is a security scheme.
     if (name.toLowerCase() === 'authorization') continue;
-    const schema = { type: 'string' };
+    const judged = ROLE_HEADERS.has(name.toLowerCase()) && roles.length > 0;
+    const schema = { type: 'string', ...(judged && { enum: roles }) };
+    const example = judged && !roles.includes(usual ?? '') ? roles[0] : usual;
     parameters.push({ name, in: 'header', required, description, schema, ...(example !== undefined && { example }) });
   }
   if (route.query !== undefined) {
@@ -180,7 +186,7 @@ function failuresOf(route: Route, components: Components): Json {
     const waits = status === 429 || status === 503;
     const code = { type: 'string', enum: codes };
     responses[status] = {
-      description: codes.map((name) => `\`${name}\`: ${ERRORS[name].message}.`).join(' '),
+      description: codes.map((name) => `\`${name}\`: ${ERRORS[name].message.replace(/\.$/, '')}.`).join(' '),
       headers: {
         'X-Request-Id': { $ref: '#/components/headers/RequestId' },
         ...(waits && { 'Retry-After': { $ref: '#/components/headers/RetryAfter' } }),

@@ -45,6 +45,8 @@ export interface Guard {
   codes: readonly ErrorCode[];
   /** Header names that the guard reads, for OpenAPI; `required` false where absence is no fault. */
   headers: readonly HeaderDoc[];
+  /** Roles that pass, of a guard that judges them; for OpenAPI. */
+  roles?: readonly string[];
   /** Of a guard that trusts identity headers: whether it does so of every request, or of this one. The gateway's token is demanded first. */
   trustsIdentity?: 'always' | ((head: Head) => boolean);
   check(head: Head, identity: Identity): Rejection | undefined;

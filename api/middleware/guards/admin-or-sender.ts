@@ -15,6 +15,7 @@ export function adminOrSender(names: IdentityHeaders, known: KnownSenders): Guar
   const admin = [identity(names), ofCall, role('ADMIN')];
   return {
     name: 'adminOrSender',
+    roles: ['ADMIN'],
     codes: [known.unconfiguredCode, known.unauthorizedCode, ...admin.flatMap((guard) => guard.codes)],
     headers: [
       ...senderHeaders(known, false),

@@ -8,6 +8,7 @@ export function role(...allowed: Role[]): Guard {
   const passing = new Set<string>(allowed.length === 0 ? ROLES : allowed);
   return {
     name: 'role',
+    roles: [...passing],
     codes: ['FORBIDDEN'],
     headers: [],
     check(_head, known) {
