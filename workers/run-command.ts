@@ -122,7 +122,7 @@ async function outcomeOf(kernel: Kernel, actor: Actor, { command, session }: Cla
       command: command as Command<never, never>,
       signal: lease.signal,
       checkpoint: (progress, effects) =>
-        inTransactionOf(session, COMMIT_BUDGET_MS, async () => {
+        inTransactionOf(kernel.mongo, session, COMMIT_BUDGET_MS, async () => {
           await saveProgress(kernel.mongo, command, progress, session);
           await effects(session);
         }),
@@ -188,7 +188,7 @@ async function commit(
   effects: Effects | undefined,
 ): Promise<void> {
   if (effects === undefined) return settleCommand(kernel.mongo, command, next);
-  await inTransactionOf(session, COMMIT_BUDGET_MS, async () => {
+  await inTransactionOf(kernel.mongo, session, COMMIT_BUDGET_MS, async () => {
     await settleCommand(kernel.mongo, command, next, session);
     await effects(session);
   });

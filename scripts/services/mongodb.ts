@@ -1,6 +1,6 @@
 import { mkdirSync } from 'node:fs';
 import path from 'node:path';
-import { MongoClient } from 'mongodb';
+import { type Db, MongoClient } from 'mongodb';
 import { onPath } from './on-path.ts';
 import { findPython, installPythonPackage } from './python-tools.ts';
 import { cleanPythonEnvironment, type Say } from './run-with-progress.ts';
@@ -130,19 +130,28 @@ async function becomePrimary(direct: string, host: string): Promise<void> {
     const admin = client.db('admin');
     const hello = await admin.command({ hello: 1 });
     if (hello.isWritablePrimary === true && hello.me === host) return;
-    if (hello.setName === undefined && hello.info !== undefined && hello.isreplicaset === true) {
-      await admin
-        .command({ replSetInitiate: { _id: REPLICA_SET, members: [{ _id: 0, host }] } })
-        .catch(ignoreAlreadyInitialized);
-    } else if (hello.hosts === undefined || !hello.hosts.includes(host)) {
-      const { config } = await admin.command({ replSetGetConfig: 1 });
-      const members = [{ ...config.members[0], host }];
-      await admin.command({ replSetReconfig: { ...config, members, version: config.version + 1 }, force: true });
-    }
+    // So it answers with no configuration, and with one in which it does not find itself.
+    const isOutside = hello.info !== undefined && hello.isreplicaset === true;
+    const isNew = isOutside && (await initiate(admin, host));
+    if (!isNew && (isOutside || !hello.hosts?.includes(host))) await rename(admin, host);
     throw new Error('the replica set has no primary yet');
   });
 }
 
-function ignoreAlreadyInitialized(error: unknown): void {
-  if (!(error instanceof Error && 'codeName' in error && error.codeName === 'AlreadyInitialized')) throw error;
+/** False: it has a configuration already. */
+async function initiate(admin: Db, host: string): Promise<boolean> {
+  try {
+    await admin.command({ replSetInitiate: { _id: REPLICA_SET, members: [{ _id: 0, host }] } });
+    return true;
+  } catch (error) {
+    if (!(error instanceof Error && 'codeName' in error && error.codeName === 'AlreadyInitialized')) throw error;
+    return false;
+  }
+}
+
+async function rename(admin: Db, host: string): Promise<void> {
+  const { config } = await admin.command({ replSetGetConfig: 1 });
+  if (config.members[0].host === host) return;
+  const members = [{ ...config.members[0], host }];
+  await admin.command({ replSetReconfig: { ...config, members, version: config.version + 1 }, force: true });
 }

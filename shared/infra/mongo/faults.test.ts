@@ -60,6 +60,8 @@ t.test('what means that MongoDB is away', async (t) => {
   }
   // Lock timeout, not yet initialized, no majority to read, snapshot gone, transaction too old, overloaded, interrupted.
   for (const code of [24, 94, 134, 246, 290, 365, 11601]) t.ok(isOutage(server(code)), `code ${code}`);
+  // Not allowed, password changed, cursor gone, writes blocked, sign in again, too many requests, Atlas says no, disk full.
+  for (const code of [13, 18, 43, 371, 391, 462, 8000, 14031]) t.ok(isOutage(server(code)), `code ${code}`);
 });
 
 t.test('what does not', async (t) => {

@@ -18,11 +18,12 @@ const DOCUMENT_VALIDATION_FAILURE = 121;
 
 /**
  * Server codes that mean "not now" and say nothing about the request: elections, shutdowns, time limits, full pools,
- * locks, snapshots that are gone, a session that somebody ended (11601).
+ * locks, snapshots and cursors that are gone (43 after a restart), a session that somebody ended (11601), rate limits, a full disk or
+ * another reason to take no writes, credentials that hold no more (13, 18, 391).
  */
 const PASSING_CODES = new Set([
-  6, 7, 24, 50, 64, 89, 91, 94, 112, 134, 189, 202, 246, 251, 262, 290, 365, 9001, 10058, 10107, 11600, 11601, 11602,
-  13435, 13436,
+  6, 7, 13, 18, 24, 43, 50, 64, 89, 91, 94, 100, 112, 134, 175, 189, 202, 237, 239, 246, 251, 262, 267, 290, 355, 365,
+  371, 391, 402, 433, 449, 450, 462, 8000, 9001, 10058, 10107, 11600, 11601, 11602, 13435, 13436, 14031,
 ]);
 
 /** Wrong user or password, by MongoDB's own number and by that of Atlas. */

@@ -3,6 +3,7 @@ import { type ClientSession, MongoError, MongoErrorLabel, type TransactionOption
 import { backoff } from '../../kernel/backoff.ts';
 import { SECOND } from '../../kernel/clock.ts';
 import type { Mongo } from './connect.ts';
+import { isOutage } from './faults.ts';
 
 /** A front door's transaction must end within this, retries included (ms); then the request is a 503. */
 export const FRONT_DOOR_BUDGET_MS = 5 * SECOND;
@@ -23,7 +24,7 @@ export async function inTransaction<Result>(
   budgetMs: number,
   work: (session: ClientSession) => Promise<Result>,
 ): Promise<Result> {
-  return mongo.client.withSession((session) => inTransactionOf(session, budgetMs, work));
+  return mongo.client.withSession((session) => inTransactionOf(mongo, session, budgetMs, work));
 }
 
 /**
@@ -31,6 +32,7 @@ export async function inTransaction<Result>(
  * minutes, conflicts and lost servers alike, and its `timeoutMS` has no effect.
  */
 export async function inTransactionOf<Result>(
+  mongo: Mongo,
   session: ClientSession,
   budgetMs: number,
   work: (session: ClientSession) => Promise<Result>,
@@ -44,9 +46,12 @@ export async function inTransactionOf<Result>(
       return result;
     } catch (error) {
       if (session.inTransaction()) await session.abortTransaction();
+      if (!hasLabel(error, MongoErrorLabel.TransientTransactionError)) {
+        await untilKnown(mongo, session, error, giveUpAt);
+        throw error;
+      }
       // Jitter over the whole wait: those who conflicted must not meet again.
       const restMs = backoff({ ...CONFLICT_REST, attempt, random: 0 }) * Math.random();
-      if (!hasLabel(error, MongoErrorLabel.TransientTransactionError)) throw error;
       if (performance.now() + restMs >= giveUpAt) throw error;
       await delay(restMs);
     }
@@ -63,6 +68,22 @@ async function commit(session: ClientSession, giveUpAt: number): Promise<void> {
       if (!isUnknown || performance.now() >= giveUpAt) throw error;
     }
   }
+}
+
+/**
+ * What refused a transaction (a key that is taken, a document that has changed) was seen as soon as one server had it. A commit waits for
+ * a majority, also one that changed nothing; an abort waits for nobody. Our reads ask a majority, so whoever looks next for what refused
+ * them may not find it yet: a read that must be as new as all that this session has seen waits until they would.
+ */
+async function untilKnown(mongo: Mongo, session: ClientSession, error: unknown, giveUpAt: number): Promise<void> {
+  const leftMs = Math.ceil(giveUpAt - performance.now());
+  if (session.operationTime === undefined || leftMs <= 0 || isOutage(error)) return;
+  // Its own read concern: the driver writes the time into the object, and the client's is that of everybody's reads.
+  const limits = { session, readConcern: { level: 'majority' }, maxTimeMS: leftMs } as const;
+  await mongo.db
+    .collection<{ _id: string }>('schema_state')
+    .findOne({ _id: 'schema' }, limits)
+    .catch(() => undefined);
 }
 
 function hasLabel(error: unknown, label: string): boolean {

@@ -58,6 +58,21 @@ t.test('a password and a user with rights of its own; no log line shows a secret
   for (const [allow, auth, wrong] of [
     [['CONFIG', 'SET', 'requirepass', 'pass-secret'], ':pass-secret@', ':bad-secret@'],
     [['ACL', 'SETUSER', 'app', 'on', '>app-secret', '~*', '&*', '+@all'], 'app:app-secret@', 'app:bad-secret@'],
+    // As narrow as docs/operating.md asks for. Redis 6.2 lets a user into every channel unless told otherwise.
+    [
+      [
+        'ACL',
+        'SETUSER',
+        'app',
+        'on',
+        '>app-secret',
+        ...['~examhall:*', 'resetchannels', '&examhall:*'],
+        '+@all',
+        '-@dangerous',
+      ],
+      'app:app-secret@',
+      'app:bad-secret@',
+    ],
   ] as const) {
     const redis = await ownRedis(startThrowAwayServices);
     const [name, ...args] = allow;
@@ -78,7 +93,9 @@ t.test('TLS, and a database of its own', async (t) => {
   const { key, cert } = selfSigned();
   const trusted = getCACertificates('default');
   setDefaultCACertificates([...trusted, cert]);
+  const asked = new Set<unknown>();
   const proxy = createTlsServer({ key, cert }, (client) => {
+    asked.add(client.servername);
     const server = connect(Number(new URL(redis.url).port), '127.0.0.1');
     client.on('error', () => server.destroy()).on('close', () => server.destroy());
     server.on('error', () => client.destroy()).on('close', () => client.destroy());
@@ -93,6 +110,7 @@ t.test('TLS, and a database of its own', async (t) => {
     await redis.close();
   });
   await all.work();
+  t.same([...asked], ['localhost'], 'the handshake names the server');
   t.match(await redis.command('CLIENT', 'LIST'), /db=4[^\n]*cmd=brpoplpush/);
 });
 
@@ -120,6 +138,32 @@ t.test('the probe tells the truth while Redis comes, hangs, dies and returns', a
   t.equal(await answers(), false);
   await redis.start();
   await eventually(answers);
+});
+
+t.test('the probe does not call well a Redis that takes no ring', async (t) => {
+  const redis = await ownRedis(startThrowAwayServices);
+  const probe = redisProbe({ redisUrl: redis.url, log: heldLog() });
+  t.teardown(async () => {
+    await probe.close();
+    await redis.close();
+  });
+  const answers = () =>
+    probe.ping().then(
+      () => true,
+      () => false,
+    );
+  for (const [broken, mended] of [
+    ['CONFIG SET maxmemory 1', 'CONFIG SET maxmemory 0'],
+    ['REPLICAOF 127.0.0.1 1', 'REPLICAOF NO ONE'],
+  ] as const) {
+    await eventually(answers);
+    const [name = '', ...args] = broken.split(' ');
+    await redis.command(name, ...args);
+    t.equal(await answers(), false, broken);
+    const [undo = '', ...undoing] = mended.split(' ');
+    await redis.command(undo, ...undoing);
+    await eventually(answers);
+  }
 });
 
 /**

@@ -1,3 +1,5 @@
+import { isIP } from 'node:net';
+import type { ConnectionOptions } from 'node:tls';
 import { Redis } from 'ioredis';
 import { createClient, type RedisClient } from 'redis';
 import { keepConnected, type Link, type Log, type Session } from './link.ts';
@@ -9,6 +11,11 @@ const KEEP_ALIVE_AFTER_MS = 5_000;
 /** ioredis ends a socket politely; a hung Redis never says goodbye, so the socket is destroyed after this. */
 const POLITE_END_MS = 100;
 const PROBE_PATIENCE_MS = 500;
+/** What a ring asks of Redis: a script that writes, over more keys than one. */
+const PROBE = `
+redis.call('SET', KEYS[1], '1', 'PX', 1000)
+return redis.call('EXISTS', KEYS[2])`;
+const PROBE_KEYS = ['examhall:probe:1', 'examhall:probe:2'] as const;
 
 /**
  * Opens one node_redis connection, which is what bee-queue takes. It never queues a command for later and never
@@ -23,8 +30,10 @@ export function openNodeRedis(address: RedisAddress, lost: (reason: unknown) => 
     ...(address.username === undefined ? {} : { user: address.username }),
     ...(address.password === undefined ? {} : { password: address.password }),
     ...(address.db === 0 ? {} : { db: address.db }),
-    ...(address.tls ? { tls: {} } : {}),
+    ...(address.tls ? { tls: tlsOf(address) } : {}),
     enable_offline_queue: false,
+    // Its own check asks for INFO, which a user without the dangerous commands may not; ours is a PING.
+    no_ready_check: true,
     retry_strategy: () => undefined,
     socket_initial_delay: KEEP_ALIVE_AFTER_MS,
   });
@@ -33,14 +42,15 @@ export function openNodeRedis(address: RedisAddress, lost: (reason: unknown) => 
   client.on('error', lost);
   client.on('warning', () => {});
   client.on('end', () => lost(new Error('The connection ended')));
-  client.once('ready', () => ready.resolve());
+  const check = () =>
+    new Promise<unknown>((resolve, reject) => {
+      client.ping((error, reply) => (error ? reject(error) : resolve(reply)));
+    });
+  client.once('ready', () => void check().then(() => ready.resolve(), lost));
   return {
     client,
     ready: ready.promise,
-    check: () =>
-      new Promise((resolve, reject) => {
-        client.ping((error, reply) => (error ? reject(error) : resolve(reply)));
-      }),
+    check,
     // Not at once: the error that ends a session is often told from the middle of a chunk of replies, and the parser
     // goes on with the rest of it, or dials anew by itself after bytes that are no Redis protocol.
     end: () => void setImmediate(endNow, client),
@@ -79,10 +89,11 @@ export function openIoredis(address: RedisAddress, lost: (reason: unknown) => vo
     ...(address.username === undefined ? {} : { username: address.username }),
     ...(address.password === undefined ? {} : { password: address.password }),
     db: address.db,
-    ...(address.tls ? { tls: {} } : {}),
+    ...(address.tls ? { tls: tlsOf(address) } : {}),
     // RESP2: a subscriber answers PING in it, and servers older than 6 speak nothing else.
     protocol: 2,
     enableOfflineQueue: false,
+    enableReadyCheck: false,
     autoResendUnfulfilledCommands: false,
     autoResubscribe: false,
     disableClientInfo: true,
@@ -92,8 +103,13 @@ export function openIoredis(address: RedisAddress, lost: (reason: unknown) => vo
   });
   client.on('error', lost);
   client.on('end', () => lost(new Error('The connection ended')));
-  client.once('ready', () => ready.resolve());
+  client.once('ready', () => void client.ping().then(() => ready.resolve(), lost));
   return { client, ready: ready.promise, check: () => client.ping(), end: () => client.disconnect() };
+}
+
+/** Node names the server in the handshake only when told to, and what stands before many a Redis routes by that name. */
+function tlsOf({ host }: RedisAddress): ConnectionOptions {
+  return isIP(host) === 0 ? { servername: host } : {};
 }
 
 /**
@@ -106,7 +122,10 @@ export function keepIoredis({ redisUrl, log, purpose }: { redisUrl: string; log:
 }
 
 export interface RedisProbe {
-  /** Resolves when Redis answered just now; rejects within half a second when it did not. */
+  /**
+   * Resolves when Redis did just now what a ring asks of it; rejects within half a second when it did not: away, full, read-only, in
+   * cluster mode, without the rights.
+   */
   ping(): Promise<void>;
   close(): Promise<void>;
 }
@@ -119,7 +138,7 @@ export function redisProbe({ redisUrl, log }: { redisUrl: string; log: Log }): R
       const client = link.current();
       if (client === null) throw new Error('Redis is away');
       try {
-        await within(PROBE_PATIENCE_MS, client.ping());
+        await within(PROBE_PATIENCE_MS, client.eval(PROBE, PROBE_KEYS.length, ...PROBE_KEYS));
       } catch (error) {
         link.drop(client, error);
         throw error;

@@ -17,6 +17,8 @@ declare module 'redis' {
     db?: number;
     tls?: ConnectionOptions;
     enable_offline_queue?: boolean;
+    /** Ready as soon as connected, without a look at INFO. */
+    no_ready_check?: boolean;
     /** Milliseconds until the next dial; anything but a number ends the client for good. */
     retry_strategy?: () => number | undefined;
     /** Milliseconds of silence before the kernel's first keep-alive probe. */

@@ -47,7 +47,8 @@ async function appendToTail(mongo: Mongo, write: EventWrite): Promise<AttemptEve
     projection: { stamp: 1, events: { $slice: -1 } },
     maxTimeMS: QUERY_LIMIT_MS,
   });
-  return wasAccepted(update, attempt) ? (attempt?.events[0] ?? null) : null;
+  // The last: where the driver had to ask again, MongoDB gives the whole document, whatever projection was wanted.
+  return wasAccepted(update, attempt) ? (attempt?.events.at(-1) ?? null) : null;
 }
 
 async function appendWithRows(

@@ -1,7 +1,15 @@
 import type { CreateIndexesOptions, IndexSpecification } from 'mongodb';
 import { DAY, HOUR, SECOND } from '../../../kernel/clock.ts';
 import { ACCOUNTS, SECURITY_EVENTS, SESSIONS, THROTTLES, TOKENS } from '../auth/collections.ts';
-import { AI_JOB_BATCHES, AI_JOBS, GENERATIONS, USAGE_EVENTS } from '../classifier/collections.ts';
+import {
+  AI_JOB_BATCHES,
+  AI_JOB_SELECTIONS,
+  AI_JOBS,
+  GENERATIONS,
+  PROVIDER_SETTINGS,
+  SETTING_CHANGES,
+  USAGE_EVENTS,
+} from '../classifier/collections.ts';
 import { WORKERS } from '../live-workers.ts';
 import { COMMANDS, DELIVERIES, NOTICES } from '../mailbox/mailbox.ts';
 import { DELIVERY_ATTEMPTS, FAN_OUTS, NOTIFICATION_EVENTS, NOTIFICATIONS } from '../notification/collections.ts';
@@ -102,6 +110,12 @@ export const INDEXES: readonly DeclaredIndex[] = [
   // Rows of killed worker processes; a live one writes its row every few seconds.
   expiring(WORKERS, 'silent', 'seenAt', HOUR),
 ];
+
+/**
+ * Collections that have no index but `_id` and into which transactions insert. The first insert would make them, but that takes a lock
+ * for which a transaction waits 5 ms, and of transactions that do so together all but one begin anew.
+ */
+export const MADE_BEFOREHAND: readonly string[] = [AI_JOB_SELECTIONS, PROVIDER_SETTINGS, SETTING_CHANGES];
 
 function mailboxIndexes(collection: string): DeclaredIndex[] {
   return [

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { openTestMongo } from '../../../testing/stores/open-test-mongo.ts';
-import { INDEXES } from './indexes.ts';
+import { INDEXES, MADE_BEFOREHAND } from './indexes.ts';
 import { migrate, schemaFaults } from './migrate.ts';
 import { SCHEMA_VERSION } from './migrations.ts';
 
@@ -35,6 +35,8 @@ t.test('an empty database is refused until it is migrated; a second run changes 
     t.equal(found?.unique ?? false, options?.unique ?? false);
     t.strictSame(found?.partialFilterExpression, options?.partialFilterExpression);
   }
+  const made = new Set((await mongo.db.listCollections().toArray()).map(({ name }) => name));
+  t.ok(MADE_BEFOREHAND.every((name) => made.has(name)));
   t.strictSame((await migrate(mongo, say)).applied, []);
 });
 

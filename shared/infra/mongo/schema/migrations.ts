@@ -1,5 +1,8 @@
+import { MongoServerError } from 'mongodb';
 import type { Mongo } from '../connect.ts';
-import { INDEXES } from './indexes.ts';
+import { INDEXES, MADE_BEFOREHAND } from './indexes.ts';
+
+const NAMESPACE_EXISTS = 48;
 
 /**
  * One step of the data's shape. Steps only expand: what an older process writes and reads must stay right until
@@ -25,8 +28,17 @@ export const SCHEMA_VERSION = MIGRATIONS.at(-1)?.version ?? 0;
 
 /** Creates what is declared and missing. An index of the same name with other keys is an error, never dropped here. */
 export async function createIndexes(mongo: Mongo): Promise<void> {
+  for (const name of MADE_BEFOREHAND) await createCollection(mongo, name);
   for (const [collection, declared] of Map.groupBy(INDEXES, (index) => index.collection)) {
     const indexes = declared.map(({ keys, name, options }) => ({ ...options, key: keys, name }));
     await mongo.db.collection(collection).createIndexes(indexes);
+  }
+}
+
+async function createCollection(mongo: Mongo, name: string): Promise<void> {
+  try {
+    await mongo.db.createCollection(name);
+  } catch (error) {
+    if (!(error instanceof MongoServerError && error.code === NAMESPACE_EXISTS)) throw error;
   }
 }

@@ -1,0 +1,22 @@
+import t from 'tap';
+import { storeAttempt } from '../../../testing/stored/stored-attempts.ts';
+import { openTestMongo } from '../../../testing/stores/open-test-mongo.ts';
+import { tappedDb } from '../../../testing/stores/tapped-db.ts';
+import { appendClientEvent } from './append-event.ts';
+
+t.test('the event that was appended is told, also by a reply that holds the whole document', async (t) => {
+  const mongo = await openTestMongo(t);
+  // As MongoDB answers a findAndModify that it has made already, when the driver sends it again.
+  const db = tappedDb(mongo, (method, name) =>
+    name !== 'findOneAndUpdate'
+      ? undefined
+      : (filter, update, options) => method(filter, update, { ...(options as object), projection: {} }),
+  );
+  const { _id: attemptId } = await storeAttempt(mongo, { deadlineAt: null });
+  for (const through of [mongo, { ...mongo, db }]) {
+    for (const metadata of ['{"n":1}', '{"n":2}']) {
+      const write = { attemptId, type: 'QUESTION_VIEW' as const, metadata };
+      t.equal((await appendClientEvent(through, write, 5_000, Date.now))?.metadata, metadata);
+    }
+  }
+});

@@ -1,0 +1,63 @@
+import { type CommandStartedEvent, type Document, MongoNetworkError, Timestamp } from 'mongodb';
+import t from 'tap';
+import { openTestMongo } from '../../testing/stores/open-test-mongo.ts';
+import { Stale } from './stale.ts';
+import { inTransaction } from './transaction.ts';
+
+const WATCHED = ['find', 'insert', 'update', 'commitTransaction', 'abortTransaction'];
+
+/** A collection with one row, and the commands that reach the server from now on. */
+async function watched(t: Parameters<typeof openTestMongo>[0]) {
+  const mongo = await openTestMongo(t, { empty: true });
+  const seen: { name: string; readConcern: Document }[] = [];
+  Reflect.set(mongo.client, 'monitorCommands', true);
+  const things = mongo.db.collection<{ _id: string; n?: number }>('things');
+  await things.insertOne({ _id: 'taken' });
+  mongo.client.on('commandStarted', ({ commandName, command }: CommandStartedEvent) => {
+    if (WATCHED.includes(commandName)) seen.push({ name: commandName, readConcern: { ...command.readConcern } });
+  });
+  return { mongo, things, seen, names: () => seen.splice(0).map(({ name }) => name) };
+}
+
+t.test('who was refused by a transaction finds what refused it: a majority is waited for', async (t) => {
+  const { mongo, things, seen, names } = await watched(t);
+  let seenAt = new Timestamp({ t: 0, i: 0 });
+  const insert = inTransaction(mongo, 5_000, async (session) => {
+    await things.insertOne({ _id: 'taken' }, { session }).finally(() => {
+      seenAt = session.operationTime ?? seenAt;
+    });
+  });
+  await t.rejects(insert, { code: 11000 });
+  const read = seen.at(-1);
+  t.same(names(), ['insert', 'abortTransaction', 'find']);
+  t.equal(read?.readConcern.level, 'majority');
+  t.ok(seenAt.t > 0 && seenAt.lessThanOrEqual(read?.readConcern.afterClusterTime), 'it is as new as what was seen');
+
+  await t.rejects(
+    inTransaction(mongo, 5_000, async (session) => {
+      await things.updateOne({ _id: 'taken', n: 1 }, { $set: { n: 2 } }, { session });
+      throw new Stale('thing');
+    }),
+    Stale,
+  );
+  t.same(names(), ['update', 'abortTransaction', 'find']);
+
+  await things.findOne({ _id: 'taken' });
+  t.same(seen.splice(0), [{ name: 'find', readConcern: { level: 'majority' } }], 'others’ reads wait for nothing');
+});
+
+t.test('nobody waits who has committed, has seen nothing, or met an outage', async (t) => {
+  const { mongo, things, names } = await watched(t);
+  await inTransaction(mongo, 5_000, async (session) => void (await things.findOne({ _id: 'taken' }, { session })));
+  t.same(names(), ['find', 'commitTransaction']);
+  await t.rejects(inTransaction(mongo, 5_000, () => Promise.reject(new Stale('thing'))));
+  t.same(names(), []);
+  await t.rejects(
+    inTransaction(mongo, 5_000, async (session) => {
+      await things.findOne({ _id: 'taken' }, { session });
+      throw new MongoNetworkError('the connection broke');
+    }),
+    MongoNetworkError,
+  );
+  t.same(names(), ['find', 'abortTransaction']);
+});
