@@ -95,7 +95,7 @@ export interface BodyRule {
 
 /**
  * A row of a service's route table. `path` uses `:name` for parameters. `body.schema` and `query` name schemas by
- * their `$id` in `schemas/`; a route without `body` ignores what is sent. `errors` are the codes that the handler
+ * their `$id` in `schemas/`; a route without `body` (GET, HEAD, DELETE) ignores what is sent. `errors` are the codes that the handler
  * itself can answer (the server's and the guards' are added by the OpenAPI generator).
  */
 export interface Route {

@@ -4,7 +4,7 @@ import { HANDOFF_SENDER } from '../../shared/attempt/handoff.ts';
 import { RELEASE_SENDER, releaseFaults } from '../../shared/attempt/release.ts';
 import { COURSE_SERVICE } from '../../shared/attempt/start-binding.ts';
 import type { ErrorCode } from '../../shared/kernel/errors.ts';
-import { ESSAY_BODY, LARGE_BODY, SMALL_BODY } from '../body-sizes.ts';
+import { ESSAY_BODY, LARGE_BODY, SMALL_BODY } from '../bodies.ts';
 import { idempotencyKey } from '../middleware/guards/idempotency-key.ts';
 import { identity } from '../middleware/guards/identity.ts';
 import { internalSender } from '../middleware/guards/internal-sender.ts';

@@ -1,5 +1,5 @@
 import { registrationFaults } from '../../shared/auth/registration.ts';
-import { SMALL_BODY } from '../body-sizes.ts';
+import { NO_FIELDS, SMALL_BODY } from '../bodies.ts';
 import { accessToken, tokenInHeader } from '../middleware/guards/bearer.ts';
 import type { Route } from '../route.ts';
 import { changePassword } from './commands/change-password.ts';
@@ -106,7 +106,7 @@ export function authRoutes(deps: AuthDeps): Route[] {
       operation: 'endOtherSessions',
       summary: 'End every session of the caller but this one',
       guards: signedIn,
-      body: { schema: 'auth/no-fields', maxBytes: SMALL_BODY },
+      body: NO_FIELDS,
       replies: [{ status: 200, schema: 'auth/revoked-count', description: 'How many' }],
       errors: ['AUTH_INVALID_TOKEN', 'AUTH_ACCOUNT_DISABLED'],
       handle: (call) => endAllOtherSessions(deps, call),

@@ -1,5 +1,5 @@
 import { jobRequestFaults } from '../../shared/classifier/job-request-faults.ts';
-import { SMALL_BODY } from '../body-sizes.ts';
+import { NO_FIELDS, SMALL_BODY } from '../bodies.ts';
 import { ACTOR, identity } from '../middleware/guards/identity.ts';
 import { type Role, role } from '../middleware/guards/role.ts';
 import { scope } from '../middleware/guards/scope.ts';
@@ -100,6 +100,7 @@ export function jobRoutes(deps: JobDeps): Route[] {
       operation: 'cancelJob',
       summary: 'Stop a job that is not finished',
       guards: makers,
+      body: NO_FIELDS,
       replies: one('Cancelled, with what it had brought'),
       errors: ['JOB_NOT_FOUND', 'JOB_STATE_CONFLICT'],
       handle: (call) => cancelOneJob(deps, call),
@@ -110,6 +111,7 @@ export function jobRoutes(deps: JobDeps): Route[] {
       operation: 'retryJob',
       summary: 'Start a failed or cancelled job over',
       guards: makers,
+      body: NO_FIELDS,
       replies: one('Pending again'),
       errors: ['JOB_NOT_FOUND', 'JOB_STATE_CONFLICT'],
       handle: (call) => retryOneJob(deps, call),

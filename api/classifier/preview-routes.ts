@@ -1,5 +1,5 @@
 import type { ErrorCode } from '../../shared/kernel/errors.ts';
-import { ESSAY_BODY, SMALL_BODY } from '../body-sizes.ts';
+import { ESSAY_BODY, SMALL_BODY } from '../bodies.ts';
 import { ACTOR, identity } from '../middleware/guards/identity.ts';
 import { role } from '../middleware/guards/role.ts';
 import { scope } from '../middleware/guards/scope.ts';

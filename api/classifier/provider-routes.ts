@@ -1,4 +1,4 @@
-import { SMALL_BODY } from '../body-sizes.ts';
+import { SMALL_BODY } from '../bodies.ts';
 import { adminOrSender } from '../middleware/guards/admin-or-sender.ts';
 import { ACTOR, identity } from '../middleware/guards/identity.ts';
 import { role } from '../middleware/guards/role.ts';

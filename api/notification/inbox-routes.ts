@@ -1,5 +1,5 @@
 import { preferencesFaults } from '../../shared/notification/preferences-patch.ts';
-import { SMALL_BODY } from '../body-sizes.ts';
+import { NO_FIELDS, SMALL_BODY } from '../bodies.ts';
 import type { Route } from '../route.ts';
 import { deleteEverything } from './commands/delete-all.ts';
 import { deleteOneNotification } from './commands/delete-notification.ts';
@@ -59,6 +59,7 @@ export function inboxRoutes(deps: NotificationDeps): Route[] {
       operation: 'markAllRead',
       summary: "Mark the caller's own notifications read",
       guards: anybody,
+      body: NO_FIELDS,
       replies: updated,
       errors: [],
       handle: (call) => markEverythingRead(deps, call),
@@ -69,6 +70,7 @@ export function inboxRoutes(deps: NotificationDeps): Route[] {
       operation: 'deleteAll',
       summary: "Delete the caller's own notifications",
       guards: anybody,
+      body: NO_FIELDS,
       replies: [{ status: 200, schema: 'notification/deleted-reply', description: 'How many there were' }],
       errors: [],
       handle: (call) => deleteEverything(deps, call),
@@ -110,6 +112,7 @@ export function inboxRoutes(deps: NotificationDeps): Route[] {
       operation: 'markRead',
       summary: 'Mark one notification read',
       guards: anybody,
+      body: NO_FIELDS,
       replies: one('Read; the first time stays'),
       errors: mine,
       handle: (call) => markOneRead(deps, call, 'role'),
@@ -120,6 +123,7 @@ export function inboxRoutes(deps: NotificationDeps): Route[] {
       operation: 'deleteNotification',
       summary: 'Delete one notification',
       guards: anybody,
+      body: NO_FIELDS,
       replies: one('As it was last'),
       errors: mine,
       handle: (call) => deleteOneNotification(deps, call),
@@ -141,6 +145,7 @@ export function inboxRoutes(deps: NotificationDeps): Route[] {
       operation: 'markAllParentAlertsRead',
       summary: "Mark the caller's own alerts read",
       guards: parent,
+      body: NO_FIELDS,
       replies: updated,
       errors: [],
       handle: (call) => markEverythingRead(deps, call),
@@ -151,6 +156,7 @@ export function inboxRoutes(deps: NotificationDeps): Route[] {
       operation: 'markParentAlertRead',
       summary: "Mark one of the caller's own alerts read",
       guards: parent,
+      body: NO_FIELDS,
       replies: one('Read; the first time stays'),
       errors: mine,
       handle: (call) => markOneRead(deps, call, 'own'),

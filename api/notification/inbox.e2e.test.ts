@@ -176,6 +176,25 @@ t.test('read-all and delete-all are the caller’s own, an ADMIN’s too', async
   t.match((await other.list()).data, { total: 1 });
 });
 
+t.test('a command that is all said by its path refuses fields, and does nothing', async (t) => {
+  const reader = client.as('PARENT');
+  const id = await sent(reader.id);
+  const headers = { 'x-actor-id': reader.id, 'x-actor-role': 'PARENT' };
+  for (const target of ['read-all', 'delete-all', `${id}/read`, `${id}/delete`]) {
+    const refused = await client.call('POST', `/v1/notifications/${target}`, { headers, body: { userId: 'another' } });
+    t.match(refused, { status: 400, json: { code: 'VALIDATION_FAILED', details: [{ path: '/userId' }] } }, target);
+  }
+  for (const target of ['read-all', `${id}/read`]) {
+    t.match(
+      await client.call('POST', `/v1/parent/alerts/${target}`, { headers, body: { n: 1 } }),
+      { status: 400 },
+      target,
+    );
+  }
+  t.match((await reader.list()).data, { total: 1, unreadCount: 1 });
+  t.match(await client.call('POST', '/v1/notifications/read-all', { headers, body: {} }), { data: { updated: 1 } });
+});
+
 t.test('parent alerts: for parents and admins, each their own', async (t) => {
   const parent = client.as('PARENT');
   const boss = client.as('ADMIN');

@@ -1,6 +1,6 @@
 import { batchFaults, eventFaults, weakTopicFaults } from '../../shared/notification/request-faults.ts';
 import { PRODUCERS, WEAK_TOPIC_SENDER } from '../../shared/notification/senders.ts';
-import { LARGE_BODY, SMALL_BODY } from '../body-sizes.ts';
+import { LARGE_BODY, SMALL_BODY } from '../bodies.ts';
 import type { Route } from '../route.ts';
 import { createBatch } from './commands/create-batch.ts';
 import { createOneNotification } from './commands/create-notification.ts';

@@ -41,11 +41,6 @@ export interface Membership {
 }
 
 /**
- * Nothing: all that is asked stands in the head.
- */
-export interface NoFields {}
-
-/**
  * A new identity. E-mail and phone are normalized before they are judged.
  */
 export interface RegisterRequest {

@@ -90,6 +90,11 @@ export type Identifier = string;
 export type MetricsText = string;
 
 /**
+ * Nothing: all that is asked stands in the head.
+ */
+export interface NoFields {}
+
+/**
  * An OpenAPI 3.1 document.
  */
 export interface OpenapiDocument {
