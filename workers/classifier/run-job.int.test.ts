@@ -19,10 +19,8 @@ t.test('batches of five, each asked once; the result in the order of the questio
     { AI_CLASSIFIER_BATCH_CONCURRENCY: '3' },
   );
   t.equal(await run(good, command), 'done');
-  t.strictSame(
-    asked.map((ids) => ids.length),
-    [5, 5, 2],
-  );
+  // All three at once: which one MongoDB gives its questions first is not said.
+  t.strictSame(asked.map((ids) => ids.length).sort(), [2, 5, 5]);
   t.equal(await finishedOnce(mongo, command.subject), 1);
   const { items, errors } = await brought(command);
   t.strictSame(
