@@ -30,6 +30,9 @@ def _keys_by_id_or_index(self, db, coll, filter, **options):
 Storage._try_index_id_keys = _keys_by_id_or_index
 
 
+FIRST_DATE = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+
+
 def _prune_by_index(self, db, coll, *, now=None):
     # Its own sweep reads every document of a collection, each minute, under the one lock that all commands need: beside some
     # ten thousand rows nobody else gets a word in. This one asks the index for what has expired, as mongod does.
@@ -40,7 +43,8 @@ def _prune_by_index(self, db, coll, *, now=None):
             continue
         [field] = keys
         before = now - datetime.timedelta(seconds=options["expireAfterSeconds"])
-        expired = {field: {"$lt": before}, **options.get("partialFilterExpression", {})}
+        # From below as well, or it walks past every document that has no such date.
+        expired = {field: {"$gt": FIRST_DATE, "$lt": before}, **options.get("partialFilterExpression", {})}
         pruned += self.delete_matching(db, coll, expired)
     return pruned
 
