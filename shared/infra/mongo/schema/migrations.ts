@@ -29,9 +29,9 @@ export const SCHEMA_VERSION = MIGRATIONS.at(-1)?.version ?? 0;
 /** Creates what is declared and missing. An index of the same name with other keys is an error, never dropped here. */
 export async function createIndexes(mongo: Mongo): Promise<void> {
   for (const name of MADE_BEFOREHAND) await createCollection(mongo, name);
-  for (const [collection, declared] of Map.groupBy(INDEXES, (index) => index.collection)) {
-    const indexes = declared.map(({ keys, name, options }) => ({ ...options, key: keys, name }));
-    await mongo.db.collection(collection).createIndexes(indexes);
+  // One by one: all of a large collection's at once may take longer than a reply is waited for.
+  for (const { collection, name, keys, options } of INDEXES) {
+    await mongo.db.collection(collection).createIndex(keys, { ...options, name });
   }
 }
 
