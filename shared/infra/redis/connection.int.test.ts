@@ -114,58 +114,6 @@ t.test('TLS, and a database of its own', async (t) => {
   t.match(await redis.command('CLIENT', 'LIST'), /db=4[^\n]*cmd=brpoplpush/);
 });
 
-t.test('the probe tells the truth while Redis comes, hangs, dies and returns', async (t) => {
-  const redis = await ownRedis(startThrowAwayServices);
-  await redis.kill9();
-  const probe = redisProbe({ redisUrl: redis.url, log: heldLog() });
-  t.teardown(async () => {
-    await probe.close();
-    await redis.close();
-  });
-  const answers = () =>
-    probe.ping().then(
-      () => true,
-      () => false,
-    );
-  t.equal(await answers(), false);
-  await redis.start();
-  await eventually(answers);
-  redis.freeze();
-  t.equal(await answers(), false);
-  redis.thaw();
-  await eventually(answers);
-  await redis.kill9();
-  t.equal(await answers(), false);
-  await redis.start();
-  await eventually(answers);
-});
-
-t.test('the probe does not call well a Redis that takes no ring', async (t) => {
-  const redis = await ownRedis(startThrowAwayServices);
-  const probe = redisProbe({ redisUrl: redis.url, log: heldLog() });
-  t.teardown(async () => {
-    await probe.close();
-    await redis.close();
-  });
-  const answers = () =>
-    probe.ping().then(
-      () => true,
-      () => false,
-    );
-  for (const [broken, mended] of [
-    ['CONFIG SET maxmemory 1', 'CONFIG SET maxmemory 0'],
-    ['REPLICAOF 127.0.0.1 1', 'REPLICAOF NO ONE'],
-  ] as const) {
-    await eventually(answers);
-    const [name = '', ...args] = broken.split(' ');
-    await redis.command(name, ...args);
-    t.equal(await answers(), false, broken);
-    const [undo = '', ...undoing] = mended.split(' ');
-    await redis.command(undo, ...undoing);
-    await eventually(answers);
-  }
-});
-
 /**
  * An error that nobody listens to ends the process, and this one with it: tap reports it. Two errors in one chunk are
  * the hard case, as a library that stops listening after the first throws the second.
