@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import type { Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { recordForRunner } from '../../../scripts/services/throw-away.ts';
@@ -14,6 +15,8 @@ export interface WorkerProcess {
   ended: Promise<string>;
   /** What it wrote to standard error. */
   said(): string;
+  /** What it logged, at its LOG_LEVEL (default: silent). */
+  logged(): string;
   /** SIGTERM, and the end of what it had begun. */
   stop(): Promise<string>;
 }
@@ -28,15 +31,13 @@ export function startWorker(
   const crashEnv = crash === undefined ? {} : { CRASH_COMMAND: crash.commandId, CRASH_POINT: `${crash.point}` };
   const child = spawn(process.execPath, args, {
     env: { ...process.env, LOG_LEVEL: 'silent', ...env, ...crashEnv },
-    stdio: ['ignore', 'ignore', 'pipe'],
+    stdio: ['ignore', 'pipe', 'pipe'],
   });
   const killNow = () => child.kill('SIGKILL');
   process.once('exit', killNow);
   if (child.pid !== undefined) recordForRunner(child.pid);
-  let said = '';
-  child.stderr?.setEncoding('utf8').on('data', (text: string) => {
-    said += text;
-  });
+  const said = collected(child.stderr);
+  const logged = collected(child.stdout);
   const ended = once(child, 'close').then(([code, signal]) => {
     process.off('exit', killNow);
     return String(signal ?? code);
@@ -44,12 +45,21 @@ export function startWorker(
   return {
     child,
     ended,
-    said: () => said,
+    said,
+    logged,
     stop() {
       child.kill('SIGTERM');
       return ended;
     },
   };
+}
+
+function collected(stream: Readable | null): () => string {
+  let text = '';
+  stream?.setEncoding('utf8').on('data', (chunk: string) => {
+    text += chunk;
+  });
+  return () => text;
 }
 
 /** Runs the worker until `isDone`; it then ends what it has begun. How it ended; `SIGKILL` = its crash point was reached. */
