@@ -22,6 +22,7 @@ import type { Effects, Outcome } from '../outcome.ts';
 import { classifyBatch, errorsOf } from './classify-batch.ts';
 import { openGroupWriter } from './group-writer.ts';
 import { hasContext, type JobProgress, loadContext } from './load-context.ts';
+import { readAhead } from './read-ahead.ts';
 import { watchRound } from './watch-round.ts';
 
 export interface JobDeps extends Pick<WorkerDeps, 'mongo' | 'now' | 'config' | 'log' | 'tellJob'> {
@@ -89,12 +90,14 @@ async function classifyAll(deps: JobDeps, run: JobRun, job: JobRow): Promise<Pro
   const broken = new AbortController();
   const signal = AbortSignal.any([run.signal, watch.signal, broken.signal]);
   const failures: ProviderFailure[] = [];
+  const { batchConcurrency } = deps.config.classifier;
+  const batchAt = readAhead(indexes, batchConcurrency, (index) => findBatch(mongo, batchId(job._id, index)));
   const outcomes = openGroupWriter((finishedOnes: readonly FinishedBatch[]) => storeGroup(deps, run, finishedOnes));
 
-  async function classifyOne(index: number): Promise<void> {
+  async function classifyOne(index: number, place: number): Promise<void> {
     if (failures.length > 0) return;
     signal.throwIfAborted();
-    const batch = await findBatch(mongo, batchId(job._id, index));
+    const batch = await batchAt(place);
     try {
       const outcome = await classifyBatch(deps, job, batch, signal);
       await outcomes.write({ index, outcome });
@@ -104,9 +107,9 @@ async function classifyAll(deps: JobDeps, run: JobRun, job: JobRow): Promise<Pro
     }
   }
 
-  const slots = pLimit(deps.config.classifier.batchConcurrency);
-  const runs = indexes.map((index) =>
-    slots(() => classifyOne(index)).catch((error: unknown) => {
+  const slots = pLimit(batchConcurrency);
+  const runs = indexes.map((index, place) =>
+    slots(() => classifyOne(index, place)).catch((error: unknown) => {
       // What cannot be stored or must not go on: nobody is asked for more.
       broken.abort(error);
       throw error;

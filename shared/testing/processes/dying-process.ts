@@ -2,7 +2,7 @@ import { type ClientSession, MongoNetworkError } from 'mongodb';
 import type { Mongo } from '../../infra/mongo/connect.ts';
 import { type Method, tappedDb } from '../stores/tapped-db.ts';
 
-const WRITES = ['insertOne', 'insertMany', 'updateOne', 'updateMany', 'deleteOne', 'findOneAndUpdate'];
+const WRITES = ['insertOne', 'insertMany', 'updateOne', 'updateMany', 'bulkWrite', 'deleteOne', 'findOneAndUpdate'];
 
 /**
  * What a process sees that dies at its `point`-th write, commit or call to another service (1 = the first): `before` it leaves, or `after`

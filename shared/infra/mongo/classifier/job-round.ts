@@ -1,6 +1,6 @@
 import type { ClientSession } from 'mongodb';
 import type { BatchOutcome } from '../../../classifier/classification.ts';
-import { batchId, type JobBody, type JobContext } from '../../../classifier/job.ts';
+import { batchId, type JobBatch, type JobBody, type JobContext } from '../../../classifier/job.ts';
 import type { JobEnd } from '../../../classifier/job-end.ts';
 import { SECOND } from '../../../kernel/clock.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
@@ -62,14 +62,13 @@ export async function storeOutcomes(
     { session, maxTimeMS: QUERY_LIMIT_MS },
   );
   if (counted.matchedCount !== 1) throw new RoundOver(at);
-  for (const { index, outcome } of finished) {
-    const stored = { round: at.round, itemsText: JSON.stringify(outcome.items), errors: outcome.errors };
-    await aiJobBatches(mongo).updateOne(
-      { _id: batchId(at.jobId, index) },
-      { $set: { outcome: stored } },
-      { session, maxTimeMS: QUERY_LIMIT_MS },
-    );
-  }
+  const stored = new Map(
+    finished.map(({ index, outcome: { items, errors } }) => [
+      index,
+      { outcome: { round: at.round, itemsText: JSON.stringify(items), errors } },
+    ]),
+  );
+  await setInBatches(mongo, at, stored, session);
 }
 
 /** The questions of these batches, as the bank gives them now. Throws RoundOver. */
@@ -80,9 +79,8 @@ export async function storeContexts(
   session: ClientSession,
 ): Promise<void> {
   await change(mongo, at, {}, session);
-  for (const [index, contextText] of contexts) {
-    await aiJobBatches(mongo).updateOne({ _id: batchId(at.jobId, index) }, { $set: { contextText } }, { session });
-  }
+  const stored = new Map([...contexts].map(([index, contextText]) => [index, { contextText }]));
+  await setInBatches(mongo, at, stored, session);
 }
 
 export async function markContext(
@@ -121,6 +119,19 @@ export async function endLostRound(
     const job = await aiJobs(mongo).findOne({ _id: at.jobId }, { session, maxTimeMS: QUERY_LIMIT_MS });
     await endRound(mongo, at, endOf(job?.counts.succeeded ?? 0), session);
   });
+}
+
+/** One command for all of them: within a transaction one after the other would be a round trip each. */
+async function setInBatches(
+  mongo: Mongo,
+  at: JobBody,
+  changes: ReadonlyMap<number, Partial<JobBatch>>,
+  session: ClientSession,
+): Promise<void> {
+  const writes = [...changes].map(([index, $set]) => ({
+    updateOne: { filter: { _id: batchId(at.jobId, index) }, update: { $set } },
+  }));
+  if (writes.length > 0) await aiJobBatches(mongo).bulkWrite(writes, { session, maxTimeMS: QUERY_LIMIT_MS });
 }
 
 async function change(
