@@ -183,6 +183,35 @@ t.test('every status and code that an operation can answer', async (t) => {
   t.match(at('paths /v1/exams/{examId}/attempts post responses 429 headers Retry-After'), Object);
 });
 
+t.test('a failure that carries data tells its shape', async (t) => {
+  const failing = route({ errors: ['ATTEMPT_ALREADY_OPEN', 'ATTEMPT_LOCKED'] });
+  const failureData = { ATTEMPT_ALREADY_OPEN: 'attempt/open-attempt' };
+  const told = (routes: Route[]) => openApi({ routes, schemas, version: '1.2.3', title: 'examhall' });
+  t.match(told([{ ...failing, failureData }]), {
+    paths: {
+      '/v1/things': {
+        get: {
+          responses: {
+            409: {
+              content: {
+                'application/json': {
+                  schema: {
+                    allOf: [
+                      Object,
+                      { properties: { data: { anyOf: [{ $ref: '#/components/schemas/OpenAttempt' }] } } },
+                    ],
+                  },
+                },
+              },
+            },
+          },
+        },
+      },
+    },
+  });
+  t.throws(() => told([route({ failureData })]), { message: /^listThings names data of ATTEMPT_ALREADY_OPEN/ });
+});
+
 t.test('a body is required when the empty one would not fit', async (t) => {
   t.equal(at('paths /v1/exams/{examId}/attempts post requestBody required'), true);
   t.equal(at('paths /v1/attempts/{attemptId}/submit post requestBody required'), false);

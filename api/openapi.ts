@@ -182,9 +182,14 @@ function envelope(data: unknown): Json {
 
 function failuresOf(route: Route, components: Components): Json {
   const responses: Json = {};
-  for (const [status, codes] of Map.groupBy(codesOf(route), (code) => ERRORS[code].status)) {
+  const all = codesOf(route);
+  for (const code of Object.keys(route.failureData ?? {}) as ErrorCode[]) {
+    if (!all.includes(code)) throw new Error(`${route.operation} names data of ${code}, which it never answers`);
+  }
+  for (const [status, codes] of Map.groupBy(all, (code) => ERRORS[code].status)) {
     const waits = status === 429 || status === 503;
-    const code = { type: 'string', enum: codes };
+    const payloads = codes.flatMap((code) => route.failureData?.[code] ?? []).map((id) => components.reference(id));
+    const named = { code: { type: 'string', enum: codes }, ...(payloads.length > 0 && { data: { anyOf: payloads } }) };
     responses[status] = {
       description: codes.map((name) => `\`${name}\`: ${ERRORS[name].message.replace(/\.$/, '')}.`).join(' '),
       headers: {
@@ -193,7 +198,7 @@ function failuresOf(route: Route, components: Components): Json {
       },
       content: {
         'application/json': {
-          schema: { allOf: [components.reference(FAILURE), { type: 'object', properties: { code } }] },
+          schema: { allOf: [components.reference(FAILURE), { type: 'object', properties: named }] },
           examples: Object.fromEntries(codes.map((name) => [name, { value: failureExample(name) }])),
         },
       },

@@ -110,6 +110,8 @@ export interface Route {
   query?: string;
   replies: readonly ReplyDoc[];
   errors: readonly ErrorCode[];
+  /** Of the codes whose failures carry `data`, the id of its schema; for OpenAPI. */
+  failureData?: Readonly<Partial<Record<ErrorCode, string>>>;
   // The body has passed `body.schema` when the handler sees it; the handler names the generated type.
   handle(call: Call<never, never>): Promise<Reply | Rejection | RawReply>;
 }

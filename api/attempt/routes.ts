@@ -77,6 +77,7 @@ export function attemptRoutes(deps: AttemptDeps): Route[] {
       },
     ],
     errors: START_ERRORS,
+    failureData: { ATTEMPT_ALREADY_OPEN: 'attempt/open-attempt' },
     handle: (call) => startAttempt(deps, call),
   } satisfies Partial<Route>;
 
@@ -130,6 +131,7 @@ export function attemptRoutes(deps: AttemptDeps): Route[] {
         'ANSWER_VERSION_CONFLICT',
         'ATTEMPT_TOO_LARGE',
       ],
+      failureData: { ANSWER_VERSION_CONFLICT: 'attempt/answer-conflict' },
       handle: (call) => saveOneAnswer(deps, call),
     },
     {

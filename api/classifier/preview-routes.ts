@@ -39,6 +39,7 @@ export function previewRoutes(deps: PreviewDeps): Route[] {
         'AI_SETTLEMENT_PENDING',
         'AI_GENERATION_IN_PROGRESS',
       ],
+      failureData: { AI_SETTLEMENT_PENDING: 'classifier/pending-preview' },
       handle: (call) => previewGeneration(deps, call),
     },
     {

@@ -49,6 +49,7 @@ export function operationsRoutes(deps: OperationsDeps): Route[] {
       guards: [],
       replies: [{ status: 200, schema: 'common/readiness', description: 'Ready, or degraded while Redis is away' }],
       errors: ['UNAVAILABLE'],
+      failureData: { UNAVAILABLE: 'common/readiness' },
       async handle() {
         const data = await ready();
         if (data.status !== 'unready') return { status: 200, data };

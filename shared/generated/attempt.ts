@@ -106,6 +106,13 @@ export interface Answer {
 }
 
 /**
+ * What is stored instead of a save that came from an older look at it.
+ */
+export interface AnswerConflict {
+  answer: AttemptAnswer;
+}
+
+/**
  * The right answer. Shown to nobody but admins and the teachers of the exam.
  */
 export interface AnswerKey {
@@ -448,6 +455,13 @@ export interface HandoffReply {
    */
   applied: boolean | null;
   sourceEventId: string;
+}
+
+/**
+ * The attempt that is still in progress.
+ */
+export interface OpenAttempt {
+  attemptId: Identifier;
 }
 
 /**
