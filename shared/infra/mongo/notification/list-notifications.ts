@@ -1,8 +1,8 @@
 import type { Notification } from '../../../notification/notification.ts';
-import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
+import type { Mongo } from '../connect.ts';
 import { notifications } from './collections.ts';
 import { selectionOf, unreadSelection, type Wanted } from './inbox-filter.ts';
-import { look, type PlaceFilter } from './look.ts';
+import { LOOK_OPTIONS, look, type PlaceFilter } from './look.ts';
 
 export interface Page {
   /** From 1. */
@@ -32,14 +32,13 @@ async function readPage(
 ): Promise<ListedNotifications> {
   const { filter, ...index } = selectionOf(wanted, place);
   const { filter: unreadFilter, ...unreadIndex } = unreadSelection(wanted.userId, place);
-  const bounds = { maxTimeMS: QUERY_LIMIT_MS };
   const isUnread = wanted.filter === 'UNREAD' && wanted.organizationId === null && wanted.q === null;
   const [rows, unreadCount, total] = await Promise.all([
     notifications(mongo)
-      .find(filter, { ...bounds, ...index, sort: { createdAt: -1, _id: -1 }, skip: (page - 1) * limit, limit })
+      .find(filter, { ...LOOK_OPTIONS, ...index, sort: { createdAt: -1, _id: -1 }, skip: (page - 1) * limit, limit })
       .toArray(),
-    notifications(mongo).countDocuments(unreadFilter, { ...bounds, ...unreadIndex }),
-    isUnread ? null : notifications(mongo).countDocuments(filter, { ...bounds, ...index }),
+    notifications(mongo).countDocuments(unreadFilter, { ...LOOK_OPTIONS, ...unreadIndex }),
+    isUnread ? null : notifications(mongo).countDocuments(filter, { ...LOOK_OPTIONS, ...index }),
   ]);
   return { rows, total: totalBeside(rows.length, { page, limit }, total ?? unreadCount), unread: unreadCount };
 }

@@ -6,6 +6,12 @@ import { fanOuts } from './collections.ts';
 /** What a reader filters `place` by. */
 export type PlaceFilter = 'INBOX' | { $in: string[] };
 
+/**
+ * Of every command that reads rows in more than one place: all of it as one instant. Another read lets writers in between its
+ * steps, and would meet a row that moves to its inbox just then twice, or not at all.
+ */
+export const LOOK_OPTIONS = { readConcern: { level: 'snapshot' }, maxTimeMS: QUERY_LIMIT_MS } as const;
+
 const ROUNDS = 3;
 
 /**

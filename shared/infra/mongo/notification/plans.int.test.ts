@@ -1,3 +1,4 @@
+import type { Document } from 'mongodb';
 import t from 'tap';
 import { newId } from '../../../kernel/ids.ts';
 import { sampleFanOut } from '../../../testing/stored/sample-fan-out.ts';
@@ -34,6 +35,21 @@ t.test('no filter of the notification service scans a collection', async (t) => 
   await storeNotifications(mongo, 20);
   await useInboxes(mongo);
   await noneScans(t, mongo, seen, 35);
+});
+
+t.test('whoever reads rows by their place reads them as of one instant', async (t) => {
+  const mongo = await openTestMongo(t, { empty: true });
+  const reads: Document[] = [];
+  Reflect.set(mongo.client, 'monitorCommands', true);
+  mongo.client.on('commandStarted', ({ command }) => {
+    const filter = command.find === undefined ? command.pipeline?.[0]?.$match : command.filter;
+    if (filter?.place !== undefined) reads.push(command);
+  });
+  await createIndexes(mongo);
+  await storeNotifications(mongo, 20);
+  await useInboxes(mongo);
+  t.ok(reads.length > 50, `${reads.length} reads`);
+  t.strictSame([...new Set(reads.map(({ readConcern }) => readConcern?.level))], ['snapshot']);
 });
 
 /** Every read and write of inboxes, preferences and delivery attempts, and of the fan-outs that fill them. */

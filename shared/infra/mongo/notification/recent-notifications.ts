@@ -1,6 +1,6 @@
-import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
+import type { Mongo } from '../connect.ts';
 import { type NotificationRow, notifications } from './collections.ts';
-import { look } from './look.ts';
+import { LOOK_OPTIONS, look } from './look.ts';
 
 /** A user who was told more within the window hears of the newest; the counts tell of all. */
 const LIMIT = 1_000;
@@ -11,7 +11,7 @@ export async function recentNotifications(mongo: Mongo, userId: string, from: Da
     notifications(mongo)
       .find(
         { userId, place, createdAt: { $gt: from } },
-        { sort: { createdAt: -1, _id: -1 }, limit: LIMIT, maxTimeMS: QUERY_LIMIT_MS },
+        { sort: { createdAt: -1, _id: -1 }, limit: LIMIT, ...LOOK_OPTIONS },
       )
       .toArray(),
   );

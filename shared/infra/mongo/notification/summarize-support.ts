@@ -4,7 +4,7 @@ import type { Notification } from '../../../notification/notification.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
 import { deliveryAttempts, notificationEvents, notifications } from './collections.ts';
 import { selectionOf } from './inbox-filter.ts';
-import { look, type PlaceFilter } from './look.ts';
+import { LOOK_OPTIONS, look, type PlaceFilter } from './look.ts';
 
 export interface SupportCounts {
   notifications: { type: string; isRead: boolean; count: number }[];
@@ -35,11 +35,11 @@ async function countNotifications(mongo: Mongo, place: PlaceFilter, recent: numb
     notifications(mongo)
       .aggregate<SupportCounts['notifications'][number]>(grouped(filter, ['type', 'isRead']), {
         hint: 'support_summary',
-        maxTimeMS: QUERY_LIMIT_MS,
+        ...LOOK_OPTIONS,
       })
       .toArray(),
     notifications(mongo)
-      .find(filter, { ...index, sort: { createdAt: -1, _id: -1 }, limit: recent, maxTimeMS: QUERY_LIMIT_MS })
+      .find(filter, { ...index, sort: { createdAt: -1, _id: -1 }, limit: recent, ...LOOK_OPTIONS })
       .toArray(),
   ]);
   return { notifications: counts, recent: rows };

@@ -1,7 +1,7 @@
 import type { Document, Filter } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
 import { type NotificationRow, notifications } from './collections.ts';
-import { visiblePlace } from './look.ts';
+import { LOOK_OPTIONS, visiblePlace } from './look.ts';
 
 /** Rows that one step of a walk looks for, by an index that holds all that it needs of them. */
 const LOOK = 5_000;
@@ -32,7 +32,7 @@ export async function walkInbox(mongo: Mongo, walk: Walk, signal: AbortSignal): 
           projection: { createdAt: 1 },
           sort: { createdAt: -1, _id: -1 },
           limit: LOOK,
-          maxTimeMS: QUERY_LIMIT_MS,
+          ...LOOK_OPTIONS,
         },
       )
       .toArray();
