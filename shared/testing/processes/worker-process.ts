@@ -9,6 +9,9 @@ const MAIN = fileURLToPath(new URL('../../../workers/main.ts', import.meta.url))
 const CRASH_AT = new URL('./crash-at.ts', import.meta.url).href;
 
 const LOOK_MS = 50;
+/** Before its own command a worker may have to finish those of others that were killed. */
+const PATIENCE_MS = 240_000;
+
 export interface WorkerProcess {
   child: ChildProcess;
   /** How it ended: `SIGKILL`, or its exit code. */
@@ -64,11 +67,13 @@ function collected(stream: Readable | null): () => string {
 
 /** Runs the worker until `isDone`; it then ends what it has begun. How it ended; `SIGKILL` = its crash point was reached. */
 export async function runWorkerUntil(worker: WorkerProcess, isDone: () => Promise<boolean>): Promise<string> {
-  const giveUpAt = performance.now() + 60_000;
+  const giveUpAt = performance.now() + PATIENCE_MS;
   for (;;) {
     const over = await Promise.race([worker.ended, delay(LOOK_MS, null)]);
     if (over !== null) return over;
     if (await isDone()) return worker.stop();
-    if (performance.now() > giveUpAt) throw new Error(`the worker does not get done: ${worker.said()}`);
+    if (performance.now() > giveUpAt) {
+      throw new Error(`the worker does not get done: ${worker.said()}${worker.logged()}`);
+    }
   }
 }
