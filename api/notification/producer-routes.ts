@@ -1,7 +1,7 @@
 import { batchFaults, eventFaults, weakTopicFaults } from '../../shared/notification/request-faults.ts';
 import { PRODUCERS, WEAK_TOPIC_SENDER } from '../../shared/notification/senders.ts';
 import { LARGE_BODY, SMALL_BODY } from '../bodies.ts';
-import type { Route } from '../route.ts';
+import type { BodyRule, Route } from '../route.ts';
 import { createBatch } from './commands/create-batch.ts';
 import { createOneNotification } from './commands/create-notification.ts';
 import { storeSnapshot } from './commands/put-snapshot.ts';
@@ -18,9 +18,13 @@ export function producerRoutes(deps: NotificationDeps): Route[] {
     { status: 201, schema: 'notification/intake-reply', description: 'Taken' },
     { status: 200, schema: 'notification/intake-reply', description: 'A replay: nothing was made' },
   ];
+  const weakTopicBody = (maxBytes: number): BodyRule => ({
+    schema: 'notification/weak-topic-request',
+    maxBytes,
+    moreFaults: weakTopicFaults,
+  });
   const weakTopic = {
     method: 'POST',
-    body: { schema: 'notification/weak-topic-request', maxBytes: SMALL_BODY, moreFaults: weakTopicFaults },
     replies: intake,
     errors: [],
     handle: (call) => raiseWeakTopic(deps, call),
@@ -86,6 +90,7 @@ export function producerRoutes(deps: NotificationDeps): Route[] {
       operation: 'createWeakTopicAlert',
       summary: "Alert a student's parents of a weak topic",
       guards: actors('ADMIN', 'TEACHER'),
+      body: weakTopicBody(SMALL_BODY),
     },
     {
       ...weakTopic,
@@ -93,6 +98,7 @@ export function producerRoutes(deps: NotificationDeps): Route[] {
       operation: 'takeWeakTopicAlert',
       summary: 'Internal: a weak topic, through the BFF',
       guards: senders(deps, [WEAK_TOPIC_SENDER]),
+      body: weakTopicBody(LARGE_BODY),
     },
     {
       method: 'POST',

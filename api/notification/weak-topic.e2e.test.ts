@@ -61,3 +61,21 @@ t.test('a weak topic tells each parent once, in the words of the previous system
   const suppressed = [{ userId: parents[0], reason: 'TYPE_DISABLED' }];
   t.match(await send({ ...alert, sourceEventId: randomUUID() }), { data: { created: 2, suppressed } });
 });
+
+t.test('an event of a weak topic may name as many parents by as long ids as its schema says', async (t) => {
+  const ids = (from: string) => Array.from({ length: 1_000 }, (_, n) => `${from}${n}`.padEnd(128, 'x'));
+  const alert = {
+    sourceService: 'bff-service',
+    sourceEventId: randomUUID(),
+    studentId: 'hs-1',
+    topic: 'Hàm số',
+    parentIds: ids('parent-'),
+    recipientIds: ids('recipient-'),
+  };
+  const send = (body: object) => call('POST', '/v1/events/weak-topic-alert', { headers: sender('bff-service'), body });
+  t.match(await send(alert), { status: 201, data: { created: 2_000 } });
+  t.match(await send({ ...alert, more: 'x'.repeat(8_388_608) }), {
+    status: 413,
+    json: { code: 'PAYLOAD_TOO_LARGE' },
+  });
+});
