@@ -40,6 +40,8 @@ export function readClassifier(from: VariableReader): ClassifierSettings {
     const key = from.token(name);
     if (from.isSet(name)) keys[name] = key ?? '';
   }
+  // Both are read: a fault of the one that is beaten is a fault all the same.
+  const timeoutMs = from.integer('AI_PROVIDER_TIMEOUT_MS');
   const isOn = (name: Parameters<VariableReader['word']>[0]) => from.word(name, ['0', '1']) === '1';
   return {
     provider: from.text('AI_CLASSIFIER_PROVIDER'),
@@ -47,7 +49,7 @@ export function readClassifier(from: VariableReader): ClassifierSettings {
     baseUrl: from.neighbour('AI_CLASSIFIER_BASE_URL') ?? (from.isSet('AI_CLASSIFIER_BASE_URL') ? '' : null),
     allowedOrigins: from.origins('AI_CLASSIFIER_ALLOWED_BASE_URLS'),
     keys,
-    timeoutMs: from.optionalInteger('AI_CLASSIFIER_TIMEOUT_MS') ?? from.integer('AI_PROVIDER_TIMEOUT_MS'),
+    timeoutMs: from.optionalInteger('AI_CLASSIFIER_TIMEOUT_MS') ?? timeoutMs,
     maxRetries: from.integer('AI_CLASSIFIER_MAX_RETRIES'),
     circuit: {
       failures: from.integer('AI_CLASSIFIER_CIRCUIT_FAILURES'),

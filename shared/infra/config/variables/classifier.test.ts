@@ -26,4 +26,9 @@ t.test('keys of models are secrets, and may go to origins only', async (t) => {
     5,
   );
   t.equal(readConfig({ MONGODB_URL, AI_PROVIDER_TIMEOUT_MS: '7' }).classifier.timeoutMs, 7);
+  t.match(
+    configFaults({ MONGODB_URL, AI_CLASSIFIER_TIMEOUT_MS: '5', AI_PROVIDER_TIMEOUT_MS: '0' }),
+    [/^AI_PROVIDER_TIMEOUT_MS/],
+    'the one that is beaten is checked as well',
+  );
 });
