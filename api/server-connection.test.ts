@@ -196,6 +196,23 @@ t.test('closing: what does not end is aborted, then cut off', async (t) => {
   await wire.closed;
 });
 
+t.test('closing: who is aborted is told to come back', async (t) => {
+  const running = Promise.withResolvers<void>();
+  const route = echoRoute({
+    handle: async ({ signal }) => {
+      running.resolve();
+      await new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+      return { status: 200, data: null };
+    },
+  });
+  const { port, door } = await openTestDoor(t, { routes: [route] });
+  const wire = openWire(t, port);
+  wire.write(requestText('POST', '/v1/echo/a'));
+  await running.promise;
+  t.equal(await door.close(20), false);
+  t.match(await wire.reply(), { status: 503, headers: { 'retry-after': '1' }, json: { code: 'UNAVAILABLE' } });
+});
+
 t.test('a taken port rejects', async (t) => {
   const { port } = await openTestDoor(t);
   const other = await openTestDoor(t, {});

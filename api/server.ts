@@ -159,8 +159,11 @@ export function openServer(deps: ServerDeps): Door {
       deps.log.debug(about, 'failed after the client had left');
       return;
     }
-    const refusal = maskError(error, deps.isOutage);
-    if (refusal.rejected === 'UNAVAILABLE') deps.log.warn(about, 'a dependency is away');
+    // Aborted though its client is there: the process ends before the answer. Another process may give it.
+    const isCut = exchange.abort?.signal.aborted === true;
+    const refusal = maskError(error, (thrown) => isCut || deps.isOutage(thrown));
+    if (isCut) deps.log.warn(about, 'cut off by the end of the process');
+    else if (refusal.rejected === 'UNAVAILABLE') deps.log.warn(about, 'a dependency is away');
     else deps.log.error(about, 'request failed');
     // A stream that breaks off must not look complete.
     if (response.headersSent) response.destroy();
