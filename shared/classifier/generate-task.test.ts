@@ -3,7 +3,7 @@ import t from 'tap';
 import type { GeneratedQuestionType, GeneratePayload } from '../generated/classifier.ts';
 import { loadSchemas } from '../infra/schema/validator.ts';
 import { generateTask, readGeneration } from './generate-task.ts';
-import { mockAnswer } from './mock-answer.ts';
+import { mockAnswer } from './mock/mock-answer.ts';
 
 const TYPES = loadSchemas().document('classifier/generated-question-type').enum as GeneratedQuestionType[];
 const validQuestion = loadSchemas().validator('classifier/generated-question');

@@ -4,7 +4,7 @@ import t from 'tap';
 import type { EssayGradeRequest } from '../generated/classifier.ts';
 import { sumExactly } from '../kernel/decimal.ts';
 import { gradeFaults, gradeTask, readGrade } from './grade-task.ts';
-import { mockAnswer } from './mock-answer.ts';
+import { mockAnswer } from './mock/mock-answer.ts';
 
 function essay(scores: readonly number[], change: Partial<EssayGradeRequest> = {}): EssayGradeRequest {
   const criteria = scores.map((maxScore, n) => ({ id: `crit ${n}`, name: `Name ${n}`, maxScore }));

@@ -1,6 +1,6 @@
 import type { PreviewDeps } from '../../../api/classifier/preview-deps.ts';
 import type { Call } from '../../../api/route.ts';
-import { mockAnswer } from '../../classifier/mock-answer.ts';
+import { mockAnswer } from '../../classifier/mock/mock-answer.ts';
 import type { AskedFor, ModelAnswer, ModelTask } from '../../classifier/model-task.ts';
 import type { GenerationRequest } from '../../generated/classifier.ts';
 import type { Mongo } from '../../infra/mongo/connect.ts';

@@ -1,4 +1,4 @@
-import { mockAnswer } from '../../../classifier/mock-answer.ts';
+import { mockAnswer } from '../../../classifier/mock/mock-answer.ts';
 import { type AskedFor, type ModelAnswer, type ModelTask, ProviderFailure } from '../../../classifier/model-task.ts';
 import type { UsageEvent } from '../../../classifier/usage-event.ts';
 import type { Now } from '../../../kernel/clock.ts';
