@@ -1,11 +1,11 @@
 import { type ModelAnswer, ProviderFailure } from '../../classifier/model-task.ts';
 import type { Repair } from '../../classifier/prompt.ts';
 import type { openAnswerChecks } from '../schema/answer-check.ts';
-import { type Attempt, type AttemptParts, makeAttempt } from './attempt.ts';
 import { type Budget, callWithRetries } from './call-with-retries.ts';
+import { type Try, type TryParts, tryProvider } from './try-provider.ts';
 import type { AnswerForm } from './wires/wire.ts';
 
-export interface AskParts extends AttemptParts {
+export interface AskParts extends TryParts {
   maxRetries: number;
   /** The form of answer that the servers asked so far were found to know, by origin and model. */
   forms: Map<string, AnswerForm>;
@@ -13,7 +13,7 @@ export interface AskParts extends AttemptParts {
 }
 
 /** What is asked, of whom. */
-export type Ask = Pick<Attempt, 'target' | 'wire' | 'dispatcher' | 'slots' | 'task' | 'about' | 'signal'>;
+export type Ask = Pick<Try, 'target' | 'wire' | 'dispatcher' | 'slots' | 'task' | 'about' | 'signal'>;
 
 const NEXT_FORM = { schema: 'json', json: 'prompt', prompt: 'prompt' } as const;
 
@@ -27,26 +27,26 @@ export async function askProvider(parts: AskParts, ask: Ask): Promise<ModelAnswe
   const budget: Budget = {
     deadlineAt: parts.patience.clock() + parts.timeoutMs * (parts.maxRetries + 1),
     retriesLeft: parts.maxRetries,
-    attempts: 0,
+    tries: 0,
   };
   const place = `${target.origin} ${target.model}`;
   const check = parts.checkOf(task.schema);
   let repair: Repair | null = null;
   for (;;) {
     const form: AnswerForm = parts.forms.get(place) ?? wire.form(target, task.schema);
-    const attempted = await callWithRetries(parts.patience, budget, signal, (made) =>
-      makeAttempt(parts, { ...ask, form, check, repair, budget }, made),
+    const tried = await callWithRetries(parts.patience, budget, signal, (turn) =>
+      tryProvider(parts, { ...ask, form, check, repair, budget }, turn),
     );
-    if (attempted.kind === 'fits') {
-      return { json: attempted.json, usage: attempted.usage, provider: target.provider, model: target.model };
+    if (tried.kind === 'fits') {
+      return { json: tried.json, usage: tried.usage, provider: target.provider, model: target.model };
     }
-    if (attempted.kind === 'otherForm') {
+    if (tried.kind === 'otherForm') {
       parts.forms.set(place, NEXT_FORM[form]);
     } else if (repair === null) {
-      repair = attempted.repair;
+      repair = tried.repair;
     } else {
       // Paths and what is wanted there; what came is nobody's business but the model's.
-      const [fault] = attempted.repair.faults;
+      const [fault] = tried.repair.faults;
       throw new ProviderFailure('AI_PROVIDER_INVALID_RESPONSE', 'refused', {
         message: `${target.provider} answered twice what does not fit: ${fault?.path ?? ''} ${fault?.message ?? ''}`,
       });

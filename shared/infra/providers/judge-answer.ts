@@ -5,8 +5,8 @@ import { refusalOf, statusInside } from '../../classifier/provider-refusal.ts';
 import { readAnswer } from '../../classifier/read-answer.ts';
 import type { FaultDetail } from '../../kernel/errors.ts';
 import type { CallFailed } from './call-failed.ts';
-import { AttemptFailed } from './call-with-retries.ts';
 import type { HttpAnswer } from './http-call.ts';
+import { TryFailed } from './try-failed.ts';
 import type { Wire } from './wires/wire.ts';
 
 export interface Judging {
@@ -20,11 +20,11 @@ export interface Judging {
   now: number;
 }
 
-/** What one attempt came to. `end` is what the circuit learns of it. */
+/** What one try came to. `end` is what the circuit learns of it. */
 export type Judged = { end: CallEnd; usage: TokenUsage } & (
   | { kind: 'fits'; json: unknown }
   | { kind: 'unfit'; text: string; faults: FaultDetail[] }
-  | { kind: 'failed'; failed: AttemptFailed }
+  | { kind: 'failed'; failed: TryFailed }
 );
 
 const NO_USAGE: TokenUsage = { inputTokens: null, outputTokens: null };
@@ -97,7 +97,7 @@ function judgeRefusal(status: number, { headers, body }: HttpAnswer, { provider,
   const message = `${provider} answered ${status}${word}`;
   return {
     kind: 'failed',
-    failed: new AttemptFailed(new ProviderFailure(code, nature, { message, retryAfterMs: asked }), {
+    failed: new TryFailed(new ProviderFailure(code, nature, { message, retryAfterMs: asked }), {
       retry,
       askedWaitMs: asked,
     }),
@@ -112,8 +112,8 @@ function endOf(status: number, code: ProviderFailure['code'], waitMs: number | n
   return { kind: status === 408 || status >= 500 ? 'failure' : 'answer' };
 }
 
-function failure(code: ProviderFailure['code'], nature: Nature, message: string, cause?: unknown): AttemptFailed {
-  return new AttemptFailed(new ProviderFailure(code, nature, { message, cause }), {
+function failure(code: ProviderFailure['code'], nature: Nature, message: string, cause?: unknown): TryFailed {
+  return new TryFailed(new ProviderFailure(code, nature, { message, cause }), {
     retry: nature === 'passing',
     askedWaitMs: null,
   });

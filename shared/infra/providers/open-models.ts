@@ -14,10 +14,10 @@ import type { Log } from '../log/log.ts';
 import type { SharedCells } from '../redis/shared-cells.ts';
 import { openAnswerChecks } from '../schema/answer-check.ts';
 import { type AskParts, askProvider } from './ask-provider.ts';
-import type { HttpTarget } from './attempt.ts';
 import type { Patience } from './call-with-retries.ts';
 import { openCircuits } from './circuits.ts';
 import { openGuardedAgent } from './guarded-agent.ts';
+import type { HttpTarget } from './try-provider.ts';
 import { askMock } from './wires/mock.ts';
 import { WIRE_OF } from './wires/wire-of.ts';
 
