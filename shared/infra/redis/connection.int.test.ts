@@ -6,6 +6,7 @@ import { createServer as createTlsServer, getCACertificates, setDefaultCACertifi
 import t from 'tap';
 import { freePort } from '../../../scripts/services/port.ts';
 import { startThrowAwayServices } from '../../../scripts/services/throw-away.ts';
+import { type HeldLog, heldLog } from '../../testing/held-log.ts';
 import { eventually, ownRedis } from '../../testing/stores/own-redis.ts';
 import { redisProbe } from './connection.ts';
 import { openDoorbells } from './doorbell.ts';
@@ -13,11 +14,9 @@ import { answerDoorbell } from './doorbell-listener.ts';
 import type { Log } from './link.ts';
 import { openReplySender, openReplyWaiters } from './replies.ts';
 
-function heldLog(): Log & { text(): string } {
-  const lines: string[] = [];
-  const write = (fields: object, message: string) => void lines.push(`${message} ${JSON.stringify(fields)}`);
-  return { text: () => lines.join('\n'), debug: write, info: write, warn: write, error: write };
-}
+/** All that a log was told, as one text. */
+const textOf = ({ lines }: HeldLog) =>
+  lines.map(({ message, fields }) => `${message} ${JSON.stringify(fields)}`).join('\n');
 
 /** Everything of this folder that talks to Redis, at one address. */
 function openAll(redisUrl: string, log: Log) {
@@ -81,8 +80,8 @@ t.test('a password and a user with rights of its own; no log line shows a secret
     const stranger = openAll(redis.url.replace('//', `//${wrong}`), log);
     const all = openAll(redis.url.replace('//', `//${auth}`), log);
     await all.work();
-    await eventually(() => log.text().split('Redis is away').length > 5);
-    t.notMatch(log.text(), /secret/);
+    await eventually(() => textOf(log).split('Redis is away').length > 5);
+    t.notMatch(textOf(log), /secret/);
     await Promise.all([all.close(), stranger.close()]);
     await redis.close();
   }
@@ -139,7 +138,7 @@ for (const [name, answer] of [
     t.teardown(() => void server.close());
     const log = heldLog();
     const all = openAll(`redis://:secret@127.0.0.1:${port}`, log);
-    const saidAway = () => log.text().split('Redis is away').length - 1;
+    const saidAway = () => textOf(log).split('Redis is away').length - 1;
     // Each has been away, and in all they have dialled more than once.
     await eventually(() => saidAway() >= 5 && accepted >= 12);
     await all.close();

@@ -1,0 +1,85 @@
+import t, { type Test } from 'tap';
+import { startThrowAwayServices } from '../../../scripts/services/throw-away.ts';
+import { heldLog } from '../../testing/held-log.ts';
+import { eventually, ownRedis } from '../../testing/stores/own-redis.ts';
+import { openDoorbells } from './doorbell.ts';
+import { answerDoorbell } from './doorbell-listener.ts';
+
+/** A Redis of its own, and bells to ring there; wide bounds, so that a busy machine is not mistaken for a Redis that is away. */
+async function rungRedis(t: Test) {
+  const redis = await ownRedis(startThrowAwayServices);
+  t.teardown(() => redis.close());
+  const log = heldLog();
+  const bells = openDoorbells({ redisUrl: redis.url, log, boundMs: 5_000 });
+  t.teardown(() => bells.close());
+  return { redis, bells, log };
+}
+
+t.test('a ring that a dead worker took is heard by another, and an empty one is cleared away', async (t) => {
+  const { redis, bells, log } = await rungRedis(t);
+  await eventually(() => bells.ring('grading', 'orphan', 1));
+  await redis.command('RPOPLPUSH', 'examhall:grading:waiting', 'examhall:grading:active');
+  await redis.command('LPUSH', 'examhall:grading:active', 'empty:1');
+  const heard: string[] = [];
+  const listener = answerDoorbell(
+    { redisUrl: redis.url, log, queue: 'grading', concurrency: 1, stallMs: 100 },
+    async (id) => void heard.push(id),
+  );
+  t.teardown(() => listener.close(1_000));
+  await eventually(() => heard.includes('orphan'));
+  const keys = ['active', 'waiting', 'stalling'].map((key) => `examhall:grading:${key}`);
+  await eventually(async () => (await redis.command('EXISTS', ...keys)) === 0);
+});
+
+t.test('an answer that fails is logged and its ring removed; the next rings are heard', async (t) => {
+  const { redis, bells, log } = await rungRedis(t);
+  const heard: string[] = [];
+  const listener = answerDoorbell({ redisUrl: redis.url, log, queue: 'grading', concurrency: 1 }, (id) => {
+    heard.push(id);
+    if (id === 'throws') throw new Error('thrown');
+    return id === 'rejects' ? Promise.reject(new Error('rejected')) : Promise.resolve();
+  });
+  t.teardown(() => listener.close(1_000));
+  for (const id of ['throws', 'rejects', 'fine']) await eventually(() => bells.ring('grading', id, 1));
+  await eventually(() => heard.length === 3);
+  await eventually(
+    async () => (await redis.command('EXISTS', 'examhall:grading:jobs', 'examhall:grading:active')) === 0,
+  );
+  t.equal(log.lines.filter((line) => line.message === 'Answering a ring failed').length, 2);
+});
+
+t.test('close takes no further ring, waits for the running one and acknowledges it', async (t) => {
+  const { redis, bells, log } = await rungRedis(t);
+  const gate = Promise.withResolvers<void>();
+  const heard: string[] = [];
+  const listener = answerDoorbell({ redisUrl: redis.url, log, queue: 'grading', concurrency: 2 }, (id) => {
+    heard.push(id);
+    return gate.promise;
+  });
+  await eventually(() => bells.ring('grading', 'running', 1));
+  await eventually(() => heard.includes('running'));
+  let closed = false;
+  const closing = listener.close(60_000).then(() => {
+    closed = true;
+  });
+  await eventually(async () => !String(await redis.command('CLIENT', 'LIST')).includes('cmd=brpoplpush'));
+  t.equal(await bells.ring('grading', 'late', 1), true);
+  t.equal(closed, false);
+  gate.resolve();
+  await closing;
+  t.strictSame(heard, ['running']);
+  t.strictSame(await redis.command('HKEYS', 'examhall:grading:jobs'), ['late:1'], 'the running ring was acknowledged');
+});
+
+t.test('close gives up on a ring that outlives its time', async (t) => {
+  const { redis, bells, log } = await rungRedis(t);
+  const heard = Promise.withResolvers<void>();
+  const listener = answerDoorbell({ redisUrl: redis.url, log, queue: 'upkeep', concurrency: 1 }, () => {
+    heard.resolve();
+    return new Promise(() => {});
+  });
+  await eventually(() => bells.ring('upkeep', 'endless', 1));
+  await heard.promise;
+  await listener.close(10);
+  t.strictSame(await redis.command('HKEYS', 'examhall:upkeep:jobs'), [], 'and removes it');
+});
