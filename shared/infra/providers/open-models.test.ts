@@ -1,0 +1,79 @@
+import t from 'tap';
+import { ABOUT, askedModels, GOOD, settingsFor, TASK } from '../../testing/models/asked-models.ts';
+import { answerJson, goodBody, refusedWith, servedModels } from '../../testing/models/served-models.ts';
+
+t.test('a call under way ends where it began when the provider is switched', async (t) => {
+  const { asked } = await servedModels(t, (response) => {
+    asked.models.select({ provider: 'mock', model: null, baseUrl: null, apiKeyRef: null });
+    answerJson(response);
+  });
+  t.match(await asked.ask(), { provider: 'local', json: GOOD });
+  t.match(await asked.ask(), { provider: 'mock' });
+  t.match(await asked.models.status(), { provider: 'mock', configurationSource: 'database' });
+  asked.models.select(null);
+  t.match(await asked.models.status(), { provider: 'local', configurationSource: 'environment' });
+});
+
+t.test('what cannot be asked is refused before anybody is called', async (t) => {
+  const cases: [NodeJS.ProcessEnv, string][] = [
+    [
+      { AI_CLASSIFIER_PROVIDER: 'openai', AI_CLASSIFIER_API_KEY: undefined, AI_CLASSIFIER_BASE_URL: undefined },
+      'NO_KEY',
+    ],
+    [
+      {
+        AI_CLASSIFIER_PROVIDER: 'openai',
+        AI_CLASSIFIER_BASE_URL: undefined,
+        AI_CLASSIFIER_API_KEY: '',
+        OPENAI_API_KEY: 'sk-own',
+      },
+      'NO_KEY',
+    ],
+    [{ AI_CLASSIFIER_PROVIDER: 'openai', AI_CLASSIFIER_BASE_URL: '' }, 'NOT_A_BASE_URL'],
+    [{ AI_CLASSIFIER_PROVIDER: 'acme' }, 'UNSUPPORTED'],
+    [{ AI_CLASSIFIER_PROVIDER: 'constructor', AI_CLASSIFIER_MODEL: undefined }, 'UNSUPPORTED'],
+    [{ AI_CLASSIFIER_MODEL: undefined }, 'NO_MODEL'],
+    [{ AI_CLASSIFIER_BASE_URL: undefined }, 'NO_BASE_URL'],
+    [{ AI_CLASSIFIER_ALLOWED_BASE_URLS: undefined }, 'ORIGIN_NOT_ALLOWED'],
+    [{ AI_CLASSIFIER_PROVIDER: 'openai', AI_CLASSIFIER_BASE_URL: 'https://evil.example/v1' }, 'ORIGIN_NOT_ALLOWED'],
+    [
+      { AI_CLASSIFIER_BASE_URL: 'http://169.254.169.254', AI_CLASSIFIER_ALLOWED_BASE_URLS: 'http://169.254.169.254' },
+      'FORBIDDEN_HOST',
+    ],
+  ];
+  for (const [env, fault] of cases) {
+    const asked = askedModels(t, settingsFor('local', env));
+    await t.rejects(asked.ask(), { ...refusedWith('AI_PROVIDER_NOT_CONFIGURED', 'refused'), message: fault });
+    t.match(await asked.models.status(), { status: 'degraded', features: { classify: false } });
+    t.strictSame(asked.events, []);
+  }
+});
+
+t.test('local is asked without a key, but not where one is named and unset', async (t) => {
+  const { asked, origin } = await servedModels(
+    t,
+    (response, request) => answerJson(response, goodBody.slice(request.headers.authorization ? 1 : 0)),
+    {
+      AI_CLASSIFIER_API_KEY: undefined,
+    },
+  );
+  t.match(await asked.ask(), { json: GOOD });
+  const selection = { provider: 'local', model: 'm', baseUrl: `${origin}/v1` } as const;
+  asked.models.select({ ...selection, apiKeyRef: 'AI_CLASSIFIER_API_KEY' });
+  t.match(await asked.models.status(), { status: 'degraded', apiKeyConfigured: false });
+  await t.rejects(asked.ask(), { ...refusedWith('AI_PROVIDER_NOT_CONFIGURED', 'refused'), message: 'NO_KEY' });
+  asked.models.select({ ...selection, apiKeyRef: null });
+  t.match(await asked.models.status(), { status: 'ok', apiKeyConfigured: false });
+});
+
+t.test('a listed name that leads to a metadata address is not called', async (t) => {
+  const asked = askedModels(
+    t,
+    settingsFor('local', {
+      AI_CLASSIFIER_BASE_URL: 'https://[::ffff:a9fe:a9fe]/v1',
+      AI_CLASSIFIER_MAX_RETRIES: '0',
+      AI_CLASSIFIER_ALLOWED_BASE_URLS: 'https://[::ffff:a9fe:a9fe]',
+    }),
+  );
+  await t.rejects(asked.models.ask(TASK, ABOUT, new AbortController().signal), { message: 'FORBIDDEN_HOST' });
+});

@@ -1,0 +1,101 @@
+import type { ServerResponse } from 'node:http';
+import t from 'tap';
+import { GOOD } from '../../testing/models/asked-models.ts';
+import { answerJson, refusedWith, servedModels } from '../../testing/models/served-models.ts';
+
+/** How a provider that fails, asks for a pause or is slow is spared. */
+
+t.test('a circuit opens after failures in a row, tries once, and closes', async (t) => {
+  let works = false;
+  const env = { AI_CLASSIFIER_CIRCUIT_FAILURES: '2', AI_CLASSIFIER_CIRCUIT_COOLDOWN_MS: '1000' };
+  const { asked, paths } = await servedModels(
+    t,
+    (response) => (works ? answerJson(response) : response.writeHead(500).end()),
+    {
+      ...env,
+      AI_CLASSIFIER_MAX_RETRIES: '0',
+    },
+  );
+  const { models } = asked;
+  for (const failures of [1, 2]) {
+    await t.rejects(asked.ask(), refusedWith('AI_PROVIDER_UNAVAILABLE'));
+    t.match(await models.status(), { circuit: { consecutiveFailures: failures } });
+  }
+  t.match(await models.status(), { status: 'ok', circuit: { state: 'open' } });
+  asked.pass(400);
+  await t.rejects(asked.ask(), { ...refusedWith('AI_PROVIDER_CIRCUIT_OPEN', 'open'), retryAfterMs: 600 });
+  t.equal(paths.length, 2, 'nobody was asked');
+  asked.pass(600);
+  t.match(await models.status(), { circuit: { state: 'half-open' } });
+  await t.rejects(asked.ask(), refusedWith('AI_PROVIDER_UNAVAILABLE'), 'the trial fails');
+  await t.rejects(asked.ask(), refusedWith('AI_PROVIDER_CIRCUIT_OPEN', 'open'));
+  asked.pass(1_000);
+  works = true;
+  const together = await Promise.allSettled([asked.ask(), asked.ask(), asked.ask()]);
+  t.equal(together.filter(({ status }) => status === 'fulfilled').length, 1, 'one call tries, the others fail at once');
+  t.equal(paths.length, 4);
+  t.match(await models.status(), { circuit: { state: 'closed', consecutiveFailures: 0, openUntil: null } });
+  t.match(
+    asked.events.map((event) => event.circuit),
+    ['closed', 'closed', 'half-open', 'half-open'],
+  );
+  await asked.ask();
+});
+
+t.test('an ask whose own failures open the circuit fails with those', async (t) => {
+  const { asked } = await servedModels(t, (response) => response.writeHead(500).end(), {
+    AI_CLASSIFIER_CIRCUIT_FAILURES: '1',
+    AI_CLASSIFIER_MAX_RETRIES: '2',
+  });
+  await t.rejects(asked.ask(), refusedWith('AI_PROVIDER_UNAVAILABLE'));
+  t.equal(asked.events.length, 1);
+});
+
+t.test('a pause that one caller was told of is kept by the next, and waited out where it is short', async (t) => {
+  const { asked, paths } = await servedModels(
+    t,
+    (response, _request, count) =>
+      count === 1 ? response.writeHead(429, { 'retry-after': '30' }).end() : answerJson(response),
+    { AI_CLASSIFIER_MAX_RETRIES: '0' },
+  );
+  await t.rejects(asked.ask(), { ...refusedWith('AI_PROVIDER_THROTTLED'), retryAfterMs: 30_000 });
+  asked.pass(10_000);
+  t.match(await asked.models.status(), {
+    circuit: { state: 'closed', throttledUntil: new Date(Date.UTC(2026, 0, 1) + 30_000) },
+  });
+  t.match(await asked.ask(), { json: GOOD });
+  t.strictSame([asked.waits, paths.length], [[20_000], 2]);
+});
+
+t.test('an ask does not wait for a slot longer than for an answer', async (t) => {
+  const env = { AI_CLASSIFIER_TIMEOUT_MS: '300', AI_CLASSIFIER_MAX_RETRIES: '0' };
+  const { asked, paths } = await servedModels(t, () => undefined, env);
+  const asks = await Promise.allSettled(Array.from({ length: 33 }, () => asked.ask()));
+  for (const ask of asks) t.match(ask, { status: 'rejected', reason: refusedWith('AI_PROVIDER_TIMEOUT') });
+  t.equal(paths.length, 16, 'nobody was asked for those who had gone');
+});
+
+t.test('calls of one process to one provider are bounded, whoever makes them', async (t) => {
+  let [now, most] = [0, 0];
+  const held: ServerResponse[] = [];
+  const full = Promise.withResolvers<void>();
+  const { asked } = await servedModels(t, (response) => {
+    now++;
+    most = Math.max(most, now);
+    held.push(response);
+    if (held.length >= 16) full.resolve();
+    if (held.length > 16) release();
+  });
+  const release = () => {
+    for (const response of held.splice(0)) {
+      now--;
+      answerJson(response);
+    }
+  };
+  const asks = Array.from({ length: 40 }, () => asked.ask());
+  await full.promise;
+  release();
+  const pump = setInterval(release, 5);
+  await Promise.all(asks).finally(() => clearInterval(pump));
+  t.equal(most, 16);
+});
