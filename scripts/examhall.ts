@@ -23,7 +23,7 @@ const USAGE = `examhall: what an operator does by hand
   examhall account make-admin EMAIL --reason TEXT              nobody can register as one
   examhall account status EMAIL ACTIVE|SUSPENDED|DELETED --reason TEXT
                                                                SUSPENDED refuses, DELETED ends the sessions and is for good
-  examhall account set-password EMAIL --reason TEXT < FILE     read from standard input; ends the sessions, clears failed tries
+  examhall account set-password EMAIL --reason TEXT [< FILE]   typed twice and not shown, or read from a file; ends the sessions, clears failed tries
   examhall account unlock EMAIL --reason TEXT                  forgets failed tries, of an unknown e-mail too
   examhall account end-sessions EMAIL --reason TEXT
   examhall account import FILE.jsonl --reason TEXT [--yes]     one account a line: email, fullName, role, passwordHash (plain bcrypt),

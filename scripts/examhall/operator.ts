@@ -1,6 +1,6 @@
-import type { Readable } from 'node:stream';
 import type { Config } from '../../shared/infra/config/config.ts';
 import type { Mongo } from '../../shared/infra/mongo/connect.ts';
+import type { SecretInput } from './read-secret.ts';
 
 /** Who works, and with what. */
 export interface Operator {
@@ -9,7 +9,7 @@ export interface Operator {
   name: string;
   say: (line: string) => void;
   /** Where what must not be seen in a list of processes is read from. */
-  input: Readable;
+  input: SecretInput;
   settings: Config['auth'];
 }
 
