@@ -23,7 +23,10 @@ const TAKE_BACK_WITHIN_MS = 5 * SECOND;
 /** Without progress for so long, whoever stages the same event has ended or might as well have (ms). */
 const STALLED_MS = 10 * SECOND;
 const LOOK_AGAIN_MS = 100;
-/** A duplicate is refused as soon as it is known to one server; what it duplicates is read once a majority knows it (ms). */
+/**
+ * A duplicate is refused as soon as one server knows it; what it duplicates is read once a majority does. `inTransaction` has waited for
+ * that, but on one shard, which need not be the event's, and no longer than its budget: for the rest there is this (ms).
+ */
 const KNOWN_WITHIN_MS = 2 * SECOND;
 
 /** How delivery jobs of new rows are made. */
