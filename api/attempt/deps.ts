@@ -1,4 +1,4 @@
-import type { Config } from '../../shared/infra/config/config.ts';
+import type { AttemptSettings } from '../../shared/infra/config/attempt-settings.ts';
 import type { Heads } from '../../shared/infra/mongo/attempt/heads.ts';
 import type { Papers } from '../../shared/infra/mongo/attempt/papers.ts';
 import type { Now } from '../../shared/kernel/clock.ts';
@@ -10,7 +10,7 @@ export interface AttemptDeps extends WorkerAccess {
   heads: Heads;
   /** MongoDB's time. */
   now: Now;
-  settings: Config['attempt'];
-  gatewayToken: Config['gatewayToken'];
+  settings: AttemptSettings;
+  gatewayToken: string | undefined;
   commandAttempts: number;
 }

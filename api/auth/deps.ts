@@ -1,5 +1,5 @@
 import type { Hasher } from '../../shared/infra/bcrypt/hasher.ts';
-import type { Config } from '../../shared/infra/config/config.ts';
+import type { AuthSettings } from '../../shared/infra/config/auth-settings.ts';
 import type { Signer } from '../../shared/infra/jwt/signer.ts';
 import type { Mongo } from '../../shared/infra/mongo/connect.ts';
 import type { AddressFailures } from '../../shared/infra/redis/address-failures.ts';
@@ -18,5 +18,5 @@ export interface AuthDeps {
   isCommonPassword: (text: string) => boolean;
   /** MongoDB's time. */
   now: Now;
-  settings: Config['auth'];
+  settings: AuthSettings;
 }

@@ -1,4 +1,4 @@
-import type { Neighbour } from '../../shared/infra/config/config.ts';
+import type { Neighbour } from '../../shared/infra/config/neighbours.ts';
 import type { Log } from '../../shared/infra/log/log.ts';
 import type { Mongo } from '../../shared/infra/mongo/connect.ts';
 import type { ChangeBell } from '../../shared/infra/redis/change-bell.ts';

@@ -1,5 +1,5 @@
 import type { Models } from '../../shared/classifier/model-task.ts';
-import type { Config } from '../../shared/infra/config/config.ts';
+import type { Neighbours } from '../../shared/infra/config/neighbours.ts';
 import type { Log } from '../../shared/infra/log/log.ts';
 import type { Mongo } from '../../shared/infra/mongo/connect.ts';
 import { type Now, SECOND } from '../../shared/kernel/clock.ts';
@@ -10,7 +10,7 @@ export interface PreviewDeps {
   /** MongoDB's time. */
   now: Now;
   models: Models;
-  neighbours: Pick<Config['neighbours'], 'questionBank' | 'usage' | 'wallet'>;
+  neighbours: Pick<Neighbours, 'questionBank' | 'usage' | 'wallet'>;
   outboundTimeoutMs: number;
   /** Generated questions are paid for; else nothing of a preview is stored. */
   settles: boolean;

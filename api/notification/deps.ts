@@ -1,4 +1,5 @@
-import type { Config, Neighbour } from '../../shared/infra/config/config.ts';
+import type { Neighbour } from '../../shared/infra/config/neighbours.ts';
+import type { NotificationSettings } from '../../shared/infra/config/notification-settings.ts';
 import type { Log } from '../../shared/infra/log/log.ts';
 import type { Mongo } from '../../shared/infra/mongo/connect.ts';
 import type { Background } from '../../shared/infra/process/background.ts';
@@ -14,7 +15,7 @@ export interface NotificationDeps {
   /** MongoDB's time. */
   now: Now;
   doorbells: Pick<Doorbells, 'ring'>;
-  senderTokens: Config['notification']['senderTokens'];
+  senderTokens: NotificationSettings['senderTokens'];
   /** Ways beside the inbox for which every new row gets a delivery job. */
   channels: ReadonlySet<Channel>;
   /** Tries of one delivery. */

@@ -1,4 +1,4 @@
-import type { Config } from '../../shared/infra/config/config.ts';
+import type { AuthSettings } from '../../shared/infra/config/auth-settings.ts';
 import type { Mongo } from '../../shared/infra/mongo/connect.ts';
 import type { SecretInput } from './read-secret.ts';
 
@@ -10,7 +10,7 @@ export interface Operator {
   say: (line: string) => void;
   /** Where what must not be seen in a list of processes is read from. */
   input: SecretInput;
-  settings: Config['auth'];
+  settings: AuthSettings;
 }
 
 export interface Flags {

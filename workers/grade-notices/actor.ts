@@ -1,5 +1,5 @@
 import { ATTEMPT_SERVICE, type GradeNotice, intakeBody } from '../../shared/attempt/notices.ts';
-import type { Neighbour } from '../../shared/infra/config/config.ts';
+import type { Neighbour } from '../../shared/infra/config/neighbours.ts';
 import { callService, type ServiceReply } from '../../shared/infra/http-client/call-service.ts';
 import type { Command, Queue } from '../../shared/kernel/command.ts';
 import type { Actor, Run } from '../actor.ts';

@@ -2,7 +2,7 @@ import { type AnalyticsEvent, analyticsEvents } from '../../shared/attempt/analy
 import type { Attempt } from '../../shared/attempt/attempt.ts';
 import { ATTEMPT_SERVICE } from '../../shared/attempt/notices.ts';
 import type { Paper } from '../../shared/attempt/question.ts';
-import type { Neighbour } from '../../shared/infra/config/config.ts';
+import type { Neighbour } from '../../shared/infra/config/neighbours.ts';
 import { callService } from '../../shared/infra/http-client/call-service.ts';
 import type { WorkerDeps } from '../deps.ts';
 

@@ -1,25 +1,18 @@
-import type { Role } from '../../auth/account.ts';
+import { type AttemptSettings, readAttempt } from './attempt-settings.ts';
+import { type AuthSettings, readAuth } from './auth-settings.ts';
 import { type ClassifierSettings, readClassifier } from './classifier-settings.ts';
-import { firstToken } from './first-token.ts';
+import { type Neighbours, readNeighbours } from './neighbours.ts';
 import { type NotificationSettings, readNotification, readSenderTokens } from './notification-settings.ts';
 import {
   ENVIRONMENTS,
   type Environment,
   LOG_LEVELS,
   type LogLevel,
-  SELF_REGISTER_ROLES,
   SERVICE_NAMES,
   type ServiceName,
 } from './variable.ts';
-import { type VariableReader, variableReader } from './variable-reader.ts';
-import type { NamesOf } from './variables.ts';
+import { variableReader } from './variable-reader.ts';
 import { type Warnings, warningsOf } from './warnings.ts';
-
-/** Another service: base URL without a final slash; without a token calls carry none. */
-export interface Neighbour {
-  url: string;
-  token: string | undefined;
-}
 
 /** Everything a process knows from its environment. `...Ms` are milliseconds, `...Seconds` seconds; an undefined token = there is none. */
 export interface Config extends Warnings {
@@ -38,37 +31,10 @@ export interface Config extends Warnings {
   gatewayToken: string | undefined;
   internalServiceToken: string | undefined;
   opsToken: string | undefined;
-  /** null = not configured. */
-  neighbours: {
-    notification: Neighbour | null;
-    profile: Neighbour | null;
-    analytics: Neighbour | null;
-    audit: Neighbour | null;
-    questionBank: Neighbour | null;
-    usage: Neighbour | null;
-    wallet: Neighbour | null;
-  };
+  neighbours: Neighbours;
   outboundTimeoutMs: number;
-  attempt: {
-    /** Demanded by start, release and handoff. */
-    receiverToken: string | undefined;
-    gradingWaitMs: number;
-    overdueGraceSeconds: number;
-    outbox: { maxAttempts: number; retryBaseMs: number };
-    startBudgetMs: number;
-  };
-  auth: {
-    /** Good for a signer where the auth service is served; elsewhere `secret` may be empty. */
-    jwt: { secret: string; previousSecrets: readonly string[]; issuer: string };
-    bcrypt: { passwordCost: number; tokenCost: number };
-    /** Code points. */
-    passwordMinLength: number;
-    selfRegisterRoles: ReadonlySet<Role>;
-    /** Everybody's who registers. */
-    defaultOrganization: { id: string; name: string };
-    /** IP addresses and networks in CIDR notation. */
-    trustedProxies: readonly string[];
-  };
+  attempt: AttemptSettings;
+  auth: AuthSettings;
   notification: NotificationSettings;
   classifier: ClassifierSettings;
   worker: {
@@ -118,52 +84,10 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     gatewayToken: from.token('GATEWAY_TOKEN') ?? (from.isSet('GATEWAY_TOKEN') ? '' : undefined),
     internalServiceToken,
     opsToken: from.token('OPS_TOKEN'),
-    neighbours: {
-      notification: neighbour(
-        from,
-        ['NOTIFICATION_SERVICE_URL', 'NOTIFICATION_SERVICE_BASE_URL'],
-        senderTokens['attempt-service'],
-      ),
-      profile: neighbour(from, ['PROFILE_SERVICE_URL', 'PROFILE_SERVICE_BASE_URL'], internalServiceToken),
-      analytics: neighbour(from, ['ANALYTICS_SERVICE_URL', 'ANALYTICS_SERVICE_BASE_URL'], internalServiceToken),
-      audit: neighbour(from, ['AUDIT_SERVICE_URL', 'AUDIT_SERVICE_BASE_URL'], internalServiceToken),
-      questionBank: neighbour(
-        from,
-        ['QUESTION_BANK_SERVICE_URL', 'QUESTION_BANK_SERVICE_BASE_URL'],
-        internalServiceToken,
-      ),
-      usage: neighbour(from, ['USAGE_SERVICE_URL', 'USAGE_SERVICE_BASE_URL'], internalServiceToken),
-      wallet: neighbour(from, ['WALLET_SERVICE_URL', 'WALLET_SERVICE_BASE_URL'], internalServiceToken),
-    },
+    neighbours: readNeighbours(from, { internal: internalServiceToken, notification: senderTokens['attempt-service'] }),
     outboundTimeoutMs: from.integer('OUTBOUND_TIMEOUT_MS'),
-    attempt: {
-      receiverToken: firstToken(from, ['ATTEMPT_INTERNAL_SERVICE_TOKEN', 'INTERNAL_SERVICE_TOKEN']),
-      gradingWaitMs: from.integer('ATTEMPT_GRADING_WAIT_MS'),
-      overdueGraceSeconds: from.integer('ATTEMPT_OVERDUE_GRACE_SECONDS'),
-      outbox: {
-        maxAttempts: from.integer('ATTEMPT_OUTBOX_MAX_ATTEMPTS'),
-        retryBaseMs: from.integer('ATTEMPT_OUTBOX_RETRY_BASE_MS'),
-      },
-      startBudgetMs: from.integer('START_BUDGET_MS'),
-    },
-    auth: {
-      jwt: {
-        secret: from.secret('AUTH_JWT_SECRET', services.has('auth')),
-        previousSecrets: from.secrets('AUTH_JWT_PREVIOUS_SECRETS', services.has('auth')),
-        issuer: from.text('AUTH_JWT_ISSUER'),
-      },
-      bcrypt: {
-        passwordCost: from.integer('AUTH_BCRYPT_COST'),
-        tokenCost: from.integer('AUTH_REFRESH_BCRYPT_COST'),
-      },
-      passwordMinLength: from.integer('AUTH_PASSWORD_MIN_LENGTH'),
-      selfRegisterRoles: from.list('AUTH_SELF_REGISTER_ROLES', SELF_REGISTER_ROLES),
-      defaultOrganization: {
-        id: from.text('AUTH_DEFAULT_ORGANIZATION_ID'),
-        name: from.text('AUTH_DEFAULT_ORGANIZATION_NAME'),
-      },
-      trustedProxies: from.addresses('TRUSTED_PROXIES'),
-    },
+    attempt: readAttempt(from),
+    auth: readAuth(from, { served: services.has('auth') }),
     notification: readNotification(from, senderTokens, production && services.has('notification')),
     classifier: readClassifier(from),
     worker: {
@@ -184,16 +108,6 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
   const faults = [...new Set(from.faults)];
   if (faults.length > 0) throw new ConfigError(faults);
   return { ...config, ...warningsOf(config) };
-}
-
-function neighbour(
-  from: VariableReader,
-  [name, alias]: [NamesOf<'neighbour'>, NamesOf<'neighbour'>],
-  token: string | undefined,
-): Neighbour | null {
-  const [first, second] = [from.neighbour(name), from.neighbour(alias)];
-  const url = from.isSet(name) ? first : second;
-  return url === null ? null : { url, token };
 }
 
 function databaseOf(mongodbUrl: string): string {

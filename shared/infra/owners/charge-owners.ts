@@ -1,6 +1,6 @@
 import { ownerKeysOf } from '../../classifier/charge.ts';
 import type { Generation } from '../../classifier/generation.ts';
-import type { Neighbour } from '../config/config.ts';
+import type { Neighbour } from '../config/neighbours.ts';
 import type { OwnerPatience } from './owner-call.ts';
 import { consumeUsage } from './usage.ts';
 import { debit } from './wallet.ts';

@@ -1,5 +1,5 @@
 import { membersOf } from '../../kernel/json-object.ts';
-import type { Neighbour } from '../config/config.ts';
+import type { Neighbour } from '../config/neighbours.ts';
 import { callService, type ServiceReply } from '../http-client/call-service.ts';
 
 /** In whose name an owner is called. */

@@ -1,6 +1,6 @@
 import { SECOND } from '../../kernel/clock.ts';
 import { membersOf } from '../../kernel/json-object.ts';
-import type { Neighbour } from '../config/config.ts';
+import type { Neighbour } from '../config/neighbours.ts';
 import { callService } from '../http-client/call-service.ts';
 import { dataField, SENDER } from './owner-call.ts';
 

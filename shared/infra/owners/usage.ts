@@ -1,5 +1,5 @@
 import { amountsOf, type Charge, COUNTERS, type Counter } from '../../classifier/charge.ts';
-import type { Neighbour } from '../config/config.ts';
+import type { Neighbour } from '../config/neighbours.ts';
 import {
   callOwner,
   dataField,

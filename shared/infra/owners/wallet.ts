@@ -1,4 +1,4 @@
-import type { Neighbour } from '../config/config.ts';
+import type { Neighbour } from '../config/neighbours.ts';
 import {
   callOwner,
   dataField,
