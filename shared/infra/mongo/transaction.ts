@@ -4,6 +4,7 @@ import { backoff } from '../../kernel/backoff.ts';
 import { SECOND } from '../../kernel/clock.ts';
 import type { Mongo } from './connect.ts';
 import { isOutage } from './faults.ts';
+import { schemaState } from './schema/schema-state.ts';
 
 /** A front door's transaction must end within this, retries included (ms); then the request is a 503. */
 export const FRONT_DOOR_BUDGET_MS = 5 * SECOND;
@@ -80,8 +81,7 @@ async function untilKnown(mongo: Mongo, session: ClientSession, error: unknown, 
   if (session.operationTime === undefined || leftMs <= 0 || isOutage(error)) return;
   // Its own read concern: the driver writes the time into the object, and the client's is that of everybody's reads.
   const limits = { session, readConcern: { level: 'majority' }, maxTimeMS: leftMs } as const;
-  await mongo.db
-    .collection<{ _id: string }>('schema_state')
+  await schemaState(mongo)
     .findOne({ _id: 'schema' }, limits)
     .catch(() => undefined);
 }

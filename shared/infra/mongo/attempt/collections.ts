@@ -42,9 +42,16 @@ export interface ReleaseRow {
   sourceEventId: string;
 }
 
-export const attempts = (mongo: Mongo): Collection<Attempt> => mongo.db.collection('attempts');
-export const papers = (mongo: Mongo): Collection<StoredPaper> => mongo.db.collection('attempt_papers');
-export const eventRows = (mongo: Mongo): Collection<EventRow> => mongo.db.collection('attempt_events');
-export const textRows = (mongo: Mongo): Collection<TextRow> => mongo.db.collection('attempt_texts');
-export const seats = (mongo: Mongo): Collection<SeatRow> => mongo.db.collection('attempt_link_seats');
-export const releases = (mongo: Mongo): Collection<ReleaseRow> => mongo.db.collection('attempt_releases');
+export const ATTEMPTS = 'attempts';
+const PAPERS = 'attempt_papers';
+export const EVENT_ROWS = 'attempt_events';
+export const TEXT_ROWS = 'attempt_texts';
+export const SEATS = 'attempt_link_seats';
+const RELEASES = 'attempt_releases';
+
+export const attempts = (mongo: Mongo): Collection<Attempt> => mongo.db.collection(ATTEMPTS);
+export const papers = (mongo: Mongo): Collection<StoredPaper> => mongo.db.collection(PAPERS);
+export const eventRows = (mongo: Mongo): Collection<EventRow> => mongo.db.collection(EVENT_ROWS);
+export const textRows = (mongo: Mongo): Collection<TextRow> => mongo.db.collection(TEXT_ROWS);
+export const seats = (mongo: Mongo): Collection<SeatRow> => mongo.db.collection(SEATS);
+export const releases = (mongo: Mongo): Collection<ReleaseRow> => mongo.db.collection(RELEASES);

@@ -24,7 +24,7 @@ export const aiJobBatches = (mongo: Mongo): Collection<JobBatch> => mongo.db.col
 
 // Generations that are paid for.
 export const GENERATIONS = 'ai_generations';
-export const GENERATION_HOLDS = 'ai_generation_holds';
+const GENERATION_HOLDS = 'ai_generation_holds';
 
 export const generations = (mongo: Mongo): Collection<Generation & Stamped> => mongo.db.collection(GENERATIONS);
 export const generationHolds = (mongo: Mongo): Collection<OrganizationHolds & Stamped> =>

@@ -17,7 +17,7 @@ export type PreferencesRow = Preferences & Stamped;
 export const NOTIFICATIONS = 'notifications';
 export const NOTIFICATION_EVENTS = 'notification_events';
 export const FAN_OUTS = 'notification_fan_outs';
-export const PREFERENCES = 'notification_preferences';
+const PREFERENCES = 'notification_preferences';
 export const DELIVERY_ATTEMPTS = 'notification_delivery_attempts';
 
 export const notifications = (mongo: Mongo): Collection<NotificationRow> => mongo.db.collection(NOTIFICATIONS);

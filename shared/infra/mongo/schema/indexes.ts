@@ -1,5 +1,6 @@
 import type { CreateIndexesOptions, IndexSpecification } from 'mongodb';
 import { DAY, HOUR, SECOND } from '../../../kernel/clock.ts';
+import { ATTEMPTS, EVENT_ROWS, SEATS, TEXT_ROWS } from '../attempt/collections.ts';
 import { ACCOUNTS, SECURITY_EVENTS, SESSIONS, THROTTLES, TOKENS } from '../auth/collections.ts';
 import {
   AI_JOB_BATCHES,
@@ -15,10 +16,14 @@ import { COMMANDS, DELIVERIES, NOTICES } from '../mailbox/mailbox.ts';
 import { DELIVERY_ATTEMPTS, FAN_OUTS, NOTIFICATION_EVENTS, NOTIFICATIONS } from '../notification/collections.ts';
 import { OPERATOR_AUDIT } from '../operator-audit.ts';
 
+type Keys = Readonly<Record<string, 1 | -1>>;
+/** What rows an index is about: fields and what they equal. */
+type Equals = Readonly<Record<string, string | boolean>>;
+
 export interface DeclaredIndex {
   collection: string;
   name: string;
-  keys: IndexSpecification & Record<string, 1 | -1>;
+  keys: IndexSpecification & Keys;
   options?: Pick<CreateIndexesOptions, 'unique' | 'partialFilterExpression' | 'expireAfterSeconds'>;
 }
 
@@ -28,18 +33,18 @@ export interface DeclaredIndex {
  */
 export const INDEXES: readonly DeclaredIndex[] = [
   // A key starts one attempt of this student and exam for ever; aliases of a reused attempt are keys as well.
-  unique('attempts', 'start_key', { examId: 1, studentId: 1, startKeys: 1 }),
+  unique(ATTEMPTS, 'start_key', { examId: 1, studentId: 1, startKeys: 1 }),
   // One open attempt per student and exam.
-  unique('attempts', 'open_attempt', { examId: 1, studentId: 1 }, { status: 'IN_PROGRESS' }),
+  unique(ATTEMPTS, 'open_attempt', { examId: 1, studentId: 1 }, { status: 'IN_PROGRESS' }),
   // Attempts are numbered without gap or twin: two starts that both counted n attempts cannot both become n + 1.
-  unique('attempts', 'attempt_number', { examId: 1, studentId: 1, attemptNumber: 1 }),
-  plain('attempts', 'by_student', { studentId: 1, startedAt: -1 }),
+  unique(ATTEMPTS, 'attempt_number', { examId: 1, studentId: 1, attemptNumber: 1 }),
+  plain(ATTEMPTS, 'by_student', { studentId: 1, startedAt: -1 }),
   // The overdue sweep.
-  plain('attempts', 'overdue', { status: 1, deadlineAt: 1 }, { status: 'IN_PROGRESS' }),
+  plain(ATTEMPTS, 'overdue', { status: 1, deadlineAt: 1 }, { status: 'IN_PROGRESS' }),
   // A release walks the attempts of its exam that have not been released, by id.
-  plain('attempts', 'unreleased', { examId: 1, 'exam.resultsReleasedAt': 1, _id: 1 }),
+  plain(ATTEMPTS, 'unreleased', { examId: 1, 'exam.resultsReleasedAt': 1, _id: 1 }),
   // The admin summary is answered from this index alone.
-  plain('attempts', 'summary', {
+  plain(ATTEMPTS, 'summary', {
     status: 1,
     submittedBy: 1,
     'tally.linked': 1,
@@ -51,11 +56,11 @@ export const INDEXES: readonly DeclaredIndex[] = [
     'tally.graded': 1,
     eventSeq: 1,
   }),
-  unique('attempt_events', 'event_order', { attemptId: 1, seq: 1 }),
-  plain('attempt_texts', 'by_attempt', { attemptId: 1 }),
+  unique(EVENT_ROWS, 'event_order', { attemptId: 1, seq: 1 }),
+  plain(TEXT_ROWS, 'by_attempt', { attemptId: 1 }),
   // A seat is one student's, and a student has one seat.
-  unique('attempt_link_seats', 'seat', { linkId: 1, seat: 1 }, { numbered: true }),
-  unique('attempt_link_seats', 'seat_of_student', { linkId: 1, studentId: 1 }),
+  unique(SEATS, 'seat', { linkId: 1, seat: 1 }, { numbered: true }),
+  unique(SEATS, 'seat_of_student', { linkId: 1, studentId: 1 }),
   // An e-mail, a code read aloud, a phone, an id of the previous system: each is one account's.
   unique(ACCOUNTS, 'email', { email: 1 }),
   unique(ACCOUNTS, 'account_code', { accountCode: 1 }),
@@ -127,7 +132,7 @@ function mailboxIndexes(collection: string): DeclaredIndex[] {
       collection,
       name: 'rejected',
       keys: { settledAt: 1 },
-      options: { expireAfterSeconds: (7 * DAY) / SECOND, partialFilterExpression: { status: 'REJECTED' } },
+      options: { expireAfterSeconds: (7 * DAY) / SECOND, ...filteredBy({ status: 'REJECTED' }) },
     },
   ];
 }
@@ -137,30 +142,14 @@ function expiring(collection: string, name: string, field: string, afterMs: numb
   return { collection, name, keys: { [field]: 1 }, options: { expireAfterSeconds: afterMs / SECOND } };
 }
 
-function plain(
-  collection: string,
-  name: string,
-  keys: Record<string, 1 | -1>,
-  partial?: Record<string, unknown>,
-): DeclaredIndex {
-  return {
-    collection,
-    name,
-    keys,
-    ...(partial === undefined ? {} : { options: { partialFilterExpression: partial } }),
-  };
+function plain(collection: string, name: string, keys: Keys, where?: Equals): DeclaredIndex {
+  return { collection, name, keys, ...(where === undefined ? {} : { options: filteredBy(where) }) };
 }
 
-function unique(
-  collection: string,
-  name: string,
-  keys: Record<string, 1 | -1>,
-  partial?: Record<string, unknown>,
-): DeclaredIndex {
-  return {
-    collection,
-    name,
-    keys,
-    options: { unique: true, ...(partial === undefined ? {} : { partialFilterExpression: partial }) },
-  };
+function unique(collection: string, name: string, keys: Keys, where?: Equals): DeclaredIndex {
+  return { collection, name, keys, options: { unique: true, ...(where === undefined ? {} : filteredBy(where)) } };
+}
+
+function filteredBy(where: Equals): { partialFilterExpression: Equals } {
+  return { partialFilterExpression: where };
 }

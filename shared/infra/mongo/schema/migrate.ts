@@ -7,18 +7,8 @@ import { guardedUpdate, literal, wasAccepted } from '../guarded-update.ts';
 import { msOf, NOW_MS, nowPlus } from '../server-time.ts';
 import { INDEXES } from './indexes.ts';
 import { createIndexes, MIGRATIONS, type Migration, SCHEMA_VERSION } from './migrations.ts';
+import { schemaState } from './schema-state.ts';
 
-/** The one document that says where the data's shape stands, and who is changing it. */
-interface SchemaState {
-  _id: 'schema';
-  version: number;
-  compatibleFrom: number;
-  runner: string | null;
-  lockedUntil: Date | null;
-  stamp?: string;
-}
-
-const STATE = 'schema_state';
 const LEASE_MS = 30 * SECOND;
 const RENEW_MS = 10 * SECOND;
 const WAIT_MS = 500;
@@ -50,7 +40,7 @@ export async function migrate(mongo: Mongo, report: (line: string) => void): Pro
     return { from, to: Math.max(from, SCHEMA_VERSION), applied: steps.map((step) => step.name) };
   } finally {
     clearInterval(renewal);
-    await state(mongo).updateOne({ _id: 'schema', runner }, { $set: { runner: null, lockedUntil: null } });
+    await schemaState(mongo).updateOne({ _id: 'schema', runner }, { $set: { runner: null, lockedUntil: null } });
   }
 }
 
@@ -59,7 +49,7 @@ export async function migrate(mongo: Mongo, report: (line: string) => void): Pro
  * accepted as long as it says that processes of our version still work beside it.
  */
 export async function schemaFaults(mongo: Mongo): Promise<string[]> {
-  const now = await state(mongo).findOne({ _id: 'schema' });
+  const now = await schemaState(mongo).findOne({ _id: 'schema' });
   if (now === null || now.version < SCHEMA_VERSION) {
     return [
       `the schema is at version ${now?.version ?? 0} and this code needs ${SCHEMA_VERSION}: run \`npm run migrate\``,
@@ -107,7 +97,9 @@ async function takeLease(mongo: Mongo, runner: string, report: (line: string) =>
       runner: literal(runner),
       lockedUntil: nowPlus(LEASE_MS),
     });
-    const taken = await state(mongo).findOneAndUpdate({ _id: 'schema' }, update.pipeline, { returnDocument: 'after' });
+    const taken = await schemaState(mongo).findOneAndUpdate({ _id: 'schema' }, update.pipeline, {
+      returnDocument: 'after',
+    });
     if (taken === null) await createState(mongo);
     else if (wasAccepted(update, taken)) return taken.version;
     else {
@@ -119,24 +111,26 @@ async function takeLease(mongo: Mongo, runner: string, report: (line: string) =>
 
 async function createState(mongo: Mongo): Promise<void> {
   try {
-    await state(mongo).insertOne({ _id: 'schema', version: 0, compatibleFrom: 0, runner: null, lockedUntil: null });
+    await schemaState(mongo).insertOne({
+      _id: 'schema',
+      version: 0,
+      compatibleFrom: 0,
+      runner: null,
+      lockedUntil: null,
+    });
   } catch (error) {
     if (!isDuplicateKey(error)) throw error;
   }
 }
 
 async function extendLease(mongo: Mongo, runner: string): Promise<void> {
-  await state(mongo).updateOne({ _id: 'schema', runner }, [{ $set: { lockedUntil: nowPlus(LEASE_MS) } }]);
+  await schemaState(mongo).updateOne({ _id: 'schema', runner }, [{ $set: { lockedUntil: nowPlus(LEASE_MS) } }]);
 }
 
 async function noteVersion(mongo: Mongo, runner: string, step: Migration): Promise<void> {
-  const noted = await state(mongo).updateOne(
+  const noted = await schemaState(mongo).updateOne(
     { _id: 'schema', runner },
     { $set: { version: step.version, compatibleFrom: step.compatibleFrom } },
   );
   if (noted.matchedCount !== 1) throw new Error('the migration lease was lost: another runner took over');
-}
-
-function state(mongo: Mongo) {
-  return mongo.db.collection<SchemaState>(STATE);
 }
