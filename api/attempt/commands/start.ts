@@ -46,7 +46,7 @@ export async function startAttempt(deps: AttemptDeps, call: Call<StartRequest>):
   for (let round = 0; round < ROUNDS; round++) {
     const sittings = await sittingsOf(deps.mongo, intent.examId, intent.studentId);
     const replayed = sittings.find((sitting) => sitting.startKeys.includes(intent.key));
-    if (replayed !== undefined) return existing(deps, call, replayed._id, true);
+    if (replayed !== undefined) return existing(deps, call, replayed._id, { replayed: true });
     const open = sittings.find((sitting) => sitting.status === 'IN_PROGRESS');
     const answer =
       open === undefined ? await begin(deps, call, intent, sittings) : await reuse(deps, call, intent, open);
@@ -88,7 +88,7 @@ async function reuse(
     if (isDuplicateKey(error)) return 'look again';
     throw error;
   }
-  return existing(deps, call, open._id, false);
+  return existing(deps, call, open._id, { replayed: false });
 }
 
 /** Rules 4 to 11, then the insert that only one of several starts can win. */
@@ -173,7 +173,12 @@ function seatNeed(plan: StartPlan, studentId: string): SeatNeed | null {
   return { linkId: plan.link.id, studentId, limit: plan.seatLimit };
 }
 
-async function existing(deps: AttemptDeps, call: Call<StartRequest>, attemptId: string, replayed: boolean) {
+async function existing(
+  deps: AttemptDeps,
+  call: Call<StartRequest>,
+  attemptId: string,
+  { replayed }: { replayed: boolean },
+): Promise<Reply> {
   const attempt = await findAttempt(deps.mongo, attemptId);
   if (attempt === null) throw new Error(`attempt ${attemptId} vanished`);
   deps.heads.remember(attempt);
