@@ -11,6 +11,5 @@ export interface AttemptDeps extends WorkerAccess {
   /** MongoDB's time. */
   now: Now;
   settings: AttemptSettings;
-  gatewayToken: string | undefined;
   commandAttempts: number;
 }

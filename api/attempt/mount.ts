@@ -17,6 +17,5 @@ export const mountAttempt: Mount = ({ config, mongo, now, doorbells, replies }) 
     papers: openPapers(mongo, PAPER_CACHE_BYTES),
     heads: openHeads(mongo, CACHED_HEADS),
     settings: config.attempt,
-    gatewayToken: config.gatewayToken,
     commandAttempts: config.worker.maxAttempts,
   });

@@ -18,7 +18,6 @@ export function coldFrontDoor(mongo: Mongo): AttemptDeps {
     heads: openHeads(mongo, 1_000),
     now: Date.now,
     settings: config.attempt,
-    gatewayToken: undefined,
     commandAttempts: config.worker.maxAttempts,
     doorbells: { ring: never, close: async () => undefined },
     looks: openSettledLooks(mongo),

@@ -20,7 +20,6 @@ export function inProcessDoor(mongo: Mongo, workers: Partial<Record<Queue, reado
     heads: openHeads(mongo, 10_000),
     now: Date.now,
     settings: testConfig().attempt,
-    gatewayToken: undefined,
     commandAttempts: 10,
     doorbells: {
       async ring(queue, commandId) {
