@@ -1,6 +1,7 @@
-import { type CommandStartedEvent, type Document, MongoNetworkError, Timestamp } from 'mongodb';
+import { type CommandStartedEvent, type Document, MongoNetworkError, MongoServerError, Timestamp } from 'mongodb';
 import t from 'tap';
 import { openTestMongo } from '../../testing/stores/open-test-mongo.ts';
+import { tappedDb } from '../../testing/stores/tapped-db.ts';
 import { Stale } from './stale.ts';
 import { inTransaction } from './transaction.ts';
 
@@ -44,6 +45,16 @@ t.test('who was refused by a transaction finds what refused it: a majority is wa
 
   await things.findOne({ _id: 'taken' });
   t.same(seen.splice(0), [{ name: 'find', readConcern: { level: 'majority' } }], 'others’ reads wait for nothing');
+});
+
+t.test('where a majority is waited for in vain, that and not the refusal is told', async (t) => {
+  const { mongo, things } = await watched(t);
+  const refused = (wait: Error) => {
+    const db = tappedDb(mongo, (_, name) => (name === 'findOne' ? () => Promise.reject(wait) : undefined));
+    return inTransaction({ ...mongo, db }, 5_000, (session) => things.insertOne({ _id: 'taken' }, { session }));
+  };
+  await t.rejects(refused(new MongoServerError({ code: 50, errmsg: 'operation exceeded time limit' })), { code: 50 });
+  await t.rejects(refused(new Error('the wait itself is at fault')), { code: 11000 });
 });
 
 t.test('nobody waits who has committed, has seen nothing, or met an outage', async (t) => {

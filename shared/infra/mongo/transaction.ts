@@ -74,7 +74,8 @@ async function commit(session: ClientSession, giveUpAt: number): Promise<void> {
 /**
  * What refused a transaction (a key that is taken, a document that has changed) was seen as soon as one server had it. A commit waits for
  * a majority, also one that changed nothing; an abort waits for nobody. Our reads ask a majority, so whoever looks next for what refused
- * them may not find it yet: a read that must be as new as all that this session has seen waits until they would.
+ * them may not find it yet: a read that must be as new as all that this session has seen waits until they would. Where it waits in vain
+ * nobody can be told why it was refused, and the outage is what is thrown.
  */
 async function untilKnown(mongo: Mongo, session: ClientSession, error: unknown, giveUpAt: number): Promise<void> {
   const leftMs = Math.ceil(giveUpAt - performance.now());
@@ -83,7 +84,9 @@ async function untilKnown(mongo: Mongo, session: ClientSession, error: unknown, 
   const limits = { session, readConcern: { level: 'majority' }, maxTimeMS: leftMs } as const;
   await schemaState(mongo)
     .findOne({ _id: 'schema' }, limits)
-    .catch(() => undefined);
+    .catch((unknown: unknown) => {
+      throw isOutage(unknown) ? unknown : error;
+    });
 }
 
 function hasLabel(error: unknown, label: string): boolean {
