@@ -1,11 +1,17 @@
 import t from 'tap';
 import { cancelJob } from '../../shared/infra/mongo/classifier/cancel-job.ts';
+import { AI_JOB_BATCHES } from '../../shared/infra/mongo/classifier/collections.ts';
+import { replayDead } from '../../shared/infra/mongo/mailbox/dead-letters.ts';
 import { mailboxOf } from '../../shared/infra/mongo/mailbox/mailbox.ts';
 import type { Command } from '../../shared/kernel/command.ts';
 import { classifierScene, OWNER, passing, twelve } from '../../shared/testing/actors/classifier-scene.ts';
+import { testWorkerDeps } from '../../shared/testing/actors/test-kernel.ts';
 import { finishedOnce, postJob } from '../../shared/testing/stored/stored-jobs.ts';
-import { expire } from '../../shared/testing/suites/kernel-features/feature.ts';
+import { tappedDb } from '../../shared/testing/stores/tapped-db.ts';
+import { again, expire } from '../../shared/testing/suites/kernel-features/feature.ts';
+import { gate } from '../../shared/testing/until.ts';
 import { postStandingCommands } from '../standing-commands.ts';
+import { classifierActor } from './actor.ts';
 
 t.test('a job whose command died with its workers is ended by the sweep, and no other', async (t) => {
   const { mongo, actor, run, job } = await classifierScene(t);
@@ -45,4 +51,37 @@ t.test('what a job has brought before its command died counts, and what was open
   const { errors } = await brought(command);
   t.strictSame([...new Set(errors.map(({ code }) => code))], ['INTERNAL']);
   t.strictSame(told, [command.subject]);
+});
+
+t.test('a job whose command an operator runs again while the sweep looks at it is left to its worker', async (t) => {
+  const { mongo, actor, run, job } = await classifierScene(t);
+  const command = await postJob(mongo, { ...twelve, maxAttempts: 1 });
+  await mailboxOf(mongo, 'classifier').updateOne({ _id: command._id }, { $set: { attempts: 1 } });
+  const [begun, goOn] = [gate(), gate()];
+  const slow = actor(async (ids) => {
+    if (!ids[0]?.startsWith('q-6-')) return undefined;
+    begun.open();
+    await goOn.opened;
+    return undefined;
+  });
+  t.equal(await run(slow, command), 'dead');
+  let working: Promise<unknown> | undefined;
+  const replayed = tappedDb(mongo, (method, name, collection) => {
+    if (name !== 'findOne' || collection !== AI_JOB_BATCHES || working !== undefined) return undefined;
+    return async (...args) => {
+      const dead = await again(mongo, command);
+      t.ok(await replayDead(mongo, dead, { operator: 'op', reason: 'the worker was too small', now: Date.now() }));
+      working = run(slow, command);
+      await begun.opened;
+      return method(...args);
+    };
+  });
+  const sweeper = classifierActor(testWorkerDeps({ ...mongo, db: replayed }));
+  await postStandingCommands(mongo, sweeper, Date.now() - 1_000);
+  const sweep = (await mailboxOf(mongo, 'classifier').findOne({ key: 'classifier:lost-jobs' })) as Command;
+  t.equal(await run(sweeper, sweep), 'snoozed');
+  goOn.open();
+  t.equal(await working, 'done');
+  t.match(await job(command), { status: 'COMPLETED', counts: { succeeded: 12, failed: 0, batchesDone: 3 } });
+  t.equal(await finishedOnce(mongo, command.subject), 1);
 });

@@ -2,10 +2,16 @@ import { batchId, commandKeyOf, type JobBody } from '../../shared/classifier/job
 import { endOf, WORKERS_LOST } from '../../shared/classifier/job-end.ts';
 import type { JobRow } from '../../shared/infra/mongo/classifier/collections.ts';
 import { findBatch, openBatches } from '../../shared/infra/mongo/classifier/job-batches.ts';
-import { endLostRound, type FinishedBatch, RoundOver } from '../../shared/infra/mongo/classifier/job-round.ts';
+import {
+  endLostRound,
+  type FinishedBatch,
+  type LostRound,
+  RoundOver,
+} from '../../shared/infra/mongo/classifier/job-round.ts';
 import { openJobsAfter } from '../../shared/infra/mongo/classifier/open-jobs.ts';
 import type { Mongo } from '../../shared/infra/mongo/connect.ts';
 import { findLive } from '../../shared/infra/mongo/mailbox/post-command.ts';
+import { Stale } from '../../shared/infra/mongo/stale.ts';
 import type { Run } from '../actor.ts';
 import type { WorkerDeps } from '../deps.ts';
 import type { Outcome } from '../outcome.ts';
@@ -28,30 +34,34 @@ export async function sweepLostJobs(
   const jobs = await openJobsAfter(deps.mongo, run.command.progress?.afterId ?? '', CHUNK);
   for (const job of jobs) {
     run.signal.throwIfAborted();
-    if (await isLost(deps, job)) await giveUp(deps, job);
+    const lost = await lostRound(deps, job);
+    if (lost !== null) await giveUp(deps, lost);
   }
   const last = jobs.length < CHUNK ? undefined : jobs.at(-1);
   await run.checkpoint(last === undefined ? {} : { afterId: last._id }, async () => undefined);
   return { kind: 'snooze', afterMs: deps.config.upkeep.intervalMs };
 }
 
-async function isLost({ mongo }: Pick<WorkerDeps, 'mongo'>, { _id: jobId, round }: JobRow): Promise<boolean> {
-  const command = await findLive(mongo, 'classifier', commandKeyOf({ jobId, round }));
-  return command?.status !== 'PENDING';
+async function lostRound(
+  { mongo }: Pick<WorkerDeps, 'mongo'>,
+  { _id: jobId, round }: JobRow,
+): Promise<LostRound | null> {
+  const at = { jobId, round };
+  const command = await findLive(mongo, 'classifier', commandKeyOf(at));
+  return command?.status === 'PENDING' ? null : { at, fence: command?.fence ?? null };
 }
 
 /**
  * As if its last attempt had failed: what it has brought stays, what is open becomes errors. A job that was ended or started over
- * since it was read is left as it is.
+ * since it was read is left as it is, and so is one whose command an operator runs again.
  */
-async function giveUp({ mongo, log, tellJob }: SweepDeps, { _id: jobId, round }: JobRow): Promise<void> {
-  const at = { jobId, round };
-  // Nobody adds to it any more: its command is dead, and the fence keeps a late worker out.
-  const open = await openOutcomes(mongo, at);
+async function giveUp({ mongo, log, tellJob }: SweepDeps, lost: LostRound): Promise<void> {
+  const { jobId } = lost.at;
+  const open = await openOutcomes(mongo, lost.at);
   try {
-    await endLostRound(mongo, at, open, (succeeded) => endOf({ succeeded }, WORKERS_LOST));
+    await endLostRound(mongo, lost, open, (succeeded) => endOf({ succeeded }, WORKERS_LOST));
   } catch (error) {
-    if (error instanceof RoundOver) return;
+    if (error instanceof RoundOver || error instanceof Stale) return;
     throw error;
   }
   log.warn({ jobId }, 'a job was given up with its command');

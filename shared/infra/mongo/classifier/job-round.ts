@@ -1,10 +1,12 @@
 import type { ClientSession } from 'mongodb';
 import type { BatchOutcome } from '../../../classifier/classification.ts';
-import { batchId, type JobBatch, type JobBody, type JobContext } from '../../../classifier/job.ts';
+import { batchId, commandKeyOf, type JobBatch, type JobBody, type JobContext } from '../../../classifier/job.ts';
 import type { JobEnd } from '../../../classifier/job-end.ts';
 import { SECOND } from '../../../kernel/clock.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
 import { guardedUpdate, literal } from '../guarded-update.ts';
+import { findLive } from '../mailbox/post-command.ts';
+import { Stale } from '../stale.ts';
 import { inTransaction } from '../transaction.ts';
 import { aiJobBatches, aiJobs } from './collections.ts';
 
@@ -23,6 +25,13 @@ export class RoundOver extends Error {
 
 /** Four hundred batches at the most, one write each (ms). */
 const LOST_ROUND_MS = 20 * SECOND;
+
+/** A round that nobody runs any more. */
+export interface LostRound {
+  at: JobBody;
+  /** Of its command; null: there is none. */
+  fence: number | null;
+}
 
 /** What one batch came to. */
 export interface FinishedBatch {
@@ -104,16 +113,20 @@ export async function endRound(mongo: Mongo, at: JobBody, end: JobEnd, session?:
 }
 
 /**
- * Stores outcomes for all that is open of a round and ends it, all or nothing; only for a round whose command is dead. Throws
- * RoundOver.
+ * Stores outcomes for all that is open of a round and ends it, all or nothing; only for a round whose command is dead, and by the fence
+ * that it had when `open` was read: one that was run again may have brought some of that meanwhile. Throws RoundOver, Stale.
  */
 export async function endLostRound(
   mongo: Mongo,
-  at: JobBody,
+  { at, fence }: LostRound,
   open: readonly FinishedBatch[],
   endOf: (succeeded: number) => JobEnd,
 ): Promise<void> {
   await inTransaction(mongo, LOST_ROUND_MS, async (session) => {
+    // Read first: who runs it again after this writes the job too, and one of the two commits is refused.
+    const command = await findLive(mongo, 'classifier', commandKeyOf(at), session);
+    if (command?.status === 'PENDING' || (command?.fence ?? null) !== fence)
+      throw new Stale('the command of a lost round');
     await beginRound(mongo, at, session);
     await storeOutcomes(mongo, at, open, session);
     const job = await aiJobs(mongo).findOne({ _id: at.jobId }, { session, maxTimeMS: QUERY_LIMIT_MS });

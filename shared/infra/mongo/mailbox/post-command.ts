@@ -75,6 +75,12 @@ export async function postCommand<Body>(
 }
 
 /** The live command of this key: waiting, running, done or dead, but not rejected. */
-export async function findLive<Body>(mongo: Mongo, queue: Queue, key: string): Promise<Command<Body> | null> {
-  return (await mailboxOf<Body>(mongo, queue).findOne({ key, live: true })) as Command<Body> | null;
+export async function findLive<Body>(
+  mongo: Mongo,
+  queue: Queue,
+  key: string,
+  session?: ClientSession,
+): Promise<Command<Body> | null> {
+  const options = session === undefined ? {} : { session };
+  return (await mailboxOf<Body>(mongo, queue).findOne({ key, live: true }, options)) as Command<Body> | null;
 }
