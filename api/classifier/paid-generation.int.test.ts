@@ -1,6 +1,6 @@
 import t from 'tap';
 import { type ModelAnswer, ProviderFailure } from '../../shared/classifier/model-task.ts';
-import { generations } from '../../shared/infra/mongo/classifier/collections.ts';
+import { GENERATIONS, generations } from '../../shared/infra/mongo/classifier/collections.ts';
 import { crowd } from '../../shared/testing/clients/crowd.ts';
 import { hangs, paidDoor, preview } from '../../shared/testing/doors/paid-door.ts';
 import { generationCall, previewDoor } from '../../shared/testing/doors/preview-door.ts';
@@ -127,6 +127,24 @@ t.test('whoever lost the row to another holder stores nothing and gives the answ
   t.strictSame(await late, taken);
   t.equal(owners.ledger.debits.size, 1);
   t.strictSame(await held(), []);
+});
+
+t.test('what another request settles just before it is taken is not made again', async (t) => {
+  const { mongo, door, owners, models, called } = await paidDoor(t);
+  owners.fault = ({ path }) => (path.endsWith('/transactions') ? 'away' : undefined);
+  t.match(await previewGeneration(door, generationCall()), { rejected: 'AI_SETTLEMENT_PENDING' });
+  owners.fault = null;
+  let settled: Awaited<ReturnType<typeof preview>> | undefined;
+  const db = tappedDb(mongo, (method, name, collection) => {
+    if (name !== 'findOneAndUpdate' || collection !== GENERATIONS) return undefined;
+    return async (...args) => {
+      settled ??= await preview(door);
+      return method(...args);
+    };
+  });
+  t.strictSame(await preview({ ...door, mongo: { ...mongo, db } }), settled);
+  t.equal(models.asked.length, 1);
+  t.equal(called('/check'), 1, 'nor is the balance looked at');
 });
 
 t.test('a client that leaves while the model is asked costs nothing, and holds up nobody', async (t) => {
