@@ -129,6 +129,36 @@ t.test('whoever lost the row to another holder stores nothing and gives the answ
   t.strictSame(await held(), []);
 });
 
+t.test("an answer that comes when another holder is asking already is nobody's", async (t) => {
+  const { mongo, door, owners, models, held } = await paidDoor(t);
+  const go = [gate(), gate()];
+  models.script = async () => {
+    const nth = models.asked.length;
+    await go[nth - 1]?.opened;
+    return { model: `model of ${nth}` };
+  };
+  let looks = 0;
+  const db = tappedDb(mongo, (_method, name, collection) => {
+    if (name === 'findOne' && collection === GENERATIONS) looks += 1;
+    return undefined;
+  });
+  const late = preview({ ...door, mongo: { ...mongo, db } });
+  await until('it is asked', () => models.asked.length === 1);
+  await expireGenerations(mongo);
+  const taken = preview(door);
+  await until('the next holder asks too', () => models.asked.length === 2);
+  go[0]?.open();
+  const before = looks;
+  await until('the late one has stored nothing, and waits', () => looks > before + 1);
+  t.match(await generations(mongo).find().toArray(), [{ state: 'MAKING', fence: 2, result: null }]);
+  t.equal(owners.ledger.debits.size, 0);
+  go[1]?.open();
+  t.match(await taken, { model: 'model of 2' });
+  t.strictSame(await late, await taken);
+  t.match([...owners.ledger.debits.values()], [{ times: 1 }]);
+  t.strictSame(await held(), []);
+});
+
 t.test('what another request settles just before it is taken is not made again', async (t) => {
   const { mongo, door, owners, models, called } = await paidDoor(t);
   owners.fault = ({ path }) => (path.endsWith('/transactions') ? 'away' : undefined);
