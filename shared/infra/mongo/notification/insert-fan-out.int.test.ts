@@ -131,12 +131,18 @@ t.test('a process that dies at any write leaves all or nothing for readers, and 
   }
 });
 
-t.test('what was swept away, or took too long, is neither staged on nor published', async (t) => {
+t.test('what was swept away, took too long or lacks a row is neither staged on nor published', async (t) => {
   const mongo = await openTestMongo(t);
   const swept = sampleFanOut({ rows: STAGED, rowsAtOnce });
   await stageOnly(mongo, swept);
   t.equal(await abandonFanOut(mongo, swept.fanOutId), true);
   await t.rejects(publishFanOut(mongo, swept), FanOutLost);
+  t.strictSame(await stored(mongo), NOTHING);
+
+  const lacking = sampleFanOut({ rows: STAGED, rowsAtOnce });
+  await stageOnly(mongo, { ...lacking, rows: lacking.rows.slice(1) });
+  await t.rejects(publishFanOut(mongo, lacking), FanOutLost);
+  await abandonFanOut(mongo, lacking.fanOutId);
   t.strictSame(await stored(mongo), NOTHING);
 
   const late = sampleFanOut({ rows: STAGED, rowsAtOnce, now: Date.now() - 100_000 });
