@@ -1,6 +1,7 @@
 import t from 'tap';
 import { ProviderFailure } from '../../shared/classifier/model-task.ts';
 import { generations } from '../../shared/infra/mongo/classifier/collections.ts';
+import { HOUR } from '../../shared/kernel/clock.ts';
 import { paidDoor, preview } from '../../shared/testing/doors/paid-door.ts';
 import { generationCall } from '../../shared/testing/doors/preview-door.ts';
 import { ageGeneration } from '../../shared/testing/stored/stored-generations.ts';
@@ -55,7 +56,10 @@ t.test('an owner that is away afterwards: the answer waits, unseen, and is paid 
     previewId ??= data.previewId;
     t.strictSame(data, { previewId }, 'the same at every try, and no questions');
     t.match(await settlements(), [{ status: 'PENDING', body: { previewId } }], 'the worker has it');
-    t.match(await held(), [{ credits: 6 }], 'and it stays held');
+    const [hold, ...more] = await held();
+    t.match(hold, { credits: 6, tokens: 300 }, 'what it costs stays held');
+    t.ok(hold !== undefined && hold.until.getTime() > Date.now() + 23 * HOUR, 'for its day');
+    t.strictSame(more, []);
   }
   owners.fault = null;
   owners.ledger.balance = 0;
