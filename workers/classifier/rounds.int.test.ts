@@ -1,11 +1,12 @@
 import t from 'tap';
+import { commandKeyOf } from '../../shared/classifier/job.ts';
 import { cancelJob } from '../../shared/infra/mongo/classifier/cancel-job.ts';
 import { batchOutcomes } from '../../shared/infra/mongo/classifier/job-batches.ts';
 import { retryJob } from '../../shared/infra/mongo/classifier/retry-job.ts';
 import { mailboxOf } from '../../shared/infra/mongo/mailbox/mailbox.ts';
 import { newCommand } from '../../shared/infra/mongo/mailbox/post-command.ts';
 import type { Command } from '../../shared/kernel/command.ts';
-import { classifierScene, OWNER } from '../../shared/testing/actors/classifier-scene.ts';
+import { classifierScene, OWNER, passing } from '../../shared/testing/actors/classifier-scene.ts';
 import { finishedOnce, postJob } from '../../shared/testing/stored/stored-jobs.ts';
 import { again, expire } from '../../shared/testing/suites/kernel-features/feature.ts';
 import { gate, until } from '../../shared/testing/until.ts';
@@ -104,4 +105,49 @@ t.test('started over, a job takes nothing from the round before, nor from a work
   t.equal(await second, 'done');
   t.equal(asked.length, 2, 'both batches are asked for again');
   t.equal(await finishedOnce(mongo, command.subject), 1);
+});
+
+t.test('a command of an earlier round neither begins the next one nor puts it back', async (t) => {
+  const { mongo, asked, actor, run, job } = await classifierScene(t);
+  async function startOver(jobId: string) {
+    await cancelJob(mongo, jobId, OWNER);
+    const retried = await retryJob(mongo, jobId, OWNER, (body) =>
+      newCommand({
+        queue: 'classifier',
+        key: commandKeyOf(body),
+        subject: jobId,
+        body,
+        maxAttempts: 3,
+        now: Date.now(),
+      }),
+    );
+    if (typeof retried === 'string') throw new Error(retried);
+    return retried.job;
+  }
+  const unbegun = await postJob(mongo);
+  const begun = await startOver(unbegun.subject);
+  t.equal(
+    await run(
+      actor(() => undefined),
+      unbegun,
+    ),
+    'done',
+  );
+  t.strictSame(await job(unbegun), begun);
+  t.strictSame(asked, []);
+
+  for (const [name, maxAttempts] of [
+    ['put back', 2],
+    ['given up', 1],
+  ] as const) {
+    const command = await postJob(mongo, { questions: 5, maxAttempts });
+    let after: Awaited<ReturnType<typeof startOver>> | undefined;
+    const late = actor(async () => {
+      after = await startOver(command.subject);
+      throw passing();
+    });
+    t.equal(await run(late, command), 'done', name);
+    t.match(await again(mongo, command), { result: { roundIsOver: true } }, name);
+    t.strictSame(await job(command), after, name);
+  }
 });
