@@ -1,8 +1,9 @@
 import t, { type Test } from 'tap';
 import { ownerKeysOf } from '../../shared/classifier/charge.ts';
-import { generationHolds } from '../../shared/infra/mongo/classifier/collections.ts';
+import { generationHolds, generations } from '../../shared/infra/mongo/classifier/collections.ts';
 import { takeGeneration } from '../../shared/infra/mongo/classifier/take-generation.ts';
 import { replayDead } from '../../shared/infra/mongo/mailbox/dead-letters.ts';
+import { HOUR } from '../../shared/kernel/clock.ts';
 import type { Command } from '../../shared/kernel/command.ts';
 import { testKernel, testWorker, testWorkerDeps } from '../../shared/testing/actors/test-kernel.ts';
 import { type OwnerFault, openFakeOwners } from '../../shared/testing/neighbours/fake-owners.ts';
@@ -95,6 +96,16 @@ t.test('what is a day old is a dead letter that stays, and is paid for when an o
   t.equal(await run(command), 'done');
   t.match(await generationOf(mongo, command), { state: 'SETTLED' });
   t.equal(owners.ledger.debits.size, 1);
+});
+
+t.test('what is paid for late is given again for a whole day from then on', async (t) => {
+  const { mongo, run } = await setUp(t);
+  const command = await postSettlement(mongo);
+  await generations(mongo).updateOne({ _id: command.subject }, { $set: { replayUntil: new Date(Date.now() + HOUR) } });
+  t.equal(await run(command), 'done');
+  const { state, replayUntil } = await generationOf(mongo, command);
+  t.equal(state, 'SETTLED');
+  t.ok(replayUntil !== null && replayUntil.getTime() > Date.now() + 23 * HOUR);
 });
 
 t.test('without its flag or an owner it idles, and what is owed waits', async (t) => {
