@@ -65,6 +65,18 @@ t.test('a worker that lost its lease writes nothing: the next one does it all', 
   t.equal(await finishedOnce(mongo, command.subject), 1);
 });
 
+t.test('a worker that finds its lease lost asks nobody any more', async (t) => {
+  const { mongo, asked, actor, run, job } = await classifierScene(t);
+  const command = await postJob(mongo, { questions: 15 });
+  const overtaken = actor(async () => {
+    await mailboxOf(mongo, 'classifier').updateOne({ _id: command._id }, { $inc: { fence: 1 } });
+    return undefined;
+  });
+  t.equal(await run(overtaken, command), 'fenced');
+  t.equal(asked.length, 1);
+  t.match(await job(command), { counts: { batchesDone: 0 } });
+});
+
 t.test('started over, a job takes nothing from the round before, nor from a worker that is still at it', async (t) => {
   const { mongo, asked, actor, run, job } = await classifierScene(t);
   const command = await postJob(mongo, { questions: 10 });

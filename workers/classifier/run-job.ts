@@ -109,11 +109,13 @@ async function classifyAll(deps: JobDeps, run: JobRun, job: JobRow): Promise<Pro
 
   const slots = pLimit(batchConcurrency);
   const runs = indexes.map((index, place) =>
-    slots(() => classifyOne(index, place)).catch((error: unknown) => {
-      // What cannot be stored or must not go on: nobody is asked for more.
-      broken.abort(error);
-      throw error;
-    }),
+    slots(() =>
+      classifyOne(index, place).catch((error: unknown) => {
+        // What cannot be stored or must not go on: nobody is asked for more. Before the slot is free, or the next one would begin.
+        broken.abort(error);
+        throw error;
+      }),
+    ),
   );
   await Promise.allSettled(runs);
   watch.stop();
