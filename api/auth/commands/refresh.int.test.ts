@@ -8,6 +8,7 @@ import { storeSignedIn } from '../../../shared/testing/stored/stored-accounts.ts
 import { openTestMongo } from '../../../shared/testing/stores/open-test-mongo.ts';
 import type { AuthDeps } from '../deps.ts';
 import { newToken } from '../new-session.ts';
+import { logout } from './logout.ts';
 import { refresh } from './refresh.ts';
 
 const mongo = await openTestMongo(t);
@@ -41,24 +42,25 @@ async function signedIn() {
   return { account, jti: row._id, refreshToken: made.refreshToken, stored };
 }
 
-function refreshWith(deps: AuthDeps, refreshToken: string) {
-  return refresh(deps, {
-    requestId: 'r',
-    params: {},
-    query: {},
-    headers: {},
-    peer: '203.0.113.7',
-    identity: {},
-    body: { refreshToken },
-    signal: AbortSignal.timeout(60_000),
-  });
-}
+const callWith = (refreshToken: string) => ({
+  requestId: 'r',
+  params: {},
+  query: {},
+  headers: {},
+  peer: '203.0.113.7',
+  identity: {},
+  body: { refreshToken },
+  signal: AbortSignal.timeout(60_000),
+});
+const refreshWith = (deps: AuthDeps, refreshToken: string) => refresh(deps, callWith(refreshToken));
 
 t.test('a token that is signed with our key and is not the stored one changes nothing', async (t) => {
   const { jti, refreshToken, stored } = await signedIn();
   await tokens(mongo).updateOne({ _id: jti }, { $set: { hash: await hasher.hashToken('another') } });
   const before = await stored();
   t.strictSame(await refreshWith(depsWith(), refreshToken), { rejected: 'AUTH_INVALID_TOKEN' });
+  t.strictSame(await stored(), before);
+  t.match(await logout(depsWith(), callWith(refreshToken)), { data: { revoked: false } }, 'nor does it log out');
   t.strictSame(await stored(), before);
 });
 
