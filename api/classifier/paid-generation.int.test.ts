@@ -159,6 +159,29 @@ t.test("an answer that comes when another holder is asking already is nobody's",
   t.strictSame(await held(), []);
 });
 
+t.test('a holder that fails late does not let others at what the next one holds', async (t) => {
+  const { mongo, door, owners, models } = await paidDoor(t);
+  const go = [gate(), gate()];
+  models.script = async () => {
+    const nth = models.asked.length;
+    await go[nth - 1]?.opened;
+    if (nth === 1) throw new ProviderFailure('AI_PROVIDER_UNAVAILABLE', 'passing', { message: 'away' });
+    return undefined;
+  };
+  const late = previewGeneration(door, generationCall());
+  await until('it is asked', () => models.asked.length === 1);
+  await expireGenerations(mongo);
+  const taken = preview(door);
+  await until('the next holder asks too', () => models.asked.length === 2);
+  const held = await generations(mongo).findOne();
+  go[0]?.open();
+  t.match(await late, { rejected: 'AI_PROVIDER_UNAVAILABLE' });
+  t.strictSame(await generations(mongo).findOne(), held);
+  go[1]?.open();
+  t.match(await taken, { chargePolicy: 'usage_wallet_settled' });
+  t.equal(owners.ledger.debits.size, 1);
+});
+
 t.test('what another request settles just before it is taken is not made again', async (t) => {
   const { mongo, door, owners, models, called } = await paidDoor(t);
   owners.fault = ({ path }) => (path.endsWith('/transactions') ? 'away' : undefined);
