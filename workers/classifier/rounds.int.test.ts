@@ -7,9 +7,11 @@ import { mailboxOf } from '../../shared/infra/mongo/mailbox/mailbox.ts';
 import { newCommand } from '../../shared/infra/mongo/mailbox/post-command.ts';
 import type { Command } from '../../shared/kernel/command.ts';
 import { classifierScene, OWNER, passing } from '../../shared/testing/actors/classifier-scene.ts';
+import { testKernel } from '../../shared/testing/actors/test-kernel.ts';
 import { finishedOnce, postJob } from '../../shared/testing/stored/stored-jobs.ts';
 import { again, expire } from '../../shared/testing/suites/kernel-features/feature.ts';
 import { gate, until } from '../../shared/testing/until.ts';
+import { runCommand } from '../run-command.ts';
 
 t.test('a cancelled job stops calling, and nothing is written any more', async (t) => {
   const { mongo, asked, actor, run, job } = await classifierScene(t);
@@ -75,6 +77,22 @@ t.test('a worker that finds its lease lost asks nobody any more', async (t) => {
   t.equal(await run(overtaken, command), 'fenced');
   t.equal(asked.length, 1);
   t.match(await job(command), { counts: { batchesDone: 0 } });
+});
+
+t.test('a stop cuts the calls and puts the job back, unspent', async (t) => {
+  const { mongo, asked, actor, job } = await classifierScene(t);
+  const command = await postJob(mongo, { questions: 15 });
+  const hanging = actor(
+    (_ids, signal) => new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
+  );
+  const kernel = testKernel(mongo);
+  const running = runCommand(kernel, hanging, command.queue, command._id);
+  await until('it asks', () => asked.length === 1);
+  kernel.halt.abort(new Error('the process ends'));
+  t.equal(await running, 'snoozed');
+  t.equal(asked.length, 1);
+  t.match(await again(mongo, command), { status: 'PENDING', attempts: 0, lockedUntil: null });
+  t.match(await job(command), { open: true, counts: { batchesDone: 0 } });
 });
 
 t.test('started over, a job takes nothing from the round before, nor from a worker that is still at it', async (t) => {
