@@ -1,7 +1,12 @@
 import t from 'tap';
 import { classifierScene, type Data, goodAnswer } from '../../shared/testing/actors/classifier-scene.ts';
+import { testWorkerDeps } from '../../shared/testing/actors/test-kernel.ts';
+import { openFakeOwners } from '../../shared/testing/neighbours/fake-owners.ts';
 import { openFaultReceiver } from '../../shared/testing/neighbours/fault-receiver.ts';
-import { postJob } from '../../shared/testing/stored/stored-jobs.ts';
+import { postJob, questionIds } from '../../shared/testing/stored/stored-jobs.ts';
+import { faultyMongo } from '../../shared/testing/stores/faulty-mongo.ts';
+import { expire } from '../../shared/testing/suites/kernel-features/feature.ts';
+import { classifierActor } from './actor.ts';
 
 t.test('questions that the bank does not give are not asked about', async (t) => {
   const { mongo, asked, actor, run, job, brought } = await classifierScene(t);
@@ -72,4 +77,25 @@ t.test('a round that has no questions yet loads them first, and fails when they 
     'also where the bank is gone from the configuration',
   );
   t.strictSame(asked, [], 'never with ids only');
+});
+
+t.test('questions that came half way are loaded again, all of them', async (t) => {
+  const { mongo, actor, run, job } = await classifierScene(t);
+  const owners = await openFakeOwners(t);
+  const ids = questionIds(260);
+  for (const id of ids) owners.questions.set(id, { id, content: 'c' });
+  const command = await postJob(mongo, { wish: { questionIds: ids }, context: 'NONE' });
+  let chunks = 0;
+  const broken = faultyMongo(mongo, { method: 'bulkWrite', how: 'refused', times: 1, when: () => ++chunks === 2 });
+  const cut = classifierActor(testWorkerDeps(broken.mongo, owners.env));
+  t.equal(await run(cut, command), 'snoozed');
+  t.equal(broken.left(), 0);
+  t.match(await job(command), { context: 'NONE' }, 'not before the last of them is there');
+  await expire(mongo, command);
+  const good = actor((asked, _signal, task) => {
+    t.equal((task.data as Data).questions?.length, asked.length);
+    return undefined;
+  }, owners.env);
+  t.equal(await run(good, command), 'done');
+  t.match(await job(command), { status: 'COMPLETED', context: 'LOADED', counts: { succeeded: 260 } });
 });
