@@ -136,6 +136,7 @@ t.test('what was swept away, took too long or lacks a row is neither staged on n
   const swept = sampleFanOut({ rows: STAGED, rowsAtOnce });
   await stageOnly(mongo, swept);
   t.equal(await abandonFanOut(mongo, swept.fanOutId), true);
+  await t.rejects(stageRows(mongo, swept), FanOutLost);
   await t.rejects(publishFanOut(mongo, swept), FanOutLost);
   t.strictSame(await stored(mongo), NOTHING);
 
