@@ -1,9 +1,10 @@
-import type { BatchOutcome } from '../../shared/classifier/classification.ts';
+import type { BatchOutcome, QuestionError } from '../../shared/classifier/classification.ts';
 import { classifyTask, readClassification, UNKNOWN_QUESTION } from '../../shared/classifier/classify-task.ts';
 import type { JobBatch } from '../../shared/classifier/job.ts';
 import { type Models, ProviderFailure } from '../../shared/classifier/model-task.ts';
 import { type TaskRequest, taskRequest, taskResult } from '../../shared/classifier/task-envelope.ts';
 import type { JobRow } from '../../shared/infra/mongo/classifier/collections.ts';
+import type { FinishedBatch } from '../../shared/infra/mongo/classifier/job-round.ts';
 import type { Now } from '../../shared/kernel/clock.ts';
 
 const MAX_MESSAGE = 500;
@@ -81,11 +82,15 @@ function requestOf(job: JobRow, { batch, questionIds, questions }: Asked): TaskR
   );
 }
 
-/** One and the same failure of all these questions. */
-export function errorsOf(
-  questionIds: readonly string[],
-  failure: { code: string; message: string },
-): BatchOutcome['errors'] {
+/** A batch that is given up: every question of it ends in the same failure. */
+export function allFailed(
+  { index, questionIds }: Pick<JobBatch, 'index' | 'questionIds'>,
+  failure: Pick<QuestionError, 'code' | 'message'>,
+): FinishedBatch {
+  return { index, outcome: { items: [], errors: errorsOf(questionIds, failure), usage: null } };
+}
+
+function errorsOf(questionIds: readonly string[], failure: { code: string; message: string }): BatchOutcome['errors'] {
   const message = failure.message.slice(0, MAX_MESSAGE);
   return questionIds.map((questionId) => ({ questionId, code: failure.code, message }));
 }

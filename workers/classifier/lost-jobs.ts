@@ -1,21 +1,15 @@
-import { batchId, commandKeyOf, type JobBody } from '../../shared/classifier/job.ts';
+import { commandKeyOf, type JobBody } from '../../shared/classifier/job.ts';
 import { endOf, WORKERS_LOST } from '../../shared/classifier/job-end.ts';
 import type { JobRow } from '../../shared/infra/mongo/classifier/collections.ts';
-import { findBatch, openBatches } from '../../shared/infra/mongo/classifier/job-batches.ts';
-import {
-  endLostRound,
-  type FinishedBatch,
-  type LostRound,
-  RoundOver,
-} from '../../shared/infra/mongo/classifier/job-round.ts';
+import { openBatches } from '../../shared/infra/mongo/classifier/job-batches.ts';
+import { endLostRound, type LostRound, RoundOver } from '../../shared/infra/mongo/classifier/job-round.ts';
 import { openJobsAfter } from '../../shared/infra/mongo/classifier/open-jobs.ts';
-import type { Mongo } from '../../shared/infra/mongo/connect.ts';
 import { findLive } from '../../shared/infra/mongo/mailbox/post-command.ts';
 import { Stale } from '../../shared/infra/mongo/stale.ts';
 import type { Run } from '../actor.ts';
 import type { WorkerDeps } from '../deps.ts';
 import type { Outcome } from '../outcome.ts';
-import { errorsOf } from './classify-batch.ts';
+import { allFailed } from './classify-batch.ts';
 
 type SweepDeps = Pick<WorkerDeps, 'mongo' | 'log' | 'tellJob'>;
 
@@ -57,22 +51,14 @@ async function lostRound(
  */
 async function giveUp({ mongo, log, tellJob }: SweepDeps, lost: LostRound): Promise<void> {
   const { jobId } = lost.at;
-  const open = await openOutcomes(mongo, lost.at);
+  const open = await openBatches(mongo, jobId, lost.at.round);
+  const failed = open.map((batch) => allFailed(batch, WORKERS_LOST));
   try {
-    await endLostRound(mongo, lost, open, (succeeded) => endOf({ succeeded }, WORKERS_LOST));
+    await endLostRound(mongo, lost, failed, (succeeded) => endOf({ succeeded }, WORKERS_LOST));
   } catch (error) {
     if (error instanceof RoundOver || error instanceof Stale) return;
     throw error;
   }
   log.warn({ jobId }, 'a job was given up with its command');
   tellJob(jobId);
-}
-
-async function openOutcomes(mongo: Mongo, { jobId, round }: JobBody): Promise<FinishedBatch[]> {
-  const open: FinishedBatch[] = [];
-  for (const index of await openBatches(mongo, jobId, round)) {
-    const { questionIds } = await findBatch(mongo, batchId(jobId, index));
-    open.push({ index, outcome: { items: [], errors: errorsOf(questionIds, WORKERS_LOST), usage: null } });
-  }
-  return open;
 }

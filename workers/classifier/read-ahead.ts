@@ -1,27 +1,25 @@
 /**
- * Reads parts one by one in the order of their keys, some ahead of whoever takes them. Each is taken once; of those that
- * nobody takes any more nobody asks what became.
+ * Reads parts in groups, each while those of the one before are worked on; no more than two groups are held. Places are taken in
+ * their order, from 0. Of a group that nobody comes to any more nobody asks what became.
  */
 export function readAhead<Key, Part>(
   keys: readonly Key[],
-  ahead: number,
-  read: (key: Key) => Promise<Part>,
+  groupSize: number,
+  read: (keys: readonly Key[]) => Promise<readonly Part[]>,
 ): (place: number) => Promise<Part> {
-  const reading = new Map<number, Promise<Part>>();
-  let next = 0;
+  const reading = new Map<number, Promise<readonly Part[]>>();
 
-  function readUpTo(end: number): void {
-    for (; next < Math.min(end, keys.length); next++) {
-      const part = read(keys[next] as Key);
-      part.catch(() => undefined);
-      reading.set(next, part);
-    }
+  function begin(group: number): Promise<readonly Part[]> {
+    const parts = reading.get(group) ?? read(keys.slice(group * groupSize, (group + 1) * groupSize));
+    parts.catch(() => undefined);
+    reading.set(group, parts);
+    return parts;
   }
   return async (place) => {
-    readUpTo(place + 1 + ahead);
-    const part = reading.get(place);
-    reading.delete(place);
-    if (part === undefined) throw new Error(`part ${place} of ${keys.length} was taken already`);
-    return part;
+    const group = Math.floor(place / groupSize);
+    const parts = begin(group);
+    reading.delete(group - 1);
+    if ((group + 1) * groupSize < keys.length) begin(group + 1);
+    return (await parts)[place % groupSize] as Part;
   };
 }

@@ -1,11 +1,11 @@
 import pLimit from 'p-limit';
-import { batchId, type JobBody } from '../../shared/classifier/job.ts';
+import type { JobBody } from '../../shared/classifier/job.ts';
 import { endOf } from '../../shared/classifier/job-end.ts';
 import { type Models, ProviderFailure } from '../../shared/classifier/model-task.ts';
 import { CONTEXT_FAILED } from '../../shared/classifier/new-job.ts';
 import type { JobRow } from '../../shared/infra/mongo/classifier/collections.ts';
 import { findJob } from '../../shared/infra/mongo/classifier/find-job.ts';
-import { findBatch, lastError, openBatches } from '../../shared/infra/mongo/classifier/job-batches.ts';
+import { findBatches, lastError, openBatches } from '../../shared/infra/mongo/classifier/job-batches.ts';
 import {
   beginRound,
   endRound,
@@ -19,7 +19,7 @@ import { QuestionBankFailed } from '../../shared/infra/owners/question-bank.ts';
 import type { Run } from '../actor.ts';
 import type { WorkerDeps } from '../deps.ts';
 import type { Effects, Outcome } from '../outcome.ts';
-import { classifyBatch, errorsOf } from './classify-batch.ts';
+import { allFailed, classifyBatch } from './classify-batch.ts';
 import { openGroupWriter } from './group-writer.ts';
 import { hasContext, type JobProgress, loadContext } from './load-context.ts';
 import { readAhead } from './read-ahead.ts';
@@ -85,13 +85,13 @@ async function ownJob({ mongo }: JobDeps, at: JobBody): Promise<JobRow> {
 async function classifyAll(deps: JobDeps, run: JobRun, job: JobRow): Promise<ProviderFailure[]> {
   const { mongo } = deps;
   const at = run.command.body;
-  const indexes = await openBatches(mongo, job._id, at.round);
+  const indexes = (await openBatches(mongo, job._id, at.round)).map(({ index }) => index);
   const watch = watchRound(mongo, at);
   const broken = new AbortController();
   const signal = AbortSignal.any([run.signal, watch.signal, broken.signal]);
   const failures: ProviderFailure[] = [];
   const { batchConcurrency } = deps.config.classifier;
-  const batchAt = readAhead(indexes, batchConcurrency, (index) => findBatch(mongo, batchId(job._id, index)));
+  const batchAt = readAhead(indexes, batchConcurrency, (group) => findBatches(mongo, job._id, group));
   const outcomes = openGroupWriter((finishedOnes: readonly FinishedBatch[]) => storeGroup(deps, run, finishedOnes));
 
   async function classifyOne(index: number, place: number): Promise<void> {
@@ -134,14 +134,10 @@ async function storeGroup(deps: JobDeps, run: JobRun, group: readonly FinishedBa
 /** The last attempt has failed: what is still open becomes errors. */
 async function giveUpOpen(deps: JobDeps, run: JobRun, failure: ProviderFailure): Promise<void> {
   const { jobId, round } = run.command.body;
-  const indexes = await openBatches(deps.mongo, jobId, round);
-  for (let from = 0; from < indexes.length; from += CHUNK) {
+  const open = await openBatches(deps.mongo, jobId, round);
+  for (let from = 0; from < open.length; from += CHUNK) {
     run.signal.throwIfAborted();
-    const group: FinishedBatch[] = [];
-    for (const index of indexes.slice(from, from + CHUNK)) {
-      const { questionIds } = await findBatch(deps.mongo, batchId(jobId, index));
-      group.push({ index, outcome: { items: [], errors: errorsOf(questionIds, failure), usage: null } });
-    }
+    const group = open.slice(from, from + CHUNK).map((batch) => allFailed(batch, failure));
     await storeGroup(deps, run, group);
   }
 }

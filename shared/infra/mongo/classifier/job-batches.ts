@@ -1,4 +1,4 @@
-import type { JobBatch } from '../../../classifier/job.ts';
+import { batchId, type JobBatch } from '../../../classifier/job.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
 import { aiJobBatches } from './collections.ts';
 
@@ -18,19 +18,30 @@ export function batchErrors(mongo: Mongo, jobId: string): Promise<Pick<JobBatch,
     .toArray();
 }
 
-/** The batches that this round has not finished, in their order. */
-export async function openBatches(mongo: Mongo, jobId: string, round: number): Promise<number[]> {
+/** The batches that this round has not finished, in their order, without the questions' texts. */
+export async function openBatches(
+  mongo: Mongo,
+  jobId: string,
+  round: number,
+): Promise<Pick<JobBatch, 'index' | 'questionIds'>[]> {
   const all = await aiJobBatches(mongo)
-    .find({ jobId }, { ...IN_ORDER, projection: { index: 1, 'outcome.round': 1 } })
+    .find({ jobId }, { ...IN_ORDER, projection: { index: 1, questionIds: 1, 'outcome.round': 1 } })
     .toArray();
-  return all.filter(({ outcome }) => outcome?.round !== round).map(({ index }) => index);
+  return all.filter(({ outcome }) => outcome?.round !== round);
 }
 
-/** One batch with the questions' texts. */
-export async function findBatch(mongo: Mongo, id: string): Promise<JobBatch> {
-  const batch = await aiJobBatches(mongo).findOne({ _id: id }, { maxTimeMS: QUERY_LIMIT_MS });
-  if (batch === null) throw new Error(`batch ${id} is not there`);
-  return batch;
+/** These batches of a job with the questions' texts, in the given order. */
+export async function findBatches(mongo: Mongo, jobId: string, indexes: readonly number[]): Promise<JobBatch[]> {
+  const ids = indexes.map((index) => batchId(jobId, index));
+  const found = await aiJobBatches(mongo)
+    .find({ _id: { $in: ids } }, { maxTimeMS: QUERY_LIMIT_MS })
+    .toArray();
+  const byId = new Map(found.map((batch) => [batch._id, batch]));
+  return ids.map((id) => {
+    const batch = byId.get(id);
+    if (batch === undefined) throw new Error(`batch ${id} is not there`);
+    return batch;
+  });
 }
 
 /** The newest error of this round, where there is one. */
