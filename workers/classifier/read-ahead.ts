@@ -19,7 +19,7 @@ export function readAhead<Key, Part>(
     const group = Math.floor(place / groupSize);
     const parts = begin(group);
     reading.delete(group - 1);
-    if ((group + 1) * groupSize < keys.length) begin(group + 1);
+    if ((group + 1) * groupSize < keys.length) void begin(group + 1);
     return (await parts)[place % groupSize] as Part;
   };
 }
