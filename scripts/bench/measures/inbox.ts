@@ -67,10 +67,9 @@ function bare(mongo: Mongo, userId: string): Promise<unknown> {
   ]);
 }
 
-/** The oldest rows first and all users in turn, as time would have made them; every third is read. */
+/** The oldest rows first, as time would have made them, in fan-outs to all users; every third is read. */
 async function fill(mongo: Mongo, users: number, ground: Ground): Promise<void> {
   const total = users * ROWS_PER_USER;
-  const origin = { fanOutId: null, sourceEventRef: null, organizationId: 'org-1' };
   const first = Date.now() - total;
   for (let from = 0; from < total; from += BATCH) {
     const rows = Array.from({ length: Math.min(BATCH, total - from) }, (_, index) => {
@@ -82,7 +81,9 @@ async function fill(mongo: Mongo, users: number, ground: Ground): Promise<void> 
         title: 'Bài thi mới',
         content: `Bài ${n}`,
       };
-      const row = newNotification(input, { id: newId(now.getTime()), now, place: 'INBOX', ordinal: 0, origin });
+      const origin = { fanOutId: `fan-out-${Math.floor(n / users)}`, sourceEventRef: null, organizationId: 'org-1' };
+      const ordinal = n % users;
+      const row = newNotification(input, { id: newId(now.getTime()), now, place: 'INBOX', ordinal, origin });
       return n % 3 === 0 ? { ...row, isRead: true, readAt: now } : row;
     });
     await notifications(mongo).insertMany(rows, { ordered: false });
