@@ -27,7 +27,8 @@ const cluster = await startCluster(t, {
     MONGODB_URL: mongodb.url,
     WORKER_MAX_ATTEMPTS: `${MAX_ATTEMPTS}`,
     WORKER_POLL_INTERVAL_MS: '250',
-    WORKER_LEASE_MS: '2000',
+    // Longer than MongoDB takes to come back: a claim whose reply was lost and whose lease is over is an attempt spent.
+    WORKER_LEASE_MS: '15000',
   },
 });
 const door = doorsOf(cluster, 2);
