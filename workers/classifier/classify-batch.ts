@@ -82,15 +82,17 @@ function requestOf(job: JobRow, { batch, questionIds, questions }: Asked): TaskR
   );
 }
 
+type Failure = Pick<QuestionError, 'code' | 'message'>;
+
 /** A batch that is given up: every question of it ends in the same failure. */
 export function allFailed(
   { index, questionIds }: Pick<JobBatch, 'index' | 'questionIds'>,
-  failure: Pick<QuestionError, 'code' | 'message'>,
+  failure: Failure,
 ): FinishedBatch {
   return { index, outcome: { items: [], errors: errorsOf(questionIds, failure), usage: null } };
 }
 
-function errorsOf(questionIds: readonly string[], failure: { code: string; message: string }): BatchOutcome['errors'] {
+function errorsOf(questionIds: readonly string[], failure: Failure): BatchOutcome['errors'] {
   const message = failure.message.slice(0, MAX_MESSAGE);
   return questionIds.map((questionId) => ({ questionId, code: failure.code, message }));
 }

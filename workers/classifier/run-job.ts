@@ -94,13 +94,13 @@ async function classifyAll(deps: JobDeps, run: JobRun, job: JobRow): Promise<Pro
   const batchAt = readAhead(indexes, batchConcurrency, (group) => findBatches(mongo, job._id, group));
   const outcomes = openGroupWriter((finishedOnes: readonly FinishedBatch[]) => storeGroup(deps, run, finishedOnes));
 
-  async function classifyOne(index: number, place: number): Promise<void> {
+  async function classifyOne(place: number): Promise<void> {
     if (failures.length > 0) return;
     signal.throwIfAborted();
     const batch = await batchAt(place);
     try {
       const outcome = await classifyBatch(deps, job, batch, signal);
-      await outcomes.write({ index, outcome });
+      await outcomes.write({ index: batch.index, outcome });
     } catch (error) {
       if (!(error instanceof ProviderFailure)) throw error;
       failures.push(error);
@@ -108,9 +108,9 @@ async function classifyAll(deps: JobDeps, run: JobRun, job: JobRow): Promise<Pro
   }
 
   const slots = pLimit(batchConcurrency);
-  const runs = indexes.map((index, place) =>
+  const runs = indexes.map((_, place) =>
     slots(() =>
-      classifyOne(index, place).catch((error: unknown) => {
+      classifyOne(place).catch((error: unknown) => {
         // What cannot be stored or must not go on: nobody is asked for more. Before the slot is free, or the next one would begin.
         broken.abort(error);
         throw error;

@@ -27,10 +27,10 @@ export const MIGRATIONS: readonly Migration[] = [
 export const SCHEMA_VERSION = MIGRATIONS.at(-1)?.version ?? 0;
 
 /** Creates what is declared and missing. An index of the same name with other keys is an error, never dropped here. */
-export async function createIndexes(mongo: Mongo): Promise<void> {
+export async function createIndexes(mongo: Mongo, declared = INDEXES): Promise<void> {
   for (const name of MADE_BEFOREHAND) await createCollection(mongo, name);
   // One by one: all of a large collection's at once may take longer than a reply is waited for.
-  for (const { collection, name, keys, options } of INDEXES) {
+  for (const { collection, name, keys, options } of declared) {
     await mongo.db.collection(collection).createIndex(keys, { ...options, name });
   }
 }
