@@ -1,8 +1,8 @@
-import type { Mongo } from '../shared/infra/mongo/connect.ts';
-import type { SettledLooks } from '../shared/infra/mongo/mailbox/settled-looks.ts';
-import type { Doorbells } from '../shared/infra/redis/doorbell.ts';
-import type { ReplyWaiters } from '../shared/infra/redis/replies.ts';
-import type { Command } from '../shared/kernel/command.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import type { SettledLooks } from '#infra/mongo/mailbox/settled-looks.ts';
+import type { Doorbells } from '#infra/redis/doorbell.ts';
+import type { ReplyWaiters } from '#infra/redis/replies.ts';
+import type { Command } from '#shared/kernel/command.ts';
 
 /** What a front door needs to have a written command done. */
 export interface WorkerAccess {

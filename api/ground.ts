@@ -1,10 +1,10 @@
-import type { Config } from '../shared/infra/config/config.ts';
-import type { Log } from '../shared/infra/log/log.ts';
-import type { Mongo } from '../shared/infra/mongo/connect.ts';
-import type { Background } from '../shared/infra/process/background.ts';
-import type { Doorbells } from '../shared/infra/redis/doorbell.ts';
-import type { ReplyWaiters } from '../shared/infra/redis/replies.ts';
-import type { Now } from '../shared/kernel/clock.ts';
+import type { Config } from '#infra/config/config.ts';
+import type { Log } from '#infra/log/log.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import type { Background } from '#infra/process/background.ts';
+import type { Doorbells } from '#infra/redis/doorbell.ts';
+import type { ReplyWaiters } from '#infra/redis/replies.ts';
+import type { Now } from '#shared/kernel/clock.ts';
 import type { Route } from './route.ts';
 
 /** What a front door process has, whichever services it serves. */

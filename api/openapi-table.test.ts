@@ -1,13 +1,13 @@
 import { spawnSync } from 'node:child_process';
 import t from 'tap';
-import { loadSchemas } from '../shared/infra/schema/validator.ts';
-import type { AttemptDeps } from './attempt/deps.ts';
-import { attemptRoutes } from './attempt/routes.ts';
-import type { AuthDeps } from './auth/deps.ts';
-import { authRoutes } from './auth/routes.ts';
-import { type ClassifierDeps, classifierRoutes } from './classifier/routes.ts';
-import type { NotificationDeps } from './notification/deps.ts';
-import { notificationRoutes } from './notification/routes.ts';
+import type { AttemptDeps } from '#api/attempt/deps.ts';
+import { attemptRoutes } from '#api/attempt/routes.ts';
+import type { AuthDeps } from '#api/auth/deps.ts';
+import { authRoutes } from '#api/auth/routes.ts';
+import { type ClassifierDeps, classifierRoutes } from '#api/classifier/routes.ts';
+import type { NotificationDeps } from '#api/notification/deps.ts';
+import { notificationRoutes } from '#api/notification/routes.ts';
+import { loadSchemas } from '#infra/schema/validator.ts';
 import { openApi, unansweredCodes } from './openapi.ts';
 
 // Building the table reads nothing of its dependencies but the tokens.

@@ -1,8 +1,8 @@
 import { spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import t from 'tap';
-import { loadSchemas } from '../shared/infra/schema/validator.ts';
-import { ERRORS, type ErrorCode } from '../shared/kernel/errors.ts';
+import { loadSchemas } from '#infra/schema/validator.ts';
+import { ERRORS, type ErrorCode } from '#shared/kernel/errors.ts';
 import { codesOf, openApi, SERVER_CODES, unansweredCodes } from './openapi.ts';
 import type { Guard, Route } from './route.ts';
 

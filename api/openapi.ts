@@ -1,6 +1,6 @@
-import { referencedId, type SchemaNode, typeName } from '../shared/infra/schema/schema-document.ts';
-import type { Schemas } from '../shared/infra/schema/validator.ts';
-import { ERRORS, type ErrorCode } from '../shared/kernel/errors.ts';
+import { referencedId, type SchemaNode, typeName } from '#infra/schema/schema-document.ts';
+import type { Schemas } from '#infra/schema/validator.ts';
+import { ERRORS, type ErrorCode } from '#shared/kernel/errors.ts';
 import type { HeaderDoc, ReplyDoc, Route } from './route.ts';
 
 /**

@@ -1,4 +1,4 @@
-import type { ErrorCode, FaultDetail, Rejection } from '../shared/kernel/errors.ts';
+import type { ErrorCode, FaultDetail, Rejection } from '#shared/kernel/errors.ts';
 
 /** Who calls, as the gateway's identity headers say. Present only on routes whose guards demand it. */
 export interface Actor {

@@ -1,9 +1,9 @@
 import t from 'tap';
-import { ask, echoRoute, JSON_TYPE, openTestDoor, openWire, requestText } from '../shared/testing/doors/test-door.ts';
-import { idempotencyKey } from './middleware/guards/idempotency-key.ts';
-import { identity } from './middleware/guards/identity.ts';
-import { role } from './middleware/guards/role.ts';
-import { trustedStart } from './middleware/guards/trusted-start.ts';
+import { idempotencyKey } from '#api/middleware/guards/idempotency-key.ts';
+import { identity } from '#api/middleware/guards/identity.ts';
+import { role } from '#api/middleware/guards/role.ts';
+import { trustedStart } from '#api/middleware/guards/trusted-start.ts';
+import { ask, echoRoute, JSON_TYPE, openTestDoor, openWire, requestText } from '#shared/testing/doors/test-door.ts';
 
 const TRUST = [
   'X-Internal-Service: api-gateway',

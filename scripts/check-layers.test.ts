@@ -1,9 +1,9 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
-import { checkTree } from './layers/check-tree.ts';
-import { findCycles } from './layers/cycles.ts';
-import { readImports } from './layers/imports.ts';
+import { checkTree } from '#scripts/layers/check-tree.ts';
+import { findCycles } from '#scripts/layers/cycles.ts';
+import { readImports } from '#scripts/layers/imports.ts';
 
 const PACKAGE = JSON.stringify({
   dependencies: {
@@ -20,6 +20,7 @@ const PACKAGE = JSON.stringify({
     'libphonenumber-js': '1',
     '@zxcvbn-ts/language-common': '1',
   },
+  imports: { '#infra/*': './shared/infra/*', '#shared/*': './shared/*' },
 });
 
 /** The violations of a tree made of `files`, as `where: reason`. */
@@ -45,6 +46,8 @@ const FORBIDDEN: readonly [string, string, string, RegExp][] = [
   ['rules → infra', 'shared/attempt/a.ts', '../infra/mongo/b.ts', /rules are pure/],
   ['rules → I/O', 'shared/attempt/deep/a.ts', 'node:timers/promises', /no I\/O/],
   ['rules → library', 'shared/attempt/a.ts', 'ajv', /only decimal\.js/],
+  ['rules → infra by a subpath', 'shared/attempt/a.ts', '#infra/mongo/b.ts', /rules are pure/],
+  ['rules → other rules by a subpath', 'shared/attempt/a.ts', '#shared/auth/b.ts', /another service/],
   ['infra → api', 'shared/infra/mongo/a.ts', '../../../api/b.ts', /stands below/],
   ['infra → workers', 'shared/infra/mongo/a.ts', '../../../workers/b.ts', /stands below/],
   ['infra → scripts', 'shared/infra/mongo/a.ts', '../../../scripts/b.ts', /not part of what runs/],

@@ -1,5 +1,5 @@
 import path from 'node:path';
-import { checkTree } from './layers/check-tree.ts';
+import { checkTree } from '#scripts/layers/check-tree.ts';
 
 /** The arrows of ARCHITECTURE.md: kernel ← rules ← infra ← api | workers. Prints each import that goes against them. */
 const violations = checkTree(path.resolve(import.meta.dirname, '..'));

@@ -1,12 +1,12 @@
 import path from 'node:path';
 import { parseArgs } from 'node:util';
-import { addDispatcher, type Dispatcher, storesOf } from './demo/dispatcher.ts';
-import { type OwnCluster, startOwnCluster } from './demo/own-cluster.ts';
-import { mathsPaper } from './demo/paper.ts';
-import { openProgress } from './demo/progress.ts';
-import { runDemo } from './demo/run-demo.ts';
-import { openStandIn } from './demo/stand-in.ts';
-import { schoolYear } from './demo/students.ts';
+import { addDispatcher, type Dispatcher, storesOf } from '#scripts/demo/dispatcher.ts';
+import { type OwnCluster, startOwnCluster } from '#scripts/demo/own-cluster.ts';
+import { mathsPaper } from '#scripts/demo/paper.ts';
+import { openProgress } from '#scripts/demo/progress.ts';
+import { runDemo } from '#scripts/demo/run-demo.ts';
+import { openStandIn } from '#scripts/demo/stand-in.ts';
+import { schoolYear } from '#scripts/demo/students.ts';
 
 const USAGE = `npm run demo -- [options]
 

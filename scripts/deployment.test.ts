@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
-import { parseProcfile } from './supervisor/procfile.ts';
+import { parseProcfile } from '#scripts/supervisor/procfile.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '..');
 

@@ -1,6 +1,6 @@
-import { ServiceMissing } from './services/service.ts';
-import { type Cluster, outputFor, planCluster, StartRefused, startCluster } from './supervisor/cluster.ts';
-import { onStopSignals } from './supervisor/stop-signals.ts';
+import { ServiceMissing } from '#scripts/services/service.ts';
+import { type Cluster, outputFor, planCluster, StartRefused, startCluster } from '#scripts/supervisor/cluster.ts';
+import { onStopSignals } from '#scripts/supervisor/stop-signals.ts';
 
 /**
  * `npm start`: MongoDB, Redis and every process type of the Procfile, kept alive until a stop signal.

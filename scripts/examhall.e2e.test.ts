@@ -1,14 +1,14 @@
 import t from 'tap';
-import { WORKERS, type WorkerRow } from '../shared/infra/mongo/live-workers.ts';
-import { readCommand } from '../shared/infra/mongo/mailbox/read-command.ts';
-import { OPERATOR_AUDIT } from '../shared/infra/mongo/operator-audit.ts';
-import { testKernel, testWorkerDeps } from '../shared/testing/actors/test-kernel.ts';
-import { runExamhall } from '../shared/testing/processes/run-examhall.ts';
-import { postGrading, SUBMITTED, storeAttempt } from '../shared/testing/stored/stored-attempts.ts';
-import { postDelivery } from '../shared/testing/stored/stored-deliveries.ts';
-import { openTestMongo } from '../shared/testing/stores/open-test-mongo.ts';
-import { makeActor } from '../shared/testing/suites/actor-subjects.ts';
-import { runCommand } from '../workers/run-command.ts';
+import { WORKERS, type WorkerRow } from '#infra/mongo/live-workers.ts';
+import { readCommand } from '#infra/mongo/mailbox/read-command.ts';
+import { OPERATOR_AUDIT } from '#infra/mongo/operator-audit.ts';
+import { testKernel, testWorkerDeps } from '#shared/testing/actors/test-kernel.ts';
+import { runExamhall } from '#shared/testing/processes/run-examhall.ts';
+import { postGrading, SUBMITTED, storeAttempt } from '#shared/testing/stored/stored-attempts.ts';
+import { postDelivery } from '#shared/testing/stored/stored-deliveries.ts';
+import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
+import { makeActor } from '#shared/testing/suites/actor-subjects.ts';
+import { runCommand } from '#workers/run-command.ts';
 
 const mongo = await openTestMongo(t);
 const grading = makeActor('grading', testWorkerDeps(mongo));

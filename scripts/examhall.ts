@@ -1,13 +1,13 @@
 import { userInfo } from 'node:os';
 import { parseArgs } from 'node:util';
-import { configOrExit } from '../shared/infra/config/config-or-exit.ts';
-import { openMongo } from '../shared/infra/mongo/connect.ts';
-import { outageInWords } from '../shared/infra/mongo/faults.ts';
-import { openServerClock } from '../shared/infra/mongo/server-clock.ts';
-import { ACCOUNT_COMMANDS } from './examhall/account-commands.ts';
-import { COMMANDS } from './examhall/commands.ts';
-import { withLocalCluster } from './examhall/local-cluster.ts';
-import type { CliCommand, Operator } from './examhall/operator.ts';
+import { configOrExit } from '#infra/config/config-or-exit.ts';
+import { openMongo } from '#infra/mongo/connect.ts';
+import { outageInWords } from '#infra/mongo/faults.ts';
+import { openServerClock } from '#infra/mongo/server-clock.ts';
+import { ACCOUNT_COMMANDS } from '#scripts/examhall/account-commands.ts';
+import { COMMANDS } from '#scripts/examhall/commands.ts';
+import { withLocalCluster } from '#scripts/examhall/local-cluster.ts';
+import type { CliCommand, Operator } from '#scripts/examhall/operator.ts';
 
 const USAGE = `examhall: what an operator does by hand
 

@@ -1,6 +1,6 @@
 import t from 'tap';
-import { loadSchemas } from '../shared/infra/schema/validator.ts';
-import { ERRORS } from '../shared/kernel/errors.ts';
+import { loadSchemas } from '#infra/schema/validator.ts';
+import { ERRORS } from '#shared/kernel/errors.ts';
 import { drift, generatedFiles } from './generate.ts';
 
 t.test('the files on disk are what they are generated from, and a change of either side is told', async (t) => {

@@ -1,7 +1,7 @@
-import { configOrExit } from '../shared/infra/config/config-or-exit.ts';
-import { openReleaseMongo } from '../shared/infra/mongo/connect.ts';
-import { outageInWords } from '../shared/infra/mongo/faults.ts';
-import { migrate } from '../shared/infra/mongo/schema/migrate.ts';
+import { configOrExit } from '#infra/config/config-or-exit.ts';
+import { openReleaseMongo } from '#infra/mongo/connect.ts';
+import { outageInWords } from '#infra/mongo/faults.ts';
+import { migrate } from '#infra/mongo/schema/migrate.ts';
 
 /** `release:` of the Procfile: brings indexes and data to the shape that this code needs. Safe to run twice, or twice at once. */
 const config = configOrExit(process.env);

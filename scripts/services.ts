@@ -1,9 +1,9 @@
-import { toolsCache } from './services/cache.ts';
-import { localMongodb, mongodbAt } from './services/mongodb.ts';
-import { rememberedPort } from './services/port.ts';
-import { localRedis, redisAt } from './services/redis.ts';
-import type { Say } from './services/run-with-progress.ts';
-import type { Service } from './services/service.ts';
+import { toolsCache } from '#scripts/services/cache.ts';
+import { localMongodb, mongodbAt } from '#scripts/services/mongodb.ts';
+import { rememberedPort } from '#scripts/services/port.ts';
+import { localRedis, redisAt } from '#scripts/services/redis.ts';
+import type { Say } from '#scripts/services/run-with-progress.ts';
+import type { Service } from '#scripts/services/service.ts';
 
 /**
  * The MongoDB and Redis of a development cluster: those that MONGODB_URL and REDIS_URL name, else local ones that keep their

@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { type ConfigError, readConfig } from '../shared/infra/config/config.ts';
-import { DEVELOPMENT_DEFAULTS, DEVELOPMENT_JWT_SECRET } from '../shared/infra/config/variable.ts';
-import { effectiveEnvironment, frontDoorUrl } from './supervisor/development-defaults.ts';
-import { createPrefixedOutput } from './supervisor/prefixed-output.ts';
-import { parseFormation, parseProcfile } from './supervisor/procfile.ts';
-import { afterDeath, FIRST_LIFE } from './supervisor/restart-backoff.ts';
+import { type ConfigError, readConfig } from '#infra/config/config.ts';
+import { DEVELOPMENT_DEFAULTS, DEVELOPMENT_JWT_SECRET } from '#infra/config/variable.ts';
+import { effectiveEnvironment, frontDoorUrl } from '#scripts/supervisor/development-defaults.ts';
+import { createPrefixedOutput } from '#scripts/supervisor/prefixed-output.ts';
+import { parseFormation, parseProcfile } from '#scripts/supervisor/procfile.ts';
+import { afterDeath, FIRST_LIFE } from '#scripts/supervisor/restart-backoff.ts';
 
 t.test('a Procfile is read line by line', async (t) => {
   t.strictSame(parseProcfile('# types\nweb: node a.ts\r\n\n grading:node b.ts x: y \n'), [

@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { type DataFolder, type RecordedProcess, signalGroup } from './supervisor/data-folder.ts';
-import { type KeptProcess, keepProcess, type LaunchPlan } from './supervisor/kept-process.ts';
-import type { PrefixedOutput } from './supervisor/prefixed-output.ts';
-import { identify } from './supervisor/process-identity.ts';
+import { type DataFolder, type RecordedProcess, signalGroup } from '#scripts/supervisor/data-folder.ts';
+import { type KeptProcess, keepProcess, type LaunchPlan } from '#scripts/supervisor/kept-process.ts';
+import type { PrefixedOutput } from '#scripts/supervisor/prefixed-output.ts';
+import { identify } from '#scripts/supervisor/process-identity.ts';
 
 /** Services (MongoDB, Redis) outlive the processes that use them: these are stopped last. */
 export type Stage = 'service' | 'process';

@@ -1,4 +1,4 @@
-import { runChecks } from './testing/run-checks.ts';
+import { runChecks } from '#testing/run-checks.ts';
 
 /**
  * `npm test`: every check that CI runs. Arguments: parts of paths choose test files (`npm test -- shared/attempt`) and leave the

@@ -1,4 +1,4 @@
-import type { Command, Queue } from '../shared/kernel/command.ts';
+import type { Command, Queue } from '#shared/kernel/command.ts';
 import type { Effects, Outcome } from './outcome.ts';
 
 /** One run of a command, as its actor sees it. */

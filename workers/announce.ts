@@ -1,4 +1,4 @@
-import type { Command } from '../shared/kernel/command.ts';
+import type { Command } from '#shared/kernel/command.ts';
 import type { Ending, Kernel } from './kernel.ts';
 import type { Outcome } from './outcome.ts';
 

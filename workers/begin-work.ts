@@ -1,5 +1,5 @@
-import { VERSION } from '../shared/infra/config/version.ts';
-import { answerDoorbell } from '../shared/infra/redis/doorbell-listener.ts';
+import { VERSION } from '#infra/config/version.ts';
+import { answerDoorbell } from '#infra/redis/doorbell-listener.ts';
 import type { Actor } from './actor.ts';
 import type { Ground } from './ground.ts';
 import { startHeartbeat } from './heartbeat.ts';

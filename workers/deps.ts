@@ -1,11 +1,11 @@
-import type { Models } from '../shared/classifier/model-task.ts';
-import type { Config } from '../shared/infra/config/config.ts';
-import type { Log } from '../shared/infra/log/log.ts';
-import type { Papers } from '../shared/infra/mongo/attempt/papers.ts';
-import type { Mongo } from '../shared/infra/mongo/connect.ts';
-import type { Background } from '../shared/infra/process/background.ts';
-import type { Now } from '../shared/kernel/clock.ts';
-import type { Queue } from '../shared/kernel/command.ts';
+import type { Config } from '#infra/config/config.ts';
+import type { Log } from '#infra/log/log.ts';
+import type { Papers } from '#infra/mongo/attempt/papers.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import type { Background } from '#infra/process/background.ts';
+import type { Models } from '#shared/classifier/model-task.ts';
+import type { Now } from '#shared/kernel/clock.ts';
+import type { Queue } from '#shared/kernel/command.ts';
 
 /** What an operator should see in `/metrics`. */
 export type Alarm = 'analytics_failed' | 'background_dropped' | 'notice_misconfigured';

@@ -1,15 +1,15 @@
-import type { Config } from '../shared/infra/config/config.ts';
-import { secretsOf } from '../shared/infra/config/secrets.ts';
-import { openLog } from '../shared/infra/log/log.ts';
-import { openMetrics } from '../shared/infra/metrics/metrics.ts';
-import { openPapers } from '../shared/infra/mongo/attempt/papers.ts';
-import { openMongo } from '../shared/infra/mongo/connect.ts';
-import { openServerClock } from '../shared/infra/mongo/server-clock.ts';
-import { openBackground } from '../shared/infra/process/background.ts';
-import { type FollowedModels, openFollowedModels } from '../shared/infra/providers/followed-models.ts';
-import { type ChangeTeller, openChangeTeller } from '../shared/infra/redis/change-bell.ts';
-import { openDoorbells } from '../shared/infra/redis/doorbell.ts';
-import { openReplySender } from '../shared/infra/redis/replies.ts';
+import type { Config } from '#infra/config/config.ts';
+import { secretsOf } from '#infra/config/secrets.ts';
+import { openLog } from '#infra/log/log.ts';
+import { openMetrics } from '#infra/metrics/metrics.ts';
+import { openPapers } from '#infra/mongo/attempt/papers.ts';
+import { openMongo } from '#infra/mongo/connect.ts';
+import { openServerClock } from '#infra/mongo/server-clock.ts';
+import { openBackground } from '#infra/process/background.ts';
+import { type FollowedModels, openFollowedModels } from '#infra/providers/followed-models.ts';
+import { type ChangeTeller, openChangeTeller } from '#infra/redis/change-bell.ts';
+import { openDoorbells } from '#infra/redis/doorbell.ts';
+import { openReplySender } from '#infra/redis/replies.ts';
 import type { Alarm, WorkerDeps } from './deps.ts';
 
 const PAPER_CACHE_BYTES = 64 * 1024 * 1024;

@@ -1,8 +1,8 @@
 import { hostname } from 'node:os';
-import type { Mongo } from '../shared/infra/mongo/connect.ts';
-import { WORKERS, type WorkerRow } from '../shared/infra/mongo/live-workers.ts';
-import { SECOND } from '../shared/kernel/clock.ts';
-import type { Queue } from '../shared/kernel/command.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { WORKERS, type WorkerRow } from '#infra/mongo/live-workers.ts';
+import { SECOND } from '#shared/kernel/clock.ts';
+import type { Queue } from '#shared/kernel/command.ts';
 
 const BEAT_MS = 5 * SECOND;
 

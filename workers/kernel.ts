@@ -1,6 +1,6 @@
-import type { Log } from '../shared/infra/log/log.ts';
-import type { Mongo } from '../shared/infra/mongo/connect.ts';
-import type { Queue } from '../shared/kernel/command.ts';
+import type { Log } from '#infra/log/log.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import type { Queue } from '#shared/kernel/command.ts';
 
 /** What a worker process gives every run. */
 export interface Kernel {

@@ -1,4 +1,4 @@
-import type { Command } from '../shared/kernel/command.ts';
+import type { Command } from '#shared/kernel/command.ts';
 
 /** The hold on a claimed command while its handler runs. */
 export interface Lease {

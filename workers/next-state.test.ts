@@ -1,6 +1,6 @@
 import t from 'tap';
-import type { ServiceReply } from '../shared/infra/http-client/call-service.ts';
-import { noticeOutcome } from './grade-notices/notice-outcome.ts';
+import type { ServiceReply } from '#infra/http-client/call-service.ts';
+import { noticeOutcome } from '#workers/grade-notices/notice-outcome.ts';
 import { nextStateOf } from './next-state.ts';
 import type { Outcome } from './outcome.ts';
 

@@ -1,5 +1,5 @@
 import type { ClientSession } from 'mongodb';
-import type { DoneStatus } from '../shared/kernel/command.ts';
+import type { DoneStatus } from '#shared/kernel/command.ts';
 
 /** What a commit does beside settling its command; MongoDB commands of this session only, run again on a conflict. */
 export type Effects = (session: ClientSession) => Promise<void>;

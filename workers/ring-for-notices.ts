@@ -1,4 +1,4 @@
-import type { GradeNotice } from '../shared/attempt/notices.ts';
+import type { GradeNotice } from '#shared/attempt/notices.ts';
 import type { WorkerDeps } from './deps.ts';
 
 /** Wakes the dispatchers for rows that have committed; only where one can be listening: rings that nobody hears would pile up in Redis. */

@@ -1,11 +1,11 @@
 import { setTimeout as rest } from 'node:timers/promises';
 import type { ClientSession } from 'mongodb';
-import { isOutage } from '../shared/infra/mongo/faults.ts';
-import { claimCommand } from '../shared/infra/mongo/mailbox/claim.ts';
-import { withHolderSession } from '../shared/infra/mongo/mailbox/holder-session.ts';
-import { readCommand } from '../shared/infra/mongo/mailbox/read-command.ts';
-import { renewLease } from '../shared/infra/mongo/mailbox/renew-lease.ts';
-import { saveProgress } from '../shared/infra/mongo/mailbox/save-progress.ts';
+import { isOutage } from '#infra/mongo/faults.ts';
+import { claimCommand } from '#infra/mongo/mailbox/claim.ts';
+import { withHolderSession } from '#infra/mongo/mailbox/holder-session.ts';
+import { readCommand } from '#infra/mongo/mailbox/read-command.ts';
+import { renewLease } from '#infra/mongo/mailbox/renew-lease.ts';
+import { saveProgress } from '#infra/mongo/mailbox/save-progress.ts';
 import {
   forgetSession,
   LeaseLost,
@@ -13,11 +13,11 @@ import {
   refundAttempt,
   settleCommand,
   takeBackClaim,
-} from '../shared/infra/mongo/mailbox/settle-command.ts';
-import { Stale } from '../shared/infra/mongo/stale.ts';
-import { inTransactionOf } from '../shared/infra/mongo/transaction.ts';
-import type { Command, Queue } from '../shared/kernel/command.ts';
-import { isNetworkFault } from '../shared/kernel/network-fault.ts';
+} from '#infra/mongo/mailbox/settle-command.ts';
+import { Stale } from '#infra/mongo/stale.ts';
+import { inTransactionOf } from '#infra/mongo/transaction.ts';
+import type { Command, Queue } from '#shared/kernel/command.ts';
+import { isNetworkFault } from '#shared/kernel/network-fault.ts';
 import type { Actor } from './actor.ts';
 import { announce, bury } from './announce.ts';
 import type { Ending, Kernel } from './kernel.ts';

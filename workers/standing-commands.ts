@@ -1,5 +1,5 @@
-import type { Mongo } from '../shared/infra/mongo/connect.ts';
-import { newCommand, postCommand } from '../shared/infra/mongo/mailbox/post-command.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { newCommand, postCommand } from '#infra/mongo/mailbox/post-command.ts';
 import type { Actor } from './actor.ts';
 
 /**

@@ -1,7 +1,7 @@
 import { createServer, type Server } from 'node:http';
-import type { Log } from '../shared/infra/log/log.ts';
-import type { Metrics } from '../shared/infra/metrics/metrics.ts';
-import { secretCheck } from '../shared/kernel/secret.ts';
+import type { Log } from '#infra/log/log.ts';
+import type { Metrics } from '#infra/metrics/metrics.ts';
+import { secretCheck } from '#shared/kernel/secret.ts';
 
 export interface StatusServerOptions {
   port: number;

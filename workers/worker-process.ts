@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
-import type { Config } from '../shared/infra/config/config.ts';
-import { checkUsable, untilUsable } from '../shared/infra/mongo/until-usable.ts';
-import { endsWithin } from '../shared/infra/process/bounded.ts';
-import { drainOnSignal } from '../shared/infra/process/drain.ts';
+import type { Config } from '#infra/config/config.ts';
+import { checkUsable, untilUsable } from '#infra/mongo/until-usable.ts';
+import { endsWithin } from '#infra/process/bounded.ts';
+import { drainOnSignal } from '#infra/process/drain.ts';
 import type { Actor } from './actor.ts';
 import { beginWork, type Working } from './begin-work.ts';
 import type { WorkerDeps } from './deps.ts';

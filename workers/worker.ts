@@ -1,7 +1,7 @@
 import pLimit, { type LimitFunction } from 'p-limit';
-import { dueCommands } from '../shared/infra/mongo/mailbox/due-commands.ts';
-import { endHolderSession } from '../shared/infra/mongo/mailbox/holder-session.ts';
-import type { Queue } from '../shared/kernel/command.ts';
+import { dueCommands } from '#infra/mongo/mailbox/due-commands.ts';
+import { endHolderSession } from '#infra/mongo/mailbox/holder-session.ts';
+import type { Queue } from '#shared/kernel/command.ts';
 import type { Actor } from './actor.ts';
 import type { Ending, Kernel } from './kernel.ts';
 import { runCommand } from './run-command.ts';

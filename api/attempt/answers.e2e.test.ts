@@ -1,8 +1,8 @@
 import t from 'tap';
-import { attemptClient, choice, essay, shortText, statements } from '../../shared/testing/clients/attempt-client.ts';
-import { closeExam } from '../../shared/testing/clients/close-exam.ts';
-import { startCluster } from '../../shared/testing/processes/cluster.ts';
-import { until } from '../../shared/testing/until.ts';
+import { attemptClient, choice, essay, shortText, statements } from '#shared/testing/clients/attempt-client.ts';
+import { closeExam } from '#shared/testing/clients/close-exam.ts';
+import { startCluster } from '#shared/testing/processes/cluster.ts';
+import { until } from '#shared/testing/until.ts';
 
 const cluster = await startCluster(t, { workers: ['grading'], neighbours: false });
 const client = await attemptClient(cluster);

@@ -1,8 +1,8 @@
-import type { AttemptSettings } from '../../shared/infra/config/attempt-settings.ts';
-import type { Heads } from '../../shared/infra/mongo/attempt/heads.ts';
-import type { Papers } from '../../shared/infra/mongo/attempt/papers.ts';
-import type { Now } from '../../shared/kernel/clock.ts';
-import type { WorkerAccess } from '../ask-worker.ts';
+import type { WorkerAccess } from '#api/ask-worker.ts';
+import type { AttemptSettings } from '#infra/config/attempt-settings.ts';
+import type { Heads } from '#infra/mongo/attempt/heads.ts';
+import type { Papers } from '#infra/mongo/attempt/papers.ts';
+import type { Now } from '#shared/kernel/clock.ts';
 
 /** What the attempt service's front door works with. */
 export interface AttemptDeps extends WorkerAccess {

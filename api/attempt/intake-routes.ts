@@ -1,10 +1,10 @@
-import { HANDOFF_SENDER } from '../../shared/attempt/handoff.ts';
-import { RELEASE_SENDER, releaseFaults } from '../../shared/attempt/release.ts';
-import { SMALL_BODY } from '../bodies.ts';
-import { internalSender } from '../middleware/guards/internal-sender.ts';
-import type { Route } from '../route.ts';
-import { handOffGrade } from './commands/hand-off-grade.ts';
-import { releaseResults } from './commands/release-results.ts';
+import { handOffGrade } from '#api/attempt/commands/hand-off-grade.ts';
+import { releaseResults } from '#api/attempt/commands/release-results.ts';
+import { SMALL_BODY } from '#api/bodies.ts';
+import { internalSender } from '#api/middleware/guards/internal-sender.ts';
+import type { Route } from '#api/route.ts';
+import { HANDOFF_SENDER } from '#shared/attempt/handoff.ts';
+import { RELEASE_SENDER, releaseFaults } from '#shared/attempt/release.ts';
 import type { AttemptDeps } from './deps.ts';
 
 /** What other services bring, each under its own name and our token. */

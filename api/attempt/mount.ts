@@ -1,7 +1,7 @@
-import { openHeads } from '../../shared/infra/mongo/attempt/heads.ts';
-import { openPapers } from '../../shared/infra/mongo/attempt/papers.ts';
-import { openSettledLooks } from '../../shared/infra/mongo/mailbox/settled-looks.ts';
-import type { Mount } from '../ground.ts';
+import type { Mount } from '#api/ground.ts';
+import { openHeads } from '#infra/mongo/attempt/heads.ts';
+import { openPapers } from '#infra/mongo/attempt/papers.ts';
+import { openSettledLooks } from '#infra/mongo/mailbox/settled-looks.ts';
 import { attemptRoutes } from './routes.ts';
 
 const PAPER_CACHE_BYTES = 128 * 1_024 * 1_024;

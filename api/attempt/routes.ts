@@ -1,4 +1,4 @@
-import type { Route } from '../route.ts';
+import type { Route } from '#api/route.ts';
 import type { AttemptDeps } from './deps.ts';
 import { intakeRoutes } from './intake-routes.ts';
 import { sittingRoutes } from './sitting-routes.ts';

@@ -1,16 +1,16 @@
-import { answerFaults } from '../../shared/attempt/answer.ts';
-import { ESSAY_BODY, SMALL_BODY } from '../bodies.ts';
-import { identity } from '../middleware/guards/identity.ts';
-import { role } from '../middleware/guards/role.ts';
-import type { Route } from '../route.ts';
-import { postEvent } from './commands/post-event.ts';
-import { saveOneAnswer } from './commands/save-answer.ts';
-import { submitAttempt } from './commands/submit.ts';
+import { postEvent } from '#api/attempt/commands/post-event.ts';
+import { saveOneAnswer } from '#api/attempt/commands/save-answer.ts';
+import { submitAttempt } from '#api/attempt/commands/submit.ts';
+import { listOwnAttempts } from '#api/attempt/queries/list-own.ts';
+import { readAttempt, readResult } from '#api/attempt/queries/read-attempt.ts';
+import { readEvents } from '#api/attempt/queries/read-events.ts';
+import { summarizeAttempts } from '#api/attempt/queries/summarize.ts';
+import { ESSAY_BODY, SMALL_BODY } from '#api/bodies.ts';
+import { identity } from '#api/middleware/guards/identity.ts';
+import { role } from '#api/middleware/guards/role.ts';
+import type { Route } from '#api/route.ts';
+import { answerFaults } from '#shared/attempt/answer.ts';
 import type { AttemptDeps } from './deps.ts';
-import { listOwnAttempts } from './queries/list-own.ts';
-import { readAttempt, readResult } from './queries/read-attempt.ts';
-import { readEvents } from './queries/read-events.ts';
-import { summarizeAttempts } from './queries/summarize.ts';
 
 /** What students do at their attempts, and who reads of it. */
 export function sittingRoutes(deps: AttemptDeps): Route[] {

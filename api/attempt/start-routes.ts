@@ -1,13 +1,13 @@
-import { paperFaults } from '../../shared/attempt/copy-paper.ts';
-import { COURSE_SERVICE } from '../../shared/attempt/start-binding.ts';
-import type { ErrorCode } from '../../shared/kernel/errors.ts';
-import { LARGE_BODY } from '../bodies.ts';
-import { idempotencyKey } from '../middleware/guards/idempotency-key.ts';
-import { identity } from '../middleware/guards/identity.ts';
-import { role } from '../middleware/guards/role.ts';
-import { trustedStart } from '../middleware/guards/trusted-start.ts';
-import type { Route } from '../route.ts';
-import { startAttempt } from './commands/start.ts';
+import { startAttempt } from '#api/attempt/commands/start.ts';
+import { LARGE_BODY } from '#api/bodies.ts';
+import { idempotencyKey } from '#api/middleware/guards/idempotency-key.ts';
+import { identity } from '#api/middleware/guards/identity.ts';
+import { role } from '#api/middleware/guards/role.ts';
+import { trustedStart } from '#api/middleware/guards/trusted-start.ts';
+import type { Route } from '#api/route.ts';
+import { paperFaults } from '#shared/attempt/copy-paper.ts';
+import { COURSE_SERVICE } from '#shared/attempt/start-binding.ts';
+import type { ErrorCode } from '#shared/kernel/errors.ts';
 import type { AttemptDeps } from './deps.ts';
 
 const REPLAYED = { 'Idempotency-Replayed': 'true when the idempotency key was known, else false' };

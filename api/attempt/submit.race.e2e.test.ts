@@ -1,19 +1,12 @@
 import t from 'tap';
-import { scaled } from '../../shared/testing/chance.ts';
-import { newExamId } from '../../shared/testing/clients/attempt-client.ts';
-import { closeExam } from '../../shared/testing/clients/close-exam.ts';
-import { crowd, insist, tally } from '../../shared/testing/clients/crowd.ts';
-import {
-  type Detail,
-  doorsOf,
-  handOff,
-  readAsTeacher,
-  started,
-  student,
-} from '../../shared/testing/clients/sitting.ts';
-import { startCluster } from '../../shared/testing/processes/cluster.ts';
-import { storedBy } from '../../shared/testing/stored/stored.ts';
-import { until } from '../../shared/testing/until.ts';
+import { scaled } from '#shared/testing/chance.ts';
+import { newExamId } from '#shared/testing/clients/attempt-client.ts';
+import { closeExam } from '#shared/testing/clients/close-exam.ts';
+import { crowd, insist, tally } from '#shared/testing/clients/crowd.ts';
+import { type Detail, doorsOf, handOff, readAsTeacher, started, student } from '#shared/testing/clients/sitting.ts';
+import { startCluster } from '#shared/testing/processes/cluster.ts';
+import { storedBy } from '#shared/testing/stored/stored.ts';
+import { until } from '#shared/testing/until.ts';
 
 const cluster = await startCluster(t, {
   doors: 2,

@@ -1,8 +1,8 @@
-import type { Account } from '../../shared/auth/account.ts';
-import type { Session } from '../../shared/auth/session.ts';
-import { findSession } from '../../shared/infra/mongo/auth/find-session.ts';
-import type { Rejection } from '../../shared/kernel/errors.ts';
-import type { Call } from '../route.ts';
+import type { Call } from '#api/route.ts';
+import { findSession } from '#infra/mongo/auth/find-session.ts';
+import type { Account } from '#shared/auth/account.ts';
+import type { Session } from '#shared/auth/session.ts';
+import type { Rejection } from '#shared/kernel/errors.ts';
 import type { AuthDeps } from './deps.ts';
 
 /** Whose call it is, and in which of the sessions. */

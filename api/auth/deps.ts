@@ -1,10 +1,10 @@
-import type { Hasher } from '../../shared/infra/bcrypt/hasher.ts';
-import type { AuthSettings } from '../../shared/infra/config/auth-settings.ts';
-import type { Signer } from '../../shared/infra/jwt/signer.ts';
-import type { Mongo } from '../../shared/infra/mongo/connect.ts';
-import type { AddressFailures } from '../../shared/infra/redis/address-failures.ts';
-import type { Now } from '../../shared/kernel/clock.ts';
-import type { CallerAddress } from '../middleware/caller-address.ts';
+import type { CallerAddress } from '#api/middleware/caller-address.ts';
+import type { Hasher } from '#infra/bcrypt/hasher.ts';
+import type { AuthSettings } from '#infra/config/auth-settings.ts';
+import type { Signer } from '#infra/jwt/signer.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import type { AddressFailures } from '#infra/redis/address-failures.ts';
+import type { Now } from '#shared/kernel/clock.ts';
 
 /** What the auth service's front door works with. */
 export interface AuthDeps {

@@ -1,10 +1,10 @@
-import { ACCESS_SECONDS, REFRESH_SECONDS } from '../../shared/auth/claims.ts';
-import { openHasher } from '../../shared/infra/bcrypt/hasher.ts';
-import { openSigner } from '../../shared/infra/jwt/signer.ts';
-import { commonPasswords } from '../../shared/infra/passwords/common-passwords.ts';
-import { openAddressFailures } from '../../shared/infra/redis/address-failures.ts';
-import type { Mount } from '../ground.ts';
-import { openCallerAddress } from '../middleware/caller-address.ts';
+import type { Mount } from '#api/ground.ts';
+import { openCallerAddress } from '#api/middleware/caller-address.ts';
+import { openHasher } from '#infra/bcrypt/hasher.ts';
+import { openSigner } from '#infra/jwt/signer.ts';
+import { commonPasswords } from '#infra/passwords/common-passwords.ts';
+import { openAddressFailures } from '#infra/redis/address-failures.ts';
+import { ACCESS_SECONDS, REFRESH_SECONDS } from '#shared/auth/claims.ts';
 import { authRoutes } from './routes.ts';
 
 /** Of libuv's four threads one is left for names, files and the hashes of refresh tokens. */

@@ -1,6 +1,6 @@
-import type { TokenRequest } from '../../shared/generated/auth.ts';
-import type { Rejection } from '../../shared/kernel/errors.ts';
-import type { Call } from '../route.ts';
+import type { Call } from '#api/route.ts';
+import type { TokenRequest } from '#shared/generated/auth.ts';
+import type { Rejection } from '#shared/kernel/errors.ts';
 
 /** The refresh token of a call, from its body or its Bearer header; undefined without one. Two different ones are a mistake. */
 export function presentedToken(call: Call<TokenRequest>): { token: string | undefined } | Rejection {

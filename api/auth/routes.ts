@@ -1,17 +1,17 @@
-import { registrationFaults } from '../../shared/auth/registration.ts';
-import { NO_FIELDS, SMALL_BODY } from '../bodies.ts';
-import { accessToken, tokenInHeader } from '../middleware/guards/bearer.ts';
-import type { Route } from '../route.ts';
-import { changePassword } from './commands/change-password.ts';
-import { endAllOtherSessions } from './commands/end-other-sessions.ts';
-import { endOneSession } from './commands/end-session.ts';
-import { login } from './commands/login.ts';
-import { logout } from './commands/logout.ts';
-import { refresh } from './commands/refresh.ts';
-import { register } from './commands/register.ts';
+import { changePassword } from '#api/auth/commands/change-password.ts';
+import { endAllOtherSessions } from '#api/auth/commands/end-other-sessions.ts';
+import { endOneSession } from '#api/auth/commands/end-session.ts';
+import { login } from '#api/auth/commands/login.ts';
+import { logout } from '#api/auth/commands/logout.ts';
+import { refresh } from '#api/auth/commands/refresh.ts';
+import { register } from '#api/auth/commands/register.ts';
+import { listSessions } from '#api/auth/queries/list-sessions.ts';
+import { readMe } from '#api/auth/queries/me.ts';
+import { NO_FIELDS, SMALL_BODY } from '#api/bodies.ts';
+import { accessToken, tokenInHeader } from '#api/middleware/guards/bearer.ts';
+import type { Route } from '#api/route.ts';
+import { registrationFaults } from '#shared/auth/registration.ts';
 import type { AuthDeps } from './deps.ts';
-import { listSessions } from './queries/list-sessions.ts';
-import { readMe } from './queries/me.ts';
 
 /** The auth service's routes: identities, sessions, tokens. */
 export function authRoutes(deps: AuthDeps): Route[] {

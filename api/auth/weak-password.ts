@@ -1,5 +1,5 @@
-import { passwordFaults } from '../../shared/auth/password-policy.ts';
-import type { Rejection } from '../../shared/kernel/errors.ts';
+import { passwordFaults } from '#shared/auth/password-policy.ts';
+import type { Rejection } from '#shared/kernel/errors.ts';
 import type { AuthDeps } from './deps.ts';
 
 /** Why this may not be somebody's new password, one detail per reason; null when it may. `path` is where it stands in the body. */

@@ -1,11 +1,6 @@
-import { type ModelTask, ProviderFailure, type TaskKind } from '../../shared/classifier/model-task.ts';
-import {
-  type TaskRequest,
-  type TaskResult,
-  type TaskResults,
-  taskResult,
-} from '../../shared/classifier/task-envelope.ts';
-import type { Rejection } from '../../shared/kernel/errors.ts';
+import { type ModelTask, ProviderFailure, type TaskKind } from '#shared/classifier/model-task.ts';
+import { type TaskRequest, type TaskResult, type TaskResults, taskResult } from '#shared/classifier/task-envelope.ts';
+import type { Rejection } from '#shared/kernel/errors.ts';
 import type { PreviewDeps } from './preview-deps.ts';
 
 /** How a task is put to a model, and what is read of its answer; null = it cannot be used. */

@@ -1,6 +1,6 @@
-import type { JobOwner } from '../../shared/infra/mongo/classifier/job-owner.ts';
-import type { OwnerScope } from '../../shared/infra/owners/owner-call.ts';
-import type { Identity } from '../route.ts';
+import type { Identity } from '#api/route.ts';
+import type { JobOwner } from '#infra/mongo/classifier/job-owner.ts';
+import type { OwnerScope } from '#infra/owners/owner-call.ts';
 
 /** Who asks, and in which organization: the guards of every route of jobs and previews demand both. */
 export interface Caller extends JobOwner {

@@ -1,8 +1,8 @@
-import { generateTask, readGeneration } from '../../shared/classifier/generate-task.ts';
-import type { WantedGeneration } from '../../shared/classifier/generation-request.ts';
-import { type TaskResult, taskRequest } from '../../shared/classifier/task-envelope.ts';
-import type { OwnerScope } from '../../shared/infra/owners/owner-call.ts';
-import type { Rejection } from '../../shared/kernel/errors.ts';
+import type { OwnerScope } from '#infra/owners/owner-call.ts';
+import { generateTask, readGeneration } from '#shared/classifier/generate-task.ts';
+import type { WantedGeneration } from '#shared/classifier/generation-request.ts';
+import { type TaskResult, taskRequest } from '#shared/classifier/task-envelope.ts';
+import type { Rejection } from '#shared/kernel/errors.ts';
 import { askModel } from './ask-model.ts';
 import type { PreviewDeps } from './preview-deps.ts';
 

@@ -1,18 +1,18 @@
-import { jobRequestFaults } from '../../shared/classifier/job-request-faults.ts';
-import { NO_FIELDS, SMALL_BODY } from '../bodies.ts';
-import { ACTOR, identity } from '../middleware/guards/identity.ts';
-import { type Role, role } from '../middleware/guards/role.ts';
-import { scope } from '../middleware/guards/scope.ts';
-import type { Guard, ReplyDoc, Route } from '../route.ts';
-import { cancelOneJob } from './commands/cancel-job.ts';
-import { createJob } from './commands/create-job.ts';
-import { retryOneJob } from './commands/retry-job.ts';
+import { NO_FIELDS, SMALL_BODY } from '#api/bodies.ts';
+import { cancelOneJob } from '#api/classifier/commands/cancel-job.ts';
+import { createJob } from '#api/classifier/commands/create-job.ts';
+import { retryOneJob } from '#api/classifier/commands/retry-job.ts';
+import { listJobErrors } from '#api/classifier/queries/list-job-errors.ts';
+import { listOwnJobs } from '#api/classifier/queries/list-jobs.ts';
+import { showJob } from '#api/classifier/queries/read-job.ts';
+import { streamJob } from '#api/classifier/queries/stream-job.ts';
+import { summarizeQueue } from '#api/classifier/queries/summarize-queue.ts';
+import { ACTOR, identity } from '#api/middleware/guards/identity.ts';
+import { type Role, role } from '#api/middleware/guards/role.ts';
+import { scope } from '#api/middleware/guards/scope.ts';
+import type { Guard, ReplyDoc, Route } from '#api/route.ts';
+import { jobRequestFaults } from '#shared/classifier/job-request-faults.ts';
 import type { JobDeps } from './job-deps.ts';
-import { listJobErrors } from './queries/list-job-errors.ts';
-import { listOwnJobs } from './queries/list-jobs.ts';
-import { showJob } from './queries/read-job.ts';
-import { streamJob } from './queries/stream-job.ts';
-import { summarizeQueue } from './queries/summarize-queue.ts';
 
 /** Classification jobs of the caller in its organization, through the gateway; and the queue of all of them for an ADMIN. */
 export function jobRoutes(deps: JobDeps): Route[] {

@@ -1,16 +1,16 @@
 import t from 'tap';
-import { COMMANDS } from '../../shared/infra/mongo/mailbox/mailbox.ts';
-import type { Command } from '../../shared/kernel/command.ts';
-import { testKernel, testWorkerDeps } from '../../shared/testing/actors/test-kernel.ts';
-import { callHttp } from '../../shared/testing/clients/http-call.ts';
-import { openStream } from '../../shared/testing/clients/open-stream.ts';
-import { openJobDoor } from '../../shared/testing/doors/job-door.ts';
-import { questionIds } from '../../shared/testing/stored/stored-jobs.ts';
-import { openTestMongo } from '../../shared/testing/stores/open-test-mongo.ts';
-import { until } from '../../shared/testing/until.ts';
-import { classifierActor } from '../../workers/classifier/actor.ts';
-import { runCommand } from '../../workers/run-command.ts';
-import { openStreamPlaces } from '../middleware/stream-places.ts';
+import { openStreamPlaces } from '#api/middleware/stream-places.ts';
+import { COMMANDS } from '#infra/mongo/mailbox/mailbox.ts';
+import type { Command } from '#shared/kernel/command.ts';
+import { testKernel, testWorkerDeps } from '#shared/testing/actors/test-kernel.ts';
+import { callHttp } from '#shared/testing/clients/http-call.ts';
+import { openStream } from '#shared/testing/clients/open-stream.ts';
+import { openJobDoor } from '#shared/testing/doors/job-door.ts';
+import { questionIds } from '#shared/testing/stored/stored-jobs.ts';
+import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
+import { until } from '#shared/testing/until.ts';
+import { classifierActor } from '#workers/classifier/actor.ts';
+import { runCommand } from '#workers/run-command.ts';
 
 const mongo = await openTestMongo(t);
 const deafBell = { wake: () => undefined, listen: () => () => undefined, canHear: () => false };

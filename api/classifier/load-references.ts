@@ -1,7 +1,7 @@
-import type { WantedGeneration } from '../../shared/classifier/generation-request.ts';
-import type { OwnerScope } from '../../shared/infra/owners/owner-call.ts';
-import { loadQuestions, QuestionBankFailed } from '../../shared/infra/owners/question-bank.ts';
-import type { Rejection } from '../../shared/kernel/errors.ts';
+import type { OwnerScope } from '#infra/owners/owner-call.ts';
+import { loadQuestions, QuestionBankFailed } from '#infra/owners/question-bank.ts';
+import type { WantedGeneration } from '#shared/classifier/generation-request.ts';
+import type { Rejection } from '#shared/kernel/errors.ts';
 import type { PreviewDeps } from './preview-deps.ts';
 
 /** What a generation may follow of a question: not its key, which it could copy. */

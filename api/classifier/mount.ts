@@ -1,7 +1,7 @@
-import { openFollowedModels } from '../../shared/infra/providers/followed-models.ts';
-import { openChangeBell } from '../../shared/infra/redis/change-bell.ts';
-import type { Mount } from '../ground.ts';
-import { openStreamPlaces } from '../middleware/stream-places.ts';
+import type { Mount } from '#api/ground.ts';
+import { openStreamPlaces } from '#api/middleware/stream-places.ts';
+import { openFollowedModels } from '#infra/providers/followed-models.ts';
+import { openChangeBell } from '#infra/redis/change-bell.ts';
 import { GENERATION_PATIENCE } from './preview-deps.ts';
 import { classifierRoutes } from './routes.ts';
 

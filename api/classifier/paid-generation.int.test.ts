@@ -1,13 +1,13 @@
 import t from 'tap';
-import { type ModelAnswer, ProviderFailure } from '../../shared/classifier/model-task.ts';
-import { GENERATIONS, generations } from '../../shared/infra/mongo/classifier/collections.ts';
-import { crowd } from '../../shared/testing/clients/crowd.ts';
-import { hangs, paidDoor, preview } from '../../shared/testing/doors/paid-door.ts';
-import { generationCall, previewDoor } from '../../shared/testing/doors/preview-door.ts';
-import { ageGeneration, expireGenerations } from '../../shared/testing/stored/stored-generations.ts';
-import { tappedDb } from '../../shared/testing/stores/tapped-db.ts';
-import { gate, until } from '../../shared/testing/until.ts';
-import { previewGeneration } from './commands/preview-generation.ts';
+import { previewGeneration } from '#api/classifier/commands/preview-generation.ts';
+import { GENERATIONS, generations } from '#infra/mongo/classifier/collections.ts';
+import { type ModelAnswer, ProviderFailure } from '#shared/classifier/model-task.ts';
+import { crowd } from '#shared/testing/clients/crowd.ts';
+import { hangs, paidDoor, preview } from '#shared/testing/doors/paid-door.ts';
+import { generationCall, previewDoor } from '#shared/testing/doors/preview-door.ts';
+import { ageGeneration, expireGenerations } from '#shared/testing/stored/stored-generations.ts';
+import { tappedDb } from '#shared/testing/stores/tapped-db.ts';
+import { gate, until } from '#shared/testing/until.ts';
 
 t.test('a generation is checked, made, counted and paid for, and then given again for nothing', async (t) => {
   const { door, owners, models, called, settlements, held } = await paidDoor(t);

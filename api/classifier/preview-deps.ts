@@ -1,8 +1,8 @@
-import type { Models } from '../../shared/classifier/model-task.ts';
-import type { Neighbours } from '../../shared/infra/config/neighbours.ts';
-import type { Log } from '../../shared/infra/log/log.ts';
-import type { Mongo } from '../../shared/infra/mongo/connect.ts';
-import { type Now, SECOND } from '../../shared/kernel/clock.ts';
+import type { Neighbours } from '#infra/config/neighbours.ts';
+import type { Log } from '#infra/log/log.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import type { Models } from '#shared/classifier/model-task.ts';
+import { type Now, SECOND } from '#shared/kernel/clock.ts';
 
 /** What previews work with. */
 export interface PreviewDeps {

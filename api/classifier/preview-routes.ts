@@ -1,12 +1,12 @@
-import type { ErrorCode } from '../../shared/kernel/errors.ts';
-import { ESSAY_BODY, SMALL_BODY } from '../bodies.ts';
-import { ACTOR, identity } from '../middleware/guards/identity.ts';
-import { role } from '../middleware/guards/role.ts';
-import { scope } from '../middleware/guards/scope.ts';
-import type { Route } from '../route.ts';
-import { previewEssayGrade } from './commands/preview-essay-grade.ts';
-import { previewExplanation } from './commands/preview-explanation.ts';
-import { previewGeneration } from './commands/preview-generation.ts';
+import { ESSAY_BODY, SMALL_BODY } from '#api/bodies.ts';
+import { previewEssayGrade } from '#api/classifier/commands/preview-essay-grade.ts';
+import { previewExplanation } from '#api/classifier/commands/preview-explanation.ts';
+import { previewGeneration } from '#api/classifier/commands/preview-generation.ts';
+import { ACTOR, identity } from '#api/middleware/guards/identity.ts';
+import { role } from '#api/middleware/guards/role.ts';
+import { scope } from '#api/middleware/guards/scope.ts';
+import type { Route } from '#api/route.ts';
+import type { ErrorCode } from '#shared/kernel/errors.ts';
 import type { PreviewDeps } from './preview-deps.ts';
 
 const PROVIDER_CODES: readonly ErrorCode[] = [

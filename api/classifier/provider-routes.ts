@@ -1,13 +1,13 @@
-import { SMALL_BODY } from '../bodies.ts';
-import { adminOrSender } from '../middleware/guards/admin-or-sender.ts';
-import { ACTOR, identity } from '../middleware/guards/identity.ts';
-import { role } from '../middleware/guards/role.ts';
-import { scope } from '../middleware/guards/scope.ts';
-import type { Guard, Route } from '../route.ts';
-import { saveProviderSettings } from './commands/save-provider-settings.ts';
+import { SMALL_BODY } from '#api/bodies.ts';
+import { saveProviderSettings } from '#api/classifier/commands/save-provider-settings.ts';
+import { readProviderSettings } from '#api/classifier/queries/read-provider-settings.ts';
+import { readProviderStatus } from '#api/classifier/queries/read-provider-status.ts';
+import { adminOrSender } from '#api/middleware/guards/admin-or-sender.ts';
+import { ACTOR, identity } from '#api/middleware/guards/identity.ts';
+import { role } from '#api/middleware/guards/role.ts';
+import { scope } from '#api/middleware/guards/scope.ts';
+import type { Guard, Route } from '#api/route.ts';
 import type { ProviderDeps } from './provider-deps.ts';
-import { readProviderSettings } from './queries/read-provider-settings.ts';
-import { readProviderStatus } from './queries/read-provider-status.ts';
 
 const ADMIN_SERVICE = 'admin-service';
 

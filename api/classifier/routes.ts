@@ -1,4 +1,4 @@
-import type { Route } from '../route.ts';
+import type { Route } from '#api/route.ts';
 import type { JobDeps } from './job-deps.ts';
 import { jobRoutes } from './job-routes.ts';
 import type { PreviewDeps } from './preview-deps.ts';

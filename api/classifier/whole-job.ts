@@ -1,8 +1,8 @@
-import { broughtBy, jobView } from '../../shared/classifier/job-view.ts';
-import type { JobRow } from '../../shared/infra/mongo/classifier/collections.ts';
-import { findJob, findSelection } from '../../shared/infra/mongo/classifier/find-job.ts';
-import { batchOutcomes } from '../../shared/infra/mongo/classifier/job-batches.ts';
-import type { Mongo } from '../../shared/infra/mongo/connect.ts';
+import type { JobRow } from '#infra/mongo/classifier/collections.ts';
+import { findJob, findSelection } from '#infra/mongo/classifier/find-job.ts';
+import { batchOutcomes } from '#infra/mongo/classifier/job-batches.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { broughtBy, jobView } from '#shared/classifier/job-view.ts';
 
 /** A job changes with each batch: so many looks for one at which it stood still, then its items may be ahead of its counts. */
 const MOST_LOOKS = 4;

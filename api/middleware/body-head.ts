@@ -1,5 +1,5 @@
-import type { Rejection } from '../../shared/kernel/errors.ts';
-import type { Head } from '../route.ts';
+import type { Head } from '#api/route.ts';
+import type { Rejection } from '#shared/kernel/errors.ts';
 
 /** What the head announces: no body at all, or one of `length` bytes (undefined when it comes in chunks). */
 export type Announced = { body: false } | { body: true; length: number | undefined; typeMissing: boolean };

@@ -1,4 +1,4 @@
-import type { Call, Identity } from '../route.ts';
+import type { Call, Identity } from '#api/route.ts';
 import type { Exchange } from './exchange.ts';
 
 /** The call that a handler gets. Its AbortSignal is made when first asked for: most handlers never do. */

@@ -1,5 +1,5 @@
 import { BlockList, isIPv6 } from 'node:net';
-import { readAddress } from '../../shared/infra/net/ip-address.ts';
+import { readAddress } from '#infra/net/ip-address.ts';
 
 /** The address by which a caller is counted. */
 export type CallerAddress = (peer: string, forwardedFor: string | undefined) => string;

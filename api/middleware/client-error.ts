@@ -1,5 +1,5 @@
 import type { Duplex } from 'node:stream';
-import { ERRORS, type Rejection } from '../../shared/kernel/errors.ts';
+import { ERRORS, type Rejection } from '#shared/kernel/errors.ts';
 import type { Exchange } from './exchange.ts';
 import { requestIdOf } from './request-id.ts';
 import { failureText } from './write-reply.ts';

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Rejection } from '../../shared/kernel/errors.ts';
-import type { Identity } from '../route.ts';
+import type { Identity } from '#api/route.ts';
+import type { Rejection } from '#shared/kernel/errors.ts';
 
 /** One request with its response, and what the server remembers about them until the last byte is written. */
 export interface Exchange {

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import type { Head } from '../route.ts';
+import type { Head } from '#api/route.ts';
 
 const NONE: ReadonlySet<string> = new Set();
 

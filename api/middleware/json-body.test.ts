@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { isRejection } from '../../shared/kernel/errors.ts';
+import { isRejection } from '#shared/kernel/errors.ts';
 import { parseBody } from './json-body.ts';
 import { scanJson } from './json-scan.ts';
 

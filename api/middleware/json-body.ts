@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import type { FaultDetail, Rejection } from '../../shared/kernel/errors.ts';
+import type { FaultDetail, Rejection } from '#shared/kernel/errors.ts';
 import { scanJson } from './json-scan.ts';
 
 const MAX_DEPTH = 64;

@@ -1,4 +1,4 @@
-import type { Rejection } from '../../shared/kernel/errors.ts';
+import type { Rejection } from '#shared/kernel/errors.ts';
 
 /**
  * What the caller learns of an error that a handler threw: that the store is away (503, come back), or nothing

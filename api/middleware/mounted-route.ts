@@ -1,6 +1,6 @@
-import type { QueryParser } from '../../shared/infra/schema/query-parser.ts';
-import type { Schemas, Validator } from '../../shared/infra/schema/validator.ts';
-import type { Route } from '../route.ts';
+import type { Route } from '#api/route.ts';
+import type { QueryParser } from '#infra/schema/query-parser.ts';
+import type { Schemas, Validator } from '#infra/schema/validator.ts';
 
 /** A route with everything that a request needs of it compiled, so that a request looks nothing up by name. */
 export interface MountedRoute {

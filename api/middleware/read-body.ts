@@ -1,4 +1,4 @@
-import type { Rejection } from '../../shared/kernel/errors.ts';
+import type { Rejection } from '#shared/kernel/errors.ts';
 import type { BodyBudget } from './body-budget.ts';
 import { type Announced, tooLarge } from './body-head.ts';
 import type { Deadlines } from './deadlines.ts';

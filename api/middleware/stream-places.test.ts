@@ -1,5 +1,5 @@
 import t from 'tap';
-import { isRejection } from '../../shared/kernel/errors.ts';
+import { isRejection } from '#shared/kernel/errors.ts';
 import { openStreamPlaces } from './stream-places.ts';
 
 t.test('so many for each caller and so many in all, each given back once', async (t) => {

@@ -1,4 +1,4 @@
-import type { Rejection } from '../../shared/kernel/errors.ts';
+import type { Rejection } from '#shared/kernel/errors.ts';
 
 /** How many streams one process holds open. */
 export interface StreamPlaces {

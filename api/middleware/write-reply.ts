@@ -1,5 +1,5 @@
-import { ERRORS, type Rejection } from '../../shared/kernel/errors.ts';
-import type { Reply } from '../route.ts';
+import type { Reply } from '#api/route.ts';
+import { ERRORS, type Rejection } from '#shared/kernel/errors.ts';
 import { type Exchange, isGone } from './exchange.ts';
 import { bodyLeft, linger } from './linger.ts';
 

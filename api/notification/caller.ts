@@ -1,4 +1,4 @@
-import type { Identity } from '../route.ts';
+import type { Identity } from '#api/route.ts';
 
 /** Who asks, on routes whose guards demand an actor. */
 export interface Caller {

@@ -1,13 +1,13 @@
-import type { Neighbour } from '../../shared/infra/config/neighbours.ts';
-import type { NotificationSettings } from '../../shared/infra/config/notification-settings.ts';
-import type { Log } from '../../shared/infra/log/log.ts';
-import type { Mongo } from '../../shared/infra/mongo/connect.ts';
-import type { Background } from '../../shared/infra/process/background.ts';
-import type { ChangeBell } from '../../shared/infra/redis/change-bell.ts';
-import type { Doorbells } from '../../shared/infra/redis/doorbell.ts';
-import type { Now } from '../../shared/kernel/clock.ts';
-import type { Channel } from '../../shared/notification/delivery.ts';
-import type { StreamPlaces } from '../middleware/stream-places.ts';
+import type { StreamPlaces } from '#api/middleware/stream-places.ts';
+import type { Neighbour } from '#infra/config/neighbours.ts';
+import type { NotificationSettings } from '#infra/config/notification-settings.ts';
+import type { Log } from '#infra/log/log.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import type { Background } from '#infra/process/background.ts';
+import type { ChangeBell } from '#infra/redis/change-bell.ts';
+import type { Doorbells } from '#infra/redis/doorbell.ts';
+import type { Now } from '#shared/kernel/clock.ts';
+import type { Channel } from '#shared/notification/delivery.ts';
 
 /** What the notification service's front door works with. */
 export interface NotificationDeps {

@@ -1,10 +1,10 @@
-import { PRODUCERS, type Sender } from '../../shared/notification/senders.ts';
-import { adminOrSender } from '../middleware/guards/admin-or-sender.ts';
-import { ACTOR, identity } from '../middleware/guards/identity.ts';
-import { knownSender } from '../middleware/guards/known-sender.ts';
-import { organization } from '../middleware/guards/organization.ts';
-import { type Role, role } from '../middleware/guards/role.ts';
-import type { Guard } from '../route.ts';
+import { adminOrSender } from '#api/middleware/guards/admin-or-sender.ts';
+import { ACTOR, identity } from '#api/middleware/guards/identity.ts';
+import { knownSender } from '#api/middleware/guards/known-sender.ts';
+import { organization } from '#api/middleware/guards/organization.ts';
+import { type Role, role } from '#api/middleware/guards/role.ts';
+import type { Guard } from '#api/route.ts';
+import { PRODUCERS, type Sender } from '#shared/notification/senders.ts';
 import type { NotificationDeps } from './deps.ts';
 
 /** Whoever has one of these roles; any role when none is named. */

@@ -1,5 +1,5 @@
-import { eventView } from '../../shared/notification/event.ts';
-import type { Reply } from '../route.ts';
+import type { Reply } from '#api/route.ts';
+import { eventView } from '#shared/notification/event.ts';
 import type { FannedOut } from './fan-out.ts';
 
 /** What the sender of an event is told: what it made, or that it had come before. */

@@ -1,6 +1,6 @@
-import { openChangeBell } from '../../shared/infra/redis/change-bell.ts';
-import type { Mount } from '../ground.ts';
-import { openStreamPlaces } from '../middleware/stream-places.ts';
+import type { Mount } from '#api/ground.ts';
+import { openStreamPlaces } from '#api/middleware/stream-places.ts';
+import { openChangeBell } from '#infra/redis/change-bell.ts';
 import { notificationRoutes } from './routes.ts';
 
 /** Live streams that the process holds open, and those of one caller: browsers open six per host themselves. */

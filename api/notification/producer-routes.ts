@@ -1,13 +1,13 @@
-import { batchFaults, eventFaults, weakTopicFaults } from '../../shared/notification/request-faults.ts';
-import { PRODUCERS, WEAK_TOPIC_SENDER } from '../../shared/notification/senders.ts';
-import { LARGE_BODY, SMALL_BODY } from '../bodies.ts';
-import type { BodyRule, Route } from '../route.ts';
-import { createBatch } from './commands/create-batch.ts';
-import { createOneNotification } from './commands/create-notification.ts';
-import { storeSnapshot } from './commands/put-snapshot.ts';
-import { raiseWeakTopic } from './commands/raise-weak-topic.ts';
-import { recordDeliveryAttempt } from './commands/record-delivery-attempt.ts';
-import { takeEvent } from './commands/take-event.ts';
+import { LARGE_BODY, SMALL_BODY } from '#api/bodies.ts';
+import { createBatch } from '#api/notification/commands/create-batch.ts';
+import { createOneNotification } from '#api/notification/commands/create-notification.ts';
+import { storeSnapshot } from '#api/notification/commands/put-snapshot.ts';
+import { raiseWeakTopic } from '#api/notification/commands/raise-weak-topic.ts';
+import { recordDeliveryAttempt } from '#api/notification/commands/record-delivery-attempt.ts';
+import { takeEvent } from '#api/notification/commands/take-event.ts';
+import type { BodyRule, Route } from '#api/route.ts';
+import { batchFaults, eventFaults, weakTopicFaults } from '#shared/notification/request-faults.ts';
+import { PRODUCERS, WEAK_TOPIC_SENDER } from '#shared/notification/senders.ts';
 import type { NotificationDeps } from './deps.ts';
 import { actors, makers, senders } from './door-guards.ts';
 

@@ -1,4 +1,4 @@
-import type { Queue } from '../../shared/kernel/command.ts';
+import type { Queue } from '#shared/kernel/command.ts';
 import type { NotificationDeps } from './deps.ts';
 
 /** More than these are found by the worker's poll, which takes them up in bulk anyway. */

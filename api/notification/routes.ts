@@ -1,4 +1,4 @@
-import type { Route } from '../route.ts';
+import type { Route } from '#api/route.ts';
 import type { NotificationDeps } from './deps.ts';
 import { inboxRoutes } from './inbox-routes.ts';
 import { producerRoutes } from './producer-routes.ts';

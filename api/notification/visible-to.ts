@@ -1,7 +1,7 @@
-import { findNotification } from '../../shared/infra/mongo/notification/find-notification.ts';
-import type { Rejection } from '../../shared/kernel/errors.ts';
-import type { Notification } from '../../shared/notification/notification.ts';
-import type { Call } from '../route.ts';
+import type { Call } from '#api/route.ts';
+import { findNotification } from '#infra/mongo/notification/find-notification.ts';
+import type { Rejection } from '#shared/kernel/errors.ts';
+import type { Notification } from '#shared/notification/notification.ts';
 import { callerOf, ownerIn, type Scope } from './caller.ts';
 import type { NotificationDeps } from './deps.ts';
 

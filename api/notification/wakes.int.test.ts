@@ -1,13 +1,13 @@
 import t from 'tap';
-import type { Rejection } from '../../shared/kernel/errors.ts';
-import { storeNotifications } from '../../shared/testing/stored/stored-notifications.ts';
-import { openTestMongo } from '../../shared/testing/stores/open-test-mongo.ts';
-import type { Call, Reply } from '../route.ts';
-import { deleteEverything } from './commands/delete-all.ts';
-import { deleteOneNotification } from './commands/delete-notification.ts';
-import { markEverythingRead } from './commands/mark-all-read.ts';
-import { markOneRead } from './commands/mark-read.ts';
-import { storeSnapshot } from './commands/put-snapshot.ts';
+import { deleteEverything } from '#api/notification/commands/delete-all.ts';
+import { deleteOneNotification } from '#api/notification/commands/delete-notification.ts';
+import { markEverythingRead } from '#api/notification/commands/mark-all-read.ts';
+import { markOneRead } from '#api/notification/commands/mark-read.ts';
+import { storeSnapshot } from '#api/notification/commands/put-snapshot.ts';
+import type { Call, Reply } from '#api/route.ts';
+import type { Rejection } from '#shared/kernel/errors.ts';
+import { storeNotifications } from '#shared/testing/stored/stored-notifications.ts';
+import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
 import type { NotificationDeps } from './deps.ts';
 
 const SNAPSHOT = {

@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap';
-import { openMetrics } from '../../shared/infra/metrics/metrics.ts';
-import { ask, openTestDoor } from '../../shared/testing/doors/test-door.ts';
+import { openMetrics } from '#infra/metrics/metrics.ts';
+import { ask, openTestDoor } from '#shared/testing/doors/test-door.ts';
 import { type Checks, readiness } from './readiness.ts';
 import { type OperationsDeps, operationsRoutes } from './routes.ts';
 

@@ -1,9 +1,9 @@
-import type { Metrics } from '../../shared/infra/metrics/metrics.ts';
-import type { Mongo } from '../../shared/infra/mongo/connect.ts';
-import { liveWorkers, type WorkerRow } from '../../shared/infra/mongo/live-workers.ts';
-import { actorOf, QUEUES } from '../../shared/infra/mongo/mailbox/mailbox.ts';
-import { type QueueDepth, queueDepths } from '../../shared/infra/mongo/mailbox/queue-depths.ts';
-import { type Now, SECOND } from '../../shared/kernel/clock.ts';
+import type { Metrics } from '#infra/metrics/metrics.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { liveWorkers, type WorkerRow } from '#infra/mongo/live-workers.ts';
+import { actorOf, QUEUES } from '#infra/mongo/mailbox/mailbox.ts';
+import { type QueueDepth, queueDepths } from '#infra/mongo/mailbox/queue-depths.ts';
+import { type Now, SECOND } from '#shared/kernel/clock.ts';
 
 const FRESH_MS = 5 * SECOND;
 

@@ -1,6 +1,6 @@
-import type { Metrics } from '../../shared/infra/metrics/metrics.ts';
-import { opsToken } from '../middleware/guards/ops-token.ts';
-import type { Route } from '../route.ts';
+import { opsToken } from '#api/middleware/guards/ops-token.ts';
+import type { Route } from '#api/route.ts';
+import type { Metrics } from '#infra/metrics/metrics.ts';
 import { type Checks, readiness } from './readiness.ts';
 
 export interface OperationsDeps {

@@ -1,5 +1,5 @@
-import { openMongo } from '../../shared/infra/mongo/connect.ts';
-import { freePort } from '../services/port.ts';
+import { openMongo } from '#infra/mongo/connect.ts';
+import { freePort } from '#scripts/services/port.ts';
 import { startChild } from './child.ts';
 import type { Ground } from './ground.ts';
 import { type HttpClient, openHttpClient } from './http-client.ts';

@@ -1,4 +1,4 @@
-import type { Mongo } from '../../shared/infra/mongo/connect.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
 
 /** Names of the MongoDB commands that a client sends. */
 export interface CommandCount {

@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import { answerBytes, fitAnswer, type SaveBody } from '../../shared/attempt/answer.ts';
-import { type AnswerContent, answerKeyOf, type StoredAnswer } from '../../shared/attempt/attempt.ts';
-import { copyPaper } from '../../shared/attempt/copy-paper.ts';
-import type { Paper } from '../../shared/attempt/question.ts';
-import type { StartQuestion, StartRequest } from '../../shared/generated/attempt.ts';
-import { isRejection } from '../../shared/kernel/errors.ts';
+import { answerBytes, fitAnswer, type SaveBody } from '#shared/attempt/answer.ts';
+import { type AnswerContent, answerKeyOf, type StoredAnswer } from '#shared/attempt/attempt.ts';
+import { copyPaper } from '#shared/attempt/copy-paper.ts';
+import type { Paper } from '#shared/attempt/question.ts';
+import type { StartQuestion, StartRequest } from '#shared/generated/attempt.ts';
+import { isRejection } from '#shared/kernel/errors.ts';
 import type { HttpClient } from './http-client.ts';
 import { TOKEN } from './stage.ts';
 

@@ -1,4 +1,4 @@
-import { freePort } from '../services/port.ts';
+import { freePort } from '#scripts/services/port.ts';
 import { startChild } from './child.ts';
 import type { Ground } from './ground.ts';
 

@@ -1,10 +1,10 @@
-import type { AttemptDeps } from '../../api/attempt/deps.ts';
-import type { Call } from '../../api/route.ts';
-import { readConfig } from '../../shared/infra/config/config.ts';
-import { openHeads } from '../../shared/infra/mongo/attempt/heads.ts';
-import { openPapers } from '../../shared/infra/mongo/attempt/papers.ts';
-import type { Mongo } from '../../shared/infra/mongo/connect.ts';
-import { openSettledLooks } from '../../shared/infra/mongo/mailbox/settled-looks.ts';
+import type { AttemptDeps } from '#api/attempt/deps.ts';
+import type { Call } from '#api/route.ts';
+import { readConfig } from '#infra/config/config.ts';
+import { openHeads } from '#infra/mongo/attempt/heads.ts';
+import { openPapers } from '#infra/mongo/attempt/papers.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { openSettledLooks } from '#infra/mongo/mailbox/settled-looks.ts';
 
 /** A front door's dependencies as a cold process has them, without Redis: commands that ring are not for it. */
 export function coldFrontDoor(mongo: Mongo): AttemptDeps {

@@ -3,10 +3,10 @@ import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { toolsCache } from '../services/cache.ts';
-import { freePort } from '../services/port.ts';
-import { findPython, installPythonPackage } from '../services/python-tools.ts';
-import { cleanPythonEnvironment } from '../services/run-with-progress.ts';
+import { toolsCache } from '#scripts/services/cache.ts';
+import { freePort } from '#scripts/services/port.ts';
+import { findPython, installPythonPackage } from '#scripts/services/python-tools.ts';
+import { cleanPythonEnvironment } from '#scripts/services/run-with-progress.ts';
 import type { Ground } from './ground.ts';
 import { type HttpClient, openHttpClient } from './http-client.ts';
 

@@ -1,4 +1,4 @@
-import type { Log } from '../../shared/infra/log/log.ts';
+import type { Log } from '#infra/log/log.ts';
 
 const silent = (): void => undefined;
 

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
-import { type Mongo, openMongo } from '../../shared/infra/mongo/connect.ts';
-import { migrate } from '../../shared/infra/mongo/schema/migrate.ts';
-import { freePort } from '../services/port.ts';
+import { type Mongo, openMongo } from '#infra/mongo/connect.ts';
+import { migrate } from '#infra/mongo/schema/migrate.ts';
+import { freePort } from '#scripts/services/port.ts';
 import { type Child, startChild } from './child.ts';
 import type { Ground } from './ground.ts';
 import { type HttpClient, openHttpClient } from './http-client.ts';

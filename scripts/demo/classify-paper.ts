@@ -1,5 +1,5 @@
-import type { StartQuestion } from '../../shared/generated/attempt.ts';
-import type { CreateJobReply, CreateJobRequest } from '../../shared/generated/classifier.ts';
+import type { StartQuestion } from '#shared/generated/attempt.ts';
+import type { CreateJobReply, CreateJobRequest } from '#shared/generated/classifier.ts';
 import { followJob } from './follow-job.ts';
 import { dataOf } from './gateway.ts';
 import type { Progress } from './progress.ts';

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
-import { DEVELOPMENT_DEFAULTS } from '../../shared/infra/config/variable.ts';
+import { DEVELOPMENT_DEFAULTS } from '#infra/config/variable.ts';
 
 /** A dispatcher of notices that the demo adds to a cluster which has none that may deliver. */
 export interface Dispatcher {

@@ -1,5 +1,5 @@
 import t from 'tap';
-import type { Job } from '../../shared/generated/classifier.ts';
+import type { Job } from '#shared/generated/classifier.ts';
 import { followJob } from './follow-job.ts';
 import { listenLocally } from './local-server.ts';
 

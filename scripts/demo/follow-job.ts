@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { Job } from '../../shared/generated/classifier.ts';
+import type { Job } from '#shared/generated/classifier.ts';
 import { openEventSource } from './event-source.ts';
 import type { Caller, Gateway } from './gateway.ts';
 

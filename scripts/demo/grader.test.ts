@@ -1,11 +1,11 @@
 import { isDeepStrictEqual } from 'node:util';
 import t from 'tap';
-import { answerFields, fitAnswer, pickAnswer } from '../../shared/attempt/answer.ts';
-import { type AnswerContent, answerKeyOf } from '../../shared/attempt/attempt.ts';
-import { copyPaper } from '../../shared/attempt/copy-paper.ts';
-import { gradeAttempt } from '../../shared/attempt/scoring/grade-attempt.ts';
-import type { Answer } from '../../shared/generated/attempt.ts';
-import { isRejection } from '../../shared/kernel/errors.ts';
+import { answerFields, fitAnswer, pickAnswer } from '#shared/attempt/answer.ts';
+import { type AnswerContent, answerKeyOf } from '#shared/attempt/attempt.ts';
+import { copyPaper } from '#shared/attempt/copy-paper.ts';
+import { gradeAttempt } from '#shared/attempt/scoring/grade-attempt.ts';
+import type { Answer } from '#shared/generated/attempt.ts';
+import { isRejection } from '#shared/kernel/errors.ts';
 import { answerSheet } from './answer-sheet.ts';
 import { gradeAnswer, toMicro } from './grader.ts';
 import { mathsPaper } from './paper.ts';

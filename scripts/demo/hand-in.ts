@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { AttemptDetail } from '../../shared/generated/attempt.ts';
+import type { AttemptDetail } from '#shared/generated/attempt.ts';
 import { dataOf } from './gateway.ts';
 import { asStudent, type DemoDeps, type Sitting } from './sitting.ts';
 

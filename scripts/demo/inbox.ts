@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { ListReply, Notification } from '../../shared/generated/notification.ts';
+import type { ListReply, Notification } from '#shared/generated/notification.ts';
 import { type Caller, dataOf, type Gateway } from './gateway.ts';
 import type { Sitting } from './sitting.ts';
 

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Notification } from '../../shared/generated/notification.ts';
+import type { Notification } from '#shared/generated/notification.ts';
 import { openEventSource } from './event-source.ts';
 import type { Caller, Gateway } from './gateway.ts';
 

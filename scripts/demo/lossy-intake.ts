@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { Agent, type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http';
-import type { IntakeReply } from '../../shared/generated/notification.ts';
+import type { IntakeReply } from '#shared/generated/notification.ts';
 import { bytesOf, type LocalServer, listenLocally } from './local-server.ts';
 
 /** A bad line in front of the notification service: all calls reach it, some of its replies are lost. */

@@ -4,7 +4,7 @@ import type {
   EssayGradeHandoffRequest,
   HandoffReply,
   StartQuestion,
-} from '../../shared/generated/attempt.ts';
+} from '#shared/generated/attempt.ts';
 import { gradeEssay } from './essay-drafts.ts';
 import { dataOf } from './gateway.ts';
 import { part } from './part.ts';

@@ -4,7 +4,7 @@ import { mkdtemp, rm, statfs } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
-import { freePort } from '../services/port.ts';
+import { freePort } from '#scripts/services/port.ts';
 import { type LossyIntake, openLossyIntake } from './lossy-intake.ts';
 
 /** A cluster that the demo has started for itself. */

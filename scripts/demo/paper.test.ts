@@ -1,6 +1,6 @@
 import t from 'tap';
-import { copyPaper } from '../../shared/attempt/copy-paper.ts';
-import { sumExactly } from '../../shared/kernel/decimal.ts';
+import { copyPaper } from '#shared/attempt/copy-paper.ts';
+import { sumExactly } from '#shared/kernel/decimal.ts';
 import { mathsPaper } from './paper.ts';
 import { CHOICES } from './paper-choices.ts';
 import { NUMERIC_QUESTIONS } from './paper-written.ts';

@@ -1,4 +1,4 @@
-import type { ExamRuntime, StartQuestion } from '../../shared/generated/attempt.ts';
+import type { ExamRuntime, StartQuestion } from '#shared/generated/attempt.ts';
 import { CHOICES } from './paper-choices.ts';
 import { ESSAY, NUMERIC_QUESTIONS, TRUE_FALSE_GROUPS } from './paper-written.ts';
 import { choiceQuestion, essayQuestion, numericQuestion, trueFalseQuestion } from './question-data.ts';

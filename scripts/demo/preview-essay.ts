@@ -1,5 +1,5 @@
-import type { EssayGradeHandoffRequest, StartQuestion } from '../../shared/generated/attempt.ts';
-import type { EssayGradePreview, EssayGradeRequest } from '../../shared/generated/classifier.ts';
+import type { EssayGradeHandoffRequest, StartQuestion } from '#shared/generated/attempt.ts';
+import type { EssayGradePreview, EssayGradeRequest } from '#shared/generated/classifier.ts';
 import { essayRubric } from './essay-drafts.ts';
 import { dataOf } from './gateway.ts';
 import { toMicro } from './grader.ts';

@@ -1,4 +1,4 @@
-import type { StartQuestion } from '../../shared/generated/attempt.ts';
+import type { StartQuestion } from '#shared/generated/attempt.ts';
 
 /** Four options in the order in which they are printed, and the letter of the right one. */
 export interface ChoiceData {

@@ -1,4 +1,4 @@
-import type { NotificationReply, UpdatedReply } from '../../shared/generated/notification.ts';
+import type { NotificationReply, UpdatedReply } from '#shared/generated/notification.ts';
 import { dataOf } from './gateway.ts';
 import { countFaults, type Inbox, type InboxContents, readInbox } from './inbox.ts';
 import type { DemoDeps } from './sitting.ts';

@@ -1,4 +1,4 @@
-import type { ReleaseReply } from '../../shared/generated/attempt.ts';
+import type { ReleaseReply } from '#shared/generated/attempt.ts';
 import { dataOf } from './gateway.ts';
 import { ORGANIZATION } from './paper.ts';
 import type { DemoDeps } from './sitting.ts';

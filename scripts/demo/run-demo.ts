@@ -1,4 +1,4 @@
-import type { StartQuestion } from '../../shared/generated/attempt.ts';
+import type { StartQuestion } from '#shared/generated/attempt.ts';
 import { announceResults } from './announce-results.ts';
 import { answerSheet } from './answer-sheet.ts';
 import { classifyPaper } from './classify-paper.ts';

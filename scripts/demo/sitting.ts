@@ -1,4 +1,4 @@
-import type { Answer } from '../../shared/generated/attempt.ts';
+import type { Answer } from '#shared/generated/attempt.ts';
 import type { Caller, Gateway } from './gateway.ts';
 import { ORGANIZATION, TEACHER } from './paper.ts';
 import type { Student } from './students.ts';

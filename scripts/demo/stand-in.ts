@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import type { StartQuestion } from '../../shared/generated/attempt.ts';
+import type { StartQuestion } from '#shared/generated/attempt.ts';
 import { bytesOf, type LocalServer, listenLocally } from './local-server.ts';
 import type { Student } from './students.ts';
 

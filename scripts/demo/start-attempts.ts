@@ -1,4 +1,4 @@
-import type { StartQuestion, StartReply, StartRequest } from '../../shared/generated/attempt.ts';
+import type { StartQuestion, StartReply, StartRequest } from '#shared/generated/attempt.ts';
 import { dataOf } from './gateway.ts';
 import { mathsExam } from './paper.ts';
 import { asStudent, type DemoDeps, type Sitting } from './sitting.ts';

@@ -1,4 +1,4 @@
-import type { Notification } from '../../shared/generated/notification.ts';
+import type { Notification } from '#shared/generated/notification.ts';
 import { countFaults, type Inbox, readInbox } from './inbox.ts';
 import { mathsExam } from './paper.ts';
 import type { DemoDeps } from './sitting.ts';

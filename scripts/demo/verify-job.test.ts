@@ -1,5 +1,5 @@
 import t from 'tap';
-import type { ClassifiedItem, Job, JobErrors } from '../../shared/generated/classifier.ts';
+import type { ClassifiedItem, Job, JobErrors } from '#shared/generated/classifier.ts';
 import { verifyJob } from './verify-job.ts';
 
 const IDS = ['q1', 'q2', 'q3', 'q4', 'q5', 'q6'];

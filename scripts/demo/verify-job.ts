@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { ClassifiedItem, Job, JobErrors, JobReply } from '../../shared/generated/classifier.ts';
+import type { ClassifiedItem, Job, JobErrors, JobReply } from '#shared/generated/classifier.ts';
 import { dataOf } from './gateway.ts';
 import { asTeacher, type DemoDeps } from './sitting.ts';
 

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { AttemptDetail, ResultReply, StartQuestion } from '../../shared/generated/attempt.ts';
+import type { AttemptDetail, ResultReply, StartQuestion } from '#shared/generated/attempt.ts';
 import { dataOf } from './gateway.ts';
 import { type Expected, gradeAnswer, toMicro } from './grader.ts';
 import { asStudent, asTeacher, type DemoDeps, type Sitting } from './sitting.ts';

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { Answer, AttemptDetail } from '../../shared/generated/attempt.ts';
+import type { Answer, AttemptDetail } from '#shared/generated/attempt.ts';
 import type { Step } from './answer-sheet.ts';
 import { dataOf, type GatewayReply } from './gateway.ts';
 import { asStudent, type DemoDeps, type Sitting } from './sitting.ts';

@@ -1,9 +1,9 @@
-import type { Account } from '../../shared/auth/account.ts';
-import { passwordFaults } from '../../shared/auth/password-policy.ts';
-import { openHasher } from '../../shared/infra/bcrypt/hasher.ts';
-import { setPassword } from '../../shared/infra/mongo/auth/set-password.ts';
-import type { OperatorAct } from '../../shared/infra/mongo/operator-audit.ts';
-import { commonPasswords } from '../../shared/infra/passwords/common-passwords.ts';
+import { openHasher } from '#infra/bcrypt/hasher.ts';
+import { setPassword } from '#infra/mongo/auth/set-password.ts';
+import type { OperatorAct } from '#infra/mongo/operator-audit.ts';
+import { commonPasswords } from '#infra/passwords/common-passwords.ts';
+import type { Account } from '#shared/auth/account.ts';
+import { passwordFaults } from '#shared/auth/password-policy.ts';
 import type { Operator } from './operator.ts';
 import { readSecret } from './read-secret.ts';
 

@@ -1,9 +1,9 @@
-import type { Account } from '../../shared/auth/account.ts';
-import { userView } from '../../shared/auth/user-view.ts';
-import { accounts, throttles } from '../../shared/infra/mongo/auth/collections.ts';
-import { liveSessions } from '../../shared/infra/mongo/auth/live-sessions.ts';
-import { newestSecurityEvents } from '../../shared/infra/mongo/auth/security-events.ts';
-import { throttleKey } from '../../shared/infra/mongo/auth/throttle.ts';
+import { accounts, throttles } from '#infra/mongo/auth/collections.ts';
+import { liveSessions } from '#infra/mongo/auth/live-sessions.ts';
+import { newestSecurityEvents } from '#infra/mongo/auth/security-events.ts';
+import { throttleKey } from '#infra/mongo/auth/throttle.ts';
+import type { Account } from '#shared/auth/account.ts';
+import { userView } from '#shared/auth/user-view.ts';
 import type { Operator } from './operator.ts';
 
 const NEWEST_EVENTS = 20;

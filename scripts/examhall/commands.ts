@@ -1,10 +1,10 @@
-import { liveWorkers } from '../../shared/infra/mongo/live-workers.ts';
-import { deadCommands, deadGroups, findCommand, replayDead } from '../../shared/infra/mongo/mailbox/dead-letters.ts';
-import { DELIVERIES, MAILBOX_OF, QUEUES } from '../../shared/infra/mongo/mailbox/mailbox.ts';
-import { queueDepths } from '../../shared/infra/mongo/mailbox/queue-depths.ts';
-import { operatorAudit } from '../../shared/infra/mongo/operator-audit.ts';
-import type { Command } from '../../shared/kernel/command.ts';
-import { deliveryJobState } from '../../shared/notification/delivery.ts';
+import { liveWorkers } from '#infra/mongo/live-workers.ts';
+import { deadCommands, deadGroups, findCommand, replayDead } from '#infra/mongo/mailbox/dead-letters.ts';
+import { DELIVERIES, MAILBOX_OF, QUEUES } from '#infra/mongo/mailbox/mailbox.ts';
+import { queueDepths } from '#infra/mongo/mailbox/queue-depths.ts';
+import { operatorAudit } from '#infra/mongo/operator-audit.ts';
+import type { Command } from '#shared/kernel/command.ts';
+import { deliveryJobState } from '#shared/notification/delivery.ts';
 import type { CliCommand, Flags, Operator } from './operator.ts';
 import { reasonOf } from './reason.ts';
 import { table } from './table.ts';

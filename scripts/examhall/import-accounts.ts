@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import path from 'node:path';
-import type { Account } from '../../shared/auth/account.ts';
-import { ACCOUNT_CODE_BYTES, accountCodeOf } from '../../shared/auth/account-code.ts';
-import { newAccount } from '../../shared/auth/new-account.ts';
-import { importAccount } from '../../shared/infra/mongo/auth/import-account.ts';
-import { type OperatorAct, writeAudit } from '../../shared/infra/mongo/operator-audit.ts';
-import { newId } from '../../shared/kernel/ids.ts';
+import { importAccount } from '#infra/mongo/auth/import-account.ts';
+import { type OperatorAct, writeAudit } from '#infra/mongo/operator-audit.ts';
+import type { Account } from '#shared/auth/account.ts';
+import { ACCOUNT_CODE_BYTES, accountCodeOf } from '#shared/auth/account-code.ts';
+import { newAccount } from '#shared/auth/new-account.ts';
+import { newId } from '#shared/kernel/ids.ts';
 import { type ImportFile, readImportFile } from './import-file.ts';
 import type { ImportedLine } from './import-line.ts';
 import type { Flags, Operator } from './operator.ts';

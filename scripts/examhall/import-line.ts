@@ -1,7 +1,7 @@
-import { ROLES } from '../../shared/auth/account.ts';
-import { type Registration, readRegistration, registrationFaults } from '../../shared/auth/registration.ts';
-import { costOf } from '../../shared/infra/bcrypt/bcrypt-hash.ts';
-import { isRejection } from '../../shared/kernel/errors.ts';
+import { costOf } from '#infra/bcrypt/bcrypt-hash.ts';
+import { ROLES } from '#shared/auth/account.ts';
+import { type Registration, readRegistration, registrationFaults } from '#shared/auth/registration.ts';
+import { isRejection } from '#shared/kernel/errors.ts';
 
 /** One account to import, normalized. */
 export interface ImportedLine {

@@ -1,5 +1,5 @@
-import type { AuthSettings } from '../../shared/infra/config/auth-settings.ts';
-import type { Mongo } from '../../shared/infra/mongo/connect.ts';
+import type { AuthSettings } from '#infra/config/auth-settings.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
 import type { SecretInput } from './read-secret.ts';
 
 /** Who works, and with what. */

@@ -1,15 +1,15 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import t from 'tap';
-import { scaled } from '../../shared/testing/chance.ts';
-import { newExamId } from '../../shared/testing/clients/attempt-client.ts';
-import { crowd, insist, tally } from '../../shared/testing/clients/crowd.ts';
-import { patiently } from '../../shared/testing/clients/patiently.ts';
-import { doorsOf, handOff, release, started, student } from '../../shared/testing/clients/sitting.ts';
-import { type Cluster, startCluster } from '../../shared/testing/processes/cluster.ts';
-import { storedBy } from '../../shared/testing/stored/stored.ts';
-import { until } from '../../shared/testing/until.ts';
-import { startThrowAwayServices } from '../services/throw-away.ts';
+import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
+import { scaled } from '#shared/testing/chance.ts';
+import { newExamId } from '#shared/testing/clients/attempt-client.ts';
+import { crowd, insist, tally } from '#shared/testing/clients/crowd.ts';
+import { patiently } from '#shared/testing/clients/patiently.ts';
+import { doorsOf, handOff, release, started, student } from '#shared/testing/clients/sitting.ts';
+import { type Cluster, startCluster } from '#shared/testing/processes/cluster.ts';
+import { storedBy } from '#shared/testing/stored/stored.ts';
+import { until } from '#shared/testing/until.ts';
 
 type Tap = typeof t;
 

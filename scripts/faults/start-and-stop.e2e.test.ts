@@ -1,13 +1,13 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import t from 'tap';
-import { attemptClient } from '../../shared/testing/clients/attempt-client.ts';
-import { callHttp } from '../../shared/testing/clients/http-call.ts';
-import { startCluster } from '../../shared/testing/processes/cluster.ts';
-import { openMongoTap } from '../../shared/testing/stores/mongo-tap.ts';
-import { requiredEnv } from '../../shared/testing/stores/open-test-mongo.ts';
-import { until } from '../../shared/testing/until.ts';
-import { freePort } from '../services/port.ts';
+import { freePort } from '#scripts/services/port.ts';
+import { attemptClient } from '#shared/testing/clients/attempt-client.ts';
+import { callHttp } from '#shared/testing/clients/http-call.ts';
+import { startCluster } from '#shared/testing/processes/cluster.ts';
+import { openMongoTap } from '#shared/testing/stores/mongo-tap.ts';
+import { requiredEnv } from '#shared/testing/stores/open-test-mongo.ts';
+import { until } from '#shared/testing/until.ts';
 
 /** Takes every call and answers none. */
 const hung = createServer((request) => void request.resume());

@@ -21,7 +21,7 @@ export function checkTree(root: string, exemptions: Readonly<Record<string, stri
     .map((file) => file.split(path.sep).join('/'))
     .filter((file) => !file.endsWith('.test.ts') && !file.endsWith('.d.ts'))
     .sort();
-  const production = productionPackages(root);
+  const { packages: production, subpaths } = readManifest(root);
   const violations: Violation[] = [];
   const graph = new Map<string, string[]>();
   const uses = new Map<string, Set<string>>();
@@ -30,7 +30,7 @@ export function checkTree(root: string, exemptions: Readonly<Record<string, stri
   for (const file of files) {
     const targets: string[] = [];
     for (const statement of readImports(readFileSync(path.join(root, file), 'utf8'))) {
-      const target = resolveOwn(file, statement.specifier);
+      const target = resolveOwn(file, statement.specifier, subpaths);
       if (target !== undefined && !statement.typeOnly) targets.push(target);
       const reason = isFree(file) ? undefined : brokenRule(file, statement, target, production);
       const key = `${file} -> ${statement.specifier}`;
@@ -91,13 +91,33 @@ function isBuiltin(name: string): boolean {
   return process.getBuiltinModule(`node:${name}`) !== undefined;
 }
 
-function resolveOwn(file: string, specifier: string): string | undefined {
-  return specifier.startsWith('.') ? path.posix.join(path.posix.dirname(file), specifier) : undefined;
+/** The file of ours that a specifier names, or undefined for a package: `./x.ts` from the importing file, `#infra/x.ts` by package.json. */
+function resolveOwn(file: string, specifier: string, subpaths: readonly Subpath[]): string | undefined {
+  if (specifier.startsWith('.')) return path.posix.join(path.posix.dirname(file), specifier);
+  const subpath = subpaths.find(({ prefix }) => specifier.startsWith(prefix));
+  return subpath === undefined ? undefined : subpath.folder + specifier.slice(subpath.prefix.length);
 }
 
-function productionPackages(root: string): Set<string> {
+/** `#infra/` and the folder that it stands for, `shared/infra/`. */
+interface Subpath {
+  readonly prefix: string;
+  readonly folder: string;
+}
+
+interface Manifest {
+  readonly dependencies?: Record<string, string>;
+  readonly imports?: Record<string, string>;
+}
+
+/** The production packages and the subpath imports (`"#infra/*": "./shared/infra/*"`) of package.json. */
+function readManifest(root: string): { packages: Set<string>; subpaths: Subpath[] } {
   const file = path.join(root, 'package.json');
-  if (!existsSync(file)) return new Set();
-  const { dependencies = {} } = JSON.parse(readFileSync(file, 'utf8')) as { dependencies?: Record<string, string> };
-  return new Set(Object.keys(dependencies));
+  const { dependencies = {}, imports = {} } = (
+    existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : {}
+  ) as Manifest;
+  const subpaths = Object.entries(imports).map(([key, target]) => ({
+    prefix: key.replace(/\*$/, ''),
+    folder: target.replace(/^\.\//, '').replace(/\*$/, ''),
+  }));
+  return { packages: new Set(Object.keys(dependencies)), subpaths };
 }

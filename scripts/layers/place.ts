@@ -8,6 +8,7 @@ export type Place =
 /** `path` is relative to the root, with forward slashes. */
 export function placeOf(path: string): Place {
   const [top, second, third] = path.split('/');
+  if (path.startsWith('scripts/testing/')) return { layer: 'testing' };
   if (top === 'api' || top === 'workers') return { layer: top, folder: third === undefined ? undefined : second };
   if (top === 'scripts' || top === 'schemas') return { layer: top };
   if (top !== 'shared' || second === undefined) return { layer: 'elsewhere' };

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { LaunchPlan } from '../supervisor/kept-process.ts';
+import type { LaunchPlan } from '#scripts/supervisor/kept-process.ts';
 
 export interface Service {
   readonly name: 'mongodb' | 'redis';

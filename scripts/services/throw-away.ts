@@ -3,7 +3,7 @@ import { closeSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writ
 import os from 'node:os';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { identify } from '../supervisor/process-identity.ts';
+import { identify } from '#scripts/supervisor/process-identity.ts';
 import { toolsCache } from './cache.ts';
 import { localMongodb } from './mongodb.ts';
 import { freePort } from './port.ts';

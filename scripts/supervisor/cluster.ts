@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { isPortFree } from '../services/port.ts';
-import { type Service, untilReady } from '../services/service.ts';
-import { developmentServices } from '../services.ts';
-import { createSupervisor, type Supervisor } from '../supervisor.ts';
+import { isPortFree } from '#scripts/services/port.ts';
+import { type Service, untilReady } from '#scripts/services/service.ts';
+import { developmentServices } from '#scripts/services.ts';
+import { createSupervisor, type Supervisor } from '#scripts/supervisor.ts';
 import { type DataFolder, takeDataFolder } from './data-folder.ts';
 import { effectiveEnvironment, frontDoorUrl, generatedSecret } from './development-defaults.ts';
 import type { LaunchPlan } from './kept-process.ts';

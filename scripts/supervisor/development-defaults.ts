@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { ConfigError, readConfig } from '../../shared/infra/config/config.ts';
-import { DEVELOPMENT_DEFAULTS } from '../../shared/infra/config/variable.ts';
+import { ConfigError, readConfig } from '#infra/config/config.ts';
+import { DEVELOPMENT_DEFAULTS } from '#infra/config/variable.ts';
 
 /** Both opt-in workers on, and a provider that costs nothing. */
 const CLASSIFIER_SETTINGS = {

@@ -1,5 +1,5 @@
 import { MongoClient } from 'mongodb';
-import { startThrowAwayServices, type ThrowAwayServices } from '../services/throw-away.ts';
+import { startThrowAwayServices, type ThrowAwayServices } from '#scripts/services/throw-away.ts';
 
 /** A row of test files, one after the other, on databases of its own: no lane slows another down, or takes its databases away. */
 export interface Lane {

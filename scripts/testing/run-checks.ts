@@ -1,8 +1,8 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { isAlive, type ProcessIdentity } from '../supervisor/process-identity.ts';
-import { onStopSignals } from '../supervisor/stop-signals.ts';
+import { isAlive, type ProcessIdentity } from '#scripts/supervisor/process-identity.ts';
+import { onStopSignals } from '#scripts/supervisor/stop-signals.ts';
 import { compileProcesses } from './compile-processes.ts';
 import type { FileResult } from './run-file.ts';
 import { runLanes } from './run-lanes.ts';

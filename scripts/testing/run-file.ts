@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
-import { signalGroup } from '../supervisor/data-folder.ts';
+import { signalGroup } from '#scripts/supervisor/data-folder.ts';
 import { totalsOf } from './tap-report.ts';
 
 export interface FileResult {

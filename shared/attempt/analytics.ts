@@ -1,4 +1,4 @@
-import { percentOf } from '../kernel/decimal.ts';
+import { percentOf } from '#shared/kernel/decimal.ts';
 import { type Attempt, answerKeyOf } from './attempt.ts';
 import { courseContextOnWire } from './course-context.ts';
 import { ATTEMPT_ENTITY, ATTEMPT_SERVICE } from './notices.ts';

@@ -1,4 +1,4 @@
-import type { FaultDetail, Rejection } from '../kernel/errors.ts';
+import type { FaultDetail, Rejection } from '#shared/kernel/errors.ts';
 import type { AnswerContent } from './attempt.ts';
 import { ANSWER_KIND, type Question } from './question.ts';
 

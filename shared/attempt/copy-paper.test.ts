@@ -1,5 +1,5 @@
 import t from 'tap';
-import { isRejection } from '../kernel/errors.ts';
+import { isRejection } from '#shared/kernel/errors.ts';
 import { copyPaper, type QuestionInput } from './copy-paper.ts';
 
 const options = (...ids: string[]) => ids.map((id) => ({ id, label: id, content: id }));

@@ -1,4 +1,4 @@
-import type { FaultDetail, Rejection } from '../kernel/errors.ts';
+import type { FaultDetail, Rejection } from '#shared/kernel/errors.ts';
 import type { AnswerKey, Paper, Question, QuestionOption, QuestionType, ScoringMode, ScoringRule } from './question.ts';
 import { questionFaults } from './question-faults.ts';
 

@@ -1,4 +1,4 @@
-import type { Rejection } from '../kernel/errors.ts';
+import type { Rejection } from '#shared/kernel/errors.ts';
 import type { AttemptEvent, SubmitSource } from './attempt.ts';
 import type { EventType } from './event-types.ts';
 import { MAX_CLIENT_EVENTS, MAX_METADATA_BYTES } from './limits.ts';

@@ -1,4 +1,4 @@
-import { derivedId } from '../kernel/ids.ts';
+import { derivedId } from '#shared/kernel/ids.ts';
 import type { Paper, Question } from './question.ts';
 
 /** The attempt question's id: the one its sender gave, else one derived from the attempt and the paper index. */

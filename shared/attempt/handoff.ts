@@ -1,10 +1,10 @@
-import type { Rejection } from '../kernel/errors.ts';
-import { parseInstant } from '../kernel/instant.ts';
+import { type Totals, totalsOf } from '#shared/attempt/scoring/grade-attempt.ts';
+import { gradeByHand } from '#shared/attempt/scoring/score-question.ts';
+import type { Rejection } from '#shared/kernel/errors.ts';
+import { parseInstant } from '#shared/kernel/instant.ts';
 import { type Attempt, answerKeyOf } from './attempt.ts';
 import { paperIndexOf } from './find-question.ts';
 import { isScoredByHand, type Paper } from './question.ts';
-import { type Totals, totalsOf } from './scoring/grade-attempt.ts';
-import { gradeByHand } from './scoring/score-question.ts';
 
 export const HANDOFF_TYPE = 'ai.essay_grade.handoff.v1';
 export const HANDOFF_SENDER = 'ai-classifier-service';

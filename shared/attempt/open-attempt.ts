@@ -1,4 +1,4 @@
-import type { Rejection } from '../kernel/errors.ts';
+import type { Rejection } from '#shared/kernel/errors.ts';
 import type { Attempt } from './attempt.ts';
 import { MAX_START_KEY_ALIASES } from './limits.ts';
 import type { StartAccess } from './start-body.ts';

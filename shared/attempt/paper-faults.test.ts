@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { loadSchemas } from '../infra/schema/validator.ts';
+import { loadSchemas } from '#infra/schema/validator.ts';
 import { paperFaults } from './copy-paper.ts';
 
 const validate = loadSchemas().validator('attempt/start-request');

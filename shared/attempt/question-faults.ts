@@ -1,8 +1,8 @@
-import { decimal } from '../kernel/decimal.ts';
-import type { FaultDetail } from '../kernel/errors.ts';
+import { isBlank } from '#shared/attempt/scoring/fold-text.ts';
+import { decimal } from '#shared/kernel/decimal.ts';
+import type { FaultDetail } from '#shared/kernel/errors.ts';
 import { MAX_QUESTION_SCORE } from './limits.ts';
 import { isScoredByHand, MODES_OF_TYPE, type Question } from './question.ts';
-import { isBlank } from './scoring/fold-text.ts';
 
 /**
  * Everything that makes a snapshot impossible to show or to grade, with paths inside the question. A part of the

@@ -1,4 +1,4 @@
-import { derivedId } from '../kernel/ids.ts';
+import { derivedId } from '#shared/kernel/ids.ts';
 import { isExaminer, type Viewer } from './access.ts';
 import { answerFields } from './answer.ts';
 import { type Attempt, type AttemptEvent, answerKeyOf, type StoredAnswer } from './attempt.ts';

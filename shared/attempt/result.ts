@@ -1,4 +1,4 @@
-import { percentOf } from '../kernel/decimal.ts';
+import { percentOf } from '#shared/kernel/decimal.ts';
 import type { AttemptDetail } from './redact.ts';
 
 /**

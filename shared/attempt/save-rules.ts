@@ -1,4 +1,4 @@
-import { isRejection, type Rejection } from '../kernel/errors.ts';
+import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { isOwner, type Viewer } from './access.ts';
 import { answerBytes, fitAnswer, type PickedAnswer } from './answer.ts';
 import { type AnswerContent, type Attempt, answerKeyOf } from './attempt.ts';

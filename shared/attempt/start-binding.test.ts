@@ -1,5 +1,5 @@
 import t from 'tap';
-import { isRejection } from '../kernel/errors.ts';
+import { isRejection } from '#shared/kernel/errors.ts';
 import { bindStart } from './start-binding.ts';
 import type { CourseContextInput, StartExam } from './start-body.ts';
 

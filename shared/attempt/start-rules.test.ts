@@ -1,5 +1,5 @@
 import t from 'tap';
-import { isRejection } from '../kernel/errors.ts';
+import { isRejection } from '#shared/kernel/errors.ts';
 import type { StartAccess, StartExam, StartLink } from './start-body.ts';
 import { admitStart, planStart, type StartPlan } from './start-rules.ts';
 

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { sampleAttempt } from '../testing/stored/sample-attempt.ts';
+import { sampleAttempt } from '#shared/testing/stored/sample-attempt.ts';
 import { isOwner, mayRead, type Viewer } from './access.ts';
 import type { AttemptStatus, ShowResultMode } from './attempt.ts';
 import { HIDDEN_REASONS, visibilityFor } from './visibility.ts';

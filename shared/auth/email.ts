@@ -1,5 +1,5 @@
 /** The longest address that fits a mail server's path (RFC 5321, 4.5.3.1.3). */
-const LONGEST = 254;
+const LONGEST_EMAIL = 254;
 const LONGEST_LOCAL_PART = 64;
 
 const ATOM = /^[a-z0-9!#$%&'*+/=?^_`{|}~-]+$/i;
@@ -19,7 +19,7 @@ export function normalizeEmail(text: string): string {
  * `xn--` form. Quoted local parts and address literals are valid mail and refused all the same.
  */
 export function isEmail(text: string): boolean {
-  if (text.length > LONGEST) return false;
+  if (text.length > LONGEST_EMAIL) return false;
   const [local, domain, ...more] = text.split('@');
   if (local === undefined || domain === undefined || more.length > 0) return false;
   if (local.length > LONGEST_LOCAL_PART || !local.split('.').every((atom) => ATOM.test(atom))) return false;

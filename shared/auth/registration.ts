@@ -1,4 +1,4 @@
-import { type FaultDetail, isRejection, type Rejection } from '../kernel/errors.ts';
+import { type FaultDetail, isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { ROLES, type Role } from './account.ts';
 import { isEmail, normalizeEmail } from './email.ts';
 import { normalizePhone } from './phone.ts';

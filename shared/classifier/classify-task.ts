@@ -1,3 +1,4 @@
+import { closedObject } from '#shared/classifier/lowering/schema.ts';
 import {
   type BatchOutcome,
   CLASSIFY_FIELDS,
@@ -7,7 +8,6 @@ import {
   type QuestionError,
   type Suggestion,
 } from './classification.ts';
-import { closedObject } from './lowering/schema.ts';
 import type { ModelTask } from './model-task.ts';
 
 /** One batch, as a model is asked for it. */

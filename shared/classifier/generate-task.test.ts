@@ -1,9 +1,9 @@
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import t from 'tap';
-import type { GeneratedQuestionType, GeneratePayload } from '../generated/classifier.ts';
-import { loadSchemas } from '../infra/schema/validator.ts';
+import { loadSchemas } from '#infra/schema/validator.ts';
+import { mockAnswer } from '#shared/classifier/mock/mock-answer.ts';
+import type { GeneratedQuestionType, GeneratePayload } from '#shared/generated/classifier.ts';
 import { generateTask, readGeneration } from './generate-task.ts';
-import { mockAnswer } from './mock/mock-answer.ts';
 
 const TYPES = loadSchemas().document('classifier/generated-question-type').enum as GeneratedQuestionType[];
 const validQuestion = loadSchemas().validator('classifier/generated-question');

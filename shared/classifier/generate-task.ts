@@ -1,5 +1,5 @@
-import type { GeneratedQuestion, GeneratedQuestionType, GeneratePayload } from '../generated/classifier.ts';
-import { closedObject } from './lowering/schema.ts';
+import { closedObject } from '#shared/classifier/lowering/schema.ts';
+import type { GeneratedQuestion, GeneratedQuestionType, GeneratePayload } from '#shared/generated/classifier.ts';
 import type { ModelTask } from './model-task.ts';
 
 const PROMPT_VERSION = 'generate-1';

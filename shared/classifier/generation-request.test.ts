@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import type { GenerationRequest } from '../generated/classifier.ts';
+import type { GenerationRequest } from '#shared/generated/classifier.ts';
 import { generationFaults, generationKey, wantedGeneration } from './generation-request.ts';
 
 const REQUEST: GenerationRequest = {

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
-import type { GeneratePayload, GenerationRequest } from '../generated/classifier.ts';
-import type { FaultDetail } from '../kernel/errors.ts';
+import type { GeneratePayload, GenerationRequest } from '#shared/generated/classifier.ts';
+import type { FaultDetail } from '#shared/kernel/errors.ts';
 import { repeatedAt } from './repeated-at.ts';
 
 /** A generation without the questions that it follows. */

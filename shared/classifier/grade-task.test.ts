@@ -1,10 +1,10 @@
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import fc from 'fast-check';
 import t from 'tap';
-import type { EssayGradeRequest } from '../generated/classifier.ts';
-import { sumExactly } from '../kernel/decimal.ts';
+import { mockAnswer } from '#shared/classifier/mock/mock-answer.ts';
+import type { EssayGradeRequest } from '#shared/generated/classifier.ts';
+import { sumExactly } from '#shared/kernel/decimal.ts';
 import { gradeFaults, gradeTask, readGrade } from './grade-task.ts';
-import { mockAnswer } from './mock/mock-answer.ts';
 
 function essay(scores: readonly number[], change: Partial<EssayGradeRequest> = {}): EssayGradeRequest {
   const criteria = scores.map((maxScore, n) => ({ id: `crit ${n}`, name: `Name ${n}`, maxScore }));

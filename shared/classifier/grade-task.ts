@@ -1,11 +1,11 @@
-import type { EssayGradeRequest, GradeResult } from '../generated/classifier.ts';
-import { decimal, roundScore, sumExactly } from '../kernel/decimal.ts';
-import type { FaultDetail } from '../kernel/errors.ts';
-import { closedObject } from './lowering/schema.ts';
+import { closedObject } from '#shared/classifier/lowering/schema.ts';
+import type { EssayGradeRequest, GradeResult } from '#shared/generated/classifier.ts';
+import { decimal, roundScore, sumExactly } from '#shared/kernel/decimal.ts';
+import type { FaultDetail } from '#shared/kernel/errors.ts';
 import type { ModelTask } from './model-task.ts';
 import { repeatedAt } from './repeated-at.ts';
 
-const PROMPT_VERSION = 'grade-1';
+const GRADE_PROMPT_VERSION = 'grade-1';
 
 /** What a model writes; criteria by the key that the data gives each of them. */
 interface WrittenGrade {
@@ -13,7 +13,7 @@ interface WrittenGrade {
   criteria: Record<string, { score: number; comment: string }>;
 }
 
-const INSTRUCTIONS = [
+const GRADE_INSTRUCTIONS = [
   'You grade an essay by a rubric, for a teacher who decides.',
   'The data holds the question (`prompt`), the essay of a student (`answerText`) and the criteria, each with its key and the most that it can give (`maxScore`).',
   'Judge each criterion by itself, from 0 to its maxScore, by what the essay says and nothing else. Partial scores are allowed.',
@@ -40,13 +40,13 @@ export function gradeTask({ questionId, prompt, answerText, maxScore, rubric }: 
   const scores = criteria.map(({ key, maxScore: most }) => [key, criterionSchema(most)] as const);
   return {
     kind: 'grade',
-    instructions: INSTRUCTIONS,
+    instructions: GRADE_INSTRUCTIONS,
     data: { questionId, prompt, answerText, maxScore, criteria },
     schema: closedObject({
       criteria: closedObject(Object.fromEntries(scores)),
       feedback: { type: 'string', maxLength: 20_000 },
     }),
-    promptVersion: PROMPT_VERSION,
+    promptVersion: GRADE_PROMPT_VERSION,
   };
 }
 

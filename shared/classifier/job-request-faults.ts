@@ -1,5 +1,5 @@
-import type { FaultDetail } from '../kernel/errors.ts';
-import { membersOf } from '../kernel/json-object.ts';
+import type { FaultDetail } from '#shared/kernel/errors.ts';
+import { membersOf } from '#shared/kernel/json-object.ts';
 import { repeatedAt } from './repeated-at.ts';
 
 /** What the schema cannot say: each question and each field stands once. Takes a body of any shape. */

@@ -1,4 +1,4 @@
-import type { ErrorCode } from '../kernel/errors.ts';
+import type { ErrorCode } from '#shared/kernel/errors.ts';
 
 export const TASK_KINDS = ['classify', 'generate', 'explain', 'grade'] as const;
 export type TaskKind = (typeof TASK_KINDS)[number];

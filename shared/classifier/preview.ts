@@ -8,7 +8,7 @@ import type {
   GenerationPreview,
   PreviewOwner,
   Settlement,
-} from '../generated/classifier.ts';
+} from '#shared/generated/classifier.ts';
 import type { TaskKind } from './model-task.ts';
 import type { TaskResult } from './task-envelope.ts';
 

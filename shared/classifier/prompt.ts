@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { FaultDetail } from '../kernel/errors.ts';
+import type { FaultDetail } from '#shared/kernel/errors.ts';
 import type { ModelTask } from './model-task.ts';
 
 /** What goes over any wire: our word, and apart from it what it is to be applied to. */

@@ -1,4 +1,4 @@
-import { membersOf } from '../kernel/json-object.ts';
+import { membersOf } from '#shared/kernel/json-object.ts';
 import type { FailureNature, ProviderFailure } from './model-task.ts';
 
 /** What an answer that is none means. */

@@ -1,7 +1,6 @@
-import type { ErrorCode } from '../kernel/errors.ts';
+import type { ErrorCode } from '#shared/kernel/errors.ts';
 import { readBaseUrl } from './base-url.ts';
-import type { KeyVariable, ProviderName } from './provider-names.ts';
-import { PROVIDERS } from './provider-names.ts';
+import { type KeyVariable, PROVIDERS, type ProviderName } from './provider-names.ts';
 import type { ProviderSelection } from './provider-selection.ts';
 import { keyVariablesOf } from './target.ts';
 

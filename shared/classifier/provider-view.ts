@@ -1,4 +1,4 @@
-import type { ProviderRuntime, ProviderSetting as SettingView } from '../generated/classifier.ts';
+import type { ProviderRuntime, ProviderSetting as SettingView } from '#shared/generated/classifier.ts';
 import type { ProviderStatus } from './provider-selection.ts';
 import type { ProviderSetting } from './provider-setting.ts';
 

@@ -1,6 +1,5 @@
-import { membersOf } from '../kernel/json-object.ts';
-import type { Schema } from './lowering/schema.ts';
-import { typesOf } from './lowering/schema.ts';
+import { type Schema, typesOf } from '#shared/classifier/lowering/schema.ts';
+import { membersOf } from '#shared/kernel/json-object.ts';
 
 /**
  * The JSON value in a model's text; undefined when there is none. A fence of Markdown around it is taken off, and a

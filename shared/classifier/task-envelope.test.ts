@@ -1,5 +1,5 @@
 import t from 'tap';
-import { loadSchemas } from '../infra/schema/validator.ts';
+import { loadSchemas } from '#infra/schema/validator.ts';
 import { TASK_KINDS, type TaskKind } from './model-task.ts';
 import { essayGradePreview, explanationPreview, generationPreview } from './preview.ts';
 import { type TaskPayloads, type TaskResults, taskRequest, taskResult } from './task-envelope.ts';

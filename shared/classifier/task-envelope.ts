@@ -9,7 +9,7 @@ import type {
   GenerateResult,
   GradeResult,
   Solution,
-} from '../generated/classifier.ts';
+} from '#shared/generated/classifier.ts';
 import type { AskedFor, ModelAnswer, TaskKind } from './model-task.ts';
 
 /** What each kind of task is given. */

@@ -1,4 +1,4 @@
-import type { ErrorCode } from '../kernel/errors.ts';
+import type { ErrorCode } from '#shared/kernel/errors.ts';
 import type { AskedFor, TokenUsage } from './model-task.ts';
 import type { ProviderName } from './provider-names.ts';
 

@@ -1,4 +1,4 @@
-import type { CommandStatus } from '../kernel/command.ts';
+import type { CommandStatus } from '#shared/kernel/command.ts';
 
 /** Ways to reach a user beside the inbox. One exists where its adapter is configured (`NOTIFICATION_CHANNELS`). */
 export const CHANNELS = ['log', 'webhook'] as const;

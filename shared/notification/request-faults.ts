@@ -1,5 +1,5 @@
-import type { FaultDetail } from '../kernel/errors.ts';
-import { isJsonObject } from '../kernel/json-object.ts';
+import type { FaultDetail } from '#shared/kernel/errors.ts';
+import { isJsonObject } from '#shared/kernel/json-object.ts';
 import { parentsOf } from './weak-topic.ts';
 
 /** An event names both halves of its replay key or neither: one alone would promise what nobody keeps. */

@@ -1,4 +1,4 @@
-import { ConfigError, readConfig } from '../infra/config/config.ts';
+import { ConfigError, readConfig } from '#infra/config/config.ts';
 
 export const MONGODB_URL = 'mongodb://127.0.0.1:27017/?replicaSet=rs0';
 export const REDIS_URL = 'redis://127.0.0.1:6379';

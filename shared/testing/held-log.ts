@@ -1,4 +1,4 @@
-import type { Fields, Log } from '../infra/log/log.ts';
+import type { Fields, Log } from '#infra/log/log.ts';
 
 /** A log that says nothing and remembers everything. */
 export interface HeldLog extends Log {

@@ -1,8 +1,8 @@
-import type { JobBody } from '../../shared/classifier/job.ts';
-import type { Models } from '../../shared/classifier/model-task.ts';
-import { MINUTE } from '../../shared/kernel/clock.ts';
-import type { Actor, Run } from '../actor.ts';
-import type { WorkerDeps } from '../deps.ts';
+import type { JobBody } from '#shared/classifier/job.ts';
+import type { Models } from '#shared/classifier/model-task.ts';
+import { MINUTE } from '#shared/kernel/clock.ts';
+import type { Actor, Run } from '#workers/actor.ts';
+import type { WorkerDeps } from '#workers/deps.ts';
 import type { JobProgress } from './load-context.ts';
 import { type SweepProgress, sweepLostJobs } from './lost-jobs.ts';
 import { runJob } from './run-job.ts';

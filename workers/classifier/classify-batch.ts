@@ -1,11 +1,11 @@
-import type { BatchOutcome, QuestionError } from '../../shared/classifier/classification.ts';
-import { classifyTask, readClassification, UNKNOWN_QUESTION } from '../../shared/classifier/classify-task.ts';
-import type { JobBatch } from '../../shared/classifier/job.ts';
-import { type Models, ProviderFailure } from '../../shared/classifier/model-task.ts';
-import { type TaskRequest, taskRequest, taskResult } from '../../shared/classifier/task-envelope.ts';
-import type { JobRow } from '../../shared/infra/mongo/classifier/collections.ts';
-import type { FinishedBatch } from '../../shared/infra/mongo/classifier/job-round.ts';
-import type { Now } from '../../shared/kernel/clock.ts';
+import type { JobRow } from '#infra/mongo/classifier/collections.ts';
+import type { FinishedBatch } from '#infra/mongo/classifier/job-round.ts';
+import type { BatchOutcome, QuestionError } from '#shared/classifier/classification.ts';
+import { classifyTask, readClassification, UNKNOWN_QUESTION } from '#shared/classifier/classify-task.ts';
+import type { JobBatch } from '#shared/classifier/job.ts';
+import { type Models, ProviderFailure } from '#shared/classifier/model-task.ts';
+import { type TaskRequest, taskRequest, taskResult } from '#shared/classifier/task-envelope.ts';
+import type { Now } from '#shared/kernel/clock.ts';
 
 const MAX_MESSAGE = 500;
 

@@ -1,11 +1,11 @@
-import { BATCH_SIZE, type JobBody } from '../../shared/classifier/job.ts';
-import { contextTextOf } from '../../shared/classifier/new-job.ts';
-import type { JobRow } from '../../shared/infra/mongo/classifier/collections.ts';
-import { findSelection } from '../../shared/infra/mongo/classifier/find-job.ts';
-import { markContext, storeContexts } from '../../shared/infra/mongo/classifier/job-round.ts';
-import { CONTEXT_LIMIT_MS, loadQuestions, QuestionBankFailed } from '../../shared/infra/owners/question-bank.ts';
-import type { Run } from '../actor.ts';
-import type { WorkerDeps } from '../deps.ts';
+import type { JobRow } from '#infra/mongo/classifier/collections.ts';
+import { findSelection } from '#infra/mongo/classifier/find-job.ts';
+import { markContext, storeContexts } from '#infra/mongo/classifier/job-round.ts';
+import { CONTEXT_LIMIT_MS, loadQuestions, QuestionBankFailed } from '#infra/owners/question-bank.ts';
+import { BATCH_SIZE, type JobBody } from '#shared/classifier/job.ts';
+import { contextTextOf } from '#shared/classifier/new-job.ts';
+import type { Run } from '#workers/actor.ts';
+import type { WorkerDeps } from '#workers/deps.ts';
 
 /** What the newest checkpoint of a run stored, for operators: a run goes on from the batches themselves. */
 export interface JobProgress {

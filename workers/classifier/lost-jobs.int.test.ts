@@ -1,15 +1,15 @@
 import t from 'tap';
-import { cancelJob } from '../../shared/infra/mongo/classifier/cancel-job.ts';
-import { replayDead } from '../../shared/infra/mongo/mailbox/dead-letters.ts';
-import { COMMANDS, mailboxOf } from '../../shared/infra/mongo/mailbox/mailbox.ts';
-import type { Command } from '../../shared/kernel/command.ts';
-import { classifierScene, OWNER, passing, twelve } from '../../shared/testing/actors/classifier-scene.ts';
-import { testWorkerDeps } from '../../shared/testing/actors/test-kernel.ts';
-import { finishedOnce, postJob } from '../../shared/testing/stored/stored-jobs.ts';
-import { tappedDb } from '../../shared/testing/stores/tapped-db.ts';
-import { again, expire } from '../../shared/testing/suites/kernel-features/feature.ts';
-import { gate } from '../../shared/testing/until.ts';
-import { postStandingCommands } from '../standing-commands.ts';
+import { cancelJob } from '#infra/mongo/classifier/cancel-job.ts';
+import { replayDead } from '#infra/mongo/mailbox/dead-letters.ts';
+import { COMMANDS, mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
+import type { Command } from '#shared/kernel/command.ts';
+import { classifierScene, OWNER, passing, twelve } from '#shared/testing/actors/classifier-scene.ts';
+import { testWorkerDeps } from '#shared/testing/actors/test-kernel.ts';
+import { finishedOnce, postJob } from '#shared/testing/stored/stored-jobs.ts';
+import { tappedDb } from '#shared/testing/stores/tapped-db.ts';
+import { again, expire } from '#shared/testing/suites/kernel-features/feature.ts';
+import { gate } from '#shared/testing/until.ts';
+import { postStandingCommands } from '#workers/standing-commands.ts';
 import { classifierActor } from './actor.ts';
 
 t.test('a job whose command died with its workers is ended by the sweep, and no other', async (t) => {

@@ -1,14 +1,14 @@
-import { commandKeyOf, type JobBody } from '../../shared/classifier/job.ts';
-import { endOf, WORKERS_LOST } from '../../shared/classifier/job-end.ts';
-import type { JobRow } from '../../shared/infra/mongo/classifier/collections.ts';
-import { openBatches } from '../../shared/infra/mongo/classifier/job-batches.ts';
-import { endLostRound, type LostRound, RoundOver } from '../../shared/infra/mongo/classifier/job-round.ts';
-import { openJobsAfter } from '../../shared/infra/mongo/classifier/open-jobs.ts';
-import { findLive } from '../../shared/infra/mongo/mailbox/post-command.ts';
-import { Stale } from '../../shared/infra/mongo/stale.ts';
-import type { Run } from '../actor.ts';
-import type { WorkerDeps } from '../deps.ts';
-import type { Outcome } from '../outcome.ts';
+import type { JobRow } from '#infra/mongo/classifier/collections.ts';
+import { openBatches } from '#infra/mongo/classifier/job-batches.ts';
+import { endLostRound, type LostRound, RoundOver } from '#infra/mongo/classifier/job-round.ts';
+import { openJobsAfter } from '#infra/mongo/classifier/open-jobs.ts';
+import { findLive } from '#infra/mongo/mailbox/post-command.ts';
+import { Stale } from '#infra/mongo/stale.ts';
+import { commandKeyOf, type JobBody } from '#shared/classifier/job.ts';
+import { endOf, WORKERS_LOST } from '#shared/classifier/job-end.ts';
+import type { Run } from '#workers/actor.ts';
+import type { WorkerDeps } from '#workers/deps.ts';
+import type { Outcome } from '#workers/outcome.ts';
 import { allFailed } from './classify-batch.ts';
 
 type SweepDeps = Pick<WorkerDeps, 'mongo' | 'log' | 'tellJob'>;

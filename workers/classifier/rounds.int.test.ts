@@ -1,17 +1,17 @@
 import t from 'tap';
-import { commandKeyOf } from '../../shared/classifier/job.ts';
-import { cancelJob } from '../../shared/infra/mongo/classifier/cancel-job.ts';
-import { batchOutcomes } from '../../shared/infra/mongo/classifier/job-batches.ts';
-import { retryJob } from '../../shared/infra/mongo/classifier/retry-job.ts';
-import { mailboxOf } from '../../shared/infra/mongo/mailbox/mailbox.ts';
-import { newCommand } from '../../shared/infra/mongo/mailbox/post-command.ts';
-import type { Command } from '../../shared/kernel/command.ts';
-import { classifierScene, OWNER, passing } from '../../shared/testing/actors/classifier-scene.ts';
-import { testKernel } from '../../shared/testing/actors/test-kernel.ts';
-import { finishedOnce, postJob } from '../../shared/testing/stored/stored-jobs.ts';
-import { again, expire } from '../../shared/testing/suites/kernel-features/feature.ts';
-import { gate, until } from '../../shared/testing/until.ts';
-import { runCommand } from '../run-command.ts';
+import { cancelJob } from '#infra/mongo/classifier/cancel-job.ts';
+import { batchOutcomes } from '#infra/mongo/classifier/job-batches.ts';
+import { retryJob } from '#infra/mongo/classifier/retry-job.ts';
+import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
+import { newCommand } from '#infra/mongo/mailbox/post-command.ts';
+import { commandKeyOf } from '#shared/classifier/job.ts';
+import type { Command } from '#shared/kernel/command.ts';
+import { classifierScene, OWNER, passing } from '#shared/testing/actors/classifier-scene.ts';
+import { testKernel } from '#shared/testing/actors/test-kernel.ts';
+import { finishedOnce, postJob } from '#shared/testing/stored/stored-jobs.ts';
+import { again, expire } from '#shared/testing/suites/kernel-features/feature.ts';
+import { gate, until } from '#shared/testing/until.ts';
+import { runCommand } from '#workers/run-command.ts';
 
 t.test('a cancelled job stops calling, and nothing is written any more', async (t) => {
   const { mongo, asked, actor, run, job } = await classifierScene(t);

@@ -1,11 +1,7 @@
 import pLimit from 'p-limit';
-import type { JobBody } from '../../shared/classifier/job.ts';
-import { endOf } from '../../shared/classifier/job-end.ts';
-import { type Models, ProviderFailure } from '../../shared/classifier/model-task.ts';
-import { CONTEXT_FAILED } from '../../shared/classifier/new-job.ts';
-import type { JobRow } from '../../shared/infra/mongo/classifier/collections.ts';
-import { findJob } from '../../shared/infra/mongo/classifier/find-job.ts';
-import { findBatches, lastError, openBatches } from '../../shared/infra/mongo/classifier/job-batches.ts';
+import type { JobRow } from '#infra/mongo/classifier/collections.ts';
+import { findJob } from '#infra/mongo/classifier/find-job.ts';
+import { findBatches, lastError, openBatches } from '#infra/mongo/classifier/job-batches.ts';
 import {
   beginRound,
   endRound,
@@ -13,12 +9,16 @@ import {
   RoundOver,
   restRound,
   storeOutcomes,
-} from '../../shared/infra/mongo/classifier/job-round.ts';
-import { Stale } from '../../shared/infra/mongo/stale.ts';
-import { QuestionBankFailed } from '../../shared/infra/owners/question-bank.ts';
-import type { Run } from '../actor.ts';
-import type { WorkerDeps } from '../deps.ts';
-import type { Effects, Outcome } from '../outcome.ts';
+} from '#infra/mongo/classifier/job-round.ts';
+import { Stale } from '#infra/mongo/stale.ts';
+import { QuestionBankFailed } from '#infra/owners/question-bank.ts';
+import type { JobBody } from '#shared/classifier/job.ts';
+import { endOf } from '#shared/classifier/job-end.ts';
+import { type Models, ProviderFailure } from '#shared/classifier/model-task.ts';
+import { CONTEXT_FAILED } from '#shared/classifier/new-job.ts';
+import type { Run } from '#workers/actor.ts';
+import type { WorkerDeps } from '#workers/deps.ts';
+import type { Effects, Outcome } from '#workers/outcome.ts';
 import { allFailed, classifyBatch } from './classify-batch.ts';
 import { openGroupWriter } from './group-writer.ts';
 import { hasContext, type JobProgress, loadContext } from './load-context.ts';

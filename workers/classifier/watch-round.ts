@@ -1,7 +1,7 @@
-import { isOpen, type JobBody } from '../../shared/classifier/job.ts';
-import { findJob } from '../../shared/infra/mongo/classifier/find-job.ts';
-import { RoundOver } from '../../shared/infra/mongo/classifier/job-round.ts';
-import type { Mongo } from '../../shared/infra/mongo/connect.ts';
+import { findJob } from '#infra/mongo/classifier/find-job.ts';
+import { RoundOver } from '#infra/mongo/classifier/job-round.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { isOpen, type JobBody } from '#shared/classifier/job.ts';
 
 const LOOK_EVERY_MS = 500;
 

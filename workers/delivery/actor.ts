@@ -1,23 +1,17 @@
-import type { Adapter } from '../../shared/infra/channels/channel.ts';
-import { openChannels } from '../../shared/infra/channels/channels.ts';
-import {
-  beginTry,
-  breakOffTry,
-  dropTry,
-  endTry,
-  tryIdOf,
-} from '../../shared/infra/mongo/notification/delivery-attempt-rows.ts';
-import { findDispatch } from '../../shared/infra/mongo/notification/find-dispatch.ts';
-import { deliveryQueue } from '../../shared/infra/mongo/notification/queue-deliveries.ts';
-import { MINUTE } from '../../shared/kernel/clock.ts';
-import type { Command } from '../../shared/kernel/command.ts';
-import type { Channel, DeliveryAttempt, DeliveryBody } from '../../shared/notification/delivery.ts';
-import { type DispatchRefusal, judgeDispatch } from '../../shared/notification/dispatch.ts';
-import type { Notification } from '../../shared/notification/notification.ts';
-import { notificationView } from '../../shared/notification/notification-view.ts';
-import type { Actor, Run } from '../actor.ts';
-import type { WorkerDeps } from '../deps.ts';
-import type { Outcome } from '../outcome.ts';
+import type { Adapter } from '#infra/channels/channel.ts';
+import { openChannels } from '#infra/channels/channels.ts';
+import { beginTry, breakOffTry, dropTry, endTry, tryIdOf } from '#infra/mongo/notification/delivery-attempt-rows.ts';
+import { findDispatch } from '#infra/mongo/notification/find-dispatch.ts';
+import { deliveryQueue } from '#infra/mongo/notification/queue-deliveries.ts';
+import { MINUTE } from '#shared/kernel/clock.ts';
+import type { Command } from '#shared/kernel/command.ts';
+import type { Channel, DeliveryAttempt, DeliveryBody } from '#shared/notification/delivery.ts';
+import { type DispatchRefusal, judgeDispatch } from '#shared/notification/dispatch.ts';
+import type { Notification } from '#shared/notification/notification.ts';
+import { notificationView } from '#shared/notification/notification-view.ts';
+import type { Actor, Run } from '#workers/actor.ts';
+import type { WorkerDeps } from '#workers/deps.ts';
+import type { Outcome } from '#workers/outcome.ts';
 import { sendOver } from './send-over.ts';
 
 const CAP_MS = 10 * MINUTE;

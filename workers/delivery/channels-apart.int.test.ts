@@ -1,12 +1,12 @@
 import t from 'tap';
-import { DELIVERIES } from '../../shared/infra/mongo/mailbox/mailbox.ts';
-import type { Command } from '../../shared/kernel/command.ts';
-import { testKernel, testWorker, testWorkerDeps } from '../../shared/testing/actors/test-kernel.ts';
-import { openFaultReceiver } from '../../shared/testing/neighbours/fault-receiver.ts';
-import { postDelivery } from '../../shared/testing/stored/stored-deliveries.ts';
-import { openTestMongo } from '../../shared/testing/stores/open-test-mongo.ts';
-import { again } from '../../shared/testing/suites/kernel-features/feature.ts';
-import { until } from '../../shared/testing/until.ts';
+import { DELIVERIES } from '#infra/mongo/mailbox/mailbox.ts';
+import type { Command } from '#shared/kernel/command.ts';
+import { testKernel, testWorker, testWorkerDeps } from '#shared/testing/actors/test-kernel.ts';
+import { openFaultReceiver } from '#shared/testing/neighbours/fault-receiver.ts';
+import { postDelivery } from '#shared/testing/stored/stored-deliveries.ts';
+import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
+import { again } from '#shared/testing/suites/kernel-features/feature.ts';
+import { until } from '#shared/testing/until.ts';
 import { deliveryActor } from './actor.ts';
 
 const SLOTS = 2;

@@ -1,26 +1,26 @@
 import t, { type Test } from 'tap';
-import { type Adapter, Permanent, Retryable } from '../../shared/infra/channels/channel.ts';
-import { replayDead } from '../../shared/infra/mongo/mailbox/dead-letters.ts';
+import { type Adapter, Permanent, Retryable } from '#infra/channels/channel.ts';
+import { replayDead } from '#infra/mongo/mailbox/dead-letters.ts';
 import {
   deliveryAttempts,
   notificationEvents,
   notifications,
   preferences,
-} from '../../shared/infra/mongo/notification/collections.ts';
-import { BROKEN_OFF } from '../../shared/infra/mongo/notification/delivery-attempt-rows.ts';
-import { createIndexes } from '../../shared/infra/mongo/schema/migrations.ts';
-import type { Command } from '../../shared/kernel/command.ts';
-import type { Channel, DeliveryAttempt } from '../../shared/notification/delivery.ts';
-import { newEvent } from '../../shared/notification/event.ts';
-import { testKernel, testWorkerDeps } from '../../shared/testing/actors/test-kernel.ts';
-import { postDelivery } from '../../shared/testing/stored/stored-deliveries.ts';
-import { openTestMongo, type TestMongo } from '../../shared/testing/stores/open-test-mongo.ts';
-import { watchFilters } from '../../shared/testing/stores/plans.ts';
-import { again, expire } from '../../shared/testing/suites/kernel-features/feature.ts';
-import { gate } from '../../shared/testing/until.ts';
-import type { Actor } from '../actor.ts';
-import type { Ending } from '../kernel.ts';
-import { runCommand } from '../run-command.ts';
+} from '#infra/mongo/notification/collections.ts';
+import { BROKEN_OFF } from '#infra/mongo/notification/delivery-attempt-rows.ts';
+import { createIndexes } from '#infra/mongo/schema/migrations.ts';
+import type { Command } from '#shared/kernel/command.ts';
+import type { Channel, DeliveryAttempt } from '#shared/notification/delivery.ts';
+import { newEvent } from '#shared/notification/event.ts';
+import { testKernel, testWorkerDeps } from '#shared/testing/actors/test-kernel.ts';
+import { postDelivery } from '#shared/testing/stored/stored-deliveries.ts';
+import { openTestMongo, type TestMongo } from '#shared/testing/stores/open-test-mongo.ts';
+import { watchFilters } from '#shared/testing/stores/plans.ts';
+import { again, expire } from '#shared/testing/suites/kernel-features/feature.ts';
+import { gate } from '#shared/testing/until.ts';
+import type { Actor } from '#workers/actor.ts';
+import type { Ending } from '#workers/kernel.ts';
+import { runCommand } from '#workers/run-command.ts';
 import { deliveryActor } from './actor.ts';
 
 type Send = Adapter['send'];

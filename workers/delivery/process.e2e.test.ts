@@ -1,14 +1,14 @@
 import t from 'tap';
-import { liveWorkers } from '../../shared/infra/mongo/live-workers.ts';
-import { mailboxOf } from '../../shared/infra/mongo/mailbox/mailbox.ts';
-import { deliveryAttempts } from '../../shared/infra/mongo/notification/collections.ts';
-import { MINUTE } from '../../shared/kernel/clock.ts';
-import { openFaultReceiver } from '../../shared/testing/neighbours/fault-receiver.ts';
-import { startWorker } from '../../shared/testing/processes/worker-process.ts';
-import { postDelivery } from '../../shared/testing/stored/stored-deliveries.ts';
-import { openLane } from '../../shared/testing/suites/crash-suite.ts';
-import { again } from '../../shared/testing/suites/kernel-features/feature.ts';
-import { until } from '../../shared/testing/until.ts';
+import { liveWorkers } from '#infra/mongo/live-workers.ts';
+import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
+import { deliveryAttempts } from '#infra/mongo/notification/collections.ts';
+import { MINUTE } from '#shared/kernel/clock.ts';
+import { openFaultReceiver } from '#shared/testing/neighbours/fault-receiver.ts';
+import { startWorker } from '#shared/testing/processes/worker-process.ts';
+import { postDelivery } from '#shared/testing/stored/stored-deliveries.ts';
+import { openLane } from '#shared/testing/suites/crash-suite.ts';
+import { again } from '#shared/testing/suites/kernel-features/feature.ts';
+import { until } from '#shared/testing/until.ts';
 
 t.test('the process holds its jobs under the lease of deliveries, and tells the slots of all its queues', async (t) => {
   const { mongo, env } = await openLane(t);

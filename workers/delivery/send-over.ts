@@ -1,6 +1,6 @@
-import { type Adapter, type DeliveryJob, Permanent, Retryable } from '../../shared/infra/channels/channel.ts';
-import type { TryEnd } from '../../shared/infra/mongo/notification/delivery-attempt-rows.ts';
-import type { Outcome } from '../outcome.ts';
+import { type Adapter, type DeliveryJob, Permanent, Retryable } from '#infra/channels/channel.ts';
+import type { TryEnd } from '#infra/mongo/notification/delivery-attempt-rows.ts';
+import type { Outcome } from '#workers/outcome.ts';
 
 /** How a try ended, for the job and for its row. */
 export interface Sent {

@@ -1,10 +1,10 @@
-import { ATTEMPT_SERVICE, type GradeNotice, intakeBody } from '../../shared/attempt/notices.ts';
-import type { Neighbour } from '../../shared/infra/config/neighbours.ts';
-import { callService, type ServiceReply } from '../../shared/infra/http-client/call-service.ts';
-import type { Command, Queue } from '../../shared/kernel/command.ts';
-import type { Actor, Run } from '../actor.ts';
-import type { WorkerDeps } from '../deps.ts';
-import type { Outcome } from '../outcome.ts';
+import type { Neighbour } from '#infra/config/neighbours.ts';
+import { callService, type ServiceReply } from '#infra/http-client/call-service.ts';
+import { ATTEMPT_SERVICE, type GradeNotice, intakeBody } from '#shared/attempt/notices.ts';
+import type { Command, Queue } from '#shared/kernel/command.ts';
+import type { Actor, Run } from '#workers/actor.ts';
+import type { WorkerDeps } from '#workers/deps.ts';
+import type { Outcome } from '#workers/outcome.ts';
 import { noticeOutcome } from './notice-outcome.ts';
 import { resolveParents } from './resolve-parents.ts';
 

@@ -1,5 +1,5 @@
-import type { ServiceReply } from '../../shared/infra/http-client/call-service.ts';
-import type { Outcome } from '../outcome.ts';
+import type { ServiceReply } from '#infra/http-client/call-service.ts';
+import type { Outcome } from '#workers/outcome.ts';
 
 /** The receiver will never take this row: trying again cannot help. */
 const PERMANENT = new Set([400, 413, 422]);

@@ -1,5 +1,5 @@
 import t from 'tap';
-import type { WorkerDeps } from '../deps.ts';
+import type { WorkerDeps } from '#workers/deps.ts';
 import { resolveParents } from './resolve-parents.ts';
 
 /** A profile service where nobody listens: whoever is asked about is not found to have no parents, but to be unreachable. */

@@ -1,8 +1,8 @@
-import { ATTEMPT_SERVICE } from '../../shared/attempt/notices.ts';
-import { callService } from '../../shared/infra/http-client/call-service.ts';
-import { isJsonObject } from '../../shared/kernel/json-object.ts';
-import type { WorkerDeps } from '../deps.ts';
-import type { Outcome } from '../outcome.ts';
+import { callService } from '#infra/http-client/call-service.ts';
+import { ATTEMPT_SERVICE } from '#shared/attempt/notices.ts';
+import { isJsonObject } from '#shared/kernel/json-object.ts';
+import type { WorkerDeps } from '#workers/deps.ts';
+import type { Outcome } from '#workers/outcome.ts';
 import { noAnswerOf, noticeOutcome, restAskedFor } from './notice-outcome.ts';
 
 /** More than any child has; a reply with more is not believed. */

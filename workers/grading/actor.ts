@@ -1,19 +1,19 @@
-import type { Attempt } from '../../shared/attempt/attempt.ts';
-import { remainingSeconds } from '../../shared/attempt/deadline.ts';
-import { submitEventType, submitMetadata } from '../../shared/attempt/events.ts';
-import { noticesOnGrade } from '../../shared/attempt/notices.ts';
-import { isScoredByHand, type Paper } from '../../shared/attempt/question.ts';
-import { gradeAttempt } from '../../shared/attempt/scoring/grade-attempt.ts';
-import { findAttempt } from '../../shared/infra/mongo/attempt/find-attempt.ts';
-import type { GradingBody } from '../../shared/infra/mongo/attempt/hand-in.ts';
-import { queueNotices } from '../../shared/infra/mongo/attempt/queue-notices.ts';
-import { findRelease } from '../../shared/infra/mongo/attempt/releases.ts';
-import { type GradeWrite, storeGrade } from '../../shared/infra/mongo/attempt/store-grade.ts';
-import { wakeHandoffs } from '../../shared/infra/mongo/attempt/wake-handoffs.ts';
-import type { Actor } from '../actor.ts';
-import type { WorkerDeps } from '../deps.ts';
-import type { Outcome } from '../outcome.ts';
-import { ringForNotices } from '../ring-for-notices.ts';
+import { findAttempt } from '#infra/mongo/attempt/find-attempt.ts';
+import type { GradingBody } from '#infra/mongo/attempt/hand-in.ts';
+import { queueNotices } from '#infra/mongo/attempt/queue-notices.ts';
+import { findRelease } from '#infra/mongo/attempt/releases.ts';
+import { type GradeWrite, storeGrade } from '#infra/mongo/attempt/store-grade.ts';
+import { wakeHandoffs } from '#infra/mongo/attempt/wake-handoffs.ts';
+import type { Attempt } from '#shared/attempt/attempt.ts';
+import { remainingSeconds } from '#shared/attempt/deadline.ts';
+import { submitEventType, submitMetadata } from '#shared/attempt/events.ts';
+import { noticesOnGrade } from '#shared/attempt/notices.ts';
+import { isScoredByHand, type Paper } from '#shared/attempt/question.ts';
+import { gradeAttempt } from '#shared/attempt/scoring/grade-attempt.ts';
+import type { Actor } from '#workers/actor.ts';
+import type { WorkerDeps } from '#workers/deps.ts';
+import type { Outcome } from '#workers/outcome.ts';
+import { ringForNotices } from '#workers/ring-for-notices.ts';
 import { reportToAnalytics } from './report-to-analytics.ts';
 
 /**

@@ -1,12 +1,12 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import t from 'tap';
-import type { Attempt } from '../../shared/attempt/attempt.ts';
-import type { Log } from '../../shared/infra/log/log.ts';
-import { testConfig } from '../../shared/testing/actors/test-kernel.ts';
-import { heldLog } from '../../shared/testing/held-log.ts';
-import { sampleAttempt, samplePaper } from '../../shared/testing/stored/sample-attempt.ts';
-import type { WorkerDeps } from '../deps.ts';
+import type { Log } from '#infra/log/log.ts';
+import type { Attempt } from '#shared/attempt/attempt.ts';
+import { testConfig } from '#shared/testing/actors/test-kernel.ts';
+import { heldLog } from '#shared/testing/held-log.ts';
+import { sampleAttempt, samplePaper } from '#shared/testing/stored/sample-attempt.ts';
+import type { WorkerDeps } from '#workers/deps.ts';
 import { reportToAnalytics } from './report-to-analytics.ts';
 
 setFlagsFromString('--expose-gc');

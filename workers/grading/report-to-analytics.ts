@@ -1,10 +1,10 @@
-import { type AnalyticsEvent, analyticsEvents } from '../../shared/attempt/analytics.ts';
-import type { Attempt } from '../../shared/attempt/attempt.ts';
-import { ATTEMPT_SERVICE } from '../../shared/attempt/notices.ts';
-import type { Paper } from '../../shared/attempt/question.ts';
-import type { Neighbour } from '../../shared/infra/config/neighbours.ts';
-import { callService } from '../../shared/infra/http-client/call-service.ts';
-import type { WorkerDeps } from '../deps.ts';
+import type { Neighbour } from '#infra/config/neighbours.ts';
+import { callService } from '#infra/http-client/call-service.ts';
+import { type AnalyticsEvent, analyticsEvents } from '#shared/attempt/analytics.ts';
+import type { Attempt } from '#shared/attempt/attempt.ts';
+import { ATTEMPT_SERVICE } from '#shared/attempt/notices.ts';
+import type { Paper } from '#shared/attempt/question.ts';
+import type { WorkerDeps } from '#workers/deps.ts';
 
 /**
  * Tells the analytics service of a first grading, best effort: after the commit, in the background, one try each, and a

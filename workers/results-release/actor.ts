@@ -1,17 +1,13 @@
-import { gradeNotices } from '../../shared/attempt/notices.ts';
-import { isReleased, type Release, releaseEffect } from '../../shared/attempt/release.ts';
-import { queueNotices } from '../../shared/infra/mongo/attempt/queue-notices.ts';
-import {
-  setReleased,
-  type UnreleasedAttempt,
-  unreleasedAttempts,
-} from '../../shared/infra/mongo/attempt/release-attempts.ts';
-import { rememberRelease } from '../../shared/infra/mongo/attempt/releases.ts';
-import { Stale } from '../../shared/infra/mongo/stale.ts';
-import type { Actor, Run } from '../actor.ts';
-import type { WorkerDeps } from '../deps.ts';
-import type { Outcome } from '../outcome.ts';
-import { ringForNotices } from '../ring-for-notices.ts';
+import { queueNotices } from '#infra/mongo/attempt/queue-notices.ts';
+import { setReleased, type UnreleasedAttempt, unreleasedAttempts } from '#infra/mongo/attempt/release-attempts.ts';
+import { rememberRelease } from '#infra/mongo/attempt/releases.ts';
+import { Stale } from '#infra/mongo/stale.ts';
+import { gradeNotices } from '#shared/attempt/notices.ts';
+import { isReleased, type Release, releaseEffect } from '#shared/attempt/release.ts';
+import type { Actor, Run } from '#workers/actor.ts';
+import type { WorkerDeps } from '#workers/deps.ts';
+import type { Outcome } from '#workers/outcome.ts';
+import { ringForNotices } from '#workers/ring-for-notices.ts';
 
 /** How far a release has come; kept on its command from chunk to chunk. */
 interface ReleaseProgress {

@@ -1,13 +1,13 @@
 import v8 from 'node:v8';
 import vm from 'node:vm';
 import t from 'tap';
-import { attempts } from '../../shared/infra/mongo/attempt/collections.ts';
-import { NOTICES } from '../../shared/infra/mongo/mailbox/mailbox.ts';
-import { readCommand } from '../../shared/infra/mongo/mailbox/read-command.ts';
-import { testKernel, testWorkerDeps } from '../../shared/testing/actors/test-kernel.ts';
-import { freshAttempt, graded, postRelease } from '../../shared/testing/stored/stored-attempts.ts';
-import { openTestMongo } from '../../shared/testing/stores/open-test-mongo.ts';
-import { runCommand } from '../run-command.ts';
+import { attempts } from '#infra/mongo/attempt/collections.ts';
+import { NOTICES } from '#infra/mongo/mailbox/mailbox.ts';
+import { readCommand } from '#infra/mongo/mailbox/read-command.ts';
+import { testKernel, testWorkerDeps } from '#shared/testing/actors/test-kernel.ts';
+import { freshAttempt, graded, postRelease } from '#shared/testing/stored/stored-attempts.ts';
+import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
+import { runCommand } from '#workers/run-command.ts';
 import { resultsReleaseActor } from './actor.ts';
 
 /** Ten thousand take a minute and more on a small machine; `npm run bench` measures them as well. */

@@ -1,15 +1,15 @@
-import { type Generation, SETTLEMENT_BACKOFF, type SettlementBody } from '../../shared/classifier/generation.ts';
-import { findGeneration } from '../../shared/infra/mongo/classifier/find-generation.ts';
-import { giveUpGeneration } from '../../shared/infra/mongo/classifier/give-up-generation.ts';
-import { markConsumed, markSettled } from '../../shared/infra/mongo/classifier/settle-generation.ts';
-import { type HeldGeneration, takeGeneration } from '../../shared/infra/mongo/classifier/take-generation.ts';
-import { chargeOwners, type Payees } from '../../shared/infra/owners/charge-owners.ts';
-import { OwnerFailed } from '../../shared/infra/owners/owner-call.ts';
-import { SECOND } from '../../shared/kernel/clock.ts';
-import type { Command } from '../../shared/kernel/command.ts';
-import type { Actor, Run } from '../actor.ts';
-import type { WorkerDeps } from '../deps.ts';
-import type { Outcome } from '../outcome.ts';
+import { findGeneration } from '#infra/mongo/classifier/find-generation.ts';
+import { giveUpGeneration } from '#infra/mongo/classifier/give-up-generation.ts';
+import { markConsumed, markSettled } from '#infra/mongo/classifier/settle-generation.ts';
+import { type HeldGeneration, takeGeneration } from '#infra/mongo/classifier/take-generation.ts';
+import { chargeOwners, type Payees } from '#infra/owners/charge-owners.ts';
+import { OwnerFailed } from '#infra/owners/owner-call.ts';
+import { type Generation, SETTLEMENT_BACKOFF, type SettlementBody } from '#shared/classifier/generation.ts';
+import { SECOND } from '#shared/kernel/clock.ts';
+import type { Command } from '#shared/kernel/command.ts';
+import type { Actor, Run } from '#workers/actor.ts';
+import type { WorkerDeps } from '#workers/deps.ts';
+import type { Outcome } from '#workers/outcome.ts';
 
 /** A look at a row that a front door is settling just now (ms). */
 const BUSY_REST_MS = SECOND;

@@ -1,21 +1,21 @@
 import t, { type Test } from 'tap';
-import { ownerKeysOf } from '../../shared/classifier/charge.ts';
-import { generationHolds, generations } from '../../shared/infra/mongo/classifier/collections.ts';
-import { takeGeneration } from '../../shared/infra/mongo/classifier/take-generation.ts';
-import { replayDead } from '../../shared/infra/mongo/mailbox/dead-letters.ts';
-import { HOUR } from '../../shared/kernel/clock.ts';
-import type { Command } from '../../shared/kernel/command.ts';
-import { testKernel, testWorker, testWorkerDeps } from '../../shared/testing/actors/test-kernel.ts';
-import { type OwnerFault, openFakeOwners } from '../../shared/testing/neighbours/fake-owners.ts';
+import { generationHolds, generations } from '#infra/mongo/classifier/collections.ts';
+import { takeGeneration } from '#infra/mongo/classifier/take-generation.ts';
+import { replayDead } from '#infra/mongo/mailbox/dead-letters.ts';
+import { ownerKeysOf } from '#shared/classifier/charge.ts';
+import { HOUR } from '#shared/kernel/clock.ts';
+import type { Command } from '#shared/kernel/command.ts';
+import { testKernel, testWorker, testWorkerDeps } from '#shared/testing/actors/test-kernel.ts';
+import { type OwnerFault, openFakeOwners } from '#shared/testing/neighbours/fake-owners.ts';
 import {
   ageGeneration,
   expireGenerations,
   generationOf,
   postSettlement,
-} from '../../shared/testing/stored/stored-generations.ts';
-import { openTestMongo } from '../../shared/testing/stores/open-test-mongo.ts';
-import { again, expire } from '../../shared/testing/suites/kernel-features/feature.ts';
-import { runCommand } from '../run-command.ts';
+} from '#shared/testing/stored/stored-generations.ts';
+import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
+import { again, expire } from '#shared/testing/suites/kernel-features/feature.ts';
+import { runCommand } from '#workers/run-command.ts';
 import { settlementActor } from './actor.ts';
 
 const ON = { AI_GENERATION_SETTLEMENT_WORKER_ENABLED: '1' };

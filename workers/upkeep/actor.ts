@@ -1,7 +1,7 @@
-import type { SettleBody } from '../../shared/infra/mongo/notification/stage-fan-out.ts';
-import type { Actor, Run } from '../actor.ts';
-import type { WorkerDeps } from '../deps.ts';
-import type { Outcome } from '../outcome.ts';
+import type { SettleBody } from '#infra/mongo/notification/stage-fan-out.ts';
+import type { Actor, Run } from '#workers/actor.ts';
+import type { WorkerDeps } from '#workers/deps.ts';
+import type { Outcome } from '#workers/outcome.ts';
 import { sweepLostFanOuts } from './lost-fan-outs.ts';
 import { sweepOverdueAttempts } from './overdue-attempts.ts';
 import { type SettleProgress, settleFanOut } from './settle-fan-out.ts';

@@ -1,18 +1,18 @@
-import { handIn } from '../../shared/infra/mongo/attempt/hand-in.ts';
-import { overdueAttempts } from '../../shared/infra/mongo/attempt/overdue-attempts.ts';
-import { isOutage } from '../../shared/infra/mongo/faults.ts';
-import { SECOND } from '../../shared/kernel/clock.ts';
-import type { Run } from '../actor.ts';
-import type { WorkerDeps } from '../deps.ts';
-import type { Outcome } from '../outcome.ts';
+import { handIn } from '#infra/mongo/attempt/hand-in.ts';
+import { overdueAttempts } from '#infra/mongo/attempt/overdue-attempts.ts';
+import { isOutage } from '#infra/mongo/faults.ts';
+import { SECOND } from '#shared/kernel/clock.ts';
+import type { Run } from '#workers/actor.ts';
+import type { WorkerDeps } from '#workers/deps.ts';
+import type { Outcome } from '#workers/outcome.ts';
 
-const CHUNK = 50;
+const ATTEMPTS_PER_CHUNK = 50;
 const HAND_IN_BUDGET_MS = 5 * SECOND;
 
 /** Hands in what nobody handed in. */
 export async function sweepOverdueAttempts(deps: WorkerDeps, { signal }: Pick<Run<never>, 'signal'>): Promise<Outcome> {
   const graceMs = deps.config.attempt.overdueGraceSeconds * SECOND;
-  for await (const chunk of overdueAttempts(deps.mongo, deps.now() - graceMs, CHUNK)) {
+  for await (const chunk of overdueAttempts(deps.mongo, deps.now() - graceMs, ATTEMPTS_PER_CHUNK)) {
     signal.throwIfAborted();
     const tried = await Promise.allSettled(chunk.map((attemptId) => handInOverdue(deps, attemptId, graceMs)));
     reportFailures(deps, chunk, tried);

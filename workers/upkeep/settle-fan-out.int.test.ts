@@ -1,14 +1,14 @@
 import t from 'tap';
-import { DELIVERIES, mailboxOf } from '../../shared/infra/mongo/mailbox/mailbox.ts';
-import { fanOuts, notifications } from '../../shared/infra/mongo/notification/collections.ts';
-import { insertFanOut } from '../../shared/infra/mongo/notification/insert-fan-out.ts';
-import { look } from '../../shared/infra/mongo/notification/look.ts';
-import { REST_MS, STAGE_WITHIN_MS } from '../../shared/notification/fan-out.ts';
-import { testKernel, testWorkerDeps } from '../../shared/testing/actors/test-kernel.ts';
-import { sampleFanOut, stageOnly } from '../../shared/testing/stored/sample-fan-out.ts';
-import { openTestMongo, type TestMongo } from '../../shared/testing/stores/open-test-mongo.ts';
-import { makeActor } from '../../shared/testing/suites/actor-subjects.ts';
-import { runCommand } from '../run-command.ts';
+import { DELIVERIES, mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
+import { fanOuts, notifications } from '#infra/mongo/notification/collections.ts';
+import { insertFanOut } from '#infra/mongo/notification/insert-fan-out.ts';
+import { look } from '#infra/mongo/notification/look.ts';
+import { REST_MS, STAGE_WITHIN_MS } from '#shared/notification/fan-out.ts';
+import { testKernel, testWorkerDeps } from '#shared/testing/actors/test-kernel.ts';
+import { sampleFanOut, stageOnly } from '#shared/testing/stored/sample-fan-out.ts';
+import { openTestMongo, type TestMongo } from '#shared/testing/stores/open-test-mongo.ts';
+import { makeActor } from '#shared/testing/suites/actor-subjects.ts';
+import { runCommand } from '#workers/run-command.ts';
 
 const ROWS = 25;
 const WEBHOOK = {

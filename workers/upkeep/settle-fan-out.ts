@@ -1,15 +1,10 @@
-import { queueDeliveries } from '../../shared/infra/mongo/notification/queue-deliveries.ts';
-import {
-  findFanOut,
-  forgetFanOut,
-  moveToInbox,
-  rowsOfFanOut,
-} from '../../shared/infra/mongo/notification/settle-fan-out.ts';
-import type { SettleBody } from '../../shared/infra/mongo/notification/stage-fan-out.ts';
-import { REST_MS } from '../../shared/notification/fan-out.ts';
-import type { Run } from '../actor.ts';
-import type { WorkerDeps } from '../deps.ts';
-import type { Outcome } from '../outcome.ts';
+import { queueDeliveries } from '#infra/mongo/notification/queue-deliveries.ts';
+import { findFanOut, forgetFanOut, moveToInbox, rowsOfFanOut } from '#infra/mongo/notification/settle-fan-out.ts';
+import type { SettleBody } from '#infra/mongo/notification/stage-fan-out.ts';
+import { REST_MS } from '#shared/notification/fan-out.ts';
+import type { Run } from '#workers/actor.ts';
+import type { WorkerDeps } from '#workers/deps.ts';
+import type { Outcome } from '#workers/outcome.ts';
 
 /** How far the settling of a fan-out has come. `movedAt`: when the last row was moved, in Unix milliseconds. */
 export type SettleProgress =

@@ -1,14 +1,14 @@
 import t from 'tap';
-import { attempts } from '../../shared/infra/mongo/attempt/collections.ts';
-import { gradingKey } from '../../shared/infra/mongo/attempt/hand-in.ts';
-import { mailboxOf } from '../../shared/infra/mongo/mailbox/mailbox.ts';
-import { newCommand, postCommand } from '../../shared/infra/mongo/mailbox/post-command.ts';
-import { testKernel, testWorkerDeps } from '../../shared/testing/actors/test-kernel.ts';
-import { storeAttempt } from '../../shared/testing/stored/stored-attempts.ts';
-import { faultyMongo } from '../../shared/testing/stores/faulty-mongo.ts';
-import { openTestMongo, type TestMongo } from '../../shared/testing/stores/open-test-mongo.ts';
-import { makeActor } from '../../shared/testing/suites/actor-subjects.ts';
-import { runCommand } from '../run-command.ts';
+import { attempts } from '#infra/mongo/attempt/collections.ts';
+import { gradingKey } from '#infra/mongo/attempt/hand-in.ts';
+import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
+import { newCommand, postCommand } from '#infra/mongo/mailbox/post-command.ts';
+import { testKernel, testWorkerDeps } from '#shared/testing/actors/test-kernel.ts';
+import { storeAttempt } from '#shared/testing/stored/stored-attempts.ts';
+import { faultyMongo } from '#shared/testing/stores/faulty-mongo.ts';
+import { openTestMongo, type TestMongo } from '#shared/testing/stores/open-test-mongo.ts';
+import { makeActor } from '#shared/testing/suites/actor-subjects.ts';
+import { runCommand } from '#workers/run-command.ts';
 
 /** More than one chunk of a sweep. */
 const STUCK = 51;

@@ -1,10 +1,10 @@
-import type { Attempt, SubmitSource } from '../../../shared/attempt/attempt.ts';
-import { findAttempt } from '../../../shared/infra/mongo/attempt/find-attempt.ts';
-import { type GradingBody, gradingKey, handIn } from '../../../shared/infra/mongo/attempt/hand-in.ts';
-import { findLive } from '../../../shared/infra/mongo/mailbox/post-command.ts';
-import type { Command } from '../../../shared/kernel/command.ts';
-import { askWorker } from '../../ask-worker.ts';
-import type { AttemptDeps } from '../deps.ts';
+import { askWorker } from '#api/ask-worker.ts';
+import type { AttemptDeps } from '#api/attempt/deps.ts';
+import { findAttempt } from '#infra/mongo/attempt/find-attempt.ts';
+import { type GradingBody, gradingKey, handIn } from '#infra/mongo/attempt/hand-in.ts';
+import { findLive } from '#infra/mongo/mailbox/post-command.ts';
+import type { Attempt, SubmitSource } from '#shared/attempt/attempt.ts';
+import type { Command } from '#shared/kernel/command.ts';
 
 /**
  * Hands the attempt in, unless it is handed in already, and gives the command that grades it: the one grading this

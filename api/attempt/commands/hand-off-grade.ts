@@ -1,16 +1,16 @@
-import { copyHandoff, type EssayHandoff } from '../../../shared/attempt/handoff.ts';
-import { DETAIL_EVENTS } from '../../../shared/attempt/limits.ts';
-import type { EssayGradeHandoffRequest } from '../../../shared/generated/attempt.ts';
-import { findAttempt } from '../../../shared/infra/mongo/attempt/find-attempt.ts';
-import { handoffKey } from '../../../shared/infra/mongo/attempt/wake-handoffs.ts';
-import { newCommand, postCommand } from '../../../shared/infra/mongo/mailbox/post-command.ts';
-import { readCommand } from '../../../shared/infra/mongo/mailbox/read-command.ts';
-import { isRejection, type Rejection } from '../../../shared/kernel/errors.ts';
-import { askWorker } from '../../ask-worker.ts';
-import type { Call, Reply } from '../../route.ts';
-import type { AttemptDeps } from '../deps.ts';
-import { detailOf } from '../detail.ts';
-import { SERVICE_VIEWER } from '../viewer.ts';
+import { askWorker } from '#api/ask-worker.ts';
+import type { AttemptDeps } from '#api/attempt/deps.ts';
+import { detailOf } from '#api/attempt/detail.ts';
+import { SERVICE_VIEWER } from '#api/attempt/viewer.ts';
+import type { Call, Reply } from '#api/route.ts';
+import { findAttempt } from '#infra/mongo/attempt/find-attempt.ts';
+import { handoffKey } from '#infra/mongo/attempt/wake-handoffs.ts';
+import { newCommand, postCommand } from '#infra/mongo/mailbox/post-command.ts';
+import { readCommand } from '#infra/mongo/mailbox/read-command.ts';
+import { copyHandoff, type EssayHandoff } from '#shared/attempt/handoff.ts';
+import { DETAIL_EVENTS } from '#shared/attempt/limits.ts';
+import type { EssayGradeHandoffRequest } from '#shared/generated/attempt.ts';
+import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 
 /**
  * Takes a grade by hand as a command, unique per attempt and source event, and waits for its worker. Only the sender

@@ -1,16 +1,16 @@
-import { isOwner } from '../../../shared/attempt/access.ts';
-import { admitClientEvent } from '../../../shared/attempt/events.ts';
-import { DETAIL_EVENTS } from '../../../shared/attempt/limits.ts';
-import { eventForReply } from '../../../shared/attempt/redact.ts';
-import type { PostEventRequest } from '../../../shared/generated/attempt.ts';
-import { appendClientEvent } from '../../../shared/infra/mongo/attempt/append-event.ts';
-import { handIn } from '../../../shared/infra/mongo/attempt/hand-in.ts';
-import { FRONT_DOOR_BUDGET_MS } from '../../../shared/infra/mongo/transaction.ts';
-import type { Rejection } from '../../../shared/kernel/errors.ts';
-import type { Call, Reply } from '../../route.ts';
-import type { AttemptDeps } from '../deps.ts';
-import { detailOf } from '../detail.ts';
-import { viewerOf } from '../viewer.ts';
+import type { AttemptDeps } from '#api/attempt/deps.ts';
+import { detailOf } from '#api/attempt/detail.ts';
+import { viewerOf } from '#api/attempt/viewer.ts';
+import type { Call, Reply } from '#api/route.ts';
+import { appendClientEvent } from '#infra/mongo/attempt/append-event.ts';
+import { handIn } from '#infra/mongo/attempt/hand-in.ts';
+import { FRONT_DOOR_BUDGET_MS } from '#infra/mongo/transaction.ts';
+import { isOwner } from '#shared/attempt/access.ts';
+import { admitClientEvent } from '#shared/attempt/events.ts';
+import { DETAIL_EVENTS } from '#shared/attempt/limits.ts';
+import { eventForReply } from '#shared/attempt/redact.ts';
+import type { PostEventRequest } from '#shared/generated/attempt.ts';
+import type { Rejection } from '#shared/kernel/errors.ts';
 import { gradedAttempt } from './hand-in-once.ts';
 
 /** Logs what the student's client saw. A TIMEOUT hands in an attempt that is still open, limit or not. */

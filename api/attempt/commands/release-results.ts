@@ -1,11 +1,11 @@
-import { type Release, readRelease } from '../../../shared/attempt/release.ts';
-import type { ResultsReleasedRequest } from '../../../shared/generated/attempt.ts';
-import { newCommand, postCommand } from '../../../shared/infra/mongo/mailbox/post-command.ts';
-import { readCommand } from '../../../shared/infra/mongo/mailbox/read-command.ts';
-import { isRejection, type Rejection } from '../../../shared/kernel/errors.ts';
-import { askWorker } from '../../ask-worker.ts';
-import type { Call, Reply } from '../../route.ts';
-import type { AttemptDeps } from '../deps.ts';
+import { askWorker } from '#api/ask-worker.ts';
+import type { AttemptDeps } from '#api/attempt/deps.ts';
+import type { Call, Reply } from '#api/route.ts';
+import { newCommand, postCommand } from '#infra/mongo/mailbox/post-command.ts';
+import { readCommand } from '#infra/mongo/mailbox/read-command.ts';
+import { type Release, readRelease } from '#shared/attempt/release.ts';
+import type { ResultsReleasedRequest } from '#shared/generated/attempt.ts';
+import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 
 /** What a finished release counted; kept on its command. */
 interface ReleaseCounts {

@@ -1,14 +1,14 @@
 import t from 'tap';
-import { countCommands } from '../../../scripts/bench/count-commands.ts';
-import { coldFrontDoor, studentCall } from '../../../scripts/bench/front-door-deps.ts';
-import type { Attempt } from '../../../shared/attempt/attempt.ts';
-import { EVENT_TAIL_CAP, EVENT_TAIL_KEEP } from '../../../shared/attempt/limits.ts';
-import type { SaveAnswerRequest } from '../../../shared/generated/attempt.ts';
-import { openMongo } from '../../../shared/infra/mongo/connect.ts';
-import { isRejection } from '../../../shared/kernel/errors.ts';
-import { samplePaper } from '../../../shared/testing/stored/sample-attempt.ts';
-import { storeAttempt } from '../../../shared/testing/stored/stored-attempts.ts';
-import { openTestMongo } from '../../../shared/testing/stores/open-test-mongo.ts';
+import { openMongo } from '#infra/mongo/connect.ts';
+import { countCommands } from '#scripts/bench/count-commands.ts';
+import { coldFrontDoor, studentCall } from '#scripts/bench/front-door-deps.ts';
+import type { Attempt } from '#shared/attempt/attempt.ts';
+import { EVENT_TAIL_CAP, EVENT_TAIL_KEEP } from '#shared/attempt/limits.ts';
+import type { SaveAnswerRequest } from '#shared/generated/attempt.ts';
+import { isRejection } from '#shared/kernel/errors.ts';
+import { samplePaper } from '#shared/testing/stored/sample-attempt.ts';
+import { storeAttempt } from '#shared/testing/stored/stored-attempts.ts';
+import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
 import { saveOneAnswer } from './save-answer.ts';
 
 const SAVES = 200;

@@ -1,28 +1,28 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { isOwner, type Viewer } from '../../../shared/attempt/access.ts';
-import { answerBytes, fitAnswer, type PickedAnswer, pickAnswer } from '../../../shared/attempt/answer.ts';
-import type { Attempt } from '../../../shared/attempt/attempt.ts';
-import { saveAnswerMetadata } from '../../../shared/attempt/events.ts';
-import { paperIndexOf } from '../../../shared/attempt/find-question.ts';
-import { SAVE_REPLY_EVENTS } from '../../../shared/attempt/limits.ts';
-import { decideSave } from '../../../shared/attempt/save-rules.ts';
-import type { SaveAnswerRequest } from '../../../shared/generated/attempt.ts';
-import { fillTexts, findAttempt } from '../../../shared/infra/mongo/attempt/find-attempt.ts';
-import type { AttemptHead } from '../../../shared/infra/mongo/attempt/heads.ts';
+import type { AttemptDeps } from '#api/attempt/deps.ts';
+import { detailOf } from '#api/attempt/detail.ts';
+import { viewerOf } from '#api/attempt/viewer.ts';
+import type { Call, Reply } from '#api/route.ts';
+import { fillTexts, findAttempt } from '#infra/mongo/attempt/find-attempt.ts';
+import type { AttemptHead } from '#infra/mongo/attempt/heads.ts';
 import {
   type AnswerWrite,
   isLongAnswer,
   type SaveResult,
   saveAnswer,
   saveAnswerWithRows,
-} from '../../../shared/infra/mongo/attempt/save-answer.ts';
-import { isWriteConflict } from '../../../shared/infra/mongo/faults.ts';
-import { FRONT_DOOR_BUDGET_MS } from '../../../shared/infra/mongo/transaction.ts';
-import { isRejection, type Rejection } from '../../../shared/kernel/errors.ts';
-import type { Call, Reply } from '../../route.ts';
-import type { AttemptDeps } from '../deps.ts';
-import { detailOf } from '../detail.ts';
-import { viewerOf } from '../viewer.ts';
+} from '#infra/mongo/attempt/save-answer.ts';
+import { isWriteConflict } from '#infra/mongo/faults.ts';
+import { FRONT_DOOR_BUDGET_MS } from '#infra/mongo/transaction.ts';
+import { isOwner, type Viewer } from '#shared/attempt/access.ts';
+import { answerBytes, fitAnswer, type PickedAnswer, pickAnswer } from '#shared/attempt/answer.ts';
+import type { Attempt } from '#shared/attempt/attempt.ts';
+import { saveAnswerMetadata } from '#shared/attempt/events.ts';
+import { paperIndexOf } from '#shared/attempt/find-question.ts';
+import { SAVE_REPLY_EVENTS } from '#shared/attempt/limits.ts';
+import { decideSave } from '#shared/attempt/save-rules.ts';
+import type { SaveAnswerRequest } from '#shared/generated/attempt.ts';
+import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { handInOnce } from './hand-in-once.ts';
 
 interface Save {

@@ -1,11 +1,11 @@
-import { isOwner } from '../../../shared/attempt/access.ts';
-import { DETAIL_EVENTS } from '../../../shared/attempt/limits.ts';
-import type { SubmitRequest } from '../../../shared/generated/attempt.ts';
-import type { Rejection } from '../../../shared/kernel/errors.ts';
-import type { Call, Reply } from '../../route.ts';
-import type { AttemptDeps } from '../deps.ts';
-import { detailOf } from '../detail.ts';
-import { viewerOf } from '../viewer.ts';
+import type { AttemptDeps } from '#api/attempt/deps.ts';
+import { detailOf } from '#api/attempt/detail.ts';
+import { viewerOf } from '#api/attempt/viewer.ts';
+import type { Call, Reply } from '#api/route.ts';
+import { isOwner } from '#shared/attempt/access.ts';
+import { DETAIL_EVENTS } from '#shared/attempt/limits.ts';
+import type { SubmitRequest } from '#shared/generated/attempt.ts';
+import type { Rejection } from '#shared/kernel/errors.ts';
 import { gradedAttempt, handInOnce } from './hand-in-once.ts';
 
 /** Hands in for the student and waits for the grade; every later submit gets the same, whoever came first. */

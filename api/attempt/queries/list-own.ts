@@ -1,9 +1,9 @@
-import { MAX_LISTED_ATTEMPTS } from '../../../shared/attempt/limits.ts';
-import { studentListItem } from '../../../shared/attempt/student-list-item.ts';
-import { listAttempts } from '../../../shared/infra/mongo/attempt/list-attempts.ts';
-import type { Call, Reply } from '../../route.ts';
-import type { AttemptDeps } from '../deps.ts';
-import { viewerOf } from '../viewer.ts';
+import type { AttemptDeps } from '#api/attempt/deps.ts';
+import { viewerOf } from '#api/attempt/viewer.ts';
+import type { Call, Reply } from '#api/route.ts';
+import { listAttempts } from '#infra/mongo/attempt/list-attempts.ts';
+import { MAX_LISTED_ATTEMPTS } from '#shared/attempt/limits.ts';
+import { studentListItem } from '#shared/attempt/student-list-item.ts';
 
 /** The caller's own attempts, newest start first. */
 export async function listOwnAttempts(deps: AttemptDeps, call: Call): Promise<Reply> {

@@ -1,13 +1,13 @@
-import { mayRead } from '../../../shared/attempt/access.ts';
-import type { Attempt } from '../../../shared/attempt/attempt.ts';
-import { DETAIL_EVENTS } from '../../../shared/attempt/limits.ts';
-import { resultOf } from '../../../shared/attempt/result.ts';
-import { findAttempt } from '../../../shared/infra/mongo/attempt/find-attempt.ts';
-import { isRejection, type Rejection } from '../../../shared/kernel/errors.ts';
-import type { Call, Reply } from '../../route.ts';
-import type { AttemptDeps } from '../deps.ts';
-import { detailOf } from '../detail.ts';
-import { viewerOf } from '../viewer.ts';
+import type { AttemptDeps } from '#api/attempt/deps.ts';
+import { detailOf } from '#api/attempt/detail.ts';
+import { viewerOf } from '#api/attempt/viewer.ts';
+import type { Call, Reply } from '#api/route.ts';
+import { findAttempt } from '#infra/mongo/attempt/find-attempt.ts';
+import { mayRead } from '#shared/attempt/access.ts';
+import type { Attempt } from '#shared/attempt/attempt.ts';
+import { DETAIL_EVENTS } from '#shared/attempt/limits.ts';
+import { resultOf } from '#shared/attempt/result.ts';
+import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 
 /** The attempt, if it exists and this caller may read it. */
 export async function readable(deps: AttemptDeps, call: Call): Promise<Attempt | Rejection> {

@@ -1,11 +1,11 @@
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
-import { redactEvents } from '../../../shared/attempt/redact.ts';
-import { allEvents } from '../../../shared/infra/mongo/attempt/find-events.ts';
-import { isRejection, type Rejection } from '../../../shared/kernel/errors.ts';
-import type { Call, RawReply } from '../../route.ts';
-import type { AttemptDeps } from '../deps.ts';
-import { viewerOf } from '../viewer.ts';
+import type { AttemptDeps } from '#api/attempt/deps.ts';
+import { viewerOf } from '#api/attempt/viewer.ts';
+import type { Call, RawReply } from '#api/route.ts';
+import { allEvents } from '#infra/mongo/attempt/find-events.ts';
+import { redactEvents } from '#shared/attempt/redact.ts';
+import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { readable } from './read-attempt.ts';
 
 /**

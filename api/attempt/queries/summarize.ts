@@ -1,6 +1,6 @@
-import { type AttemptCount, countAttempts } from '../../../shared/infra/mongo/attempt/count-attempts.ts';
-import type { Reply } from '../../route.ts';
-import type { AttemptDeps } from '../deps.ts';
+import type { AttemptDeps } from '#api/attempt/deps.ts';
+import type { Reply } from '#api/route.ts';
+import { type AttemptCount, countAttempts } from '#infra/mongo/attempt/count-attempts.ts';
 
 /** Counts for admin dashboards, from this service's own data only. */
 export async function summarizeAttempts(deps: AttemptDeps): Promise<Reply> {

@@ -1,13 +1,13 @@
 import t from 'tap';
-import type { Account, StoredPassword } from '../../../shared/auth/account.ts';
-import { type Hasher, openHasher } from '../../../shared/infra/bcrypt/hasher.ts';
-import { openSigner } from '../../../shared/infra/jwt/signer.ts';
-import { accounts } from '../../../shared/infra/mongo/auth/collections.ts';
-import { upgradePassword } from '../../../shared/infra/mongo/auth/upgrade-password.ts';
-import { testConfig } from '../../../shared/testing/actors/test-kernel.ts';
-import { storeSignedIn } from '../../../shared/testing/stored/stored-accounts.ts';
-import { openTestMongo } from '../../../shared/testing/stores/open-test-mongo.ts';
-import type { Call } from '../../route.ts';
+import type { Call } from '#api/route.ts';
+import { type Hasher, openHasher } from '#infra/bcrypt/hasher.ts';
+import { openSigner } from '#infra/jwt/signer.ts';
+import { accounts } from '#infra/mongo/auth/collections.ts';
+import { upgradePassword } from '#infra/mongo/auth/upgrade-password.ts';
+import type { Account, StoredPassword } from '#shared/auth/account.ts';
+import { testConfig } from '#shared/testing/actors/test-kernel.ts';
+import { storeSignedIn } from '#shared/testing/stored/stored-accounts.ts';
+import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
 import { changePassword } from './change-password.ts';
 
 const mongo = await openTestMongo(t);

@@ -1,13 +1,13 @@
-import type { StoredPassword } from '../../../shared/auth/account.ts';
-import type { ChangePasswordRequest } from '../../../shared/generated/auth.ts';
-import { changePassword as storePassword } from '../../../shared/infra/mongo/auth/change-password.ts';
-import { FRONT_DOOR_BUDGET_MS } from '../../../shared/infra/mongo/transaction.ts';
-import { isRejection, type Rejection } from '../../../shared/kernel/errors.ts';
-import type { Call, Reply } from '../../route.ts';
-import { type Current, currentOf } from '../current.ts';
-import type { AuthDeps } from '../deps.ts';
-import { judgePassword } from '../judged-password.ts';
-import { weakPassword } from '../weak-password.ts';
+import { type Current, currentOf } from '#api/auth/current.ts';
+import type { AuthDeps } from '#api/auth/deps.ts';
+import { judgePassword } from '#api/auth/judged-password.ts';
+import { weakPassword } from '#api/auth/weak-password.ts';
+import type { Call, Reply } from '#api/route.ts';
+import { changePassword as storePassword } from '#infra/mongo/auth/change-password.ts';
+import { FRONT_DOOR_BUDGET_MS } from '#infra/mongo/transaction.ts';
+import type { StoredPassword } from '#shared/auth/account.ts';
+import type { ChangePasswordRequest } from '#shared/generated/auth.ts';
+import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 
 /** A new password for who knows the current one; every other session ends with the change. */
 export async function changePassword(deps: AuthDeps, call: Call<ChangePasswordRequest>): Promise<Reply | Rejection> {

@@ -1,8 +1,8 @@
-import { endOtherSessions } from '../../../shared/infra/mongo/auth/end-other-sessions.ts';
-import { isRejection, type Rejection } from '../../../shared/kernel/errors.ts';
-import type { Call, Reply } from '../../route.ts';
-import { currentOf } from '../current.ts';
-import type { AuthDeps } from '../deps.ts';
+import { currentOf } from '#api/auth/current.ts';
+import type { AuthDeps } from '#api/auth/deps.ts';
+import type { Call, Reply } from '#api/route.ts';
+import { endOtherSessions } from '#infra/mongo/auth/end-other-sessions.ts';
+import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 
 /** Ends every session of the caller but the one that asks. */
 export async function endAllOtherSessions(deps: AuthDeps, call: Call): Promise<Reply | Rejection> {

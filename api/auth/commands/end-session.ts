@@ -1,8 +1,8 @@
-import { endSession } from '../../../shared/infra/mongo/auth/end-session.ts';
-import { isRejection, type Rejection } from '../../../shared/kernel/errors.ts';
-import type { Call, Reply } from '../../route.ts';
-import { currentOf } from '../current.ts';
-import type { AuthDeps } from '../deps.ts';
+import { currentOf } from '#api/auth/current.ts';
+import type { AuthDeps } from '#api/auth/deps.ts';
+import type { Call, Reply } from '#api/route.ts';
+import { endSession } from '#infra/mongo/auth/end-session.ts';
+import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 
 /** Ends one session of the caller; somebody else's, an unknown and an ended one look alike. */
 export async function endOneSession(deps: AuthDeps, call: Call): Promise<Reply | Rejection> {

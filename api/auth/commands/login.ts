@@ -1,15 +1,15 @@
-import type { Account } from '../../../shared/auth/account.ts';
-import { normalizeEmail } from '../../../shared/auth/email.ts';
-import type { LoginRequest } from '../../../shared/generated/auth.ts';
-import { findAccountByEmail } from '../../../shared/infra/mongo/auth/find-account.ts';
-import { openSession } from '../../../shared/infra/mongo/auth/open-session.ts';
-import { upgradePassword } from '../../../shared/infra/mongo/auth/upgrade-password.ts';
-import { FRONT_DOOR_BUDGET_MS } from '../../../shared/infra/mongo/transaction.ts';
-import type { Rejection } from '../../../shared/kernel/errors.ts';
-import type { Call, Reply } from '../../route.ts';
-import type { AuthDeps } from '../deps.ts';
-import { withPassword } from '../judged-password.ts';
-import { newSession } from '../new-session.ts';
+import type { AuthDeps } from '#api/auth/deps.ts';
+import { withPassword } from '#api/auth/judged-password.ts';
+import { newSession } from '#api/auth/new-session.ts';
+import type { Call, Reply } from '#api/route.ts';
+import { findAccountByEmail } from '#infra/mongo/auth/find-account.ts';
+import { openSession } from '#infra/mongo/auth/open-session.ts';
+import { upgradePassword } from '#infra/mongo/auth/upgrade-password.ts';
+import { FRONT_DOOR_BUDGET_MS } from '#infra/mongo/transaction.ts';
+import type { Account } from '#shared/auth/account.ts';
+import { normalizeEmail } from '#shared/auth/email.ts';
+import type { LoginRequest } from '#shared/generated/auth.ts';
+import type { Rejection } from '#shared/kernel/errors.ts';
 
 const INVALID: Rejection = { rejected: 'AUTH_INVALID_CREDENTIALS' };
 

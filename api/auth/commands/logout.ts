@@ -1,10 +1,10 @@
-import type { TokenRequest } from '../../../shared/generated/auth.ts';
-import { endSession } from '../../../shared/infra/mongo/auth/end-session.ts';
-import { findToken } from '../../../shared/infra/mongo/auth/find-token.ts';
-import { isRejection, type Rejection } from '../../../shared/kernel/errors.ts';
-import type { Call, Reply } from '../../route.ts';
-import type { AuthDeps } from '../deps.ts';
-import { presentedToken } from '../presented-token.ts';
+import type { AuthDeps } from '#api/auth/deps.ts';
+import { presentedToken } from '#api/auth/presented-token.ts';
+import type { Call, Reply } from '#api/route.ts';
+import { endSession } from '#infra/mongo/auth/end-session.ts';
+import { findToken } from '#infra/mongo/auth/find-token.ts';
+import type { TokenRequest } from '#shared/generated/auth.ts';
+import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 
 /**
  * Ends the session of a refresh token. One that is missing, invalid, used, revoked or not the stored one ends nothing, and a

@@ -1,13 +1,13 @@
 import t from 'tap';
-import { HasherBusy } from '../../../shared/infra/bcrypt/bounded-queue.ts';
-import { type Hasher, openHasher } from '../../../shared/infra/bcrypt/hasher.ts';
-import { openSigner } from '../../../shared/infra/jwt/signer.ts';
-import { accounts, sessions, tokens } from '../../../shared/infra/mongo/auth/collections.ts';
-import { testConfig } from '../../../shared/testing/actors/test-kernel.ts';
-import { storeSignedIn } from '../../../shared/testing/stored/stored-accounts.ts';
-import { openTestMongo } from '../../../shared/testing/stores/open-test-mongo.ts';
-import type { AuthDeps } from '../deps.ts';
-import { newToken } from '../new-session.ts';
+import type { AuthDeps } from '#api/auth/deps.ts';
+import { newToken } from '#api/auth/new-session.ts';
+import { HasherBusy } from '#infra/bcrypt/bounded-queue.ts';
+import { type Hasher, openHasher } from '#infra/bcrypt/hasher.ts';
+import { openSigner } from '#infra/jwt/signer.ts';
+import { accounts, sessions, tokens } from '#infra/mongo/auth/collections.ts';
+import { testConfig } from '#shared/testing/actors/test-kernel.ts';
+import { storeSignedIn } from '#shared/testing/stored/stored-accounts.ts';
+import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
 import { logout } from './logout.ts';
 import { refresh } from './refresh.ts';
 

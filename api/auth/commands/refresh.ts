@@ -1,14 +1,14 @@
-import { judgeRefresh } from '../../../shared/auth/refresh-rules.ts';
-import type { TokenRequest } from '../../../shared/generated/auth.ts';
-import { findRefresh } from '../../../shared/infra/mongo/auth/find-refresh.ts';
-import { reportReuse } from '../../../shared/infra/mongo/auth/report-reuse.ts';
-import { rotateToken } from '../../../shared/infra/mongo/auth/rotate-token.ts';
-import { FRONT_DOOR_BUDGET_MS } from '../../../shared/infra/mongo/transaction.ts';
-import { isRejection, type Rejection } from '../../../shared/kernel/errors.ts';
-import type { Call, Reply } from '../../route.ts';
-import type { AuthDeps } from '../deps.ts';
-import { envelopeOf, newToken } from '../new-session.ts';
-import { presentedToken } from '../presented-token.ts';
+import type { AuthDeps } from '#api/auth/deps.ts';
+import { envelopeOf, newToken } from '#api/auth/new-session.ts';
+import { presentedToken } from '#api/auth/presented-token.ts';
+import type { Call, Reply } from '#api/route.ts';
+import { findRefresh } from '#infra/mongo/auth/find-refresh.ts';
+import { reportReuse } from '#infra/mongo/auth/report-reuse.ts';
+import { rotateToken } from '#infra/mongo/auth/rotate-token.ts';
+import { FRONT_DOOR_BUDGET_MS } from '#infra/mongo/transaction.ts';
+import { judgeRefresh } from '#shared/auth/refresh-rules.ts';
+import type { TokenRequest } from '#shared/generated/auth.ts';
+import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 
 const INVALID: Rejection = { rejected: 'AUTH_INVALID_TOKEN' };
 

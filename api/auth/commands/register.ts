@@ -1,17 +1,17 @@
 import { randomBytes } from 'node:crypto';
-import type { Account, StoredPassword } from '../../../shared/auth/account.ts';
-import { ACCOUNT_CODE_BYTES, accountCodeOf } from '../../../shared/auth/account-code.ts';
-import { newAccount } from '../../../shared/auth/new-account.ts';
-import { type Registration, readRegistration } from '../../../shared/auth/registration.ts';
-import type { RegisterRequest } from '../../../shared/generated/auth.ts';
-import { insertAccount } from '../../../shared/infra/mongo/auth/insert-account.ts';
-import { FRONT_DOOR_BUDGET_MS } from '../../../shared/infra/mongo/transaction.ts';
-import { isRejection, type Rejection } from '../../../shared/kernel/errors.ts';
-import { newId } from '../../../shared/kernel/ids.ts';
-import type { Call, Reply } from '../../route.ts';
-import type { AuthDeps } from '../deps.ts';
-import { newSession } from '../new-session.ts';
-import { weakPassword } from '../weak-password.ts';
+import type { AuthDeps } from '#api/auth/deps.ts';
+import { newSession } from '#api/auth/new-session.ts';
+import { weakPassword } from '#api/auth/weak-password.ts';
+import type { Call, Reply } from '#api/route.ts';
+import { insertAccount } from '#infra/mongo/auth/insert-account.ts';
+import { FRONT_DOOR_BUDGET_MS } from '#infra/mongo/transaction.ts';
+import type { Account, StoredPassword } from '#shared/auth/account.ts';
+import { ACCOUNT_CODE_BYTES, accountCodeOf } from '#shared/auth/account-code.ts';
+import { newAccount } from '#shared/auth/new-account.ts';
+import { type Registration, readRegistration } from '#shared/auth/registration.ts';
+import type { RegisterRequest } from '#shared/generated/auth.ts';
+import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
+import { newId } from '#shared/kernel/ids.ts';
 
 /** Of 2^40 codes two hardly ever meet; three in a row mean that something else is wrong. */
 const CODE_TRIES = 3;

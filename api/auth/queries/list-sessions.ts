@@ -1,8 +1,8 @@
-import { liveSessions } from '../../../shared/infra/mongo/auth/live-sessions.ts';
-import { isRejection, type Rejection } from '../../../shared/kernel/errors.ts';
-import type { Call, Reply } from '../../route.ts';
-import { currentOf } from '../current.ts';
-import type { AuthDeps } from '../deps.ts';
+import { currentOf } from '#api/auth/current.ts';
+import type { AuthDeps } from '#api/auth/deps.ts';
+import type { Call, Reply } from '#api/route.ts';
+import { liveSessions } from '#infra/mongo/auth/live-sessions.ts';
+import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 
 /** The caller's live sessions, the one used last first. */
 export async function listSessions(deps: AuthDeps, call: Call): Promise<Reply | Rejection> {

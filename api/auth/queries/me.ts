@@ -1,8 +1,8 @@
-import { userView } from '../../../shared/auth/user-view.ts';
-import { isRejection, type Rejection } from '../../../shared/kernel/errors.ts';
-import type { Call, Reply } from '../../route.ts';
-import { currentOf } from '../current.ts';
-import type { AuthDeps } from '../deps.ts';
+import { currentOf } from '#api/auth/current.ts';
+import type { AuthDeps } from '#api/auth/deps.ts';
+import type { Call, Reply } from '#api/route.ts';
+import { userView } from '#shared/auth/user-view.ts';
+import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 
 /** The identity of the caller, as it is now and not as its token says. */
 export async function readMe(deps: AuthDeps, call: Call): Promise<Reply | Rejection> {

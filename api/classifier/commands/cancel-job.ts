@@ -1,9 +1,9 @@
-import { cancelJob } from '../../../shared/infra/mongo/classifier/cancel-job.ts';
-import type { Rejection } from '../../../shared/kernel/errors.ts';
-import type { Call, Reply } from '../../route.ts';
-import { callerOf } from '../caller.ts';
-import type { JobDeps } from '../job-deps.ts';
-import { wholeJob } from '../whole-job.ts';
+import { callerOf } from '#api/classifier/caller.ts';
+import type { JobDeps } from '#api/classifier/job-deps.ts';
+import { wholeJob } from '#api/classifier/whole-job.ts';
+import type { Call, Reply } from '#api/route.ts';
+import { cancelJob } from '#infra/mongo/classifier/cancel-job.ts';
+import type { Rejection } from '#shared/kernel/errors.ts';
 
 /** Ends a job that is not finished. What it has brought stays; from here on nothing is added. */
 export async function cancelOneJob(deps: JobDeps, call: Call): Promise<Reply | Rejection> {

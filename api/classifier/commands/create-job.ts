@@ -1,19 +1,19 @@
-import { commandKeyOf, type JobBody, type JobContext } from '../../../shared/classifier/job.ts';
-import { jobRequestFaults } from '../../../shared/classifier/job-request-faults.ts';
-import { newJob } from '../../../shared/classifier/new-job.ts';
-import { type JobWish, openKeyOf } from '../../../shared/classifier/open-key.ts';
-import type { CreateJobRequest } from '../../../shared/generated/classifier.ts';
-import { findOpenJob } from '../../../shared/infra/mongo/classifier/find-job.ts';
-import { insertJob } from '../../../shared/infra/mongo/classifier/insert-job.ts';
-import { newCommand } from '../../../shared/infra/mongo/mailbox/post-command.ts';
-import { CONTEXT_LIMIT_MS, loadQuestions, QuestionBankFailed } from '../../../shared/infra/owners/question-bank.ts';
-import type { Command } from '../../../shared/kernel/command.ts';
-import type { Rejection } from '../../../shared/kernel/errors.ts';
-import { newId } from '../../../shared/kernel/ids.ts';
-import type { Call, Reply } from '../../route.ts';
-import { type Caller, callerOf } from '../caller.ts';
-import type { JobDeps } from '../job-deps.ts';
-import { wholeJob } from '../whole-job.ts';
+import { type Caller, callerOf } from '#api/classifier/caller.ts';
+import type { JobDeps } from '#api/classifier/job-deps.ts';
+import { wholeJob } from '#api/classifier/whole-job.ts';
+import type { Call, Reply } from '#api/route.ts';
+import { findOpenJob } from '#infra/mongo/classifier/find-job.ts';
+import { insertJob } from '#infra/mongo/classifier/insert-job.ts';
+import { newCommand } from '#infra/mongo/mailbox/post-command.ts';
+import { CONTEXT_LIMIT_MS, loadQuestions, QuestionBankFailed } from '#infra/owners/question-bank.ts';
+import { commandKeyOf, type JobBody, type JobContext } from '#shared/classifier/job.ts';
+import { jobRequestFaults } from '#shared/classifier/job-request-faults.ts';
+import { newJob } from '#shared/classifier/new-job.ts';
+import { type JobWish, openKeyOf } from '#shared/classifier/open-key.ts';
+import type { CreateJobRequest } from '#shared/generated/classifier.ts';
+import type { Command } from '#shared/kernel/command.ts';
+import type { Rejection } from '#shared/kernel/errors.ts';
+import { newId } from '#shared/kernel/ids.ts';
 
 const DEFAULT_THRESHOLD = 0.7;
 /** Equal jobs may end between insert and read; more rounds than these are no accident. */

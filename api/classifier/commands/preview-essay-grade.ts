@@ -1,13 +1,13 @@
-import { gradeFaults, gradeTask, readGrade } from '../../../shared/classifier/grade-task.ts';
-import { essayGradePreview } from '../../../shared/classifier/preview.ts';
-import { taskRequest } from '../../../shared/classifier/task-envelope.ts';
-import type { EssayGradeRequest } from '../../../shared/generated/classifier.ts';
-import { isRejection, type Rejection } from '../../../shared/kernel/errors.ts';
-import { newId } from '../../../shared/kernel/ids.ts';
-import type { Call, Reply } from '../../route.ts';
-import { askModel } from '../ask-model.ts';
-import { callerOf } from '../caller.ts';
-import type { PreviewDeps } from '../preview-deps.ts';
+import { askModel } from '#api/classifier/ask-model.ts';
+import { callerOf } from '#api/classifier/caller.ts';
+import type { PreviewDeps } from '#api/classifier/preview-deps.ts';
+import type { Call, Reply } from '#api/route.ts';
+import { gradeFaults, gradeTask, readGrade } from '#shared/classifier/grade-task.ts';
+import { essayGradePreview } from '#shared/classifier/preview.ts';
+import { taskRequest } from '#shared/classifier/task-envelope.ts';
+import type { EssayGradeRequest } from '#shared/generated/classifier.ts';
+import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
+import { newId } from '#shared/kernel/ids.ts';
 
 /** The grade of an essay by its rubric, and the handoff with which the attempt service takes it. */
 export async function previewEssayGrade(deps: PreviewDeps, call: Call<EssayGradeRequest>): Promise<Reply | Rejection> {

@@ -1,14 +1,14 @@
-import { generationFaults, wantedGeneration } from '../../../shared/classifier/generation-request.ts';
-import { generationPreview } from '../../../shared/classifier/preview.ts';
-import type { GenerationRequest } from '../../../shared/generated/classifier.ts';
-import { isRejection, type Rejection } from '../../../shared/kernel/errors.ts';
-import { newId } from '../../../shared/kernel/ids.ts';
-import type { Call, Reply } from '../../route.ts';
-import { scopeOf } from '../caller.ts';
-import { type GenerationOrder, generate } from '../generate.ts';
-import { loadReferences } from '../load-references.ts';
-import { paidGeneration } from '../paid-generation.ts';
-import type { PreviewDeps } from '../preview-deps.ts';
+import { scopeOf } from '#api/classifier/caller.ts';
+import { type GenerationOrder, generate } from '#api/classifier/generate.ts';
+import { loadReferences } from '#api/classifier/load-references.ts';
+import { paidGeneration } from '#api/classifier/paid-generation.ts';
+import type { PreviewDeps } from '#api/classifier/preview-deps.ts';
+import type { Call, Reply } from '#api/route.ts';
+import { generationFaults, wantedGeneration } from '#shared/classifier/generation-request.ts';
+import { generationPreview } from '#shared/classifier/preview.ts';
+import type { GenerationRequest } from '#shared/generated/classifier.ts';
+import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
+import { newId } from '#shared/kernel/ids.ts';
 
 /** Questions that nobody has stored; paid for where that is configured, and then the same for whoever asks the same again. */
 export async function previewGeneration(deps: PreviewDeps, call: Call<GenerationRequest>): Promise<Reply | Rejection> {

@@ -1,9 +1,9 @@
-import { retryJob } from '../../../shared/infra/mongo/classifier/retry-job.ts';
-import type { Rejection } from '../../../shared/kernel/errors.ts';
-import type { Call, Reply } from '../../route.ts';
-import { callerOf } from '../caller.ts';
-import type { JobDeps } from '../job-deps.ts';
-import { wholeJob } from '../whole-job.ts';
+import { callerOf } from '#api/classifier/caller.ts';
+import type { JobDeps } from '#api/classifier/job-deps.ts';
+import { wholeJob } from '#api/classifier/whole-job.ts';
+import type { Call, Reply } from '#api/route.ts';
+import { retryJob } from '#infra/mongo/classifier/retry-job.ts';
+import type { Rejection } from '#shared/kernel/errors.ts';
 import { jobCommand } from './create-job.ts';
 
 /** Starts a FAILED or CANCELLED job over under its id: result, error, times and attempts begin anew. */

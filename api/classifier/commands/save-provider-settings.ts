@@ -1,10 +1,10 @@
-import { readChoice } from '../../../shared/classifier/provider-setting.ts';
-import { runtimeView, settingView } from '../../../shared/classifier/provider-view.ts';
-import type { ProviderSettingsRequest } from '../../../shared/generated/classifier.ts';
-import { saveProviderSetting } from '../../../shared/infra/mongo/classifier/save-provider-setting.ts';
-import type { Rejection } from '../../../shared/kernel/errors.ts';
-import type { Call, Reply } from '../../route.ts';
-import type { ProviderDeps } from '../provider-deps.ts';
+import type { ProviderDeps } from '#api/classifier/provider-deps.ts';
+import type { Call, Reply } from '#api/route.ts';
+import { saveProviderSetting } from '#infra/mongo/classifier/save-provider-setting.ts';
+import { readChoice } from '#shared/classifier/provider-setting.ts';
+import { runtimeView, settingView } from '#shared/classifier/provider-view.ts';
+import type { ProviderSettingsRequest } from '#shared/generated/classifier.ts';
+import type { Rejection } from '#shared/kernel/errors.ts';
 
 /** Saves a choice, and only then switches: calls under way end where they began. */
 export async function saveProviderSettings(

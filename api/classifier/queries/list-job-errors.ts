@@ -1,12 +1,12 @@
-import { broughtBy } from '../../../shared/classifier/job-view.ts';
-import type { JobErrorsQuery } from '../../../shared/generated/classifier.ts';
-import { findOwnJob } from '../../../shared/infra/mongo/classifier/find-job.ts';
-import { batchErrors } from '../../../shared/infra/mongo/classifier/job-batches.ts';
-import type { Rejection } from '../../../shared/kernel/errors.ts';
-import type { Call, Reply } from '../../route.ts';
-import { callerOf } from '../caller.ts';
-import type { JobDeps } from '../job-deps.ts';
-import { pageOf } from '../job-page.ts';
+import { callerOf } from '#api/classifier/caller.ts';
+import type { JobDeps } from '#api/classifier/job-deps.ts';
+import { pageOf } from '#api/classifier/job-page.ts';
+import type { Call, Reply } from '#api/route.ts';
+import { findOwnJob } from '#infra/mongo/classifier/find-job.ts';
+import { batchErrors } from '#infra/mongo/classifier/job-batches.ts';
+import { broughtBy } from '#shared/classifier/job-view.ts';
+import type { JobErrorsQuery } from '#shared/generated/classifier.ts';
+import type { Rejection } from '#shared/kernel/errors.ts';
 
 /** A page of the questions that have no suggestions, and why; a job has 2,000 at most. */
 export async function listJobErrors(

@@ -1,11 +1,11 @@
-import { jobView } from '../../../shared/classifier/job-view.ts';
-import type { JobListQuery } from '../../../shared/generated/classifier.ts';
-import { findSelections } from '../../../shared/infra/mongo/classifier/find-job.ts';
-import { listJobs } from '../../../shared/infra/mongo/classifier/list-jobs.ts';
-import type { Call, Reply } from '../../route.ts';
-import { callerOf } from '../caller.ts';
-import type { JobDeps } from '../job-deps.ts';
-import { pageOf } from '../job-page.ts';
+import { callerOf } from '#api/classifier/caller.ts';
+import type { JobDeps } from '#api/classifier/job-deps.ts';
+import { pageOf } from '#api/classifier/job-page.ts';
+import type { Call, Reply } from '#api/route.ts';
+import { findSelections } from '#infra/mongo/classifier/find-job.ts';
+import { listJobs } from '#infra/mongo/classifier/list-jobs.ts';
+import { jobView } from '#shared/classifier/job-view.ts';
+import type { JobListQuery } from '#shared/generated/classifier.ts';
 
 /** A page of the caller's jobs, newest first, without what they have brought. */
 export async function listOwnJobs({ mongo }: JobDeps, call: Call<unknown, JobListQuery>): Promise<Reply> {

@@ -1,9 +1,9 @@
-import { findOwnJob } from '../../../shared/infra/mongo/classifier/find-job.ts';
-import type { Rejection } from '../../../shared/kernel/errors.ts';
-import type { Call, Reply } from '../../route.ts';
-import { callerOf } from '../caller.ts';
-import type { JobDeps } from '../job-deps.ts';
-import { wholeJob } from '../whole-job.ts';
+import { callerOf } from '#api/classifier/caller.ts';
+import type { JobDeps } from '#api/classifier/job-deps.ts';
+import { wholeJob } from '#api/classifier/whole-job.ts';
+import type { Call, Reply } from '#api/route.ts';
+import { findOwnJob } from '#infra/mongo/classifier/find-job.ts';
+import type { Rejection } from '#shared/kernel/errors.ts';
 
 export async function showJob({ mongo }: JobDeps, call: Call): Promise<Reply | Rejection> {
   const job = await findOwnJob(mongo, call.params.jobId ?? '', callerOf(call.identity));

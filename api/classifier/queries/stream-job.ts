@@ -1,16 +1,16 @@
-import { isOpen } from '../../../shared/classifier/job.ts';
-import { startOf } from '../../../shared/classifier/job-stream.ts';
-import type { JobRow } from '../../../shared/infra/mongo/classifier/collections.ts';
-import { findJob, findOwnJob } from '../../../shared/infra/mongo/classifier/find-job.ts';
-import { MINUTE, SECOND } from '../../../shared/kernel/clock.ts';
-import { ERRORS, type ErrorCode, type Rejection } from '../../../shared/kernel/errors.ts';
-import type { EventStream } from '../../middleware/event-stream.ts';
-import { liveStream } from '../../middleware/live-stream.ts';
-import type { Alarm } from '../../middleware/stream-alarm.ts';
-import type { Call, RawReply } from '../../route.ts';
-import { callerOf } from '../caller.ts';
-import type { JobDeps } from '../job-deps.ts';
-import { slimJob, wholeJob } from '../whole-job.ts';
+import { callerOf } from '#api/classifier/caller.ts';
+import type { JobDeps } from '#api/classifier/job-deps.ts';
+import { slimJob, wholeJob } from '#api/classifier/whole-job.ts';
+import type { EventStream } from '#api/middleware/event-stream.ts';
+import { liveStream } from '#api/middleware/live-stream.ts';
+import type { Alarm } from '#api/middleware/stream-alarm.ts';
+import type { Call, RawReply } from '#api/route.ts';
+import type { JobRow } from '#infra/mongo/classifier/collections.ts';
+import { findJob, findOwnJob } from '#infra/mongo/classifier/find-job.ts';
+import { isOpen } from '#shared/classifier/job.ts';
+import { startOf } from '#shared/classifier/job-stream.ts';
+import { MINUTE, SECOND } from '#shared/kernel/clock.ts';
+import { ERRORS, type ErrorCode, type Rejection } from '#shared/kernel/errors.ts';
 
 /** How often a stream looks by itself while wakes of other processes cannot arrive; while they can, for those that got lost. */
 const POLL_DEAF_MS = 1 * SECOND;

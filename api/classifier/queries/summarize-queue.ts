@@ -1,9 +1,9 @@
-import { JOB_STATUSES } from '../../../shared/classifier/classification.ts';
-import { queuedJobView } from '../../../shared/classifier/job-view.ts';
-import type { QueueSummaryQuery } from '../../../shared/generated/classifier.ts';
-import { summarizeJobs } from '../../../shared/infra/mongo/classifier/summarize-jobs.ts';
-import type { Call, Reply } from '../../route.ts';
-import type { JobDeps } from '../job-deps.ts';
+import type { JobDeps } from '#api/classifier/job-deps.ts';
+import type { Call, Reply } from '#api/route.ts';
+import { summarizeJobs } from '#infra/mongo/classifier/summarize-jobs.ts';
+import { JOB_STATUSES } from '#shared/classifier/classification.ts';
+import { queuedJobView } from '#shared/classifier/job-view.ts';
+import type { QueueSummaryQuery } from '#shared/generated/classifier.ts';
 
 const SAMPLE = 20;
 const RECENT_FAILURES = 10;

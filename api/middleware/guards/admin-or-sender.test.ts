@@ -1,7 +1,7 @@
 import t from 'tap';
-import { echoRoute } from '../../../shared/testing/doors/test-door.ts';
-import type { Guard, Head, Identity } from '../../route.ts';
-import { readHead } from '../head.ts';
+import { readHead } from '#api/middleware/head.ts';
+import type { Guard, Head, Identity } from '#api/route.ts';
+import { echoRoute } from '#shared/testing/doors/test-door.ts';
 import { adminOrSender } from './admin-or-sender.ts';
 import { behindGateway, gatewayToken } from './gateway-token.ts';
 import { type KnownSenders, knownSender } from './known-sender.ts';

@@ -1,4 +1,4 @@
-import type { Guard, Head } from '../../route.ts';
+import type { Guard, Head } from '#api/route.ts';
 import { type IdentityHeaders, identity } from './identity.ts';
 import { type KnownSenders, senderCheck, senderHeaders } from './known-sender.ts';
 import { organization } from './organization.ts';

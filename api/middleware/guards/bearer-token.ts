@@ -1,4 +1,4 @@
-import type { Head } from '../../route.ts';
+import type { Head } from '#api/route.ts';
 import { singleHeader } from './single-header.ts';
 
 const BEARER = /^Bearer +([^\s]+)$/i;

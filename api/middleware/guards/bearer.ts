@@ -1,4 +1,4 @@
-import type { Guard } from '../../route.ts';
+import type { Guard } from '#api/route.ts';
 import { bearerToken } from './bearer-token.ts';
 
 const HEADER = { name: 'authorization', example: 'Bearer eyJhbGciOiJIUzI1NiJ9…' };

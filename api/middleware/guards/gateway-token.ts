@@ -1,5 +1,5 @@
-import { secretCheck } from '../../../shared/kernel/secret.ts';
-import type { Guard, Route } from '../../route.ts';
+import type { Guard, Route } from '#api/route.ts';
+import { secretCheck } from '#shared/kernel/secret.ts';
 import { singleHeader } from './single-header.ts';
 
 /**

@@ -1,4 +1,4 @@
-import type { Guard } from '../../route.ts';
+import type { Guard } from '#api/route.ts';
 
 const HEADERS = ['idempotency-key', 'x-idempotency-key', 'x-correlation-id'] as const;
 const PRINTABLE = /^[\x20-\x7e]{1,255}$/;

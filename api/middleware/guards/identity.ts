@@ -1,4 +1,4 @@
-import type { Guard } from '../../route.ts';
+import type { Guard } from '#api/route.ts';
 import { singleHeader } from './single-header.ts';
 
 /** Lower-case names of the headers in which a service's gateway passes on who calls. */

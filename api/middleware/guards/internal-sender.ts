@@ -1,6 +1,6 @@
-import type { ErrorCode } from '../../../shared/kernel/errors.ts';
-import { secretCheck } from '../../../shared/kernel/secret.ts';
-import type { Guard } from '../../route.ts';
+import type { Guard } from '#api/route.ts';
+import type { ErrorCode } from '#shared/kernel/errors.ts';
+import { secretCheck } from '#shared/kernel/secret.ts';
 import { singleHeader } from './single-header.ts';
 
 export interface InternalSender {

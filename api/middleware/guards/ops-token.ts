@@ -1,5 +1,5 @@
-import { secretCheck } from '../../../shared/kernel/secret.ts';
-import type { Guard } from '../../route.ts';
+import type { Guard } from '#api/route.ts';
+import { secretCheck } from '#shared/kernel/secret.ts';
 import { bearerToken } from './bearer-token.ts';
 
 const REFUSED = { rejected: 'UNAUTHENTICATED', message: 'Authorization: Bearer OPS_TOKEN is required' } as const;

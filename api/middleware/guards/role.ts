@@ -1,4 +1,4 @@
-import type { Guard } from '../../route.ts';
+import type { Guard } from '#api/route.ts';
 
 export const ROLES = ['STUDENT', 'TEACHER', 'PARENT', 'ADMIN'] as const;
 export type Role = (typeof ROLES)[number];

@@ -1,8 +1,7 @@
-import type { Guard } from '../../route.ts';
+import type { Guard } from '#api/route.ts';
 import { PLAIN_IDENTITY } from './identity.ts';
+import { ORGANIZATION } from './organization.ts';
 import { singleHeader } from './single-header.ts';
-
-const NAME = 'x-organization-id';
 
 /** Demands the organization in which the caller acts, sent once, and fills `identity.organizationId`: what is another's is not there. */
 export function scope(): Guard {
@@ -12,14 +11,14 @@ export function scope(): Guard {
     codes: ['UNAUTHENTICATED'],
     headers: [
       {
-        name: NAME,
+        name: ORGANIZATION,
         required: true,
         example: 'org-1',
         description: 'Organization in which the caller acts, set by the gateway',
       },
     ],
     check(head, known) {
-      const id = singleHeader(head, NAME);
+      const id = singleHeader(head, ORGANIZATION);
       if (id === undefined || !PLAIN_IDENTITY.test(id)) return { rejected: 'UNAUTHENTICATED' };
       known.organizationId = id;
       return undefined;

@@ -1,5 +1,5 @@
-import { secretCheck } from '../../../shared/kernel/secret.ts';
-import type { Guard } from '../../route.ts';
+import type { Guard } from '#api/route.ts';
+import { secretCheck } from '#shared/kernel/secret.ts';
 import { singleHeader } from './single-header.ts';
 
 /**

@@ -1,11 +1,11 @@
-import type { BatchRequest } from '../../../shared/generated/notification.ts';
-import { idsOfFanOut } from '../../../shared/infra/mongo/notification/find-event.ts';
-import type { Rejection } from '../../../shared/kernel/errors.ts';
-import { eventView } from '../../../shared/notification/event.ts';
-import { sourcePairFaults } from '../../../shared/notification/request-faults.ts';
-import type { Call, Reply } from '../../route.ts';
-import type { NotificationDeps } from '../deps.ts';
-import { fanOut } from '../fan-out.ts';
+import type { NotificationDeps } from '#api/notification/deps.ts';
+import { fanOut } from '#api/notification/fan-out.ts';
+import type { Call, Reply } from '#api/route.ts';
+import { idsOfFanOut } from '#infra/mongo/notification/find-event.ts';
+import type { BatchRequest } from '#shared/generated/notification.ts';
+import type { Rejection } from '#shared/kernel/errors.ts';
+import { eventView } from '#shared/notification/event.ts';
+import { sourcePairFaults } from '#shared/notification/request-faults.ts';
 
 /** Many notifications at once, all or none; with an event of a producer they are made once, however often they are sent. */
 export async function createBatch(deps: NotificationDeps, call: Call<BatchRequest>): Promise<Reply | Rejection> {

@@ -1,13 +1,13 @@
-import type { CreateRequest } from '../../../shared/generated/notification.ts';
-import { insertNotification } from '../../../shared/infra/mongo/notification/insert-notification.ts';
-import { preferencesOf } from '../../../shared/infra/mongo/notification/preferences-of.ts';
-import { newId } from '../../../shared/kernel/ids.ts';
-import { newNotification } from '../../../shared/notification/notification.ts';
-import { notificationView } from '../../../shared/notification/notification-view.ts';
-import { preferenceKey, suppressionOf } from '../../../shared/notification/preferences.ts';
-import type { Call, Reply } from '../../route.ts';
-import type { NotificationDeps } from '../deps.ts';
-import { ringFor } from '../ring-for.ts';
+import type { NotificationDeps } from '#api/notification/deps.ts';
+import { ringFor } from '#api/notification/ring-for.ts';
+import type { Call, Reply } from '#api/route.ts';
+import { insertNotification } from '#infra/mongo/notification/insert-notification.ts';
+import { preferencesOf } from '#infra/mongo/notification/preferences-of.ts';
+import type { CreateRequest } from '#shared/generated/notification.ts';
+import { newId } from '#shared/kernel/ids.ts';
+import { newNotification } from '#shared/notification/notification.ts';
+import { notificationView } from '#shared/notification/notification-view.ts';
+import { preferenceKey, suppressionOf } from '#shared/notification/preferences.ts';
 
 /** One notification for one recipient, unless that one does not want it. */
 export async function createOneNotification(deps: NotificationDeps, call: Call<CreateRequest>): Promise<Reply> {

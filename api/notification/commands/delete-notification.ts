@@ -1,9 +1,9 @@
-import { deleteNotification } from '../../../shared/infra/mongo/notification/delete-notification.ts';
-import { isRejection, type Rejection } from '../../../shared/kernel/errors.ts';
-import { notificationView } from '../../../shared/notification/notification-view.ts';
-import type { Call, Reply } from '../../route.ts';
-import type { NotificationDeps } from '../deps.ts';
-import { visibleTo } from '../visible-to.ts';
+import type { NotificationDeps } from '#api/notification/deps.ts';
+import { visibleTo } from '#api/notification/visible-to.ts';
+import type { Call, Reply } from '#api/route.ts';
+import { deleteNotification } from '#infra/mongo/notification/delete-notification.ts';
+import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
+import { notificationView } from '#shared/notification/notification-view.ts';
 
 /** Hides one notification for good; whoever comes second finds nothing. */
 export async function deleteOneNotification(deps: NotificationDeps, call: Call): Promise<Reply | Rejection> {

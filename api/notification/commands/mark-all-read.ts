@@ -1,7 +1,7 @@
-import { markAllRead } from '../../../shared/infra/mongo/notification/mark-all-read.ts';
-import type { Call, Reply } from '../../route.ts';
-import { callerOf } from '../caller.ts';
-import type { NotificationDeps } from '../deps.ts';
+import { callerOf } from '#api/notification/caller.ts';
+import type { NotificationDeps } from '#api/notification/deps.ts';
+import type { Call, Reply } from '#api/route.ts';
+import { markAllRead } from '#infra/mongo/notification/mark-all-read.ts';
 
 /** Marks the caller's own notifications read, an ADMIN's too. */
 export async function markEverythingRead(deps: NotificationDeps, call: Call): Promise<Reply> {

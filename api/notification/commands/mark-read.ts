@@ -1,10 +1,10 @@
-import { markRead } from '../../../shared/infra/mongo/notification/mark-read.ts';
-import { isRejection, type Rejection } from '../../../shared/kernel/errors.ts';
-import { notificationView } from '../../../shared/notification/notification-view.ts';
-import type { Call, Reply } from '../../route.ts';
-import type { Scope } from '../caller.ts';
-import type { NotificationDeps } from '../deps.ts';
-import { visibleTo } from '../visible-to.ts';
+import type { Scope } from '#api/notification/caller.ts';
+import type { NotificationDeps } from '#api/notification/deps.ts';
+import { visibleTo } from '#api/notification/visible-to.ts';
+import type { Call, Reply } from '#api/route.ts';
+import { markRead } from '#infra/mongo/notification/mark-read.ts';
+import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
+import { notificationView } from '#shared/notification/notification-view.ts';
 
 /** Marks one notification read; a second time changes nothing. */
 export async function markOneRead(deps: NotificationDeps, call: Call, scope: Scope): Promise<Reply | Rejection> {

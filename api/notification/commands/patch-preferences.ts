@@ -1,15 +1,15 @@
-import type { PreferencesPatch } from '../../../shared/generated/notification.ts';
-import { patchPreferences } from '../../../shared/infra/mongo/notification/patch-preferences.ts';
-import type { Rejection } from '../../../shared/kernel/errors.ts';
+import { callerOf } from '#api/notification/caller.ts';
+import type { NotificationDeps } from '#api/notification/deps.ts';
+import type { Call, Reply } from '#api/route.ts';
+import { patchPreferences } from '#infra/mongo/notification/patch-preferences.ts';
+import type { PreferencesPatch } from '#shared/generated/notification.ts';
+import type { Rejection } from '#shared/kernel/errors.ts';
 import {
   preferencesFaults,
   preferencesView,
   readPreferencesPatch,
   TOO_MANY_TYPES,
-} from '../../../shared/notification/preferences-patch.ts';
-import type { Call, Reply } from '../../route.ts';
-import { callerOf } from '../caller.ts';
-import type { NotificationDeps } from '../deps.ts';
+} from '#shared/notification/preferences-patch.ts';
 
 /** Merges changes into what the caller has set. */
 export async function changePreferences(

@@ -1,10 +1,10 @@
-import type { SnapshotRequest } from '../../../shared/generated/notification.ts';
-import { putSnapshot } from '../../../shared/infra/mongo/notification/put-snapshot.ts';
-import type { Rejection } from '../../../shared/kernel/errors.ts';
-import { notificationView } from '../../../shared/notification/notification-view.ts';
-import { newFromSnapshot, readSnapshot } from '../../../shared/notification/snapshot.ts';
-import type { Call, Reply } from '../../route.ts';
-import type { NotificationDeps } from '../deps.ts';
+import type { NotificationDeps } from '#api/notification/deps.ts';
+import type { Call, Reply } from '#api/route.ts';
+import { putSnapshot } from '#infra/mongo/notification/put-snapshot.ts';
+import type { SnapshotRequest } from '#shared/generated/notification.ts';
+import type { Rejection } from '#shared/kernel/errors.ts';
+import { notificationView } from '#shared/notification/notification-view.ts';
+import { newFromSnapshot, readSnapshot } from '#shared/notification/snapshot.ts';
 
 /** Stores a notification as another system has it. Nobody is told of it over any channel: they were, by that system. */
 export async function storeSnapshot(deps: NotificationDeps, call: Call<SnapshotRequest>): Promise<Reply | Rejection> {

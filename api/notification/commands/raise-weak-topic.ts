@@ -1,11 +1,11 @@
-import type { WeakTopicRequest } from '../../../shared/generated/notification.ts';
-import type { Rejection } from '../../../shared/kernel/errors.ts';
-import { recipientFaults } from '../../../shared/notification/request-faults.ts';
-import { weakTopicFanOut } from '../../../shared/notification/weak-topic.ts';
-import type { Call, Reply } from '../../route.ts';
-import type { NotificationDeps } from '../deps.ts';
-import { fanOut } from '../fan-out.ts';
-import { intakeReply } from '../intake-reply.ts';
+import type { NotificationDeps } from '#api/notification/deps.ts';
+import { fanOut } from '#api/notification/fan-out.ts';
+import { intakeReply } from '#api/notification/intake-reply.ts';
+import type { Call, Reply } from '#api/route.ts';
+import type { WeakTopicRequest } from '#shared/generated/notification.ts';
+import type { Rejection } from '#shared/kernel/errors.ts';
+import { recipientFaults } from '#shared/notification/request-faults.ts';
+import { weakTopicFanOut } from '#shared/notification/weak-topic.ts';
 
 /** A weak topic becomes one alert for each parent, once. */
 export async function raiseWeakTopic(deps: NotificationDeps, call: Call<WeakTopicRequest>): Promise<Reply | Rejection> {

@@ -1,10 +1,10 @@
-import type { DeliveryAttemptRequest } from '../../../shared/generated/notification.ts';
-import { insertDeliveryAttempt } from '../../../shared/infra/mongo/notification/insert-delivery-attempt.ts';
-import { newId } from '../../../shared/kernel/ids.ts';
-import { deliveryAttemptView } from '../../../shared/notification/delivery.ts';
-import { recordedAttempt } from '../../../shared/notification/recorded-attempt.ts';
-import type { Call, Reply } from '../../route.ts';
-import type { NotificationDeps } from '../deps.ts';
+import type { NotificationDeps } from '#api/notification/deps.ts';
+import type { Call, Reply } from '#api/route.ts';
+import { insertDeliveryAttempt } from '#infra/mongo/notification/insert-delivery-attempt.ts';
+import type { DeliveryAttemptRequest } from '#shared/generated/notification.ts';
+import { newId } from '#shared/kernel/ids.ts';
+import { deliveryAttemptView } from '#shared/notification/delivery.ts';
+import { recordedAttempt } from '#shared/notification/recorded-attempt.ts';
 
 /** Keeps what another service tells of a try of its own. */
 export async function recordDeliveryAttempt(

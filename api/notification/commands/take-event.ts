@@ -1,10 +1,10 @@
-import type { IntakeRequest } from '../../../shared/generated/notification.ts';
-import type { Rejection } from '../../../shared/kernel/errors.ts';
-import { sourcePairFaults } from '../../../shared/notification/request-faults.ts';
-import type { Call, Reply } from '../../route.ts';
-import type { NotificationDeps } from '../deps.ts';
-import { fanOut } from '../fan-out.ts';
-import { intakeReply } from '../intake-reply.ts';
+import type { NotificationDeps } from '#api/notification/deps.ts';
+import { fanOut } from '#api/notification/fan-out.ts';
+import { intakeReply } from '#api/notification/intake-reply.ts';
+import type { Call, Reply } from '#api/route.ts';
+import type { IntakeRequest } from '#shared/generated/notification.ts';
+import type { Rejection } from '#shared/kernel/errors.ts';
+import { sourcePairFaults } from '#shared/notification/request-faults.ts';
 
 /** An event of the producer that sends it, with the notifications that it makes. */
 export async function takeEvent(deps: NotificationDeps, call: Call<IntakeRequest>): Promise<Reply | Rejection> {

@@ -1,11 +1,11 @@
-import type { DeliveryAttemptQuery } from '../../../shared/generated/notification.ts';
-import { listDeliveryAttempts } from '../../../shared/infra/mongo/notification/list-delivery-attempts.ts';
-import { instantOf } from '../../../shared/kernel/instant.ts';
-import { deliveryAttemptView } from '../../../shared/notification/delivery.ts';
-import type { Call, Reply } from '../../route.ts';
-import { callerOf, ownerIn } from '../caller.ts';
-import type { NotificationDeps } from '../deps.ts';
-import { pagedData, pageOf } from '../page.ts';
+import { callerOf, ownerIn } from '#api/notification/caller.ts';
+import type { NotificationDeps } from '#api/notification/deps.ts';
+import { pagedData, pageOf } from '#api/notification/page.ts';
+import type { Call, Reply } from '#api/route.ts';
+import { listDeliveryAttempts } from '#infra/mongo/notification/list-delivery-attempts.ts';
+import type { DeliveryAttemptQuery } from '#shared/generated/notification.ts';
+import { instantOf } from '#shared/kernel/instant.ts';
+import { deliveryAttemptView } from '#shared/notification/delivery.ts';
 
 /** A page of tries to deliver the caller's notifications; for an ADMIN anybody's. */
 export async function showDeliveryAttempts(

@@ -1,10 +1,10 @@
-import type { ListQuery } from '../../../shared/generated/notification.ts';
-import { listNotifications } from '../../../shared/infra/mongo/notification/list-notifications.ts';
-import { notificationView } from '../../../shared/notification/notification-view.ts';
-import type { Call, Reply } from '../../route.ts';
-import { callerOf, ownerIn, type Scope } from '../caller.ts';
-import type { NotificationDeps } from '../deps.ts';
-import { pagedData, pageOf } from '../page.ts';
+import { callerOf, ownerIn, type Scope } from '#api/notification/caller.ts';
+import type { NotificationDeps } from '#api/notification/deps.ts';
+import { pagedData, pageOf } from '#api/notification/page.ts';
+import type { Call, Reply } from '#api/route.ts';
+import { listNotifications } from '#infra/mongo/notification/list-notifications.ts';
+import type { ListQuery } from '#shared/generated/notification.ts';
+import { notificationView } from '#shared/notification/notification-view.ts';
 
 /** A page of the caller's notifications; an ADMIN in its role sees one user's, or everybody's. */
 export async function listInbox(deps: NotificationDeps, call: Call<unknown, ListQuery>, scope: Scope): Promise<Reply> {

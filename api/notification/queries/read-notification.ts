@@ -1,8 +1,8 @@
-import { isRejection, type Rejection } from '../../../shared/kernel/errors.ts';
-import { notificationView } from '../../../shared/notification/notification-view.ts';
-import type { Call, Reply } from '../../route.ts';
-import type { NotificationDeps } from '../deps.ts';
-import { visibleTo } from '../visible-to.ts';
+import type { NotificationDeps } from '#api/notification/deps.ts';
+import { visibleTo } from '#api/notification/visible-to.ts';
+import type { Call, Reply } from '#api/route.ts';
+import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
+import { notificationView } from '#shared/notification/notification-view.ts';
 
 /** One notification; looking at it does not mark it read. */
 export async function showNotification(deps: NotificationDeps, call: Call): Promise<Reply | Rejection> {

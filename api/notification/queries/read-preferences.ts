@@ -1,8 +1,8 @@
-import { findPreferences } from '../../../shared/infra/mongo/notification/find-preferences.ts';
-import { preferencesView } from '../../../shared/notification/preferences-patch.ts';
-import type { Call, Reply } from '../../route.ts';
-import { callerOf } from '../caller.ts';
-import type { NotificationDeps } from '../deps.ts';
+import { callerOf } from '#api/notification/caller.ts';
+import type { NotificationDeps } from '#api/notification/deps.ts';
+import type { Call, Reply } from '#api/route.ts';
+import { findPreferences } from '#infra/mongo/notification/find-preferences.ts';
+import { preferencesView } from '#shared/notification/preferences-patch.ts';
 
 /** What the caller has set. */
 export async function showPreferences(deps: NotificationDeps, call: Call): Promise<Reply> {

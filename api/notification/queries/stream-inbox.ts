@@ -1,21 +1,21 @@
-import { countUnread } from '../../../shared/infra/mongo/notification/count-unread.ts';
-import { recentNotifications } from '../../../shared/infra/mongo/notification/recent-notifications.ts';
-import { DAY, SECOND } from '../../../shared/kernel/clock.ts';
-import type { Rejection } from '../../../shared/kernel/errors.ts';
-import { notificationView } from '../../../shared/notification/notification-view.ts';
+import type { EventStream } from '#api/middleware/event-stream.ts';
+import { liveStream } from '#api/middleware/live-stream.ts';
+import type { Alarm } from '#api/middleware/stream-alarm.ts';
+import { callerOf } from '#api/notification/caller.ts';
+import type { NotificationDeps } from '#api/notification/deps.ts';
+import type { Call, RawReply } from '#api/route.ts';
+import { countUnread } from '#infra/mongo/notification/count-unread.ts';
+import { recentNotifications } from '#infra/mongo/notification/recent-notifications.ts';
+import { DAY, SECOND } from '#shared/kernel/clock.ts';
+import type { Rejection } from '#shared/kernel/errors.ts';
+import { notificationView } from '#shared/notification/notification-view.ts';
 import {
   advance,
   decodeCursor,
   encodeCursor,
   lookFrom,
   type StreamCursor,
-} from '../../../shared/notification/stream-cursor.ts';
-import type { EventStream } from '../../middleware/event-stream.ts';
-import { liveStream } from '../../middleware/live-stream.ts';
-import type { Alarm } from '../../middleware/stream-alarm.ts';
-import type { Call, RawReply } from '../../route.ts';
-import { callerOf } from '../caller.ts';
-import type { NotificationDeps } from '../deps.ts';
+} from '#shared/notification/stream-cursor.ts';
 
 /** How often a stream looks by itself while wakes of other processes cannot arrive; while they can, for those that got lost. */
 const POLL_DEAF_MS = 3 * SECOND;

@@ -1,8 +1,8 @@
-import { type SupportCounts, summarizeSupport } from '../../../shared/infra/mongo/notification/summarize-support.ts';
-import { DELIVERY_STATUSES } from '../../../shared/notification/delivery.ts';
-import { notificationView } from '../../../shared/notification/notification-view.ts';
-import type { Reply } from '../../route.ts';
-import type { NotificationDeps } from '../deps.ts';
+import type { NotificationDeps } from '#api/notification/deps.ts';
+import type { Reply } from '#api/route.ts';
+import { type SupportCounts, summarizeSupport } from '#infra/mongo/notification/summarize-support.ts';
+import { DELIVERY_STATUSES } from '#shared/notification/delivery.ts';
+import { notificationView } from '#shared/notification/notification-view.ts';
 
 const RECENT = 20;
 

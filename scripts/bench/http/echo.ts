@@ -1,4 +1,4 @@
-import type { SaveAnswerRequest } from '../../../shared/generated/attempt.ts';
+import type { SaveAnswerRequest } from '#shared/generated/attempt.ts';
 
 export type EchoBody = SaveAnswerRequest;
 

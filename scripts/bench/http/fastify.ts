@@ -1,5 +1,5 @@
 import Fastify from 'fastify';
-import { loadSchemas } from '../../../shared/infra/schema/validator.ts';
+import { loadSchemas } from '#infra/schema/validator.ts';
 import { type EchoBody, echoed, REPLY_SCHEMA } from './echo.ts';
 
 /** Fastify as it comes, with the same body schema (its references put in place) and a schema for its serialiser. */

@@ -1,10 +1,10 @@
-import { identity } from '../../../api/middleware/guards/identity.ts';
-import { role } from '../../../api/middleware/guards/role.ts';
-import { openServer } from '../../../api/server.ts';
-import { openLog } from '../../../shared/infra/log/log.ts';
-import { httpMetrics } from '../../../shared/infra/metrics/http-metrics.ts';
-import { openMetrics } from '../../../shared/infra/metrics/metrics.ts';
-import { loadSchemas } from '../../../shared/infra/schema/validator.ts';
+import { identity } from '#api/middleware/guards/identity.ts';
+import { role } from '#api/middleware/guards/role.ts';
+import { openServer } from '#api/server.ts';
+import { openLog } from '#infra/log/log.ts';
+import { httpMetrics } from '#infra/metrics/http-metrics.ts';
+import { openMetrics } from '#infra/metrics/metrics.ts';
+import { loadSchemas } from '#infra/schema/validator.ts';
 import { type EchoBody, echoed } from './echo.ts';
 
 /** Our front door with one route that does nothing: all that a `web` process does to a request but the handler's work. */

@@ -1,9 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { openFakeModel } from '../fake-model.ts';
-import { figuresOf } from '../figures.ts';
-import type { Ground, Measure } from '../ground.ts';
-import type { HttpClient } from '../http-client.ts';
-import { openStage } from '../stage.ts';
+import { openFakeModel } from '#scripts/bench/fake-model.ts';
+import { figuresOf } from '#scripts/bench/figures.ts';
+import type { Ground, Measure } from '#scripts/bench/ground.ts';
+import type { HttpClient } from '#scripts/bench/http-client.ts';
+import { openStage } from '#scripts/bench/stage.ts';
 
 const ANSWER_MS = 100;
 const AT_ONCE = 5;

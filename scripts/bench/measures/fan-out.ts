@@ -1,15 +1,15 @@
 import { randomBytes } from 'node:crypto';
-import { openMongo } from '../../../shared/infra/mongo/connect.ts';
-import { newCommand } from '../../../shared/infra/mongo/mailbox/post-command.ts';
-import { notifications } from '../../../shared/infra/mongo/notification/collections.ts';
-import { insertFanOut, type NewFanOut } from '../../../shared/infra/mongo/notification/insert-fan-out.ts';
-import { createIndexes } from '../../../shared/infra/mongo/schema/migrations.ts';
-import { newId } from '../../../shared/kernel/ids.ts';
-import { newEvent } from '../../../shared/notification/event.ts';
-import { planFanOut } from '../../../shared/notification/plan-fan-out.ts';
-import { alternate, timed } from '../alternate.ts';
-import { figuresOf } from '../figures.ts';
-import type { Measure } from '../ground.ts';
+import { openMongo } from '#infra/mongo/connect.ts';
+import { newCommand } from '#infra/mongo/mailbox/post-command.ts';
+import { notifications } from '#infra/mongo/notification/collections.ts';
+import { insertFanOut, type NewFanOut } from '#infra/mongo/notification/insert-fan-out.ts';
+import { createIndexes } from '#infra/mongo/schema/migrations.ts';
+import { alternate, timed } from '#scripts/bench/alternate.ts';
+import { figuresOf } from '#scripts/bench/figures.ts';
+import type { Measure } from '#scripts/bench/ground.ts';
+import { newId } from '#shared/kernel/ids.ts';
+import { newEvent } from '#shared/notification/event.ts';
+import { planFanOut } from '#shared/notification/plan-fan-out.ts';
 
 const RECIPIENTS = 10_000;
 

@@ -1,10 +1,10 @@
 import autocannon from 'autocannon';
-import { freePort } from '../../services/port.ts';
-import { type Child, startChild } from '../child.ts';
-import { answerBody } from '../exam.ts';
-import { ratesOf } from '../figures.ts';
-import type { Ground, Measure } from '../ground.ts';
-import type { Row } from '../row.ts';
+import { type Child, startChild } from '#scripts/bench/child.ts';
+import { answerBody } from '#scripts/bench/exam.ts';
+import { ratesOf } from '#scripts/bench/figures.ts';
+import type { Ground, Measure } from '#scripts/bench/ground.ts';
+import type { Row } from '#scripts/bench/row.ts';
+import { freePort } from '#scripts/services/port.ts';
 
 const CONNECTIONS = 50;
 const PIPELINE_NONE = 1;

@@ -1,14 +1,14 @@
 import { randomBytes } from 'node:crypto';
-import { type Mongo, openReleaseMongo } from '../../../shared/infra/mongo/connect.ts';
-import { notifications } from '../../../shared/infra/mongo/notification/collections.ts';
-import { listNotifications } from '../../../shared/infra/mongo/notification/list-notifications.ts';
-import { INDEXES } from '../../../shared/infra/mongo/schema/indexes.ts';
-import { createIndexes } from '../../../shared/infra/mongo/schema/migrations.ts';
-import { newId } from '../../../shared/kernel/ids.ts';
-import { newNotification } from '../../../shared/notification/notification.ts';
-import { alternate, timed } from '../alternate.ts';
-import { figuresOf } from '../figures.ts';
-import type { Ground, Measure } from '../ground.ts';
+import { type Mongo, openReleaseMongo } from '#infra/mongo/connect.ts';
+import { notifications } from '#infra/mongo/notification/collections.ts';
+import { listNotifications } from '#infra/mongo/notification/list-notifications.ts';
+import { INDEXES } from '#infra/mongo/schema/indexes.ts';
+import { createIndexes } from '#infra/mongo/schema/migrations.ts';
+import { alternate, timed } from '#scripts/bench/alternate.ts';
+import { figuresOf } from '#scripts/bench/figures.ts';
+import type { Ground, Measure } from '#scripts/bench/ground.ts';
+import { newId } from '#shared/kernel/ids.ts';
+import { newNotification } from '#shared/notification/notification.ts';
 
 const ROWS_PER_USER = 100;
 const BATCH = 5_000;

@@ -1,13 +1,13 @@
 import * as bcrypt from 'bcrypt';
-import { readConfig } from '../../../shared/infra/config/config.ts';
-import { alternate, timed } from '../alternate.ts';
-import { login, PASSWORD, register } from '../auth-calls.ts';
-import { openBetterAuth, signIn, signUp } from '../better-auth.ts';
-import { figuresOf, ratesOf } from '../figures.ts';
-import type { Ground, Measure } from '../ground.ts';
-import type { HttpClient } from '../http-client.ts';
-import type { Row } from '../row.ts';
-import { openStage, type Stage } from '../stage.ts';
+import { readConfig } from '#infra/config/config.ts';
+import { alternate, timed } from '#scripts/bench/alternate.ts';
+import { login, PASSWORD, register } from '#scripts/bench/auth-calls.ts';
+import { openBetterAuth, signIn, signUp } from '#scripts/bench/better-auth.ts';
+import { figuresOf, ratesOf } from '#scripts/bench/figures.ts';
+import type { Ground, Measure } from '#scripts/bench/ground.ts';
+import type { HttpClient } from '#scripts/bench/http-client.ts';
+import type { Row } from '#scripts/bench/row.ts';
+import { openStage, type Stage } from '#scripts/bench/stage.ts';
 
 const EMAIL = 'an@truong.example';
 const CROWD = 8;

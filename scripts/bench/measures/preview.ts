@@ -1,12 +1,12 @@
-import { explainTask } from '../../../shared/classifier/explain-task.ts';
-import { promptOf } from '../../../shared/classifier/prompt.ts';
-import { alternate, timed } from '../alternate.ts';
-import { openFakeModel } from '../fake-model.ts';
-import { figuresOf } from '../figures.ts';
-import type { Ground, Measure } from '../ground.ts';
-import type { HttpClient } from '../http-client.ts';
-import { LITELLM, LITELLM_HEADERS, openLiteLlm } from '../litellm.ts';
-import { openStage } from '../stage.ts';
+import { alternate, timed } from '#scripts/bench/alternate.ts';
+import { openFakeModel } from '#scripts/bench/fake-model.ts';
+import { figuresOf } from '#scripts/bench/figures.ts';
+import type { Ground, Measure } from '#scripts/bench/ground.ts';
+import type { HttpClient } from '#scripts/bench/http-client.ts';
+import { LITELLM, LITELLM_HEADERS, openLiteLlm } from '#scripts/bench/litellm.ts';
+import { openStage } from '#scripts/bench/stage.ts';
+import { explainTask } from '#shared/classifier/explain-task.ts';
+import { promptOf } from '#shared/classifier/prompt.ts';
 
 const AT_ONCE = 8;
 const TUTOR = { 'x-actor-id': 'teacher-1', 'x-actor-role': 'TEACHER', 'x-organization-id': 'org-1' };

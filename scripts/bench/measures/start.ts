@@ -1,13 +1,13 @@
-import { startAttempt } from '../../../api/attempt/commands/start.ts';
-import { openMongo } from '../../../shared/infra/mongo/connect.ts';
-import { isRejection } from '../../../shared/kernel/errors.ts';
-import { timed } from '../alternate.ts';
-import { countCommands } from '../count-commands.ts';
-import { startBody, startOverHttp } from '../exam.ts';
-import { figuresOf } from '../figures.ts';
-import { coldFrontDoor, studentCall } from '../front-door-deps.ts';
-import type { Ground, Measure } from '../ground.ts';
-import { openStage, type Stage } from '../stage.ts';
+import { startAttempt } from '#api/attempt/commands/start.ts';
+import { openMongo } from '#infra/mongo/connect.ts';
+import { timed } from '#scripts/bench/alternate.ts';
+import { countCommands } from '#scripts/bench/count-commands.ts';
+import { startBody, startOverHttp } from '#scripts/bench/exam.ts';
+import { figuresOf } from '#scripts/bench/figures.ts';
+import { coldFrontDoor, studentCall } from '#scripts/bench/front-door-deps.ts';
+import type { Ground, Measure } from '#scripts/bench/ground.ts';
+import { openStage, type Stage } from '#scripts/bench/stage.ts';
+import { isRejection } from '#shared/kernel/errors.ts';
 
 const EXAM = 'bench-start';
 const COUNTED_STARTS = 10;

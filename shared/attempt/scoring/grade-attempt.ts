@@ -1,6 +1,6 @@
-import { sumExactly } from '../../kernel/decimal.ts';
-import { type AnswerContent, answerKeyOf } from '../attempt.ts';
-import { isScoredByHand, type Paper } from '../question.ts';
+import { type AnswerContent, answerKeyOf } from '#shared/attempt/attempt.ts';
+import { isScoredByHand, type Paper } from '#shared/attempt/question.ts';
+import { sumExactly } from '#shared/kernel/decimal.ts';
 import { type Grade, scoreQuestion } from './score-question.ts';
 
 export interface Totals {

@@ -1,4 +1,4 @@
-import type { ScoringRule } from '../question.ts';
+import type { ScoringRule } from '#shared/attempt/question.ts';
 import { type Share, share } from './points.ts';
 
 /** The national examination's ladder: what 0, 1, 2, 3 or 4 right judgements of four are worth. */

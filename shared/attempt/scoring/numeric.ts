@@ -1,5 +1,5 @@
-import { type Decimal, decimal } from '../../kernel/decimal.ts';
-import type { Question } from '../question.ts';
+import type { Question } from '#shared/attempt/question.ts';
+import { type Decimal, decimal } from '#shared/kernel/decimal.ts';
 
 /**
  * NUMERIC: `|x − key| ≤ tolerance` for any of the key's numbers, inclusive and in exact decimals. A number's own

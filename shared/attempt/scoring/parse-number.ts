@@ -1,4 +1,4 @@
-import { type Decimal, decimal } from '../../kernel/decimal.ts';
+import { type Decimal, decimal } from '#shared/kernel/decimal.ts';
 import { trimWhiteSpace } from './fold-text.ts';
 
 /** Sign (U+2212 too), digits with `.` or `,` as the decimal mark on either side of them, exponent. */

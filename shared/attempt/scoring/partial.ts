@@ -1,5 +1,5 @@
-import { decimal } from '../../kernel/decimal.ts';
-import type { ScoringRule } from '../question.ts';
+import type { ScoringRule } from '#shared/attempt/question.ts';
+import { decimal } from '#shared/kernel/decimal.ts';
 import { type Share, share } from './points.ts';
 
 /**

@@ -1,4 +1,4 @@
-import { type Decimal, decimal } from '../../kernel/decimal.ts';
+import { type Decimal, decimal } from '#shared/kernel/decimal.ts';
 
 /**
  * What an answer earned, as an exact fraction of the full mark. Kept as a fraction until the very end, because

@@ -1,6 +1,6 @@
-import { decimal, roundScore } from '../../kernel/decimal.ts';
-import type { AnswerContent } from '../attempt.ts';
-import { isScoredByHand, type Question } from '../question.ts';
+import type { AnswerContent } from '#shared/attempt/attempt.ts';
+import { isScoredByHand, type Question } from '#shared/attempt/question.ts';
+import { decimal, roundScore } from '#shared/kernel/decimal.ts';
 import { choiceShare } from './choice.ts';
 import { isBlank } from './fold-text.ts';
 import { isFull, NOTHING, pointsOf, type Share } from './points.ts';

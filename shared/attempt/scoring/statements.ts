@@ -1,4 +1,4 @@
-import type { Question } from '../question.ts';
+import type { Question } from '#shared/attempt/question.ts';
 import { ladderShare } from './ladder.ts';
 import { partialShare } from './partial.ts';
 import { FULL, NOTHING, type Share } from './points.ts';

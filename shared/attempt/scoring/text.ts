@@ -1,4 +1,4 @@
-import type { Question } from '../question.ts';
+import type { Question } from '#shared/attempt/question.ts';
 import { foldText } from './fold-text.ts';
 import { matchesNumber } from './numeric.ts';
 import { parseNumber } from './parse-number.ts';

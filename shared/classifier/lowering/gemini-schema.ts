@@ -1,4 +1,4 @@
-import { membersOf } from '../../kernel/json-object.ts';
+import { membersOf } from '#shared/kernel/json-object.ts';
 import { hasFreeMap, inWords, mapParts, type Schema, typesOf } from './schema.ts';
 
 const UNDERSTOOD = new Set([

@@ -1,6 +1,6 @@
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import t from 'tap';
-import { readAnswer } from '../read-answer.ts';
+import { readAnswer } from '#shared/classifier/read-answer.ts';
 import { toGemini } from './gemini-schema.ts';
 import { toOpenAi } from './openai-strict.ts';
 

@@ -1,4 +1,4 @@
-import { membersOf } from '../../kernel/json-object.ts';
+import { membersOf } from '#shared/kernel/json-object.ts';
 import { hasFreeMap, inWords, mapParts, type Schema, typesOf } from './schema.ts';
 
 /** What strict structured output refuses or does not look at; said in words instead. */

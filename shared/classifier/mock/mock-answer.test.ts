@@ -1,7 +1,7 @@
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import fc from 'fast-check';
 import t from 'tap';
-import { TASK_KINDS } from '../model-task.ts';
+import { TASK_KINDS } from '#shared/classifier/model-task.ts';
 import { mockAnswer } from './mock-answer.ts';
 
 const ajv = new Ajv2020({ strict: false, validateFormats: false });

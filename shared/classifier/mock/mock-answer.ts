@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
-import { membersOf } from '../../kernel/json-object.ts';
-import type { ModelTask } from '../model-task.ts';
+import type { ModelTask } from '#shared/classifier/model-task.ts';
+import { membersOf } from '#shared/kernel/json-object.ts';
 import { sample } from './sample.ts';
 
 /**

@@ -1,5 +1,5 @@
-import { membersOf } from '../../kernel/json-object.ts';
-import type { Schema } from '../lowering/schema.ts';
+import type { Schema } from '#shared/classifier/lowering/schema.ts';
+import { membersOf } from '#shared/kernel/json-object.ts';
 import { mockNumber } from './number.ts';
 import { firstOf, followed, numberOr, typeOf } from './schema-node.ts';
 import { type Asked, DEEPEST, type Fields, type Spot } from './spot.ts';

@@ -1,5 +1,5 @@
-import { membersOf } from '../../kernel/json-object.ts';
-import type { Schema } from '../lowering/schema.ts';
+import type { Schema } from '#shared/classifier/lowering/schema.ts';
+import { membersOf } from '#shared/kernel/json-object.ts';
 
 /** The schema that a local `$ref` (`#/$defs/x`) leads to. */
 export function followed(root: Schema, schema: Schema): Schema {

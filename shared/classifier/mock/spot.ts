@@ -1,4 +1,4 @@
-import type { Schema } from '../lowering/schema.ts';
+import type { Schema } from '#shared/classifier/lowering/schema.ts';
 
 /** Levels below which neither an answer nor the data is followed: a schema may refer to itself. */
 export const DEEPEST = 12;

@@ -1,5 +1,5 @@
-import { membersOf } from '../../kernel/json-object.ts';
-import type { Schema } from '../lowering/schema.ts';
+import type { Schema } from '#shared/classifier/lowering/schema.ts';
+import { membersOf } from '#shared/kernel/json-object.ts';
 import { DEEPEST, type Fields } from './spot.ts';
 
 /**

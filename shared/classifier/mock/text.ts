@@ -1,5 +1,5 @@
-import { membersOf } from '../../kernel/json-object.ts';
-import type { Schema } from '../lowering/schema.ts';
+import type { Schema } from '#shared/classifier/lowering/schema.ts';
+import { membersOf } from '#shared/kernel/json-object.ts';
 import { numberOr } from './schema-node.ts';
 import type { Asked, Fields, Spot } from './spot.ts';
 

@@ -1,6 +1,6 @@
 import * as bcrypt from 'bcrypt';
 import t from 'tap';
-import type { StoredPassword } from '../../auth/account.ts';
+import type { StoredPassword } from '#shared/auth/account.ts';
 import { HasherBusy } from './bounded-queue.ts';
 import { type BcryptEngine, type HasherOptions, openHasher } from './hasher.ts';
 

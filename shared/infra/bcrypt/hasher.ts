@@ -1,7 +1,7 @@
 import { hash as digest, randomBytes } from 'node:crypto';
 import * as bcrypt from 'bcrypt';
-import type { StoredPassword } from '../../auth/account.ts';
-import { normalizePassword } from '../../auth/password-policy.ts';
+import type { StoredPassword } from '#shared/auth/account.ts';
+import { normalizePassword } from '#shared/auth/password-policy.ts';
 import { costOf, hashOfNobody, underKnownName } from './bcrypt-hash.ts';
 import { boundedQueue } from './bounded-queue.ts';
 

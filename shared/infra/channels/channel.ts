@@ -1,5 +1,5 @@
-import type { Channel } from '../../notification/delivery.ts';
-import type { notificationView } from '../../notification/notification-view.ts';
+import type { Channel } from '#shared/notification/delivery.ts';
+import type { notificationView } from '#shared/notification/notification-view.ts';
 
 /** What an adapter is given to deliver. */
 export interface DeliveryJob {

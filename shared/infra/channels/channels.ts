@@ -1,7 +1,7 @@
-import type { Now } from '../../kernel/clock.ts';
-import type { Channel } from '../../notification/delivery.ts';
-import type { NotificationSettings } from '../config/notification-settings.ts';
-import type { Log } from '../log/log.ts';
+import type { NotificationSettings } from '#infra/config/notification-settings.ts';
+import type { Log } from '#infra/log/log.ts';
+import type { Now } from '#shared/kernel/clock.ts';
+import type { Channel } from '#shared/notification/delivery.ts';
 import type { Adapter } from './channel.ts';
 import { logAdapter } from './log.ts';
 import { webhookAdapter } from './webhook.ts';

@@ -1,4 +1,4 @@
-import type { Log } from '../log/log.ts';
+import type { Log } from '#infra/log/log.ts';
 import type { Adapter } from './channel.ts';
 
 /** For development: one line per delivery, without its content and without the user. */

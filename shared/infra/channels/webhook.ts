@@ -1,6 +1,5 @@
-import type { Now } from '../../kernel/clock.ts';
-import { HOUR } from '../../kernel/clock.ts';
-import { retryAfterMs } from '../http-client/retry-after.ts';
+import { retryAfterMs } from '#infra/http-client/retry-after.ts';
+import { HOUR, type Now } from '#shared/kernel/clock.ts';
 import { type Adapter, type DeliveryJob, Permanent, Retryable } from './channel.ts';
 import { signWebhook } from './sign-webhook.ts';
 

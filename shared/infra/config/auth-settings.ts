@@ -1,4 +1,4 @@
-import type { Role } from '../../auth/account.ts';
+import type { Role } from '#shared/auth/account.ts';
 import { SELF_REGISTER_ROLES } from './variable.ts';
 import type { VariableReader } from './variable-reader.ts';
 

@@ -1,5 +1,5 @@
-import { unreadableIn } from '../mongo/unreadable-url.ts';
-import { readRedisUrl } from '../redis/redis-url.ts';
+import { unreadableIn } from '#infra/mongo/unreadable-url.ts';
+import { readRedisUrl } from '#infra/redis/redis-url.ts';
 import { isAddressOrNetwork } from './address-or-network.ts';
 import { secretFault } from './secret-fault.ts';
 import { type Variable, WELL_KNOWN } from './variable.ts';

@@ -1,14 +1,14 @@
+import { ATTEMPTS } from '#infra/config/variables/attempt.ts';
+import { AUTH } from '#infra/config/variables/auth.ts';
+import { CLASSIFIER } from '#infra/config/variables/classifier.ts';
+import { LIMITS } from '#infra/config/variables/limits.ts';
+import { NEIGHBOURS } from '#infra/config/variables/neighbours.ts';
+import { NOTIFICATION } from '#infra/config/variables/notification.ts';
+import { PROCESS } from '#infra/config/variables/process.ts';
+import { STORES } from '#infra/config/variables/stores.ts';
+import { TRUST } from '#infra/config/variables/trust.ts';
+import { WORKERS } from '#infra/config/variables/workers.ts';
 import type { Variable } from './variable.ts';
-import { ATTEMPTS } from './variables/attempt.ts';
-import { AUTH } from './variables/auth.ts';
-import { CLASSIFIER } from './variables/classifier.ts';
-import { LIMITS } from './variables/limits.ts';
-import { NEIGHBOURS } from './variables/neighbours.ts';
-import { NOTIFICATION } from './variables/notification.ts';
-import { PROCESS } from './variables/process.ts';
-import { STORES } from './variables/stores.ts';
-import { TRUST } from './variables/trust.ts';
-import { WORKERS } from './variables/workers.ts';
 
 /**
  * Every environment variable that a process reads, in one table: validation, `docs/configuration.md` and `.env.example`

@@ -10,7 +10,7 @@ import {
   MongoStalePrimaryError,
   MongoUnexpectedServerResponseError,
 } from 'mongodb';
-import { isNetworkFault } from '../../kernel/network-fault.ts';
+import { isNetworkFault } from '#shared/kernel/network-fault.ts';
 
 const DUPLICATE_KEY = 11000;
 const WRITE_CONFLICT = 112;

@@ -1,6 +1,6 @@
 import type { ClientSession, Collection } from 'mongodb';
-import type { Command } from '../../kernel/command.ts';
-import { newId } from '../../kernel/ids.ts';
+import type { Command } from '#shared/kernel/command.ts';
+import { newId } from '#shared/kernel/ids.ts';
 import type { Mongo } from './connect.ts';
 
 /** What operators did, and why; append-only. */

@@ -1,58 +1,58 @@
 import t from 'tap';
-import { handOffGrade } from '../../../api/attempt/commands/hand-off-grade.ts';
-import { postEvent } from '../../../api/attempt/commands/post-event.ts';
-import { releaseResults } from '../../../api/attempt/commands/release-results.ts';
-import { saveOneAnswer } from '../../../api/attempt/commands/save-answer.ts';
-import { startAttempt } from '../../../api/attempt/commands/start.ts';
-import { submitAttempt } from '../../../api/attempt/commands/submit.ts';
-import { listOwnAttempts } from '../../../api/attempt/queries/list-own.ts';
-import { readAttempt } from '../../../api/attempt/queries/read-attempt.ts';
-import { summarizeAttempts } from '../../../api/attempt/queries/summarize.ts';
-import { runCommand } from '../../../workers/run-command.ts';
-import { postStandingCommands } from '../../../workers/standing-commands.ts';
-import type { Queue } from '../../kernel/command.ts';
-import { testKernel, testWorker, testWorkerDeps } from '../../testing/actors/test-kernel.ts';
-import { callOf, inProcessDoor } from '../../testing/doors/in-process-door.ts';
-import { openNeighbours } from '../../testing/neighbours/neighbours.ts';
+import { handOffGrade } from '#api/attempt/commands/hand-off-grade.ts';
+import { postEvent } from '#api/attempt/commands/post-event.ts';
+import { releaseResults } from '#api/attempt/commands/release-results.ts';
+import { saveOneAnswer } from '#api/attempt/commands/save-answer.ts';
+import { startAttempt } from '#api/attempt/commands/start.ts';
+import { submitAttempt } from '#api/attempt/commands/submit.ts';
+import { listOwnAttempts } from '#api/attempt/queries/list-own.ts';
+import { readAttempt } from '#api/attempt/queries/read-attempt.ts';
+import { summarizeAttempts } from '#api/attempt/queries/summarize.ts';
+import { findAttempt } from '#infra/mongo/attempt/find-attempt.ts';
+import { allEvents } from '#infra/mongo/attempt/find-events.ts';
+import { changePassword } from '#infra/mongo/auth/change-password.ts';
+import { endOtherSessions } from '#infra/mongo/auth/end-other-sessions.ts';
+import { endSession } from '#infra/mongo/auth/end-session.ts';
+import { findAccountByEmail } from '#infra/mongo/auth/find-account.ts';
+import { findRefresh } from '#infra/mongo/auth/find-refresh.ts';
+import { importAccount } from '#infra/mongo/auth/import-account.ts';
+import { insertAccount } from '#infra/mongo/auth/insert-account.ts';
+import { liveSessions } from '#infra/mongo/auth/live-sessions.ts';
+import { makeAdmin } from '#infra/mongo/auth/make-admin.ts';
+import { openSession } from '#infra/mongo/auth/open-session.ts';
+import { reportReuse } from '#infra/mongo/auth/report-reuse.ts';
+import { rotateToken } from '#infra/mongo/auth/rotate-token.ts';
+import { newestSecurityEvents } from '#infra/mongo/auth/security-events.ts';
+import { setPassword } from '#infra/mongo/auth/set-password.ts';
+import { setStatus } from '#infra/mongo/auth/set-status.ts';
+import { signOut } from '#infra/mongo/auth/sign-out.ts';
+import { giveBackTry, recordFailure, recordSuccess, reserveTry, throttleKey } from '#infra/mongo/auth/throttle.ts';
+import { unlockAccount } from '#infra/mongo/auth/unlock-account.ts';
+import { upgradePassword } from '#infra/mongo/auth/upgrade-password.ts';
+import { deadCommands, deadGroups, findCommand, replayDead } from '#infra/mongo/mailbox/dead-letters.ts';
+import { queueDepths } from '#infra/mongo/mailbox/queue-depths.ts';
+import { createIndexes } from '#infra/mongo/schema/migrations.ts';
+import type { Queue } from '#shared/kernel/command.ts';
+import { testKernel, testWorker, testWorkerDeps } from '#shared/testing/actors/test-kernel.ts';
+import { callOf, inProcessDoor } from '#shared/testing/doors/in-process-door.ts';
+import { openNeighbours } from '#shared/testing/neighbours/neighbours.ts';
 import {
   claimsOf,
   freshAccount,
   freshSession,
   freshToken,
   storeSignedIn,
-} from '../../testing/stored/stored-accounts.ts';
-import { postGrading, SUBMITTED, storeAttempt } from '../../testing/stored/stored-attempts.ts';
-import { faultyMongo } from '../../testing/stores/faulty-mongo.ts';
-import { openTestMongo } from '../../testing/stores/open-test-mongo.ts';
-import { noneScans, watchFilters } from '../../testing/stores/plans.ts';
-import { makeActor } from '../../testing/suites/actor-subjects.ts';
-import { until } from '../../testing/until.ts';
-import { findAttempt } from './attempt/find-attempt.ts';
-import { allEvents } from './attempt/find-events.ts';
-import { changePassword } from './auth/change-password.ts';
-import { endOtherSessions } from './auth/end-other-sessions.ts';
-import { endSession } from './auth/end-session.ts';
-import { findAccountByEmail } from './auth/find-account.ts';
-import { findRefresh } from './auth/find-refresh.ts';
-import { importAccount } from './auth/import-account.ts';
-import { insertAccount } from './auth/insert-account.ts';
-import { liveSessions } from './auth/live-sessions.ts';
-import { makeAdmin } from './auth/make-admin.ts';
-import { openSession } from './auth/open-session.ts';
-import { reportReuse } from './auth/report-reuse.ts';
-import { rotateToken } from './auth/rotate-token.ts';
-import { newestSecurityEvents } from './auth/security-events.ts';
-import { setPassword } from './auth/set-password.ts';
-import { setStatus } from './auth/set-status.ts';
-import { signOut } from './auth/sign-out.ts';
-import { giveBackTry, recordFailure, recordSuccess, reserveTry, throttleKey } from './auth/throttle.ts';
-import { unlockAccount } from './auth/unlock-account.ts';
-import { upgradePassword } from './auth/upgrade-password.ts';
+} from '#shared/testing/stored/stored-accounts.ts';
+import { postGrading, SUBMITTED, storeAttempt } from '#shared/testing/stored/stored-attempts.ts';
+import { faultyMongo } from '#shared/testing/stores/faulty-mongo.ts';
+import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
+import { noneScans, watchFilters } from '#shared/testing/stores/plans.ts';
+import { makeActor } from '#shared/testing/suites/actor-subjects.ts';
+import { until } from '#shared/testing/until.ts';
+import { runCommand } from '#workers/run-command.ts';
+import { postStandingCommands } from '#workers/standing-commands.ts';
 import type { Mongo } from './connect.ts';
 import { liveWorkers } from './live-workers.ts';
-import { deadCommands, deadGroups, findCommand, replayDead } from './mailbox/dead-letters.ts';
-import { queueDepths } from './mailbox/queue-depths.ts';
-import { createIndexes } from './schema/migrations.ts';
 
 const QUESTIONS = [
   {

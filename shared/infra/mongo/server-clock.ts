@@ -1,6 +1,5 @@
 import { performance } from 'node:perf_hooks';
-import type { Now } from '../../kernel/clock.ts';
-import { SECOND } from '../../kernel/clock.ts';
+import { type Now, SECOND } from '#shared/kernel/clock.ts';
 import type { Mongo } from './connect.ts';
 
 /** MongoDB's time, told without asking it each time. */

@@ -1,10 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { type ClientSession, MongoError, MongoErrorLabel, type TransactionOptions } from 'mongodb';
-import { backoff } from '../../kernel/backoff.ts';
-import { SECOND } from '../../kernel/clock.ts';
+import { schemaState } from '#infra/mongo/schema/schema-state.ts';
+import { backoff } from '#shared/kernel/backoff.ts';
+import { SECOND } from '#shared/kernel/clock.ts';
 import type { Mongo } from './connect.ts';
 import { isOutage } from './faults.ts';
-import { schemaState } from './schema/schema-state.ts';
 
 /** A front door's transaction must end within this, retries included (ms); then the request is a 503. */
 export const FRONT_DOOR_BUDGET_MS = 5 * SECOND;

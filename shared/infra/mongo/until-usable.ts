@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Log } from '../log/log.ts';
+import type { Log } from '#infra/log/log.ts';
+import { schemaFaults } from '#infra/mongo/schema/migrate.ts';
 import type { Mongo } from './connect.ts';
-import { schemaFaults } from './schema/migrate.ts';
 import type { ServerClock } from './server-clock.ts';
 
 export interface UsableDeps {

@@ -1,6 +1,6 @@
-import { membersOf } from '../../kernel/json-object.ts';
-import type { Neighbour } from '../config/neighbours.ts';
-import { callService, type ServiceReply } from '../http-client/call-service.ts';
+import type { Neighbour } from '#infra/config/neighbours.ts';
+import { callService, type ServiceReply } from '#infra/http-client/call-service.ts';
+import { membersOf } from '#shared/kernel/json-object.ts';
 
 /** In whose name an owner is called. */
 export interface OwnerScope {

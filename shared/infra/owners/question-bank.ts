@@ -1,7 +1,7 @@
-import { SECOND } from '../../kernel/clock.ts';
-import { membersOf } from '../../kernel/json-object.ts';
-import type { Neighbour } from '../config/neighbours.ts';
-import { callService } from '../http-client/call-service.ts';
+import type { Neighbour } from '#infra/config/neighbours.ts';
+import { callService } from '#infra/http-client/call-service.ts';
+import { SECOND } from '#shared/kernel/clock.ts';
+import { membersOf } from '#shared/kernel/json-object.ts';
 import { dataField, SENDER } from './owner-call.ts';
 
 /** What is asked of the question bank, in whose name. */

@@ -1,5 +1,5 @@
-import { amountsOf, type Charge, COUNTERS, type Counter } from '../../classifier/charge.ts';
-import type { Neighbour } from '../config/neighbours.ts';
+import type { Neighbour } from '#infra/config/neighbours.ts';
+import { amountsOf, type Charge, COUNTERS, type Counter } from '#shared/classifier/charge.ts';
 import {
   callOwner,
   dataField,
@@ -11,7 +11,7 @@ import {
   refusal,
 } from './owner-call.ts';
 
-const OWNER = 'usage';
+const USAGE = 'usage';
 
 /**
  * The counters that would pass their limit; empty = it may be made.
@@ -24,11 +24,11 @@ export async function checkUsage(
   patience: OwnerPatience,
 ): Promise<Counter[]> {
   const body = { organizationId: scope.organizationId, actorId: scope.actor.id, checks: amountsOf(charge) };
-  const request = { owner: OWNER, method: 'POST', path: '/v1/usage/check', body } as const;
+  const request = { owner: USAGE, method: 'POST', path: '/v1/usage/check', body } as const;
   const reply = await callOwner(service, { ...scope, ...patience, ...request });
-  if (!isSuccess(reply)) throw refusal(OWNER, reply);
+  if (!isSuccess(reply)) throw refusal(USAGE, reply);
   const [allowed, exceeded] = [dataField(reply.body, 'allowed'), dataField(reply.body, 'exceeded')];
-  if (typeof allowed !== 'boolean') throw new OwnerFailed(OWNER, 'answered no verdict');
+  if (typeof allowed !== 'boolean') throw new OwnerFailed(USAGE, 'answered no verdict');
   if (allowed) return [];
   const named = Array.isArray(exceeded) ? COUNTERS.filter((counter) => exceeded.includes(counter)) : [];
   return named.length === 0 ? [...COUNTERS] : named;
@@ -46,7 +46,7 @@ export async function consumeUsage(
 ): Promise<void> {
   const body = { organizationId: scope.organizationId, actorId: scope.actor.id, items: amountsOf(used.charge) };
   const headers = { 'idempotency-key': used.key };
-  const request = { owner: OWNER, method: 'POST', path: '/v1/usage/consume', headers, body } as const;
+  const request = { owner: USAGE, method: 'POST', path: '/v1/usage/consume', headers, body } as const;
   const reply = await callOwner(service, { ...scope, ...patience, ...request });
-  if (!isTaken(reply)) throw refusal(OWNER, reply);
+  if (!isTaken(reply)) throw refusal(USAGE, reply);
 }

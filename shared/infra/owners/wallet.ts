@@ -1,4 +1,4 @@
-import type { Neighbour } from '../config/neighbours.ts';
+import type { Neighbour } from '#infra/config/neighbours.ts';
 import {
   callOwner,
   dataField,
@@ -10,7 +10,7 @@ import {
   refusal,
 } from './owner-call.ts';
 
-const OWNER = 'wallet';
+const WALLET = 'wallet';
 
 /**
  * Credits of the organization.
@@ -18,10 +18,10 @@ const OWNER = 'wallet';
  */
 export async function readBalance(service: Neighbour, scope: OwnerScope, patience: OwnerPatience): Promise<number> {
   const path = `${walletOf(scope)}/balance`;
-  const reply = await callOwner(service, { ...scope, ...patience, owner: OWNER, method: 'GET', path });
-  if (!isSuccess(reply)) throw refusal(OWNER, reply);
+  const reply = await callOwner(service, { ...scope, ...patience, owner: WALLET, method: 'GET', path });
+  if (!isSuccess(reply)) throw refusal(WALLET, reply);
   const balance = dataField(reply.body, 'balance');
-  if (typeof balance !== 'number' || !Number.isFinite(balance)) throw new OwnerFailed(OWNER, 'answered no balance');
+  if (typeof balance !== 'number' || !Number.isFinite(balance)) throw new OwnerFailed(WALLET, 'answered no balance');
   return balance;
 }
 
@@ -37,12 +37,12 @@ export async function debit(
 ): Promise<void> {
   const path = `${walletOf(scope)}/transactions`;
   const body = { type: 'USAGE_DEBIT', amount: credits, reason, idempotencyKey: key };
-  const reply = await callOwner(service, { ...scope, ...patience, owner: OWNER, method: 'POST', path, body });
-  if (!isTaken(reply)) throw refusal(OWNER, reply);
+  const reply = await callOwner(service, { ...scope, ...patience, owner: WALLET, method: 'POST', path, body });
+  if (!isTaken(reply)) throw refusal(WALLET, reply);
 }
 
 /** Of a URL's path these ids are steps, encoded or not, and would ask for something else. */
 function walletOf({ organizationId }: OwnerScope): string {
-  if (organizationId === '.' || organizationId === '..') throw new OwnerFailed(OWNER, 'cannot be asked for this id');
+  if (organizationId === '.' || organizationId === '..') throw new OwnerFailed(WALLET, 'cannot be asked for this id');
   return `/v1/wallets/${encodeURIComponent(organizationId)}`;
 }

@@ -1,4 +1,4 @@
-import type { Log } from '../log/log.ts';
+import type { Log } from '#infra/log/log.ts';
 
 export interface DrainDeps {
   /** The process; tests give an emitter of their own. */

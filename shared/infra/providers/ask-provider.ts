@@ -1,9 +1,9 @@
-import { type ModelAnswer, ProviderFailure } from '../../classifier/model-task.ts';
-import type { Repair } from '../../classifier/prompt.ts';
-import type { openAnswerChecks } from '../schema/answer-check.ts';
+import type { AnswerForm } from '#infra/providers/wires/wire.ts';
+import type { openAnswerChecks } from '#infra/schema/answer-check.ts';
+import { type ModelAnswer, ProviderFailure } from '#shared/classifier/model-task.ts';
+import type { Repair } from '#shared/classifier/prompt.ts';
 import { type Budget, callWithRetries } from './call-with-retries.ts';
 import { type Try, type TryParts, tryProvider } from './try-provider.ts';
-import type { AnswerForm } from './wires/wire.ts';
 
 export interface AskParts extends TryParts {
   maxRetries: number;

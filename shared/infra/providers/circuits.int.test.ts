@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import t, { type Test } from 'tap';
-import type { CircuitRules } from '../../classifier/circuit.ts';
-import type { Target } from '../../classifier/target.ts';
-import { heldLog } from '../../testing/held-log.ts';
-import { requiredEnv } from '../../testing/stores/open-test-mongo.ts';
-import { until } from '../../testing/until.ts';
-import { openSharedCells, type SharedCells } from '../redis/shared-cells.ts';
+import { openSharedCells, type SharedCells } from '#infra/redis/shared-cells.ts';
+import type { CircuitRules } from '#shared/classifier/circuit.ts';
+import type { Target } from '#shared/classifier/target.ts';
+import { heldLog } from '#shared/testing/held-log.ts';
+import { requiredEnv } from '#shared/testing/stores/open-test-mongo.ts';
+import { until } from '#shared/testing/until.ts';
 import { openCircuits } from './circuits.ts';
 
 const RULES: CircuitRules = { failures: 3, cooldownMs: 1_000, probeMs: 5_000 };

@@ -1,4 +1,6 @@
 import { createHash } from 'node:crypto';
+import type { Log } from '#infra/log/log.ts';
+import type { SharedCells } from '#infra/redis/shared-cells.ts';
 import {
   type Admission,
   admit,
@@ -8,11 +10,9 @@ import {
   type CircuitState,
   CLOSED,
   readCircuit,
-} from '../../classifier/circuit.ts';
-import type { Target } from '../../classifier/target.ts';
-import type { Now } from '../../kernel/clock.ts';
-import type { Log } from '../log/log.ts';
-import type { SharedCells } from '../redis/shared-cells.ts';
+} from '#shared/classifier/circuit.ts';
+import type { Target } from '#shared/classifier/target.ts';
+import type { Now } from '#shared/kernel/clock.ts';
 
 /** The circuits of the providers that this process asks. No method rejects. */
 export interface Circuits {

@@ -1,14 +1,14 @@
-import type { Models } from '../../classifier/model-task.ts';
-import { DEFAULT_SETTING, type ProviderSetting, selectionOf } from '../../classifier/provider-setting.ts';
-import { HOUR, type Now, SECOND } from '../../kernel/clock.ts';
-import type { ClassifierSettings } from '../config/classifier-settings.ts';
-import type { Log } from '../log/log.ts';
-import { findProviderSetting } from '../mongo/classifier/find-provider-setting.ts';
-import { openUsageRecorder } from '../mongo/classifier/usage-recorder.ts';
-import type { Mongo } from '../mongo/connect.ts';
-import { bounded } from '../process/bounded.ts';
-import { openChangeBell } from '../redis/change-bell.ts';
-import { openSharedCells } from '../redis/shared-cells.ts';
+import type { ClassifierSettings } from '#infra/config/classifier-settings.ts';
+import type { Log } from '#infra/log/log.ts';
+import { findProviderSetting } from '#infra/mongo/classifier/find-provider-setting.ts';
+import { openUsageRecorder } from '#infra/mongo/classifier/usage-recorder.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { bounded } from '#infra/process/bounded.ts';
+import { openChangeBell } from '#infra/redis/change-bell.ts';
+import { openSharedCells } from '#infra/redis/shared-cells.ts';
+import type { Models } from '#shared/classifier/model-task.ts';
+import { DEFAULT_SETTING, type ProviderSetting, selectionOf } from '#shared/classifier/provider-setting.ts';
+import { HOUR, type Now, SECOND } from '#shared/kernel/clock.ts';
 import { type ModelRuntime, openModels } from './open-models.ts';
 
 /** The models of one process, who follow the stored setting by themselves. */

@@ -1,9 +1,9 @@
 import type { Dispatcher } from 'undici';
+import type { StreamFold, WireRequest } from '#infra/providers/wires/wire.ts';
 import { CallFailed } from './call-failed.ts';
 import { isForbiddenAddress } from './guarded-agent.ts';
 import { parseBody } from './parse-body.ts';
 import { readEvents } from './read-events.ts';
-import type { StreamFold, WireRequest } from './wires/wire.ts';
 
 /** Of any answer, unpacked. */
 export const MOST_BYTES = 4 * 1024 * 1024;

@@ -1,13 +1,13 @@
-import { askedWaitMs } from '../../classifier/asked-wait.ts';
-import type { CallEnd } from '../../classifier/circuit.ts';
-import { type FailureNature, ProviderFailure, type TokenUsage } from '../../classifier/model-task.ts';
-import { refusalOf, statusInside } from '../../classifier/provider-refusal.ts';
-import { readAnswer } from '../../classifier/read-answer.ts';
-import type { FaultDetail } from '../../kernel/errors.ts';
+import type { Wire } from '#infra/providers/wires/wire.ts';
+import { askedWaitMs } from '#shared/classifier/asked-wait.ts';
+import type { CallEnd } from '#shared/classifier/circuit.ts';
+import { type FailureNature, ProviderFailure, type TokenUsage } from '#shared/classifier/model-task.ts';
+import { refusalOf, statusInside } from '#shared/classifier/provider-refusal.ts';
+import { readAnswer } from '#shared/classifier/read-answer.ts';
+import type { FaultDetail } from '#shared/kernel/errors.ts';
 import type { CallFailed } from './call-failed.ts';
 import type { HttpAnswer } from './http-call.ts';
 import { TryFailed } from './try-failed.ts';
-import type { Wire } from './wires/wire.ts';
 
 export interface Judging {
   provider: string;

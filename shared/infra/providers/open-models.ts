@@ -1,25 +1,24 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import pLimit, { type LimitFunction } from 'p-limit';
 import type { Agent } from 'undici';
-import { type CircuitRules, CLOSED, phaseOf } from '../../classifier/circuit.ts';
-import { type Models, ProviderFailure } from '../../classifier/model-task.ts';
-import type { ProviderName } from '../../classifier/provider-names.ts';
-import type { ProviderSelection, ProviderStatus } from '../../classifier/provider-selection.ts';
-import { keyOf, modelOf, type Target, type TargetFault, targetOf } from '../../classifier/target.ts';
-import type { UsageEvent } from '../../classifier/usage-event.ts';
-import type { Now } from '../../kernel/clock.ts';
-import { SECOND } from '../../kernel/clock.ts';
-import type { ClassifierSettings } from '../config/classifier-settings.ts';
-import type { Log } from '../log/log.ts';
-import type { SharedCells } from '../redis/shared-cells.ts';
-import { openAnswerChecks } from '../schema/answer-check.ts';
+import type { ClassifierSettings } from '#infra/config/classifier-settings.ts';
+import type { Log } from '#infra/log/log.ts';
+import { askMock } from '#infra/providers/wires/mock.ts';
+import { WIRE_OF } from '#infra/providers/wires/wire-of.ts';
+import type { SharedCells } from '#infra/redis/shared-cells.ts';
+import { openAnswerChecks } from '#infra/schema/answer-check.ts';
+import { type CircuitRules, CLOSED, phaseOf } from '#shared/classifier/circuit.ts';
+import { type Models, ProviderFailure } from '#shared/classifier/model-task.ts';
+import type { ProviderName } from '#shared/classifier/provider-names.ts';
+import type { ProviderSelection, ProviderStatus } from '#shared/classifier/provider-selection.ts';
+import { keyOf, modelOf, type Target, type TargetFault, targetOf } from '#shared/classifier/target.ts';
+import type { UsageEvent } from '#shared/classifier/usage-event.ts';
+import { type Now, SECOND } from '#shared/kernel/clock.ts';
 import { type AskParts, askProvider } from './ask-provider.ts';
 import type { Patience } from './call-with-retries.ts';
 import { openCircuits } from './circuits.ts';
 import { openGuardedAgent } from './guarded-agent.ts';
 import type { HttpTarget } from './try-provider.ts';
-import { askMock } from './wires/mock.ts';
-import { WIRE_OF } from './wires/wire-of.ts';
 
 export interface ModelParts {
   settings: ClassifierSettings;

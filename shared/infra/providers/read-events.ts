@@ -1,5 +1,5 @@
 import { createParser } from 'eventsource-parser';
-import type { StreamFold } from './wires/wire.ts';
+import type { StreamFold } from '#infra/providers/wires/wire.ts';
 
 /**
  * Feeds the events of a stream to `fold`; what comes back is the body that it makes of them, null when the end was not

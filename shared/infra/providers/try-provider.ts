@@ -1,12 +1,13 @@
 import type { LimitFunction } from 'p-limit';
 import type { Dispatcher } from 'undici';
-import { type AskedFor, type ModelTask, ProviderFailure, type TokenUsage } from '../../classifier/model-task.ts';
-import { promptOf, type Repair } from '../../classifier/prompt.ts';
-import type { ProviderName } from '../../classifier/provider-names.ts';
-import type { Target } from '../../classifier/target.ts';
-import type { UsageEvent } from '../../classifier/usage-event.ts';
-import type { Now } from '../../kernel/clock.ts';
-import type { FaultDetail } from '../../kernel/errors.ts';
+import type { AnswerForm, Wire } from '#infra/providers/wires/wire.ts';
+import { type AskedFor, type ModelTask, ProviderFailure, type TokenUsage } from '#shared/classifier/model-task.ts';
+import { promptOf, type Repair } from '#shared/classifier/prompt.ts';
+import type { ProviderName } from '#shared/classifier/provider-names.ts';
+import type { Target } from '#shared/classifier/target.ts';
+import type { UsageEvent } from '#shared/classifier/usage-event.ts';
+import type { Now } from '#shared/kernel/clock.ts';
+import type { FaultDetail } from '#shared/kernel/errors.ts';
 import { CallFailed } from './call-failed.ts';
 import { type Budget, LONGEST_WAIT_MS, type Patience, type Turn } from './call-with-retries.ts';
 import type { Circuits } from './circuits.ts';
@@ -14,7 +15,6 @@ import { callProvider, type HttpAnswer } from './http-call.ts';
 import { inTurn } from './in-turn.ts';
 import { type Judged, judgeAnswer, judgeNoAnswer } from './judge-answer.ts';
 import { type Told, usageOfTry } from './usage-of-try.ts';
-import type { AnswerForm, Wire } from './wires/wire.ts';
 
 /** A target that is asked over HTTP. */
 export type HttpTarget = Target & { provider: Exclude<ProviderName, 'mock'>; baseUrl: string };

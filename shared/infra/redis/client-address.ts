@@ -1,5 +1,5 @@
 import { isIPv4 } from 'node:net';
-import { groupsOf, readAddress } from '../net/ip-address.ts';
+import { groupsOf, readAddress } from '#infra/net/ip-address.ts';
 
 /** A provider gives a household a /64: within it, addresses cost nothing. */
 const COUNTED_GROUPS = 4;

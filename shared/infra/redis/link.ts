@@ -1,4 +1,4 @@
-import type { Log as ProcessLog } from '../log/log.ts';
+import type { Log as ProcessLog } from '#infra/log/log.ts';
 import { OutOfTime, within } from './within.ts';
 
 /** What this folder needs of a log. */

@@ -1,12 +1,12 @@
 import { Ajv2020 } from 'ajv/dist/2020.js';
-import type { FaultDetail } from '../../kernel/errors.ts';
+import type { FaultDetail } from '#shared/kernel/errors.ts';
 import { faultOf } from './fault-message.ts';
 
 /** What an answer has against itself; `[]` = it fits. */
 export type AnswerCheck = (value: unknown) => FaultDetail[];
 
 /** More faults than this help nobody to do better. */
-const MAX_FAULTS = 20;
+const MAX_ANSWER_FAULTS = 20;
 /** A schema that names ids of its own is not seen again: it goes with the oldest. */
 const KEPT = 100;
 
@@ -35,6 +35,6 @@ function compiled(schema: Readonly<Record<string, unknown>>): AnswerCheck {
   const check = ajv.compile(schema);
   return (value) => {
     if (check(value)) return [];
-    return (check.errors ?? []).slice(0, MAX_FAULTS).map((error) => faultOf(error, ''));
+    return (check.errors ?? []).slice(0, MAX_ANSWER_FAULTS).map((error) => faultOf(error, ''));
   };
 }

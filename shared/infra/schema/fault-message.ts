@@ -1,5 +1,5 @@
 import type { ErrorObject } from 'ajv';
-import type { FaultDetail } from '../../kernel/errors.ts';
+import type { FaultDetail } from '#shared/kernel/errors.ts';
 
 /**
  * One ajv error as the caller reads it. The path of a missing field names that field. The message speaks of what is

@@ -1,4 +1,4 @@
-import type { FaultDetail } from '../../kernel/errors.ts';
+import type { FaultDetail } from '#shared/kernel/errors.ts';
 import { escapePointer } from './fault-message.ts';
 import { typesOf } from './resolve.ts';
 import type { SchemaNode } from './schema-document.ts';

@@ -1,11 +1,11 @@
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import t from 'tap';
-import { CLIENT_EVENT_TYPES, EVENT_TYPES } from '../../attempt/event-types.ts';
-import { QUESTION_TYPES, SCORING_MODES } from '../../attempt/question.ts';
-import { redactAttempt } from '../../attempt/redact.ts';
-import { studentListItem } from '../../attempt/student-list-item.ts';
-import { DELIVERY_STATUSES } from '../../notification/delivery.ts';
-import { sampleAnswer, sampleAttempt, samplePaper } from '../../testing/stored/sample-attempt.ts';
+import { CLIENT_EVENT_TYPES, EVENT_TYPES } from '#shared/attempt/event-types.ts';
+import { QUESTION_TYPES, SCORING_MODES } from '#shared/attempt/question.ts';
+import { redactAttempt } from '#shared/attempt/redact.ts';
+import { studentListItem } from '#shared/attempt/student-list-item.ts';
+import { DELIVERY_STATUSES } from '#shared/notification/delivery.ts';
+import { sampleAnswer, sampleAttempt, samplePaper } from '#shared/testing/stored/sample-attempt.ts';
 import { loadSchemas } from './validator.ts';
 
 const schemas = loadSchemas();

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import type { FaultDetail } from '../../kernel/errors.ts';
+import type { FaultDetail } from '#shared/kernel/errors.ts';
 import { type QueryParser, queryParser } from './query-parser.ts';
 import { resolve } from './resolve.ts';
 import { assertSubset, type SchemaDocument, type SchemaNode } from './schema-document.ts';

@@ -1,15 +1,15 @@
 import type { Test } from 'tap';
-import { classifierActor } from '../../../workers/classifier/actor.ts';
-import type { Ending } from '../../../workers/kernel.ts';
-import { runCommand } from '../../../workers/run-command.ts';
-import type { JobBody } from '../../classifier/job.ts';
-import { broughtBy } from '../../classifier/job-view.ts';
-import { type ModelAnswer, type Models, type ModelTask, ProviderFailure } from '../../classifier/model-task.ts';
-import { findJob } from '../../infra/mongo/classifier/find-job.ts';
-import { batchOutcomes } from '../../infra/mongo/classifier/job-batches.ts';
-import type { Command } from '../../kernel/command.ts';
-import type { StoredJobOptions } from '../stored/stored-jobs.ts';
-import { openTestMongo, type TestMongo } from '../stores/open-test-mongo.ts';
+import { findJob } from '#infra/mongo/classifier/find-job.ts';
+import { batchOutcomes } from '#infra/mongo/classifier/job-batches.ts';
+import type { JobBody } from '#shared/classifier/job.ts';
+import { broughtBy } from '#shared/classifier/job-view.ts';
+import { type ModelAnswer, type Models, type ModelTask, ProviderFailure } from '#shared/classifier/model-task.ts';
+import type { Command } from '#shared/kernel/command.ts';
+import type { StoredJobOptions } from '#shared/testing/stored/stored-jobs.ts';
+import { openTestMongo, type TestMongo } from '#shared/testing/stores/open-test-mongo.ts';
+import { classifierActor } from '#workers/classifier/actor.ts';
+import type { Ending } from '#workers/kernel.ts';
+import { runCommand } from '#workers/run-command.ts';
 import { testKernel, testWorkerDeps } from './test-kernel.ts';
 
 /** Whose jobs a scene stores. */

@@ -1,8 +1,8 @@
-import { classifierActor } from '../../../workers/classifier/actor.ts';
-import { runCommand } from '../../../workers/run-command.ts';
-import type { Mongo } from '../../infra/mongo/connect.ts';
-import { mailboxOf } from '../../infra/mongo/mailbox/mailbox.ts';
-import type { Command } from '../../kernel/command.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
+import type { Command } from '#shared/kernel/command.ts';
+import { classifierActor } from '#workers/classifier/actor.ts';
+import { runCommand } from '#workers/run-command.ts';
 import { testKernel, testWorkerDeps } from './test-kernel.ts';
 
 /** The commands of a job, one for each of its rounds. */

@@ -1,15 +1,15 @@
-import type { Actor } from '../../../workers/actor.ts';
-import type { WorkerDeps } from '../../../workers/deps.ts';
-import type { Ending, Kernel } from '../../../workers/kernel.ts';
-import { openWorker, type Worker } from '../../../workers/worker.ts';
-import { type Config, readConfig } from '../../infra/config/config.ts';
-import { openPapers } from '../../infra/mongo/attempt/papers.ts';
-import type { Mongo } from '../../infra/mongo/connect.ts';
-import { openBackground } from '../../infra/process/background.ts';
-import { openModels } from '../../infra/providers/open-models.ts';
-import type { Now } from '../../kernel/clock.ts';
-import type { Queue } from '../../kernel/command.ts';
-import { type HeldLog, heldLog } from '../held-log.ts';
+import { type Config, readConfig } from '#infra/config/config.ts';
+import { openPapers } from '#infra/mongo/attempt/papers.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { openBackground } from '#infra/process/background.ts';
+import { openModels } from '#infra/providers/open-models.ts';
+import type { Now } from '#shared/kernel/clock.ts';
+import type { Queue } from '#shared/kernel/command.ts';
+import { type HeldLog, heldLog } from '#shared/testing/held-log.ts';
+import type { Actor } from '#workers/actor.ts';
+import type { WorkerDeps } from '#workers/deps.ts';
+import type { Ending, Kernel } from '#workers/kernel.ts';
+import { openWorker, type Worker } from '#workers/worker.ts';
 
 export interface TestKernel extends Kernel {
   log: HeldLog;

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { checkedApi } from '../doors/checked-api.ts';
-import type { Cluster } from '../processes/cluster.ts';
+import { checkedApi } from '#shared/testing/doors/checked-api.ts';
+import type { Cluster } from '#shared/testing/processes/cluster.ts';
 import type { HttpReply, HttpRequest } from './http-call.ts';
 
 type Headers = NonNullable<HttpRequest['headers']>;

@@ -1,5 +1,5 @@
 import { request } from 'node:http';
-import { until } from '../until.ts';
+import { until } from '#shared/testing/until.ts';
 
 /** A server-sent event as a browser's EventSource would hand it over. */
 export interface HeardEvent {

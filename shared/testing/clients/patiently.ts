@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { until } from '../until.ts';
+import { until } from '#shared/testing/until.ts';
 
 const PACE_MS = 100;
 const PATIENCE_MS = 90_000;

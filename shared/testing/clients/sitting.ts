@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { type Cluster, TOKENS } from '../processes/cluster.ts';
+import { type Cluster, TOKENS } from '#shared/testing/processes/cluster.ts';
 import { essay, numeric, startBody } from './attempt-client.ts';
 import { insist } from './crowd.ts';
 import { type Answered, exchange } from './exchange.ts';

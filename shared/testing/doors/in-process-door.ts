@@ -1,13 +1,13 @@
-import type { AttemptDeps } from '../../../api/attempt/deps.ts';
-import type { Call, Identity } from '../../../api/route.ts';
-import type { Worker } from '../../../workers/worker.ts';
-import { openHeads } from '../../infra/mongo/attempt/heads.ts';
-import { openPapers } from '../../infra/mongo/attempt/papers.ts';
-import type { Mongo } from '../../infra/mongo/connect.ts';
-import { openSettledLooks } from '../../infra/mongo/mailbox/settled-looks.ts';
-import type { Queue } from '../../kernel/command.ts';
-import { testConfig } from '../actors/test-kernel.ts';
-import { until } from '../until.ts';
+import type { AttemptDeps } from '#api/attempt/deps.ts';
+import type { Call, Identity } from '#api/route.ts';
+import { openHeads } from '#infra/mongo/attempt/heads.ts';
+import { openPapers } from '#infra/mongo/attempt/papers.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { openSettledLooks } from '#infra/mongo/mailbox/settled-looks.ts';
+import type { Queue } from '#shared/kernel/command.ts';
+import { testConfig } from '#shared/testing/actors/test-kernel.ts';
+import { until } from '#shared/testing/until.ts';
+import type { Worker } from '#workers/worker.ts';
 
 /**
  * What the attempt service's commands need, without HTTP and Redis: a ring goes straight to every worker of the queue,

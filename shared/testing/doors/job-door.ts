@@ -1,13 +1,13 @@
 import type { Test } from 'tap';
-import type { JobDeps } from '../../../api/classifier/job-deps.ts';
-import { jobRoutes } from '../../../api/classifier/job-routes.ts';
-import { openStreamPlaces } from '../../../api/middleware/stream-places.ts';
-import { openApi } from '../../../api/openapi.ts';
-import { openServer } from '../../../api/server.ts';
-import { loadSchemas } from '../../infra/schema/validator.ts';
-import { callHttp, type HttpReply } from '../clients/http-call.ts';
-import { heldLog } from '../held-log.ts';
-import type { TestMongo } from '../stores/open-test-mongo.ts';
+import type { JobDeps } from '#api/classifier/job-deps.ts';
+import { jobRoutes } from '#api/classifier/job-routes.ts';
+import { openStreamPlaces } from '#api/middleware/stream-places.ts';
+import { openApi } from '#api/openapi.ts';
+import { openServer } from '#api/server.ts';
+import { loadSchemas } from '#infra/schema/validator.ts';
+import { callHttp, type HttpReply } from '#shared/testing/clients/http-call.ts';
+import { heldLog } from '#shared/testing/held-log.ts';
+import type { TestMongo } from '#shared/testing/stores/open-test-mongo.ts';
 import { checkedApi } from './checked-api.ts';
 
 export interface JobDoor {

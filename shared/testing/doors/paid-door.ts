@@ -1,13 +1,13 @@
 import type { Test } from 'tap';
-import { previewGeneration } from '../../../api/classifier/commands/preview-generation.ts';
-import type { PreviewDeps } from '../../../api/classifier/preview-deps.ts';
-import type { Reply } from '../../../api/route.ts';
-import type { GenerationPreview } from '../../generated/classifier.ts';
-import { generationHolds } from '../../infra/mongo/classifier/collections.ts';
-import { mailboxOf } from '../../infra/mongo/mailbox/mailbox.ts';
-import { isRejection } from '../../kernel/errors.ts';
-import { openFakeOwners } from '../neighbours/fake-owners.ts';
-import { openTestMongo } from '../stores/open-test-mongo.ts';
+import { previewGeneration } from '#api/classifier/commands/preview-generation.ts';
+import type { PreviewDeps } from '#api/classifier/preview-deps.ts';
+import type { Reply } from '#api/route.ts';
+import { generationHolds } from '#infra/mongo/classifier/collections.ts';
+import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
+import type { GenerationPreview } from '#shared/generated/classifier.ts';
+import { isRejection } from '#shared/kernel/errors.ts';
+import { openFakeOwners } from '#shared/testing/neighbours/fake-owners.ts';
+import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
 import { generationCall, previewDoor, type ScriptedModels, scriptedModels } from './preview-door.ts';
 
 /** A front door whose generations are paid for, on a database of its own, with owners and a model that the test scripts. */

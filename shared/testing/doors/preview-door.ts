@@ -1,12 +1,12 @@
-import type { PreviewDeps } from '../../../api/classifier/preview-deps.ts';
-import type { Call } from '../../../api/route.ts';
-import { mockAnswer } from '../../classifier/mock/mock-answer.ts';
-import type { AskedFor, ModelAnswer, ModelTask } from '../../classifier/model-task.ts';
-import type { GenerationRequest } from '../../generated/classifier.ts';
-import type { Mongo } from '../../infra/mongo/connect.ts';
-import { testConfig } from '../actors/test-kernel.ts';
-import { heldLog } from '../held-log.ts';
-import type { FakeOwners } from '../neighbours/fake-owners.ts';
+import type { PreviewDeps } from '#api/classifier/preview-deps.ts';
+import type { Call } from '#api/route.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { mockAnswer } from '#shared/classifier/mock/mock-answer.ts';
+import type { AskedFor, ModelAnswer, ModelTask } from '#shared/classifier/model-task.ts';
+import type { GenerationRequest } from '#shared/generated/classifier.ts';
+import { testConfig } from '#shared/testing/actors/test-kernel.ts';
+import { heldLog } from '#shared/testing/held-log.ts';
+import type { FakeOwners } from '#shared/testing/neighbours/fake-owners.ts';
 
 /** A model that answers like the mock, unless told otherwise, and writes down what it was asked. */
 export interface ScriptedModels {

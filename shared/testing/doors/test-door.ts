@@ -1,10 +1,10 @@
 import { connect, type Socket } from 'node:net';
 import type { Test } from 'tap';
-import type { Door } from '../../../api/middleware/door.ts';
-import type { Call, Route } from '../../../api/route.ts';
-import { openServer, type ServerDeps, type ServerLimits } from '../../../api/server.ts';
-import { openLog } from '../../infra/log/log.ts';
-import { loadSchemas } from '../../infra/schema/validator.ts';
+import type { Door } from '#api/middleware/door.ts';
+import type { Call, Route } from '#api/route.ts';
+import { openServer, type ServerDeps, type ServerLimits } from '#api/server.ts';
+import { openLog } from '#infra/log/log.ts';
+import { loadSchemas } from '#infra/schema/validator.ts';
 
 /** What a test of the front door may change. */
 export interface TestDoorOptions {

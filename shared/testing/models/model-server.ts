@@ -1,5 +1,5 @@
-import { answerJson, openReceiver } from '../neighbours/receiver.ts';
-import type { Teardown } from '../stores/open-test-mongo.ts';
+import { answerJson, openReceiver } from '#shared/testing/neighbours/receiver.ts';
+import type { Teardown } from '#shared/testing/stores/open-test-mongo.ts';
 
 /** One call of the model server, by the questions that its prompt names. */
 export interface ModelCall {

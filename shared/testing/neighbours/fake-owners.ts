@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import type { Teardown } from '../stores/open-test-mongo.ts';
+import type { Teardown } from '#shared/testing/stores/open-test-mongo.ts';
 import { answerJson, openReceiver, type ReceivedCall } from './receiver.ts';
 
 /** One call that arrived at the owners. */

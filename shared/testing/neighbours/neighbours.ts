@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import type { Teardown } from '../stores/open-test-mongo.ts';
+import type { Teardown } from '#shared/testing/stores/open-test-mongo.ts';
 import { answerFrom, type Ledger, newLedger } from './fake-owners.ts';
 import { answerJson, openReceiver, type ReceivedCall } from './receiver.ts';
 

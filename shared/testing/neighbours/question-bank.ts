@@ -1,4 +1,4 @@
-import type { Teardown } from '../stores/open-test-mongo.ts';
+import type { Teardown } from '#shared/testing/stores/open-test-mongo.ts';
 import { answerJson, openReceiver, type ReceivedCall } from './receiver.ts';
 
 /** What the bank was asked. */

@@ -1,5 +1,5 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { Teardown } from '../stores/open-test-mongo.ts';
+import type { Teardown } from '#shared/testing/stores/open-test-mongo.ts';
 
 /** One call that arrived whole. */
 export interface ReceivedCall {

@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { recordForRunner } from '../../../scripts/services/throw-away.ts';
+import { recordForRunner } from '#scripts/services/throw-away.ts';
 
 export interface ProcessPlan {
   name: string;

@@ -2,15 +2,15 @@ import { randomBytes } from 'node:crypto';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Db } from 'mongodb';
-import { freePort } from '../../../scripts/services/port.ts';
-import { openMongo } from '../../infra/mongo/connect.ts';
-import { migrate } from '../../infra/mongo/schema/migrate.ts';
-import { callHttp, type HttpReply, type HttpRequest } from '../clients/http-call.ts';
-import { type Neighbours, openNeighbours } from '../neighbours/neighbours.ts';
-import { dropTestDatabase } from '../stores/drop-database.ts';
-import { requiredEnv, type Teardown } from '../stores/open-test-mongo.ts';
-import { takeRedisDatabase } from '../stores/redis-database.ts';
-import { until } from '../until.ts';
+import { openMongo } from '#infra/mongo/connect.ts';
+import { migrate } from '#infra/mongo/schema/migrate.ts';
+import { freePort } from '#scripts/services/port.ts';
+import { callHttp, type HttpReply, type HttpRequest } from '#shared/testing/clients/http-call.ts';
+import { type Neighbours, openNeighbours } from '#shared/testing/neighbours/neighbours.ts';
+import { dropTestDatabase } from '#shared/testing/stores/drop-database.ts';
+import { requiredEnv, type Teardown } from '#shared/testing/stores/open-test-mongo.ts';
+import { takeRedisDatabase } from '#shared/testing/stores/redis-database.ts';
+import { until } from '#shared/testing/until.ts';
 import { type ClusterProcess, type ProcessPlan, planProcess } from './cluster-process.ts';
 
 /** Those of the attempt service: what most tests are about. */

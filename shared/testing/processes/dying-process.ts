@@ -1,6 +1,6 @@
 import { type ClientSession, MongoNetworkError } from 'mongodb';
-import type { Mongo } from '../../infra/mongo/connect.ts';
-import { type Method, tappedDb } from '../stores/tapped-db.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { type Method, tappedDb } from '#shared/testing/stores/tapped-db.ts';
 
 const WRITES = ['insertOne', 'insertMany', 'updateOne', 'updateMany', 'bulkWrite', 'deleteOne', 'findOneAndUpdate'];
 

@@ -2,11 +2,11 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
-import { freePort, isPortFree } from '../../../scripts/services/port.ts';
-import { recordForRunner } from '../../../scripts/services/throw-away.ts';
-import { signalGroup } from '../../../scripts/supervisor/data-folder.ts';
-import { identify, isAlive, type ProcessIdentity } from '../../../scripts/supervisor/process-identity.ts';
-import type { Teardown } from '../stores/open-test-mongo.ts';
+import { freePort, isPortFree } from '#scripts/services/port.ts';
+import { recordForRunner } from '#scripts/services/throw-away.ts';
+import { signalGroup } from '#scripts/supervisor/data-folder.ts';
+import { identify, isAlive, type ProcessIdentity } from '#scripts/supervisor/process-identity.ts';
+import type { Teardown } from '#shared/testing/stores/open-test-mongo.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '../../..');
 

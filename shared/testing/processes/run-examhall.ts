@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import path from 'node:path';
 import { text } from 'node:stream/consumers';
-import type { TestMongo } from '../stores/open-test-mongo.ts';
+import type { TestMongo } from '#shared/testing/stores/open-test-mongo.ts';
 
 const SCRIPT = path.resolve(import.meta.dirname, '../../../scripts/examhall.ts');
 

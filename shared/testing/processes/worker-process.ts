@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import type { Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { recordForRunner } from '../../../scripts/services/throw-away.ts';
+import { recordForRunner } from '#scripts/services/throw-away.ts';
 
 const MAIN = fileURLToPath(new URL('../../../workers/main.ts', import.meta.url));
 const CRASH_AT = new URL('./crash-at.ts', import.meta.url).href;

@@ -1,6 +1,6 @@
-import type { Attempt, StoredAnswer } from '../../attempt/attempt.ts';
-import { attemptEvent, startMetadata } from '../../attempt/events.ts';
-import type { Paper, Question } from '../../attempt/question.ts';
+import type { Attempt, StoredAnswer } from '#shared/attempt/attempt.ts';
+import { attemptEvent, startMetadata } from '#shared/attempt/events.ts';
+import type { Paper, Question } from '#shared/attempt/question.ts';
 
 /** A single choice of one point among a, b and c, where a is right; override what a test is about. */
 export function sampleQuestion(overrides: Partial<Question> = {}): Question {

@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
-import type { Account } from '../../auth/account.ts';
-import { accountCodeOf } from '../../auth/account-code.ts';
-import type { RefreshToken, Session } from '../../auth/session.ts';
-import { accounts, sessions, tokens } from '../../infra/mongo/auth/collections.ts';
-import type { Mongo } from '../../infra/mongo/connect.ts';
-import { DAY } from '../../kernel/clock.ts';
-import { newId } from '../../kernel/ids.ts';
+import { accounts, sessions, tokens } from '#infra/mongo/auth/collections.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import type { Account } from '#shared/auth/account.ts';
+import { accountCodeOf } from '#shared/auth/account-code.ts';
+import type { RefreshToken, Session } from '#shared/auth/session.ts';
+import { DAY } from '#shared/kernel/clock.ts';
+import { newId } from '#shared/kernel/ids.ts';
 
 /** One login as it is stored: who, where, and with which token. */
 export interface SignedIn {

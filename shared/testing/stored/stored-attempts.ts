@@ -1,15 +1,15 @@
-import type { Attempt } from '../../attempt/attempt.ts';
-import type { EssayHandoff } from '../../attempt/handoff.ts';
-import type { Paper } from '../../attempt/question.ts';
-import type { Release } from '../../attempt/release.ts';
-import { attempts } from '../../infra/mongo/attempt/collections.ts';
-import { gradingKey } from '../../infra/mongo/attempt/hand-in.ts';
-import { openPapers } from '../../infra/mongo/attempt/papers.ts';
-import { handoffKey } from '../../infra/mongo/attempt/wake-handoffs.ts';
-import type { Mongo } from '../../infra/mongo/connect.ts';
-import { newCommand, postCommand } from '../../infra/mongo/mailbox/post-command.ts';
-import type { Command } from '../../kernel/command.ts';
-import { newId } from '../../kernel/ids.ts';
+import { attempts } from '#infra/mongo/attempt/collections.ts';
+import { gradingKey } from '#infra/mongo/attempt/hand-in.ts';
+import { openPapers } from '#infra/mongo/attempt/papers.ts';
+import { handoffKey } from '#infra/mongo/attempt/wake-handoffs.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { newCommand, postCommand } from '#infra/mongo/mailbox/post-command.ts';
+import type { Attempt } from '#shared/attempt/attempt.ts';
+import type { EssayHandoff } from '#shared/attempt/handoff.ts';
+import type { Paper } from '#shared/attempt/question.ts';
+import type { Release } from '#shared/attempt/release.ts';
+import type { Command } from '#shared/kernel/command.ts';
+import { newId } from '#shared/kernel/ids.ts';
 import { sampleAnswer, sampleAttempt, samplePaper } from './sample-attempt.ts';
 
 /** A choice of one point, answered right, and an essay of two points, answered: one graded by rule, one by hand. */

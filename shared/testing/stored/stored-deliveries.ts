@@ -1,12 +1,12 @@
-import type { Mongo } from '../../infra/mongo/connect.ts';
-import { mailboxOf } from '../../infra/mongo/mailbox/mailbox.ts';
-import { notifications } from '../../infra/mongo/notification/collections.ts';
-import { deliveryQueue, queueDeliveries } from '../../infra/mongo/notification/queue-deliveries.ts';
-import { inTransaction } from '../../infra/mongo/transaction.ts';
-import type { Command } from '../../kernel/command.ts';
-import { newId } from '../../kernel/ids.ts';
-import { type Channel, deliveryJobId } from '../../notification/delivery.ts';
-import { type Notification, newNotification } from '../../notification/notification.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
+import { notifications } from '#infra/mongo/notification/collections.ts';
+import { deliveryQueue, queueDeliveries } from '#infra/mongo/notification/queue-deliveries.ts';
+import { inTransaction } from '#infra/mongo/transaction.ts';
+import type { Command } from '#shared/kernel/command.ts';
+import { newId } from '#shared/kernel/ids.ts';
+import { type Channel, deliveryJobId } from '#shared/notification/delivery.ts';
+import { type Notification, newNotification } from '#shared/notification/notification.ts';
 
 /** A notification that stands in the inbox of a user of its own. */
 export function freshNotification(overrides: Partial<Notification> = {}): Notification {

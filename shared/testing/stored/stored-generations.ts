@@ -1,16 +1,16 @@
-import { chargeOf, estimateOf } from '../../classifier/charge.ts';
-import { settlementKey } from '../../classifier/generation.ts';
-import type { TaskResult } from '../../classifier/task-envelope.ts';
-import { generations } from '../../infra/mongo/classifier/collections.ts';
-import { findGeneration } from '../../infra/mongo/classifier/find-generation.ts';
-import { placeHold } from '../../infra/mongo/classifier/generation-holds.ts';
-import { giveUpGeneration } from '../../infra/mongo/classifier/give-up-generation.ts';
-import { storeReplay } from '../../infra/mongo/classifier/store-replay.ts';
-import { openGeneration } from '../../infra/mongo/classifier/take-generation.ts';
-import type { Mongo } from '../../infra/mongo/connect.ts';
-import { mailboxOf } from '../../infra/mongo/mailbox/mailbox.ts';
-import type { Command } from '../../kernel/command.ts';
-import { newId } from '../../kernel/ids.ts';
+import { generations } from '#infra/mongo/classifier/collections.ts';
+import { findGeneration } from '#infra/mongo/classifier/find-generation.ts';
+import { placeHold } from '#infra/mongo/classifier/generation-holds.ts';
+import { giveUpGeneration } from '#infra/mongo/classifier/give-up-generation.ts';
+import { storeReplay } from '#infra/mongo/classifier/store-replay.ts';
+import { openGeneration } from '#infra/mongo/classifier/take-generation.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
+import { chargeOf, estimateOf } from '#shared/classifier/charge.ts';
+import { settlementKey } from '#shared/classifier/generation.ts';
+import type { TaskResult } from '#shared/classifier/task-envelope.ts';
+import type { Command } from '#shared/kernel/command.ts';
+import { newId } from '#shared/kernel/ids.ts';
 
 function sampleResult(previewId: string, count = 2): TaskResult<'generate'> {
   const question = (n: number) => ({

@@ -1,14 +1,14 @@
-import { commandKeyOf, type JobBody } from '../../classifier/job.ts';
-import { broughtBy } from '../../classifier/job-view.ts';
-import { newJob } from '../../classifier/new-job.ts';
-import type { JobWish } from '../../classifier/open-key.ts';
-import { findJob } from '../../infra/mongo/classifier/find-job.ts';
-import { insertJob } from '../../infra/mongo/classifier/insert-job.ts';
-import { batchOutcomes } from '../../infra/mongo/classifier/job-batches.ts';
-import type { Mongo } from '../../infra/mongo/connect.ts';
-import { newCommand } from '../../infra/mongo/mailbox/post-command.ts';
-import type { Command } from '../../kernel/command.ts';
-import { newId } from '../../kernel/ids.ts';
+import { findJob } from '#infra/mongo/classifier/find-job.ts';
+import { insertJob } from '#infra/mongo/classifier/insert-job.ts';
+import { batchOutcomes } from '#infra/mongo/classifier/job-batches.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { newCommand } from '#infra/mongo/mailbox/post-command.ts';
+import { commandKeyOf, type JobBody } from '#shared/classifier/job.ts';
+import { broughtBy } from '#shared/classifier/job-view.ts';
+import { newJob } from '#shared/classifier/new-job.ts';
+import type { JobWish } from '#shared/classifier/open-key.ts';
+import type { Command } from '#shared/kernel/command.ts';
+import { newId } from '#shared/kernel/ids.ts';
 
 export interface StoredJobOptions {
   /** How many questions; seven are two batches. */

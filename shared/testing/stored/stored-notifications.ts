@@ -1,7 +1,7 @@
-import type { Mongo } from '../../infra/mongo/connect.ts';
-import { notifications } from '../../infra/mongo/notification/collections.ts';
-import { newId } from '../../kernel/ids.ts';
-import { isSupportType, type Notification } from '../../notification/notification.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { notifications } from '#infra/mongo/notification/collections.ts';
+import { newId } from '#shared/kernel/ids.ts';
+import { isSupportType, type Notification } from '#shared/notification/notification.ts';
 
 /** A row in an inbox, unread; `change` says what of it is otherwise. */
 export function freshNotification(change: Partial<Notification> = {}): Notification {

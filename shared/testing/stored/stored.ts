@@ -1,9 +1,9 @@
 import type { Collection } from 'mongodb';
-import type { Attempt } from '../../attempt/attempt.ts';
-import type { EventRow, SeatRow } from '../../infra/mongo/attempt/collections.ts';
-import { COMMANDS, NOTICES } from '../../infra/mongo/mailbox/mailbox.ts';
-import type { Command } from '../../kernel/command.ts';
-import type { Cluster } from '../processes/cluster.ts';
+import type { EventRow, SeatRow } from '#infra/mongo/attempt/collections.ts';
+import { COMMANDS, NOTICES } from '#infra/mongo/mailbox/mailbox.ts';
+import type { Attempt } from '#shared/attempt/attempt.ts';
+import type { Command } from '#shared/kernel/command.ts';
+import type { Cluster } from '#shared/testing/processes/cluster.ts';
 
 /** What a cluster has stored, for looking behind its doors. */
 export interface Stored {

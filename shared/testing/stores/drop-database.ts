@@ -1,5 +1,5 @@
-import type { Mongo } from '../../infra/mongo/connect.ts';
-import { notifications } from '../../infra/mongo/notification/collections.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { notifications } from '#infra/mongo/notification/collections.ts';
 
 /** Rows of a large fan-out, about. */
 const LARGE = 3_000;

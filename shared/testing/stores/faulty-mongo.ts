@@ -1,5 +1,5 @@
 import { type ClientSession, MongoNetworkError } from 'mongodb';
-import type { Mongo } from '../../infra/mongo/connect.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
 import { type Method, tappedDb } from './tapped-db.ts';
 
 /** Names of collection methods, in the order in which they must fail. */

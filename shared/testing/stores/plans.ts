@@ -1,7 +1,7 @@
 import type { Document } from 'mongodb';
 import type { Test } from 'tap';
-import type { Mongo } from '../../infra/mongo/connect.ts';
-import { INDEXES } from '../../infra/mongo/schema/indexes.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { INDEXES } from '#infra/mongo/schema/indexes.ts';
 
 /** One read or write of the product, as the driver sent it. */
 export interface SeenFilter {

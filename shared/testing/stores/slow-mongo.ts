@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 import { Collection } from 'mongodb';
-import { openChance } from '../chance.ts';
+import { openChance } from '#shared/testing/chance.ts';
 
 const METHODS = [
   'findOne',

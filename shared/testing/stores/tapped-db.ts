@@ -1,4 +1,4 @@
-import type { Mongo } from '../../infra/mongo/connect.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
 
 export type Method = (...args: unknown[]) => Promise<unknown>;
 

@@ -1,18 +1,16 @@
-import { ACTORS } from '../../../workers/actors.ts';
-import type { WorkerDeps } from '../../../workers/deps.ts';
-import type { EventType } from '../../attempt/event-types.ts';
-import { gradeNotices } from '../../attempt/notices.ts';
-import { ownerKeysOf } from '../../classifier/charge.ts';
-import { attempts } from '../../infra/mongo/attempt/collections.ts';
-import { queueNotices } from '../../infra/mongo/attempt/queue-notices.ts';
-import type { Mongo } from '../../infra/mongo/connect.ts';
-import { mailboxOf, NOTICES } from '../../infra/mongo/mailbox/mailbox.ts';
-import { newCommand, postCommand } from '../../infra/mongo/mailbox/post-command.ts';
-import { deliveryAttempts } from '../../infra/mongo/notification/collections.ts';
-import { inTransaction } from '../../infra/mongo/transaction.ts';
-import type { Command, CommandStatus } from '../../kernel/command.ts';
-import { newId } from '../../kernel/ids.ts';
-import type { Neighbours } from '../neighbours/neighbours.ts';
+import { attempts } from '#infra/mongo/attempt/collections.ts';
+import { queueNotices } from '#infra/mongo/attempt/queue-notices.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { mailboxOf, NOTICES } from '#infra/mongo/mailbox/mailbox.ts';
+import { newCommand, postCommand } from '#infra/mongo/mailbox/post-command.ts';
+import { deliveryAttempts } from '#infra/mongo/notification/collections.ts';
+import { inTransaction } from '#infra/mongo/transaction.ts';
+import type { EventType } from '#shared/attempt/event-types.ts';
+import { gradeNotices } from '#shared/attempt/notices.ts';
+import { ownerKeysOf } from '#shared/classifier/charge.ts';
+import type { Command, CommandStatus } from '#shared/kernel/command.ts';
+import { newId } from '#shared/kernel/ids.ts';
+import type { Neighbours } from '#shared/testing/neighbours/neighbours.ts';
 import {
   graded,
   type PostOptions,
@@ -21,10 +19,12 @@ import {
   postRelease,
   SUBMITTED,
   storeAttempt,
-} from '../stored/stored-attempts.ts';
-import { postDelivery } from '../stored/stored-deliveries.ts';
-import { generationOf, postSettlement } from '../stored/stored-generations.ts';
-import { finishedOnce, postJob } from '../stored/stored-jobs.ts';
+} from '#shared/testing/stored/stored-attempts.ts';
+import { postDelivery } from '#shared/testing/stored/stored-deliveries.ts';
+import { generationOf, postSettlement } from '#shared/testing/stored/stored-generations.ts';
+import { finishedOnce, postJob } from '#shared/testing/stored/stored-jobs.ts';
+import { ACTORS } from '#workers/actors.ts';
+import type { WorkerDeps } from '#workers/deps.ts';
 
 /** What the kernel suite must know of an actor to run any of its features against it. */
 export interface ActorSubject {

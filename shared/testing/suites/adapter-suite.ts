@@ -1,11 +1,11 @@
 import type { Test } from 'tap';
-import { type Adapter, type DeliveryJob, Permanent, Retryable } from '../../infra/channels/channel.ts';
-import { newId } from '../../kernel/ids.ts';
-import { type Channel, deliveryJobId } from '../../notification/delivery.ts';
-import { notificationView } from '../../notification/notification-view.ts';
-import type { Behaviour, FaultReceiver } from '../neighbours/fault-receiver.ts';
-import { freshNotification } from '../stored/stored-deliveries.ts';
-import { until } from '../until.ts';
+import { type Adapter, type DeliveryJob, Permanent, Retryable } from '#infra/channels/channel.ts';
+import { newId } from '#shared/kernel/ids.ts';
+import { type Channel, deliveryJobId } from '#shared/notification/delivery.ts';
+import { notificationView } from '#shared/notification/notification-view.ts';
+import type { Behaviour, FaultReceiver } from '#shared/testing/neighbours/fault-receiver.ts';
+import { freshNotification } from '#shared/testing/stored/stored-deliveries.ts';
+import { until } from '#shared/testing/until.ts';
 
 /** What the suite must know of an adapter. */
 export interface AdapterSubject {

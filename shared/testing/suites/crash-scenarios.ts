@@ -1,23 +1,22 @@
 import type { Test } from 'tap';
-import { runCommand } from '../../../workers/run-command.ts';
-import type { Attempt } from '../../attempt/attempt.ts';
-import { gradeNotices, type NoticeRecipient } from '../../attempt/notices.ts';
-import { ownerKeysOf } from '../../classifier/charge.ts';
-import { attempts } from '../../infra/mongo/attempt/collections.ts';
-import { queueNotices } from '../../infra/mongo/attempt/queue-notices.ts';
-import { generationHolds } from '../../infra/mongo/classifier/collections.ts';
-import { findJob } from '../../infra/mongo/classifier/find-job.ts';
-import type { Mongo } from '../../infra/mongo/connect.ts';
-import { mailboxOf, NOTICES } from '../../infra/mongo/mailbox/mailbox.ts';
-import { newCommand, postCommand } from '../../infra/mongo/mailbox/post-command.ts';
-import { deliveryAttempts } from '../../infra/mongo/notification/collections.ts';
-import { BROKEN_OFF } from '../../infra/mongo/notification/delivery-attempt-rows.ts';
-import { inTransaction } from '../../infra/mongo/transaction.ts';
-import { HOUR } from '../../kernel/clock.ts';
-import type { Command, CommandStatus, Queue } from '../../kernel/command.ts';
-import { newId } from '../../kernel/ids.ts';
-import { testKernel, testWorkerDeps } from '../actors/test-kernel.ts';
-import type { Neighbours } from '../neighbours/neighbours.ts';
+import { attempts } from '#infra/mongo/attempt/collections.ts';
+import { queueNotices } from '#infra/mongo/attempt/queue-notices.ts';
+import { generationHolds } from '#infra/mongo/classifier/collections.ts';
+import { findJob } from '#infra/mongo/classifier/find-job.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { mailboxOf, NOTICES } from '#infra/mongo/mailbox/mailbox.ts';
+import { newCommand, postCommand } from '#infra/mongo/mailbox/post-command.ts';
+import { deliveryAttempts } from '#infra/mongo/notification/collections.ts';
+import { BROKEN_OFF } from '#infra/mongo/notification/delivery-attempt-rows.ts';
+import { inTransaction } from '#infra/mongo/transaction.ts';
+import type { Attempt } from '#shared/attempt/attempt.ts';
+import { gradeNotices, type NoticeRecipient } from '#shared/attempt/notices.ts';
+import { ownerKeysOf } from '#shared/classifier/charge.ts';
+import { HOUR } from '#shared/kernel/clock.ts';
+import type { Command, CommandStatus, Queue } from '#shared/kernel/command.ts';
+import { newId } from '#shared/kernel/ids.ts';
+import { testKernel, testWorkerDeps } from '#shared/testing/actors/test-kernel.ts';
+import type { Neighbours } from '#shared/testing/neighbours/neighbours.ts';
 import {
   freshAttempt,
   graded,
@@ -26,10 +25,11 @@ import {
   postRelease,
   SUBMITTED,
   storeAttempt,
-} from '../stored/stored-attempts.ts';
-import { postDelivery } from '../stored/stored-deliveries.ts';
-import { generationOf, postSettlement } from '../stored/stored-generations.ts';
-import { finishedOnce, postJob } from '../stored/stored-jobs.ts';
+} from '#shared/testing/stored/stored-attempts.ts';
+import { postDelivery } from '#shared/testing/stored/stored-deliveries.ts';
+import { generationOf, postSettlement } from '#shared/testing/stored/stored-generations.ts';
+import { finishedOnce, postJob } from '#shared/testing/stored/stored-jobs.ts';
+import { runCommand } from '#workers/run-command.ts';
 import { makeActor } from './actor-subjects.ts';
 
 /** A kind of command whose worker is killed at every point, and what must be true once another has finished it. */

@@ -1,13 +1,13 @@
 import pLimit from 'p-limit';
 import type { Test } from 'tap';
-import { readCommand } from '../../infra/mongo/mailbox/read-command.ts';
-import { migrate } from '../../infra/mongo/schema/migrate.ts';
-import type { Command } from '../../kernel/command.ts';
-import { openNeighbours } from '../neighbours/neighbours.ts';
-import { runWorkerUntil, startWorker } from '../processes/worker-process.ts';
-import { openTestMongo, requiredEnv, type Teardown } from '../stores/open-test-mongo.ts';
-import { takeRedisDatabase } from '../stores/redis-database.ts';
-import { until } from '../until.ts';
+import { readCommand } from '#infra/mongo/mailbox/read-command.ts';
+import { migrate } from '#infra/mongo/schema/migrate.ts';
+import type { Command } from '#shared/kernel/command.ts';
+import { openNeighbours } from '#shared/testing/neighbours/neighbours.ts';
+import { runWorkerUntil, startWorker } from '#shared/testing/processes/worker-process.ts';
+import { openTestMongo, requiredEnv, type Teardown } from '#shared/testing/stores/open-test-mongo.ts';
+import { takeRedisDatabase } from '#shared/testing/stores/redis-database.ts';
+import { until } from '#shared/testing/until.ts';
 import { type CrashScenario, crashScenarios } from './crash-scenarios.ts';
 
 /** The runner has as many files at work as well. */

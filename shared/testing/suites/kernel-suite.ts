@@ -1,12 +1,12 @@
 import type { Test } from 'tap';
-import { MAILBOXES } from '../../infra/mongo/mailbox/mailbox.ts';
-import { testKernel, testWorkerDeps } from '../actors/test-kernel.ts';
-import { openNeighbours } from '../neighbours/neighbours.ts';
-import { openTestMongo } from '../stores/open-test-mongo.ts';
+import { MAILBOXES } from '#infra/mongo/mailbox/mailbox.ts';
+import { testKernel, testWorkerDeps } from '#shared/testing/actors/test-kernel.ts';
+import { openNeighbours } from '#shared/testing/neighbours/neighbours.ts';
+import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
+import { LEASE_FEATURES } from '#shared/testing/suites/kernel-features/leases.ts';
+import { OUTCOME_FEATURES } from '#shared/testing/suites/kernel-features/outcomes.ts';
+import { SLOT_FEATURES } from '#shared/testing/suites/kernel-features/slots.ts';
 import { actorSubject, makeActor } from './actor-subjects.ts';
-import { LEASE_FEATURES } from './kernel-features/leases.ts';
-import { OUTCOME_FEATURES } from './kernel-features/outcomes.ts';
-import { SLOT_FEATURES } from './kernel-features/slots.ts';
 
 /** Every promise of the kernel. */
 const FEATURES = [...OUTCOME_FEATURES, ...LEASE_FEATURES, ...SLOT_FEATURES];

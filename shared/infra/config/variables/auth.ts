@@ -1,4 +1,4 @@
-import { DEVELOPMENT_JWT_SECRET, SELF_REGISTER_ROLES, type Variable } from '../variable.ts';
+import { DEVELOPMENT_JWT_SECRET, SELF_REGISTER_ROLES, type Variable } from '#infra/config/variable.ts';
 
 const GROUP = 'Auth';
 

@@ -1,12 +1,12 @@
-import type { Variable } from '../variable.ts';
+import type { Variable } from '#infra/config/variable.ts';
 
-const GROUP = 'Limits';
+const LIMITS_GROUP = 'Limits';
 const MIB = 1_048_576;
 
 /** Bounds of requests. */
 export const LIMITS = {
   BODY_BUDGET_BYTES: {
-    group: GROUP,
+    group: LIMITS_GROUP,
     kind: 'integer',
     default: 256 * MIB,
     min: 8 * MIB,
@@ -14,7 +14,7 @@ export const LIMITS = {
     description: 'Bytes of request bodies that a process holds at once; at least one start request (8 MiB).',
   },
   REQUEST_HEAD_TIMEOUT_MS: {
-    group: GROUP,
+    group: LIMITS_GROUP,
     kind: 'integer',
     default: 10_000,
     min: 1,
@@ -22,7 +22,7 @@ export const LIMITS = {
     description: 'Time for the head of a request to arrive.',
   },
   REQUEST_BODY_TIMEOUT_MS: {
-    group: GROUP,
+    group: LIMITS_GROUP,
     kind: 'integer',
     default: 20_000,
     min: 1,

@@ -1,4 +1,4 @@
-import type { Variable } from '../variable.ts';
+import type { Variable } from '#infra/config/variable.ts';
 
 const GROUP = 'Neighbours';
 

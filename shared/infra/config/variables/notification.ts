@@ -1,5 +1,5 @@
-import { CHANNELS } from '../../../notification/delivery.ts';
-import type { Variable } from '../variable.ts';
+import type { Variable } from '#infra/config/variable.ts';
+import { CHANNELS } from '#shared/notification/delivery.ts';
 
 const GROUP = 'Notifications';
 

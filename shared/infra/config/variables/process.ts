@@ -1,32 +1,32 @@
-import { ENVIRONMENTS, LOG_LEVELS, SERVICE_NAMES, type Variable } from '../variable.ts';
+import { ENVIRONMENTS, LOG_LEVELS, SERVICE_NAMES, type Variable } from '#infra/config/variable.ts';
 
-const GROUP = 'Process';
+const PROCESS_GROUP = 'Process';
 
 /** What a process serves, where, and how it stops. */
 export const PROCESS = {
   NODE_ENV: {
-    group: GROUP,
+    group: PROCESS_GROUP,
     kind: 'word',
     default: 'development',
     words: ENVIRONMENTS,
     description: '`production` refuses development defaults and protects `/metrics`.',
   },
   SERVICES: {
-    group: GROUP,
+    group: PROCESS_GROUP,
     kind: 'list',
     default: SERVICE_NAMES.join(','),
     words: SERVICE_NAMES,
     description: 'Services whose front doors a `web` process opens, comma-separated.',
   },
   HOST: {
-    group: GROUP,
+    group: PROCESS_GROUP,
     kind: 'text',
     default: '127.0.0.1',
     productionDefault: '0.0.0.0',
     description: 'Address to listen on.',
   },
   PORT: {
-    group: GROUP,
+    group: PROCESS_GROUP,
     kind: 'integer',
     default: 3000,
     min: 0,
@@ -34,16 +34,22 @@ export const PROCESS = {
     description: 'Port of the front doors; 0 = any free one.',
   },
   METRICS_PORT: {
-    group: GROUP,
+    group: PROCESS_GROUP,
     kind: 'integer',
     default: null,
     min: 0,
     max: 65_535,
     description: 'Port on which a worker answers `/healthz`, `/readyz` and `/metrics`; unset = it does not listen.',
   },
-  LOG_LEVEL: { group: GROUP, kind: 'word', default: 'info', words: LOG_LEVELS, description: 'Least level logged.' },
+  LOG_LEVEL: {
+    group: PROCESS_GROUP,
+    kind: 'word',
+    default: 'info',
+    words: LOG_LEVELS,
+    description: 'Least level logged.',
+  },
   SHUTDOWN_TIMEOUT_MS: {
-    group: GROUP,
+    group: PROCESS_GROUP,
     kind: 'integer',
     default: 20_000,
     min: 0,
@@ -51,7 +57,7 @@ export const PROCESS = {
     description: 'How long requests and commands in flight may take to finish after SIGTERM.',
   },
   DRAIN_GRACE_MS: {
-    group: GROUP,
+    group: PROCESS_GROUP,
     kind: 'integer',
     default: 1_000,
     min: 0,

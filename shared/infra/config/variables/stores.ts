@@ -1,24 +1,24 @@
-import type { Variable } from '../variable.ts';
+import type { Variable } from '#infra/config/variable.ts';
 
-const GROUP = 'Stores';
+const STORES_GROUP = 'Stores';
 
 /** Where MongoDB and Redis are. */
 export const STORES = {
   MONGODB_URL: {
-    group: GROUP,
+    group: STORES_GROUP,
     kind: 'mongodb',
     default: null,
     description:
       'Connection string of a replica set. Required. One that weakens `w: majority, journal: true` or reads elsewhere than at the primary is refused.',
   },
   MONGODB_DATABASE: {
-    group: GROUP,
+    group: STORES_GROUP,
     kind: 'text',
     default: null,
     description: 'Database; unset = the one that the path of `MONGODB_URL` names, else `examhall`.',
   },
   REDIS_URL: {
-    group: GROUP,
+    group: STORES_GROUP,
     kind: 'redis',
     default: 'redis://127.0.0.1:6379',
     productionDefault: null,

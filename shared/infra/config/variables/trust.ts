@@ -1,35 +1,35 @@
-import type { Variable } from '../variable.ts';
+import type { Variable } from '#infra/config/variable.ts';
 
-const GROUP = 'Trust';
+const TRUST_GROUP = 'Trust';
 
 /** Who is believed. */
 export const TRUST = {
   GATEWAY_TOKEN: {
-    group: GROUP,
+    group: TRUST_GROUP,
     kind: 'token',
     default: null,
     description: 'When set, identity headers count only beside `X-Gateway-Token` with this value.',
   },
   INTERNAL_SERVICE_TOKEN: {
-    group: GROUP,
+    group: TRUST_GROUP,
     kind: 'token',
     default: null,
     description: 'Token of calls between services, where no narrower one is set; carried by outgoing calls.',
   },
   ATTEMPT_INTERNAL_SERVICE_TOKEN: {
-    group: GROUP,
+    group: TRUST_GROUP,
     kind: 'token',
     default: null,
     description: 'Token that start, release and handoff demand; unset = `INTERNAL_SERVICE_TOKEN`.',
   },
   OPS_TOKEN: {
-    group: GROUP,
+    group: TRUST_GROUP,
     kind: 'token',
     default: null,
     description: 'Bearer token of `/metrics` in production.',
   },
   TRUSTED_PROXIES: {
-    group: GROUP,
+    group: TRUST_GROUP,
     kind: 'addresses',
     default: null,
     description:

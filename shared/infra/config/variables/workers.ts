@@ -1,12 +1,12 @@
-import type { Variable } from '../variable.ts';
+import type { Variable } from '#infra/config/variable.ts';
 
-const GROUP = 'Workers';
+const WORKERS_GROUP = 'Workers';
 const DAY_MS = 86_400_000;
 
 /** How actors run commands. */
 export const WORKERS = {
   WORKER_POLL_INTERVAL_MS: {
-    group: GROUP,
+    group: WORKERS_GROUP,
     kind: 'integer',
     default: 1_000,
     min: 10,
@@ -14,7 +14,7 @@ export const WORKERS = {
     description: 'Poll of due commands: the longest delay that a lost doorbell can cause.',
   },
   WORKER_MAX_ATTEMPTS: {
-    group: GROUP,
+    group: WORKERS_GROUP,
     kind: 'integer',
     default: 10,
     min: 1,
@@ -22,7 +22,7 @@ export const WORKERS = {
     description: 'Attempts of a command before it is dead. Faults of MongoDB or the network spend none.',
   },
   WORKER_LEASE_MS: {
-    group: GROUP,
+    group: WORKERS_GROUP,
     kind: 'integer',
     default: 10_000,
     min: 200,
@@ -30,7 +30,7 @@ export const WORKERS = {
     description: 'Lease of a claimed command; renewed while its handler runs.',
   },
   WORKER_CONCURRENCY: {
-    group: GROUP,
+    group: WORKERS_GROUP,
     kind: 'integer',
     default: 8,
     min: 1,
@@ -38,7 +38,7 @@ export const WORKERS = {
     description: 'Commands of one queue that one worker process runs at once.',
   },
   WORKER_RETRY_BASE_DELAY_MS: {
-    group: GROUP,
+    group: WORKERS_GROUP,
     kind: 'integer',
     default: 1_000,
     min: 1,
@@ -46,7 +46,7 @@ export const WORKERS = {
     description: 'First wait between two attempts of a command; doubles.',
   },
   UPKEEP_INTERVAL_MS: {
-    group: GROUP,
+    group: WORKERS_GROUP,
     kind: 'integer',
     default: 10_000,
     min: 10,

@@ -1,7 +1,7 @@
 import type { Collection } from 'mongodb';
-import type { Attempt, AttemptEvent } from '../../../attempt/attempt.ts';
-import type { Paper } from '../../../attempt/question.ts';
-import type { Mongo } from '../connect.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import type { Attempt, AttemptEvent } from '#shared/attempt/attempt.ts';
+import type { Paper } from '#shared/attempt/question.ts';
 
 /** Under the SHA-256 of its content: never changed, never deleted, shared by every attempt that copied it. */
 export interface StoredPaper extends Paper {

@@ -1,5 +1,5 @@
-import type { AttemptStatus, SubmitSource } from '../../../attempt/attempt.ts';
-import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import type { AttemptStatus, SubmitSource } from '#shared/attempt/attempt.ts';
 import { attempts } from './collections.ts';
 
 /** Attempts that agree in status and submit source, counted together with what they hold. */

@@ -1,5 +1,5 @@
-import type { Attempt } from '../../../attempt/attempt.ts';
-import type { Mongo } from '../connect.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import type { Attempt } from '#shared/attempt/attempt.ts';
 import { attempts, textRows } from './collections.ts';
 
 /** The attempt with the texts of all its answers, or null. */

@@ -1,5 +1,5 @@
-import type { Attempt, AttemptEvent } from '../../../attempt/attempt.ts';
-import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import type { Attempt, AttemptEvent } from '#shared/attempt/attempt.ts';
 import { eventRows } from './collections.ts';
 
 /** The newest `limit` events of the attempt, ascending. No query when they all stand in its tail. */

@@ -1,9 +1,9 @@
 import t from 'tap';
-import type { SubmitSource } from '../../../attempt/attempt.ts';
-import { MINUTE, SECOND } from '../../../kernel/clock.ts';
-import { storeAttempt } from '../../../testing/stored/stored-attempts.ts';
-import { openTestMongo } from '../../../testing/stores/open-test-mongo.ts';
-import { mailboxOf } from '../mailbox/mailbox.ts';
+import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
+import type { SubmitSource } from '#shared/attempt/attempt.ts';
+import { MINUTE, SECOND } from '#shared/kernel/clock.ts';
+import { storeAttempt } from '#shared/testing/stored/stored-attempts.ts';
+import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
 import { attempts } from './collections.ts';
 import { handIn } from './hand-in.ts';
 

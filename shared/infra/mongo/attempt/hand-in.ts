@@ -1,11 +1,11 @@
 import type { Document } from 'mongodb';
-import type { Attempt, SubmitSource } from '../../../attempt/attempt.ts';
-import type { Command } from '../../../kernel/command.ts';
-import type { Mongo } from '../connect.ts';
-import { guardedUpdate, literal } from '../guarded-update.ts';
-import { newCommand, postCommandIn } from '../mailbox/post-command.ts';
-import { msOf, NOW_MS } from '../server-time.ts';
-import { inTransaction } from '../transaction.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { guardedUpdate, literal } from '#infra/mongo/guarded-update.ts';
+import { newCommand, postCommandIn } from '#infra/mongo/mailbox/post-command.ts';
+import { msOf, NOW_MS } from '#infra/mongo/server-time.ts';
+import { inTransaction } from '#infra/mongo/transaction.ts';
+import type { Attempt, SubmitSource } from '#shared/attempt/attempt.ts';
+import type { Command } from '#shared/kernel/command.ts';
 import { attempts } from './collections.ts';
 
 export interface GradingBody {

@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
-import type { Attempt } from '../../../attempt/attempt.ts';
-import type { Mongo } from '../connect.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import type { Attempt } from '#shared/attempt/attempt.ts';
 import { attempts } from './collections.ts';
 
 /** What never changes of an attempt and must be known before a write: whose it is, and on which paper. */

@@ -1,7 +1,7 @@
-import type { Attempt } from '../../../attempt/attempt.ts';
-import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
-import { isDuplicateKey } from '../faults.ts';
-import { inTransaction } from '../transaction.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import { isDuplicateKey } from '#infra/mongo/faults.ts';
+import { inTransaction } from '#infra/mongo/transaction.ts';
+import type { Attempt } from '#shared/attempt/attempt.ts';
 import { attempts, seats } from './collections.ts';
 import { drawSeat, type SeatNeed } from './link-seats.ts';
 

@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto';
-import { freeSeat } from '../../../attempt/free-seat.ts';
-import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import { freeSeat } from '#shared/attempt/free-seat.ts';
 import { type SeatRow, seats } from './collections.ts';
 
 /** A seat that a start needs, on a link that counts its students. */

@@ -1,4 +1,4 @@
-import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { attempts } from './collections.ts';
 
 /**

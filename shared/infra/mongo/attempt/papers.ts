@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { BSON } from 'mongodb';
-import type { Paper } from '../../../attempt/question.ts';
-import type { Mongo } from '../connect.ts';
-import { isDuplicateKey } from '../faults.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { isDuplicateKey } from '#infra/mongo/faults.ts';
+import type { Paper } from '#shared/attempt/question.ts';
 import { papers } from './collections.ts';
 
 /** Papers by their hash, with the most used ones in memory. */

@@ -1,6 +1,6 @@
-import type { Attempt, AttemptEvent } from '../../../attempt/attempt.ts';
-import { EVENT_TAIL_CAP, EVENT_TAIL_KEEP, METADATA_ROW_BYTES } from '../../../attempt/limits.ts';
-import { msOf, NOW_MS } from '../server-time.ts';
+import { msOf, NOW_MS } from '#infra/mongo/server-time.ts';
+import type { Attempt, AttemptEvent } from '#shared/attempt/attempt.ts';
+import { EVENT_TAIL_CAP, EVENT_TAIL_KEEP, METADATA_ROW_BYTES } from '#shared/attempt/limits.ts';
 import type { EventRow } from './collections.ts';
 
 /** Where a new event goes: the attempt document's next tail, and the rows that its transaction inserts. */

@@ -1,9 +1,9 @@
 import type { ClientSession, OptionalUnlessRequiredId } from 'mongodb';
-import type { GradeNotice } from '../../../attempt/notices.ts';
-import type { Command, Queue } from '../../../kernel/command.ts';
-import type { Mongo } from '../connect.ts';
-import { mailboxOf } from '../mailbox/mailbox.ts';
-import { newCommand } from '../mailbox/post-command.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
+import { newCommand } from '#infra/mongo/mailbox/post-command.ts';
+import type { GradeNotice } from '#shared/attempt/notices.ts';
+import type { Command, Queue } from '#shared/kernel/command.ts';
 
 /** An outbox row: the notice, and the command that delivers it. Its `_id` is the notice's stable sourceEventId. */
 export type NoticeCommand = Command<GradeNotice>;

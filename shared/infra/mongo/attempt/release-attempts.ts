@@ -1,8 +1,8 @@
 import type { ClientSession } from 'mongodb';
-import type { Attempt } from '../../../attempt/attempt.ts';
-import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
-import { newStamp } from '../guarded-update.ts';
-import { Stale } from '../stale.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import { newStamp } from '#infra/mongo/guarded-update.ts';
+import { Stale } from '#infra/mongo/stale.ts';
+import type { Attempt } from '#shared/attempt/attempt.ts';
 import { attempts } from './collections.ts';
 
 /** What a release must know of an attempt. */

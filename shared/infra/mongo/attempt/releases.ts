@@ -1,6 +1,6 @@
 import type { ClientSession } from 'mongodb';
-import type { Release } from '../../../attempt/release.ts';
-import type { Mongo } from '../connect.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import type { Release } from '#shared/attempt/release.ts';
 import { type ReleaseRow, releases } from './collections.ts';
 
 /**

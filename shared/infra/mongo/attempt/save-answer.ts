@@ -1,10 +1,10 @@
 import type { ClientSession, Document } from 'mongodb';
-import { type AnswerContent, type Attempt, answerKeyOf } from '../../../attempt/attempt.ts';
-import { EVENT_TAIL_CAP, MAX_ANSWER_BYTES, TEXT_ROW_BYTES } from '../../../attempt/limits.ts';
-import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
-import { guardedUpdate, literal, wasAccepted } from '../guarded-update.ts';
-import { msOf, NOW_MS } from '../server-time.ts';
-import { inTransaction } from '../transaction.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import { guardedUpdate, literal, wasAccepted } from '#infra/mongo/guarded-update.ts';
+import { msOf, NOW_MS } from '#infra/mongo/server-time.ts';
+import { inTransaction } from '#infra/mongo/transaction.ts';
+import { type AnswerContent, type Attempt, answerKeyOf } from '#shared/attempt/attempt.ts';
+import { EVENT_TAIL_CAP, MAX_ANSWER_BYTES, TEXT_ROW_BYTES } from '#shared/attempt/limits.ts';
 import { attempts, eventRows, textRows } from './collections.ts';
 import { textRowId } from './find-attempt.ts';
 import { EVENT_TIME, placeEvent } from './place-event.ts';

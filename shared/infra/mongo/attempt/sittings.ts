@@ -1,5 +1,5 @@
-import type { Attempt } from '../../../attempt/attempt.ts';
-import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import type { Attempt } from '#shared/attempt/attempt.ts';
 import { attempts } from './collections.ts';
 
 /** What a start must know of one earlier attempt. */

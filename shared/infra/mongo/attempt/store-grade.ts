@@ -1,9 +1,9 @@
 import type { ClientSession } from 'mongodb';
-import type { Attempt, AttemptEvent } from '../../../attempt/attempt.ts';
-import type { Grading } from '../../../attempt/scoring/grade-attempt.ts';
-import type { Mongo } from '../connect.ts';
-import { newStamp } from '../guarded-update.ts';
-import { Stale } from '../stale.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { newStamp } from '#infra/mongo/guarded-update.ts';
+import { Stale } from '#infra/mongo/stale.ts';
+import type { Attempt, AttemptEvent } from '#shared/attempt/attempt.ts';
+import type { Grading } from '#shared/attempt/scoring/grade-attempt.ts';
 import { attempts, eventRows } from './collections.ts';
 import { placeEvent } from './place-event.ts';
 

@@ -1,5 +1,5 @@
-import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
-import { mailboxOf } from '../mailbox/mailbox.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 
 /** A grade by hand, once per attempt and source event: as JSON, so that no choice of ids can make two pairs meet. */
 export function handoffKey(attemptId: string, sourceEventId: string): string {

@@ -1,7 +1,7 @@
-import type { StoredPassword } from '../../../auth/account.ts';
-import type { Mongo } from '../connect.ts';
-import { guardedUpdate, literal } from '../guarded-update.ts';
-import { inTransaction } from '../transaction.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { guardedUpdate, literal } from '#infra/mongo/guarded-update.ts';
+import { inTransaction } from '#infra/mongo/transaction.ts';
+import type { StoredPassword } from '#shared/auth/account.ts';
 import { accounts } from './collections.ts';
 import { endOtherSessions } from './end-other-sessions.ts';
 import { noteSecurityEvent } from './security-events.ts';

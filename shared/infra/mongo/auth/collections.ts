@@ -1,8 +1,8 @@
 import type { Collection } from 'mongodb';
-import type { Account } from '../../../auth/account.ts';
-import type { RefreshToken, Session } from '../../../auth/session.ts';
-import type { Throttle } from '../../../auth/throttle.ts';
-import type { Mongo } from '../connect.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import type { Account } from '#shared/auth/account.ts';
+import type { RefreshToken, Session } from '#shared/auth/session.ts';
+import type { Throttle } from '#shared/auth/throttle.ts';
 
 /** The random word of the last guarded write; absent until the first one. */
 interface Stamped {

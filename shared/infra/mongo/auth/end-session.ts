@@ -1,6 +1,6 @@
-import type { SessionEnd } from '../../../auth/session.ts';
-import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
-import { literal } from '../guarded-update.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import { literal } from '#infra/mongo/guarded-update.ts';
+import type { SessionEnd } from '#shared/auth/session.ts';
 import { sessions } from './collections.ts';
 import { ending } from './ending.ts';
 

@@ -1,7 +1,7 @@
 import type { Document } from 'mongodb';
-import type { SessionEnd } from '../../../auth/session.ts';
-import { type GuardedUpdate, guardedUpdate, literal } from '../guarded-update.ts';
-import { msOf, NOW_MS } from '../server-time.ts';
+import { type GuardedUpdate, guardedUpdate, literal } from '#infra/mongo/guarded-update.ts';
+import { msOf, NOW_MS } from '#infra/mongo/server-time.ts';
+import type { SessionEnd } from '#shared/auth/session.ts';
 
 /** Ends a session that lives: one that is over keeps its time and its reason, and one that has expired is over. */
 export function ending(reason: SessionEnd, ...conditions: Document[]): GuardedUpdate {

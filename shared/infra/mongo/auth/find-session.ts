@@ -1,6 +1,6 @@
-import type { Account } from '../../../auth/account.ts';
-import type { Session } from '../../../auth/session.ts';
-import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import type { Account } from '#shared/auth/account.ts';
+import type { Session } from '#shared/auth/session.ts';
 import { sessions } from './collections.ts';
 import { findAccount } from './find-account.ts';
 

@@ -1,5 +1,5 @@
-import type { RefreshToken } from '../../../auth/session.ts';
-import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import type { RefreshToken } from '#shared/auth/session.ts';
 import { tokens } from './collections.ts';
 
 /** What is kept of a refresh token. A stored token of another session or account is none. */

@@ -1,5 +1,5 @@
-import type { Account } from '../../../auth/account.ts';
-import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import type { Account } from '#shared/auth/account.ts';
 import { accounts } from './collections.ts';
 import { type Taken, takenBy } from './taken.ts';
 

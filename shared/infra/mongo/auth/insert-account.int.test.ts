@@ -1,7 +1,7 @@
 import t from 'tap';
-import { freshAccount, freshSession, storeSignedIn } from '../../../testing/stored/stored-accounts.ts';
-import { openTestMongo } from '../../../testing/stores/open-test-mongo.ts';
-import { isDuplicateKey } from '../faults.ts';
+import { isDuplicateKey } from '#infra/mongo/faults.ts';
+import { freshAccount, freshSession, storeSignedIn } from '#shared/testing/stored/stored-accounts.ts';
+import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
 import { accounts, sessions, tokens } from './collections.ts';
 import { findAccount, findAccountByEmail } from './find-account.ts';
 import { importAccount } from './import-account.ts';

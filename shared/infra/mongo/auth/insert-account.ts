@@ -1,7 +1,7 @@
-import type { Account } from '../../../auth/account.ts';
-import type { RefreshToken, Session } from '../../../auth/session.ts';
-import type { Mongo } from '../connect.ts';
-import { inTransaction } from '../transaction.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { inTransaction } from '#infra/mongo/transaction.ts';
+import type { Account } from '#shared/auth/account.ts';
+import type { RefreshToken, Session } from '#shared/auth/session.ts';
 import { accounts, sessions, tokens } from './collections.ts';
 import { type Taken, takenBy } from './taken.ts';
 

@@ -1,5 +1,5 @@
-import type { Session } from '../../../auth/session.ts';
-import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import type { Session } from '#shared/auth/session.ts';
 import { sessions } from './collections.ts';
 
 /** As many as the reply's schema holds. Who signs in more often in a month, and never out, sees those used last. */

@@ -1,6 +1,6 @@
-import type { Mongo } from '../connect.ts';
-import { newStamp } from '../guarded-update.ts';
-import type { OperatorAct } from '../operator-audit.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { newStamp } from '#infra/mongo/guarded-update.ts';
+import type { OperatorAct } from '#infra/mongo/operator-audit.ts';
 import { accounts } from './collections.ts';
 import { actAsOperator } from './operator-act.ts';
 import { noteSecurityEvent } from './security-events.ts';

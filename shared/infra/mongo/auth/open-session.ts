@@ -1,7 +1,7 @@
-import type { RefreshToken, Session } from '../../../auth/session.ts';
-import type { Mongo } from '../connect.ts';
-import { guardedUpdate, literal } from '../guarded-update.ts';
-import { inTransaction } from '../transaction.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { guardedUpdate, literal } from '#infra/mongo/guarded-update.ts';
+import { inTransaction } from '#infra/mongo/transaction.ts';
+import type { RefreshToken, Session } from '#shared/auth/session.ts';
 import { accounts, sessions, tokens } from './collections.ts';
 
 /**

@@ -1,7 +1,7 @@
 import type { ClientSession } from 'mongodb';
-import type { Mongo } from '../connect.ts';
-import { type AccountLine, type OperatorAct, writeAudit } from '../operator-audit.ts';
-import { inTransaction } from '../transaction.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { type AccountLine, type OperatorAct, writeAudit } from '#infra/mongo/operator-audit.ts';
+import { inTransaction } from '#infra/mongo/transaction.ts';
 
 const BUDGET_MS = 10_000;
 

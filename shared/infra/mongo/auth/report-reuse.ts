@@ -1,6 +1,6 @@
-import type { RefreshToken } from '../../../auth/session.ts';
-import type { Mongo } from '../connect.ts';
-import { FRONT_DOOR_BUDGET_MS, inTransaction } from '../transaction.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
+import type { RefreshToken } from '#shared/auth/session.ts';
 import { sessions } from './collections.ts';
 import { ending } from './ending.ts';
 import { noteSecurityEvent } from './security-events.ts';

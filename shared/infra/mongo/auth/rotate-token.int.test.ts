@@ -1,13 +1,13 @@
 import t from 'tap';
-import { judgeRefresh } from '../../../auth/refresh-rules.ts';
+import { judgeRefresh } from '#shared/auth/refresh-rules.ts';
 import {
   claimsOf,
   freshToken,
   type SignedIn,
   storeSession,
   storeSignedIn,
-} from '../../../testing/stored/stored-accounts.ts';
-import { openTestMongo } from '../../../testing/stores/open-test-mongo.ts';
+} from '#shared/testing/stored/stored-accounts.ts';
+import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
 import { changePassword } from './change-password.ts';
 import { securityEvents, sessions, tokens } from './collections.ts';
 import { endOtherSessions } from './end-other-sessions.ts';

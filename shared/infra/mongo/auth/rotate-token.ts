@@ -1,9 +1,9 @@
-import type { RefreshToken } from '../../../auth/session.ts';
-import type { Mongo } from '../connect.ts';
-import { guardedUpdate, literal } from '../guarded-update.ts';
-import { msOf, NOW_MS } from '../server-time.ts';
-import { Stale } from '../stale.ts';
-import { inTransaction } from '../transaction.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { guardedUpdate, literal } from '#infra/mongo/guarded-update.ts';
+import { msOf, NOW_MS } from '#infra/mongo/server-time.ts';
+import { Stale } from '#infra/mongo/stale.ts';
+import { inTransaction } from '#infra/mongo/transaction.ts';
+import type { RefreshToken } from '#shared/auth/session.ts';
 import { sessions, tokens } from './collections.ts';
 
 export interface Rotation {

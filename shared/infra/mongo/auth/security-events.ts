@@ -1,6 +1,6 @@
 import type { ClientSession } from 'mongodb';
-import { newId } from '../../../kernel/ids.ts';
-import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import { newId } from '#shared/kernel/ids.ts';
 import { type SecurityEvent, securityEvents } from './collections.ts';
 
 /** Writes a security event in the transaction of what it tells of: neither is there without the other. */

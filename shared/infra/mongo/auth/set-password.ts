@@ -1,7 +1,7 @@
-import type { Account, StoredPassword } from '../../../auth/account.ts';
-import type { Mongo } from '../connect.ts';
-import { newStamp } from '../guarded-update.ts';
-import type { OperatorAct } from '../operator-audit.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { newStamp } from '#infra/mongo/guarded-update.ts';
+import type { OperatorAct } from '#infra/mongo/operator-audit.ts';
+import type { Account, StoredPassword } from '#shared/auth/account.ts';
 import { accounts, throttles } from './collections.ts';
 import { endOtherSessions } from './end-other-sessions.ts';
 import { actAsOperator } from './operator-act.ts';

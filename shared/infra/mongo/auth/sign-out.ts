@@ -1,5 +1,5 @@
-import type { Mongo } from '../connect.ts';
-import type { OperatorAct } from '../operator-audit.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import type { OperatorAct } from '#infra/mongo/operator-audit.ts';
 import { endOtherSessions } from './end-other-sessions.ts';
 import { actAsOperator } from './operator-act.ts';
 

@@ -1,6 +1,6 @@
-import type { Account } from '../../../auth/account.ts';
-import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
-import { isDuplicateKey } from '../faults.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import { isDuplicateKey } from '#infra/mongo/faults.ts';
+import type { Account } from '#shared/auth/account.ts';
 import { accounts } from './collections.ts';
 
 /** What of a new account is another one's already. `code taken`: draw another accountCode and try again. */

@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto';
-import { MAX_JUDGED, QUIET_MS, waitAfter } from '../../../auth/throttle.ts';
-import { MINUTE, SECOND } from '../../../kernel/clock.ts';
-import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
-import { isDuplicateKey } from '../faults.ts';
-import { type GuardedUpdate, guardedUpdate, literal, newStamp, wasAccepted } from '../guarded-update.ts';
-import { msOf, NOW_MS, nowPlus } from '../server-time.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import { isDuplicateKey } from '#infra/mongo/faults.ts';
+import { type GuardedUpdate, guardedUpdate, literal, newStamp, wasAccepted } from '#infra/mongo/guarded-update.ts';
+import { msOf, NOW_MS, nowPlus } from '#infra/mongo/server-time.ts';
+import { MAX_JUDGED, QUIET_MS, waitAfter } from '#shared/auth/throttle.ts';
+import { MINUTE, SECOND } from '#shared/kernel/clock.ts';
 import { type ThrottleRow, throttles } from './collections.ts';
 
 /** `round` names the count that the try was counted in; see giveBackTry. */

@@ -1,6 +1,6 @@
-import type { StoredPassword } from '../../../auth/account.ts';
-import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
-import { guardedUpdate, literal } from '../guarded-update.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import { guardedUpdate, literal } from '#infra/mongo/guarded-update.ts';
+import type { StoredPassword } from '#shared/auth/account.ts';
 import { accounts } from './collections.ts';
 
 /**

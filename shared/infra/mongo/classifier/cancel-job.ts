@@ -1,5 +1,5 @@
-import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
-import { guardedUpdate, wasAccepted } from '../guarded-update.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import { guardedUpdate, wasAccepted } from '#infra/mongo/guarded-update.ts';
 import { aiJobs, type JobRow } from './collections.ts';
 import { isOwners, type JobOwner, owns } from './job-owner.ts';
 

@@ -1,10 +1,10 @@
 import type { Collection } from 'mongodb';
-import type { Generation } from '../../../classifier/generation.ts';
-import type { OrganizationHolds } from '../../../classifier/hold.ts';
-import type { ClassificationJob, JobBatch, JobSelection } from '../../../classifier/job.ts';
-import type { ProviderSetting, SettingChange } from '../../../classifier/provider-setting.ts';
-import type { UsageEvent } from '../../../classifier/usage-event.ts';
-import type { Mongo } from '../connect.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import type { Generation } from '#shared/classifier/generation.ts';
+import type { OrganizationHolds } from '#shared/classifier/hold.ts';
+import type { ClassificationJob, JobBatch, JobSelection } from '#shared/classifier/job.ts';
+import type { ProviderSetting, SettingChange } from '#shared/classifier/provider-setting.ts';
+import type { UsageEvent } from '#shared/classifier/usage-event.ts';
 
 /** The random word of the last guarded write; absent until the first one. */
 interface Stamped {

@@ -1,11 +1,11 @@
 import t, { type Test } from 'tap';
-import { commandKeyOf } from '../../../classifier/job.ts';
-import { dyingProcess } from '../../../testing/processes/dying-process.ts';
-import { postJob } from '../../../testing/stored/stored-jobs.ts';
-import { openTestMongo, type TestMongo } from '../../../testing/stores/open-test-mongo.ts';
-import type { Mongo } from '../connect.ts';
-import { mailboxOf } from '../mailbox/mailbox.ts';
-import { newCommand } from '../mailbox/post-command.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
+import { newCommand } from '#infra/mongo/mailbox/post-command.ts';
+import { commandKeyOf } from '#shared/classifier/job.ts';
+import { dyingProcess } from '#shared/testing/processes/dying-process.ts';
+import { postJob } from '#shared/testing/stored/stored-jobs.ts';
+import { openTestMongo, type TestMongo } from '#shared/testing/stores/open-test-mongo.ts';
 import { cancelJob } from './cancel-job.ts';
 import { aiJobBatches, aiJobSelections, aiJobs } from './collections.ts';
 import { retryJob } from './retry-job.ts';

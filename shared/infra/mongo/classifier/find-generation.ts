@@ -1,5 +1,5 @@
-import type { Generation } from '../../../classifier/generation.ts';
-import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import type { Generation } from '#shared/classifier/generation.ts';
 import { generations } from './collections.ts';
 
 /** The generation that a request of this key meets; null = there was none. */

@@ -1,9 +1,9 @@
-import type { JobSelection } from '../../../classifier/job.ts';
-import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import type { JobSelection } from '#shared/classifier/job.ts';
 import { aiJobSelections, aiJobs, type JobRow } from './collections.ts';
 import { type JobOwner, owns } from './job-owner.ts';
 
-const BOUND = { maxTimeMS: QUERY_LIMIT_MS };
+export const BOUND = { maxTimeMS: QUERY_LIMIT_MS };
 
 /** The job, whosever it is; null: there is none. */
 export function findJob(mongo: Mongo, id: string): Promise<JobRow | null> {

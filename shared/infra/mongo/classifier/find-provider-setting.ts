@@ -1,5 +1,5 @@
-import { DEFAULT_SETTING, type ProviderSetting } from '../../../classifier/provider-setting.ts';
-import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import { DEFAULT_SETTING, type ProviderSetting } from '#shared/classifier/provider-setting.ts';
 import { providerSettings } from './collections.ts';
 
 /** The stored setting; null: none was ever saved. */

@@ -1,14 +1,14 @@
 import t from 'tap';
-import { previewGeneration } from '../../../../api/classifier/commands/preview-generation.ts';
-import { runCommand } from '../../../../workers/run-command.ts';
-import { settlementActor } from '../../../../workers/settlement/actor.ts';
-import { testKernel, testWorkerDeps } from '../../../testing/actors/test-kernel.ts';
-import { generationCall, previewDoor, scriptedModels } from '../../../testing/doors/preview-door.ts';
-import { openFakeOwners } from '../../../testing/neighbours/fake-owners.ts';
-import { generationOf, postSettlement } from '../../../testing/stored/stored-generations.ts';
-import { openTestMongo } from '../../../testing/stores/open-test-mongo.ts';
-import { noneScans, watchFilters } from '../../../testing/stores/plans.ts';
-import { createIndexes } from '../schema/migrations.ts';
+import { previewGeneration } from '#api/classifier/commands/preview-generation.ts';
+import { createIndexes } from '#infra/mongo/schema/migrations.ts';
+import { testKernel, testWorkerDeps } from '#shared/testing/actors/test-kernel.ts';
+import { generationCall, previewDoor, scriptedModels } from '#shared/testing/doors/preview-door.ts';
+import { openFakeOwners } from '#shared/testing/neighbours/fake-owners.ts';
+import { generationOf, postSettlement } from '#shared/testing/stored/stored-generations.ts';
+import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
+import { noneScans, watchFilters } from '#shared/testing/stores/plans.ts';
+import { runCommand } from '#workers/run-command.ts';
+import { settlementActor } from '#workers/settlement/actor.ts';
 
 t.test('no filter of paid generations scans a collection', async (t) => {
   const mongo = await openTestMongo(t, { empty: true });

@@ -1,7 +1,7 @@
 import type { ClientSession } from 'mongodb';
-import type { Rejection } from '../../../kernel/errors.ts';
-import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
-import { guardedUpdate, literal } from '../guarded-update.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import { guardedUpdate, literal } from '#infra/mongo/guarded-update.ts';
+import type { Rejection } from '#shared/kernel/errors.ts';
 import { generations } from './collections.ts';
 import type { HeldGeneration } from './take-generation.ts';
 

@@ -1,10 +1,10 @@
-import type { JobBody } from '../../../classifier/job.ts';
-import type { NewJob } from '../../../classifier/new-job.ts';
-import type { Command } from '../../../kernel/command.ts';
-import type { Mongo } from '../connect.ts';
-import { isDuplicateKey } from '../faults.ts';
-import { postCommandIn } from '../mailbox/post-command.ts';
-import { FRONT_DOOR_BUDGET_MS, inTransaction } from '../transaction.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { isDuplicateKey } from '#infra/mongo/faults.ts';
+import { postCommandIn } from '#infra/mongo/mailbox/post-command.ts';
+import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
+import type { JobBody } from '#shared/classifier/job.ts';
+import type { NewJob } from '#shared/classifier/new-job.ts';
+import type { Command } from '#shared/kernel/command.ts';
 import { aiJobBatches, aiJobSelections, aiJobs } from './collections.ts';
 
 /**

@@ -1,5 +1,5 @@
-import { batchId, type JobBatch } from '../../../classifier/job.ts';
-import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import { batchId, type JobBatch } from '#shared/classifier/job.ts';
 import { aiJobBatches } from './collections.ts';
 
 const IN_ORDER = { hint: 'of_job', sort: { index: 1 }, maxTimeMS: QUERY_LIMIT_MS } as const;

@@ -1,4 +1,4 @@
-import { literal } from '../guarded-update.ts';
+import { literal } from '#infra/mongo/guarded-update.ts';
 
 /** In whose name a job is looked for: it is nobody else's. */
 export interface JobOwner {

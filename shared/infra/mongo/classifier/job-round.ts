@@ -1,13 +1,13 @@
 import type { ClientSession } from 'mongodb';
-import type { BatchOutcome } from '../../../classifier/classification.ts';
-import { batchId, commandKeyOf, type JobBatch, type JobBody, type JobContext } from '../../../classifier/job.ts';
-import type { JobEnd } from '../../../classifier/job-end.ts';
-import { SECOND } from '../../../kernel/clock.ts';
-import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
-import { guardedUpdate, literal } from '../guarded-update.ts';
-import { findLive } from '../mailbox/post-command.ts';
-import { Stale } from '../stale.ts';
-import { inTransaction } from '../transaction.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import { guardedUpdate, literal } from '#infra/mongo/guarded-update.ts';
+import { findLive } from '#infra/mongo/mailbox/post-command.ts';
+import { Stale } from '#infra/mongo/stale.ts';
+import { inTransaction } from '#infra/mongo/transaction.ts';
+import type { BatchOutcome } from '#shared/classifier/classification.ts';
+import { batchId, commandKeyOf, type JobBatch, type JobBody, type JobContext } from '#shared/classifier/job.ts';
+import type { JobEnd } from '#shared/classifier/job-end.ts';
+import { SECOND } from '#shared/kernel/clock.ts';
 import { aiJobBatches, aiJobs } from './collections.ts';
 
 /**

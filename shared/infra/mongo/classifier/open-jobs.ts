@@ -1,4 +1,4 @@
-import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { aiJobs, type JobRow } from './collections.ts';
 
 /** PENDING and RUNNING jobs of every organization, by id, after this one. */

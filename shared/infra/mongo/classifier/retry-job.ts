@@ -1,10 +1,10 @@
-import type { JobBody } from '../../../classifier/job.ts';
-import type { Command } from '../../../kernel/command.ts';
-import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
-import { isDuplicateKey } from '../faults.ts';
-import { guardedUpdate, literal, wasAccepted } from '../guarded-update.ts';
-import { postCommandIn } from '../mailbox/post-command.ts';
-import { FRONT_DOOR_BUDGET_MS, inTransaction } from '../transaction.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import { isDuplicateKey } from '#infra/mongo/faults.ts';
+import { guardedUpdate, literal, wasAccepted } from '#infra/mongo/guarded-update.ts';
+import { postCommandIn } from '#infra/mongo/mailbox/post-command.ts';
+import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
+import type { JobBody } from '#shared/classifier/job.ts';
+import type { Command } from '#shared/kernel/command.ts';
 import { aiJobs, type JobRow } from './collections.ts';
 import { isOwners, type JobOwner, owns } from './job-owner.ts';
 

@@ -1,9 +1,9 @@
 import type { ClientSession } from 'mongodb';
-import { DEFAULT_SETTING, type ProviderChoice, type ProviderSetting } from '../../../classifier/provider-setting.ts';
-import { newId } from '../../../kernel/ids.ts';
-import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
-import { isDuplicateKey } from '../faults.ts';
-import { FRONT_DOOR_BUDGET_MS, inTransaction } from '../transaction.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import { isDuplicateKey } from '#infra/mongo/faults.ts';
+import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
+import { DEFAULT_SETTING, type ProviderChoice, type ProviderSetting } from '#shared/classifier/provider-setting.ts';
+import { newId } from '#shared/kernel/ids.ts';
 import { providerSettings, settingChanges } from './collections.ts';
 
 /** Who saves, and when. */

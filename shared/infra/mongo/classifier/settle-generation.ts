@@ -1,10 +1,10 @@
 import type { ClientSession } from 'mongodb';
-import { type Generation, REPLAY_MS } from '../../../classifier/generation.ts';
-import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
-import { guardedUpdate } from '../guarded-update.ts';
-import { mailboxOf } from '../mailbox/mailbox.ts';
-import { nowPlus } from '../server-time.ts';
-import { FRONT_DOOR_BUDGET_MS, inTransaction } from '../transaction.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import { guardedUpdate } from '#infra/mongo/guarded-update.ts';
+import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
+import { nowPlus } from '#infra/mongo/server-time.ts';
+import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
+import { type Generation, REPLAY_MS } from '#shared/classifier/generation.ts';
 import { generations } from './collections.ts';
 import { dropHold } from './generation-holds.ts';
 

@@ -1,4 +1,9 @@
-import type { Charge } from '../../../classifier/charge.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { guardedUpdate, literal } from '#infra/mongo/guarded-update.ts';
+import { newCommand, postCommandIn } from '#infra/mongo/mailbox/post-command.ts';
+import { nowPlus } from '#infra/mongo/server-time.ts';
+import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
+import type { Charge } from '#shared/classifier/charge.ts';
 import {
   type Generation,
   REPLAY_MS,
@@ -6,12 +11,7 @@ import {
   SETTLEMENT_BACKOFF,
   type SettlementBody,
   settlementKey,
-} from '../../../classifier/generation.ts';
-import type { Mongo } from '../connect.ts';
-import { guardedUpdate, literal } from '../guarded-update.ts';
-import { newCommand, postCommandIn } from '../mailbox/post-command.ts';
-import { nowPlus } from '../server-time.ts';
-import { FRONT_DOOR_BUDGET_MS, inTransaction } from '../transaction.ts';
+} from '#shared/classifier/generation.ts';
 import { generations } from './collections.ts';
 import { keepHold } from './generation-holds.ts';
 import type { HeldGeneration } from './take-generation.ts';

@@ -1,6 +1,7 @@
-import type { JobStatus } from '../../../classifier/classification.ts';
-import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import type { JobStatus } from '#shared/classifier/classification.ts';
 import { aiJobs, type JobRow } from './collections.ts';
+import { BOUND } from './find-job.ts';
 
 export interface JobSummary {
   /** Of every organization; a status of which there is none is missing. */
@@ -10,8 +11,6 @@ export interface JobSummary {
   /** FAILED, the newest first. */
   failures: JobRow[];
 }
-
-const BOUND = { maxTimeMS: QUERY_LIMIT_MS };
 
 export async function summarizeJobs(mongo: Mongo, limits: { open: number; failures: number }): Promise<JobSummary> {
   const [counted, open, failures] = await Promise.all([

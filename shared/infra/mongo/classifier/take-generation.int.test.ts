@@ -1,6 +1,6 @@
 import t from 'tap';
-import { HOUR } from '../../../kernel/clock.ts';
-import { openTestMongo } from '../../../testing/stores/open-test-mongo.ts';
+import { HOUR } from '#shared/kernel/clock.ts';
+import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
 import { findGeneration } from './find-generation.ts';
 import { giveUpGeneration } from './give-up-generation.ts';
 import { openGeneration, renewGeneration, takeGeneration } from './take-generation.ts';

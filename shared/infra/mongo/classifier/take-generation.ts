@@ -1,8 +1,8 @@
-import type { Generation, GenerationHolder } from '../../../classifier/generation.ts';
-import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
-import { isDuplicateKey } from '../faults.ts';
-import { guardedUpdate, literal, wasAccepted } from '../guarded-update.ts';
-import { msOf, NOW_MS, nowPlus } from '../server-time.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import { isDuplicateKey } from '#infra/mongo/faults.ts';
+import { guardedUpdate, literal, wasAccepted } from '#infra/mongo/guarded-update.ts';
+import { msOf, NOW_MS, nowPlus } from '#infra/mongo/server-time.ts';
+import type { Generation, GenerationHolder } from '#shared/classifier/generation.ts';
 import { generations } from './collections.ts';
 
 /** A generation that its holder alone works on, until the lease is over. */

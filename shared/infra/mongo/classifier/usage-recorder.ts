@@ -1,8 +1,8 @@
-import type { UsageEvent } from '../../../classifier/usage-event.ts';
-import { newId } from '../../../kernel/ids.ts';
-import type { Log } from '../../log/log.ts';
-import { openBackground } from '../../process/background.ts';
-import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
+import type { Log } from '#infra/log/log.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import { openBackground } from '#infra/process/background.ts';
+import type { UsageEvent } from '#shared/classifier/usage-event.ts';
+import { newId } from '#shared/kernel/ids.ts';
 import { usageEvents } from './collections.ts';
 
 /** Stores usage events behind the calls that they tell of. */

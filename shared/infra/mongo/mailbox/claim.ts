@@ -1,8 +1,8 @@
 import type { ClientSession } from 'mongodb';
-import type { Command, Queue } from '../../../kernel/command.ts';
-import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
-import { guardedUpdate, literal, wasAccepted } from '../guarded-update.ts';
-import { msOf, NOW_MS, nowPlus } from '../server-time.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import { guardedUpdate, literal, wasAccepted } from '#infra/mongo/guarded-update.ts';
+import { msOf, NOW_MS, nowPlus } from '#infra/mongo/server-time.ts';
+import type { Command, Queue } from '#shared/kernel/command.ts';
 import { sessionIdOf } from './holder-session.ts';
 import { mailboxOf } from './mailbox.ts';
 

@@ -1,7 +1,7 @@
-import type { Command, Queue } from '../../../kernel/command.ts';
-import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
-import { type OperatorAct, writeAudit } from '../operator-audit.ts';
-import { inTransaction } from '../transaction.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import { type OperatorAct, writeAudit } from '#infra/mongo/operator-audit.ts';
+import { inTransaction } from '#infra/mongo/transaction.ts';
+import type { Command, Queue } from '#shared/kernel/command.ts';
 import { MAILBOXES } from './mailbox.ts';
 
 /** Dead commands of one kind that died of one cause. */

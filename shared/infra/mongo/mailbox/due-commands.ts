@@ -1,5 +1,5 @@
-import type { Queue } from '../../../kernel/command.ts';
-import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import type { Queue } from '#shared/kernel/command.ts';
 import { mailboxOf } from './mailbox.ts';
 
 export interface DueCommand {

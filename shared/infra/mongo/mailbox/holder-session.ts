@@ -1,5 +1,5 @@
 import { type ClientSession, UUID } from 'mongodb';
-import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 
 /**
  * Runs `work` with the one session in which a claim's transactions are made. Its id is noted on the command: MongoDB

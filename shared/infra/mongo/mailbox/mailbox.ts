@@ -1,6 +1,6 @@
 import type { Collection } from 'mongodb';
-import type { Command, Queue } from '../../../kernel/command.ts';
-import type { Mongo } from '../connect.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import type { Command, Queue } from '#shared/kernel/command.ts';
 
 /** The collection in which every command lies, but for those whose rows are a product of their own. */
 export const COMMANDS = 'commands';

@@ -1,8 +1,8 @@
 import type { ClientSession, OptionalUnlessRequiredId } from 'mongodb';
-import type { Command, Queue } from '../../../kernel/command.ts';
-import { newId } from '../../../kernel/ids.ts';
-import type { Mongo } from '../connect.ts';
-import { isDuplicateKey } from '../faults.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { isDuplicateKey } from '#infra/mongo/faults.ts';
+import type { Command, Queue } from '#shared/kernel/command.ts';
+import { newId } from '#shared/kernel/ids.ts';
 import { mailboxOf } from './mailbox.ts';
 
 export interface NewCommand<Body> {

@@ -1,7 +1,7 @@
 import type { Collection } from 'mongodb';
-import type { Command, Queue } from '../../../kernel/command.ts';
-import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
-import { isLeftAlone, type WorkerRow } from '../live-workers.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import { isLeftAlone, type WorkerRow } from '#infra/mongo/live-workers.ts';
+import type { Command, Queue } from '#shared/kernel/command.ts';
 import { actorOf, MAILBOXES, mailboxOf, QUEUES } from './mailbox.ts';
 
 /** How much lies in one queue; no count goes beyond 10,000. */

@@ -1,5 +1,5 @@
-import type { Command, Queue } from '../../../kernel/command.ts';
-import type { Mongo } from '../connect.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import type { Command, Queue } from '#shared/kernel/command.ts';
 import { mailboxOf } from './mailbox.ts';
 
 /** The command as it stands, or null. */

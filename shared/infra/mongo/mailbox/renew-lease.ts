@@ -1,6 +1,6 @@
-import type { Command } from '../../../kernel/command.ts';
-import type { Mongo } from '../connect.ts';
-import { nowPlus } from '../server-time.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { nowPlus } from '#infra/mongo/server-time.ts';
+import type { Command } from '#shared/kernel/command.ts';
 import { mailboxOf } from './mailbox.ts';
 
 /**

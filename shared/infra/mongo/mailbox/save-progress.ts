@@ -1,6 +1,6 @@
 import type { ClientSession } from 'mongodb';
-import type { Command } from '../../../kernel/command.ts';
-import type { Mongo } from '../connect.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import type { Command } from '#shared/kernel/command.ts';
 import { mailboxOf } from './mailbox.ts';
 import { LeaseLost } from './settle-command.ts';
 

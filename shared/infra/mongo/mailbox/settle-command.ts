@@ -1,8 +1,8 @@
 import type { ClientSession, UpdateFilter } from 'mongodb';
-import type { Command, CommandError, CommandStatus, DoneStatus, Queue } from '../../../kernel/command.ts';
-import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
-import { literal } from '../guarded-update.ts';
-import { nowPlus } from '../server-time.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import { literal } from '#infra/mongo/guarded-update.ts';
+import { nowPlus } from '#infra/mongo/server-time.ts';
+import type { Command, CommandError, CommandStatus, DoneStatus, Queue } from '#shared/kernel/command.ts';
 import { mailboxOf } from './mailbox.ts';
 
 /** The write of a worker that no longer holds the command: another claim came after its own. */

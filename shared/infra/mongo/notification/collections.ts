@@ -1,10 +1,10 @@
 import type { Collection } from 'mongodb';
-import type { DeliveryAttempt } from '../../../notification/delivery.ts';
-import type { NotificationEvent } from '../../../notification/event.ts';
-import type { FanOut } from '../../../notification/fan-out.ts';
-import type { Notification } from '../../../notification/notification.ts';
-import type { Preferences } from '../../../notification/preferences.ts';
-import type { Mongo } from '../connect.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import type { DeliveryAttempt } from '#shared/notification/delivery.ts';
+import type { NotificationEvent } from '#shared/notification/event.ts';
+import type { FanOut } from '#shared/notification/fan-out.ts';
+import type { Notification } from '#shared/notification/notification.ts';
+import type { Preferences } from '#shared/notification/preferences.ts';
 
 /** The random word of the last guarded write; absent until the first one. */
 interface Stamped {

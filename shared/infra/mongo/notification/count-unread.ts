@@ -1,4 +1,4 @@
-import type { Mongo } from '../connect.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
 import { notifications } from './collections.ts';
 import { unreadSelection } from './inbox-filter.ts';
 import { LOOK_OPTIONS, look } from './look.ts';

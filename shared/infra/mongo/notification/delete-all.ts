@@ -1,4 +1,4 @@
-import type { Mongo } from '../connect.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
 import { walkInbox } from './walk-inbox.ts';
 
 /** Deletes what this user has in the inbox. Gives how many that were. */

@@ -1,6 +1,6 @@
-import type { Notification } from '../../../notification/notification.ts';
-import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
-import { guardedUpdate, wasAccepted } from '../guarded-update.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import { guardedUpdate, wasAccepted } from '#infra/mongo/guarded-update.ts';
+import type { Notification } from '#shared/notification/notification.ts';
 import { notifications } from './collections.ts';
 
 /** Hides a row for good that the caller has found visible, and gives it as it was last. null: somebody else was first. */

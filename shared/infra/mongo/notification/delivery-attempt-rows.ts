@@ -1,9 +1,9 @@
 import type { ClientSession } from 'mongodb';
-import type { Command } from '../../../kernel/command.ts';
-import type { DeliveryAttempt } from '../../../notification/delivery.ts';
-import type { Mongo } from '../connect.ts';
-import { literal } from '../guarded-update.ts';
-import { mailboxOf } from '../mailbox/mailbox.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { literal } from '#infra/mongo/guarded-update.ts';
+import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
+import type { Command } from '#shared/kernel/command.ts';
+import type { DeliveryAttempt } from '#shared/notification/delivery.ts';
 import { deliveryAttempts } from './collections.ts';
 
 /** What was known of a try when it ended. */

@@ -1,7 +1,7 @@
-import type { DeliveryBody } from '../../../notification/delivery.ts';
-import type { Dispatch } from '../../../notification/dispatch.ts';
-import type { Preferences } from '../../../notification/preferences.ts';
-import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import type { DeliveryBody } from '#shared/notification/delivery.ts';
+import type { Dispatch } from '#shared/notification/dispatch.ts';
+import type { Preferences } from '#shared/notification/preferences.ts';
 import { notificationEvents, notifications, preferences } from './collections.ts';
 
 const LIMIT = { maxTimeMS: QUERY_LIMIT_MS };

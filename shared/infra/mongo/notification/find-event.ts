@@ -1,5 +1,5 @@
-import type { NotificationEvent } from '../../../notification/event.ts';
-import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import type { NotificationEvent } from '#shared/notification/event.ts';
 import { notificationEvents, notifications } from './collections.ts';
 
 /** The event that a producer has sent under this pair before, whichever route brought it. */

@@ -1,5 +1,5 @@
-import type { Notification } from '../../../notification/notification.ts';
-import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import type { Notification } from '#shared/notification/notification.ts';
 import { notifications } from './collections.ts';
 import { isVisible } from './look.ts';
 

@@ -1,5 +1,5 @@
-import type { DeliveryAttempt } from '../../../notification/delivery.ts';
-import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import type { DeliveryAttempt } from '#shared/notification/delivery.ts';
 import { deliveryAttempts, notifications } from './collections.ts';
 
 /** Keeps a try that another service reports, with whether it was about support. Its notification need not be known here. */

@@ -1,11 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { SECOND } from '../../../kernel/clock.ts';
-import type { Channel } from '../../../notification/delivery.ts';
-import { type NotificationEvent, sourceEventRef } from '../../../notification/event.ts';
-import type { Notification } from '../../../notification/notification.ts';
-import type { Mongo } from '../connect.ts';
-import { isDuplicateKey } from '../faults.ts';
-import { FRONT_DOOR_BUDGET_MS, inTransaction } from '../transaction.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { isDuplicateKey } from '#infra/mongo/faults.ts';
+import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
+import { SECOND } from '#shared/kernel/clock.ts';
+import type { Channel } from '#shared/notification/delivery.ts';
+import { type NotificationEvent, sourceEventRef } from '#shared/notification/event.ts';
+import type { Notification } from '#shared/notification/notification.ts';
 import { notificationEvents, notifications } from './collections.ts';
 import { findEvent } from './find-event.ts';
 import { type QueuedDelivery, queueDeliveries } from './queue-deliveries.ts';

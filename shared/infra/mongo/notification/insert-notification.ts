@@ -1,6 +1,6 @@
-import type { Notification } from '../../../notification/notification.ts';
-import type { Mongo } from '../connect.ts';
-import { FRONT_DOOR_BUDGET_MS, inTransaction } from '../transaction.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
+import type { Notification } from '#shared/notification/notification.ts';
 import { notifications } from './collections.ts';
 import type { Deliveries } from './insert-fan-out.ts';
 import { type QueuedDelivery, queueDeliveries } from './queue-deliveries.ts';

@@ -1,6 +1,6 @@
 import type { Filter } from 'mongodb';
-import type { DeliveryAttempt, DeliveryStatus } from '../../../notification/delivery.ts';
-import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import type { DeliveryAttempt, DeliveryStatus } from '#shared/notification/delivery.ts';
 import { deliveryAttempts } from './collections.ts';
 import type { Page } from './list-notifications.ts';
 

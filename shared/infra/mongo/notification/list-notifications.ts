@@ -1,5 +1,5 @@
-import type { Notification } from '../../../notification/notification.ts';
-import type { Mongo } from '../connect.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import type { Notification } from '#shared/notification/notification.ts';
 import { notifications } from './collections.ts';
 import { selectionOf, unreadSelection, type Wanted } from './inbox-filter.ts';
 import { LOOK_OPTIONS, look, type PlaceFilter } from './look.ts';

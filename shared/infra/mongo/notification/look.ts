@@ -1,6 +1,6 @@
-import { LOOK_MS } from '../../../notification/fan-out.ts';
-import type { Place } from '../../../notification/notification.ts';
-import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import { LOOK_MS } from '#shared/notification/fan-out.ts';
+import type { Place } from '#shared/notification/notification.ts';
 import { fanOuts } from './collections.ts';
 
 /** What a reader filters `place` by. */

@@ -1,4 +1,4 @@
-import type { Mongo } from '../connect.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
 import { walkInbox } from './walk-inbox.ts';
 
 /** Marks read what this user has not read yet. Gives how many that were. */

@@ -1,6 +1,6 @@
-import type { Notification } from '../../../notification/notification.ts';
-import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
-import { guardedUpdate } from '../guarded-update.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import { guardedUpdate } from '#infra/mongo/guarded-update.ts';
+import type { Notification } from '#shared/notification/notification.ts';
 import { notifications } from './collections.ts';
 
 /**

@@ -1,8 +1,8 @@
-import { MAX_ENABLED_TYPES, type Preferences } from '../../../notification/preferences.ts';
-import type { PreferencesChange } from '../../../notification/preferences-patch.ts';
-import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
-import { isDuplicateKey } from '../faults.ts';
-import { guardedUpdate, literal, wasAccepted } from '../guarded-update.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import { isDuplicateKey } from '#infra/mongo/faults.ts';
+import { guardedUpdate, literal, wasAccepted } from '#infra/mongo/guarded-update.ts';
+import { MAX_ENABLED_TYPES, type Preferences } from '#shared/notification/preferences.ts';
+import type { PreferencesChange } from '#shared/notification/preferences-patch.ts';
 import { preferences } from './collections.ts';
 
 /** Merges a change into what a user has set. null: that would be more types than a user may have, and nothing was changed. */

@@ -1,5 +1,5 @@
-import type { Preferences } from '../../../notification/preferences.ts';
-import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import type { Preferences } from '#shared/notification/preferences.ts';
 import { preferences } from './collections.ts';
 
 /** The preferences of these users; who has set none is not in the map. */

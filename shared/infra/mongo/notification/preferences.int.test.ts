@@ -1,6 +1,6 @@
 import t from 'tap';
-import { MAX_ENABLED_TYPES } from '../../../notification/preferences.ts';
-import { openTestMongo } from '../../../testing/stores/open-test-mongo.ts';
+import { MAX_ENABLED_TYPES } from '#shared/notification/preferences.ts';
+import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
 import { findPreferences } from './find-preferences.ts';
 import { patchPreferences } from './patch-preferences.ts';
 

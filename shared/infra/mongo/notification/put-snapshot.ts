@@ -1,8 +1,8 @@
-import { isSupportType, type Notification } from '../../../notification/notification.ts';
-import type { Snapshot } from '../../../notification/snapshot.ts';
-import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
-import { isDuplicateKey } from '../faults.ts';
-import { guardedUpdate, literal, wasAccepted } from '../guarded-update.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import { isDuplicateKey } from '#infra/mongo/faults.ts';
+import { guardedUpdate, literal, wasAccepted } from '#infra/mongo/guarded-update.ts';
+import { isSupportType, type Notification } from '#shared/notification/notification.ts';
+import type { Snapshot } from '#shared/notification/snapshot.ts';
 import { notifications } from './collections.ts';
 
 export type StoredSnapshot = { notification: Notification; created: boolean } | 'another-owner';

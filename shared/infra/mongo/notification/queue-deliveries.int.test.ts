@@ -1,11 +1,11 @@
 import t from 'tap';
-import type { Command } from '../../../kernel/command.ts';
-import type { Channel } from '../../../notification/delivery.ts';
-import { freshNotification } from '../../../testing/stored/stored-deliveries.ts';
-import { openTestMongo } from '../../../testing/stores/open-test-mongo.ts';
-import { isDuplicateKey } from '../faults.ts';
-import { DELIVERIES } from '../mailbox/mailbox.ts';
-import { inTransaction } from '../transaction.ts';
+import { isDuplicateKey } from '#infra/mongo/faults.ts';
+import { DELIVERIES } from '#infra/mongo/mailbox/mailbox.ts';
+import { inTransaction } from '#infra/mongo/transaction.ts';
+import type { Command } from '#shared/kernel/command.ts';
+import type { Channel } from '#shared/notification/delivery.ts';
+import { freshNotification } from '#shared/testing/stored/stored-deliveries.ts';
+import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
 import { notifications } from './collections.ts';
 import { queueDeliveries } from './queue-deliveries.ts';
 

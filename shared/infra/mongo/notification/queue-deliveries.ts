@@ -1,10 +1,10 @@
 import type { ClientSession, OptionalUnlessRequiredId } from 'mongodb';
-import type { Command, Queue } from '../../../kernel/command.ts';
-import { type Channel, type DeliveryBody, deliveryJobId } from '../../../notification/delivery.ts';
-import type { Notification } from '../../../notification/notification.ts';
-import type { Mongo } from '../connect.ts';
-import { mailboxOf } from '../mailbox/mailbox.ts';
-import { newCommand } from '../mailbox/post-command.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
+import { newCommand } from '#infra/mongo/mailbox/post-command.ts';
+import type { Command, Queue } from '#shared/kernel/command.ts';
+import { type Channel, type DeliveryBody, deliveryJobId } from '#shared/notification/delivery.ts';
+import type { Notification } from '#shared/notification/notification.ts';
 
 /** A delivery job: what is to be delivered, and the command that does it. Its `_id` is the same at every try. */
 export type DeliveryCommand = Command<DeliveryBody>;

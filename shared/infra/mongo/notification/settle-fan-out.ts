@@ -1,9 +1,8 @@
 import type { ClientSession } from 'mongodb';
-import type { FanOut } from '../../../notification/fan-out.ts';
-import { MAX_AT_ONCE } from '../../../notification/fan-out.ts';
-import type { Notification } from '../../../notification/notification.ts';
-import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
-import { literal } from '../guarded-update.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import { literal } from '#infra/mongo/guarded-update.ts';
+import { type FanOut, MAX_AT_ONCE } from '#shared/notification/fan-out.ts';
+import type { Notification } from '#shared/notification/notification.ts';
 import { fanOuts, notifications } from './collections.ts';
 
 export function findFanOut(mongo: Mongo, fanOutId: string): Promise<FanOut | null> {

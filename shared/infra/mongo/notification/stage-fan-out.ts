@@ -1,11 +1,11 @@
-import type { Command } from '../../../kernel/command.ts';
-import type { NotificationEvent } from '../../../notification/event.ts';
-import { type FanOut, MAX_AT_ONCE, STAGE_WITHIN_MS } from '../../../notification/fan-out.ts';
-import type { Notification } from '../../../notification/notification.ts';
-import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
-import { postCommandIn } from '../mailbox/post-command.ts';
-import { msOf, NOW_MS } from '../server-time.ts';
-import { FRONT_DOOR_BUDGET_MS, inTransaction } from '../transaction.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import { postCommandIn } from '#infra/mongo/mailbox/post-command.ts';
+import { msOf, NOW_MS } from '#infra/mongo/server-time.ts';
+import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
+import type { Command } from '#shared/kernel/command.ts';
+import type { NotificationEvent } from '#shared/notification/event.ts';
+import { type FanOut, MAX_AT_ONCE, STAGE_WITHIN_MS } from '#shared/notification/fan-out.ts';
+import type { Notification } from '#shared/notification/notification.ts';
 import { fanOuts, notificationEvents, notifications } from './collections.ts';
 
 /** Rows that one command takes away. */

@@ -1,7 +1,7 @@
 import type { Document } from 'mongodb';
-import type { DeliveryStatus } from '../../../notification/delivery.ts';
-import type { Notification } from '../../../notification/notification.ts';
-import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import type { DeliveryStatus } from '#shared/notification/delivery.ts';
+import type { Notification } from '#shared/notification/notification.ts';
 import { deliveryAttempts, notificationEvents, notifications } from './collections.ts';
 import { selectionOf } from './inbox-filter.ts';
 import { LOOK_OPTIONS, look, type PlaceFilter } from './look.ts';

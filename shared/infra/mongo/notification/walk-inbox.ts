@@ -1,5 +1,5 @@
 import type { Document, Filter } from 'mongodb';
-import { type Mongo, QUERY_LIMIT_MS } from '../connect.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { type NotificationRow, notifications } from './collections.ts';
 import { LOOK_OPTIONS, visiblePlace } from './look.ts';
 

@@ -1,7 +1,6 @@
 import type { CreateIndexesOptions, IndexSpecification } from 'mongodb';
-import { DAY, HOUR, SECOND } from '../../../kernel/clock.ts';
-import { ATTEMPTS, EVENT_ROWS, SEATS, TEXT_ROWS } from '../attempt/collections.ts';
-import { ACCOUNTS, SECURITY_EVENTS, SESSIONS, THROTTLES, TOKENS } from '../auth/collections.ts';
+import { ATTEMPTS, EVENT_ROWS, SEATS, TEXT_ROWS } from '#infra/mongo/attempt/collections.ts';
+import { ACCOUNTS, SECURITY_EVENTS, SESSIONS, THROTTLES, TOKENS } from '#infra/mongo/auth/collections.ts';
 import {
   AI_JOB_BATCHES,
   AI_JOB_SELECTIONS,
@@ -10,11 +9,17 @@ import {
   PROVIDER_SETTINGS,
   SETTING_CHANGES,
   USAGE_EVENTS,
-} from '../classifier/collections.ts';
-import { WORKERS } from '../live-workers.ts';
-import { COMMANDS, DELIVERIES, NOTICES } from '../mailbox/mailbox.ts';
-import { DELIVERY_ATTEMPTS, FAN_OUTS, NOTIFICATION_EVENTS, NOTIFICATIONS } from '../notification/collections.ts';
-import { OPERATOR_AUDIT } from '../operator-audit.ts';
+} from '#infra/mongo/classifier/collections.ts';
+import { WORKERS } from '#infra/mongo/live-workers.ts';
+import { COMMANDS, DELIVERIES, NOTICES } from '#infra/mongo/mailbox/mailbox.ts';
+import {
+  DELIVERY_ATTEMPTS,
+  FAN_OUTS,
+  NOTIFICATION_EVENTS,
+  NOTIFICATIONS,
+} from '#infra/mongo/notification/collections.ts';
+import { OPERATOR_AUDIT } from '#infra/mongo/operator-audit.ts';
+import { DAY, HOUR, SECOND } from '#shared/kernel/clock.ts';
 
 type Keys = Readonly<Record<string, 1 | -1>>;
 /** What rows an index is about: fields and what they equal. */

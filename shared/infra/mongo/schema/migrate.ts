@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { type IndexDescriptionInfo, MongoServerError } from 'mongodb';
-import { SECOND } from '../../../kernel/clock.ts';
-import type { Mongo } from '../connect.ts';
-import { isDuplicateKey } from '../faults.ts';
-import { guardedUpdate, literal, wasAccepted } from '../guarded-update.ts';
-import { msOf, NOW_MS, nowPlus } from '../server-time.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { isDuplicateKey } from '#infra/mongo/faults.ts';
+import { guardedUpdate, literal, wasAccepted } from '#infra/mongo/guarded-update.ts';
+import { msOf, NOW_MS, nowPlus } from '#infra/mongo/server-time.ts';
+import { SECOND } from '#shared/kernel/clock.ts';
 import { INDEXES } from './indexes.ts';
 import { createIndexes, MIGRATIONS, type Migration, SCHEMA_VERSION } from './migrations.ts';
 import { schemaState } from './schema-state.ts';

@@ -1,5 +1,5 @@
 import { MongoServerError } from 'mongodb';
-import type { Mongo } from '../connect.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
 import { INDEXES, MADE_BEFOREHAND } from './indexes.ts';
 
 const NAMESPACE_EXISTS = 48;

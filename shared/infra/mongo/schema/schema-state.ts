@@ -1,5 +1,5 @@
 import type { Collection } from 'mongodb';
-import type { Mongo } from '../connect.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
 
 /** The one document that says where the data's shape stands, and who is changing it. */
 export interface SchemaState {

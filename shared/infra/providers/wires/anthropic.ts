@@ -1,5 +1,5 @@
-import { toAnthropic } from '../../../classifier/lowering/anthropic-tool.ts';
-import { membersOf } from '../../../kernel/json-object.ts';
+import { toAnthropic } from '#shared/classifier/lowering/anthropic-tool.ts';
+import { membersOf } from '#shared/kernel/json-object.ts';
 import { countOf, jsonOf, type StreamFold, sumOf, type Wire, type WireAnswer } from './wire.ts';
 
 const TOOL = 'answer';

@@ -1,5 +1,5 @@
-import { toOpenAi } from '../../../classifier/lowering/openai-strict.ts';
-import { membersOf } from '../../../kernel/json-object.ts';
+import { toOpenAi } from '#shared/classifier/lowering/openai-strict.ts';
+import { membersOf } from '#shared/kernel/json-object.ts';
 import {
   countOf,
   jsonOf,

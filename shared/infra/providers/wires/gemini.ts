@@ -1,5 +1,5 @@
-import { toGemini } from '../../../classifier/lowering/gemini-schema.ts';
-import { membersOf } from '../../../kernel/json-object.ts';
+import { toGemini } from '#shared/classifier/lowering/gemini-schema.ts';
+import { membersOf } from '#shared/kernel/json-object.ts';
 import { countOf, jsonOf, type StreamFold, sumOf, type Wire, type WireAnswer } from './wire.ts';
 
 const FILTERS = ['SAFETY', 'RECITATION', 'BLOCKLIST', 'PROHIBITED_CONTENT', 'SPII', 'LANGUAGE', 'OTHER'];

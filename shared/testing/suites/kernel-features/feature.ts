@@ -1,11 +1,11 @@
 import type { Test } from 'tap';
-import type { Actor } from '../../../../workers/actor.ts';
-import { mailboxOf } from '../../../infra/mongo/mailbox/mailbox.ts';
-import { readCommand } from '../../../infra/mongo/mailbox/read-command.ts';
-import type { Command } from '../../../kernel/command.ts';
-import type { TestKernel, TestWorkerDeps } from '../../actors/test-kernel.ts';
-import type { TestMongo } from '../../stores/open-test-mongo.ts';
-import type { ActorSubject } from '../actor-subjects.ts';
+import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
+import { readCommand } from '#infra/mongo/mailbox/read-command.ts';
+import type { Command } from '#shared/kernel/command.ts';
+import type { TestKernel, TestWorkerDeps } from '#shared/testing/actors/test-kernel.ts';
+import type { TestMongo } from '#shared/testing/stores/open-test-mongo.ts';
+import type { ActorSubject } from '#shared/testing/suites/actor-subjects.ts';
+import type { Actor } from '#workers/actor.ts';
 
 /** What a feature of the kernel is shown with: one actor, and a mailbox that is empty at the start. */
 export interface Scene {

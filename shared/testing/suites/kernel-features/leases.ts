@@ -1,8 +1,8 @@
-import { runCommand } from '../../../../workers/run-command.ts';
-import { mailboxOf } from '../../../infra/mongo/mailbox/mailbox.ts';
-import { renewLease } from '../../../infra/mongo/mailbox/renew-lease.ts';
-import { alsoDoing, scripted } from '../../actors/scripted-actor.ts';
-import { gate, until } from '../../until.ts';
+import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
+import { renewLease } from '#infra/mongo/mailbox/renew-lease.ts';
+import { alsoDoing, scripted } from '#shared/testing/actors/scripted-actor.ts';
+import { gate, until } from '#shared/testing/until.ts';
+import { runCommand } from '#workers/run-command.ts';
 import { again, endedWell, expire, type Feature } from './feature.ts';
 
 /** Who may run a command, and what becomes of a worker that may no longer. */

@@ -1,11 +1,11 @@
 import { createServer } from 'node:net';
 import { MongoNetworkError } from 'mongodb';
-import type { Effects } from '../../../../workers/outcome.ts';
-import { runCommand } from '../../../../workers/run-command.ts';
-import { mailboxOf } from '../../../infra/mongo/mailbox/mailbox.ts';
-import { newCommand, postCommand } from '../../../infra/mongo/mailbox/post-command.ts';
-import { type Step, scripted } from '../../actors/scripted-actor.ts';
-import { gate } from '../../until.ts';
+import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
+import { newCommand, postCommand } from '#infra/mongo/mailbox/post-command.ts';
+import { type Step, scripted } from '#shared/testing/actors/scripted-actor.ts';
+import { gate } from '#shared/testing/until.ts';
+import type { Effects } from '#workers/outcome.ts';
+import { runCommand } from '#workers/run-command.ts';
 import { again, endedWell, expire, type Feature, type Scene } from './feature.ts';
 
 /** How each kind of outcome leaves its command. */

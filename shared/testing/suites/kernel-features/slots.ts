@@ -1,8 +1,8 @@
-import { runCommand } from '../../../../workers/run-command.ts';
-import { openWorker } from '../../../../workers/worker.ts';
-import type { Command } from '../../../kernel/command.ts';
-import { misled, scripted } from '../../actors/scripted-actor.ts';
-import { gate, until } from '../../until.ts';
+import type { Command } from '#shared/kernel/command.ts';
+import { misled, scripted } from '#shared/testing/actors/scripted-actor.ts';
+import { gate, until } from '#shared/testing/until.ts';
+import { runCommand } from '#workers/run-command.ts';
+import { openWorker } from '#workers/worker.ts';
 import { again, endedWell, type Feature } from './feature.ts';
 
 const HOUR_MS = 3_600_000;
