@@ -4,7 +4,7 @@ import type { Mongo } from '#infra/mongo/connect.ts';
 import type { Background } from '#infra/process/background.ts';
 import type { Doorbells } from '#infra/redis/doorbell.ts';
 import type { ReplyWaiters } from '#infra/redis/replies.ts';
-import type { Now } from '#shared/kernel/clock.ts';
+import type { Now } from '#shared/kernel/time.ts';
 import type { Route } from './route.ts';
 
 /** What a front door process has, whichever services it serves. */

@@ -4,8 +4,8 @@ import type { Papers } from '#infra/mongo/attempt/papers.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import type { Background } from '#infra/process/background.ts';
 import type { Models } from '#shared/classifier/model-task.ts';
-import type { Now } from '#shared/kernel/clock.ts';
 import type { Queue } from '#shared/kernel/command.ts';
+import type { Now } from '#shared/kernel/time.ts';
 
 /** What an operator should see in `/metrics`. */
 export type Alarm = 'analytics_failed' | 'background_dropped' | 'notice_misconfigured';

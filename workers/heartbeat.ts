@@ -1,8 +1,8 @@
 import { hostname } from 'node:os';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { WORKERS, type WorkerRow } from '#infra/mongo/live-workers.ts';
-import { SECOND } from '#shared/kernel/clock.ts';
 import type { Queue } from '#shared/kernel/command.ts';
+import { SECOND } from '#shared/kernel/time.ts';
 
 const BEAT_MS = 5 * SECOND;
 

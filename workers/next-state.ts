@@ -1,6 +1,6 @@
 import type { Failure, NextState } from '#infra/mongo/mailbox/settle-command.ts';
-import { backoff } from '#shared/kernel/backoff.ts';
 import type { Command } from '#shared/kernel/command.ts';
+import { backoff } from '#shared/kernel/time.ts';
 import type { Actor } from './actor.ts';
 import { fingerprintOf } from './fingerprint.ts';
 import type { Outcome } from './outcome.ts';

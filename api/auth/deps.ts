@@ -4,7 +4,7 @@ import type { AuthSettings } from '#infra/config/auth-settings.ts';
 import type { Signer } from '#infra/jwt/signer.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import type { AddressFailures } from '#infra/redis/address-failures.ts';
-import type { Now } from '#shared/kernel/clock.ts';
+import type { Now } from '#shared/kernel/time.ts';
 
 /** What the auth service's front door works with. */
 export interface AuthDeps {

@@ -1,8 +1,8 @@
 import type { Call } from '#api/route.ts';
 import { giveBackTry, recordFailure, recordSuccess, reserveTry, throttleKey } from '#infra/mongo/auth/throttle.ts';
 import type { StoredPassword } from '#shared/auth/account.ts';
-import { SECOND } from '#shared/kernel/clock.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
+import { SECOND } from '#shared/kernel/time.ts';
 import type { AuthDeps } from './deps.ts';
 
 /** What is guessed: a password, and how to read the one that is stored; null where there is none. */

@@ -3,8 +3,8 @@ import { ACCESS_SECONDS, type AccessClaims, REFRESH_SECONDS } from '#shared/auth
 import { type RefreshToken, type Session, USER_AGENT_LENGTH } from '#shared/auth/session.ts';
 import { userView } from '#shared/auth/user-view.ts';
 import type { SessionEnvelope } from '#shared/generated/auth.ts';
-import { SECOND } from '#shared/kernel/clock.ts';
 import { newId } from '#shared/kernel/ids.ts';
+import { SECOND } from '#shared/kernel/time.ts';
 import type { AuthDeps } from './deps.ts';
 
 /** A refresh token that has been made and not yet stored: what the caller gets, and what is kept of it. */

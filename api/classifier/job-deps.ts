@@ -4,7 +4,7 @@ import type { Log } from '#infra/log/log.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import type { ChangeBell } from '#infra/redis/change-bell.ts';
 import type { Doorbells } from '#infra/redis/doorbell.ts';
-import type { Now } from '#shared/kernel/clock.ts';
+import type { Now } from '#shared/kernel/time.ts';
 
 /** What the routes of classification jobs work with. */
 export interface JobDeps {

@@ -1,6 +1,6 @@
 import type { Mongo } from '#infra/mongo/connect.ts';
 import type { FollowedModels } from '#infra/providers/followed-models.ts';
-import type { Now } from '#shared/kernel/clock.ts';
+import type { Now } from '#shared/kernel/time.ts';
 
 /** What the routes of model providers work with. */
 export interface ProviderDeps {

@@ -1,6 +1,6 @@
 import type { RawReply } from '#api/route.ts';
-import { SECOND } from '#shared/kernel/clock.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
+import { SECOND } from '#shared/kernel/time.ts';
 import { type EventStream, openEventStream } from './event-stream.ts';
 import { type Alarm, openAlarm } from './stream-alarm.ts';
 import type { StreamPlaces } from './stream-places.ts';

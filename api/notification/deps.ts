@@ -6,7 +6,7 @@ import type { Mongo } from '#infra/mongo/connect.ts';
 import type { Background } from '#infra/process/background.ts';
 import type { ChangeBell } from '#infra/redis/change-bell.ts';
 import type { Doorbells } from '#infra/redis/doorbell.ts';
-import type { Now } from '#shared/kernel/clock.ts';
+import type { Now } from '#shared/kernel/time.ts';
 import type { Channel } from '#shared/notification/delivery.ts';
 
 /** What the notification service's front door works with. */

@@ -3,7 +3,7 @@ import type { Mongo } from '#infra/mongo/connect.ts';
 import { liveWorkers, type WorkerRow } from '#infra/mongo/live-workers.ts';
 import { actorOf, QUEUES } from '#infra/mongo/mailbox/mailbox.ts';
 import { type QueueDepth, queueDepths } from '#infra/mongo/mailbox/queue-depths.ts';
-import { type Now, SECOND } from '#shared/kernel/clock.ts';
+import { type Now, SECOND } from '#shared/kernel/time.ts';
 
 const FRESH_MS = 5 * SECOND;
 

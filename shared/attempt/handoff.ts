@@ -1,7 +1,7 @@
 import { type Totals, totalsOf } from '#shared/attempt/scoring/grade-attempt.ts';
 import { gradeByHand } from '#shared/attempt/scoring/score-question.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
-import { parseInstant } from '#shared/kernel/instant.ts';
+import { parseInstant } from '#shared/kernel/time.ts';
 import { type Attempt, answerKeyOf } from './attempt.ts';
 import { paperIndexOf } from './find-question.ts';
 import { isScoredByHand, type Paper } from './question.ts';

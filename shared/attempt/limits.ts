@@ -1,4 +1,4 @@
-import { MINUTE } from '#shared/kernel/clock.ts';
+import { MINUTE } from '#shared/kernel/time.ts';
 
 const KIB = 1024;
 const MIB = 1024 * KIB;

@@ -1,5 +1,5 @@
 import { sumExactly } from '#shared/kernel/decimal.ts';
-import { instantOf } from '#shared/kernel/instant.ts';
+import { instantOf } from '#shared/kernel/time.ts';
 import type { Attempt, CourseContext, ExamSnapshot } from './attempt.ts';
 import { deadlineOf } from './deadline.ts';
 import { attemptEvent, startMetadata } from './events.ts';

@@ -1,6 +1,6 @@
 import type { FaultDetail, Rejection } from '#shared/kernel/errors.ts';
-import { parseInstant } from '#shared/kernel/instant.ts';
 import { isJsonObject } from '#shared/kernel/json-object.ts';
+import { parseInstant } from '#shared/kernel/time.ts';
 import type { Attempt } from './attempt.ts';
 import { visibilityForStudent } from './visibility.ts';
 

@@ -1,5 +1,5 @@
 import type { Rejection } from '#shared/kernel/errors.ts';
-import { parseInstant } from '#shared/kernel/instant.ts';
+import { parseInstant } from '#shared/kernel/time.ts';
 import type { CourseContext } from './attempt.ts';
 import type { CourseContextInput, StartBody } from './start-body.ts';
 

@@ -1,5 +1,5 @@
 import type { Rejection } from '#shared/kernel/errors.ts';
-import { instantOf } from '#shared/kernel/instant.ts';
+import { instantOf } from '#shared/kernel/time.ts';
 import type { StartAccess, StartBody, StartExam, StartLink } from './start-body.ts';
 
 /** What rules 4–8 decided, and what rules 9 and 10 still need facts for. */

@@ -1,5 +1,5 @@
-import { SECOND } from '#shared/kernel/clock.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
+import { SECOND } from '#shared/kernel/time.ts';
 import type { Account } from './account.ts';
 import type { RefreshToken, Session } from './session.ts';
 

@@ -1,4 +1,4 @@
-import { HOUR, MINUTE, SECOND } from '#shared/kernel/clock.ts';
+import { HOUR, MINUTE, SECOND } from '#shared/kernel/time.ts';
 
 /** Consecutive failures of an e-mail, known or not, that cost no wait. */
 export const FREE_FAILURES = 5;

@@ -1,5 +1,5 @@
-import { DAY } from '#shared/kernel/clock.ts';
 import { membersOf } from '#shared/kernel/json-object.ts';
+import { DAY } from '#shared/kernel/time.ts';
 
 /** Any set of headers, as Headers has them. */
 export interface HeaderReader {

@@ -1,5 +1,5 @@
-import { DAY, SECOND } from '#shared/kernel/clock.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
+import { DAY, SECOND } from '#shared/kernel/time.ts';
 import type { Charge } from './charge.ts';
 
 /** How long an answer is given again, paid for or waiting to be (ms). */

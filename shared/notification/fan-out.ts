@@ -1,4 +1,4 @@
-import { MINUTE, SECOND } from '#shared/kernel/clock.ts';
+import { MINUTE, SECOND } from '#shared/kernel/time.ts';
 
 /**
  * A fan-out with more rows than one transaction should hold. Its rows are staged in chunks; no reader sees them, as their `place` is

@@ -1,5 +1,5 @@
 import type { FaultDetail } from '#shared/kernel/errors.ts';
-import { instantOf } from '#shared/kernel/instant.ts';
+import { instantOf } from '#shared/kernel/time.ts';
 import { MAX_ENABLED_TYPES, TYPE_NAME } from './preferences.ts';
 
 /** Changes of preferences; an absent field stays as it is. */

@@ -1,5 +1,5 @@
 import type { DeliveryAttemptRequest } from '#shared/generated/notification.ts';
-import { instantOf } from '#shared/kernel/instant.ts';
+import { instantOf } from '#shared/kernel/time.ts';
 import type { DeliveryAttempt } from './delivery.ts';
 
 /** The row of a try that another service reports, its shape already checked. Whether it is about support its notification knows. */

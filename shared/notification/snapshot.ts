@@ -1,5 +1,5 @@
 import type { SnapshotRequest } from '#shared/generated/notification.ts';
-import { instantOf } from '#shared/kernel/instant.ts';
+import { instantOf } from '#shared/kernel/time.ts';
 import { isSupportType, type Notification } from './notification.ts';
 
 /** A notification as another system has it; what it does not name stays as it is stored. */

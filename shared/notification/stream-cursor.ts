@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { MINUTE } from '#shared/kernel/clock.ts';
+import { MINUTE } from '#shared/kernel/time.ts';
 
 /**
  * How far a live inbox has come. Rows do not become visible in the order of their times: one whose commit took longer, or that was

@@ -1,6 +1,6 @@
 import type { JobBody } from '#shared/classifier/job.ts';
 import type { Models } from '#shared/classifier/model-task.ts';
-import { MINUTE } from '#shared/kernel/clock.ts';
+import { MINUTE } from '#shared/kernel/time.ts';
 import type { Actor, Run } from '#workers/actor.ts';
 import type { WorkerDeps } from '#workers/deps.ts';
 import type { JobProgress } from './load-context.ts';

@@ -5,7 +5,7 @@ import { classifyTask, readClassification, UNKNOWN_QUESTION } from '#shared/clas
 import type { JobBatch } from '#shared/classifier/job.ts';
 import { type Models, ProviderFailure } from '#shared/classifier/model-task.ts';
 import { type TaskRequest, taskRequest, taskResult } from '#shared/classifier/task-envelope.ts';
-import type { Now } from '#shared/kernel/clock.ts';
+import type { Now } from '#shared/kernel/time.ts';
 
 const MAX_MESSAGE = 500;
 

@@ -2,7 +2,7 @@ import t from 'tap';
 import { liveWorkers } from '#infra/mongo/live-workers.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { deliveryAttempts } from '#infra/mongo/notification/collections.ts';
-import { MINUTE } from '#shared/kernel/clock.ts';
+import { MINUTE } from '#shared/kernel/time.ts';
 import { openFaultReceiver } from '#shared/testing/neighbours/fault-receiver.ts';
 import { startWorker } from '#shared/testing/processes/worker-process.ts';
 import { postDelivery } from '#shared/testing/stored/stored-deliveries.ts';

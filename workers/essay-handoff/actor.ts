@@ -1,9 +1,9 @@
 import { findAttempt } from '#infra/mongo/attempt/find-attempt.ts';
 import { storeHandoff } from '#infra/mongo/attempt/store-handoff.ts';
 import { decideHandoff, type EssayHandoff } from '#shared/attempt/handoff.ts';
-import { backoff } from '#shared/kernel/backoff.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { isRejection } from '#shared/kernel/errors.ts';
+import { backoff } from '#shared/kernel/time.ts';
 import type { Actor } from '#workers/actor.ts';
 import type { WorkerDeps } from '#workers/deps.ts';
 import type { Outcome } from '#workers/outcome.ts';

@@ -5,8 +5,8 @@ import { type HeldGeneration, takeGeneration } from '#infra/mongo/classifier/tak
 import { chargeOwners, type Payees } from '#infra/owners/charge-owners.ts';
 import { OwnerFailed } from '#infra/owners/owner-call.ts';
 import { type Generation, SETTLEMENT_BACKOFF, type SettlementBody } from '#shared/classifier/generation.ts';
-import { SECOND } from '#shared/kernel/clock.ts';
 import type { Command } from '#shared/kernel/command.ts';
+import { SECOND } from '#shared/kernel/time.ts';
 import type { Actor, Run } from '#workers/actor.ts';
 import type { WorkerDeps } from '#workers/deps.ts';
 import type { Outcome } from '#workers/outcome.ts';

@@ -3,8 +3,8 @@ import { generationHolds, generations } from '#infra/mongo/classifier/collection
 import { takeGeneration } from '#infra/mongo/classifier/take-generation.ts';
 import { replayDead } from '#infra/mongo/mailbox/dead-letters.ts';
 import { ownerKeysOf } from '#shared/classifier/charge.ts';
-import { HOUR } from '#shared/kernel/clock.ts';
 import type { Command } from '#shared/kernel/command.ts';
+import { HOUR } from '#shared/kernel/time.ts';
 import { testKernel, testWorker, testWorkerDeps } from '#shared/testing/actors/test-kernel.ts';
 import { type OwnerFault, openFakeOwners } from '#shared/testing/neighbours/fake-owners.ts';
 import {

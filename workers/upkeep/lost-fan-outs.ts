@@ -1,5 +1,5 @@
 import { abandonFanOut, lostFanOuts } from '#infra/mongo/notification/stage-fan-out.ts';
-import { SECOND } from '#shared/kernel/clock.ts';
+import { SECOND } from '#shared/kernel/time.ts';
 import type { Run } from '#workers/actor.ts';
 import type { WorkerDeps } from '#workers/deps.ts';
 import type { Outcome } from '#workers/outcome.ts';

@@ -1,7 +1,7 @@
 import { handIn } from '#infra/mongo/attempt/hand-in.ts';
 import { overdueAttempts } from '#infra/mongo/attempt/overdue-attempts.ts';
 import { isOutage } from '#infra/mongo/faults.ts';
-import { SECOND } from '#shared/kernel/clock.ts';
+import { SECOND } from '#shared/kernel/time.ts';
 import type { Run } from '#workers/actor.ts';
 import type { WorkerDeps } from '#workers/deps.ts';
 import type { Outcome } from '#workers/outcome.ts';

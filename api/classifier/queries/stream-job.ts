@@ -9,8 +9,8 @@ import type { JobRow } from '#infra/mongo/classifier/collections.ts';
 import { findJob, findOwnJob } from '#infra/mongo/classifier/find-job.ts';
 import { isOpen } from '#shared/classifier/job.ts';
 import { startOf } from '#shared/classifier/job-stream.ts';
-import { MINUTE, SECOND } from '#shared/kernel/clock.ts';
 import { ERRORS, type ErrorCode, type Rejection } from '#shared/kernel/errors.ts';
+import { MINUTE, SECOND } from '#shared/kernel/time.ts';
 
 /** How often a stream looks by itself while wakes of other processes cannot arrive; while they can, for those that got lost. */
 const POLL_DEAF_MS = 1 * SECOND;

@@ -4,7 +4,7 @@ import { pagedData, pageOf } from '#api/notification/page.ts';
 import type { Call, Reply } from '#api/route.ts';
 import { listDeliveryAttempts } from '#infra/mongo/notification/list-delivery-attempts.ts';
 import type { DeliveryAttemptQuery } from '#shared/generated/notification.ts';
-import { instantOf } from '#shared/kernel/instant.ts';
+import { instantOf } from '#shared/kernel/time.ts';
 import { deliveryAttemptView } from '#shared/notification/delivery.ts';
 
 /** A page of tries to deliver the caller's notifications; for an ADMIN anybody's. */

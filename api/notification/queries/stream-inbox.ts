@@ -6,8 +6,8 @@ import type { NotificationDeps } from '#api/notification/deps.ts';
 import type { Call, RawReply } from '#api/route.ts';
 import { countUnread } from '#infra/mongo/notification/count-unread.ts';
 import { recentNotifications } from '#infra/mongo/notification/recent-notifications.ts';
-import { DAY, SECOND } from '#shared/kernel/clock.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
+import { DAY, SECOND } from '#shared/kernel/time.ts';
 import { notificationView } from '#shared/notification/notification-view.ts';
 import {
   advance,

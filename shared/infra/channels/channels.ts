@@ -1,6 +1,6 @@
 import type { NotificationSettings } from '#infra/config/notification-settings.ts';
 import type { Log } from '#infra/log/log.ts';
-import type { Now } from '#shared/kernel/clock.ts';
+import type { Now } from '#shared/kernel/time.ts';
 import type { Channel } from '#shared/notification/delivery.ts';
 import type { Adapter } from './channel.ts';
 import { logAdapter } from './log.ts';

@@ -1,5 +1,5 @@
 import { retryAfterMs } from '#infra/http-client/retry-after.ts';
-import { HOUR, type Now } from '#shared/kernel/clock.ts';
+import { HOUR, type Now } from '#shared/kernel/time.ts';
 import { type Adapter, type DeliveryJob, Permanent, Retryable } from './channel.ts';
 import { signWebhook } from './sign-webhook.ts';
 

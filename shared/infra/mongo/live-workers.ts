@@ -1,4 +1,4 @@
-import { SECOND } from '#shared/kernel/clock.ts';
+import { SECOND } from '#shared/kernel/time.ts';
 import { type Mongo, QUERY_LIMIT_MS } from './connect.ts';
 
 /** A worker process, as it last wrote of itself. */

@@ -1,5 +1,5 @@
 import { performance } from 'node:perf_hooks';
-import { type Now, SECOND } from '#shared/kernel/clock.ts';
+import { type Now, SECOND } from '#shared/kernel/time.ts';
 import type { Mongo } from './connect.ts';
 
 /** MongoDB's time, told without asking it each time. */

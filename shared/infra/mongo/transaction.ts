@@ -1,8 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { type ClientSession, MongoError, MongoErrorLabel, type TransactionOptions } from 'mongodb';
 import { schemaState } from '#infra/mongo/schema/schema-state.ts';
-import { backoff } from '#shared/kernel/backoff.ts';
-import { SECOND } from '#shared/kernel/clock.ts';
+import { backoff, SECOND } from '#shared/kernel/time.ts';
 import type { Mongo } from './connect.ts';
 import { isOutage } from './faults.ts';
 

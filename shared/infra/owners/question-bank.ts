@@ -1,7 +1,7 @@
 import type { Neighbour } from '#infra/config/neighbours.ts';
 import { callService } from '#infra/http-client/call-service.ts';
-import { SECOND } from '#shared/kernel/clock.ts';
 import { membersOf } from '#shared/kernel/json-object.ts';
+import { SECOND } from '#shared/kernel/time.ts';
 import { dataField, SENDER } from './owner-call.ts';
 
 /** What is asked of the question bank, in whose name. */

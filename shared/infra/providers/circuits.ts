@@ -12,7 +12,7 @@ import {
   readCircuit,
 } from '#shared/classifier/circuit.ts';
 import type { Target } from '#shared/classifier/target.ts';
-import type { Now } from '#shared/kernel/clock.ts';
+import type { Now } from '#shared/kernel/time.ts';
 
 /** The circuits of the providers that this process asks. No method rejects. */
 export interface Circuits {

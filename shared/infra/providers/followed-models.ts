@@ -8,7 +8,7 @@ import { openChangeBell } from '#infra/redis/change-bell.ts';
 import { openSharedCells } from '#infra/redis/shared-cells.ts';
 import type { Models } from '#shared/classifier/model-task.ts';
 import { DEFAULT_SETTING, type ProviderSetting, selectionOf } from '#shared/classifier/provider-setting.ts';
-import { HOUR, type Now, SECOND } from '#shared/kernel/clock.ts';
+import { HOUR, type Now, SECOND } from '#shared/kernel/time.ts';
 import { type ModelRuntime, openModels } from './open-models.ts';
 
 /** The models of one process, who follow the stored setting by themselves. */

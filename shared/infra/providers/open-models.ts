@@ -13,7 +13,7 @@ import type { ProviderName } from '#shared/classifier/provider-names.ts';
 import type { ProviderSelection, ProviderStatus } from '#shared/classifier/provider-selection.ts';
 import { keyOf, modelOf, type Target, type TargetFault, targetOf } from '#shared/classifier/target.ts';
 import type { UsageEvent } from '#shared/classifier/usage-event.ts';
-import { type Now, SECOND } from '#shared/kernel/clock.ts';
+import { type Now, SECOND } from '#shared/kernel/time.ts';
 import { type AskParts, askProvider } from './ask-provider.ts';
 import type { Patience } from './call-with-retries.ts';
 import { openCircuits } from './circuits.ts';

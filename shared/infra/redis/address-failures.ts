@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis';
 import { type RateLimiterAbstract, RateLimiterMemory, RateLimiterRedis } from 'rate-limiter-flexible';
-import { MINUTE, SECOND } from '#shared/kernel/clock.ts';
+import { MINUTE, SECOND } from '#shared/kernel/time.ts';
 import { countedAs } from './client-address.ts';
 import { keepIoredis } from './connection.ts';
 import type { Log } from './link.ts';

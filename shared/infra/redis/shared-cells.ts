@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis';
-import { SECOND } from '#shared/kernel/clock.ts';
+import { SECOND } from '#shared/kernel/time.ts';
 import { keepIoredis } from './connection.ts';
 import type { Log } from './link.ts';
 import { within } from './within.ts';

@@ -1,7 +1,7 @@
 import type { ValidateFunction } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import type { FaultDetail } from '#shared/kernel/errors.ts';
-import { parseInstant } from '#shared/kernel/instant.ts';
+import { parseInstant } from '#shared/kernel/time.ts';
 import { escapePointer, faultOf } from './fault-message.ts';
 import { freeJsonFault } from './free-json.ts';
 import { admitsNull, typesOf } from './resolve.ts';

@@ -4,8 +4,8 @@ import type { Mongo } from '#infra/mongo/connect.ts';
 import type { Account } from '#shared/auth/account.ts';
 import { accountCodeOf } from '#shared/auth/account-code.ts';
 import type { RefreshToken, Session } from '#shared/auth/session.ts';
-import { DAY } from '#shared/kernel/clock.ts';
 import { newId } from '#shared/kernel/ids.ts';
+import { DAY } from '#shared/kernel/time.ts';
 
 /** One login as it is stored: who, where, and with which token. */
 export interface SignedIn {

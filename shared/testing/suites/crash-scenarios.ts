@@ -12,9 +12,9 @@ import { inTransaction } from '#infra/mongo/transaction.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import { gradeNotices, type NoticeRecipient } from '#shared/attempt/notices.ts';
 import { ownerKeysOf } from '#shared/classifier/charge.ts';
-import { HOUR } from '#shared/kernel/clock.ts';
 import type { Command, CommandStatus, Queue } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';
+import { HOUR } from '#shared/kernel/time.ts';
 import { testKernel, testWorkerDeps } from '#shared/testing/actors/test-kernel.ts';
 import type { Neighbours } from '#shared/testing/neighbours/neighbours.ts';
 import {

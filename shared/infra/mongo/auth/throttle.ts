@@ -4,7 +4,7 @@ import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { type GuardedUpdate, guardedUpdate, literal, newStamp, wasAccepted } from '#infra/mongo/guarded-update.ts';
 import { msOf, NOW_MS, nowPlus } from '#infra/mongo/server-time.ts';
 import { MAX_JUDGED, QUIET_MS, waitAfter } from '#shared/auth/throttle.ts';
-import { MINUTE, SECOND } from '#shared/kernel/clock.ts';
+import { MINUTE, SECOND } from '#shared/kernel/time.ts';
 import { type ThrottleRow, throttles } from './collections.ts';
 
 /** `round` names the count that the try was counted in; see giveBackTry. */

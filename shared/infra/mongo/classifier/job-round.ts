@@ -7,7 +7,7 @@ import { inTransaction } from '#infra/mongo/transaction.ts';
 import type { BatchOutcome } from '#shared/classifier/classification.ts';
 import { batchId, commandKeyOf, type JobBatch, type JobBody, type JobContext } from '#shared/classifier/job.ts';
 import type { JobEnd } from '#shared/classifier/job-end.ts';
-import { SECOND } from '#shared/kernel/clock.ts';
+import { SECOND } from '#shared/kernel/time.ts';
 import { aiJobBatches, aiJobs } from './collections.ts';
 
 /**

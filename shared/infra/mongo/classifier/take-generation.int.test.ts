@@ -1,5 +1,5 @@
 import t from 'tap';
-import { HOUR } from '#shared/kernel/clock.ts';
+import { HOUR } from '#shared/kernel/time.ts';
 import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
 import { findGeneration } from './find-generation.ts';
 import { giveUpGeneration } from './give-up-generation.ts';

@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
-import { SECOND } from '#shared/kernel/clock.ts';
+import { SECOND } from '#shared/kernel/time.ts';
 import type { Channel } from '#shared/notification/delivery.ts';
 import { type NotificationEvent, sourceEventRef } from '#shared/notification/event.ts';
 import type { Notification } from '#shared/notification/notification.ts';

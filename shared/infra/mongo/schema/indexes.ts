@@ -19,7 +19,7 @@ import {
   NOTIFICATIONS,
 } from '#infra/mongo/notification/collections.ts';
 import { OPERATOR_AUDIT } from '#infra/mongo/operator-audit.ts';
-import { DAY, HOUR, SECOND } from '#shared/kernel/clock.ts';
+import { DAY, HOUR, SECOND } from '#shared/kernel/time.ts';
 
 type Keys = Readonly<Record<string, 1 | -1>>;
 /** What rows an index is about: fields and what they equal. */

@@ -4,7 +4,7 @@ import type { Mongo } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { guardedUpdate, literal, wasAccepted } from '#infra/mongo/guarded-update.ts';
 import { msOf, NOW_MS, nowPlus } from '#infra/mongo/server-time.ts';
-import { SECOND } from '#shared/kernel/clock.ts';
+import { SECOND } from '#shared/kernel/time.ts';
 import { INDEXES } from './indexes.ts';
 import { createIndexes, MIGRATIONS, type Migration, SCHEMA_VERSION } from './migrations.ts';
 import { schemaState } from './schema-state.ts';

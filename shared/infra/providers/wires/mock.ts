@@ -2,7 +2,7 @@ import type { openAnswerChecks } from '#infra/schema/answer-check.ts';
 import { mockAnswer } from '#shared/classifier/mock/mock-answer.ts';
 import { type AskedFor, type ModelAnswer, type ModelTask, ProviderFailure } from '#shared/classifier/model-task.ts';
 import type { UsageEvent } from '#shared/classifier/usage-event.ts';
-import type { Now } from '#shared/kernel/clock.ts';
+import type { Now } from '#shared/kernel/time.ts';
 
 /**
  * The provider that answers by itself, always alike, without a key, a network or a circuit.

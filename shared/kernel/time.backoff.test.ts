@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { backoff } from './backoff.ts';
+import { backoff } from './time.ts';
 
 const outbox = { baseMs: 5_000, capMs: 3_600_000 };
 

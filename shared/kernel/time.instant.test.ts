@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { instantOf, parseInstant } from './instant.ts';
+import { instantOf, parseInstant } from './time.ts';
 
 t.test('RFC 3339 with a zone', async (t) => {
   const accepted: [string, string][] = [
