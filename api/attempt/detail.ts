@@ -1,8 +1,8 @@
 import { fillTexts, findAttempt } from '#infra/mongo/attempt/find-attempt.ts';
 import { newestEvents } from '#infra/mongo/attempt/find-events.ts';
-import type { Viewer } from '#shared/attempt/access.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import { type AttemptDetail, redactAttempt } from '#shared/attempt/redact.ts';
+import type { Viewer } from '#shared/attempt/visibility.ts';
 import type { AttemptDeps } from './deps.ts';
 
 /** The attempt as this viewer may see it, with its newest `eventLimit` events. */

@@ -6,7 +6,7 @@ import { role } from '#api/middleware/guards/role.ts';
 import { trustedStart } from '#api/middleware/guards/trusted-start.ts';
 import type { Route } from '#api/route.ts';
 import { paperFaults } from '#shared/attempt/copy-paper.ts';
-import { COURSE_SERVICE } from '#shared/attempt/start-binding.ts';
+import { COURSE_SERVICE } from '#shared/attempt/start-rules.ts';
 import type { ErrorCode } from '#shared/kernel/errors.ts';
 import type { AttemptDeps } from './deps.ts';
 

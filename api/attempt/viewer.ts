@@ -1,5 +1,5 @@
 import type { Identity } from '#api/route.ts';
-import type { Role, Viewer } from '#shared/attempt/access.ts';
+import type { Role, Viewer } from '#shared/attempt/visibility.ts';
 
 /** Sister services on internal routes see what the student sees. */
 export const SERVICE_VIEWER: Viewer = { role: 'SERVICE', id: '' };

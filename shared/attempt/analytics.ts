@@ -1,6 +1,5 @@
 import { percentOf } from '#shared/kernel/decimal.ts';
-import { type Attempt, answerKeyOf } from './attempt.ts';
-import { courseContextOnWire } from './course-context.ts';
+import { type Attempt, answerKeyOf, courseContextOnWire } from './attempt.ts';
 import { ATTEMPT_ENTITY, ATTEMPT_SERVICE } from './notices.ts';
 import type { Paper } from './question.ts';
 

@@ -1,4 +1,4 @@
-import type { EventType } from './event-types.ts';
+import { durationMs } from './limits.ts';
 
 export type AttemptStatus = 'IN_PROGRESS' | 'SUBMITTED' | 'GRADED';
 export type SubmitSource = 'STUDENT' | 'TIMEOUT';
@@ -48,7 +48,7 @@ export interface AttemptEvent {
 }
 
 /** What summaries count, kept on the attempt so that an index alone can answer them. `events` is `eventSeq`. */
-export interface Tally {
+interface Tally {
   linked: boolean;
   keyed: boolean;
   scored: boolean;
@@ -71,7 +71,7 @@ export interface ExamSnapshot {
 }
 
 /** Who besides the student may read the attempt. */
-export interface TeacherScope {
+interface TeacherScope {
   createdById: string | null;
   assignedClassroomIds: string[];
   resultViewerTeacherIds: string[];
@@ -127,3 +127,62 @@ export interface Attempt {
 export function answerKeyOf(paperIndex: number): string {
   return `q${paperIndex}`;
 }
+
+/**
+ * When the attempt must be handed in: the earliest of what bounds it, null when nothing does. At that very instant
+ * it is over. A due time binds assignment starts only, so a link start passes null for it.
+ */
+export function deadlineOf(bounds: {
+  startedAt: Date;
+  durationMinutes: number | null;
+  closeTime: Date | null;
+  assignmentDueAt: Date | null;
+}): Date | null {
+  const instants: number[] = [];
+  if (bounds.durationMinutes !== null) {
+    instants.push(Math.min(bounds.startedAt.getTime() + durationMs(bounds.durationMinutes), LAST_INSTANT));
+  }
+  if (bounds.closeTime !== null) instants.push(bounds.closeTime.getTime());
+  if (bounds.assignmentDueAt !== null) instants.push(bounds.assignmentDueAt.getTime());
+  return instants.length === 0 ? null : new Date(Math.min(...instants));
+}
+
+/** The end of the year 9999: a longer duration must not make a date that ISO 8601 writes with a sign. */
+const LAST_INSTANT = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
+
+export function isOver(deadlineAt: Date | null, now: Date): boolean {
+  return deadlineAt !== null && now.getTime() >= deadlineAt.getTime();
+}
+
+/** Whole seconds left at `now`, 0 when over, null without a deadline. */
+export function remainingSeconds(deadlineAt: Date | null, now: Date): number | null {
+  if (deadlineAt === null) return null;
+  return Math.max(0, Math.floor((deadlineAt.getTime() - now.getTime()) / 1_000));
+}
+
+/** The course context as replies and events carry it: named fields only, its instant as ISO 8601 text. */
+export function courseContextOnWire(context: CourseContext | null) {
+  if (context === null) return null;
+  return {
+    courseId: context.courseId,
+    courseQuizReferenceId: context.courseQuizReferenceId,
+    lessonId: context.lessonId,
+    studentId: context.studentId,
+    organizationId: context.organizationId,
+    validatedBy: context.validatedBy,
+    validatedAt: context.validatedAt.toISOString(),
+  };
+}
+
+/** What a client may post. Its TIMEOUT submits an attempt that is still open. */
+export const CLIENT_EVENT_TYPES = [
+  'QUESTION_VIEW',
+  'TAB_HIDDEN',
+  'FOCUS_RETURNED',
+  'NETWORK_RETRY',
+  'TIMEOUT',
+] as const;
+export type ClientEventType = (typeof CLIENT_EVENT_TYPES)[number];
+
+export const EVENT_TYPES = ['START', 'SAVE_ANSWER', 'SUBMIT', ...CLIENT_EVENT_TYPES, 'ESSAY_GRADE_HANDOFF'] as const;
+export type EventType = (typeof EVENT_TYPES)[number];

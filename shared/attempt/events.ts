@@ -1,6 +1,5 @@
 import type { Rejection } from '#shared/kernel/errors.ts';
-import type { AttemptEvent, SubmitSource } from './attempt.ts';
-import type { EventType } from './event-types.ts';
+import type { AttemptEvent, EventType, SubmitSource } from './attempt.ts';
 import { MAX_CLIENT_EVENTS, MAX_METADATA_BYTES } from './limits.ts';
 
 /** `seq` is the attempt's `eventSeq` after this event. */

@@ -3,8 +3,7 @@ import { gradeByHand } from '#shared/attempt/scoring/score-question.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import { parseInstant } from '#shared/kernel/time.ts';
 import { type Attempt, answerKeyOf } from './attempt.ts';
-import { paperIndexOf } from './find-question.ts';
-import { isScoredByHand, type Paper } from './question.ts';
+import { isScoredByHand, type Paper, paperIndexOf } from './question.ts';
 
 export const HANDOFF_TYPE = 'ai.essay_grade.handoff.v1';
 export const HANDOFF_SENDER = 'ai-classifier-service';

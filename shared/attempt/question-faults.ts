@@ -1,4 +1,4 @@
-import { isBlank } from '#shared/attempt/scoring/fold-text.ts';
+import { isBlank } from '#shared/attempt/scoring/short-answer.ts';
 import { decimal } from '#shared/kernel/decimal.ts';
 import type { FaultDetail } from '#shared/kernel/errors.ts';
 import { MAX_QUESTION_SCORE } from './limits.ts';

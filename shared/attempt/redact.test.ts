@@ -1,13 +1,11 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { sampleAnswer, sampleAttempt, sampleOptions, samplePaper } from '#shared/testing/stored/sample-attempt.ts';
-import type { Viewer } from './access.ts';
 import type { Attempt, AttemptStatus, ShowResultMode } from './attempt.ts';
 import { attemptEvent, submitMetadata } from './events.ts';
-import { questionIdAt } from './find-question.ts';
-import { redactAttempt, redactEvents } from './redact.ts';
-import { resultOf } from './result.ts';
-import { studentListItem } from './student-list-item.ts';
+import { questionIdAt } from './question.ts';
+import { redactAttempt, redactEvents, resultOf, studentListItem } from './redact.ts';
+import type { Viewer } from './visibility.ts';
 
 const now = new Date('2026-05-04T06:00:00.000Z');
 const ADMIN: Viewer = { role: 'ADMIN', id: 'admin-1' };

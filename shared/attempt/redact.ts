@@ -1,12 +1,10 @@
+import { percentOf } from '#shared/kernel/decimal.ts';
 import { derivedId } from '#shared/kernel/ids.ts';
-import { isExaminer, type Viewer } from './access.ts';
 import { answerFields } from './answer.ts';
-import { type Attempt, type AttemptEvent, answerKeyOf, type StoredAnswer } from './attempt.ts';
-import { courseContextOnWire } from './course-context.ts';
+import { type Attempt, type AttemptEvent, answerKeyOf, courseContextOnWire, type StoredAnswer } from './attempt.ts';
 import { visibleMetadata } from './events.ts';
-import { questionIdAt } from './find-question.ts';
-import type { Paper, Question } from './question.ts';
-import { visibilityFor } from './visibility.ts';
+import { type Paper, type Question, questionIdAt } from './question.ts';
+import { isExaminer, type Viewer, visibilityFor, visibilityForStudent } from './visibility.ts';
 
 export type AttemptDetail = ReturnType<typeof redactAttempt>;
 type EventReply = ReturnType<typeof eventForReply>;
@@ -145,4 +143,58 @@ function optionOrder(question: Question, shuffled: readonly number[]): string[] 
 
 function isoOf(date: Date | null): string | null {
   return date === null ? null : date.toISOString();
+}
+
+/**
+ * The body of a result read, made from the redacted detail and from nothing else, so that it cannot show what the
+ * detail hides. scorePercent = totalScore / Σ question scores × 100, unrounded; null while there is no total to see.
+ */
+export function resultOf(detail: AttemptDetail): { attempt: AttemptDetail; scorePercent: number | null } {
+  const scorePercent = detail.totalScore === null ? null : percentOf(detail.totalScore, detail.maxScore);
+  return { attempt: detail, scorePercent };
+}
+
+/** The fields a list query has to load: no answers, no events, no paper. */
+export type ListedAttempt = Pick<
+  Attempt,
+  | '_id'
+  | 'examId'
+  | 'status'
+  | 'startedAt'
+  | 'submittedAt'
+  | 'deadlineAt'
+  | 'durationSeconds'
+  | 'totalScore'
+  | 'correctCount'
+  | 'wrongCount'
+  | 'exam'
+>;
+
+/** One line of the owner's own list. Counts and total are null until the student may see the result. */
+export function studentListItem(attempt: ListedAttempt, now: Date) {
+  const { exam } = attempt;
+  const { hiddenReason, resultVisible } = visibilityForStudent(attempt, now);
+  return {
+    id: attempt._id,
+    examId: attempt.examId,
+    status: attempt.status,
+    startedAt: attempt.startedAt.toISOString(),
+    submittedAt: attempt.submittedAt?.toISOString() ?? null,
+    deadlineAt: attempt.deadlineAt?.toISOString() ?? null,
+    durationSeconds: attempt.durationSeconds,
+    totalScore: resultVisible ? attempt.totalScore : null,
+    correctCount: resultVisible ? attempt.correctCount : null,
+    wrongCount: resultVisible ? attempt.wrongCount : null,
+    resultVisible,
+    hiddenReason,
+    exam: {
+      id: attempt.examId,
+      title: exam.title,
+      subject: exam.subject,
+      gradeLevel: exam.gradeLevel,
+      durationMinutes: exam.durationMinutes,
+      showResultMode: exam.showResultMode,
+      closeTime: exam.closeTime?.toISOString() ?? null,
+    },
+  };
 }

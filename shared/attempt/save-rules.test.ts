@@ -1,11 +1,11 @@
 import t from 'tap';
 import { isRejection } from '#shared/kernel/errors.ts';
 import { sampleAnswer, sampleAttempt, samplePaper } from '#shared/testing/stored/sample-attempt.ts';
-import type { Viewer } from './access.ts';
 import type { Attempt } from './attempt.ts';
-import { questionIdAt } from './find-question.ts';
 import { MAX_ANSWER_BYTES } from './limits.ts';
+import { questionIdAt } from './question.ts';
 import { decideSave } from './save-rules.ts';
+import type { Viewer } from './visibility.ts';
 
 const owner: Viewer = { role: 'STUDENT', id: 'student-1' };
 const now = new Date('2026-05-04T03:30:00.000Z');

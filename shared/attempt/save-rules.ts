@@ -1,12 +1,10 @@
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
-import { isOwner, type Viewer } from './access.ts';
 import { answerBytes, fitAnswer, type PickedAnswer } from './answer.ts';
-import { type AnswerContent, type Attempt, answerKeyOf } from './attempt.ts';
-import { isOver } from './deadline.ts';
-import { paperIndexOf } from './find-question.ts';
+import { type AnswerContent, type Attempt, answerKeyOf, isOver } from './attempt.ts';
 import { MAX_ANSWER_BYTES } from './limits.ts';
-import type { Paper, Question } from './question.ts';
+import { type Paper, paperIndexOf, type Question } from './question.ts';
 import { answerForReply } from './redact.ts';
+import { isOwner, type Viewer } from './visibility.ts';
 
 /** What an accepted save writes. `serverVersion` and `answerBytes` hold only if the attempt is still as it was read. */
 export interface SaveDecision {

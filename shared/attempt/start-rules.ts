@@ -1,6 +1,8 @@
 import type { Rejection } from '#shared/kernel/errors.ts';
-import { instantOf } from '#shared/kernel/time.ts';
-import type { StartAccess, StartBody, StartExam, StartLink } from './start-body.ts';
+import { instantOf, parseInstant } from '#shared/kernel/time.ts';
+import type { Attempt, CourseContext } from './attempt.ts';
+import { MAX_START_KEY_ALIASES } from './limits.ts';
+import type { CourseContextInput, StartAccess, StartBody, StartExam, StartLink } from './start-body.ts';
 
 /** What rules 4–8 decided, and what rules 9 and 10 still need facts for. */
 export interface StartPlan {
@@ -17,7 +19,7 @@ export interface StartPlan {
 }
 
 /** What the store counts for rule 9, inside the transaction that inserts the attempt. */
-export interface StartCounts {
+interface StartCounts {
   /** Submitted and graded attempts within the plan's `limitScope`. */
   attempts: number;
   /** Seats of the link already taken, by anyone. */
@@ -59,7 +61,7 @@ export function admitStart(plan: StartPlan, counts: StartCounts, now: Date): Rej
 }
 
 /** The link that makes this a link start: active, and its expiry still ahead of the current instant. */
-export function activeLink(access: StartAccess, now: Date): StartLink | null {
+function activeLink(access: StartAccess, now: Date): StartLink | null {
   const link = access.link ?? null;
   if (link === null || !link.active) return null;
   const expiresAt = instantOf(link.expiresAt);
@@ -81,4 +83,88 @@ function linkPlan(exam: StartExam, access: StartAccess, link: StartLink): StartP
 function smallerLimit(exam: StartExam, access: StartAccess): number | null {
   const limits = [exam.maxAttempts, access.attemptLimit].filter((limit) => limit != null);
   return limits.length === 0 ? null : Math.min(...limits);
+}
+
+/** The only sender and the only validator of a course context. */
+export const COURSE_SERVICE = 'course-service';
+
+/**
+ * Rules 2 and 12, which bind the body to the path, to the student and to the course service's marker header. They
+ * run before the replay of a key: a body about someone else must not even learn that a key is known.
+ */
+export function bindStart(
+  request: { examId: string; studentId: string; courseMarker: string | null },
+  body: Pick<StartBody, 'exam' | 'courseAttemptContext'>,
+): { courseContext: CourseContext | null } | Rejection {
+  if (body.exam.id !== request.examId) return { rejected: 'EXAM_ID_MISMATCH' };
+  const input = body.courseAttemptContext ?? null;
+  if (input === null) return { courseContext: null };
+  if (request.courseMarker !== COURSE_SERVICE) return { rejected: 'COURSE_CONTEXT_UNTRUSTED' };
+  const courseContext = readCourseContext(input);
+  const matches =
+    courseContext !== null &&
+    input.examId === request.examId &&
+    courseContext.studentId === request.studentId &&
+    courseContext.organizationId === (body.exam.organizationId ?? null);
+  return matches ? { courseContext } : { rejected: 'COURSE_CONTEXT_INVALID' };
+}
+
+/** All or none: null unless every field is there and course-service is the validator. */
+function readCourseContext(input: CourseContextInput): CourseContext | null {
+  const { courseId, courseQuizReferenceId, lessonId, studentId, organizationId, validatedBy, validatedAt } = input;
+  if (!isName(courseId) || !isName(courseQuizReferenceId) || !isName(lessonId)) return null;
+  if (!isName(studentId) || !isName(organizationId)) return null;
+  if (validatedBy !== COURSE_SERVICE || typeof validatedAt !== 'string') return null;
+  const instant = parseInstant(validatedAt);
+  if (instant === null) return null;
+  return { courseId, courseQuizReferenceId, lessonId, studentId, organizationId, validatedBy, validatedAt: instant };
+}
+
+function isName(value: unknown): value is string {
+  return typeof value === 'string' && value.trim() !== '';
+}
+
+/**
+ * What a start does when the student has an open attempt at the exam. It is handed back, and the new key becomes an
+ * alias of it while there is room, so that the retry of this very request can never start a second attempt. Only a
+ * start through an active link other than the attempt's own is refused: it asks for a new attempt.
+ */
+export function reuseOpenAttempt(
+  open: Pick<Attempt, '_id' | 'accessLinkId' | 'startKeys'>,
+  request: { access: StartAccess; startKey: string; now: Date },
+): { reuse: true; storeAlias: boolean } | Rejection {
+  const link = activeLink(request.access, request.now);
+  if (link !== null && link.id !== open.accessLinkId) {
+    return { rejected: 'ATTEMPT_ALREADY_OPEN', data: { attemptId: open._id } };
+  }
+  const known = open.startKeys.includes(request.startKey);
+  // The first key is the start's own; only the others are aliases.
+  const hasRoom = open.startKeys.length - 1 < MAX_START_KEY_ALIASES;
+  return { reuse: true, storeAlias: !known && hasRoom };
+}
+
+/**
+ * A free seat number that keeps a link within `limit` students, or null when it is full. `taken` are the numbers of those who
+ * sit, `unnumbered` counts those who came while the link had no limit; `random` is in [0, 1).
+ *
+ * A seat is drawn only below a bound L with L + (everybody who sits elsewhere) ≤ limit: seats are unique, so however many draw
+ * at once from what they have read, no more than `limit` can sit, also after the limit was lowered.
+ */
+export function freeSeat(
+  { taken, unnumbered, limit }: { taken: readonly number[]; unnumbered: number; limit: number },
+  random: number,
+): number | null {
+  const ascending = [...taken].sort((a, b) => a - b);
+  let below = ascending.length;
+  let bound = limit - unnumbered;
+  // Who sits at or above the bound takes a place from it, and that lowers the bound.
+  while (below > 0 && (ascending[below - 1] ?? 0) >= bound) {
+    below -= 1;
+    bound -= 1;
+  }
+  const free = bound - below;
+  if (free <= 0) return null;
+  let seat = Math.floor(random * free);
+  for (let n = 0; n < below && (ascending[n] ?? 0) <= seat; n++) seat += 1;
+  return seat;
 }

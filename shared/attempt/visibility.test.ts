@@ -1,8 +1,7 @@
 import t from 'tap';
 import { sampleAttempt } from '#shared/testing/stored/sample-attempt.ts';
-import { isOwner, mayRead, type Viewer } from './access.ts';
 import type { AttemptStatus, ShowResultMode } from './attempt.ts';
-import { HIDDEN_REASONS, visibilityFor } from './visibility.ts';
+import { HIDDEN_REASONS, isOwner, mayRead, type Viewer, visibilityFor } from './visibility.ts';
 
 const now = new Date('2026-05-04T06:00:00.000Z');
 const past = new Date(now.getTime() - 1);

@@ -1,4 +1,3 @@
-import { isExaminer, type Viewer } from './access.ts';
 import type { Attempt } from './attempt.ts';
 
 export const HIDDEN_REASONS = {
@@ -8,13 +7,11 @@ export const HIDDEN_REASONS = {
   untilRelease: 'Kết quả sẽ được hiển thị khi giáo viên công bố.',
 } as const;
 
-export type HiddenReason = (typeof HIDDEN_REASONS)[keyof typeof HIDDEN_REASONS];
+type HiddenReason = (typeof HIDDEN_REASONS)[keyof typeof HIDDEN_REASONS];
 
-export type Visibility =
-  | { resultVisible: true; hiddenReason: null }
-  | { resultVisible: false; hiddenReason: HiddenReason };
+type Visibility = { resultVisible: true; hiddenReason: null } | { resultVisible: false; hiddenReason: HiddenReason };
 
-export type VisibilityFacts = Pick<Attempt, 'status' | 'scope'> & {
+type VisibilityFacts = Pick<Attempt, 'status' | 'scope'> & {
   exam: Pick<Attempt['exam'], 'showResultMode' | 'closeTime' | 'resultsReleasedAt'>;
 };
 
@@ -45,4 +42,34 @@ export function visibilityForStudent(attempt: Omit<VisibilityFacts, 'scope'>, no
 
 function hidden(reason: keyof typeof HIDDEN_REASONS): Visibility {
   return { resultVisible: false, hiddenReason: HIDDEN_REASONS[reason] };
+}
+
+export type Role = 'STUDENT' | 'TEACHER' | 'PARENT' | 'ADMIN';
+
+/**
+ * Who asks. SERVICE is a sister service on an internal route: it is told no more than the student, because what it
+ * is sent may end up in its logs.
+ */
+export interface Viewer {
+  role: Role | 'SERVICE';
+  id: string;
+}
+
+type Readable = Pick<Attempt, 'studentId' | 'scope'>;
+
+/** The only one who saves answers, submits and posts events. */
+export function isOwner(attempt: Pick<Attempt, 'studentId'>, viewer: Viewer): boolean {
+  return viewer.role === 'STUDENT' && viewer.id === attempt.studentId;
+}
+
+/** Sees grades and keys whatever the result policy says: an admin, or a teacher in the copied scope. */
+export function isExaminer(attempt: Pick<Attempt, 'scope'>, viewer: Viewer): boolean {
+  if (viewer.role === 'ADMIN') return true;
+  if (viewer.role !== 'TEACHER') return false;
+  return attempt.scope.createdById === viewer.id || attempt.scope.resultViewerTeacherIds.includes(viewer.id);
+}
+
+/** Detail, events and result. Parents and other teachers have no way in. */
+export function mayRead(attempt: Readable, viewer: Viewer): boolean {
+  return isOwner(attempt, viewer) || isExaminer(attempt, viewer);
 }

@@ -14,13 +14,13 @@ import {
 } from '#infra/mongo/attempt/save-answer.ts';
 import { isWriteConflict } from '#infra/mongo/faults.ts';
 import { FRONT_DOOR_BUDGET_MS } from '#infra/mongo/transaction.ts';
-import { isOwner, type Viewer } from '#shared/attempt/access.ts';
 import { answerBytes, fitAnswer, type PickedAnswer, pickAnswer } from '#shared/attempt/answer.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import { saveAnswerMetadata } from '#shared/attempt/events.ts';
-import { paperIndexOf } from '#shared/attempt/find-question.ts';
 import { SAVE_REPLY_EVENTS } from '#shared/attempt/limits.ts';
+import { paperIndexOf } from '#shared/attempt/question.ts';
 import { decideSave } from '#shared/attempt/save-rules.ts';
+import { isOwner, type Viewer } from '#shared/attempt/visibility.ts';
 import type { SaveAnswerRequest } from '#shared/generated/attempt.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { handInOnce } from './hand-in-once.ts';

@@ -3,7 +3,7 @@ import { viewerOf } from '#api/attempt/viewer.ts';
 import type { Call, Reply } from '#api/route.ts';
 import { listAttempts } from '#infra/mongo/attempt/list-attempts.ts';
 import { MAX_LISTED_ATTEMPTS } from '#shared/attempt/limits.ts';
-import { studentListItem } from '#shared/attempt/student-list-item.ts';
+import { studentListItem } from '#shared/attempt/redact.ts';
 
 /** The caller's own attempts, newest start first. */
 export async function listOwnAttempts(deps: AttemptDeps, call: Call): Promise<Reply> {

@@ -3,10 +3,10 @@ import { detailOf } from '#api/attempt/detail.ts';
 import { viewerOf } from '#api/attempt/viewer.ts';
 import type { Call, Reply } from '#api/route.ts';
 import { findAttempt } from '#infra/mongo/attempt/find-attempt.ts';
-import { mayRead } from '#shared/attempt/access.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import { DETAIL_EVENTS } from '#shared/attempt/limits.ts';
-import { resultOf } from '#shared/attempt/result.ts';
+import { resultOf } from '#shared/attempt/redact.ts';
+import { mayRead } from '#shared/attempt/visibility.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 
 /** The attempt, if it exists and this caller may read it. */

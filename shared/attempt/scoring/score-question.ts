@@ -1,16 +1,13 @@
 import type { AnswerContent } from '#shared/attempt/attempt.ts';
 import { isScoredByHand, type Question } from '#shared/attempt/question.ts';
 import { decimal, roundScore } from '#shared/kernel/decimal.ts';
-import { choiceShare } from './choice.ts';
-import { isBlank } from './fold-text.ts';
-import { isFull, NOTHING, pointsOf, type Share } from './points.ts';
-import { statementsShare } from './statements.ts';
-import { textShare } from './text.ts';
+import { FULL, isFull, ladderShare, NOTHING, partialShare, pointsOf, type Share } from './share.ts';
+import { isBlank, textShare } from './short-answer.ts';
 
 /** Points rounded to six places and whether the mark was full before rounding; both null = waits for a grade by hand. */
 export type Grade = { isCorrect: boolean; score: number } | { isCorrect: null; score: null };
 
-export const PENDING: Grade = { isCorrect: null, score: null };
+const PENDING: Grade = { isCorrect: null, score: null };
 
 /**
  * Grades one question from its copied snapshot. Unanswered is 0 whatever the floor says, also where a person
@@ -53,4 +50,36 @@ function shareOf(question: Question, ruleMax: number, answer: AnswerContent): Sh
 
 function gradeOf(question: Question, earned: Share): Grade {
   return { isCorrect: isFull(earned), score: roundScore(pointsOf(earned, question.score)) };
+}
+
+/** SINGLE_CHOICE and MULTIPLE_CHOICE under EXACT or PARTIAL. A selection counts once, however often it was sent. */
+function choiceShare(question: Question, ruleMax: number, selected: readonly string[]): Share {
+  const key = new Set(question.answerKey.correctOptionIds ?? []);
+  const chosen = new Set(selected);
+  const right = chosen.intersection(key).size;
+  const wrong = chosen.size - right;
+  if (question.scoringRule.mode === 'PARTIAL') {
+    return partialShare(question.scoringRule, ruleMax, { right, wrong, key: key.size });
+  }
+  return right === key.size && wrong === 0 ? FULL : NOTHING;
+}
+
+/** TRUE_FALSE_GROUP under each of its modes. A blank or omitted judgement is neither right nor wrong. */
+function statementsShare(
+  question: Question,
+  ruleMax: number,
+  judgements: readonly { statementId: string; value: boolean | null }[],
+): Share {
+  const { answerKey, scoringRule } = question;
+  const key = new Map((answerKey.statements ?? []).map(({ statementId, value }) => [statementId, value]));
+  let right = 0;
+  let wrong = 0;
+  for (const { statementId, value } of judgements) {
+    if (value === null) continue;
+    if (key.get(statementId) === value) right += 1;
+    else wrong += 1;
+  }
+  if (scoringRule.mode === 'EXACT') return right === key.size ? FULL : NOTHING;
+  if (scoringRule.mode === 'PARTIAL') return partialShare(scoringRule, ruleMax, { right, wrong, key: key.size });
+  return ladderShare(scoringRule, { right, statements: key.size });
 }

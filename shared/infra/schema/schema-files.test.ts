@@ -1,9 +1,8 @@
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import t from 'tap';
-import { CLIENT_EVENT_TYPES, EVENT_TYPES } from '#shared/attempt/event-types.ts';
+import { CLIENT_EVENT_TYPES, EVENT_TYPES } from '#shared/attempt/attempt.ts';
 import { QUESTION_TYPES, SCORING_MODES } from '#shared/attempt/question.ts';
-import { redactAttempt } from '#shared/attempt/redact.ts';
-import { studentListItem } from '#shared/attempt/student-list-item.ts';
+import { redactAttempt, studentListItem } from '#shared/attempt/redact.ts';
 import { DELIVERY_STATUSES } from '#shared/notification/delivery.ts';
 import { sampleAnswer, sampleAttempt, samplePaper } from '#shared/testing/stored/sample-attempt.ts';
 import { loadSchemas } from './validator.ts';

@@ -5,7 +5,7 @@ import { mailboxOf, NOTICES } from '#infra/mongo/mailbox/mailbox.ts';
 import { newCommand, postCommand } from '#infra/mongo/mailbox/post-command.ts';
 import { deliveryAttempts } from '#infra/mongo/notification/collections.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
-import type { EventType } from '#shared/attempt/event-types.ts';
+import type { EventType } from '#shared/attempt/attempt.ts';
 import { gradeNotices } from '#shared/attempt/notices.ts';
 import { ownerKeysOf } from '#shared/classifier/charge.ts';
 import type { Command, CommandStatus } from '#shared/kernel/command.ts';

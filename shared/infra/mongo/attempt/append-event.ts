@@ -1,8 +1,7 @@
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { guardedUpdate, literal, wasAccepted } from '#infra/mongo/guarded-update.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
-import type { Attempt, AttemptEvent } from '#shared/attempt/attempt.ts';
-import type { ClientEventType } from '#shared/attempt/event-types.ts';
+import type { Attempt, AttemptEvent, ClientEventType } from '#shared/attempt/attempt.ts';
 import { EVENT_TAIL_CAP, MAX_CLIENT_EVENTS } from '#shared/attempt/limits.ts';
 import { attempts, eventRows } from './collections.ts';
 import { EVENT_TIME, needsRow, placeEvent } from './place-event.ts';

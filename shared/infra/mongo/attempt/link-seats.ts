@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
-import { freeSeat } from '#shared/attempt/free-seat.ts';
+import { freeSeat } from '#shared/attempt/start-rules.ts';
 import { type SeatRow, seats } from './collections.ts';
 
 /** A seat that a start needs, on a link that counts its students. */

@@ -1,5 +1,5 @@
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
-import type { ListedAttempt } from '#shared/attempt/student-list-item.ts';
+import type { ListedAttempt } from '#shared/attempt/redact.ts';
 import { attempts } from './collections.ts';
 
 const PROJECTION = {

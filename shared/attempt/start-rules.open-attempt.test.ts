@@ -1,6 +1,6 @@
 import t from 'tap';
-import { reuseOpenAttempt } from './open-attempt.ts';
 import type { StartAccess, StartLink } from './start-body.ts';
+import { reuseOpenAttempt } from './start-rules.ts';
 
 const now = new Date('2026-05-04T03:00:00.000Z');
 const link: StartLink = { id: 'link-1', mode: 'GUEST_ALLOWED', active: true };

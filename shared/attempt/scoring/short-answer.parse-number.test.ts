@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { parseNumber } from './parse-number.ts';
+import { parseNumber } from './short-answer.ts';
 
 t.test('numbers as students type them', async (t) => {
   const accepted: [string, string][] = [

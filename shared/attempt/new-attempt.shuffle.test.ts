@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { shuffledPositions } from './shuffle.ts';
+import { shuffledPositions } from './new-attempt.ts';
 
 t.test('is a permutation, and the same one for the same seed', async () => {
   fc.assert(

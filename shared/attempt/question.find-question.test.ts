@@ -1,6 +1,6 @@
 import t from 'tap';
 import { samplePaper } from '#shared/testing/stored/sample-attempt.ts';
-import { paperIndexOf, questionIdAt } from './find-question.ts';
+import { paperIndexOf, questionIdAt } from './question.ts';
 
 const paper = samplePaper({}, { id: 'given-id' }, { id: 'question-3' });
 

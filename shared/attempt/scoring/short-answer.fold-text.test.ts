@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { foldText, isBlank, trimWhiteSpace } from './fold-text.ts';
+import { foldText, isBlank, trimWhiteSpace } from './short-answer.ts';
 
 const equal = (one: string, other: string) => foldText(one, false) === foldText(other, false);
 

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { deadlineOf, isOver, remainingSeconds } from './deadline.ts';
+import { deadlineOf, isOver, remainingSeconds } from './attempt.ts';
 
 const at = (time: string) => new Date(`2026-05-04T${time}Z`);
 const bounds = { startedAt: at('03:00:00'), durationMinutes: 60, closeTime: null, assignmentDueAt: null };

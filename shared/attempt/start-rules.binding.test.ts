@@ -1,7 +1,7 @@
 import t from 'tap';
 import { isRejection } from '#shared/kernel/errors.ts';
-import { bindStart } from './start-binding.ts';
 import type { CourseContextInput, StartExam } from './start-body.ts';
+import { bindStart } from './start-rules.ts';
 
 const exam: StartExam = {
   id: 'exam-1',

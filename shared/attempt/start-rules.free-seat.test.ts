@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { freeSeat } from './free-seat.ts';
+import { freeSeat } from './start-rules.ts';
 
 t.test('any free seat of an empty link, none of a full one', async (t) => {
   const empty = { taken: [], unnumbered: 0, limit: 3 };
