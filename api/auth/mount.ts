@@ -4,7 +4,7 @@ import { openHasher } from '#infra/bcrypt/hasher.ts';
 import { openSigner } from '#infra/jwt/signer.ts';
 import { commonPasswords } from '#infra/passwords/common-passwords.ts';
 import { openAddressFailures } from '#infra/redis/address-failures.ts';
-import { ACCESS_SECONDS, REFRESH_SECONDS } from '#shared/auth/claims.ts';
+import { ACCESS_SECONDS, REFRESH_SECONDS } from '#shared/auth/session.ts';
 import { authRoutes } from './routes.ts';
 
 /** Of libuv's four threads one is left for names, files and the hashes of refresh tokens. */

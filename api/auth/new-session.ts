@@ -1,7 +1,12 @@
-import type { Account } from '#shared/auth/account.ts';
-import { ACCESS_SECONDS, type AccessClaims, REFRESH_SECONDS } from '#shared/auth/claims.ts';
-import { type RefreshToken, type Session, USER_AGENT_LENGTH } from '#shared/auth/session.ts';
-import { userView } from '#shared/auth/user-view.ts';
+import { type Account, userView } from '#shared/auth/account.ts';
+import {
+  ACCESS_SECONDS,
+  type AccessClaims,
+  REFRESH_SECONDS,
+  type RefreshToken,
+  type Session,
+  USER_AGENT_LENGTH,
+} from '#shared/auth/session.ts';
 import type { SessionEnvelope } from '#shared/generated/auth.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { SECOND } from '#shared/kernel/time.ts';

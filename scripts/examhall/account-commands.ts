@@ -5,7 +5,7 @@ import { signOut } from '#infra/mongo/auth/sign-out.ts';
 import { unlockAccount } from '#infra/mongo/auth/unlock-account.ts';
 import type { OperatorAct } from '#infra/mongo/operator-audit.ts';
 import { ACCOUNT_STATUSES, type Account } from '#shared/auth/account.ts';
-import { isEmail, normalizeEmail } from '#shared/auth/email.ts';
+import { isEmail, normalizeEmail } from '#shared/auth/registration.ts';
 import { givePassword } from './account-password.ts';
 import { showAccount } from './account-show.ts';
 import { importAccounts } from './import-accounts.ts';

@@ -2,8 +2,7 @@ import { accounts, throttles } from '#infra/mongo/auth/collections.ts';
 import { liveSessions } from '#infra/mongo/auth/live-sessions.ts';
 import { newestSecurityEvents } from '#infra/mongo/auth/security-events.ts';
 import { throttleKey } from '#infra/mongo/auth/throttle.ts';
-import type { Account } from '#shared/auth/account.ts';
-import { userView } from '#shared/auth/user-view.ts';
+import { type Account, userView } from '#shared/auth/account.ts';
 import type { Operator } from './operator.ts';
 
 const NEWEST_EVENTS = 20;

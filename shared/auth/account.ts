@@ -6,7 +6,7 @@ export const ACCOUNT_STATUSES = ['ACTIVE', 'SUSPENDED', 'DELETED'] as const;
 export type AccountStatus = (typeof ACCOUNT_STATUSES)[number];
 
 /** What the account is in an organization. */
-export interface Membership {
+interface Membership {
   organizationId: string;
   organizationName: string;
   role: Role;
@@ -45,4 +45,57 @@ export interface Account {
   password: StoredPassword;
   createdAt: Date;
   updatedAt: Date;
+}
+
+/** Crockford base32: without I, L, O and U, which are misheard, misread or make words. */
+const ALPHABET = '0123456789ABCDEFGHJKMNPQRSTVWXYZ';
+const LETTERS = 8;
+/** Random bytes that a code takes. */
+export const ACCOUNT_CODE_BYTES = (LETTERS * 5) / 8;
+
+/** `ACC-` and 8 letters from the first ACCOUNT_CODE_BYTES of the given random bytes. @throws RangeError when there are fewer. */
+export function accountCodeOf(bytes: Uint8Array): string {
+  if (bytes.length < ACCOUNT_CODE_BYTES)
+    throw new RangeError(`An account code takes ${ACCOUNT_CODE_BYTES} random bytes`);
+  const bits = bytes.subarray(0, ACCOUNT_CODE_BYTES).reduce((sum, byte) => sum * 256n + BigInt(byte), 0n as bigint);
+  const letters = Array.from({ length: LETTERS }, (_, index) => {
+    return ALPHABET[Number((bits >> BigInt(5 * (LETTERS - 1 - index))) & 31n)];
+  });
+  return `ACC-${letters.join('')}`;
+}
+
+/** An account as its owner sees it. */
+interface UserView {
+  id: string;
+  accountCode: string;
+  email: string;
+  fullName: string;
+  role: Role;
+  status: AccountStatus;
+  /** ISO 8601, UTC, milliseconds; `updatedAt` too. */
+  createdAt: string;
+  updatedAt: string;
+  memberships: Membership[];
+  defaultOrganizationId: string;
+}
+
+/** Built field by field: what nobody names here, the password's hash above all, never leaves the service. */
+export function userView(account: Account): UserView {
+  return {
+    id: account._id,
+    accountCode: account.accountCode,
+    email: account.email,
+    fullName: account.fullName,
+    role: account.role,
+    status: account.status,
+    createdAt: account.createdAt.toISOString(),
+    updatedAt: account.updatedAt.toISOString(),
+    memberships: account.memberships.map(({ organizationId, organizationName, role, status }) => ({
+      organizationId,
+      organizationName,
+      role,
+      status,
+    })),
+    defaultOrganizationId: account.defaultOrganizationId,
+  };
 }

@@ -1,7 +1,6 @@
+import { parsePhoneNumberFromString } from 'libphonenumber-js/min';
 import { type FaultDetail, isRejection, type Rejection } from '#shared/kernel/errors.ts';
-import { ROLES, type Role } from './account.ts';
-import { isEmail, normalizeEmail } from './email.ts';
-import { normalizePhone } from './phone.ts';
+import { type Account, ROLES, type Role, type StoredPassword } from './account.ts';
 
 const MOST_NAME_CHARACTERS = 200;
 
@@ -60,4 +59,92 @@ export function registrationFaults(
 
 function isName(text: string): boolean {
   return text !== '' && text.length <= MOST_NAME_CHARACTERS && text.isWellFormed() && !/\p{Cc}/u.test(text);
+}
+
+/** The longest address that fits a mail server's path (RFC 5321, 4.5.3.1.3). */
+const LONGEST_EMAIL = 254;
+const LONGEST_LOCAL_PART = 64;
+
+const ATOM = /^[a-z0-9!#$%&'*+/=?^_`{|}~-]+$/i;
+const LABEL = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/i;
+
+/**
+ * The one spelling under which an e-mail is stored, looked up and throttled. Only ASCII letters are lower-cased: Unicode's
+ * own rules would make a `k` of the Kelvin sign, and two people's addresses one.
+ */
+export function normalizeEmail(text: string): string {
+  return text.trim().replace(/[A-Z]+/g, (letters) => letters.toLowerCase());
+}
+
+/**
+ * Whether a normalized text is an address that a school's mail can have: dotted atoms, one `@`, a domain of two labels or
+ * more. ASCII only, since look-alike letters would let two accounts look the same; an international domain is given in its
+ * `xn--` form. Quoted local parts and address literals are valid mail and refused all the same.
+ */
+export function isEmail(text: string): boolean {
+  if (text.length > LONGEST_EMAIL) return false;
+  const [local, domain, ...more] = text.split('@');
+  if (local === undefined || domain === undefined || more.length > 0) return false;
+  if (local.length > LONGEST_LOCAL_PART || !local.split('.').every((atom) => ATOM.test(atom))) return false;
+  const labels = domain.split('.');
+  // A last label of digits only is the end of an IP address.
+  return labels.length >= 2 && labels.every((label) => LABEL.test(label)) && !/^\d+$/.test(labels.at(-1) ?? '');
+}
+
+/** Where a number without a country code is at home. */
+const HOME = 'VN';
+/** Longer than any number with its blanks, dashes and brackets. */
+const LONGEST_PHONE = 64;
+
+/**
+ * The E.164 form of what a person typed: a leading 0 is +84, `+` or `00` begins a country code. Nothing or blank is no phone;
+ * null when the text is not a phone number, which includes one with an extension: nobody is reached by it alone.
+ */
+export function normalizePhone(text: string | null | undefined): { phone: string | null } | null {
+  const trimmed = (text ?? '').trim();
+  if (trimmed === '') return { phone: null };
+  if (trimmed.length > LONGEST_PHONE) return null;
+  const parsed = parsePhoneNumberFromString(trimmed, { defaultCountry: HOME, extract: false });
+  // Possible, not valid: ranges are given out faster than the tables of a library are updated.
+  if (parsed === undefined || parsed.ext !== undefined || !parsed.isPossible()) return null;
+  return { phone: parsed.number };
+}
+
+/** Where everybody belongs who registers or is imported. */
+interface DefaultOrganization {
+  id: string;
+  name: string;
+}
+
+/** What only its maker knows of an account beside what was asked for. */
+interface Making {
+  id: string;
+  accountCode: string;
+  legacyId: string | null;
+  password: StoredPassword;
+  organization: DefaultOrganization;
+  now: Date;
+}
+
+/** An ACTIVE account, a member of the default organization in the role that was asked for. */
+export function newAccount(registration: Registration, making: Making): Account {
+  const { id, accountCode, legacyId, password, organization, now } = making;
+  const { email, phone, fullName, role } = registration;
+  return {
+    _id: id,
+    accountCode,
+    email,
+    phone,
+    hasPhone: phone !== null,
+    legacyId,
+    hasLegacyId: legacyId !== null,
+    fullName,
+    role,
+    status: 'ACTIVE',
+    memberships: [{ organizationId: organization.id, organizationName: organization.name, role, status: 'ACTIVE' }],
+    defaultOrganizationId: organization.id,
+    password,
+    createdAt: now,
+    updatedAt: now,
+  };
 }

@@ -7,7 +7,7 @@ import { openSession } from '#infra/mongo/auth/open-session.ts';
 import { upgradePassword } from '#infra/mongo/auth/upgrade-password.ts';
 import { FRONT_DOOR_BUDGET_MS } from '#infra/mongo/transaction.ts';
 import type { Account } from '#shared/auth/account.ts';
-import { normalizeEmail } from '#shared/auth/email.ts';
+import { normalizeEmail } from '#shared/auth/registration.ts';
 import type { LoginRequest } from '#shared/generated/auth.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 

@@ -6,7 +6,7 @@ import { findRefresh } from '#infra/mongo/auth/find-refresh.ts';
 import { reportReuse } from '#infra/mongo/auth/report-reuse.ts';
 import { rotateToken } from '#infra/mongo/auth/rotate-token.ts';
 import { FRONT_DOOR_BUDGET_MS } from '#infra/mongo/transaction.ts';
-import { judgeRefresh } from '#shared/auth/refresh-rules.ts';
+import { judgeRefresh } from '#shared/auth/session.ts';
 import type { TokenRequest } from '#shared/generated/auth.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 

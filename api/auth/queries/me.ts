@@ -1,7 +1,7 @@
 import { currentOf } from '#api/auth/current.ts';
 import type { AuthDeps } from '#api/auth/deps.ts';
 import type { Call, Reply } from '#api/route.ts';
-import { userView } from '#shared/auth/user-view.ts';
+import { userView } from '#shared/auth/account.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 
 /** The identity of the caller, as it is now and not as its token says. */

@@ -1,7 +1,7 @@
 import { createHmac, generateKeyPairSync, hkdfSync, sign as signWith } from 'node:crypto';
 import fc from 'fast-check';
 import t from 'tap';
-import type { AccessClaims, RefreshClaims } from '#shared/auth/claims.ts';
+import type { AccessClaims, RefreshClaims } from '#shared/auth/session.ts';
 import { deriveKey, type Purpose } from './keys.ts';
 import { openSigner, type SignerOptions } from './signer.ts';
 

@@ -1,6 +1,6 @@
 import jwt from 'jsonwebtoken';
 import { ROLES } from '#shared/auth/account.ts';
-import type { AccessClaims, RefreshClaims, TokenTimes } from '#shared/auth/claims.ts';
+import type { AccessClaims, RefreshClaims, TokenTimes } from '#shared/auth/session.ts';
 import { type Now, SECOND } from '#shared/kernel/time.ts';
 import { deriveKey, type Purpose, type TokenKey } from './keys.ts';
 import { headerOf } from './strict-jwt.ts';

@@ -1,8 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { accounts, sessions, tokens } from '#infra/mongo/auth/collections.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
-import type { Account } from '#shared/auth/account.ts';
-import { accountCodeOf } from '#shared/auth/account-code.ts';
+import { type Account, accountCodeOf } from '#shared/auth/account.ts';
 import type { RefreshToken, Session } from '#shared/auth/session.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { DAY } from '#shared/kernel/time.ts';

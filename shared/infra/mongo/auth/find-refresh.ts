@@ -1,5 +1,5 @@
 import type { Mongo } from '#infra/mongo/connect.ts';
-import type { PresentedRefresh } from '#shared/auth/refresh-rules.ts';
+import type { PresentedRefresh } from '#shared/auth/session.ts';
 import { findSession } from './find-session.ts';
 import { findToken } from './find-token.ts';
 

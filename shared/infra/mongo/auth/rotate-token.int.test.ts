@@ -1,5 +1,5 @@
 import t from 'tap';
-import { judgeRefresh } from '#shared/auth/refresh-rules.ts';
+import { judgeRefresh } from '#shared/auth/session.ts';
 import {
   claimsOf,
   freshToken,

@@ -1,7 +1,6 @@
 import t from 'tap';
 import type { Account } from './account.ts';
-import { judgeRefresh, type PresentedRefresh, REUSE_GRACE_MS } from './refresh-rules.ts';
-import type { RefreshToken, Session } from './session.ts';
+import { judgeRefresh, type PresentedRefresh, REUSE_GRACE_MS, type RefreshToken, type Session } from './session.ts';
 
 const NOW = new Date('2026-11-21T08:00:00.000Z');
 const at = (ms: number) => new Date(NOW.getTime() + ms);

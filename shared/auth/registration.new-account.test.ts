@@ -1,5 +1,5 @@
 import t from 'tap';
-import { newAccount } from './new-account.ts';
+import { newAccount } from './registration.ts';
 
 t.test('an account is whole from the start, and says by itself what it lacks', async (t) => {
   const now = new Date('2026-11-21T08:00:00Z');

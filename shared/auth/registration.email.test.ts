@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { isEmail, normalizeEmail } from './email.ts';
+import { isEmail, normalizeEmail } from './registration.ts';
 
 t.test('every spelling of an address is one address', async () => {
   const letters = fc.array(fc.constantFrom('a', 'B', 'z', 'Q', '7', '.', '@', '+'), { maxLength: 20 });

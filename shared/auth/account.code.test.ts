@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { accountCodeOf } from './account-code.ts';
+import { accountCodeOf } from './account.ts';
 
 const bytes = fc.uint8Array({ minLength: 5, maxLength: 5 });
 

@@ -1,6 +1,5 @@
 import t from 'tap';
-import type { Account } from './account.ts';
-import { userView } from './user-view.ts';
+import { type Account, userView } from './account.ts';
 
 t.test('the owner sees what the view names, and nothing that is merely stored', async (t) => {
   const when = new Date('2026-11-21T08:00:00.000Z');

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { normalizePhone } from './phone.ts';
+import { normalizePhone } from './registration.ts';
 
 const phoneOf = (text: string | null | undefined) => normalizePhone(text)?.phone;
 
