@@ -4,7 +4,7 @@ import { knownSender } from '#api/middleware/guards/known-sender.ts';
 import { organization } from '#api/middleware/guards/organization.ts';
 import { type Role, role } from '#api/middleware/guards/role.ts';
 import type { Guard } from '#api/route.ts';
-import { PRODUCERS, type Sender } from '#shared/notification/senders.ts';
+import { PRODUCERS, type Sender } from '#shared/notification/event.ts';
 import type { NotificationDeps } from './deps.ts';
 
 /** Whoever has one of these roles; any role when none is named. */

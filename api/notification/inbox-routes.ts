@@ -11,7 +11,7 @@ import { showPreferences } from '#api/notification/queries/read-preferences.ts';
 import { streamInbox } from '#api/notification/queries/stream-inbox.ts';
 import { showSupportSummary } from '#api/notification/queries/summarize-support.ts';
 import type { Route } from '#api/route.ts';
-import { preferencesFaults } from '#shared/notification/preferences-patch.ts';
+import { preferencesFaults } from '#shared/notification/preferences.ts';
 import type { NotificationDeps } from './deps.ts';
 import { actors } from './door-guards.ts';
 

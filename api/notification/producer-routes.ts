@@ -6,8 +6,8 @@ import { raiseWeakTopic } from '#api/notification/commands/raise-weak-topic.ts';
 import { recordDeliveryAttempt } from '#api/notification/commands/record-delivery-attempt.ts';
 import { takeEvent } from '#api/notification/commands/take-event.ts';
 import type { BodyRule, Route } from '#api/route.ts';
-import { batchFaults, eventFaults, weakTopicFaults } from '#shared/notification/request-faults.ts';
-import { PRODUCERS, WEAK_TOPIC_SENDER } from '#shared/notification/senders.ts';
+import { PRODUCERS, WEAK_TOPIC_SENDER } from '#shared/notification/event.ts';
+import { batchFaults, eventFaults, weakTopicFaults } from '#shared/notification/weak-topic.ts';
 import type { NotificationDeps } from './deps.ts';
 import { actors, makers, senders } from './door-guards.ts';
 

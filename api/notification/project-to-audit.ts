@@ -1,6 +1,5 @@
 import { callService } from '#infra/http-client/call-service.ts';
-import { auditEvent, NOTIFICATION_SERVICE } from '#shared/notification/audit-event.ts';
-import type { NotificationEvent } from '#shared/notification/event.ts';
+import { auditEvent, NOTIFICATION_SERVICE, type NotificationEvent } from '#shared/notification/event.ts';
 import type { NotificationDeps } from './deps.ts';
 
 /** Tells the audit service of an event that has just been stored, once, in the background: a failure is counted and changes nothing. */

@@ -1,4 +1,8 @@
+import type { DeliveryAttemptRequest } from '#shared/generated/notification.ts';
 import type { CommandStatus } from '#shared/kernel/command.ts';
+import { instantOf } from '#shared/kernel/time.ts';
+import type { Notification } from './notification.ts';
+import { type Preferences, preferenceKey, type SuppressionReason, suppressionOf } from './preferences.ts';
 
 /** Ways to reach a user beside the inbox. One exists where its adapter is configured (`NOTIFICATION_CHANNELS`). */
 export const CHANNELS = ['log', 'webhook'] as const;
@@ -16,7 +20,7 @@ export function deliveryJobId(notificationId: string, channel: Channel): string 
   return `${notificationId}:${channel}`;
 }
 
-export type DeliveryJobState = 'PENDING' | 'LEASED' | 'SENT' | 'SUPPRESSED' | 'DEAD_LETTERED';
+type DeliveryJobState = 'PENDING' | 'LEASED' | 'SENT' | 'SUPPRESSED' | 'DEAD_LETTERED';
 
 /** The state of a delivery job in its own words. `leased`: under a lease that is not over. */
 export function deliveryJobState(status: CommandStatus, leased: boolean): DeliveryJobState {
@@ -66,5 +70,48 @@ export function deliveryAttemptView(row: DeliveryAttempt) {
     metadata: row.metadata === null ? null : (JSON.parse(row.metadata) as Record<string, unknown>),
     createdAt: row.createdAt.toISOString(),
     updatedAt: row.updatedAt.toISOString(),
+  };
+}
+
+/** What a delivery is decided on, as it stands at that moment. */
+export interface Dispatch {
+  /** null: there is no such row. */
+  notification: Notification | null;
+  preferences: Preferences | null;
+  /** Of the event that it came with; null where that names none. */
+  eventPreferenceType: string | null;
+}
+
+export type DispatchRefusal = 'GONE' | 'DELETED' | SuppressionReason;
+
+/** Why this notification is not to be delivered any more, ever; or the notification. Pure. */
+export function judgeDispatch(dispatch: Dispatch, now: Date): Notification | DispatchRefusal {
+  const { notification, preferences, eventPreferenceType } = dispatch;
+  if (notification === null) return 'GONE';
+  if (notification.place === 'DELETED') return 'DELETED';
+  return suppressionOf(preferences, preferenceKey(notification, eventPreferenceType), now) ?? notification;
+}
+
+/** The row of a try that another service reports, its shape already checked. Whether it is about support its notification knows. */
+export function recordedAttempt(
+  body: DeliveryAttemptRequest,
+  made: { id: string; now: Date; organizationId: string | null },
+): Omit<DeliveryAttempt, 'isSupport'> {
+  const { notificationId, userId, channel, provider, status } = body;
+  return {
+    _id: made.id,
+    notificationId,
+    userId,
+    channel,
+    provider,
+    status,
+    organizationId: body.organizationId ?? made.organizationId,
+    attempt: body.attempt ?? 1,
+    providerId: body.providerId ?? null,
+    nextRetryAt: instantOf(body.nextRetryAt),
+    error: body.error ?? null,
+    metadata: body.metadata === undefined ? null : JSON.stringify(body.metadata),
+    createdAt: made.now,
+    updatedAt: made.now,
   };
 }

@@ -83,3 +83,45 @@ export function eventView(event: NotificationEvent) {
     createdAt: event.createdAt.toISOString(),
   };
 }
+
+export const NOTIFICATION_SERVICE = 'notification-service';
+
+/** What the audit service is told of an event: who and what, never titles, contents or the payload. */
+export function auditEvent(event: NotificationEvent) {
+  return {
+    sourceService: NOTIFICATION_SERVICE,
+    sourceEventId: event._id,
+    type: event.type,
+    category: 'DOMAIN',
+    severity: 'INFO',
+    metadataSchemaVersion: 1,
+    retentionPolicy: 'notification-events',
+    occurredAt: event.createdAt.toISOString(),
+    organizationId: event.organizationId,
+    actorId: event.actorId,
+    entity: event.entity,
+    entityId: event.entityId,
+    metadata: {
+      producer: event.sourceService,
+      producerEventId: event.sourceEventId,
+      preferenceType: event.preferenceType,
+      created: event.created,
+    },
+  };
+}
+
+/** Services that may send here, by the name in `X-Internal-Service`. */
+export const SENDERS = [
+  'admin-service',
+  'attempt-service',
+  'bff-service',
+  'classroom-service',
+  'exam-service',
+] as const;
+export type Sender = (typeof SENDERS)[number];
+
+/** Producers of events; they may also create notifications, snapshots and delivery attempts. */
+export const PRODUCERS: readonly Sender[] = ['admin-service', 'attempt-service', 'classroom-service', 'exam-service'];
+
+/** The only sender of weak topics. */
+export const WEAK_TOPIC_SENDER: Sender = 'bff-service';

@@ -51,7 +51,7 @@ export interface NotificationInput {
 }
 
 /** What a row of a fan-out takes from what it comes with, where its own input says nothing. */
-export interface Origin {
+interface Origin {
   fanOutId: string | null;
   sourceEventRef: string | null;
   organizationId: string | null;
@@ -84,4 +84,39 @@ export function newNotification(
     createdAt: made.now,
     deletedAt: null,
   };
+}
+
+/** What leaves the service of a row; `place` and the fan-out are nobody's business. */
+export function notificationView(row: Notification) {
+  return {
+    id: row._id,
+    userId: row.userId,
+    organizationId: row.organizationId,
+    type: row.type,
+    title: row.title,
+    content: row.content,
+    preferenceType: row.preferenceType,
+    actorId: row.actorId,
+    entity: row.entity,
+    entityId: row.entityId,
+    data: row.data === null ? null : (JSON.parse(row.data) as Record<string, unknown>),
+    sourceEventRef: row.sourceEventRef,
+    isRead: row.isRead,
+    readAt: row.readAt?.toISOString() ?? null,
+    createdAt: row.createdAt.toISOString(),
+  };
+}
+
+/**
+ * A regular expression, for a PCRE engine, that finds `q` literally: as it was typed, and with its accents in one code point or in
+ * several. Vietnamese is written both ways, and a stored text keeps the way that its sender chose.
+ */
+export function literalPattern(q: string): string {
+  const forms = new Set([q, q.normalize('NFC'), q.normalize('NFD')]);
+  return [...forms].map(escaped).join('|');
+}
+
+/** A pattern is sent as a text that NUL ends, so that one is spelt out; `\u` escapes are not known to PCRE. */
+function escaped(text: string): string {
+  return text.replace(/[\\^$.|?*+()[\]{}]/g, '\\$&').replaceAll('\0', '\\x00');
 }

@@ -5,10 +5,14 @@ import { findDispatch } from '#infra/mongo/notification/find-dispatch.ts';
 import { deliveryQueue } from '#infra/mongo/notification/queue-deliveries.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { MINUTE } from '#shared/kernel/time.ts';
-import type { Channel, DeliveryAttempt, DeliveryBody } from '#shared/notification/delivery.ts';
-import { type DispatchRefusal, judgeDispatch } from '#shared/notification/dispatch.ts';
-import type { Notification } from '#shared/notification/notification.ts';
-import { notificationView } from '#shared/notification/notification-view.ts';
+import {
+  type Channel,
+  type DeliveryAttempt,
+  type DeliveryBody,
+  type DispatchRefusal,
+  judgeDispatch,
+} from '#shared/notification/delivery.ts';
+import { type Notification, notificationView } from '#shared/notification/notification.ts';
 import type { Actor, Run } from '#workers/actor.ts';
 import type { WorkerDeps } from '#workers/deps.ts';
 import type { Outcome } from '#workers/outcome.ts';

@@ -5,7 +5,7 @@ import { idsOfFanOut } from '#infra/mongo/notification/find-event.ts';
 import type { BatchRequest } from '#shared/generated/notification.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import { eventView } from '#shared/notification/event.ts';
-import { sourcePairFaults } from '#shared/notification/request-faults.ts';
+import { sourcePairFaults } from '#shared/notification/weak-topic.ts';
 
 /** Many notifications at once, all or none; with an event of a producer they are made once, however often they are sent. */
 export async function createBatch(deps: NotificationDeps, call: Call<BatchRequest>): Promise<Reply | Rejection> {

@@ -5,8 +5,7 @@ import { insertNotification } from '#infra/mongo/notification/insert-notificatio
 import { preferencesOf } from '#infra/mongo/notification/preferences-of.ts';
 import type { CreateRequest } from '#shared/generated/notification.ts';
 import { newId } from '#shared/kernel/ids.ts';
-import { newNotification } from '#shared/notification/notification.ts';
-import { notificationView } from '#shared/notification/notification-view.ts';
+import { newNotification, notificationView } from '#shared/notification/notification.ts';
 import { preferenceKey, suppressionOf } from '#shared/notification/preferences.ts';
 
 /** One notification for one recipient, unless that one does not want it. */

@@ -3,7 +3,7 @@ import { visibleTo } from '#api/notification/visible-to.ts';
 import type { Call, Reply } from '#api/route.ts';
 import { deleteNotification } from '#infra/mongo/notification/delete-notification.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
-import { notificationView } from '#shared/notification/notification-view.ts';
+import { notificationView } from '#shared/notification/notification.ts';
 
 /** Hides one notification for good; whoever comes second finds nothing. */
 export async function deleteOneNotification(deps: NotificationDeps, call: Call): Promise<Reply | Rejection> {

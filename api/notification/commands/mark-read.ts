@@ -4,7 +4,7 @@ import { visibleTo } from '#api/notification/visible-to.ts';
 import type { Call, Reply } from '#api/route.ts';
 import { markRead } from '#infra/mongo/notification/mark-read.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
-import { notificationView } from '#shared/notification/notification-view.ts';
+import { notificationView } from '#shared/notification/notification.ts';
 
 /** Marks one notification read; a second time changes nothing. */
 export async function markOneRead(deps: NotificationDeps, call: Call, scope: Scope): Promise<Reply | Rejection> {

@@ -9,7 +9,7 @@ import {
   preferencesView,
   readPreferencesPatch,
   TOO_MANY_TYPES,
-} from '#shared/notification/preferences-patch.ts';
+} from '#shared/notification/preferences.ts';
 
 /** Merges changes into what the caller has set. */
 export async function changePreferences(

@@ -3,7 +3,7 @@ import type { Call, Reply } from '#api/route.ts';
 import { putSnapshot } from '#infra/mongo/notification/put-snapshot.ts';
 import type { SnapshotRequest } from '#shared/generated/notification.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
-import { notificationView } from '#shared/notification/notification-view.ts';
+import { notificationView } from '#shared/notification/notification.ts';
 import { newFromSnapshot, readSnapshot } from '#shared/notification/snapshot.ts';
 
 /** Stores a notification as another system has it. Nobody is told of it over any channel: they were, by that system. */

@@ -4,8 +4,7 @@ import { intakeReply } from '#api/notification/intake-reply.ts';
 import type { Call, Reply } from '#api/route.ts';
 import type { WeakTopicRequest } from '#shared/generated/notification.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
-import { recipientFaults } from '#shared/notification/request-faults.ts';
-import { weakTopicFanOut } from '#shared/notification/weak-topic.ts';
+import { recipientFaults, weakTopicFanOut } from '#shared/notification/weak-topic.ts';
 
 /** A weak topic becomes one alert for each parent, once. */
 export async function raiseWeakTopic(deps: NotificationDeps, call: Call<WeakTopicRequest>): Promise<Reply | Rejection> {

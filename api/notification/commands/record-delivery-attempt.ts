@@ -3,8 +3,7 @@ import type { Call, Reply } from '#api/route.ts';
 import { insertDeliveryAttempt } from '#infra/mongo/notification/insert-delivery-attempt.ts';
 import type { DeliveryAttemptRequest } from '#shared/generated/notification.ts';
 import { newId } from '#shared/kernel/ids.ts';
-import { deliveryAttemptView } from '#shared/notification/delivery.ts';
-import { recordedAttempt } from '#shared/notification/recorded-attempt.ts';
+import { deliveryAttemptView, recordedAttempt } from '#shared/notification/delivery.ts';
 
 /** Keeps what another service tells of a try of its own. */
 export async function recordDeliveryAttempt(

@@ -4,7 +4,7 @@ import { intakeReply } from '#api/notification/intake-reply.ts';
 import type { Call, Reply } from '#api/route.ts';
 import type { IntakeRequest } from '#shared/generated/notification.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
-import { sourcePairFaults } from '#shared/notification/request-faults.ts';
+import { sourcePairFaults } from '#shared/notification/weak-topic.ts';
 
 /** An event of the producer that sends it, with the notifications that it makes. */
 export async function takeEvent(deps: NotificationDeps, call: Call<IntakeRequest>): Promise<Reply | Rejection> {

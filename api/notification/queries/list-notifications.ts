@@ -4,7 +4,7 @@ import { pagedData, pageOf } from '#api/notification/page.ts';
 import type { Call, Reply } from '#api/route.ts';
 import { listNotifications } from '#infra/mongo/notification/list-notifications.ts';
 import type { ListQuery } from '#shared/generated/notification.ts';
-import { notificationView } from '#shared/notification/notification-view.ts';
+import { notificationView } from '#shared/notification/notification.ts';
 
 /** A page of the caller's notifications; an ADMIN in its role sees one user's, or everybody's. */
 export async function listInbox(deps: NotificationDeps, call: Call<unknown, ListQuery>, scope: Scope): Promise<Reply> {

@@ -2,7 +2,7 @@ import { callerOf } from '#api/notification/caller.ts';
 import type { NotificationDeps } from '#api/notification/deps.ts';
 import type { Call, Reply } from '#api/route.ts';
 import { findPreferences } from '#infra/mongo/notification/find-preferences.ts';
-import { preferencesView } from '#shared/notification/preferences-patch.ts';
+import { preferencesView } from '#shared/notification/preferences.ts';
 
 /** What the caller has set. */
 export async function showPreferences(deps: NotificationDeps, call: Call): Promise<Reply> {

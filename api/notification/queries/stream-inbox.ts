@@ -8,7 +8,7 @@ import { countUnread } from '#infra/mongo/notification/count-unread.ts';
 import { recentNotifications } from '#infra/mongo/notification/recent-notifications.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import { DAY, SECOND } from '#shared/kernel/time.ts';
-import { notificationView } from '#shared/notification/notification-view.ts';
+import { notificationView } from '#shared/notification/notification.ts';
 import {
   advance,
   decodeCursor,

@@ -2,7 +2,7 @@ import type { NotificationDeps } from '#api/notification/deps.ts';
 import type { Reply } from '#api/route.ts';
 import { type SupportCounts, summarizeSupport } from '#infra/mongo/notification/summarize-support.ts';
 import { DELIVERY_STATUSES } from '#shared/notification/delivery.ts';
-import { notificationView } from '#shared/notification/notification-view.ts';
+import { notificationView } from '#shared/notification/notification.ts';
 
 const RECENT = 20;
 

@@ -9,7 +9,7 @@ import { figuresOf } from '#scripts/bench/figures.ts';
 import type { Measure } from '#scripts/bench/ground.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { newEvent } from '#shared/notification/event.ts';
-import { planFanOut } from '#shared/notification/plan-fan-out.ts';
+import { planFanOut } from '#shared/notification/fan-out.ts';
 
 const RECIPIENTS = 10_000;
 

@@ -1,5 +1,5 @@
 import type { Channel } from '#shared/notification/delivery.ts';
-import type { notificationView } from '#shared/notification/notification-view.ts';
+import type { notificationView } from '#shared/notification/notification.ts';
 
 /** What an adapter is given to deliver. */
 export interface DeliveryJob {

@@ -1,5 +1,5 @@
 import { CHANNELS, type Channel } from '#shared/notification/delivery.ts';
-import { SENDERS, type Sender } from '#shared/notification/senders.ts';
+import { SENDERS, type Sender } from '#shared/notification/event.ts';
 import { firstToken } from './first-token.ts';
 import type { VariableReader } from './variable-reader.ts';
 import type { NamesOf } from './variables.ts';

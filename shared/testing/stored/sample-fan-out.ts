@@ -4,8 +4,8 @@ import type { NewFanOut } from '#infra/mongo/notification/insert-fan-out.ts';
 import { openFanOut, stageRows } from '#infra/mongo/notification/stage-fan-out.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { type EventInput, newEvent, sourceEventRef } from '#shared/notification/event.ts';
+import { planFanOut } from '#shared/notification/fan-out.ts';
 import type { NotificationInput } from '#shared/notification/notification.ts';
-import { planFanOut } from '#shared/notification/plan-fan-out.ts';
 
 /** What a producer brings for so many recipients, `user-0` and on. */
 export function recipients(count: number, more: Partial<NotificationInput> = {}): NotificationInput[] {

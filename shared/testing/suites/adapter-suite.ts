@@ -2,7 +2,7 @@ import type { Test } from 'tap';
 import { type Adapter, type DeliveryJob, Permanent, Retryable } from '#infra/channels/channel.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { type Channel, deliveryJobId } from '#shared/notification/delivery.ts';
-import { notificationView } from '#shared/notification/notification-view.ts';
+import { notificationView } from '#shared/notification/notification.ts';
 import type { Behaviour, FaultReceiver } from '#shared/testing/neighbours/fault-receiver.ts';
 import { freshNotification } from '#shared/testing/stored/stored-deliveries.ts';
 import { until } from '#shared/testing/until.ts';

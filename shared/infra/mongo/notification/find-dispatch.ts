@@ -1,6 +1,5 @@
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
-import type { DeliveryBody } from '#shared/notification/delivery.ts';
-import type { Dispatch } from '#shared/notification/dispatch.ts';
+import type { DeliveryBody, Dispatch } from '#shared/notification/delivery.ts';
 import type { Preferences } from '#shared/notification/preferences.ts';
 import { notificationEvents, notifications, preferences } from './collections.ts';
 

@@ -1,5 +1,5 @@
 import type { Filter } from 'mongodb';
-import { literalPattern } from '#shared/notification/search.ts';
+import { literalPattern } from '#shared/notification/notification.ts';
 import type { NotificationRow } from './collections.ts';
 import type { PlaceFilter } from './look.ts';
 

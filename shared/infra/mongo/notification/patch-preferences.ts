@@ -1,8 +1,7 @@
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { guardedUpdate, literal, wasAccepted } from '#infra/mongo/guarded-update.ts';
-import { MAX_ENABLED_TYPES, type Preferences } from '#shared/notification/preferences.ts';
-import type { PreferencesChange } from '#shared/notification/preferences-patch.ts';
+import { MAX_ENABLED_TYPES, type Preferences, type PreferencesChange } from '#shared/notification/preferences.ts';
 import { preferences } from './collections.ts';
 
 /** Merges a change into what a user has set. null: that would be more types than a user may have, and nothing was changed. */

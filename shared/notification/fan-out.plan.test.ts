@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { MAX_AT_ONCE } from './fan-out.ts';
-import { planFanOut } from './plan-fan-out.ts';
+import { MAX_AT_ONCE, planFanOut } from './fan-out.ts';
 import { type Preferences, preferenceKey, suppressionOf } from './preferences.ts';
 
 const NOW = new Date('2026-11-21T08:00:00.000Z');

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { literalPattern } from './search.ts';
+import { literalPattern } from './notification.ts';
 
 // JavaScript's engine stands for PCRE here: the two agree about what is escaped.
 const finds = (q: string, text: string) => new RegExp(literalPattern(q), 'i').test(text);

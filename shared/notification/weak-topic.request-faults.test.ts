@@ -1,5 +1,5 @@
 import t from 'tap';
-import { batchFaults, eventFaults, weakTopicFaults } from './request-faults.ts';
+import { batchFaults, eventFaults, weakTopicFaults } from './weak-topic.ts';
 
 const paths = (faults: readonly { path: string }[]) => faults.map(({ path }) => path);
 

@@ -1,6 +1,11 @@
 import t from 'tap';
-import { MAX_ENABLED_TYPES } from './preferences.ts';
-import { preferencesFaults, preferencesView, readPreferencesPatch, TOO_MANY_TYPES } from './preferences-patch.ts';
+import {
+  MAX_ENABLED_TYPES,
+  preferencesFaults,
+  preferencesView,
+  readPreferencesPatch,
+  TOO_MANY_TYPES,
+} from './preferences.ts';
 
 const pathsOf = (body: unknown) => preferencesFaults(body).map(({ path }) => path);
 
