@@ -3,7 +3,7 @@ import type { Log } from '#infra/log/log.ts';
 import type { Papers } from '#infra/mongo/attempt/papers.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import type { Background } from '#infra/process/background.ts';
-import type { Models } from '#shared/classifier/model-task.ts';
+import type { Models } from '#shared/classifier/tasks/task.ts';
 import type { Queue } from '#shared/kernel/command.ts';
 import type { Now } from '#shared/kernel/time.ts';
 

@@ -1,5 +1,12 @@
-import { type ModelTask, ProviderFailure, type TaskKind } from '#shared/classifier/model-task.ts';
-import { type TaskRequest, type TaskResult, type TaskResults, taskResult } from '#shared/classifier/task-envelope.ts';
+import {
+  type ModelTask,
+  ProviderFailure,
+  type TaskKind,
+  type TaskRequest,
+  type TaskResult,
+  type TaskResults,
+  taskResult,
+} from '#shared/classifier/tasks/task.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import type { PreviewDeps } from './preview-deps.ts';
 

@@ -1,7 +1,7 @@
 import type { OwnerScope } from '#infra/owners/owner-call.ts';
-import { generateTask, readGeneration } from '#shared/classifier/generate-task.ts';
 import type { WantedGeneration } from '#shared/classifier/generation-request.ts';
-import { type TaskResult, taskRequest } from '#shared/classifier/task-envelope.ts';
+import { generateTask, readGeneration } from '#shared/classifier/tasks/generate.ts';
+import { type TaskResult, taskRequest } from '#shared/classifier/tasks/task.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import { askModel } from './ask-model.ts';
 import type { PreviewDeps } from './preview-deps.ts';

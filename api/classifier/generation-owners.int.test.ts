@@ -1,7 +1,7 @@
 import t from 'tap';
 import { previewGeneration } from '#api/classifier/commands/preview-generation.ts';
 import { generations } from '#infra/mongo/classifier/collections.ts';
-import { ProviderFailure } from '#shared/classifier/model-task.ts';
+import { ProviderFailure } from '#shared/classifier/tasks/task.ts';
 import { HOUR } from '#shared/kernel/time.ts';
 import { paidDoor, preview } from '#shared/testing/doors/paid-door.ts';
 import { generationCall } from '#shared/testing/doors/preview-door.ts';

@@ -11,7 +11,7 @@ import { ACTOR, identity } from '#api/middleware/guards/identity.ts';
 import { type Role, role } from '#api/middleware/guards/role.ts';
 import { scope } from '#api/middleware/guards/scope.ts';
 import type { Guard, ReplyDoc, Route } from '#api/route.ts';
-import { jobRequestFaults } from '#shared/classifier/job-request-faults.ts';
+import { jobRequestFaults } from '#shared/classifier/new-job.ts';
 import type { JobDeps } from './job-deps.ts';
 
 /** Classification jobs of the caller in its organization, through the gateway; and the queue of all of them for an ADMIN. */

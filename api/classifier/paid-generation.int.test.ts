@@ -1,7 +1,7 @@
 import t from 'tap';
 import { previewGeneration } from '#api/classifier/commands/preview-generation.ts';
 import { GENERATIONS, generations } from '#infra/mongo/classifier/collections.ts';
-import { type ModelAnswer, ProviderFailure } from '#shared/classifier/model-task.ts';
+import { type ModelAnswer, ProviderFailure } from '#shared/classifier/tasks/task.ts';
 import { crowd } from '#shared/testing/clients/crowd.ts';
 import { hangs, paidDoor, preview } from '#shared/testing/doors/paid-door.ts';
 import { generationCall, previewDoor } from '#shared/testing/doors/preview-door.ts';

@@ -4,7 +4,7 @@ import { openGeneration, takeGeneration } from '#infra/mongo/classifier/take-gen
 import { COME_BACK_SECONDS, type Generation, nextStep } from '#shared/classifier/generation.ts';
 import { generationKey } from '#shared/classifier/generation-request.ts';
 import { generationPreview } from '#shared/classifier/preview.ts';
-import type { TaskResult } from '#shared/classifier/task-envelope.ts';
+import type { TaskResult } from '#shared/classifier/tasks/task.ts';
 import type { GenerationPreview } from '#shared/generated/classifier.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { newId } from '#shared/kernel/ids.ts';

@@ -2,8 +2,7 @@ import { placeHold, readHeldBefore } from '#infra/mongo/classifier/generation-ho
 import { OwnerFailed } from '#infra/owners/owner-call.ts';
 import { checkUsage } from '#infra/owners/usage.ts';
 import { readBalance } from '#infra/owners/wallet.ts';
-import { type Charge, estimateOf, sumOfCharges } from '#shared/classifier/charge.ts';
-import { COME_BACK_SECONDS } from '#shared/classifier/generation.ts';
+import { type Charge, COME_BACK_SECONDS, estimateOf, sumOfCharges } from '#shared/classifier/generation.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import type { GenerationOrder } from './generate.ts';
 import type { PreviewDeps } from './preview-deps.ts';

@@ -1,7 +1,7 @@
 import type { Neighbours } from '#infra/config/neighbours.ts';
 import type { Log } from '#infra/log/log.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
-import type { Models } from '#shared/classifier/model-task.ts';
+import type { Models } from '#shared/classifier/tasks/task.ts';
 import { type Now, SECOND } from '#shared/kernel/time.ts';
 
 /** What previews work with. */

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { GeneratePayload, GenerationRequest } from '#shared/generated/classifier.ts';
 import type { FaultDetail } from '#shared/kernel/errors.ts';
-import { repeatedAt } from './repeated-at.ts';
+import { repeatedAt } from './new-job.ts';
 
 /** A generation without the questions that it follows. */
 export interface WantedGeneration extends Omit<GeneratePayload, 'references'> {

@@ -1,6 +1,6 @@
+import type { TokenUsage } from '#shared/classifier/tasks/task.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import { DAY, SECOND } from '#shared/kernel/time.ts';
-import type { Charge } from './charge.ts';
 
 /** How long an answer is given again, paid for or waiting to be (ms). */
 export const REPLAY_MS = DAY;
@@ -47,7 +47,7 @@ export interface Generation {
 }
 
 /** What is to be done for a request, given the newest row of its key. */
-export type NextStep =
+type NextStep =
   | { kind: 'open'; epoch: number }
   | { kind: 'take'; row: Generation }
   | { kind: 'wait'; row: Generation }
@@ -89,4 +89,79 @@ export const SETTLEMENT_ATTEMPTS = 250;
 
 export function settlementKey(previewId: string): string {
   return `settlement:${previewId}`;
+}
+
+/** What one generation may still cost its organization. */
+export interface Hold extends Charge {
+  previewId: string;
+  /** Of the generation's holder that put it there. */
+  fence: number;
+  /** A hold of a process that died is over then. */
+  until: Date;
+}
+
+/** Everything that an organization has in flight, in the order in which it was held; `_id` is the organization's. */
+export interface OrganizationHolds {
+  _id: string;
+  holds: Hold[];
+}
+
+/** What stands before a generation's own hold: all of it, where that one is not there. */
+export function heldBefore({ holds }: Pick<OrganizationHolds, 'holds'>, previewId: string): Charge {
+  const place = holds.findIndex((hold) => hold.previewId === previewId);
+  return sumOfCharges(place === -1 ? holds : holds.slice(0, place));
+}
+
+/** Price of a generated question, and what it is thought to use before anybody has counted. */
+const CREDITS_PER_QUESTION = 3;
+const TOKENS_PER_QUESTION = 1_000;
+
+const CREDIT_COUNTERS = ['credits_monthly', 'credits_weekly', 'credits_hourly'] as const;
+const TOKEN_COUNTER = 'tokens_monthly';
+export const COUNTERS = [...CREDIT_COUNTERS, TOKEN_COUNTER] as const;
+export type Counter = (typeof COUNTERS)[number];
+
+/** What a generation costs, in whole credits and tokens. */
+export interface Charge {
+  credits: number;
+  tokens: number;
+}
+
+/** The most that a generation of so many questions is held to cost before it is made. */
+export function estimateOf(count: number): Charge {
+  return { credits: CREDITS_PER_QUESTION * count, tokens: TOKENS_PER_QUESTION * count };
+}
+
+/** What it does cost: the questions that came, and the tokens that the provider counted, else the estimate. */
+export function chargeOf(made: { asked: number; returned: number; usage: TokenUsage }): Charge {
+  const { inputTokens, outputTokens } = made.usage;
+  const counted = inputTokens === null || outputTokens === null ? Number.NaN : inputTokens + outputTokens;
+  const isCount = Number.isSafeInteger(counted) && counted >= 0;
+  return {
+    credits: CREDITS_PER_QUESTION * Math.min(made.returned, made.asked),
+    tokens: isCount ? counted : estimateOf(made.asked).tokens,
+  };
+}
+
+export function sumOfCharges(charges: readonly Charge[]): Charge {
+  return charges.reduce(
+    (sum, { credits, tokens }) => ({ credits: sum.credits + credits, tokens: sum.tokens + tokens }),
+    {
+      credits: 0,
+      tokens: 0,
+    },
+  );
+}
+
+/** The same charge for each counter that it touches. */
+export function amountsOf({ credits, tokens }: Charge): { counter: Counter; amount: number }[] {
+  return [
+    ...CREDIT_COUNTERS.map((counter) => ({ counter, amount: credits })),
+    { counter: TOKEN_COUNTER, amount: tokens },
+  ];
+}
+
+/** The keys under which the owners take a charge once; whoever settles it, and however often, names the same. */
+export function ownerKeysOf(previewId: string): { usage: string; debit: string } {
+  return { usage: `ai-generation:${previewId}:usage`, debit: `ai-generation:${previewId}:debit` };
 }

@@ -1,8 +1,15 @@
-import type { ClassifiedItem, QuestionError } from './classification.ts';
-import type { ClassificationJob, JobBatch, JobSelection } from './job.ts';
+import type {
+  ClassificationJob,
+  ClassifiedItem,
+  JobBatch,
+  JobCounts,
+  JobSelection,
+  JobStatus,
+  QuestionError,
+} from './job.ts';
 
 /** What the batches of a job's running round have brought so far, in the order of its questions. */
-export interface Brought {
+interface Brought {
   items: ClassifiedItem[];
   errors: (QuestionError & { batchIndex: number })[];
 }
@@ -81,3 +88,41 @@ function progressOf({ counts }: ClassificationJob) {
   const percent = total === 0 ? 100 : Math.floor((100 * processed) / total);
   return { total, processed, succeeded, failed, batchesTotal, batchesDone, percent };
 }
+
+/** How a stream of a job begins. `snapshot`: as if for the first time. */
+type StreamStart = 'snapshot' | 'update' | 'nothing' | 'over';
+
+/**
+ * What a client is told first that names the last revision which it was told of. `over`: it knows the end of a finished job, and need not
+ * come again.
+ */
+export function startOf(lastEventId: string | undefined, job: { revision: number; isOpen: boolean }): StreamStart {
+  const known = /^[1-9]\d{0,14}$/.test(lastEventId ?? '') ? Number(lastEventId) : null;
+  if (known === null || known > job.revision) return 'snapshot';
+  if (known < job.revision) return 'update';
+  return job.isOpen ? 'nothing' : 'over';
+}
+
+/** How a job ends whose batches are all done. */
+export interface JobEnd {
+  status: Extract<JobStatus, 'COMPLETED' | 'FAILED'>;
+  error: ClassificationJob['error'];
+}
+
+/** COMPLETED when any question has suggestions; else FAILED, by the last of the errors that kept them from it. */
+export function endOf(
+  counts: Pick<JobCounts, 'succeeded'>,
+  lastError: { code: string; message: string } | null,
+): JobEnd {
+  if (counts.succeeded > 0) return { status: 'COMPLETED', error: null };
+  const { code, message } = lastError ?? NOTHING_CAME;
+  return { status: 'FAILED', error: { code, message } };
+}
+
+const NOTHING_CAME = { code: 'AI_PROVIDER_INVALID_RESPONSE', message: 'No question was classified' };
+
+/** Of a job, or what was still open of it, whose command died with the workers that ran it: nobody works on it any more. */
+export const WORKERS_LOST = {
+  code: 'INTERNAL',
+  message: 'The job was given up: its worker failed at every attempt',
+} as const;

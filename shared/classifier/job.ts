@@ -1,4 +1,5 @@
-import type { ClassifyField, ClassifyMode, JobStatus, QuestionError } from './classification.ts';
+import { createHash } from 'node:crypto';
+import type { TokenUsage } from '#shared/classifier/tasks/task.ts';
 
 /** Questions that go to the provider together, always so many but in the last batch. */
 export const BATCH_SIZE = 5;
@@ -67,7 +68,7 @@ export interface JobBatch {
   outcome: StoredOutcome | null;
 }
 
-export interface StoredOutcome {
+interface StoredOutcome {
   round: number;
   /** JSON text of a list of classified items. */
   itemsText: string;
@@ -90,4 +91,76 @@ export function commandKeyOf({ jobId, round }: JobBody): string {
 
 export function batchId(jobId: string, index: number): string {
   return `${jobId}:${index}`;
+}
+
+/** What can be suggested of a question. */
+export const CLASSIFY_FIELDS = ['subject', 'gradeLevel', 'topic', 'difficulty', 'cognitiveLevel', 'tags'] as const;
+export type ClassifyField = (typeof CLASSIFY_FIELDS)[number];
+
+/** AUTO: what is sure enough counts as accepted. Nothing is ever written into the bank, by either. */
+const CLASSIFY_MODES = ['SUGGEST', 'AUTO'] as const;
+export type ClassifyMode = (typeof CLASSIFY_MODES)[number];
+
+export const JOB_STATUSES = ['PENDING', 'RUNNING', 'COMPLETED', 'FAILED', 'CANCELLED'] as const;
+export type JobStatus = (typeof JOB_STATUSES)[number];
+
+/** What a model says of one field; tags are a list, all else text. */
+export interface Suggestion {
+  value: unknown;
+  /** 0-1. */
+  confidence: number;
+}
+
+export interface ClassifiedItem {
+  questionId: string;
+  suggestions: Partial<Record<ClassifyField, Suggestion>>;
+  accepted: boolean;
+}
+
+/** Why one question has no suggestions. */
+export interface QuestionError {
+  questionId: string;
+  code: string;
+  message: string;
+}
+
+/** How one batch of one round ended: each of its questions is in one of the two lists, in their order. */
+export interface BatchOutcome {
+  items: ClassifiedItem[];
+  errors: QuestionError[];
+  /** null: the model was not asked, or gave nothing usable. */
+  usage: TokenUsage | null;
+}
+
+/** What makes two requests for a job equal. */
+export interface JobWish {
+  actorId: string;
+  organizationId: string;
+  filters: Readonly<Record<string, unknown>>;
+  questionIds: readonly string[];
+  fields: readonly ClassifyField[];
+  mode: ClassifyMode;
+  overwrite: boolean;
+  threshold: number;
+}
+
+/** Equal for equal wishes, whatever the order of their ids, their fields and the keys of their filters: hex of SHA-256. */
+export function openKeyOf(wish: JobWish): string {
+  const { actorId, organizationId, filters, questionIds, fields, mode, overwrite, threshold } = wish;
+  const parts = [actorId, organizationId, filters, sorted(questionIds), sorted(fields), mode, overwrite, threshold];
+  return createHash('sha256')
+    .update(JSON.stringify(parts.map(inOrder)))
+    .digest('hex');
+}
+
+function sorted(values: readonly string[]): string[] {
+  return [...values].sort();
+}
+
+/** Objects as lists of pairs, by key: an object of our own could not hold a key named `__proto__`, and would put numbers first. */
+function inOrder(value: unknown): unknown {
+  if (Array.isArray(value)) return { list: value.map(inOrder) };
+  if (typeof value !== 'object' || value === null) return value;
+  const pairs = Object.entries(value).map(([key, held]): [string, unknown] => [key, inOrder(held)]);
+  return pairs.sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0));
 }

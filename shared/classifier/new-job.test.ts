@@ -1,10 +1,8 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { BATCH_SIZE } from './job.ts';
-import { jobRequestFaults } from './job-request-faults.ts';
-import { startOf } from './job-stream.ts';
-import { newJob } from './new-job.ts';
-import type { JobWish } from './open-key.ts';
+import { BATCH_SIZE, type JobWish } from './job.ts';
+import { startOf } from './job-view.ts';
+import { jobRequestFaults, newJob } from './new-job.ts';
 
 const ORIGIN = { id: 'job-1', now: new Date(0), actorRole: 'TEACHER' };
 

@@ -1,3 +1,5 @@
+import type { FaultDetail } from '#shared/kernel/errors.ts';
+import { membersOf } from '#shared/kernel/json-object.ts';
 import {
   BATCH_SIZE,
   batchId,
@@ -5,8 +7,9 @@ import {
   type JobBatch,
   type JobContext,
   type JobSelection,
+  type JobWish,
+  openKeyOf,
 } from './job.ts';
-import { type JobWish, openKeyOf } from './open-key.ts';
 
 /** A job as it is first written, with all that lies beside it. */
 export interface NewJob {
@@ -15,7 +18,7 @@ export interface NewJob {
   batches: JobBatch[];
 }
 
-export interface JobOrigin {
+interface JobOrigin {
   id: string;
   now: Date;
   actorRole: string;
@@ -80,4 +83,25 @@ function batchesOf(
 /** What a batch keeps of the bank's questions, by id: those of its own that the bank knows, in its own order. */
 export function contextTextOf(ids: readonly string[], questions: ReadonlyMap<string, unknown>): string {
   return JSON.stringify(ids.map((id) => questions.get(id)).filter((question) => question !== undefined));
+}
+
+/** What the schema cannot say: each question and each field stands once. Takes a body of any shape. */
+export function jobRequestFaults(body: unknown): FaultDetail[] {
+  return [...repeats(body, 'questionIds'), ...repeats(body, 'fields')];
+}
+
+function repeats(body: unknown, name: string): FaultDetail[] {
+  const list = membersOf(body)[name];
+  if (!Array.isArray(list)) return [];
+  return repeatedAt(list).map((at) => ({ path: `/${name}/${at}`, message: 'is there already' }));
+}
+
+/** Where a value stands that stands earlier as well. */
+export function repeatedAt(values: readonly unknown[]): number[] {
+  const seen = new Set<unknown>();
+  return values.flatMap((value, index) => {
+    const isRepeated = seen.has(value);
+    seen.add(value);
+    return isRepeated ? [index] : [];
+  });
 }

@@ -1,3 +1,4 @@
+import type { TaskKind, TaskResult } from '#shared/classifier/tasks/task.ts';
 import type {
   AiTaskResultEnvelope,
   EssayGradePreview,
@@ -9,8 +10,6 @@ import type {
   PreviewOwner,
   Settlement,
 } from '#shared/generated/classifier.ts';
-import type { TaskKind } from './model-task.ts';
-import type { TaskResult } from './task-envelope.ts';
 
 /** Where what a preview shows may be written; this service never does. */
 const OWNERS: Readonly<Record<Exclude<TaskKind, 'classify'>, PreviewOwner>> = {

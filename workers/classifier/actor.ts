@@ -1,5 +1,5 @@
 import type { JobBody } from '#shared/classifier/job.ts';
-import type { Models } from '#shared/classifier/model-task.ts';
+import type { Models } from '#shared/classifier/tasks/task.ts';
 import { MINUTE } from '#shared/kernel/time.ts';
 import type { Actor, Run } from '#workers/actor.ts';
 import type { WorkerDeps } from '#workers/deps.ts';

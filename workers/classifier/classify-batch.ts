@@ -1,10 +1,14 @@
 import type { JobRow } from '#infra/mongo/classifier/collections.ts';
 import type { FinishedBatch } from '#infra/mongo/classifier/job-round.ts';
-import type { BatchOutcome, QuestionError } from '#shared/classifier/classification.ts';
-import { classifyTask, readClassification, UNKNOWN_QUESTION } from '#shared/classifier/classify-task.ts';
-import type { JobBatch } from '#shared/classifier/job.ts';
-import { type Models, ProviderFailure } from '#shared/classifier/model-task.ts';
-import { type TaskRequest, taskRequest, taskResult } from '#shared/classifier/task-envelope.ts';
+import type { BatchOutcome, JobBatch, QuestionError } from '#shared/classifier/job.ts';
+import { classifyTask, readClassification, UNKNOWN_QUESTION } from '#shared/classifier/tasks/classify.ts';
+import {
+  type Models,
+  ProviderFailure,
+  type TaskRequest,
+  taskRequest,
+  taskResult,
+} from '#shared/classifier/tasks/task.ts';
 import type { Now } from '#shared/kernel/time.ts';
 
 const MAX_MESSAGE = 500;

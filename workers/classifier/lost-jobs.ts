@@ -5,7 +5,7 @@ import { openJobsAfter } from '#infra/mongo/classifier/open-jobs.ts';
 import { findLive } from '#infra/mongo/mailbox/post-command.ts';
 import { Stale } from '#infra/mongo/stale.ts';
 import { commandKeyOf, type JobBody } from '#shared/classifier/job.ts';
-import { endOf, WORKERS_LOST } from '#shared/classifier/job-end.ts';
+import { endOf, WORKERS_LOST } from '#shared/classifier/job-view.ts';
 import type { Run } from '#workers/actor.ts';
 import type { WorkerDeps } from '#workers/deps.ts';
 import type { Outcome } from '#workers/outcome.ts';

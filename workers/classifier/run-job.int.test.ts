@@ -1,5 +1,5 @@
 import t from 'tap';
-import { ProviderFailure } from '#shared/classifier/model-task.ts';
+import { ProviderFailure } from '#shared/classifier/tasks/task.ts';
 import { classifierScene, goodAnswer, passing, twelve } from '#shared/testing/actors/classifier-scene.ts';
 import { finishedOnce, postJob } from '#shared/testing/stored/stored-jobs.ts';
 import { again, expire } from '#shared/testing/suites/kernel-features/feature.ts';

@@ -13,9 +13,9 @@ import {
 import { Stale } from '#infra/mongo/stale.ts';
 import { QuestionBankFailed } from '#infra/owners/question-bank.ts';
 import type { JobBody } from '#shared/classifier/job.ts';
-import { endOf } from '#shared/classifier/job-end.ts';
-import { type Models, ProviderFailure } from '#shared/classifier/model-task.ts';
+import { endOf } from '#shared/classifier/job-view.ts';
 import { CONTEXT_FAILED } from '#shared/classifier/new-job.ts';
+import { type Models, ProviderFailure } from '#shared/classifier/tasks/task.ts';
 import type { Run } from '#workers/actor.ts';
 import type { WorkerDeps } from '#workers/deps.ts';
 import type { Effects, Outcome } from '#workers/outcome.ts';

@@ -2,7 +2,7 @@ import t, { type Test } from 'tap';
 import { generationHolds, generations } from '#infra/mongo/classifier/collections.ts';
 import { takeGeneration } from '#infra/mongo/classifier/take-generation.ts';
 import { replayDead } from '#infra/mongo/mailbox/dead-letters.ts';
-import { ownerKeysOf } from '#shared/classifier/charge.ts';
+import { ownerKeysOf } from '#shared/classifier/generation.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { HOUR } from '#shared/kernel/time.ts';
 import { testKernel, testWorker, testWorkerDeps } from '#shared/testing/actors/test-kernel.ts';

@@ -1,8 +1,7 @@
 import type { ProviderDeps } from '#api/classifier/provider-deps.ts';
 import type { Call, Reply } from '#api/route.ts';
 import { saveProviderSetting } from '#infra/mongo/classifier/save-provider-setting.ts';
-import { readChoice } from '#shared/classifier/provider-setting.ts';
-import { runtimeView, settingView } from '#shared/classifier/provider-view.ts';
+import { readChoice, runtimeView, settingView } from '#shared/classifier/provider/setting.ts';
 import type { ProviderSettingsRequest } from '#shared/generated/classifier.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 

@@ -1,7 +1,7 @@
 import type { ProviderDeps } from '#api/classifier/provider-deps.ts';
 import type { Reply } from '#api/route.ts';
 import { findProviderSetting } from '#infra/mongo/classifier/find-provider-setting.ts';
-import { runtimeView, settingView } from '#shared/classifier/provider-view.ts';
+import { runtimeView, settingView } from '#shared/classifier/provider/setting.ts';
 
 /** The stored setting beside what is in force. */
 export async function readProviderSettings(deps: Pick<ProviderDeps, 'mongo' | 'models'>): Promise<Reply> {

@@ -8,7 +8,7 @@ import type { Call, RawReply } from '#api/route.ts';
 import type { JobRow } from '#infra/mongo/classifier/collections.ts';
 import { findJob, findOwnJob } from '#infra/mongo/classifier/find-job.ts';
 import { isOpen } from '#shared/classifier/job.ts';
-import { startOf } from '#shared/classifier/job-stream.ts';
+import { startOf } from '#shared/classifier/job-view.ts';
 import { ERRORS, type ErrorCode, type Rejection } from '#shared/kernel/errors.ts';
 import { MINUTE, SECOND } from '#shared/kernel/time.ts';
 

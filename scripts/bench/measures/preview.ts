@@ -5,8 +5,8 @@ import type { Ground, Measure } from '#scripts/bench/ground.ts';
 import type { HttpClient } from '#scripts/bench/http-client.ts';
 import { LITELLM, LITELLM_HEADERS, openLiteLlm } from '#scripts/bench/litellm.ts';
 import { openStage } from '#scripts/bench/stage.ts';
-import { explainTask } from '#shared/classifier/explain-task.ts';
-import { promptOf } from '#shared/classifier/prompt.ts';
+import { explainTask } from '#shared/classifier/tasks/explain-and-grade.ts';
+import { promptOf } from '#shared/classifier/tasks/prompt.ts';
 
 const AT_ONCE = 8;
 const TUTOR = { 'x-actor-id': 'teacher-1', 'x-actor-role': 'TEACHER', 'x-organization-id': 'org-1' };

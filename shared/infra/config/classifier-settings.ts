@@ -1,4 +1,4 @@
-import { GENERIC_KEY_VARIABLE, KEY_VARIABLE, type KeyVariable } from '#shared/classifier/provider-names.ts';
+import { GENERIC_KEY_VARIABLE, KEY_VARIABLE, type KeyVariable } from '#shared/classifier/provider/names.ts';
 import type { VariableReader } from './variable-reader.ts';
 
 export interface ClassifierSettings {

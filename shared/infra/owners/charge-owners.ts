@@ -1,6 +1,5 @@
 import type { Neighbour } from '#infra/config/neighbours.ts';
-import { ownerKeysOf } from '#shared/classifier/charge.ts';
-import type { Generation } from '#shared/classifier/generation.ts';
+import { type Generation, ownerKeysOf } from '#shared/classifier/generation.ts';
 import type { OwnerPatience } from './owner-call.ts';
 import { consumeUsage } from './usage.ts';
 import { debit } from './wallet.ts';

@@ -1,5 +1,5 @@
 import type { Neighbour } from '#infra/config/neighbours.ts';
-import { amountsOf, type Charge, COUNTERS, type Counter } from '#shared/classifier/charge.ts';
+import { amountsOf, type Charge, COUNTERS, type Counter } from '#shared/classifier/generation.ts';
 import {
   callOwner,
   dataField,

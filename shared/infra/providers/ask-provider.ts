@@ -1,7 +1,7 @@
 import type { AnswerForm } from '#infra/providers/wires/wire.ts';
 import type { openAnswerChecks } from '#infra/schema/answer-check.ts';
-import { type ModelAnswer, ProviderFailure } from '#shared/classifier/model-task.ts';
-import type { Repair } from '#shared/classifier/prompt.ts';
+import type { Repair } from '#shared/classifier/tasks/prompt.ts';
+import { type ModelAnswer, ProviderFailure } from '#shared/classifier/tasks/task.ts';
 import { type Budget, callWithRetries } from './call-with-retries.ts';
 import { type Try, type TryParts, tryProvider } from './try-provider.ts';
 

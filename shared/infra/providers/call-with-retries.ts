@@ -1,4 +1,4 @@
-import { ProviderFailure } from '#shared/classifier/model-task.ts';
+import { ProviderFailure } from '#shared/classifier/tasks/task.ts';
 import { TryFailed } from './try-failed.ts';
 
 /** What all the calls of one ask may use up together. */

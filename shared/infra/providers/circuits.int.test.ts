@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import t, { type Test } from 'tap';
 import { openSharedCells, type SharedCells } from '#infra/redis/shared-cells.ts';
-import type { CircuitRules } from '#shared/classifier/circuit.ts';
-import type { Target } from '#shared/classifier/target.ts';
+import type { CircuitRules } from '#shared/classifier/provider/circuit.ts';
+import type { Target } from '#shared/classifier/provider/target.ts';
 import { heldLog } from '#shared/testing/held-log.ts';
 import { requiredEnv } from '#shared/testing/stores/open-test-mongo.ts';
 import { until } from '#shared/testing/until.ts';

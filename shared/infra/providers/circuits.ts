@@ -10,8 +10,8 @@ import {
   type CircuitState,
   CLOSED,
   readCircuit,
-} from '#shared/classifier/circuit.ts';
-import type { Target } from '#shared/classifier/target.ts';
+} from '#shared/classifier/provider/circuit.ts';
+import type { Target } from '#shared/classifier/provider/target.ts';
 import type { Now } from '#shared/kernel/time.ts';
 
 /** The circuits of the providers that this process asks. No method rejects. */

@@ -6,8 +6,8 @@ import type { Mongo } from '#infra/mongo/connect.ts';
 import { bounded } from '#infra/process/bounded.ts';
 import { openChangeBell } from '#infra/redis/change-bell.ts';
 import { openSharedCells } from '#infra/redis/shared-cells.ts';
-import type { Models } from '#shared/classifier/model-task.ts';
-import { DEFAULT_SETTING, type ProviderSetting, selectionOf } from '#shared/classifier/provider-setting.ts';
+import { DEFAULT_SETTING, type ProviderSetting, selectionOf } from '#shared/classifier/provider/setting.ts';
+import type { Models } from '#shared/classifier/tasks/task.ts';
 import { HOUR, type Now, SECOND } from '#shared/kernel/time.ts';
 import { type ModelRuntime, openModels } from './open-models.ts';
 

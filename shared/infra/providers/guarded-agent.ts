@@ -1,7 +1,7 @@
 import { lookup as resolve } from 'node:dns';
 import type { LookupFunction } from 'node:net';
 import { Agent } from 'undici';
-import { addressKind, isMetadataName } from '#shared/classifier/address-kind.ts';
+import { addressKind, isMetadataName } from '#shared/classifier/provider/address-kind.ts';
 
 const CONNECT_MS = 10_000;
 const FORBIDDEN = 'ERR_FORBIDDEN_ADDRESS';

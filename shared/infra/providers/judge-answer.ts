@@ -1,9 +1,8 @@
 import type { Wire } from '#infra/providers/wires/wire.ts';
-import { askedWaitMs } from '#shared/classifier/asked-wait.ts';
-import type { CallEnd } from '#shared/classifier/circuit.ts';
-import { type FailureNature, ProviderFailure, type TokenUsage } from '#shared/classifier/model-task.ts';
-import { refusalOf, statusInside } from '#shared/classifier/provider-refusal.ts';
-import { readAnswer } from '#shared/classifier/read-answer.ts';
+import type { CallEnd } from '#shared/classifier/provider/circuit.ts';
+import { askedWaitMs, refusalOf, statusInside } from '#shared/classifier/provider/refusal.ts';
+import { readAnswer } from '#shared/classifier/tasks/prompt.ts';
+import { type FailureNature, ProviderFailure, type TokenUsage } from '#shared/classifier/tasks/task.ts';
 import type { FaultDetail } from '#shared/kernel/errors.ts';
 import type { CallFailed } from './call-failed.ts';
 import type { HttpAnswer } from './http-call.ts';

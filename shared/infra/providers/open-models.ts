@@ -7,12 +7,18 @@ import { askMock } from '#infra/providers/wires/mock.ts';
 import { WIRE_OF } from '#infra/providers/wires/wire-of.ts';
 import type { SharedCells } from '#infra/redis/shared-cells.ts';
 import { openAnswerChecks } from '#infra/schema/answer-check.ts';
-import { type CircuitRules, CLOSED, phaseOf } from '#shared/classifier/circuit.ts';
-import { type Models, ProviderFailure } from '#shared/classifier/model-task.ts';
-import type { ProviderName } from '#shared/classifier/provider-names.ts';
-import type { ProviderSelection, ProviderStatus } from '#shared/classifier/provider-selection.ts';
-import { keyOf, modelOf, type Target, type TargetFault, targetOf } from '#shared/classifier/target.ts';
-import type { UsageEvent } from '#shared/classifier/usage-event.ts';
+import { type CircuitRules, CLOSED, phaseOf, type UsageEvent } from '#shared/classifier/provider/circuit.ts';
+import type { ProviderName } from '#shared/classifier/provider/names.ts';
+import {
+  keyOf,
+  modelOf,
+  type ProviderSelection,
+  type ProviderStatus,
+  type Target,
+  type TargetFault,
+  targetOf,
+} from '#shared/classifier/provider/target.ts';
+import { type Models, ProviderFailure } from '#shared/classifier/tasks/task.ts';
 import { type Now, SECOND } from '#shared/kernel/time.ts';
 import { type AskParts, askProvider } from './ask-provider.ts';
 import type { Patience } from './call-with-retries.ts';

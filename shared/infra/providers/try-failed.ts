@@ -1,4 +1,4 @@
-import type { ProviderFailure } from '#shared/classifier/model-task.ts';
+import type { ProviderFailure } from '#shared/classifier/tasks/task.ts';
 
 /** One try that failed, and what that means for the next one. */
 export class TryFailed extends Error {

@@ -1,11 +1,11 @@
 import type { LimitFunction } from 'p-limit';
 import type { Dispatcher } from 'undici';
 import type { AnswerForm, Wire } from '#infra/providers/wires/wire.ts';
-import { type AskedFor, type ModelTask, ProviderFailure, type TokenUsage } from '#shared/classifier/model-task.ts';
-import { promptOf, type Repair } from '#shared/classifier/prompt.ts';
-import type { ProviderName } from '#shared/classifier/provider-names.ts';
-import type { Target } from '#shared/classifier/target.ts';
-import type { UsageEvent } from '#shared/classifier/usage-event.ts';
+import type { UsageEvent } from '#shared/classifier/provider/circuit.ts';
+import type { ProviderName } from '#shared/classifier/provider/names.ts';
+import type { Target } from '#shared/classifier/provider/target.ts';
+import { promptOf, type Repair } from '#shared/classifier/tasks/prompt.ts';
+import { type AskedFor, type ModelTask, ProviderFailure, type TokenUsage } from '#shared/classifier/tasks/task.ts';
 import type { FaultDetail } from '#shared/kernel/errors.ts';
 import type { Now } from '#shared/kernel/time.ts';
 import { CallFailed } from './call-failed.ts';

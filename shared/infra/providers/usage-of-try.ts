@@ -1,4 +1,4 @@
-import type { UsageEvent } from '#shared/classifier/usage-event.ts';
+import type { UsageEvent } from '#shared/classifier/provider/circuit.ts';
 import type { Judged } from './judge-answer.ts';
 import type { Try, TryTurn } from './try-provider.ts';
 

@@ -3,7 +3,7 @@ import { findJob } from '#infra/mongo/classifier/find-job.ts';
 import { batchOutcomes } from '#infra/mongo/classifier/job-batches.ts';
 import type { JobBody } from '#shared/classifier/job.ts';
 import { broughtBy } from '#shared/classifier/job-view.ts';
-import { type ModelAnswer, type Models, type ModelTask, ProviderFailure } from '#shared/classifier/model-task.ts';
+import { type ModelAnswer, type Models, type ModelTask, ProviderFailure } from '#shared/classifier/tasks/task.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import type { StoredJobOptions } from '#shared/testing/stored/stored-jobs.ts';
 import { openTestMongo, type TestMongo } from '#shared/testing/stores/open-test-mongo.ts';

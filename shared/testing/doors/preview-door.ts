@@ -1,8 +1,8 @@
 import type { PreviewDeps } from '#api/classifier/preview-deps.ts';
 import type { Call } from '#api/route.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
-import { mockAnswer } from '#shared/classifier/mock/mock-answer.ts';
-import type { AskedFor, ModelAnswer, ModelTask } from '#shared/classifier/model-task.ts';
+import { mockAnswer } from '#shared/classifier/mock.ts';
+import type { AskedFor, ModelAnswer, ModelTask } from '#shared/classifier/tasks/task.ts';
 import type { GenerationRequest } from '#shared/generated/classifier.ts';
 import { testConfig } from '#shared/testing/actors/test-kernel.ts';
 import { heldLog } from '#shared/testing/held-log.ts';

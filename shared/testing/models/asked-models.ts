@@ -2,8 +2,8 @@ import type { ClassifierSettings } from '#infra/config/classifier-settings.ts';
 import { readConfig } from '#infra/config/config.ts';
 import { type ModelRuntime, openModels } from '#infra/providers/open-models.ts';
 import type { SharedCells } from '#infra/redis/shared-cells.ts';
-import type { AskedFor, ModelTask } from '#shared/classifier/model-task.ts';
-import type { UsageEvent } from '#shared/classifier/usage-event.ts';
+import type { UsageEvent } from '#shared/classifier/provider/circuit.ts';
+import type { AskedFor, ModelTask } from '#shared/classifier/tasks/task.ts';
 import { type HeldLog, heldLog } from '#shared/testing/held-log.ts';
 import type { HttpProvider } from './provider-replies.ts';
 

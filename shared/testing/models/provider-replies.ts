@@ -1,4 +1,4 @@
-import type { ProviderName } from '#shared/classifier/provider-names.ts';
+import type { ProviderName } from '#shared/classifier/provider/names.ts';
 
 export type HttpProvider = Exclude<ProviderName, 'mock'>;
 

@@ -6,9 +6,8 @@ import { storeReplay } from '#infra/mongo/classifier/store-replay.ts';
 import { openGeneration } from '#infra/mongo/classifier/take-generation.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
-import { chargeOf, estimateOf } from '#shared/classifier/charge.ts';
-import { settlementKey } from '#shared/classifier/generation.ts';
-import type { TaskResult } from '#shared/classifier/task-envelope.ts';
+import { chargeOf, estimateOf, settlementKey } from '#shared/classifier/generation.ts';
+import type { TaskResult } from '#shared/classifier/tasks/task.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';
 

@@ -3,10 +3,9 @@ import { insertJob } from '#infra/mongo/classifier/insert-job.ts';
 import { batchOutcomes } from '#infra/mongo/classifier/job-batches.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { newCommand } from '#infra/mongo/mailbox/post-command.ts';
-import { commandKeyOf, type JobBody } from '#shared/classifier/job.ts';
+import { commandKeyOf, type JobBody, type JobWish } from '#shared/classifier/job.ts';
 import { broughtBy } from '#shared/classifier/job-view.ts';
 import { newJob } from '#shared/classifier/new-job.ts';
-import type { JobWish } from '#shared/classifier/open-key.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';
 

@@ -7,7 +7,7 @@ import { deliveryAttempts } from '#infra/mongo/notification/collections.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
 import type { EventType } from '#shared/attempt/attempt.ts';
 import { gradeNotices } from '#shared/attempt/notices.ts';
-import { ownerKeysOf } from '#shared/classifier/charge.ts';
+import { ownerKeysOf } from '#shared/classifier/generation.ts';
 import type { Command, CommandStatus } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import type { Neighbours } from '#shared/testing/neighbours/neighbours.ts';

@@ -11,7 +11,7 @@ import { BROKEN_OFF } from '#infra/mongo/notification/delivery-attempt-rows.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import { gradeNotices, type NoticeRecipient } from '#shared/attempt/notices.ts';
-import { ownerKeysOf } from '#shared/classifier/charge.ts';
+import { ownerKeysOf } from '#shared/classifier/generation.ts';
 import type { Command, CommandStatus, Queue } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { HOUR } from '#shared/kernel/time.ts';

@@ -1,5 +1,5 @@
 import type { Variable } from '#infra/config/variable.ts';
-import { PROVIDERS } from '#shared/classifier/provider-names.ts';
+import { PROVIDERS } from '#shared/classifier/provider/names.ts';
 
 const GROUP = 'AI classifier';
 

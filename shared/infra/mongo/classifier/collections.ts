@@ -1,10 +1,9 @@
 import type { Collection } from 'mongodb';
 import type { Mongo } from '#infra/mongo/connect.ts';
-import type { Generation } from '#shared/classifier/generation.ts';
-import type { OrganizationHolds } from '#shared/classifier/hold.ts';
+import type { Generation, OrganizationHolds } from '#shared/classifier/generation.ts';
 import type { ClassificationJob, JobBatch, JobSelection } from '#shared/classifier/job.ts';
-import type { ProviderSetting, SettingChange } from '#shared/classifier/provider-setting.ts';
-import type { UsageEvent } from '#shared/classifier/usage-event.ts';
+import type { UsageEvent } from '#shared/classifier/provider/circuit.ts';
+import type { ProviderSetting, SettingChange } from '#shared/classifier/provider/setting.ts';
 
 /** The random word of the last guarded write; absent until the first one. */
 interface Stamped {

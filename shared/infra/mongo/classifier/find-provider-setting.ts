@@ -1,5 +1,5 @@
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
-import { DEFAULT_SETTING, type ProviderSetting } from '#shared/classifier/provider-setting.ts';
+import { DEFAULT_SETTING, type ProviderSetting } from '#shared/classifier/provider/setting.ts';
 import { providerSettings } from './collections.ts';
 
 /** The stored setting; null: none was ever saved. */

@@ -3,9 +3,7 @@ import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { guardedUpdate, literal, wasAccepted } from '#infra/mongo/guarded-update.ts';
 import { msOf, NOW_MS, nowPlus } from '#infra/mongo/server-time.ts';
-import type { Charge } from '#shared/classifier/charge.ts';
-import { REPLAY_MS } from '#shared/classifier/generation.ts';
-import { heldBefore } from '#shared/classifier/hold.ts';
+import { type Charge, heldBefore, REPLAY_MS } from '#shared/classifier/generation.ts';
 import { generationHolds } from './collections.ts';
 
 /** Whose hold: that of one holder of the generation, or of whichever it has. */

@@ -4,9 +4,15 @@ import { guardedUpdate, literal } from '#infra/mongo/guarded-update.ts';
 import { findLive } from '#infra/mongo/mailbox/post-command.ts';
 import { Stale } from '#infra/mongo/stale.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
-import type { BatchOutcome } from '#shared/classifier/classification.ts';
-import { batchId, commandKeyOf, type JobBatch, type JobBody, type JobContext } from '#shared/classifier/job.ts';
-import type { JobEnd } from '#shared/classifier/job-end.ts';
+import {
+  type BatchOutcome,
+  batchId,
+  commandKeyOf,
+  type JobBatch,
+  type JobBody,
+  type JobContext,
+} from '#shared/classifier/job.ts';
+import type { JobEnd } from '#shared/classifier/job-view.ts';
 import { SECOND } from '#shared/kernel/time.ts';
 import { aiJobBatches, aiJobs } from './collections.ts';
 

@@ -1,5 +1,5 @@
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
-import type { JobStatus } from '#shared/classifier/classification.ts';
+import type { JobStatus } from '#shared/classifier/job.ts';
 import { aiJobs, type JobRow } from './collections.ts';
 import type { JobOwner } from './job-owner.ts';
 

@@ -2,7 +2,7 @@ import type { ClientSession } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
-import { DEFAULT_SETTING, type ProviderChoice, type ProviderSetting } from '#shared/classifier/provider-setting.ts';
+import { DEFAULT_SETTING, type ProviderChoice, type ProviderSetting } from '#shared/classifier/provider/setting.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { providerSettings, settingChanges } from './collections.ts';
 

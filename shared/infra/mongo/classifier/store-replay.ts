@@ -3,8 +3,8 @@ import { guardedUpdate, literal } from '#infra/mongo/guarded-update.ts';
 import { newCommand, postCommandIn } from '#infra/mongo/mailbox/post-command.ts';
 import { nowPlus } from '#infra/mongo/server-time.ts';
 import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
-import type { Charge } from '#shared/classifier/charge.ts';
 import {
+  type Charge,
   type Generation,
   REPLAY_MS,
   SETTLEMENT_ATTEMPTS,

@@ -1,7 +1,7 @@
 import type { Log } from '#infra/log/log.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { openBackground } from '#infra/process/background.ts';
-import type { UsageEvent } from '#shared/classifier/usage-event.ts';
+import type { UsageEvent } from '#shared/classifier/provider/circuit.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { usageEvents } from './collections.ts';
 

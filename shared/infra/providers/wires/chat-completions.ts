@@ -1,4 +1,4 @@
-import { toOpenAi } from '#shared/classifier/lowering/openai-strict.ts';
+import { toOpenAi } from '#shared/classifier/lowering.ts';
 import { membersOf } from '#shared/kernel/json-object.ts';
 import {
   countOf,

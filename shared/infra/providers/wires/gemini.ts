@@ -1,4 +1,4 @@
-import { toGemini } from '#shared/classifier/lowering/gemini-schema.ts';
+import { toGemini } from '#shared/classifier/lowering.ts';
 import { membersOf } from '#shared/kernel/json-object.ts';
 import { countOf, jsonOf, type StreamFold, sumOf, type Wire, type WireAnswer } from './wire.ts';
 

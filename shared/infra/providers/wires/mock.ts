@@ -1,7 +1,7 @@
 import type { openAnswerChecks } from '#infra/schema/answer-check.ts';
-import { mockAnswer } from '#shared/classifier/mock/mock-answer.ts';
-import { type AskedFor, type ModelAnswer, type ModelTask, ProviderFailure } from '#shared/classifier/model-task.ts';
-import type { UsageEvent } from '#shared/classifier/usage-event.ts';
+import { mockAnswer } from '#shared/classifier/mock.ts';
+import type { UsageEvent } from '#shared/classifier/provider/circuit.ts';
+import { type AskedFor, type ModelAnswer, type ModelTask, ProviderFailure } from '#shared/classifier/tasks/task.ts';
 import type { Now } from '#shared/kernel/time.ts';
 
 /**

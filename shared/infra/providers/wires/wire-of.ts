@@ -1,4 +1,4 @@
-import type { ProviderName } from '#shared/classifier/provider-names.ts';
+import type { ProviderName } from '#shared/classifier/provider/names.ts';
 import { ANTHROPIC } from './anthropic.ts';
 import { CHAT_COMPLETIONS } from './chat-completions.ts';
 import { GEMINI } from './gemini.ts';

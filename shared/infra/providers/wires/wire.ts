@@ -1,6 +1,6 @@
-import type { TokenUsage } from '#shared/classifier/model-task.ts';
-import type { Prompt } from '#shared/classifier/prompt.ts';
-import type { ProviderName } from '#shared/classifier/provider-names.ts';
+import type { ProviderName } from '#shared/classifier/provider/names.ts';
+import type { Prompt } from '#shared/classifier/tasks/prompt.ts';
+import type { TokenUsage } from '#shared/classifier/tasks/task.ts';
 
 /** How an answer's shape is demanded: by the provider, as any JSON, or in the prompt alone. */
 export type AnswerForm = 'schema' | 'json' | 'prompt';

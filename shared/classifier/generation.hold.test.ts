@@ -1,0 +1,18 @@
+import t from 'tap';
+import { type Hold, heldBefore } from './generation.ts';
+
+const hold = (previewId: string, credits: number): Hold => ({
+  previewId,
+  fence: 1,
+  credits,
+  tokens: credits * 100,
+  until: new Date(),
+});
+
+t.test('only what was held earlier stands before a hold', async (t) => {
+  const holds = [hold('a', 3), hold('b', 6), hold('c', 9)];
+  t.strictSame(heldBefore({ holds }, 'a'), { credits: 0, tokens: 0 });
+  t.strictSame(heldBefore({ holds }, 'c'), { credits: 9, tokens: 900 });
+  t.strictSame(heldBefore({ holds }, 'gone'), { credits: 18, tokens: 1_800 }, 'without a place in line it is the last');
+  t.strictSame(heldBefore({ holds: [] }, 'a'), { credits: 0, tokens: 0 });
+});

@@ -1,0 +1,142 @@
+import { membersOf } from '#shared/kernel/json-object.ts';
+import { hasFreeMap, inWords, mapParts, type Schema, typesOf } from './schema.ts';
+
+/** A schema as the input of a tool: any JSON Schema may stand there, so it goes whole. */
+export function toAnthropic(schema: Schema): Schema {
+  const { $schema: _dialect, $id: _id, ...bare } = schema;
+  return bare;
+}
+
+const UNDERSTOOD = new Set([
+  'type',
+  'format',
+  'title',
+  'description',
+  'nullable',
+  'enum',
+  'items',
+  'minItems',
+  'maxItems',
+  'properties',
+  'required',
+  'minLength',
+  'maxLength',
+  'pattern',
+  'minimum',
+  'maximum',
+  'anyOf',
+  'propertyOrdering',
+]);
+const FORMATS = ['enum', 'date-time', 'float', 'double', 'int32', 'int64'];
+const SILENT = ['$schema', '$id', '$defs', 'const', 'oneOf', 'additionalProperties', 'format'];
+
+/**
+ * A schema in the part of OpenAPI 3.0 that Gemini reads: null is a flag and no type, a constant is a choice of one, and
+ * what it does not know is said in words. null when it cannot be said there at all (a reference, a free map): then it has
+ * to stand in the prompt.
+ */
+export function toGemini(schema: Schema): Schema | null {
+  if (JSON.stringify(schema).includes('"$ref"') || hasFreeMap(schema)) return null;
+  return lowered(schema);
+}
+
+function lowered(schema: Schema): Schema {
+  const types = typesOf(schema).filter((type) => type !== 'null');
+  const isNullable = types.length < typesOf(schema).length;
+  const mapped: Record<string, unknown> = { ...mapParts(schema, lowered) };
+  if (types.length === 1) mapped.type = types[0];
+  if (types.length === 0) delete mapped.type;
+  if (types.length > 1) {
+    delete mapped.type;
+    mapped.anyOf = types.map((type) => ({ type }));
+  }
+  if (isNullable) mapped.nullable = true;
+  if ('const' in schema) mapped.enum = [schema.const];
+  if (Array.isArray(schema.oneOf)) mapped.anyOf = mapped.oneOf;
+  foldNull(mapped);
+  const words = inWords(schema, wordedKeywords(schema, mapped));
+  if (words !== undefined) mapped.description = words;
+  // Choices are of texts alone there.
+  if (Array.isArray(mapped.enum)) {
+    const choices = mapped.enum.filter((choice) => choice !== null);
+    if (choices.every((choice) => typeof choice === 'string')) Object.assign(mapped, { enum: choices, type: 'string' });
+    else delete mapped.enum;
+  }
+  if (typeof mapped.format === 'string' && !FORMATS.includes(mapped.format)) delete mapped.format;
+  if ('properties' in mapped) mapped.propertyOrdering = Object.keys(membersOf(mapped.properties));
+  return Object.fromEntries(Object.entries(mapped).filter(([keyword]) => UNDERSTOOD.has(keyword)));
+}
+
+function wordedKeywords(schema: Schema, mapped: Schema): string[] {
+  const unknown = Object.keys(schema).filter((keyword) => !UNDERSTOOD.has(keyword) && !SILENT.includes(keyword));
+  const choices = Array.isArray(mapped.enum) ? mapped.enum : [];
+  const isLost = choices.some((choice) => typeof choice !== 'string' && choice !== null);
+  return isLost ? [...unknown, 'enum' in schema ? 'enum' : 'const'] : unknown;
+}
+
+/** `anyOf: [X, null]` is X with the flag. */
+function foldNull(mapped: Record<string, unknown>): void {
+  if (!Array.isArray(mapped.anyOf)) return;
+  const branches = mapped.anyOf
+    .map(membersOf)
+    .filter((branch) => Object.keys(branch).some((key) => key !== 'nullable'));
+  if (branches.length === mapped.anyOf.length) return;
+  mapped.nullable = true;
+  delete mapped.anyOf;
+  if (branches.length === 1) Object.assign(mapped, branches[0], { nullable: true });
+  else mapped.anyOf = branches;
+}
+
+/** What strict structured output refuses or does not look at; said in words instead. */
+const NOT_UNDERSTOOD = [
+  'minLength',
+  'maxLength',
+  'uniqueItems',
+  'contains',
+  'prefixItems',
+  'patternProperties',
+  'minProperties',
+  'maxProperties',
+  'not',
+  'if',
+  'then',
+  'else',
+  'dependentRequired',
+  'dependentSchemas',
+  'allOf',
+];
+
+/**
+ * A schema for OpenAI's structured output. Strict mode knows no optional fields: they become required and nullable, and
+ * the nulls are taken out of the answer. A schema with a free map cannot be strict and goes as it is.
+ */
+export function toOpenAi(schema: Schema): { schema: Schema; strict: boolean } {
+  const { $schema: _dialect, $id: _id, ...bare } = schema;
+  return hasFreeMap(bare) ? { schema: bare, strict: false } : { schema: strictly(bare), strict: true };
+}
+
+function strictly(schema: Schema): Schema {
+  const required = Array.isArray(schema.required) ? schema.required : [];
+  const lowered: Record<string, unknown> = {
+    ...mapParts(schema, (part, name) => {
+      const strict = strictly(part);
+      return name === null || required.includes(name) ? strict : nullable(strict);
+    }),
+  };
+  const words = inWords(schema, NOT_UNDERSTOOD);
+  if (words !== undefined) lowered.description = words;
+  for (const keyword of NOT_UNDERSTOOD) delete lowered[keyword];
+  if ('properties' in schema) {
+    lowered.required = Object.keys(membersOf(schema.properties));
+    lowered.additionalProperties = false;
+  }
+  return lowered;
+}
+
+function nullable(schema: Schema): Schema {
+  const types = typesOf(schema);
+  if (types.includes('null')) return schema;
+  if (types.length === 0 || 'const' in schema) return { anyOf: [schema, { type: 'null' }] };
+  const values = Array.isArray(schema.enum) ? { enum: [...schema.enum, null] } : {};
+  return { ...schema, type: [...types, 'null'], ...values };
+}

@@ -1,0 +1,115 @@
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import fc from 'fast-check';
+import t from 'tap';
+import { TASK_KINDS } from '#shared/classifier/tasks/task.ts';
+import { mockAnswer } from './mock.ts';
+
+const ajv = new Ajv2020({ strict: false, validateFormats: false });
+
+/** Schemas as tasks have them: objects of named fields, bounded texts, numbers and arrays, choices, things that may be null. */
+const { schema: schemas } = fc.letrec<{ schema: Record<string, unknown> }>((tie) => ({
+  schema: fc.oneof(
+    { maxDepth: 4 },
+    fc.record({ type: fc.constant('string'), minLength: fc.nat(40), maxLength: fc.integer({ min: 40, max: 80 }) }),
+    fc
+      .tuple(fc.integer({ min: -50, max: 50 }), fc.nat(60))
+      .map(([minimum, span]) => ({ type: 'integer', minimum, maximum: minimum + span })),
+    fc.nat(20).map((maximum) => ({ type: 'number', minimum: 0, maximum })),
+    fc.constantFrom({ type: 'boolean' }, { type: ['string', 'null'] }, { const: 7 }, { type: 'null' }),
+    fc.array(fc.string({ minLength: 1 }), { minLength: 1, maxLength: 4 }).map((choices) => ({ enum: choices })),
+    tie('schema').map((branch) => ({ anyOf: [branch, { type: 'null' }] })),
+    fc.record({
+      type: fc.constant('array'),
+      items: tie('schema'),
+      minItems: fc.nat(3),
+      maxItems: fc.integer({ min: 3, max: 6 }),
+    }),
+    fc
+      .dictionary(
+        fc.constantFrom('score', 'options', 'questions', 'answerKey', 'confidence', 'items', 'text'),
+        tie('schema'),
+        { maxKeys: 5 },
+      )
+      .map((properties) => ({
+        type: 'object',
+        additionalProperties: false,
+        required: Object.keys(properties),
+        properties,
+      })),
+  ),
+}));
+
+t.test('it fits the schema, whatever that is, and is always the same', async () => {
+  fc.assert(
+    fc.property(schemas, fc.constantFrom(...TASK_KINDS), fc.jsonValue(), (schema, kind, data) => {
+      const answer = mockAnswer({ kind, data, schema });
+      if (!ajv.validate(schema, answer)) throw new Error(`${JSON.stringify(answer)}: ${ajv.errorsText()}`);
+      return JSON.stringify(answer) === JSON.stringify(mockAnswer({ kind, data, schema }));
+    }),
+  );
+});
+
+const text = { type: 'string' };
+const fields = (properties: Record<string, unknown>) => ({
+  type: 'object',
+  required: Object.keys(properties),
+  properties,
+});
+const list = (items: unknown, more = {}) => ({ type: 'array', items, ...more });
+
+t.test('it speaks of each question that the data names, in order', async (t) => {
+  const schema = fields({ items: list(fields({ questionId: text, subject: text })) });
+  for (const data of [{ questionIds: ['q-2', 'q-1'] }, { questions: [{ id: 'q-2', content: 'x' }, { id: 'q-1' }] }]) {
+    t.match(mockAnswer({ kind: 'classify', data, schema }), { items: [{ questionId: 'q-2' }, { questionId: 'q-1' }] });
+  }
+});
+
+t.test('it makes as many questions as wanted, each with a key among its options', async (t) => {
+  const option = fields({ id: text, label: text, content: text });
+  const schema = fields({
+    questions: list(fields({ answerKey: list(text), type: text, options: list(option) }), { maxItems: 20 }),
+  });
+  const data = { count: 3, questionType: 'SINGLE_CHOICE', references: [{ id: 'r-1' }] };
+  const { questions } = mockAnswer({ kind: 'generate', data, schema }) as { questions: unknown[] };
+  t.equal(questions.length, 3);
+  t.match(questions[0], {
+    type: 'SINGLE_CHOICE',
+    answerKey: ['A'],
+    options: [{ id: 'A' }, { id: 'B' }, { id: 'C' }, { id: 'D' }],
+  });
+});
+
+t.test('its scores are within what each criterion gives, and add up', async (t) => {
+  const schema = fields({
+    score: { type: 'number', minimum: 0, maximum: 10 },
+    criteria: list(fields({ id: text, score: { type: 'number', minimum: 0 } })),
+  });
+  const data = {
+    maxScore: 10,
+    rubric: {
+      criteria: [
+        { id: 'c1', maxScore: 4 },
+        { id: 'c2', maxScore: 6 },
+      ],
+    },
+  };
+  for (let essay = 0; essay < 30; essay++) {
+    const answer = mockAnswer({ kind: 'grade', data: { ...data, essay }, schema }) as {
+      score: number;
+      criteria: [{ id: string; score: number }, { id: string; score: number }];
+    };
+    const [first, second] = answer.criteria;
+    t.match([first.id, second.id], ['c1', 'c2']);
+    t.ok(first.score <= 4 && second.score <= 6 && answer.score === first.score + second.score);
+  }
+});
+
+t.test('a criterion of a quarter of a point is given by some and not by others', async (t) => {
+  const schema = fields({ criteria: list(fields({ id: text, score: { type: 'number', minimum: 0 } })) });
+  const rubric = { criteria: [{ id: 'c1', maxScore: 0.25 }] };
+  const scores = Array.from({ length: 30 }, (_, essay) => {
+    const answer = mockAnswer({ kind: 'grade', data: { rubric, essay }, schema });
+    return (answer as { criteria: [{ score: number }] }).criteria[0].score;
+  });
+  t.strictSame([...new Set(scores)].sort(), [0, 0.25]);
+});

@@ -1,0 +1,27 @@
+/** Who can be asked. `local` speaks OpenAI's protocol at an address of the operator's own. */
+export const PROVIDERS = ['mock', 'local', 'openai', 'anthropic', 'gemini', 'deepseek'] as const;
+export type ProviderName = (typeof PROVIDERS)[number];
+
+/** The environment variable that holds a provider's own key; `mock` needs none, `local` may have the generic one. */
+export const KEY_VARIABLE = {
+  mock: null,
+  local: null,
+  openai: 'OPENAI_API_KEY',
+  anthropic: 'ANTHROPIC_API_KEY',
+  gemini: 'GEMINI_API_KEY',
+  deepseek: 'DEEPSEEK_API_KEY',
+} as const satisfies Record<ProviderName, string | null>;
+
+/** The variable whose key goes to whatever provider is selected. */
+export const GENERIC_KEY_VARIABLE = 'AI_CLASSIFIER_API_KEY';
+export type KeyVariable = Exclude<(typeof KEY_VARIABLE)[ProviderName], null> | typeof GENERIC_KEY_VARIABLE;
+
+/** Where the providers themselves answer; null = it has no address of its own. */
+export const OFFICIAL_BASE_URLS: Readonly<Record<ProviderName, string | null>> = {
+  mock: null,
+  local: null,
+  openai: 'https://api.openai.com/v1',
+  anthropic: 'https://api.anthropic.com',
+  gemini: 'https://generativelanguage.googleapis.com/v1beta',
+  deepseek: 'https://api.deepseek.com',
+};

@@ -1,0 +1,149 @@
+import type { FailureNature, ProviderFailure } from '#shared/classifier/tasks/task.ts';
+import { membersOf } from '#shared/kernel/json-object.ts';
+import { DAY } from '#shared/kernel/time.ts';
+
+/** What an answer that is none means. */
+interface Refusal {
+  code: ProviderFailure['code'];
+  nature: Exclude<FailureNature, 'open'>;
+  /** The same call may be made again. */
+  retry: boolean;
+  /** The provider's own word for it, where it is a plain one; never a text of its, which may quote what it was sent. */
+  word: string | null;
+}
+
+const PERMANENT_QUOTA =
+  /^(insufficient_quota|credit_balance_exhausted|billing_hard_limit_reached|billing_not_active|billing_error|enforced_spend_limit_reached|\w*_(usage|spend)_limit_exceeded)$/;
+/** Said by Anthropic and OpenAI with a plain 400. */
+const QUOTA_IN_WORDS = /credit balance is too low|spend(ing)? limit/i;
+/** The statuses that stand for the types of an error that came with a 200. */
+const STATUS_OF_TYPE: ReadonlyMap<string, number> = new Map(
+  Object.entries({
+    invalid_request_error: 400,
+    authentication_error: 401,
+    billing_error: 402,
+    permission_error: 403,
+    not_found_error: 404,
+    request_too_large: 413,
+    rate_limit_error: 429,
+    rate_limit_exceeded: 429,
+    insufficient_quota: 429,
+    api_error: 500,
+    server_error: 500,
+    timeout_error: 504,
+    overloaded_error: 529,
+  }),
+);
+
+/**
+ * What a status other than 2xx, or an error inside of one, says. `shouldRetry`: the provider's own word (x-should-retry),
+ * which beats ours on whether to call again, unless its purse is empty, and says nothing of whose fault it was.
+ */
+export function refusalOf(status: number, body: unknown, shouldRetry: string | null): Refusal {
+  const told = toldIn(body);
+  const meant = judged(status, told);
+  const isEmpty = meant.code === 'AI_PROVIDER_QUOTA';
+  const retry = !isEmpty && (shouldRetry === 'true' || (meant.retry && shouldRetry !== 'false'));
+  return { ...meant, retry, word: told.words.find((word) => /^[A-Za-z0-9_.-]{1,64}$/.test(word)) ?? null };
+}
+
+/** The status that an error inside a 200 stands for; null when the body is no error. */
+export function statusInside(body: unknown): number | null {
+  const { error, type } = membersOf(Array.isArray(body) ? body[0] : body);
+  if ((error === undefined || error === null) && type !== 'error') return null;
+  const { numbers, words } = toldIn(body);
+  const named = numbers.find((number) => number >= 400 && number <= 599);
+  return named ?? words.map((word) => STATUS_OF_TYPE.get(word)).find((status) => status !== undefined) ?? 500;
+}
+
+function judged(status: number, { words, message }: Told): Omit<Refusal, 'word'> {
+  const isQuota = words.some((word) => PERMANENT_QUOTA.test(word)) || (status === 400 && QUOTA_IN_WORDS.test(message));
+  if (status === 402 || (isQuota && status >= 400 && status < 500)) {
+    return { code: 'AI_PROVIDER_QUOTA', nature: 'refused', retry: false };
+  }
+  // Gemini says so of a wrong key, with a 400.
+  const isKey = words.includes('API_KEY_INVALID');
+  if (status === 401 || status === 403 || isKey) {
+    return { code: 'AI_PROVIDER_UNAVAILABLE', nature: 'refused', retry: false };
+  }
+  if (status === 429) return { code: 'AI_PROVIDER_THROTTLED', nature: 'passing', retry: true };
+  if (status === 408) return { code: 'AI_PROVIDER_TIMEOUT', nature: 'passing', retry: true };
+  if (status === 409 || status >= 500) return { code: 'AI_PROVIDER_UNAVAILABLE', nature: 'passing', retry: true };
+  return { code: 'AI_PROVIDER_INVALID_RESPONSE', nature: 'refused', retry: false };
+}
+
+interface Told {
+  words: string[];
+  numbers: number[];
+  message: string;
+}
+
+/** The codes and types of an error, the most telling first, whichever provider's shape it has. */
+function toldIn(body: unknown): Told {
+  const whole = membersOf(Array.isArray(body) ? body[0] : body);
+  // vLLM's older flat shape has no `error`.
+  const error = 'error' in whole ? membersOf(whole.error) : whole;
+  const details = Array.isArray(error.details) ? error.details.map(membersOf) : [membersOf(error.details)];
+  const told = [
+    ...details.flatMap(({ error_code, reason }) => [error_code, reason]),
+    error.code,
+    error.type,
+    error.status,
+  ];
+  return {
+    words: told.filter((word) => typeof word === 'string'),
+    numbers: told.filter((number) => typeof number === 'number'),
+    message: typeof error.message === 'string' ? error.message : '',
+  };
+}
+
+/** Any set of headers, as Headers has them. */
+interface HeaderReader {
+  get(name: string): string | null;
+}
+
+/** Longer waits are a slip of the provider's: they would leave it, and jobs that wait for it, alone for good. */
+const MOST_ASKED_WAIT_MS = 1 * DAY;
+
+/**
+ * The wait that an answer asks for before the next call (ms, a day at most), null when it asks for none that can be read: a header in
+ * milliseconds, Retry-After in seconds or as a date, or Gemini's RetryInfo in the body. A date counts from the sender's
+ * own, where it tells it: `now` (Unix ms) may be minutes away from that.
+ */
+export function askedWaitMs(headers: HeaderReader, body: unknown, now: number): number | null {
+  const wait = toldWaitMs(headers, body, now);
+  return wait === null ? null : Math.min(wait, MOST_ASKED_WAIT_MS);
+}
+
+function toldWaitMs(headers: HeaderReader, body: unknown, now: number): number | null {
+  for (const name of ['retry-after-ms', 'x-ms-retry-after-ms']) {
+    const wait = decimal(headers.get(name));
+    if (wait !== null) return Math.ceil(wait);
+  }
+  const after = headers.get('retry-after');
+  const seconds = decimal(after);
+  if (seconds !== null) return Math.ceil(seconds * 1_000);
+  const date = after === null || !/[a-z]{3}/i.test(after) ? Number.NaN : Date.parse(after);
+  if (!Number.isNaN(date)) {
+    const sent = Date.parse(headers.get('date') ?? '');
+    return Math.max(0, date - (Number.isNaN(sent) ? now : sent));
+  }
+  return retryInfoMs(body);
+}
+
+function decimal(text: string | null): number | null {
+  return text !== null && /^\d{1,12}(\.\d{1,9})?$/.test(text.trim()) ? Number(text) : null;
+}
+
+/** `{error: {details: [{"@type": "…google.rpc.RetryInfo", retryDelay: "34.4s"}]}}`, alone or in an array. */
+function retryInfoMs(body: unknown): number | null {
+  const { error } = membersOf(Array.isArray(body) ? body[0] : body);
+  const { details } = membersOf(error);
+  for (const detail of Array.isArray(details) ? details : []) {
+    const { '@type': type, retryDelay } = membersOf(detail);
+    if (typeof type !== 'string' || !type.endsWith('google.rpc.RetryInfo') || typeof retryDelay !== 'string') continue;
+    const wait = decimal(retryDelay.replace(/s$/, ''));
+    if (wait !== null) return Math.ceil(wait * 1_000);
+  }
+  return null;
+}

@@ -1,0 +1,83 @@
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import t from 'tap';
+import { loadSchemas } from '#infra/schema/validator.ts';
+import { mockAnswer } from '#shared/classifier/mock.ts';
+import type { GeneratedQuestionType, GeneratePayload } from '#shared/generated/classifier.ts';
+import { generateTask, readGeneration } from './generate.ts';
+
+const TYPES = loadSchemas().document('classifier/generated-question-type').enum as GeneratedQuestionType[];
+const validQuestion = loadSchemas().validator('classifier/generated-question');
+
+const payload = (change: Partial<GeneratePayload> = {}): GeneratePayload => ({
+  mode: 'fresh',
+  subject: 'Toán',
+  gradeLevel: '12',
+  topic: 'Đạo hàm',
+  questionType: 'SINGLE_CHOICE',
+  difficulty: 'dễ',
+  count: 3,
+  language: 'vi',
+  instructions: null,
+  references: [],
+  ...change,
+});
+
+t.test('whatever a type demands, an answer that fits the schema makes whole questions', async (t) => {
+  for (const questionType of TYPES) {
+    const wanted = payload({ questionType });
+    const task = generateTask(wanted);
+    const answer = mockAnswer(task);
+    const ajv = new Ajv2020({ strict: false });
+    t.ok(ajv.validate(task.schema, answer), `${questionType}: ${ajv.errorsText()}`);
+    const questions = readGeneration(wanted, answer) ?? [];
+    t.equal(questions.length, 3, questionType);
+    for (const question of questions) {
+      t.strictSame(validQuestion(structuredClone(question)), [], questionType);
+      const ids = question.options.map(({ id }) => id);
+      for (const id of question.answerKey.correctOptionIds ?? []) t.ok(ids.includes(id), 'the key names an option');
+      t.strictSame(question.answerKey.statements?.map(({ statementId }) => statementId) ?? ids, ids);
+    }
+    t.equal(new Set(questions.map(({ tempId }) => tempId)).size, 3);
+  }
+});
+
+t.test('answers are read into ids, labels and keys; more than was asked for is dropped', async (t) => {
+  const written = {
+    content: ' 1 + 1 = ? ',
+    explanation: 'Cộng',
+    options: ['1', '2', '3', '4'],
+    correctIndexes: [1, 1],
+  };
+  const read = readGeneration(payload({ count: 1 }), { questions: [written, written] });
+  t.strictSame(read, [
+    {
+      tempId: 'q1',
+      type: 'SINGLE_CHOICE',
+      content: '1 + 1 = ?',
+      contentText: '1 + 1 = ?',
+      options: ['1', '2', '3', '4'].map((content, n) => ({ id: 'abcd'[n], label: 'ABCD'[n], content })),
+      answerKey: { correctOptionIds: ['b'] },
+      explanation: 'Cộng',
+      difficulty: 'dễ',
+    },
+  ]);
+  t.equal(readGeneration(payload(), { questions: [] }), null);
+  const ajv = new Ajv2020({ strict: false });
+  const one = { ...written, correctIndexes: [1] };
+  const { schema } = generateTask(payload({ count: 1 }));
+  t.ok(ajv.validate(schema, { questions: [one, one] }), 'and is no fault of the answer');
+  t.notOk(ajv.validate(schema, { questions: [] }));
+});
+
+t.test('what users wrote stands in the data, never among the instructions', async (t) => {
+  const words = {
+    topic: 'TOPIC-WORD',
+    instructions: 'WISH-WORD',
+    references: [{ id: 'r', content: 'REFERENCE-WORD' }],
+  };
+  const task = generateTask(payload({ mode: 'similar', ...words }));
+  for (const word of ['TOPIC-WORD', 'WISH-WORD', 'REFERENCE-WORD']) {
+    t.match(JSON.stringify(task.data), word);
+    t.notMatch(task.instructions + JSON.stringify(task.schema), word);
+  }
+});

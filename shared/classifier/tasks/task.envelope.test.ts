@@ -1,0 +1,111 @@
+import t from 'tap';
+import { loadSchemas } from '#infra/schema/validator.ts';
+import { essayGradePreview, explanationPreview, generationPreview } from '#shared/classifier/preview.ts';
+import { TASK_KINDS, type TaskKind, type TaskPayloads, type TaskResults, taskRequest, taskResult } from './task.ts';
+
+const schemas = loadSchemas();
+const CRITERIA = [{ id: 'c', name: 'Ý', maxScore: 2 }];
+const ESSAY = { questionId: 'q-1', prompt: 'Tả', answerText: 'Sông', maxScore: 2, rubric: { criteria: CRITERIA } };
+const PAYLOADS: TaskPayloads = {
+  classify: { questionIds: ['q-1'], fields: ['topic'], overwrite: false, questions: [{ id: 'q-1', content: 'x' }] },
+  generate: {
+    mode: 'fresh',
+    subject: 'Toán',
+    gradeLevel: '12',
+    topic: 'Số',
+    questionType: 'ESSAY',
+    difficulty: 'dễ',
+    count: 1,
+    language: 'vi',
+    instructions: null,
+    references: [],
+  },
+  explain: { content: '1 + 1 = ?' },
+  grade: ESSAY,
+};
+const RESULTS: TaskResults = {
+  classify: {
+    items: [{ questionId: 'q-1', suggestions: { topic: { value: 'Số', confidence: 1 } }, accepted: false }],
+    errors: [],
+  },
+  generate: {
+    questions: [
+      {
+        tempId: 'q1',
+        type: 'ESSAY',
+        content: 'Tả',
+        contentText: 'Tả',
+        options: [],
+        answerKey: {},
+        explanation: 'Nước',
+        difficulty: 'dễ',
+      },
+    ],
+  },
+  explain: { text: 'Hai', steps: ['Cộng'] },
+  grade: { score: 1, maxScore: 2, feedback: 'Tốt', criteria: [{ id: 'c', score: 1, maxScore: 2, comment: '' }] },
+};
+const SCOPE = {
+  taskId: 't-1',
+  organizationId: 'org-1',
+  actorId: 'a-1',
+  requestId: 'r-1',
+  jobId: null,
+  batchIndex: null,
+};
+const ANSWER = { provider: 'mock', model: 'mock-1', usage: { inputTokens: null, outputTokens: 3 } };
+
+function envelopes<Kind extends TaskKind>(kind: Kind) {
+  const request = taskRequest(kind, PAYLOADS[kind], SCOPE);
+  return { request, result: taskResult(request, RESULTS[kind], ANSWER, Date.parse('2026-11-21T00:00:00.000Z')) };
+}
+
+t.test('every kind has an envelope of its own payload, going and coming', async (t) => {
+  for (const kind of TASK_KINDS) {
+    const { request, result } = envelopes(kind);
+    t.strictSame(schemas.validator('classifier/ai-task-request-envelope')(structuredClone(request)), [], kind);
+    t.strictSame(schemas.validator('classifier/ai-task-result-envelope')(structuredClone(result)), [], kind);
+    for (const envelope of [request, result]) {
+      t.strictSame(
+        TASK_KINDS.filter((name) => name in envelope),
+        [kind],
+        'one payload, that of its kind',
+      );
+    }
+  }
+  t.strictSame(schemas.document('classifier/task-kind').enum, [...TASK_KINDS]);
+});
+
+t.test('a task ends with what it is part of', async (t) => {
+  t.match(envelopes('grade').request, { cancellationKey: 'preview:t-1', idempotencyKey: 't-1' });
+  const batch = taskRequest('classify', PAYLOADS.classify, {
+    ...SCOPE,
+    jobId: 'j-1',
+    batchIndex: 4,
+    idempotencyKey: 'j-1:1:4',
+  });
+  t.match(batch, {
+    cancellationKey: 'job:j-1',
+    idempotencyKey: 'j-1:1:4',
+    usageEvent: { jobId: 'j-1', batchIndex: 4 },
+  });
+});
+
+t.test('previews are what their schemas promise, and a handoff is what the attempt service takes', async (t) => {
+  const settlement = { credits: 3, tokens: 5, settledAt: '2026-11-21T00:00:00.000Z' };
+  const [generated, graded] = [envelopes('generate').result, essayGradePreview(envelopes('grade').result, ESSAY)];
+  const cases: [string, unknown][] = [
+    ['generation-preview', generationPreview(generated, 'fresh', null)],
+    ['generation-preview', generationPreview(generated, 'fresh', settlement)],
+    ['explanation-preview', explanationPreview(envelopes('explain').result)],
+    ['essay-grade-preview', graded],
+  ];
+  for (const [name, preview] of cases) {
+    t.strictSame(schemas.validator(`classifier/${name}`)(structuredClone(preview)), [], name);
+  }
+  const handoff = structuredClone(graded.handoff);
+  t.strictSame(schemas.validator('attempt/essay-grade-handoff-request')(handoff), []);
+  t.strictSame(handoff, graded.handoff, 'and drops nothing of it');
+  t.equal(generationPreview(generated, 'fresh', null).chargePolicy, 'preview_only_no_consume');
+  t.equal(generationPreview(generated, 'fresh', settlement).chargePolicy, 'usage_wallet_settled');
+});
