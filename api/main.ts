@@ -6,7 +6,7 @@ import { mountNotification } from '#api/notification/mount.ts';
 import { queueMetrics } from '#api/operations/queue-metrics.ts';
 import { operationsRoutes } from '#api/operations/routes.ts';
 import { HasherBusy } from '#infra/bcrypt/bounded-queue.ts';
-import { configOrExit } from '#infra/config/config-or-exit.ts';
+import { configOrExit } from '#infra/config/config.ts';
 import { secretsOf } from '#infra/config/secrets.ts';
 import { VERSION } from '#infra/config/version.ts';
 import { openLog } from '#infra/log/log.ts';

@@ -1,6 +1,6 @@
 import { userInfo } from 'node:os';
 import { parseArgs } from 'node:util';
-import { configOrExit } from '#infra/config/config-or-exit.ts';
+import { configOrExit } from '#infra/config/config.ts';
 import { openMongo } from '#infra/mongo/connect.ts';
 import { outageInWords } from '#infra/mongo/faults.ts';
 import { openServerClock } from '#infra/mongo/server-clock.ts';

@@ -1,4 +1,4 @@
-import { configOrExit } from '#infra/config/config-or-exit.ts';
+import { configOrExit } from '#infra/config/config.ts';
 import { openReleaseMongo } from '#infra/mongo/connect.ts';
 import { outageInWords } from '#infra/mongo/faults.ts';
 import { migrate } from '#infra/mongo/schema/migrate.ts';

@@ -1,4 +1,4 @@
-import { configOrExit } from '#infra/config/config-or-exit.ts';
+import { configOrExit } from '#infra/config/config.ts';
 import { ACTORS } from './actors.ts';
 import { startWorkerProcess } from './worker-process.ts';
 

@@ -1,5 +1,5 @@
 import type { WorkerAccess } from '#api/ask-worker.ts';
-import type { AttemptSettings } from '#infra/config/attempt-settings.ts';
+import type { AttemptSettings } from '#infra/config/settings.ts';
 import type { Heads } from '#infra/mongo/attempt/heads.ts';
 import type { Papers } from '#infra/mongo/attempt/papers.ts';
 import type { Now } from '#shared/kernel/time.ts';

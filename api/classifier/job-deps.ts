@@ -1,5 +1,5 @@
 import type { StreamPlaces } from '#api/middleware/stream-places.ts';
-import type { Neighbour } from '#infra/config/neighbours.ts';
+import type { Neighbour } from '#infra/config/settings.ts';
 import type { Log } from '#infra/log/log.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import type { ChangeBell } from '#infra/redis/change-bell.ts';

@@ -1,4 +1,4 @@
-import type { Neighbours } from '#infra/config/neighbours.ts';
+import type { Neighbours } from '#infra/config/settings.ts';
 import type { Log } from '#infra/log/log.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import type { Models } from '#shared/classifier/tasks/task.ts';

@@ -1,4 +1,4 @@
-import type { AuthSettings } from '#infra/config/auth-settings.ts';
+import type { AuthSettings } from '#infra/config/settings.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import type { SecretInput } from './read-secret.ts';
 

@@ -1,4 +1,4 @@
-import type { Neighbour } from '#infra/config/neighbours.ts';
+import type { Neighbour } from '#infra/config/settings.ts';
 import { callService, type ServiceReply } from '#infra/http-client/call-service.ts';
 import { ATTEMPT_SERVICE, type GradeNotice, intakeBody } from '#shared/attempt/notices.ts';
 import type { Command, Queue } from '#shared/kernel/command.ts';

@@ -1,4 +1,4 @@
-import type { Neighbour } from '#infra/config/neighbours.ts';
+import type { Neighbour } from '#infra/config/settings.ts';
 import { callService } from '#infra/http-client/call-service.ts';
 import { type AnalyticsEvent, analyticsEvents } from '#shared/attempt/analytics.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';

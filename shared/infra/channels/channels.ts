@@ -1,4 +1,4 @@
-import type { NotificationSettings } from '#infra/config/notification-settings.ts';
+import type { NotificationSettings } from '#infra/config/settings.ts';
 import type { Log } from '#infra/log/log.ts';
 import type { Now } from '#shared/kernel/time.ts';
 import type { Channel } from '#shared/notification/delivery.ts';

@@ -1,8 +1,16 @@
-import { type AttemptSettings, readAttempt } from './attempt-settings.ts';
-import { type AuthSettings, readAuth } from './auth-settings.ts';
-import { type ClassifierSettings, readClassifier } from './classifier-settings.ts';
-import { type Neighbours, readNeighbours } from './neighbours.ts';
-import { type NotificationSettings, readNotification, readSenderTokens } from './notification-settings.ts';
+import {
+  type AttemptSettings,
+  type AuthSettings,
+  type ClassifierSettings,
+  type Neighbours,
+  type NotificationSettings,
+  readAttempt,
+  readAuth,
+  readClassifier,
+  readNeighbours,
+  readNotification,
+  readSenderTokens,
+} from './settings.ts';
 import {
   ENVIRONMENTS,
   type Environment,
@@ -113,4 +121,18 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
 function databaseOf(mongodbUrl: string): string {
   const path = /^mongodb(?:\+srv)?:\/\/[^/?]*\/([^?]*)/.exec(mongodbUrl)?.[1];
   return path === undefined || path === '' ? 'examhall' : path;
+}
+
+/** EX_CONFIG of sysexits.h: whoever restarts what dies can tell that a restart will not help. */
+const EXIT_CODE = 78;
+
+/** The configuration of a process that has nothing to do without one: its faults go to stderr, without the stack of a bug. */
+export function configOrExit(env: NodeJS.ProcessEnv): Config {
+  try {
+    return readConfig(env);
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    console.error(error.message);
+    process.exit(EXIT_CODE);
+  }
 }

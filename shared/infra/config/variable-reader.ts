@@ -1,10 +1,8 @@
+import { isIP } from 'node:net';
 import { unreadableIn } from '#infra/mongo/unreadable-url.ts';
 import { readRedisUrl } from '#infra/redis/redis-url.ts';
-import { isAddressOrNetwork } from './address-or-network.ts';
-import { secretFault } from './secret-fault.ts';
 import { type Variable, WELL_KNOWN } from './variable.ts';
 import { type NamesOf, VARIABLES, type VariableName } from './variables.ts';
-import { weaknessOf } from './weak-mongodb-url.ts';
 
 /** Reads variables one by one and collects every fault instead of stopping at the first. */
 export interface VariableReader {
@@ -185,4 +183,66 @@ function isWebhookUrl(text: string): boolean {
   if (url === null || /[#\s]/.test(text) || url.username !== '' || url.password !== '') return false;
   if (url.protocol === 'https:') return true;
   return url.protocol === 'http:' && /^(localhost|127(\.\d+){3}|\[::1\])$/.test(url.hostname);
+}
+
+/** Whether a text is an IP address or a network in CIDR notation, such as `10.0.0.0/8`. */
+function isAddressOrNetwork(text: string): boolean {
+  const [address = '', prefix, ...more] = text.split('/');
+  const family = isIP(address);
+  // A zone (`fe80::1%eth0`) names an interface of this machine, which no network elsewhere has.
+  if (family === 0 || more.length > 0 || address.includes('%')) return false;
+  return prefix === undefined || (/^\d{1,3}$/.test(prefix) && Number(prefix) <= (family === 4 ? 32 : 128));
+}
+
+/** HS256 takes a key as long as its hash (RFC 7518, 3.2), and a derived key knows no more than what it came from. */
+const FEWEST_BYTES = 32;
+
+/** What a secret that keys are derived from should have been, or undefined when it is that. Never quotes it. */
+function secretFault(secret: string, production: boolean): string | undefined {
+  // The comma parts the earlier secrets from each other, where this one will stand some day.
+  if (!/^[!-~]([ -~]*[!-~])?$/.test(secret) || secret.includes(',')) {
+    const wanted = 'printable ASCII without a comma and without white space at either end';
+    return production ? `at least ${FEWEST_BYTES} bytes of ${wanted}` : wanted;
+  }
+  if (production && WELL_KNOWN.has(secret)) return 'a value of its own, not the development default';
+  if (production && Buffer.byteLength(secret) < FEWEST_BYTES) return `at least ${FEWEST_BYTES} bytes`;
+  return undefined;
+}
+
+/** What each option of a connection string must be, where it is given at all. */
+const WANTED: Readonly<Record<string, string>> = {
+  // An acknowledged submit that a failover may roll back is worse than a refused start.
+  w: 'majority',
+  journal: 'true',
+  j: 'true',
+  safe: 'true',
+  // A secondary may not know yet what was just written: a grade would be decided on answers of a moment ago.
+  readpreference: 'primary',
+  readconcernlevel: 'majority',
+};
+/** They choose among secondaries. */
+const REFUSED = ['readpreferencetags', 'maxstalenessseconds'];
+
+/**
+ * What in a MongoDB connection string weakens `w: majority, journal: true` or majority reads of the primary, as a phrase
+ * without the string itself (it may hold a password); undefined when nothing does.
+ */
+export function weaknessOf(url: string): string | undefined {
+  if (!url.includes('?')) return undefined;
+  for (const pair of url.slice(url.indexOf('?') + 1).split(/[&;]/)) {
+    const [name = '', value = ''] = pair.split('=', 2).map((part) => decode(part).trim());
+    const option = name.toLowerCase();
+    const wanted = WANTED[option];
+    if (wanted !== undefined && value.toLowerCase() !== wanted) return `${name} is not ${wanted}`;
+    if (REFUSED.includes(option)) return `${name} is set`;
+  }
+  return undefined;
+}
+
+function decode(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }

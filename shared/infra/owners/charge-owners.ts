@@ -1,4 +1,4 @@
-import type { Neighbour } from '#infra/config/neighbours.ts';
+import type { Neighbour } from '#infra/config/settings.ts';
 import { type Generation, ownerKeysOf } from '#shared/classifier/generation.ts';
 import type { OwnerPatience } from './owner-call.ts';
 import { consumeUsage } from './usage.ts';

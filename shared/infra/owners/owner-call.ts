@@ -1,4 +1,4 @@
-import type { Neighbour } from '#infra/config/neighbours.ts';
+import type { Neighbour } from '#infra/config/settings.ts';
 import { callService, type ServiceReply } from '#infra/http-client/call-service.ts';
 import { membersOf } from '#shared/kernel/json-object.ts';
 

@@ -1,4 +1,4 @@
-import type { Neighbour } from '#infra/config/neighbours.ts';
+import type { Neighbour } from '#infra/config/settings.ts';
 import { amountsOf, type Charge, COUNTERS, type Counter } from '#shared/classifier/generation.ts';
 import {
   callOwner,

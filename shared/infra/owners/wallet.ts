@@ -1,4 +1,4 @@
-import type { Neighbour } from '#infra/config/neighbours.ts';
+import type { Neighbour } from '#infra/config/settings.ts';
 import {
   callOwner,
   dataField,

@@ -65,3 +65,152 @@ export const PROCESS = {
     description: 'How long a front door still accepts connections after `/readyz` has turned 503.',
   },
 } as const satisfies Record<string, Variable>;
+
+const LIMITS_GROUP = 'Limits';
+const MIB = 1_048_576;
+
+/** Bounds of requests. */
+export const LIMITS = {
+  BODY_BUDGET_BYTES: {
+    group: LIMITS_GROUP,
+    kind: 'integer',
+    default: 256 * MIB,
+    min: 8 * MIB,
+    max: 64 * 1024 * MIB,
+    description: 'Bytes of request bodies that a process holds at once; at least one start request (8 MiB).',
+  },
+  REQUEST_HEAD_TIMEOUT_MS: {
+    group: LIMITS_GROUP,
+    kind: 'integer',
+    default: 10_000,
+    min: 1,
+    max: 120_000,
+    description: 'Time for the head of a request to arrive.',
+  },
+  REQUEST_BODY_TIMEOUT_MS: {
+    group: LIMITS_GROUP,
+    kind: 'integer',
+    default: 20_000,
+    min: 1,
+    max: 600_000,
+    description: 'Time for the body of a request to arrive.',
+  },
+} as const satisfies Record<string, Variable>;
+
+const STORES_GROUP = 'Stores';
+
+/** Where MongoDB and Redis are. */
+export const STORES = {
+  MONGODB_URL: {
+    group: STORES_GROUP,
+    kind: 'mongodb',
+    default: null,
+    description:
+      'Connection string of a replica set. Required. One that weakens `w: majority, journal: true` or reads elsewhere than at the primary is refused.',
+  },
+  MONGODB_DATABASE: {
+    group: STORES_GROUP,
+    kind: 'text',
+    default: null,
+    description: 'Database; unset = the one that the path of `MONGODB_URL` names, else `examhall`.',
+  },
+  REDIS_URL: {
+    group: STORES_GROUP,
+    kind: 'redis',
+    default: 'redis://127.0.0.1:6379',
+    productionDefault: null,
+    description: 'The doorbell. Holds nothing that cannot be lost. Required in production.',
+  },
+} as const satisfies Record<string, Variable>;
+
+const TRUST_GROUP = 'Trust';
+
+/** Who is believed. */
+export const TRUST = {
+  GATEWAY_TOKEN: {
+    group: TRUST_GROUP,
+    kind: 'token',
+    default: null,
+    description: 'When set, identity headers count only beside `X-Gateway-Token` with this value.',
+  },
+  INTERNAL_SERVICE_TOKEN: {
+    group: TRUST_GROUP,
+    kind: 'token',
+    default: null,
+    description: 'Token of calls between services, where no narrower one is set; carried by outgoing calls.',
+  },
+  ATTEMPT_INTERNAL_SERVICE_TOKEN: {
+    group: TRUST_GROUP,
+    kind: 'token',
+    default: null,
+    description: 'Token that start, release and handoff demand; unset = `INTERNAL_SERVICE_TOKEN`.',
+  },
+  OPS_TOKEN: {
+    group: TRUST_GROUP,
+    kind: 'token',
+    default: null,
+    description: 'Bearer token of `/metrics` in production.',
+  },
+  TRUSTED_PROXIES: {
+    group: TRUST_GROUP,
+    kind: 'addresses',
+    default: null,
+    description:
+      'Addresses and networks (CIDR), comma-separated, whose `X-Forwarded-For` is believed: its last entry is then the client. Unset = nobody.',
+  },
+} as const satisfies Record<string, Variable>;
+
+const WORKERS_GROUP = 'Workers';
+const DAY_MS = 86_400_000;
+
+/** How actors run commands. */
+export const WORKERS = {
+  WORKER_POLL_INTERVAL_MS: {
+    group: WORKERS_GROUP,
+    kind: 'integer',
+    default: 1_000,
+    min: 10,
+    max: 60_000,
+    description: 'Poll of due commands: the longest delay that a lost doorbell can cause.',
+  },
+  WORKER_MAX_ATTEMPTS: {
+    group: WORKERS_GROUP,
+    kind: 'integer',
+    default: 10,
+    min: 1,
+    max: 1_000,
+    description: 'Attempts of a command before it is dead. Faults of MongoDB or the network spend none.',
+  },
+  WORKER_LEASE_MS: {
+    group: WORKERS_GROUP,
+    kind: 'integer',
+    default: 10_000,
+    min: 200,
+    max: 600_000,
+    description: 'Lease of a claimed command; renewed while its handler runs.',
+  },
+  WORKER_CONCURRENCY: {
+    group: WORKERS_GROUP,
+    kind: 'integer',
+    default: 8,
+    min: 1,
+    max: 256,
+    description: 'Commands of one queue that one worker process runs at once.',
+  },
+  WORKER_RETRY_BASE_DELAY_MS: {
+    group: WORKERS_GROUP,
+    kind: 'integer',
+    default: 1_000,
+    min: 1,
+    max: 3_600_000,
+    description: 'First wait between two attempts of a command; doubles.',
+  },
+  UPKEEP_INTERVAL_MS: {
+    group: WORKERS_GROUP,
+    kind: 'integer',
+    default: 10_000,
+    min: 10,
+    max: DAY_MS,
+    description: 'Pause between two sweeps of the upkeep actor.',
+  },
+} as const satisfies Record<string, Variable>;
