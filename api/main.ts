@@ -5,7 +5,6 @@ import { behindGateway, gatewayToken } from '#api/middleware/guards/gateway-toke
 import { mountNotification } from '#api/notification/mount.ts';
 import { queueMetrics } from '#api/operations/queue-metrics.ts';
 import { operationsRoutes } from '#api/operations/routes.ts';
-import { HasherBusy } from '#infra/bcrypt/bounded-queue.ts';
 import { configOrExit } from '#infra/config/config.ts';
 import { secretsOf } from '#infra/config/secrets.ts';
 import { VERSION } from '#infra/config/version.ts';
@@ -17,6 +16,7 @@ import { isOutage } from '#infra/mongo/faults.ts';
 import { FanOutLost } from '#infra/mongo/notification/stage-fan-out.ts';
 import { openServerClock } from '#infra/mongo/server-clock.ts';
 import { checkUsable, untilUsable } from '#infra/mongo/until-usable.ts';
+import { HasherBusy } from '#infra/passwords/hasher.ts';
 import { openBackground } from '#infra/process/background.ts';
 import { drainOnSignal } from '#infra/process/drain.ts';
 import { redisProbe } from '#infra/redis/connection.ts';

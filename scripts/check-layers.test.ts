@@ -55,7 +55,7 @@ const FORBIDDEN: readonly [string, string, string, RegExp][] = [
   ['mongodb subpath elsewhere', 'workers/a.ts', 'mongodb/lib/x', /only shared\/infra\/mongo/],
   ['ioredis elsewhere', 'shared/infra/mongo/a.ts', 'ioredis', /only shared\/infra\/redis/],
   ['pino elsewhere', 'api/a.ts', 'pino', /only shared\/infra\/log/],
-  ['bcrypt elsewhere', 'api/auth/a.ts', 'bcrypt', /only shared\/infra\/bcrypt/],
+  ['bcrypt elsewhere', 'api/auth/a.ts', 'bcrypt', /only shared\/infra\/passwords/],
   ['jsonwebtoken elsewhere', 'api/middleware/a.ts', 'jsonwebtoken', /only shared\/infra\/jwt/],
   ['rate limiter elsewhere', 'api/auth/a.ts', 'rate-limiter-flexible', /only shared\/infra\/redis/],
   ['password list elsewhere', 'api/auth/a.ts', '@zxcvbn-ts/language-common', /only shared\/infra\/passwords/],

@@ -1,8 +1,8 @@
 import type { CallerAddress } from '#api/middleware/caller-address.ts';
-import type { Hasher } from '#infra/bcrypt/hasher.ts';
 import type { AuthSettings } from '#infra/config/settings.ts';
 import type { Signer } from '#infra/jwt/signer.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
+import type { Hasher } from '#infra/passwords/hasher.ts';
 import type { AddressFailures } from '#infra/redis/address-failures.ts';
 import type { Now } from '#shared/kernel/time.ts';
 

@@ -1,8 +1,8 @@
 import type { Mount } from '#api/ground.ts';
 import { openCallerAddress } from '#api/middleware/caller-address.ts';
-import { openHasher } from '#infra/bcrypt/hasher.ts';
 import { openSigner } from '#infra/jwt/signer.ts';
 import { commonPasswords } from '#infra/passwords/common-passwords.ts';
+import { openHasher } from '#infra/passwords/hasher.ts';
 import { openAddressFailures } from '#infra/redis/address-failures.ts';
 import { ACCESS_SECONDS, REFRESH_SECONDS } from '#shared/auth/session.ts';
 import { authRoutes } from './routes.ts';

@@ -1,7 +1,7 @@
-import { openHasher } from '#infra/bcrypt/hasher.ts';
 import { setPassword } from '#infra/mongo/auth/set-password.ts';
 import type { OperatorAct } from '#infra/mongo/operator-audit.ts';
 import { commonPasswords } from '#infra/passwords/common-passwords.ts';
+import { openHasher } from '#infra/passwords/hasher.ts';
 import type { Account } from '#shared/auth/account.ts';
 import { passwordFaults } from '#shared/auth/password-policy.ts';
 import type { Operator } from './operator.ts';

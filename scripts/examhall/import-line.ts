@@ -1,4 +1,4 @@
-import { costOf } from '#infra/bcrypt/bcrypt-hash.ts';
+import { costOf } from '#infra/passwords/hasher.ts';
 import { ROLES } from '#shared/auth/account.ts';
 import { type Registration, readRegistration, registrationFaults } from '#shared/auth/registration.ts';
 import { isRejection } from '#shared/kernel/errors.ts';

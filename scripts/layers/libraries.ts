@@ -12,7 +12,7 @@ const HOMES: Readonly<Record<string, readonly string[]>> = {
   pino: ['shared/infra/log'],
   '@prometheus-io/client': ['shared/infra/metrics'],
   restify: ['api'],
-  bcrypt: ['shared/infra/bcrypt'],
+  bcrypt: ['shared/infra/passwords'],
   jsonwebtoken: ['shared/infra/jwt'],
   'rate-limiter-flexible': ['shared/infra/redis'],
   '@zxcvbn-ts/language-common': ['shared/infra/passwords'],

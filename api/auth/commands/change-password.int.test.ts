@@ -1,9 +1,9 @@
 import t from 'tap';
 import type { Call } from '#api/route.ts';
-import { type Hasher, openHasher } from '#infra/bcrypt/hasher.ts';
 import { openSigner } from '#infra/jwt/signer.ts';
 import { accounts } from '#infra/mongo/auth/collections.ts';
 import { upgradePassword } from '#infra/mongo/auth/upgrade-password.ts';
+import { type Hasher, openHasher } from '#infra/passwords/hasher.ts';
 import type { Account, StoredPassword } from '#shared/auth/account.ts';
 import { testConfig } from '#shared/testing/actors/test-kernel.ts';
 import { storeSignedIn } from '#shared/testing/stored/stored-accounts.ts';

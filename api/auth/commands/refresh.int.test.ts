@@ -1,10 +1,9 @@
 import t from 'tap';
 import type { AuthDeps } from '#api/auth/deps.ts';
 import { newToken } from '#api/auth/new-session.ts';
-import { HasherBusy } from '#infra/bcrypt/bounded-queue.ts';
-import { type Hasher, openHasher } from '#infra/bcrypt/hasher.ts';
 import { openSigner } from '#infra/jwt/signer.ts';
 import { accounts, sessions, tokens } from '#infra/mongo/auth/collections.ts';
+import { type Hasher, HasherBusy, openHasher } from '#infra/passwords/hasher.ts';
 import { testConfig } from '#shared/testing/actors/test-kernel.ts';
 import { storeSignedIn } from '#shared/testing/stored/stored-accounts.ts';
 import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';

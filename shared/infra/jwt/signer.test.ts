@@ -2,8 +2,7 @@ import { createHmac, generateKeyPairSync, hkdfSync, sign as signWith } from 'nod
 import fc from 'fast-check';
 import t from 'tap';
 import type { AccessClaims, RefreshClaims } from '#shared/auth/session.ts';
-import { deriveKey, type Purpose } from './keys.ts';
-import { openSigner, type SignerOptions } from './signer.ts';
+import { deriveKey, openSigner, type Purpose, type SignerOptions } from './signer.ts';
 
 const START = Date.UTC(2026, 10, 21, 8, 0, 0, 250);
 const SECRET = 'the secret of these tests, 32 bytes';

@@ -1,9 +1,8 @@
+import { createSecretKey, hash, hkdfSync, type KeyObject } from 'node:crypto';
 import jwt from 'jsonwebtoken';
 import { ROLES } from '#shared/auth/account.ts';
 import type { AccessClaims, RefreshClaims, TokenTimes } from '#shared/auth/session.ts';
 import { type Now, SECOND } from '#shared/kernel/time.ts';
-import { deriveKey, type Purpose, type TokenKey } from './keys.ts';
-import { headerOf } from './strict-jwt.ts';
 
 export interface Signer {
   /** A token issued at `at` (Unix ms; default now): give it where a record must name the same times. Milliseconds are cut off. */
@@ -87,4 +86,60 @@ function hasAll(claims: Record<string, unknown>, texts: readonly string[]): bool
     Number.isSafeInteger(claims.iat) &&
     Number.isSafeInteger(claims.exp)
   );
+}
+
+/** Which kind of token a key makes; no key makes or reads the other kind. */
+export type Purpose = 'access' | 'refresh';
+
+/** `typ` of the header (RFC 9068 names the first): the kinds are told apart before anything is believed. */
+const TYPES: Readonly<Record<Purpose, string>> = { access: 'at+jwt', refresh: 'rt+jwt' };
+const KEY_BYTES = 32;
+const KID_LETTERS = 16;
+
+/** A key and the header of every token that is made with it. */
+interface TokenKey {
+  key: KeyObject;
+  header: { alg: 'HS256'; typ: string; kid: string };
+  /** The header as it stands in a token. */
+  segment: string;
+}
+
+/** The key of one purpose, derived from a secret that serves several; its `kid` tells nothing of either. */
+export function deriveKey(secret: string, purpose: Purpose): TokenKey {
+  if (secret === '') throw new Error('Tokens cannot be signed with an empty secret');
+  const bytes = Buffer.from(hkdfSync('sha256', secret, '', `examhall ${purpose} token`, KEY_BYTES));
+  const kid = hash('sha256', bytes, 'base64url').slice(0, KID_LETTERS);
+  const header = { alg: 'HS256', typ: TYPES[purpose], kid } as const;
+  return { key: createSecretKey(bytes), header, segment: Buffer.from(JSON.stringify(header)).toString('base64url') };
+}
+
+/** Far more than a token with the longest name takes; what is longer is not even decoded. */
+const LONGEST = 8_192;
+
+const SEGMENTS = /^([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)$/;
+
+/**
+ * The header segment of a text that is shaped like a token of ours, or null. Ours are exactly three canonical base64url segments
+ * (no bits hidden behind the last letter), whose payload is an object in the spelling of JSON.stringify: each member once,
+ * no blanks. One token then has one spelling, and no two parsers read two things in it.
+ */
+function headerOf(text: string): string | null {
+  if (text.length > LONGEST) return null;
+  const [, header, payload, signature] = SEGMENTS.exec(text) ?? [];
+  if (header === undefined || payload === undefined || signature === undefined) return null;
+  if (![header, payload, signature].every(isCanonical) || !isPlainJson(payload)) return null;
+  return header;
+}
+
+function isCanonical(segment: string): boolean {
+  return Buffer.from(segment, 'base64url').toString('base64url') === segment;
+}
+
+function isPlainJson(segment: string): boolean {
+  const text = Buffer.from(segment, 'base64url').toString();
+  try {
+    return text.startsWith('{') && JSON.stringify(JSON.parse(text)) === text;
+  } catch {
+    return false;
+  }
 }

@@ -1,9 +1,8 @@
 import { hash as digest, randomBytes } from 'node:crypto';
 import * as bcrypt from 'bcrypt';
+import pLimit from 'p-limit';
 import type { StoredPassword } from '#shared/auth/account.ts';
 import { normalizePassword } from '#shared/auth/password-policy.ts';
-import { costOf, hashOfNobody, underKnownName } from './bcrypt-hash.ts';
-import { boundedQueue } from './bounded-queue.ts';
 
 /** Every method but `isOutdated` may reject with HasherBusy: nothing was hashed, the caller may try again in a second. */
 export interface Hasher {
@@ -83,4 +82,55 @@ function passwordDigest(text: string): string {
 /** The refresh tokens of one account begin with the same 72 bytes and more. */
 function tokenDigest(jwt: string): string {
   return digest('sha256', jwt, 'hex');
+}
+
+/** More hashes are waiting than would be done in a time that anybody waits for. */
+export class HasherBusy extends Error {
+  constructor() {
+    super('Too many hashes are waiting');
+    this.name = 'HasherBusy';
+  }
+}
+
+type BoundedQueue = <T>(work: () => Promise<T>) => Promise<T>;
+
+/** Runs `concurrency` works at once and lets `maxWaiting` more wait their turn; beyond that it rejects with HasherBusy at once. */
+function boundedQueue({ concurrency, maxWaiting }: { concurrency: number; maxWaiting: number }): BoundedQueue {
+  const limit = pLimit(concurrency);
+  let admitted = 0;
+  return async (work) => {
+    if (admitted >= concurrency + maxWaiting) throw new HasherBusy();
+    admitted += 1;
+    try {
+      return await limit(work);
+    } finally {
+      admitted -= 1;
+    }
+  };
+}
+
+/** `$2a$`, `$2b$` or `$2y$` (PHP's name for `$2b$`), a cost, 22 letters of salt and 31 of hash. */
+const FORM = /^\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{53}$/;
+const LETTERS = './ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789';
+const HASH_LETTERS = 31;
+
+const LEAST_COST = 4;
+/** A hash that somebody imports says how long every try at it takes: at 15 about two seconds, at 31 two days. */
+const MOST_COST = 15;
+
+/** The cost of a bcrypt hash that can be worked with; null when it is none, or would take too long. */
+export function costOf(hash: string): number | null {
+  const cost = Number(FORM.exec(hash)?.[1] ?? 0);
+  return cost >= LEAST_COST && cost <= MOST_COST ? cost : null;
+}
+
+/** The same hash under the one name that the library knows. */
+function underKnownName(hash: string): string {
+  return hash.replace(/^\$2y\$/, '$2b$');
+}
+
+/** A hash of this cost that nobody knows a password of: to compare with it takes what a real one takes. */
+function hashOfNobody(salt: string, randomBytes: Uint8Array): string {
+  const letters = Array.from({ length: HASH_LETTERS }, (_, index) => LETTERS[(randomBytes[index] ?? 0) & 63]);
+  return salt + letters.join('');
 }

@@ -1,8 +1,7 @@
 import * as bcrypt from 'bcrypt';
 import t from 'tap';
 import type { StoredPassword } from '#shared/auth/account.ts';
-import { HasherBusy } from './bounded-queue.ts';
-import { type BcryptEngine, type HasherOptions, openHasher } from './hasher.ts';
+import { type BcryptEngine, HasherBusy, type HasherOptions, openHasher } from './hasher.ts';
 
 const OPTIONS: HasherOptions = { passwordCost: 5, tokenCost: 4, concurrency: 2, maxWaiting: 100 };
 
