@@ -1,6 +1,5 @@
 import t from 'tap';
-import { openLog } from './log.ts';
-import { scrubber } from './scrub.ts';
+import { openLog, scrubber } from './log.ts';
 
 function rig(level: 'info' | 'debug' | 'warn' = 'debug', secrets: string[] = []) {
   const lines: string[] = [];

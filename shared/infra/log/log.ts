@@ -1,6 +1,5 @@
 import { type Logger, pino, type SerializedError, stdSerializers } from 'pino';
 import { type AccessLine, accessWriter } from './access-line.ts';
-import { scrubber } from './scrub.ts';
 
 export type Fields = Record<string, unknown>;
 
@@ -14,14 +13,14 @@ export interface Log {
   child(fields: Fields): Log;
 }
 
-export interface Logs {
+interface Logs {
   log: Log;
   access(line: AccessLine): void;
   /** Writes what is buffered, at once and synchronously; for the last moment of a process. */
   flush(): void;
 }
 
-export interface LogOptions {
+interface LogOptions {
   level: 'fatal' | 'error' | 'warn' | 'info' | 'debug' | 'trace' | 'silent';
   /** Name of the process type: `web`, `grading`, … */
   name: string;
@@ -109,4 +108,33 @@ function codeOf(error: Error): unknown {
 
 function brief(text: string | undefined): string | undefined {
   return text === undefined || text.length <= 4_000 ? text : `${text.slice(0, 4_000)} [cut]`;
+}
+
+/** Short secrets turn up in ordinary words; cutting those out would only maim the log. */
+const SHORTEST = 8;
+const PATTERNS: readonly [RegExp, string][] = [
+  [/\b(Bearer|Basic)\s+[A-Za-z0-9._~+/=-]{8,}/gi, '$1 [redacted]'],
+  [/:\/\/[^\s/@"\\]+@/g, '://[redacted]@'],
+  [/\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*/g, '[redacted]'],
+];
+
+/**
+ * Returns a function that cuts secrets out of a line of text: the configured ones by value, others by the shape in
+ * which they come (bearer tokens, JWTs, credentials in a URL). The last net behind redaction by field name: drivers
+ * quote URLs in their messages.
+ */
+export function scrubber(secrets: readonly (string | undefined)[]): (line: string) => string {
+  const values = new Set<string>();
+  for (const secret of secrets) {
+    if (secret === undefined || secret.length < SHORTEST) continue;
+    values.add(secret);
+    // As it looks inside a JSON string.
+    values.add(JSON.stringify(secret).slice(1, -1));
+  }
+  return (line) => {
+    let clean = line;
+    for (const value of values) if (clean.includes(value)) clean = clean.replaceAll(value, '[redacted]');
+    for (const [pattern, replacement] of PATTERNS) clean = clean.replace(pattern, replacement);
+    return clean;
+  };
 }
