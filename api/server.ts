@@ -19,7 +19,7 @@ import { compileTable } from '#api/middleware/route-table.ts';
 import { type Refusal, writeRefusal, writeReply } from '#api/middleware/write-reply.ts';
 import type { AccessLine } from '#infra/log/access-line.ts';
 import type { Log } from '#infra/log/log.ts';
-import type { ObserveHttp } from '#infra/metrics/http-metrics.ts';
+import type { ObserveHttp } from '#infra/metrics/metrics.ts';
 import { MAX_FAULTS, type Schemas } from '#infra/schema/validator.ts';
 import { type FaultDetail, isRejection } from '#shared/kernel/errors.ts';
 import type { Head, RawReply, Reply, Route } from './route.ts';

@@ -2,8 +2,7 @@ import { identity } from '#api/middleware/guards/identity.ts';
 import { role } from '#api/middleware/guards/role.ts';
 import { openServer } from '#api/server.ts';
 import { openLog } from '#infra/log/log.ts';
-import { httpMetrics } from '#infra/metrics/http-metrics.ts';
-import { openMetrics } from '#infra/metrics/metrics.ts';
+import { httpMetrics, openMetrics } from '#infra/metrics/metrics.ts';
 import { loadSchemas } from '#infra/schema/validator.ts';
 import { type EchoBody, echoed } from './echo.ts';
 

@@ -1,6 +1,5 @@
 import t from 'tap';
-import { httpMetrics } from './http-metrics.ts';
-import { openMetrics } from './metrics.ts';
+import { httpMetrics, openMetrics } from './metrics.ts';
 
 t.test('each process has a registry of its own, a name gives one metric', async (t) => {
   const [one, two] = [openMetrics({ process: false }), openMetrics({ process: false })];

@@ -1,16 +1,16 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from '@prometheus-io/client';
 
-export type Labels = Record<string, string>;
+type Labels = Record<string, string>;
 
-export interface CounterMetric {
+interface CounterMetric {
   add(labels?: Labels, by?: number): void;
 }
 
-export interface GaugeMetric {
+interface GaugeMetric {
   set(value: number, labels?: Labels): void;
 }
 
-export interface HistogramMetric {
+interface HistogramMetric {
   observe(value: number, labels?: Labels): void;
 }
 
@@ -31,7 +31,7 @@ export interface Metrics {
   contentType: string;
 }
 
-export type GaugeCollect = (gauge: GaugeMetric) => void | Promise<void>;
+type GaugeCollect = (gauge: GaugeMetric) => void | Promise<void>;
 
 /** `process` adds CPU, memory, handles and event-loop lag of this process. `labels` stand on every metric. */
 export function openMetrics(options: { process: boolean; labels?: Labels }): Metrics {
@@ -93,4 +93,19 @@ export function openMetrics(options: { process: boolean; labels?: Labels }): Met
     render: () => registry.metrics(),
     contentType: registry.contentType,
   };
+}
+
+const BUCKETS_S = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20];
+
+/** Counts one answered request. `route` is the path as mounted. `seconds` from its head to its reply. */
+export type ObserveHttp = (method: string, route: string, status: number, seconds: number) => void;
+
+export function httpMetrics(metrics: Metrics): ObserveHttp {
+  const histogram = metrics.histogram(
+    'http_request_duration_seconds',
+    'Time from the head of a request to its reply',
+    ['method', 'route', 'status'],
+    BUCKETS_S,
+  );
+  return (method, route, status, seconds) => histogram.observe(seconds, { method, route, status: String(status) });
 }
