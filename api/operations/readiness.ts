@@ -1,5 +1,5 @@
 import { performance } from 'node:perf_hooks';
-import { bounded } from '#infra/process/bounded.ts';
+import { bounded } from '#infra/process/background.ts';
 
 /** Resolves when the dependency answered, rejects when it did not. Need not bound itself. */
 export interface Checks {

@@ -1,5 +1,5 @@
 import { type Db, MongoClient, type MongoClientOptions } from 'mongodb';
-import { bounded } from '#infra/process/bounded.ts';
+import { bounded } from '#infra/process/background.ts';
 
 /** A process's one door to MongoDB. Closing it ends every socket. */
 export interface Mongo {

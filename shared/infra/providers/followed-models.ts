@@ -3,7 +3,7 @@ import type { Log } from '#infra/log/log.ts';
 import { findProviderSetting } from '#infra/mongo/classifier/find-provider-setting.ts';
 import { openUsageRecorder } from '#infra/mongo/classifier/usage-recorder.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
-import { bounded } from '#infra/process/bounded.ts';
+import { bounded } from '#infra/process/background.ts';
 import { openChangeBell } from '#infra/redis/change-bell.ts';
 import { openSharedCells } from '#infra/redis/shared-cells.ts';
 import { DEFAULT_SETTING, type ProviderSetting, selectionOf } from '#shared/classifier/provider/setting.ts';

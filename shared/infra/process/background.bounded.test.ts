@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
-import { bounded, endsWithin } from './bounded.ts';
+import { bounded, endsWithin } from './background.ts';
 
 const LONG_MS = 60_000;
 const never = () => new Promise<never>(() => undefined);
