@@ -1,6 +1,5 @@
 import type { Route } from '#api/route.ts';
-import type { QueryParser } from '#infra/schema/query-parser.ts';
-import type { Schemas, Validator } from '#infra/schema/validator.ts';
+import type { QueryParser, Schemas, Validator } from '#infra/schema/validator.ts';
 
 /** A route with everything that a request needs of it compiled, so that a request looks nothing up by name. */
 export interface MountedRoute {

@@ -1,5 +1,5 @@
 import type { AnswerForm } from '#infra/providers/wires/wire.ts';
-import type { openAnswerChecks } from '#infra/schema/answer-check.ts';
+import type { openAnswerChecks } from '#infra/schema/validator.ts';
 import type { Repair } from '#shared/classifier/tasks/prompt.ts';
 import { type ModelAnswer, ProviderFailure } from '#shared/classifier/tasks/task.ts';
 import { type Budget, callWithRetries } from './call-with-retries.ts';

@@ -6,7 +6,7 @@ import type { Log } from '#infra/log/log.ts';
 import { askMock } from '#infra/providers/wires/mock.ts';
 import { WIRE_OF } from '#infra/providers/wires/wire-of.ts';
 import type { SharedCells } from '#infra/redis/shared-cells.ts';
-import { openAnswerChecks } from '#infra/schema/answer-check.ts';
+import { openAnswerChecks } from '#infra/schema/validator.ts';
 import { type CircuitRules, CLOSED, phaseOf, type UsageEvent } from '#shared/classifier/provider/circuit.ts';
 import type { ProviderName } from '#shared/classifier/provider/names.ts';
 import {

@@ -3,9 +3,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import type { FaultDetail } from '#shared/kernel/errors.ts';
 import { parseInstant } from '#shared/kernel/time.ts';
 import { escapePointer, faultOf } from './fault-message.ts';
-import { freeJsonFault } from './free-json.ts';
-import { admitsNull, typesOf } from './resolve.ts';
-import type { SchemaNode } from './schema-document.ts';
+import { admitsNull, type SchemaNode, typesOf } from './schema-document.ts';
 
 /**
  * A schema down to its arrays: ajv checks all of it at once and reports every fault, the items of each array are
@@ -34,7 +32,7 @@ interface Field {
   nullMeansAbsent: boolean;
 }
 
-export type Compile = (node: SchemaNode) => Segment;
+type Compile = (node: SchemaNode) => Segment;
 
 /** Segments made by one ajv, in which equal compiled code is not shared: make one per schema directory. */
 export function segmentCompiler(): Compile {
@@ -154,4 +152,21 @@ export function run(segment: Segment, value: unknown, path: string, faults: Faul
       run(array.segment, array.items[index], `${array.path}/${index}`, faults, limit);
     }
   }
+}
+
+/**
+ * What keeps a free map (event metadata) from being kept as JSON text and given back unchanged, or undefined: an
+ * infinity (`1e400`) would come back as null. The caller has bounded the depth (64) and the size of the whole body.
+ */
+function freeJsonFault(value: unknown, maxBytes: number | undefined): string | undefined {
+  if (holdsInfinity(value)) return 'must hold finite numbers only';
+  if (maxBytes === undefined) return undefined;
+  return Buffer.byteLength(JSON.stringify(value)) > maxBytes
+    ? `must have at most ${maxBytes} bytes of JSON`
+    : undefined;
+}
+
+function holdsInfinity(value: unknown): boolean {
+  if (typeof value === 'number') return !Number.isFinite(value);
+  return typeof value === 'object' && value !== null && Object.values(value).some(holdsInfinity);
 }

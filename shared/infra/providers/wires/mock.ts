@@ -1,4 +1,4 @@
-import type { openAnswerChecks } from '#infra/schema/answer-check.ts';
+import type { openAnswerChecks } from '#infra/schema/validator.ts';
 import { mockAnswer } from '#shared/classifier/mock.ts';
 import type { UsageEvent } from '#shared/classifier/provider/circuit.ts';
 import { type AskedFor, type ModelAnswer, type ModelTask, ProviderFailure } from '#shared/classifier/tasks/task.ts';

@@ -1,7 +1,7 @@
 import t from 'tap';
-import { queryParser } from './query-parser.ts';
 import type { SchemaNode } from './schema-document.ts';
 import { run, segmentCompiler } from './segment.ts';
+import { queryParser } from './validator.ts';
 
 const SCHEMA: SchemaNode = {
   type: 'object',
