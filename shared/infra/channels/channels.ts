@@ -3,12 +3,11 @@ import type { Log } from '#infra/log/log.ts';
 import type { Now } from '#shared/kernel/time.ts';
 import type { Channel } from '#shared/notification/delivery.ts';
 import type { Adapter } from './channel.ts';
-import { logAdapter } from './log.ts';
 import { webhookAdapter } from './webhook.ts';
 
-export type ChannelSettings = Pick<NotificationSettings, 'channels' | 'webhook'>;
+type ChannelSettings = Pick<NotificationSettings, 'channels' | 'webhook'>;
 
-export interface ChannelDeps {
+interface ChannelDeps {
   log: Log;
   /** Unix milliseconds, MongoDB's clock. */
   now: Now;
@@ -26,4 +25,17 @@ const MAKERS: Readonly<Record<Channel, (settings: ChannelSettings, deps: Channel
 /** An adapter for every channel that is configured; none by default. */
 export function openChannels(settings: ChannelSettings, deps: ChannelDeps): ReadonlyMap<Channel, Adapter> {
   return new Map([...settings.channels].map((channel) => [channel, MAKERS[channel](settings, deps)]));
+}
+
+/** For development: one line per delivery, without its content and without the user. */
+export function logAdapter(log: Log): Adapter {
+  return {
+    channel: 'log',
+    provider: 'log',
+    async send({ deliveryJobId, notification }, { signal }) {
+      signal.throwIfAborted();
+      log.info({ deliveryJobId, notificationId: notification.id, type: notification.type }, 'notification delivered');
+      return { providerId: null };
+    },
+  };
 }

@@ -1,9 +1,9 @@
+import { createHmac } from 'node:crypto';
 import { retryAfterMs } from '#infra/http-client/retry-after.ts';
 import { HOUR, type Now } from '#shared/kernel/time.ts';
 import { type Adapter, type DeliveryJob, Permanent, Retryable } from './channel.ts';
-import { signWebhook } from './sign-webhook.ts';
 
-export interface WebhookSettings {
+interface WebhookSettings {
   url: string;
   secret: string;
   /** Over connect, headers and body together. */
@@ -80,4 +80,13 @@ async function drop(response: Response): Promise<void> {
     size += chunk.byteLength;
     if (size > MOST_REPLY_BYTES) return;
   }
+}
+
+/**
+ * The `X-Signature` of a body: `t=<unix ms>,v1=<hex HMAC-SHA256 of "t.body">`. The time is under the signature, so that a
+ * receiver may refuse what somebody recorded and sends again later. How a receiver checks it: docs/webhook.md.
+ */
+export function signWebhook(body: string, { secret, now }: { secret: string; now: number }): string {
+  const t = Math.floor(now);
+  return `t=${t},v1=${createHmac('sha256', secret).update(`${t}.${body}`).digest('hex')}`;
 }

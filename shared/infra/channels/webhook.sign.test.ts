@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
-import { signWebhook } from './sign-webhook.ts';
+import { signWebhook } from './webhook.ts';
 
 const SECRET = 'webhook-secret-of-the-test';
 const NOW = 1_790_000_000_000;
