@@ -1,6 +1,6 @@
 import type { Mount } from '#api/ground.ts';
 import { openStreamPlaces } from '#api/middleware/stream-places.ts';
-import { openFollowedModels } from '#infra/providers/followed-models.ts';
+import { openFollowedModels } from '#infra/models/followed-models.ts';
 import { openChangeBell } from '#infra/redis/change-bell.ts';
 import { GENERATION_PATIENCE } from './preview-deps.ts';
 import { classifierRoutes } from './routes.ts';

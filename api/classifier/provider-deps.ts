@@ -1,5 +1,5 @@
+import type { FollowedModels } from '#infra/models/followed-models.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
-import type { FollowedModels } from '#infra/providers/followed-models.ts';
 import type { Now } from '#shared/kernel/time.ts';
 
 /** What the routes of model providers work with. */

@@ -17,8 +17,8 @@ const HOMES: Readonly<Record<string, readonly string[]>> = {
   'rate-limiter-flexible': ['shared/infra/redis'],
   '@zxcvbn-ts/language-common': ['shared/infra/passwords'],
   'libphonenumber-js': ['shared/auth'],
-  undici: ['shared/infra/providers'],
-  'eventsource-parser': ['shared/infra/providers'],
+  undici: ['shared/infra/models'],
+  'eventsource-parser': ['shared/infra/models'],
 };
 
 /** Free of the one-home rule, each for its reason. */

@@ -1,8 +1,8 @@
 import { type Config, readConfig } from '#infra/config/config.ts';
+import { openModels } from '#infra/models/open-models.ts';
 import { openPapers } from '#infra/mongo/attempt/papers.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { openBackground } from '#infra/process/background.ts';
-import { openModels } from '#infra/providers/open-models.ts';
 import type { Queue } from '#shared/kernel/command.ts';
 import type { Now } from '#shared/kernel/time.ts';
 import { type HeldLog, heldLog } from '#shared/testing/held-log.ts';

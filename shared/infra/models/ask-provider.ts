@@ -1,8 +1,8 @@
-import type { AnswerForm } from '#infra/providers/wires/wire.ts';
+import type { AnswerForm } from '#infra/models/wires/wire.ts';
 import type { openAnswerChecks } from '#infra/schema/validator.ts';
 import type { Repair } from '#shared/classifier/tasks/prompt.ts';
 import { type ModelAnswer, ProviderFailure } from '#shared/classifier/tasks/task.ts';
-import { type Budget, callWithRetries } from './call-with-retries.ts';
+import { type Budget, callWithRetries } from './retries.ts';
 import { type Try, type TryParts, tryProvider } from './try-provider.ts';
 
 export interface AskParts extends TryParts {

@@ -1,6 +1,6 @@
 import pLimit from 'p-limit';
 import t from 'tap';
-import { inTurn } from './in-turn.ts';
+import { inTurn } from './try-provider.ts';
 
 const late = () => new Error('late');
 const rules = (more: { signal?: AbortSignal; waitMs?: number } = {}) => ({

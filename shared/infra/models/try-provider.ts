@@ -1,6 +1,6 @@
 import type { LimitFunction } from 'p-limit';
 import type { Dispatcher } from 'undici';
-import type { AnswerForm, Wire } from '#infra/providers/wires/wire.ts';
+import type { AnswerForm, Wire } from '#infra/models/wires/wire.ts';
 import type { UsageEvent } from '#shared/classifier/provider/circuit.ts';
 import type { ProviderName } from '#shared/classifier/provider/names.ts';
 import type { Target } from '#shared/classifier/provider/target.ts';
@@ -8,13 +8,10 @@ import { promptOf, type Repair } from '#shared/classifier/tasks/prompt.ts';
 import { type AskedFor, type ModelTask, ProviderFailure, type TokenUsage } from '#shared/classifier/tasks/task.ts';
 import type { FaultDetail } from '#shared/kernel/errors.ts';
 import type { Now } from '#shared/kernel/time.ts';
-import { CallFailed } from './call-failed.ts';
-import { type Budget, LONGEST_WAIT_MS, type Patience, type Turn } from './call-with-retries.ts';
 import type { Circuits } from './circuits.ts';
-import { callProvider, type HttpAnswer } from './http-call.ts';
-import { inTurn } from './in-turn.ts';
+import { CallFailed, callProvider, type HttpAnswer } from './http-call.ts';
 import { type Judged, judgeAnswer, judgeNoAnswer } from './judge-answer.ts';
-import { type Told, usageOfTry } from './usage-of-try.ts';
+import { type Budget, LONGEST_WAIT_MS, type Patience, type Turn } from './retries.ts';
 
 /** A target that is asked over HTTP. */
 export type HttpTarget = Target & { provider: Exclude<ProviderName, 'mock'>; baseUrl: string };
@@ -45,14 +42,14 @@ export interface Try {
   signal: AbortSignal;
 }
 
-export type Tried =
+type Tried =
   | { kind: 'fits'; json: unknown; usage: TokenUsage }
   | { kind: 'unfit'; repair: Repair }
   /** The server knows no answers of this form. */
   | { kind: 'otherForm' };
 
 /** A turn that was let in: as a trial of an open circuit, and how long its call may take. */
-export interface TryTurn extends Turn {
+interface TryTurn extends Turn {
   asTrial: boolean;
   timeoutMs: number;
 }
@@ -158,4 +155,80 @@ function judge(answer: HttpAnswer | CallFailed, { target, wire, task, check }: T
 function knowsNoSuchForm({ status, body }: HttpAnswer, { target, form }: Try): boolean {
   if (target.provider !== 'local' || form === 'prompt' || (status !== 400 && status !== 422)) return false;
   return /response_format|json_schema|json_object|schema|grammar|structured/i.test(JSON.stringify(body) ?? '');
+}
+
+/** The head of an answer; nulls = none came. */
+interface Told {
+  status: number | null;
+  headers: Headers | null;
+}
+
+/** What one try leaves for the accounts. `judged` is null where the caller broke it off; times are Unix ms. */
+function usageOfTry(
+  { target, task, wire, about }: Pick<Try, 'target' | 'task' | 'wire' | 'about'>,
+  turn: TryTurn,
+  { told, judged, latencyMs, now }: { told: Told; judged: Judged | null; latencyMs: number; now: number },
+): UsageEvent {
+  return {
+    ...about,
+    ...(judged?.usage ?? { inputTokens: null, outputTokens: null }),
+    provider: target.provider,
+    baseUrl: target.origin,
+    model: target.model,
+    promptVersion: task.promptVersion,
+    attempt: turn.attempt,
+    retryWaitMs: turn.retryWaitMs,
+    circuit: turn.asTrial ? 'half-open' : 'closed',
+    latencyMs: Math.round(latencyMs),
+    httpStatus: told.status,
+    outcome: judged === null ? 'cancelled' : judged.kind === 'fits' ? 'success' : 'failure',
+    errorCode: judged === null ? null : codeOf(judged),
+    providerRequestId: requestIdOf(told, { wire, target }),
+    createdAt: new Date(now),
+  };
+}
+
+function codeOf(judged: Judged): UsageEvent['errorCode'] {
+  if (judged.kind === 'failed') return judged.failed.failure.code;
+  return judged.kind === 'fits' ? null : 'AI_PROVIDER_INVALID_RESPONSE';
+}
+
+/** What is no plain word, or repeats the key, is not kept. */
+function requestIdOf({ headers }: Told, { wire, target }: Pick<Try, 'wire' | 'target'>): string | null {
+  const id = wire.requestIdHeader === null ? null : (headers?.get(wire.requestIdHeader) ?? null);
+  if (id === null || !/^[\x21-\x7e]{1,200}$/.test(id)) return null;
+  return target.key !== null && id.includes(target.key) ? null : id;
+}
+
+/**
+ * Does `work` when a slot is free. Whoever waits for one goes when it is told to, or after `waitMs`, and its turn passes
+ * unused; work that has begun ends by itself, and only the signal lets its caller go before.
+ * @throws what `work` does, the signal's reason, or what `late` gives
+ */
+export async function inTurn<T>(
+  slots: LimitFunction,
+  { signal, waitMs, late }: { signal: AbortSignal; waitMs: number; late(): Error },
+  work: () => Promise<T>,
+): Promise<T> {
+  signal.throwIfAborted();
+  const gone = Promise.withResolvers<never>();
+  let isGone = false;
+  const go = (reason: unknown) => {
+    isGone = true;
+    gone.reject(reason);
+  };
+  const abort = () => go(signal.reason);
+  const timer = setTimeout(() => go(late()), Math.max(0, waitMs));
+  signal.addEventListener('abort', abort, { once: true });
+  const turn = slots(() => {
+    clearTimeout(timer);
+    return isGone ? gone.promise : work();
+  });
+  try {
+    return await Promise.race([turn, gone.promise]);
+  } finally {
+    clearTimeout(timer);
+    signal.removeEventListener('abort', abort);
+    turn.catch(() => undefined);
+  }
 }

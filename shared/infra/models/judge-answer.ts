@@ -1,12 +1,11 @@
-import type { Wire } from '#infra/providers/wires/wire.ts';
+import type { Wire } from '#infra/models/wires/wire.ts';
 import type { CallEnd } from '#shared/classifier/provider/circuit.ts';
 import { askedWaitMs, refusalOf, statusInside } from '#shared/classifier/provider/refusal.ts';
 import { readAnswer } from '#shared/classifier/tasks/prompt.ts';
 import { type FailureNature, ProviderFailure, type TokenUsage } from '#shared/classifier/tasks/task.ts';
 import type { FaultDetail } from '#shared/kernel/errors.ts';
-import type { CallFailed } from './call-failed.ts';
-import type { HttpAnswer } from './http-call.ts';
-import { TryFailed } from './try-failed.ts';
+import type { CallFailed, HttpAnswer } from './http-call.ts';
+import { TryFailed } from './retries.ts';
 
 export interface Judging {
   provider: string;

@@ -1,9 +1,7 @@
+import { createParser } from 'eventsource-parser';
 import type { Dispatcher } from 'undici';
-import type { StreamFold, WireRequest } from '#infra/providers/wires/wire.ts';
-import { CallFailed } from './call-failed.ts';
+import type { StreamFold, WireRequest } from '#infra/models/wires/wire.ts';
 import { isForbiddenAddress } from './guarded-agent.ts';
-import { parseBody } from './parse-body.ts';
-import { readEvents } from './read-events.ts';
 
 /** Of any answer, unpacked. */
 export const MOST_BYTES = 4 * 1024 * 1024;
@@ -15,7 +13,7 @@ export interface HttpAnswer {
   body: unknown;
 }
 
-export interface HttpCall {
+interface HttpCall {
   request: WireRequest;
   /** Takes the events where an answer comes as a stream; one that comes as JSON all the same is read as that. */
   fold: StreamFold | null;
@@ -90,5 +88,57 @@ async function* capped(response: Response): AsyncGenerator<Uint8Array> {
     size += chunk.byteLength;
     if (size > MOST_BYTES) throw new CallFailed('oversize', { status: response.status });
     yield chunk;
+  }
+}
+
+/** Deeper than any answer of any wire, and shallow enough for whoever walks through it. */
+const MOST_DEPTH = 200;
+
+/** The JSON of a body; undefined when it is none, or nested so deep that reading it could end in a stack overflow. */
+function parseBody(text: string): unknown {
+  try {
+    const body: unknown = JSON.parse(text);
+    return isDeep(body) ? undefined : body;
+  } catch {
+    return undefined;
+  }
+}
+
+function isDeep(body: unknown): boolean {
+  let level: unknown[] = [body];
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth > MOST_DEPTH) return true;
+    level = level.flatMap((value) => (typeof value === 'object' && value !== null ? Object.values(value) : []));
+  }
+  return false;
+}
+
+/**
+ * Feeds the events of a stream to `fold`; what comes back is the body that it makes of them, null when the end was not
+ * among them. Bytes may be cut anywhere, also inside a letter, and the last event need not be closed by an empty line.
+ */
+async function readEvents(chunks: AsyncIterable<Uint8Array>, fold: StreamFold): Promise<unknown> {
+  const decoder = new TextDecoder();
+  const parser = createParser({ onEvent: (event) => fold.take(event) });
+  for await (const chunk of chunks) parser.feed(decoder.decode(chunk, { stream: true }));
+  parser.feed(decoder.decode());
+  parser.reset({ consume: true });
+  return fold.body();
+}
+
+/**
+ * A call that brought no answer. `network`: refused, reset, cut, unresolved. `timeout`: ours ran out. `oversize`: the
+ * answer grew over our cap. `address`: the name led where no provider may be asked. `request`: it could not even be sent.
+ */
+export class CallFailed extends Error {
+  readonly kind: 'network' | 'timeout' | 'oversize' | 'address' | 'request';
+  /** null = it broke before the head of an answer. */
+  readonly status: number | null;
+
+  constructor(kind: CallFailed['kind'], options: { status?: number | null; cause?: unknown } = {}) {
+    super(`no answer: ${kind}`, options.cause === undefined ? undefined : { cause: options.cause });
+    this.name = 'CallFailed';
+    this.kind = kind;
+    this.status = options.status ?? null;
   }
 }

@@ -3,8 +3,8 @@ import pLimit, { type LimitFunction } from 'p-limit';
 import type { Agent } from 'undici';
 import type { ClassifierSettings } from '#infra/config/settings.ts';
 import type { Log } from '#infra/log/log.ts';
-import { askMock } from '#infra/providers/wires/mock.ts';
-import { WIRE_OF } from '#infra/providers/wires/wire-of.ts';
+import { askMock } from '#infra/models/wires/mock.ts';
+import { WIRE_OF } from '#infra/models/wires/wire-of.ts';
 import type { SharedCells } from '#infra/redis/shared-cells.ts';
 import { openAnswerChecks } from '#infra/schema/validator.ts';
 import { type CircuitRules, CLOSED, phaseOf, type UsageEvent } from '#shared/classifier/provider/circuit.ts';
@@ -21,9 +21,9 @@ import {
 import { type Models, ProviderFailure } from '#shared/classifier/tasks/task.ts';
 import { type Now, SECOND } from '#shared/kernel/time.ts';
 import { type AskParts, askProvider } from './ask-provider.ts';
-import type { Patience } from './call-with-retries.ts';
 import { openCircuits } from './circuits.ts';
 import { openGuardedAgent } from './guarded-agent.ts';
+import type { Patience } from './retries.ts';
 import type { HttpTarget } from './try-provider.ts';
 
 export interface ModelParts {

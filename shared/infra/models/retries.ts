@@ -1,5 +1,4 @@
 import { ProviderFailure } from '#shared/classifier/tasks/task.ts';
-import { TryFailed } from './try-failed.ts';
 
 /** What all the calls of one ask may use up together. */
 export interface Budget {
@@ -61,5 +60,21 @@ export async function callWithRetries<T>(
       retryWaitMs = waitMs;
       await patience.sleep(waitMs, signal);
     }
+  }
+}
+
+/** One try that failed, and what that means for the next one. */
+export class TryFailed extends Error {
+  readonly failure: ProviderFailure;
+  readonly retry: boolean;
+  /** The wait that the provider asked for (ms); null = it asked for none. */
+  readonly askedWaitMs: number | null;
+
+  constructor(failure: ProviderFailure, options: { retry: boolean; askedWaitMs: number | null }) {
+    super(failure.message, { cause: failure });
+    this.name = 'TryFailed';
+    this.failure = failure;
+    this.retry = options.retry;
+    this.askedWaitMs = options.askedWaitMs;
   }
 }
