@@ -1,5 +1,5 @@
 import t from 'tap';
-import type { ServiceReply } from '#infra/http-client/call-service.ts';
+import type { ServiceReply } from '#infra/neighbours/call.ts';
 import { noticeOutcome } from '#workers/grade-notices/notice-outcome.ts';
 import { nextStateOf } from './next-state.ts';
 import type { Outcome } from './outcome.ts';

@@ -1,6 +1,6 @@
 import type { Identity } from '#api/route.ts';
 import type { JobOwner } from '#infra/mongo/classifier/job-owner.ts';
-import type { OwnerScope } from '#infra/owners/owner-call.ts';
+import type { OwnerScope } from '#infra/neighbours/owner-call.ts';
 
 /** Who asks, and in which organization: the guards of every route of jobs and previews demand both. */
 export interface Caller extends JobOwner {

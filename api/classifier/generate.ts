@@ -1,4 +1,4 @@
-import type { OwnerScope } from '#infra/owners/owner-call.ts';
+import type { OwnerScope } from '#infra/neighbours/owner-call.ts';
 import type { WantedGeneration } from '#shared/classifier/generation-request.ts';
 import { generateTask, readGeneration } from '#shared/classifier/tasks/generate.ts';
 import { type TaskResult, taskRequest } from '#shared/classifier/tasks/task.ts';

@@ -1,5 +1,5 @@
-import type { OwnerScope } from '#infra/owners/owner-call.ts';
-import { loadQuestions, QuestionBankFailed } from '#infra/owners/question-bank.ts';
+import type { OwnerScope } from '#infra/neighbours/owner-call.ts';
+import { loadQuestions, QuestionBankFailed } from '#infra/neighbours/question-bank.ts';
 import type { WantedGeneration } from '#shared/classifier/generation-request.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import type { PreviewDeps } from './preview-deps.ts';

@@ -4,8 +4,8 @@ import { giveUpGeneration } from '#infra/mongo/classifier/give-up-generation.ts'
 import { markConsumed, settleAtDoor } from '#infra/mongo/classifier/settle-generation.ts';
 import { storeReplay } from '#infra/mongo/classifier/store-replay.ts';
 import { type HeldGeneration, renewGeneration } from '#infra/mongo/classifier/take-generation.ts';
-import { chargeOwners } from '#infra/owners/charge-owners.ts';
-import { OwnerFailed } from '#infra/owners/owner-call.ts';
+import { chargeOwners } from '#infra/neighbours/billing.ts';
+import { OwnerFailed } from '#infra/neighbours/owner-call.ts';
 import { chargeOf, type Generation, settlementPending } from '#shared/classifier/generation.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { type GenerationOrder, generate } from './generate.ts';

@@ -1,7 +1,6 @@
 import { placeHold, readHeldBefore } from '#infra/mongo/classifier/generation-holds.ts';
-import { OwnerFailed } from '#infra/owners/owner-call.ts';
-import { checkUsage } from '#infra/owners/usage.ts';
-import { readBalance } from '#infra/owners/wallet.ts';
+import { checkUsage, readBalance } from '#infra/neighbours/billing.ts';
+import { OwnerFailed } from '#infra/neighbours/owner-call.ts';
 import { type Charge, COME_BACK_SECONDS, estimateOf, sumOfCharges } from '#shared/classifier/generation.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import type { GenerationOrder } from './generate.ts';

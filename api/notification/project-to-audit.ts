@@ -1,4 +1,4 @@
-import { callService } from '#infra/http-client/call-service.ts';
+import { callService } from '#infra/neighbours/call.ts';
 import { auditEvent, NOTIFICATION_SERVICE, type NotificationEvent } from '#shared/notification/event.ts';
 import type { NotificationDeps } from './deps.ts';
 

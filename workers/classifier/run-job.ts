@@ -11,7 +11,7 @@ import {
   storeOutcomes,
 } from '#infra/mongo/classifier/job-round.ts';
 import { Stale } from '#infra/mongo/stale.ts';
-import { QuestionBankFailed } from '#infra/owners/question-bank.ts';
+import { QuestionBankFailed } from '#infra/neighbours/question-bank.ts';
 import type { JobBody } from '#shared/classifier/job.ts';
 import { endOf } from '#shared/classifier/job-view.ts';
 import { CONTEXT_FAILED } from '#shared/classifier/new-job.ts';

@@ -1,5 +1,5 @@
 import type { Neighbour } from '#infra/config/settings.ts';
-import { callService, type ServiceReply } from '#infra/http-client/call-service.ts';
+import { callService, type ServiceReply } from '#infra/neighbours/call.ts';
 import { ATTEMPT_SERVICE, type GradeNotice, intakeBody } from '#shared/attempt/notices.ts';
 import type { Command, Queue } from '#shared/kernel/command.ts';
 import type { Actor, Run } from '#workers/actor.ts';

@@ -1,4 +1,4 @@
-import type { ServiceReply } from '#infra/http-client/call-service.ts';
+import type { ServiceReply } from '#infra/neighbours/call.ts';
 import type { Outcome } from '#workers/outcome.ts';
 
 /** The receiver will never take this row: trying again cannot help. */

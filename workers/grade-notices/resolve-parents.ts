@@ -1,4 +1,4 @@
-import { callService } from '#infra/http-client/call-service.ts';
+import { callService } from '#infra/neighbours/call.ts';
 import { ATTEMPT_SERVICE } from '#shared/attempt/notices.ts';
 import { isJsonObject } from '#shared/kernel/json-object.ts';
 import type { WorkerDeps } from '#workers/deps.ts';

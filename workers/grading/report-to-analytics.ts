@@ -1,5 +1,5 @@
 import type { Neighbour } from '#infra/config/settings.ts';
-import { callService } from '#infra/http-client/call-service.ts';
+import { callService } from '#infra/neighbours/call.ts';
 import { type AnalyticsEvent, analyticsEvents } from '#shared/attempt/analytics.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import { ATTEMPT_SERVICE } from '#shared/attempt/notices.ts';

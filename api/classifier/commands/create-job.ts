@@ -5,7 +5,7 @@ import type { Call, Reply } from '#api/route.ts';
 import { findOpenJob } from '#infra/mongo/classifier/find-job.ts';
 import { insertJob } from '#infra/mongo/classifier/insert-job.ts';
 import { newCommand } from '#infra/mongo/mailbox/post-command.ts';
-import { CONTEXT_LIMIT_MS, loadQuestions, QuestionBankFailed } from '#infra/owners/question-bank.ts';
+import { CONTEXT_LIMIT_MS, loadQuestions, QuestionBankFailed } from '#infra/neighbours/question-bank.ts';
 import { commandKeyOf, type JobBody, type JobContext, type JobWish, openKeyOf } from '#shared/classifier/job.ts';
 import { jobRequestFaults, newJob } from '#shared/classifier/new-job.ts';
 import type { CreateJobRequest } from '#shared/generated/classifier.ts';

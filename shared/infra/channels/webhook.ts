@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto';
-import { retryAfterMs } from '#infra/http-client/retry-after.ts';
+import { retryAfterMs } from '#infra/neighbours/call.ts';
 import { HOUR, type Now } from '#shared/kernel/time.ts';
 import { type Adapter, type DeliveryJob, Permanent, Retryable } from './channel.ts';
 

@@ -1,5 +1,3 @@
-import { retryAfterMs } from './retry-after.ts';
-
 /** What another service answered. The body is read whole, up to a cap; null where it was not JSON. */
 export interface ServiceReply {
   status: number;
@@ -8,7 +6,7 @@ export interface ServiceReply {
   retryAfterMs: number | null;
 }
 
-export interface ServiceCall {
+interface ServiceCall {
   method: 'GET' | 'POST';
   url: string;
   /** The service that calls, and the token that proves it, where one is configured. */
@@ -65,4 +63,17 @@ function parse(text: string): unknown {
   } catch {
     return null;
   }
+}
+
+/**
+ * The patience that an answer asks for (RFC 9110, section 10.2.3), in milliseconds from now; null when it asks for none
+ * or cannot be read. A date is counted from the answer's own `Date`: both are of the sender's clock, and ours may be
+ * minutes away from it.
+ */
+export function retryAfterMs(headers: Headers): number | null {
+  const value = headers.get('retry-after');
+  if (value === null) return null;
+  if (/^\d{1,9}$/.test(value)) return Number(value) * 1_000;
+  const waitMs = Date.parse(value) - Date.parse(headers.get('date') ?? '');
+  return Number.isNaN(waitMs) ? null : Math.max(0, waitMs);
 }

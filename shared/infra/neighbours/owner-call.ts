@@ -1,6 +1,6 @@
 import type { Neighbour } from '#infra/config/settings.ts';
-import { callService, type ServiceReply } from '#infra/http-client/call-service.ts';
 import { membersOf } from '#shared/kernel/json-object.ts';
+import { callService, type ServiceReply } from './call.ts';
 
 /** In whose name an owner is called. */
 export interface OwnerScope {

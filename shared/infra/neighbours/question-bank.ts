@@ -1,7 +1,7 @@
 import type { Neighbour } from '#infra/config/settings.ts';
-import { callService } from '#infra/http-client/call-service.ts';
 import { membersOf } from '#shared/kernel/json-object.ts';
 import { SECOND } from '#shared/kernel/time.ts';
+import { callService } from './call.ts';
 import { dataField, SENDER } from './owner-call.ts';
 
 /** What is asked of the question bank, in whose name. */

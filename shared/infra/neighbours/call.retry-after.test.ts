@@ -1,5 +1,5 @@
 import t from 'tap';
-import { retryAfterMs } from './retry-after.ts';
+import { retryAfterMs } from './call.ts';
 
 const waitOf = (retryAfter: string, date?: string) =>
   retryAfterMs(new Headers({ 'retry-after': retryAfter, ...(date === undefined ? {} : { date }) }));
