@@ -1,10 +1,10 @@
+import { isIPv4 } from 'node:net';
 import type { Redis } from 'ioredis';
 import { type RateLimiterAbstract, RateLimiterMemory, RateLimiterRedis } from 'rate-limiter-flexible';
+import { groupsOf, readAddress } from '#infra/net/ip-address.ts';
 import { MINUTE, SECOND } from '#shared/kernel/time.ts';
-import { countedAs } from './client-address.ts';
 import { keepIoredis } from './connection.ts';
-import type { Log } from './link.ts';
-import { within } from './within.ts';
+import { type Log, within } from './link.ts';
 
 /** Counts failed logins by the address that they came from. No method throws or takes longer than the bound. */
 export interface AddressFailures {
@@ -68,4 +68,18 @@ export function openAddressFailures(deps: {
     },
     close: () => link.close(),
   };
+}
+
+/** A provider gives a household a /64: within it, addresses cost nothing. */
+const COUNTED_GROUPS = 4;
+/** What is no address stays bounded as a key. */
+const LONGEST = 64;
+
+/** Whom failures are counted against: an IPv4 address, or an IPv6 network as `2001:db8:0:1::/64`. */
+export function countedAs(text: string): string {
+  const address = readAddress(text);
+  if (address === null) return text.slice(0, LONGEST);
+  if (isIPv4(address)) return address;
+  const network = groupsOf(address).slice(0, COUNTED_GROUPS);
+  return `${network.map((group) => group.toString(16)).join(':')}::/64`;
 }

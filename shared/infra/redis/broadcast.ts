@@ -1,8 +1,7 @@
 import type { Redis } from 'ioredis';
 import { keepIoredis, openIoredis } from './connection.ts';
-import { keepConnected, type Link, type Log } from './link.ts';
+import { keepConnected, type Link, type Log, within } from './link.ts';
 import { readRedisUrl } from './redis-url.ts';
-import { within } from './within.ts';
 
 const PUBLISH_PATIENCE_MS = 1_000;
 /** Messages on their way to a Redis that hangs; more are dropped, whoever waits for them polls. */

@@ -2,9 +2,8 @@ import { isIP } from 'node:net';
 import type { ConnectionOptions } from 'node:tls';
 import { Redis } from 'ioredis';
 import { createClient, type RedisClient } from 'redis';
-import { keepConnected, type Link, type Log, type Session } from './link.ts';
+import { keepConnected, type Link, type Log, type Session, within } from './link.ts';
 import { type RedisAddress, readRedisUrl } from './redis-url.ts';
-import { within } from './within.ts';
 
 /** A silent peer is noticed by the kernel about 10 s after this, also on a connection that only waits. */
 const KEEP_ALIVE_AFTER_MS = 5_000;

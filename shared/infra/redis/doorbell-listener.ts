@@ -1,10 +1,9 @@
 import Queue from 'bee-queue';
 import type { RedisClient } from 'redis';
-import { BELL_SETTINGS, type Ring } from './bell.ts';
 import { openNodeRedis } from './connection.ts';
-import { keepConnected, type Log, type Session } from './link.ts';
+import { BELL_SETTINGS, type Ring } from './doorbell.ts';
+import { keepConnected, type Log, type Session, within } from './link.ts';
 import { type RedisAddress, readRedisUrl } from './redis-url.ts';
-import { within } from './within.ts';
 
 export interface Listener {
   /** Takes no ring from now on and waits up to `timeoutMs` for the running ones. Never rejects. */

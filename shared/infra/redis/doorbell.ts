@@ -1,10 +1,8 @@
 import Queue from 'bee-queue';
 import type { RedisClient } from 'redis';
-import { BELL_SETTINGS, type Ring, ringId } from './bell.ts';
 import { openNodeRedis } from './connection.ts';
-import { keepConnected, type Log } from './link.ts';
+import { keepConnected, type Log, OutOfTime, within } from './link.ts';
 import { readRedisUrl } from './redis-url.ts';
-import { OutOfTime, within } from './within.ts';
 
 export interface Doorbells {
   /**
@@ -86,4 +84,30 @@ async function push(queue: Queue<Ring>, commandId: string, attempt: number): Pro
 
 function isNoScript(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'NOSCRIPT';
+}
+
+/** All a job holds. Everything else is in MongoDB, under this id. */
+export interface Ring {
+  id: string;
+}
+
+/**
+ * What both ends of a doorbell must agree on. Nothing is kept in Redis once a ring has been answered, no events are
+ * sent (the replies travel on their own channel) and no delayed jobs exist (delays live in MongoDB).
+ */
+export const BELL_SETTINGS = {
+  prefix: 'examhall',
+  getEvents: false,
+  sendEvents: false,
+  storeJobs: false,
+  activateDelayedJobs: false,
+  removeOnSuccess: true,
+  removeOnFailure: true,
+  // Off, because the link owns its clients: a queue must not quit one that other queues share.
+  quitCommandClient: false,
+} as const satisfies Queue.QueueSettings;
+
+/** One ring per attempt: while it waits or is answered, ringing again adds nothing; the next attempt rings anew. */
+function ringId(commandId: string, attempt: number): string {
+  return `${commandId}:${attempt}`;
 }

@@ -1,5 +1,4 @@
 import type { Log as ProcessLog } from '#infra/log/log.ts';
-import { OutOfTime, within } from './within.ts';
 
 /** What this folder needs of a log. */
 export type Log = Pick<ProcessLog, 'debug' | 'info' | 'warn' | 'error'>;
@@ -134,4 +133,28 @@ export function keepConnected<Client>(parts: LinkParts<Client>): Link<Client> {
 
 function messageOf(reason: unknown): string {
   return reason instanceof Error ? reason.message : String(reason);
+}
+
+/** What `within` rejects with when the time is up. */
+export class OutOfTime extends Error {
+  constructor(ms: number) {
+    super(`No answer within ${ms} ms`);
+    this.name = 'OutOfTime';
+  }
+}
+
+/**
+ * Waits at most `ms` for `promise`, then rejects with OutOfTime; the late result is dropped, a late rejection too.
+ *
+ * When the timer fires, sockets get one more turn: if it was this process that was busy for longer than `ms`, the
+ * answer already lies in the socket, and giving up the connection for that would punish Redis for our own pause.
+ */
+export async function within<T>(ms: number, promise: Promise<T>): Promise<T> {
+  const late = Promise.withResolvers<never>();
+  const timer = setTimeout(() => setImmediate(() => late.reject(new OutOfTime(ms))), ms);
+  try {
+    return await Promise.race([promise, late.promise]);
+  } finally {
+    clearTimeout(timer);
+  }
 }

@@ -1,8 +1,7 @@
 import type { Redis } from 'ioredis';
 import { SECOND } from '#shared/kernel/time.ts';
 import { keepIoredis } from './connection.ts';
-import type { Log } from './link.ts';
-import { within } from './within.ts';
+import { type Log, within } from './link.ts';
 
 /** Small texts that processes share and change one after another. No method throws or takes longer than the bound. */
 export interface SharedCells {

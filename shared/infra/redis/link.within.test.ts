@@ -1,5 +1,5 @@
 import t from 'tap';
-import { OutOfTime, within } from './within.ts';
+import { OutOfTime, within } from './link.ts';
 
 t.test('gives the result or the rejection that comes in time', async (t) => {
   t.equal(await within(60_000, Promise.resolve('here')), 'here');

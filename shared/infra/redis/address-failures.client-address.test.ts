@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { countedAs } from './client-address.ts';
+import { countedAs } from './address-failures.ts';
 
 t.test('IPv4 is counted by address, IPv6 by the network of a household', async (t) => {
   for (const [address, key] of [
