@@ -1,5 +1,5 @@
 import type { Mongo } from '#infra/mongo/connect.ts';
-import type { SettledLooks } from '#infra/mongo/mailbox/settled-looks.ts';
+import type { SettledLooks } from '#infra/mongo/mailbox/mailbox.ts';
 import type { Doorbells } from '#infra/redis/doorbell.ts';
 import type { ReplyWaiters } from '#infra/redis/replies.ts';
 import type { Command } from '#shared/kernel/command.ts';

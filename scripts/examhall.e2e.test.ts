@@ -1,6 +1,6 @@
 import t from 'tap';
 import { WORKERS, type WorkerRow } from '#infra/mongo/live-workers.ts';
-import { readCommand } from '#infra/mongo/mailbox/read-command.ts';
+import { readCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { OPERATOR_AUDIT } from '#infra/mongo/operator-audit.ts';
 import { testKernel, testWorkerDeps } from '#shared/testing/actors/test-kernel.ts';
 import { runExamhall } from '#shared/testing/processes/run-examhall.ts';

@@ -2,7 +2,7 @@ import t from 'tap';
 import { claimCommand } from '#infra/mongo/mailbox/claim.ts';
 import { replayDead } from '#infra/mongo/mailbox/dead-letters.ts';
 import { COMMANDS } from '#infra/mongo/mailbox/mailbox.ts';
-import { refundAttempt, takeBackClaim } from '#infra/mongo/mailbox/settle-command.ts';
+import { refundAttempt, takeBackClaim } from '#infra/mongo/mailbox/settle.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { alsoDoing, type Step, scripted } from '#shared/testing/actors/scripted-actor.ts';
 import { testKernel, testWorkerDeps } from '#shared/testing/actors/test-kernel.ts';

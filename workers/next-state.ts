@@ -1,4 +1,4 @@
-import type { Failure, NextState } from '#infra/mongo/mailbox/settle-command.ts';
+import type { Failure, NextState } from '#infra/mongo/mailbox/settle.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { backoff } from '#shared/kernel/time.ts';
 import type { Actor } from './actor.ts';

@@ -1,6 +1,5 @@
 import t from 'tap';
-import { newCommand, postCommand } from '#infra/mongo/mailbox/post-command.ts';
-import { readCommand } from '#infra/mongo/mailbox/read-command.ts';
+import { newCommand, postCommand, readCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import type { Queue } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { testKernel, testWorker } from '#shared/testing/actors/test-kernel.ts';

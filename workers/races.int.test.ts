@@ -2,7 +2,7 @@ import t from 'tap';
 import { saveOneAnswer } from '#api/attempt/commands/save-answer.ts';
 import { submitAttempt } from '#api/attempt/commands/submit.ts';
 import { attempts } from '#infra/mongo/attempt/collections.ts';
-import { newCommand, postCommand } from '#infra/mongo/mailbox/post-command.ts';
+import { newCommand, postCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import type { Paper } from '#shared/attempt/question.ts';
 import { totalsOf } from '#shared/attempt/scoring/grade-attempt.ts';

@@ -1,19 +1,18 @@
 import { setTimeout as rest } from 'node:timers/promises';
 import type { ClientSession } from 'mongodb';
 import { isOutage } from '#infra/mongo/faults.ts';
-import { claimCommand } from '#infra/mongo/mailbox/claim.ts';
-import { withHolderSession } from '#infra/mongo/mailbox/holder-session.ts';
-import { readCommand } from '#infra/mongo/mailbox/read-command.ts';
-import { renewLease } from '#infra/mongo/mailbox/renew-lease.ts';
-import { saveProgress } from '#infra/mongo/mailbox/save-progress.ts';
+import { claimCommand, withHolderSession } from '#infra/mongo/mailbox/claim.ts';
+import { readCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import {
   forgetSession,
   LeaseLost,
   type NextState,
   refundAttempt,
+  renewLease,
+  saveProgress,
   settleCommand,
   takeBackClaim,
-} from '#infra/mongo/mailbox/settle-command.ts';
+} from '#infra/mongo/mailbox/settle.ts';
 import { Stale } from '#infra/mongo/stale.ts';
 import { inTransactionOf } from '#infra/mongo/transaction.ts';
 import type { Command, Queue } from '#shared/kernel/command.ts';

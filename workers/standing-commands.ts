@@ -1,5 +1,5 @@
 import type { Mongo } from '#infra/mongo/connect.ts';
-import { newCommand, postCommand } from '#infra/mongo/mailbox/post-command.ts';
+import { newCommand, postCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import type { Actor } from './actor.ts';
 
 /**

@@ -1,6 +1,5 @@
 import pLimit, { type LimitFunction } from 'p-limit';
-import { dueCommands } from '#infra/mongo/mailbox/due-commands.ts';
-import { endHolderSession } from '#infra/mongo/mailbox/holder-session.ts';
+import { dueCommands, endHolderSession } from '#infra/mongo/mailbox/claim.ts';
 import type { Queue } from '#shared/kernel/command.ts';
 import type { Actor } from './actor.ts';
 import type { Ending, Kernel } from './kernel.ts';

@@ -1,7 +1,7 @@
 import type { Mount } from '#api/ground.ts';
 import { openHeads } from '#infra/mongo/attempt/heads.ts';
 import { openPapers } from '#infra/mongo/attempt/papers.ts';
-import { openSettledLooks } from '#infra/mongo/mailbox/settled-looks.ts';
+import { openSettledLooks } from '#infra/mongo/mailbox/mailbox.ts';
 import { attemptRoutes } from './routes.ts';
 
 const PAPER_CACHE_BYTES = 128 * 1_024 * 1_024;

@@ -1,4 +1,4 @@
-import { newCommand } from '#infra/mongo/mailbox/post-command.ts';
+import { newCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { findEvent } from '#infra/mongo/notification/find-event.ts';
 import { insertFanOut } from '#infra/mongo/notification/insert-fan-out.ts';
 import { preferencesOf } from '#infra/mongo/notification/preferences-of.ts';

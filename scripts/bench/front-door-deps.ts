@@ -4,7 +4,7 @@ import { readConfig } from '#infra/config/config.ts';
 import { openHeads } from '#infra/mongo/attempt/heads.ts';
 import { openPapers } from '#infra/mongo/attempt/papers.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
-import { openSettledLooks } from '#infra/mongo/mailbox/settled-looks.ts';
+import { openSettledLooks } from '#infra/mongo/mailbox/mailbox.ts';
 
 /** A front door's dependencies as a cold process has them, without Redis: commands that ring are not for it. */
 export function coldFrontDoor(mongo: Mongo): AttemptDeps {

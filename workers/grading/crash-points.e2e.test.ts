@@ -1,7 +1,6 @@
 import t from 'tap';
 import { attempts } from '#infra/mongo/attempt/collections.ts';
-import { NOTICES } from '#infra/mongo/mailbox/mailbox.ts';
-import { readCommand } from '#infra/mongo/mailbox/read-command.ts';
+import { NOTICES, readCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { runWorkerUntil, startWorker } from '#shared/testing/processes/worker-process.ts';
 import { postGrading, SUBMITTED, storeAttempt } from '#shared/testing/stored/stored-attempts.ts';

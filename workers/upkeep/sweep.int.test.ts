@@ -1,8 +1,7 @@
 import t from 'tap';
 import { attempts } from '#infra/mongo/attempt/collections.ts';
 import { gradingKey } from '#infra/mongo/attempt/hand-in.ts';
-import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
-import { newCommand, postCommand } from '#infra/mongo/mailbox/post-command.ts';
+import { mailboxOf, newCommand, postCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { testKernel, testWorkerDeps } from '#shared/testing/actors/test-kernel.ts';
 import { storeAttempt } from '#shared/testing/stored/stored-attempts.ts';
 import { faultyMongo } from '#shared/testing/stores/faulty-mongo.ts';

@@ -1,8 +1,7 @@
 import { askWorker } from '#api/ask-worker.ts';
 import type { AttemptDeps } from '#api/attempt/deps.ts';
 import type { Call, Reply } from '#api/route.ts';
-import { newCommand, postCommand } from '#infra/mongo/mailbox/post-command.ts';
-import { readCommand } from '#infra/mongo/mailbox/read-command.ts';
+import { newCommand, postCommand, readCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { type Release, readRelease } from '#shared/attempt/release.ts';
 import type { ResultsReleasedRequest } from '#shared/generated/attempt.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';

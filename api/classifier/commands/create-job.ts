@@ -4,7 +4,7 @@ import { wholeJob } from '#api/classifier/whole-job.ts';
 import type { Call, Reply } from '#api/route.ts';
 import { findOpenJob } from '#infra/mongo/classifier/find-job.ts';
 import { insertJob } from '#infra/mongo/classifier/insert-job.ts';
-import { newCommand } from '#infra/mongo/mailbox/post-command.ts';
+import { newCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { CONTEXT_LIMIT_MS, loadQuestions, QuestionBankFailed } from '#infra/neighbours/question-bank.ts';
 import { commandKeyOf, type JobBody, type JobContext, type JobWish, openKeyOf } from '#shared/classifier/job.ts';
 import { jobRequestFaults, newJob } from '#shared/classifier/new-job.ts';

@@ -1,8 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { attempts } from '#infra/mongo/attempt/collections.ts';
-import { newCommand, postCommand } from '#infra/mongo/mailbox/post-command.ts';
-import { readCommand } from '#infra/mongo/mailbox/read-command.ts';
+import { newCommand, postCommand, readCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { openDoorbells } from '#infra/redis/doorbell.ts';
 import { benchPaper, startOverHttp, storedAnswers } from '#scripts/bench/exam.ts';
 import type { Ground, Measure } from '#scripts/bench/ground.ts';

@@ -6,7 +6,7 @@ import { findRelease } from '#infra/mongo/attempt/releases.ts';
 import { storeGrade } from '#infra/mongo/attempt/store-grade.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { claimCommand } from '#infra/mongo/mailbox/claim.ts';
-import { settleCommand } from '#infra/mongo/mailbox/settle-command.ts';
+import { settleCommand } from '#infra/mongo/mailbox/settle.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
 import { alternate, timed } from '#scripts/bench/alternate.ts';
 import { benchPaper, startOverHttp, storedAnswers, studentHeaders } from '#scripts/bench/exam.ts';

@@ -3,7 +3,7 @@ import type { Call, Identity } from '#api/route.ts';
 import { openHeads } from '#infra/mongo/attempt/heads.ts';
 import { openPapers } from '#infra/mongo/attempt/papers.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
-import { openSettledLooks } from '#infra/mongo/mailbox/settled-looks.ts';
+import { openSettledLooks } from '#infra/mongo/mailbox/mailbox.ts';
 import type { Queue } from '#shared/kernel/command.ts';
 import { testConfig } from '#shared/testing/actors/test-kernel.ts';
 import { until } from '#shared/testing/until.ts';

@@ -3,7 +3,7 @@ import { gradingKey } from '#infra/mongo/attempt/hand-in.ts';
 import { openPapers } from '#infra/mongo/attempt/papers.ts';
 import { handoffKey } from '#infra/mongo/attempt/wake-handoffs.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
-import { newCommand, postCommand } from '#infra/mongo/mailbox/post-command.ts';
+import { newCommand, postCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import type { EssayHandoff } from '#shared/attempt/handoff.ts';
 import type { Paper } from '#shared/attempt/question.ts';

@@ -1,8 +1,7 @@
 import { attempts } from '#infra/mongo/attempt/collections.ts';
 import { queueNotices } from '#infra/mongo/attempt/queue-notices.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
-import { mailboxOf, NOTICES } from '#infra/mongo/mailbox/mailbox.ts';
-import { newCommand, postCommand } from '#infra/mongo/mailbox/post-command.ts';
+import { mailboxOf, NOTICES, newCommand, postCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { deliveryAttempts } from '#infra/mongo/notification/collections.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
 import type { EventType } from '#shared/attempt/attempt.ts';

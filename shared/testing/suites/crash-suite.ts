@@ -1,6 +1,6 @@
 import pLimit from 'p-limit';
 import type { Test } from 'tap';
-import { readCommand } from '#infra/mongo/mailbox/read-command.ts';
+import { readCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { migrate } from '#infra/mongo/schema/migrate.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { openNeighbours } from '#shared/testing/neighbours/neighbours.ts';

@@ -1,7 +1,6 @@
 import t, { type Test } from 'tap';
 import type { Mongo } from '#infra/mongo/connect.ts';
-import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
-import { newCommand } from '#infra/mongo/mailbox/post-command.ts';
+import { mailboxOf, newCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { commandKeyOf } from '#shared/classifier/job.ts';
 import { dyingProcess } from '#shared/testing/processes/dying-process.ts';
 import { postJob } from '#shared/testing/stored/stored-jobs.ts';

@@ -1,6 +1,6 @@
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
-import { postCommandIn } from '#infra/mongo/mailbox/post-command.ts';
+import { postCommandIn } from '#infra/mongo/mailbox/mailbox.ts';
 import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
 import type { JobBody } from '#shared/classifier/job.ts';
 import type { NewJob } from '#shared/classifier/new-job.ts';

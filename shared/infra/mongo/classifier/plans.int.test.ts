@@ -1,5 +1,5 @@
 import t from 'tap';
-import { findLive, newCommand } from '#infra/mongo/mailbox/post-command.ts';
+import { findLive, newCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { createIndexes } from '#infra/mongo/schema/migrations.ts';
 import { testKernel, testWorkerDeps } from '#shared/testing/actors/test-kernel.ts';
 import { finishedOnce, postJob } from '#shared/testing/stored/stored-jobs.ts';

@@ -1,7 +1,7 @@
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { guardedUpdate, literal, wasAccepted } from '#infra/mongo/guarded-update.ts';
-import { postCommandIn } from '#infra/mongo/mailbox/post-command.ts';
+import { postCommandIn } from '#infra/mongo/mailbox/mailbox.ts';
 import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
 import type { JobBody } from '#shared/classifier/job.ts';
 import type { Command } from '#shared/kernel/command.ts';

@@ -1,6 +1,6 @@
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { guardedUpdate, literal } from '#infra/mongo/guarded-update.ts';
-import { newCommand, postCommandIn } from '#infra/mongo/mailbox/post-command.ts';
+import { newCommand, postCommandIn } from '#infra/mongo/mailbox/mailbox.ts';
 import { nowPlus } from '#infra/mongo/server-time.ts';
 import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
 import {

@@ -2,8 +2,8 @@ import t from 'tap';
 import type { Command } from '#shared/kernel/command.ts';
 import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
 import { claimCommand } from './claim.ts';
-import { newCommand, postCommand } from './post-command.ts';
-import { settleCommand } from './settle-command.ts';
+import { newCommand, postCommand } from './mailbox.ts';
+import { settleCommand } from './settle.ts';
 
 const MINUTES_MS = 5 * 60_000;
 

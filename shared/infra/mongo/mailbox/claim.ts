@@ -1,9 +1,8 @@
-import type { ClientSession } from 'mongodb';
+import { type ClientSession, UUID } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { guardedUpdate, literal, wasAccepted } from '#infra/mongo/guarded-update.ts';
 import { msOf, NOW_MS, nowPlus } from '#infra/mongo/server-time.ts';
 import type { Command, Queue } from '#shared/kernel/command.ts';
-import { sessionIdOf } from './holder-session.ts';
 import { mailboxOf } from './mailbox.ts';
 
 /**
@@ -47,3 +46,48 @@ export async function claimCommand<Body>(
 }
 
 const LOST = 'The worker of every attempt ended before the command did';
+
+interface DueCommand {
+  _id: string;
+  /** The session of a holder that did not settle it within its lease. */
+  session: string | null;
+}
+
+/**
+ * Commands of this queue that are due and unleased by `now` (Unix milliseconds, MongoDB's clock), oldest due
+ * first. Only a hint where to knock: the claim judges again, under MongoDB's own clock.
+ */
+export async function dueCommands(mongo: Mongo, queue: Queue, now: number, limit: number): Promise<DueCommand[]> {
+  const due = await mailboxOf(mongo, queue)
+    .find(
+      { queue, status: 'PENDING', nextRunAt: { $lte: new Date(now) } },
+      { projection: { session: 1 }, sort: { nextRunAt: 1 }, limit, maxTimeMS: QUERY_LIMIT_MS },
+    )
+    .toArray();
+  return due.map(({ _id, session }) => ({ _id, session: session ?? null }));
+}
+
+/**
+ * Runs `work` with the one session in which a claim's transactions are made. Its id is noted on the command: MongoDB
+ * keeps the transaction of a killed process open, and with it every document that it wrote, for a minute
+ * (transactionLifetimeLimitSeconds) unless somebody ends its session.
+ */
+export function withHolderSession<Result>(
+  mongo: Mongo,
+  work: (session: ClientSession) => Promise<Result>,
+): Promise<Result> {
+  return mongo.client.withSession(work);
+}
+
+/** The session's id, as a command keeps it. */
+function sessionIdOf(session: ClientSession): string | null {
+  return session.id === undefined ? null : session.id.id.toUUID().toHexString();
+}
+
+/**
+ * Ends the session of a holder whose lease is over, so that what it left half done is undone at once. A holder that
+ * was only paused loses its transaction too, which its fence would have refused in any case.
+ */
+export async function endHolderSession(mongo: Mongo, sessionId: string): Promise<void> {
+  await mongo.db.admin().command({ killSessions: [{ id: new UUID(sessionId) }], maxTimeMS: QUERY_LIMIT_MS });
+}

@@ -7,8 +7,7 @@ import { makeActor } from '#shared/testing/suites/actor-subjects.ts';
 import { expire } from '#shared/testing/suites/kernel-features/feature.ts';
 import { until } from '#shared/testing/until.ts';
 import { runCommand } from '#workers/run-command.ts';
-import { mailboxOf } from './mailbox.ts';
-import { newCommand } from './post-command.ts';
+import { mailboxOf, newCommand } from './mailbox.ts';
 import { queueDepths } from './queue-depths.ts';
 
 const MINUTE = 60_000;

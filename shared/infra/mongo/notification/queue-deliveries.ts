@@ -1,7 +1,6 @@
 import type { ClientSession, OptionalUnlessRequiredId } from 'mongodb';
 import type { Mongo } from '#infra/mongo/connect.ts';
-import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
-import { newCommand } from '#infra/mongo/mailbox/post-command.ts';
+import { mailboxOf, newCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import type { Command, Queue } from '#shared/kernel/command.ts';
 import { type Channel, type DeliveryBody, deliveryJobId } from '#shared/notification/delivery.ts';
 import type { Notification } from '#shared/notification/notification.ts';

@@ -1,5 +1,5 @@
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
-import { postCommandIn } from '#infra/mongo/mailbox/post-command.ts';
+import { postCommandIn } from '#infra/mongo/mailbox/mailbox.ts';
 import { msOf, NOW_MS } from '#infra/mongo/server-time.ts';
 import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
 import type { Command } from '#shared/kernel/command.ts';

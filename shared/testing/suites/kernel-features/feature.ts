@@ -1,6 +1,5 @@
 import type { Test } from 'tap';
-import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
-import { readCommand } from '#infra/mongo/mailbox/read-command.ts';
+import { mailboxOf, readCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import type { TestKernel, TestWorkerDeps } from '#shared/testing/actors/test-kernel.ts';
 import type { TestMongo } from '#shared/testing/stores/open-test-mongo.ts';

@@ -1,5 +1,5 @@
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
-import { renewLease } from '#infra/mongo/mailbox/renew-lease.ts';
+import { renewLease } from '#infra/mongo/mailbox/settle.ts';
 import { alsoDoing, scripted } from '#shared/testing/actors/scripted-actor.ts';
 import { gate, until } from '#shared/testing/until.ts';
 import { runCommand } from '#workers/run-command.ts';

@@ -1,7 +1,6 @@
 import { createServer } from 'node:net';
 import { MongoNetworkError } from 'mongodb';
-import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
-import { newCommand, postCommand } from '#infra/mongo/mailbox/post-command.ts';
+import { mailboxOf, newCommand, postCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { type Step, scripted } from '#shared/testing/actors/scripted-actor.ts';
 import { gate } from '#shared/testing/until.ts';
 import type { Effects } from '#workers/outcome.ts';

@@ -116,3 +116,34 @@ function changesOf(next: NextState): Record<string, unknown> {
 function lastError({ fingerprint, message }: Failure): Record<keyof CommandError, unknown> {
   return { fingerprint: literal(fingerprint), message: literal(message), at: '$$NOW' };
 }
+
+/**
+ * Prolongs the lease from now on. False: another worker has claimed the command, or it is settled. A command that was
+ * put back keeps fence and status, so the filter asks for the lease itself: a renewal that overtakes the settling on
+ * its way must not push the next attempt away.
+ */
+export async function renewLease(mongo: Mongo, command: Command, leaseMs: number): Promise<boolean> {
+  const renewed = await mailboxOf(mongo, command.queue).updateOne(
+    { _id: command._id, fence: command.fence, status: 'PENDING', lockedUntil: { $ne: null } },
+    [{ $set: { lockedUntil: nowPlus(leaseMs), nextRunAt: nowPlus(leaseMs) } }],
+  );
+  return renewed.matchedCount === 1;
+}
+
+/**
+ * Notes how far a long command has come, in the transaction that makes the step's effects: after a crash the next
+ * claim goes on from there, and a step is neither lost nor made twice.
+ */
+export async function saveProgress(
+  mongo: Mongo,
+  command: Command,
+  progress: unknown,
+  session: ClientSession,
+): Promise<void> {
+  const written = await mailboxOf(mongo, command.queue).updateOne(
+    { _id: command._id, fence: command.fence, status: 'PENDING' },
+    { $set: { progress } },
+    { session },
+  );
+  if (written.matchedCount !== 1) throw new LeaseLost(command);
+}
