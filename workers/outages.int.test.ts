@@ -1,5 +1,5 @@
 import t from 'tap';
-import { findAttempt } from '#infra/mongo/attempt/find-attempt.ts';
+import { findAttempt } from '#infra/mongo/attempt/attempts.ts';
 import { isOutage } from '#infra/mongo/faults.ts';
 import { createIndexes } from '#infra/mongo/schema/migrations.ts';
 import { startThrowAwayServices } from '#scripts/services/throw-away.ts';

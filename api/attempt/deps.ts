@@ -1,6 +1,6 @@
 import type { WorkerAccess } from '#api/ask-worker.ts';
 import type { AttemptSettings } from '#infra/config/settings.ts';
-import type { Heads } from '#infra/mongo/attempt/heads.ts';
+import type { Heads } from '#infra/mongo/attempt/attempts.ts';
 import type { Papers } from '#infra/mongo/attempt/papers.ts';
 import type { Now } from '#shared/kernel/time.ts';
 

@@ -1,5 +1,5 @@
-import { fillTexts, findAttempt } from '#infra/mongo/attempt/find-attempt.ts';
-import { newestEvents } from '#infra/mongo/attempt/find-events.ts';
+import { fillTexts, findAttempt } from '#infra/mongo/attempt/attempts.ts';
+import { newestEvents } from '#infra/mongo/attempt/events.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import { type AttemptDetail, redactAttempt } from '#shared/attempt/redact.ts';
 import type { Viewer } from '#shared/attempt/visibility.ts';

@@ -1,5 +1,5 @@
 import type { Mount } from '#api/ground.ts';
-import { openHeads } from '#infra/mongo/attempt/heads.ts';
+import { openHeads } from '#infra/mongo/attempt/attempts.ts';
 import { openPapers } from '#infra/mongo/attempt/papers.ts';
 import { openSettledLooks } from '#infra/mongo/mailbox/mailbox.ts';
 import { attemptRoutes } from './routes.ts';

@@ -1,7 +1,7 @@
 import type { AttemptDeps } from '#api/attempt/deps.ts';
 import type { Call } from '#api/route.ts';
 import { readConfig } from '#infra/config/config.ts';
-import { openHeads } from '#infra/mongo/attempt/heads.ts';
+import { openHeads } from '#infra/mongo/attempt/attempts.ts';
 import { openPapers } from '#infra/mongo/attempt/papers.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { openSettledLooks } from '#infra/mongo/mailbox/mailbox.ts';

@@ -1,5 +1,5 @@
-import { findAttempt } from '#infra/mongo/attempt/find-attempt.ts';
-import { storeHandoff } from '#infra/mongo/attempt/store-handoff.ts';
+import { findAttempt } from '#infra/mongo/attempt/attempts.ts';
+import { storeHandoff } from '#infra/mongo/attempt/grade.ts';
 import { decideHandoff, type EssayHandoff } from '#shared/attempt/handoff.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { isRejection } from '#shared/kernel/errors.ts';

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { wakeHandoffs } from '#infra/mongo/attempt/wake-handoffs.ts';
+import { wakeHandoffs } from '#infra/mongo/attempt/grade.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { scripted } from '#shared/testing/actors/scripted-actor.ts';

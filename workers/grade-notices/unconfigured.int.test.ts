@@ -1,5 +1,5 @@
 import t from 'tap';
-import { queueNotices } from '#infra/mongo/attempt/queue-notices.ts';
+import { queueNotices } from '#infra/mongo/attempt/release.ts';
 import { NOTICES } from '#infra/mongo/mailbox/mailbox.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
 import { gradeNotices } from '#shared/attempt/notices.ts';

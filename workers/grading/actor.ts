@@ -1,9 +1,7 @@
-import { findAttempt } from '#infra/mongo/attempt/find-attempt.ts';
+import { findAttempt } from '#infra/mongo/attempt/attempts.ts';
+import { type GradeWrite, storeGrade, wakeHandoffs } from '#infra/mongo/attempt/grade.ts';
 import type { GradingBody } from '#infra/mongo/attempt/hand-in.ts';
-import { queueNotices } from '#infra/mongo/attempt/queue-notices.ts';
-import { findRelease } from '#infra/mongo/attempt/releases.ts';
-import { type GradeWrite, storeGrade } from '#infra/mongo/attempt/store-grade.ts';
-import { wakeHandoffs } from '#infra/mongo/attempt/wake-handoffs.ts';
+import { findRelease, queueNotices } from '#infra/mongo/attempt/release.ts';
 import { type Attempt, remainingSeconds } from '#shared/attempt/attempt.ts';
 import { submitEventType, submitMetadata } from '#shared/attempt/events.ts';
 import { noticesOnGrade } from '#shared/attempt/notices.ts';

@@ -1,6 +1,10 @@
-import { queueNotices } from '#infra/mongo/attempt/queue-notices.ts';
-import { setReleased, type UnreleasedAttempt, unreleasedAttempts } from '#infra/mongo/attempt/release-attempts.ts';
-import { rememberRelease } from '#infra/mongo/attempt/releases.ts';
+import {
+  queueNotices,
+  rememberRelease,
+  setReleased,
+  type UnreleasedAttempt,
+  unreleasedAttempts,
+} from '#infra/mongo/attempt/release.ts';
 import { Stale } from '#infra/mongo/stale.ts';
 import { gradeNotices } from '#shared/attempt/notices.ts';
 import { isReleased, type Release, releaseEffect } from '#shared/attempt/release.ts';

@@ -1,5 +1,4 @@
-import { handIn } from '#infra/mongo/attempt/hand-in.ts';
-import { overdueAttempts } from '#infra/mongo/attempt/overdue-attempts.ts';
+import { handIn, overdueAttempts } from '#infra/mongo/attempt/hand-in.ts';
 import { isOutage } from '#infra/mongo/faults.ts';
 import { SECOND } from '#shared/kernel/time.ts';
 import type { Run } from '#workers/actor.ts';

@@ -1,6 +1,6 @@
 import { askWorker } from '#api/ask-worker.ts';
 import type { AttemptDeps } from '#api/attempt/deps.ts';
-import { findAttempt } from '#infra/mongo/attempt/find-attempt.ts';
+import { findAttempt } from '#infra/mongo/attempt/attempts.ts';
 import { type GradingBody, gradingKey, handIn } from '#infra/mongo/attempt/hand-in.ts';
 import { findLive } from '#infra/mongo/mailbox/mailbox.ts';
 import type { Attempt, SubmitSource } from '#shared/attempt/attempt.ts';

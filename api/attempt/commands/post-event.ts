@@ -2,7 +2,7 @@ import type { AttemptDeps } from '#api/attempt/deps.ts';
 import { detailOf } from '#api/attempt/detail.ts';
 import { viewerOf } from '#api/attempt/viewer.ts';
 import type { Call, Reply } from '#api/route.ts';
-import { appendClientEvent } from '#infra/mongo/attempt/append-event.ts';
+import { appendClientEvent } from '#infra/mongo/attempt/events.ts';
 import { handIn } from '#infra/mongo/attempt/hand-in.ts';
 import { FRONT_DOOR_BUDGET_MS } from '#infra/mongo/transaction.ts';
 import { admitClientEvent } from '#shared/attempt/events.ts';

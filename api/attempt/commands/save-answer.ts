@@ -3,8 +3,7 @@ import type { AttemptDeps } from '#api/attempt/deps.ts';
 import { detailOf } from '#api/attempt/detail.ts';
 import { viewerOf } from '#api/attempt/viewer.ts';
 import type { Call, Reply } from '#api/route.ts';
-import { fillTexts, findAttempt } from '#infra/mongo/attempt/find-attempt.ts';
-import type { AttemptHead } from '#infra/mongo/attempt/heads.ts';
+import { type AttemptHead, fillTexts, findAttempt } from '#infra/mongo/attempt/attempts.ts';
 import {
   type AnswerWrite,
   isLongAnswer,

@@ -1,7 +1,7 @@
 import type { AttemptDeps } from '#api/attempt/deps.ts';
 import { viewerOf } from '#api/attempt/viewer.ts';
 import type { Call, Reply } from '#api/route.ts';
-import { listAttempts } from '#infra/mongo/attempt/list-attempts.ts';
+import { listAttempts } from '#infra/mongo/attempt/attempts.ts';
 import { MAX_LISTED_ATTEMPTS } from '#shared/attempt/limits.ts';
 import { studentListItem } from '#shared/attempt/redact.ts';
 

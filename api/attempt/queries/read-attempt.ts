@@ -2,7 +2,7 @@ import type { AttemptDeps } from '#api/attempt/deps.ts';
 import { detailOf } from '#api/attempt/detail.ts';
 import { viewerOf } from '#api/attempt/viewer.ts';
 import type { Call, Reply } from '#api/route.ts';
-import { findAttempt } from '#infra/mongo/attempt/find-attempt.ts';
+import { findAttempt } from '#infra/mongo/attempt/attempts.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import { DETAIL_EVENTS } from '#shared/attempt/limits.ts';
 import { resultOf } from '#shared/attempt/redact.ts';

@@ -3,7 +3,7 @@ import type { ServerResponse } from 'node:http';
 import type { AttemptDeps } from '#api/attempt/deps.ts';
 import { viewerOf } from '#api/attempt/viewer.ts';
 import type { Call, RawReply } from '#api/route.ts';
-import { allEvents } from '#infra/mongo/attempt/find-events.ts';
+import { allEvents } from '#infra/mongo/attempt/events.ts';
 import { redactEvents } from '#shared/attempt/redact.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { readable } from './read-attempt.ts';

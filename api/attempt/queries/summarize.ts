@@ -1,6 +1,6 @@
 import type { AttemptDeps } from '#api/attempt/deps.ts';
 import type { Reply } from '#api/route.ts';
-import { type AttemptCount, countAttempts } from '#infra/mongo/attempt/count-attempts.ts';
+import { type AttemptCount, countAttempts } from '#infra/mongo/attempt/attempts.ts';
 
 /** Counts for admin dashboards, from this service's own data only. */
 export async function summarizeAttempts(deps: AttemptDeps): Promise<Reply> {

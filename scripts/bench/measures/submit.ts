@@ -1,9 +1,8 @@
+import { findAttempt } from '#infra/mongo/attempt/attempts.ts';
 import { attempts } from '#infra/mongo/attempt/collections.ts';
-import { findAttempt } from '#infra/mongo/attempt/find-attempt.ts';
+import { storeGrade } from '#infra/mongo/attempt/grade.ts';
 import { type GradingBody, handIn } from '#infra/mongo/attempt/hand-in.ts';
-import { queueNotices } from '#infra/mongo/attempt/queue-notices.ts';
-import { findRelease } from '#infra/mongo/attempt/releases.ts';
-import { storeGrade } from '#infra/mongo/attempt/store-grade.ts';
+import { findRelease, queueNotices } from '#infra/mongo/attempt/release.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { claimCommand } from '#infra/mongo/mailbox/claim.ts';
 import { settleCommand } from '#infra/mongo/mailbox/settle.ts';

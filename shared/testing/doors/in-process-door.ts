@@ -1,6 +1,6 @@
 import type { AttemptDeps } from '#api/attempt/deps.ts';
 import type { Call, Identity } from '#api/route.ts';
-import { openHeads } from '#infra/mongo/attempt/heads.ts';
+import { openHeads } from '#infra/mongo/attempt/attempts.ts';
 import { openPapers } from '#infra/mongo/attempt/papers.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { openSettledLooks } from '#infra/mongo/mailbox/mailbox.ts';

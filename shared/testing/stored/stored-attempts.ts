@@ -1,7 +1,7 @@
 import { attempts } from '#infra/mongo/attempt/collections.ts';
+import { handoffKey } from '#infra/mongo/attempt/grade.ts';
 import { gradingKey } from '#infra/mongo/attempt/hand-in.ts';
 import { openPapers } from '#infra/mongo/attempt/papers.ts';
-import { handoffKey } from '#infra/mongo/attempt/wake-handoffs.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { newCommand, postCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';

@@ -1,5 +1,5 @@
 import { attempts } from '#infra/mongo/attempt/collections.ts';
-import { queueNotices } from '#infra/mongo/attempt/queue-notices.ts';
+import { queueNotices } from '#infra/mongo/attempt/release.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { mailboxOf, NOTICES, newCommand, postCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { deliveryAttempts } from '#infra/mongo/notification/collections.ts';

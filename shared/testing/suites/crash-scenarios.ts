@@ -1,6 +1,6 @@
 import type { Test } from 'tap';
 import { attempts } from '#infra/mongo/attempt/collections.ts';
-import { queueNotices } from '#infra/mongo/attempt/queue-notices.ts';
+import { queueNotices } from '#infra/mongo/attempt/release.ts';
 import { generationHolds } from '#infra/mongo/classifier/collections.ts';
 import { findJob } from '#infra/mongo/classifier/find-job.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';

@@ -1,8 +1,8 @@
 import t from 'tap';
 import { storeAttempt } from '#shared/testing/stored/stored-attempts.ts';
 import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
-import { appendClientEvent } from './append-event.ts';
 import { attempts } from './collections.ts';
+import { appendClientEvent } from './events.ts';
 import { saveAnswer, saveAnswerWithRows } from './save-answer.ts';
 
 const HOUR_MS = 3_600_000;

@@ -1,5 +1,5 @@
 import type { Document } from 'mongodb';
-import type { Mongo } from '#infra/mongo/connect.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { guardedUpdate, literal } from '#infra/mongo/guarded-update.ts';
 import { newCommand, postCommandIn } from '#infra/mongo/mailbox/mailbox.ts';
 import { msOf, NOW_MS } from '#infra/mongo/server-time.ts';
@@ -12,7 +12,7 @@ export interface GradingBody {
   attemptId: string;
 }
 
-export interface HandIn {
+interface HandIn {
   attemptId: string;
   source: SubmitSource;
   /** Only once the deadline is this far behind (ms); null: at any time. */
@@ -69,4 +69,24 @@ function handInUpdate(wanted: HandIn) {
     submittedAt,
     durationSeconds: { $toInt: seconds },
   });
+}
+
+/**
+ * Ids of attempts still in progress whose deadline passed before `before` (Unix milliseconds), longest overdue first, in
+ * chunks. One walk over the index: an attempt that stays in progress comes once and is passed.
+ */
+export async function* overdueAttempts(mongo: Mongo, before: number, chunk: number): AsyncGenerator<string[]> {
+  const cursor = attempts(mongo).find(
+    { status: 'IN_PROGRESS', deadlineAt: { $lte: new Date(before) } },
+    { projection: { _id: 1 }, sort: { deadlineAt: 1 }, batchSize: chunk, maxTimeMS: QUERY_LIMIT_MS },
+  );
+  let ids: string[] = [];
+  // Left early, the loop closes the cursor.
+  for await (const { _id } of cursor) {
+    ids.push(_id);
+    if (ids.length < chunk) continue;
+    yield ids;
+    ids = [];
+  }
+  if (ids.length > 0) yield ids;
 }

@@ -1,16 +1,17 @@
+import { randomInt } from 'node:crypto';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
-import { attempts, seats } from './collections.ts';
-import { drawSeat, type SeatNeed } from './link-seats.ts';
+import { freeSeat } from '#shared/attempt/start-rules.ts';
+import { attempts, type SeatRow, seats } from './collections.ts';
 
 /**
  * - `inserted`;
  * - `raced`: a unique index says that another start of this student came first; look again;
  * - `full`: the link has no seat left. Nothing was written.
  */
-export type InsertResult = 'inserted' | 'raced' | 'full';
+type InsertResult = 'inserted' | 'raced' | 'full';
 
 /** Tries for a seat before giving up on a link whose seats are being taken under our hands. */
 const SEAT_TRIES = 50;
@@ -45,4 +46,64 @@ export async function insertAttempt(
       throw error;
     }
   }
+}
+
+/** A seat that a start needs, on a link that counts its students. */
+export interface SeatNeed {
+  linkId: string;
+  studentId: string;
+  /** Students whom the link may hold; null = as many as come. */
+  limit: number | null;
+}
+
+/** As long as so small a share of the seats is taken, one drawn at random is free more often than not. */
+const SPARSE = 4;
+
+/** How many students hold a seat (counted no further than the limit), and whether this one does. */
+export async function seatFacts(mongo: Mongo, need: SeatNeed): Promise<{ seats: number; hasSeat: boolean }> {
+  const [own, count] = await Promise.all([
+    seats(mongo).findOne({ _id: seatId(need) }, { projection: { _id: 1 }, maxTimeMS: QUERY_LIMIT_MS }),
+    need.limit === null ? 0 : countSeats(mongo, need.linkId, need.limit),
+  ]);
+  return { seats: count, hasSeat: own !== null };
+}
+
+/**
+ * A seat for the student, not yet taken: random, so that starts that come together rarely want the same one, and when they
+ * do the unique index lets one through. Null: the link is full.
+ */
+async function drawSeat(mongo: Mongo, need: SeatNeed, now: Date): Promise<SeatRow | null> {
+  const { limit } = need;
+  if (limit === null) return seatRow(need, null, now);
+  const count = await countSeats(mongo, need.linkId, limit);
+  // All who sit can be no more than `count`: below this number the link stays within its limit wherever they sit.
+  const seat = count * SPARSE < limit ? randomBelow(limit - count) : await drawAmong(mongo, need.linkId, limit);
+  return seat === null ? null : seatRow(need, seat, now);
+}
+
+async function drawAmong(mongo: Mongo, linkId: string, limit: number): Promise<number | null> {
+  const rows: Pick<SeatRow, 'seat'>[] = await seats(mongo)
+    .find({ linkId }, { projection: { _id: 0, seat: 1 }, maxTimeMS: QUERY_LIMIT_MS })
+    .toArray();
+  const taken = rows.flatMap(({ seat }) => (seat === null ? [] : [seat]));
+  return freeSeat({ taken, unnumbered: rows.length - taken.length, limit }, Math.random());
+}
+
+function countSeats(mongo: Mongo, linkId: string, limit: number): Promise<number> {
+  return seats(mongo).countDocuments({ linkId }, { limit, maxTimeMS: QUERY_LIMIT_MS });
+}
+
+/** What `randomInt` can draw from; a link with more seats than this uses the first of them. */
+const MOST_SEATS = 2 ** 48 - 1;
+
+function randomBelow(bound: number): number {
+  return randomInt(Math.min(bound, MOST_SEATS));
+}
+
+function seatRow({ linkId, studentId }: SeatNeed, seat: number | null, now: Date): SeatRow {
+  return { _id: seatId({ linkId, studentId }), linkId, studentId, seat, numbered: seat !== null, takenAt: now };
+}
+
+function seatId({ linkId, studentId }: Pick<SeatNeed, 'linkId' | 'studentId'>): string {
+  return JSON.stringify([linkId, studentId]);
 }

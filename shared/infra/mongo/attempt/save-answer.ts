@@ -5,9 +5,9 @@ import { msOf, NOW_MS } from '#infra/mongo/server-time.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
 import { type AnswerContent, type Attempt, answerKeyOf } from '#shared/attempt/attempt.ts';
 import { EVENT_TAIL_CAP, MAX_ANSWER_BYTES, TEXT_ROW_BYTES } from '#shared/attempt/limits.ts';
+import { textRowId } from './attempts.ts';
 import { attempts, eventRows, textRows } from './collections.ts';
-import { textRowId } from './find-attempt.ts';
-import { EVENT_TIME, placeEvent } from './place-event.ts';
+import { EVENT_TIME, placeEvent } from './events.ts';
 
 /** One answer to be written, its rules that need no stored state already judged. */
 export interface AnswerWrite {

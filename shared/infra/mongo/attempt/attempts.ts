@@ -1,0 +1,164 @@
+import { LRUCache } from 'lru-cache';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import type { Attempt, AttemptStatus, SubmitSource } from '#shared/attempt/attempt.ts';
+import type { ListedAttempt } from '#shared/attempt/redact.ts';
+import { attempts, textRows } from './collections.ts';
+
+/** The attempt with the texts of all its answers, or null. */
+export async function findAttempt(mongo: Mongo, id: string): Promise<Attempt | null> {
+  // Again, because a save may replace a long text between the two reads; each round sees a newer attempt.
+  for (let round = 1; ; round++) {
+    const attempt = (await attempts(mongo).findOne({ _id: id })) as Attempt | null;
+    if (attempt === null || (await fillTexts(mongo, attempt))) return attempt;
+    if (round === 10) throw new Error(`attempt ${id} lacks the row of a long text`);
+  }
+}
+
+/** Puts the long texts into the answers that refer to them. False: one is gone, so the attempt has changed since. */
+export async function fillTexts(mongo: Mongo, attempt: Attempt): Promise<boolean> {
+  const long = Object.entries(attempt.answers).filter(
+    ([, answer]) => answer.textRef === true && answer.text === undefined,
+  );
+  if (long.length === 0) return true;
+  const ids = long.map(([key, answer]) => textRowId(attempt._id, key, answer.serverVersion));
+  const rows = await textRows(mongo)
+    .find({ _id: { $in: ids } })
+    .toArray();
+  const texts = new Map(rows.map((row) => [row._id, row.text]));
+  for (const [key, answer] of long) {
+    const text = texts.get(textRowId(attempt._id, key, answer.serverVersion));
+    if (text === undefined) return false;
+    answer.text = text;
+  }
+  return true;
+}
+
+export function textRowId(attemptId: string, answerKey: string, serverVersion: number): string {
+  return `${attemptId}:${answerKey}:${serverVersion}`;
+}
+
+/** What never changes of an attempt and must be known before a write: whose it is, and on which paper. */
+export type AttemptHead = Pick<Attempt, '_id' | 'studentId' | 'paperId'>;
+
+export interface Heads {
+  /** Null: no such attempt. That answer is not remembered: another process may be creating it now. */
+  find(id: string): Promise<AttemptHead | null>;
+  remember(head: AttemptHead): void;
+}
+
+/** Keeps the newest used heads in memory, so that a warm save reads nothing first. */
+export function openHeads(mongo: Mongo, max: number): Heads {
+  const cache = new LRUCache<string, AttemptHead>({ max });
+  const remember = ({ _id, studentId, paperId }: AttemptHead) => void cache.set(_id, { _id, studentId, paperId });
+  return {
+    remember,
+    async find(id) {
+      const cached = cache.get(id);
+      if (cached !== undefined) return cached;
+      const read = (await attempts(mongo).findOne(
+        { _id: id },
+        { projection: { studentId: 1, paperId: 1 } },
+      )) as AttemptHead | null;
+      if (read !== null) remember(read);
+      return read;
+    },
+  };
+}
+
+const PROJECTION = {
+  examId: 1,
+  status: 1,
+  startedAt: 1,
+  submittedAt: 1,
+  deadlineAt: 1,
+  durationSeconds: 1,
+  totalScore: 1,
+  correctCount: 1,
+  wrongCount: 1,
+  exam: 1,
+} as const satisfies Partial<Record<keyof ListedAttempt, 1>>;
+
+/** The newest attempts of one student, newest start first, without answers, events and paper. */
+export async function listAttempts(mongo: Mongo, studentId: string, limit: number): Promise<ListedAttempt[]> {
+  const found = await attempts(mongo)
+    .find({ studentId }, { projection: PROJECTION, sort: { startedAt: -1 }, limit, maxTimeMS: QUERY_LIMIT_MS })
+    .toArray();
+  return found as ListedAttempt[];
+}
+
+/** What a start must know of one earlier attempt. */
+export type Sitting = Pick<Attempt, '_id' | 'status' | 'accessLinkId' | 'attemptNumber' | 'startKeys'>;
+
+/** All attempts of one student at one exam, oldest first: few, and one read answers key, open attempt and counts. */
+export async function sittingsOf(mongo: Mongo, examId: string, studentId: string): Promise<Sitting[]> {
+  const found = await attempts(mongo)
+    .find(
+      { examId, studentId },
+      {
+        projection: { status: 1, accessLinkId: 1, attemptNumber: 1, startKeys: 1 },
+        sort: { attemptNumber: 1 },
+        maxTimeMS: QUERY_LIMIT_MS,
+      },
+    )
+    .toArray();
+  return found as Sitting[];
+}
+
+/**
+ * Remembers a further key of the attempt. A duplicate key error says that another attempt of this student has it,
+ * and false that the attempt has `room` keys already.
+ */
+export async function addStartKey(mongo: Mongo, attemptId: string, key: string, room: number): Promise<boolean> {
+  const written = await attempts(mongo).updateOne(
+    { _id: attemptId, [`startKeys.${room - 1}`]: { $exists: false } },
+    { $addToSet: { startKeys: key } },
+    { maxTimeMS: QUERY_LIMIT_MS },
+  );
+  return written.matchedCount === 1;
+}
+
+/** Attempts that agree in status and submit source, counted together with what they hold. */
+export interface AttemptCount {
+  status: AttemptStatus;
+  submittedBy: SubmitSource | null;
+  attempts: number;
+  linked: number;
+  keyed: number;
+  scored: number;
+  released: number;
+  questions: number;
+  answers: number;
+  graded: number;
+  events: number;
+}
+
+const STATUSES: readonly AttemptStatus[] = ['IN_PROGRESS', 'SUBMITTED', 'GRADED'];
+
+/** Counted from the `summary` index alone; no attempt is read. */
+export async function countAttempts(mongo: Mongo): Promise<AttemptCount[]> {
+  const whether = (path: string) => ({ $sum: { $cond: [path, 1, 0] } });
+  return attempts(mongo)
+    .aggregate<AttemptCount>(
+      [
+        { $match: { status: { $in: STATUSES } } },
+        {
+          $group: {
+            _id: { status: '$status', submittedBy: '$submittedBy' },
+            attempts: { $sum: 1 },
+            linked: whether('$tally.linked'),
+            keyed: whether('$tally.keyed'),
+            scored: whether('$tally.scored'),
+            released: whether('$tally.released'),
+            questions: { $sum: '$tally.questions' },
+            answers: { $sum: '$tally.answers' },
+            graded: { $sum: '$tally.graded' },
+            events: { $sum: '$eventSeq' },
+          },
+        },
+        { $addFields: { status: '$_id.status', submittedBy: { $ifNull: ['$_id.submittedBy', null] } } },
+        { $project: { _id: 0 } },
+      ],
+      { hint: 'summary', maxTimeMS: QUERY_LIMIT_MS * 4 },
+    )
+    .toArray();
+}

@@ -1,0 +1,111 @@
+import type { ClientSession } from 'mongodb';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import { newStamp } from '#infra/mongo/guarded-update.ts';
+import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
+import { Stale } from '#infra/mongo/stale.ts';
+import type { Attempt, AttemptEvent } from '#shared/attempt/attempt.ts';
+import type { HandoffEffects } from '#shared/attempt/handoff.ts';
+import type { Grading } from '#shared/attempt/scoring/grade-attempt.ts';
+import { attempts, eventRows } from './collections.ts';
+import { placeEvent } from './events.ts';
+
+export interface GradeWrite {
+  /** As it was loaded: the write holds only if nobody has written since. */
+  attempt: Attempt;
+  grading: Grading;
+  /** SUBMIT or TIMEOUT. */
+  event: Omit<AttemptEvent, 'seq'>;
+  /** The copied release time, where the attempt takes it over with its grade. */
+  releasedAt: Date | null;
+}
+
+/** SUBMITTED → GRADED with scores, totals and the terminal event, in the caller's transaction. Throws Stale. */
+export async function storeGrade(mongo: Mongo, write: GradeWrite, session: ClientSession): Promise<void> {
+  const { attempt, grading } = write;
+  const placed = placeEvent(attempt, write.event);
+  const scores: Record<string, unknown> = {};
+  let graded = 0;
+  for (const [key, grade] of Object.entries(grading.answers)) {
+    scores[`answers.${key}.isCorrect`] = grade.isCorrect;
+    scores[`answers.${key}.score`] = grade.score;
+    if (grade.score !== null) graded += 1;
+  }
+  const written = await attempts(mongo).updateOne(
+    { _id: attempt._id, stamp: attempt.stamp, status: 'SUBMITTED' },
+    {
+      $set: {
+        ...scores,
+        ...grading.totals,
+        status: 'GRADED',
+        stamp: newStamp(),
+        events: placed.tail,
+        eventSeq: placed.eventSeq,
+        'exam.resultsReleasedAt': write.releasedAt,
+        'tally.scored': true,
+        'tally.released': write.releasedAt !== null,
+        'tally.graded': graded,
+      },
+    },
+    { session },
+  );
+  if (written.matchedCount !== 1) throw new Stale(`attempt ${attempt._id}`);
+  if (placed.rows.length > 0) await eventRows(mongo).insertMany(placed.rows, { session });
+}
+
+/** A grade by hand: the answer's score, the recomputed totals and its event, in the caller's transaction. Throws Stale. */
+export async function storeHandoff(
+  mongo: Mongo,
+  write: { attempt: Attempt; effects: HandoffEffects; event: Omit<AttemptEvent, 'seq'> },
+  session: ClientSession,
+): Promise<void> {
+  const { attempt, effects } = write;
+  const placed = placeEvent(attempt, write.event);
+  const wasGraded = attempt.answers[effects.answerKey]?.score != null;
+  const written = await attempts(mongo).updateOne(
+    { _id: attempt._id, stamp: attempt.stamp, status: 'GRADED' },
+    {
+      $set: {
+        [`answers.${effects.answerKey}.isCorrect`]: effects.grade.isCorrect,
+        [`answers.${effects.answerKey}.score`]: effects.grade.score,
+        ...effects.totals,
+        stamp: newStamp(),
+        events: placed.tail,
+        eventSeq: placed.eventSeq,
+        'tally.graded': attempt.tally.graded + (wasGraded ? 0 : 1),
+      },
+    },
+    { session },
+  );
+  if (written.matchedCount !== 1) throw new Stale(`attempt ${attempt._id}`);
+  if (placed.rows.length > 0) await eventRows(mongo).insertMany(placed.rows, { session });
+}
+
+/** A grade by hand, once per attempt and source event: as JSON, so that no choice of ids can make two pairs meet. */
+export function handoffKey(attemptId: string, sourceEventId: string): string {
+  return `${keysOf(attemptId)}${JSON.stringify(sourceEventId)}]`;
+}
+
+function keysOf(attemptId: string): string {
+  return `essayhandoff:[${JSON.stringify(attemptId)},`;
+}
+
+/**
+ * Makes the handoffs due that wait for the grade of this attempt, and gives their ids. They are found by the beginning of
+ * their unique keys. One that has spent an attempt does not wait for the grade but rests after a failure: it is left alone.
+ */
+export async function wakeHandoffs(mongo: Mongo, attemptId: string): Promise<string[]> {
+  const mailbox = mailboxOf(mongo, 'essayhandoff');
+  const keys = keysOf(attemptId);
+  const waiting = { status: 'PENDING', attempts: 0, lockedUntil: null } as const;
+  const found = await mailbox
+    .find(
+      // What follows is JSON text: it begins with a quotation mark, and the next character is a hash.
+      { key: { $gte: `${keys}"`, $lt: `${keys}#` }, live: true, ...waiting },
+      { hint: 'live_key', projection: { _id: 1 }, maxTimeMS: QUERY_LIMIT_MS },
+    )
+    .toArray();
+  const ids = found.map(({ _id }) => _id);
+  if (ids.length === 0) return [];
+  await mailbox.updateMany({ _id: { $in: ids }, ...waiting }, [{ $set: { nextRunAt: '$$NOW' } }]);
+  return ids;
+}
