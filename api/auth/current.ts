@@ -1,5 +1,5 @@
 import type { Call } from '#api/route.ts';
-import { findSession } from '#infra/mongo/auth/find-session.ts';
+import { findSession } from '#infra/mongo/auth/sessions.ts';
 import type { Account } from '#shared/auth/account.ts';
 import type { Session } from '#shared/auth/session.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';

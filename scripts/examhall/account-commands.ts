@@ -1,8 +1,5 @@
-import { findAccountByEmail } from '#infra/mongo/auth/find-account.ts';
-import { makeAdmin } from '#infra/mongo/auth/make-admin.ts';
-import { setStatus } from '#infra/mongo/auth/set-status.ts';
-import { signOut } from '#infra/mongo/auth/sign-out.ts';
-import { unlockAccount } from '#infra/mongo/auth/unlock-account.ts';
+import { findAccountByEmail } from '#infra/mongo/auth/accounts.ts';
+import { makeAdmin, setStatus, signOut, unlockAccount } from '#infra/mongo/auth/operator.ts';
 import type { OperatorAct } from '#infra/mongo/operator-audit.ts';
 import { ACCOUNT_STATUSES, type Account } from '#shared/auth/account.ts';
 import { isEmail, normalizeEmail } from '#shared/auth/registration.ts';

@@ -1,4 +1,4 @@
-import { setPassword } from '#infra/mongo/auth/set-password.ts';
+import { setPassword } from '#infra/mongo/auth/operator.ts';
 import type { OperatorAct } from '#infra/mongo/operator-audit.ts';
 import { commonPasswords } from '#infra/passwords/common-passwords.ts';
 import { openHasher } from '#infra/passwords/hasher.ts';

@@ -1,6 +1,5 @@
 import { accounts, throttles } from '#infra/mongo/auth/collections.ts';
-import { liveSessions } from '#infra/mongo/auth/live-sessions.ts';
-import { newestSecurityEvents } from '#infra/mongo/auth/security-events.ts';
+import { liveSessions, newestSecurityEvents } from '#infra/mongo/auth/sessions.ts';
 import { throttleKey } from '#infra/mongo/auth/throttle.ts';
 import { type Account, userView } from '#shared/auth/account.ts';
 import type { Operator } from './operator.ts';

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import path from 'node:path';
-import { importAccount } from '#infra/mongo/auth/import-account.ts';
+import { importAccount } from '#infra/mongo/auth/accounts.ts';
 import { type OperatorAct, writeAudit } from '#infra/mongo/operator-audit.ts';
 import { ACCOUNT_CODE_BYTES, type Account, accountCodeOf } from '#shared/auth/account.ts';
 import { newAccount } from '#shared/auth/registration.ts';

@@ -2,7 +2,7 @@ import t from 'tap';
 import type { Call } from '#api/route.ts';
 import { openSigner } from '#infra/jwt/signer.ts';
 import { accounts } from '#infra/mongo/auth/collections.ts';
-import { upgradePassword } from '#infra/mongo/auth/upgrade-password.ts';
+import { upgradePassword } from '#infra/mongo/auth/passwords.ts';
 import { type Hasher, openHasher } from '#infra/passwords/hasher.ts';
 import type { Account, StoredPassword } from '#shared/auth/account.ts';
 import { testConfig } from '#shared/testing/actors/test-kernel.ts';

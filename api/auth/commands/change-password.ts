@@ -3,7 +3,7 @@ import type { AuthDeps } from '#api/auth/deps.ts';
 import { judgePassword } from '#api/auth/judged-password.ts';
 import { weakPassword } from '#api/auth/weak-password.ts';
 import type { Call, Reply } from '#api/route.ts';
-import { changePassword as storePassword } from '#infra/mongo/auth/change-password.ts';
+import { changePassword as storePassword } from '#infra/mongo/auth/passwords.ts';
 import { FRONT_DOOR_BUDGET_MS } from '#infra/mongo/transaction.ts';
 import type { StoredPassword } from '#shared/auth/account.ts';
 import type { ChangePasswordRequest } from '#shared/generated/auth.ts';

@@ -1,7 +1,7 @@
 import { currentOf } from '#api/auth/current.ts';
 import type { AuthDeps } from '#api/auth/deps.ts';
 import type { Call, Reply } from '#api/route.ts';
-import { endOtherSessions } from '#infra/mongo/auth/end-other-sessions.ts';
+import { endOtherSessions } from '#infra/mongo/auth/sessions.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 
 /** Ends every session of the caller but the one that asks. */

@@ -1,7 +1,7 @@
 import { currentOf } from '#api/auth/current.ts';
 import type { AuthDeps } from '#api/auth/deps.ts';
 import type { Call, Reply } from '#api/route.ts';
-import { endSession } from '#infra/mongo/auth/end-session.ts';
+import { endSession } from '#infra/mongo/auth/sessions.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 
 /** Ends one session of the caller; somebody else's, an unknown and an ended one look alike. */

@@ -1,8 +1,7 @@
 import type { AuthDeps } from '#api/auth/deps.ts';
 import { presentedToken } from '#api/auth/presented-token.ts';
 import type { Call, Reply } from '#api/route.ts';
-import { endSession } from '#infra/mongo/auth/end-session.ts';
-import { findToken } from '#infra/mongo/auth/find-token.ts';
+import { endSession, findToken } from '#infra/mongo/auth/sessions.ts';
 import type { TokenRequest } from '#shared/generated/auth.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 

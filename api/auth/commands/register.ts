@@ -3,7 +3,7 @@ import type { AuthDeps } from '#api/auth/deps.ts';
 import { newSession } from '#api/auth/new-session.ts';
 import { weakPassword } from '#api/auth/weak-password.ts';
 import type { Call, Reply } from '#api/route.ts';
-import { insertAccount } from '#infra/mongo/auth/insert-account.ts';
+import { insertAccount } from '#infra/mongo/auth/accounts.ts';
 import { FRONT_DOOR_BUDGET_MS } from '#infra/mongo/transaction.ts';
 import { ACCOUNT_CODE_BYTES, type Account, accountCodeOf, type StoredPassword } from '#shared/auth/account.ts';
 import { newAccount, type Registration, readRegistration } from '#shared/auth/registration.ts';

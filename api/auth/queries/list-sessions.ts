@@ -1,7 +1,7 @@
 import { currentOf } from '#api/auth/current.ts';
 import type { AuthDeps } from '#api/auth/deps.ts';
 import type { Call, Reply } from '#api/route.ts';
-import { liveSessions } from '#infra/mongo/auth/live-sessions.ts';
+import { liveSessions } from '#infra/mongo/auth/sessions.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 
 /** The caller's live sessions, the one used last first. */

@@ -10,25 +10,20 @@ import { readAttempt } from '#api/attempt/queries/read-attempt.ts';
 import { summarizeAttempts } from '#api/attempt/queries/summarize.ts';
 import { findAttempt } from '#infra/mongo/attempt/attempts.ts';
 import { allEvents } from '#infra/mongo/attempt/events.ts';
-import { changePassword } from '#infra/mongo/auth/change-password.ts';
-import { endOtherSessions } from '#infra/mongo/auth/end-other-sessions.ts';
-import { endSession } from '#infra/mongo/auth/end-session.ts';
-import { findAccountByEmail } from '#infra/mongo/auth/find-account.ts';
-import { findRefresh } from '#infra/mongo/auth/find-refresh.ts';
-import { importAccount } from '#infra/mongo/auth/import-account.ts';
-import { insertAccount } from '#infra/mongo/auth/insert-account.ts';
-import { liveSessions } from '#infra/mongo/auth/live-sessions.ts';
-import { makeAdmin } from '#infra/mongo/auth/make-admin.ts';
-import { openSession } from '#infra/mongo/auth/open-session.ts';
-import { reportReuse } from '#infra/mongo/auth/report-reuse.ts';
-import { rotateToken } from '#infra/mongo/auth/rotate-token.ts';
-import { newestSecurityEvents } from '#infra/mongo/auth/security-events.ts';
-import { setPassword } from '#infra/mongo/auth/set-password.ts';
-import { setStatus } from '#infra/mongo/auth/set-status.ts';
-import { signOut } from '#infra/mongo/auth/sign-out.ts';
+import { findAccountByEmail, importAccount, insertAccount } from '#infra/mongo/auth/accounts.ts';
+import { makeAdmin, setPassword, setStatus, signOut, unlockAccount } from '#infra/mongo/auth/operator.ts';
+import { changePassword, upgradePassword } from '#infra/mongo/auth/passwords.ts';
+import {
+  endOtherSessions,
+  endSession,
+  findRefresh,
+  liveSessions,
+  newestSecurityEvents,
+  openSession,
+  reportReuse,
+  rotateToken,
+} from '#infra/mongo/auth/sessions.ts';
 import { giveBackTry, recordFailure, recordSuccess, reserveTry, throttleKey } from '#infra/mongo/auth/throttle.ts';
-import { unlockAccount } from '#infra/mongo/auth/unlock-account.ts';
-import { upgradePassword } from '#infra/mongo/auth/upgrade-password.ts';
 import { deadCommands, deadGroups, findCommand, replayDead } from '#infra/mongo/mailbox/dead-letters.ts';
 import { queueDepths } from '#infra/mongo/mailbox/queue-depths.ts';
 import { createIndexes } from '#infra/mongo/schema/migrations.ts';

@@ -10,14 +10,11 @@ import {
   storeSignedIn,
 } from '#shared/testing/stored/stored-accounts.ts';
 import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
-import { changePassword } from './change-password.ts';
+import { insertAccount } from './accounts.ts';
 import { accounts, securityEvents, sessions, tokens } from './collections.ts';
-import { insertAccount } from './insert-account.ts';
-import { openSession } from './open-session.ts';
-import { reportReuse } from './report-reuse.ts';
-import { rotateToken } from './rotate-token.ts';
-import { setPassword } from './set-password.ts';
-import { setStatus } from './set-status.ts';
+import { setPassword, setStatus } from './operator.ts';
+import { changePassword } from './passwords.ts';
+import { openSession, reportReuse, rotateToken } from './sessions.ts';
 
 const mongo = await openTestMongo(t);
 const BUDGET_MS = 5_000;

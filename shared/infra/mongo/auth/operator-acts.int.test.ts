@@ -2,15 +2,11 @@ import t from 'tap';
 import { OPERATOR_AUDIT } from '#infra/mongo/operator-audit.ts';
 import { storeSession, storeSignedIn } from '#shared/testing/stored/stored-accounts.ts';
 import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
+import { findAccount } from './accounts.ts';
 import { sessions } from './collections.ts';
-import { findAccount } from './find-account.ts';
-import { makeAdmin } from './make-admin.ts';
-import { newestSecurityEvents } from './security-events.ts';
-import { setPassword } from './set-password.ts';
-import { setStatus } from './set-status.ts';
-import { signOut } from './sign-out.ts';
+import { makeAdmin, setPassword, setStatus, signOut, unlockAccount } from './operator.ts';
+import { newestSecurityEvents } from './sessions.ts';
 import { recordFailure, reserveTry, throttleKey } from './throttle.ts';
-import { unlockAccount } from './unlock-account.ts';
 
 const mongo = await openTestMongo(t);
 const ACT = { operator: 'binh', reason: 'a test', now: Date.now() };

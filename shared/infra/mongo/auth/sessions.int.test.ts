@@ -1,15 +1,11 @@
 import t from 'tap';
 import { freshSession, storeSession, storeSignedIn } from '#shared/testing/stored/stored-accounts.ts';
 import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
-import { changePassword } from './change-password.ts';
+import { findAccount } from './accounts.ts';
 import { accounts, securityEvents, sessions, tokens } from './collections.ts';
-import { endOtherSessions } from './end-other-sessions.ts';
-import { endSession } from './end-session.ts';
-import { findAccount } from './find-account.ts';
-import { liveSessions } from './live-sessions.ts';
-import { openSession } from './open-session.ts';
-import { setStatus } from './set-status.ts';
-import { upgradePassword } from './upgrade-password.ts';
+import { setStatus } from './operator.ts';
+import { changePassword, upgradePassword } from './passwords.ts';
+import { endOtherSessions, endSession, liveSessions, openSession } from './sessions.ts';
 
 const mongo = await openTestMongo(t);
 const BUDGET_MS = 30_000;

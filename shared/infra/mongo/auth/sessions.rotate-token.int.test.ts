@@ -8,14 +8,10 @@ import {
   storeSignedIn,
 } from '#shared/testing/stored/stored-accounts.ts';
 import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
-import { changePassword } from './change-password.ts';
 import { securityEvents, sessions, tokens } from './collections.ts';
-import { endOtherSessions } from './end-other-sessions.ts';
-import { endSession } from './end-session.ts';
-import { findRefresh } from './find-refresh.ts';
-import { reportReuse } from './report-reuse.ts';
-import { rotateToken } from './rotate-token.ts';
-import { setStatus } from './set-status.ts';
+import { setStatus } from './operator.ts';
+import { changePassword } from './passwords.ts';
+import { endOtherSessions, endSession, findRefresh, reportReuse, rotateToken } from './sessions.ts';
 
 const mongo = await openTestMongo(t);
 const BUDGET_MS = 30_000;

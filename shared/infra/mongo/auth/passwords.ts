@@ -1,12 +1,11 @@
-import type { Mongo } from '#infra/mongo/connect.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { guardedUpdate, literal } from '#infra/mongo/guarded-update.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
 import type { StoredPassword } from '#shared/auth/account.ts';
 import { accounts } from './collections.ts';
-import { endOtherSessions } from './end-other-sessions.ts';
-import { noteSecurityEvent } from './security-events.ts';
+import { endOtherSessions, noteSecurityEvent } from './sessions.ts';
 
-export interface PasswordChange {
+interface PasswordChange {
   accountId: string;
   /** The stored hash that the current password was found right by. */
   from: string;
@@ -39,4 +38,19 @@ export async function changePassword(
     await noteSecurityEvent(mongo, event, change.now, session);
     return { revoked };
   });
+}
+
+/**
+ * Keeps the same password under a better hash. False: it was changed or upgraded meanwhile. To the person nothing has changed, so
+ * sessions go on and `updatedAt` stays.
+ */
+export async function upgradePassword(
+  mongo: Mongo,
+  accountId: string,
+  from: string,
+  to: StoredPassword,
+): Promise<boolean> {
+  const { pipeline } = guardedUpdate([{ $eq: ['$password.hash', literal(from)] }], { password: literal(to) });
+  const upgraded = await accounts(mongo).updateOne({ _id: accountId }, pipeline, { maxTimeMS: QUERY_LIMIT_MS });
+  return upgraded.modifiedCount === 1;
 }

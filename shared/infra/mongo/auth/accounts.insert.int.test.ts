@@ -2,10 +2,8 @@ import t from 'tap';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { freshAccount, freshSession, storeSignedIn } from '#shared/testing/stored/stored-accounts.ts';
 import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
+import { findAccount, findAccountByEmail, importAccount, insertAccount } from './accounts.ts';
 import { accounts, sessions, tokens } from './collections.ts';
-import { findAccount, findAccountByEmail } from './find-account.ts';
-import { importAccount } from './import-account.ts';
-import { insertAccount } from './insert-account.ts';
 
 const mongo = await openTestMongo(t);
 const CROWD = 50;

@@ -1,0 +1,136 @@
+import type { ClientSession } from 'mongodb';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { newStamp } from '#infra/mongo/guarded-update.ts';
+import { type AccountLine, type OperatorAct, writeAudit } from '#infra/mongo/operator-audit.ts';
+import { inTransaction } from '#infra/mongo/transaction.ts';
+import type { Account, AccountStatus, StoredPassword } from '#shared/auth/account.ts';
+import { accounts, throttles } from './collections.ts';
+import { endOtherSessions, noteSecurityEvent } from './sessions.ts';
+import { throttleKey } from './throttle.ts';
+
+const BUDGET_MS = 10_000;
+
+/**
+ * What an operator does by hand, and the line in the audit that says so, in one transaction. `work` gives the line beside its
+ * result, or a null line: then nothing was done and there is nothing to say.
+ */
+async function actAsOperator<Result>(
+  mongo: Mongo,
+  act: OperatorAct,
+  work: (session: ClientSession) => Promise<{ result: Result; line: AccountLine | null }>,
+): Promise<Result> {
+  return inTransaction(mongo, BUDGET_MS, async (session) => {
+    const { result, line } = await work(session);
+    if (line !== null) await writeAudit(mongo, act, line, session);
+    return result;
+  });
+}
+
+/**
+ * An operator gives an account a password: whoever is signed in is signed out, and who was kept out by guesses is let in, in
+ * one commit. Gives how many sessions that ended.
+ */
+export async function setPassword(
+  mongo: Mongo,
+  account: Pick<Account, '_id' | 'email'>,
+  password: StoredPassword,
+  act: OperatorAct,
+): Promise<number> {
+  const accountId = account._id;
+  return actAsOperator(mongo, act, async (session) => {
+    await accounts(mongo).updateOne(
+      { _id: accountId },
+      { $set: { password, stamp: newStamp() }, $currentDate: { updatedAt: true } },
+      { session },
+    );
+    const ended = await endOtherSessions(mongo, { accountId, keep: null, reason: 'OPERATOR' }, session);
+    await throttles(mongo).deleteOne({ _id: throttleKey(account.email) }, { session });
+    const detail = { ended };
+    const event = { accountId, sessionId: null, type: 'PASSWORD_SET', metadata: detail } as const;
+    await noteSecurityEvent(mongo, event, act.now, session);
+    return { result: ended, line: { action: 'account.set-password', subject: accountId, detail } };
+  });
+}
+
+type StatusChange = { ended: number } | 'unchanged' | 'deleted';
+
+/**
+ * An operator changes an account's status. A suspended one keeps its sessions, which are refused until it is active again; DELETED ends them
+ * in the same commit, and a login that is being stored meanwhile writes the same account, so it comes before and is ended, or after
+ * and is refused. `unchanged`: it is so already, or there
+ * is no such account. `deleted`: DELETED is for good.
+ */
+export async function setStatus(
+  mongo: Mongo,
+  wanted: { accountId: string; status: AccountStatus },
+  act: OperatorAct,
+): Promise<StatusChange> {
+  const { accountId, status } = wanted;
+  return actAsOperator<StatusChange>(mongo, act, async (session) => {
+    const before = await accounts(mongo).findOne({ _id: accountId }, { session, projection: { status: 1 } });
+    if (before === null || before.status === status) return { result: 'unchanged', line: null };
+    if (before.status === 'DELETED') return { result: 'deleted', line: null };
+    await accounts(mongo).updateOne(
+      { _id: accountId },
+      { $set: { status, stamp: newStamp() }, $currentDate: { updatedAt: true } },
+      { session },
+    );
+    const all = { accountId, keep: null, reason: 'OPERATOR' } as const;
+    const ended = status !== 'DELETED' ? 0 : await endOtherSessions(mongo, all, session);
+    const detail = { from: before.status, to: status, ended };
+    const event = { accountId, sessionId: null, type: 'STATUS_CHANGED', metadata: detail } as const;
+    await noteSecurityEvent(mongo, event, act.now, session);
+    return { result: { ended }, line: { action: 'account.status', subject: accountId, detail } };
+  });
+}
+
+/**
+ * Gives the role ADMIN, with which nobody can register, also in the membership of the account's default organization. False: it has it already,
+ * or there is no such account. Access tokens of before say the old role until they expire.
+ */
+export async function makeAdmin(mongo: Mongo, accountId: string, act: OperatorAct): Promise<boolean> {
+  return actAsOperator(mongo, act, async (session) => {
+    const account = await accounts(mongo).findOne({ _id: accountId }, { session });
+    if (account === null || account.role === 'ADMIN') return { result: false, line: null };
+    const memberships = account.memberships.map((membership) =>
+      membership.organizationId === account.defaultOrganizationId
+        ? { ...membership, role: 'ADMIN' as const }
+        : membership,
+    );
+    await accounts(mongo).updateOne(
+      { _id: accountId },
+      { $set: { role: 'ADMIN', memberships, stamp: newStamp() }, $currentDate: { updatedAt: true } },
+      { session },
+    );
+    const detail = { from: account.role, to: 'ADMIN' };
+    const event = { accountId, sessionId: null, type: 'ROLE_CHANGED', metadata: detail } as const;
+    await noteSecurityEvent(mongo, event, act.now, session);
+    return { result: true, line: { action: 'account.make-admin', subject: accountId, detail } };
+  });
+}
+
+/** An operator ends every live session of an account; gives how many. */
+export async function signOut(mongo: Mongo, accountId: string, act: OperatorAct): Promise<number> {
+  return actAsOperator(mongo, act, async (session) => {
+    const ended = await endOtherSessions(mongo, { accountId, keep: null, reason: 'OPERATOR' }, session);
+    return { result: ended, line: { action: 'account.end-sessions', subject: accountId, detail: { ended } } };
+  });
+}
+
+/**
+ * An operator forgets the failed tries of an e-mail, known or not (`accountId` null). False: there were none.
+ */
+export async function unlockAccount(
+  mongo: Mongo,
+  wanted: { email: string; accountId: string | null },
+  act: OperatorAct,
+): Promise<boolean> {
+  const key = throttleKey(wanted.email);
+  return actAsOperator(mongo, act, async (session) => {
+    const row = await throttles(mongo).findOne({ _id: key }, { session });
+    if (row === null) return { result: false, line: null };
+    await throttles(mongo).deleteOne({ _id: key }, { session });
+    const detail = { tries: row.tries, failures: row.failures };
+    return { result: true, line: { action: 'account.unlock', subject: wanted.accountId ?? key, detail } };
+  });
+}
