@@ -1,5 +1,5 @@
 import type { Identity } from '#api/route.ts';
-import type { JobOwner } from '#infra/mongo/classifier/job-owner.ts';
+import type { JobOwner } from '#infra/mongo/classifier/jobs.ts';
 import type { OwnerScope } from '#infra/neighbours/owner-call.ts';
 
 /** Who asks, and in which organization: the guards of every route of jobs and previews demand both. */

@@ -1,9 +1,13 @@
-import { findGeneration } from '#infra/mongo/classifier/find-generation.ts';
 import { dropHold, renewHold } from '#infra/mongo/classifier/generation-holds.ts';
-import { giveUpGeneration } from '#infra/mongo/classifier/give-up-generation.ts';
-import { markConsumed, settleAtDoor } from '#infra/mongo/classifier/settle-generation.ts';
-import { storeReplay } from '#infra/mongo/classifier/store-replay.ts';
-import { type HeldGeneration, renewGeneration } from '#infra/mongo/classifier/take-generation.ts';
+import {
+  findGeneration,
+  giveUpGeneration,
+  type HeldGeneration,
+  markConsumed,
+  renewGeneration,
+  settleAtDoor,
+  storeReplay,
+} from '#infra/mongo/classifier/generations.ts';
 import { chargeOwners } from '#infra/neighbours/billing.ts';
 import { OwnerFailed } from '#infra/neighbours/owner-call.ts';
 import { chargeOf, type Generation, settlementPending } from '#shared/classifier/generation.ts';

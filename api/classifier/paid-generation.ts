@@ -1,6 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { newestGeneration } from '#infra/mongo/classifier/find-generation.ts';
-import { openGeneration, takeGeneration } from '#infra/mongo/classifier/take-generation.ts';
+import { newestGeneration, openGeneration, takeGeneration } from '#infra/mongo/classifier/generations.ts';
 import { COME_BACK_SECONDS, type Generation, nextStep } from '#shared/classifier/generation.ts';
 import { generationKey } from '#shared/classifier/generation-request.ts';
 import { generationPreview } from '#shared/classifier/preview.ts';

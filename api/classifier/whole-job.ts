@@ -1,6 +1,6 @@
 import type { JobRow } from '#infra/mongo/classifier/collections.ts';
-import { findJob, findSelection } from '#infra/mongo/classifier/find-job.ts';
 import { batchOutcomes } from '#infra/mongo/classifier/job-batches.ts';
+import { findJob, findSelection } from '#infra/mongo/classifier/jobs.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { broughtBy, jobView } from '#shared/classifier/job-view.ts';
 

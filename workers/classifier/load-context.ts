@@ -1,6 +1,6 @@
 import type { JobRow } from '#infra/mongo/classifier/collections.ts';
-import { findSelection } from '#infra/mongo/classifier/find-job.ts';
 import { markContext, storeContexts } from '#infra/mongo/classifier/job-round.ts';
+import { findSelection } from '#infra/mongo/classifier/jobs.ts';
 import { CONTEXT_LIMIT_MS, loadQuestions, QuestionBankFailed } from '#infra/neighbours/question-bank.ts';
 import { BATCH_SIZE, type JobBody } from '#shared/classifier/job.ts';
 import { contextTextOf } from '#shared/classifier/new-job.ts';

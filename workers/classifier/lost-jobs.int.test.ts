@@ -1,5 +1,5 @@
 import t from 'tap';
-import { cancelJob } from '#infra/mongo/classifier/cancel-job.ts';
+import { cancelJob } from '#infra/mongo/classifier/jobs.ts';
 import { replayDead } from '#infra/mongo/mailbox/dead-letters.ts';
 import { COMMANDS, mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import type { Command } from '#shared/kernel/command.ts';

@@ -1,7 +1,7 @@
 import type { JobRow } from '#infra/mongo/classifier/collections.ts';
 import { openBatches } from '#infra/mongo/classifier/job-batches.ts';
 import { endLostRound, type LostRound, RoundOver } from '#infra/mongo/classifier/job-round.ts';
-import { openJobsAfter } from '#infra/mongo/classifier/open-jobs.ts';
+import { openJobsAfter } from '#infra/mongo/classifier/jobs.ts';
 import { findLive } from '#infra/mongo/mailbox/mailbox.ts';
 import { Stale } from '#infra/mongo/stale.ts';
 import { commandKeyOf, type JobBody } from '#shared/classifier/job.ts';

@@ -1,7 +1,6 @@
 import t from 'tap';
-import { cancelJob } from '#infra/mongo/classifier/cancel-job.ts';
 import { batchOutcomes } from '#infra/mongo/classifier/job-batches.ts';
-import { retryJob } from '#infra/mongo/classifier/retry-job.ts';
+import { cancelJob, retryJob } from '#infra/mongo/classifier/jobs.ts';
 import { mailboxOf, newCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { commandKeyOf } from '#shared/classifier/job.ts';
 import type { Command } from '#shared/kernel/command.ts';

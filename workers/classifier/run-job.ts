@@ -1,6 +1,5 @@
 import pLimit from 'p-limit';
 import type { JobRow } from '#infra/mongo/classifier/collections.ts';
-import { findJob } from '#infra/mongo/classifier/find-job.ts';
 import { findBatches, lastError, openBatches } from '#infra/mongo/classifier/job-batches.ts';
 import {
   beginRound,
@@ -10,6 +9,7 @@ import {
   restRound,
   storeOutcomes,
 } from '#infra/mongo/classifier/job-round.ts';
+import { findJob } from '#infra/mongo/classifier/jobs.ts';
 import { Stale } from '#infra/mongo/stale.ts';
 import { QuestionBankFailed } from '#infra/neighbours/question-bank.ts';
 import type { JobBody } from '#shared/classifier/job.ts';

@@ -1,5 +1,5 @@
-import { findJob } from '#infra/mongo/classifier/find-job.ts';
 import { RoundOver } from '#infra/mongo/classifier/job-round.ts';
+import { findJob } from '#infra/mongo/classifier/jobs.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { isOpen, type JobBody } from '#shared/classifier/job.ts';
 

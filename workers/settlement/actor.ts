@@ -1,7 +1,11 @@
-import { findGeneration } from '#infra/mongo/classifier/find-generation.ts';
-import { giveUpGeneration } from '#infra/mongo/classifier/give-up-generation.ts';
-import { markConsumed, markSettled } from '#infra/mongo/classifier/settle-generation.ts';
-import { type HeldGeneration, takeGeneration } from '#infra/mongo/classifier/take-generation.ts';
+import {
+  findGeneration,
+  giveUpGeneration,
+  type HeldGeneration,
+  markConsumed,
+  markSettled,
+  takeGeneration,
+} from '#infra/mongo/classifier/generations.ts';
 import { chargeOwners, type Payees } from '#infra/neighbours/billing.ts';
 import { OwnerFailed } from '#infra/neighbours/owner-call.ts';
 import { type Generation, SETTLEMENT_BACKOFF, type SettlementBody } from '#shared/classifier/generation.ts';

@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap';
 import { generationHolds, generations } from '#infra/mongo/classifier/collections.ts';
-import { takeGeneration } from '#infra/mongo/classifier/take-generation.ts';
+import { takeGeneration } from '#infra/mongo/classifier/generations.ts';
 import { replayDead } from '#infra/mongo/mailbox/dead-letters.ts';
 import { ownerKeysOf } from '#shared/classifier/generation.ts';
 import type { Command } from '#shared/kernel/command.ts';

@@ -2,7 +2,7 @@ import { callerOf } from '#api/classifier/caller.ts';
 import type { JobDeps } from '#api/classifier/job-deps.ts';
 import { wholeJob } from '#api/classifier/whole-job.ts';
 import type { Call, Reply } from '#api/route.ts';
-import { cancelJob } from '#infra/mongo/classifier/cancel-job.ts';
+import { cancelJob } from '#infra/mongo/classifier/jobs.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 
 /** Ends a job that is not finished. What it has brought stays; from here on nothing is added. */

@@ -2,7 +2,7 @@ import { callerOf } from '#api/classifier/caller.ts';
 import type { JobDeps } from '#api/classifier/job-deps.ts';
 import { wholeJob } from '#api/classifier/whole-job.ts';
 import type { Call, Reply } from '#api/route.ts';
-import { retryJob } from '#infra/mongo/classifier/retry-job.ts';
+import { retryJob } from '#infra/mongo/classifier/jobs.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import { jobCommand } from './create-job.ts';
 

@@ -1,6 +1,6 @@
 import type { ProviderDeps } from '#api/classifier/provider-deps.ts';
 import type { Call, Reply } from '#api/route.ts';
-import { saveProviderSetting } from '#infra/mongo/classifier/save-provider-setting.ts';
+import { saveProviderSetting } from '#infra/mongo/classifier/providers.ts';
 import { readChoice, runtimeView, settingView } from '#shared/classifier/provider/setting.ts';
 import type { ProviderSettingsRequest } from '#shared/generated/classifier.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';

@@ -2,8 +2,7 @@ import { callerOf } from '#api/classifier/caller.ts';
 import type { JobDeps } from '#api/classifier/job-deps.ts';
 import { pageOf } from '#api/classifier/job-page.ts';
 import type { Call, Reply } from '#api/route.ts';
-import { findSelections } from '#infra/mongo/classifier/find-job.ts';
-import { listJobs } from '#infra/mongo/classifier/list-jobs.ts';
+import { findSelections, listJobs } from '#infra/mongo/classifier/jobs.ts';
 import { jobView } from '#shared/classifier/job-view.ts';
 import type { JobListQuery } from '#shared/generated/classifier.ts';
 

@@ -2,7 +2,7 @@ import { callerOf } from '#api/classifier/caller.ts';
 import type { JobDeps } from '#api/classifier/job-deps.ts';
 import { wholeJob } from '#api/classifier/whole-job.ts';
 import type { Call, Reply } from '#api/route.ts';
-import { findOwnJob } from '#infra/mongo/classifier/find-job.ts';
+import { findOwnJob } from '#infra/mongo/classifier/jobs.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 
 export async function showJob({ mongo }: JobDeps, call: Call): Promise<Reply | Rejection> {

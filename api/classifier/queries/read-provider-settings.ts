@@ -1,6 +1,6 @@
 import type { ProviderDeps } from '#api/classifier/provider-deps.ts';
 import type { Reply } from '#api/route.ts';
-import { findProviderSetting } from '#infra/mongo/classifier/find-provider-setting.ts';
+import { findProviderSetting } from '#infra/mongo/classifier/providers.ts';
 import { runtimeView, settingView } from '#shared/classifier/provider/setting.ts';
 
 /** The stored setting beside what is in force. */

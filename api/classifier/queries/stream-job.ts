@@ -6,7 +6,7 @@ import { liveStream } from '#api/middleware/live-stream.ts';
 import type { Alarm } from '#api/middleware/stream-alarm.ts';
 import type { Call, RawReply } from '#api/route.ts';
 import type { JobRow } from '#infra/mongo/classifier/collections.ts';
-import { findJob, findOwnJob } from '#infra/mongo/classifier/find-job.ts';
+import { findJob, findOwnJob } from '#infra/mongo/classifier/jobs.ts';
 import { isOpen } from '#shared/classifier/job.ts';
 import { startOf } from '#shared/classifier/job-view.ts';
 import { ERRORS, type ErrorCode, type Rejection } from '#shared/kernel/errors.ts';

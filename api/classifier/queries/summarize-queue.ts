@@ -1,6 +1,6 @@
 import type { JobDeps } from '#api/classifier/job-deps.ts';
 import type { Call, Reply } from '#api/route.ts';
-import { summarizeJobs } from '#infra/mongo/classifier/summarize-jobs.ts';
+import { summarizeJobs } from '#infra/mongo/classifier/jobs.ts';
 import { JOB_STATUSES } from '#shared/classifier/job.ts';
 import { queuedJobView } from '#shared/classifier/job-view.ts';
 import type { QueueSummaryQuery } from '#shared/generated/classifier.ts';

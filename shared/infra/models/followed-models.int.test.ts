@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap';
 import { providerSettings, settingChanges, usageEvents } from '#infra/mongo/classifier/collections.ts';
-import { saveProviderSetting } from '#infra/mongo/classifier/save-provider-setting.ts';
+import { saveProviderSetting } from '#infra/mongo/classifier/providers.ts';
 import { isOutage } from '#infra/mongo/faults.ts';
 import type { ProviderChoice } from '#shared/classifier/provider/setting.ts';
 import { testConfig } from '#shared/testing/actors/test-kernel.ts';

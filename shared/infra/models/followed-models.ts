@@ -1,7 +1,6 @@
 import type { ClassifierSettings } from '#infra/config/settings.ts';
 import type { Log } from '#infra/log/log.ts';
-import { findProviderSetting } from '#infra/mongo/classifier/find-provider-setting.ts';
-import { openUsageRecorder } from '#infra/mongo/classifier/usage-recorder.ts';
+import { findProviderSetting, openUsageRecorder } from '#infra/mongo/classifier/providers.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { bounded } from '#infra/process/background.ts';
 import { openChangeBell } from '#infra/redis/change-bell.ts';

@@ -1,6 +1,6 @@
 import type { Test } from 'tap';
-import { findJob } from '#infra/mongo/classifier/find-job.ts';
 import { batchOutcomes } from '#infra/mongo/classifier/job-batches.ts';
+import { findJob } from '#infra/mongo/classifier/jobs.ts';
 import type { JobBody } from '#shared/classifier/job.ts';
 import { broughtBy } from '#shared/classifier/job-view.ts';
 import { type ModelAnswer, type Models, type ModelTask, ProviderFailure } from '#shared/classifier/tasks/task.ts';

@@ -1,9 +1,6 @@
 import { generations } from '#infra/mongo/classifier/collections.ts';
-import { findGeneration } from '#infra/mongo/classifier/find-generation.ts';
 import { placeHold } from '#infra/mongo/classifier/generation-holds.ts';
-import { giveUpGeneration } from '#infra/mongo/classifier/give-up-generation.ts';
-import { storeReplay } from '#infra/mongo/classifier/store-replay.ts';
-import { openGeneration } from '#infra/mongo/classifier/take-generation.ts';
+import { findGeneration, giveUpGeneration, openGeneration, storeReplay } from '#infra/mongo/classifier/generations.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { chargeOf, estimateOf, settlementKey } from '#shared/classifier/generation.ts';

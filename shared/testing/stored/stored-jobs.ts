@@ -1,6 +1,5 @@
-import { findJob } from '#infra/mongo/classifier/find-job.ts';
-import { insertJob } from '#infra/mongo/classifier/insert-job.ts';
 import { batchOutcomes } from '#infra/mongo/classifier/job-batches.ts';
+import { findJob, insertJob } from '#infra/mongo/classifier/jobs.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { newCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { commandKeyOf, type JobBody, type JobWish } from '#shared/classifier/job.ts';

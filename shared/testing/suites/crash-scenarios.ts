@@ -2,7 +2,7 @@ import type { Test } from 'tap';
 import { attempts } from '#infra/mongo/attempt/collections.ts';
 import { queueNotices } from '#infra/mongo/attempt/release.ts';
 import { generationHolds } from '#infra/mongo/classifier/collections.ts';
-import { findJob } from '#infra/mongo/classifier/find-job.ts';
+import { findJob } from '#infra/mongo/classifier/jobs.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { mailboxOf, NOTICES, newCommand, postCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { deliveryAttempts } from '#infra/mongo/notification/collections.ts';

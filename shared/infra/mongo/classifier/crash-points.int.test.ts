@@ -5,9 +5,8 @@ import { commandKeyOf } from '#shared/classifier/job.ts';
 import { dyingProcess } from '#shared/testing/processes/dying-process.ts';
 import { postJob } from '#shared/testing/stored/stored-jobs.ts';
 import { openTestMongo, type TestMongo } from '#shared/testing/stores/open-test-mongo.ts';
-import { cancelJob } from './cancel-job.ts';
 import { aiJobBatches, aiJobSelections, aiJobs } from './collections.ts';
-import { retryJob } from './retry-job.ts';
+import { cancelJob, retryJob } from './jobs.ts';
 
 const OWNER = { actorId: 'teacher-1', organizationId: 'org-1' };
 /** More than either has. */

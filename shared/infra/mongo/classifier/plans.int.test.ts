@@ -8,12 +8,17 @@ import { noneScans, watchFilters } from '#shared/testing/stores/plans.ts';
 import { classifierActor } from '#workers/classifier/actor.ts';
 import { runCommand } from '#workers/run-command.ts';
 import { postStandingCommands } from '#workers/standing-commands.ts';
-import { cancelJob } from './cancel-job.ts';
-import { findOpenJob, findOwnJob, findSelection, findSelections } from './find-job.ts';
 import { batchErrors } from './job-batches.ts';
-import { listJobs } from './list-jobs.ts';
-import { retryJob } from './retry-job.ts';
-import { summarizeJobs } from './summarize-jobs.ts';
+import {
+  cancelJob,
+  findOpenJob,
+  findOwnJob,
+  findSelection,
+  findSelections,
+  listJobs,
+  retryJob,
+  summarizeJobs,
+} from './jobs.ts';
 
 const OWNER = { actorId: 'teacher-1', organizationId: 'org-1' };
 

@@ -1,9 +1,7 @@
 import t from 'tap';
 import { HOUR } from '#shared/kernel/time.ts';
 import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
-import { findGeneration } from './find-generation.ts';
-import { giveUpGeneration } from './give-up-generation.ts';
-import { openGeneration, renewGeneration, takeGeneration } from './take-generation.ts';
+import { findGeneration, giveUpGeneration, openGeneration, renewGeneration, takeGeneration } from './generations.ts';
 
 const mongo = await openTestMongo(t);
 

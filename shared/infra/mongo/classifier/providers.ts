@@ -1,13 +1,21 @@
 import type { ClientSession } from 'mongodb';
+import type { Log } from '#infra/log/log.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
+import { openBackground } from '#infra/process/background.ts';
+import type { UsageEvent } from '#shared/classifier/provider/circuit.ts';
 import { DEFAULT_SETTING, type ProviderChoice, type ProviderSetting } from '#shared/classifier/provider/setting.ts';
 import { newId } from '#shared/kernel/ids.ts';
-import { providerSettings, settingChanges } from './collections.ts';
+import { providerSettings, settingChanges, usageEvents } from './collections.ts';
+
+/** The stored setting; null: none was ever saved. */
+export function findProviderSetting(mongo: Mongo): Promise<ProviderSetting | null> {
+  return providerSettings(mongo).findOne({ _id: DEFAULT_SETTING }, { maxTimeMS: QUERY_LIMIT_MS });
+}
 
 /** Who saves, and when. */
-export interface SavedBy {
+interface SavedBy {
   actorId: string;
   organizationId: string;
   at: Date;
@@ -56,4 +64,31 @@ async function saveIn(
 
 function choiceIn({ provider, model, baseUrl, apiKeyRef, enabled }: ProviderChoice): ProviderChoice {
   return { provider, model, baseUrl, apiKeyRef, enabled };
+}
+
+/** Stores usage events behind the calls that they tell of. */
+interface UsageRecorder {
+  /** Returns at once, never throws; what does not fit into the line is counted as lost. */
+  record(event: UsageEvent): void;
+  /** Lets what waits be written, for so long. */
+  close(limitMs: number): Promise<void>;
+}
+
+/** Writes at once, and events that wait for one. They hold no prompt and are small. */
+const LINE = { concurrency: 4, maxWaiting: 2_000 };
+
+/** A MongoDB that is slow or away costs events and never an answer. */
+export function openUsageRecorder(mongo: Mongo, log: Pick<Log, 'warn'>): UsageRecorder {
+  const line = openBackground({
+    ...LINE,
+    dropped: (count) => log.warn({ count }, 'usage events were lost'),
+    failed: (err) => log.warn({ err }, 'a usage event was lost'),
+  });
+  return {
+    record(event) {
+      const row = { _id: newId(event.createdAt.getTime()), ...event };
+      line.run(async () => void (await usageEvents(mongo).insertOne(row, { maxTimeMS: QUERY_LIMIT_MS })));
+    },
+    close: async (limitMs) => void (await line.end(limitMs)),
+  };
 }

@@ -1,0 +1,209 @@
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import { isDuplicateKey } from '#infra/mongo/faults.ts';
+import { guardedUpdate, literal, wasAccepted } from '#infra/mongo/guarded-update.ts';
+import { postCommandIn } from '#infra/mongo/mailbox/mailbox.ts';
+import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
+import type { JobBody, JobSelection, JobStatus } from '#shared/classifier/job.ts';
+import type { NewJob } from '#shared/classifier/new-job.ts';
+import type { Command } from '#shared/kernel/command.ts';
+import { aiJobBatches, aiJobSelections, aiJobs, type JobRow } from './collections.ts';
+
+const BOUND = { maxTimeMS: QUERY_LIMIT_MS };
+
+/** The job, whosever it is; null: there is none. */
+export function findJob(mongo: Mongo, id: string): Promise<JobRow | null> {
+  return aiJobs(mongo).findOne({ _id: id }, BOUND);
+}
+
+/** The job, if it is this owner's. */
+export async function findOwnJob(mongo: Mongo, id: string, owner: JobOwner): Promise<JobRow | null> {
+  const job = await findJob(mongo, id);
+  return job !== null && owns(owner, job) ? job : null;
+}
+
+/** The PENDING or RUNNING job of this key; there is at most one. */
+export function findOpenJob(mongo: Mongo, openKey: string): Promise<JobRow | null> {
+  return aiJobs(mongo).findOne({ openKey, open: true }, { hint: 'open_key', ...BOUND });
+}
+
+/** What these jobs classify, by job; written with the job and never changed. */
+export async function findSelections(mongo: Mongo, jobIds: readonly string[]): Promise<Map<string, JobSelection>> {
+  const found = await aiJobSelections(mongo)
+    .find({ _id: { $in: [...jobIds] } }, BOUND)
+    .toArray();
+  return new Map(found.map((selection) => [selection._id, selection]));
+}
+
+export async function findSelection(mongo: Mongo, jobId: string): Promise<JobSelection> {
+  const selection = await aiJobSelections(mongo).findOne({ _id: jobId }, BOUND);
+  if (selection === null) throw new Error(`job ${jobId} has no selection`);
+  return selection;
+}
+
+/**
+ * Writes a job with its questions and the command that runs it (null: it has failed already), all or nothing. False: an equal one is
+ * open, and nothing was written.
+ */
+export async function insertJob(
+  mongo: Mongo,
+  { job, selection, batches }: NewJob,
+  command: Command<JobBody, null, null> | null,
+): Promise<boolean> {
+  try {
+    await inTransaction(mongo, FRONT_DOOR_BUDGET_MS, async (session) => {
+      // First: who comes second is told before a question is written.
+      await aiJobs(mongo).insertOne({ ...job }, { session });
+      await aiJobSelections(mongo).insertOne({ ...selection }, { session });
+      await aiJobBatches(mongo).insertMany(
+        batches.map((batch) => ({ ...batch })),
+        { session },
+      );
+      if (command !== null) await postCommandIn(mongo, session, command);
+    });
+    return true;
+  } catch (error) {
+    if (isDuplicateKey(error, ['openKey'])) return false;
+    throw error;
+  }
+}
+
+/** In whose name a job is looked for: it is nobody else's. */
+export interface JobOwner {
+  actorId: string;
+  organizationId: string;
+}
+
+function owns(owner: JobOwner, job: JobOwner): boolean {
+  return job.actorId === owner.actorId && job.organizationId === owner.organizationId;
+}
+
+/** The same, as conditions of a guarded update. */
+function isOwners(owner: JobOwner) {
+  return [{ $eq: ['$actorId', literal(owner.actorId)] }, { $eq: ['$organizationId', literal(owner.organizationId)] }];
+}
+
+interface WantedJobs extends JobOwner {
+  /** null: of any. */
+  status: JobStatus | null;
+  limit: number;
+  offset: number;
+}
+
+/** A page of this owner's jobs, newest first, and how many there are in all. */
+export async function listJobs(
+  mongo: Mongo,
+  { actorId, organizationId, status, limit, offset }: WantedJobs,
+): Promise<{ jobs: JobRow[]; total: number }> {
+  const filter = { organizationId, actorId, ...(status === null ? {} : { status }) };
+  const bound = { hint: status === null ? 'of_owner' : 'of_owner_by_status', maxTimeMS: QUERY_LIMIT_MS };
+  const [jobs, total] = await Promise.all([
+    aiJobs(mongo)
+      .find(filter, { ...bound, sort: { createdAt: -1, _id: -1 }, skip: offset, limit })
+      .toArray(),
+    aiJobs(mongo).countDocuments(filter, bound),
+  ]);
+  return { jobs, total };
+}
+
+/** The job as it is then; `cancelled` false: it was finished already. null: this owner has no such job. */
+export async function cancelJob(
+  mongo: Mongo,
+  id: string,
+  owner: JobOwner,
+): Promise<{ job: JobRow; cancelled: boolean } | null> {
+  const update = guardedUpdate([...isOwners(owner), { $in: ['$status', ['PENDING', 'RUNNING']] }], {
+    status: 'CANCELLED',
+    open: false,
+    finishedAt: '$$NOW',
+    updatedAt: '$$NOW',
+    revision: { $add: ['$revision', 1] },
+  });
+  const job = await aiJobs(mongo).findOneAndUpdate({ _id: id }, update.pipeline, {
+    returnDocument: 'after',
+    maxTimeMS: QUERY_LIMIT_MS,
+  });
+  if (job === null || !owns(owner, job)) return null;
+  return { job, cancelled: wasAccepted(update, job) };
+}
+
+/** What became of the wish. `conflict`: the job is not FAILED or CANCELLED, or an equal one is open. */
+type Retried = { job: JobRow; commandId: string } | 'unknown' | 'conflict';
+
+/**
+ * Starts a job over in a new round, with the command that runs it, both or neither. What earlier rounds brought stays where it is and
+ * counts no more.
+ */
+export async function retryJob(
+  mongo: Mongo,
+  id: string,
+  owner: JobOwner,
+  commandOf: (body: JobBody) => Command<JobBody, null, null>,
+): Promise<Retried> {
+  const nothing = { succeeded: 0, failed: 0, batchesDone: 0 };
+  try {
+    return await inTransaction(mongo, FRONT_DOOR_BUDGET_MS, async (session) => {
+      const update = guardedUpdate([...isOwners(owner), { $in: ['$status', ['FAILED', 'CANCELLED']] }], {
+        status: 'PENDING',
+        open: true,
+        round: { $add: ['$round', 1] },
+        revision: { $add: ['$revision', 1] },
+        ...Object.fromEntries(Object.entries(nothing).map(([name, none]) => [`counts.${name}`, none])),
+        usage: literal({}),
+        error: null,
+        startedAt: null,
+        finishedAt: null,
+        updatedAt: '$$NOW',
+      });
+      const job = await aiJobs(mongo).findOneAndUpdate({ _id: id }, update.pipeline, {
+        returnDocument: 'after',
+        maxTimeMS: QUERY_LIMIT_MS,
+        session,
+      });
+      if (job === null || !owns(owner, job)) return 'unknown';
+      if (!wasAccepted(update, job)) return 'conflict';
+      const command = commandOf({ jobId: id, round: job.round });
+      await postCommandIn(mongo, session, command);
+      return { job, commandId: command._id };
+    });
+  } catch (error) {
+    if (isDuplicateKey(error, ['openKey'])) return 'conflict';
+    throw error;
+  }
+}
+
+/** PENDING and RUNNING jobs of every organization, by id, after this one. */
+export function openJobsAfter(mongo: Mongo, afterId: string, limit: number): Promise<JobRow[]> {
+  return aiJobs(mongo)
+    .find(
+      { open: true, _id: { $gt: afterId } },
+      { hint: 'open_jobs', sort: { _id: 1 }, limit, maxTimeMS: QUERY_LIMIT_MS },
+    )
+    .toArray();
+}
+
+interface JobSummary {
+  /** Of every organization; a status of which there is none is missing. */
+  counts: Partial<Record<JobStatus, number>>;
+  /** PENDING and RUNNING, the oldest first. */
+  open: JobRow[];
+  /** FAILED, the newest first. */
+  failures: JobRow[];
+}
+
+export async function summarizeJobs(mongo: Mongo, limits: { open: number; failures: number }): Promise<JobSummary> {
+  const [counted, open, failures] = await Promise.all([
+    aiJobs(mongo)
+      .aggregate<{ _id: JobStatus; count: number }>([{ $group: { _id: '$status', count: { $sum: 1 } } }], {
+        hint: 'by_status',
+        ...BOUND,
+      })
+      .toArray(),
+    aiJobs(mongo)
+      .find({ open: true }, { hint: 'open_jobs', sort: { _id: 1 }, limit: limits.open, ...BOUND })
+      .toArray(),
+    aiJobs(mongo)
+      .find({ status: 'FAILED' }, { hint: 'by_status', sort: { finishedAt: -1 }, limit: limits.failures, ...BOUND })
+      .toArray(),
+  ]);
+  return { counts: Object.fromEntries(counted.map(({ _id, count }) => [_id, count])), open, failures };
+}
