@@ -1,7 +1,6 @@
 import { newCommand } from '#infra/mongo/mailbox/mailbox.ts';
-import { findEvent } from '#infra/mongo/notification/find-event.ts';
-import { insertFanOut } from '#infra/mongo/notification/insert-fan-out.ts';
-import { preferencesOf } from '#infra/mongo/notification/preferences-of.ts';
+import { findEvent, insertFanOut } from '#infra/mongo/notification/fan-out.ts';
+import { preferencesOf } from '#infra/mongo/notification/preferences.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { type EventInput, type NotificationEvent, newEvent } from '#shared/notification/event.ts';
 import { type FanOutPlan, planFanOut } from '#shared/notification/fan-out.ts';

@@ -1,5 +1,5 @@
 import type { Call } from '#api/route.ts';
-import { findNotification } from '#infra/mongo/notification/find-notification.ts';
+import { findNotification } from '#infra/mongo/notification/inbox.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import type { Notification } from '#shared/notification/notification.ts';
 import { callerOf, ownerIn, type Scope } from './caller.ts';

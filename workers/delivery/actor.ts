@@ -1,8 +1,7 @@
 import type { Adapter } from '#infra/channels/channel.ts';
 import { openChannels } from '#infra/channels/channels.ts';
-import { beginTry, breakOffTry, dropTry, endTry, tryIdOf } from '#infra/mongo/notification/delivery-attempt-rows.ts';
-import { findDispatch } from '#infra/mongo/notification/find-dispatch.ts';
-import { deliveryQueue } from '#infra/mongo/notification/queue-deliveries.ts';
+import { deliveryQueue, findDispatch } from '#infra/mongo/notification/deliveries.ts';
+import { beginTry, breakOffTry, dropTry, endTry, tryIdOf } from '#infra/mongo/notification/delivery-attempts.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { MINUTE } from '#shared/kernel/time.ts';
 import {

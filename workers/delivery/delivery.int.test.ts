@@ -7,7 +7,7 @@ import {
   notifications,
   preferences,
 } from '#infra/mongo/notification/collections.ts';
-import { BROKEN_OFF } from '#infra/mongo/notification/delivery-attempt-rows.ts';
+import { BROKEN_OFF } from '#infra/mongo/notification/delivery-attempts.ts';
 import { createIndexes } from '#infra/mongo/schema/migrations.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import type { Channel, DeliveryAttempt } from '#shared/notification/delivery.ts';

@@ -1,5 +1,5 @@
 import { type Adapter, type DeliveryJob, Permanent, Retryable } from '#infra/channels/channel.ts';
-import type { TryEnd } from '#infra/mongo/notification/delivery-attempt-rows.ts';
+import type { TryEnd } from '#infra/mongo/notification/delivery-attempts.ts';
 import type { Outcome } from '#workers/outcome.ts';
 
 /** How a try ended, for the job and for its row. */

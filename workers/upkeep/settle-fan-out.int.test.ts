@@ -1,8 +1,8 @@
 import t from 'tap';
 import { DELIVERIES, mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { fanOuts, notifications } from '#infra/mongo/notification/collections.ts';
-import { insertFanOut } from '#infra/mongo/notification/insert-fan-out.ts';
-import { look } from '#infra/mongo/notification/look.ts';
+import { insertFanOut } from '#infra/mongo/notification/fan-out.ts';
+import { look } from '#infra/mongo/notification/inbox.ts';
 import { REST_MS, STAGE_WITHIN_MS } from '#shared/notification/fan-out.ts';
 import { testKernel, testWorkerDeps } from '#shared/testing/actors/test-kernel.ts';
 import { sampleFanOut, stageOnly } from '#shared/testing/stored/sample-fan-out.ts';

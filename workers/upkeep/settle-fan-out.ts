@@ -1,6 +1,11 @@
-import { queueDeliveries } from '#infra/mongo/notification/queue-deliveries.ts';
-import { findFanOut, forgetFanOut, moveToInbox, rowsOfFanOut } from '#infra/mongo/notification/settle-fan-out.ts';
-import type { SettleBody } from '#infra/mongo/notification/stage-fan-out.ts';
+import { queueDeliveries } from '#infra/mongo/notification/deliveries.ts';
+import {
+  findFanOut,
+  forgetFanOut,
+  moveToInbox,
+  rowsOfFanOut,
+  type SettleBody,
+} from '#infra/mongo/notification/stage-fan-out.ts';
 import { REST_MS } from '#shared/notification/fan-out.ts';
 import type { Run } from '#workers/actor.ts';
 import type { WorkerDeps } from '#workers/deps.ts';

@@ -1,7 +1,7 @@
 import type { NotificationDeps } from '#api/notification/deps.ts';
 import { fanOut } from '#api/notification/fan-out.ts';
 import type { Call, Reply } from '#api/route.ts';
-import { idsOfFanOut } from '#infra/mongo/notification/find-event.ts';
+import { idsOfFanOut } from '#infra/mongo/notification/fan-out.ts';
 import type { BatchRequest } from '#shared/generated/notification.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import { eventView } from '#shared/notification/event.ts';

@@ -1,8 +1,8 @@
 import type { NotificationDeps } from '#api/notification/deps.ts';
 import { ringFor } from '#api/notification/ring-for.ts';
 import type { Call, Reply } from '#api/route.ts';
-import { insertNotification } from '#infra/mongo/notification/insert-notification.ts';
-import { preferencesOf } from '#infra/mongo/notification/preferences-of.ts';
+import { insertNotification } from '#infra/mongo/notification/inbox-changes.ts';
+import { preferencesOf } from '#infra/mongo/notification/preferences.ts';
 import type { CreateRequest } from '#shared/generated/notification.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { newNotification, notificationView } from '#shared/notification/notification.ts';

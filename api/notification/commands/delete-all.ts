@@ -1,7 +1,7 @@
 import { callerOf } from '#api/notification/caller.ts';
 import type { NotificationDeps } from '#api/notification/deps.ts';
 import type { Call, Reply } from '#api/route.ts';
-import { deleteAll } from '#infra/mongo/notification/delete-all.ts';
+import { deleteAll } from '#infra/mongo/notification/inbox-changes.ts';
 
 /** Deletes the caller's own notifications, an ADMIN's too. */
 export async function deleteEverything(deps: NotificationDeps, call: Call): Promise<Reply> {

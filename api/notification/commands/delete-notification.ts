@@ -1,7 +1,7 @@
 import type { NotificationDeps } from '#api/notification/deps.ts';
 import { visibleTo } from '#api/notification/visible-to.ts';
 import type { Call, Reply } from '#api/route.ts';
-import { deleteNotification } from '#infra/mongo/notification/delete-notification.ts';
+import { deleteNotification } from '#infra/mongo/notification/inbox-changes.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { notificationView } from '#shared/notification/notification.ts';
 

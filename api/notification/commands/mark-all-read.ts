@@ -1,7 +1,7 @@
 import { callerOf } from '#api/notification/caller.ts';
 import type { NotificationDeps } from '#api/notification/deps.ts';
 import type { Call, Reply } from '#api/route.ts';
-import { markAllRead } from '#infra/mongo/notification/mark-all-read.ts';
+import { markAllRead } from '#infra/mongo/notification/inbox-changes.ts';
 
 /** Marks the caller's own notifications read, an ADMIN's too. */
 export async function markEverythingRead(deps: NotificationDeps, call: Call): Promise<Reply> {

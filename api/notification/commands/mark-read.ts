@@ -2,7 +2,7 @@ import type { Scope } from '#api/notification/caller.ts';
 import type { NotificationDeps } from '#api/notification/deps.ts';
 import { visibleTo } from '#api/notification/visible-to.ts';
 import type { Call, Reply } from '#api/route.ts';
-import { markRead } from '#infra/mongo/notification/mark-read.ts';
+import { markRead } from '#infra/mongo/notification/inbox-changes.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { notificationView } from '#shared/notification/notification.ts';
 

@@ -1,7 +1,7 @@
 import { callerOf } from '#api/notification/caller.ts';
 import type { NotificationDeps } from '#api/notification/deps.ts';
 import type { Call, Reply } from '#api/route.ts';
-import { patchPreferences } from '#infra/mongo/notification/patch-preferences.ts';
+import { patchPreferences } from '#infra/mongo/notification/preferences.ts';
 import type { PreferencesPatch } from '#shared/generated/notification.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import {

@@ -1,6 +1,6 @@
 import type { NotificationDeps } from '#api/notification/deps.ts';
 import type { Call, Reply } from '#api/route.ts';
-import { putSnapshot } from '#infra/mongo/notification/put-snapshot.ts';
+import { putSnapshot } from '#infra/mongo/notification/inbox-changes.ts';
 import type { SnapshotRequest } from '#shared/generated/notification.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import { notificationView } from '#shared/notification/notification.ts';

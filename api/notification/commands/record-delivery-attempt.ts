@@ -1,6 +1,6 @@
 import type { NotificationDeps } from '#api/notification/deps.ts';
 import type { Call, Reply } from '#api/route.ts';
-import { insertDeliveryAttempt } from '#infra/mongo/notification/insert-delivery-attempt.ts';
+import { insertDeliveryAttempt } from '#infra/mongo/notification/delivery-attempts.ts';
 import type { DeliveryAttemptRequest } from '#shared/generated/notification.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { deliveryAttemptView, recordedAttempt } from '#shared/notification/delivery.ts';

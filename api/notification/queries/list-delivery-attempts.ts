@@ -2,7 +2,7 @@ import { callerOf, ownerIn } from '#api/notification/caller.ts';
 import type { NotificationDeps } from '#api/notification/deps.ts';
 import { pagedData, pageOf } from '#api/notification/page.ts';
 import type { Call, Reply } from '#api/route.ts';
-import { listDeliveryAttempts } from '#infra/mongo/notification/list-delivery-attempts.ts';
+import { listDeliveryAttempts } from '#infra/mongo/notification/delivery-attempts.ts';
 import type { DeliveryAttemptQuery } from '#shared/generated/notification.ts';
 import { instantOf } from '#shared/kernel/time.ts';
 import { deliveryAttemptView } from '#shared/notification/delivery.ts';

@@ -2,7 +2,7 @@ import { callerOf, ownerIn, type Scope } from '#api/notification/caller.ts';
 import type { NotificationDeps } from '#api/notification/deps.ts';
 import { pagedData, pageOf } from '#api/notification/page.ts';
 import type { Call, Reply } from '#api/route.ts';
-import { listNotifications } from '#infra/mongo/notification/list-notifications.ts';
+import { listNotifications } from '#infra/mongo/notification/inbox.ts';
 import type { ListQuery } from '#shared/generated/notification.ts';
 import { notificationView } from '#shared/notification/notification.ts';
 

@@ -1,7 +1,7 @@
 import { callerOf } from '#api/notification/caller.ts';
 import type { NotificationDeps } from '#api/notification/deps.ts';
 import type { Call, Reply } from '#api/route.ts';
-import { findPreferences } from '#infra/mongo/notification/find-preferences.ts';
+import { findPreferences } from '#infra/mongo/notification/preferences.ts';
 import { preferencesView } from '#shared/notification/preferences.ts';
 
 /** What the caller has set. */

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { type Mongo, openReleaseMongo } from '#infra/mongo/connect.ts';
 import { notifications } from '#infra/mongo/notification/collections.ts';
-import { listNotifications } from '#infra/mongo/notification/list-notifications.ts';
+import { listNotifications } from '#infra/mongo/notification/inbox.ts';
 import { INDEXES } from '#infra/mongo/schema/indexes.ts';
 import { createIndexes } from '#infra/mongo/schema/migrations.ts';
 import { alternate, timed } from '#scripts/bench/alternate.ts';

@@ -1,6 +1,6 @@
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { newCommand } from '#infra/mongo/mailbox/mailbox.ts';
-import type { NewFanOut } from '#infra/mongo/notification/insert-fan-out.ts';
+import type { NewFanOut } from '#infra/mongo/notification/fan-out.ts';
 import { openFanOut, stageRows } from '#infra/mongo/notification/stage-fan-out.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { type EventInput, newEvent, sourceEventRef } from '#shared/notification/event.ts';

@@ -1,7 +1,7 @@
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { notifications } from '#infra/mongo/notification/collections.ts';
-import { deliveryQueue, queueDeliveries } from '#infra/mongo/notification/queue-deliveries.ts';
+import { deliveryQueue, queueDeliveries } from '#infra/mongo/notification/deliveries.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';

@@ -6,7 +6,7 @@ import { findJob } from '#infra/mongo/classifier/jobs.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { mailboxOf, NOTICES, newCommand, postCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { deliveryAttempts } from '#infra/mongo/notification/collections.ts';
-import { BROKEN_OFF } from '#infra/mongo/notification/delivery-attempt-rows.ts';
+import { BROKEN_OFF } from '#infra/mongo/notification/delivery-attempts.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import { gradeNotices, type NoticeRecipient } from '#shared/attempt/notices.ts';

@@ -4,8 +4,7 @@ import type { DeliveryAttempt } from '#shared/notification/delivery.ts';
 import { freshNotification } from '#shared/testing/stored/stored-notifications.ts';
 import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
 import { fanOuts, notificationEvents, notifications } from './collections.ts';
-import { insertDeliveryAttempt } from './insert-delivery-attempt.ts';
-import { listDeliveryAttempts, type WantedAttempts } from './list-delivery-attempts.ts';
+import { insertDeliveryAttempt, listDeliveryAttempts, type WantedAttempts } from './delivery-attempts.ts';
 import { summarizeSupport } from './summarize-support.ts';
 
 const NOTHING: WantedAttempts = {

@@ -8,15 +8,8 @@ import { freshNotification, storeNotifications } from '#shared/testing/stored/st
 import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
 import { tappedDb } from '#shared/testing/stores/tapped-db.ts';
 import { fanOuts, notifications } from './collections.ts';
-import { countUnread } from './count-unread.ts';
-import { deleteAll } from './delete-all.ts';
-import { deleteNotification } from './delete-notification.ts';
-import { findNotification } from './find-notification.ts';
-import type { ListFilter, Wanted } from './inbox-filter.ts';
-import { listNotifications } from './list-notifications.ts';
-import { markAllRead } from './mark-all-read.ts';
-import { markRead } from './mark-read.ts';
-import { putSnapshot } from './put-snapshot.ts';
+import { countUnread, findNotification, type ListFilter, listNotifications, type Wanted } from './inbox.ts';
+import { deleteAll, deleteNotification, markAllRead, markRead, putSnapshot } from './inbox-changes.ts';
 
 const EVERYTHING: Wanted = { userId: 'student-1', organizationId: null, filter: 'ALL', q: null };
 const { signal } = new AbortController();

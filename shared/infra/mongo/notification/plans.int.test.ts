@@ -8,24 +8,12 @@ import { freshNotification, storeNotifications } from '#shared/testing/stored/st
 import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
 import { noneScans, watchFilters } from '#shared/testing/stores/plans.ts';
 import { fanOuts } from './collections.ts';
-import { countUnread } from './count-unread.ts';
-import { deleteAll } from './delete-all.ts';
-import { deleteNotification } from './delete-notification.ts';
-import { findEvent, idsOfFanOut } from './find-event.ts';
-import { findNotification } from './find-notification.ts';
-import { findPreferences } from './find-preferences.ts';
-import { insertDeliveryAttempt } from './insert-delivery-attempt.ts';
-import { insertFanOut } from './insert-fan-out.ts';
-import { listDeliveryAttempts } from './list-delivery-attempts.ts';
-import { listNotifications } from './list-notifications.ts';
-import { markAllRead } from './mark-all-read.ts';
-import { markRead } from './mark-read.ts';
-import { patchPreferences } from './patch-preferences.ts';
-import { preferencesOf } from './preferences-of.ts';
-import { putSnapshot } from './put-snapshot.ts';
-import { recentNotifications } from './recent-notifications.ts';
-import { rowsOfFanOut } from './settle-fan-out.ts';
-import { lostFanOuts } from './stage-fan-out.ts';
+import { insertDeliveryAttempt, listDeliveryAttempts } from './delivery-attempts.ts';
+import { findEvent, idsOfFanOut, insertFanOut } from './fan-out.ts';
+import { countUnread, findNotification, listNotifications, recentNotifications } from './inbox.ts';
+import { deleteAll, deleteNotification, markAllRead, markRead, putSnapshot } from './inbox-changes.ts';
+import { findPreferences, patchPreferences, preferencesOf } from './preferences.ts';
+import { lostFanOuts, rowsOfFanOut } from './stage-fan-out.ts';
 import { summarizeSupport } from './summarize-support.ts';
 
 t.test('no filter of the notification service scans a collection', async (t) => {

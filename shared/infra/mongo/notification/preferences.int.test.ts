@@ -1,8 +1,7 @@
 import t from 'tap';
 import { MAX_ENABLED_TYPES } from '#shared/notification/preferences.ts';
 import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
-import { findPreferences } from './find-preferences.ts';
-import { patchPreferences } from './patch-preferences.ts';
+import { findPreferences, patchPreferences } from './preferences.ts';
 
 const types = (from: number, to: number) =>
   Object.fromEntries(Array.from({ length: to - from }, (_, n) => [`T${from + n}`, n % 2 === 0]));

@@ -3,8 +3,7 @@ import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import type { DeliveryStatus } from '#shared/notification/delivery.ts';
 import type { Notification } from '#shared/notification/notification.ts';
 import { deliveryAttempts, notificationEvents, notifications } from './collections.ts';
-import { selectionOf } from './inbox-filter.ts';
-import { LOOK_OPTIONS, look, type PlaceFilter } from './look.ts';
+import { LOOK_OPTIONS, look, type PlaceFilter, selectionOf } from './inbox.ts';
 
 export interface SupportCounts {
   notifications: { type: string; isRead: boolean; count: number }[];

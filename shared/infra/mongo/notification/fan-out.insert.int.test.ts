@@ -7,9 +7,8 @@ import { openTestMongo, type TestMongo } from '#shared/testing/stores/open-test-
 import { tappedDb } from '#shared/testing/stores/tapped-db.ts';
 import { until } from '#shared/testing/until.ts';
 import { fanOuts, NOTIFICATION_EVENTS, notificationEvents, notifications } from './collections.ts';
-import { findEvent, idsOfFanOut } from './find-event.ts';
-import { insertFanOut } from './insert-fan-out.ts';
-import { look } from './look.ts';
+import { findEvent, idsOfFanOut, insertFanOut } from './fan-out.ts';
+import { look } from './inbox.ts';
 import { abandonFanOut, FanOutLost, lostFanOuts, openFanOut, publishFanOut, stageRows } from './stage-fan-out.ts';
 
 /** A fan-out of three chunks. */

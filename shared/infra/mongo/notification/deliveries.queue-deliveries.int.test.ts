@@ -7,7 +7,7 @@ import type { Channel } from '#shared/notification/delivery.ts';
 import { freshNotification } from '#shared/testing/stored/stored-deliveries.ts';
 import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
 import { notifications } from './collections.ts';
-import { queueDeliveries } from './queue-deliveries.ts';
+import { queueDeliveries } from './deliveries.ts';
 
 const NOW = 1_790_000_000_000;
 

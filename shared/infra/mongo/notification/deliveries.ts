@@ -1,12 +1,14 @@
 import type { ClientSession, OptionalUnlessRequiredId } from 'mongodb';
-import type { Mongo } from '#infra/mongo/connect.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { mailboxOf, newCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import type { Command, Queue } from '#shared/kernel/command.ts';
-import { type Channel, type DeliveryBody, deliveryJobId } from '#shared/notification/delivery.ts';
+import { type Channel, type DeliveryBody, type Dispatch, deliveryJobId } from '#shared/notification/delivery.ts';
 import type { Notification } from '#shared/notification/notification.ts';
+import type { Preferences } from '#shared/notification/preferences.ts';
+import { notificationEvents, notifications, preferences } from './collections.ts';
 
 /** A delivery job: what is to be delivered, and the command that does it. Its `_id` is the same at every try. */
-export type DeliveryCommand = Command<DeliveryBody>;
+type DeliveryCommand = Command<DeliveryBody>;
 
 /** Which job to ring for, once the transaction has committed. */
 export interface QueuedDelivery {
@@ -53,4 +55,27 @@ function deliveryCommand(
     now,
   });
   return { ...command, _id: id };
+}
+
+const LIMIT = { maxTimeMS: QUERY_LIMIT_MS };
+
+/** What a delivery is decided on. Point reads; the event only where its preference type can matter. */
+export async function findDispatch(
+  mongo: Mongo,
+  { notificationId, userId }: Pick<DeliveryBody, 'notificationId' | 'userId'>,
+): Promise<Dispatch> {
+  const [notification, own] = await Promise.all([
+    notifications(mongo).findOne({ _id: notificationId }, LIMIT),
+    preferences(mongo).findOne({ _id: userId }, LIMIT),
+  ]);
+  const fanOutId = notification?.fanOutId ?? null;
+  const event =
+    fanOutId === null || !disablesAny(own)
+      ? null
+      : await notificationEvents(mongo).findOne({ _id: fanOutId }, { ...LIMIT, projection: { preferenceType: 1 } });
+  return { notification, preferences: own, eventPreferenceType: event?.preferenceType ?? null };
+}
+
+function disablesAny(own: Preferences | null): boolean {
+  return own !== null && Object.values(own.enabledTypes).includes(false);
 }

@@ -6,8 +6,7 @@ import { freshNotification, storeNotifications } from '#shared/testing/stored/st
 import { openTestMongo, type TestMongo } from '#shared/testing/stores/open-test-mongo.ts';
 import { tappedDb } from '#shared/testing/stores/tapped-db.ts';
 import { fanOuts, NOTIFICATIONS, notifications } from './collections.ts';
-import { deleteAll } from './delete-all.ts';
-import { markAllRead } from './mark-all-read.ts';
+import { deleteAll, markAllRead } from './inbox-changes.ts';
 
 const { signal } = new AbortController();
 /** More than two commands change; the full run is what a user of ten years has. */

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Mongo } from '#infra/mongo/connect.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
 import { SECOND } from '#shared/kernel/time.ts';
@@ -7,8 +7,7 @@ import type { Channel } from '#shared/notification/delivery.ts';
 import { type NotificationEvent, sourceEventRef } from '#shared/notification/event.ts';
 import type { Notification } from '#shared/notification/notification.ts';
 import { notificationEvents, notifications } from './collections.ts';
-import { findEvent } from './find-event.ts';
-import { type QueuedDelivery, queueDeliveries } from './queue-deliveries.ts';
+import { type QueuedDelivery, queueDeliveries } from './deliveries.ts';
 import {
   abandonFanOut,
   findEarlierStaging,
@@ -52,7 +51,7 @@ export interface NewFanOut {
 }
 
 /** What to ring for after the commit, or the event that was there already: then nothing was made. */
-export type InsertedFanOut = { ring: readonly QueuedDelivery[] } | { replayOf: NotificationEvent };
+type InsertedFanOut = { ring: readonly QueuedDelivery[] } | { replayOf: NotificationEvent };
 
 /**
  * Makes the event, its rows and their delivery jobs: all of them or nothing, also where the event has been brought before, or is
@@ -137,4 +136,23 @@ async function awaitEarlier(
     else if (performance.now() - since > stalledMs) return null;
     progress = seen;
   }
+}
+
+/** The event that a producer has sent under this pair before, whichever route brought it. */
+export function findEvent(
+  mongo: Mongo,
+  { sourceService, sourceEventId }: { sourceService: string; sourceEventId: string },
+): Promise<NotificationEvent | null> {
+  return notificationEvents(mongo).findOne(
+    { sourceService, sourceEventId, replayable: true },
+    { maxTimeMS: QUERY_LIMIT_MS },
+  );
+}
+
+/** Ids of the rows that a fan-out made, in their order; those that were deleted since are named too. */
+export async function idsOfFanOut(mongo: Mongo, fanOutId: string): Promise<string[]> {
+  const rows = await notifications(mongo)
+    .find({ fanOutId }, { projection: { _id: 1 }, sort: { ordinal: 1 }, maxTimeMS: QUERY_LIMIT_MS })
+    .toArray();
+  return rows.map(({ _id }) => _id);
 }

@@ -4,6 +4,20 @@ import { guardedUpdate, literal, wasAccepted } from '#infra/mongo/guarded-update
 import { MAX_ENABLED_TYPES, type Preferences, type PreferencesChange } from '#shared/notification/preferences.ts';
 import { preferences } from './collections.ts';
 
+/** What a user has set; null: nothing ever. */
+export function findPreferences(mongo: Mongo, userId: string): Promise<Preferences | null> {
+  return preferences(mongo).findOne({ _id: userId }, { maxTimeMS: QUERY_LIMIT_MS });
+}
+
+/** The preferences of these users; who has set none is not in the map. */
+export async function preferencesOf(mongo: Mongo, userIds: readonly string[]): Promise<Map<string, Preferences>> {
+  if (userIds.length === 0) return new Map();
+  const found = await preferences(mongo)
+    .find({ _id: { $in: [...new Set(userIds)] } }, { maxTimeMS: QUERY_LIMIT_MS })
+    .toArray();
+  return new Map(found.map((row) => [row._id, row]));
+}
+
 /** Merges a change into what a user has set. null: that would be more types than a user may have, and nothing was changed. */
 export async function patchPreferences(
   mongo: Mongo,
