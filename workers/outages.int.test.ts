@@ -1,7 +1,7 @@
 import t from 'tap';
 import { findAttempt } from '#infra/mongo/attempt/attempts.ts';
 import { isOutage } from '#infra/mongo/faults.ts';
-import { createIndexes } from '#infra/mongo/schema/migrations.ts';
+import { createIndexes } from '#infra/mongo/schema/migrate.ts';
 import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
 import { scripted } from '#shared/testing/actors/scripted-actor.ts';
 import { testKernel, testWorker, testWorkerDeps } from '#shared/testing/actors/test-kernel.ts';

@@ -8,7 +8,7 @@ import {
   preferences,
 } from '#infra/mongo/notification/collections.ts';
 import { BROKEN_OFF } from '#infra/mongo/notification/delivery-attempts.ts';
-import { createIndexes } from '#infra/mongo/schema/migrations.ts';
+import { createIndexes } from '#infra/mongo/schema/migrate.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import type { Channel, DeliveryAttempt } from '#shared/notification/delivery.ts';
 import { newEvent } from '#shared/notification/event.ts';

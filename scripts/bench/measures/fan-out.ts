@@ -3,7 +3,7 @@ import { openMongo } from '#infra/mongo/connect.ts';
 import { newCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { notifications } from '#infra/mongo/notification/collections.ts';
 import { insertFanOut, type NewFanOut } from '#infra/mongo/notification/fan-out.ts';
-import { createIndexes } from '#infra/mongo/schema/migrations.ts';
+import { createIndexes } from '#infra/mongo/schema/migrate.ts';
 import { alternate, timed } from '#scripts/bench/alternate.ts';
 import { figuresOf } from '#scripts/bench/figures.ts';
 import type { Measure } from '#scripts/bench/ground.ts';

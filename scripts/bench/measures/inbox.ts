@@ -3,7 +3,7 @@ import { type Mongo, openReleaseMongo } from '#infra/mongo/connect.ts';
 import { notifications } from '#infra/mongo/notification/collections.ts';
 import { listNotifications } from '#infra/mongo/notification/inbox.ts';
 import { INDEXES } from '#infra/mongo/schema/indexes.ts';
-import { createIndexes } from '#infra/mongo/schema/migrations.ts';
+import { createIndexes } from '#infra/mongo/schema/migrate.ts';
 import { alternate, timed } from '#scripts/bench/alternate.ts';
 import { figuresOf } from '#scripts/bench/figures.ts';
 import type { Ground, Measure } from '#scripts/bench/ground.ts';

@@ -26,7 +26,7 @@ import {
 import { giveBackTry, recordFailure, recordSuccess, reserveTry, throttleKey } from '#infra/mongo/auth/throttle.ts';
 import { deadCommands, deadGroups, findCommand, replayDead } from '#infra/mongo/mailbox/dead-letters.ts';
 import { queueDepths } from '#infra/mongo/mailbox/queue-depths.ts';
-import { createIndexes } from '#infra/mongo/schema/migrations.ts';
+import { createIndexes } from '#infra/mongo/schema/migrate.ts';
 import type { Queue } from '#shared/kernel/command.ts';
 import { testKernel, testWorker, testWorkerDeps } from '#shared/testing/actors/test-kernel.ts';
 import { callOf, inProcessDoor } from '#shared/testing/doors/in-process-door.ts';

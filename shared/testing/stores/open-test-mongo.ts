@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { type Mongo, openMongo } from '#infra/mongo/connect.ts';
-import { createIndexes } from '#infra/mongo/schema/migrations.ts';
+import { createIndexes } from '#infra/mongo/schema/migrate.ts';
 import { dropTestDatabase } from './drop-database.ts';
 
 /** The part of a tap test that these need. */

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { previewGeneration } from '#api/classifier/commands/preview-generation.ts';
-import { createIndexes } from '#infra/mongo/schema/migrations.ts';
+import { createIndexes } from '#infra/mongo/schema/migrate.ts';
 import { testKernel, testWorkerDeps } from '#shared/testing/actors/test-kernel.ts';
 import { generationCall, previewDoor, scriptedModels } from '#shared/testing/doors/preview-door.ts';
 import { openFakeOwners } from '#shared/testing/neighbours/fake-owners.ts';

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { findLive, newCommand } from '#infra/mongo/mailbox/mailbox.ts';
-import { createIndexes } from '#infra/mongo/schema/migrations.ts';
+import { createIndexes } from '#infra/mongo/schema/migrate.ts';
 import { testKernel, testWorkerDeps } from '#shared/testing/actors/test-kernel.ts';
 import { finishedOnce, postJob } from '#shared/testing/stored/stored-jobs.ts';
 import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';

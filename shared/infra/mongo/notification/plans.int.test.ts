@@ -1,7 +1,7 @@
 import type { Document } from 'mongodb';
 import t from 'tap';
 import type { Mongo } from '#infra/mongo/connect.ts';
-import { createIndexes } from '#infra/mongo/schema/migrations.ts';
+import { createIndexes } from '#infra/mongo/schema/migrate.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { sampleFanOut } from '#shared/testing/stored/sample-fan-out.ts';
 import { freshNotification, storeNotifications } from '#shared/testing/stored/stored-notifications.ts';

@@ -1,8 +1,7 @@
 import t from 'tap';
 import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
 import { INDEXES, MADE_BEFOREHAND } from './indexes.ts';
-import { migrate, schemaFaults } from './migrate.ts';
-import { SCHEMA_VERSION } from './migrations.ts';
+import { migrate, SCHEMA_VERSION, schemaFaults } from './migrate.ts';
 
 interface State {
   _id: string;
