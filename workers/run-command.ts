@@ -1,6 +1,7 @@
 import { setTimeout as rest } from 'node:timers/promises';
 import type { ClientSession } from 'mongodb';
 import { isOutage } from '#infra/mongo/faults.ts';
+import { Stale } from '#infra/mongo/guarded-update.ts';
 import { claimCommand, withHolderSession } from '#infra/mongo/mailbox/claim.ts';
 import { readCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import {
@@ -13,7 +14,6 @@ import {
   settleCommand,
   takeBackClaim,
 } from '#infra/mongo/mailbox/settle.ts';
-import { Stale } from '#infra/mongo/stale.ts';
 import { inTransactionOf } from '#infra/mongo/transaction.ts';
 import type { Command, Queue } from '#shared/kernel/command.ts';
 import { isNetworkFault } from '#shared/kernel/network-fault.ts';

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { Config } from '#infra/config/config.ts';
-import { checkUsable, untilUsable } from '#infra/mongo/until-usable.ts';
+import { checkUsable, untilUsable } from '#infra/mongo/server-clock.ts';
 import { endsWithin } from '#infra/process/background.ts';
 import { drainOnSignal } from '#infra/process/drain.ts';
 import type { Actor } from './actor.ts';

@@ -10,7 +10,7 @@ import {
   storeOutcomes,
 } from '#infra/mongo/classifier/job-round.ts';
 import { findJob } from '#infra/mongo/classifier/jobs.ts';
-import { Stale } from '#infra/mongo/stale.ts';
+import { Stale } from '#infra/mongo/guarded-update.ts';
 import { QuestionBankFailed } from '#infra/neighbours/question-bank.ts';
 import type { JobBody } from '#shared/classifier/job.ts';
 import { endOf } from '#shared/classifier/job-view.ts';

@@ -5,7 +5,7 @@ import {
   type UnreleasedAttempt,
   unreleasedAttempts,
 } from '#infra/mongo/attempt/release.ts';
-import { Stale } from '#infra/mongo/stale.ts';
+import { Stale } from '#infra/mongo/guarded-update.ts';
 import { gradeNotices } from '#shared/attempt/notices.ts';
 import { isReleased, type Release, releaseEffect } from '#shared/attempt/release.ts';
 import type { Actor, Run } from '#workers/actor.ts';

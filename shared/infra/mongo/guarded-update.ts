@@ -44,3 +44,31 @@ export function wasAccepted(update: GuardedUpdate, document: object | null): boo
 export function literal(value: unknown): Document {
   return { $literal: value };
 }
+
+/**
+ * MongoDB's own time inside an update, as Unix milliseconds. Deadlines and leases are compared as numbers and not
+ * as dates: some servers that speak MongoDB's protocol hold `$$NOW` in another date type than stored dates, and
+ * comparing the two kinds orders by type, which would let a deadline never pass.
+ */
+export const NOW_MS: Document = { $toLong: '$$NOW' };
+
+/** A stored date field as Unix milliseconds; null stays null and sorts before every number. */
+export function msOf(path: string): Document {
+  return { $toLong: path };
+}
+
+/** `$$NOW` plus so many milliseconds, as a date. */
+export function nowPlus(ms: number | Document): Document {
+  return { $add: ['$$NOW', ms] };
+}
+
+/**
+ * A document was written by somebody else between the load on which a decision rests and its commit. The decision is
+ * thrown away and made again on what is there now; nobody is at fault and no attempt is spent.
+ */
+export class Stale extends Error {
+  constructor(what: string) {
+    super(`${what} changed between load and commit`);
+    this.name = 'Stale';
+  }
+}

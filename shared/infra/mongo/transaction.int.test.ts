@@ -2,7 +2,7 @@ import { type CommandStartedEvent, type Document, MongoNetworkError, MongoServer
 import t from 'tap';
 import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
 import { tappedDb } from '#shared/testing/stores/tapped-db.ts';
-import { Stale } from './stale.ts';
+import { Stale } from './guarded-update.ts';
 import { inTransaction } from './transaction.ts';
 
 const WATCHED = ['find', 'insert', 'update', 'commitTransaction', 'abortTransaction'];

@@ -1,6 +1,5 @@
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
-import { guardedUpdate, literal, wasAccepted } from '#infra/mongo/guarded-update.ts';
-import { msOf, NOW_MS } from '#infra/mongo/server-time.ts';
+import { guardedUpdate, literal, msOf, NOW_MS, wasAccepted } from '#infra/mongo/guarded-update.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
 import type { Attempt, AttemptEvent, ClientEventType } from '#shared/attempt/attempt.ts';
 import { EVENT_TAIL_CAP, EVENT_TAIL_KEEP, MAX_CLIENT_EVENTS, METADATA_ROW_BYTES } from '#shared/attempt/limits.ts';

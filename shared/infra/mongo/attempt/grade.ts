@@ -1,8 +1,7 @@
 import type { ClientSession } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
-import { newStamp } from '#infra/mongo/guarded-update.ts';
+import { newStamp, Stale } from '#infra/mongo/guarded-update.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
-import { Stale } from '#infra/mongo/stale.ts';
 import type { Attempt, AttemptEvent } from '#shared/attempt/attempt.ts';
 import type { HandoffEffects } from '#shared/attempt/handoff.ts';
 import type { Grading } from '#shared/attempt/scoring/grade-attempt.ts';

@@ -1,8 +1,7 @@
 import type { Document } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
-import { guardedUpdate, literal } from '#infra/mongo/guarded-update.ts';
+import { guardedUpdate, literal, msOf, NOW_MS } from '#infra/mongo/guarded-update.ts';
 import { newCommand, postCommandIn } from '#infra/mongo/mailbox/mailbox.ts';
-import { msOf, NOW_MS } from '#infra/mongo/server-time.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
 import type { Attempt, SubmitSource } from '#shared/attempt/attempt.ts';
 import type { Command } from '#shared/kernel/command.ts';

@@ -1,8 +1,7 @@
 import type { ClientSession, OptionalUnlessRequiredId } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
-import { newStamp } from '#infra/mongo/guarded-update.ts';
+import { newStamp, Stale } from '#infra/mongo/guarded-update.ts';
 import { mailboxOf, newCommand } from '#infra/mongo/mailbox/mailbox.ts';
-import { Stale } from '#infra/mongo/stale.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import type { GradeNotice } from '#shared/attempt/notices.ts';
 import type { Release } from '#shared/attempt/release.ts';

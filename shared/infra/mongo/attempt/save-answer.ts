@@ -1,7 +1,6 @@
 import type { ClientSession, Document } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
-import { guardedUpdate, literal, wasAccepted } from '#infra/mongo/guarded-update.ts';
-import { msOf, NOW_MS } from '#infra/mongo/server-time.ts';
+import { guardedUpdate, literal, msOf, NOW_MS, wasAccepted } from '#infra/mongo/guarded-update.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
 import { type AnswerContent, type Attempt, answerKeyOf } from '#shared/attempt/attempt.ts';
 import { EVENT_TAIL_CAP, MAX_ANSWER_BYTES, TEXT_ROW_BYTES } from '#shared/attempt/limits.ts';

@@ -1,8 +1,6 @@
 import type { ClientSession, Document } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
-import { type GuardedUpdate, guardedUpdate, literal } from '#infra/mongo/guarded-update.ts';
-import { msOf, NOW_MS } from '#infra/mongo/server-time.ts';
-import { Stale } from '#infra/mongo/stale.ts';
+import { type GuardedUpdate, guardedUpdate, literal, msOf, NOW_MS, Stale } from '#infra/mongo/guarded-update.ts';
 import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
 import type { Account } from '#shared/auth/account.ts';
 import type { PresentedRefresh, RefreshToken, Session, SessionEnd } from '#shared/auth/session.ts';

@@ -1,8 +1,16 @@
 import { createHash } from 'node:crypto';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
-import { type GuardedUpdate, guardedUpdate, literal, newStamp, wasAccepted } from '#infra/mongo/guarded-update.ts';
-import { msOf, NOW_MS, nowPlus } from '#infra/mongo/server-time.ts';
+import {
+  type GuardedUpdate,
+  guardedUpdate,
+  literal,
+  msOf,
+  NOW_MS,
+  newStamp,
+  nowPlus,
+  wasAccepted,
+} from '#infra/mongo/guarded-update.ts';
 import { MAX_JUDGED, QUIET_MS, waitAfter } from '#shared/auth/throttle.ts';
 import { MINUTE, SECOND } from '#shared/kernel/time.ts';
 import { type ThrottleRow, throttles } from './collections.ts';

@@ -1,8 +1,7 @@
 import type { ClientSession, Document } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
-import { guardedUpdate, literal, wasAccepted } from '#infra/mongo/guarded-update.ts';
-import { msOf, NOW_MS, nowPlus } from '#infra/mongo/server-time.ts';
+import { guardedUpdate, literal, msOf, NOW_MS, nowPlus, wasAccepted } from '#infra/mongo/guarded-update.ts';
 import { type Charge, heldBefore, REPLAY_MS } from '#shared/classifier/generation.ts';
 import { generationHolds } from './collections.ts';
 

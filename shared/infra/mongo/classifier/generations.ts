@@ -1,9 +1,8 @@
 import type { ClientSession } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
-import { guardedUpdate, literal, wasAccepted } from '#infra/mongo/guarded-update.ts';
+import { guardedUpdate, literal, msOf, NOW_MS, nowPlus, wasAccepted } from '#infra/mongo/guarded-update.ts';
 import { mailboxOf, newCommand, postCommandIn } from '#infra/mongo/mailbox/mailbox.ts';
-import { msOf, NOW_MS, nowPlus } from '#infra/mongo/server-time.ts';
 import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
 import {
   type Charge,

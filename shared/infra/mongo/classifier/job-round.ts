@@ -1,8 +1,7 @@
 import type { ClientSession } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
-import { guardedUpdate, literal } from '#infra/mongo/guarded-update.ts';
+import { guardedUpdate, literal, Stale } from '#infra/mongo/guarded-update.ts';
 import { findLive } from '#infra/mongo/mailbox/mailbox.ts';
-import { Stale } from '#infra/mongo/stale.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
 import {
   type BatchOutcome,

@@ -1,7 +1,6 @@
 import { type ClientSession, UUID } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
-import { guardedUpdate, literal, wasAccepted } from '#infra/mongo/guarded-update.ts';
-import { msOf, NOW_MS, nowPlus } from '#infra/mongo/server-time.ts';
+import { guardedUpdate, literal, msOf, NOW_MS, nowPlus, wasAccepted } from '#infra/mongo/guarded-update.ts';
 import type { Command, Queue } from '#shared/kernel/command.ts';
 import { mailboxOf } from './mailbox.ts';
 

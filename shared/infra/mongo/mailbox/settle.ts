@@ -1,7 +1,6 @@
 import type { ClientSession, UpdateFilter } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
-import { literal } from '#infra/mongo/guarded-update.ts';
-import { nowPlus } from '#infra/mongo/server-time.ts';
+import { literal, nowPlus } from '#infra/mongo/guarded-update.ts';
 import type { Command, CommandError, CommandStatus, DoneStatus, Queue } from '#shared/kernel/command.ts';
 import { mailboxOf } from './mailbox.ts';
 

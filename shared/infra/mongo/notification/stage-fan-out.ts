@@ -1,8 +1,7 @@
 import type { ClientSession } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
-import { literal } from '#infra/mongo/guarded-update.ts';
+import { literal, msOf, NOW_MS } from '#infra/mongo/guarded-update.ts';
 import { postCommandIn } from '#infra/mongo/mailbox/mailbox.ts';
-import { msOf, NOW_MS } from '#infra/mongo/server-time.ts';
 import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import type { NotificationEvent } from '#shared/notification/event.ts';
