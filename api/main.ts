@@ -1,7 +1,7 @@
 import { mountAttempt } from '#api/attempt/mount.ts';
 import { mountAuth } from '#api/auth/mount.ts';
 import { mountClassifier } from '#api/classifier/mount.ts';
-import { behindGateway, gatewayToken } from '#api/middleware/guards/gateway-token.ts';
+import { behindGateway, gatewayToken } from '#api/http/guards/tokens.ts';
 import { mountNotification } from '#api/notification/mount.ts';
 import { queueMetrics } from '#api/operations/queue-metrics.ts';
 import { operationsRoutes } from '#api/operations/routes.ts';

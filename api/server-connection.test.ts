@@ -1,5 +1,5 @@
 import t from 'tap';
-import { identity } from '#api/middleware/guards/identity.ts';
+import { identity } from '#api/http/guards/identity.ts';
 import { ask, echoRoute, JSON_TYPE, openTestDoor, openWire, requestText } from '#shared/testing/doors/test-door.ts';
 
 const guarded = echoRoute({ path: '/v1/guarded', guards: [identity()] });

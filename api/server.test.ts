@@ -1,8 +1,7 @@
 import t from 'tap';
-import { idempotencyKey } from '#api/middleware/guards/idempotency-key.ts';
-import { identity } from '#api/middleware/guards/identity.ts';
-import { role } from '#api/middleware/guards/role.ts';
-import { trustedStart } from '#api/middleware/guards/trusted-start.ts';
+import { idempotencyKey } from '#api/http/guards/idempotency-key.ts';
+import { identity, role } from '#api/http/guards/identity.ts';
+import { trustedStart } from '#api/http/guards/senders.ts';
 import { ask, echoRoute, JSON_TYPE, openTestDoor, openWire, requestText } from '#shared/testing/doors/test-door.ts';
 
 const TRUST = [

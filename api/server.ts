@@ -1,22 +1,20 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { openBodyBudget } from '#api/middleware/body-budget.ts';
-import { judgeBodyHead } from '#api/middleware/body-head.ts';
-import { RouteCall } from '#api/middleware/call.ts';
-import { openClientSignals } from '#api/middleware/client-signals.ts';
-import { openDeadlines } from '#api/middleware/deadlines.ts';
-import { type Door, openDoor } from '#api/middleware/door.ts';
-import { type Exchange, isGone, newExchange } from '#api/middleware/exchange.ts';
-import { readHead } from '#api/middleware/head.ts';
-import { parseBody } from '#api/middleware/json-body.ts';
-import { openListener } from '#api/middleware/listener.ts';
-import { maskError } from '#api/middleware/mask-error.ts';
-import { type MountedRoute, mountRoute } from '#api/middleware/mounted-route.ts';
-import { readBody } from '#api/middleware/read-body.ts';
-import { requestIdOf } from '#api/middleware/request-id.ts';
-import { splitTarget } from '#api/middleware/request-target.ts';
-import { compileTable } from '#api/middleware/route-table.ts';
-import { type Refusal, writeRefusal, writeReply } from '#api/middleware/write-reply.ts';
+import { judgeBodyHead, openBodyBudget, openDeadlines, readBody } from '#api/http/body.ts';
+import { type Door, openClientSignals, openDoor } from '#api/http/door.ts';
+import {
+  type Exchange,
+  isGone,
+  newExchange,
+  RouteCall,
+  readHead,
+  requestIdOf,
+  splitTarget,
+} from '#api/http/exchange.ts';
+import { parseBody } from '#api/http/json.ts';
+import { openListener } from '#api/http/listener.ts';
+import { maskError, type Refusal, writeRefusal, writeReply } from '#api/http/reply.ts';
+import { compileTable, type MountedRoute, mountRoute } from '#api/http/route-table.ts';
 import type { AccessLine } from '#infra/log/access-line.ts';
 import type { Log } from '#infra/log/log.ts';
 import type { ObserveHttp } from '#infra/metrics/metrics.ts';

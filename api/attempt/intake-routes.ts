@@ -1,7 +1,7 @@
 import { handOffGrade } from '#api/attempt/commands/hand-off-grade.ts';
 import { releaseResults } from '#api/attempt/commands/release-results.ts';
 import { SMALL_BODY } from '#api/bodies.ts';
-import { internalSender } from '#api/middleware/guards/internal-sender.ts';
+import { internalSender } from '#api/http/guards/senders.ts';
 import type { Route } from '#api/route.ts';
 import { HANDOFF_SENDER } from '#shared/attempt/handoff.ts';
 import { RELEASE_SENDER, releaseFaults } from '#shared/attempt/release.ts';

@@ -1,9 +1,8 @@
 import { startAttempt } from '#api/attempt/commands/start.ts';
 import { LARGE_BODY } from '#api/bodies.ts';
-import { idempotencyKey } from '#api/middleware/guards/idempotency-key.ts';
-import { identity } from '#api/middleware/guards/identity.ts';
-import { role } from '#api/middleware/guards/role.ts';
-import { trustedStart } from '#api/middleware/guards/trusted-start.ts';
+import { idempotencyKey } from '#api/http/guards/idempotency-key.ts';
+import { identity, role } from '#api/http/guards/identity.ts';
+import { trustedStart } from '#api/http/guards/senders.ts';
 import type { Route } from '#api/route.ts';
 import { paperFaults } from '#shared/attempt/copy-paper.ts';
 import { COURSE_SERVICE } from '#shared/attempt/start-rules.ts';

@@ -1,10 +1,10 @@
 import type { Mount } from '#api/ground.ts';
-import { openCallerAddress } from '#api/middleware/caller-address.ts';
 import { openSigner } from '#infra/jwt/signer.ts';
 import { commonPasswords } from '#infra/passwords/common-passwords.ts';
 import { openHasher } from '#infra/passwords/hasher.ts';
 import { openAddressFailures } from '#infra/redis/address-failures.ts';
 import { ACCESS_SECONDS, REFRESH_SECONDS } from '#shared/auth/session.ts';
+import { openCallerAddress } from './caller-address.ts';
 import { authRoutes } from './routes.ts';
 
 /** Of libuv's four threads one is left for names, files and the hashes of refresh tokens. */

@@ -1,17 +1,11 @@
-import { changePassword } from '#api/auth/commands/change-password.ts';
-import { endAllOtherSessions } from '#api/auth/commands/end-other-sessions.ts';
-import { endOneSession } from '#api/auth/commands/end-session.ts';
-import { login } from '#api/auth/commands/login.ts';
-import { logout } from '#api/auth/commands/logout.ts';
-import { refresh } from '#api/auth/commands/refresh.ts';
-import { register } from '#api/auth/commands/register.ts';
-import { listSessions } from '#api/auth/queries/list-sessions.ts';
-import { readMe } from '#api/auth/queries/me.ts';
 import { NO_FIELDS, SMALL_BODY } from '#api/bodies.ts';
-import { accessToken, tokenInHeader } from '#api/middleware/guards/bearer.ts';
+import { accessToken, tokenInHeader } from '#api/http/guards/tokens.ts';
 import type { Route } from '#api/route.ts';
 import { registrationFaults } from '#shared/auth/registration.ts';
+import { changePassword, readMe, register } from './account.ts';
 import type { AuthDeps } from './deps.ts';
+import { login } from './login.ts';
+import { endAllOtherSessions, endOneSession, listSessions, logout, refresh } from './sessions.ts';
 
 /** The auth service's routes: identities, sessions, tokens. */
 export function authRoutes(deps: AuthDeps): Route[] {

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { openStreamPlaces } from '#api/middleware/stream-places.ts';
+import { openStreamPlaces } from '#api/http/live-stream.ts';
 import { COMMANDS } from '#infra/mongo/mailbox/mailbox.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { testKernel, testWorkerDeps } from '#shared/testing/actors/test-kernel.ts';

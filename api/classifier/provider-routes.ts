@@ -2,10 +2,8 @@ import { SMALL_BODY } from '#api/bodies.ts';
 import { saveProviderSettings } from '#api/classifier/commands/save-provider-settings.ts';
 import { readProviderSettings } from '#api/classifier/queries/read-provider-settings.ts';
 import { readProviderStatus } from '#api/classifier/queries/read-provider-status.ts';
-import { adminOrSender } from '#api/middleware/guards/admin-or-sender.ts';
-import { ACTOR, identity } from '#api/middleware/guards/identity.ts';
-import { role } from '#api/middleware/guards/role.ts';
-import { scope } from '#api/middleware/guards/scope.ts';
+import { ACTOR, identity, role, scope } from '#api/http/guards/identity.ts';
+import { adminOrSender } from '#api/http/guards/senders.ts';
 import type { Guard, Route } from '#api/route.ts';
 import type { ProviderDeps } from './provider-deps.ts';
 

@@ -1,4 +1,4 @@
-import type { StreamPlaces } from '#api/middleware/stream-places.ts';
+import type { StreamPlaces } from '#api/http/live-stream.ts';
 import type { Neighbour, NotificationSettings } from '#infra/config/settings.ts';
 import type { Log } from '#infra/log/log.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';

@@ -1,8 +1,5 @@
-import { adminOrSender } from '#api/middleware/guards/admin-or-sender.ts';
-import { ACTOR, identity } from '#api/middleware/guards/identity.ts';
-import { knownSender } from '#api/middleware/guards/known-sender.ts';
-import { organization } from '#api/middleware/guards/organization.ts';
-import { type Role, role } from '#api/middleware/guards/role.ts';
+import { ACTOR, identity, organization, type Role, role } from '#api/http/guards/identity.ts';
+import { adminOrSender, knownSender } from '#api/http/guards/senders.ts';
 import type { Guard } from '#api/route.ts';
 import { PRODUCERS, type Sender } from '#shared/notification/event.ts';
 import type { NotificationDeps } from './deps.ts';

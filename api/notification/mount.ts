@@ -1,5 +1,5 @@
 import type { Mount } from '#api/ground.ts';
-import { openStreamPlaces } from '#api/middleware/stream-places.ts';
+import { openStreamPlaces } from '#api/http/live-stream.ts';
 import { openChangeBell } from '#infra/redis/change-bell.ts';
 import { notificationRoutes } from './routes.ts';
 

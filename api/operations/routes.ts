@@ -1,4 +1,4 @@
-import { opsToken } from '#api/middleware/guards/ops-token.ts';
+import { opsToken } from '#api/http/guards/tokens.ts';
 import type { Route } from '#api/route.ts';
 import type { Metrics } from '#infra/metrics/metrics.ts';
 import { type Checks, readiness } from './readiness.ts';

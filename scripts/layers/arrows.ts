@@ -1,7 +1,7 @@
 import type { Place } from './place.ts';
 
 /** Folders of api/ that serve every service, not one. */
-const API_GROUND = ['middleware'];
+const API_GROUND = ['http'];
 
 /** The service whose rules an actor applies. An actor that is not named here (upkeep sweeps for everybody) may apply all. */
 const SERVICE_OF_ACTOR: Readonly<Record<string, string>> = {
@@ -48,7 +48,7 @@ function brokenApiArrow(folder: string | undefined, to: Place): string | undefin
   if (folder === undefined) return undefined;
   const isGround = API_GROUND.includes(folder);
   if (to.layer === 'api' && to.folder !== undefined && to.folder !== folder) {
-    if (isGround) return 'middleware serves every service and knows none';
+    if (isGround) return 'http serves every service and knows none';
     if (!API_GROUND.includes(to.folder)) return 'no service folder imports another service';
   }
   if (to.layer === 'rules' && SERVICES.includes(folder) && to.service !== folder)

@@ -1,9 +1,8 @@
 import { callerOf } from '#api/classifier/caller.ts';
 import type { JobDeps } from '#api/classifier/job-deps.ts';
 import { slimJob, wholeJob } from '#api/classifier/whole-job.ts';
-import type { EventStream } from '#api/middleware/event-stream.ts';
-import { liveStream } from '#api/middleware/live-stream.ts';
-import type { Alarm } from '#api/middleware/stream-alarm.ts';
+import type { EventStream } from '#api/http/event-stream.ts';
+import { type Alarm, liveStream } from '#api/http/live-stream.ts';
 import type { Call, RawReply } from '#api/route.ts';
 import type { JobRow } from '#infra/mongo/classifier/collections.ts';
 import { findJob, findOwnJob } from '#infra/mongo/classifier/jobs.ts';

@@ -1,6 +1,5 @@
-import type { EventStream } from '#api/middleware/event-stream.ts';
-import { liveStream } from '#api/middleware/live-stream.ts';
-import type { Alarm } from '#api/middleware/stream-alarm.ts';
+import type { EventStream } from '#api/http/event-stream.ts';
+import { type Alarm, liveStream } from '#api/http/live-stream.ts';
 import { callerOf } from '#api/notification/caller.ts';
 import type { NotificationDeps } from '#api/notification/deps.ts';
 import type { Call, RawReply } from '#api/route.ts';

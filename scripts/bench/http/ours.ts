@@ -1,5 +1,4 @@
-import { identity } from '#api/middleware/guards/identity.ts';
-import { role } from '#api/middleware/guards/role.ts';
+import { identity, role } from '#api/http/guards/identity.ts';
 import { openServer } from '#api/server.ts';
 import { openLog } from '#infra/log/log.ts';
 import { httpMetrics, openMetrics } from '#infra/metrics/metrics.ts';

@@ -1,7 +1,7 @@
 import type { Test } from 'tap';
 import type { JobDeps } from '#api/classifier/job-deps.ts';
 import { jobRoutes } from '#api/classifier/job-routes.ts';
-import { openStreamPlaces } from '#api/middleware/stream-places.ts';
+import { openStreamPlaces } from '#api/http/live-stream.ts';
 import { openApi } from '#api/openapi.ts';
 import { openServer } from '#api/server.ts';
 import { loadSchemas } from '#infra/schema/validator.ts';

@@ -1,6 +1,6 @@
 import { connect, type Socket } from 'node:net';
 import type { Test } from 'tap';
-import type { Door } from '#api/middleware/door.ts';
+import type { Door } from '#api/http/door.ts';
 import type { Call, Route } from '#api/route.ts';
 import { openServer, type ServerDeps, type ServerLimits } from '#api/server.ts';
 import { openLog } from '#infra/log/log.ts';

@@ -1,0 +1,72 @@
+import t from 'tap';
+import type { Call } from '#api/route.ts';
+import { openSigner } from '#infra/jwt/signer.ts';
+import { accounts } from '#infra/mongo/auth/collections.ts';
+import { upgradePassword } from '#infra/mongo/auth/passwords.ts';
+import { type Hasher, openHasher } from '#infra/passwords/hasher.ts';
+import type { Account, StoredPassword } from '#shared/auth/account.ts';
+import { testConfig } from '#shared/testing/actors/test-kernel.ts';
+import { storeSignedIn } from '#shared/testing/stored/stored-accounts.ts';
+import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
+import { changePassword } from './account.ts';
+
+const mongo = await openTestMongo(t);
+const hasher = openHasher({ passwordCost: 4, tokenCost: 4, concurrency: 2, maxWaiting: 10 });
+const [CURRENT, NEXT] = ['the current password', 'một mật khẩu khác hẳn'];
+
+/** Changes a password; `meanwhile` happens between its judgement and the change. */
+async function changeDuring(meanwhile: (account: Account) => Promise<unknown>) {
+  const { account, session } = await storeSignedIn(mongo, { password: await hasher.hashPassword(CURRENT) });
+  const interrupted: Hasher = {
+    ...hasher,
+    async hashPassword(text): Promise<StoredPassword> {
+      await meanwhile(account);
+      return hasher.hashPassword(text);
+    },
+  };
+  const secret = { secret: 'x'.repeat(32), previousSecrets: [], issuer: 'examhall' };
+  const reply = await changePassword(
+    {
+      mongo,
+      hasher: interrupted,
+      now: Date.now,
+      settings: testConfig().auth,
+      isCommonPassword: () => false,
+      signer: openSigner({ ...secret, accessSeconds: 900, refreshSeconds: 900, now: Date.now }),
+      addressFailures: { isOver: async () => false, record: async () => undefined, close: async () => undefined },
+      addressOf: (peer) => peer,
+    },
+    {
+      requestId: 'r',
+      params: {},
+      query: {},
+      headers: {},
+      peer: '203.0.113.7',
+      identity: { session: { accountId: account._id, sessionId: session._id } },
+      body: { currentPassword: CURRENT, newPassword: NEXT },
+      signal: AbortSignal.timeout(60_000),
+    } satisfies Call,
+  );
+  const stored = await accounts(mongo).findOne({ _id: account._id });
+  return { reply, isChanged: await hasher.verifyPassword(NEXT, stored?.password ?? null) };
+}
+
+t.test('a login that makes the hash of the same password anew is in nobody’s way', async (t) => {
+  const { reply, isChanged } = await changeDuring(async ({ _id, password }) =>
+    upgradePassword(mongo, _id, password.hash, await hasher.hashPassword(CURRENT)),
+  );
+  t.match(reply, { status: 200, data: { revoked: 0 } });
+  t.equal(isChanged, true);
+});
+
+t.test('who has been overtaken is told why', async (t) => {
+  const set = (change: object) => (account: Account) =>
+    accounts(mongo).updateOne({ _id: account._id }, { $set: change });
+  for (const [change, code] of [
+    [{ password: await hasher.hashPassword('somebody was faster') }, 'AUTH_INVALID_CREDENTIALS'],
+    [{ status: 'SUSPENDED' }, 'AUTH_ACCOUNT_DISABLED'],
+    [{ status: 'DELETED' }, 'AUTH_INVALID_TOKEN'],
+  ] as const) {
+    t.strictSame(await changeDuring(set(change)), { reply: { rejected: code }, isChanged: false }, code);
+  }
+});

@@ -1,0 +1,63 @@
+import type { Call, Reply } from '#api/route.ts';
+import { findAccountByEmail } from '#infra/mongo/auth/accounts.ts';
+import { upgradePassword } from '#infra/mongo/auth/passwords.ts';
+import { openSession } from '#infra/mongo/auth/sessions.ts';
+import { FRONT_DOOR_BUDGET_MS } from '#infra/mongo/transaction.ts';
+import type { Account } from '#shared/auth/account.ts';
+import { normalizeEmail } from '#shared/auth/registration.ts';
+import type { LoginRequest } from '#shared/generated/auth.ts';
+import type { Rejection } from '#shared/kernel/errors.ts';
+import type { AuthDeps } from './deps.ts';
+import { withPassword } from './judged-password.ts';
+import { newSession } from './new-session.ts';
+
+const INVALID: Rejection = { rejected: 'AUTH_INVALID_CREDENTIALS' };
+
+/**
+ * Opens a session for e-mail and password. An unknown e-mail costs the same work and gets the same bytes as a wrong password;
+ * that an account is suspended learns only who has its password.
+ */
+export async function login(deps: AuthDeps, call: Call<LoginRequest>): Promise<Reply | Rejection> {
+  const email = normalizeEmail(call.body.email);
+  const { password } = call.body;
+  let account: Account | null = null;
+  const stored = async () => {
+    const found = await findAccountByEmail(deps.mongo, email);
+    account = found?.status === 'DELETED' ? null : found;
+    return account?.password ?? null;
+  };
+  return withPassword(deps, call, { email, password, stored }, async () =>
+    account === null ? INVALID : signIn(deps, call, account, password),
+  );
+}
+
+async function signIn(
+  deps: AuthDeps,
+  call: Call,
+  account: Account,
+  password: string,
+  isAgain = false,
+): Promise<Reply | Rejection> {
+  if (account.status === 'SUSPENDED') return { rejected: 'AUTH_ACCOUNT_DISABLED' };
+  const passwordHash = await upToDate(deps, account, password);
+  const { session, stored: token, envelope } = await newSession(deps, account, call.headers['user-agent']);
+  const opened = await openSession(deps.mongo, { session, token, passwordHash }, FRONT_DOOR_BUDGET_MS);
+  if (opened === 'changed meanwhile') return isAgain ? INVALID : lookAgain(deps, call, account, password);
+  return { status: 200, message: 'Logged in', data: envelope };
+}
+
+/** The account was written while this password was being judged: it was changed or suspended, or another login made its hash anew. */
+async function lookAgain(deps: AuthDeps, call: Call, before: Account, password: string): Promise<Reply | Rejection> {
+  const account = await findAccountByEmail(deps.mongo, before.email);
+  if (account === null || account.status === 'DELETED') return INVALID;
+  if (!(await deps.hasher.verifyPassword(password, account.password))) return INVALID;
+  return signIn(deps, call, account, password, true);
+}
+
+/** The stored hash, of today's scheme and cost: an imported or cheap one is replaced while the password is at hand. */
+async function upToDate(deps: AuthDeps, account: Account, password: string): Promise<string> {
+  const { hash } = account.password;
+  if (!deps.hasher.isOutdated(account.password)) return hash;
+  const fresh = await deps.hasher.hashPassword(password);
+  return (await upgradePassword(deps.mongo, account._id, hash, fresh)) ? fresh.hash : hash;
+}

@@ -1,0 +1,157 @@
+import t from 'tap';
+import { readHead } from '#api/http/exchange.ts';
+import type { Guard, Head, Identity } from '#api/route.ts';
+import { echoRoute } from '#shared/testing/doors/test-door.ts';
+import { idempotencyKey } from './idempotency-key.ts';
+import { identity } from './identity.ts';
+import { type InternalSender, internalSender, trustedStart } from './senders.ts';
+import { behindGateway, gatewayToken, opsToken } from './tokens.ts';
+
+/** A head as Node delivers it: names lower-cased, repeats joined. */
+function head(...pairs: [string, string][]): Head {
+  const headers: Record<string, string> = {};
+  for (const [name, value] of pairs) {
+    const key = name.toLowerCase();
+    headers[key] = headers[key] === undefined ? value : `${headers[key]}, ${value}`;
+  }
+  return readHead({ headers, rawHeaders: pairs.flat() } as never, 'POST', '/', {});
+}
+
+function codeOf(guard: Guard | undefined, given: Head, known: Identity = {}): string | undefined {
+  return guard?.check(given, known)?.rejected;
+}
+
+t.test('idempotencyKey: the first present header decides', async (t) => {
+  const guard = idempotencyKey();
+  const cases: [[string, string][], Identity['idempotency']][] = [
+    [
+      [
+        ['Idempotency-Key', 'a'],
+        ['X-Correlation-Id', 'c'],
+      ],
+      { key: 'a', header: 'idempotency-key' },
+    ],
+    [
+      [
+        ['X-Correlation-Id', 'c'],
+        ['X-Idempotency-Key', 'b'],
+      ],
+      { key: 'b', header: 'x-idempotency-key' },
+    ],
+    [[['X-Correlation-Id', '~ !'.repeat(85)]], { key: '~ !'.repeat(85), header: 'x-correlation-id' }],
+  ];
+  for (const [pairs, wanted] of cases) {
+    const known: Identity = {};
+    t.equal(codeOf(guard, head(...pairs), known), undefined);
+    t.strictSame(known.idempotency, wanted);
+  }
+  const bad: [string, string][][] = [
+    [],
+    [['Idempotency-Key', '']],
+    [['Idempotency-Key', 'x'.repeat(256)]],
+    [['Idempotency-Key', 'kh\u00f3a']],
+    [['Idempotency-Key', 'a\tb']],
+    [
+      ['Idempotency-Key', 'a'],
+      ['idempotency-key', 'a'],
+    ],
+    [
+      ['Idempotency-Key', ''],
+      ['X-Idempotency-Key', 'b'],
+    ],
+  ];
+  for (const pairs of bad) t.equal(codeOf(guard, head(...pairs)), 'IDEMPOTENCY_KEY_REQUIRED', JSON.stringify(pairs));
+});
+
+const START: [string, string][] = [
+  ['X-Internal-Service', 'api-gateway'],
+  ['X-Internal-Token', 'the-token'],
+  ['X-Exam-Runtime-Decision-Source', 'exam-service'],
+];
+
+t.test('trustedStart: every header, once, and a configured token', async (t) => {
+  const guard = trustedStart({ token: 'the-token' });
+  t.equal(codeOf(guard, head(...START)), undefined);
+  for (let i = 0; i < START.length; i += 1) {
+    const [name, value] = START[i] ?? ['', ''];
+    const rest = START.filter((_, j) => j !== i);
+    t.equal(codeOf(guard, head(...rest)), 'ATTEMPT_START_UNTRUSTED', `without ${name}`);
+    for (const wrong of [`${value}x`, value.toUpperCase(), value.slice(0, -1), '']) {
+      t.equal(codeOf(guard, head(...rest, [name, wrong])), 'ATTEMPT_START_UNTRUSTED', `${name}: ${wrong}`);
+    }
+    t.equal(codeOf(guard, head(...START, [name, value])), 'ATTEMPT_START_UNTRUSTED', `${name} twice`);
+  }
+  const empty = START.map(([name, value]): [string, string] => [name, value === 'the-token' ? '' : value]);
+  t.equal(codeOf(trustedStart({ token: undefined }), head(...START)), 'ATTEMPT_START_UNTRUSTED');
+  t.equal(codeOf(trustedStart({ token: '' }), head(...empty)), 'ATTEMPT_START_UNTRUSTED', 'an empty token is none');
+});
+
+t.test('internalSender: 503 without a token, 401 for any fault', async (t) => {
+  const options: InternalSender = {
+    sender: 'exam-service',
+    token: 'the-token',
+    unauthorizedCode: 'ATTEMPT_INTERNAL_UNAUTHORIZED',
+    unconfiguredCode: 'ATTEMPT_INTERNAL_TOKEN_NOT_CONFIGURED',
+  };
+  const service: [string, string] = ['X-Internal-Service', 'exam-service'];
+  const token: [string, string] = ['X-Internal-Token', 'the-token'];
+  const guard = internalSender(options);
+  const known: Identity = {};
+  t.equal(codeOf(guard, head(service, token), known), undefined);
+  t.equal(known.sender, 'exam-service');
+  for (const pairs of [
+    [],
+    [service],
+    [token],
+    [service, token, token],
+    [service, service, token],
+    [['X-Internal-Service', 'ai'], token],
+    [service, ['X-Internal-Token', 'no']],
+  ] as [string, string][][]) {
+    t.equal(codeOf(guard, head(...pairs)), 'ATTEMPT_INTERNAL_UNAUTHORIZED', JSON.stringify(pairs));
+  }
+  for (const none of [undefined, '']) {
+    t.equal(
+      codeOf(internalSender({ ...options, token: none }), head(service, ['X-Internal-Token', ''])),
+      'ATTEMPT_INTERNAL_TOKEN_NOT_CONFIGURED',
+    );
+  }
+});
+
+t.test('gatewayToken stands first, and only where identity headers are trusted', async (t) => {
+  t.equal(gatewayToken({ gatewayToken: undefined }), undefined);
+  const shut = gatewayToken({ gatewayToken: '' });
+  for (const given of [head(), head(['X-Gateway-Token', '']), head(['X-Gateway-Token', 'any'])]) {
+    t.equal(codeOf(shut, given), 'UNAUTHENTICATED', 'an empty token opens to nobody');
+  }
+  const gate = gatewayToken({ gatewayToken: 'gate-token' });
+  t.equal(codeOf(gate, head(['X-Gateway-Token', 'gate-token'])), undefined);
+  t.equal(codeOf(gate, head(['X-Gateway-Token', 'gate-toke'])), 'UNAUTHENTICATED');
+  t.equal(codeOf(gate, head(['X-Gateway-Token', 'gate-token'], ['X-Gateway-Token', 'gate-token'])), 'UNAUTHENTICATED');
+  t.equal(codeOf(gate, head()), 'UNAUTHENTICATED');
+  const trusting = echoRoute({ guards: [trustedStart({ token: 'a' }), identity()] });
+  const names = behindGateway([trusting, echoRoute()], gate).map((route) => route.guards.map((guard) => guard.name));
+  t.strictSame(names, [['gatewayToken', 'trustedStart', 'identity'], []]);
+});
+
+t.test('opsToken: open in development, shut in production', async (t) => {
+  t.equal(codeOf(opsToken({ opsToken: 'ops-token', production: false }), head()), undefined);
+  const guard = opsToken({ opsToken: 'ops-token', production: true });
+  t.equal(codeOf(guard, head(['Authorization', 'Bearer ops-token'])), undefined);
+  t.equal(codeOf(guard, head(['Authorization', 'bearer ops-token'])), undefined);
+  for (const wrong of ['Bearer ops-toke', 'Basic ops-token', 'ops-token', 'Bearer', '']) {
+    t.equal(codeOf(guard, head(['Authorization', wrong])), 'UNAUTHENTICATED', wrong);
+  }
+  t.equal(
+    codeOf(opsToken({ opsToken: undefined, production: true }), head(['Authorization', 'Bearer x'])),
+    'UNAUTHENTICATED',
+  );
+});
+
+t.test('identity takes its header names', async (t) => {
+  const guard = identity({ id: 'x-actor-id', role: 'x-actor-role' });
+  const known: Identity = {};
+  t.equal(codeOf(guard, head(['X-Actor-Id', 'a'], ['X-Actor-Role', 'ADMIN']), known), undefined);
+  t.strictSame(known.actor, { id: 'a', role: 'ADMIN' });
+  t.equal(codeOf(guard, head(['X-User-Id', 'a'], ['X-User-Role', 'ADMIN'])), 'UNAUTHENTICATED');
+});

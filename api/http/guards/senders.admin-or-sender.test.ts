@@ -1,0 +1,135 @@
+import t from 'tap';
+import { readHead } from '#api/http/exchange.ts';
+import type { Guard, Head, Identity } from '#api/route.ts';
+import { echoRoute } from '#shared/testing/doors/test-door.ts';
+import { organization } from './identity.ts';
+import { adminOrSender, type KnownSenders, knownSender } from './senders.ts';
+import { behindGateway, gatewayToken } from './tokens.ts';
+
+type Pairs = [string, string][];
+
+function head(...pairs: Pairs): Head {
+  const headers = Object.fromEntries(pairs.map(([name, value]) => [name.toLowerCase(), value]));
+  return readHead({ headers, rawHeaders: pairs.flat() } as never, 'POST', '/', {});
+}
+
+function ask(guards: readonly Guard[], ...pairs: Pairs): Identity | string {
+  const known: Identity = {};
+  for (const guard of guards) {
+    const refused = guard.check(head(...pairs), known);
+    if (refused !== undefined) return refused.rejected;
+  }
+  return known;
+}
+
+const KNOWN: KnownSenders = {
+  senders: ['exam-service', 'admin-service', 'silent-service'],
+  tokens: { 'exam-service': 'exam-token', 'admin-service': 'admin-token', 'bff-service': 'bff-token' },
+  unauthorizedCode: 'NOTIFICATION_INTERNAL_UNAUTHORIZED',
+  unconfiguredCode: 'NOTIFICATION_INTERNAL_TOKEN_NOT_CONFIGURED',
+};
+const service = (name: string): [string, string] => ['X-Internal-Service', name];
+const token = (text: string): [string, string] => ['X-Internal-Token', text];
+const actor = (role: string): Pairs => [
+  ['X-Actor-Id', 'a'],
+  ['X-Actor-Role', role],
+];
+const WRONG: Pairs[] = [
+  [service('exam-service')],
+  [token('exam-token')],
+  [service('exam-service'), token('admin-token')],
+  [service('exam-service'), token('exam-toke')],
+  [service('exam-service'), token('')],
+  [service('bff-service'), token('bff-token')],
+  [service('silent-service'), token('')],
+  [service('silent-service'), token('undefined')],
+  [service('constructor'), token('exam-token')],
+  [service('exam-service'), token('exam-token'), token('exam-token')],
+  [service('exam-service'), service('exam-service'), token('exam-token')],
+];
+
+t.test('knownSender: each service with its own token', async (t) => {
+  const guard = [knownSender(KNOWN)];
+  t.strictSame(ask(guard, service('exam-service'), token('exam-token')), { sender: 'exam-service' });
+  t.strictSame(ask(guard, service('admin-service'), token('admin-token')), { sender: 'admin-service' });
+  for (const pairs of [[], ...WRONG]) {
+    t.equal(ask(guard, ...pairs), 'NOTIFICATION_INTERNAL_UNAUTHORIZED', JSON.stringify(pairs));
+  }
+});
+
+t.test('without any token nobody passes, and it is said why', async (t) => {
+  for (const tokens of [{}, { 'exam-service': undefined, 'admin-service': '' }, { 'bff-service': 'bff-token' }]) {
+    for (const guard of [knownSender({ ...KNOWN, tokens }), adminOrSender(NAMES, { ...KNOWN, tokens })]) {
+      const answer = ask([guard], service('exam-service'), token(''));
+      t.equal(answer, 'NOTIFICATION_INTERNAL_TOKEN_NOT_CONFIGURED', guard.name);
+    }
+    t.match(ask([adminOrSender(NAMES, { ...KNOWN, tokens })], ...actor('ADMIN')), { actor: { id: 'a' } });
+  }
+});
+
+const NAMES = { id: 'x-actor-id', role: 'x-actor-role' };
+
+t.test('adminOrSender: internal credentials are judged alone, else an ADMIN is demanded', async (t) => {
+  const guard = [adminOrSender(NAMES, KNOWN)];
+  t.strictSame(ask(guard, service('exam-service'), token('exam-token')), { sender: 'exam-service' });
+  t.strictSame(ask(guard, ...actor('ADMIN')), { actor: { id: 'a', role: 'ADMIN' } });
+  for (const role of ['STUDENT', 'TEACHER', 'PARENT', 'admin', 'ROOT']) {
+    t.equal(ask(guard, ...actor(role)), 'FORBIDDEN', role);
+  }
+  for (const pairs of [[], [['X-Actor-Id', 'a']], [['X-Actor-Role', 'ADMIN']]] as Pairs[]) {
+    t.equal(ask(guard, ...pairs), 'UNAUTHENTICATED', JSON.stringify(pairs));
+  }
+  for (const pairs of WRONG) {
+    const answer = ask(guard, ...pairs, ...actor('ADMIN'));
+    t.equal(answer, 'NOTIFICATION_INTERNAL_UNAUTHORIZED', `${JSON.stringify(pairs)} beside an ADMIN`);
+  }
+});
+
+t.test('adminOrSender: an organization is identity, and judged before the role', async (t) => {
+  const guard = [adminOrSender(NAMES, KNOWN)];
+  const good: Pairs[number] = ['X-Organization-Id', 'org-1'];
+  const bad: Pairs[number] = ['X-Organization-Id', 'two words'];
+  const named = { organizationId: 'org-1' };
+  t.match(ask(guard, ...actor('ADMIN'), good), named);
+  t.match(ask(guard, service('exam-service'), token('exam-token'), good), named);
+  for (const pairs of [actor('STUDENT'), actor('ADMIN'), [service('exam-service'), token('exam-token')]] as Pairs[]) {
+    t.equal(ask(guard, ...pairs, bad), 'UNAUTHENTICATED', JSON.stringify(pairs));
+  }
+  t.equal(
+    ask(guard, service('exam-service'), token('no'), bad),
+    'NOTIFICATION_INTERNAL_UNAUTHORIZED',
+    'after the token',
+  );
+});
+
+t.test('the gateway’s token is demanded where identity headers are trusted, and only there', async (t) => {
+  const gate = gatewayToken({ gatewayToken: 'gate' });
+  const [route] = behindGateway([echoRoute({ guards: [adminOrSender(NAMES, KNOWN)] })], gate);
+  const guards = route?.guards ?? [];
+  t.strictSame(
+    guards.map(({ name }) => name),
+    ['gatewayToken', 'adminOrSender'],
+  );
+  t.strictSame(ask(guards, service('exam-service'), token('exam-token')), { sender: 'exam-service' });
+  t.equal(ask(guards, service('exam-service'), token('no')), 'NOTIFICATION_INTERNAL_UNAUTHORIZED');
+  t.equal(ask(guards), 'UNAUTHENTICATED');
+  t.equal(ask(guards, ...actor('ADMIN')), 'UNAUTHENTICATED');
+  t.equal(ask(guards, ...actor('STUDENT')), 'UNAUTHENTICATED', 'before the role is judged');
+  t.match(ask(guards, ...actor('ADMIN'), ['X-Gateway-Token', 'gate']), { actor: { id: 'a' } });
+  t.equal(guards[0]?.headers[0]?.required, false, 'OpenAPI must not demand it of services');
+  const [bare] = behindGateway([echoRoute({ guards: [knownSender(KNOWN), organization()] })], gate);
+  t.strictSame(
+    bare?.guards.map(({ name }) => name),
+    ['knownSender', 'organization'],
+  );
+});
+
+t.test('organization: taken where it is there; a malformed or a second one is an identity fault', async (t) => {
+  const guard = [organization()];
+  t.strictSame(ask(guard), {});
+  t.strictSame(ask(guard, ['X-Organization-Id', 'org-1']), { organizationId: 'org-1' });
+  for (const bad of ['', 'two words', 'ấ', 'o'.repeat(129), 'a,b']) {
+    t.equal(ask(guard, ['X-Organization-Id', bad]), 'UNAUTHENTICATED', bad);
+  }
+  t.equal(ask(guard, ['X-Organization-Id', 'o'], ['X-Organization-Id', 'o']), 'UNAUTHENTICATED');
+});

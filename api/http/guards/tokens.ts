@@ -1,0 +1,104 @@
+import type { Guard, Head, Route } from '#api/route.ts';
+import { secretCheck } from '#shared/kernel/secret.ts';
+import { singleHeader } from './identity.ts';
+
+const BEARER = /^Bearer +([^\s]+)$/i;
+
+/** The token of `Authorization: Bearer`; undefined where the header is missing, malformed or came twice. */
+function bearerToken(head: Head): string | undefined {
+  return BEARER.exec(singleHeader(head, 'authorization') ?? '')?.[1];
+}
+
+const HEADER = { name: 'authorization', example: 'Bearer eyJhbGciOiJIUzI1NiJ9…' };
+
+/** Reads an access token: its account and session, or null. What they are now, a handler looks up. */
+type ReadAccess = (token: string) => { sub: string; sid: string } | null;
+
+/** Demands a good access token and fills `identity.session`. */
+export function accessToken(read: ReadAccess): Guard {
+  return {
+    name: 'accessToken',
+    codes: ['AUTH_INVALID_TOKEN'],
+    headers: [{ ...HEADER, required: true, description: 'Bearer and the access token' }],
+    check(head, known) {
+      const token = bearerToken(head);
+      const claims = token === undefined ? null : read(token);
+      if (claims === null) return { rejected: 'AUTH_INVALID_TOKEN' };
+      known.session = { accountId: claims.sub, sessionId: claims.sid };
+      return undefined;
+    },
+  };
+}
+
+/**
+ * Fills `identity.bearer` with a token that may as well stand in the body. A malformed header is refused, unless `isLenient`:
+ * whoever wants to be rid of a token is not told that it is none.
+ */
+export function tokenInHeader({ isLenient }: { isLenient: boolean }): Guard {
+  return {
+    name: 'tokenInHeader',
+    codes: isLenient ? [] : ['AUTH_INVALID_TOKEN'],
+    headers: [{ ...HEADER, required: false, description: 'Bearer and the refresh token, where the body has none' }],
+    check(head, known) {
+      const token = bearerToken(head);
+      if (token !== undefined) known.bearer = token;
+      else if (head.headers.authorization !== undefined && !isLenient) return { rejected: 'AUTH_INVALID_TOKEN' };
+      return undefined;
+    },
+  };
+}
+
+/**
+ * Undefined when no gateway token is configured: then identity headers are trusted from whoever can connect. An empty one is
+ * configured and passes nobody: a secret that failed to arrive must not open the door.
+ */
+export function gatewayToken(config: { gatewayToken?: string | undefined }): Guard | undefined {
+  if (config.gatewayToken === undefined) return undefined;
+  const isToken = secretCheck(config.gatewayToken);
+  return {
+    name: 'gatewayToken',
+    codes: ['UNAUTHENTICATED'],
+    headers: [{ name: 'x-gateway-token', required: true, description: 'Proof that the gateway set the identity' }],
+    check(head) {
+      const token = singleHeader(head, 'x-gateway-token');
+      return token !== undefined && isToken?.(token) === true ? undefined : { rejected: 'UNAUTHENTICATED' };
+    },
+  };
+}
+
+/** Puts the gateway token before all other guards of every route that trusts identity headers. */
+export function behindGateway(routes: readonly Route[], gate: Guard | undefined): Route[] {
+  if (gate === undefined) return [...routes];
+  return routes.map((route) => {
+    const trusting = route.guards.flatMap(({ trustsIdentity }) => trustsIdentity ?? []);
+    return trusting.length === 0 ? route : { ...route, guards: [gateWhere(trusting, gate), ...route.guards] };
+  });
+}
+
+/** The gate, passed by a request whose identity headers nobody is going to look at. */
+function gateWhere(trusting: readonly NonNullable<Guard['trustsIdentity']>[], gate: Guard): Guard {
+  if (trusting.includes('always')) return gate;
+  return {
+    ...gate,
+    headers: gate.headers.map((header) => ({ ...header, required: false })),
+    check: (head, known) =>
+      trusting.some((trusts) => trusts === 'always' || trusts(head)) ? gate.check(head, known) : undefined,
+  };
+}
+
+const REFUSED = { rejected: 'UNAUTHENTICATED', message: 'Authorization: Bearer OPS_TOKEN is required' } as const;
+
+/** In production operators' routes need `Authorization: Bearer OPS_TOKEN`; without a configured one nobody passes. */
+export function opsToken(config: { opsToken?: string | undefined; production: boolean }): Guard {
+  const isToken = secretCheck(config.opsToken);
+  return {
+    name: 'opsToken',
+    codes: config.production ? ['UNAUTHENTICATED'] : [],
+    headers: [{ name: 'authorization', required: config.production, description: 'Bearer OPS_TOKEN, in production' }],
+    check(head) {
+      if (!config.production) return undefined;
+      const token = bearerToken(head);
+      return token !== undefined && isToken?.(token) === true ? undefined : REFUSED;
+    },
+  };
+}

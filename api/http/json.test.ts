@@ -1,0 +1,83 @@
+import fc from 'fast-check';
+import t from 'tap';
+import { isRejection } from '#shared/kernel/errors.ts';
+import { parseBody, scanJson } from './json.ts';
+
+function depthOf(value: unknown): number {
+  if (typeof value !== 'object' || value === null) return 0;
+  return 1 + Math.max(0, ...Object.values(value).map(depthOf));
+}
+
+function needsWalk(value: unknown): boolean {
+  if (typeof value === 'string') return !value.isWellFormed();
+  if (typeof value === 'number') return !Number.isFinite(value);
+  if (typeof value !== 'object' || value === null) return false;
+  return Object.entries(value).some(
+    ([key, child]) =>
+      key === '__proto__' || key === 'constructor' || key.includes('\0') || !key.isWellFormed() || needsWalk(child),
+  );
+}
+
+const seed = Date.now() & 0x7fffffff;
+const rawString = fc.string({ unit: 'binary', maxLength: 12 });
+const texts = fc.oneof(
+  fc.json(),
+  fc.json({ stringUnit: 'binary' }),
+  fc
+    .dictionary(fc.oneof(rawString, fc.constantFrom('__proto__', 'constructor', 'prototype')), fc.jsonValue())
+    .map((value) => JSON.stringify(value)),
+  fc
+    .tuple(fc.integer(), fc.integer({ min: -400, max: 400 }))
+    .map(([mantissa, exponent]) => `[${mantissa}e${exponent}]`),
+);
+
+t.test(`the scan counts depth exactly and misses nothing that needs a walk (seed ${seed})`, async (t) => {
+  fc.assert(
+    fc.property(texts, (text) => {
+      const bytes = Buffer.from(text);
+      const value: unknown = JSON.parse(bytes.toString());
+      const scan = scanJson(bytes, 1_000);
+      return (
+        scan.depth === depthOf(value) &&
+        (scan.suspicious || !needsWalk(value)) &&
+        scan.ascii === bytes.every((byte) => byte < 0x80)
+      );
+    }),
+    { seed, numRuns: 3_000 },
+  );
+  t.pass();
+});
+
+t.test(`what is accepted is what JSON.parse makes of it (seed ${seed})`, async (t) => {
+  fc.assert(
+    fc.property(fc.jsonValue({ maxDepth: 5, stringUnit: 'grapheme' }), fc.boolean(), (value, pretty) => {
+      const text = JSON.stringify(value, null, pretty ? 2 : 0);
+      const parsed = parseBody(Buffer.from(text));
+      if (isRejection(parsed)) return text.includes('__proto__') || text.includes('constructor');
+      return parsed.faults.length === 0 && JSON.stringify(parsed.value, null, pretty ? 2 : 0) === text;
+    }),
+    { seed, numRuns: 1_000 },
+  );
+  t.pass();
+});
+
+t.test(`no bytes make it throw (seed ${seed})`, async (t) => {
+  fc.assert(
+    fc.property(fc.uint8Array({ maxLength: 40 }), (bytes) => {
+      parseBody(Buffer.from(bytes));
+    }),
+    { seed, numRuns: 3_000 },
+  );
+  t.pass();
+});
+
+t.test('depth 64 passes, 65 does not, and brackets in strings do not count', async (t) => {
+  t.notOk(isRejection(parseBody(Buffer.from('['.repeat(64) + ']'.repeat(64)))));
+  t.match(parseBody(Buffer.from('['.repeat(65) + ']'.repeat(65))), { rejected: 'INVALID_JSON' });
+  t.notOk(isRejection(parseBody(Buffer.from(JSON.stringify(['['.repeat(100), '\\"[[{{'])))), 'in strings');
+});
+
+t.test('no more faults than an envelope holds', async (t) => {
+  const parsed = parseBody(Buffer.from(`[${'1e999,'.repeat(5_000)}0]`));
+  t.equal(isRejection(parsed) ? 0 : parsed.faults.length, 1_000);
+});

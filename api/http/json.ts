@@ -1,0 +1,139 @@
+import { isUtf8 } from 'node:buffer';
+import type { FaultDetail, Rejection } from '#shared/kernel/errors.ts';
+
+const MAX_DEPTH = 64;
+/** As many faults as a failure envelope holds. */
+const MAX_FAULTS = 1_000;
+const BYTE_ORDER_MARK = 0xfeff;
+
+/** A parsed body, with the faults of its values that no schema can see. */
+interface ParsedBody {
+  value: unknown;
+  faults: FaultDetail[];
+}
+
+/**
+ * Parses a body. INVALID_JSON: bytes that are not UTF-8 or not JSON, nesting over 64, and keys that would reach a
+ * prototype (`__proto__`, `constructor` holding `prototype`) if someone merged the body into an object. Values that
+ * JSON can spell but MongoDB or a reply cannot hold (1e400, lone surrogates, NUL in a key) come back as faults.
+ * One leading byte order mark is ignored (RFC 8259, section 8.1). The parser's own message quotes the body and
+ * goes nowhere.
+ */
+export function parseBody(bytes: Buffer): ParsedBody | Rejection {
+  const scan = scanJson(bytes, MAX_DEPTH);
+  if (scan.depth > MAX_DEPTH) {
+    return { rejected: 'INVALID_JSON', message: `The body is nested deeper than ${MAX_DEPTH} levels` };
+  }
+  if (!scan.ascii && !isUtf8(bytes)) return { rejected: 'INVALID_JSON', message: 'The body is not UTF-8' };
+  let text = bytes.toString(scan.ascii ? 'latin1' : 'utf8');
+  if (text.charCodeAt(0) === BYTE_ORDER_MARK) text = text.slice(1);
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return { rejected: 'INVALID_JSON' };
+  }
+  const faults: FaultDetail[] = [];
+  if (scan.suspicious && !walk(value, '', faults))
+    return { rejected: 'INVALID_JSON', message: 'The body has a forbidden key' };
+  return { value, faults };
+}
+
+/** False on a forbidden key. Recurses at most `MAX_DEPTH` deep: the scan has refused the rest. */
+function walk(value: unknown, path: string, faults: FaultDetail[]): boolean {
+  if (typeof value === 'string') {
+    if (!value.isWellFormed()) note(faults, path, 'must be well-formed Unicode');
+  } else if (typeof value === 'number') {
+    if (!Number.isFinite(value)) note(faults, path, 'must be a finite number');
+  } else if (Array.isArray(value)) {
+    for (let i = 0; i < value.length; i += 1) if (!walk(value[i], `${path}/${i}`, faults)) return false;
+  } else if (typeof value === 'object' && value !== null) {
+    for (const [key, child] of Object.entries(value)) {
+      if (key === '__proto__' || (key === 'constructor' && holdsPrototype(child))) return false;
+      const at = `${path}/${pointerToken(key)}`;
+      if (key.includes('\0')) note(faults, at, 'must not have NUL in its name');
+      if (!key.isWellFormed()) note(faults, at, 'must have a well-formed Unicode name');
+      if (!walk(child, at, faults)) return false;
+    }
+  }
+  return true;
+}
+
+function holdsPrototype(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && Object.hasOwn(value, 'prototype');
+}
+
+/** RFC 6901, section 3. Made well-formed, or the reply itself could not be encoded faithfully. */
+function pointerToken(key: string): string {
+  return key.toWellFormed().replaceAll('~', '~0').replaceAll('/', '~1');
+}
+
+function note(faults: FaultDetail[], path: string, message: string): void {
+  if (faults.length < MAX_FAULTS) faults.push({ path, message });
+}
+
+/** What one pass over the bytes of a JSON text tells before it is parsed. */
+interface Scan {
+  /** Deepest nesting of arrays and objects, counted no further than `maxDepth + 1`. */
+  depth: number;
+  /** True when a number could be infinite, or a string a forbidden key or no well-formed text. */
+  suspicious: boolean;
+  ascii: boolean;
+}
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const SMALL_U = 0x75;
+/** No double of fewer digits overflows: 1e308 has 309. */
+const LONGEST_FINITE = 308;
+
+/**
+ * Counts nesting before `JSON.parse` builds it: 8 MiB of `[` would become millions of arrays first. Also tells
+ * whether the parsed tree needs a walk, which nearly all bodies are spared. Exact for valid JSON; invalid JSON is left
+ * to the parser.
+ */
+export function scanJson(bytes: Uint8Array, maxDepth: number): Scan {
+  let depth = 0;
+  let deepest = 0;
+  let digits = 0;
+  let every = 0;
+  let suspicious = false;
+  const end = bytes.length;
+  for (let i = 0; i < end; i += 1) {
+    const byte = bytes[i] ?? 0;
+    every |= byte;
+    if (byte >= 0x30 && byte <= 0x39) {
+      digits += 1;
+      if (digits > LONGEST_FINITE) suspicious = true;
+      continue;
+    }
+    if (byte === QUOTE) {
+      i += 1;
+      if (mayBeForbidden(bytes, i)) suspicious = true;
+      for (; i < end && bytes[i] !== QUOTE; i += 1) {
+        every |= bytes[i] ?? 0;
+        if (bytes[i] === BACKSLASH) {
+          i += 1;
+          if (bytes[i] === SMALL_U) suspicious = true;
+        }
+      }
+    } else if (byte === 0x5b || byte === 0x7b) {
+      depth += 1;
+      if (depth > deepest) deepest = depth;
+      if (depth > maxDepth) break;
+    } else if (byte === 0x5d || byte === 0x7d) {
+      depth -= 1;
+    } else if ((byte === 0x65 || byte === 0x45) && digits > 0) {
+      // An exponent: only this can make a short number infinite.
+      suspicious = true;
+    }
+    if (byte !== 0x2e) digits = 0;
+  }
+  return { depth: deepest, suspicious, ascii: every < 0x80 };
+}
+
+/** The first letters of `__proto__` and `constructor`; written otherwise they need an escape. */
+function mayBeForbidden(bytes: Uint8Array, at: number): boolean {
+  if (bytes[at] === 0x5f) return bytes[at + 1] === 0x5f;
+  return bytes[at] === 0x63 && bytes[at + 3] === 0x73 && bytes[at + 4] === 0x74;
+}

@@ -1,0 +1,40 @@
+import t from 'tap';
+import { splitTarget } from './exchange.ts';
+import { compileTable } from './route-table.ts';
+
+const row = (method: string, path: string) => ({ method, path, value: `${method} ${path}` });
+
+t.test('static before parameter, with a way back', async (t) => {
+  const table = compileTable([
+    row('GET', '/v1/a/:id'),
+    row('GET', '/v1/a/me'),
+    row('GET', '/v1/:kind/me/x'),
+    row('POST', '/v1/a/:id'),
+    row('GET', '/'),
+  ]);
+  t.match(table('GET', '/v1/a/me'), { found: 'GET /v1/a/me', params: {} });
+  t.match(table('GET', '/v1/a/you'), { found: 'GET /v1/a/:id', params: { id: 'you' } });
+  t.match(table('GET', '/v1/a/me/x'), { found: 'GET /v1/:kind/me/x', params: { kind: 'a' } });
+  t.match(table('GET', '/'), { found: 'GET /' });
+  t.strictSame(table('PUT', '/v1/a/you'), { found: undefined, allow: 'GET, POST' });
+  t.strictSame(table('PUT', '/v1/a/y u'), { found: undefined, allow: undefined });
+  t.strictSame(table('GET', '/v1/b'), { found: undefined, allow: undefined });
+});
+
+t.test('names belong to their method, not to the place', async (t) => {
+  const table = compileTable([row('GET', '/v1/:examId'), row('POST', '/v1/:id')]);
+  t.match(table('GET', '/v1/x'), { params: { examId: 'x' } });
+  t.match(table('POST', '/v1/x'), { params: { id: 'x' } });
+});
+
+t.test('two routes in one place fail at boot', async (t) => {
+  t.throws(() => compileTable([row('GET', '/v1/:a'), row('GET', '/v1/:b')]), /Two routes answer GET \/v1\/:b/);
+});
+
+t.test('targets', async (t) => {
+  t.strictSame(splitTarget('/a?b?c'), { path: '/a', query: 'b?c' });
+  t.strictSame(splitTarget('/a'), { path: '/a', query: '' });
+  t.strictSame(splitTarget('HTTP://host:1/a?b'), { path: '/a', query: 'b' });
+  t.strictSame(splitTarget('http://host?b'), { path: '/', query: 'b' });
+  t.strictSame(splitTarget('*'), { path: '*', query: '' });
+});

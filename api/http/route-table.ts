@@ -1,0 +1,123 @@
+import type { Route } from '#api/route.ts';
+import type { QueryParser, Schemas, Validator } from '#infra/schema/validator.ts';
+
+/** What a compiled table knows of one mounted row. `T` is whatever the server wants back. */
+interface TableRow<T> {
+  method: string;
+  path: string;
+  value: T;
+}
+
+type Match<T> =
+  | { found: T; params: Readonly<Record<string, string>> }
+  | { found: undefined; allow: string | undefined };
+
+type RouteTable<T> = (method: string, path: string) => Match<T>;
+
+interface Branch<T> {
+  statics: Map<string, Branch<T>>;
+  parameter: Branch<T> | undefined;
+  methods: Map<string, { value: T; names: readonly string[] }>;
+}
+
+const PATH_ID = /^[A-Za-z0-9._:-]{1,128}$/;
+const NO_PARAMS: Readonly<Record<string, string>> = Object.freeze({});
+const NOT_FOUND = { found: undefined, allow: undefined } as const;
+
+/**
+ * Compiles rows into a lookup by path segment. Paths match as they were sent: no folding of dot segments, slashes
+ * or case, because a gateway that checks paths by prefix would else see another path than we do. Parameters are
+ * percent-decoded and must look like an id; whatever does not is no route. `allow` lists the methods of a path
+ * that exists under others. Throws at boot when two rows collide.
+ */
+export function compileTable<T>(rows: readonly TableRow<T>[]): RouteTable<T> {
+  const root = newBranch<T>();
+  for (const row of rows) plant(root, row);
+  return (method, path) => {
+    const segments = path.split('/');
+    if (segments[0] !== '' || segments.length < 2) return NOT_FOUND;
+    const values: string[] = [];
+    const branch = climb(root, segments, 1, values);
+    if (branch === undefined) return NOT_FOUND;
+    const leaf = branch.methods.get(method);
+    if (leaf === undefined) return { found: undefined, allow: [...branch.methods.keys()].sort().join(', ') };
+    return { found: leaf.value, params: values.length === 0 ? NO_PARAMS : named(leaf.names, values) };
+  };
+}
+
+/** A static segment wins over a parameter, but a dead end behind it still tries the parameter. */
+function climb<T>(branch: Branch<T>, segments: string[], index: number, values: string[]): Branch<T> | undefined {
+  const segment = segments[index];
+  if (segment === undefined) return branch.methods.size > 0 ? branch : undefined;
+  const fixed = branch.statics.get(segment);
+  if (fixed !== undefined) {
+    const end = climb(fixed, segments, index + 1, values);
+    if (end !== undefined) return end;
+  }
+  if (branch.parameter === undefined) return undefined;
+  const value = decodedId(segment);
+  if (value === undefined) return undefined;
+  values.push(value);
+  const end = climb(branch.parameter, segments, index + 1, values);
+  if (end === undefined) values.pop();
+  return end;
+}
+
+function decodedId(segment: string): string | undefined {
+  let id = segment;
+  if (segment.includes('%')) {
+    try {
+      id = decodeURIComponent(segment);
+    } catch {
+      return undefined;
+    }
+  }
+  return PATH_ID.test(id) ? id : undefined;
+}
+
+function plant<T>(root: Branch<T>, row: TableRow<T>): void {
+  const names: string[] = [];
+  let branch = root;
+  for (const segment of row.path.split('/').slice(1)) {
+    if (segment.startsWith(':')) {
+      names.push(segment.slice(1));
+      branch.parameter ??= newBranch();
+      branch = branch.parameter;
+    } else {
+      const next = branch.statics.get(segment) ?? newBranch<T>();
+      branch.statics.set(segment, next);
+      branch = next;
+    }
+  }
+  if (branch.methods.has(row.method)) throw new Error(`Two routes answer ${row.method} ${row.path}`);
+  branch.methods.set(row.method, { value: row.value, names });
+}
+
+function named(names: readonly string[], values: readonly string[]): Readonly<Record<string, string>> {
+  const params: Record<string, string> = {};
+  for (let i = 0; i < names.length; i += 1) params[names[i] ?? ''] = values[i] ?? '';
+  return params;
+}
+
+function newBranch<T>(): Branch<T> {
+  return { statics: new Map(), parameter: undefined, methods: new Map() };
+}
+
+/** A route with everything that a request needs of it compiled, so that a request looks nothing up by name. */
+export interface MountedRoute {
+  route: Route;
+  body: { validate: Validator; maxBytes: number } | undefined;
+  parseQuery: QueryParser;
+  /** Without a query schema an empty query needs no reading. */
+  hasQuery: boolean;
+}
+
+/** @throws Error at boot when the route names a schema that does not exist */
+export function mountRoute(route: Route, schemas: Pick<Schemas, 'validator' | 'queryParser'>): MountedRoute {
+  return {
+    route,
+    body: route.body && { validate: schemas.validator(route.body.schema), maxBytes: route.body.maxBytes },
+    parseQuery: schemas.queryParser(route.query),
+    hasQuery: route.query !== undefined,
+  };
+}
