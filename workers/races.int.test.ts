@@ -1,6 +1,6 @@
 import t from 'tap';
-import { saveOneAnswer } from '#api/attempt/commands/save-answer.ts';
-import { submitAttempt } from '#api/attempt/commands/submit.ts';
+import { saveOneAnswer } from '#api/attempt/save-answer.ts';
+import { submitAttempt } from '#api/attempt/submit.ts';
 import { attempts } from '#infra/mongo/attempt/collections.ts';
 import { newCommand, postCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';

@@ -1,6 +1,6 @@
 import t from 'tap';
-import { startAttempt } from '#api/attempt/commands/start.ts';
-import { submitAttempt } from '#api/attempt/commands/submit.ts';
+import { startAttempt } from '#api/attempt/start.ts';
+import { submitAttempt } from '#api/attempt/submit.ts';
 import { attempts } from '#infra/mongo/attempt/collections.ts';
 import { NOTICES, readCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';

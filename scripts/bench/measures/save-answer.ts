@@ -1,4 +1,4 @@
-import { saveOneAnswer } from '#api/attempt/commands/save-answer.ts';
+import { saveOneAnswer } from '#api/attempt/save-answer.ts';
 import { type AnswerWrite, saveAnswer, saveAnswerWithRows } from '#infra/mongo/attempt/save-answer.ts';
 import { openMongo } from '#infra/mongo/connect.ts';
 import { alternate, timed } from '#scripts/bench/alternate.ts';

@@ -1,4 +1,4 @@
-import { startAttempt } from '#api/attempt/commands/start.ts';
+import { startAttempt } from '#api/attempt/start.ts';
 import { openMongo } from '#infra/mongo/connect.ts';
 import { timed } from '#scripts/bench/alternate.ts';
 import { countCommands } from '#scripts/bench/count-commands.ts';

@@ -1,13 +1,9 @@
 import t from 'tap';
-import { handOffGrade } from '#api/attempt/commands/hand-off-grade.ts';
-import { postEvent } from '#api/attempt/commands/post-event.ts';
-import { releaseResults } from '#api/attempt/commands/release-results.ts';
-import { saveOneAnswer } from '#api/attempt/commands/save-answer.ts';
-import { startAttempt } from '#api/attempt/commands/start.ts';
-import { submitAttempt } from '#api/attempt/commands/submit.ts';
-import { listOwnAttempts } from '#api/attempt/queries/list-own.ts';
-import { readAttempt } from '#api/attempt/queries/read-attempt.ts';
-import { summarizeAttempts } from '#api/attempt/queries/summarize.ts';
+import { handOffGrade, releaseResults } from '#api/attempt/intake.ts';
+import { listOwnAttempts, readAttempt, summarizeAttempts } from '#api/attempt/queries.ts';
+import { saveOneAnswer } from '#api/attempt/save-answer.ts';
+import { startAttempt } from '#api/attempt/start.ts';
+import { postEvent, submitAttempt } from '#api/attempt/submit.ts';
 import { findAttempt } from '#infra/mongo/attempt/attempts.ts';
 import { allEvents } from '#infra/mongo/attempt/events.ts';
 import { findAccountByEmail, importAccount, insertAccount } from '#infra/mongo/auth/accounts.ts';

@@ -1,6 +1,3 @@
-import type { AttemptDeps } from '#api/attempt/deps.ts';
-import { detailOf } from '#api/attempt/detail.ts';
-import { viewerOf } from '#api/attempt/viewer.ts';
 import type { Call, Reply } from '#api/route.ts';
 import { addStartKey, findAttempt, type Sitting, sittingsOf } from '#infra/mongo/attempt/attempts.ts';
 import { insertAttempt, type SeatNeed, seatFacts } from '#infra/mongo/attempt/insert-attempt.ts';
@@ -16,6 +13,7 @@ import { admitStart, bindStart, planStart, reuseOpenAttempt, type StartPlan } fr
 import type { StartRequest } from '#shared/generated/attempt.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { newId } from '#shared/kernel/ids.ts';
+import { type AttemptDeps, detailOf, viewerOf } from './deps.ts';
 
 /** A start whose rules that need nothing stored have been passed. */
 interface StartIntent {

@@ -1,7 +1,4 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { AttemptDeps } from '#api/attempt/deps.ts';
-import { detailOf } from '#api/attempt/detail.ts';
-import { viewerOf } from '#api/attempt/viewer.ts';
 import type { Call, Reply } from '#api/route.ts';
 import { type AttemptHead, fillTexts, findAttempt } from '#infra/mongo/attempt/attempts.ts';
 import {
@@ -22,7 +19,8 @@ import { decideSave } from '#shared/attempt/save-rules.ts';
 import { isOwner, type Viewer } from '#shared/attempt/visibility.ts';
 import type { SaveAnswerRequest } from '#shared/generated/attempt.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
-import { handInOnce } from './hand-in-once.ts';
+import { type AttemptDeps, detailOf, viewerOf } from './deps.ts';
+import { handInOnce } from './submit.ts';
 
 interface Save {
   questionId: string;

@@ -1,0 +1,103 @@
+import { once } from 'node:events';
+import type { ServerResponse } from 'node:http';
+import type { Call, RawReply, Reply } from '#api/route.ts';
+import { type AttemptCount, countAttempts, findAttempt, listAttempts } from '#infra/mongo/attempt/attempts.ts';
+import { allEvents } from '#infra/mongo/attempt/events.ts';
+import type { Attempt } from '#shared/attempt/attempt.ts';
+import { DETAIL_EVENTS, MAX_LISTED_ATTEMPTS } from '#shared/attempt/limits.ts';
+import { redactEvents, resultOf, studentListItem } from '#shared/attempt/redact.ts';
+import { mayRead } from '#shared/attempt/visibility.ts';
+import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
+import { type AttemptDeps, detailOf, viewerOf } from './deps.ts';
+
+/** The caller's own attempts, newest start first. */
+export async function listOwnAttempts(deps: AttemptDeps, call: Call): Promise<Reply> {
+  const found = await listAttempts(deps.mongo, viewerOf(call.identity).id, MAX_LISTED_ATTEMPTS);
+  const now = new Date(deps.now());
+  return { status: 200, data: found.map((attempt) => studentListItem(attempt, now)) };
+}
+
+/** The attempt, if it exists and this caller may read it. */
+async function readable(deps: AttemptDeps, call: Call): Promise<Attempt | Rejection> {
+  const attempt = await findAttempt(deps.mongo, call.params.attemptId ?? '');
+  if (attempt === null) return { rejected: 'ATTEMPT_NOT_FOUND' };
+  return mayRead(attempt, viewerOf(call.identity)) ? attempt : { rejected: 'FORBIDDEN' };
+}
+
+export async function readAttempt(deps: AttemptDeps, call: Call): Promise<Reply | Rejection> {
+  const attempt = await readable(deps, call);
+  if (isRejection(attempt)) return attempt;
+  return { status: 200, data: await detailOf(deps, attempt, viewerOf(call.identity), DETAIL_EVENTS) };
+}
+
+export async function readResult(deps: AttemptDeps, call: Call): Promise<Reply | Rejection> {
+  const attempt = await readable(deps, call);
+  if (isRejection(attempt)) return attempt;
+  const detail = await detailOf(deps, attempt, viewerOf(call.identity), DETAIL_EVENTS);
+  return { status: 200, data: resultOf(detail) };
+}
+
+/**
+ * The whole log, ascending, written as it comes from the cursor: ten thousand events of 8 KiB must not stand in
+ * memory for each reader. A fault after the first byte cuts the connection, so that a torn list cannot pass for one.
+ */
+export async function readEvents(deps: AttemptDeps, call: Call): Promise<RawReply | Rejection> {
+  const attempt = await readable(deps, call);
+  if (isRejection(attempt)) return attempt;
+  const viewer = viewerOf(call.identity);
+  const now = new Date(deps.now());
+
+  async function write(response: ServerResponse): Promise<void> {
+    response.writeHead(200, {
+      'Content-Type': 'application/json; charset=utf-8',
+      'Cache-Control': 'no-store',
+      'X-Request-Id': call.requestId,
+    });
+    response.write('{"success":true,"data":[');
+    let separator = '';
+    for await (const event of allEvents(deps.mongo, attempt as Exclude<typeof attempt, Rejection>)) {
+      if (call.signal.aborted) return;
+      const [shown] = redactEvents(attempt as Exclude<typeof attempt, Rejection>, [event], viewer, now);
+      const flowing = response.write(separator + JSON.stringify(shown));
+      separator = ',';
+      if (!flowing) await once(response, 'drain', { signal: call.signal });
+    }
+    response.end('],"message":"OK"}');
+  }
+  return { raw: write };
+}
+
+/** Counts for admin dashboards, from this service's own data only. */
+export async function summarizeAttempts(deps: AttemptDeps): Promise<Reply> {
+  const counts = await countAttempts(deps.mongo);
+  const sum = (field: Exclude<keyof AttemptCount, 'status' | 'submittedBy'>, only: Partial<AttemptCount> = {}) =>
+    counts
+      .filter((count) => Object.entries(only).every(([name, value]) => count[name as keyof AttemptCount] === value))
+      .reduce((total, count) => total + count[field], 0);
+  const data = {
+    attempts: {
+      total: sum('attempts'),
+      byStatus: {
+        IN_PROGRESS: sum('attempts', { status: 'IN_PROGRESS' }),
+        SUBMITTED: sum('attempts', { status: 'SUBMITTED' }),
+        GRADED: sum('attempts', { status: 'GRADED' }),
+      },
+      bySubmitSource: {
+        STUDENT: sum('attempts', { submittedBy: 'STUDENT' }),
+        TIMEOUT: sum('attempts', { submittedBy: 'TIMEOUT' }),
+        NONE: sum('attempts', { submittedBy: null }),
+      },
+      withScores: sum('scored'),
+      withAccessLink: sum('linked'),
+      withIdempotencyKey: sum('keyed'),
+      withResultsReleased: sum('released'),
+    },
+    rows: {
+      questions: sum('questions'),
+      answers: sum('answers'),
+      gradedAnswers: sum('graded'),
+      events: sum('events'),
+    },
+  };
+  return { status: 200, data };
+}

@@ -1,0 +1,109 @@
+import { askWorker } from '#api/ask-worker.ts';
+import type { Call, Reply } from '#api/route.ts';
+import { findAttempt } from '#infra/mongo/attempt/attempts.ts';
+import { appendClientEvent } from '#infra/mongo/attempt/events.ts';
+import { type GradingBody, gradingKey, handIn } from '#infra/mongo/attempt/hand-in.ts';
+import { findLive } from '#infra/mongo/mailbox/mailbox.ts';
+import { FRONT_DOOR_BUDGET_MS } from '#infra/mongo/transaction.ts';
+import type { Attempt, SubmitSource } from '#shared/attempt/attempt.ts';
+import { admitClientEvent } from '#shared/attempt/events.ts';
+import { DETAIL_EVENTS } from '#shared/attempt/limits.ts';
+import { eventForReply } from '#shared/attempt/redact.ts';
+import { isOwner } from '#shared/attempt/visibility.ts';
+import type { PostEventRequest, SubmitRequest } from '#shared/generated/attempt.ts';
+import type { Command } from '#shared/kernel/command.ts';
+import type { Rejection } from '#shared/kernel/errors.ts';
+import { type AttemptDeps, detailOf, viewerOf } from './deps.ts';
+
+/** Hands in for the student and waits for the grade; every later submit gets the same, whoever came first. */
+export async function submitAttempt(deps: AttemptDeps, call: Call<SubmitRequest>): Promise<Reply | Rejection> {
+  const attemptId = call.params.attemptId ?? '';
+  const viewer = viewerOf(call.identity);
+  const head = await deps.heads.find(attemptId);
+  if (head === null) return { rejected: 'ATTEMPT_NOT_FOUND' };
+  if (!isOwner(head, viewer)) return { rejected: 'FORBIDDEN' };
+  const command = await handInOnce(deps, attemptId, 'STUDENT', null);
+  const attempt = await gradedAttempt(deps, attemptId, command, call.signal);
+  return {
+    status: attempt.status === 'GRADED' ? 200 : 202,
+    data: await detailOf(deps, attempt, viewer, DETAIL_EVENTS),
+  };
+}
+
+/**
+ * Hands the attempt in, unless it is handed in already, and gives the command that grades it: the one grading this
+ * attempt ever has. Null where the attempt was in no state to be handed in; `overdueByMs` 0 demands a passed deadline.
+ */
+export async function handInOnce(
+  deps: AttemptDeps,
+  attemptId: string,
+  source: SubmitSource,
+  overdueByMs: number | null,
+): Promise<Command | null> {
+  const command = await handIn(deps.mongo, {
+    attemptId,
+    source,
+    overdueByMs,
+    maxAttempts: deps.commandAttempts,
+    now: deps.now(),
+    budgetMs: deps.settings.startBudgetMs,
+  });
+  return command ?? findLive<GradingBody>(deps.mongo, 'grading', gradingKey(attemptId));
+}
+
+/** Waits for the grade within the bound; the attempt as it then stands, SUBMITTED when the worker is late. */
+async function gradedAttempt(
+  deps: AttemptDeps,
+  attemptId: string,
+  command: Command | null,
+  signal: AbortSignal,
+): Promise<Attempt> {
+  if (command !== null) await askWorker(deps, command, { timeoutMs: deps.settings.gradingWaitMs, signal });
+  const attempt = await findAttempt(deps.mongo, attemptId);
+  if (attempt === null) throw new Error(`attempt ${attemptId} vanished`);
+  return attempt;
+}
+
+/** Logs what the student's client saw. A TIMEOUT hands in an attempt that is still open, limit or not. */
+export async function postEvent(deps: AttemptDeps, call: Call<PostEventRequest>): Promise<Reply | Rejection> {
+  const attemptId = call.params.attemptId ?? '';
+  const viewer = viewerOf(call.identity);
+  const head = await deps.heads.find(attemptId);
+  if (head === null) return { rejected: 'ATTEMPT_NOT_FOUND' };
+  if (!isOwner(head, viewer)) return { rejected: 'FORBIDDEN' };
+  const { type } = call.body;
+  const metadata = call.body.metadata ?? {};
+  const tooLarge = admitClientEvent({ clientEvents: 0 }, metadata);
+  if (tooLarge !== null) return tooLarge;
+
+  if (type === 'TIMEOUT') {
+    const submitted = await submitByTimeout(deps, call, attemptId);
+    if (submitted !== null) return submitted;
+  }
+  const write = { attemptId, type, metadata: JSON.stringify(metadata) };
+  const event = await appendClientEvent(deps.mongo, write, FRONT_DOOR_BUDGET_MS, deps.now);
+  if (event === null) return { rejected: 'EVENT_LIMIT_REACHED' };
+  return { status: 201, data: eventForReply(attemptId, event, true) };
+}
+
+/** Null: the attempt was not in progress, so the event is just an event. */
+async function submitByTimeout(
+  deps: AttemptDeps,
+  call: Call<PostEventRequest>,
+  attemptId: string,
+): Promise<Reply | null> {
+  const command = await handIn(deps.mongo, {
+    attemptId,
+    source: 'TIMEOUT',
+    overdueByMs: null,
+    maxAttempts: deps.commandAttempts,
+    now: deps.now(),
+    budgetMs: FRONT_DOOR_BUDGET_MS,
+  });
+  if (command === null) return null;
+  const attempt = await gradedAttempt(deps, attemptId, command, call.signal);
+  return {
+    status: attempt.status === 'GRADED' ? 200 : 202,
+    data: await detailOf(deps, attempt, viewerOf(call.identity), DETAIL_EVENTS),
+  };
+}
