@@ -4,7 +4,7 @@ import type { AttemptDeps } from '#api/attempt/deps.ts';
 import { attemptRoutes } from '#api/attempt/routes.ts';
 import type { AuthDeps } from '#api/auth/deps.ts';
 import { authRoutes } from '#api/auth/routes.ts';
-import { type ClassifierDeps, classifierRoutes } from '#api/classifier/routes.ts';
+import { type ClassifierDeps, classifierRoutes } from '#api/classifier/mount.ts';
 import type { NotificationDeps } from '#api/notification/deps.ts';
 import { notificationRoutes } from '#api/notification/routes.ts';
 import { loadSchemas } from '#infra/schema/validator.ts';

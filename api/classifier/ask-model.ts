@@ -1,3 +1,7 @@
+import type { OwnerScope } from '#infra/neighbours/owner-call.ts';
+import { loadQuestions, QuestionBankFailed } from '#infra/neighbours/question-bank.ts';
+import type { WantedGeneration } from '#shared/classifier/generation-request.ts';
+import { generateTask, readGeneration } from '#shared/classifier/tasks/generate.ts';
 import {
   type ModelTask,
   ProviderFailure,
@@ -5,13 +9,14 @@ import {
   type TaskRequest,
   type TaskResult,
   type TaskResults,
+  taskRequest,
   taskResult,
 } from '#shared/classifier/tasks/task.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
-import type { PreviewDeps } from './preview-deps.ts';
+import type { PreviewDeps } from './deps.ts';
 
 /** How a task is put to a model, and what is read of its answer; null = it cannot be used. */
-export interface Asking<Kind extends TaskKind> {
+interface Asking<Kind extends TaskKind> {
   task: ModelTask;
   read(json: unknown): TaskResults[Kind] | null;
 }
@@ -32,4 +37,69 @@ export async function askModel<Kind extends TaskKind>(
     const { code, retryAfterMs } = error;
     return { rejected: code, ...(retryAfterMs === null ? {} : { retryAfter: Math.ceil(retryAfterMs / 1_000) }) };
   }
+}
+
+/** A generation, and who wants it. */
+export interface GenerationOrder {
+  wanted: WantedGeneration;
+  scope: OwnerScope;
+  requestId: string;
+}
+
+/** Asks the model for the questions of an order. */
+export async function generate(
+  deps: PreviewDeps,
+  { wanted, scope, requestId }: GenerationOrder,
+  made: { previewId: string; references: Record<string, unknown>[] },
+  signal: AbortSignal,
+): Promise<TaskResult<'generate'> | Rejection> {
+  const { referenceQuestionIds: _, ...rest } = wanted;
+  const payload = { ...rest, references: made.references };
+  const about = { organizationId: scope.organizationId, actorId: scope.actor.id, jobId: null, batchIndex: null };
+  const request = taskRequest('generate', payload, { taskId: made.previewId, requestId, ...about });
+  const read = (json: unknown) => {
+    const questions = readGeneration(payload, json);
+    return questions === null ? null : { questions };
+  };
+  return askModel(deps, request, { task: generateTask(payload), read }, signal);
+}
+
+/** What a generation may follow of a question: not its key, which it could copy. */
+const SHOWN = ['id', 'type', 'content', 'contentText', 'options'];
+
+/** The questions that a generation follows, as the bank has them for this caller, in the order of their ids. */
+export async function loadReferences(
+  { neighbours, outboundTimeoutMs: timeoutMs }: Pick<PreviewDeps, 'neighbours' | 'outboundTimeoutMs'>,
+  { referenceQuestionIds: questionIds }: WantedGeneration,
+  { organizationId, actor }: OwnerScope,
+  signal: AbortSignal,
+): Promise<Record<string, unknown>[] | Rejection> {
+  if (questionIds.length === 0) return [];
+  const bank = neighbours.questionBank;
+  if (bank === null) return { rejected: 'AI_OWNER_UNAVAILABLE' };
+  const scope = { organizationId, actorId: actor.id, actorRole: actor.role };
+  const wanted = { questionIds, fields: [], mode: 'SUGGEST', overwrite: false, ...scope };
+  try {
+    const known = await loadQuestions(bank, wanted, { timeoutMs, signal });
+    const missing = questionIds.flatMap((id, at) => (known.has(id) ? [] : [at]));
+    if (missing.length > 0) return unknownReferences(missing);
+    return questionIds.map((id) => shown(known.get(id) ?? {}));
+  } catch (error) {
+    if (!(error instanceof QuestionBankFailed)) throw error;
+    return { rejected: 'AI_OWNER_UNAVAILABLE' };
+  }
+}
+
+function unknownReferences(places: readonly number[]): Rejection {
+  const details = places.map((at) => ({
+    path: `/referenceQuestionIds/${at}`,
+    message: 'names a question that the bank does not have',
+  }));
+  return { rejected: 'VALIDATION_FAILED', details };
+}
+
+function shown(question: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  return Object.fromEntries(
+    SHOWN.flatMap((field) => (Object.hasOwn(question, field) ? [[field, question[field]]] : [])),
+  );
 }

@@ -1,9 +1,9 @@
 import t from 'tap';
-import { previewGeneration } from '#api/classifier/commands/preview-generation.ts';
 import { generationHolds } from '#infra/mongo/classifier/collections.ts';
 import { hangs, paidDoor, wordOf } from '#shared/testing/doors/paid-door.ts';
 import { generationCall } from '#shared/testing/doors/preview-door.ts';
 import { gate, until } from '#shared/testing/until.ts';
+import { previewGeneration } from './previews.ts';
 
 t.test('requests at once cannot spend more than there is', async (t) => {
   for (const affordable of [1, 3]) {

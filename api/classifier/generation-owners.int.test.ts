@@ -1,11 +1,11 @@
 import t from 'tap';
-import { previewGeneration } from '#api/classifier/commands/preview-generation.ts';
 import { generations } from '#infra/mongo/classifier/collections.ts';
 import { ProviderFailure } from '#shared/classifier/tasks/task.ts';
 import { HOUR } from '#shared/kernel/time.ts';
 import { paidDoor, preview } from '#shared/testing/doors/paid-door.ts';
 import { generationCall } from '#shared/testing/doors/preview-door.ts';
 import { ageGeneration } from '#shared/testing/stored/stored-generations.ts';
+import { previewGeneration } from './previews.ts';
 
 t.test('limits and balance refuse before the provider is asked', async (t) => {
   const { door, owners, models, held } = await paidDoor(t);

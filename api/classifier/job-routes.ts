@@ -1,16 +1,11 @@
 import { NO_FIELDS, SMALL_BODY } from '#api/bodies.ts';
-import { cancelOneJob } from '#api/classifier/commands/cancel-job.ts';
-import { createJob } from '#api/classifier/commands/create-job.ts';
-import { retryOneJob } from '#api/classifier/commands/retry-job.ts';
-import { listJobErrors } from '#api/classifier/queries/list-job-errors.ts';
-import { listOwnJobs } from '#api/classifier/queries/list-jobs.ts';
-import { showJob } from '#api/classifier/queries/read-job.ts';
-import { streamJob } from '#api/classifier/queries/stream-job.ts';
-import { summarizeQueue } from '#api/classifier/queries/summarize-queue.ts';
 import { ACTOR, identity, type Role, role, scope } from '#api/http/guards/identity.ts';
 import type { Guard, ReplyDoc, Route } from '#api/route.ts';
 import { jobRequestFaults } from '#shared/classifier/new-job.ts';
-import type { JobDeps } from './job-deps.ts';
+import type { JobDeps } from './deps.ts';
+import { cancelOneJob, createJob, retryOneJob } from './job-commands.ts';
+import { listJobErrors, listOwnJobs, showJob, summarizeQueue } from './job-queries.ts';
+import { streamJob } from './stream-job.ts';
 
 /** Classification jobs of the caller in its organization, through the gateway; and the queue of all of them for an ADMIN. */
 export function jobRoutes(deps: JobDeps): Route[] {

@@ -1,5 +1,4 @@
 import t, { type Test } from 'tap';
-import { previewGeneration } from '#api/classifier/commands/preview-generation.ts';
 import { generationHolds, generations } from '#infra/mongo/classifier/collections.ts';
 import { isRejection } from '#shared/kernel/errors.ts';
 import { generationCall, previewDoor, scriptedModels } from '#shared/testing/doors/preview-door.ts';
@@ -7,6 +6,7 @@ import { openFakeOwners } from '#shared/testing/neighbours/fake-owners.ts';
 import { dyingProcess } from '#shared/testing/processes/dying-process.ts';
 import { expireGenerations } from '#shared/testing/stored/stored-generations.ts';
 import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
+import { previewGeneration } from './previews.ts';
 
 const mongo = await openTestMongo(t);
 const owners = await openFakeOwners(t);

@@ -1,9 +1,12 @@
 import type { Mount } from '#api/ground.ts';
 import { openStreamPlaces } from '#api/http/live-stream.ts';
+import type { Route } from '#api/route.ts';
 import { openFollowedModels } from '#infra/models/followed-models.ts';
 import { openChangeBell } from '#infra/redis/change-bell.ts';
-import { GENERATION_PATIENCE } from './preview-deps.ts';
-import { classifierRoutes } from './routes.ts';
+import { GENERATION_PATIENCE, type JobDeps, type PreviewDeps } from './deps.ts';
+import { jobRoutes } from './job-routes.ts';
+import { previewRoutes } from './preview-routes.ts';
+import { type ProviderDeps, providerRoutes } from './providers.ts';
 
 /** Streams of jobs that the process holds open, and those of one caller. */
 const STREAMS = 2_000;
@@ -45,3 +48,15 @@ export const mountClassifier: Mount = ({ config, log, mongo, now, redis, doorbel
     },
   });
 };
+
+/** What the AI classifier's front door works with, by its three parts. */
+export interface ClassifierDeps {
+  jobs: JobDeps;
+  previews: PreviewDeps;
+  providers: ProviderDeps;
+}
+
+/** The AI classifier's routes: jobs and previews for teachers, the choice of a provider for admins. */
+export function classifierRoutes({ jobs, previews, providers }: ClassifierDeps): Route[] {
+  return [...jobRoutes(jobs), ...previewRoutes(previews), ...providerRoutes(providers)];
+}

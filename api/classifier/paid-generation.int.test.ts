@@ -1,5 +1,4 @@
 import t from 'tap';
-import { previewGeneration } from '#api/classifier/commands/preview-generation.ts';
 import { GENERATIONS, generations } from '#infra/mongo/classifier/collections.ts';
 import { type ModelAnswer, ProviderFailure } from '#shared/classifier/tasks/task.ts';
 import { crowd } from '#shared/testing/clients/crowd.ts';
@@ -8,6 +7,7 @@ import { generationCall, previewDoor } from '#shared/testing/doors/preview-door.
 import { ageGeneration, expireGenerations } from '#shared/testing/stored/stored-generations.ts';
 import { tappedDb } from '#shared/testing/stores/tapped-db.ts';
 import { gate, until } from '#shared/testing/until.ts';
+import { previewGeneration } from './previews.ts';
 
 t.test('a generation is checked, made, counted and paid for, and then given again for nothing', async (t) => {
   const { door, owners, models, called, settlements, held } = await paidDoor(t);

@@ -1,11 +1,9 @@
 import { ESSAY_BODY, SMALL_BODY } from '#api/bodies.ts';
-import { previewEssayGrade } from '#api/classifier/commands/preview-essay-grade.ts';
-import { previewExplanation } from '#api/classifier/commands/preview-explanation.ts';
-import { previewGeneration } from '#api/classifier/commands/preview-generation.ts';
 import { ACTOR, identity, role, scope } from '#api/http/guards/identity.ts';
 import type { Route } from '#api/route.ts';
 import type { ErrorCode } from '#shared/kernel/errors.ts';
-import type { PreviewDeps } from './preview-deps.ts';
+import type { PreviewDeps } from './deps.ts';
+import { previewEssayGrade, previewExplanation, previewGeneration } from './previews.ts';
 
 const PROVIDER_CODES: readonly ErrorCode[] = [
   'AI_PROVIDER_INVALID_RESPONSE',

@@ -1,5 +1,5 @@
 import type { Test } from 'tap';
-import type { JobDeps } from '#api/classifier/job-deps.ts';
+import type { JobDeps } from '#api/classifier/deps.ts';
 import { jobRoutes } from '#api/classifier/job-routes.ts';
 import { openStreamPlaces } from '#api/http/live-stream.ts';
 import { openApi } from '#api/openapi.ts';

@@ -1,6 +1,6 @@
 import type { Test } from 'tap';
-import { previewGeneration } from '#api/classifier/commands/preview-generation.ts';
-import type { PreviewDeps } from '#api/classifier/preview-deps.ts';
+import type { PreviewDeps } from '#api/classifier/deps.ts';
+import { previewGeneration } from '#api/classifier/previews.ts';
 import type { Reply } from '#api/route.ts';
 import { generationHolds } from '#infra/mongo/classifier/collections.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';

@@ -1,4 +1,4 @@
-import type { PreviewDeps } from '#api/classifier/preview-deps.ts';
+import type { PreviewDeps } from '#api/classifier/deps.ts';
 import type { Call } from '#api/route.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { mockAnswer } from '#shared/classifier/mock.ts';

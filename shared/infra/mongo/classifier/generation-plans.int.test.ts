@@ -1,5 +1,5 @@
 import t from 'tap';
-import { previewGeneration } from '#api/classifier/commands/preview-generation.ts';
+import { previewGeneration } from '#api/classifier/previews.ts';
 import { createIndexes } from '#infra/mongo/schema/migrate.ts';
 import { testKernel, testWorkerDeps } from '#shared/testing/actors/test-kernel.ts';
 import { generationCall, previewDoor, scriptedModels } from '#shared/testing/doors/preview-door.ts';

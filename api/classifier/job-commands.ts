@@ -1,8 +1,5 @@
-import { type Caller, callerOf } from '#api/classifier/caller.ts';
-import type { JobDeps } from '#api/classifier/job-deps.ts';
-import { wholeJob } from '#api/classifier/whole-job.ts';
 import type { Call, Reply } from '#api/route.ts';
-import { findOpenJob, insertJob } from '#infra/mongo/classifier/jobs.ts';
+import { cancelJob, findOpenJob, insertJob, retryJob } from '#infra/mongo/classifier/jobs.ts';
 import { newCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { CONTEXT_LIMIT_MS, loadQuestions, QuestionBankFailed } from '#infra/neighbours/question-bank.ts';
 import { commandKeyOf, type JobBody, type JobContext, type JobWish, openKeyOf } from '#shared/classifier/job.ts';
@@ -11,6 +8,8 @@ import type { CreateJobRequest } from '#shared/generated/classifier.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import { newId } from '#shared/kernel/ids.ts';
+import { type Caller, callerOf, type JobDeps } from './deps.ts';
+import { wholeJob } from './job-queries.ts';
 
 const DEFAULT_THRESHOLD = 0.7;
 /** Equal jobs may end between insert and read; more rounds than these are no accident. */
@@ -59,7 +58,7 @@ async function questionsFor(deps: JobDeps, wish: JobWish, { actorRole }: Caller)
 }
 
 /** The command that runs one round of a job. */
-export function jobCommand(
+function jobCommand(
   body: JobBody,
   { jobAttempts }: Pick<JobDeps, 'jobAttempts'>,
   now: number,
@@ -70,4 +69,28 @@ export function jobCommand(
 
 function reply(status: 200 | 201, { view }: { view: unknown }): Reply {
   return { status, data: { job: view, created: status === 201 } };
+}
+
+/** Ends a job that is not finished. What it has brought stays; from here on nothing is added. */
+export async function cancelOneJob(deps: JobDeps, call: Call): Promise<Reply | Rejection> {
+  const jobId = call.params.jobId ?? '';
+  const tried = await cancelJob(deps.mongo, jobId, callerOf(call.identity));
+  if (tried === null) return { rejected: 'JOB_NOT_FOUND' };
+  if (!tried.cancelled) {
+    return { rejected: 'JOB_STATE_CONFLICT', message: `The job is ${tried.job.status}` };
+  }
+  deps.jobBell.wake([jobId]);
+  return { status: 200, data: { job: (await wholeJob(deps.mongo, tried.job)).view } };
+}
+
+/** Starts a FAILED or CANCELLED job over under its id: result, error, times and attempts begin anew. */
+export async function retryOneJob(deps: JobDeps, call: Call): Promise<Reply | Rejection> {
+  const jobId = call.params.jobId ?? '';
+  const now = deps.now();
+  const retried = await retryJob(deps.mongo, jobId, callerOf(call.identity), (body) => jobCommand(body, deps, now));
+  if (retried === 'unknown') return { rejected: 'JOB_NOT_FOUND' };
+  if (retried === 'conflict') return { rejected: 'JOB_STATE_CONFLICT' };
+  void deps.doorbells.ring('classifier', retried.commandId, 0);
+  deps.jobBell.wake([jobId]);
+  return { status: 200, data: { job: (await wholeJob(deps.mongo, retried.job)).view } };
 }

@@ -1,6 +1,3 @@
-import { callerOf } from '#api/classifier/caller.ts';
-import type { JobDeps } from '#api/classifier/job-deps.ts';
-import { slimJob, wholeJob } from '#api/classifier/whole-job.ts';
 import type { EventStream } from '#api/http/event-stream.ts';
 import { type Alarm, liveStream } from '#api/http/live-stream.ts';
 import type { Call, RawReply } from '#api/route.ts';
@@ -10,6 +7,8 @@ import { isOpen } from '#shared/classifier/job.ts';
 import { startOf } from '#shared/classifier/job-view.ts';
 import { ERRORS, type ErrorCode, type Rejection } from '#shared/kernel/errors.ts';
 import { MINUTE, SECOND } from '#shared/kernel/time.ts';
+import { callerOf, type JobDeps } from './deps.ts';
+import { slimJob, wholeJob } from './job-queries.ts';
 
 /** How often a stream looks by itself while wakes of other processes cannot arrive; while they can, for those that got lost. */
 const POLL_DEAF_MS = 1 * SECOND;

@@ -1,0 +1,59 @@
+import type { Call, Reply } from '#api/route.ts';
+import { generationFaults, wantedGeneration } from '#shared/classifier/generation-request.ts';
+import { essayGradePreview, explanationPreview, generationPreview } from '#shared/classifier/preview.ts';
+import {
+  explainTask,
+  gradeFaults,
+  gradeTask,
+  readGrade,
+  readSolution,
+} from '#shared/classifier/tasks/explain-and-grade.ts';
+import { taskRequest } from '#shared/classifier/tasks/task.ts';
+import type { EssayGradeRequest, ExplanationRequest, GenerationRequest } from '#shared/generated/classifier.ts';
+import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
+import { newId } from '#shared/kernel/ids.ts';
+import { askModel, type GenerationOrder, generate, loadReferences } from './ask-model.ts';
+import { callerOf, type PreviewDeps, scopeOf } from './deps.ts';
+import { paidGeneration } from './paid-generation.ts';
+
+/** The grade of an essay by its rubric, and the handoff with which the attempt service takes it. */
+export async function previewEssayGrade(deps: PreviewDeps, call: Call<EssayGradeRequest>): Promise<Reply | Rejection> {
+  const essay = call.body;
+  const details = gradeFaults(essay);
+  if (details.length > 0) return { rejected: 'VALIDATION_FAILED', details };
+  const { organizationId, actorId } = callerOf(call.identity);
+  const about = { organizationId, actorId, requestId: call.requestId, jobId: null, batchIndex: null };
+  const request = taskRequest('grade', essay, { taskId: newId(deps.now()), ...about });
+  const read = (json: unknown) => readGrade(essay, json);
+  const result = await askModel(deps, request, { task: gradeTask(essay), read }, call.signal);
+  return isRejection(result) ? result : { status: 200, data: essayGradePreview(result, essay) };
+}
+
+/** The solution of a question, for its editor. */
+export async function previewExplanation(
+  deps: PreviewDeps,
+  call: Call<ExplanationRequest>,
+): Promise<Reply | Rejection> {
+  const { organizationId, actorId } = callerOf(call.identity);
+  const about = { organizationId, actorId, requestId: call.requestId, jobId: null, batchIndex: null };
+  const request = taskRequest('explain', call.body, { taskId: newId(deps.now()), ...about });
+  const result = await askModel(deps, request, { task: explainTask(call.body), read: readSolution }, call.signal);
+  return isRejection(result) ? result : { status: 200, data: explanationPreview(result) };
+}
+
+/** Questions that nobody has stored; paid for where that is configured, and then the same for whoever asks the same again. */
+export async function previewGeneration(deps: PreviewDeps, call: Call<GenerationRequest>): Promise<Reply | Rejection> {
+  const details = generationFaults(call.body);
+  if (details.length > 0) return { rejected: 'VALIDATION_FAILED', details };
+  const { requestId, signal } = call;
+  const order = { wanted: wantedGeneration(call.body), scope: scopeOf(call.identity), requestId };
+  const preview = deps.settles ? await paidGeneration(deps, order, signal) : await freeGeneration(deps, order, signal);
+  return isRejection(preview) ? preview : { status: 200, data: preview };
+}
+
+async function freeGeneration(deps: PreviewDeps, order: GenerationOrder, signal: AbortSignal) {
+  const references = await loadReferences(deps, order.wanted, order.scope, signal);
+  if (isRejection(references)) return references;
+  const result = await generate(deps, order, { previewId: newId(deps.now()), references }, signal);
+  return isRejection(result) ? result : generationPreview(result, order.wanted.mode, null);
+}

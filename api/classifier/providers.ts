@@ -1,0 +1,96 @@
+import { SMALL_BODY } from '#api/bodies.ts';
+import { ACTOR, identity, role, scope } from '#api/http/guards/identity.ts';
+import { adminOrSender } from '#api/http/guards/senders.ts';
+import type { Call, Guard, Reply, Route } from '#api/route.ts';
+import type { FollowedModels } from '#infra/models/followed-models.ts';
+import { findProviderSetting, saveProviderSetting } from '#infra/mongo/classifier/providers.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { readChoice, runtimeView, settingView } from '#shared/classifier/provider/setting.ts';
+import type { ProviderSettingsRequest } from '#shared/generated/classifier.ts';
+import type { Rejection } from '#shared/kernel/errors.ts';
+import type { Now } from '#shared/kernel/time.ts';
+
+const ADMIN_SERVICE = 'admin-service';
+
+/** Who is asked, and whether that can be done. None of these routes asks a provider. */
+export function providerRoutes(deps: ProviderDeps): Route[] {
+  const admin: Guard[] = [identity(ACTOR), scope(), role('ADMIN')];
+  const adminOrService = adminOrSender(ACTOR, {
+    senders: [ADMIN_SERVICE],
+    tokens: { [ADMIN_SERVICE]: deps.adminServiceToken },
+    unauthorizedCode: 'UNAUTHENTICATED',
+    unconfiguredCode: 'UNAUTHENTICATED',
+  });
+
+  return [
+    {
+      method: 'GET',
+      path: '/v1/ai/providers/status',
+      operation: 'readProviderStatus',
+      summary: 'What is known of the model provider, without asking it',
+      guards: [adminOrService],
+      replies: [{ status: 200, schema: 'classifier/provider-runtime', description: 'As it is now' }],
+      errors: [],
+      handle: () => readProviderStatus(deps),
+    },
+    {
+      method: 'GET',
+      path: '/v1/admin/ai/providers/settings',
+      operation: 'readProviderSettings',
+      summary: 'The stored choice of model provider, and what is in force',
+      guards: admin,
+      replies: [{ status: 200, schema: 'classifier/provider-settings-reply', description: 'As they are now' }],
+      errors: [],
+      handle: () => readProviderSettings(deps),
+    },
+    {
+      method: 'PUT',
+      path: '/v1/admin/ai/providers/settings',
+      operation: 'saveProviderSettings',
+      summary: 'Choose the model provider of every process',
+      guards: admin,
+      body: { schema: 'classifier/provider-settings-request', maxBytes: SMALL_BODY },
+      replies: [{ status: 200, schema: 'classifier/provider-settings-reply', description: 'Saved and in force' }],
+      errors: ['AI_PROVIDER_UNSUPPORTED', 'AI_API_KEY_REF_NOT_ALLOWED', 'AI_BASE_URL_NOT_ALLOWED'],
+      handle: (call) => saveProviderSettings(deps, call),
+    },
+  ];
+}
+
+/** What the routes of model providers work with. */
+export interface ProviderDeps {
+  mongo: Mongo;
+  /** MongoDB's time. */
+  now: Now;
+  models: Pick<FollowedModels, 'status' | 'changed'>;
+  /** Origins beside the official ones to which a key may go. */
+  allowedOrigins: readonly string[];
+  /** By which the admin service proves itself; undefined = it cannot. */
+  adminServiceToken: string | undefined;
+}
+
+/** Saves a choice, and only then switches: calls under way end where they began. */
+async function saveProviderSettings(
+  deps: ProviderDeps,
+  call: Call<ProviderSettingsRequest>,
+): Promise<Reply | Rejection> {
+  const choice = readChoice(call.body, deps.allowedOrigins);
+  if ('rejected' in choice) return choice;
+  const { actor, organizationId = '' } = call.identity;
+  const by = { actorId: actor?.id ?? '', organizationId, at: new Date(deps.now()) };
+  const setting = await saveProviderSetting(deps.mongo, choice, by);
+  deps.models.changed(setting);
+  return { status: 200, data: { setting: settingView(setting), runtime: runtimeView(await deps.models.status()) } };
+}
+
+/** The stored setting beside what is in force. */
+async function readProviderSettings(deps: Pick<ProviderDeps, 'mongo' | 'models'>): Promise<Reply> {
+  const setting = await findProviderSetting(deps.mongo);
+  const runtime = runtimeView(await deps.models.status());
+  return { status: 200, data: { setting: setting === null ? null : settingView(setting), runtime } };
+}
+
+/** What is known of the provider of now. */
+async function readProviderStatus(deps: Pick<ProviderDeps, 'models'>): Promise<Reply> {
+  return { status: 200, data: runtimeView(await deps.models.status()) };
+}
