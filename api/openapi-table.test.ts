@@ -6,7 +6,7 @@ import type { AuthDeps } from '#api/auth/deps.ts';
 import { authRoutes } from '#api/auth/routes.ts';
 import { type ClassifierDeps, classifierRoutes } from '#api/classifier/mount.ts';
 import type { NotificationDeps } from '#api/notification/deps.ts';
-import { notificationRoutes } from '#api/notification/routes.ts';
+import { notificationRoutes } from '#api/notification/mount.ts';
 import { loadSchemas } from '#infra/schema/validator.ts';
 import { openApi, unansweredCodes } from './openapi.ts';
 

@@ -1,4 +1,5 @@
 import type { StreamPlaces } from '#api/http/live-stream.ts';
+import type { Identity } from '#api/route.ts';
 import type { Neighbour, NotificationSettings } from '#infra/config/settings.ts';
 import type { Log } from '#infra/log/log.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
@@ -36,4 +37,36 @@ export interface NotificationDeps {
     draining: AbortSignal;
   };
   log: Pick<Log, 'debug'>;
+}
+
+/** Who asks, on routes whose guards demand an actor. */
+interface Caller {
+  id: string;
+  isAdmin: boolean;
+}
+
+/** Whose notifications a call may touch: `own` the caller's, whoever that is; `role` any for an ADMIN, else the caller's. */
+export type Scope = 'own' | 'role';
+
+export function callerOf({ actor }: Identity): Caller {
+  if (actor === undefined) throw new Error('a route without identity guard asked who calls');
+  return { id: actor.id, isAdmin: actor.role === 'ADMIN' };
+}
+
+/** The user whose rows alone may be touched; null: anybody's. */
+export function ownerIn(scope: Scope, caller: Caller): string | null {
+  return scope === 'role' && caller.isAdmin ? null : caller.id;
+}
+
+const FIRST_PAGE = 1;
+const LIMIT = 20;
+
+/** The page that a query asks for, its bounds already checked by the schema. */
+export function pageOf(query: { page?: number; limit?: number }): { page: number; limit: number } {
+  return { page: query.page ?? FIRST_PAGE, limit: query.limit ?? LIMIT };
+}
+
+/** `data` of a paged list; `total` is that of all pages. */
+export function pagedData<Item>(items: Item[], { page, limit }: { page: number; limit: number }, total: number) {
+  return { items, page, limit, total, totalPages: Math.ceil(total / limit) };
 }

@@ -1,19 +1,20 @@
 import { NO_FIELDS, SMALL_BODY } from '#api/bodies.ts';
-import { deleteEverything } from '#api/notification/commands/delete-all.ts';
-import { deleteOneNotification } from '#api/notification/commands/delete-notification.ts';
-import { markEverythingRead } from '#api/notification/commands/mark-all-read.ts';
-import { markOneRead } from '#api/notification/commands/mark-read.ts';
-import { changePreferences } from '#api/notification/commands/patch-preferences.ts';
-import { showDeliveryAttempts } from '#api/notification/queries/list-delivery-attempts.ts';
-import { listInbox } from '#api/notification/queries/list-notifications.ts';
-import { showNotification } from '#api/notification/queries/read-notification.ts';
-import { showPreferences } from '#api/notification/queries/read-preferences.ts';
-import { streamInbox } from '#api/notification/queries/stream-inbox.ts';
-import { showSupportSummary } from '#api/notification/queries/summarize-support.ts';
 import type { Route } from '#api/route.ts';
 import { preferencesFaults } from '#shared/notification/preferences.ts';
+import { showDeliveryAttempts, showSupportSummary } from './deliveries.ts';
 import type { NotificationDeps } from './deps.ts';
 import { actors } from './door-guards.ts';
+import {
+  changePreferences,
+  deleteEverything,
+  deleteOneNotification,
+  listInbox,
+  markEverythingRead,
+  markOneRead,
+  showNotification,
+  showPreferences,
+} from './inbox.ts';
+import { streamInbox } from './stream-inbox.ts';
 
 /** What users do with their notifications, through the gateway. */
 export function inboxRoutes(deps: NotificationDeps): Route[] {

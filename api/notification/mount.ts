@@ -1,7 +1,10 @@
 import type { Mount } from '#api/ground.ts';
 import { openStreamPlaces } from '#api/http/live-stream.ts';
+import type { Route } from '#api/route.ts';
 import { openChangeBell } from '#infra/redis/change-bell.ts';
-import { notificationRoutes } from './routes.ts';
+import type { NotificationDeps } from './deps.ts';
+import { inboxRoutes } from './inbox-routes.ts';
+import { producerRoutes } from './producer-routes.ts';
 
 /** Live streams that the process holds open, and those of one caller: browsers open six per host themselves. */
 const STREAMS = 5_000;
@@ -38,3 +41,8 @@ export const mountNotification: Mount = ({
     streams: { places: openStreamPlaces({ perActor: STREAMS_PER_ACTOR, inAll: STREAMS }), draining },
   });
 };
+
+/** The notification service's routes: inboxes behind the gateway, intake from producers. */
+export function notificationRoutes(deps: NotificationDeps): Route[] {
+  return [...inboxRoutes(deps), ...producerRoutes(deps)];
+}

@@ -1,15 +1,11 @@
 import { LARGE_BODY, SMALL_BODY } from '#api/bodies.ts';
-import { createBatch } from '#api/notification/commands/create-batch.ts';
-import { createOneNotification } from '#api/notification/commands/create-notification.ts';
-import { storeSnapshot } from '#api/notification/commands/put-snapshot.ts';
-import { raiseWeakTopic } from '#api/notification/commands/raise-weak-topic.ts';
-import { recordDeliveryAttempt } from '#api/notification/commands/record-delivery-attempt.ts';
-import { takeEvent } from '#api/notification/commands/take-event.ts';
 import type { BodyRule, Route } from '#api/route.ts';
 import { PRODUCERS, WEAK_TOPIC_SENDER } from '#shared/notification/event.ts';
 import { batchFaults, eventFaults, weakTopicFaults } from '#shared/notification/weak-topic.ts';
+import { recordDeliveryAttempt } from './deliveries.ts';
 import type { NotificationDeps } from './deps.ts';
 import { actors, makers, senders } from './door-guards.ts';
+import { createBatch, createOneNotification, raiseWeakTopic, storeSnapshot, takeEvent } from './intake.ts';
 
 /** Where notifications come from: admins and services. */
 export function producerRoutes(deps: NotificationDeps): Route[] {

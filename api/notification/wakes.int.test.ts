@@ -1,14 +1,11 @@
 import t from 'tap';
-import { deleteEverything } from '#api/notification/commands/delete-all.ts';
-import { deleteOneNotification } from '#api/notification/commands/delete-notification.ts';
-import { markEverythingRead } from '#api/notification/commands/mark-all-read.ts';
-import { markOneRead } from '#api/notification/commands/mark-read.ts';
-import { storeSnapshot } from '#api/notification/commands/put-snapshot.ts';
 import type { Call, Reply } from '#api/route.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import { storeNotifications } from '#shared/testing/stored/stored-notifications.ts';
 import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
 import type { NotificationDeps } from './deps.ts';
+import { deleteEverything, deleteOneNotification, markEverythingRead, markOneRead } from './inbox.ts';
+import { storeSnapshot } from './intake.ts';
 
 const SNAPSHOT = {
   userId: 'student-1',

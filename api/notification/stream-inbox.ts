@@ -1,7 +1,5 @@
 import type { EventStream } from '#api/http/event-stream.ts';
 import { type Alarm, liveStream } from '#api/http/live-stream.ts';
-import { callerOf } from '#api/notification/caller.ts';
-import type { NotificationDeps } from '#api/notification/deps.ts';
 import type { Call, RawReply } from '#api/route.ts';
 import { countUnread, recentNotifications } from '#infra/mongo/notification/inbox.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
@@ -14,6 +12,7 @@ import {
   lookFrom,
   type StreamCursor,
 } from '#shared/notification/stream-cursor.ts';
+import { callerOf, type NotificationDeps } from './deps.ts';
 
 /** How often a stream looks by itself while wakes of other processes cannot arrive; while they can, for those that got lost. */
 const POLL_DEAF_MS = 3 * SECOND;

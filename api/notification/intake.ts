@@ -1,0 +1,101 @@
+import type { Call, Reply } from '#api/route.ts';
+import { idsOfFanOut } from '#infra/mongo/notification/fan-out.ts';
+import { insertNotification, putSnapshot } from '#infra/mongo/notification/inbox-changes.ts';
+import { preferencesOf } from '#infra/mongo/notification/preferences.ts';
+import type {
+  BatchRequest,
+  CreateRequest,
+  IntakeRequest,
+  SnapshotRequest,
+  WeakTopicRequest,
+} from '#shared/generated/notification.ts';
+import type { Rejection } from '#shared/kernel/errors.ts';
+import { newId } from '#shared/kernel/ids.ts';
+import { eventView } from '#shared/notification/event.ts';
+import { newNotification, notificationView } from '#shared/notification/notification.ts';
+import { preferenceKey, suppressionOf } from '#shared/notification/preferences.ts';
+import { newFromSnapshot, readSnapshot } from '#shared/notification/snapshot.ts';
+import { recipientFaults, sourcePairFaults, weakTopicFanOut } from '#shared/notification/weak-topic.ts';
+import type { NotificationDeps } from './deps.ts';
+import { type FannedOut, fanOut } from './fan-out.ts';
+import { ringFor } from './ring-for.ts';
+
+/** Many notifications at once, all or none; with an event of a producer they are made once, however often they are sent. */
+export async function createBatch(deps: NotificationDeps, call: Call<BatchRequest>): Promise<Reply | Rejection> {
+  const { notifications, event = null } = call.body;
+  const { sender, organizationId = null } = call.identity;
+  if (event !== null) {
+    const details = sourcePairFaults(event, '/event');
+    if (details.length > 0) return { rejected: 'VALIDATION_FAILED', details };
+    // An admin may bring any producer's; a service only its own.
+    const isForeign = event.sourceService != null && sender !== undefined && event.sourceService !== sender;
+    if (isForeign) return { rejected: 'NOTIFICATION_SOURCE_MISMATCH' };
+  }
+  const made = await fanOut(deps, { notifications, event, organizationId });
+  if (made.replayed) {
+    const ids = await idsOfFanOut(deps.mongo, made.event._id);
+    return { status: 200, data: { created: 0, suppressed: [], notifications: ids, event: eventView(made.event) } };
+  }
+  const { rows, suppressed } = made.plan;
+  const ids = rows.map(({ _id }) => _id);
+  const stored = made.event === null ? null : eventView(made.event);
+  return { status: 201, data: { created: ids.length, suppressed, notifications: ids, event: stored } };
+}
+
+/** One notification for one recipient, unless that one does not want it. */
+export async function createOneNotification(deps: NotificationDeps, call: Call<CreateRequest>): Promise<Reply> {
+  const input = call.body;
+  const [wanted] = (await preferencesOf(deps.mongo, [input.userId])).values();
+  const now = deps.now();
+  const reason = suppressionOf(wanted ?? null, preferenceKey(input), new Date(now));
+  if (reason !== null) {
+    const suppressed = [{ userId: input.userId, reason }];
+    return { status: 200, data: { notification: null, created: 0, suppressed } };
+  }
+  const origin = { fanOutId: null, sourceEventRef: null, organizationId: call.identity.organizationId ?? null };
+  const row = newNotification(input, { id: newId(now), now: new Date(now), place: 'INBOX', ordinal: 0, origin });
+  const deliveries = { channels: deps.channels, maxAttempts: deps.deliveryAttempts };
+  ringFor(deps, await insertNotification(deps.mongo, row, { deliveries, now }));
+  deps.wake([row.userId]);
+  return { status: 201, data: { notification: notificationView(row), created: 1 } };
+}
+
+/** Stores a notification as another system has it. Nobody is told of it over any channel: they were, by that system. */
+export async function storeSnapshot(deps: NotificationDeps, call: Call<SnapshotRequest>): Promise<Reply | Rejection> {
+  const snapshot = readSnapshot(call.params.notificationId ?? '', call.body);
+  const { organizationId = null } = call.identity;
+  const now = new Date(deps.now());
+  const stored = await putSnapshot(deps.mongo, snapshot, (first) => newFromSnapshot(first, { now, organizationId }));
+  if (stored === 'another-owner') return { rejected: 'NOTIFICATION_OWNER_MISMATCH' };
+  deps.wake([snapshot.userId]);
+  return { status: stored.created ? 201 : 200, data: { notification: notificationView(stored.notification) } };
+}
+
+/** A weak topic becomes one alert for each parent, once. */
+export async function raiseWeakTopic(deps: NotificationDeps, call: Call<WeakTopicRequest>): Promise<Reply | Rejection> {
+  const details = recipientFaults(call.body);
+  if (details.length > 0) return { rejected: 'VALIDATION_FAILED', details };
+  const { organizationId = null } = call.identity;
+  return intakeReply(await fanOut(deps, { ...weakTopicFanOut(call.body), organizationId }));
+}
+
+/** An event of the producer that sends it, with the notifications that it makes. */
+export async function takeEvent(deps: NotificationDeps, call: Call<IntakeRequest>): Promise<Reply | Rejection> {
+  const { notifications, ...event } = call.body;
+  const details = sourcePairFaults(event);
+  if (details.length > 0) return { rejected: 'VALIDATION_FAILED', details };
+  const { sender, organizationId = null } = call.identity;
+  if (event.sourceService != null && event.sourceService !== sender) {
+    return { rejected: 'NOTIFICATION_SOURCE_MISMATCH' };
+  }
+  return intakeReply(await fanOut(deps, { notifications: notifications ?? [], event, organizationId }));
+}
+
+/** What the sender of an event is told: what it made, or that it had come before. */
+function intakeReply(made: FannedOut): Reply {
+  if (made.replayed) return { status: 200, data: { event: eventView(made.event), created: 0, replayed: true } };
+  const { event, plan } = made;
+  if (event === null) throw new Error('an event was taken and not stored');
+  const { rows, suppressed } = plan;
+  return { status: 201, data: { event: eventView(event), created: rows.length, suppressed, replayed: false } };
+}
