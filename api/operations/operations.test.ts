@@ -1,8 +1,7 @@
 import t, { type Test } from 'tap';
 import { openMetrics } from '#infra/metrics/metrics.ts';
 import { ask, openTestDoor } from '#shared/testing/doors/test-door.ts';
-import { type Checks, readiness } from './readiness.ts';
-import { type OperationsDeps, operationsRoutes } from './routes.ts';
+import { type Checks, type OperationsDeps, operationsRoutes, readiness } from './routes.ts';
 
 const up = async (): Promise<void> => undefined;
 const down = (): Promise<void> => Promise.reject(new Error('connect ECONNREFUSED mongodb://user:pass@host'));
