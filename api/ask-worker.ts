@@ -1,8 +1,9 @@
+import type { NotificationDeps } from '#api/notification/deps.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import type { SettledLooks } from '#infra/mongo/mailbox/mailbox.ts';
 import type { Doorbells } from '#infra/redis/doorbell.ts';
 import type { ReplyWaiters } from '#infra/redis/replies.ts';
-import type { Command } from '#shared/kernel/command.ts';
+import type { Command, Queue } from '#shared/kernel/command.ts';
 
 /** What a front door needs to have a written command done. */
 export interface WorkerAccess {
@@ -26,4 +27,15 @@ export async function askWorker(
   const waiter = access.replies.register(command._id);
   void access.doorbells.ring(command.queue, command._id, command.attempts);
   return waiter.settled({ ...patience, isSettled: () => access.looks.isSettled(command.queue, command._id) });
+}
+
+/** More than these are found by the worker's poll, which takes them up in bulk anyway. */
+const MOST_RINGS = 50;
+
+/** Wakes the workers of commands that are committed already; each ring may be lost. */
+export function ringFor(
+  { doorbells }: Pick<NotificationDeps, 'doorbells'>,
+  commands: readonly { queue: Queue; id: string }[],
+): void {
+  for (const { queue, id } of commands.slice(0, MOST_RINGS)) void doorbells.ring(queue, id, 0);
 }

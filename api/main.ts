@@ -21,11 +21,10 @@ import { redisProbe } from '#infra/redis/connection.ts';
 import { openDoorbells } from '#infra/redis/doorbell.ts';
 import { openReplyWaiters } from '#infra/redis/replies.ts';
 import { loadSchemas } from '#infra/schema/validator.ts';
-import type { Mount } from './ground.ts';
-import { onlyWhenUsable } from './only-when-usable.ts';
 import { openApi } from './openapi.ts';
 import type { Route } from './route.ts';
 import { openServer } from './server.ts';
+import { type Mount, onlyWhenUsable } from './service.ts';
 
 /** A `web` process: the front doors of the services named by SERVICES, on one port. */
 const SERVICES: Readonly<Record<string, Mount>> = {

@@ -1,4 +1,4 @@
-import type { Mount } from '#api/ground.ts';
+import type { Mount } from '#api/service.ts';
 import { openHeads } from '#infra/mongo/attempt/attempts.ts';
 import { openPapers } from '#infra/mongo/attempt/papers.ts';
 import { openSettledLooks } from '#infra/mongo/mailbox/mailbox.ts';

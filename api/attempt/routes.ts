@@ -1,8 +1,7 @@
-import { ESSAY_BODY, LARGE_BODY, SMALL_BODY } from '#api/bodies.ts';
 import { idempotencyKey } from '#api/http/guards/idempotency-key.ts';
 import { identity, role } from '#api/http/guards/identity.ts';
 import { internalSender, trustedStart } from '#api/http/guards/senders.ts';
-import type { Route } from '#api/route.ts';
+import { ESSAY_BODY, LARGE_BODY, type Route, SMALL_BODY } from '#api/route.ts';
 import { answerFaults } from '#shared/attempt/answer.ts';
 import { paperFaults } from '#shared/attempt/copy-paper.ts';
 import { HANDOFF_SENDER } from '#shared/attempt/handoff.ts';

@@ -1,4 +1,4 @@
-import type { Mount } from '#api/ground.ts';
+import type { Mount } from '#api/service.ts';
 import { openSigner } from '#infra/jwt/signer.ts';
 import { commonPasswords } from '#infra/passwords/common-passwords.ts';
 import { openHasher } from '#infra/passwords/hasher.ts';

@@ -1,6 +1,5 @@
-import { NO_FIELDS, SMALL_BODY } from '#api/bodies.ts';
 import { accessToken, tokenInHeader } from '#api/http/guards/tokens.ts';
-import type { Route } from '#api/route.ts';
+import { NO_FIELDS, type Route, SMALL_BODY } from '#api/route.ts';
 import { registrationFaults } from '#shared/auth/registration.ts';
 import { changePassword, readMe, register } from './account.ts';
 import type { AuthDeps } from './deps.ts';

@@ -1,6 +1,5 @@
-import { NO_FIELDS, SMALL_BODY } from '#api/bodies.ts';
 import { ACTOR, identity, type Role, role, scope } from '#api/http/guards/identity.ts';
-import type { Guard, ReplyDoc, Route } from '#api/route.ts';
+import { type Guard, NO_FIELDS, type ReplyDoc, type Route, SMALL_BODY } from '#api/route.ts';
 import { jobRequestFaults } from '#shared/classifier/new-job.ts';
 import type { JobDeps } from './deps.ts';
 import { cancelOneJob, createJob, retryOneJob } from './job-commands.ts';

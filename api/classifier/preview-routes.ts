@@ -1,6 +1,5 @@
-import { ESSAY_BODY, SMALL_BODY } from '#api/bodies.ts';
 import { ACTOR, identity, role, scope } from '#api/http/guards/identity.ts';
-import type { Route } from '#api/route.ts';
+import { ESSAY_BODY, type Route, SMALL_BODY } from '#api/route.ts';
 import type { ErrorCode } from '#shared/kernel/errors.ts';
 import type { PreviewDeps } from './deps.ts';
 import { previewEssayGrade, previewExplanation, previewGeneration } from './previews.ts';

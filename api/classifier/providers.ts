@@ -1,7 +1,6 @@
-import { SMALL_BODY } from '#api/bodies.ts';
 import { ACTOR, identity, role, scope } from '#api/http/guards/identity.ts';
 import { adminOrSender } from '#api/http/guards/senders.ts';
-import type { Call, Guard, Reply, Route } from '#api/route.ts';
+import { type Call, type Guard, type Reply, type Route, SMALL_BODY } from '#api/route.ts';
 import type { FollowedModels } from '#infra/models/followed-models.ts';
 import { findProviderSetting, saveProviderSetting } from '#infra/mongo/classifier/providers.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';

@@ -1,3 +1,4 @@
+import { ringFor } from '#api/ask-worker.ts';
 import { newCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { findEvent, insertFanOut } from '#infra/mongo/notification/fan-out.ts';
 import { preferencesOf } from '#infra/mongo/notification/preferences.ts';
@@ -7,7 +8,6 @@ import { type FanOutPlan, planFanOut } from '#shared/notification/fan-out.ts';
 import type { NotificationInput } from '#shared/notification/notification.ts';
 import type { NotificationDeps } from './deps.ts';
 import { projectToAudit } from './project-to-audit.ts';
-import { ringFor } from './ring-for.ts';
 
 /** What a producer brings: recipients that are resolved already, and the event they are told of, if any. */
 export interface FanOutInput {

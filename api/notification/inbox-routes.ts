@@ -1,5 +1,4 @@
-import { NO_FIELDS, SMALL_BODY } from '#api/bodies.ts';
-import type { Route } from '#api/route.ts';
+import { NO_FIELDS, type Route, SMALL_BODY } from '#api/route.ts';
 import { preferencesFaults } from '#shared/notification/preferences.ts';
 import { showDeliveryAttempts, showSupportSummary } from './deliveries.ts';
 import type { NotificationDeps } from './deps.ts';

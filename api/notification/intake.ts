@@ -1,3 +1,4 @@
+import { ringFor } from '#api/ask-worker.ts';
 import type { Call, Reply } from '#api/route.ts';
 import { idsOfFanOut } from '#infra/mongo/notification/fan-out.ts';
 import { insertNotification, putSnapshot } from '#infra/mongo/notification/inbox-changes.ts';
@@ -18,7 +19,6 @@ import { newFromSnapshot, readSnapshot } from '#shared/notification/snapshot.ts'
 import { recipientFaults, sourcePairFaults, weakTopicFanOut } from '#shared/notification/weak-topic.ts';
 import type { NotificationDeps } from './deps.ts';
 import { type FannedOut, fanOut } from './fan-out.ts';
-import { ringFor } from './ring-for.ts';
 
 /** Many notifications at once, all or none; with an event of a producer they are made once, however often they are sent. */
 export async function createBatch(deps: NotificationDeps, call: Call<BatchRequest>): Promise<Reply | Rejection> {

@@ -1,6 +1,6 @@
-import type { Mount } from '#api/ground.ts';
 import { openStreamPlaces } from '#api/http/live-stream.ts';
 import type { Route } from '#api/route.ts';
+import type { Mount } from '#api/service.ts';
 import { openChangeBell } from '#infra/redis/change-bell.ts';
 import type { NotificationDeps } from './deps.ts';
 import { inboxRoutes } from './inbox-routes.ts';

@@ -1,5 +1,4 @@
-import { LARGE_BODY, SMALL_BODY } from '#api/bodies.ts';
-import type { BodyRule, Route } from '#api/route.ts';
+import { type BodyRule, LARGE_BODY, type Route, SMALL_BODY } from '#api/route.ts';
 import { PRODUCERS, WEAK_TOPIC_SENDER } from '#shared/notification/event.ts';
 import { batchFaults, eventFaults, weakTopicFaults } from '#shared/notification/weak-topic.ts';
 import { recordDeliveryAttempt } from './deliveries.ts';

@@ -8,7 +8,7 @@ import type { Now } from '#shared/kernel/time.ts';
 import type { Route } from './route.ts';
 
 /** What a front door process has, whichever services it serves. */
-export interface Ground {
+interface Ground {
   config: Config;
   log: Log;
   mongo: Mongo;
@@ -27,3 +27,11 @@ export interface Ground {
 
 /** Builds a service's dependencies and gives its routes; each service has one, in its `mount.ts`. */
 export type Mount = (ground: Ground) => Route[];
+
+/** Until the database is usable, a service's routes answer 503: without the unique indexes no promise would hold. */
+export function onlyWhenUsable(routes: readonly Route[], usable: () => boolean): Route[] {
+  return routes.map((route) => ({
+    ...route,
+    handle: async (call) => (usable() ? route.handle(call) : { rejected: 'UNAVAILABLE', retryAfter: 1 }),
+  }));
+}

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { ask, echoRoute, openTestDoor } from '#shared/testing/doors/test-door.ts';
-import { onlyWhenUsable } from './only-when-usable.ts';
+import { onlyWhenUsable } from './service.ts';
 
 t.test('a service answers 503 until the database is usable', async (t) => {
   let usable = false;
