@@ -1,5 +1,12 @@
-import type { Command, Queue } from '#shared/kernel/command.ts';
-import type { Effects, Outcome } from './outcome.ts';
+import type { ClientSession } from 'mongodb';
+import type { Config } from '#infra/config/config.ts';
+import type { Log } from '#infra/log/log.ts';
+import type { Papers } from '#infra/mongo/attempt/papers.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import type { Background } from '#infra/process/background.ts';
+import type { Models } from '#shared/classifier/tasks/task.ts';
+import type { Command, DoneStatus, Queue } from '#shared/kernel/command.ts';
+import type { Now } from '#shared/kernel/time.ts';
 
 /** One run of a command, as its actor sees it. */
 export interface Run<Body, Progress = unknown> {
@@ -29,4 +36,52 @@ export interface Actor<Body = never, Progress = never> {
   run(run: Run<Body, Progress>): Promise<Outcome>;
   /** Recurring commands that must exist while this actor runs; written when it starts, if absent. */
   standing?: readonly { queue: Queue; key: string; subject: string }[];
+}
+
+/** What a commit does beside settling its command; MongoDB commands of this session only, run again on a conflict. */
+export type Effects = (session: ClientSession) => Promise<void>;
+
+/**
+ * How a run of a command ends; closed, and matched exhaustively where it is settled.
+ *
+ * Effects and what becomes of the command are one transaction, in which the command is written first: effects that need to
+ * know when it will run again, or whether it is dead, read it in their session.
+ *
+ * - `done`: `after` is called once that has committed, best effort: what it starts may be lost by a crash and must be
+ *   allowed to, and it holds up nothing. `as` is the command's status then, DONE unless it has a word of its own.
+ * - `rejected`: a rule said no. Nothing was changed, the command's key is free, the sender may try again.
+ * - `retry`: this attempt is spent; again after the backoff, dead when none is left. `afterMs` lengthens it.
+ * - `snooze`: not its turn yet; the attempt is given back.
+ * - `dead`: trying again cannot help; an operator must look.
+ *
+ * Throwing is `retry`, unless MongoDB or the network is at fault: then it is `snooze`.
+ */
+export type Outcome =
+  | { kind: 'done'; result: unknown; as?: DoneStatus; effects?: Effects; after?: () => void }
+  | { kind: 'rejected'; result: unknown }
+  | { kind: 'retry'; error: Error; afterMs?: number; effects?: Effects }
+  | { kind: 'snooze'; afterMs: number; error?: Error; effects?: Effects }
+  | { kind: 'dead'; error: Error; effects?: Effects };
+
+/** What an operator should see in `/metrics`. */
+export type Alarm = 'analytics_failed' | 'background_dropped' | 'notice_misconfigured';
+
+/** What every actor is made of. */
+export interface WorkerDeps {
+  mongo: Mongo;
+  papers: Papers;
+  /** MongoDB's time. */
+  now: Now;
+  log: Log;
+  config: Config;
+  /** Wakes another actor for a command that is already committed; may be lost, never throws. */
+  ring: (queue: Queue, commandId: string) => void;
+  /** Wakes the streams that follow this job; may be lost, never throws. */
+  tellJob: (jobId: string) => void;
+  /** Whoever can be asked to classify; opened by the first actor that wants it. */
+  models: () => Models;
+  /** Best-effort work that must hold no slot. */
+  background: Background;
+  /** Counts something that an operator should see in `/metrics`. */
+  alarm: (name: Alarm) => void;
 }

@@ -6,8 +6,7 @@ import { gradingActor } from '#workers/grading/actor.ts';
 import { resultsReleaseActor } from '#workers/results-release/actor.ts';
 import { settlementActor } from '#workers/settlement/actor.ts';
 import { upkeepActor } from '#workers/upkeep/actor.ts';
-import type { Actor } from './actor.ts';
-import type { WorkerDeps } from './deps.ts';
+import type { Actor, WorkerDeps } from './actor.ts';
 
 /** Every actor by its process type, as the Procfile names it. */
 export const ACTORS: Readonly<Record<string, (deps: WorkerDeps) => Actor>> = {

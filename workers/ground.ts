@@ -10,7 +10,8 @@ import { openBackground } from '#infra/process/background.ts';
 import { type ChangeTeller, openChangeTeller } from '#infra/redis/change-bell.ts';
 import { openDoorbells } from '#infra/redis/doorbell.ts';
 import { openReplySender } from '#infra/redis/replies.ts';
-import type { Alarm, WorkerDeps } from './deps.ts';
+import type { GradeNotice } from '#shared/attempt/notices.ts';
+import type { Alarm, WorkerDeps } from './actor.ts';
 
 const PAPER_CACHE_BYTES = 64 * 1024 * 1024;
 /** Calls at once, and calls waiting, of best-effort work. */
@@ -69,4 +70,14 @@ export function openGround(config: Config, name: string) {
       flush();
     },
   };
+}
+
+/** Wakes the dispatchers for rows that have committed; only where one can be listening: rings that nobody hears would pile up in Redis. */
+export function ringForNotices(deps: WorkerDeps, notices: readonly GradeNotice[]): void {
+  const { notification, profile } = deps.config.neighbours;
+  if (notification === null) return;
+  for (const { recipient, sourceEventId } of notices) {
+    if (recipient === 'STUDENT') deps.ring('gradenotices:student', sourceEventId);
+    else if (profile !== null) deps.ring('gradenotices:parent', sourceEventId);
+  }
 }

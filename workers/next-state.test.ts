@@ -1,8 +1,8 @@
 import t from 'tap';
 import type { ServiceReply } from '#infra/neighbours/call.ts';
-import { noticeOutcome } from '#workers/grade-notices/notice-outcome.ts';
+import { noticeOutcome } from '#workers/grade-notices/actor.ts';
+import type { Outcome } from './actor.ts';
 import { nextStateOf } from './next-state.ts';
-import type { Outcome } from './outcome.ts';
 
 const OUTBOX = { baseMs: 5_000, capMs: 3_600_000 };
 const DELIVERIES = 30;

@@ -1,9 +1,7 @@
 import type { Failure, NextState } from '#infra/mongo/mailbox/settle.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { backoff } from '#shared/kernel/time.ts';
-import type { Actor } from './actor.ts';
-import { fingerprintOf } from './fingerprint.ts';
-import type { Outcome } from './outcome.ts';
+import type { Actor, Outcome } from './actor.ts';
 
 /**
  * The state that an outcome leaves behind: the last attempt's retry is death. A wait that was asked for lengthens the
@@ -55,4 +53,19 @@ function rootOf(error: Error): string | undefined {
     root = code ?? name ?? root;
   }
   return root;
+}
+
+/**
+ * What faults of one cause share: the error's name and its message without ids, numbers and quoted values. Dead
+ * letters are grouped by it ("fix once, replay 312").
+ */
+function fingerprintOf(error: Error): string {
+  const shape = error.message
+    .replace(/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/gi, '<id>')
+    .replace(/"[^"]*"|'[^']*'/g, '<value>')
+    .replace(/\d+(\.\d+)?/g, '<n>')
+    .replace(/\s+/g, ' ')
+    .trim()
+    .slice(0, 120);
+  return `${error.name}: ${shape}`;
 }

@@ -1,5 +1,7 @@
 import { setTimeout as rest } from 'node:timers/promises';
 import type { ClientSession } from 'mongodb';
+import type { Log } from '#infra/log/log.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
 import { isOutage } from '#infra/mongo/faults.ts';
 import { Stale } from '#infra/mongo/guarded-update.ts';
 import { claimCommand, withHolderSession } from '#infra/mongo/mailbox/claim.ts';
@@ -17,12 +19,9 @@ import {
 import { inTransactionOf } from '#infra/mongo/transaction.ts';
 import type { Command, Queue } from '#shared/kernel/command.ts';
 import { isNetworkFault } from '#shared/kernel/network-fault.ts';
-import type { Actor } from './actor.ts';
-import { announce, bury } from './announce.ts';
-import type { Ending, Kernel } from './kernel.ts';
+import type { Actor, Effects, Outcome } from './actor.ts';
 import { holdLease, type Lease } from './lease.ts';
 import { nextStateOf } from './next-state.ts';
-import type { Effects, Outcome } from './outcome.ts';
 
 /** A worker's transaction must end well within its lease. */
 const COMMIT_BUDGET_MS = 5_000;
@@ -225,3 +224,55 @@ async function fenced(kernel: Kernel, command: Command, outage: boolean): Promis
   if (outage) await refundAttempt(kernel.mongo, command).catch(() => undefined);
   return 'fenced';
 }
+
+/** Tells what a committed outcome is to be told of: the log, and front doors that wait for the end of the command. */
+function announce(kernel: Kernel, command: Command, outcome: Outcome): Ending {
+  const about = { commandId: command._id, queue: command.queue, subject: command.subject, attempt: command.attempts };
+  switch (outcome.kind) {
+    case 'snooze':
+      if (outcome.error !== undefined) kernel.log.warn({ ...about, err: outcome.error }, 'command put back, unspent');
+      return 'snoozed';
+    case 'retry':
+      if (command.attempts >= command.maxAttempts) return bury(kernel, command, outcome.error);
+      kernel.log.warn({ ...about, err: outcome.error }, 'command failed; it will be tried again');
+      return 'retried';
+    case 'dead':
+      return bury(kernel, command, outcome.error);
+    case 'rejected':
+      kernel.announce(command._id);
+      return 'rejected';
+    case 'done':
+      kernel.announce(command._id);
+      outcome.after?.();
+      return 'done';
+    default:
+      return outcome satisfies never;
+  }
+}
+
+/** A dead command is announced as well: whoever waits for it must not wait for an operator. */
+function bury(kernel: Kernel, command: Command, error?: Error): Ending {
+  kernel.announce(command._id);
+  kernel.log.error(
+    { commandId: command._id, queue: command.queue, subject: command.subject, err: error ?? command.lastError },
+    'command is dead: see `examhall dead`',
+  );
+  return 'dead';
+}
+
+/** What a worker process gives every run. */
+export interface Kernel {
+  mongo: Mongo;
+  log: Log;
+  workerId: string;
+  leaseMs: number;
+  /** Tells waiting front doors that the command has settled; never throws, may be lost. */
+  announce: (commandId: string) => void;
+  count: (queue: Queue, ending: Ending) => void;
+  random: () => number;
+  /** Aborted when the process must end: runs are cut short and their commands put back. */
+  stop: AbortSignal;
+}
+
+/** How a run ended for this worker; `not-ours` and `fenced` leave the command to somebody else. */
+export type Ending = 'done' | 'rejected' | 'retried' | 'snoozed' | 'dead' | 'not-ours' | 'fenced';

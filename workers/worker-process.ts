@@ -1,16 +1,19 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { Config } from '#infra/config/config.ts';
+import { VERSION } from '#infra/config/version.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { newCommand, postCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { checkUsable, untilUsable } from '#infra/mongo/server-clock.ts';
 import { endsWithin } from '#infra/process/background.ts';
 import { drainOnSignal } from '#infra/process/drain.ts';
-import type { Actor } from './actor.ts';
-import { beginWork, type Working } from './begin-work.ts';
-import type { WorkerDeps } from './deps.ts';
-import { openGround } from './ground.ts';
-import type { Kernel } from './kernel.ts';
-import { postStandingCommands } from './standing-commands.ts';
+import { answerDoorbell } from '#infra/redis/doorbell-listener.ts';
+import type { Actor, WorkerDeps } from './actor.ts';
+import { type Ground, openGround } from './ground.ts';
+import { startHeartbeat } from './heartbeat.ts';
+import type { Kernel } from './run-command.ts';
 import { openStatusServer } from './status-server.ts';
+import { openWorker } from './worker.ts';
 
 /** At the end of the time for a stop: for runs that were cut short to put their commands back. */
 const PUT_BACK_MS = 2_000;
@@ -86,4 +89,44 @@ async function ended(drained: Promise<unknown>, timeoutMs: number, cutShort: Abo
   cutShort.abort(new Error('the process is stopping'));
   await endsWithin(drained, putBackMs);
   return false;
+}
+
+/** What runs from the moment at which the database is usable. */
+interface Working {
+  heart: { stop(): Promise<void> };
+  /** Claims nothing more; resolves when the last run has ended. */
+  drain(timeoutMs: number): Promise<unknown>;
+}
+
+/** The worker's loop, its doorbells and its heartbeat. */
+function beginWork({ deps, clock, redis }: Ground, kernel: Kernel, name: string, actor: Actor): Working {
+  const { mongo, log, config } = deps;
+  const { queues, concurrency = config.worker.concurrency, pollMs = config.worker.pollIntervalMs } = actor;
+  const worker = openWorker(kernel, actor, { concurrency, pollMs, now: clock.now });
+  const listeners = queues.map((queue) =>
+    answerDoorbell({ ...redis, queue, concurrency }, async (id) => void (await worker.knock(queue, id))),
+  );
+  const heart = startHeartbeat(mongo, {
+    workerId: kernel.workerId,
+    actor: name,
+    queues,
+    version: VERSION,
+    slots: concurrency * queues.length,
+    busy: worker.busy,
+  });
+  log.info({ queues, concurrency }, 'worker is ready');
+  return {
+    heart,
+    drain: (timeoutMs) => Promise.all([worker.drain(), ...listeners.map((listener) => listener.close(timeoutMs))]),
+  };
+}
+
+/**
+ * Writes the recurring commands of an actor where they are absent. They never end: each run puts its command back for
+ * the next time, so however many processes run this actor, one of them sweeps at a time.
+ */
+export async function postStandingCommands(mongo: Mongo, actor: Actor, now: number): Promise<void> {
+  for (const standing of actor.standing ?? []) {
+    await postCommand(mongo, newCommand({ ...standing, body: {}, maxAttempts: Number.MAX_SAFE_INTEGER, now }));
+  }
 }

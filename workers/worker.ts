@@ -2,8 +2,7 @@ import pLimit, { type LimitFunction } from 'p-limit';
 import { dueCommands, endHolderSession } from '#infra/mongo/mailbox/claim.ts';
 import type { Queue } from '#shared/kernel/command.ts';
 import type { Actor } from './actor.ts';
-import type { Ending, Kernel } from './kernel.ts';
-import { runCommand } from './run-command.ts';
+import { type Ending, type Kernel, runCommand } from './run-command.ts';
 
 /** The poll and the slots of one worker process. */
 export interface Worker {

@@ -1,10 +1,16 @@
-import type { JobBody } from '#shared/classifier/job.ts';
+import type { JobRow } from '#infra/mongo/classifier/collections.ts';
+import { openBatches } from '#infra/mongo/classifier/job-batches.ts';
+import { endLostRound, type LostRound, RoundOver } from '#infra/mongo/classifier/job-round.ts';
+import { openJobsAfter } from '#infra/mongo/classifier/jobs.ts';
+import { Stale } from '#infra/mongo/guarded-update.ts';
+import { findLive } from '#infra/mongo/mailbox/mailbox.ts';
+import { commandKeyOf, type JobBody } from '#shared/classifier/job.ts';
+import { endOf, WORKERS_LOST } from '#shared/classifier/job-view.ts';
 import type { Models } from '#shared/classifier/tasks/task.ts';
 import { MINUTE } from '#shared/kernel/time.ts';
-import type { Actor, Run } from '#workers/actor.ts';
-import type { WorkerDeps } from '#workers/deps.ts';
+import type { Actor, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
+import { allFailed } from './classify-batch.ts';
 import type { JobProgress } from './load-context.ts';
-import { type SweepProgress, sweepLostJobs } from './lost-jobs.ts';
 import { runJob } from './run-job.ts';
 
 const LOST_JOBS = 'classifier:lost-jobs';
@@ -37,4 +43,56 @@ export function classifierActor(
         ? sweepLostJobs(deps, run as Run<JobBody, SweepProgress>)
         : runJob(jobDeps, run as Run<JobBody, JobProgress>),
   };
+}
+
+type SweepDeps = Pick<WorkerDeps, 'mongo' | 'log' | 'tellJob'>;
+
+/** Where the next sweep goes on; absent = at the beginning. */
+interface SweepProgress {
+  afterId?: string;
+}
+
+const CHUNK = 200;
+
+/** Ends the jobs whose command is dead: it killed every worker that ran it, and nobody else would ever end them. */
+async function sweepLostJobs(
+  deps: SweepDeps & Pick<WorkerDeps, 'config'>,
+  run: Run<JobBody, SweepProgress>,
+): Promise<Outcome> {
+  const jobs = await openJobsAfter(deps.mongo, run.command.progress?.afterId ?? '', CHUNK);
+  for (const job of jobs) {
+    run.signal.throwIfAborted();
+    const lost = await lostRound(deps, job);
+    if (lost !== null) await giveUp(deps, lost);
+  }
+  const last = jobs.length < CHUNK ? undefined : jobs.at(-1);
+  await run.checkpoint(last === undefined ? {} : { afterId: last._id }, async () => undefined);
+  return { kind: 'snooze', afterMs: deps.config.upkeep.intervalMs };
+}
+
+async function lostRound(
+  { mongo }: Pick<WorkerDeps, 'mongo'>,
+  { _id: jobId, round }: JobRow,
+): Promise<LostRound | null> {
+  const at = { jobId, round };
+  const command = await findLive(mongo, 'classifier', commandKeyOf(at));
+  return command?.status === 'PENDING' ? null : { at, fence: command?.fence ?? null };
+}
+
+/**
+ * As if its last attempt had failed: what it has brought stays, what is open becomes errors. A job that was ended or started over
+ * since it was read is left as it is, and so is one whose command an operator runs again.
+ */
+async function giveUp({ mongo, log, tellJob }: SweepDeps, lost: LostRound): Promise<void> {
+  const { jobId } = lost.at;
+  const open = await openBatches(mongo, jobId, lost.at.round);
+  const failed = open.map((batch) => allFailed(batch, WORKERS_LOST));
+  try {
+    await endLostRound(mongo, lost, failed, (succeeded) => endOf({ succeeded }, WORKERS_LOST));
+  } catch (error) {
+    if (error instanceof RoundOver || error instanceof Stale) return;
+    throw error;
+  }
+  log.warn({ jobId }, 'a job was given up with its command');
+  tellJob(jobId);
 }

@@ -4,8 +4,7 @@ import { findSelection } from '#infra/mongo/classifier/jobs.ts';
 import { CONTEXT_LIMIT_MS, loadQuestions, QuestionBankFailed } from '#infra/neighbours/question-bank.ts';
 import { BATCH_SIZE, type JobBody } from '#shared/classifier/job.ts';
 import { contextTextOf } from '#shared/classifier/new-job.ts';
-import type { Run } from '#workers/actor.ts';
-import type { WorkerDeps } from '#workers/deps.ts';
+import type { Run, WorkerDeps } from '#workers/actor.ts';
 
 /** What the newest checkpoint of a run stored, for operators: a run goes on from the batches themselves. */
 export interface JobProgress {

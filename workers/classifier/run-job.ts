@@ -10,22 +10,19 @@ import {
   storeOutcomes,
 } from '#infra/mongo/classifier/job-round.ts';
 import { findJob } from '#infra/mongo/classifier/jobs.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
 import { Stale } from '#infra/mongo/guarded-update.ts';
 import { QuestionBankFailed } from '#infra/neighbours/question-bank.ts';
-import type { JobBody } from '#shared/classifier/job.ts';
+import { isOpen, type JobBody } from '#shared/classifier/job.ts';
 import { endOf } from '#shared/classifier/job-view.ts';
 import { CONTEXT_FAILED } from '#shared/classifier/new-job.ts';
 import { type Models, ProviderFailure } from '#shared/classifier/tasks/task.ts';
-import type { Run } from '#workers/actor.ts';
-import type { WorkerDeps } from '#workers/deps.ts';
-import type { Effects, Outcome } from '#workers/outcome.ts';
+import type { Effects, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
+import { openGroupWriter, readAhead } from './batch-io.ts';
 import { allFailed, classifyBatch } from './classify-batch.ts';
-import { openGroupWriter } from './group-writer.ts';
 import { hasContext, type JobProgress, loadContext } from './load-context.ts';
-import { readAhead } from './read-ahead.ts';
-import { watchRound } from './watch-round.ts';
 
-export interface JobDeps extends Pick<WorkerDeps, 'mongo' | 'now' | 'config' | 'log' | 'tellJob'> {
+interface JobDeps extends Pick<WorkerDeps, 'mongo' | 'now' | 'config' | 'log' | 'tellJob'> {
   models: Models;
 }
 
@@ -183,5 +180,37 @@ function inRound(effects: Effects): Effects {
     } catch (error) {
       throw error instanceof RoundOver ? new Stale('the job') : error;
     }
+  };
+}
+
+const LOOK_EVERY_MS = 500;
+
+/** Aborts with RoundOver soon after the job was cancelled or started over, so that nobody is called for it any more. */
+interface RoundWatch {
+  signal: AbortSignal;
+  stop(): void;
+}
+
+function watchRound(mongo: Mongo, at: JobBody, everyMs = LOOK_EVERY_MS): RoundWatch {
+  const over = new AbortController();
+  let timer = setTimeout(look, everyMs);
+  let stopped = false;
+
+  async function look(): Promise<void> {
+    // What is not known now will be at the next look; what is written demands the round in any case.
+    const job = await findJob(mongo, at.jobId).catch(() => undefined);
+    if (stopped) return;
+    if (job !== undefined && (job === null || job.round !== at.round || !isOpen(job.status))) {
+      over.abort(new RoundOver(at));
+      return;
+    }
+    timer = setTimeout(look, everyMs);
+  }
+  return {
+    signal: over.signal,
+    stop() {
+      stopped = true;
+      clearTimeout(timer);
+    },
   };
 }

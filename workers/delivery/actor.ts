@@ -1,7 +1,14 @@
-import type { Adapter } from '#infra/channels/channel.ts';
+import { type Adapter, type DeliveryJob, Permanent, Retryable } from '#infra/channels/channel.ts';
 import { openChannels } from '#infra/channels/channels.ts';
 import { deliveryQueue, findDispatch } from '#infra/mongo/notification/deliveries.ts';
-import { beginTry, breakOffTry, dropTry, endTry, tryIdOf } from '#infra/mongo/notification/delivery-attempts.ts';
+import {
+  beginTry,
+  breakOffTry,
+  dropTry,
+  endTry,
+  type TryEnd,
+  tryIdOf,
+} from '#infra/mongo/notification/delivery-attempts.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { MINUTE } from '#shared/kernel/time.ts';
 import {
@@ -12,15 +19,12 @@ import {
   judgeDispatch,
 } from '#shared/notification/delivery.ts';
 import { type Notification, notificationView } from '#shared/notification/notification.ts';
-import type { Actor, Run } from '#workers/actor.ts';
-import type { WorkerDeps } from '#workers/deps.ts';
-import type { Outcome } from '#workers/outcome.ts';
-import { sendOver } from './send-over.ts';
+import type { Actor, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
 
 const CAP_MS = 10 * MINUTE;
 
 /** The row of the newest try that was begun. */
-export interface DeliveryProgress {
+interface DeliveryProgress {
   tryId: string;
 }
 
@@ -120,4 +124,31 @@ function attemptRow(
     createdAt: now,
     updatedAt: now,
   };
+}
+
+/** How a try ended, for the job and for its row. */
+interface Sent {
+  outcome: Extract<Outcome, { kind: 'done' | 'retry' | 'dead' }>;
+  end: TryEnd;
+}
+
+/**
+ * One call of the adapter. Whatever it throws is the channel's own fault and spends the try, a network fault as well; only a
+ * run that was cut short throws on, and leaves its row as it is.
+ */
+async function sendOver(adapter: Adapter, job: DeliveryJob, signal: AbortSignal): Promise<Sent> {
+  try {
+    const { providerId } = await adapter.send(job, { signal });
+    return { outcome: { kind: 'done', as: 'SENT', result: { providerId } }, end: { providerId } };
+  } catch (thrown) {
+    signal.throwIfAborted();
+    const error = thrown instanceof Error ? thrown : new Error(String(thrown));
+    return { outcome: failure(error), end: { error: error.message } };
+  }
+}
+
+function failure(error: Error): Sent['outcome'] {
+  if (error instanceof Permanent) return { kind: 'dead', error };
+  const afterMs = error instanceof Retryable ? error.afterMs : undefined;
+  return { kind: 'retry', error, ...(afterMs === undefined ? {} : { afterMs }) };
 }

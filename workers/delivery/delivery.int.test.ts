@@ -19,8 +19,7 @@ import { watchFilters } from '#shared/testing/stores/plans.ts';
 import { again, expire } from '#shared/testing/suites/kernel-features/feature.ts';
 import { gate } from '#shared/testing/until.ts';
 import type { Actor } from '#workers/actor.ts';
-import type { Ending } from '#workers/kernel.ts';
-import { runCommand } from '#workers/run-command.ts';
+import { type Ending, runCommand } from '#workers/run-command.ts';
 import { deliveryActor } from './actor.ts';
 
 type Send = Adapter['send'];

@@ -4,9 +4,7 @@ import { decideHandoff, type EssayHandoff } from '#shared/attempt/handoff.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { isRejection } from '#shared/kernel/errors.ts';
 import { backoff } from '#shared/kernel/time.ts';
-import type { Actor } from '#workers/actor.ts';
-import type { WorkerDeps } from '#workers/deps.ts';
-import type { Outcome } from '#workers/outcome.ts';
+import type { Actor, Outcome, WorkerDeps } from '#workers/actor.ts';
 
 interface HandoffCommandBody {
   attemptId: string;

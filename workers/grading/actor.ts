@@ -7,10 +7,8 @@ import { submitEventType, submitMetadata } from '#shared/attempt/events.ts';
 import { noticesOnGrade } from '#shared/attempt/notices.ts';
 import { isScoredByHand, type Paper } from '#shared/attempt/question.ts';
 import { gradeAttempt } from '#shared/attempt/scoring/grade-attempt.ts';
-import type { Actor } from '#workers/actor.ts';
-import type { WorkerDeps } from '#workers/deps.ts';
-import type { Outcome } from '#workers/outcome.ts';
-import { ringForNotices } from '#workers/ring-for-notices.ts';
+import type { Actor, Outcome, WorkerDeps } from '#workers/actor.ts';
+import { ringForNotices } from '#workers/ground.ts';
 import { reportToAnalytics } from './report-to-analytics.ts';
 
 /**

@@ -6,7 +6,7 @@ import type { Attempt } from '#shared/attempt/attempt.ts';
 import { testConfig } from '#shared/testing/actors/test-kernel.ts';
 import { heldLog } from '#shared/testing/held-log.ts';
 import { sampleAttempt, samplePaper } from '#shared/testing/stored/sample-attempt.ts';
-import type { WorkerDeps } from '#workers/deps.ts';
+import type { WorkerDeps } from '#workers/actor.ts';
 import { reportToAnalytics } from './report-to-analytics.ts';
 
 setFlagsFromString('--expose-gc');

@@ -4,7 +4,7 @@ import { type AnalyticsEvent, analyticsEvents } from '#shared/attempt/analytics.
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import { ATTEMPT_SERVICE } from '#shared/attempt/notices.ts';
 import type { Paper } from '#shared/attempt/question.ts';
-import type { WorkerDeps } from '#workers/deps.ts';
+import type { WorkerDeps } from '#workers/actor.ts';
 
 /**
  * Tells the analytics service of a first grading, best effort: after the commit, in the background, one try each, and a

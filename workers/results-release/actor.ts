@@ -8,10 +8,8 @@ import {
 import { Stale } from '#infra/mongo/guarded-update.ts';
 import { gradeNotices } from '#shared/attempt/notices.ts';
 import { isReleased, type Release, releaseEffect } from '#shared/attempt/release.ts';
-import type { Actor, Run } from '#workers/actor.ts';
-import type { WorkerDeps } from '#workers/deps.ts';
-import type { Outcome } from '#workers/outcome.ts';
-import { ringForNotices } from '#workers/ring-for-notices.ts';
+import type { Actor, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
+import { ringForNotices } from '#workers/ground.ts';
 
 /** How far a release has come; kept on its command from chunk to chunk. */
 interface ReleaseProgress {

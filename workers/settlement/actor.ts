@@ -11,9 +11,7 @@ import { OwnerFailed } from '#infra/neighbours/owner-call.ts';
 import { type Generation, SETTLEMENT_BACKOFF, type SettlementBody } from '#shared/classifier/generation.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { SECOND } from '#shared/kernel/time.ts';
-import type { Actor, Run } from '#workers/actor.ts';
-import type { WorkerDeps } from '#workers/deps.ts';
-import type { Outcome } from '#workers/outcome.ts';
+import type { Actor, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
 
 /** A look at a row that a front door is settling just now (ms). */
 const BUSY_REST_MS = SECOND;

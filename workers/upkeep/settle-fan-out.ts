@@ -7,9 +7,7 @@ import {
   type SettleBody,
 } from '#infra/mongo/notification/stage-fan-out.ts';
 import { REST_MS } from '#shared/notification/fan-out.ts';
-import type { Run } from '#workers/actor.ts';
-import type { WorkerDeps } from '#workers/deps.ts';
-import type { Outcome } from '#workers/outcome.ts';
+import type { Outcome, Run, WorkerDeps } from '#workers/actor.ts';
 
 /** How far the settling of a fan-out has come. `movedAt`: when the last row was moved, in Unix milliseconds. */
 export type SettleProgress =

@@ -41,7 +41,7 @@ import { noneScans, watchFilters } from '#shared/testing/stores/plans.ts';
 import { makeActor } from '#shared/testing/suites/actor-subjects.ts';
 import { until } from '#shared/testing/until.ts';
 import { runCommand } from '#workers/run-command.ts';
-import { postStandingCommands } from '#workers/standing-commands.ts';
+import { postStandingCommands } from '#workers/worker-process.ts';
 import type { Mongo } from './connect.ts';
 import { liveWorkers } from './live-workers.ts';
 

@@ -8,8 +8,7 @@ import type { Command } from '#shared/kernel/command.ts';
 import type { StoredJobOptions } from '#shared/testing/stored/stored-jobs.ts';
 import { openTestMongo, type TestMongo } from '#shared/testing/stores/open-test-mongo.ts';
 import { classifierActor } from '#workers/classifier/actor.ts';
-import type { Ending } from '#workers/kernel.ts';
-import { runCommand } from '#workers/run-command.ts';
+import { type Ending, runCommand } from '#workers/run-command.ts';
 import { testKernel, testWorkerDeps } from './test-kernel.ts';
 
 /** Whose jobs a scene stores. */

@@ -1,5 +1,4 @@
-import type { Actor, Run } from '#workers/actor.ts';
-import type { Effects, Outcome } from '#workers/outcome.ts';
+import type { Actor, Effects, Outcome, Run } from '#workers/actor.ts';
 
 /** One run as a test wants it; `real` is what the actor itself would do. */
 export type Step = (run: Run<never, never>, real: () => Promise<Outcome>) => Promise<Outcome>;

@@ -6,9 +6,8 @@ import { openBackground } from '#infra/process/background.ts';
 import type { Queue } from '#shared/kernel/command.ts';
 import type { Now } from '#shared/kernel/time.ts';
 import { type HeldLog, heldLog } from '#shared/testing/held-log.ts';
-import type { Actor } from '#workers/actor.ts';
-import type { WorkerDeps } from '#workers/deps.ts';
-import type { Ending, Kernel } from '#workers/kernel.ts';
+import type { Actor, WorkerDeps } from '#workers/actor.ts';
+import type { Ending, Kernel } from '#workers/run-command.ts';
 import { openWorker, type Worker } from '#workers/worker.ts';
 
 export interface TestKernel extends Kernel {

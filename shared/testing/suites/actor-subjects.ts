@@ -22,8 +22,8 @@ import {
 import { postDelivery } from '#shared/testing/stored/stored-deliveries.ts';
 import { generationOf, postSettlement } from '#shared/testing/stored/stored-generations.ts';
 import { finishedOnce, postJob } from '#shared/testing/stored/stored-jobs.ts';
+import type { WorkerDeps } from '#workers/actor.ts';
 import { ACTORS } from '#workers/actors.ts';
-import type { WorkerDeps } from '#workers/deps.ts';
 
 /** What the kernel suite must know of an actor to run any of its features against it. */
 export interface ActorSubject {

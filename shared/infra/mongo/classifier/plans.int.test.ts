@@ -7,7 +7,7 @@ import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
 import { noneScans, watchFilters } from '#shared/testing/stores/plans.ts';
 import { classifierActor } from '#workers/classifier/actor.ts';
 import { runCommand } from '#workers/run-command.ts';
-import { postStandingCommands } from '#workers/standing-commands.ts';
+import { postStandingCommands } from '#workers/worker-process.ts';
 import { batchErrors } from './job-batches.ts';
 import {
   cancelJob,

@@ -3,7 +3,7 @@ import { MongoNetworkError } from 'mongodb';
 import { mailboxOf, newCommand, postCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { type Step, scripted } from '#shared/testing/actors/scripted-actor.ts';
 import { gate } from '#shared/testing/until.ts';
-import type { Effects } from '#workers/outcome.ts';
+import type { Effects } from '#workers/actor.ts';
 import { runCommand } from '#workers/run-command.ts';
 import { again, endedWell, expire, type Feature, type Scene } from './feature.ts';
 

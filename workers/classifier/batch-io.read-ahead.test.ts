@@ -1,5 +1,5 @@
 import t from 'tap';
-import { readAhead } from './read-ahead.ts';
+import { readAhead } from './batch-io.ts';
 
 t.test('parts are read in groups, and one group ahead of the one that is taken from', async (t) => {
   const asked: string[] = [];

@@ -6,7 +6,7 @@ import { storeAttempt } from '#shared/testing/stored/stored-attempts.ts';
 import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
 import { makeActor } from '#shared/testing/suites/actor-subjects.ts';
 import { until } from '#shared/testing/until.ts';
-import { postStandingCommands } from './standing-commands.ts';
+import { postStandingCommands } from './worker-process.ts';
 
 /** Each of upkeep's sweeps is a command of its own; this one is about attempts. */
 const SWEEP = { queue: 'upkeep', subject: 'attempts' } as const;

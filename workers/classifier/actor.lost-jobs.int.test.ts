@@ -9,7 +9,7 @@ import { finishedOnce, postJob } from '#shared/testing/stored/stored-jobs.ts';
 import { tappedDb } from '#shared/testing/stores/tapped-db.ts';
 import { again, expire } from '#shared/testing/suites/kernel-features/feature.ts';
 import { gate } from '#shared/testing/until.ts';
-import { postStandingCommands } from '#workers/standing-commands.ts';
+import { postStandingCommands } from '#workers/worker-process.ts';
 import { classifierActor } from './actor.ts';
 
 t.test('a job whose command died with its workers is ended by the sweep, and no other', async (t) => {

@@ -1,6 +1,6 @@
 import t from 'tap';
-import type { WorkerDeps } from '#workers/deps.ts';
-import { resolveParents } from './resolve-parents.ts';
+import type { WorkerDeps } from '#workers/actor.ts';
+import { resolveParents } from './actor.ts';
 
 /** A profile service where nobody listens: whoever is asked about is not found to have no parents, but to be unreachable. */
 const deps = {
