@@ -1,6 +1,6 @@
 import { gzipSync } from 'node:zlib';
 import t from 'tap';
-import { ask, echoRoute, JSON_TYPE, openTestDoor, openWire, requestText } from '#shared/testing/doors/test-door.ts';
+import { ask, echoRoute, JSON_TYPE, openTestDoor, openWire, requestText } from '#testing/doors/test-door.ts';
 
 const CHUNKED = 'Transfer-Encoding: chunked';
 

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { identity } from '#api/http/guards/identity.ts';
-import { ask, echoRoute, JSON_TYPE, openTestDoor, openWire, requestText } from '#shared/testing/doors/test-door.ts';
+import { ask, echoRoute, JSON_TYPE, openTestDoor, openWire, requestText } from '#testing/doors/test-door.ts';
 
 const guarded = echoRoute({ path: '/v1/guarded', guards: [identity()] });
 const timeout = { status: 408, headers: { connection: 'close' }, json: { success: false, code: 'REQUEST_TIMEOUT' } };

@@ -2,7 +2,7 @@ import t from 'tap';
 import { idempotencyKey } from '#api/http/guards/idempotency-key.ts';
 import { identity, role } from '#api/http/guards/identity.ts';
 import { trustedStart } from '#api/http/guards/senders.ts';
-import { ask, echoRoute, JSON_TYPE, openTestDoor, openWire, requestText } from '#shared/testing/doors/test-door.ts';
+import { ask, echoRoute, JSON_TYPE, openTestDoor, openWire, requestText } from '#testing/doors/test-door.ts';
 
 const TRUST = [
   'X-Internal-Service: api-gateway',

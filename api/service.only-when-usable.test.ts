@@ -1,5 +1,5 @@
 import t from 'tap';
-import { ask, echoRoute, openTestDoor } from '#shared/testing/doors/test-door.ts';
+import { ask, echoRoute, openTestDoor } from '#testing/doors/test-door.ts';
 import { onlyWhenUsable } from './service.ts';
 
 t.test('a service answers 503 until the database is usable', async (t) => {

@@ -70,7 +70,7 @@ const FORBIDDEN: readonly [string, string, string, RegExp][] = [
   ['actor → actor', 'workers/grading/a.ts', '../upkeep/b.ts', /not each other/],
   ['actor → other rules', 'workers/grading/a.ts', '../../shared/notification/b.ts', /another service/],
   ['development package', 'api/a.ts', 'fast-check', /no production dependency/],
-  ['test helpers in production', 'workers/a.ts', '../shared/testing/b.ts', /not part of what runs/],
+  ['test helpers in production', 'workers/a.ts', '../scripts/testing/b.ts', /not part of what runs/],
   ['a test', 'api/a.ts', './b.test.ts', /imported by nothing/],
 ];
 

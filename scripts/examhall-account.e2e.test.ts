@@ -9,10 +9,10 @@ import { recordFailure, throttleKey } from '#infra/mongo/auth/throttle.ts';
 import { OPERATOR_AUDIT } from '#infra/mongo/operator-audit.ts';
 import { openHasher } from '#infra/passwords/hasher.ts';
 import { ACCOUNT_COMMANDS } from '#scripts/examhall/account-commands.ts';
-import { testConfig } from '#shared/testing/actors/test-kernel.ts';
-import { runExamhall } from '#shared/testing/processes/run-examhall.ts';
-import { storeSession, storeSignedIn } from '#shared/testing/stored/stored-accounts.ts';
-import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
+import { testConfig } from '#testing/actors/test-kernel.ts';
+import { runExamhall } from '#testing/processes/run-examhall.ts';
+import { storeSession, storeSignedIn } from '#testing/stored/stored-accounts.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 
 const mongo = await openTestMongo(t);
 const COSTS = { passwordCost: 4, tokenCost: 4, concurrency: 2, maxWaiting: 10 };

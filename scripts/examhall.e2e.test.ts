@@ -2,12 +2,12 @@ import t from 'tap';
 import { WORKERS, type WorkerRow } from '#infra/mongo/live-workers.ts';
 import { readCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { OPERATOR_AUDIT } from '#infra/mongo/operator-audit.ts';
-import { testKernel, testWorkerDeps } from '#shared/testing/actors/test-kernel.ts';
-import { runExamhall } from '#shared/testing/processes/run-examhall.ts';
-import { postGrading, SUBMITTED, storeAttempt } from '#shared/testing/stored/stored-attempts.ts';
-import { postDelivery } from '#shared/testing/stored/stored-deliveries.ts';
-import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
-import { makeActor } from '#shared/testing/suites/actor-subjects.ts';
+import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
+import { runExamhall } from '#testing/processes/run-examhall.ts';
+import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
+import { postDelivery } from '#testing/stored/stored-deliveries.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
+import { makeActor } from '#testing/suites/actor-subjects.ts';
 import { runCommand } from '#workers/run-command.ts';
 
 const mongo = await openTestMongo(t);

@@ -8,7 +8,7 @@ import { untilReady } from '#scripts/services/service.ts';
 import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
 import { takeDataFolder } from '#scripts/supervisor/data-folder.ts';
 import { createPrefixedOutput } from '#scripts/supervisor/prefixed-output.ts';
-import { until } from '#shared/testing/until.ts';
+import { until } from '#testing/until.ts';
 import { developmentServices } from './services.ts';
 import { createSupervisor } from './supervisor.ts';
 

@@ -6,9 +6,9 @@ import { freePort } from '#scripts/services/port.ts';
 import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
 import { createPrefixedOutput } from '#scripts/supervisor/prefixed-output.ts';
 import { identify } from '#scripts/supervisor/process-identity.ts';
-import { startNpm } from '#shared/testing/processes/npm-start.ts';
-import type { Teardown } from '#shared/testing/stores/open-test-mongo.ts';
-import { until } from '#shared/testing/until.ts';
+import { startNpm } from '#testing/processes/npm-start.ts';
+import type { Teardown } from '#testing/stores/open-test-mongo.ts';
+import { until } from '#testing/until.ts';
 import { createSupervisor } from './supervisor.ts';
 
 const services = await startThrowAwayServices({ mongodb: false });

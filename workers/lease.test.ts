@@ -1,6 +1,6 @@
 import t from 'tap';
 import type { Command } from '#shared/kernel/command.ts';
-import { until } from '#shared/testing/until.ts';
+import { until } from '#testing/until.ts';
 import { holdLease } from './lease.ts';
 
 t.test('renewals that fail are told of once and made again', async (t) => {

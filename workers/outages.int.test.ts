@@ -3,15 +3,15 @@ import { findAttempt } from '#infra/mongo/attempt/attempts.ts';
 import { isOutage } from '#infra/mongo/faults.ts';
 import { createIndexes } from '#infra/mongo/schema/migrate.ts';
 import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
-import { scripted } from '#shared/testing/actors/scripted-actor.ts';
-import { testKernel, testWorker, testWorkerDeps } from '#shared/testing/actors/test-kernel.ts';
-import { openNeighbours } from '#shared/testing/neighbours/neighbours.ts';
-import { postGrading, SUBMITTED, storeAttempt } from '#shared/testing/stored/stored-attempts.ts';
-import { type FaultPlan, faultyMongo, settles } from '#shared/testing/stores/faulty-mongo.ts';
-import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
-import { actorSubjects, makeActor } from '#shared/testing/suites/actor-subjects.ts';
-import { again, endedWell, expire } from '#shared/testing/suites/kernel-features/feature.ts';
-import { gate, until } from '#shared/testing/until.ts';
+import { scripted } from '#testing/actors/scripted-actor.ts';
+import { testKernel, testWorker, testWorkerDeps } from '#testing/actors/test-kernel.ts';
+import { openNeighbours } from '#testing/neighbours/neighbours.ts';
+import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
+import { type FaultPlan, faultyMongo, settles } from '#testing/stores/faulty-mongo.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
+import { actorSubjects, makeActor } from '#testing/suites/actor-subjects.ts';
+import { again, endedWell, expire } from '#testing/suites/kernel-features/feature.ts';
+import { gate, until } from '#testing/until.ts';
 import { runCommand } from './run-command.ts';
 
 t.test('a claim whose reply was lost is taken back, unspent', async (t) => {

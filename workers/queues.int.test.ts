@@ -2,9 +2,9 @@ import t from 'tap';
 import { newCommand, postCommand, readCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import type { Queue } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';
-import { testKernel, testWorker } from '#shared/testing/actors/test-kernel.ts';
-import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
-import { gate, until } from '#shared/testing/until.ts';
+import { testKernel, testWorker } from '#testing/actors/test-kernel.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
+import { gate, until } from '#testing/until.ts';
 import type { Actor } from './actor.ts';
 
 t.test('a backlog of one queue that never ends does not keep the other from being polled', async (t) => {

@@ -6,11 +6,11 @@ import { newCommand, postCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import type { Paper } from '#shared/attempt/question.ts';
 import { totalsOf } from '#shared/attempt/scoring/grade-attempt.ts';
-import { scripted } from '#shared/testing/actors/scripted-actor.ts';
-import { testKernel, testWorker, testWorkerDeps } from '#shared/testing/actors/test-kernel.ts';
-import { callOf, inProcessDoor } from '#shared/testing/doors/in-process-door.ts';
-import { openJitter } from '#shared/testing/jitter.ts';
-import { sampleAnswer, samplePaper } from '#shared/testing/stored/sample-attempt.ts';
+import { scripted } from '#testing/actors/scripted-actor.ts';
+import { testKernel, testWorker, testWorkerDeps } from '#testing/actors/test-kernel.ts';
+import { callOf, inProcessDoor } from '#testing/doors/in-process-door.ts';
+import { openJitter } from '#testing/jitter.ts';
+import { sampleAnswer, samplePaper } from '#testing/stored/sample-attempt.ts';
 import {
   graded,
   MIXED_PAPER,
@@ -18,10 +18,10 @@ import {
   postHandoff,
   SUBMITTED,
   storeAttempt,
-} from '#shared/testing/stored/stored-attempts.ts';
-import { openTestMongo, type TestMongo } from '#shared/testing/stores/open-test-mongo.ts';
-import { makeActor } from '#shared/testing/suites/actor-subjects.ts';
-import { until } from '#shared/testing/until.ts';
+} from '#testing/stored/stored-attempts.ts';
+import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
+import { makeActor } from '#testing/suites/actor-subjects.ts';
+import { until } from '#testing/until.ts';
 import { runCommand } from './run-command.ts';
 
 const jitter = openJitter();

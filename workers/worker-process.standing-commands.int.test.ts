@@ -1,11 +1,11 @@
 import t from 'tap';
 import { attempts } from '#infra/mongo/attempt/collections.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
-import { testKernel, testWorker, testWorkerDeps } from '#shared/testing/actors/test-kernel.ts';
-import { storeAttempt } from '#shared/testing/stored/stored-attempts.ts';
-import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
-import { makeActor } from '#shared/testing/suites/actor-subjects.ts';
-import { until } from '#shared/testing/until.ts';
+import { testKernel, testWorker, testWorkerDeps } from '#testing/actors/test-kernel.ts';
+import { storeAttempt } from '#testing/stored/stored-attempts.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
+import { makeActor } from '#testing/suites/actor-subjects.ts';
+import { until } from '#testing/until.ts';
 import { postStandingCommands } from './worker-process.ts';
 
 /** Each of upkeep's sweeps is a command of its own; this one is about attempts. */

@@ -1,7 +1,7 @@
 import t from 'tap';
-import { attemptClient, choice, essay, newExamId } from '#shared/testing/clients/attempt-client.ts';
-import { startCluster } from '#shared/testing/processes/cluster.ts';
-import { until } from '#shared/testing/until.ts';
+import { attemptClient, choice, essay, newExamId } from '#testing/clients/attempt-client.ts';
+import { startCluster } from '#testing/processes/cluster.ts';
+import { until } from '#testing/until.ts';
 
 const cluster = await startCluster(t, { workers: ['grading'] });
 const { neighbours } = cluster;

@@ -1,8 +1,8 @@
 import t from 'tap';
-import { attemptClient, choice, essay, shortText, statements } from '#shared/testing/clients/attempt-client.ts';
-import { closeExam } from '#shared/testing/clients/close-exam.ts';
-import { startCluster } from '#shared/testing/processes/cluster.ts';
-import { until } from '#shared/testing/until.ts';
+import { attemptClient, choice, essay, shortText, statements } from '#testing/clients/attempt-client.ts';
+import { closeExam } from '#testing/clients/close-exam.ts';
+import { startCluster } from '#testing/processes/cluster.ts';
+import { until } from '#testing/until.ts';
 
 const cluster = await startCluster(t, { workers: ['grading'], neighbours: false });
 const client = await attemptClient(cluster);

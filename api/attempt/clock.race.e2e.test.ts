@@ -1,12 +1,12 @@
 import t from 'tap';
-import { scaled } from '#shared/testing/chance.ts';
-import { newExamId } from '#shared/testing/clients/attempt-client.ts';
-import { closeExam } from '#shared/testing/clients/close-exam.ts';
-import { crowd, insist, tally } from '#shared/testing/clients/crowd.ts';
-import { doorsOf, readAsTeacher, started, student } from '#shared/testing/clients/sitting.ts';
-import { startCluster } from '#shared/testing/processes/cluster.ts';
-import { storedBy } from '#shared/testing/stored/stored.ts';
-import { until } from '#shared/testing/until.ts';
+import { scaled } from '#testing/chance.ts';
+import { newExamId } from '#testing/clients/attempt-client.ts';
+import { closeExam } from '#testing/clients/close-exam.ts';
+import { crowd, insist, tally } from '#testing/clients/crowd.ts';
+import { doorsOf, readAsTeacher, started, student } from '#testing/clients/sitting.ts';
+import { startCluster } from '#testing/processes/cluster.ts';
+import { storedBy } from '#testing/stored/stored.ts';
+import { until } from '#testing/until.ts';
 
 const TEN_MINUTES = 600_000;
 const HALF_AN_HOUR = 1_800_000;

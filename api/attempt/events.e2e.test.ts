@@ -1,6 +1,6 @@
 import t from 'tap';
-import { attemptClient, type Person } from '#shared/testing/clients/attempt-client.ts';
-import { startCluster } from '#shared/testing/processes/cluster.ts';
+import { attemptClient, type Person } from '#testing/clients/attempt-client.ts';
+import { startCluster } from '#testing/processes/cluster.ts';
 
 const cluster = await startCluster(t, { workers: [], neighbours: false, env: { ATTEMPT_GRADING_WAIT_MS: '0' } });
 const client = await attemptClient(cluster);

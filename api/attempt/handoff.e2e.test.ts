@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
-import { attemptClient, choice, essay } from '#shared/testing/clients/attempt-client.ts';
-import { startCluster } from '#shared/testing/processes/cluster.ts';
-import { until } from '#shared/testing/until.ts';
+import { attemptClient, choice, essay } from '#testing/clients/attempt-client.ts';
+import { startCluster } from '#testing/processes/cluster.ts';
+import { until } from '#testing/until.ts';
 
 const cluster = await startCluster(t, {
   workers: ['essayhandoff'],

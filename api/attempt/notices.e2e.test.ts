@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import { freePort } from '#scripts/services/port.ts';
-import { attemptClient, newExamId, numeric } from '#shared/testing/clients/attempt-client.ts';
-import { callHttp } from '#shared/testing/clients/http-call.ts';
-import type { NeighbourCall } from '#shared/testing/neighbours/neighbours.ts';
-import { type Cluster, startCluster } from '#shared/testing/processes/cluster.ts';
-import { until } from '#shared/testing/until.ts';
+import { attemptClient, newExamId, numeric } from '#testing/clients/attempt-client.ts';
+import { callHttp } from '#testing/clients/http-call.ts';
+import type { NeighbourCall } from '#testing/neighbours/neighbours.ts';
+import { type Cluster, startCluster } from '#testing/processes/cluster.ts';
+import { until } from '#testing/until.ts';
 
 const metricsPort = await freePort();
 const cluster = await startCluster(t, {

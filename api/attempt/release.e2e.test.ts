@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
-import { attemptClient, choice, inMs, newExamId } from '#shared/testing/clients/attempt-client.ts';
-import { JSON_TYPE, openWire, requestText } from '#shared/testing/doors/test-door.ts';
-import { startCluster } from '#shared/testing/processes/cluster.ts';
-import { openMongoTap } from '#shared/testing/stores/mongo-tap.ts';
-import { requiredEnv } from '#shared/testing/stores/open-test-mongo.ts';
-import { until } from '#shared/testing/until.ts';
+import { attemptClient, choice, inMs, newExamId } from '#testing/clients/attempt-client.ts';
+import { JSON_TYPE, openWire, requestText } from '#testing/doors/test-door.ts';
+import { startCluster } from '#testing/processes/cluster.ts';
+import { openMongoTap } from '#testing/stores/mongo-tap.ts';
+import { requiredEnv } from '#testing/stores/open-test-mongo.ts';
+import { until } from '#testing/until.ts';
 
 const tap = await openMongoTap(t, requiredEnv('MONGODB_URL'));
 const cluster = await startCluster(t, {

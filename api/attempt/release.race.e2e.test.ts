@@ -1,13 +1,13 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
-import { openChance, scaled } from '#shared/testing/chance.ts';
-import { newExamId } from '#shared/testing/clients/attempt-client.ts';
-import { crowd, insist, tally } from '#shared/testing/clients/crowd.ts';
-import { doorsOf, readAsTeacher, release, started, student } from '#shared/testing/clients/sitting.ts';
-import { startCluster } from '#shared/testing/processes/cluster.ts';
-import { storedBy } from '#shared/testing/stored/stored.ts';
-import { slowMongo } from '#shared/testing/stores/slow-mongo.ts';
-import { until } from '#shared/testing/until.ts';
+import { openChance, scaled } from '#testing/chance.ts';
+import { newExamId } from '#testing/clients/attempt-client.ts';
+import { crowd, insist, tally } from '#testing/clients/crowd.ts';
+import { doorsOf, readAsTeacher, release, started, student } from '#testing/clients/sitting.ts';
+import { startCluster } from '#testing/processes/cluster.ts';
+import { storedBy } from '#testing/stored/stored.ts';
+import { slowMongo } from '#testing/stores/slow-mongo.ts';
+import { until } from '#testing/until.ts';
 
 /** Attempts of one exam that are started, handed in and graded while their results are released. */
 const ATTEMPTS = 2;

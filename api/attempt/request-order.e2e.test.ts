@@ -1,8 +1,8 @@
 import t from 'tap';
-import { attemptClient, choice, newExamId } from '#shared/testing/clients/attempt-client.ts';
-import type { HttpRequest } from '#shared/testing/clients/http-call.ts';
-import { JSON_TYPE, openWire, requestText } from '#shared/testing/doors/test-door.ts';
-import { startCluster } from '#shared/testing/processes/cluster.ts';
+import { attemptClient, choice, newExamId } from '#testing/clients/attempt-client.ts';
+import type { HttpRequest } from '#testing/clients/http-call.ts';
+import { JSON_TYPE, openWire, requestText } from '#testing/doors/test-door.ts';
+import { startCluster } from '#testing/processes/cluster.ts';
 
 const cluster = await startCluster(t, {
   workers: [],

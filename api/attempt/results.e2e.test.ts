@@ -10,9 +10,9 @@ import {
   type Person,
   type StartChange,
   shortText,
-} from '#shared/testing/clients/attempt-client.ts';
-import { startCluster } from '#shared/testing/processes/cluster.ts';
-import { until } from '#shared/testing/until.ts';
+} from '#testing/clients/attempt-client.ts';
+import { startCluster } from '#testing/processes/cluster.ts';
+import { until } from '#testing/until.ts';
 
 const cluster = await startCluster(t, {
   workers: ['grading', 'essayhandoff', 'resultsrelease'],

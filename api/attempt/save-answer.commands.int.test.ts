@@ -6,9 +6,9 @@ import type { Attempt } from '#shared/attempt/attempt.ts';
 import { EVENT_TAIL_CAP, EVENT_TAIL_KEEP } from '#shared/attempt/limits.ts';
 import type { SaveAnswerRequest } from '#shared/generated/attempt.ts';
 import { isRejection } from '#shared/kernel/errors.ts';
-import { samplePaper } from '#shared/testing/stored/sample-attempt.ts';
-import { storeAttempt } from '#shared/testing/stored/stored-attempts.ts';
-import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
+import { samplePaper } from '#testing/stored/sample-attempt.ts';
+import { storeAttempt } from '#testing/stored/stored-attempts.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { saveOneAnswer } from './save-answer.ts';
 
 const SAVES = 200;

@@ -7,8 +7,8 @@ import {
   options,
   shortText,
   statements,
-} from '#shared/testing/clients/attempt-client.ts';
-import { startCluster } from '#shared/testing/processes/cluster.ts';
+} from '#testing/clients/attempt-client.ts';
+import { startCluster } from '#testing/processes/cluster.ts';
 
 const cluster = await startCluster(t, { workers: ['grading'], neighbours: false });
 const client = await attemptClient(cluster);

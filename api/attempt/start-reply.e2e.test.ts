@@ -1,6 +1,6 @@
 import t from 'tap';
-import { attemptClient, choice, newExamId, options } from '#shared/testing/clients/attempt-client.ts';
-import { startCluster } from '#shared/testing/processes/cluster.ts';
+import { attemptClient, choice, newExamId, options } from '#testing/clients/attempt-client.ts';
+import { startCluster } from '#testing/processes/cluster.ts';
 
 const cluster = await startCluster(t, { workers: [] });
 const client = await attemptClient(cluster);

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
-import { attemptClient, choice, newExamId, options, startBody } from '#shared/testing/clients/attempt-client.ts';
-import { startCluster } from '#shared/testing/processes/cluster.ts';
+import { attemptClient, choice, newExamId, options, startBody } from '#testing/clients/attempt-client.ts';
+import { startCluster } from '#testing/processes/cluster.ts';
 
 const cluster = await startCluster(t, { workers: [] });
 const client = await attemptClient(cluster);

@@ -7,8 +7,8 @@ import {
   newExamId,
   type Person,
   type StartChange,
-} from '#shared/testing/clients/attempt-client.ts';
-import { startCluster } from '#shared/testing/processes/cluster.ts';
+} from '#testing/clients/attempt-client.ts';
+import { startCluster } from '#testing/processes/cluster.ts';
 
 const cluster = await startCluster(t, { workers: [], env: { ATTEMPT_GRADING_WAIT_MS: '0' } });
 const client = await attemptClient(cluster);

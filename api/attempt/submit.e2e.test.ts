@@ -1,7 +1,7 @@
 import t from 'tap';
-import { attemptClient } from '#shared/testing/clients/attempt-client.ts';
-import { startCluster } from '#shared/testing/processes/cluster.ts';
-import { until } from '#shared/testing/until.ts';
+import { attemptClient } from '#testing/clients/attempt-client.ts';
+import { startCluster } from '#testing/processes/cluster.ts';
+import { until } from '#testing/until.ts';
 
 /** Long, so that no sweep comes between the end of an attempt's time and what is done about it here. */
 const GRACE_MS = 120_000;

@@ -5,9 +5,9 @@ import { accounts } from '#infra/mongo/auth/collections.ts';
 import { upgradePassword } from '#infra/mongo/auth/passwords.ts';
 import { type Hasher, openHasher } from '#infra/passwords/hasher.ts';
 import type { Account, StoredPassword } from '#shared/auth/account.ts';
-import { testConfig } from '#shared/testing/actors/test-kernel.ts';
-import { storeSignedIn } from '#shared/testing/stored/stored-accounts.ts';
-import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
+import { testConfig } from '#testing/actors/test-kernel.ts';
+import { storeSignedIn } from '#testing/stored/stored-accounts.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { changePassword } from './account.ts';
 
 const mongo = await openTestMongo(t);

@@ -1,11 +1,11 @@
 import t from 'tap';
 import type { SessionRow, TokenRow } from '#infra/mongo/auth/collections.ts';
-import { authClient } from '#shared/testing/clients/auth-client.ts';
-import { crowd, tally } from '#shared/testing/clients/crowd.ts';
-import type { HttpReply } from '#shared/testing/clients/http-call.ts';
-import { claimsIn } from '#shared/testing/clients/token-claims.ts';
-import { startCluster } from '#shared/testing/processes/cluster.ts';
-import { until } from '#shared/testing/until.ts';
+import { authClient } from '#testing/clients/auth-client.ts';
+import { crowd, tally } from '#testing/clients/crowd.ts';
+import type { HttpReply } from '#testing/clients/http-call.ts';
+import { claimsIn } from '#testing/clients/token-claims.ts';
+import { startCluster } from '#testing/processes/cluster.ts';
+import { until } from '#testing/until.ts';
 
 /** The first door is killed, the second one answers for what it left. */
 const VICTIM = 1;

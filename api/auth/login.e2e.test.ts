@@ -1,8 +1,8 @@
 import t from 'tap';
 import { throttleKey } from '#infra/mongo/auth/throttle.ts';
-import { authClient, newEmail, PASSWORD } from '#shared/testing/clients/auth-client.ts';
-import { tally } from '#shared/testing/clients/crowd.ts';
-import { startCluster } from '#shared/testing/processes/cluster.ts';
+import { authClient, newEmail, PASSWORD } from '#testing/clients/auth-client.ts';
+import { tally } from '#testing/clients/crowd.ts';
+import { startCluster } from '#testing/processes/cluster.ts';
 
 const cluster = await startCluster(t, { doors: 2, workers: [], env: { TRUSTED_PROXIES: '127.0.0.0/8' } });
 const client = await authClient(cluster);

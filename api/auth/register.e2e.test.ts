@@ -1,7 +1,7 @@
 import t from 'tap';
-import { authClient, newEmail, PASSWORD } from '#shared/testing/clients/auth-client.ts';
-import { tally } from '#shared/testing/clients/crowd.ts';
-import { startCluster } from '#shared/testing/processes/cluster.ts';
+import { authClient, newEmail, PASSWORD } from '#testing/clients/auth-client.ts';
+import { tally } from '#testing/clients/crowd.ts';
+import { startCluster } from '#testing/processes/cluster.ts';
 
 const cluster = await startCluster(t, { doors: 2, workers: [], env: { AUTH_PASSWORD_MIN_LENGTH: '10' } });
 const client = await authClient(cluster);

@@ -1,8 +1,8 @@
 import t from 'tap';
-import { authClient, newEmail, PASSWORD } from '#shared/testing/clients/auth-client.ts';
-import { tally } from '#shared/testing/clients/crowd.ts';
-import { claimsIn } from '#shared/testing/clients/token-claims.ts';
-import { startCluster } from '#shared/testing/processes/cluster.ts';
+import { authClient, newEmail, PASSWORD } from '#testing/clients/auth-client.ts';
+import { tally } from '#testing/clients/crowd.ts';
+import { claimsIn } from '#testing/clients/token-claims.ts';
+import { startCluster } from '#testing/processes/cluster.ts';
 
 const cluster = await startCluster(t, { workers: [] });
 const client = await authClient(cluster);

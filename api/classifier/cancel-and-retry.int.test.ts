@@ -1,9 +1,9 @@
 import t from 'tap';
 import { aiJobs } from '#infra/mongo/classifier/collections.ts';
-import { commandsOfJob, runNewestRound } from '#shared/testing/actors/job-runs.ts';
-import { openJobDoor } from '#shared/testing/doors/job-door.ts';
-import { finishedOnce, questionIds } from '#shared/testing/stored/stored-jobs.ts';
-import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
+import { commandsOfJob, runNewestRound } from '#testing/actors/job-runs.ts';
+import { openJobDoor } from '#testing/doors/job-door.ts';
+import { finishedOnce, questionIds } from '#testing/stored/stored-jobs.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 
 const mongo = await openTestMongo(t);
 

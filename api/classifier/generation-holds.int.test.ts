@@ -1,8 +1,8 @@
 import t from 'tap';
 import { generationHolds } from '#infra/mongo/classifier/collections.ts';
-import { hangs, paidDoor, wordOf } from '#shared/testing/doors/paid-door.ts';
-import { generationCall } from '#shared/testing/doors/preview-door.ts';
-import { gate, until } from '#shared/testing/until.ts';
+import { hangs, paidDoor, wordOf } from '#testing/doors/paid-door.ts';
+import { generationCall } from '#testing/doors/preview-door.ts';
+import { gate, until } from '#testing/until.ts';
 import { previewGeneration } from './previews.ts';
 
 t.test('requests at once cannot spend more than there is', async (t) => {

@@ -2,9 +2,9 @@ import t from 'tap';
 import { generations } from '#infra/mongo/classifier/collections.ts';
 import { ProviderFailure } from '#shared/classifier/tasks/task.ts';
 import { HOUR } from '#shared/kernel/time.ts';
-import { paidDoor, preview } from '#shared/testing/doors/paid-door.ts';
-import { generationCall } from '#shared/testing/doors/preview-door.ts';
-import { ageGeneration } from '#shared/testing/stored/stored-generations.ts';
+import { paidDoor, preview } from '#testing/doors/paid-door.ts';
+import { generationCall } from '#testing/doors/preview-door.ts';
+import { ageGeneration } from '#testing/stored/stored-generations.ts';
 import { previewGeneration } from './previews.ts';
 
 t.test('limits and balance refuse before the provider is asked', async (t) => {

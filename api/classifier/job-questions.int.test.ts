@@ -1,10 +1,10 @@
 import t from 'tap';
 import { aiJobBatches } from '#infra/mongo/classifier/collections.ts';
-import { commandsOfJob, runNewestRound } from '#shared/testing/actors/job-runs.ts';
-import { jobBody, openJobDoor } from '#shared/testing/doors/job-door.ts';
-import { openFaultReceiver } from '#shared/testing/neighbours/fault-receiver.ts';
-import { bankQuestion, openQuestionBank } from '#shared/testing/neighbours/question-bank.ts';
-import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
+import { commandsOfJob, runNewestRound } from '#testing/actors/job-runs.ts';
+import { jobBody, openJobDoor } from '#testing/doors/job-door.ts';
+import { openFaultReceiver } from '#testing/neighbours/fault-receiver.ts';
+import { bankQuestion, openQuestionBank } from '#testing/neighbours/question-bank.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 
 const mongo = await openTestMongo(t);
 

@@ -1,7 +1,7 @@
 import t from 'tap';
-import { runNewestRound } from '#shared/testing/actors/job-runs.ts';
-import { jobBody, openJobDoor } from '#shared/testing/doors/job-door.ts';
-import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
+import { runNewestRound } from '#testing/actors/job-runs.ts';
+import { jobBody, openJobDoor } from '#testing/doors/job-door.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 
 const mongo = await openTestMongo(t);
 

@@ -1,11 +1,11 @@
 import t, { type Test } from 'tap';
-import { openStream } from '#shared/testing/clients/open-stream.ts';
-import { checkedApi } from '#shared/testing/doors/checked-api.ts';
-import { openModelServer } from '#shared/testing/models/model-server.ts';
-import { openQuestionBank } from '#shared/testing/neighbours/question-bank.ts';
-import { startCluster } from '#shared/testing/processes/cluster.ts';
-import { questionIds } from '#shared/testing/stored/stored-jobs.ts';
-import { gate, until } from '#shared/testing/until.ts';
+import { openStream } from '#testing/clients/open-stream.ts';
+import { checkedApi } from '#testing/doors/checked-api.ts';
+import { openModelServer } from '#testing/models/model-server.ts';
+import { openQuestionBank } from '#testing/neighbours/question-bank.ts';
+import { startCluster } from '#testing/processes/cluster.ts';
+import { questionIds } from '#testing/stored/stored-jobs.ts';
+import { gate, until } from '#testing/until.ts';
 
 const TEACHER = { 'x-actor-id': 'teacher-1', 'x-actor-role': 'TEACHER', 'x-organization-id': 'org-1' };
 const JOBS = '/v1/ai-classifier/jobs';

@@ -1,11 +1,11 @@
 import t, { type Test } from 'tap';
 import { generationHolds, generations } from '#infra/mongo/classifier/collections.ts';
 import { isRejection } from '#shared/kernel/errors.ts';
-import { generationCall, previewDoor, scriptedModels } from '#shared/testing/doors/preview-door.ts';
-import { openFakeOwners } from '#shared/testing/neighbours/fake-owners.ts';
-import { dyingProcess } from '#shared/testing/processes/dying-process.ts';
-import { expireGenerations } from '#shared/testing/stored/stored-generations.ts';
-import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
+import { generationCall, previewDoor, scriptedModels } from '#testing/doors/preview-door.ts';
+import { openFakeOwners } from '#testing/neighbours/fake-owners.ts';
+import { dyingProcess } from '#testing/processes/dying-process.ts';
+import { expireGenerations } from '#testing/stored/stored-generations.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { previewGeneration } from './previews.ts';
 
 const mongo = await openTestMongo(t);

@@ -1,12 +1,12 @@
 import t from 'tap';
 import { GENERATIONS, generations } from '#infra/mongo/classifier/collections.ts';
 import { type ModelAnswer, ProviderFailure } from '#shared/classifier/tasks/task.ts';
-import { crowd } from '#shared/testing/clients/crowd.ts';
-import { hangs, paidDoor, preview } from '#shared/testing/doors/paid-door.ts';
-import { generationCall, previewDoor } from '#shared/testing/doors/preview-door.ts';
-import { ageGeneration, expireGenerations } from '#shared/testing/stored/stored-generations.ts';
-import { tappedDb } from '#shared/testing/stores/tapped-db.ts';
-import { gate, until } from '#shared/testing/until.ts';
+import { crowd } from '#testing/clients/crowd.ts';
+import { hangs, paidDoor, preview } from '#testing/doors/paid-door.ts';
+import { generationCall, previewDoor } from '#testing/doors/preview-door.ts';
+import { ageGeneration, expireGenerations } from '#testing/stored/stored-generations.ts';
+import { tappedDb } from '#testing/stores/tapped-db.ts';
+import { gate, until } from '#testing/until.ts';
 import { previewGeneration } from './previews.ts';
 
 t.test('a generation is checked, made, counted and paid for, and then given again for nothing', async (t) => {

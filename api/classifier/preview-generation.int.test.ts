@@ -1,8 +1,8 @@
 import t from 'tap';
 import { generations } from '#infra/mongo/classifier/collections.ts';
 import type { GenerationRequest } from '#shared/generated/classifier.ts';
-import { paidDoor, preview } from '#shared/testing/doors/paid-door.ts';
-import { generationCall } from '#shared/testing/doors/preview-door.ts';
+import { paidDoor, preview } from '#testing/doors/paid-door.ts';
+import { generationCall } from '#testing/doors/preview-door.ts';
 import { previewGeneration } from './previews.ts';
 
 t.test('fewer questions than asked for cost less; tokens that nobody counted are the estimate', async (t) => {

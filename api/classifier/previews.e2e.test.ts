@@ -1,6 +1,6 @@
 import t from 'tap';
-import { attemptClient, essay } from '#shared/testing/clients/attempt-client.ts';
-import { startCluster } from '#shared/testing/processes/cluster.ts';
+import { attemptClient, essay } from '#testing/clients/attempt-client.ts';
+import { startCluster } from '#testing/processes/cluster.ts';
 
 const cluster = await startCluster(t, { workers: ['grading', 'essayhandoff'] });
 const client = await attemptClient(cluster);

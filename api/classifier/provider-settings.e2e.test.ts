@@ -1,7 +1,7 @@
 import t from 'tap';
-import { checkedApi } from '#shared/testing/doors/checked-api.ts';
-import { startCluster } from '#shared/testing/processes/cluster.ts';
-import { until } from '#shared/testing/until.ts';
+import { checkedApi } from '#testing/doors/checked-api.ts';
+import { startCluster } from '#testing/processes/cluster.ts';
+import { until } from '#testing/until.ts';
 
 const STATUS = '/v1/ai/providers/status';
 const SETTINGS = '/v1/admin/ai/providers/settings';

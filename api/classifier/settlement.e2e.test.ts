@@ -1,9 +1,9 @@
 import t from 'tap';
-import { crowd } from '#shared/testing/clients/crowd.ts';
-import { checkedApi } from '#shared/testing/doors/checked-api.ts';
-import { openFakeOwners } from '#shared/testing/neighbours/fake-owners.ts';
-import { startCluster } from '#shared/testing/processes/cluster.ts';
-import { until } from '#shared/testing/until.ts';
+import { crowd } from '#testing/clients/crowd.ts';
+import { checkedApi } from '#testing/doors/checked-api.ts';
+import { openFakeOwners } from '#testing/neighbours/fake-owners.ts';
+import { startCluster } from '#testing/processes/cluster.ts';
+import { until } from '#testing/until.ts';
 
 const owners = await openFakeOwners(t);
 const cluster = await startCluster(t, {

@@ -1,7 +1,7 @@
 import { createServer, type ServerResponse } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import t, { type Test } from 'tap';
-import { until } from '#shared/testing/until.ts';
+import { until } from '#testing/until.ts';
 import { type EventStream, openEventStream, type StreamOptions } from './event-stream.ts';
 
 const LARGE = { event: 'notification', data: { text: 'x'.repeat(100_000) } };

@@ -1,6 +1,6 @@
 import t from 'tap';
-import { newUserId, notificationClient } from '#shared/testing/clients/notification-client.ts';
-import { startCluster } from '#shared/testing/processes/cluster.ts';
+import { newUserId, notificationClient } from '#testing/clients/notification-client.ts';
+import { startCluster } from '#testing/processes/cluster.ts';
 
 const cluster = await startCluster(t, { workers: [], neighbours: false });
 const client = await notificationClient(cluster);

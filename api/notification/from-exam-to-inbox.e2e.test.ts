@@ -1,9 +1,9 @@
 import { createHmac } from 'node:crypto';
 import t from 'tap';
-import { attemptClient } from '#shared/testing/clients/attempt-client.ts';
-import { openNeighbours } from '#shared/testing/neighbours/neighbours.ts';
-import { startCluster } from '#shared/testing/processes/cluster.ts';
-import { until } from '#shared/testing/until.ts';
+import { attemptClient } from '#testing/clients/attempt-client.ts';
+import { openNeighbours } from '#testing/neighbours/neighbours.ts';
+import { startCluster } from '#testing/processes/cluster.ts';
+import { until } from '#testing/until.ts';
 
 /** A receiver of the webhook channel, beside the profile service that the cluster brings along. */
 const receiver = await openNeighbours(t);

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
-import { checkedApi } from '#shared/testing/doors/checked-api.ts';
-import { startCluster } from '#shared/testing/processes/cluster.ts';
-import { until } from '#shared/testing/until.ts';
+import { checkedApi } from '#testing/doors/checked-api.ts';
+import { startCluster } from '#testing/processes/cluster.ts';
+import { until } from '#testing/until.ts';
 
 const cluster = await startCluster(t, { doors: 2, workers: [] });
 const audited = await startCluster(t, { workers: [], env: { AUDIT_SERVICE_URL: cluster.neighbours.url } });

@@ -1,9 +1,9 @@
 import t from 'tap';
-import type { HttpRequest } from '#shared/testing/clients/http-call.ts';
-import { newUserId, notificationBody, notificationClient } from '#shared/testing/clients/notification-client.ts';
-import { startCluster } from '#shared/testing/processes/cluster.ts';
-import { openMongoTap } from '#shared/testing/stores/mongo-tap.ts';
-import { requiredEnv } from '#shared/testing/stores/open-test-mongo.ts';
+import type { HttpRequest } from '#testing/clients/http-call.ts';
+import { newUserId, notificationBody, notificationClient } from '#testing/clients/notification-client.ts';
+import { startCluster } from '#testing/processes/cluster.ts';
+import { openMongoTap } from '#testing/stores/mongo-tap.ts';
+import { requiredEnv } from '#testing/stores/open-test-mongo.ts';
 
 const tap = await openMongoTap(t, requiredEnv('MONGODB_URL'));
 const cluster = await startCluster(t, {

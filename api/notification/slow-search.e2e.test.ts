@@ -1,7 +1,7 @@
 import t from 'tap';
 import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
-import { startCluster } from '#shared/testing/processes/cluster.ts';
-import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
+import { startCluster } from '#testing/processes/cluster.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 
 /** What MongoDB answers a query that has passed its `maxTimeMS`. */
 const MAX_TIME_EXPIRED = 50;

@@ -1,8 +1,8 @@
 import t from 'tap';
 import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
-import { openStream } from '#shared/testing/clients/open-stream.ts';
-import { startCluster } from '#shared/testing/processes/cluster.ts';
-import { ownRedis } from '#shared/testing/stores/own-redis.ts';
+import { openStream } from '#testing/clients/open-stream.ts';
+import { startCluster } from '#testing/processes/cluster.ts';
+import { ownRedis } from '#testing/stores/own-redis.ts';
 
 const cluster = await startCluster(t, { doors: 2, workers: [] });
 const PRODUCER = { 'x-internal-service': 'exam-service', 'x-internal-token': cluster.tokens.internal };

@@ -1,8 +1,8 @@
 import t from 'tap';
 import type { Call, Reply } from '#api/route.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
-import { storeNotifications } from '#shared/testing/stored/stored-notifications.ts';
-import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
+import { storeNotifications } from '#testing/stored/stored-notifications.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import type { NotificationDeps } from './deps.ts';
 import { deleteEverything, deleteOneNotification, markEverythingRead, markOneRead } from './inbox.ts';
 import { storeSnapshot } from './intake.ts';

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
-import { checkedApi } from '#shared/testing/doors/checked-api.ts';
-import { startCluster } from '#shared/testing/processes/cluster.ts';
+import { checkedApi } from '#testing/doors/checked-api.ts';
+import { startCluster } from '#testing/processes/cluster.ts';
 
 const cluster = await startCluster(t, { workers: [], neighbours: false });
 const call = await checkedApi(cluster.request);

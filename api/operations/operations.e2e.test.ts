@@ -2,11 +2,11 @@ import { once } from 'node:events';
 import { request } from 'node:http';
 import t from 'tap';
 import { freePort } from '#scripts/services/port.ts';
-import { attemptClient } from '#shared/testing/clients/attempt-client.ts';
-import { startCluster } from '#shared/testing/processes/cluster.ts';
-import { openMongoTap } from '#shared/testing/stores/mongo-tap.ts';
-import { requiredEnv } from '#shared/testing/stores/open-test-mongo.ts';
-import { until } from '#shared/testing/until.ts';
+import { attemptClient } from '#testing/clients/attempt-client.ts';
+import { startCluster } from '#testing/processes/cluster.ts';
+import { openMongoTap } from '#testing/stores/mongo-tap.ts';
+import { requiredEnv } from '#testing/stores/open-test-mongo.ts';
+import { until } from '#testing/until.ts';
 
 const tap = await openMongoTap(t, requiredEnv('MONGODB_URL'));
 const cluster = await startCluster(t, {

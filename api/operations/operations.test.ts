@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap';
 import { openMetrics } from '#infra/metrics/metrics.ts';
-import { ask, openTestDoor } from '#shared/testing/doors/test-door.ts';
+import { ask, openTestDoor } from '#testing/doors/test-door.ts';
 import { type Checks, type OperationsDeps, operationsRoutes, readiness } from './routes.ts';
 
 const up = async (): Promise<void> => undefined;

@@ -1,10 +1,10 @@
 import t from 'tap';
 import { openMetrics } from '#infra/metrics/metrics.ts';
 import { WORKERS, type WorkerRow } from '#infra/mongo/live-workers.ts';
-import { openNeighbours } from '#shared/testing/neighbours/neighbours.ts';
-import { postGrading, SUBMITTED, storeAttempt } from '#shared/testing/stored/stored-attempts.ts';
-import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
-import { actorSubjects } from '#shared/testing/suites/actor-subjects.ts';
+import { openNeighbours } from '#testing/neighbours/neighbours.ts';
+import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
+import { actorSubjects } from '#testing/suites/actor-subjects.ts';
 import { queueMetrics } from './queue-metrics.ts';
 
 const ROW = {

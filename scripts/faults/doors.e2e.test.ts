@@ -1,15 +1,15 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
-import { openChance, scaled } from '#shared/testing/chance.ts';
-import { newExamId } from '#shared/testing/clients/attempt-client.ts';
-import { tally } from '#shared/testing/clients/crowd.ts';
-import { type Answered, exchange, NoReply } from '#shared/testing/clients/exchange.ts';
-import { patiently } from '#shared/testing/clients/patiently.ts';
-import { doorsOf, type ExamPlan, readAsTeacher, type Student, student } from '#shared/testing/clients/sitting.ts';
-import { startCluster } from '#shared/testing/processes/cluster.ts';
-import { storedBy } from '#shared/testing/stored/stored.ts';
-import { until } from '#shared/testing/until.ts';
+import { openChance, scaled } from '#testing/chance.ts';
+import { newExamId } from '#testing/clients/attempt-client.ts';
+import { tally } from '#testing/clients/crowd.ts';
+import { type Answered, exchange, NoReply } from '#testing/clients/exchange.ts';
+import { patiently } from '#testing/clients/patiently.ts';
+import { doorsOf, type ExamPlan, readAsTeacher, type Student, student } from '#testing/clients/sitting.ts';
+import { startCluster } from '#testing/processes/cluster.ts';
+import { storedBy } from '#testing/stored/stored.ts';
+import { until } from '#testing/until.ts';
 
 const QUESTIONS = 3;
 const LANES = 6;

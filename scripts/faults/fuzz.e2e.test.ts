@@ -1,11 +1,11 @@
 import { connect } from 'node:net';
 import t from 'tap';
-import { openChance, scaled } from '#shared/testing/chance.ts';
-import { newExamId } from '#shared/testing/clients/attempt-client.ts';
-import { crowd, insist, tally } from '#shared/testing/clients/crowd.ts';
-import { doorsOf, started, student } from '#shared/testing/clients/sitting.ts';
-import { startCluster } from '#shared/testing/processes/cluster.ts';
-import { until } from '#shared/testing/until.ts';
+import { openChance, scaled } from '#testing/chance.ts';
+import { newExamId } from '#testing/clients/attempt-client.ts';
+import { crowd, insist, tally } from '#testing/clients/crowd.ts';
+import { doorsOf, started, student } from '#testing/clients/sitting.ts';
+import { startCluster } from '#testing/processes/cluster.ts';
+import { until } from '#testing/until.ts';
 
 const SHOTS = scaled(1_500, 60_000);
 const LANES = 24;

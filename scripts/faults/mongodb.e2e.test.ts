@@ -1,15 +1,15 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
 import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
-import { openChance, scaled } from '#shared/testing/chance.ts';
-import { newExamId } from '#shared/testing/clients/attempt-client.ts';
-import { crowd, insist, tally } from '#shared/testing/clients/crowd.ts';
-import { type Answered, NoReply } from '#shared/testing/clients/exchange.ts';
-import { patiently } from '#shared/testing/clients/patiently.ts';
-import { doorsOf, readAsTeacher, started, student } from '#shared/testing/clients/sitting.ts';
-import { startCluster } from '#shared/testing/processes/cluster.ts';
-import { storedBy } from '#shared/testing/stored/stored.ts';
-import { until } from '#shared/testing/until.ts';
+import { openChance, scaled } from '#testing/chance.ts';
+import { newExamId } from '#testing/clients/attempt-client.ts';
+import { crowd, insist, tally } from '#testing/clients/crowd.ts';
+import { type Answered, NoReply } from '#testing/clients/exchange.ts';
+import { patiently } from '#testing/clients/patiently.ts';
+import { doorsOf, readAsTeacher, started, student } from '#testing/clients/sitting.ts';
+import { startCluster } from '#testing/processes/cluster.ts';
+import { storedBy } from '#testing/stored/stored.ts';
+import { until } from '#testing/until.ts';
 
 const QUESTIONS = 4;
 const STUDENTS = 6;

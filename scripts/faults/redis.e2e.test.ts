@@ -2,14 +2,14 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import t from 'tap';
 import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
-import { scaled } from '#shared/testing/chance.ts';
-import { newExamId } from '#shared/testing/clients/attempt-client.ts';
-import { crowd, insist, tally } from '#shared/testing/clients/crowd.ts';
-import { patiently } from '#shared/testing/clients/patiently.ts';
-import { doorsOf, handOff, release, started, student } from '#shared/testing/clients/sitting.ts';
-import { type Cluster, startCluster } from '#shared/testing/processes/cluster.ts';
-import { storedBy } from '#shared/testing/stored/stored.ts';
-import { until } from '#shared/testing/until.ts';
+import { scaled } from '#testing/chance.ts';
+import { newExamId } from '#testing/clients/attempt-client.ts';
+import { crowd, insist, tally } from '#testing/clients/crowd.ts';
+import { patiently } from '#testing/clients/patiently.ts';
+import { doorsOf, handOff, release, started, student } from '#testing/clients/sitting.ts';
+import { type Cluster, startCluster } from '#testing/processes/cluster.ts';
+import { storedBy } from '#testing/stored/stored.ts';
+import { until } from '#testing/until.ts';
 
 type Tap = typeof t;
 

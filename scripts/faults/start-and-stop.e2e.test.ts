@@ -2,12 +2,12 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import t from 'tap';
 import { freePort } from '#scripts/services/port.ts';
-import { attemptClient } from '#shared/testing/clients/attempt-client.ts';
-import { callHttp } from '#shared/testing/clients/http-call.ts';
-import { startCluster } from '#shared/testing/processes/cluster.ts';
-import { openMongoTap } from '#shared/testing/stores/mongo-tap.ts';
-import { requiredEnv } from '#shared/testing/stores/open-test-mongo.ts';
-import { until } from '#shared/testing/until.ts';
+import { attemptClient } from '#testing/clients/attempt-client.ts';
+import { callHttp } from '#testing/clients/http-call.ts';
+import { startCluster } from '#testing/processes/cluster.ts';
+import { openMongoTap } from '#testing/stores/mongo-tap.ts';
+import { requiredEnv } from '#testing/stores/open-test-mongo.ts';
+import { until } from '#testing/until.ts';
 
 /** Takes every call and answers none. */
 const hung = createServer((request) => void request.resume());

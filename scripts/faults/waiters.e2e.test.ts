@@ -1,11 +1,11 @@
 import t from 'tap';
-import { scaled } from '#shared/testing/chance.ts';
-import { newExamId } from '#shared/testing/clients/attempt-client.ts';
-import { crowd, insist, tally } from '#shared/testing/clients/crowd.ts';
-import { patiently } from '#shared/testing/clients/patiently.ts';
-import { doorsOf, started, student } from '#shared/testing/clients/sitting.ts';
-import { startCluster } from '#shared/testing/processes/cluster.ts';
-import { storedBy } from '#shared/testing/stored/stored.ts';
+import { scaled } from '#testing/chance.ts';
+import { newExamId } from '#testing/clients/attempt-client.ts';
+import { crowd, insist, tally } from '#testing/clients/crowd.ts';
+import { patiently } from '#testing/clients/patiently.ts';
+import { doorsOf, started, student } from '#testing/clients/sitting.ts';
+import { startCluster } from '#testing/processes/cluster.ts';
+import { storedBy } from '#testing/stored/stored.ts';
 
 const WAITERS = scaled(200, 2_000);
 const SAVES = 40;

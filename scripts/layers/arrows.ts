@@ -19,9 +19,7 @@ const SERVICES = ['attempt', 'auth', 'classifier', 'notification'];
 
 /** The reason why `from` may not import `to`, both files of ours; undefined when it may. */
 export function brokenArrow(from: Place, to: Place): string | undefined {
-  if (to.layer === 'scripts' || to.layer === 'testing') {
-    return 'scripts/ and shared/testing are not part of what runs in production';
-  }
+  if (to.layer === 'scripts') return 'scripts/ is not part of what runs in production';
   switch (from.layer) {
     case 'kernel':
       return to.layer === 'kernel' ? undefined : 'the kernel imports nothing of ours: everything else stands on it';

@@ -83,8 +83,7 @@ function brokenRule(
 }
 
 function isFree(file: string): boolean {
-  const { layer } = placeOf(file);
-  return layer === 'scripts' || layer === 'testing';
+  return placeOf(file).layer === 'scripts';
 }
 
 function isBuiltin(name: string): boolean {

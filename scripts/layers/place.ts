@@ -1,6 +1,6 @@
 /** Where a file stands in the architecture. */
 export type Place =
-  | { readonly layer: 'kernel' | 'generated' | 'testing' | 'scripts' | 'schemas' | 'elsewhere' }
+  | { readonly layer: 'kernel' | 'generated' | 'scripts' | 'schemas' | 'elsewhere' }
   | { readonly layer: 'rules'; readonly service: string }
   | { readonly layer: 'infra'; readonly folder: string }
   | { readonly layer: 'api' | 'workers'; readonly folder: string | undefined };
@@ -8,11 +8,10 @@ export type Place =
 /** `path` is relative to the root, with forward slashes. */
 export function placeOf(path: string): Place {
   const [top, second, third] = path.split('/');
-  if (path.startsWith('scripts/testing/')) return { layer: 'testing' };
   if (top === 'api' || top === 'workers') return { layer: top, folder: third === undefined ? undefined : second };
   if (top === 'scripts' || top === 'schemas') return { layer: top };
   if (top !== 'shared' || second === undefined) return { layer: 'elsewhere' };
-  if (second === 'kernel' || second === 'generated' || second === 'testing') return { layer: second };
+  if (second === 'kernel' || second === 'generated') return { layer: second };
   // A file right under shared/infra belongs to no library's folder.
   if (second === 'infra') return { layer: 'infra', folder: path.split('/').length > 3 ? (third ?? '') : '' };
   return { layer: 'rules', service: second };

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { sampleAnswer, sampleAttempt, samplePaper } from '#shared/testing/stored/sample-attempt.ts';
+import { sampleAnswer, sampleAttempt, samplePaper } from '#testing/stored/sample-attempt.ts';
 import { analyticsEvents } from './analytics.ts';
 
 const gradedAt = new Date('2026-05-04T03:40:01.000Z');

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { isRejection } from '#shared/kernel/errors.ts';
-import { sampleOptions, sampleQuestion } from '#shared/testing/stored/sample-attempt.ts';
+import { sampleOptions, sampleQuestion } from '#testing/stored/sample-attempt.ts';
 import { answerBytes, answerFaults, answerFields, fitAnswer, pickAnswer, type SaveBody } from './answer.ts';
 import type { Question } from './question.ts';
 

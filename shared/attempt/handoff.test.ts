@@ -1,6 +1,6 @@
 import t from 'tap';
 import { isRejection } from '#shared/kernel/errors.ts';
-import { sampleAnswer, sampleAttempt, samplePaper } from '#shared/testing/stored/sample-attempt.ts';
+import { sampleAnswer, sampleAttempt, samplePaper } from '#testing/stored/sample-attempt.ts';
 import type { AttemptStatus } from './attempt.ts';
 import { copyHandoff, decideHandoff, type HandoffBody } from './handoff.ts';
 

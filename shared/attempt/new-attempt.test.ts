@@ -1,5 +1,5 @@
 import t from 'tap';
-import { sampleOptions, samplePaper } from '#shared/testing/stored/sample-attempt.ts';
+import { sampleOptions, samplePaper } from '#testing/stored/sample-attempt.ts';
 import { newAttempt } from './new-attempt.ts';
 import type { StartBody } from './start-body.ts';
 import type { StartPlan } from './start-rules.ts';

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { sampleAttempt } from '#shared/testing/stored/sample-attempt.ts';
+import { sampleAttempt } from '#testing/stored/sample-attempt.ts';
 import { gradeNotices, intakeBody, noticesOnGrade } from './notices.ts';
 
 const now = new Date('2026-05-04T06:00:00.000Z');

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { samplePaper } from '#shared/testing/stored/sample-attempt.ts';
+import { samplePaper } from '#testing/stored/sample-attempt.ts';
 import { paperIndexOf, questionIdAt } from './question.ts';
 
 const paper = samplePaper({}, { id: 'given-id' }, { id: 'question-3' });

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { sampleAnswer, sampleAttempt, sampleOptions, samplePaper } from '#shared/testing/stored/sample-attempt.ts';
+import { sampleAnswer, sampleAttempt, sampleOptions, samplePaper } from '#testing/stored/sample-attempt.ts';
 import type { Attempt, AttemptStatus, ShowResultMode } from './attempt.ts';
 import { attemptEvent, submitMetadata } from './events.ts';
 import { questionIdAt } from './question.ts';

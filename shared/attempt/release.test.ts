@@ -1,6 +1,6 @@
 import t from 'tap';
 import { isRejection } from '#shared/kernel/errors.ts';
-import { sampleAttempt } from '#shared/testing/stored/sample-attempt.ts';
+import { sampleAttempt } from '#testing/stored/sample-attempt.ts';
 import type { AttemptStatus, ExamSnapshot } from './attempt.ts';
 import { isReleased, readRelease, releaseEffect, releaseFaults } from './release.ts';
 

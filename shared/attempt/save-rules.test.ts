@@ -1,6 +1,6 @@
 import t from 'tap';
 import { isRejection } from '#shared/kernel/errors.ts';
-import { sampleAnswer, sampleAttempt, samplePaper } from '#shared/testing/stored/sample-attempt.ts';
+import { sampleAnswer, sampleAttempt, samplePaper } from '#testing/stored/sample-attempt.ts';
 import type { Attempt } from './attempt.ts';
 import { MAX_ANSWER_BYTES } from './limits.ts';
 import { questionIdAt } from './question.ts';

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { sampleAttempt } from '#shared/testing/stored/sample-attempt.ts';
+import { sampleAttempt } from '#testing/stored/sample-attempt.ts';
 import type { AttemptStatus, ShowResultMode } from './attempt.ts';
 import { HIDDEN_REASONS, isOwner, mayRead, type Viewer, visibilityFor } from './visibility.ts';
 

@@ -3,12 +3,12 @@ import { cancelJob } from '#infra/mongo/classifier/jobs.ts';
 import { replayDead } from '#infra/mongo/mailbox/dead-letters.ts';
 import { COMMANDS, mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import type { Command } from '#shared/kernel/command.ts';
-import { classifierScene, OWNER, passing, twelve } from '#shared/testing/actors/classifier-scene.ts';
-import { testWorkerDeps } from '#shared/testing/actors/test-kernel.ts';
-import { finishedOnce, postJob } from '#shared/testing/stored/stored-jobs.ts';
-import { tappedDb } from '#shared/testing/stores/tapped-db.ts';
-import { again, expire } from '#shared/testing/suites/kernel-features/feature.ts';
-import { gate } from '#shared/testing/until.ts';
+import { classifierScene, OWNER, passing, twelve } from '#testing/actors/classifier-scene.ts';
+import { testWorkerDeps } from '#testing/actors/test-kernel.ts';
+import { finishedOnce, postJob } from '#testing/stored/stored-jobs.ts';
+import { tappedDb } from '#testing/stores/tapped-db.ts';
+import { again, expire } from '#testing/suites/kernel-features/feature.ts';
+import { gate } from '#testing/until.ts';
 import { postStandingCommands } from '#workers/worker-process.ts';
 import { classifierActor } from './actor.ts';
 

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { gate } from '#shared/testing/until.ts';
+import { gate } from '#testing/until.ts';
 import { openGroupWriter } from './batch-io.ts';
 
 t.test('what is finished while a group is written goes into the next one, in order and once', async (t) => {

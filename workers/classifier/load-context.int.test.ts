@@ -1,11 +1,11 @@
 import t from 'tap';
-import { classifierScene, type Data, goodAnswer } from '#shared/testing/actors/classifier-scene.ts';
-import { testWorkerDeps } from '#shared/testing/actors/test-kernel.ts';
-import { openFakeOwners } from '#shared/testing/neighbours/fake-owners.ts';
-import { openFaultReceiver } from '#shared/testing/neighbours/fault-receiver.ts';
-import { postJob, questionIds } from '#shared/testing/stored/stored-jobs.ts';
-import { faultyMongo } from '#shared/testing/stores/faulty-mongo.ts';
-import { expire } from '#shared/testing/suites/kernel-features/feature.ts';
+import { classifierScene, type Data, goodAnswer } from '#testing/actors/classifier-scene.ts';
+import { testWorkerDeps } from '#testing/actors/test-kernel.ts';
+import { openFakeOwners } from '#testing/neighbours/fake-owners.ts';
+import { openFaultReceiver } from '#testing/neighbours/fault-receiver.ts';
+import { postJob, questionIds } from '#testing/stored/stored-jobs.ts';
+import { faultyMongo } from '#testing/stores/faulty-mongo.ts';
+import { expire } from '#testing/suites/kernel-features/feature.ts';
 import { classifierActor } from './actor.ts';
 
 t.test('questions that the bank does not give are not asked about', async (t) => {

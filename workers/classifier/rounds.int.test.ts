@@ -4,11 +4,11 @@ import { cancelJob, retryJob } from '#infra/mongo/classifier/jobs.ts';
 import { mailboxOf, newCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { commandKeyOf } from '#shared/classifier/job.ts';
 import type { Command } from '#shared/kernel/command.ts';
-import { classifierScene, OWNER, passing } from '#shared/testing/actors/classifier-scene.ts';
-import { testKernel } from '#shared/testing/actors/test-kernel.ts';
-import { finishedOnce, postJob } from '#shared/testing/stored/stored-jobs.ts';
-import { again, expire } from '#shared/testing/suites/kernel-features/feature.ts';
-import { gate, until } from '#shared/testing/until.ts';
+import { classifierScene, OWNER, passing } from '#testing/actors/classifier-scene.ts';
+import { testKernel } from '#testing/actors/test-kernel.ts';
+import { finishedOnce, postJob } from '#testing/stored/stored-jobs.ts';
+import { again, expire } from '#testing/suites/kernel-features/feature.ts';
+import { gate, until } from '#testing/until.ts';
 import { runCommand } from '#workers/run-command.ts';
 
 t.test('a cancelled job stops calling, and nothing is written any more', async (t) => {

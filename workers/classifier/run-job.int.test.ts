@@ -1,9 +1,9 @@
 import t from 'tap';
 import { ProviderFailure } from '#shared/classifier/tasks/task.ts';
-import { classifierScene, goodAnswer, passing, twelve } from '#shared/testing/actors/classifier-scene.ts';
-import { finishedOnce, postJob } from '#shared/testing/stored/stored-jobs.ts';
-import { again, expire } from '#shared/testing/suites/kernel-features/feature.ts';
-import { gate } from '#shared/testing/until.ts';
+import { classifierScene, goodAnswer, passing, twelve } from '#testing/actors/classifier-scene.ts';
+import { finishedOnce, postJob } from '#testing/stored/stored-jobs.ts';
+import { again, expire } from '#testing/suites/kernel-features/feature.ts';
+import { gate } from '#testing/until.ts';
 
 t.test('batches of five, each asked once; the result in the order of the questions', async (t) => {
   const { mongo, asked, actor, run, job, brought, told } = await classifierScene(t);

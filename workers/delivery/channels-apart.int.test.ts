@@ -1,12 +1,12 @@
 import t from 'tap';
 import { DELIVERIES } from '#infra/mongo/mailbox/mailbox.ts';
 import type { Command } from '#shared/kernel/command.ts';
-import { testKernel, testWorker, testWorkerDeps } from '#shared/testing/actors/test-kernel.ts';
-import { openFaultReceiver } from '#shared/testing/neighbours/fault-receiver.ts';
-import { postDelivery } from '#shared/testing/stored/stored-deliveries.ts';
-import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
-import { again } from '#shared/testing/suites/kernel-features/feature.ts';
-import { until } from '#shared/testing/until.ts';
+import { testKernel, testWorker, testWorkerDeps } from '#testing/actors/test-kernel.ts';
+import { openFaultReceiver } from '#testing/neighbours/fault-receiver.ts';
+import { postDelivery } from '#testing/stored/stored-deliveries.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
+import { again } from '#testing/suites/kernel-features/feature.ts';
+import { until } from '#testing/until.ts';
 import { deliveryActor } from './actor.ts';
 
 const SLOTS = 2;

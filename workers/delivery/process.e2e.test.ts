@@ -3,12 +3,12 @@ import { liveWorkers } from '#infra/mongo/live-workers.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { deliveryAttempts } from '#infra/mongo/notification/collections.ts';
 import { MINUTE } from '#shared/kernel/time.ts';
-import { openFaultReceiver } from '#shared/testing/neighbours/fault-receiver.ts';
-import { startWorker } from '#shared/testing/processes/worker-process.ts';
-import { postDelivery } from '#shared/testing/stored/stored-deliveries.ts';
-import { openLane } from '#shared/testing/suites/crash-suite.ts';
-import { again } from '#shared/testing/suites/kernel-features/feature.ts';
-import { until } from '#shared/testing/until.ts';
+import { openFaultReceiver } from '#testing/neighbours/fault-receiver.ts';
+import { startWorker } from '#testing/processes/worker-process.ts';
+import { postDelivery } from '#testing/stored/stored-deliveries.ts';
+import { openLane } from '#testing/suites/crash-suite.ts';
+import { again } from '#testing/suites/kernel-features/feature.ts';
+import { until } from '#testing/until.ts';
 
 t.test('the process holds its jobs under the lease of deliveries, and tells the slots of all its queues', async (t) => {
   const { mongo, env } = await openLane(t);

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { crashSuite } from '#shared/testing/suites/crash-suite.ts';
+import { crashSuite } from '#testing/suites/crash-suite.ts';
 
 t.test('a worker killed at any await of its run loses nothing and doubles nothing', (t) =>
   crashSuite(t, 'essayhandoff'),

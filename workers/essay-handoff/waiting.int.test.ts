@@ -2,12 +2,12 @@ import t from 'tap';
 import { wakeHandoffs } from '#infra/mongo/attempt/grade.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import type { Command } from '#shared/kernel/command.ts';
-import { scripted } from '#shared/testing/actors/scripted-actor.ts';
-import { testKernel, testWorkerDeps } from '#shared/testing/actors/test-kernel.ts';
-import { postGrading, postHandoff, SUBMITTED, storeAttempt } from '#shared/testing/stored/stored-attempts.ts';
-import { openTestMongo, type TestMongo } from '#shared/testing/stores/open-test-mongo.ts';
-import { makeActor } from '#shared/testing/suites/actor-subjects.ts';
-import { again, expire } from '#shared/testing/suites/kernel-features/feature.ts';
+import { scripted } from '#testing/actors/scripted-actor.ts';
+import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
+import { postGrading, postHandoff, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
+import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
+import { makeActor } from '#testing/suites/actor-subjects.ts';
+import { again, expire } from '#testing/suites/kernel-features/feature.ts';
 import { runCommand } from '#workers/run-command.ts';
 
 const FAR_MS = 20_000;

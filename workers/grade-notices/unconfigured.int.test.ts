@@ -4,10 +4,10 @@ import { NOTICES } from '#infra/mongo/mailbox/mailbox.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
 import { gradeNotices } from '#shared/attempt/notices.ts';
 import type { Command } from '#shared/kernel/command.ts';
-import { testKernel, testWorker, testWorkerDeps } from '#shared/testing/actors/test-kernel.ts';
-import { openNeighbours } from '#shared/testing/neighbours/neighbours.ts';
-import { graded, storeAttempt } from '#shared/testing/stored/stored-attempts.ts';
-import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
+import { testKernel, testWorker, testWorkerDeps } from '#testing/actors/test-kernel.ts';
+import { openNeighbours } from '#testing/neighbours/neighbours.ts';
+import { graded, storeAttempt } from '#testing/stored/stored-attempts.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { gradeNoticesActor } from './actor.ts';
 
 t.test('notices of a neighbour that is not configured wait, unclaimed and unspent', async (t) => {

@@ -2,10 +2,10 @@ import t from 'tap';
 import { attempts } from '#infra/mongo/attempt/collections.ts';
 import { NOTICES, readCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import type { Command } from '#shared/kernel/command.ts';
-import { runWorkerUntil, startWorker } from '#shared/testing/processes/worker-process.ts';
-import { postGrading, SUBMITTED, storeAttempt } from '#shared/testing/stored/stored-attempts.ts';
-import { crashSuite, openLane } from '#shared/testing/suites/crash-suite.ts';
-import { until } from '#shared/testing/until.ts';
+import { runWorkerUntil, startWorker } from '#testing/processes/worker-process.ts';
+import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
+import { crashSuite, openLane } from '#testing/suites/crash-suite.ts';
+import { until } from '#testing/until.ts';
 
 t.test('a worker killed at any await of its run loses nothing and doubles nothing', (t) => crashSuite(t, 'grading'));
 

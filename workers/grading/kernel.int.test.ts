@@ -1,4 +1,4 @@
 import t from 'tap';
-import { kernelSuite } from '#shared/testing/suites/kernel-suite.ts';
+import { kernelSuite } from '#testing/suites/kernel-suite.ts';
 
 t.test('the kernel with this actor', (t) => kernelSuite(t, 'grading'));

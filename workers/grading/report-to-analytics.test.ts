@@ -3,9 +3,9 @@ import { runInNewContext } from 'node:vm';
 import t from 'tap';
 import type { Log } from '#infra/log/log.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
-import { testConfig } from '#shared/testing/actors/test-kernel.ts';
-import { heldLog } from '#shared/testing/held-log.ts';
-import { sampleAttempt, samplePaper } from '#shared/testing/stored/sample-attempt.ts';
+import { testConfig } from '#testing/actors/test-kernel.ts';
+import { heldLog } from '#testing/held-log.ts';
+import { sampleAttempt, samplePaper } from '#testing/stored/sample-attempt.ts';
 import type { WorkerDeps } from '#workers/actor.ts';
 import { reportToAnalytics } from './report-to-analytics.ts';
 

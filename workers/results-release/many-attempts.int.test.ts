@@ -3,9 +3,9 @@ import vm from 'node:vm';
 import t from 'tap';
 import { attempts } from '#infra/mongo/attempt/collections.ts';
 import { NOTICES, readCommand } from '#infra/mongo/mailbox/mailbox.ts';
-import { testKernel, testWorkerDeps } from '#shared/testing/actors/test-kernel.ts';
-import { freshAttempt, graded, postRelease } from '#shared/testing/stored/stored-attempts.ts';
-import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
+import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
+import { freshAttempt, graded, postRelease } from '#testing/stored/stored-attempts.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { runCommand } from '#workers/run-command.ts';
 import { resultsReleaseActor } from './actor.ts';
 

@@ -5,16 +5,11 @@ import { replayDead } from '#infra/mongo/mailbox/dead-letters.ts';
 import { ownerKeysOf } from '#shared/classifier/generation.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { HOUR } from '#shared/kernel/time.ts';
-import { testKernel, testWorker, testWorkerDeps } from '#shared/testing/actors/test-kernel.ts';
-import { type OwnerFault, openFakeOwners } from '#shared/testing/neighbours/fake-owners.ts';
-import {
-  ageGeneration,
-  expireGenerations,
-  generationOf,
-  postSettlement,
-} from '#shared/testing/stored/stored-generations.ts';
-import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
-import { again, expire } from '#shared/testing/suites/kernel-features/feature.ts';
+import { testKernel, testWorker, testWorkerDeps } from '#testing/actors/test-kernel.ts';
+import { type OwnerFault, openFakeOwners } from '#testing/neighbours/fake-owners.ts';
+import { ageGeneration, expireGenerations, generationOf, postSettlement } from '#testing/stored/stored-generations.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
+import { again, expire } from '#testing/suites/kernel-features/feature.ts';
 import { runCommand } from '#workers/run-command.ts';
 import { settlementActor } from './actor.ts';
 

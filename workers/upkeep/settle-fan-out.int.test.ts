@@ -4,10 +4,10 @@ import { fanOuts, notifications } from '#infra/mongo/notification/collections.ts
 import { insertFanOut } from '#infra/mongo/notification/fan-out.ts';
 import { look } from '#infra/mongo/notification/inbox.ts';
 import { REST_MS, STAGE_WITHIN_MS } from '#shared/notification/fan-out.ts';
-import { testKernel, testWorkerDeps } from '#shared/testing/actors/test-kernel.ts';
-import { sampleFanOut, stageOnly } from '#shared/testing/stored/sample-fan-out.ts';
-import { openTestMongo, type TestMongo } from '#shared/testing/stores/open-test-mongo.ts';
-import { makeActor } from '#shared/testing/suites/actor-subjects.ts';
+import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
+import { sampleFanOut, stageOnly } from '#testing/stored/sample-fan-out.ts';
+import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
+import { makeActor } from '#testing/suites/actor-subjects.ts';
 import { runCommand } from '#workers/run-command.ts';
 
 const ROWS = 25;

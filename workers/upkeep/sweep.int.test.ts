@@ -2,11 +2,11 @@ import t from 'tap';
 import { attempts } from '#infra/mongo/attempt/collections.ts';
 import { gradingKey } from '#infra/mongo/attempt/hand-in.ts';
 import { mailboxOf, newCommand, postCommand } from '#infra/mongo/mailbox/mailbox.ts';
-import { testKernel, testWorkerDeps } from '#shared/testing/actors/test-kernel.ts';
-import { storeAttempt } from '#shared/testing/stored/stored-attempts.ts';
-import { faultyMongo } from '#shared/testing/stores/faulty-mongo.ts';
-import { openTestMongo, type TestMongo } from '#shared/testing/stores/open-test-mongo.ts';
-import { makeActor } from '#shared/testing/suites/actor-subjects.ts';
+import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
+import { storeAttempt } from '#testing/stored/stored-attempts.ts';
+import { faultyMongo } from '#testing/stores/faulty-mongo.ts';
+import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
+import { makeActor } from '#testing/suites/actor-subjects.ts';
 import { runCommand } from '#workers/run-command.ts';
 
 /** More than one chunk of a sweep. */

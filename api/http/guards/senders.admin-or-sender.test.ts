@@ -1,7 +1,7 @@
 import t from 'tap';
 import { readHead } from '#api/http/exchange.ts';
 import type { Guard, Head, Identity } from '#api/route.ts';
-import { echoRoute } from '#shared/testing/doors/test-door.ts';
+import { echoRoute } from '#testing/doors/test-door.ts';
 import { organization } from './identity.ts';
 import { adminOrSender, type KnownSenders, knownSender } from './senders.ts';
 import { behindGateway, gatewayToken } from './tokens.ts';

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { samplePaper } from '#shared/testing/stored/sample-attempt.ts';
+import { samplePaper } from '#testing/stored/sample-attempt.ts';
 import { gradeAttempt, totalsOf } from './grade-attempt.ts';
 
 const paper = samplePaper(

@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap';
 import type { AnswerContent } from '#shared/attempt/attempt.ts';
 import type { Question, ScoringRule } from '#shared/attempt/question.ts';
-import { sampleOptions, sampleQuestion } from '#shared/testing/stored/sample-attempt.ts';
+import { sampleOptions, sampleQuestion } from '#testing/stored/sample-attempt.ts';
 import { gradeByHand, scoreQuestion } from './score-question.ts';
 
 type Vector = [answer: AnswerContent | undefined, score: number | null, isCorrect: boolean | null, why?: string];

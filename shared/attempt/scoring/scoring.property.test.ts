@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import t from 'tap';
 import { type AnswerContent, answerKeyOf } from '#shared/attempt/attempt.ts';
 import type { Paper, Question } from '#shared/attempt/question.ts';
-import { sampleOptions, sampleQuestion } from '#shared/testing/stored/sample-attempt.ts';
+import { sampleOptions, sampleQuestion } from '#testing/stored/sample-attempt.ts';
 import { gradeAttempt, totalsOf } from './grade-attempt.ts';
 import { scoreQuestion } from './score-question.ts';
 

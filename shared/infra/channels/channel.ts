@@ -9,7 +9,7 @@ export interface DeliveryJob {
   notification: ReturnType<typeof notificationView>;
 }
 
-/** One way to reach a user beside the inbox. Registered in `channels.ts`, held to `shared/testing/suites/adapter-suite.ts`. */
+/** One way to reach a user beside the inbox. Registered in `channels.ts`, held to `scripts/testing/suites/adapter-suite.ts`. */
 export interface Adapter {
   channel: Channel;
   /** By which delivery attempts name it. */

@@ -1,6 +1,6 @@
 import t from 'tap';
-import { heldLog } from '#shared/testing/held-log.ts';
-import { adapterSuite } from '#shared/testing/suites/adapter-suite.ts';
+import { heldLog } from '#testing/held-log.ts';
+import { adapterSuite } from '#testing/suites/adapter-suite.ts';
 import { logAdapter } from './channels.ts';
 
 t.test('the log adapter keeps the contract, and tells neither content nor user', async (t) => {

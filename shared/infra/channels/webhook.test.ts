@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto';
 import t, { type Test } from 'tap';
-import { openFaultReceiver } from '#shared/testing/neighbours/fault-receiver.ts';
-import { adapterSuite, sampleJob } from '#shared/testing/suites/adapter-suite.ts';
+import { openFaultReceiver } from '#testing/neighbours/fault-receiver.ts';
+import { adapterSuite, sampleJob } from '#testing/suites/adapter-suite.ts';
 import { Retryable } from './channel.ts';
 import { webhookAdapter } from './webhook.ts';
 

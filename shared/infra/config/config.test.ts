@@ -1,5 +1,5 @@
 import t from 'tap';
-import { configFaults, MONGODB_URL, REDIS_URL } from '#shared/testing/config-faults.ts';
+import { configFaults, MONGODB_URL, REDIS_URL } from '#testing/config-faults.ts';
 import { readConfig } from './config.ts';
 import { configurationMarkdown, envExample } from './documentation.ts';
 import { DEVELOPMENT_JWT_SECRET } from './variable.ts';

@@ -3,9 +3,9 @@ import t, { type Test } from 'tap';
 import { openSharedCells, type SharedCells } from '#infra/redis/shared-cells.ts';
 import type { CircuitRules } from '#shared/classifier/provider/circuit.ts';
 import type { Target } from '#shared/classifier/provider/target.ts';
-import { heldLog } from '#shared/testing/held-log.ts';
-import { requiredEnv } from '#shared/testing/stores/open-test-mongo.ts';
-import { until } from '#shared/testing/until.ts';
+import { heldLog } from '#testing/held-log.ts';
+import { requiredEnv } from '#testing/stores/open-test-mongo.ts';
+import { until } from '#testing/until.ts';
 import { openCircuits } from './circuits.ts';
 
 const RULES: CircuitRules = { failures: 3, cooldownMs: 1_000, probeMs: 5_000 };

@@ -3,11 +3,11 @@ import { providerSettings, settingChanges, usageEvents } from '#infra/mongo/clas
 import { saveProviderSetting } from '#infra/mongo/classifier/providers.ts';
 import { isOutage } from '#infra/mongo/faults.ts';
 import type { ProviderChoice } from '#shared/classifier/provider/setting.ts';
-import { testConfig } from '#shared/testing/actors/test-kernel.ts';
-import { heldLog } from '#shared/testing/held-log.ts';
-import { ABOUT, TASK } from '#shared/testing/models/asked-models.ts';
-import { openTestMongo, requiredEnv, type TestMongo } from '#shared/testing/stores/open-test-mongo.ts';
-import { until } from '#shared/testing/until.ts';
+import { testConfig } from '#testing/actors/test-kernel.ts';
+import { heldLog } from '#testing/held-log.ts';
+import { ABOUT, TASK } from '#testing/models/asked-models.ts';
+import { openTestMongo, requiredEnv, type TestMongo } from '#testing/stores/open-test-mongo.ts';
+import { until } from '#testing/until.ts';
 import { openFollowedModels } from './followed-models.ts';
 
 const REDIS = requiredEnv('REDIS_URL');

@@ -1,6 +1,6 @@
 import t from 'tap';
-import { ABOUT, askedModels, GOOD, settingsFor, TASK } from '#shared/testing/models/asked-models.ts';
-import { answerJson, goodBody, refusedWith, servedModels } from '#shared/testing/models/served-models.ts';
+import { ABOUT, askedModels, GOOD, settingsFor, TASK } from '#testing/models/asked-models.ts';
+import { answerJson, goodBody, refusedWith, servedModels } from '#testing/models/served-models.ts';
 
 t.test('a call under way ends where it began when the provider is switched', async (t) => {
   const { asked } = await servedModels(t, (response) => {

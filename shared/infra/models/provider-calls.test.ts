@@ -1,8 +1,8 @@
 import nock from 'nock';
 import t from 'tap';
-import { GOOD } from '#shared/testing/models/asked-models.ts';
-import { at, failed, good, keepBodies, mockProviders, opened } from '#shared/testing/models/mocked-provider.ts';
-import { ASKED_AT, HTTP_PROVIDERS, refusalBody, replyOf } from '#shared/testing/models/provider-replies.ts';
+import { GOOD } from '#testing/models/asked-models.ts';
+import { at, failed, good, keepBodies, mockProviders, opened } from '#testing/models/mocked-provider.ts';
+import { ASKED_AT, HTTP_PROVIDERS, refusalBody, replyOf } from '#testing/models/provider-replies.ts';
 
 mockProviders(t);
 

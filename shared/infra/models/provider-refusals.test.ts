@@ -1,8 +1,8 @@
 import nock from 'nock';
 import t from 'tap';
-import { GOOD, SENTINEL_KEY } from '#shared/testing/models/asked-models.ts';
-import { at, failed, good, mockProviders, opened } from '#shared/testing/models/mocked-provider.ts';
-import { HTTP_PROVIDERS, refusalBody } from '#shared/testing/models/provider-replies.ts';
+import { GOOD, SENTINEL_KEY } from '#testing/models/asked-models.ts';
+import { at, failed, good, mockProviders, opened } from '#testing/models/mocked-provider.ts';
+import { HTTP_PROVIDERS, refusalBody } from '#testing/models/provider-replies.ts';
 
 mockProviders(t);
 

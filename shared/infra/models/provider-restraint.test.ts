@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import t from 'tap';
-import { GOOD } from '#shared/testing/models/asked-models.ts';
-import { answerJson, refusedWith, servedModels } from '#shared/testing/models/served-models.ts';
+import { GOOD } from '#testing/models/asked-models.ts';
+import { answerJson, refusedWith, servedModels } from '#testing/models/served-models.ts';
 
 /** How a provider that fails, asks for a pause or is slow is spared. */
 

@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import t from 'tap';
-import { GOOD, SENTINEL_KEY } from '#shared/testing/models/asked-models.ts';
-import { streamOf } from '#shared/testing/models/provider-replies.ts';
-import { answerJson, goodBody, refusedWith, servedModels } from '#shared/testing/models/served-models.ts';
+import { GOOD, SENTINEL_KEY } from '#testing/models/asked-models.ts';
+import { streamOf } from '#testing/models/provider-replies.ts';
+import { answerJson, goodBody, refusedWith, servedModels } from '#testing/models/served-models.ts';
 import { MOST_BYTES } from './http-call.ts';
 
 /** Cuts, silence and trickles, which only real sockets have. */

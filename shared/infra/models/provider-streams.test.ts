@@ -1,7 +1,7 @@
 import t from 'tap';
-import { GOOD } from '#shared/testing/models/asked-models.ts';
-import { failed, good, mockProviders, opened, streamAt } from '#shared/testing/models/mocked-provider.ts';
-import { HTTP_PROVIDERS, streamOf } from '#shared/testing/models/provider-replies.ts';
+import { GOOD } from '#testing/models/asked-models.ts';
+import { failed, good, mockProviders, opened, streamAt } from '#testing/models/mocked-provider.ts';
+import { HTTP_PROVIDERS, streamOf } from '#testing/models/provider-replies.ts';
 
 mockProviders(t);
 

@@ -24,22 +24,16 @@ import { deadCommands, deadGroups, findCommand, replayDead } from '#infra/mongo/
 import { queueDepths } from '#infra/mongo/mailbox/queue-depths.ts';
 import { createIndexes } from '#infra/mongo/schema/migrate.ts';
 import type { Queue } from '#shared/kernel/command.ts';
-import { testKernel, testWorker, testWorkerDeps } from '#shared/testing/actors/test-kernel.ts';
-import { callOf, inProcessDoor } from '#shared/testing/doors/in-process-door.ts';
-import { openNeighbours } from '#shared/testing/neighbours/neighbours.ts';
-import {
-  claimsOf,
-  freshAccount,
-  freshSession,
-  freshToken,
-  storeSignedIn,
-} from '#shared/testing/stored/stored-accounts.ts';
-import { postGrading, SUBMITTED, storeAttempt } from '#shared/testing/stored/stored-attempts.ts';
-import { faultyMongo } from '#shared/testing/stores/faulty-mongo.ts';
-import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
-import { noneScans, watchFilters } from '#shared/testing/stores/plans.ts';
-import { makeActor } from '#shared/testing/suites/actor-subjects.ts';
-import { until } from '#shared/testing/until.ts';
+import { testKernel, testWorker, testWorkerDeps } from '#testing/actors/test-kernel.ts';
+import { callOf, inProcessDoor } from '#testing/doors/in-process-door.ts';
+import { openNeighbours } from '#testing/neighbours/neighbours.ts';
+import { claimsOf, freshAccount, freshSession, freshToken, storeSignedIn } from '#testing/stored/stored-accounts.ts';
+import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
+import { faultyMongo } from '#testing/stores/faulty-mongo.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
+import { noneScans, watchFilters } from '#testing/stores/plans.ts';
+import { makeActor } from '#testing/suites/actor-subjects.ts';
+import { until } from '#testing/until.ts';
 import { runCommand } from '#workers/run-command.ts';
 import { postStandingCommands } from '#workers/worker-process.ts';
 import type { Mongo } from './connect.ts';

@@ -1,7 +1,7 @@
 import { type CommandStartedEvent, type Document, MongoNetworkError, MongoServerError, Timestamp } from 'mongodb';
 import t from 'tap';
-import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
-import { tappedDb } from '#shared/testing/stores/tapped-db.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
+import { tappedDb } from '#testing/stores/tapped-db.ts';
 import { Stale } from './guarded-update.ts';
 import { inTransaction } from './transaction.ts';
 

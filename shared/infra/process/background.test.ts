@@ -1,5 +1,5 @@
 import t from 'tap';
-import { gate } from '#shared/testing/until.ts';
+import { gate } from '#testing/until.ts';
 import { openBackground } from './background.ts';
 
 function rig(maxWaiting = 10) {

@@ -1,8 +1,8 @@
 import { createServer } from 'node:net';
 import t from 'tap';
 import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
-import { type HeldLog, heldLog } from '#shared/testing/held-log.ts';
-import { eventually, type OwnRedis, ownRedis } from '#shared/testing/stores/own-redis.ts';
+import { type HeldLog, heldLog } from '#testing/held-log.ts';
+import { eventually, type OwnRedis, ownRedis } from '#testing/stores/own-redis.ts';
 import { type AddressFailures, openAddressFailures } from './address-failures.ts';
 
 const LIMIT = 3;

@@ -6,8 +6,8 @@ import { createServer as createTlsServer, getCACertificates, setDefaultCACertifi
 import t from 'tap';
 import { freePort } from '#scripts/services/port.ts';
 import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
-import { type HeldLog, heldLog } from '#shared/testing/held-log.ts';
-import { eventually, ownRedis } from '#shared/testing/stores/own-redis.ts';
+import { type HeldLog, heldLog } from '#testing/held-log.ts';
+import { eventually, ownRedis } from '#testing/stores/own-redis.ts';
 import { redisProbe } from './connection.ts';
 import { openDoorbells } from './doorbell.ts';
 import { answerDoorbell } from './doorbell-listener.ts';

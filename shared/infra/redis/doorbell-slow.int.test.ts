@@ -2,8 +2,8 @@ import { type AddressInfo, connect, createServer } from 'node:net';
 import t, { type Test } from 'tap';
 import { freePort } from '#scripts/services/port.ts';
 import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
-import { heldLog } from '#shared/testing/held-log.ts';
-import { eventually, ownRedis } from '#shared/testing/stores/own-redis.ts';
+import { heldLog } from '#testing/held-log.ts';
+import { eventually, ownRedis } from '#testing/stores/own-redis.ts';
 import { openDoorbells } from './doorbell.ts';
 
 /** A Redis that hangs, and bells whose link it took before. */

@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap';
 import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
-import { heldLog } from '#shared/testing/held-log.ts';
-import { eventually, ownRedis } from '#shared/testing/stores/own-redis.ts';
+import { heldLog } from '#testing/held-log.ts';
+import { eventually, ownRedis } from '#testing/stores/own-redis.ts';
 import { openDoorbells } from './doorbell.ts';
 import { answerDoorbell } from './doorbell-listener.ts';
 

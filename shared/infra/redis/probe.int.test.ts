@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap';
 import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
-import { heldLog } from '#shared/testing/held-log.ts';
-import { eventually, type OwnRedis, ownRedis } from '#shared/testing/stores/own-redis.ts';
+import { heldLog } from '#testing/held-log.ts';
+import { eventually, type OwnRedis, ownRedis } from '#testing/stores/own-redis.ts';
 import { redisProbe } from './connection.ts';
 
 /** Whether the probe calls this Redis well. */

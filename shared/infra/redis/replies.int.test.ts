@@ -1,7 +1,7 @@
 import t from 'tap';
 import { freePort } from '#scripts/services/port.ts';
 import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
-import { eventually, ownRedis } from '#shared/testing/stores/own-redis.ts';
+import { eventually, ownRedis } from '#testing/stores/own-redis.ts';
 import type { Log } from './link.ts';
 import { openReplySender, openReplyWaiters, type ReplySender, type ReplyWaiters } from './replies.ts';
 

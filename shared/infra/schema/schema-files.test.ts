@@ -4,7 +4,7 @@ import { CLIENT_EVENT_TYPES, EVENT_TYPES } from '#shared/attempt/attempt.ts';
 import { QUESTION_TYPES, SCORING_MODES } from '#shared/attempt/question.ts';
 import { redactAttempt, studentListItem } from '#shared/attempt/redact.ts';
 import { DELIVERY_STATUSES } from '#shared/notification/delivery.ts';
-import { sampleAnswer, sampleAttempt, samplePaper } from '#shared/testing/stored/sample-attempt.ts';
+import { sampleAnswer, sampleAttempt, samplePaper } from '#testing/stored/sample-attempt.ts';
 import { loadSchemas } from './validator.ts';
 
 const schemas = loadSchemas();

@@ -2,7 +2,7 @@ import t from 'tap';
 import { readConfig } from '#infra/config/config.ts';
 import { secretsOf } from '#infra/config/secrets.ts';
 import { DEVELOPMENT_JWT_SECRET } from '#infra/config/variable.ts';
-import { configFaults, MONGODB_URL, REDIS_URL } from '#shared/testing/config-faults.ts';
+import { configFaults, MONGODB_URL, REDIS_URL } from '#testing/config-faults.ts';
 
 t.test('a production front door of the auth service signs with a secret of its own, others need none', async (t) => {
   const env = { NODE_ENV: 'production', MONGODB_URL, REDIS_URL, NOTIFICATION_INTERNAL_SERVICE_TOKEN: 't' };

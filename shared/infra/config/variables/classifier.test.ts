@@ -1,7 +1,7 @@
 import t from 'tap';
 import { readConfig } from '#infra/config/config.ts';
 import { secretsOf } from '#infra/config/secrets.ts';
-import { configFaults, MONGODB_URL } from '#shared/testing/config-faults.ts';
+import { configFaults, MONGODB_URL } from '#testing/config-faults.ts';
 
 t.test('keys of models are secrets, and may go to origins only', async (t) => {
   const keys = { OPENAI_API_KEY: 'sk-1', AI_CLASSIFIER_API_KEY: 'sk-2', GEMINI_API_KEY: '' };

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { readConfig } from '#infra/config/config.ts';
-import { configFaults, MONGODB_URL, REDIS_URL } from '#shared/testing/config-faults.ts';
+import { configFaults, MONGODB_URL, REDIS_URL } from '#testing/config-faults.ts';
 
 t.test('a production front door of the notification service needs a token for every sender', async (t) => {
   const env = { NODE_ENV: 'production', MONGODB_URL, REDIS_URL, SERVICES: 'notification' };

@@ -1,6 +1,6 @@
 import t from 'tap';
-import { storeAttempt } from '#shared/testing/stored/stored-attempts.ts';
-import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
+import { storeAttempt } from '#testing/stored/stored-attempts.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { attempts } from './collections.ts';
 import { appendClientEvent } from './events.ts';
 import { saveAnswer, saveAnswerWithRows } from './save-answer.ts';

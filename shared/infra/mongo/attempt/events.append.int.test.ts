@@ -1,7 +1,7 @@
 import t from 'tap';
-import { storeAttempt } from '#shared/testing/stored/stored-attempts.ts';
-import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
-import { tappedDb } from '#shared/testing/stores/tapped-db.ts';
+import { storeAttempt } from '#testing/stored/stored-attempts.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
+import { tappedDb } from '#testing/stores/tapped-db.ts';
 import { appendClientEvent } from './events.ts';
 
 t.test('the event that was appended is told, also by a reply that holds the whole document', async (t) => {

@@ -2,8 +2,8 @@ import t from 'tap';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import type { SubmitSource } from '#shared/attempt/attempt.ts';
 import { MINUTE, SECOND } from '#shared/kernel/time.ts';
-import { storeAttempt } from '#shared/testing/stored/stored-attempts.ts';
-import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
+import { storeAttempt } from '#testing/stored/stored-attempts.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { attempts } from './collections.ts';
 import { handIn } from './hand-in.ts';
 

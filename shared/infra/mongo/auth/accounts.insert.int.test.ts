@@ -1,7 +1,7 @@
 import t from 'tap';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
-import { freshAccount, freshSession, storeSignedIn } from '#shared/testing/stored/stored-accounts.ts';
-import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
+import { freshAccount, freshSession, storeSignedIn } from '#testing/stored/stored-accounts.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { findAccount, findAccountByEmail, importAccount, insertAccount } from './accounts.ts';
 import { accounts, sessions, tokens } from './collections.ts';
 

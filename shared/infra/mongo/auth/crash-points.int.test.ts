@@ -1,15 +1,15 @@
 import t from 'tap';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { OPERATOR_AUDIT } from '#infra/mongo/operator-audit.ts';
-import { dyingProcess } from '#shared/testing/processes/dying-process.ts';
+import { dyingProcess } from '#testing/processes/dying-process.ts';
 import {
   freshAccount,
   freshSession,
   freshToken,
   storeSession,
   storeSignedIn,
-} from '#shared/testing/stored/stored-accounts.ts';
-import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
+} from '#testing/stored/stored-accounts.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { insertAccount } from './accounts.ts';
 import { accounts, securityEvents, sessions, tokens } from './collections.ts';
 import { setPassword, setStatus } from './operator.ts';

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { OPERATOR_AUDIT } from '#infra/mongo/operator-audit.ts';
-import { storeSession, storeSignedIn } from '#shared/testing/stored/stored-accounts.ts';
-import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
+import { storeSession, storeSignedIn } from '#testing/stored/stored-accounts.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { findAccount } from './accounts.ts';
 import { sessions } from './collections.ts';
 import { makeAdmin, setPassword, setStatus, signOut, unlockAccount } from './operator.ts';

@@ -1,6 +1,6 @@
 import t from 'tap';
-import { freshSession, storeSession, storeSignedIn } from '#shared/testing/stored/stored-accounts.ts';
-import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
+import { freshSession, storeSession, storeSignedIn } from '#testing/stored/stored-accounts.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { findAccount } from './accounts.ts';
 import { accounts, securityEvents, sessions, tokens } from './collections.ts';
 import { setStatus } from './operator.ts';

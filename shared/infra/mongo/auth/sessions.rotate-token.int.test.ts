@@ -1,13 +1,7 @@
 import t from 'tap';
 import { judgeRefresh } from '#shared/auth/session.ts';
-import {
-  claimsOf,
-  freshToken,
-  type SignedIn,
-  storeSession,
-  storeSignedIn,
-} from '#shared/testing/stored/stored-accounts.ts';
-import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
+import { claimsOf, freshToken, type SignedIn, storeSession, storeSignedIn } from '#testing/stored/stored-accounts.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { securityEvents, sessions, tokens } from './collections.ts';
 import { setStatus } from './operator.ts';
 import { changePassword } from './passwords.ts';

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { FREE_FAILURES, MAX_JUDGED, QUIET_MS, waitAfter } from '#shared/auth/throttle.ts';
 import { HOUR, MINUTE, SECOND } from '#shared/kernel/time.ts';
-import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { throttles } from './collections.ts';
 import { giveBackTry, recordFailure, recordSuccess, reserveTry, throttleKey } from './throttle.ts';
 

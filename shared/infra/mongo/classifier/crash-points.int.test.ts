@@ -2,9 +2,9 @@ import t, { type Test } from 'tap';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { mailboxOf, newCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { commandKeyOf } from '#shared/classifier/job.ts';
-import { dyingProcess } from '#shared/testing/processes/dying-process.ts';
-import { postJob } from '#shared/testing/stored/stored-jobs.ts';
-import { openTestMongo, type TestMongo } from '#shared/testing/stores/open-test-mongo.ts';
+import { dyingProcess } from '#testing/processes/dying-process.ts';
+import { postJob } from '#testing/stored/stored-jobs.ts';
+import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
 import { aiJobBatches, aiJobSelections, aiJobs } from './collections.ts';
 import { cancelJob, retryJob } from './jobs.ts';
 

@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap';
 import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
 import { HOUR, SECOND } from '#shared/kernel/time.ts';
-import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { generationHolds } from './collections.ts';
 import { keepHold, placeHold, readHeldBefore, renewHold } from './generation-holds.ts';
 

@@ -1,12 +1,12 @@
 import t from 'tap';
 import { previewGeneration } from '#api/classifier/previews.ts';
 import { createIndexes } from '#infra/mongo/schema/migrate.ts';
-import { testKernel, testWorkerDeps } from '#shared/testing/actors/test-kernel.ts';
-import { generationCall, previewDoor, scriptedModels } from '#shared/testing/doors/preview-door.ts';
-import { openFakeOwners } from '#shared/testing/neighbours/fake-owners.ts';
-import { generationOf, postSettlement } from '#shared/testing/stored/stored-generations.ts';
-import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
-import { noneScans, watchFilters } from '#shared/testing/stores/plans.ts';
+import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
+import { generationCall, previewDoor, scriptedModels } from '#testing/doors/preview-door.ts';
+import { openFakeOwners } from '#testing/neighbours/fake-owners.ts';
+import { generationOf, postSettlement } from '#testing/stored/stored-generations.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
+import { noneScans, watchFilters } from '#testing/stores/plans.ts';
 import { runCommand } from '#workers/run-command.ts';
 import { settlementActor } from '#workers/settlement/actor.ts';
 

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { HOUR } from '#shared/kernel/time.ts';
-import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { findGeneration, giveUpGeneration, openGeneration, renewGeneration, takeGeneration } from './generations.ts';
 
 const mongo = await openTestMongo(t);

@@ -1,10 +1,10 @@
 import t from 'tap';
 import { findLive, newCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { createIndexes } from '#infra/mongo/schema/migrate.ts';
-import { testKernel, testWorkerDeps } from '#shared/testing/actors/test-kernel.ts';
-import { finishedOnce, postJob } from '#shared/testing/stored/stored-jobs.ts';
-import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
-import { noneScans, watchFilters } from '#shared/testing/stores/plans.ts';
+import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
+import { finishedOnce, postJob } from '#testing/stored/stored-jobs.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
+import { noneScans, watchFilters } from '#testing/stores/plans.ts';
 import { classifierActor } from '#workers/classifier/actor.ts';
 import { runCommand } from '#workers/run-command.ts';
 import { postStandingCommands } from '#workers/worker-process.ts';

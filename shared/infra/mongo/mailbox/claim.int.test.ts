@@ -1,6 +1,6 @@
 import t from 'tap';
 import type { Command } from '#shared/kernel/command.ts';
-import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { claimCommand } from './claim.ts';
 import { newCommand, postCommand } from './mailbox.ts';
 import { settleCommand } from './settle.ts';

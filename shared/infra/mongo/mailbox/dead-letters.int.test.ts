@@ -1,10 +1,10 @@
 import t from 'tap';
 import { OPERATOR_AUDIT } from '#infra/mongo/operator-audit.ts';
-import { testKernel, testWorkerDeps } from '#shared/testing/actors/test-kernel.ts';
-import { postGrading, SUBMITTED, storeAttempt } from '#shared/testing/stored/stored-attempts.ts';
-import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
-import { makeActor } from '#shared/testing/suites/actor-subjects.ts';
-import { expire } from '#shared/testing/suites/kernel-features/feature.ts';
+import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
+import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
+import { makeActor } from '#testing/suites/actor-subjects.ts';
+import { expire } from '#testing/suites/kernel-features/feature.ts';
 import { runCommand } from '#workers/run-command.ts';
 import { deadCommands, deadGroups, findCommand, replayDead } from './dead-letters.ts';
 

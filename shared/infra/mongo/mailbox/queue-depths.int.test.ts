@@ -1,11 +1,11 @@
 import t from 'tap';
 import { liveWorkers, WORKERS, type WorkerRow } from '#infra/mongo/live-workers.ts';
-import { testKernel, testWorkerDeps } from '#shared/testing/actors/test-kernel.ts';
-import { postGrading, SUBMITTED, storeAttempt } from '#shared/testing/stored/stored-attempts.ts';
-import { openTestMongo, type TestMongo } from '#shared/testing/stores/open-test-mongo.ts';
-import { makeActor } from '#shared/testing/suites/actor-subjects.ts';
-import { expire } from '#shared/testing/suites/kernel-features/feature.ts';
-import { until } from '#shared/testing/until.ts';
+import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
+import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
+import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
+import { makeActor } from '#testing/suites/actor-subjects.ts';
+import { expire } from '#testing/suites/kernel-features/feature.ts';
+import { until } from '#testing/until.ts';
 import { runCommand } from '#workers/run-command.ts';
 import { mailboxOf, newCommand } from './mailbox.ts';
 import { queueDepths } from './queue-depths.ts';

@@ -4,8 +4,8 @@ import { DELIVERIES } from '#infra/mongo/mailbox/mailbox.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import type { Channel } from '#shared/notification/delivery.ts';
-import { freshNotification } from '#shared/testing/stored/stored-deliveries.ts';
-import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
+import { freshNotification } from '#testing/stored/stored-deliveries.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { notifications } from './collections.ts';
 import { queueDeliveries } from './deliveries.ts';
 

@@ -1,8 +1,8 @@
 import t from 'tap';
 import { newId } from '#shared/kernel/ids.ts';
 import type { DeliveryAttempt } from '#shared/notification/delivery.ts';
-import { freshNotification } from '#shared/testing/stored/stored-notifications.ts';
-import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
+import { freshNotification } from '#testing/stored/stored-notifications.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { fanOuts, notificationEvents, notifications } from './collections.ts';
 import { insertDeliveryAttempt, listDeliveryAttempts, type WantedAttempts } from './delivery-attempts.ts';
 import { summarizeSupport } from './summarize-support.ts';

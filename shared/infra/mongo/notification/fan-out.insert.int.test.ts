@@ -1,11 +1,11 @@
 import t from 'tap';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { DELIVERIES } from '#infra/mongo/mailbox/mailbox.ts';
-import { dyingProcess } from '#shared/testing/processes/dying-process.ts';
-import { sampleFanOut, stageOnly } from '#shared/testing/stored/sample-fan-out.ts';
-import { openTestMongo, type TestMongo } from '#shared/testing/stores/open-test-mongo.ts';
-import { tappedDb } from '#shared/testing/stores/tapped-db.ts';
-import { until } from '#shared/testing/until.ts';
+import { dyingProcess } from '#testing/processes/dying-process.ts';
+import { sampleFanOut, stageOnly } from '#testing/stored/sample-fan-out.ts';
+import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
+import { tappedDb } from '#testing/stores/tapped-db.ts';
+import { until } from '#testing/until.ts';
 import { fanOuts, NOTIFICATION_EVENTS, notificationEvents, notifications } from './collections.ts';
 import { findEvent, idsOfFanOut, insertFanOut } from './fan-out.ts';
 import { look } from './inbox.ts';

@@ -1,10 +1,10 @@
 import t from 'tap';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
-import { scaled } from '#shared/testing/chance.ts';
-import { freshNotification, storeNotifications } from '#shared/testing/stored/stored-notifications.ts';
-import { openTestMongo, type TestMongo } from '#shared/testing/stores/open-test-mongo.ts';
-import { tappedDb } from '#shared/testing/stores/tapped-db.ts';
+import { scaled } from '#testing/chance.ts';
+import { freshNotification, storeNotifications } from '#testing/stored/stored-notifications.ts';
+import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
+import { tappedDb } from '#testing/stores/tapped-db.ts';
 import { fanOuts, NOTIFICATIONS, notifications } from './collections.ts';
 import { deleteAll, markAllRead } from './inbox-changes.ts';
 

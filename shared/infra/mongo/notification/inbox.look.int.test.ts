@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap';
 import { LOOK_MS } from '#shared/notification/fan-out.ts';
-import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { look } from './inbox.ts';
 
 const mongo = await openTestMongo(t);

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { MAX_ENABLED_TYPES } from '#shared/notification/preferences.ts';
-import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { findPreferences, patchPreferences } from './preferences.ts';
 
 const types = (from: number, to: number) =>

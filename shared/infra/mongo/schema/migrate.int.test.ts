@@ -1,5 +1,5 @@
 import t from 'tap';
-import { openTestMongo } from '#shared/testing/stores/open-test-mongo.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { INDEXES, MADE_BEFOREHAND } from './indexes.ts';
 import { migrate, SCHEMA_VERSION, schemaFaults } from './migrate.ts';
 

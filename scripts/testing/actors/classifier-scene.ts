@@ -1,0 +1,77 @@
+import type { Test } from 'tap';
+import { batchOutcomes } from '#infra/mongo/classifier/job-batches.ts';
+import { findJob } from '#infra/mongo/classifier/jobs.ts';
+import type { JobBody } from '#shared/classifier/job.ts';
+import { broughtBy } from '#shared/classifier/job-view.ts';
+import { type ModelAnswer, type Models, type ModelTask, ProviderFailure } from '#shared/classifier/tasks/task.ts';
+import type { Command } from '#shared/kernel/command.ts';
+import type { StoredJobOptions } from '#testing/stored/stored-jobs.ts';
+import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
+import { classifierActor } from '#workers/classifier/actor.ts';
+import { type Ending, runCommand } from '#workers/run-command.ts';
+import { testKernel, testWorkerDeps } from './test-kernel.ts';
+
+/** Whose jobs a scene stores. */
+export const OWNER = { actorId: 'teacher-1', organizationId: 'org-1' };
+
+/** What a model is given of a batch. */
+export interface Data {
+  questionIds: string[];
+  questions?: { id: string }[];
+}
+type Ask = (ids: string[], signal: AbortSignal, task: ModelTask) => unknown;
+
+/** The classifier's actor on a database of its own, its model scripted; `asked` is what that was asked, batch by batch. */
+export interface ClassifierScene {
+  mongo: TestMongo;
+  asked: string[][];
+  /** An actor whose model answers so; what it gives is the answer, `undefined` a good one. */
+  actor(ask: Ask, env?: NodeJS.ProcessEnv): ReturnType<typeof classifierActor>;
+  run(actor: ReturnType<typeof classifierActor>, command: Command, workerId?: string): Promise<Ending>;
+  job(command: Command<JobBody>): ReturnType<typeof findJob>;
+  brought(command: Command<JobBody>): Promise<ReturnType<typeof broughtBy>>;
+  told: string[];
+}
+
+export async function classifierScene(t: Test): Promise<ClassifierScene> {
+  const mongo = await openTestMongo(t);
+  const asked: string[][] = [];
+  const told: string[] = [];
+  return {
+    mongo,
+    asked,
+    told,
+    actor(ask, env = {}) {
+      const deps = { ...testWorkerDeps(mongo, env), tellJob: (id: string) => void told.push(id) };
+      const models: Models = {
+        async ask(task, about, signal) {
+          const { questionIds } = task.data as Data;
+          asked.push(questionIds);
+          t.match(about, { operation: 'question-classification', ...OWNER, batchIndex: Number });
+          const json = (await ask(questionIds, signal, task)) ?? goodAnswer(questionIds);
+          return { json, usage: { inputTokens: 10, outputTokens: null }, provider: 'p', model: 'm' } as ModelAnswer;
+        },
+      };
+      return classifierActor(deps, () => models);
+    },
+    run: (actor, command, workerId = 'worker-1') =>
+      runCommand(testKernel(mongo, { workerId }), actor, command.queue, command._id),
+    job: ({ body }) => findJob(mongo, body.jobId),
+    brought: async ({ body }) => broughtBy(body.round, await batchOutcomes(mongo, body.jobId)),
+  };
+}
+
+/** What a model says that is sure of everything. */
+export function goodAnswer(ids: readonly string[]) {
+  const sure = (value: string) => ({ value, confidence: 0.9 });
+  return {
+    items: ids.map((questionId) => ({ questionId, suggestions: { topic: sure('t'), difficulty: sure('EASY') } })),
+  };
+}
+
+/** A provider that is busy. */
+export function passing(retryAfterMs: number | null = null) {
+  return new ProviderFailure('AI_PROVIDER_UNAVAILABLE', 'passing', { message: 'busy', retryAfterMs });
+}
+
+export const twelve: StoredJobOptions = { questions: 12 };

@@ -1,0 +1,98 @@
+import { type Config, readConfig } from '#infra/config/config.ts';
+import { openModels } from '#infra/models/open-models.ts';
+import { openPapers } from '#infra/mongo/attempt/papers.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { openBackground } from '#infra/process/background.ts';
+import type { Queue } from '#shared/kernel/command.ts';
+import type { Now } from '#shared/kernel/time.ts';
+import { type HeldLog, heldLog } from '#testing/held-log.ts';
+import type { Actor, WorkerDeps } from '#workers/actor.ts';
+import type { Ending, Kernel } from '#workers/run-command.ts';
+import { openWorker, type Worker } from '#workers/worker.ts';
+
+export interface TestKernel extends Kernel {
+  log: HeldLog;
+  /** Commands of which waiting front doors were told. */
+  announced: string[];
+  endings: { queue: Queue; ending: Ending }[];
+  halt: AbortController;
+}
+
+/** A kernel whose lease is too long to run out by itself, so that a test says when one does. */
+export function testKernel(mongo: Mongo, overrides: { workerId?: string; leaseMs?: number } = {}): TestKernel {
+  const halt = new AbortController();
+  const announced: string[] = [];
+  const endings: TestKernel['endings'] = [];
+  return {
+    mongo,
+    log: heldLog(),
+    workerId: 'worker-1',
+    leaseMs: 60_000,
+    announced,
+    endings,
+    halt,
+    stop: halt.signal,
+    announce: (id) => void announced.push(id),
+    count: (queue, ending) => void endings.push({ queue, ending }),
+    random: () => 0.5,
+    ...overrides,
+  };
+}
+
+export interface TestWorkerDeps extends WorkerDeps {
+  log: HeldLog;
+  rings: { queue: Queue; commandId: string }[];
+  alarms: string[];
+  /** Jobs of which streams were told. */
+  toldJobs: string[];
+}
+
+/** What an actor is made of, with the product's own configuration reader behind it. */
+export function testWorkerDeps(mongo: Mongo, env: NodeJS.ProcessEnv = {}): TestWorkerDeps {
+  const rings: TestWorkerDeps['rings'] = [];
+  const alarms: string[] = [];
+  const toldJobs: string[] = [];
+  const config = testConfig(env);
+  return {
+    toldJobs,
+    tellJob: (jobId) => void toldJobs.push(jobId),
+    models: () => openModels({ ...MOCK_ONLY, settings: config.classifier, log: heldLog() }),
+    mongo,
+    papers: openPapers(mongo, 8 * 1024 * 1024),
+    now: Date.now,
+    log: heldLog(),
+    rings,
+    alarms,
+    config,
+    ring: (queue, commandId) => void rings.push({ queue, commandId }),
+    alarm: (name) => void alarms.push(name),
+    background: openBackground({ concurrency: 4, maxWaiting: 100, dropped: () => undefined, failed: () => undefined }),
+  };
+}
+
+const MOCK_ONLY = { now: Date.now, recordUsage: () => undefined, shared: null, selection: null };
+
+/** Waits between tries are as short as they may be. */
+export function testConfig(env: NodeJS.ProcessEnv = {}): Config {
+  return readConfig({
+    MONGODB_URL: 'mongodb://127.0.0.1/',
+    WORKER_RETRY_BASE_DELAY_MS: '1',
+    ATTEMPT_OUTBOX_RETRY_BASE_MS: '1',
+    NOTIFICATION_DELIVERY_RETRY_BASE_MS: '1',
+    AI_CLASSIFIER_WORKER_ENABLED: '1',
+    AI_CLASSIFIER_WORKER_RETRY_BASE_DELAY_MS: '1',
+    ...env,
+  });
+}
+
+/** A worker around any actor. Its own poll is out of the way (an hour) unless a test asks for it. */
+export function testWorker(
+  t: { teardown(work: () => unknown): void },
+  kernel: Kernel,
+  actor: Actor,
+  options: { concurrency?: number; pollMs?: number; now?: Now } = {},
+): Worker {
+  const worker = openWorker(kernel, actor, { concurrency: 4, pollMs: 3_600_000, now: Date.now, ...options });
+  t.teardown(() => worker.drain());
+  return worker;
+}

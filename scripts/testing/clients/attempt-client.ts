@@ -1,0 +1,220 @@
+import { randomUUID } from 'node:crypto';
+import { checkedApi } from '#testing/doors/checked-api.ts';
+import type { Cluster } from '#testing/processes/cluster.ts';
+import type { HttpReply } from './http-call.ts';
+
+type Json = Record<string, unknown>;
+export type Headers = Readonly<Record<string, string | readonly string[] | undefined>>;
+
+export interface StartChange {
+  exam?: Json;
+  access?: Json;
+  questions?: readonly Json[];
+  studentInfo?: unknown;
+  courseAttemptContext?: unknown;
+}
+
+/** One person at the attempt service's front door. Every reply has been held against the OpenAPI document. */
+export interface Person {
+  id: string;
+  get(attemptId: string): Promise<HttpReply>;
+  events(attemptId: string): Promise<HttpReply>;
+  result(attemptId: string): Promise<HttpReply>;
+  list(): Promise<HttpReply>;
+  summary(): Promise<HttpReply>;
+  start(
+    examId: string,
+    change?: StartChange,
+    options?: { key?: string; headers?: Headers; path?: string },
+  ): Promise<HttpReply>;
+  save(attemptId: string, body: unknown, headers?: Headers): Promise<HttpReply>;
+  submit(attemptId: string, body?: unknown): Promise<HttpReply>;
+  post(attemptId: string, type: string, metadata?: unknown): Promise<HttpReply>;
+}
+
+export interface AttemptClient {
+  call: Awaited<ReturnType<typeof checkedApi>>;
+  student(id?: string): Person;
+  teacher(id: string): Person;
+  admin(id?: string): Person;
+  as(role: string, id: string): Person;
+  /** Starts for a new student and gives both; throws when the start is refused. */
+  sitting(
+    change?: StartChange & { examId?: string },
+  ): Promise<{ student: Person; id: string; attempt: HttpReply['data'] }>;
+  handOff(attemptId: string, change?: Json, headers?: Headers): Promise<HttpReply>;
+  release(body: Json, headers?: Headers): Promise<HttpReply>;
+  /** The bytes of every reply that a person of this role has received, with what was asked. */
+  received: { role: string; about: string; text: string }[];
+}
+
+/** At one of the cluster's front doors. */
+export async function attemptClient(cluster: Cluster, door = 1): Promise<AttemptClient> {
+  const call = await checkedApi((method, target, options) => cluster.request(method, target, { door, ...options }));
+  const received: AttemptClient['received'] = [];
+  const internal = (sender: string) => ({ 'x-internal-service': sender, 'x-internal-token': cluster.tokens.internal });
+
+  function as(role: string, id: string): Person {
+    const who = { 'x-user-id': id, 'x-user-role': role };
+    async function ask(method: string, target: string, body?: unknown, headers: Headers = {}): Promise<HttpReply> {
+      const reply = await call(method, target, { headers: { ...who, ...headers }, body });
+      received.push({ role, about: `${method} ${target} ${reply.status}`, text: reply.text });
+      return reply;
+    }
+    return {
+      id,
+      get: (attemptId) => ask('GET', `/v1/attempts/${attemptId}`),
+      events: (attemptId) => ask('GET', `/v1/attempts/${attemptId}/events`),
+      result: (attemptId) => ask('GET', `/v1/attempts/${attemptId}/result`),
+      list: () => ask('GET', '/v1/student/attempts'),
+      summary: () => ask('GET', '/v1/admin/attempts/summary'),
+      start: (examId, change = {}, { key = randomUUID(), headers = {}, path = 'attempts' } = {}) =>
+        ask('POST', `/v1/exams/${examId}/${path}`, startBody(examId, change), {
+          ...internal('api-gateway'),
+          'x-exam-runtime-decision-source': 'exam-service',
+          'idempotency-key': key,
+          ...headers,
+        }),
+      save: (attemptId, body, headers) => ask('POST', `/v1/attempts/${attemptId}/answers`, body, headers),
+      submit: (attemptId, body = { source: 'STUDENT' }) => ask('POST', `/v1/attempts/${attemptId}/submit`, body),
+      post: (attemptId, type, metadata) => ask('POST', `/v1/attempts/${attemptId}/events`, { type, metadata }),
+    };
+  }
+
+  const student = (id = `student-${randomUUID()}`) => as('STUDENT', id);
+  return {
+    call,
+    received,
+    as,
+    student,
+    teacher: (id) => as('TEACHER', id),
+    admin: (id = 'admin-1') => as('ADMIN', id),
+    async sitting({ examId = newExamId(), ...change } = {}) {
+      const sitter = student();
+      const reply = await sitter.start(examId, change);
+      if (reply.status !== 201) throw new Error(`start answered ${reply.status}: ${reply.text}`);
+      return { student: sitter, id: reply.data.attempt.id, attempt: reply.data.attempt };
+    },
+    async handOff(attemptId, change = {}, headers = {}) {
+      const target = `/v1/attempts/${attemptId}/essay-grade-handoffs`;
+      const body = {
+        sourceService: 'ai-classifier-service',
+        type: 'ai.essay_grade.handoff.v1',
+        sourceEventId: randomUUID(),
+        questionId: 'essay',
+        score: 4,
+        maxScore: 5,
+        ...change,
+      };
+      return call('POST', target, { body, headers: { ...internal('ai-classifier-service'), ...headers } });
+    },
+    release: (body, headers = {}) =>
+      call('POST', '/v1/events/exam-results-released', {
+        body: { sourceService: 'exam-service', type: 'exam.results_released.v1', ...body },
+        headers: { ...internal('exam-service'), ...headers },
+      }),
+  };
+}
+
+export function newExamId(): string {
+  return `exam-${randomUUID()}`;
+}
+
+/** An assigned exam of an hour with one question of a point, results shown at once; change what a test is about. */
+export function startBody(examId: string, change: StartChange = {}): Json {
+  const { exam, access, questions, ...rest } = change;
+  return {
+    exam: {
+      id: examId,
+      organizationId: 'org-1',
+      title: 'Toán 12',
+      subject: 'Toán',
+      gradeLevel: '12',
+      status: 'PUBLISHED',
+      deliveryMode: 'ONLINE',
+      durationMinutes: 60,
+      maxAttempts: null,
+      openTime: null,
+      closeTime: null,
+      requiresAccessPassword: false,
+      showResultMode: 'IMMEDIATE',
+      shuffleQuestions: false,
+      shuffleOptions: false,
+      randomizePerAttempt: false,
+      createdById: 'teacher-1',
+      assignedClassroomIds: ['class-1'],
+      resultViewerTeacherIds: ['teacher-2'],
+      ...exam,
+    },
+    access: { assigned: true, attemptLimit: null, ...access },
+    questions: questions ?? [choice('q1')],
+    ...rest,
+  };
+}
+
+/** A single choice of one point among a, b and c, where a is right. */
+export function choice(questionId: string, change: Json = {}): Json {
+  return {
+    questionId,
+    score: 1,
+    type: 'SINGLE_CHOICE',
+    content: '<p>?</p>',
+    contentText: '?',
+    options: options('a', 'b', 'c'),
+    scoringRule: { mode: 'EXACT' },
+    answerKey: { correctOptionIds: ['a'] },
+    ...change,
+  };
+}
+
+export function statements(questionId: string, values: readonly boolean[], change: Json = {}): Json {
+  const ids = values.map((_, index) => `s${index + 1}`);
+  return choice(questionId, {
+    type: 'TRUE_FALSE_GROUP',
+    options: options(...ids),
+    scoringRule: { mode: 'TRUE_FALSE_GROUP' },
+    answerKey: { statements: ids.map((statementId, index) => ({ statementId, value: values[index] })) },
+    ...change,
+  });
+}
+
+export function numeric(questionId: string, numericAnswers: readonly Json[], change: Json = {}): Json {
+  return choice(questionId, {
+    type: 'NUMERIC',
+    options: [],
+    scoringRule: { mode: 'NUMERIC' },
+    answerKey: { numericAnswers },
+    ...change,
+  });
+}
+
+export function shortText(questionId: string, acceptedTexts: readonly string[], change: Json = {}): Json {
+  return choice(questionId, {
+    type: 'SHORT_TEXT',
+    options: [],
+    scoringRule: { mode: 'SHORT_TEXT' },
+    answerKey: { acceptedTexts },
+    ...change,
+  });
+}
+
+/** Five points, by hand. */
+export function essay(questionId = 'essay', change: Json = {}): Json {
+  return choice(questionId, {
+    type: 'ESSAY',
+    score: 5,
+    options: [],
+    scoringRule: { mode: 'ESSAY' },
+    answerKey: undefined,
+    ...change,
+  });
+}
+
+export function options(...ids: string[]): Json[] {
+  return ids.map((id) => ({ id, label: id.toUpperCase(), content: `option ${id}` }));
+}
+
+/** RFC 3339, this far from now (ms). */
+export function inMs(ms: number): string {
+  return new Date(Date.now() + ms).toISOString();
+}

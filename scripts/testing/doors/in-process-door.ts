@@ -1,0 +1,51 @@
+import type { AttemptDeps } from '#api/attempt/deps.ts';
+import type { Call, Identity } from '#api/route.ts';
+import { openHeads } from '#infra/mongo/attempt/attempts.ts';
+import { openPapers } from '#infra/mongo/attempt/papers.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { openSettledLooks } from '#infra/mongo/mailbox/mailbox.ts';
+import type { Queue } from '#shared/kernel/command.ts';
+import { testConfig } from '#testing/actors/test-kernel.ts';
+import { until } from '#testing/until.ts';
+import type { Worker } from '#workers/worker.ts';
+
+/**
+ * What the attempt service's commands need, without HTTP and Redis: a ring goes straight to every worker of the queue,
+ * and a reply is read from MongoDB.
+ */
+export function inProcessDoor(mongo: Mongo, workers: Partial<Record<Queue, readonly Worker[]>>): AttemptDeps {
+  return {
+    mongo,
+    papers: openPapers(mongo, 8 * 1024 * 1024),
+    heads: openHeads(mongo, 10_000),
+    now: Date.now,
+    settings: testConfig().attempt,
+    commandAttempts: 10,
+    doorbells: {
+      async ring(queue, commandId) {
+        for (const worker of workers[queue as Queue] ?? []) void worker.knock(queue as Queue, commandId);
+        return true;
+      },
+      close: async () => undefined,
+    },
+    looks: openSettledLooks(mongo),
+    replies: {
+      register: () => ({
+        settled: ({ isSettled }) => until('the command has settled', isSettled, 60_000).then(() => true),
+        cancel: () => undefined,
+      }),
+      size: () => 0,
+      close: async () => undefined,
+    },
+  };
+}
+
+/** A call as the server would hand it to a command: shape checked, identity known. */
+export function callOf<Body>(body: Body, params: Record<string, string>, studentId: string, key = 'key-1'): Call<Body> {
+  const identity = {
+    actor: { id: studentId, role: 'STUDENT' },
+    idempotency: { key, header: 'idempotency-key' },
+  } as Identity;
+  const { signal } = new AbortController();
+  return { requestId: 'request-1', params, query: {}, body, headers: {}, identity, peer: '', signal };
+}

@@ -1,0 +1,104 @@
+import type { Test } from 'tap';
+import type { JobDeps } from '#api/classifier/deps.ts';
+import { jobRoutes } from '#api/classifier/job-routes.ts';
+import { openStreamPlaces } from '#api/http/live-stream.ts';
+import { openApi } from '#api/openapi.ts';
+import { openServer } from '#api/server.ts';
+import { loadSchemas } from '#infra/schema/validator.ts';
+import { callHttp, type HttpReply } from '#testing/clients/http-call.ts';
+import { heldLog } from '#testing/held-log.ts';
+import type { TestMongo } from '#testing/stores/open-test-mongo.ts';
+import { checkedApi } from './checked-api.ts';
+
+export interface JobDoor {
+  url: string;
+  deps: JobDeps;
+  /** Of each ring, the id of its command. */
+  rings: string[];
+  draining: AbortController;
+  /** Somebody of an organization; every reply has been held against the OpenAPI document. */
+  as(role: string, actorId?: string, organizationId?: string): JobClient;
+}
+
+export interface JobClient {
+  headers: Record<string, string>;
+  create(change?: Record<string, unknown>): Promise<HttpReply>;
+  list(query?: string): Promise<HttpReply>;
+  get(id: string): Promise<HttpReply>;
+  errors(id: string, query?: string): Promise<HttpReply>;
+  cancel(id: string): Promise<HttpReply>;
+  retry(id: string): Promise<HttpReply>;
+  summary(query?: string): Promise<HttpReply>;
+}
+
+/** A front door that serves classification jobs alone, in this process; its bell rings within the process only. */
+export async function openJobDoor(
+  t: Pick<Test, 'teardown'>,
+  mongo: TestMongo,
+  change: Partial<JobDeps> = {},
+): Promise<JobDoor> {
+  const rings: string[] = [];
+  const listeners = new Map<string, Set<() => void>>();
+  const draining = new AbortController();
+  const deps: JobDeps = {
+    mongo,
+    now: Date.now,
+    questionBank: null,
+    jobAttempts: 5,
+    log: heldLog(),
+    doorbells: {
+      async ring(_queue, id) {
+        rings.push(id);
+        return true;
+      },
+    },
+    jobBell: {
+      wake: (ids) => void ids.forEach((id) => void listeners.get(id)?.forEach((changed) => void changed())),
+      listen(id, changed) {
+        const group = listeners.get(id) ?? new Set();
+        listeners.set(id, group.add(changed));
+        return () => group.delete(changed);
+      },
+      canHear: () => true,
+    },
+    streams: { places: openStreamPlaces({ perActor: 3, inAll: 100 }), draining: draining.signal },
+    ...change,
+  };
+  const [routes, schemas] = [jobRoutes(deps), loadSchemas()];
+  const door = openServer({
+    routes,
+    schemas,
+    log: heldLog(),
+    access: () => undefined,
+    draining: draining.signal,
+    isOutage: () => false,
+    observe: () => undefined,
+    limits: { headTimeoutMs: 10_000, bodyTimeoutMs: 20_000, bodyBudgetBytes: 1 << 24 },
+  });
+  const url = `http://127.0.0.1:${await door.listen(0, '127.0.0.1')}`;
+  t.teardown(() => door.close(0));
+  const document = openApi({ routes, schemas, version: '1.0.0', title: 'jobs' });
+  const call = await checkedApi(async (method, target, options) =>
+    target === '/openapi.json' ? ({ json: document } as HttpReply) : callHttp(url, method, target, options),
+  );
+
+  function as(role: string, actorId = 'teacher-1', organizationId = 'org-1'): JobClient {
+    const headers = { 'x-actor-id': actorId, 'x-actor-role': role, 'x-organization-id': organizationId };
+    const jobs = '/v1/ai-classifier/jobs';
+    return {
+      headers,
+      create: (change) => call('POST', jobs, { headers, body: { ...jobBody(), ...change } }),
+      list: (query = '') => call('GET', `${jobs}${query}`, { headers }),
+      get: (id) => call('GET', `${jobs}/${id}`, { headers }),
+      errors: (id, query = '') => call('GET', `${jobs}/${id}/errors${query}`, { headers }),
+      cancel: (id) => call('POST', `${jobs}/${id}/cancel`, { headers }),
+      retry: (id) => call('POST', `${jobs}/${id}/retry`, { headers }),
+      summary: (query = '') => call('GET', `/v1/admin/ai-classifier/queue-summary${query}`, { headers }),
+    };
+  }
+  return { url, deps, rings, draining, as };
+}
+
+export function jobBody() {
+  return { questionIds: ['q1', 'q2', 'q3', 'q4', 'q5', 'q6', 'q7'], fields: ['topic', 'difficulty'] };
+}

@@ -1,0 +1,70 @@
+import type { PreviewDeps } from '#api/classifier/deps.ts';
+import type { Call } from '#api/route.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { mockAnswer } from '#shared/classifier/mock.ts';
+import type { AskedFor, ModelAnswer, ModelTask } from '#shared/classifier/tasks/task.ts';
+import type { GenerationRequest } from '#shared/generated/classifier.ts';
+import { testConfig } from '#testing/actors/test-kernel.ts';
+import { heldLog } from '#testing/held-log.ts';
+import type { FakeOwners } from '#testing/neighbours/fake-owners.ts';
+
+/** A model that answers like the mock, unless told otherwise, and writes down what it was asked. */
+export interface ScriptedModels {
+  asked: { task: ModelTask; about: AskedFor }[];
+  /** Before each answer: waits, throws, or gives the answer itself. */
+  script: ((task: ModelTask, signal: AbortSignal) => Promise<Partial<ModelAnswer> | undefined>) | null;
+  ask(task: ModelTask, about: AskedFor, signal: AbortSignal): Promise<ModelAnswer>;
+}
+
+export function scriptedModels(): ScriptedModels {
+  const models: ScriptedModels = {
+    asked: [],
+    script: null,
+    async ask(task, about, signal) {
+      models.asked.push({ task, about });
+      const scripted = await models.script?.(task, signal);
+      const usage = { inputTokens: 100, outputTokens: 200 };
+      return { json: mockAnswer(task), usage, provider: 'mock', model: 'mock-1', ...scripted };
+    },
+  };
+  return models;
+}
+
+/** One front door's previews, without HTTP. Generations are paid for to these owners. */
+export function previewDoor(
+  mongo: Mongo,
+  parts: { owners: FakeOwners; models: ScriptedModels; change?: Partial<PreviewDeps> },
+): PreviewDeps {
+  const config = testConfig(parts.owners.env);
+  return {
+    mongo,
+    now: Date.now,
+    models: parts.models,
+    neighbours: config.neighbours,
+    outboundTimeoutMs: 5_000,
+    settles: true,
+    patience: { leaseMs: 30_000, waitMs: 60_000 },
+    log: heldLog(),
+    ...parts.change,
+  };
+}
+
+/** A generation as the server would hand it to its command. */
+export function generationCall(
+  change: Partial<GenerationRequest> = {},
+  who: { organizationId?: string; actorId?: string; signal?: AbortSignal } = {},
+): Call<GenerationRequest> {
+  const body: GenerationRequest = {
+    mode: 'fresh',
+    subject: 'Toán',
+    gradeLevel: '12',
+    topic: 'Đạo hàm',
+    questionType: 'SINGLE_CHOICE',
+    difficulty: 'dễ',
+    count: 2,
+    ...change,
+  };
+  const { organizationId = 'org-1', actorId = 'teacher-1', signal = new AbortController().signal } = who;
+  const identity = { actor: { id: actorId, role: 'TEACHER' }, organizationId };
+  return { requestId: 'request-1', params: {}, query: {}, body, headers: {}, identity, peer: '', signal };
+}

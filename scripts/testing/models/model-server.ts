@@ -1,0 +1,71 @@
+import { answerJson, openReceiver } from '#testing/neighbours/receiver.ts';
+import type { Teardown } from '#testing/stores/open-test-mongo.ts';
+
+/** One call of the model server, by the questions that its prompt names. */
+export interface ModelCall {
+  questionIds: string[];
+  /** Whether the caller has gone away before it was answered. */
+  aborted(): boolean;
+}
+
+export interface ModelServer {
+  /** As AI_CLASSIFIER_BASE_URL; its origin must be allowed. */
+  url: string;
+  env: NodeJS.ProcessEnv;
+  calls: ModelCall[];
+  /** Before each answer; a status but 200 is a failure. At once and well unless told otherwise. */
+  before: (call: ModelCall) => Promise<number | undefined> | number | undefined;
+  /** Calls at once, at the most. */
+  busiest: () => number;
+}
+
+/** Speaks chat completions and classifies whatever ids stand in the prompt, `q-<n>-of-<x>`. */
+export async function openModelServer(t: Teardown): Promise<ModelServer> {
+  const calls: ModelCall[] = [];
+  let [atOnce, busiest] = [0, 0];
+  const origin = await openReceiver(t, async ({ text }, response) => {
+    const { messages } = JSON.parse(text);
+    const prompt = messages.map(({ content }: { content: string }) => content).join('\n');
+    const questionIds = [...new Set<string>(prompt.match(/q-\d+-of-[\w-]+/g) ?? [])];
+    const call = { questionIds, aborted: () => response.destroyed && !response.writableEnded };
+    calls.push(call);
+    atOnce += 1;
+    busiest = Math.max(busiest, atOnce);
+    const status = (await modelServer.before(call)) ?? 200;
+    atOnce -= 1;
+    if (response.destroyed) return;
+    answerJson(response, { status, body: status === 200 ? completion(questionIds) : { error: { message: 'busy' } } });
+  });
+  const modelServer: ModelServer = {
+    url: `${origin}/v1`,
+    calls,
+    before: () => undefined,
+    busiest: () => busiest,
+    env: {
+      AI_CLASSIFIER_PROVIDER: 'local',
+      AI_CLASSIFIER_MODEL: 'test-model',
+      AI_CLASSIFIER_BASE_URL: `${origin}/v1`,
+      AI_CLASSIFIER_ALLOWED_BASE_URLS: origin,
+      AI_CLASSIFIER_WORKER_ENABLED: '1',
+      AI_CLASSIFIER_MAX_RETRIES: '0',
+      AI_CLASSIFIER_WORKER_RETRY_BASE_DELAY_MS: '50',
+      AI_CLASSIFIER_WORKER_POLL_INTERVAL_MS: '50',
+    },
+  };
+  return modelServer;
+}
+
+function completion(questionIds: readonly string[]) {
+  const sure = (value: string) => ({ value, confidence: 0.9 });
+  const items = questionIds.map((questionId) => ({
+    questionId,
+    suggestions: { topic: sure(`topic of ${questionId}`), difficulty: sure('EASY') },
+  }));
+  return {
+    id: 'c-1',
+    object: 'chat.completion',
+    model: 'test-model',
+    choices: [{ index: 0, finish_reason: 'stop', message: { role: 'assistant', content: JSON.stringify({ items }) } }],
+    usage: { prompt_tokens: 100, completion_tokens: 20, total_tokens: 120 },
+  };
+}

@@ -1,0 +1,98 @@
+import type { ServerResponse } from 'node:http';
+import type { Teardown } from '#testing/stores/open-test-mongo.ts';
+import { answerJson, openReceiver, type ReceivedCall } from './receiver.ts';
+
+/** One call that arrived at the owners. */
+export interface OwnerCall extends ReceivedCall {
+  // biome-ignore lint/suspicious/noExplicitAny: bodies are matched by tests, field by field
+  body: any;
+}
+
+/**
+ * What an owner makes of a call beside its usual answer. `lost`: it does what it is asked and the reply does not come back; `away`: it
+ * does nothing and hangs up; `hangs`: it does nothing and never answers.
+ */
+export type OwnerFault = 'lost' | 'away' | 'hangs' | { status: number; headers?: Record<string, string> };
+
+/** What the owners have in their books: under each key a write counts once. */
+export interface Ledger {
+  balance: number;
+  /** By counter; absent = without limit. */
+  limits: Map<string, number>;
+  used: Map<string, number>;
+  /** By key: what was counted, and how often it was asked for. */
+  consumed: Map<string, { items: unknown; times: number }>;
+  debits: Map<string, { organizationId: string; amount: number; times: number }>;
+}
+
+export interface FakeOwners {
+  url: string;
+  ledger: Ledger;
+  calls: OwnerCall[];
+  /** Questions that the bank has. */
+  questions: Map<string, Record<string, unknown>>;
+  fault: ((call: OwnerCall) => OwnerFault | undefined) | null;
+  /** Environment that names this server as usage service, wallet and question bank. */
+  env: NodeJS.ProcessEnv;
+}
+
+export function newLedger(balance = 1_000_000): Ledger {
+  return { balance, limits: new Map(), used: new Map(), consumed: new Map(), debits: new Map() };
+}
+
+type Answer = { status: number; body: unknown };
+
+/** The answer of usage service or wallet to a call that is for one of them, written down in the ledger. */
+export function answerFrom(ledger: Ledger, { method, path, headers, body }: OwnerCall): Answer | undefined {
+  const ok = (data: unknown): Answer => ({ status: 200, body: { success: true, data } });
+  if (path === '/v1/usage/check') {
+    const exceeded = (body.checks as { counter: string; amount: number }[]).filter(
+      ({ counter, amount }) => (ledger.used.get(counter) ?? 0) + amount > (ledger.limits.get(counter) ?? Infinity),
+    );
+    return ok({ allowed: exceeded.length === 0, exceeded: exceeded.map(({ counter }) => counter) });
+  }
+  if (path === '/v1/usage/consume') {
+    const key = String(headers['idempotency-key']);
+    const known = ledger.consumed.get(key);
+    ledger.consumed.set(key, { items: body.items, times: (known?.times ?? 0) + 1 });
+    if (known !== undefined) return { status: 409, body: { success: false } };
+    for (const { counter, amount } of body.items) ledger.used.set(counter, (ledger.used.get(counter) ?? 0) + amount);
+    return ok({ consumed: true });
+  }
+  const wallet = /^\/v1\/wallets\/([^/]+)\/(balance|transactions)$/.exec(path);
+  if (wallet === null) return undefined;
+  if (method === 'GET') return ok({ balance: ledger.balance });
+  const key = String(body.idempotencyKey);
+  const known = ledger.debits.get(key);
+  const debit = { organizationId: wallet[1] ?? '', amount: body.amount };
+  ledger.debits.set(key, { ...(known ?? debit), times: (known?.times ?? 0) + 1 });
+  if (known === undefined) ledger.balance -= body.amount;
+  return ok({ transactionId: key });
+}
+
+/** Usage service, wallet and question bank in one real HTTP server that keeps books and fails when told to. */
+export async function openFakeOwners(t: Teardown): Promise<FakeOwners> {
+  const url = await openReceiver(t, serve);
+  const env = { USAGE_SERVICE_URL: url, WALLET_SERVICE_URL: url, QUESTION_BANK_SERVICE_URL: url };
+  const owners: FakeOwners = { url, ledger: newLedger(), calls: [], questions: new Map(), fault: null, env };
+
+  function serve(received: ReceivedCall, response: ServerResponse): void {
+    const call = { ...received, body: received.text === '' ? null : JSON.parse(received.text) };
+    owners.calls.push(call);
+    const fault = owners.fault?.(call);
+    if (fault === 'hangs') return;
+    if (fault === 'away') return void response.socket?.destroy();
+    if (typeof fault === 'object') return void answerJson(response, fault);
+    const answer = answerFrom(owners.ledger, call) ?? bankAnswer(call);
+    if (fault === 'lost') return void response.socket?.destroy();
+    answerJson(response, answer);
+  }
+
+  function bankAnswer({ body }: OwnerCall): Answer {
+    const wanted: string[] = body?.questionIds ?? [];
+    const questions = wanted.flatMap((id) => owners.questions.get(id) ?? []);
+    return { status: 200, body: { data: { questions } } };
+  }
+
+  return owners;
+}

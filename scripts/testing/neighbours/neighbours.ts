@@ -1,0 +1,78 @@
+import type { ServerResponse } from 'node:http';
+import type { Teardown } from '#testing/stores/open-test-mongo.ts';
+import { answerFrom, type Ledger, newLedger } from './fake-owners.ts';
+import { answerJson, openReceiver, type ReceivedCall } from './receiver.ts';
+
+/** One call that arrived at the neighbours. */
+export interface NeighbourCall extends ReceivedCall {
+  /** The parsed JSON body; null without one. */
+  body: Record<string, unknown> | null;
+}
+
+export interface Neighbours {
+  url: string;
+  calls: NeighbourCall[];
+  /** Notices and deliveries that were taken, by source event id or delivery job id: how often each came. */
+  notices: Map<string, number>;
+  /** Analytics events that were taken, by source event id. */
+  analytics: Map<string, number>;
+  parents: string[];
+  /** Books of usage service and wallet. */
+  ledger: Ledger;
+  /** When set, decides the answer to each call; undefined = the usual one. */
+  answer:
+    | ((call: NeighbourCall) => { status: number; body?: unknown; headers?: Record<string, string> } | undefined)
+    | null;
+  /** Environment that names this server as every neighbour. */
+  env: NodeJS.ProcessEnv;
+  /** Environment that names this server as usage service and wallet, with the settlement worker on. */
+  ownersEnv: NodeJS.ProcessEnv;
+  /** Environment that makes this server the receiver of the webhook channel. */
+  webhookEnv: NodeJS.ProcessEnv;
+}
+
+/** Notification, profile, analytics and usage service, wallet and a webhook receiver in one real HTTP server that counts what it takes. */
+export async function openNeighbours(t: Teardown): Promise<Neighbours> {
+  const url = await openReceiver(t, serve);
+  const env = { NOTIFICATION_SERVICE_URL: url, PROFILE_SERVICE_URL: url, ANALYTICS_SERVICE_URL: url };
+  const webhookEnv = {
+    NOTIFICATION_CHANNELS: 'webhook',
+    NOTIFICATION_WEBHOOK_URL: `${url}/hook`,
+    NOTIFICATION_WEBHOOK_SECRET: 'webhook-secret-of-the-test',
+  };
+  const ownersEnv = {
+    USAGE_SERVICE_URL: url,
+    WALLET_SERVICE_URL: url,
+    AI_GENERATION_SETTLEMENT_WORKER_ENABLED: '1',
+  };
+  const neighbours: Neighbours = {
+    url,
+    env,
+    webhookEnv,
+    ownersEnv,
+    ledger: newLedger(),
+    calls: [],
+    notices: new Map(),
+    analytics: new Map(),
+    parents: ['parent-1'],
+    answer: null,
+  };
+
+  function serve(received: ReceivedCall, response: ServerResponse): void {
+    const call = { ...received, body: received.text === '' ? null : JSON.parse(received.text) };
+    neighbours.calls.push(call);
+    answerJson(response, neighbours.answer?.(call) ?? usual(call));
+  }
+
+  function usual(call: NeighbourCall): { status: number; body?: unknown; headers?: Record<string, string> } {
+    const owner = answerFrom(neighbours.ledger, call);
+    if (owner !== undefined) return owner;
+    if (call.method === 'GET') return { status: 200, body: { data: { parentIds: neighbours.parents } } };
+    const taken = call.path === '/v1/events' ? neighbours.analytics : neighbours.notices;
+    const id = String(call.body?.sourceEventId ?? call.body?.deliveryJobId);
+    taken.set(id, (taken.get(id) ?? 0) + 1);
+    return { status: 201, body: { success: true } };
+  }
+
+  return neighbours;
+}

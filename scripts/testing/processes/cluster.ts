@@ -1,0 +1,212 @@
+import { randomBytes } from 'node:crypto';
+import path from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Db } from 'mongodb';
+import { openMongo } from '#infra/mongo/connect.ts';
+import { migrate } from '#infra/mongo/schema/migrate.ts';
+import { freePort } from '#scripts/services/port.ts';
+import { callHttp, type HttpReply, type HttpRequest } from '#testing/clients/http-call.ts';
+import { type Neighbours, openNeighbours } from '#testing/neighbours/neighbours.ts';
+import { dropTestDatabase } from '#testing/stores/drop-database.ts';
+import { requiredEnv, type Teardown } from '#testing/stores/open-test-mongo.ts';
+import { takeRedisDatabase } from '#testing/stores/redis-database.ts';
+import { until } from '#testing/until.ts';
+import { type ClusterProcess, type ProcessPlan, planProcess } from './cluster-process.ts';
+
+/** Those of the attempt service: what most tests are about. */
+const USUAL = ['grading', 'essayhandoff', 'resultsrelease', 'gradenotices', 'upkeep'] as const;
+export const WORKERS = [...USUAL, 'delivery', 'classifier', 'settlement'] as const;
+export type WorkerName = (typeof WORKERS)[number];
+
+export interface ClusterOptions {
+  /** For every process; beats what the cluster itself sets. MONGODB_URL and REDIS_URL may name a proxy or another server. */
+  env?: NodeJS.ProcessEnv;
+  /** For one process, by its name; beats `env`. */
+  envOf?: Readonly<Record<string, NodeJS.ProcessEnv>>;
+  /** Front doors, named web1, web2, …; 1 unless given. */
+  doors?: number;
+  /** Workers that start with the cluster; a type listed twice gets a second process: grading, grading2. Default: one of each of the attempt service's. */
+  workers?: readonly WorkerName[];
+  /** Workers that only `start` starts; numbered after those of `workers`: beside two gradings it is grading3. */
+  asleep?: readonly WorkerName[];
+  /** How far the wall clock of a process is off, by its name; a number is for all of them (ms). */
+  skewMs?: number | Readonly<Record<string, number>>;
+  /** False: notification, profile and analytics services are not configured. */
+  neighbours?: boolean;
+  /** True: notices end in the notification service of the cluster's own first door. */
+  ownNotifications?: boolean;
+}
+
+export interface Cluster {
+  door(n?: number): { url: string; port: number };
+  /** At the first door, unless `door` says another. */
+  request(method: string, target: string, options?: HttpRequest & { door?: number }): Promise<HttpReply>;
+  /** Resolves with the exit code (null after a signal) when the process is gone; at once for SIGSTOP and SIGCONT. Its death counts as wanted. */
+  kill(name: string, signal?: NodeJS.Signals): Promise<number | null>;
+  /** Resolves when the process is ready; with the same port, for a door. Does nothing while it runs. */
+  start(name: string): Promise<void>;
+  restart(name: string, signal?: NodeJS.Signals): Promise<void>;
+  pid(name: string): number | undefined;
+  /** Everything that the process (or all of them) has written, stdout and stderr. Lines come up to 200 ms late. */
+  output(name?: string): string;
+  mongo: Db;
+  neighbours: Neighbours;
+  tokens: typeof TOKENS;
+  env: NodeJS.ProcessEnv;
+  /** Kills every process and drops the database; rejects when one had died that nobody killed. Teardown calls it too. */
+  stop(): Promise<void>;
+}
+
+/** Tokens of every test cluster: also the canaries that no log may hold. */
+export const TOKENS = {
+  internal: 'internal-token-of-the-test',
+  ops: 'ops-token-of-the-test',
+  jwtSecret: 'jwt-secret-of-the-test-that-is-long-enough',
+} as const;
+
+/** A machine that runs other tests as well may take its time. */
+const START_PATIENCE_MS = 90_000;
+/** However busy the machine is, a submit answers with the grade; a test that wants its 202 asks for a short wait. */
+const GRADING_WAIT_MS = '60000';
+const ROOT = path.resolve(import.meta.dirname, '../../..');
+
+/**
+ * Real processes of the product on the runner's MongoDB and Redis, in a database of their own, ready to be called.
+ * About two seconds for all of them.
+ */
+export async function startCluster(t: Teardown, options: ClusterOptions = {}): Promise<Cluster> {
+  const url = options.env?.MONGODB_URL ?? requiredEnv('MONGODB_URL');
+  const database = `e2e_${randomBytes(6).toString('hex')}`;
+  const mongo = openMongo({ url, database, appName: 'examhall-test' });
+  const processes = new Map<string, ClusterProcess>();
+  let stopping: Promise<void> | undefined;
+  t.teardown(() => stop());
+
+  const redis = await takeRedisDatabase(options.env?.REDIS_URL ?? requiredEnv('REDIS_URL'));
+  const neighbours = await openNeighbours(t);
+  const env: NodeJS.ProcessEnv = {
+    PATH: process.env.PATH,
+    HOME: process.env.HOME,
+    NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE,
+    NODE_ENV: 'test',
+    MONGODB_URL: url,
+    MONGODB_DATABASE: database,
+    REDIS_URL: redis.url,
+    INTERNAL_SERVICE_TOKEN: TOKENS.internal,
+    OPS_TOKEN: TOKENS.ops,
+    DRAIN_GRACE_MS: '0',
+    ATTEMPT_GRADING_WAIT_MS: GRADING_WAIT_MS,
+    // The least that bcrypt knows: what is tested here is not how slow it is.
+    AUTH_JWT_SECRET: TOKENS.jwtSecret,
+    AUTH_BCRYPT_COST: '4',
+    AUTH_REFRESH_BCRYPT_COST: '4',
+    ...(options.neighbours === false ? {} : neighbours.env),
+    ...options.env,
+    ...(options.env?.REDIS_URL === undefined ? {} : { REDIS_URL: redis.url }),
+  };
+  await migrate(mongo, () => undefined);
+  const plans = await plansOf(options, env);
+  for (const plan of plans) processes.set(plan.name, planProcess(plan));
+  // The last plans are those of the workers that sleep.
+  const awake = plans.slice(0, plans.length - (options.asleep ?? []).length);
+  await Promise.all(awake.map(({ name }) => named(name).start()));
+
+  function named(name: string): ClusterProcess {
+    const found = processes.get(name);
+    if (found === undefined) throw new Error(`the cluster has no ${name}, only ${[...processes.keys()].join(', ')}`);
+    return found;
+  }
+
+  function door(n = 1): { url: string; port: number } {
+    const { port } = named(`web${n}`);
+    if (port === undefined) throw new Error(`web${n} has no port`);
+    return { url: `http://127.0.0.1:${port}`, port };
+  }
+
+  function stop(): Promise<void> {
+    stopping ??= stopAll();
+    return stopping;
+  }
+
+  async function stopAll(): Promise<void> {
+    const crashes = [...processes.values()].flatMap((one) => one.crashes());
+    await Promise.all([...processes.values()].map((one) => one.kill('SIGKILL')));
+    await dropTestDatabase(mongo);
+    await Promise.all([mongo.close(), redis.give()]);
+    if (crashes.length > 0) throw new Error(`died unasked: ${crashes.join('\n')}`);
+  }
+
+  return {
+    door,
+    mongo: mongo.db,
+    neighbours,
+    tokens: TOKENS,
+    env,
+    stop,
+    request: (method, target, { door: n, ...request } = {}) => callHttp(door(n).url, method, target, request),
+    kill: (name, signal = 'SIGKILL') => named(name).kill(signal),
+    start: (name) => named(name).start(),
+    async restart(name, signal = 'SIGTERM') {
+      await named(name).kill(signal);
+      await named(name).start();
+    },
+    pid: (name) => named(name).pid(),
+    output: (name) =>
+      (name === undefined ? [...processes.values()] : [named(name)]).map((one) => one.output()).join(''),
+  };
+}
+
+async function plansOf(options: ClusterOptions, env: NodeJS.ProcessEnv): Promise<ProcessPlan[]> {
+  const plans: ProcessPlan[] = [];
+  for (let n = 1; n <= (options.doors ?? 1); n++) {
+    const port = await freePort();
+    const isReady = async () => {
+      // Each look costs the starting process a request.
+      await delay(20);
+      return (await callHttp(`http://127.0.0.1:${port}`, 'GET', '/readyz')).status === 200;
+    };
+    plans.push(planOf(options, { ...env, PORT: String(port) }, `web${n}`, ['api/main.ts'], port, isReady));
+  }
+  const own =
+    options.ownNotifications === true ? { NOTIFICATION_SERVICE_URL: `http://127.0.0.1:${plans[0]?.port}` } : {};
+  const counts = new Map<WorkerName, number>();
+  for (const worker of [...(options.workers ?? USUAL), ...(options.asleep ?? [])]) {
+    const count = (counts.get(worker) ?? 0) + 1;
+    counts.set(worker, count);
+    const name = count === 1 ? worker : `${worker}${count}`;
+    plans.push(planOf(options, { ...env, ...own }, name, ['workers/main.ts', worker], undefined, null));
+  }
+  return plans;
+}
+
+function planOf(
+  options: ClusterOptions,
+  env: NodeJS.ProcessEnv,
+  name: string,
+  script: readonly string[],
+  port: number | undefined,
+  isReady: (() => Promise<boolean>) | null,
+): ProcessPlan {
+  const { skewMs = 0 } = options;
+  const skew = typeof skewMs === 'number' ? skewMs : (skewMs[name] ?? 0);
+  const preload = skew === 0 ? [] : ['--import', path.join(import.meta.dirname, 'skewed-clock.ts')];
+  return {
+    name,
+    port,
+    cwd: ROOT,
+    args: [...preload, ...script],
+    env: { ...env, ...(skew === 0 ? {} : { TEST_SKEW_MS: String(skew) }), ...options.envOf?.[name] },
+    async untilReady(output, hasDied) {
+      const died = () => {
+        if (hasDied()) throw new Error(`${name} ended while starting:\n${output()}`);
+        return false;
+      };
+      const look = isReady === null ? () => output().includes('"worker is ready"') : () => isReady().catch(() => false);
+      try {
+        await until(`${name} is ready`, async () => (await look()) || died(), START_PATIENCE_MS);
+      } catch (error) {
+        throw new Error(`${name} did not become ready:\n${output().slice(-3_000)}`, { cause: error });
+      }
+    },
+  };
+}

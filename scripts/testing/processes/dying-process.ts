@@ -1,0 +1,51 @@
+import { type ClientSession, MongoNetworkError } from 'mongodb';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { type Method, tappedDb } from '#testing/stores/tapped-db.ts';
+
+const WRITES = ['insertOne', 'insertMany', 'updateOne', 'updateMany', 'bulkWrite', 'deleteOne', 'findOneAndUpdate'];
+
+/**
+ * What a process sees that dies at its `point`-th write, commit or call to another service (1 = the first): `before` it leaves, or `after`
+ * it was done and before anybody hears of that. Nothing leaves it from then on. `live` runs it with its own `fetch`; one at a time.
+ */
+export function dyingProcess(mongo: Mongo, point: number, when: 'before' | 'after') {
+  let passed = 0;
+  const dying = (send: Method, what: string): Method =>
+    async function sent(...args: unknown[]): Promise<unknown> {
+      passed += 1;
+      if (passed < point) return send(...args);
+      if (passed === point) {
+        diedAt = `${when} ${what}`;
+        if (when === 'after') await send(...args);
+      }
+      throw new MongoNetworkError('the process is dead');
+    };
+  let diedAt: string | null = null;
+  const db = tappedDb(mongo, (method, name) => (WRITES.includes(name) ? dying(method, name) : undefined));
+  const client = new Proxy(mongo.client, {
+    get(target, name) {
+      const value: unknown = Reflect.get(target, name, target);
+      if (name !== 'withSession') return typeof value === 'function' ? value.bind(target) : value;
+      return (work: (session: ClientSession) => Promise<unknown>) =>
+        target.withSession((session) => {
+          const commit = session.commitTransaction.bind(session) as () => Promise<unknown>;
+          session.commitTransaction = dying(commit, 'commit') as ClientSession['commitTransaction'];
+          return work(session);
+        });
+    },
+  });
+  return {
+    mongo: { ...mongo, db, client },
+    /** Where it died; null = it came through. */
+    diedAt: () => diedAt,
+    async live<T>(work: () => Promise<T>): Promise<T> {
+      const call = globalThis.fetch;
+      globalThis.fetch = dying(call as Method, 'fetch') as typeof fetch;
+      try {
+        return await work();
+      } finally {
+        globalThis.fetch = call;
+      }
+    },
+  };
+}

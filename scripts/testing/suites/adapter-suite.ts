@@ -1,0 +1,152 @@
+import type { Test } from 'tap';
+import { type Adapter, type DeliveryJob, Permanent, Retryable } from '#infra/channels/channel.ts';
+import { newId } from '#shared/kernel/ids.ts';
+import { type Channel, deliveryJobId } from '#shared/notification/delivery.ts';
+import { notificationView } from '#shared/notification/notification.ts';
+import type { Behaviour, FaultReceiver } from '#testing/neighbours/fault-receiver.ts';
+import { freshNotification } from '#testing/stored/stored-deliveries.ts';
+import { until } from '#testing/until.ts';
+
+/** What the suite must know of an adapter. */
+export interface AdapterSubject {
+  adapter: Adapter;
+  /** Jobs that were taken, by `deliveryJobId`, a repeat each time it came. */
+  taken(): string[];
+  /** What must stand in no message: secrets. */
+  secrets: readonly string[];
+  /** The adapter's provider, where it is reached over HTTP; the adapter must give a hanging one up within a second. */
+  receiver?: FaultReceiver;
+}
+
+/** A title by which content would be known in a message. */
+const CONTENT = 'Điểm của em là 9,25';
+
+export function sampleJob(channel: Channel): DeliveryJob {
+  const id = newId();
+  const row = freshNotification({ _id: id, title: CONTENT, content: CONTENT, data: '{"score":9.25}' });
+  return { deliveryJobId: deliveryJobId(id, channel), channel, notification: notificationView(row) };
+}
+
+/** A fault of a provider, and what the adapter must make of it. */
+interface Fault {
+  name: string;
+  behaviour: Behaviour;
+  thrown: 'Retryable' | 'Permanent';
+  afterMs?: number;
+}
+
+const answer = (status: number, headers: Record<string, string> = {}): Behaviour => ({
+  kind: 'answer',
+  status,
+  headers,
+  body: `no: ${CONTENT}`,
+});
+
+const FAULTS: readonly Fault[] = [
+  { name: 'hangs', behaviour: { kind: 'hang' }, thrown: 'Retryable' },
+  { name: 'cuts its head', behaviour: { kind: 'cut-head' }, thrown: 'Retryable' },
+  { name: 'cuts its body', behaviour: { kind: 'cut-body' }, thrown: 'Retryable' },
+  { name: 'drips for ever', behaviour: { kind: 'drip' }, thrown: 'Retryable' },
+  ...[408, 500, 502, 503, 504].map((status): Fault => {
+    return { name: `answers ${status}`, behaviour: answer(status), thrown: 'Retryable' };
+  }),
+  { name: 'answers 429', behaviour: answer(429, { 'retry-after': '7' }), thrown: 'Retryable', afterMs: 7_000 },
+  {
+    name: 'answers 503 with a wait',
+    behaviour: answer(503, { 'retry-after': '90' }),
+    thrown: 'Retryable',
+    afterMs: 90_000,
+  },
+  {
+    name: 'asks for days',
+    behaviour: answer(429, { 'retry-after': '900000' }),
+    thrown: 'Retryable',
+    afterMs: 3_600_000,
+  },
+  { name: 'asks for nonsense', behaviour: answer(429, { 'retry-after': 'soon' }), thrown: 'Retryable' },
+  ...[400, 401, 403, 404, 410, 413, 422, 425].map((status): Fault => {
+    return { name: `answers ${status}`, behaviour: answer(status, { 'retry-after': '7' }), thrown: 'Permanent' };
+  }),
+  ...[301, 302, 303, 307, 308].map((status): Fault => {
+    return {
+      name: `redirects with ${status}`,
+      behaviour: answer(status, { location: '/elsewhere' }),
+      thrown: 'Permanent',
+    };
+  }),
+];
+
+/** Holds an adapter to its contract (`shared/infra/channels/channel.ts`). */
+export async function adapterSuite(t: Test, subject: AdapterSubject): Promise<void> {
+  const { adapter } = subject;
+  const quiet = () => ({ signal: new AbortController().signal });
+
+  await t.test('a job is taken under its own id, again under the same', async (t) => {
+    const job = sampleJob(adapter.channel);
+    const before = structuredClone(job);
+    for (const times of [1, 2]) {
+      const { providerId } = await adapter.send(job, quiet());
+      t.ok(providerId === null || typeof providerId === 'string');
+      t.strictSame(subject.taken(), Array(times).fill(job.deliveryJobId));
+    }
+    t.strictSame(job, before, 'and is left as it was');
+    t.match(adapter.provider, /^[a-z][a-z0-9-]*$/);
+  });
+
+  await t.test('a run that is cut short before the call makes none', async (t) => {
+    const taken = subject.taken().length;
+    const reason = new Error('the process is stopping');
+    await t.rejects(adapter.send(sampleJob(adapter.channel), { signal: AbortSignal.abort(reason) }), reason);
+    t.equal(subject.taken().length, taken);
+  });
+
+  const { receiver } = subject;
+  if (receiver !== undefined) await overHttp(t, subject, receiver);
+}
+
+async function overHttp(t: Test, { adapter, secrets }: AdapterSubject, receiver: FaultReceiver): Promise<void> {
+  const sent = (signal = new AbortController().signal) =>
+    adapter.send(sampleJob(adapter.channel), { signal }).then(
+      () => 'taken',
+      (error: unknown) => error,
+    );
+
+  await t.test('a run that is cut short in the call throws its reason, and is no fault of the provider', async (t) => {
+    receiver.behaviour = { kind: 'hang' };
+    const { length } = receiver.posts;
+    const cut = new AbortController();
+    const running = sent(cut.signal);
+    await until('the call has arrived', () => receiver.posts.length > length);
+    const reason = new Error('the process is stopping');
+    cut.abort(reason);
+    t.equal(await running, reason);
+  });
+
+  for (const fault of FAULTS) {
+    await t.test(`a provider that ${fault.name}: ${fault.thrown}`, async (t) => {
+      receiver.behaviour = fault.behaviour;
+      const { length } = receiver.posts;
+      const error = await sent();
+      t.ok(error instanceof (fault.thrown === 'Retryable' ? Retryable : Permanent), String(error));
+      if (error instanceof Retryable) t.equal(error.afterMs, fault.afterMs);
+      t.equal(receiver.posts.length, length + 1, 'one call, and none elsewhere');
+      // As the log writes it, causes included.
+      const told = error instanceof Error ? `${error.message} ${error.stack} ${String(error.cause)}` : '';
+      for (const secret of [CONTENT, ...secrets]) t.notOk(told.includes(secret), 'nothing leaks into the message');
+    });
+  }
+
+  await t.test('a provider that says yes at length is not listened to the end', async (t) => {
+    receiver.behaviour = { kind: 'flood' };
+    t.equal(await sent(), 'taken');
+    const written = receiver.flooded();
+    t.ok(written < 16 * 1024 * 1024, `${written} bytes were written before the connection was given up`);
+  });
+
+  await t.test('a yes with any body', async (t) => {
+    for (const status of [200, 201, 202, 204]) {
+      receiver.behaviour = { kind: 'answer', status, ...(status === 204 ? {} : { body: '<not json' }) };
+      t.equal(await sent(), 'taken', `${status}`);
+    }
+  });
+}

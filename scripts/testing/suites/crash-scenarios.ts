@@ -1,0 +1,273 @@
+import type { Test } from 'tap';
+import { attempts } from '#infra/mongo/attempt/collections.ts';
+import { queueNotices } from '#infra/mongo/attempt/release.ts';
+import { generationHolds } from '#infra/mongo/classifier/collections.ts';
+import { findJob } from '#infra/mongo/classifier/jobs.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { mailboxOf, NOTICES, newCommand, postCommand } from '#infra/mongo/mailbox/mailbox.ts';
+import { deliveryAttempts } from '#infra/mongo/notification/collections.ts';
+import { BROKEN_OFF } from '#infra/mongo/notification/delivery-attempts.ts';
+import { inTransaction } from '#infra/mongo/transaction.ts';
+import type { Attempt } from '#shared/attempt/attempt.ts';
+import { gradeNotices, type NoticeRecipient } from '#shared/attempt/notices.ts';
+import { ownerKeysOf } from '#shared/classifier/generation.ts';
+import type { Command, CommandStatus, Queue } from '#shared/kernel/command.ts';
+import { newId } from '#shared/kernel/ids.ts';
+import { HOUR } from '#shared/kernel/time.ts';
+import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
+import type { Neighbours } from '#testing/neighbours/neighbours.ts';
+import {
+  freshAttempt,
+  graded,
+  postGrading,
+  postHandoff,
+  postRelease,
+  SUBMITTED,
+  storeAttempt,
+} from '#testing/stored/stored-attempts.ts';
+import { postDelivery } from '#testing/stored/stored-deliveries.ts';
+import { generationOf, postSettlement } from '#testing/stored/stored-generations.ts';
+import { finishedOnce, postJob } from '#testing/stored/stored-jobs.ts';
+import { runCommand } from '#workers/run-command.ts';
+import { makeActor } from './actor-subjects.ts';
+
+/** A kind of command whose worker is killed at every point, and what must be true once another has finished it. */
+export interface CrashScenario {
+  name: string;
+  actor: string;
+  status: CommandStatus;
+  /** How many points a run has at the least; fewer would mean that the rig sees nothing. */
+  leastPoints: number;
+  /** Whether nobody needs to run it any more. Default: it is settled. A standing command never is. */
+  isOver?: (command: Command) => boolean;
+  /** Attempts that it has spent in the end, at the least and at the most. Default: 1 and 2. */
+  spent?: readonly [number, number];
+  post(mongo: Mongo): Promise<Command>;
+  check(t: Test, world: { mongo: Mongo; neighbours: Neighbours }, command: Command): Promise<void>;
+}
+
+/** For MongoDB to end the transaction of a process that was killed in the middle of it. */
+const PATIENCE_MS = 60_000;
+/** Attempts of one release: more than fit in one of its chunks. */
+const CLASS = 103;
+
+export function crashScenarios(): CrashScenario[] {
+  return [
+    release(),
+    grading(),
+    handoff(),
+    notice('notice to the parents', 'PARENT'),
+    notice('notice to the student', 'STUDENT'),
+    overdueSweep(),
+    delivery(),
+    settlement(),
+    classification(),
+  ];
+}
+
+function grading(): CrashScenario {
+  return {
+    name: 'grading',
+    actor: 'grading',
+    status: 'DONE',
+    leastPoints: 12,
+    post: async (mongo) => postGrading(mongo, await storeAttempt(mongo, SUBMITTED)),
+    async check(t, { mongo }, { subject }) {
+      const attempt = await attempts(mongo).findOne({ _id: subject });
+      const totals = { totalScore: 1, correctCount: 1, wrongCount: 0, pendingManualCount: 1 };
+      t.match(attempt, { status: 'GRADED', ...totals, eventSeq: 2, tally: { scored: true, graded: 1 } });
+      t.strictSame(eventTypes(attempt), ['START', 'SUBMIT'], 'one terminal event');
+      t.equal(await noticeRows(mongo, { 'body.attemptId': subject }), 2, 'one pair of notices');
+    },
+  };
+}
+
+function handoff(): CrashScenario {
+  return {
+    name: 'handoff',
+    actor: 'essayhandoff',
+    status: 'DONE',
+    leastPoints: 10,
+    post: async (mongo) => postHandoff(mongo, await storeAttempt(mongo, graded())),
+    async check(t, { mongo }, { subject }) {
+      const attempt = await attempts(mongo).findOne({ _id: subject });
+      const totals = { totalScore: 2.5, correctCount: 1, wrongCount: 1, pendingManualCount: 0 };
+      t.match(attempt, { ...totals, eventSeq: 2, answers: { q1: { score: 1.5 } } });
+      t.strictSame(eventTypes(attempt), ['START', 'ESSAY_GRADE_HANDOFF'], 'applied once');
+    },
+  };
+}
+
+function release(): CrashScenario {
+  return {
+    name: 'release',
+    actor: 'resultsrelease',
+    status: 'DONE',
+    leastPoints: 20,
+    async post(mongo) {
+      const examId = `exam-${newId()}`;
+      const hidden = freshAttempt(graded({ showResultMode: 'MANUAL' }));
+      const rows = Array.from({ length: CLASS }, () => ({ ...hidden, ...freshAttempt({ examId }), ...keep(hidden) }));
+      await attempts(mongo).insertMany(rows);
+      return postRelease(mongo, { examId });
+    },
+    async check(t, { mongo }, { _id, subject: examId }) {
+      const command = await mailboxOf(mongo, 'resultsrelease').findOne({ _id });
+      t.strictSame(command?.result, { updatedAttempts: CLASS, queuedNotifications: CLASS * 2 }, 'counts');
+      const released = { examId, 'exam.resultsReleasedAt': { $ne: null } };
+      t.equal(
+        (
+          await attempts(mongo)
+            .find(released, { projection: { _id: 1 } })
+            .toArray()
+        ).length,
+        CLASS,
+      );
+      t.equal(await noticeRows(mongo, { 'body.examId': examId }), CLASS * 2, 'each attempt announced once');
+    },
+  };
+}
+
+function notice(name: string, recipient: NoticeRecipient): CrashScenario {
+  const queue: Queue = recipient === 'STUDENT' ? 'gradenotices:student' : 'gradenotices:parent';
+  return {
+    name,
+    actor: 'gradenotices',
+    status: 'DELIVERED',
+    leastPoints: recipient === 'STUDENT' ? 6 : 8,
+    async post(mongo) {
+      const wanted = gradeNotices(freshAttempt(graded()), null).filter((row) => row.recipient === recipient);
+      const options = { maxAttempts: 10, now: Date.now() - 1_000 };
+      await inTransaction(mongo, 5_000, (session) => queueNotices(mongo, session, wanted, options));
+      return (await mailboxOf(mongo, queue).findOne({ _id: wanted[0]?.sourceEventId ?? '' })) as Command;
+    },
+    async check(t, { neighbours }, { _id }) {
+      const times = neighbours.notices.get(_id) ?? 0;
+      // Killed between the answer and its own note of it, a worker sends again; the receiver tells by the same id.
+      t.ok(times === 1 || times === 2, `the receiver saw it ${times} times under one id`);
+    },
+  };
+}
+
+function delivery(): CrashScenario {
+  return {
+    name: 'delivery',
+    actor: 'delivery',
+    status: 'SENT',
+    leastPoints: 20,
+    post: (mongo) => postDelivery(mongo, { maxAttempts: 10 }),
+    async check(t, { mongo, neighbours }, { _id, subject }) {
+      const times = neighbours.notices.get(_id) ?? 0;
+      t.ok(times === 1 || times === 2, `the receiver saw it ${times} times under one id`);
+      const rows = await deliveryAttempts(mongo)
+        .find({ notificationId: subject }, { sort: { _id: 1 } })
+        .toArray();
+      const statuses = rows.map(({ status }) => status);
+      t.equal(statuses.pop(), 'SENT', 'the last try is the one that succeeded');
+      t.ok(statuses.length <= 1 && statuses.every((status) => status === 'FAILED'), `before it: ${statuses}`);
+      t.strictSame(
+        rows.filter(({ error }) => error !== null).map(({ error }) => error),
+        statuses.map(() => BROKEN_OFF),
+      );
+    },
+  };
+}
+
+function classification(): CrashScenario {
+  return {
+    name: 'classification',
+    actor: 'classifier',
+    status: 'DONE',
+    leastPoints: 25,
+    post: (mongo) => postJob(mongo),
+    async check(t, { mongo }, { subject }) {
+      t.equal(await finishedOnce(mongo, subject), 1, 'every batch is there once, and counted once');
+      const job = await findJob(mongo, subject);
+      t.match(job, { open: false, error: null, counts: { succeeded: 7, failed: 0, batchesDone: 2 } });
+    },
+  };
+}
+
+function settlement(): CrashScenario {
+  return {
+    name: 'settlement',
+    actor: 'settlement',
+    status: 'DONE',
+    leastPoints: 20,
+    post: (mongo) => postSettlement(mongo),
+    async check(t, { mongo, neighbours: { ledger } }, { subject }) {
+      const row = await generationOf(mongo, { subject });
+      t.match(row, { state: 'SETTLED', usageConsumed: true });
+      const keys = ownerKeysOf(row._id);
+      // Killed between an owner's answer and its own note of it, a worker asks again, under the same key.
+      for (const entry of [ledger.consumed.get(keys.usage), ledger.debits.get(keys.debit)]) {
+        t.ok(entry?.times === 1 || entry?.times === 2, `asked ${entry?.times} times under one key`);
+      }
+      const own = [...ledger.debits.values()].filter(({ organizationId }) => organizationId === row.organizationId);
+      t.match(own, [{ amount: row.charge?.credits }], 'one debit');
+      const held = await generationHolds(mongo).findOne({ _id: row.organizationId });
+      t.strictSame(held?.holds ?? [], [], 'nothing is held for it any more');
+    },
+  };
+}
+
+function overdueSweep(): CrashScenario {
+  return {
+    name: 'overdue sweep',
+    actor: 'upkeep',
+    status: 'PENDING',
+    leastPoints: 8,
+    // Put back for the next sweep; the attempt of that run is given back.
+    isOver: ({ fence, lockedUntil }) => fence > 0 && lockedUntil === null,
+    spent: [0, 1],
+    async post(mongo) {
+      const late = Date.now() + HOUR;
+      // What a killed sweep left is laid aside, or each one would have more points than the last, and for ever. In a
+      // transaction: it is told at once, again and again, that the dead one's is still open.
+      const aside = { $set: { deadlineAt: new Date(late) } };
+      await inTransaction(mongo, PATIENCE_MS, (session) =>
+        attempts(mongo).updateMany({ status: 'IN_PROGRESS' }, aside, { session }),
+      );
+      // The worker's own standing sweep must not come first.
+      const standing = { queue: 'upkeep', key: 'upkeep:overdue-attempts', subject: 'attempts', body: {} } as const;
+      await postCommand(mongo, newCommand({ ...standing, maxAttempts: 10, now: late }));
+      return postSweep(mongo, (await storeAttempt(mongo))._id);
+    },
+    async check(t, { mongo }, { subject }) {
+      const gradings = () => mailboxOf(mongo, 'grading').countDocuments({ queue: 'grading', subject });
+      const before = await attempts(mongo).findOne({ _id: subject });
+      t.equal(await gradings(), before?.status === 'SUBMITTED' ? 1 : 0, 'handed in with its grading, or neither');
+      const { deadlineAt } = freshAttempt();
+      await attempts(mongo).updateOne({ _id: subject, status: 'IN_PROGRESS' }, { $set: { deadlineAt } });
+      const sweep = await postSweep(mongo, `again:${subject}`);
+      await runCommand(testKernel(mongo), makeActor('upkeep', testWorkerDeps(mongo)), sweep.queue, sweep._id);
+      const attempt = await attempts(mongo).findOne({ _id: subject });
+      t.match(attempt, { status: 'SUBMITTED', submittedBy: 'TIMEOUT', submittedAt: deadlineAt });
+      t.equal(await gradings(), 1, 'one grading');
+    },
+  };
+}
+
+async function postSweep(mongo: Mongo, subject: string): Promise<Command> {
+  const about = { queue: 'upkeep', key: `upkeep:${subject}`, subject, body: {} } as const;
+  // Before the killed ones, whose leases have ended meanwhile and who would sweep for it.
+  return (await postCommand(mongo, newCommand({ ...about, maxAttempts: 10, now: Date.now() - HOUR }))).command;
+}
+
+/** The parts of a graded attempt that a fresh one would overwrite. */
+function keep({ status, answers, exam, submittedAt, submittedBy, totalScore }: Attempt): Partial<Attempt> {
+  return { status, answers, exam, submittedAt, submittedBy, totalScore };
+}
+
+function eventTypes(attempt: Attempt | null): string[] | undefined {
+  return attempt?.events.map((event) => event.type);
+}
+
+async function noticeRows(mongo: Mongo, filter: Record<string, string>): Promise<number> {
+  return (
+    await mongo.db
+      .collection(NOTICES)
+      .find(filter, { projection: { _id: 1 } })
+      .toArray()
+  ).length;
+}

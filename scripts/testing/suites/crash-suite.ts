@@ -1,0 +1,127 @@
+import pLimit from 'p-limit';
+import type { Test } from 'tap';
+import { readCommand } from '#infra/mongo/mailbox/mailbox.ts';
+import { migrate } from '#infra/mongo/schema/migrate.ts';
+import type { Command } from '#shared/kernel/command.ts';
+import { openNeighbours } from '#testing/neighbours/neighbours.ts';
+import { runWorkerUntil, startWorker } from '#testing/processes/worker-process.ts';
+import { openTestMongo, requiredEnv, type Teardown } from '#testing/stores/open-test-mongo.ts';
+import { takeRedisDatabase } from '#testing/stores/redis-database.ts';
+import { until } from '#testing/until.ts';
+import { type CrashScenario, crashScenarios } from './crash-scenarios.ts';
+
+/** The runner has as many files at work as well. */
+const LANES = 2;
+/** More than any run has; a run with more points than this is a run that does not end. */
+const MOST_POINTS = 200;
+
+const ENV = {
+  WORKER_LEASE_MS: '1500',
+  WORKER_POLL_INTERVAL_MS: '20',
+  WORKER_RETRY_BASE_DELAY_MS: '1',
+  NOTIFICATION_DELIVERY_LEASE_MS: '1500',
+  NOTIFICATION_DELIVERY_RETRY_BASE_MS: '1',
+  AI_CLASSIFIER_WORKER_ENABLED: '1',
+  AI_CLASSIFIER_WORKER_LEASE_MS: '1500',
+  AI_CLASSIFIER_WORKER_POLL_INTERVAL_MS: '20',
+  AI_CLASSIFIER_WORKER_RETRY_BASE_DELAY_MS: '1',
+  ATTEMPT_OUTBOX_RETRY_BASE_MS: '1',
+  UPKEEP_INTERVAL_MS: '3600000',
+  SHUTDOWN_TIMEOUT_MS: '10000',
+};
+
+/**
+ * Leases longer than a busy machine keeps a live worker from renewing them: one that it loses for that is an attempt
+ * more, and no crash of ours. Those of the dead are over while the next points are visited.
+ */
+const LONG_LEASES = {
+  WORKER_LEASE_MS: '10000',
+  NOTIFICATION_DELIVERY_LEASE_MS: '10000',
+  AI_CLASSIFIER_WORKER_LEASE_MS: '10000',
+};
+
+/** What a test that kills workers has to itself: a database, a Redis, neighbours, and the environment that names them. */
+export async function openLane(t: Teardown) {
+  const mongo = await openTestMongo(t, { empty: true });
+  await migrate(mongo, () => undefined);
+  const neighbours = await openNeighbours(t);
+  const redis = await takeRedisDatabase(requiredEnv('REDIS_URL'));
+  t.teardown(() => redis.give());
+  const stores = { MONGODB_URL: mongo.url, MONGODB_DATABASE: mongo.database, REDIS_URL: redis.url };
+  // Without analytics: what is told there is told beside the runs, and would be counted among the next one's points.
+  const { ANALYTICS_SERVICE_URL: _, ...services } = neighbours.env;
+  return {
+    mongo,
+    neighbours,
+    env: { ...ENV, ...stores, ...services, ...neighbours.webhookEnv, ...neighbours.ownersEnv },
+  };
+}
+
+/** Kills a worker of this actor at every await of each of its scenarios' runs. */
+export async function crashSuite(t: Test, actor: string): Promise<void> {
+  const scenarios = crashScenarios().filter((scenario) => scenario.actor === actor);
+  if (scenarios.length === 0) throw new Error(`no crash scenario is about ${actor}`);
+  const lane = pLimit(LANES);
+  // Shared out, so that the lanes end together.
+  const step = scenarios.length < LANES ? LANES : 1;
+  const tasks = scenarios.flatMap((scenario) =>
+    Array.from({ length: step }, (_, index) => () => crashAtEach(t, scenario, { first: index + 1, step })),
+  );
+  await Promise.all(tasks.map((task) => lane(task)));
+}
+
+/**
+ * One command for each point of its actor's run. The worker of each dies at its point; those that follow find what it
+ * left when its lease is over, and at last a healthy one clears up.
+ */
+async function crashAtEach(t: Test, scenario: CrashScenario, at: { first: number; step: number }): Promise<void> {
+  const { mongo, neighbours, env: laneEnv } = await openLane(t);
+  const env = { ...laneEnv, ...LONG_LEASES, LOG_LEVEL: 'warn' };
+  const commands: Command[] = [];
+  const isOver = scenario.isOver ?? (({ settledAt }: Command) => settledAt !== null);
+  const isSettled = async ({ queue, _id }: Command) => {
+    const command = await readCommand(mongo, queue, _id);
+    return command !== null && isOver(command);
+  };
+  const points: string[] = [];
+  let logged = '';
+  for (let point = at.first; point < MOST_POINTS; point += at.step) {
+    const command = await scenario.post(mongo);
+    commands.push(command);
+    const crash = { commandId: command._id, point };
+    const worker = startWorker(
+      scenario.actor,
+      { ...env, WORKER_CONCURRENCY: '1', AI_CLASSIFIER_WORKER_CONCURRENCY: '1' },
+      crash,
+    );
+    const how = await runWorkerUntil(worker, () => isSettled(command));
+    logged += worker.logged();
+    if (how !== 'SIGKILL') {
+      t.equal(how, '0', `a worker that reached no point ${point} ended in order`);
+      break;
+    }
+    points.push(worker.said().trim());
+    t.comment(`${scenario.name}: died at point ${point}, ${points.at(-1)}`);
+  }
+  t.comment(`${scenario.name}: died at ${points.length} points: ${points.join(', ')}`);
+  t.ok(points.length * at.step >= scenario.leastPoints, `${points.length} points of ${scenario.name}`);
+
+  const healthy = startWorker(scenario.actor, env);
+  for (const command of commands) await until(`${scenario.name} settled`, () => isSettled(command));
+  await healthy.stop();
+  logged += healthy.logged();
+  const [least, most] = scenario.spent ?? [1, 2];
+  for (const [index, command] of commands.entries()) {
+    const now = await readCommand(mongo, command.queue, command._id);
+    t.match(now, { status: scenario.status }, `${scenario.name} after death at ${points[index]}`);
+    const hasSpent = now !== null && now.attempts >= least && now.attempts <= most;
+    t.ok(hasSpent, `${now?.attempts} attempts`, { now, logged: linesOf(logged, command) });
+    await scenario.check(t, { mongo, neighbours }, command);
+  }
+  t.ok(neighbours.notices.size <= commands.length, 'nothing was sent under another id');
+}
+
+/** What the workers have logged of this command. */
+function linesOf(logged: string, { _id }: Command): string[] {
+  return logged.split('\n').filter((line) => line.includes(_id));
+}

@@ -1,0 +1,227 @@
+import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
+import { renewLease } from '#infra/mongo/mailbox/settle.ts';
+import { alsoDoing, scripted } from '#testing/actors/scripted-actor.ts';
+import { gate, until } from '#testing/until.ts';
+import { runCommand } from '#workers/run-command.ts';
+import { again, endedWell, expire, type Feature } from './feature.ts';
+
+/** Who may run a command, and what becomes of a worker that may no longer. */
+export const LEASE_FEATURES: readonly Feature[] = [
+  {
+    name: 'of ten workers that race for a command one runs it',
+    async show(scene) {
+      const { t, subject, actor } = scene;
+      const command = await subject.post();
+      const counted = scripted(actor);
+      const workers = Array.from({ length: 10 }, (_, n) => scene.kernel({ workerId: `worker-${n}` }));
+      const endings = await Promise.all(
+        workers.map((kernel) => runCommand(kernel, counted, command.queue, command._id)),
+      );
+      t.strictSame(
+        endings.filter((ending) => ending !== 'not-ours'),
+        [subject.ends.ending],
+      );
+      t.equal(counted.runs.length, 1);
+      await endedWell(scene, command);
+    },
+  },
+  {
+    name: 'the lease is renewed for as long as the run takes',
+    async show(scene) {
+      const { t, mongo, subject, actor } = scene;
+      const go = gate();
+      const slow = scripted(actor, async (run, real) => {
+        await go.opened;
+        run.signal.throwIfAborted();
+        return real();
+      });
+      const command = await subject.post();
+      // Longer than any pause of a busy machine that runs both this worker and its rival.
+      const run = runCommand(scene.kernel({ leaseMs: 3_000 }), slow, command.queue, command._id);
+      const ends = new Set([await until('claimed', async () => (await again(mongo, command)).lockedUntil?.getTime())]);
+      await until('the lease was renewed twice', async () => {
+        t.equal(await runCommand(scene.kernel({ workerId: 'rival' }), actor, command.queue, command._id), 'not-ours');
+        ends.add(Number((await again(mongo, command)).lockedUntil));
+        return ends.size > 2;
+      });
+      go.open();
+      t.equal(await run, subject.ends.ending);
+      t.equal((await again(mongo, command)).fence, 1);
+      await endedWell(scene, command);
+    },
+  },
+  {
+    name: 'a commit that takes longer than the renewals of its lease are apart is not undone by them',
+    async show(scene) {
+      const { t, mongo, subject, actor } = scene;
+      const leaseMs = 300;
+      let tries = 0;
+      const slow = scripted(actor, async (_run, real) =>
+        alsoDoing(await real(), async (session) => {
+          tries += 1;
+          await mongo.db.collection('steps').insertOne({ step: 'slow' }, { session });
+          const began = performance.now();
+          await until('a renewal has come and waits', () => performance.now() - began > leaseMs / 2);
+        }),
+      );
+      const command = await subject.post();
+      t.equal(await runCommand(scene.kernel({ leaseMs }), slow, command.queue, command._id), subject.ends.ending);
+      t.equal(tries, 1, 'at the first try');
+      await endedWell(scene, command);
+    },
+  },
+  {
+    name: 'a renewal that comes after the command was put back does not touch its rest',
+    async show({ t, mongo, subject, actor, kernel: make }) {
+      const command = await subject.post();
+      const resting = { kind: 'retry', error: new Error('later'), afterMs: 50_000 } as const;
+      let claimed = command;
+      const puts = scripted(actor, async (run) => {
+        claimed = run.command;
+        return resting;
+      });
+      t.equal(await runCommand(make(), puts, command.queue, command._id), 'retried');
+      const settled = await again(mongo, command);
+      t.equal(await renewLease(mongo, claimed, 10), false);
+      t.strictSame(await again(mongo, command), settled);
+    },
+  },
+  {
+    name: 'a worker that lost its lease is told, and writes nothing',
+    async show(scene) {
+      const { t, mongo, subject, actor } = scene;
+      const told = gate();
+      const paused = scripted(actor, async (run, real) => {
+        // A checkpoint among the real work may meet the lost lease first.
+        const outcome = await real().catch((error: unknown) => error as Error);
+        await until('told', () => run.signal.aborted);
+        told.open();
+        if (outcome instanceof Error) throw outcome;
+        return outcome;
+      });
+      const command = await subject.post();
+      const late = scene.kernel({ workerId: 'late', leaseMs: 300 });
+      const run = runCommand(late, paused, command.queue, command._id);
+      await until('claimed', async () => (await again(mongo, command)).lockedUntil);
+      await takeOver(scene, command);
+      await told.opened;
+      t.equal(await run, 'fenced');
+      t.strictSame(late.announced, []);
+      await endedWell(scene, command, 2);
+    },
+  },
+  {
+    name: 'a worker that lost its lease without noticing writes nothing, effects included',
+    async show(scene) {
+      const { t, mongo, subject, actor } = scene;
+      const [decided, go] = [gate(), gate()];
+      const notes = mongo.db.collection<{ by: string; command: string }>('notes');
+      const noting = (by: string) =>
+        scripted(actor, async (run, real) => {
+          const outcome = await real();
+          if (by === 'late') {
+            decided.open();
+            await go.opened;
+          }
+          const note = { by, command: run.command._id };
+          return alsoDoing(outcome.kind === 'snooze' ? { kind: 'done', result: null } : outcome, async (session) => {
+            await notes.insertOne({ ...note }, { session });
+          });
+        });
+      const command = await subject.post();
+      const late = scene.kernel({ workerId: 'late' });
+      const run = runCommand(late, noting('late'), command.queue, command._id);
+      await decided.opened;
+      await expire(mongo, command);
+      t.equal(await runCommand(scene.kernel({ workerId: 'next' }), noting('next'), command.queue, command._id), 'done');
+      const settled = await again(mongo, command);
+      go.open();
+      t.equal(await run, 'fenced');
+      t.strictSame(await again(mongo, command), settled, 'the command is as its new holder left it');
+      const written = await notes.find({ command: command._id }).toArray();
+      t.strictSame(
+        written.map((note) => note.by),
+        ['next'],
+        'only the holder of the newest fence wrote',
+      );
+      t.equal(await subject.effects(command), 1);
+      t.strictSame(late.announced, []);
+    },
+  },
+  {
+    name: 'a checkpoint outlives its worker, and a late checkpoint is refused with its effects',
+    async show(scene) {
+      const { t, mongo, subject, actor } = scene;
+      const progress = { afterId: '', updatedAttempts: 0, queuedNotifications: 0 };
+      const notes = mongo.db.collection<{ step: string }>('steps');
+      await notes.deleteMany({});
+      const noteStep =
+        (step: string) => async (session: NonNullable<Parameters<typeof notes.insertOne>[1]>['session']) => {
+          await notes.insertOne({ step }, session === undefined ? {} : { session });
+        };
+      const [noted, go] = [gate(), gate()];
+      const dies = scripted(actor, async (run, real) => {
+        await run.checkpoint(progress as never, noteStep('first'));
+        noted.open();
+        await go.opened;
+        await run.checkpoint({ late: true } as never, noteStep('late'));
+        return real();
+      });
+      const seen: unknown[] = [];
+      const resumes = scripted(actor, (run, real) => {
+        seen.push(run.command.progress);
+        return real();
+      });
+      const command = await subject.post();
+      const dead = runCommand(scene.kernel({ workerId: 'dies' }), dies, command.queue, command._id);
+      await noted.opened;
+      await expire(mongo, command);
+      t.equal(
+        await runCommand(scene.kernel({ workerId: 'resumes' }), resumes, command.queue, command._id),
+        subject.ends.ending,
+      );
+      t.strictSame(seen, [progress], 'the next claim begins at the checkpoint');
+      go.open();
+      t.equal(await dead, 'fenced');
+      t.strictSame(
+        (await notes.find().toArray()).map((note) => note.step),
+        ['first'],
+      );
+      await endedWell(scene, command, 2);
+    },
+  },
+  {
+    name: 'a poison that takes its worker along is buried by the next claim after its last attempt',
+    async show({ t, mongo, subject, actor, kernel: make }) {
+      const [poison, healthy] = [await subject.post({ maxAttempts: 2 }), await subject.post()];
+      // What a killed process leaves behind: a claim that nobody settles. (Real processes: crash-points.e2e.test.ts.)
+      const vanishes = { ...actor, run: () => new Promise<never>(() => undefined) };
+      for (const attempt of [1, 2]) {
+        void runCommand(make({ workerId: `victim-${attempt}` }), vanishes, poison.queue, poison._id);
+        await until('claimed', async () => (await again(mongo, poison)).fence === attempt);
+        t.equal(await runCommand(make(), actor, poison.queue, poison._id), 'not-ours', 'its lease holds others off');
+        await expire(mongo, poison);
+      }
+      const kernel = make({ workerId: 'gravedigger' });
+      t.equal(await runCommand(kernel, actor, poison.queue, poison._id), 'dead');
+      const dead = await again(mongo, poison);
+      t.match(dead, { status: 'DEAD', attempts: 2, lockedUntil: null, lastError: { fingerprint: 'WorkerLost' } });
+      t.type(dead.settledAt, Date);
+      t.strictSame(kernel.announced, [poison._id]);
+      t.equal(await subject.effects(poison), 0);
+      t.equal(await runCommand(kernel, actor, healthy.queue, healthy._id), subject.ends.ending);
+    },
+  },
+];
+
+/** Another worker finds the lease over and does the work. */
+async function takeOver(scene: Parameters<Feature['show']>[0], command: Parameters<typeof again>[1]): Promise<void> {
+  const { t, mongo, subject, actor, kernel } = scene;
+  // Together, as the late worker's renewal may come between the two.
+  await until('taken over', async () => {
+    await expire(mongo, command);
+    const ending = await runCommand(kernel({ workerId: 'next' }), actor, command.queue, command._id);
+    return ending === subject.ends.ending;
+  });
+  t.not((await mailboxOf(mongo, command.queue).findOne({ _id: command._id }))?.workerId, 'late');
+}

@@ -1,0 +1,221 @@
+import { createServer } from 'node:net';
+import { MongoNetworkError } from 'mongodb';
+import { mailboxOf, newCommand, postCommand } from '#infra/mongo/mailbox/mailbox.ts';
+import { type Step, scripted } from '#testing/actors/scripted-actor.ts';
+import { gate } from '#testing/until.ts';
+import type { Effects } from '#workers/actor.ts';
+import { runCommand } from '#workers/run-command.ts';
+import { again, endedWell, expire, type Feature, type Scene } from './feature.ts';
+
+/** How each kind of outcome leaves its command. */
+export const OUTCOME_FEATURES: readonly Feature[] = [
+  {
+    name: 'done settles the command with its effects and tells whoever waits',
+    async show(scene) {
+      const { t, mongo, subject, actor } = scene;
+      const [kernel, command] = [scene.kernel(), await subject.post()];
+      t.equal(await subject.effects(command), 0, 'nothing is done yet');
+      t.equal(await runCommand(kernel, actor, command.queue, command._id), subject.ends.ending);
+      await endedWell(scene, command);
+      const now = await again(mongo, command);
+      t.equal(now.fence, 1);
+      if (subject.ends.ending === 'snoozed') {
+        t.ok(now.nextRunAt.getTime() > Date.now(), 'its next turn is in the future');
+        return;
+      }
+      t.strictSame(kernel.announced, [command._id]);
+      t.type(now.settledAt, Date);
+      t.equal(
+        await runCommand(kernel, actor, command.queue, command._id),
+        'not-ours',
+        'a late ring finds nothing to do',
+      );
+      await endedWell(scene, command);
+    },
+  },
+  {
+    name: 'rejected changes nothing, tells whoever waits and frees the key',
+    applies: (subject) => subject.postRejected !== undefined,
+    async show({ t, mongo, subject, actor, kernel: make }) {
+      const kernel = make();
+      const command = await subject.postRejected?.();
+      if (command === undefined) return;
+      const twin = () => newCommand({ ...command, now: Date.now(), maxAttempts: 10 });
+      t.equal((await postCommand(mongo, twin())).created, false, 'before, the key is taken');
+      t.equal(await runCommand(kernel, actor, command.queue, command._id), 'rejected');
+      const now = await again(mongo, command);
+      t.match(now, { status: 'REJECTED', lockedUntil: null });
+      t.notOk('live' in now);
+      t.strictSame(kernel.announced, [command._id]);
+      t.equal(await subject.effects(command), 0);
+      t.equal((await postCommand(mongo, twin())).created, true, 'after, it is free');
+    },
+  },
+  {
+    name: 'retry spends the attempt and rests for the backoff',
+    show: (scene) => spends(scene, async () => ({ kind: 'retry', error: new Error('attempt 7 of "abc" failed') })),
+  },
+  {
+    name: 'throwing is retry',
+    show: (scene) => spends(scene, () => Promise.reject(new Error('attempt 7 of "abc" failed'))),
+  },
+  {
+    name: 'snooze gives the attempt back',
+    show: (scene) => spendsNothing(scene, async () => ({ kind: 'snooze', afterMs: 50_000 }), 50_000),
+  },
+  {
+    name: 'an outage of MongoDB spends nothing',
+    show: (scene) => spendsNothing(scene, () => Promise.reject(new MongoNetworkError('gone')), 1_000),
+  },
+  {
+    name: 'a network fault spends nothing',
+    show: (scene) => spendsNothing(scene, async () => Promise.reject(await refusedCall()), 1_000),
+  },
+  {
+    name: 'the attempt is counted before the run',
+    async show(scene) {
+      const { t, mongo, subject, actor } = scene;
+      const [reached, go] = [gate(), gate()];
+      const slow = scripted(actor, async (_run, real) => {
+        reached.open();
+        await go.opened;
+        return real();
+      });
+      const command = await subject.post();
+      const run = runCommand(scene.kernel(), slow, command.queue, command._id);
+      await reached.opened;
+      const now = await again(mongo, command);
+      t.match(now, { status: 'PENDING', attempts: 1, fence: 1, workerId: 'worker-1' });
+      t.strictSame(now.lockedUntil, now.nextRunAt, 'one index finds what is due and what is abandoned');
+      t.ok(now.nextRunAt.getTime() > Date.now());
+      go.open();
+      await run;
+      await endedWell(scene, command);
+    },
+  },
+  {
+    name: 'a poison that throws is dead after its attempts, and holds nobody up',
+    async show({ t, mongo, subject, actor, kernel: make }) {
+      const [kernel, poison, healthy] = [make(), await subject.post({ maxAttempts: 3 }), await subject.post()];
+      const throws = { ...actor, run: () => Promise.reject(new Error('no')) };
+      for (const ending of ['retried', 'retried', 'dead']) {
+        await expire(mongo, poison);
+        t.equal(await runCommand(kernel, throws, poison.queue, poison._id), ending);
+      }
+      const dead = await again(mongo, poison);
+      t.match(dead, { status: 'DEAD', attempts: 3, lockedUntil: null, lastError: { fingerprint: 'Error: no' } });
+      t.ok(dead.live, 'a dead command keeps its key: the change may still be made by an operator');
+      t.strictSame(kernel.announced, [poison._id]);
+      await expire(mongo, poison);
+      t.equal(await runCommand(kernel, actor, poison.queue, poison._id), 'not-ours', 'dead is dead');
+      t.equal(await subject.effects(poison), 0);
+      t.equal(await runCommand(kernel, actor, healthy.queue, healthy._id), subject.ends.ending);
+    },
+  },
+  {
+    name: 'dead at once where trying again cannot help',
+    async show({ t, mongo, subject, actor, kernel: make }) {
+      const [kernel, command] = [make(), await subject.post()];
+      const hopeless = scripted(actor, async () => ({ kind: 'dead', error: new Error('never') }));
+      t.equal(await runCommand(kernel, hopeless, command.queue, command._id), 'dead');
+      t.match(await again(mongo, command), { status: 'DEAD', attempts: 1, lastError: { message: 'never' } });
+    },
+  },
+  {
+    name: 'effects of a retry and of a death are one with what becomes of the command',
+    async show({ t, mongo, subject, actor, kernel: make }) {
+      const notes = mongo.db.collection<{ command: string; status: string; nextRunAt: Date }>('failures');
+      const command = await subject.post({ maxAttempts: 2 });
+      const error = new Error('no');
+      const noting: Effects = async (session) => {
+        const settled = await mailboxOf(mongo, command.queue).findOne({ _id: command._id }, { session });
+        if (settled === null) throw new Error('the command is gone');
+        const { status, nextRunAt } = settled;
+        await notes.insertOne({ command: command._id, status, nextRunAt }, { session });
+      };
+      const fails = scripted(actor, ...Array(2).fill(async () => ({ kind: 'retry', error, effects: noting })));
+      const noted = () =>
+        notes.find({ command: command._id }, { projection: { _id: 0, status: 1, nextRunAt: 1 } }).toArray();
+      t.equal(await runCommand(make(), fails, command.queue, command._id), 'retried');
+      const resting = await again(mongo, command);
+      t.strictSame(await noted(), [{ status: 'PENDING', nextRunAt: resting.nextRunAt }], 'they see when it runs again');
+      await expire(mongo, command);
+      t.equal(await runCommand(make(), fails, command.queue, command._id), 'dead', 'the last retry is death');
+      t.match(await noted(), [{ status: 'PENDING' }, { status: 'DEAD' }]);
+
+      const hopeless = await subject.post();
+      const writes = async (session: Parameters<Effects>[0]) => {
+        await notes.insertOne({ command: hopeless._id, status: 'DEAD', nextRunAt: new Date() }, { session });
+      };
+      const breaks = async (session: Parameters<Effects>[0]) => {
+        await writes(session);
+        throw new Error('the effects are broken');
+      };
+      const steps = [breaks, writes].map((effects) => async () => ({ kind: 'dead', error, effects }) as const);
+      const dies = scripted(actor, ...steps);
+      t.equal(await runCommand(make(), dies, hopeless.queue, hopeless._id), 'retried');
+      t.match(await again(mongo, hopeless), { status: 'PENDING', lastError: { message: 'the effects are broken' } });
+      t.equal(await notes.countDocuments({ command: hopeless._id }), 0, 'neither the death nor its effects');
+      await expire(mongo, hopeless);
+      t.equal(await runCommand(make(), dies, hopeless.queue, hopeless._id), 'dead');
+      t.equal(await notes.countDocuments({ command: hopeless._id }), 1, 'both');
+    },
+  },
+];
+
+async function spends(scene: Scene, step: Step): Promise<void> {
+  const { t, mongo, subject, actor } = scene;
+  const [kernel, command] = [scene.kernel(), await subject.post()];
+  // A backoff that no machine sleeps through, to tell it from a command that is due at once.
+  const failing = { ...scripted(actor, step), backoff: { baseMs: 40_000, capMs: 50_000 } };
+  const before = Date.now();
+  t.equal(await runCommand(kernel, failing, command.queue, command._id), 'retried');
+  const resting = await again(mongo, command);
+  t.match(resting, {
+    status: 'PENDING',
+    attempts: 1,
+    lockedUntil: null,
+    workerId: null,
+    lastError: { fingerprint: 'Error: attempt <n> of <value> failed', message: 'attempt 7 of "abc" failed' },
+  });
+  const restMs = resting.nextRunAt.getTime() - before;
+  // Jitter takes off at most a quarter; the kernel's random here is one half.
+  t.ok(restMs >= 34_000, `it rests for its backoff, ${restMs} ms`);
+  t.strictSame(kernel.announced, [], 'nobody is told of what is not over');
+  t.equal(await subject.effects(command), 0);
+  t.equal(
+    await runCommand(kernel, actor, command.queue, command._id),
+    'not-ours',
+    'a ring does not cut the rest short',
+  );
+  await expire(mongo, command);
+  t.equal(await runCommand(kernel, actor, command.queue, command._id), subject.ends.ending);
+  await endedWell(scene, command, 2);
+}
+
+async function spendsNothing(scene: Scene, step: Step, restMs: number): Promise<void> {
+  const { t, mongo, subject, actor } = scene;
+  const [kernel, command] = [scene.kernel(), await subject.post({ maxAttempts: 1 })];
+  const failing = scripted(actor, step, step);
+  for (const round of [1, 2]) {
+    const before = Date.now();
+    t.equal(await runCommand(kernel, failing, command.queue, command._id), 'snoozed');
+    const now = await again(mongo, command);
+    t.match(now, { status: 'PENDING', attempts: 0, fence: round, lockedUntil: null });
+    t.ok(now.nextRunAt.getTime() >= before + restMs - 100, 'it rests');
+    t.equal(await subject.effects(command), 0);
+    await expire(mongo, command);
+  }
+  t.equal(await runCommand(kernel, failing, command.queue, command._id), subject.ends.ending);
+  await endedWell(scene, command);
+}
+
+/** What a call to a service that is not there ends with. */
+async function refusedCall(): Promise<unknown> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const address = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  const port = typeof address === 'object' ? address?.port : 0;
+  return fetch(`http://127.0.0.1:${port}/`).catch((error: unknown) => error);
+}

@@ -1,0 +1,167 @@
+import type { Command } from '#shared/kernel/command.ts';
+import { misled, scripted } from '#testing/actors/scripted-actor.ts';
+import { gate, until } from '#testing/until.ts';
+import { runCommand } from '#workers/run-command.ts';
+import { openWorker } from '#workers/worker.ts';
+import { again, endedWell, type Feature } from './feature.ts';
+
+const HOUR_MS = 3_600_000;
+
+/** What a worker process takes up, in which order, and what it leaves behind when it stops. */
+export const SLOT_FEATURES: readonly Feature[] = [
+  {
+    name: 'one turn of the poll finds every due command without any ring',
+    async show(scene) {
+      const { subject, actor } = scene;
+      const commands = [await subject.post(), await subject.post(), await subject.post()];
+      const worker = openWorker(scene.kernel(), actor, { concurrency: 2, pollMs: HOUR_MS, now: Date.now });
+      await worker.poll();
+      await worker.idle();
+      await worker.drain();
+      for (const command of commands) await endedWell(scene, command);
+    },
+  },
+  {
+    name: 'the poll comes back by itself',
+    async show(scene) {
+      const { t, subject, actor } = scene;
+      let turns = 0;
+      const now = () => {
+        turns += 1;
+        return Date.now();
+      };
+      const worker = openWorker(scene.kernel(), actor, { concurrency: 2, pollMs: 20, now });
+      await until('the first turn is over', () => turns > 1);
+      const command = await subject.post();
+      await until('done', async () => (await subject.effects(command)) === 1);
+      await worker.drain();
+      const late = await subject.post();
+      await worker.poll();
+      t.equal(await subject.effects(late), 0, 'a drained worker takes nothing up');
+    },
+  },
+  {
+    name: 'the longest due is taken first',
+    async show({ t, subject, actor, kernel }) {
+      const now = Date.now();
+      const commands: Command[] = [];
+      for (const ageMs of [20_000, 40_000, 10_000, 30_000]) commands.push(await subject.post({ runAt: now - ageMs }));
+      const future = await subject.post({ runAt: now + HOUR_MS });
+      const order = scripted(actor);
+      const worker = openWorker(kernel(), order, { concurrency: 1, pollMs: HOUR_MS, now: Date.now });
+      await worker.poll();
+      await worker.idle();
+      await worker.drain();
+      t.strictSame(
+        order.runs,
+        [1, 3, 0, 2].map((n) => commands[n]?._id),
+      );
+      t.equal(await subject.effects(future), subject.name === 'upkeep' ? 1 : 0, 'what is not due is left alone');
+    },
+  },
+  {
+    name: 'a slow command does not hold up the others',
+    async show(scene) {
+      const { t, subject, actor } = scene;
+      const go = gate();
+      const slow = await subject.post({ runAt: Date.now() - HOUR_MS });
+      const others = [];
+      for (let n = 0; n < 4; n++) others.push(await subject.post());
+      const slowly = misled(
+        actor,
+        (id) => id === slow._id,
+        async (_run, real) => {
+          await go.opened;
+          return real();
+        },
+      );
+      const worker = openWorker(scene.kernel(), slowly, { concurrency: 2, pollMs: HOUR_MS, now: Date.now });
+      await worker.poll();
+      await until('the others are done', () => worker.busy().length === 1);
+      t.strictSame(worker.busy(), [slow._id]);
+      for (const command of others) await endedWell(scene, command);
+      go.open();
+      await worker.drain();
+      await endedWell(scene, slow);
+    },
+  },
+  {
+    name: 'a ring and the poll never run one command twice in a process, nor more than its slots',
+    async show(scene) {
+      const { t, subject, actor } = scene;
+      const commands = [];
+      for (let n = 0; n < 6; n++) commands.push(await subject.post());
+      let [running, most] = [0, 0];
+      const counted = misled(
+        actor,
+        () => true,
+        async (_run, real) => {
+          most = Math.max(most, ++running);
+          return real().finally(() => running--);
+        },
+      );
+      const kernel = scene.kernel();
+      const worker = openWorker(kernel, counted, { concurrency: 3, pollMs: 5, now: Date.now });
+      const rings = commands.flatMap((command) => [
+        worker.knock(command.queue, command._id),
+        worker.knock(command.queue, command._id),
+      ]);
+      await Promise.all(rings);
+      await worker.drain();
+      t.ok(most <= 3, `${most} ran at once`);
+      for (const command of commands) await endedWell(scene, command);
+      t.equal(kernel.endings.filter(({ ending }) => ending === subject.ends.ending).length, commands.length);
+    },
+  },
+  {
+    name: 'drain lets what runs finish and claims nothing more',
+    async show(scene) {
+      const { t, mongo, subject, actor } = scene;
+      const [reached, go] = [gate(), gate()];
+      const running = await subject.post({ runAt: Date.now() - HOUR_MS });
+      const waiting = await subject.post();
+      const slowly = misled(
+        actor,
+        () => true,
+        async (_run, real) => {
+          reached.open();
+          await go.opened;
+          return real();
+        },
+      );
+      const worker = openWorker(scene.kernel(), slowly, { concurrency: 1, pollMs: HOUR_MS, now: Date.now });
+      const first = worker.knock(running.queue, running._id);
+      const second = worker.knock(waiting.queue, waiting._id);
+      await reached.opened;
+      const drained = worker.drain();
+      go.open();
+      await drained;
+      t.equal(await first, subject.ends.ending);
+      t.equal(await second, 'not-ours');
+      t.equal(await worker.knock(waiting.queue, waiting._id), 'not-ours');
+      await endedWell(scene, running);
+      t.match(await again(mongo, waiting), { status: 'PENDING', attempts: 0, fence: 0, lockedUntil: null });
+    },
+  },
+  {
+    name: 'what does not end in time is cut short, put back unspent, and free for the next worker at once',
+    async show(scene) {
+      const { t, mongo, subject, actor } = scene;
+      const reached = gate();
+      const endless = scripted(actor, async ({ signal }) => {
+        reached.open();
+        await new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+        throw new Error('not reached');
+      });
+      const command = await subject.post();
+      const kernel = scene.kernel();
+      const run = runCommand(kernel, endless, command.queue, command._id);
+      await reached.opened;
+      kernel.halt.abort(new Error('the process is stopping'));
+      t.equal(await run, 'snoozed');
+      t.match(await again(mongo, command), { status: 'PENDING', attempts: 0, lockedUntil: null, workerId: null });
+      t.equal(await runCommand(scene.kernel(), actor, command.queue, command._id), subject.ends.ending);
+      await endedWell(scene, command);
+    },
+  },
+];

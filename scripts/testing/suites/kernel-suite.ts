@@ -1,0 +1,29 @@
+import type { Test } from 'tap';
+import { MAILBOXES } from '#infra/mongo/mailbox/mailbox.ts';
+import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
+import { openNeighbours } from '#testing/neighbours/neighbours.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
+import { LEASE_FEATURES } from '#testing/suites/kernel-features/leases.ts';
+import { OUTCOME_FEATURES } from '#testing/suites/kernel-features/outcomes.ts';
+import { SLOT_FEATURES } from '#testing/suites/kernel-features/slots.ts';
+import { actorSubject, makeActor } from './actor-subjects.ts';
+
+/** Every promise of the kernel. */
+const FEATURES = [...OUTCOME_FEATURES, ...LEASE_FEATURES, ...SLOT_FEATURES];
+
+/** Holds one actor to every promise of the kernel. */
+export async function kernelSuite(t: Test, actor: string): Promise<void> {
+  const mongo = await openTestMongo(t);
+  const neighbours = await openNeighbours(t);
+  const deps = testWorkerDeps(mongo, { ...neighbours.env, ...neighbours.webhookEnv, ...neighbours.ownersEnv });
+  const subject = actorSubject(actor, mongo, neighbours);
+  for (const feature of FEATURES) {
+    if (feature.applies?.(subject) === false) continue;
+    await t.test(feature.name, async (t) => {
+      // A poll takes up whatever lies there, so nothing of an earlier feature may.
+      for (const name of MAILBOXES) await mongo.db.collection(name).deleteMany({});
+      const kernel = (overrides = {}) => testKernel(mongo, overrides);
+      await feature.show({ t, mongo, subject, deps, kernel, actor: makeActor(subject.name, deps) });
+    });
+  }
+}
