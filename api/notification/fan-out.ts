@@ -2,12 +2,12 @@ import { ringFor } from '#api/ask-worker.ts';
 import { newCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { findEvent, insertFanOut } from '#infra/mongo/notification/fan-out.ts';
 import { preferencesOf } from '#infra/mongo/notification/preferences.ts';
+import { sendToAudit } from '#infra/neighbours/audit.ts';
 import { newId } from '#shared/kernel/ids.ts';
-import { type EventInput, type NotificationEvent, newEvent } from '#shared/notification/event.ts';
+import { auditEvent, type EventInput, type NotificationEvent, newEvent } from '#shared/notification/event.ts';
 import { type FanOutPlan, planFanOut } from '#shared/notification/fan-out.ts';
 import type { NotificationInput } from '#shared/notification/notification.ts';
 import type { NotificationDeps } from './deps.ts';
-import { projectToAudit } from './project-to-audit.ts';
 
 /** What a producer brings: recipients that are resolved already, and the event they are told of, if any. */
 export interface FanOutInput {
@@ -85,4 +85,13 @@ function settleCommand(deps: NotificationDeps, fanOutId: string, now: number) {
     maxAttempts: deps.commandAttempts,
     now,
   });
+}
+
+/** Sends the audit service an event that has just been stored, once, in the background: a failure is counted and changes nothing. */
+function projectToAudit(deps: NotificationDeps, event: NotificationEvent): void {
+  const { audit, outboundTimeoutMs: timeoutMs } = deps;
+  if (audit === null) return;
+  // Small and made now: what waits in the background holds memory.
+  const body = auditEvent(event);
+  deps.background.run(() => sendToAudit(audit, body, { timeoutMs }));
 }
