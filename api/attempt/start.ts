@@ -41,11 +41,17 @@ export async function startAttempt(deps: AttemptDeps, call: Call<StartRequest>):
     const replayed = sittings.find((sitting) => sitting.startKeys.includes(intent.key));
     if (replayed !== undefined) return existing(deps, call, replayed._id, { replayed: true });
     const open = sittings.find((sitting) => sitting.status === 'IN_PROGRESS');
-    const answer =
-      open === undefined ? await begin(deps, call, intent, sittings) : await reuse(deps, call, intent, open);
-    if (answer !== 'look again') return answer;
+    const end = open === undefined ? await begin(deps, call, intent, sittings) : await reuse(deps, call, intent, open);
+    if (end.kind === 'answered') return end.answer;
   }
   return { rejected: 'UNAVAILABLE', retryAfter: 1 };
+}
+
+/** `raced`: another start of this student came first, so everything is looked at again. */
+type StartEnd = { kind: 'answered'; answer: Reply | Rejection } | { kind: 'raced' };
+
+function answered(answer: Reply | Rejection): StartEnd {
+  return { kind: 'answered', answer };
 }
 
 /** Shape of the questions, size, and rules 2 and 12: what is judged before the replay of a key. */
@@ -71,17 +77,17 @@ async function reuse(
   call: Call<StartRequest>,
   intent: StartIntent,
   open: Sitting,
-): Promise<Reply | Rejection | 'look again'> {
+): Promise<StartEnd> {
   const now = new Date(deps.now());
   const decision = reuseOpenAttempt(open, { access: intent.body.access, startKey: intent.key, now });
-  if (isRejection(decision)) return decision;
+  if (isRejection(decision)) return answered(decision);
   try {
     if (decision.storeAlias) await addStartKey(deps.mongo, open._id, intent.key, MAX_START_KEY_ALIASES + 1);
   } catch (error) {
-    if (isDuplicateKey(error)) return 'look again';
+    if (isDuplicateKey(error)) return { kind: 'raced' };
     throw error;
   }
-  return existing(deps, call, open._id, { replayed: false });
+  return answered(await existing(deps, call, open._id, { replayed: false }));
 }
 
 /** Rules 4 to 11, then the insert that only one of several starts can win. */
@@ -90,26 +96,26 @@ async function begin(
   call: Call<StartRequest>,
   intent: StartIntent,
   sittings: readonly Sitting[],
-): Promise<Reply | Rejection | 'look again'> {
+): Promise<StartEnd> {
   const now = new Date(deps.now());
   const plan = planStart(intent.body, now);
-  if (isRejection(plan)) return plan;
+  if (isRejection(plan)) return answered(plan);
   const seat = seatNeed(plan, intent.studentId);
   const facts = seat === null ? { seats: 0, hasSeat: false } : await seatFacts(deps.mongo, seat);
   const refused = admitStart(plan, { attempts: countedAttempts(plan, sittings), ...facts }, now);
-  if (refused !== null) return refused;
+  if (refused !== null) return answered(refused);
   const attempt = await attemptOf(deps, intent, plan, sittings, now);
   const result = await insertAttempt(deps.mongo, attempt, facts.hasSeat ? null : seat, deps.settings.startBudgetMs);
-  switch (result) {
+  switch (result.kind) {
     case 'raced':
-      return 'look again';
+      return result;
     case 'full':
-      return { rejected: 'ACCESS_LINK_FULL' };
-    case 'inserted':
+      return answered({ rejected: 'ACCESS_LINK_FULL' });
+    case 'inserted': {
       deps.heads.remember(attempt);
-      return startReply(deps, call, await releasedMeanwhile(deps, attempt), { created: true, replayed: false });
-    default:
-      return result satisfies never;
+      const released = await releasedMeanwhile(deps, attempt);
+      return answered(await startReply(deps, call, released, { created: true, replayed: false }));
+    }
   }
 }
 

@@ -5,7 +5,7 @@ import { appendClientEvent } from '#infra/mongo/attempt/events.ts';
 import { type GradingBody, gradingKey, handIn } from '#infra/mongo/attempt/hand-in.ts';
 import { findLive } from '#infra/mongo/mailbox/mailbox.ts';
 import { FRONT_DOOR_BUDGET_MS } from '#infra/mongo/transaction.ts';
-import type { Attempt, SubmitSource } from '#shared/attempt/attempt.ts';
+import type { SubmitSource } from '#shared/attempt/attempt.ts';
 import { admitClientEvent } from '#shared/attempt/events.ts';
 import { DETAIL_EVENTS } from '#shared/attempt/limits.ts';
 import { eventForReply } from '#shared/attempt/redact.ts';
@@ -23,16 +23,12 @@ export async function submitAttempt(deps: AttemptDeps, call: Call<SubmitRequest>
   if (head === null) return { rejected: 'ATTEMPT_NOT_FOUND' };
   if (!isOwner(head, viewer)) return { rejected: 'FORBIDDEN' };
   const command = await handInOnce(deps, attemptId, 'STUDENT', null);
-  const attempt = await gradedAttempt(deps, attemptId, command, call.signal);
-  return {
-    status: attempt.status === 'GRADED' ? 200 : 202,
-    data: await detailOf(deps, attempt, viewer, DETAIL_EVENTS),
-  };
+  return gradedReply(deps, call, attemptId, command);
 }
 
 /**
  * Hands the attempt in, unless it is handed in already, and gives the command that grades it: the one grading this
- * attempt ever has. Null where the attempt was in no state to be handed in; `overdueByMs` 0 demands a passed deadline.
+ * attempt ever has, or null while it has none. `overdueByMs` 0 demands a passed deadline.
  */
 export async function handInOnce(
   deps: AttemptDeps,
@@ -40,7 +36,7 @@ export async function handInOnce(
   source: SubmitSource,
   overdueByMs: number | null,
 ): Promise<Command | null> {
-  const command = await handIn(deps.mongo, {
+  const submitted = await handIn(deps.mongo, {
     attemptId,
     source,
     overdueByMs,
@@ -48,20 +44,25 @@ export async function handInOnce(
     now: deps.now(),
     budgetMs: deps.settings.startBudgetMs,
   });
-  return command ?? findLive<GradingBody>(deps.mongo, 'grading', gradingKey(attemptId));
+  if (submitted.kind === 'submitted') return submitted.command;
+  return findLive<GradingBody>(deps.mongo, 'grading', gradingKey(attemptId));
 }
 
-/** Waits for the grade within the bound; the attempt as it then stands, SUBMITTED when the worker is late. */
-async function gradedAttempt(
+/** Waits for the grade within the bound and answers with the attempt as it then stands, SUBMITTED when the worker is late. */
+async function gradedReply(
   deps: AttemptDeps,
+  call: Call<unknown>,
   attemptId: string,
   command: Command | null,
-  signal: AbortSignal,
-): Promise<Attempt> {
-  if (command !== null) await askWorker(deps, command, { timeoutMs: deps.settings.gradingWaitMs, signal });
+): Promise<Reply> {
+  const patience = { timeoutMs: deps.settings.gradingWaitMs, signal: call.signal };
+  if (command !== null) await askWorker(deps, command, patience);
   const attempt = await findAttempt(deps.mongo, attemptId);
   if (attempt === null) throw new Error(`attempt ${attemptId} vanished`);
-  return attempt;
+  return {
+    status: attempt.status === 'GRADED' ? 200 : 202,
+    data: await detailOf(deps, attempt, viewerOf(call.identity), DETAIL_EVENTS),
+  };
 }
 
 /** Logs what the student's client saw. A TIMEOUT hands in an attempt that is still open, limit or not. */
@@ -77,33 +78,19 @@ export async function postEvent(deps: AttemptDeps, call: Call<PostEventRequest>)
   if (tooLarge !== null) return tooLarge;
 
   if (type === 'TIMEOUT') {
-    const submitted = await submitByTimeout(deps, call, attemptId);
-    if (submitted !== null) return submitted;
+    const submitted = await handIn(deps.mongo, {
+      attemptId,
+      source: 'TIMEOUT',
+      overdueByMs: null,
+      maxAttempts: deps.commandAttempts,
+      now: deps.now(),
+      budgetMs: FRONT_DOOR_BUDGET_MS,
+    });
+    if (submitted.kind === 'submitted') return gradedReply(deps, call, attemptId, submitted.command);
+    // The attempt was not in progress, so the event is just an event.
   }
   const write = { attemptId, type, metadata: JSON.stringify(metadata) };
-  const event = await appendClientEvent(deps.mongo, write, FRONT_DOOR_BUDGET_MS, deps.now);
-  if (event === null) return { rejected: 'EVENT_LIMIT_REACHED' };
-  return { status: 201, data: eventForReply(attemptId, event, true) };
-}
-
-/** Null: the attempt was not in progress, so the event is just an event. */
-async function submitByTimeout(
-  deps: AttemptDeps,
-  call: Call<PostEventRequest>,
-  attemptId: string,
-): Promise<Reply | null> {
-  const command = await handIn(deps.mongo, {
-    attemptId,
-    source: 'TIMEOUT',
-    overdueByMs: null,
-    maxAttempts: deps.commandAttempts,
-    now: deps.now(),
-    budgetMs: FRONT_DOOR_BUDGET_MS,
-  });
-  if (command === null) return null;
-  const attempt = await gradedAttempt(deps, attemptId, command, call.signal);
-  return {
-    status: attempt.status === 'GRADED' ? 200 : 202,
-    data: await detailOf(deps, attempt, viewerOf(call.identity), DETAIL_EVENTS),
-  };
+  const appended = await appendClientEvent(deps.mongo, write, FRONT_DOOR_BUDGET_MS, deps.now);
+  if (appended.kind === 'full') return { rejected: 'EVENT_LIMIT_REACHED' };
+  return { status: 201, data: eventForReply(attemptId, appended.event, true) };
 }

@@ -1,4 +1,4 @@
-import type { FaultDetail, Rejection } from '#shared/kernel/errors.ts';
+import { type FaultDetail, isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import type { AnswerContent } from './attempt.ts';
 import { ANSWER_KIND, type Question } from './question.ts';
 
@@ -57,7 +57,7 @@ export function answerFaults(body: unknown, known: readonly FaultDetail[]): read
   const isBroken = known.some(({ path }) => path === '' || ANSWER_PATHS.has(path.split('/', 2).join('/')));
   if (isBroken || typeof body !== 'object' || body === null) return [];
   const picked = pickAnswer(body as SaveBody);
-  return 'rejected' in picked ? (picked.details ?? []) : [];
+  return isRejection(picked) ? (picked.details ?? []) : [];
 }
 
 const ANSWER_PATHS: ReadonlySet<string> = new Set([

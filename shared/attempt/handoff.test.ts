@@ -1,5 +1,4 @@
 import t from 'tap';
-import { isRejection } from '#shared/kernel/errors.ts';
 import { sampleAnswer, sampleAttempt, samplePaper } from '#testing/stored/sample-attempt.ts';
 import type { AttemptStatus } from './attempt.ts';
 import { copyHandoff, decideHandoff, type HandoffBody } from './handoff.ts';
@@ -26,7 +25,7 @@ function decide(overrides: Partial<HandoffBody> = {}, status: AttemptStatus = 'G
 
 function verdict(overrides: Partial<HandoffBody>, status?: AttemptStatus): string {
   const decision = decide(overrides, status);
-  return isRejection(decision) ? decision.rejected : decision.kind;
+  return decision.kind === 'refuse' ? decision.rejection.rejected : decision.kind;
 }
 
 t.test('copies what is named and drops the rest', async (t) => {

@@ -71,6 +71,12 @@ export interface HandoffEffects {
   metadata: EssayHandoff;
 }
 
+type HandoffDecision = HandoffEffects | { kind: 'wait' } | { kind: 'refuse'; rejection: Rejection };
+
+function refuse(rejected: Rejection['rejected']): HandoffDecision {
+  return { kind: 'refuse', rejection: { rejected } };
+}
+
 /**
  * What a handoff that has not been applied yet does to an attempt. What can never become right is refused at once,
  * also while SUBMITTED: paper and answers no longer change then. A good one waits for the grade, because the
@@ -80,19 +86,19 @@ export function decideHandoff(
   attempt: Pick<Attempt, '_id' | 'status' | 'answers'>,
   paper: Paper,
   handoff: EssayHandoff,
-): HandoffEffects | { kind: 'wait' } | Rejection {
-  if (attempt.status === 'IN_PROGRESS') return { rejected: 'ATTEMPT_NOT_SUBMITTED' };
+): HandoffDecision {
+  if (attempt.status === 'IN_PROGRESS') return refuse('ATTEMPT_NOT_SUBMITTED');
   const paperIndex = paperIndexOf(attempt._id, paper, handoff.questionId);
   const question = paperIndex === null ? undefined : paper.questions[paperIndex];
-  if (paperIndex === null || question === undefined) return { rejected: 'QUESTION_NOT_IN_ATTEMPT' };
-  if (!isScoredByHand(question)) return { rejected: 'QUESTION_NOT_MANUAL' };
+  if (paperIndex === null || question === undefined) return refuse('QUESTION_NOT_IN_ATTEMPT');
+  if (!isScoredByHand(question)) return refuse('QUESTION_NOT_MANUAL');
   const answerKey = answerKeyOf(paperIndex);
   const stored = attempt.answers[answerKey];
-  if (stored === undefined) return { rejected: 'ANSWER_NOT_FOUND' };
+  if (stored === undefined) return refuse('ANSWER_NOT_FOUND');
   const { maxScore, score } = handoff;
   const inRange = Number.isFinite(score) && score >= 0 && score <= question.score;
   // Another scale than the question's own is refused, not converted: nobody agreed on how.
-  if (!inRange || maxScore !== question.score) return { rejected: 'SCORE_OUT_OF_RANGE' };
+  if (!inRange || maxScore !== question.score) return refuse('SCORE_OUT_OF_RANGE');
   if (attempt.status === 'SUBMITTED') return { kind: 'wait' };
   const grade = gradeByHand(question, score);
   const totals = totalsOf(paper, { ...attempt.answers, [answerKey]: grade });

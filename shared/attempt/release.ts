@@ -1,4 +1,4 @@
-import type { FaultDetail, Rejection } from '#shared/kernel/errors.ts';
+import { type FaultDetail, isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { isJsonObject } from '#shared/kernel/json-object.ts';
 import { parseInstant } from '#shared/kernel/time.ts';
 import type { Attempt } from './attempt.ts';
@@ -76,7 +76,7 @@ export function releaseFaults(body: unknown, known: readonly FaultDetail[]): Fau
   const read = readRelease(body);
   const told = known.map(({ path }) => path);
   const isTold = (path: string) => told.some((one) => path === one || path.startsWith(`${one}/`));
-  return 'rejected' in read ? (read.details ?? []).filter(({ path }) => !isTold(path)) : [];
+  return isRejection(read) ? (read.details ?? []).filter(({ path }) => !isTold(path)) : [];
 }
 
 /** Is this attempt one of those a release is about? Its status does not matter. */

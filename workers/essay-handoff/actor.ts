@@ -2,7 +2,6 @@ import { findAttempt } from '#infra/mongo/attempt/attempts.ts';
 import { storeHandoff } from '#infra/mongo/attempt/grade.ts';
 import { decideHandoff, type EssayHandoff } from '#shared/attempt/handoff.ts';
 import type { Command } from '#shared/kernel/command.ts';
-import { isRejection } from '#shared/kernel/errors.ts';
 import { backoff } from '#shared/kernel/time.ts';
 import type { Actor, Outcome, WorkerDeps } from '#workers/actor.ts';
 
@@ -32,14 +31,20 @@ async function handOff(deps: WorkerDeps, { body, fence }: Command<HandoffCommand
   const attempt = await findAttempt(deps.mongo, attemptId);
   if (attempt === null) return { kind: 'rejected', result: { rejected: 'ATTEMPT_NOT_FOUND' } };
   const decision = decideHandoff(attempt, await deps.papers.find(attempt.paperId), handoff);
-  if (isRejection(decision)) return { kind: 'rejected', result: decision };
-  // Waiting spends no attempt, so it is the claims that tell how often it has looked.
-  if (decision.kind === 'wait') return { kind: 'snooze', afterMs: backoff({ ...GRADE_REST, attempt: fence }) };
-  const metadata = JSON.stringify(decision.metadata);
-  const event = { type: 'ESSAY_GRADE_HANDOFF' as const, metadata, createdAt: new Date(deps.now()) };
-  return {
-    kind: 'done',
-    result: { attemptId },
-    effects: (session) => storeHandoff(deps.mongo, { attempt, effects: decision, event }, session),
-  };
+  switch (decision.kind) {
+    case 'refuse':
+      return { kind: 'rejected', result: decision.rejection };
+    case 'wait':
+      // Waiting spends no attempt, so it is the claims that tell how often it has looked.
+      return { kind: 'snooze', afterMs: backoff({ ...GRADE_REST, attempt: fence }) };
+    case 'apply': {
+      const metadata = JSON.stringify(decision.metadata);
+      const event = { type: 'ESSAY_GRADE_HANDOFF' as const, metadata, createdAt: new Date(deps.now()) };
+      return {
+        kind: 'done',
+        result: { attemptId },
+        effects: (session) => storeHandoff(deps.mongo, { attempt, effects: decision, event }, session),
+      };
+    }
+  }
 }

@@ -74,7 +74,7 @@ function reportFailures(
 
 /** Judged again inside the write, by MongoDB's clock: the student may have been quicker. */
 async function handInOverdue(deps: WorkerDeps, attemptId: string, graceMs: number): Promise<void> {
-  const command = await handIn(deps.mongo, {
+  const submitted = await handIn(deps.mongo, {
     attemptId,
     source: 'TIMEOUT',
     overdueByMs: graceMs,
@@ -82,5 +82,5 @@ async function handInOverdue(deps: WorkerDeps, attemptId: string, graceMs: numbe
     now: deps.now(),
     budgetMs: HAND_IN_BUDGET_MS,
   });
-  if (command !== null) deps.ring(command.queue, command._id);
+  if (submitted.kind === 'submitted') deps.ring(submitted.command.queue, submitted.command._id);
 }

@@ -92,7 +92,7 @@ async function answered(stage: Stage, client: HttpClient, studentId: string, pap
 
 /** The MongoDB calls of one submit and its grading, in their order; what lies between them is not timed. */
 async function replay(mongo: Mongo, watch: Stopwatch, attemptId: string, paper: Paper): Promise<void> {
-  const command = await watch.time(() =>
+  const submitted = await watch.time(() =>
     handIn(mongo, {
       attemptId,
       source: 'STUDENT',
@@ -102,7 +102,8 @@ async function replay(mongo: Mongo, watch: Stopwatch, attemptId: string, paper: 
       budgetMs: BUDGET_MS,
     }),
   );
-  if (command === null) throw new Error('not handed in');
+  if (submitted.kind !== 'submitted') throw new Error('not handed in');
+  const { command } = submitted;
   const claim = { queue: command.queue, id: command._id, workerId: 'bench', leaseMs: 10_000 };
   const claimed = await watch.time(() => claimCommand<GradingBody>(mongo, claim));
   const attempt = await watch.time(() => findAttempt(mongo, attemptId));

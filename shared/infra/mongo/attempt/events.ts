@@ -12,23 +12,27 @@ interface EventWrite {
   metadata: string;
 }
 
+type Appended = { kind: 'appended'; event: AttemptEvent } | { kind: 'full' };
+
 /**
  * Appends what a client saw to the log, in any state of the attempt: one command, or a transaction when the tail is
- * full or the metadata long. Null: the attempt has logged as many client events as it may.
+ * full or the metadata long. `full`: the attempt has logged as many client events as it may.
  */
 export async function appendClientEvent(
   mongo: Mongo,
   write: EventWrite,
   budgetMs: number,
   now: () => number,
-): Promise<AttemptEvent | null> {
-  const quick = needsRow(write.metadata) ? null : await appendToTail(mongo, write);
-  return quick ?? appendWithRows(mongo, write, budgetMs, now);
+): Promise<Appended> {
+  if (needsRow(write.metadata)) return appendWithRows(mongo, write, budgetMs, now);
+  const quick = await appendToTail(mongo, write);
+  return quick.kind === 'appended' ? quick : appendWithRows(mongo, write, budgetMs, now);
 }
 
 const hasRoom = { $lt: ['$clientEvents', MAX_CLIENT_EVENTS] };
 
-async function appendToTail(mongo: Mongo, write: EventWrite): Promise<AttemptEvent | null> {
+/** `full`: the log, or the tail alone. */
+async function appendToTail(mongo: Mongo, write: EventWrite): Promise<Appended> {
   const event = {
     seq: { $add: ['$eventSeq', 1] },
     type: write.type,
@@ -46,16 +50,12 @@ async function appendToTail(mongo: Mongo, write: EventWrite): Promise<AttemptEve
     maxTimeMS: QUERY_LIMIT_MS,
   });
   // The last: where the driver had to ask again, MongoDB gives the whole document, whatever projection was wanted.
-  return wasAccepted(update, attempt) ? (attempt?.events.at(-1) ?? null) : null;
+  const appended = wasAccepted(update, attempt) ? attempt?.events.at(-1) : undefined;
+  return appended === undefined ? { kind: 'full' } : { kind: 'appended', event: appended };
 }
 
-async function appendWithRows(
-  mongo: Mongo,
-  write: EventWrite,
-  budgetMs: number,
-  now: () => number,
-): Promise<AttemptEvent | null> {
-  return inTransaction(mongo, budgetMs, async (session) => {
+async function appendWithRows(mongo: Mongo, write: EventWrite, budgetMs: number, now: () => number): Promise<Appended> {
+  return inTransaction<Appended>(mongo, budgetMs, async (session) => {
     const before = (await attempts(mongo).findOne({ _id: write.attemptId }, { session })) as Attempt | null;
     if (before === null) throw new Error(`attempt ${write.attemptId} is missing`);
     const event = { type: write.type, metadata: write.metadata, createdAt: new Date(now()) };
@@ -70,9 +70,10 @@ async function appendWithRows(
       projection: { stamp: 1 },
       session,
     });
-    if (!wasAccepted(update, after)) return null;
+    if (!wasAccepted(update, after)) return { kind: 'full' };
     if (placed.rows.length > 0) await eventRows(mongo).insertMany(placed.rows, { session });
-    return { seq: placed.eventSeq, ...event, createdAt: placed.tail.at(-1)?.createdAt ?? event.createdAt };
+    const createdAt = placed.tail.at(-1)?.createdAt ?? event.createdAt;
+    return { kind: 'appended', event: { seq: placed.eventSeq, type: event.type, metadata: event.metadata, createdAt } };
   });
 }
 

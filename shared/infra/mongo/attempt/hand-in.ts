@@ -26,11 +26,13 @@ export function gradingKey(attemptId: string): string {
   return `grading:${attemptId}`;
 }
 
+type HandedIn = { kind: 'submitted'; command: Command<GradingBody> } | { kind: 'unchanged' };
+
 /**
  * IN_PROGRESS → SUBMITTED together with the command to grade it, or neither. A student's submit counts at its own
- * time; a TIMEOUT at the earlier of now and the deadline. Null: the attempt was not in progress, or is not overdue.
+ * time; a TIMEOUT at the earlier of now and the deadline. `unchanged`: the attempt was not in progress, or is not overdue.
  */
-export async function handIn(mongo: Mongo, wanted: HandIn): Promise<Command<GradingBody> | null> {
+export async function handIn(mongo: Mongo, wanted: HandIn): Promise<HandedIn> {
   const body: GradingBody = { attemptId: wanted.attemptId };
   const command = newCommand({
     queue: 'grading',
@@ -48,7 +50,7 @@ export async function handIn(mongo: Mongo, wanted: HandIn): Promise<Command<Grad
     await postCommandIn(mongo, session, command);
     return true;
   });
-  return accepted ? command : null;
+  return accepted ? { kind: 'submitted', command } : { kind: 'unchanged' };
 }
 
 function handInUpdate(wanted: HandIn) {

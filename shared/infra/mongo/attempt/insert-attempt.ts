@@ -11,7 +11,7 @@ import { attempts, type SeatRow, seats } from './collections.ts';
  * - `raced`: a unique index says that another start of this student came first; look again;
  * - `full`: the link has no seat left. Nothing was written.
  */
-type InsertResult = 'inserted' | 'raced' | 'full';
+type InsertResult = { kind: 'inserted' } | { kind: 'raced' } | { kind: 'full' };
 
 /** Tries for a seat before giving up on a link whose seats are being taken under our hands. */
 const SEAT_TRIES = 50;
@@ -31,18 +31,18 @@ export async function insertAttempt(
     try {
       if (need === null) {
         await attempts(mongo).insertOne(attempt, { maxTimeMS: QUERY_LIMIT_MS });
-        return 'inserted';
+        return { kind: 'inserted' };
       }
       const seat = await drawSeat(mongo, need, attempt.startedAt);
-      if (seat === null) return 'full';
+      if (seat === null) return { kind: 'full' };
       return await inTransaction<InsertResult>(mongo, budgetMs, async (session) => {
         await seats(mongo).insertOne(seat, { session });
         await attempts(mongo).insertOne(attempt, { session });
-        return 'inserted';
+        return { kind: 'inserted' };
       });
     } catch (error) {
       if (isDuplicateKey(error, ['linkId', 'seat']) && round < SEAT_TRIES) continue;
-      if (isDuplicateKey(error)) return 'raced';
+      if (isDuplicateKey(error)) return { kind: 'raced' };
       throw error;
     }
   }
