@@ -2,8 +2,8 @@ import type { Call, Reply } from '#api/route.ts';
 import { cancelJob, findOpenJob, insertJob, retryJob } from '#infra/mongo/classifier/jobs.ts';
 import { newCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { CONTEXT_LIMIT_MS, loadQuestions, QuestionBankFailed } from '#infra/neighbours/question-bank.ts';
-import { commandKeyOf, type JobBody, type JobContext, type JobWish, openKeyOf } from '#shared/classifier/job.ts';
-import { jobRequestFaults, newJob } from '#shared/classifier/new-job.ts';
+import { commandKeyOf, type JobBody, type JobWish, openKeyOf } from '#shared/classifier/job.ts';
+import { type JobQuestions, jobRequestFaults, newJob } from '#shared/classifier/new-job.ts';
 import type { CreateJobRequest } from '#shared/generated/classifier.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
@@ -15,8 +15,6 @@ const DEFAULT_THRESHOLD = 0.7;
 /** Equal jobs may end between insert and read; more rounds than these are no accident. */
 const MOST_ROUNDS = 5;
 
-type Questions = ReadonlyMap<string, unknown> | Exclude<JobContext, 'LOADED'>;
-
 /** The open job of this wish, or a new one with its questions; of equal wishes at once, one makes it and all get it. */
 export async function createJob(deps: JobDeps, call: Call<CreateJobRequest>): Promise<Reply | Rejection> {
   const details = jobRequestFaults(call.body);
@@ -24,7 +22,7 @@ export async function createJob(deps: JobDeps, call: Call<CreateJobRequest>): Pr
   const caller = callerOf(call.identity);
   const wish = wishOf(call.body, caller);
   const openKey = openKeyOf(wish);
-  let questions: Questions | undefined;
+  let questions: JobQuestions | undefined;
   for (let round = 1; round <= MOST_ROUNDS; round++) {
     const open = await findOpenJob(deps.mongo, openKey);
     if (open !== null) return reply(200, await wholeJob(deps.mongo, open));
@@ -32,7 +30,8 @@ export async function createJob(deps: JobDeps, call: Call<CreateJobRequest>): Pr
     const now = deps.now();
     const made = newJob(wish, { id: newId(now), now: new Date(now), actorRole: caller.actorRole }, questions);
     const command = made.job.open ? jobCommand({ jobId: made.job._id, round: 1 }, deps, now) : null;
-    if (!(await insertJob(deps.mongo, made, command))) continue;
+    const inserted = await insertJob(deps.mongo, made, command);
+    if (inserted.kind === 'raced') continue;
     if (command !== null) void deps.doorbells.ring(command.queue, command._id, 0);
     return reply(201, await wholeJob(deps.mongo, made.job));
   }
@@ -46,14 +45,15 @@ function wishOf(body: CreateJobRequest, { actorId, organizationId }: Caller): Jo
 }
 
 /** What the bank knows of the wanted questions, where there is one. */
-async function questionsFor(deps: JobDeps, wish: JobWish, { actorRole }: Caller): Promise<Questions> {
-  if (deps.questionBank === null) return 'NONE';
+async function questionsFor(deps: JobDeps, wish: JobWish, { actorRole }: Caller): Promise<JobQuestions> {
+  if (deps.questionBank === null) return { kind: 'NONE' };
   try {
-    return await loadQuestions(deps.questionBank, { ...wish, actorRole }, { timeoutMs: CONTEXT_LIMIT_MS });
+    const known = await loadQuestions(deps.questionBank, { ...wish, actorRole }, { timeoutMs: CONTEXT_LIMIT_MS });
+    return { kind: 'LOADED', known };
   } catch (error) {
     if (!(error instanceof QuestionBankFailed)) throw error;
     deps.log.warn({ err: error }, 'a job is stored as failed for want of its questions');
-    return 'FAILED';
+    return { kind: 'FAILED' };
   }
 }
 
@@ -75,12 +75,15 @@ function reply(status: 200 | 201, { view }: { view: unknown }): Reply {
 export async function cancelOneJob(deps: JobDeps, call: Call): Promise<Reply | Rejection> {
   const jobId = call.params.jobId ?? '';
   const tried = await cancelJob(deps.mongo, jobId, callerOf(call.identity));
-  if (tried === null) return { rejected: 'JOB_NOT_FOUND' };
-  if (!tried.cancelled) {
-    return { rejected: 'JOB_STATE_CONFLICT', message: `The job is ${tried.job.status}` };
+  switch (tried.kind) {
+    case 'unknown':
+      return { rejected: 'JOB_NOT_FOUND' };
+    case 'finished':
+      return { rejected: 'JOB_STATE_CONFLICT', message: `The job is ${tried.job.status}` };
+    case 'cancelled':
+      deps.jobBell.wake([jobId]);
+      return { status: 200, data: { job: (await wholeJob(deps.mongo, tried.job)).view } };
   }
-  deps.jobBell.wake([jobId]);
-  return { status: 200, data: { job: (await wholeJob(deps.mongo, tried.job)).view } };
 }
 
 /** Starts a FAILED or CANCELLED job over under its id: result, error, times and attempts begin anew. */
@@ -88,9 +91,14 @@ export async function retryOneJob(deps: JobDeps, call: Call): Promise<Reply | Re
   const jobId = call.params.jobId ?? '';
   const now = deps.now();
   const retried = await retryJob(deps.mongo, jobId, callerOf(call.identity), (body) => jobCommand(body, deps, now));
-  if (retried === 'unknown') return { rejected: 'JOB_NOT_FOUND' };
-  if (retried === 'conflict') return { rejected: 'JOB_STATE_CONFLICT' };
-  void deps.doorbells.ring('classifier', retried.commandId, 0);
-  deps.jobBell.wake([jobId]);
-  return { status: 200, data: { job: (await wholeJob(deps.mongo, retried.job)).view } };
+  switch (retried.kind) {
+    case 'unknown':
+      return { rejected: 'JOB_NOT_FOUND' };
+    case 'conflict':
+      return { rejected: 'JOB_STATE_CONFLICT' };
+    case 'retried':
+      void deps.doorbells.ring('classifier', retried.commandId, 0);
+      deps.jobBell.wake([jobId]);
+      return { status: 200, data: { job: (await wholeJob(deps.mongo, retried.job)).view } };
+  }
 }

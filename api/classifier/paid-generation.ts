@@ -53,27 +53,46 @@ export async function paidGeneration(
   let waitedFor: { id: string; fence: number } | null = null;
   for (;;) {
     const next = nextStep(await newestGeneration(mongo, key), now(), waitedFor);
-    if (next.kind === 'replay') return previewOf(next.row, order);
-    if (next.kind === 'refuse') return next.rejection;
-    if (next.kind === 'wait') {
-      if (performance.now() >= giveUpAt)
-        return { rejected: 'AI_GENERATION_IN_PROGRESS', retryAfter: COME_BACK_SECONDS };
-      waitedFor = { id: next.row._id, fence: next.row.fence };
-      await delay(LOOK_MS, undefined, { signal });
-      continue;
+    switch (next.kind) {
+      case 'replay':
+        return previewOf(next.row, order);
+      case 'refuse':
+        return next.rejection;
+      case 'wait':
+        if (performance.now() >= giveUpAt) {
+          return { rejected: 'AI_GENERATION_IN_PROGRESS', retryAfter: COME_BACK_SECONDS };
+        }
+        waitedFor = { id: next.row._id, fence: next.row.fence };
+        await delay(LOOK_MS, undefined, { signal });
+        break;
+      case 'open':
+      case 'take': {
+        const named = { key, organizationId, actor, now: now(), leaseMs: patience.leaseMs };
+        const taken =
+          next.kind === 'open'
+            ? await openGeneration(mongo, { _id: newId(now()), epoch: next.epoch, ...named })
+            : await takeGeneration(mongo, next.row._id, { by: 'door', leaseMs: patience.leaseMs });
+        if (taken.kind !== 'held') {
+          // Somebody else was quicker: what they hold is what we wait for, from now on.
+          await delay(NEXT_LOOK_MS, undefined, { signal });
+          break;
+        }
+        const end = await makeAndSettle(deps, order, taken.held, signal);
+        switch (end.kind) {
+          case 'settled':
+            return previewOf(end.row, order);
+          case 'refused':
+            return end.rejection;
+          case 'lost':
+            break;
+          default:
+            return end satisfies never;
+        }
+        break;
+      }
+      default:
+        return next satisfies never;
     }
-    const named = { key, organizationId, actor, now: now(), leaseMs: patience.leaseMs };
-    const held =
-      next.kind === 'open'
-        ? await openGeneration(mongo, { _id: newId(now()), epoch: next.epoch, ...named })
-        : await takeGeneration(mongo, next.row._id, { by: 'door', leaseMs: patience.leaseMs });
-    if (held === null) {
-      // Somebody else was quicker: what they hold is what we wait for, from now on.
-      await delay(NEXT_LOOK_MS, undefined, { signal });
-      continue;
-    }
-    const settled = await makeAndSettle(deps, order, held, signal);
-    if (settled !== null) return isRejection(settled) ? settled : previewOf(settled, order);
   }
 }
 
@@ -83,9 +102,12 @@ function previewOf({ _id, result, charge, settledAt }: Generation, { wanted }: G
   return generationPreview(JSON.parse(result) as TaskResult<'generate'>, wanted.mode, settlement);
 }
 
+/** How a holder ends; `lost`: another one has the row by now. */
+type HolderEnd = { kind: 'settled'; row: Generation } | { kind: 'refused'; rejection: Rejection } | { kind: 'lost' };
+
 /**
  * What the holder of a generation does: references, preflight, model, replay stored, owners charged. One that has its answer
- * already is only charged, under the keys that it has. null: another holder has it by now.
+ * already is only charged, under the keys that it has.
  *
  * A process may die anywhere in it. Before the replay is stored nothing is owed, and the lease runs out; afterwards whoever
  * comes next, a request or the worker, charges under the same keys.
@@ -95,12 +117,12 @@ async function makeAndSettle(
   order: GenerationOrder,
   held: HeldGeneration,
   signal: AbortSignal,
-): Promise<Generation | Rejection | null> {
+): Promise<HolderEnd> {
   const stopRenewing = keepRenewing(deps, held);
   try {
-    const outcome = await outcomeOf(deps, order, held, signal);
-    if (isRejection(outcome)) await giveUpGeneration(deps.mongo, held, outcome);
-    return outcome;
+    const end = await endOf(deps, order, held, signal);
+    if (end.kind === 'refused') await giveUpGeneration(deps.mongo, held, end.rejection);
+    return end;
   } catch (error) {
     // Those who wait try themselves: this may be a client that left. What cannot be written runs out by itself.
     await giveUpGeneration(deps.mongo, held, null).catch(() => undefined);
@@ -110,21 +132,21 @@ async function makeAndSettle(
   }
 }
 
-async function outcomeOf(
+async function endOf(
   deps: PreviewDeps,
   order: GenerationOrder,
   held: HeldGeneration,
   signal: AbortSignal,
-): Promise<Generation | Rejection | null> {
+): Promise<HolderEnd> {
   if (held.row.state === 'PENDING') return settle(deps, held.row);
   const made = await make(deps, order, held, signal);
-  if (isRejection(made)) return made;
+  if (isRejection(made)) return { kind: 'refused', rejection: made };
   // From here on the client may leave: what was made is owed.
   const { questions } = made.generate;
   const charge = chargeOf({ asked: order.wanted.count, returned: questions.length, usage: made.usage });
   const stored = await storeReplay(deps.mongo, held, { result: JSON.stringify(made), charge, now: deps.now() });
-  const row = stored ? await findGeneration(deps.mongo, held.row._id) : null;
-  return row === null ? null : settle(deps, row);
+  const row = stored.kind === 'stored' ? await findGeneration(deps.mongo, held.row._id) : null;
+  return row === null ? { kind: 'lost' } : settle(deps, row);
 }
 
 /** Whatever keeps it from being made frees what it held of the balance. */
@@ -148,18 +170,19 @@ async function answerOf(deps: PreviewDeps, order: GenerationOrder, held: HeldGen
   return generate(deps, order, { previewId: held.row._id, references }, signal);
 }
 
-async function settle(deps: PreviewDeps, row: Generation): Promise<Generation | Rejection> {
+async function settle(deps: PreviewDeps, row: Generation): Promise<HolderEnd> {
   const { mongo, log, outboundTimeoutMs: timeoutMs } = deps;
   const { usage, wallet } = deps.neighbours;
-  if (usage === null || wallet === null) return settlementPending(row._id);
+  const pending: HolderEnd = { kind: 'refused', rejection: settlementPending(row._id) };
+  if (usage === null || wallet === null) return pending;
   try {
     await chargeOwners({ usage, wallet }, row, () => markConsumed(mongo, row._id), { timeoutMs });
   } catch (error) {
     if (!(error instanceof OwnerFailed)) throw error;
     log.warn({ err: error, previewId: row._id }, 'a generation could not be settled yet');
-    return settlementPending(row._id);
+    return pending;
   }
-  return settleAtDoor(mongo, row);
+  return { kind: 'settled', row: await settleAtDoor(mongo, row) };
 }
 
 function keepRenewing({ mongo, patience: { leaseMs } }: PreviewDeps, held: HeldGeneration): () => void {
@@ -190,8 +213,9 @@ async function preflight(
   signal: AbortSignal,
 ): Promise<Rejection | undefined> {
   const estimate = estimateOf(order.wanted.count);
-  let before = await placeHold(deps.mongo, holder, { ...estimate, leaseMs: deps.patience.leaseMs });
-  if (before === null) return { rejected: 'AI_GENERATION_IN_PROGRESS', retryAfter: COME_BACK_SECONDS };
+  const hold = await placeHold(deps.mongo, holder, { ...estimate, leaseMs: deps.patience.leaseMs });
+  if (hold.kind === 'full') return { rejected: 'AI_GENERATION_IN_PROGRESS', retryAfter: COME_BACK_SECONDS };
+  let { before } = hold;
   for (let look = 1; ; look++) {
     const refused = await askOwners(deps, order, sumOfCharges([before, estimate]), signal);
     if (refused === undefined || refused.rejected === 'AI_OWNER_UNAVAILABLE') return refused;

@@ -6,7 +6,7 @@ import { findProviderSetting, saveProviderSetting } from '#infra/mongo/classifie
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { readChoice, runtimeView, settingView } from '#shared/classifier/provider/setting.ts';
 import type { ProviderSettingsRequest } from '#shared/generated/classifier.ts';
-import type { Rejection } from '#shared/kernel/errors.ts';
+import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import type { Now } from '#shared/kernel/time.ts';
 
 const ADMIN_SERVICE = 'admin-service';
@@ -74,7 +74,7 @@ async function saveProviderSettings(
   call: Call<ProviderSettingsRequest>,
 ): Promise<Reply | Rejection> {
   const choice = readChoice(call.body, deps.allowedOrigins);
-  if ('rejected' in choice) return choice;
+  if (isRejection(choice)) return choice;
   const { actor, organizationId = '' } = call.identity;
   const by = { actorId: actor?.id ?? '', organizationId, at: new Date(deps.now()) };
   const setting = await saveProviderSetting(deps.mongo, choice, by);

@@ -1,5 +1,5 @@
 import type { EventStream } from '#api/http/event-stream.ts';
-import { type Alarm, liveStream } from '#api/http/live-stream.ts';
+import { type Alarm, type Beginning, liveStream } from '#api/http/live-stream.ts';
 import type { Call, RawReply } from '#api/route.ts';
 import type { JobRow } from '#infra/mongo/classifier/collections.ts';
 import { findJob, findOwnJob } from '#infra/mongo/classifier/jobs.ts';
@@ -36,14 +36,29 @@ export async function streamJob(deps: JobDeps, call: Call): Promise<RawReply | R
     async begin() {
       const job = (await findJob(mongo, jobId)) ?? first;
       const start = startOf(call.headers['last-event-id'], { revision: job.revision, isOpen: isOpen(job.status) });
-      if (start === 'over') return null;
-      const whole = start === 'snapshot' ? await wholeJob(mongo, job) : null;
-      // What a client that came back has missed is told by the first look.
-      const known = whole?.revision ?? (start === 'update' ? 0 : job.revision);
-      return (stream, alarm) => {
-        if (whole !== null) stream.send({ event: 'snapshot', data: { job: whole.view }, id: `${whole.revision}` });
-        return follow(deps, { jobId, stream, alarm }, known);
-      };
+      const from = (known: number): Beginning => ({
+        kind: 'follow',
+        follow: (stream, alarm) => follow(deps, { jobId, stream, alarm }, known),
+      });
+      switch (start.kind) {
+        case 'over':
+          return { kind: 'over' };
+        case 'snapshot': {
+          const whole = await wholeJob(mongo, job);
+          return {
+            kind: 'follow',
+            follow(stream, alarm) {
+              stream.send({ event: 'snapshot', data: { job: whole.view }, id: `${whole.revision}` });
+              return follow(deps, { jobId, stream, alarm }, whole.revision);
+            },
+          };
+        }
+        case 'update':
+          // What a client that came back has missed is told by the first look.
+          return from(0);
+        case 'nothing':
+          return from(job.revision);
+      }
     },
   });
 }

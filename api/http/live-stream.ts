@@ -6,6 +6,9 @@ import { type EventStream, openEventStream } from './event-stream.ts';
 /** Tells what there is and what changes, until its stream or its subject has ended. The alarm rings at each change, and at the stream's end. */
 type Follow = (stream: EventStream, alarm: Alarm) => Promise<void>;
 
+/** `over`: there is nothing more to come, 204. */
+export type Beginning = { kind: 'follow'; follow: Follow } | { kind: 'over' };
+
 interface LiveSubject {
   streams: {
     places: StreamPlaces;
@@ -16,8 +19,8 @@ interface LiveSubject {
   holder: string;
   /** Calls `changed` whenever there may be something to tell; the function that comes back ends that. */
   listen(changed: () => void): () => void;
-  /** The first look, while a failure still has a status. null: there is nothing more to come, 204. */
-  begin(): Promise<Follow | null>;
+  /** The first look, while a failure still has a status. */
+  begin(): Promise<Beginning>;
   /** MongoDB's time. */
   now(): number;
   maxUnreadBytes?: number;
@@ -38,11 +41,11 @@ export async function liveStream(subject: LiveSubject): Promise<RawReply | Rejec
     place();
   };
   try {
-    const follow = await subject.begin();
+    const first = await subject.begin();
     return {
       async raw(response) {
         try {
-          if (follow === null) {
+          if (first.kind === 'over') {
             response.writeHead(204);
             response.end();
             return;
@@ -54,7 +57,7 @@ export async function liveStream(subject: LiveSubject): Promise<RawReply | Rejec
             heartbeat: () => ({ event: 'heartbeat', data: { at: new Date(now()).toISOString() } }),
           });
           void stream.ended.then(alarm.ring);
-          await follow(stream, alarm);
+          await first.follow(stream, alarm);
           stream.end();
         } finally {
           leave();

@@ -42,12 +42,15 @@ export async function streamInbox(deps: NotificationDeps, call: Call): Promise<R
     async begin() {
       const resumed = decodeCursor(call.headers['last-event-id'] ?? '', deps.now(), OLDEST_MS);
       const told = await begin(deps, userId, resumed);
-      return (stream, alarm) => {
-        const { unreadCount, cursor } = told;
-        stream.send({ event: 'snapshot', data: { unreadCount }, id: encodeCursor(cursor) });
-        // What came while its client was away is told at once.
-        if (resumed !== null) alarm.ring();
-        return follow(deps, { userId, stream, alarm }, told);
+      return {
+        kind: 'follow',
+        follow(stream, alarm) {
+          const { unreadCount, cursor } = told;
+          stream.send({ event: 'snapshot', data: { unreadCount }, id: encodeCursor(cursor) });
+          // What came while its client was away is told at once.
+          if (resumed !== null) alarm.ring();
+          return follow(deps, { userId, stream, alarm }, told);
+        },
       };
     },
   });

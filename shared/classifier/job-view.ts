@@ -90,7 +90,7 @@ function progressOf({ counts }: ClassificationJob) {
 }
 
 /** How a stream of a job begins. `snapshot`: as if for the first time. */
-type StreamStart = 'snapshot' | 'update' | 'nothing' | 'over';
+type StreamStart = { kind: 'snapshot' } | { kind: 'update' } | { kind: 'nothing' } | { kind: 'over' };
 
 /**
  * What a client is told first that names the last revision which it was told of. `over`: it knows the end of a finished job, and need not
@@ -98,9 +98,9 @@ type StreamStart = 'snapshot' | 'update' | 'nothing' | 'over';
  */
 export function startOf(lastEventId: string | undefined, job: { revision: number; isOpen: boolean }): StreamStart {
   const known = /^[1-9]\d{0,14}$/.test(lastEventId ?? '') ? Number(lastEventId) : null;
-  if (known === null || known > job.revision) return 'snapshot';
-  if (known < job.revision) return 'update';
-  return job.isOpen ? 'nothing' : 'over';
+  if (known === null || known > job.revision) return { kind: 'snapshot' };
+  if (known < job.revision) return { kind: 'update' };
+  return job.isOpen ? { kind: 'nothing' } : { kind: 'over' };
 }
 
 /** How a job ends whose batches are all done. */

@@ -22,7 +22,7 @@ function wish(questionIds: string[]): JobWish {
 t.test('batches hold every question once, in order, five at a time', async (t) => {
   fc.assert(
     fc.property(fc.uniqueArray(fc.string(), { minLength: 1, maxLength: 40 }), (ids) => {
-      const { batches, job } = newJob(wish(ids), ORIGIN, 'NONE');
+      const { batches, job } = newJob(wish(ids), ORIGIN, { kind: 'NONE' });
       const sizes = batches.map(({ questionIds }) => questionIds.length);
       return (
         JSON.stringify(batches.flatMap(({ questionIds }) => questionIds)) === JSON.stringify(ids) &&
@@ -38,7 +38,7 @@ t.test('batches hold every question once, in order, five at a time', async (t) =
 t.test('a batch keeps the questions of its own that the bank knows', async (t) => {
   const ids = ['q1', 'q2', 'q3', 'q4', 'q5', 'q6'];
   const questions = new Map(['q6', 'q2', 'q1'].map((id) => [id, { id, content: `text of ${id}` }]));
-  const { batches, job, selection } = newJob(wish(ids), ORIGIN, questions);
+  const { batches, job, selection } = newJob(wish(ids), ORIGIN, { kind: 'LOADED', known: questions });
   t.strictSame(
     batches.map(({ contextText }) => JSON.parse(contextText ?? 'null').map(({ id }: { id: string }) => id)),
     [['q1', 'q2'], ['q6']],
@@ -48,7 +48,7 @@ t.test('a batch keeps the questions of its own that the bank knows', async (t) =
 });
 
 t.test('a job whose questions did not come has failed, and stands in nobody’s way', async (t) => {
-  const { job, batches } = newJob(wish(['q1']), ORIGIN, 'FAILED');
+  const { job, batches } = newJob(wish(['q1']), ORIGIN, { kind: 'FAILED' });
   t.match(job, {
     status: 'FAILED',
     open: false,
@@ -70,13 +70,13 @@ t.test('a question or a field that stands twice is a fault where it stands the s
 t.test('a stream begins where its client left off', async (t) => {
   const running = { revision: 7, isOpen: true };
   const finished = { revision: 7, isOpen: false };
-  t.equal(startOf(undefined, running), 'snapshot');
+  t.strictSame(startOf(undefined, running), { kind: 'snapshot' });
   for (const unknown of ['', 'x', '-1', '0', '1.5', '1e3', ' 7', '8', '99999999999999999999']) {
-    t.equal(startOf(unknown, running), 'snapshot', unknown);
-    t.equal(startOf(unknown, finished), 'snapshot', unknown);
+    t.strictSame(startOf(unknown, running), { kind: 'snapshot' }, unknown);
+    t.strictSame(startOf(unknown, finished), { kind: 'snapshot' }, unknown);
   }
-  t.equal(startOf('6', running), 'update');
-  t.equal(startOf('6', finished), 'update');
-  t.equal(startOf('7', running), 'nothing');
-  t.equal(startOf('7', finished), 'over');
+  t.strictSame(startOf('6', running), { kind: 'update' });
+  t.strictSame(startOf('6', finished), { kind: 'update' });
+  t.strictSame(startOf('7', running), { kind: 'nothing' });
+  t.strictSame(startOf('7', finished), { kind: 'over' });
 });

@@ -5,7 +5,6 @@ import {
   batchId,
   type ClassificationJob,
   type JobBatch,
-  type JobContext,
   type JobSelection,
   type JobWish,
   openKeyOf,
@@ -25,16 +24,18 @@ interface JobOrigin {
 }
 
 /**
- * A new job of this wish. `questions` are those that the bank knows, by id: `NONE` where no bank is configured, `FAILED` where it did not
- * answer; such a job has failed from its beginning.
+ * What the bank knows of a job's questions, by id. `NONE`: no bank is configured. `FAILED`: it did not answer, and such a job has failed from
+ * its beginning.
  */
-export function newJob(
-  wish: JobWish,
-  { id, now, actorRole }: JobOrigin,
-  questions: ReadonlyMap<string, unknown> | Exclude<JobContext, 'LOADED'>,
-): NewJob {
-  const batches = batchesOf(id, wish.questionIds, typeof questions === 'string' ? null : questions);
-  const hasFailed = questions === 'FAILED';
+export type JobQuestions =
+  | { kind: 'LOADED'; known: ReadonlyMap<string, unknown> }
+  | { kind: 'NONE' }
+  | { kind: 'FAILED' };
+
+/** A new job of this wish. */
+export function newJob(wish: JobWish, { id, now, actorRole }: JobOrigin, questions: JobQuestions): NewJob {
+  const batches = batchesOf(id, wish.questionIds, questions.kind === 'LOADED' ? questions.known : null);
+  const hasFailed = questions.kind === 'FAILED';
   const { questionIds, filters, ...scope } = wish;
   return {
     selection: { _id: id, questionIds: [...questionIds], filtersText: JSON.stringify(filters) },
@@ -49,7 +50,7 @@ export function newJob(
       actorRole,
       open: !hasFailed,
       openKey: openKeyOf(wish),
-      context: typeof questions === 'string' ? questions : 'LOADED',
+      context: questions.kind,
       counts: { total: questionIds.length, succeeded: 0, failed: 0, batchesTotal: batches.length, batchesDone: 0 },
       usage: {},
       error: hasFailed ? CONTEXT_FAILED : null,

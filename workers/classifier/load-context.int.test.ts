@@ -12,7 +12,7 @@ t.test('questions that the bank does not give are not asked about', async (t) =>
   const { mongo, asked, actor, run, job, brought } = await classifierScene(t);
   const ids = ['a', 'b', 'c', 'd', 'e', 'f', 'g'];
   const known = new Map(['d', 'b'].map((id) => [id, { id, content: 'c' }]));
-  const command = await postJob(mongo, { wish: { questionIds: ids }, context: known });
+  const command = await postJob(mongo, { wish: { questionIds: ids }, context: { kind: 'LOADED', known } });
   let seen: unknown;
   await run(
     actor((_ids, _signal, task) => {
@@ -37,7 +37,7 @@ t.test('questions that the bank does not give are not asked about', async (t) =>
 
 t.test('without a bank prompts hold ids only', async (t) => {
   const { mongo, actor, run, job } = await classifierScene(t);
-  const command = await postJob(mongo, { context: 'NONE' });
+  const command = await postJob(mongo, { context: { kind: 'NONE' } });
   const datas: Data[] = [];
   await run(
     actor((_ids, _signal, task) => void datas.push(task.data as Data)),
@@ -52,7 +52,7 @@ t.test('a round that has no questions yet loads them first, and fails when they 
   const bank = await openFaultReceiver(t);
   const env = { QUESTION_BANK_SERVICE_URL: bank.url, INTERNAL_SERVICE_TOKEN: 'token-of-the-bank' };
   const post = async () => {
-    const command = await postJob(mongo, { questions: 60, context: 'NONE', maxAttempts: 3 });
+    const command = await postJob(mongo, { questions: 60, context: { kind: 'NONE' }, maxAttempts: 3 });
     await mongo.db
       .collection<{ _id: string }>('ai_jobs')
       .updateOne({ _id: command.subject }, { $set: { context: 'FAILED' } });
@@ -84,7 +84,7 @@ t.test('questions that came half way are loaded again, all of them', async (t) =
   const owners = await openFakeOwners(t);
   const ids = questionIds(260);
   for (const id of ids) owners.questions.set(id, { id, content: 'c' });
-  const command = await postJob(mongo, { wish: { questionIds: ids }, context: 'NONE' });
+  const command = await postJob(mongo, { wish: { questionIds: ids }, context: { kind: 'NONE' } });
   let chunks = 0;
   const broken = faultyMongo(mongo, { method: 'bulkWrite', how: 'refused', times: 1, when: () => ++chunks === 2 });
   const cut = classifierActor(testWorkerDeps(broken.mongo, owners.env));

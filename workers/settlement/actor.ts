@@ -1,5 +1,4 @@
 import {
-  findGeneration,
   giveUpGeneration,
   type HeldGeneration,
   markConsumed,
@@ -49,20 +48,21 @@ async function settle(
 ): Promise<Outcome> {
   const { previewId } = run.command.body;
   const leaseMs = 2 * deps.config.outboundTimeoutMs + LEASE_MARGIN_MS;
-  const held = await takeGeneration(deps.mongo, previewId, { by: 'worker', leaseMs });
-  if (held === null) return notTaken(deps, previewId);
-  if (isGivenUp(deps, held.row, run.command)) {
-    const error = new Error('a generation was not settled within its day');
-    return { kind: 'dead', error, effects: (session) => giveUpGeneration(deps.mongo, held, null, session) };
+  const taken = await takeGeneration(deps.mongo, previewId, { by: 'worker', leaseMs });
+  switch (taken.kind) {
+    case 'gone':
+      return { kind: 'dead', error: new Error('a generation that is owed is gone') };
+    case 'settled':
+      return { kind: 'done', result: { settledBy: 'front door' } };
+    case 'busy':
+      return { kind: 'snooze', afterMs: BUSY_REST_MS };
+    case 'held': {
+      const { held } = taken;
+      if (!isGivenUp(deps, held.row, run.command)) return charge(deps, payees, run, held);
+      const error = new Error('a generation was not settled within its day');
+      return { kind: 'dead', error, effects: (session) => giveUpGeneration(deps.mongo, held, null, session) };
+    }
   }
-  return charge(deps, payees, run, held);
-}
-
-async function notTaken({ mongo }: WorkerDeps, previewId: string): Promise<Outcome> {
-  const row = await findGeneration(mongo, previewId);
-  if (row === null) return { kind: 'dead', error: new Error('a generation that is owed is gone') };
-  if (row.state === 'SETTLED') return { kind: 'done', result: { settledBy: 'front door' } };
-  return { kind: 'snooze', afterMs: BUSY_REST_MS };
 }
 
 /** An operator who runs a dead one again has looked. */

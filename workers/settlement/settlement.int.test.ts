@@ -70,7 +70,7 @@ t.test('what fails rests, longer each time, and longer still where an owner asks
 t.test('a generation that a front door settles is left alone; one that it has settled is done', async (t) => {
   const { mongo, owners, run } = await setUp(t);
   const command = await postSettlement(mongo);
-  t.ok(await takeGeneration(mongo, command.subject, { by: 'door', leaseMs: 60_000 }));
+  t.match(await takeGeneration(mongo, command.subject, { by: 'door', leaseMs: 60_000 }), { kind: 'held' });
   t.equal(await run(command), 'snoozed');
   t.match(await again(mongo, command), { attempts: 0 });
   t.equal(owners.calls.length, 0);

@@ -39,8 +39,9 @@ export async function postSettlement(
   const _id = newId(now);
   const { organizationId = `org-${_id}`, maxAttempts = 10, runAt = now - 1_000 } = options;
   const actor = { id: 'teacher-1', role: 'TEACHER' };
-  const held = await openGeneration(mongo, { _id, key: _id, epoch: 1, organizationId, actor, now, leaseMs: 60_000 });
-  if (held === null) throw new Error('a new generation was there before');
+  const opened = await openGeneration(mongo, { _id, key: _id, epoch: 1, organizationId, actor, now, leaseMs: 60_000 });
+  if (opened.kind === 'raced') throw new Error('a new generation was there before');
+  const { held } = opened;
   const leaseMs = 60_000;
   await placeHold(mongo, { _id, organizationId, fence: held.fence }, { ...estimateOf(2), leaseMs });
   const result = sampleResult(_id);

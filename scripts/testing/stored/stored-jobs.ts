@@ -43,12 +43,13 @@ export async function postJob(mongo: Mongo, options: StoredJobOptions = {}): Pro
     threshold: 0.7,
     ...options.wish,
   };
-  const context = options.context ?? bankQuestions(wish.questionIds);
+  const context = options.context ?? { kind: 'LOADED', known: bankQuestions(wish.questionIds) };
   const made = newJob(wish, { id, now: new Date(runAt), actorRole: 'TEACHER' }, context);
   const body = { jobId: id, round: 1 };
   const about = { queue: 'classifier', key: commandKeyOf(body), subject: id, body } as const;
   const command = newCommand({ ...about, maxAttempts, now: runAt });
-  if (!(await insertJob(mongo, made, command))) throw new Error('an equal job is open');
+  const inserted = await insertJob(mongo, made, command);
+  if (inserted.kind === 'raced') throw new Error('an equal job is open');
   return command as Command<JobBody>;
 }
 

@@ -1,10 +1,20 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { admit, afterCall, type CallEnd, type CircuitState, CLOSED, phaseOf, readCircuit } from './circuit.ts';
+import {
+  type Admission,
+  admit,
+  afterCall,
+  type CallEnd,
+  type CircuitState,
+  CLOSED,
+  phaseOf,
+  readCircuit,
+} from './circuit.ts';
 
 const RULES = { failures: 3, cooldownMs: 1_000, probeMs: 500 };
 const at = (now: number, asTrial = false) => ({ now, rules: RULES, asTrial });
 const failed: CallEnd = { kind: 'failure' };
+const isKeptOut = ({ kind }: Admission) => kind === 'open' || kind === 'throttled';
 
 /** Any life of a circuit: what happened, and how long after the thing before it. */
 const happenings = fc.array(
@@ -25,22 +35,22 @@ t.test('it opens at so many failures in a row, and an answer between them begins
     t.equal(phaseOf(state, 10), 'closed');
   }
   state = afterCall(state, failed, at(10));
-  t.strictSame(admit(state, 10, RULES), { may: 'not', why: 'open', retryAfterMs: 1_000 });
-  t.strictSame(admit(state, 1_009, RULES), { may: 'not', why: 'open', retryAfterMs: 1 });
-  t.match(admit(state, 1_010, RULES), { may: 'try' });
+  t.strictSame(admit(state, 10, RULES), { kind: 'open', retryAfterMs: 1_000 });
+  t.strictSame(admit(state, 1_009, RULES), { kind: 'open', retryAfterMs: 1 });
+  t.match(admit(state, 1_010, RULES), { kind: 'trial' });
 });
 
 t.test('one trial is out at a time, until it is lost', async (t) => {
   const open: CircuitState = { ...CLOSED, failures: 3, openUntil: 1_000 };
   const admission = admit(open, 1_000, RULES);
-  t.equal(admission.may, 'try');
-  if (admission.may !== 'try') return;
-  t.match(admit(admission.state, 1_499, RULES), { may: 'not', why: 'open', retryAfterMs: 1 });
-  t.match(admit(admission.state, 1_500, RULES), { may: 'try' });
+  t.equal(admission.kind, 'trial');
+  if (admission.kind !== 'trial') return;
+  t.match(admit(admission.state, 1_499, RULES), { kind: 'open', retryAfterMs: 1 });
+  t.match(admit(admission.state, 1_500, RULES), { kind: 'trial' });
   t.strictSame(afterCall(admission.state, { kind: 'success' }, at(1_100, true)), CLOSED);
   t.match(afterCall(admission.state, failed, at(1_100, true)), { openUntil: 2_100, probeUntil: 0 });
   const given = afterCall(admission.state, { kind: 'nothing' }, at(1_100, true));
-  t.match(admit(given, 1_100, RULES), { may: 'try' }, 'a trial that was given up leaves its turn to the next');
+  t.match(admit(given, 1_100, RULES), { kind: 'trial' }, 'a trial that was given up leaves its turn to the next');
 });
 
 t.test('a call that began before it opened changes nothing of that', async (t) => {
@@ -65,7 +75,7 @@ t.test('a pause is extended and never shortened, and opens nothing', async (t) =
     }),
   );
   const paused = afterCall(CLOSED, { kind: 'throttle', waitMs: 60 }, at(0));
-  t.strictSame(admit(paused, 10, RULES), { may: 'not', why: 'throttled', retryAfterMs: 50 });
+  t.strictSame(admit(paused, 10, RULES), { kind: 'throttled', retryAfterMs: 50 });
 });
 
 t.test('whatever happens, it is never open for longer than a cooldown and a lost trial from now', async () => {
@@ -76,12 +86,12 @@ t.test('whatever happens, it is never open for longer than a cooldown and a lost
       for (const { afterMs, end } of life) {
         now += afterMs;
         const admission = admit(state, now, RULES);
-        if (admission.may === 'not') continue;
-        const asTrial = admission.may === 'try';
+        if (isKeptOut(admission)) continue;
+        const asTrial = admission.kind === 'trial';
         state = afterCall(asTrial ? admission.state : state, end, at(now, asTrial));
         const quiet = Math.max(state.openUntil, state.probeUntil, state.throttledUntil);
         if (state.openUntil > now + RULES.cooldownMs) return false;
-        if (admit(state, quiet, RULES).may === 'not') return false;
+        if (isKeptOut(admit(state, quiet, RULES))) return false;
       }
       return true;
     }),

@@ -27,11 +27,12 @@ const LAST_DATE = 8.64e15;
 
 export const CLOSED: CircuitState = { failures: 0, openUntil: 0, probeUntil: 0, throttledUntil: 0 };
 
-/** Whether a call may be made now; a trial is taken by storing `state`. */
+/** Whether a call may be made now; a trial is taken by storing `state`. Nothing is called while `open` or `throttled`. */
 export type Admission =
-  | { may: 'call' }
-  | { may: 'try'; state: CircuitState }
-  | { may: 'not'; why: 'open' | 'throttled'; retryAfterMs: number };
+  | { kind: 'call' }
+  | { kind: 'trial'; state: CircuitState }
+  | { kind: 'open'; retryAfterMs: number }
+  | { kind: 'throttled'; retryAfterMs: number };
 
 /** What became of a call that was admitted. `failure`: the provider's fault; `answer`: it spoke; `nothing`: we gave up. */
 export type CallEnd =
@@ -42,13 +43,13 @@ export type CallEnd =
   | { kind: 'nothing' };
 
 export function admit(state: CircuitState, now: number, rules: CircuitRules): Admission {
-  if (now < state.throttledUntil) return { may: 'not', why: 'throttled', retryAfterMs: state.throttledUntil - now };
-  if (state.openUntil === 0) return { may: 'call' };
-  if (now < state.openUntil) return { may: 'not', why: 'open', retryAfterMs: state.openUntil - now };
+  if (now < state.throttledUntil) return { kind: 'throttled', retryAfterMs: state.throttledUntil - now };
+  if (state.openUntil === 0) return { kind: 'call' };
+  if (now < state.openUntil) return { kind: 'open', retryAfterMs: state.openUntil - now };
   if (now < state.probeUntil) {
-    return { may: 'not', why: 'open', retryAfterMs: Math.min(state.probeUntil - now, rules.cooldownMs) };
+    return { kind: 'open', retryAfterMs: Math.min(state.probeUntil - now, rules.cooldownMs) };
   }
-  return { may: 'try', state: { ...state, probeUntil: now + rules.probeMs } };
+  return { kind: 'trial', state: { ...state, probeUntil: now + rules.probeMs } };
 }
 
 /**

@@ -1,5 +1,5 @@
 import type { ProviderRuntime, ProviderSetting as SettingView } from '#shared/generated/classifier.ts';
-import type { ErrorCode } from '#shared/kernel/errors.ts';
+import type { Rejection } from '#shared/kernel/errors.ts';
 import { type KeyVariable, PROVIDERS, type ProviderName } from './names.ts';
 import { keyVariablesOf, type ProviderSelection, type ProviderStatus, readBaseUrl } from './target.ts';
 
@@ -50,10 +50,7 @@ interface ChoiceBody {
  * What may be stored of a choice, or why none of it may. A key can be named that is not set yet: then the setting is saved
  * and its status is `degraded`.
  */
-export function readChoice(
-  body: ChoiceBody,
-  allowedOrigins: readonly string[],
-): ProviderChoice | { rejected: ErrorCode } {
+export function readChoice(body: ChoiceBody, allowedOrigins: readonly string[]): ProviderChoice | Rejection {
   const provider = PROVIDERS.find((name) => name === body.provider);
   if (provider === undefined) return { rejected: 'AI_PROVIDER_UNSUPPORTED' };
   const apiKeyRef = body.apiKeyRef ?? null;
@@ -62,7 +59,7 @@ export function readChoice(
   const { model, baseUrl: given, enabled = true } = body;
   if (given === undefined && provider !== 'local') return { provider, model, baseUrl: null, apiKeyRef: named, enabled };
   const address = readBaseUrl(given ?? '', { provider, allowedOrigins });
-  if ('fault' in address) return { rejected: 'AI_BASE_URL_NOT_ALLOWED' };
+  if (address.kind === 'refused') return { rejected: 'AI_BASE_URL_NOT_ALLOWED' };
   return { provider, model, baseUrl: address.url, apiKeyRef: named, enabled };
 }
 

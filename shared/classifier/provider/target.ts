@@ -30,7 +30,7 @@ export interface Target {
 }
 
 /** Why nothing can be asked. */
-export type TargetFault = 'UNSUPPORTED' | 'NO_MODEL' | 'NO_BASE_URL' | 'NO_KEY' | BaseUrlFault;
+type TargetFault = 'UNSUPPORTED' | 'NO_MODEL' | 'NO_BASE_URL' | 'NO_KEY' | BaseUrlFault;
 
 interface Surroundings {
   keys: Readonly<Partial<Record<KeyVariable, string>>>;
@@ -38,21 +38,31 @@ interface Surroundings {
   allowedOrigins: readonly string[];
 }
 
+export type ChosenTarget = { kind: 'usable'; target: Target } | { kind: 'unusable'; fault: TargetFault };
+
 /** The provider that a selection means, or why it cannot be asked. */
-export function targetOf(selection: ProviderSelection, around: Surroundings): Target | { fault: TargetFault } {
+export function targetOf(selection: ProviderSelection, around: Surroundings): ChosenTarget {
   const provider = knownProvider(selection);
-  if (provider === undefined) return { fault: 'UNSUPPORTED' };
+  if (provider === undefined) return unusable('UNSUPPORTED');
   const model = modelOf(selection);
-  if (model === null) return { fault: 'NO_MODEL' };
-  if (provider === 'mock') return { provider, model, baseUrl: null, origin: null, key: null };
+  if (model === null) return unusable('NO_MODEL');
+  if (provider === 'mock') return usable({ provider, model, baseUrl: null, origin: null, key: null });
   const given = selection.baseUrl ?? OFFICIAL_BASE_URLS[provider];
-  if (given === null) return { fault: 'NO_BASE_URL' };
+  if (given === null) return unusable('NO_BASE_URL');
   const address = readBaseUrl(given, { provider, allowedOrigins: around.allowedOrigins });
-  if ('fault' in address) return address;
+  if (address.kind === 'refused') return unusable(address.fault);
   const key = keyOf(selection, around);
   // A server of one's own may want no key; one that was named is wanted.
-  if (key === null && (provider !== 'local' || selection.apiKeyRef !== null)) return { fault: 'NO_KEY' };
-  return { provider, model, baseUrl: address.url, origin: address.origin, key };
+  if (key === null && (provider !== 'local' || selection.apiKeyRef !== null)) return unusable('NO_KEY');
+  return usable({ provider, model, baseUrl: address.url, origin: address.origin, key });
+}
+
+function usable(target: Target): ChosenTarget {
+  return { kind: 'usable', target };
+}
+
+function unusable(fault: TargetFault): ChosenTarget {
+  return { kind: 'unusable', fault };
 }
 
 function knownProvider({ provider }: Pick<ProviderSelection, 'provider'>): ProviderName | undefined {
@@ -84,11 +94,8 @@ export function keyVariablesOf(provider: ProviderName): readonly KeyVariable[] {
 /** Why a text is no address that a provider may be asked at. */
 type BaseUrlFault = 'NOT_A_BASE_URL' | 'FORBIDDEN_HOST' | 'ORIGIN_NOT_ALLOWED' | 'NOT_HTTPS';
 
-interface BaseUrl {
-  /** Without a final slash. */
-  url: string;
-  origin: string;
-}
+/** `url` is without a final slash. */
+type BaseUrl = { kind: 'allowed'; url: string; origin: string } | { kind: 'refused'; fault: BaseUrlFault };
 
 const MOST_LETTERS = 2_048;
 
@@ -100,19 +107,19 @@ const MOST_LETTERS = 2_048;
 export function readBaseUrl(
   text: string,
   { provider, allowedOrigins }: { provider: ProviderName; allowedOrigins: readonly string[] },
-): BaseUrl | { fault: BaseUrlFault } {
+): BaseUrl {
   const url = plainUrl(text);
-  if (url === null) return { fault: 'NOT_A_BASE_URL' };
+  if (url === null) return { kind: 'refused', fault: 'NOT_A_BASE_URL' };
   const kind = addressKind(url.hostname);
-  if (kind === 'forbidden' || isMetadataName(url.hostname)) return { fault: 'FORBIDDEN_HOST' };
+  if (kind === 'forbidden' || isMetadataName(url.hostname)) return { kind: 'refused', fault: 'FORBIDDEN_HOST' };
   const isListed = allowedOrigins.includes(url.origin);
   const official = OFFICIAL_BASE_URLS[provider];
   if (!isListed && (official === null || new URL(official).origin !== url.origin)) {
-    return { fault: 'ORIGIN_NOT_ALLOWED' };
+    return { kind: 'refused', fault: 'ORIGIN_NOT_ALLOWED' };
   }
   const isLoopback = kind === 'loopback' || url.hostname === 'localhost';
-  if (url.protocol !== 'https:' && !(isListed && isLoopback)) return { fault: 'NOT_HTTPS' };
-  return { url: url.href.replace(/\/+$/, ''), origin: url.origin };
+  if (url.protocol !== 'https:' && !(isListed && isLoopback)) return { kind: 'refused', fault: 'NOT_HTTPS' };
+  return { kind: 'allowed', url: url.href.replace(/\/+$/, ''), origin: url.origin };
 }
 
 /** Printable ASCII, a host spelled as every reader understands it, no credentials, query or fragment. */

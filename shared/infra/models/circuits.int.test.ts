@@ -47,15 +47,15 @@ t.test('processes count the failures of a provider together, and one of them tri
   const { clock, circuits } = await processes(t, 5);
   await Promise.all(circuits.slice(0, 3).map((circuit) => circuit.end(TARGET, { kind: 'failure' }, false)));
   for (const circuit of circuits) {
-    t.strictSame(await circuit.admit(TARGET), { may: 'not', why: 'open', retryAfterMs: 1_000 });
+    t.strictSame(await circuit.admit(TARGET), { kind: 'open', retryAfterMs: 1_000 });
   }
   clock.now += 1_000;
   const admitted = await Promise.all(circuits.map((circuit) => circuit.admit(TARGET)));
-  t.equal(admitted.filter(({ may }) => may === 'try').length, 1);
-  t.match(await circuits[0]?.admit({ ...TARGET, model: 'm-2' }), { may: 'call' }, 'another model is another circuit');
-  const trial = circuits[admitted.findIndex(({ may }) => may === 'try')];
+  t.equal(admitted.filter(({ kind }) => kind === 'trial').length, 1);
+  t.match(await circuits[0]?.admit({ ...TARGET, model: 'm-2' }), { kind: 'call' }, 'another model is another circuit');
+  const trial = circuits[admitted.findIndex(({ kind }) => kind === 'trial')];
   await trial?.end(TARGET, { kind: 'success' }, true);
-  for (const circuit of circuits) t.match(await circuit.admit(TARGET), { may: 'call' });
+  for (const circuit of circuits) t.match(await circuit.admit(TARGET), { kind: 'call' });
 });
 
 t.test('many ends at once are all counted', async (t) => {
@@ -78,7 +78,7 @@ t.test('without Redis each process goes on by itself, from what it knew last', a
   await circuit.end(TARGET, { kind: 'failure' }, false);
   isAway = true;
   await circuit.end(TARGET, { kind: 'failure' }, false);
-  t.match(await circuit.admit(TARGET), { may: 'not', why: 'open' });
+  t.match(await circuit.admit(TARGET), { kind: 'open' });
 });
 
 t.test('what lies in a cell by mistake is a closed circuit', async (t) => {
@@ -90,7 +90,7 @@ t.test('what lies in a cell by mistake is a closed circuit', async (t) => {
     log: heldLog(),
     shared: { ...cells, update: (key, change) => cells.update(key, (text) => change(text ?? 'nonsense')) },
   });
-  t.match(await circuit.admit(TARGET), { may: 'call' });
+  t.match(await circuit.admit(TARGET), { kind: 'call' });
   await circuit.end(TARGET, { kind: 'failure' }, false);
   t.match(await circuit.look(TARGET), { failures: 1 });
 });

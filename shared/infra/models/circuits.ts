@@ -54,12 +54,12 @@ export function openCircuits(parts: {
 
   return {
     async admit(target) {
-      let admission: Admission = { may: 'call' };
+      let admission: Admission = { kind: 'call' };
       const state = await move(target, (held) => {
         admission = admit(held, now(), rules);
-        return admission.may === 'try' ? admission.state : null;
+        return admission.kind === 'trial' ? admission.state : null;
       });
-      return isLost(admission, state) ? { may: 'not', why: 'open', retryAfterMs: rules.cooldownMs } : admission;
+      return isLost(admission, state) ? { kind: 'open', retryAfterMs: rules.cooldownMs } : admission;
     },
     async end(target, end, asTrial) {
       let opened = false;
@@ -86,7 +86,7 @@ function keyOf({ provider, origin, model }: Target): string {
 
 /** The trial was taken by somebody else in the very moment. */
 function isLost(admission: Admission, state: CircuitState): boolean {
-  return admission.may === 'try' && !isSame(admission.state, state);
+  return admission.kind === 'trial' && !isSame(admission.state, state);
 }
 
 function isSame(a: CircuitState, b: CircuitState): boolean {

@@ -10,12 +10,12 @@ import { openAnswerChecks } from '#infra/schema/validator.ts';
 import { type CircuitRules, CLOSED, phaseOf, type UsageEvent } from '#shared/classifier/provider/circuit.ts';
 import type { ProviderName } from '#shared/classifier/provider/names.ts';
 import {
+  type ChosenTarget,
   keyOf,
   modelOf,
   type ProviderSelection,
   type ProviderStatus,
   type Target,
-  type TargetFault,
   targetOf,
 } from '#shared/classifier/provider/target.ts';
 import { type Models, ProviderFailure } from '#shared/classifier/tasks/task.ts';
@@ -65,7 +65,7 @@ const PATIENCE: Patience = {
 interface Selected {
   selection: ProviderSelection;
   source: ProviderStatus['configurationSource'];
-  target: Target | { fault: TargetFault };
+  chosen: ChosenTarget;
 }
 
 /** Opens no connection and asks nobody before the first ask. */
@@ -91,7 +91,7 @@ export function openModels(parts: ModelParts): ModelRuntime {
   function selected(stored: ProviderSelection | null): Selected {
     const { provider, model, baseUrl } = settings;
     const selection = stored ?? { provider, model, baseUrl, apiKeyRef: null };
-    return { selection, source: stored === null ? 'environment' : 'database', target: targetOf(selection, settings) };
+    return { selection, source: stored === null ? 'environment' : 'database', chosen: targetOf(selection, settings) };
   }
 
   function slotsOf(provider: ProviderName): LimitFunction {
@@ -111,11 +111,12 @@ export function openModels(parts: ModelParts): ModelRuntime {
   return {
     async ask(task, about, signal) {
       signal.throwIfAborted();
-      const { target, selection } = current;
-      if ('fault' in target) {
-        const message = `${selection.provider} cannot be asked: ${target.fault}`;
+      const { chosen, selection } = current;
+      if (chosen.kind === 'unusable') {
+        const message = `${selection.provider} cannot be asked: ${chosen.fault}`;
         throw new ProviderFailure('AI_PROVIDER_NOT_CONFIGURED', 'refused', { message });
       }
+      const { target } = chosen;
       if (!isHttp(target)) return askMock(task, about, { ...asking, model: target.model });
       return askProvider(asking, {
         target,
@@ -128,9 +129,9 @@ export function openModels(parts: ModelParts): ModelRuntime {
       });
     },
     async status() {
-      const { selection, source, target } = current;
-      const isUsable = !('fault' in target);
-      const state = isUsable && isHttp(target) ? await circuits.look(target) : CLOSED;
+      const { selection, source, chosen } = current;
+      const isUsable = chosen.kind === 'usable';
+      const state = isUsable && isHttp(chosen.target) ? await circuits.look(chosen.target) : CLOSED;
       return {
         status: isUsable ? 'ok' : 'degraded',
         provider: selection.provider,

@@ -92,14 +92,20 @@ async function admitAndCall(
   const leftMs = budget.deadlineAt - parts.patience.clock();
   if (leftMs <= 0) throw outOfTime(target);
   const admission = await parts.circuits.admit(target);
-  if (admission.may === 'not') {
-    const { why, retryAfterMs } = admission;
-    if (why === 'throttled') return { kind: 'paused', retryAfterMs };
-    const message = `${target.provider} is left alone after too many failures`;
-    throw new ProviderFailure('AI_PROVIDER_CIRCUIT_OPEN', 'open', { message, retryAfterMs });
+  switch (admission.kind) {
+    case 'throttled':
+      return { kind: 'paused', retryAfterMs: admission.retryAfterMs };
+    case 'open': {
+      const message = `${target.provider} is left alone after too many failures`;
+      const { retryAfterMs } = admission;
+      throw new ProviderFailure('AI_PROVIDER_CIRCUIT_OPEN', 'open', { message, retryAfterMs });
+    }
+    case 'call':
+    case 'trial': {
+      const asTrial = admission.kind === 'trial';
+      return call(parts, asked, { ...turn, asTrial, timeoutMs: Math.min(parts.timeoutMs, Math.ceil(leftMs)) });
+    }
   }
-  const asTrial = admission.may === 'try';
-  return call(parts, asked, { ...turn, asTrial, timeoutMs: Math.min(parts.timeoutMs, Math.ceil(leftMs)) });
 }
 
 /** The call itself: what comes of it the circuit learns, then the accounts, then the caller. */

@@ -18,14 +18,14 @@ const LIVE: Document = { $filter: { input: '$holds', cond: { $gt: [msOf('$$this.
 
 /**
  * Puts a hold at the end of its organization's line, in place of one that the same generation left. What stands before it in the line
- * must be counted against the balance as well: of two that are held at once one is behind the other, and sees it. Null: the
+ * must be counted against the balance as well: of two that are held at once one is behind the other, and sees it. `full`: the
  * line is too long.
  */
 export async function placeHold(
   mongo: Mongo,
   { _id: previewId, organizationId, fence }: Required<Holder>,
   { credits, tokens, leaseMs }: Charge & { leaseMs: number },
-): Promise<Charge | null> {
+): Promise<{ kind: 'placed'; before: Charge } | { kind: 'full' }> {
   const others = { $filter: { input: LIVE, cond: { $not: [isOf({ _id: previewId, organizationId })] } } };
   const own = {
     previewId: literal(previewId),
@@ -47,7 +47,8 @@ export async function placeHold(
     await insertEmpty(mongo, organizationId);
     row = await place();
   }
-  return row !== null && wasAccepted(update, row) ? heldBefore(row, previewId) : null;
+  if (row === null || !wasAccepted(update, row)) return { kind: 'full' };
+  return { kind: 'placed', before: heldBefore(row, previewId) };
 }
 
 /** What stands before this generation's hold by now. */

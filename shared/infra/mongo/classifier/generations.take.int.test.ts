@@ -8,16 +8,17 @@ const mongo = await openTestMongo(t);
 t.test('a lease is renewed by its holder alone, and not once it was given up', async (t) => {
   const [_id, now] = ['preview-1', Date.now()];
   const wanted = { _id, key: 'key-1', epoch: 1, organizationId: 'org-1', actor: { id: 'an', role: 'TEACHER' } };
-  const first = await openGeneration(mongo, { ...wanted, now, leaseMs: -1 });
-  const second = await takeGeneration(mongo, _id, { by: 'door', leaseMs: 60_000 });
-  if (first === null || second === null) throw new Error('the row was not free');
+  const opened = await openGeneration(mongo, { ...wanted, now, leaseMs: -1 });
+  const taken = await takeGeneration(mongo, _id, { by: 'door', leaseMs: 60_000 });
+  if (opened.kind !== 'held' || taken.kind !== 'held') throw new Error('the row was not free');
+  const [first, second] = [opened.held, taken.held];
   const leaseUntil = async () => (await findGeneration(mongo, _id))?.leaseUntil.getTime() ?? 0;
 
-  const taken = await leaseUntil();
+  const held = await leaseUntil();
   await renewGeneration(mongo, first, HOUR);
-  t.equal(await leaseUntil(), taken);
+  t.equal(await leaseUntil(), held);
   await renewGeneration(mongo, second, HOUR);
-  t.ok((await leaseUntil()) > taken);
+  t.ok((await leaseUntil()) > held);
   await giveUpGeneration(mongo, second, null);
   const free = await leaseUntil();
   await renewGeneration(mongo, second, HOUR);

@@ -40,8 +40,11 @@ interface NewGeneration extends Pick<Generation, '_id' | 'key' | 'epoch' | 'orga
   leaseMs: number;
 }
 
-/** The first row of its epoch, held by whoever made it; null: an equal request was quicker. */
-export async function openGeneration(mongo: Mongo, wanted: NewGeneration): Promise<HeldGeneration | null> {
+/** The first row of its epoch, held by whoever made it; `raced`: an equal request was quicker. */
+export async function openGeneration(
+  mongo: Mongo,
+  wanted: NewGeneration,
+): Promise<{ kind: 'held'; held: HeldGeneration } | { kind: 'raced' }> {
   const { now, leaseMs, ...named } = wanted;
   const at = new Date(now);
   const row: Generation = {
@@ -62,22 +65,22 @@ export async function openGeneration(mongo: Mongo, wanted: NewGeneration): Promi
   };
   try {
     await generations(mongo).insertOne({ ...row });
-    return { row, fence: row.fence };
+    return { kind: 'held', held: { row, fence: row.fence } };
   } catch (error) {
     if (!isDuplicateKey(error, ['key', 'epoch'])) throw error;
-    return null;
+    return { kind: 'raced' };
   }
 }
 
 /**
- * Takes a row that nobody holds and that is not settled; null: somebody else has it, or it is settled, or gone. A worker also takes it from
+ * Takes a row that nobody holds and that is not settled; `busy`: somebody else has it. A worker also takes it from
  * a worker: its claim of the row's one command says that the other one has lost that.
  */
 export async function takeGeneration(
   mongo: Mongo,
   previewId: string,
   { by, leaseMs }: { by: GenerationHolder; leaseMs: number },
-): Promise<HeldGeneration | null> {
+): Promise<{ kind: 'held'; held: HeldGeneration } | { kind: 'busy' } | { kind: 'settled' } | { kind: 'gone' }> {
   const isOver = { $lte: [msOf('$leaseUntil'), NOW_MS] };
   const isFree = by === 'door' ? isOver : { $or: [isOver, { $eq: ['$heldBy', 'worker'] }] };
   const update = guardedUpdate([{ $ne: ['$state', 'SETTLED'] }, isFree], {
@@ -92,7 +95,9 @@ export async function takeGeneration(
     returnDocument: 'after',
     maxTimeMS: QUERY_LIMIT_MS,
   });
-  return row !== null && wasAccepted(update, row) ? { row, fence: row.fence } : null;
+  if (row === null) return { kind: 'gone' };
+  if (wasAccepted(update, row)) return { kind: 'held', held: { row, fence: row.fence } };
+  return { kind: row.state === 'SETTLED' ? 'settled' : 'busy' };
 }
 
 /** Keeps a row that is still held by this fence. */
@@ -169,13 +174,13 @@ export async function settleAtDoor(mongo: Mongo, row: Generation): Promise<Gener
 
 /**
  * MAKING → PENDING: what the model gave and what it costs, the hold of that much for as long as it is owed, and the command to settle
- * it; all or none. False: somebody else holds the row by now, and nothing was stored.
+ * it; all or none. `lost`: somebody else holds the row by now, and nothing was stored.
  */
 export async function storeReplay(
   mongo: Mongo,
   { row, fence }: HeldGeneration,
   made: { result: string; charge: Charge; now: number },
-): Promise<boolean> {
+): Promise<{ kind: 'stored' } | { kind: 'lost' }> {
   const { result, charge, now } = made;
   const body: SettlementBody = { previewId: row._id };
   const command = newCommand({
@@ -198,9 +203,9 @@ export async function storeReplay(
       idleSince: null,
     });
     const written = await generations(mongo).updateOne({ _id: row._id }, pipeline, { session });
-    if (written.modifiedCount !== 1) return false;
+    if (written.modifiedCount !== 1) return { kind: 'lost' };
     await keepHold(mongo, row, charge, session);
     await postCommandIn(mongo, session, command);
-    return true;
+    return { kind: 'stored' };
   });
 }

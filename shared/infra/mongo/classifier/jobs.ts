@@ -41,14 +41,14 @@ export async function findSelection(mongo: Mongo, jobId: string): Promise<JobSel
 }
 
 /**
- * Writes a job with its questions and the command that runs it (null: it has failed already), all or nothing. False: an equal one is
+ * Writes a job with its questions and the command that runs it (null: it has failed already), all or nothing. `raced`: an equal one is
  * open, and nothing was written.
  */
 export async function insertJob(
   mongo: Mongo,
   { job, selection, batches }: NewJob,
   command: Command<JobBody, null, null> | null,
-): Promise<boolean> {
+): Promise<{ kind: 'inserted' } | { kind: 'raced' }> {
   try {
     await inTransaction(mongo, FRONT_DOOR_BUDGET_MS, async (session) => {
       // First: who comes second is told before a question is written.
@@ -60,9 +60,9 @@ export async function insertJob(
       );
       if (command !== null) await postCommandIn(mongo, session, command);
     });
-    return true;
+    return { kind: 'inserted' };
   } catch (error) {
-    if (isDuplicateKey(error, ['openKey'])) return false;
+    if (isDuplicateKey(error, ['openKey'])) return { kind: 'raced' };
     throw error;
   }
 }
@@ -105,12 +105,10 @@ export async function listJobs(
   return { jobs, total };
 }
 
-/** The job as it is then; `cancelled` false: it was finished already. null: this owner has no such job. */
-export async function cancelJob(
-  mongo: Mongo,
-  id: string,
-  owner: JobOwner,
-): Promise<{ job: JobRow; cancelled: boolean } | null> {
+/** The job as it is then; `finished`: it was so already. `unknown`: this owner has no such job. */
+type Cancelled = { kind: 'cancelled'; job: JobRow } | { kind: 'finished'; job: JobRow } | { kind: 'unknown' };
+
+export async function cancelJob(mongo: Mongo, id: string, owner: JobOwner): Promise<Cancelled> {
   const update = guardedUpdate([...isOwners(owner), { $in: ['$status', ['PENDING', 'RUNNING']] }], {
     status: 'CANCELLED',
     open: false,
@@ -122,12 +120,12 @@ export async function cancelJob(
     returnDocument: 'after',
     maxTimeMS: QUERY_LIMIT_MS,
   });
-  if (job === null || !owns(owner, job)) return null;
-  return { job, cancelled: wasAccepted(update, job) };
+  if (job === null || !owns(owner, job)) return { kind: 'unknown' };
+  return { kind: wasAccepted(update, job) ? 'cancelled' : 'finished', job };
 }
 
 /** What became of the wish. `conflict`: the job is not FAILED or CANCELLED, or an equal one is open. */
-type Retried = { job: JobRow; commandId: string } | 'unknown' | 'conflict';
+type Retried = { kind: 'retried'; job: JobRow; commandId: string } | { kind: 'unknown' } | { kind: 'conflict' };
 
 /**
  * Starts a job over in a new round, with the command that runs it, both or neither. What earlier rounds brought stays where it is and
@@ -141,7 +139,7 @@ export async function retryJob(
 ): Promise<Retried> {
   const nothing = { succeeded: 0, failed: 0, batchesDone: 0 };
   try {
-    return await inTransaction(mongo, FRONT_DOOR_BUDGET_MS, async (session) => {
+    return await inTransaction<Retried>(mongo, FRONT_DOOR_BUDGET_MS, async (session) => {
       const update = guardedUpdate([...isOwners(owner), { $in: ['$status', ['FAILED', 'CANCELLED']] }], {
         status: 'PENDING',
         open: true,
@@ -159,14 +157,14 @@ export async function retryJob(
         maxTimeMS: QUERY_LIMIT_MS,
         session,
       });
-      if (job === null || !owns(owner, job)) return 'unknown';
-      if (!wasAccepted(update, job)) return 'conflict';
+      if (job === null || !owns(owner, job)) return { kind: 'unknown' };
+      if (!wasAccepted(update, job)) return { kind: 'conflict' };
       const command = commandOf({ jobId: id, round: job.round });
       await postCommandIn(mongo, session, command);
-      return { job, commandId: command._id };
+      return { kind: 'retried', job, commandId: command._id };
     });
   } catch (error) {
-    if (isDuplicateKey(error, ['openKey'])) return 'conflict';
+    if (isDuplicateKey(error, ['openKey'])) return { kind: 'conflict' };
     throw error;
   }
 }
