@@ -67,6 +67,8 @@ export interface Call<Body = unknown, Query = unknown> {
 }
 
 export interface Reply {
+  /** Only a reply that writes itself names its kind. */
+  kind?: never;
   status: number;
   data: unknown;
   message?: string;
@@ -118,6 +120,7 @@ export interface Route {
 
 /** A reply that is written by its handler: streams, metrics. The handler must end the response. */
 export interface RawReply {
+  kind: 'raw';
   raw: (response: import('node:http').ServerResponse) => Promise<void>;
 }
 

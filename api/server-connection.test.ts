@@ -140,6 +140,7 @@ t.test('nonsense behind a request does not spoil its answer', async (t) => {
 t.test('a raw reply that breaks off does not look whole', async (t) => {
   const route = echoRoute({
     handle: async () => ({
+      kind: 'raw',
       raw: async (response) => {
         response.writeHead(200, { 'Content-Type': 'text/plain', 'Content-Length': 10 });
         response.write('half');

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { judgeBodyHead, openBodyBudget, openDeadlines, readBody } from '#api/http/body.ts';
+import { type BodyRead, judgeBodyHead, openBodyBudget, openDeadlines, readBody } from '#api/http/body.ts';
 import { type Door, openClientSignals, openDoor } from '#api/http/door.ts';
 import {
   type Exchange,
@@ -42,7 +42,19 @@ export interface ServerDeps {
   limits: ServerLimits;
 }
 
-type Outcome = Reply | Refusal | RawReply | 'gone';
+type Outcome = { kind: 'reply'; reply: Reply } | RawReply | Refused | { kind: 'gone' };
+
+interface Refused {
+  kind: 'refused';
+  rejection: Refusal;
+}
+
+/** A body that was taken: its value, and what is wrong with that. */
+interface TakenBody {
+  kind: 'taken';
+  value: unknown;
+  faults: FaultDetail[];
+}
 
 /** Status of a request whose client left before it was answered; it appears in logs and metrics only. */
 const CLIENT_LEFT = 499;
@@ -88,31 +100,33 @@ export function openServer(deps: ServerDeps): Door {
   async function live(exchange: Exchange): Promise<Outcome> {
     const { request } = exchange;
     const method = request.method ?? '';
-    if (request.headers.host === undefined && request.httpVersionMinor > 0) return WITHOUT_HOST;
+    if (request.headers.host === undefined && request.httpVersionMinor > 0) return refused(WITHOUT_HOST);
     const { path, query } = splitTarget(request.url ?? '');
 
     const match = table(method, path);
-    if (match.found === undefined) return noRoute(match.allow);
+    if (match.found === undefined) return refused(noRoute(match.allow));
     exchange.template = match.found.route.path;
 
     const head = readHead(request, method, path, match.params);
     for (const guard of match.found.route.guards) {
-      const refused = guard.check(head, exchange.identity);
-      if (refused !== undefined) return refused;
+      const refusal = guard.check(head, exchange.identity);
+      if (refusal !== undefined) return refused(refusal);
     }
 
     const body = await takeBody(exchange, head, match.found);
-    if (body === 'gone' || isRejection(body)) return body;
+    if (body.kind !== 'taken') return body;
 
     const asked = query === '' && !match.found.hasQuery ? undefined : match.found.parseQuery(query);
     const faults = asked === undefined ? body.faults : [...asked.faults, ...body.faults];
     if (faults.length > 0) {
       const details = [...faults, ...furtherFaults(match.found, body)];
-      return { rejected: 'VALIDATION_FAILED', details: details.slice(0, MAX_DETAILS) };
+      return refused({ rejected: 'VALIDATION_FAILED', details: details.slice(0, MAX_DETAILS) });
     }
 
     const input = { body: body.value, query: asked === undefined ? NO_QUERY : asked.query };
-    return match.found.route.handle(new RouteCall(exchange, head, input, () => signals.of(exchange)));
+    const answer = await match.found.route.handle(new RouteCall(exchange, head, input, () => signals.of(exchange)));
+    if (isRejection(answer)) return refused(answer);
+    return answer.kind === 'raw' ? answer : { kind: 'reply', reply: answer };
   }
 
   /** Media type, encoding, size, JSON, shape. A route without a body schema leaves unread what is sent. */
@@ -120,32 +134,41 @@ export function openServer(deps: ServerDeps): Door {
     exchange: Exchange,
     head: Head,
     { body }: MountedRoute,
-  ): Promise<{ value: unknown; faults: FaultDetail[] } | Refusal | 'gone'> {
-    if (body === undefined) return { value: undefined, faults: [] };
+  ): Promise<TakenBody | Refused | { kind: 'gone' }> {
+    if (body === undefined) return { kind: 'taken', value: undefined, faults: [] };
     const announced = judgeBodyHead(head, body.maxBytes);
-    if (isRejection(announced)) return announced;
-
-    const bytes = announced.body
-      ? await readBody(exchange, announced, { maxBytes: body.maxBytes, budget, deadlines })
-      : EMPTY;
-    if (bytes === 'gone' || isRejection(bytes)) return bytes;
-
-    const parsed = bytes.length === 0 ? { value: {}, faults: [] } : parseBody(bytes);
-    if (isRejection(parsed)) return parsed;
-    return { value: parsed.value, faults: merge(parsed.faults, body.validate(parsed.value)) };
+    if (announced.kind === 'refused') return announced;
+    const read: BodyRead =
+      announced.kind === 'none'
+        ? { kind: 'read', bytes: EMPTY }
+        : await readBody(exchange, announced, { maxBytes: body.maxBytes, budget, deadlines });
+    switch (read.kind) {
+      case 'gone':
+      case 'refused':
+        return read;
+      case 'read': {
+        const parsed = read.bytes.length === 0 ? { value: {}, faults: [] } : parseBody(read.bytes);
+        if (isRejection(parsed)) return refused(parsed);
+        return { kind: 'taken', value: parsed.value, faults: merge(parsed.faults, body.validate(parsed.value)) };
+      }
+    }
   }
 
   async function write(exchange: Exchange, outcome: Outcome): Promise<void> {
-    if (outcome === 'gone') return;
     const closing = deps.draining.aborted;
-    if ('raw' in outcome) {
-      exchange.response.setHeader('X-Request-Id', exchange.requestId);
-      if (closing) exchange.response.setHeader('Connection', 'close');
-      await outcome.raw(exchange.response);
-    } else if (isRejection(outcome)) {
-      writeRefusal(exchange, outcome, closing);
-    } else {
-      writeReply(exchange, outcome, closing);
+    switch (outcome.kind) {
+      case 'reply':
+        return writeReply(exchange, outcome.reply, closing);
+      case 'refused':
+        return writeRefusal(exchange, outcome.rejection, closing);
+      case 'raw':
+        exchange.response.setHeader('X-Request-Id', exchange.requestId);
+        if (closing) exchange.response.setHeader('Connection', 'close');
+        return outcome.raw(exchange.response);
+      case 'gone':
+        return;
+      default:
+        return outcome satisfies never;
     }
   }
 
@@ -176,6 +199,10 @@ export function openServer(deps: ServerDeps): Door {
     deps.observe(method, template, status, ms / 1_000);
     deps.access({ requestId, method, route: template, status, ms, actorId: identity.actor?.id });
   }
+}
+
+function refused(rejection: Refusal): Refused {
+  return { kind: 'refused', rejection };
 }
 
 function noRoute(allow: string | undefined): Refusal {

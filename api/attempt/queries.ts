@@ -64,7 +64,7 @@ export async function readEvents(deps: AttemptDeps, call: Call): Promise<RawRepl
     }
     response.end('],"message":"OK"}');
   }
-  return { raw: write };
+  return { kind: 'raw', raw: write };
 }
 
 /** Counts for admin dashboards, from this service's own data only. */

@@ -2,10 +2,22 @@ import type { Head } from '#api/route.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import type { Exchange } from './exchange.ts';
 
-/** What the head announces: no body at all, or one of `length` bytes (undefined when it comes in chunks). */
-type Announced = { body: false } | { body: true; length: number | undefined; typeMissing: boolean };
+/** A body of `length` bytes (undefined when it comes in chunks). */
+interface Announced {
+  kind: 'announced';
+  length: number | undefined;
+  typeMissing: boolean;
+}
 
-const NO_BODY: Announced = { body: false };
+/** What the head announces; `none`: no body at all. */
+type BodyHead = { kind: 'none' } | Announced | Refused;
+
+interface Refused {
+  kind: 'refused';
+  rejection: Rejection;
+}
+
+const NO_BODY: BodyHead = { kind: 'none' };
 const JSON_TYPE = /^application\/json[ \t]*(?:;|$)/i;
 const CHARSET = /;[ \t]*charset[ \t]*=[ \t]*"?([^\s;"]*)"?/i;
 
@@ -14,7 +26,7 @@ const CHARSET = /;[ \t]*charset[ \t]*=[ \t]*"?([^\s;"]*)"?/i;
  * without a body has no type to judge. A chunked body without any Content-Type is let through with `typeMissing`:
  * only its first byte tells whether there is something to have a type.
  */
-export function judgeBodyHead(head: Head, maxBytes: number): Announced | Rejection {
+export function judgeBodyHead(head: Head, maxBytes: number): BodyHead {
   const { headers, repeated } = head;
   const chunked = headers['transfer-encoding'] !== undefined;
   const length = chunked ? undefined : Number(headers['content-length'] ?? 0);
@@ -23,15 +35,19 @@ export function judgeBodyHead(head: Head, maxBytes: number): Announced | Rejecti
   const type = headers['content-type'];
   const typeMissing = type === undefined && chunked;
   if (!typeMissing && (type === undefined || repeated.has('content-type') || !isJson(type))) {
-    return { rejected: 'UNSUPPORTED_MEDIA_TYPE' };
+    return refused({ rejected: 'UNSUPPORTED_MEDIA_TYPE' });
   }
   const encoding = headers['content-encoding'];
   if (encoding !== undefined && encoding.trim().toLowerCase() !== 'identity') {
-    return { rejected: 'UNSUPPORTED_ENCODING' };
+    return refused({ rejected: 'UNSUPPORTED_ENCODING' });
   }
   // An unreadable length cannot get here (Node's parser refuses it), but NaN must not pass as small.
-  if (length !== undefined && !(length <= maxBytes)) return tooLarge(maxBytes);
-  return { body: true, length, typeMissing };
+  if (length !== undefined && !(length <= maxBytes)) return refused(tooLarge(maxBytes));
+  return { kind: 'announced', length, typeMissing };
+}
+
+function refused(rejection: Rejection): Refused {
+  return { kind: 'refused', rejection };
 }
 
 function tooLarge(maxBytes: number): Rejection {
@@ -46,7 +62,7 @@ function isJson(type: string): boolean {
 }
 
 /** `gone`: the client left before the body was whole; nobody is there to be answered. */
-type BodyRead = Buffer | Rejection | 'gone';
+export type BodyRead = { kind: 'read'; bytes: Buffer } | Refused | { kind: 'gone' };
 
 interface ReadLimits {
   maxBytes: number;
@@ -60,13 +76,11 @@ interface ReadLimits {
  * takes of the budget is noted in `exchange.reserved`; the caller gives it back when the request has been answered,
  * because the parsed body lives until then.
  */
-export function readBody(
-  exchange: Exchange,
-  announced: Announced & { body: true },
-  limits: ReadLimits,
-): Promise<BodyRead> {
+export function readBody(exchange: Exchange, announced: Announced, limits: ReadLimits): Promise<BodyRead> {
   const { request, response } = exchange;
-  if (announced.length !== undefined && !reserve(announced.length, limits, exchange)) return Promise.resolve(busy());
+  if (announced.length !== undefined && !reserve(announced.length, limits, exchange)) {
+    return Promise.resolve(refused(busy()));
+  }
   if (request.headers.expect?.toLowerCase() === '100-continue') response.writeContinue();
   return new Promise((settle) => {
     const chunks: Buffer[] = [];
@@ -75,20 +89,21 @@ export function readBody(
 
     function onData(chunk: Buffer): void {
       total += chunk.length;
-      if (announced.typeMissing) finish({ rejected: 'UNSUPPORTED_MEDIA_TYPE' });
-      else if (total > limits.maxBytes) finish(tooLarge(limits.maxBytes));
-      else if (announced.length === undefined && !reserve(chunk.length, limits, exchange)) finish(busy());
+      if (announced.typeMissing) finish(refused({ rejected: 'UNSUPPORTED_MEDIA_TYPE' }));
+      else if (total > limits.maxBytes) finish(refused(tooLarge(limits.maxBytes)));
+      else if (announced.length === undefined && !reserve(chunk.length, limits, exchange)) finish(refused(busy()));
       else chunks.push(chunk);
     }
     function onEnd(): void {
-      finish(chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks, total));
+      const bytes = chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks, total);
+      finish({ kind: 'read', bytes });
     }
     function onClose(): void {
-      finish('gone');
+      finish({ kind: 'gone' });
     }
     function breakOff(why: Rejection): void {
       exchange.broken = true;
-      finish(why);
+      finish(refused(why));
     }
     function finish(read: BodyRead): void {
       limits.deadlines.remove(deadline);
@@ -100,7 +115,7 @@ export function readBody(
 
     exchange.interrupt = breakOff;
     request.on('data', onData).on('end', onEnd).on('close', onClose);
-    if (request.destroyed && !request.readableEnded) finish('gone');
+    if (request.destroyed && !request.readableEnded) finish({ kind: 'gone' });
   });
 }
 

@@ -43,6 +43,7 @@ export async function liveStream(subject: LiveSubject): Promise<RawReply | Rejec
   try {
     const first = await subject.begin();
     return {
+      kind: 'raw',
       async raw(response) {
         try {
           if (first.kind === 'over') {

@@ -100,6 +100,7 @@ export function operationsRoutes(deps: OperationsDeps): Route[] {
 
 function bare(type: string, body: Buffer): ReturnType<Route['handle']> {
   return Promise.resolve({
+    kind: 'raw',
     async raw(response) {
       response.writeHead(200, { 'Content-Type': type, 'Content-Length': body.length, 'Cache-Control': 'no-store' });
       response.end(body);

@@ -1,5 +1,5 @@
 import type { Guard, Head, HeaderDoc } from '#api/route.ts';
-import type { ErrorCode } from '#shared/kernel/errors.ts';
+import { type ErrorCode, isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { secretCheck } from '#shared/kernel/secret.ts';
 import { type IdentityHeaders, identity, organization, role, singleHeader } from './identity.ts';
 
@@ -44,8 +44,8 @@ export interface KnownSenders {
   unconfiguredCode: ErrorCode;
 }
 
-/** The service that a head proves to come from, or the code of its refusal. */
-type SenderCheck = (head: Head) => { sender: string } | { rejected: ErrorCode };
+/** The service that a head proves to come from. */
+type SenderCheck = (head: Head) => { sender: string } | Rejection;
 
 function senderCheck(known: KnownSenders): SenderCheck {
   const checks = new Map<string, (given: string) => boolean>();
@@ -88,7 +88,7 @@ export function knownSender(known: KnownSenders): Guard {
     headers: senderHeaders(known, true),
     check(head, identity) {
       const found = check(head);
-      if ('rejected' in found) return found;
+      if (isRejection(found)) return found;
       identity.sender = found.sender;
       return undefined;
     },
@@ -116,7 +116,7 @@ export function adminOrSender(names: IdentityHeaders, known: KnownSenders): Guar
     check(head, found) {
       if (showsCredentials(head)) {
         const sender = check(head);
-        if ('rejected' in sender) return sender;
+        if (isRejection(sender)) return sender;
         found.sender = sender.sender;
         return ofCall.check(head, found);
       }
