@@ -18,8 +18,8 @@ export interface FanOutInput {
 }
 
 export type FannedOut =
-  | { replayed: false; event: NotificationEvent | null; plan: FanOutPlan }
-  | { replayed: true; event: NotificationEvent };
+  | { kind: 'made'; event: NotificationEvent | null; plan: FanOutPlan }
+  | { kind: 'replayed'; event: NotificationEvent };
 
 /**
  * Makes the rows of an event or a batch, or finds that this event was brought before. One commit makes event, rows and delivery
@@ -27,7 +27,7 @@ export type FannedOut =
  */
 export async function fanOut(deps: NotificationDeps, input: FanOutInput): Promise<FannedOut> {
   const known = await knownEvent(deps, input.event);
-  if (known !== null) return { replayed: true, event: known };
+  if (known !== null) return { kind: 'replayed', event: known };
 
   const preferences = await preferencesOf(
     deps.mongo,
@@ -56,11 +56,11 @@ export async function fanOut(deps: NotificationDeps, input: FanOutInput): Promis
     deliveries: { channels: deps.channels, maxAttempts: deps.deliveryAttempts },
     settle: settleCommand(deps, fanOutId, now),
   });
-  if ('replayOf' in inserted) return { replayed: true, event: inserted.replayOf };
+  if (inserted.kind === 'replayed') return inserted;
   ringFor(deps, inserted.ring);
   deps.wake(plan.rows.map(({ userId }) => userId));
   if (event !== null) projectToAudit(deps, event);
-  return { replayed: false, event, plan };
+  return { kind: 'made', event, plan };
 }
 
 /** Rows of one fan-out share their instant: by their ids, the later in the request counts as the newer. */

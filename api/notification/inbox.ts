@@ -57,9 +57,9 @@ export async function changePreferences(
   const details = preferencesFaults(call.body);
   if (details.length > 0) return { rejected: 'VALIDATION_FAILED', details };
   const change = readPreferencesPatch(call.body);
-  const stored = await patchPreferences(deps.mongo, callerOf(call.identity).id, change);
-  if (stored === null) return { rejected: 'VALIDATION_FAILED', details: [TOO_MANY_TYPES] };
-  return { status: 200, data: preferencesView(stored) };
+  const patched = await patchPreferences(deps.mongo, callerOf(call.identity).id, change);
+  if (patched.kind === 'full') return { rejected: 'VALIDATION_FAILED', details: [TOO_MANY_TYPES] };
+  return { status: 200, data: preferencesView(patched.preferences) };
 }
 
 /** A page of the caller's notifications; an ADMIN in its role sees one user's, or everybody's. */

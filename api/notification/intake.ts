@@ -32,7 +32,7 @@ export async function createBatch(deps: NotificationDeps, call: Call<BatchReques
     if (isForeign) return { rejected: 'NOTIFICATION_SOURCE_MISMATCH' };
   }
   const made = await fanOut(deps, { notifications, event, organizationId });
-  if (made.replayed) {
+  if (made.kind === 'replayed') {
     const ids = await idsOfFanOut(deps.mongo, made.event._id);
     return { status: 200, data: { created: 0, suppressed: [], notifications: ids, event: eventView(made.event) } };
   }
@@ -66,9 +66,16 @@ export async function storeSnapshot(deps: NotificationDeps, call: Call<SnapshotR
   const { organizationId = null } = call.identity;
   const now = new Date(deps.now());
   const stored = await putSnapshot(deps.mongo, snapshot, (first) => newFromSnapshot(first, { now, organizationId }));
-  if (stored === 'another-owner') return { rejected: 'NOTIFICATION_OWNER_MISMATCH' };
-  deps.wake([snapshot.userId]);
-  return { status: stored.created ? 201 : 200, data: { notification: notificationView(stored.notification) } };
+  switch (stored.kind) {
+    case 'foreign':
+      return { rejected: 'NOTIFICATION_OWNER_MISMATCH' };
+    case 'created':
+    case 'updated': {
+      deps.wake([snapshot.userId]);
+      const data = { notification: notificationView(stored.notification) };
+      return { status: stored.kind === 'created' ? 201 : 200, data };
+    }
+  }
 }
 
 /** A weak topic becomes one alert for each parent, once. */
@@ -93,7 +100,8 @@ export async function takeEvent(deps: NotificationDeps, call: Call<IntakeRequest
 
 /** What the sender of an event is told: what it made, or that it had come before. */
 function intakeReply(made: FannedOut): Reply {
-  if (made.replayed) return { status: 200, data: { event: eventView(made.event), created: 0, replayed: true } };
+  if (made.kind === 'replayed')
+    return { status: 200, data: { event: eventView(made.event), created: 0, replayed: true } };
   const { event, plan } = made;
   if (event === null) throw new Error('an event was taken and not stored');
   const { rows, suppressed } = plan;

@@ -84,12 +84,15 @@ export interface Dispatch {
 
 export type DispatchRefusal = 'GONE' | 'DELETED' | SuppressionReason;
 
-/** Why this notification is not to be delivered any more, ever; or the notification. Pure. */
-export function judgeDispatch(dispatch: Dispatch, now: Date): Notification | DispatchRefusal {
+type DispatchVerdict = { kind: 'deliver'; notification: Notification } | { kind: 'suppress'; reason: DispatchRefusal };
+
+/** The notification to deliver, or why it is not to be delivered any more, ever. Pure. */
+export function judgeDispatch(dispatch: Dispatch, now: Date): DispatchVerdict {
   const { notification, preferences, eventPreferenceType } = dispatch;
-  if (notification === null) return 'GONE';
-  if (notification.place === 'DELETED') return 'DELETED';
-  return suppressionOf(preferences, preferenceKey(notification, eventPreferenceType), now) ?? notification;
+  if (notification === null) return { kind: 'suppress', reason: 'GONE' };
+  if (notification.place === 'DELETED') return { kind: 'suppress', reason: 'DELETED' };
+  const reason = suppressionOf(preferences, preferenceKey(notification, eventPreferenceType), now);
+  return reason === null ? { kind: 'deliver', notification } : { kind: 'suppress', reason };
 }
 
 /** The row of a try that another service reports, its shape already checked. Whether it is about support its notification knows. */

@@ -54,9 +54,9 @@ export function deliveryActor(
 async function deliver(deps: WorkerDeps, adapter: Adapter, run: Run<DeliveryBody, DeliveryProgress>): Promise<Outcome> {
   const { command, signal } = run;
   const first = await judge(deps, command.body);
-  if (typeof first === 'string') return suppressed(deps, command, first);
+  if (first.kind === 'suppress') return suppressed(deps, command, first.reason);
 
-  const row = attemptRow(command, first, adapter.provider, new Date(deps.now()));
+  const row = attemptRow(command, first.notification, adapter.provider, new Date(deps.now()));
   const left = leftBehind(command);
   await run.checkpoint({ tryId: row._id }, async (session) => {
     if (left !== null) await breakOffTry(deps.mongo, left, session);
@@ -64,15 +64,15 @@ async function deliver(deps: WorkerDeps, adapter: Adapter, run: Run<DeliveryBody
   });
   // Whoever was muted or has deleted it since is not reached: nothing lies between this look and the call.
   const last = await judge(deps, command.body);
-  if (typeof last === 'string') return suppressed(deps, command, last, row._id);
+  if (last.kind === 'suppress') return suppressed(deps, command, last.reason, row._id);
 
   const { body } = command;
-  const job = { deliveryJobId: command._id, channel: body.channel, notification: notificationView(last) };
+  const job = { deliveryJobId: command._id, channel: body.channel, notification: notificationView(last.notification) };
   const { outcome, end } = await sendOver(adapter, job, signal);
   return { ...outcome, effects: (session) => endTry(deps.mongo, command, end, session) };
 }
 
-async function judge(deps: WorkerDeps, body: DeliveryBody): Promise<Notification | DispatchRefusal> {
+async function judge(deps: WorkerDeps, body: DeliveryBody) {
   return judgeDispatch(await findDispatch(deps.mongo, body), new Date(deps.now()));
 }
 
@@ -139,11 +139,11 @@ interface Sent {
 async function sendOver(adapter: Adapter, job: DeliveryJob, signal: AbortSignal): Promise<Sent> {
   try {
     const { providerId } = await adapter.send(job, { signal });
-    return { outcome: { kind: 'done', as: 'SENT', result: { providerId } }, end: { providerId } };
+    return { outcome: { kind: 'done', as: 'SENT', result: { providerId } }, end: { kind: 'sent', providerId } };
   } catch (thrown) {
     signal.throwIfAborted();
     const error = thrown instanceof Error ? thrown : new Error(String(thrown));
-    return { outcome: failure(error), end: { error: error.message } };
+    return { outcome: failure(error), end: { kind: 'failed', error: error.message } };
   }
 }
 

@@ -36,8 +36,8 @@ const GRACE_MS = 15 * SECOND;
 async function sweepLostFanOuts(deps: WorkerDeps, { signal }: Pick<Run<never>, 'signal'>): Promise<Outcome> {
   for (const fanOutId of await lostFanOuts(deps.mongo, deps.now() - GRACE_MS, FAN_OUTS_PER_SWEEP)) {
     signal.throwIfAborted();
-    if (await abandonFanOut(deps.mongo, fanOutId))
-      deps.log.info({ fanOutId }, 'rows of a lost fan-out were taken away');
+    const swept = await abandonFanOut(deps.mongo, fanOutId);
+    if (swept.kind === 'abandoned') deps.log.info({ fanOutId }, 'rows of a lost fan-out were taken away');
   }
   return { kind: 'snooze', afterMs: deps.config.upkeep.intervalMs };
 }

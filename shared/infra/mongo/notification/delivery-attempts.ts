@@ -8,7 +8,7 @@ import { deliveryAttempts, notifications } from './collections.ts';
 import type { Page } from './inbox.ts';
 
 /** What was known of a try when it ended. */
-export type TryEnd = { providerId: string | null } | { error: string };
+export type TryEnd = { kind: 'sent'; providerId: string | null } | { kind: 'failed'; error: string };
 
 /** How a row reads whose try never told its end. */
 export const BROKEN_OFF = 'broken off: its worker ended or lost the database during this try';
@@ -43,7 +43,7 @@ export async function dropTry(mongo: Mongo, tryId: string, session: ClientSessio
  */
 export async function endTry(mongo: Mongo, command: Command, end: TryEnd, session: ClientSession): Promise<void> {
   const changes =
-    'error' in end
+    end.kind === 'failed'
       ? { ...(await afterFailure(mongo, command, session)), error: literal(end.error.slice(0, 500)) }
       : { status: 'SENT', providerId: literal(end.providerId) };
   await deliveryAttempts(mongo).updateOne({ _id: tryIdOf(command) }, [{ $set: { ...changes, updatedAt: '$$NOW' } }], {

@@ -50,8 +50,10 @@ export interface NewFanOut {
   settle: Settle;
 }
 
-/** What to ring for after the commit, or the event that was there already: then nothing was made. */
-type InsertedFanOut = { ring: readonly QueuedDelivery[] } | { replayOf: NotificationEvent };
+/** `made`: what to ring for after the commit. `replayed`: the event that was there already, and nothing was made. */
+type InsertedFanOut =
+  | { kind: 'made'; ring: readonly QueuedDelivery[] }
+  | { kind: 'replayed'; event: NotificationEvent };
 
 /**
  * Makes the event, its rows and their delivery jobs: all of them or nothing, also where the event has been brought before, or is
@@ -62,9 +64,9 @@ export async function insertFanOut(mongo: Mongo, wanted: NewFanOut): Promise<Ins
     return await (wanted.staged ? insertStaged(mongo, wanted) : insertAtOnce(mongo, wanted));
   } catch (error) {
     // Not by the name of the index: what a bulk write says of a duplicate key does not always tell it.
-    const replayOf = isDuplicateKey(error) ? await findWinner(mongo, wanted.event) : null;
-    if (replayOf === null) throw error;
-    return { replayOf };
+    const winner = isDuplicateKey(error) ? await findWinner(mongo, wanted.event) : null;
+    if (winner === null) throw error;
+    return { kind: 'replayed', event: winner };
   }
 }
 
@@ -91,7 +93,7 @@ async function insertAtOnce(mongo: Mongo, { event, rows, deliveries, now }: NewF
     if (rows.length > 0) await notifications(mongo).insertMany([...rows], { session });
     return queueDeliveries(mongo, rows, { ...deliveries, now, session });
   });
-  return { ring };
+  return { kind: 'made', ring };
 }
 
 /** Its deliveries are queued by the command that settles it. */
@@ -99,17 +101,17 @@ async function insertStaged(mongo: Mongo, wanted: NewFanOut): Promise<InsertedFa
   const { fanOutId, rows, now, event, settle } = wanted;
   const source = event === null ? null : sourceEventRef(event);
   // Best effort: what stays is swept away later, and nobody sees it meanwhile.
-  const takeBack = () => abandonFanOut(mongo, fanOutId, TAKE_BACK_WITHIN_MS).catch(() => false);
+  const takeBack = () => abandonFanOut(mongo, fanOutId, TAKE_BACK_WITHIN_MS).catch(() => undefined);
   try {
     await openFanOut(mongo, { fanOutId, source, rows: rows.length, now });
-    const replayOf = source === null ? null : await awaitEarlier(mongo, source, wanted);
-    if (replayOf !== null) {
+    const earlier = source === null ? null : await awaitEarlier(mongo, source, wanted);
+    if (earlier !== null) {
       await takeBack();
-      return { replayOf };
+      return { kind: 'replayed', event: earlier };
     }
     await stageRows(mongo, wanted);
     await publishFanOut(mongo, wanted);
-    return { ring: [{ queue: settle.queue, id: settle._id }] };
+    return { kind: 'made', ring: [{ queue: settle.queue, id: settle._id }] };
   } catch (error) {
     await takeBack();
     throw error;

@@ -113,7 +113,11 @@ export function deleteAll(mongo: Mongo, userId: string, signal: AbortSignal): Pr
   );
 }
 
-type StoredSnapshot = { notification: Notification; created: boolean } | 'another-owner';
+/** `foreign`: the row is another user's, and stays as it is. */
+type StoredSnapshot =
+  | { kind: 'created'; notification: Notification }
+  | { kind: 'updated'; notification: Notification }
+  | { kind: 'foreign' };
 
 /** Stores a row as another system has it: a new one as `fresh` says, one that is there by the fields of the snapshot. */
 export async function putSnapshot(
@@ -122,22 +126,21 @@ export async function putSnapshot(
   fresh: (snapshot: Snapshot) => Notification,
 ): Promise<StoredSnapshot> {
   const before = await replace(mongo, snapshot);
-  if (before !== null) return before;
+  if (before.kind !== 'missing') return before;
   const row = fresh(snapshot);
   try {
     await notifications(mongo).insertOne({ ...row });
-    return { notification: row, created: true };
+    return { kind: 'created', notification: row };
   } catch (error) {
     if (!isDuplicateKey(error, ['_id'])) throw error;
   }
   // Somebody else made it in between.
   const after = await replace(mongo, snapshot);
-  if (after === null) throw new Error('a notification was refused as a duplicate of one that is not there');
+  if (after.kind === 'missing') throw new Error('a notification was refused as a duplicate of one that is not there');
   return after;
 }
 
-/** null: there is no such row. */
-async function replace(mongo: Mongo, snapshot: Snapshot): Promise<StoredSnapshot | null> {
+async function replace(mongo: Mongo, snapshot: Snapshot): Promise<StoredSnapshot | { kind: 'missing' }> {
   const { id, userId, organizationId, type, title, content, isRead, readAt, deletedAt, createdAt } = snapshot;
   const firstRead = readAt === null ? { $ifNull: ['$readAt', '$$NOW'] } : literal(readAt);
   const update = guardedUpdate([{ $eq: ['$userId', literal(userId)] }], {
@@ -155,8 +158,8 @@ async function replace(mongo: Mongo, snapshot: Snapshot): Promise<StoredSnapshot
     returnDocument: 'after',
     maxTimeMS: QUERY_LIMIT_MS,
   });
-  if (row === null) return null;
-  return wasAccepted(update, row) ? { notification: row, created: false } : 'another-owner';
+  if (row === null) return { kind: 'missing' };
+  return wasAccepted(update, row) ? { kind: 'updated', notification: row } : { kind: 'foreign' };
 }
 
 /** Makes one row, with its delivery jobs where there is a channel. Gives what to ring for. */

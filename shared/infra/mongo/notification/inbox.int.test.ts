@@ -140,13 +140,13 @@ t.test('a snapshot makes a row or takes the place of one, never of another userâ
       newFromSnapshot(first, { now: new Date(), organizationId: 'of-the-header' }),
     );
   const made = await Promise.all(Array.from({ length: 8 }, () => put()));
-  t.equal(made.filter((one) => typeof one === 'object' && one.created).length, 1, 'made once');
+  t.equal(made.filter(({ kind }) => kind === 'created').length, 1, 'made once');
   await notifications(mongo).updateOne({ _id: snapshot.id }, { $set: { entity: 'Ticket', preferenceType: 'P' } });
 
   const readAt = (await notifications(mongo).findOne({ _id: snapshot.id }))?.readAt;
   const changed = await put({ title: 'T2', type: 'OTHER', organizationId: null });
   t.match(changed, {
-    created: false,
+    kind: 'updated',
     notification: {
       title: 'T2',
       content: '$$NOW',
@@ -159,14 +159,14 @@ t.test('a snapshot makes a row or takes the place of one, never of another userâ
       place: 'INBOX',
     },
   });
-  t.equal(await put({ userId: 'thief', title: 'mine' }), 'another-owner');
+  t.strictSame(await put({ userId: 'thief', title: 'mine' }), { kind: 'foreign' });
   t.match(await notifications(mongo).findOne({ _id: snapshot.id }), { userId: 'u', title: 'T2' });
 
   t.match(await put({ isRead: false, readAt: new Date() }), { notification: { isRead: false, readAt: null } });
   const deletedAt = new Date('2026-02-01T00:00:00.000Z');
   t.match(await put({ deletedAt }), { notification: { place: 'DELETED', deletedAt } });
   t.match(await put({ deletedAt: new Date() }), { notification: { place: 'DELETED', deletedAt } });
-  t.match(await put({}), { created: false, notification: { place: 'DELETED', deletedAt } }, 'deleted for good');
+  t.match(await put({}), { kind: 'updated', notification: { place: 'DELETED', deletedAt } }, 'deleted for good');
 });
 
 t.test('counts are what a recount finds, whatever was done before', async (t) => {

@@ -12,16 +12,18 @@ t.test('patches merge; what they do not name stays', async (t) => {
     patchPreferences(mongo, 'u', { enabledTypes, mutedUntil });
   t.equal(await findPreferences(mongo, 'u'), null);
   const until = new Date('2027-01-01T00:00:00.000Z');
-  t.match(await patch({ A: false, B: true }), { enabledTypes: { A: false, B: true }, mutedUntil: null });
-  t.match(await patch({ B: false, C: true }, until), {
-    enabledTypes: { A: false, B: false, C: true },
-    mutedUntil: until,
-    updatedAt: Date,
+  t.match(await patch({ A: false, B: true }), {
+    kind: 'patched',
+    preferences: { enabledTypes: { A: false, B: true }, mutedUntil: null },
   });
-  t.match(await patch({}), { mutedUntil: until });
+  t.match(await patch({ B: false, C: true }, until), {
+    preferences: { enabledTypes: { A: false, B: false, C: true }, mutedUntil: until, updatedAt: Date },
+  });
+  t.match(await patch({}), { preferences: { mutedUntil: until } });
   const last = await patch({}, null);
-  t.match(last, { mutedUntil: null });
-  t.strictSame(last?.enabledTypes, { A: false, B: false, C: true });
+  if (last.kind !== 'patched') throw new Error(last.kind);
+  t.match(last.preferences, { mutedUntil: null });
+  t.strictSame(last.preferences.enabledTypes, { A: false, B: false, C: true });
   t.match(await findPreferences(mongo, 'u'), { enabledTypes: { A: false, B: false, C: true }, mutedUntil: null });
   t.equal(await findPreferences(mongo, 'another'), null);
 });
@@ -31,17 +33,17 @@ t.test('the bound is judged on what would be stored, and a refused patch changes
   const patch = (enabledTypes: Record<string, boolean>, mutedUntil?: Date) =>
     patchPreferences(mongo, 'u', { enabledTypes, mutedUntil });
   const most = types(0, MAX_ENABLED_TYPES);
-  t.not(await patch(most), null);
-  t.equal(await patch({ ONE_MORE: true }, new Date()), null);
+  t.equal((await patch(most)).kind, 'patched');
+  t.strictSame(await patch({ ONE_MORE: true }, new Date()), { kind: 'full' });
   t.match(await findPreferences(mongo, 'u'), { mutedUntil: null });
-  t.match(await patch({ T0: false }), { enabledTypes: { T0: false } }, 'a known type takes no room');
+  t.match(await patch({ T0: false }), { preferences: { enabledTypes: { T0: false } } }, 'a known type takes no room');
 });
 
 t.test('patches at once, the first one among them, are all kept up to the bound', async (t) => {
   const mongo = await openTestMongo(t);
   const one = (n: number) => patchPreferences(mongo, 'u', { enabledTypes: { [`T${n}`]: true }, mutedUntil: undefined });
   const stored = await Promise.all(Array.from({ length: 8 }, (_, n) => one(n)));
-  t.ok(stored.every((row) => row !== null));
+  t.ok(stored.every(({ kind }) => kind === 'patched'));
   t.strictSame(
     Object.keys((await findPreferences(mongo, 'u'))?.enabledTypes ?? {}).sort(),
     Object.keys(types(0, 8)).sort(),
@@ -49,5 +51,5 @@ t.test('patches at once, the first one among them, are all kept up to the bound'
 
   await patchPreferences(mongo, 'u', { enabledTypes: types(8, MAX_ENABLED_TYPES - 1), mutedUntil: undefined });
   const raced = await Promise.all([600, 601, 602, 603].map(one));
-  t.equal(raced.filter((row) => row !== null).length, 1, 'one seat, one taker');
+  t.equal(raced.filter(({ kind }) => kind === 'patched').length, 1, 'one seat, one taker');
 });

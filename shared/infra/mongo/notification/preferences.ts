@@ -18,12 +18,12 @@ export async function preferencesOf(mongo: Mongo, userIds: readonly string[]): P
   return new Map(found.map((row) => [row._id, row]));
 }
 
-/** Merges a change into what a user has set. null: that would be more types than a user may have, and nothing was changed. */
+/** Merges a change into what a user has set. `full`: that would be more types than a user may have, and nothing was changed. */
 export async function patchPreferences(
   mongo: Mongo,
   userId: string,
   change: PreferencesChange,
-): Promise<Preferences | null> {
+): Promise<{ kind: 'patched'; preferences: Preferences } | { kind: 'full' }> {
   const merged = { $mergeObjects: ['$enabledTypes', literal(change.enabledTypes)] };
   const update = guardedUpdate([{ $lte: [{ $size: { $objectToArray: merged } }, MAX_ENABLED_TYPES] }], {
     enabledTypes: merged,
@@ -40,7 +40,8 @@ export async function patchPreferences(
     await insertEmpty(mongo, userId);
     row = await patch();
   }
-  return wasAccepted(update, row) ? row : null;
+  if (row === null || !wasAccepted(update, row)) return { kind: 'full' };
+  return { kind: 'patched', preferences: row };
 }
 
 /** Two first patches of one user may race: both find the row of the one that came first. */

@@ -104,22 +104,22 @@ export async function publishFanOut(
 
 /**
  * Takes back a fan-out that was not published: from the first write on nobody can publish it. Rows that are still there after
- * `withinMs` are left to the sweep. False: it was published, or is gone.
+ * `withinMs` are left to the sweep. `unchanged`: it was published, or is gone.
  */
 export async function abandonFanOut(
   mongo: Mongo,
   fanOutId: string,
   withinMs = Number.POSITIVE_INFINITY,
-): Promise<boolean> {
+): Promise<{ kind: 'abandoned' } | { kind: 'unchanged' }> {
   const giveUpAt = performance.now() + withinMs;
   const abandoned = await fanOuts(mongo).updateOne(
     { _id: fanOutId, state: { $in: ['STAGING', 'ABANDONED'] } },
     { $set: { state: 'ABANDONED' } },
     { maxTimeMS: QUERY_LIMIT_MS },
   );
-  if (abandoned.matchedCount !== 1) return false;
+  if (abandoned.matchedCount !== 1) return { kind: 'unchanged' };
   for (;;) {
-    if (performance.now() > giveUpAt) return true;
+    if (performance.now() > giveUpAt) return { kind: 'abandoned' };
     const rows = await notifications(mongo)
       .find(
         { fanOutId },
@@ -135,7 +135,7 @@ export async function abandonFanOut(
     );
   }
   await fanOuts(mongo).deleteOne({ _id: fanOutId, state: 'ABANDONED' });
-  return true;
+  return { kind: 'abandoned' };
 }
 
 /** How far an earlier fan-out of the same source has come; null: none is being staged. */
