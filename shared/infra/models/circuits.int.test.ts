@@ -28,7 +28,7 @@ async function cellsOf(t: Test, prefix: string): Promise<SharedCells> {
     boundMs: 5_000,
   });
   t.teardown(() => cells.close());
-  await until('Redis answers', async () => (await cells.update('ready', () => 'yes')) === 'yes');
+  await until('Redis answers', async () => (await cells.update('ready', () => 'yes')).kind === 'cell');
   return cells;
 }
 
@@ -71,7 +71,7 @@ t.test('without Redis each process goes on by itself, from what it knew last', a
   let isAway = false;
   const shared: SharedCells = {
     ...cells,
-    update: async (key, change) => (isAway ? undefined : cells.update(key, change)),
+    update: async (key, change) => (isAway ? { kind: 'unavailable' } : cells.update(key, change)),
   };
   const circuit = openCircuits({ rules: RULES, now: () => 1_000, log: heldLog(), shared });
   await circuit.end(TARGET, { kind: 'failure' }, false);

@@ -46,7 +46,7 @@ export function openCircuits(parts: {
       return state === null ? null : JSON.stringify(state);
     });
     const own = here.get(key) ?? CLOSED;
-    const state = found === undefined ? (decide(own) ?? own) : readCircuit(found);
+    const state = found?.kind === 'cell' ? readCircuit(found.text) : (decide(own) ?? own);
     if (here.size >= MOST_CIRCUITS && !here.has(key)) here.clear();
     here.set(key, state);
     return state;

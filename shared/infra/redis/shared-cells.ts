@@ -3,13 +3,16 @@ import { SECOND } from '#shared/kernel/time.ts';
 import { keepIoredis } from './connection.ts';
 import { type Log, within } from './link.ts';
 
+/** A cell as it is then (null = there is none); `unavailable` while Redis is away or slow. */
+type CellUpdate = { kind: 'cell'; text: string | null } | { kind: 'unavailable' };
+
 /** Small texts that processes share and change one after another. No method throws or takes longer than the bound. */
 export interface SharedCells {
   /**
    * Stores what `change` makes of the text that is there (null = none), if nobody else stored another meanwhile; else
-   * `change` is asked again. null from it = leave it. What is there afterwards; undefined while Redis is away or slow.
+   * `change` is asked again. null from it = leave it. Returns what is there afterwards.
    */
-  update(key: string, change: (text: string | null) => string | null): Promise<string | null | undefined>;
+  update(key: string, change: (text: string | null) => string | null): Promise<CellUpdate>;
   close(): Promise<void>;
 }
 
@@ -51,12 +54,13 @@ export function openSharedCells(deps: {
   return {
     async update(key, change) {
       const client = link.current();
-      if (client === null) return undefined;
+      if (client === null) return { kind: 'unavailable' };
       try {
-        return await within(boundMs, swap(client, `${deps.prefix}:${key}`, change));
+        const text = await within(boundMs, swap(client, `${deps.prefix}:${key}`, change));
+        return { kind: 'cell', text };
       } catch (error) {
         link.drop(client, error, QUIET_MS);
-        return undefined;
+        return { kind: 'unavailable' };
       }
     },
     close: () => link.close(),
