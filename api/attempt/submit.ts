@@ -2,16 +2,17 @@ import { askWorker } from '#api/ask-worker.ts';
 import type { Call, Reply } from '#api/route.ts';
 import { findAttempt } from '#infra/mongo/attempt/attempts.ts';
 import { appendClientEvent } from '#infra/mongo/attempt/events.ts';
-import { type GradingBody, gradingKey, handIn } from '#infra/mongo/attempt/hand-in.ts';
+import { handIn } from '#infra/mongo/attempt/hand-in.ts';
+import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';
 import { findLive } from '#infra/mongo/mailbox/mailbox.ts';
 import { FRONT_DOOR_BUDGET_MS } from '#infra/mongo/transaction.ts';
 import type { Attempt, SubmitSource } from '#shared/attempt/attempt.ts';
+import { gradingKey } from '#shared/attempt/commands.ts';
 import { admitClientEvent } from '#shared/attempt/events.ts';
 import { DETAIL_EVENTS } from '#shared/attempt/limits.ts';
 import { eventForReply } from '#shared/attempt/redact.ts';
 import { isOwner } from '#shared/attempt/visibility.ts';
 import type { PostEventRequest, SubmitRequest } from '#shared/generated/attempt.ts';
-import type { Command } from '#shared/kernel/command.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import { type AttemptDeps, detailOf, viewerOf } from './deps.ts';
 
@@ -39,7 +40,7 @@ export async function handInOnce(
   attemptId: string,
   source: SubmitSource,
   overdueByMs: number | null,
-): Promise<Command | null> {
+): Promise<CommandOf<'grading'> | null> {
   const command = await handIn(deps.mongo, {
     attemptId,
     source,
@@ -48,14 +49,14 @@ export async function handInOnce(
     now: deps.now(),
     budgetMs: deps.settings.startBudgetMs,
   });
-  return command ?? findLive<GradingBody>(deps.mongo, 'grading', gradingKey(attemptId));
+  return command ?? findLive(deps.mongo, 'grading', gradingKey(attemptId));
 }
 
 /** Waits for the grade within the bound; the attempt as it then stands, SUBMITTED when the worker is late. */
 async function gradedAttempt(
   deps: AttemptDeps,
   attemptId: string,
-  command: Command | null,
+  command: CommandOf<'grading'> | null,
   signal: AbortSignal,
 ): Promise<Attempt> {
   if (command !== null) await askWorker(deps, command, { timeoutMs: deps.settings.gradingWaitMs, signal });

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { openStreamPlaces } from '#api/http/live-stream.ts';
-import { COMMANDS } from '#infra/mongo/mailbox/mailbox.ts';
+import { COMMANDS } from '#infra/mongo/mailbox/commands.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { callHttp } from '#testing/clients/http-call.ts';

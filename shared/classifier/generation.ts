@@ -78,18 +78,9 @@ export function settlementPending(previewId: string): Rejection {
   return { rejected: 'AI_SETTLEMENT_PENDING', data: { previewId }, retryAfter: COME_BACK_SECONDS };
 }
 
-/** What the settlement worker is told. */
-export interface SettlementBody {
-  previewId: string;
-}
-
 export const SETTLEMENT_BACKOFF = { baseMs: 3 * SECOND, capMs: 600 * SECOND };
 /** Tries of a day: some ten until the rests are ten minutes long, then six in an hour, jitter taken off; the day ends it, not the count. */
 export const SETTLEMENT_ATTEMPTS = 250;
-
-export function settlementKey(previewId: string): string {
-  return `settlement:${previewId}`;
-}
 
 /** What one generation may still cost its organization. */
 export interface Hold extends Charge {

@@ -79,16 +79,6 @@ export function isOpen(status: JobStatus): boolean {
   return status === 'PENDING' || status === 'RUNNING';
 }
 
-/** What the command of a round is told. */
-export interface JobBody {
-  jobId: string;
-  round: number;
-}
-
-export function commandKeyOf({ jobId, round }: JobBody): string {
-  return `classifier:${jobId}:${round}`;
-}
-
 export function batchId(jobId: string, index: number): string {
   return `${jobId}:${index}`;
 }

@@ -8,13 +8,6 @@ import { type Preferences, preferenceKey, type SuppressionReason, suppressionOf 
 export const CHANNELS = ['log', 'webhook'] as const;
 export type Channel = (typeof CHANNELS)[number];
 
-/** What a delivery job is about; the job itself is a command. */
-export interface DeliveryBody {
-  notificationId: string;
-  userId: string;
-  channel: Channel;
-}
-
 /** One per notification and channel, the same at every try: a receiver tells a repeat by it. */
 export function deliveryJobId(notificationId: string, channel: Channel): string {
   return `${notificationId}:${channel}`;

@@ -13,26 +13,25 @@ import { findJob } from '#infra/mongo/classifier/jobs.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { Stale } from '#infra/mongo/guarded-update.ts';
 import { QuestionBankFailed } from '#infra/neighbours/question-bank.ts';
-import { isOpen, type JobBody } from '#shared/classifier/job.ts';
+import type { JobRound } from '#shared/classifier/commands.ts';
+import { isOpen } from '#shared/classifier/job.ts';
 import { endOf } from '#shared/classifier/job-view.ts';
 import { CONTEXT_FAILED } from '#shared/classifier/new-job.ts';
 import { type Models, ProviderFailure } from '#shared/classifier/tasks/task.ts';
-import type { Effects, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
+import type { Effects, Outcome, WorkerDeps } from '#workers/actor.ts';
 import { openGroupWriter, readAhead } from './batch-io.ts';
 import { allFailed, classifyBatch } from './classify-batch.ts';
-import { hasContext, type JobProgress, loadContext } from './load-context.ts';
+import { hasContext, type JobRun, loadContext } from './load-context.ts';
 
 interface JobDeps extends Pick<WorkerDeps, 'mongo' | 'now' | 'config' | 'log' | 'tellJob'> {
   models: Models;
 }
 
-type JobRun = Run<JobBody, JobProgress>;
-
 /** Batches that are given up by one transaction. */
 const CHUNK = 50;
 
 /** One run of a round: goes on where the last one was cut off, and ends the job or puts it back. */
-export async function runJob(deps: JobDeps, run: JobRun): Promise<Outcome> {
+export async function runJob(deps: JobDeps, run: JobRun): Promise<Outcome<'classifier'>> {
   try {
     return await classify(deps, run);
   } catch (error) {
@@ -42,9 +41,9 @@ export async function runJob(deps: JobDeps, run: JobRun): Promise<Outcome> {
   }
 }
 
-async function classify(deps: JobDeps, run: JobRun): Promise<Outcome> {
+async function classify(deps: JobDeps, run: JobRun): Promise<Outcome<'classifier'>> {
   const { mongo } = deps;
-  const at = run.command.body;
+  const { at } = run;
   await run.checkpoint({ phase: 'begin', last: -1 }, (session) => beginRound(mongo, at, session));
   deps.tellJob(at.jobId);
   const job = await ownJob(deps, at);
@@ -69,7 +68,7 @@ async function classify(deps: JobDeps, run: JobRun): Promise<Outcome> {
 }
 
 /** The job in this round. Throws RoundOver. */
-async function ownJob({ mongo }: JobDeps, at: JobBody): Promise<JobRow> {
+async function ownJob({ mongo }: JobDeps, at: JobRound): Promise<JobRow> {
   const job = await findJob(mongo, at.jobId);
   if (job === null || job.round !== at.round) throw new RoundOver(at);
   return job;
@@ -81,7 +80,7 @@ async function ownJob({ mongo }: JobDeps, at: JobBody): Promise<JobRow> {
  */
 async function classifyAll(deps: JobDeps, run: JobRun, job: JobRow): Promise<ProviderFailure[]> {
   const { mongo } = deps;
-  const at = run.command.body;
+  const { at } = run;
   const indexes = (await openBatches(mongo, job._id, at.round)).map(({ index }) => index);
   const watch = watchRound(mongo, at);
   const broken = new AbortController();
@@ -122,7 +121,7 @@ async function classifyAll(deps: JobDeps, run: JobRun, job: JobRow): Promise<Pro
 }
 
 async function storeGroup(deps: JobDeps, run: JobRun, group: readonly FinishedBatch[]): Promise<void> {
-  const at = run.command.body;
+  const { at } = run;
   const last = Math.max(...group.map(({ index }) => index));
   await run.checkpoint({ phase: 'batches', last }, (session) => storeOutcomes(deps.mongo, at, group, session));
   deps.tellJob(at.jobId);
@@ -130,7 +129,7 @@ async function storeGroup(deps: JobDeps, run: JobRun, group: readonly FinishedBa
 
 /** The last attempt has failed: what is still open becomes errors. */
 async function giveUpOpen(deps: JobDeps, run: JobRun, failure: ProviderFailure): Promise<void> {
-  const { jobId, round } = run.command.body;
+  const { jobId, round } = run.at;
   const open = await openBatches(deps.mongo, jobId, round);
   for (let from = 0; from < open.length; from += CHUNK) {
     run.signal.throwIfAborted();
@@ -139,13 +138,13 @@ async function giveUpOpen(deps: JobDeps, run: JobRun, failure: ProviderFailure):
   }
 }
 
-async function finished(deps: JobDeps, at: JobBody): Promise<Outcome> {
+async function finished(deps: JobDeps, at: JobRound): Promise<Outcome<'classifier'>> {
   const { counts } = await ownJob(deps, at);
   const error = counts.succeeded > 0 ? null : await lastError(deps.mongo, at.jobId, at.round);
   return ended(deps, at, endOf(counts, error));
 }
 
-function ended(deps: JobDeps, at: JobBody, end: ReturnType<typeof endOf>): Outcome {
+function ended(deps: JobDeps, at: JobRound, end: ReturnType<typeof endOf>): Outcome<'classifier'> {
   return {
     kind: 'done',
     result: { status: end.status },
@@ -154,14 +153,19 @@ function ended(deps: JobDeps, at: JobBody, end: ReturnType<typeof endOf>): Outco
   };
 }
 
-function snoozed(deps: JobDeps, at: JobBody, failures: readonly ProviderFailure[]): Outcome {
+function snoozed(deps: JobDeps, at: JobRound, failures: readonly ProviderFailure[]): Outcome<'classifier'> {
   const afterMs = longestWait(failures) ?? deps.config.classifier.circuit.cooldownMs;
   const [error] = failures;
   const effects = inRound((session) => restRound(deps.mongo, at, session));
   return { kind: 'snooze', afterMs, effects, ...(error === undefined ? {} : { error }) };
 }
 
-function putBack(deps: JobDeps, at: JobBody, error: ProviderFailure, failures: readonly ProviderFailure[]): Outcome {
+function putBack(
+  deps: JobDeps,
+  at: JobRound,
+  error: ProviderFailure,
+  failures: readonly ProviderFailure[],
+): Outcome<'classifier'> {
   const afterMs = longestWait(failures);
   const effects = inRound((session) => restRound(deps.mongo, at, session));
   return { kind: 'retry', error, effects, ...(afterMs === null ? {} : { afterMs }) };
@@ -191,7 +195,7 @@ interface RoundWatch {
   stop(): void;
 }
 
-function watchRound(mongo: Mongo, at: JobBody, everyMs = LOOK_EVERY_MS): RoundWatch {
+function watchRound(mongo: Mongo, at: JobRound, everyMs = LOOK_EVERY_MS): RoundWatch {
   const over = new AbortController();
   let timer = setTimeout(look, everyMs);
   let stopped = false;

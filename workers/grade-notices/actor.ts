@@ -1,9 +1,11 @@
 import type { Neighbour } from '#infra/config/settings.ts';
 import { callService, type ServiceReply } from '#infra/neighbours/call.ts';
 import { ATTEMPT_SERVICE, type GradeNotice, intakeBody } from '#shared/attempt/notices.ts';
-import type { Command, Queue } from '#shared/kernel/command.ts';
 import { isJsonObject } from '#shared/kernel/json-object.ts';
-import type { Actor, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
+import type { Actor, Handlers, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
+
+type NoticeQueue = 'gradenotices:student' | 'gradenotices:parent';
+type NoticeRun = Run<NoticeQueue>;
 
 const CAP_MS = 60 * 60_000;
 
@@ -11,27 +13,26 @@ const CAP_MS = 60 * 60_000;
  * Delivers the outbox to the notification service, at least once; the receiver tells a repeat by the row's stable
  * sourceEventId. Parents are resolved here and nowhere else. Rows whose neighbour is not configured are left alone.
  */
-export function gradeNoticesActor(deps: WorkerDeps): Actor<GradeNotice> {
+export function gradeNoticesActor(deps: WorkerDeps): Actor {
   const { notification, profile } = deps.config.neighbours;
-  const queues: Queue[] = [];
-  if (notification !== null) queues.push('gradenotices:student');
-  if (notification !== null && profile !== null) queues.push('gradenotices:parent');
+  const handlers: Handlers = {};
+  if (notification !== null) handlers['gradenotices:student'] = (run) => deliver(deps, run);
+  if (notification !== null && profile !== null) handlers['gradenotices:parent'] = (run) => deliver(deps, run);
   return {
     name: 'gradenotices',
-    queues,
+    handlers,
     backoff: { baseMs: deps.config.attempt.outbox.retryBaseMs, capMs: CAP_MS },
-    run: (run) => deliver(deps, run),
   };
 }
 
-async function deliver(deps: WorkerDeps, run: Run<GradeNotice>): Promise<Outcome> {
+async function deliver(deps: WorkerDeps, run: NoticeRun): Promise<Outcome<NoticeQueue>> {
   const outcome = await delivery(deps, run);
   // Of both neighbours: only what is set wrong puts a notice back, unspent.
   if (outcome.kind === 'snooze') deps.alarm('notice_misconfigured');
   return outcome;
 }
 
-async function delivery(deps: WorkerDeps, { command, signal }: Run<GradeNotice>): Promise<Outcome> {
+async function delivery(deps: WorkerDeps, { command, signal }: NoticeRun): Promise<Outcome<NoticeQueue>> {
   const { notification } = deps.config.neighbours;
   if (notification === null) throw new Error('a notice was claimed without a notification service');
   const recipients = await recipientsOf(deps, command, signal);
@@ -43,9 +44,9 @@ async function delivery(deps: WorkerDeps, { command, signal }: Run<GradeNotice>)
 
 async function recipientsOf(
   deps: WorkerDeps,
-  { body }: Command<GradeNotice>,
+  { body }: NoticeRun['command'],
   signal: AbortSignal,
-): Promise<{ ids: string[] } | Outcome> {
+): Promise<{ ids: string[] } | Outcome<NoticeQueue>> {
   if (body.recipient === 'STUDENT') return { ids: [body.studentId] };
   return resolveParents(deps, body.studentId, body.organizationId, signal);
 }
@@ -83,7 +84,7 @@ const MISCONFIGURED_REST_MS = 60_000;
 const MAX_WAIT_MS = 60 * 60_000;
 
 /** What a delivery's answer means for its outbox row. An Error stands for no answer at all. */
-export function noticeOutcome(reply: ServiceReply | Error, result: object): Outcome {
+export function noticeOutcome(reply: ServiceReply | Error, result: { recipients: number }): Outcome<NoticeQueue> {
   if (reply instanceof Error) return { kind: 'retry', error: noAnswerOf('notification', reply) };
   if (reply.status >= 200 && reply.status < 300) return { kind: 'done', as: 'DELIVERED', result };
   const error = new Error(`the notification service answered ${reply.status}`);
@@ -114,7 +115,7 @@ export async function resolveParents(
   studentId: string,
   organizationId: string | null,
   signal: AbortSignal,
-): Promise<{ ids: string[] } | Outcome> {
+): Promise<{ ids: string[] } | Outcome<NoticeQueue>> {
   // Of a URL's path these are steps, encoded or not, and would ask the profile service for something else.
   if (studentId === '.' || studentId === '..') return { ids: [] };
   const { profile } = deps.config.neighbours;
@@ -136,7 +137,7 @@ export async function resolveParents(
   if (reply.status < 200 || reply.status >= 300) {
     const error = new Error(`the profile service answered ${reply.status}`);
     const unauthorized = reply.status === 401 || reply.status === 403 || reply.status === 405;
-    return unauthorized ? noticeOutcome(reply, {}) : { kind: 'retry', error, ...restAskedFor(reply) };
+    return unauthorized ? noticeOutcome(reply, { recipients: 0 }) : { kind: 'retry', error, ...restAskedFor(reply) };
   }
   const ids = parentIdsOf(reply.body);
   return ids === null

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
-import { DELIVERIES } from '#infra/mongo/mailbox/mailbox.ts';
+import { DELIVERIES } from '#infra/mongo/mailbox/commands.ts';
 import { insertNotification } from '#infra/mongo/notification/inbox-changes.ts';
 import type { Ground, Measure } from '#scripts/bench/ground.ts';
 import { openStage, type Stage } from '#scripts/bench/stage.ts';

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { openMongo } from '#infra/mongo/connect.ts';
-import { newCommand } from '#infra/mongo/mailbox/mailbox.ts';
+import { newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { notifications } from '#infra/mongo/notification/collections.ts';
 import { insertFanOut, type NewFanOut } from '#infra/mongo/notification/fan-out.ts';
 import { createIndexes } from '#infra/mongo/schema/migrate.ts';

@@ -1,7 +1,7 @@
 import { findAttempt } from '#infra/mongo/attempt/attempts.ts';
 import { attempts } from '#infra/mongo/attempt/collections.ts';
 import { storeGrade } from '#infra/mongo/attempt/grade.ts';
-import { type GradingBody, handIn } from '#infra/mongo/attempt/hand-in.ts';
+import { handIn } from '#infra/mongo/attempt/hand-in.ts';
 import { findRelease, queueNotices } from '#infra/mongo/attempt/release.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { claimCommand } from '#infra/mongo/mailbox/claim.ts';
@@ -104,7 +104,7 @@ async function replay(mongo: Mongo, watch: Stopwatch, attemptId: string, paper: 
   );
   if (command === null) throw new Error('not handed in');
   const claim = { queue: command.queue, id: command._id, workerId: 'bench', leaseMs: 10_000 };
-  const claimed = await watch.time(() => claimCommand<GradingBody>(mongo, claim));
+  const claimed = await watch.time(() => claimCommand(mongo, claim));
   const attempt = await watch.time(() => findAttempt(mongo, attemptId));
   if (claimed === null || attempt === null) throw new Error('not claimed');
   await watch.time(() => findRelease(mongo, attempt.examId, attempt.organizationId));

@@ -1,6 +1,6 @@
 import type { Collection } from 'mongodb';
 import type { EventRow, SeatRow } from '#infra/mongo/attempt/collections.ts';
-import { COMMANDS, NOTICES } from '#infra/mongo/mailbox/mailbox.ts';
+import { COMMANDS, NOTICES } from '#infra/mongo/mailbox/commands.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import type { Cluster } from '#testing/processes/cluster.ts';

@@ -1,11 +1,12 @@
-import type { ClientSession, OptionalUnlessRequiredId } from 'mongodb';
+import type { ClientSession } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { newStamp, Stale } from '#infra/mongo/guarded-update.ts';
-import { mailboxOf, newCommand } from '#infra/mongo/mailbox/mailbox.ts';
+import { newCommand } from '#infra/mongo/mailbox/commands.ts';
+import { postCommandsIn } from '#infra/mongo/mailbox/mailbox.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
+import { noticeOrder } from '#shared/attempt/commands.ts';
 import type { GradeNotice } from '#shared/attempt/notices.ts';
 import type { Release } from '#shared/attempt/release.ts';
-import type { Command, Queue } from '#shared/kernel/command.ts';
 import { attempts, type ReleaseRow, releases } from './collections.ts';
 
 /** What a release must know of an attempt. */
@@ -103,9 +104,6 @@ function releaseRowId(examId: string, organizationId: string | null): string {
   return JSON.stringify([examId, organizationId]);
 }
 
-/** An outbox row: the notice, and the command that delivers it. Its `_id` is the notice's stable sourceEventId. */
-type NoticeCommand = Command<GradeNotice>;
-
 /**
  * Queues the notices in the transaction of their cause. A row that is there already is a duplicate key error, which
  * aborts that transaction: two causes never both announce one attempt.
@@ -116,20 +114,6 @@ export async function queueNotices(
   notices: readonly GradeNotice[],
   options: { maxAttempts: number; now: number },
 ): Promise<void> {
-  if (notices.length === 0) return;
-  const rows = notices.map((notice) => noticeCommand(notice, options));
-  await mailboxOf(mongo, 'gradenotices:student').insertMany(rows as OptionalUnlessRequiredId<Command>[], { session });
-}
-
-function noticeCommand(notice: GradeNotice, { maxAttempts, now }: { maxAttempts: number; now: number }): NoticeCommand {
-  const queue: Queue = notice.recipient === 'STUDENT' ? 'gradenotices:student' : 'gradenotices:parent';
-  const command = newCommand({
-    queue,
-    key: notice.sourceEventId,
-    subject: notice.attemptId,
-    body: notice,
-    maxAttempts,
-    now,
-  });
-  return { ...command, _id: notice.sourceEventId };
+  const rows = notices.map((notice) => newCommand({ ...noticeOrder(notice), ...options, id: notice.sourceEventId }));
+  await postCommandsIn(mongo, session, rows);
 }

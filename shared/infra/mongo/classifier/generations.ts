@@ -2,8 +2,10 @@ import type { ClientSession } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { guardedUpdate, literal, msOf, NOW_MS, nowPlus, wasAccepted } from '#infra/mongo/guarded-update.ts';
-import { mailboxOf, newCommand, postCommandIn } from '#infra/mongo/mailbox/mailbox.ts';
+import { newCommand } from '#infra/mongo/mailbox/commands.ts';
+import { mailboxOf, postCommandIn } from '#infra/mongo/mailbox/mailbox.ts';
 import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
+import { type ClassifierCommands, settlementOrder } from '#shared/classifier/commands.ts';
 import {
   type Charge,
   type Generation,
@@ -11,8 +13,6 @@ import {
   REPLAY_MS,
   SETTLEMENT_ATTEMPTS,
   SETTLEMENT_BACKOFF,
-  type SettlementBody,
-  settlementKey,
 } from '#shared/classifier/generation.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import { generations } from './collections.ts';
@@ -155,7 +155,8 @@ export async function settleAtDoor(mongo: Mongo, row: Generation): Promise<Gener
   await inTransaction(mongo, FRONT_DOOR_BUDGET_MS, async (session) => {
     await markSettled(mongo, row, session);
     if (row.commandId === null) return;
-    const done = { status: 'DONE', settledAt: '$$NOW', result: { settledBy: 'front door' } };
+    const result = { settledBy: 'front door' } satisfies ClassifierCommands['settlement']['result'];
+    const done = { status: 'DONE', settledAt: '$$NOW', result };
     await mailboxOf(mongo, 'settlement').updateOne(
       { _id: row.commandId, status: 'PENDING', lockedUntil: null },
       [{ $set: done }],
@@ -177,12 +178,8 @@ export async function storeReplay(
   made: { result: string; charge: Charge; now: number },
 ): Promise<boolean> {
   const { result, charge, now } = made;
-  const body: SettlementBody = { previewId: row._id };
   const command = newCommand({
-    queue: 'settlement',
-    key: settlementKey(row._id),
-    subject: row._id,
-    body,
+    ...settlementOrder(row._id),
     maxAttempts: SETTLEMENT_ATTEMPTS,
     now,
     runAt: now + SETTLEMENT_BACKOFF.baseMs,

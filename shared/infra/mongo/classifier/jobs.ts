@@ -1,11 +1,12 @@
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { guardedUpdate, literal, wasAccepted } from '#infra/mongo/guarded-update.ts';
+import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';
 import { postCommandIn } from '#infra/mongo/mailbox/mailbox.ts';
 import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
-import type { JobBody, JobSelection, JobStatus } from '#shared/classifier/job.ts';
+import type { JobRound } from '#shared/classifier/commands.ts';
+import type { JobSelection, JobStatus } from '#shared/classifier/job.ts';
 import type { NewJob } from '#shared/classifier/new-job.ts';
-import type { Command } from '#shared/kernel/command.ts';
 import { aiJobBatches, aiJobSelections, aiJobs, type JobRow } from './collections.ts';
 
 const BOUND = { maxTimeMS: QUERY_LIMIT_MS };
@@ -47,7 +48,7 @@ export async function findSelection(mongo: Mongo, jobId: string): Promise<JobSel
 export async function insertJob(
   mongo: Mongo,
   { job, selection, batches }: NewJob,
-  command: Command<JobBody, null, null> | null,
+  command: CommandOf<'classifier'> | null,
 ): Promise<boolean> {
   try {
     await inTransaction(mongo, FRONT_DOOR_BUDGET_MS, async (session) => {
@@ -137,7 +138,7 @@ export async function retryJob(
   mongo: Mongo,
   id: string,
   owner: JobOwner,
-  commandOf: (body: JobBody) => Command<JobBody, null, null>,
+  commandOf: (at: JobRound) => CommandOf<'classifier'>,
 ): Promise<Retried> {
   const nothing = { succeeded: 0, failed: 0, batchesDone: 0 };
   try {

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
-import { DELIVERIES } from '#infra/mongo/mailbox/mailbox.ts';
+import { DELIVERIES } from '#infra/mongo/mailbox/commands.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import type { Channel } from '#shared/notification/delivery.ts';

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
+import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';
 import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
 import { SECOND } from '#shared/kernel/time.ts';
 import type { Channel } from '#shared/notification/delivery.ts';
@@ -8,14 +9,7 @@ import { type NotificationEvent, sourceEventRef } from '#shared/notification/eve
 import type { Notification } from '#shared/notification/notification.ts';
 import { notificationEvents, notifications } from './collections.ts';
 import { type QueuedDelivery, queueDeliveries } from './deliveries.ts';
-import {
-  abandonFanOut,
-  findEarlierStaging,
-  openFanOut,
-  publishFanOut,
-  type Settle,
-  stageRows,
-} from './stage-fan-out.ts';
+import { abandonFanOut, findEarlierStaging, openFanOut, publishFanOut, stageRows } from './stage-fan-out.ts';
 
 /** Of rows that were staged in vain, as many as can be are taken away before the caller is answered (ms). */
 const TAKE_BACK_WITHIN_MS = 5 * SECOND;
@@ -47,7 +41,7 @@ export interface NewFanOut {
   now: number;
   deliveries: Deliveries;
   /** The command that settles it, where it is staged. */
-  settle: Settle;
+  settle: CommandOf<'upkeep:fanouts'>;
 }
 
 /** What to ring for after the commit, or the event that was there already: then nothing was made. */

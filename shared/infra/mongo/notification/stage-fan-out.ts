@@ -1,9 +1,9 @@
 import type { ClientSession } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { literal, msOf, NOW_MS } from '#infra/mongo/guarded-update.ts';
+import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';
 import { postCommandIn } from '#infra/mongo/mailbox/mailbox.ts';
 import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
-import type { Command } from '#shared/kernel/command.ts';
 import type { NotificationEvent } from '#shared/notification/event.ts';
 import { type FanOut, MAX_AT_ONCE, STAGE_WITHIN_MS } from '#shared/notification/fan-out.ts';
 import type { Notification } from '#shared/notification/notification.ts';
@@ -11,13 +11,6 @@ import { fanOuts, notificationEvents, notifications } from './collections.ts';
 
 /** Rows that one command takes away. */
 const SWEPT_AT_ONCE = 500;
-
-/** The command that moves the rows of a published fan-out to their inboxes. */
-export type Settle = Command<SettleBody, null, null>;
-
-export interface SettleBody {
-  fanOutId: string;
-}
 
 /** The fan-out may no longer be staged or published: it took too long, or was swept away. Nothing of it is visible. */
 export class FanOutLost extends Error {
@@ -82,7 +75,7 @@ export async function publishFanOut(
     fanOutId: string;
     event: NotificationEvent | null;
     rows: readonly Notification[];
-    settle: Settle;
+    settle: CommandOf<'upkeep:fanouts'>;
   },
 ): Promise<void> {
   const inTime = { $and: [{ $gt: [msOf('$stageBy'), NOW_MS] }, { $eq: ['$staged', rows.length] }] };
