@@ -4,7 +4,7 @@ import type { Config } from '#infra/config/config.ts';
 import { VERSION } from '#infra/config/version.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { newCommand, postCommand } from '#infra/mongo/mailbox/mailbox.ts';
-import { checkUsable, untilUsable } from '#infra/mongo/server-clock.ts';
+import { checkUsable, untilUsable } from '#infra/mongo/until-usable.ts';
 import { endsWithin } from '#infra/process/background.ts';
 import { drainOnSignal } from '#infra/process/drain.ts';
 import { answerDoorbell } from '#infra/redis/doorbell-listener.ts';

@@ -28,16 +28,6 @@ export class RoundOver extends Error {
   }
 }
 
-/** Four hundred batches at the most, one write each (ms). */
-const LOST_ROUND_MS = 20 * SECOND;
-
-/** A round that nobody runs any more. */
-export interface LostRound {
-  at: JobBody;
-  /** Of its command; null: there is none. */
-  fence: number | null;
-}
-
 /** What one batch came to. */
 export interface FinishedBatch {
   index: number;
@@ -116,6 +106,16 @@ export async function endRound(mongo: Mongo, at: JobBody, end: JobEnd, session?:
   const ended = { status: end.status, error: literal(end.error), open: false, finishedAt: '$$NOW' };
   await change(mongo, at, ended, session);
 }
+
+/** A round that nobody runs any more. */
+export interface LostRound {
+  at: JobBody;
+  /** Of its command; null: there is none. */
+  fence: number | null;
+}
+
+/** Four hundred batches at the most, one write each (ms). */
+const LOST_ROUND_MS = 20 * SECOND;
 
 /**
  * Stores outcomes for all that is open of a round and ends it, all or nothing; only for a round whose command is dead, and by the fence

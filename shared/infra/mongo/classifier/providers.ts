@@ -9,6 +9,8 @@ import { DEFAULT_SETTING, type ProviderChoice, type ProviderSetting } from '#sha
 import { newId } from '#shared/kernel/ids.ts';
 import { providerSettings, settingChanges, usageEvents } from './collections.ts';
 
+/** Of model providers: the setting that selects one, with its history, and one usage event for each call. */
+
 /** The stored setting; null: none was ever saved. */
 export function findProviderSetting(mongo: Mongo): Promise<ProviderSetting | null> {
   return providerSettings(mongo).findOne({ _id: DEFAULT_SETTING }, { maxTimeMS: QUERY_LIMIT_MS });
@@ -75,12 +77,12 @@ interface UsageRecorder {
 }
 
 /** Writes at once, and events that wait for one. They hold no prompt and are small. */
-const LINE = { concurrency: 4, maxWaiting: 2_000 };
+const USAGE_LINE = { concurrency: 4, maxWaiting: 2_000 };
 
 /** A MongoDB that is slow or away costs events and never an answer. */
 export function openUsageRecorder(mongo: Mongo, log: Pick<Log, 'warn'>): UsageRecorder {
   const line = openBackground({
-    ...LINE,
+    ...USAGE_LINE,
     dropped: (count) => log.warn({ count }, 'usage events were lost'),
     failed: (err) => log.warn({ err }, 'a usage event was lost'),
   });

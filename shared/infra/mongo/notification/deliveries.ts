@@ -10,6 +10,12 @@ import { notificationEvents, notifications, preferences } from './collections.ts
 /** A delivery job: what is to be delivered, and the command that does it. Its `_id` is the same at every try. */
 type DeliveryCommand = Command<DeliveryBody>;
 
+/** How delivery jobs of new rows are made. */
+export interface Deliveries {
+  channels: ReadonlySet<Channel>;
+  maxAttempts: number;
+}
+
 /** Which job to ring for, once the transaction has committed. */
 export interface QueuedDelivery {
   queue: Queue;
@@ -28,7 +34,7 @@ export function deliveryQueue(channel: Channel): Queue {
 export async function queueDeliveries(
   mongo: Mongo,
   rows: readonly Pick<Notification, '_id' | 'userId'>[],
-  options: { channels: ReadonlySet<Channel>; maxAttempts: number; now: number; session: ClientSession },
+  options: Deliveries & { now: number; session: ClientSession },
 ): Promise<QueuedDelivery[]> {
   const jobs = rows.flatMap((row) => [...options.channels].map((channel) => deliveryCommand(row, channel, options)));
   const [first] = jobs;
@@ -43,7 +49,7 @@ export async function queueDeliveries(
 function deliveryCommand(
   row: Pick<Notification, '_id' | 'userId'>,
   channel: Channel,
-  { maxAttempts, now }: { maxAttempts: number; now: number },
+  { maxAttempts, now }: Pick<Deliveries, 'maxAttempts'> & { now: number },
 ): DeliveryCommand {
   const id = deliveryJobId(row._id, channel);
   const command = newCommand({
@@ -57,7 +63,7 @@ function deliveryCommand(
   return { ...command, _id: id };
 }
 
-const LIMIT = { maxTimeMS: QUERY_LIMIT_MS };
+const OPTIONS = { maxTimeMS: QUERY_LIMIT_MS };
 
 /** What a delivery is decided on. Point reads; the event only where its preference type can matter. */
 export async function findDispatch(
@@ -65,14 +71,14 @@ export async function findDispatch(
   { notificationId, userId }: Pick<DeliveryBody, 'notificationId' | 'userId'>,
 ): Promise<Dispatch> {
   const [notification, own] = await Promise.all([
-    notifications(mongo).findOne({ _id: notificationId }, LIMIT),
-    preferences(mongo).findOne({ _id: userId }, LIMIT),
+    notifications(mongo).findOne({ _id: notificationId }, OPTIONS),
+    preferences(mongo).findOne({ _id: userId }, OPTIONS),
   ]);
   const fanOutId = notification?.fanOutId ?? null;
   const event =
     fanOutId === null || !disablesAny(own)
       ? null
-      : await notificationEvents(mongo).findOne({ _id: fanOutId }, { ...LIMIT, projection: { preferenceType: 1 } });
+      : await notificationEvents(mongo).findOne({ _id: fanOutId }, { ...OPTIONS, projection: { preferenceType: 1 } });
   return { notification, preferences: own, eventPreferenceType: event?.preferenceType ?? null };
 }
 
