@@ -4,8 +4,7 @@ import { endLostRound, type LostRound, RoundOver } from '#infra/mongo/classifier
 import { openJobsAfter } from '#infra/mongo/classifier/jobs.ts';
 import { Stale } from '#infra/mongo/guarded-update.ts';
 import { findLive } from '#infra/mongo/mailbox/mailbox.ts';
-import { commandKeyOf, type JobBody } from '#shared/classifier/job.ts';
-import { endOf, WORKERS_LOST } from '#shared/classifier/job-view.ts';
+import { commandKeyOf, endOf, type JobBody, WORKERS_LOST } from '#shared/classifier/job.ts';
 import type { Models } from '#shared/classifier/tasks/task.ts';
 import { MINUTE } from '#shared/kernel/time.ts';
 import type { Actor, Outcome, Run, WorkerDeps } from '#workers/actor.ts';

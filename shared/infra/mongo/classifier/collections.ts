@@ -3,8 +3,8 @@ import type { Mongo } from '#infra/mongo/connect.ts';
 import type { Stamped } from '#infra/mongo/guarded-update.ts';
 import type { Generation, OrganizationHolds } from '#shared/classifier/generation.ts';
 import type { ClassificationJob, JobBatch, JobSelection } from '#shared/classifier/job.ts';
-import type { UsageEvent } from '#shared/classifier/provider/circuit.ts';
 import type { ProviderSetting, SettingChange } from '#shared/classifier/provider/setting.ts';
+import type { UsageEvent } from '#shared/classifier/provider/usage-event.ts';
 
 export type JobRow = ClassificationJob & Stamped;
 

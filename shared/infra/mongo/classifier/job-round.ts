@@ -10,8 +10,8 @@ import {
   type JobBatch,
   type JobBody,
   type JobContext,
+  type JobEnd,
 } from '#shared/classifier/job.ts';
-import type { JobEnd } from '#shared/classifier/job-view.ts';
 import { SECOND } from '#shared/kernel/time.ts';
 import { aiJobBatches, aiJobs } from './collections.ts';
 

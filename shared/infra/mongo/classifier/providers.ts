@@ -4,8 +4,8 @@ import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
 import { openBackground } from '#infra/process/background.ts';
-import type { UsageEvent } from '#shared/classifier/provider/circuit.ts';
 import { DEFAULT_SETTING, type ProviderChoice, type ProviderSetting } from '#shared/classifier/provider/setting.ts';
+import type { UsageEvent } from '#shared/classifier/provider/usage-event.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { providerSettings, settingChanges, usageEvents } from './collections.ts';
 
