@@ -5,7 +5,7 @@ import { VERSION } from '#infra/config/version.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { postCommand } from '#infra/mongo/mailbox/mailbox.ts';
-import { checkUsable, untilUsable } from '#infra/mongo/server-clock.ts';
+import { checkUsable, untilUsable } from '#infra/mongo/until-usable.ts';
 import { endsWithin } from '#infra/process/background.ts';
 import { drainOnSignal } from '#infra/process/drain.ts';
 import { answerDoorbell } from '#infra/redis/doorbell-listener.ts';

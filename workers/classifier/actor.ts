@@ -5,7 +5,7 @@ import { openJobsAfter } from '#infra/mongo/classifier/jobs.ts';
 import { Stale } from '#infra/mongo/guarded-update.ts';
 import { findLive } from '#infra/mongo/mailbox/mailbox.ts';
 import { classifierWork, LOST_JOBS_SWEEP, roundKey } from '#shared/classifier/commands.ts';
-import { endOf, WORKERS_LOST } from '#shared/classifier/job-view.ts';
+import { endOf, WORKERS_LOST } from '#shared/classifier/job.ts';
 import type { Models } from '#shared/classifier/tasks/task.ts';
 import { MINUTE } from '#shared/kernel/time.ts';
 import type { Actor, Outcome, Run, WorkerDeps } from '#workers/actor.ts';

@@ -1,5 +1,5 @@
 import { isIP } from 'node:net';
-import { unreadableIn } from '#infra/mongo/unreadable-url.ts';
+import { unreadableIn } from '#infra/mongo/connect.ts';
 import { readRedisUrl } from '#infra/redis/redis-url.ts';
 import { type Variable, WELL_KNOWN } from './variable.ts';
 import { type NamesOf, VARIABLES, type VariableName } from './variables.ts';

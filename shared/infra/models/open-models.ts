@@ -7,7 +7,7 @@ import { askMock } from '#infra/models/wires/mock.ts';
 import { WIRE_OF } from '#infra/models/wires/wire-of.ts';
 import type { SharedCells } from '#infra/redis/shared-cells.ts';
 import { openAnswerChecks } from '#infra/schema/validator.ts';
-import { type CircuitRules, CLOSED, phaseOf, type UsageEvent } from '#shared/classifier/provider/circuit.ts';
+import { type CircuitRules, CLOSED, phaseOf } from '#shared/classifier/provider/circuit.ts';
 import type { ProviderName } from '#shared/classifier/provider/names.ts';
 import {
   keyOf,
@@ -18,6 +18,7 @@ import {
   type TargetFault,
   targetOf,
 } from '#shared/classifier/provider/target.ts';
+import type { UsageEvent } from '#shared/classifier/provider/usage-event.ts';
 import { type Models, ProviderFailure } from '#shared/classifier/tasks/task.ts';
 import { type Now, SECOND } from '#shared/kernel/time.ts';
 import { type AskParts, askProvider } from './ask-provider.ts';

@@ -21,8 +21,7 @@ export interface GradeWrite {
 
 /** SUBMITTED → GRADED with scores, totals and the terminal event, in the caller's transaction. Throws Stale. */
 export async function storeGrade(mongo: Mongo, write: GradeWrite, session: ClientSession): Promise<void> {
-  const { attempt, grading } = write;
-  const placed = placeEvent(attempt, write.event);
+  const { attempt, grading, event } = write;
   const scores: Record<string, unknown> = {};
   let graded = 0;
   for (const [key, grade] of Object.entries(grading.answers)) {
@@ -30,26 +29,16 @@ export async function storeGrade(mongo: Mongo, write: GradeWrite, session: Clien
     scores[`answers.${key}.score`] = grade.score;
     if (grade.score !== null) graded += 1;
   }
-  const written = await attempts(mongo).updateOne(
-    { _id: attempt._id, stamp: attempt.stamp, status: 'SUBMITTED' },
-    {
-      $set: {
-        ...scores,
-        ...grading.totals,
-        status: 'GRADED',
-        stamp: newStamp(),
-        events: placed.tail,
-        eventSeq: placed.eventSeq,
-        'exam.resultsReleasedAt': write.releasedAt,
-        'tally.scored': true,
-        'tally.released': write.releasedAt !== null,
-        'tally.graded': graded,
-      },
-    },
-    { session },
-  );
-  if (written.matchedCount !== 1) throw new Stale(`attempt ${attempt._id}`);
-  if (placed.rows.length > 0) await eventRows(mongo).insertMany(placed.rows, { session });
+  const changes = {
+    ...scores,
+    ...grading.totals,
+    status: 'GRADED' satisfies Attempt['status'],
+    'exam.resultsReleasedAt': write.releasedAt,
+    'tally.scored': true,
+    'tally.released': write.releasedAt !== null,
+    'tally.graded': graded,
+  };
+  await rewrite(mongo, { attempt, status: 'SUBMITTED', changes, event }, session);
 }
 
 /** A grade by hand: the answer's score, the recomputed totals and its event, in the caller's transaction. Throws Stale. */
@@ -58,22 +47,35 @@ export async function storeHandoff(
   write: { attempt: Attempt; effects: HandoffEffects; event: Omit<AttemptEvent, 'seq'> },
   session: ClientSession,
 ): Promise<void> {
-  const { attempt, effects } = write;
-  const placed = placeEvent(attempt, write.event);
+  const { attempt, effects, event } = write;
   const wasGraded = attempt.answers[effects.answerKey]?.score != null;
+  const changes = {
+    [`answers.${effects.answerKey}.isCorrect`]: effects.grade.isCorrect,
+    [`answers.${effects.answerKey}.score`]: effects.grade.score,
+    ...effects.totals,
+    'tally.graded': attempt.tally.graded + (wasGraded ? 0 : 1),
+  };
+  await rewrite(mongo, { attempt, status: 'GRADED', changes, event }, session);
+}
+
+interface Rewrite {
+  attempt: Attempt;
+  /** The status in which the attempt must still be. */
+  status: Attempt['status'];
+  changes: Readonly<Record<string, unknown>>;
+  event: Omit<AttemptEvent, 'seq'>;
+}
+
+/** Sets fields of an attempt and appends an event, if the attempt is still as it was loaded. Throws Stale. */
+async function rewrite(
+  mongo: Mongo,
+  { attempt, status, changes, event }: Rewrite,
+  session: ClientSession,
+): Promise<void> {
+  const placed = placeEvent(attempt, event);
   const written = await attempts(mongo).updateOne(
-    { _id: attempt._id, stamp: attempt.stamp, status: 'GRADED' },
-    {
-      $set: {
-        [`answers.${effects.answerKey}.isCorrect`]: effects.grade.isCorrect,
-        [`answers.${effects.answerKey}.score`]: effects.grade.score,
-        ...effects.totals,
-        stamp: newStamp(),
-        events: placed.tail,
-        eventSeq: placed.eventSeq,
-        'tally.graded': attempt.tally.graded + (wasGraded ? 0 : 1),
-      },
-    },
+    { _id: attempt._id, stamp: attempt.stamp, status },
+    { $set: { ...changes, stamp: newStamp(), events: placed.tail, eventSeq: placed.eventSeq } },
     { session },
   );
   if (written.matchedCount !== 1) throw new Stale(`attempt ${attempt._id}`);

@@ -4,8 +4,7 @@ import { guardedUpdate, literal, Stale } from '#infra/mongo/guarded-update.ts';
 import { findLive } from '#infra/mongo/mailbox/mailbox.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
 import { type JobRound, roundKey } from '#shared/classifier/commands.ts';
-import { type BatchOutcome, batchId, type JobBatch, type JobContext } from '#shared/classifier/job.ts';
-import type { JobEnd } from '#shared/classifier/job-view.ts';
+import { type BatchOutcome, batchId, type JobBatch, type JobContext, type JobEnd } from '#shared/classifier/job.ts';
 import { SECOND } from '#shared/kernel/time.ts';
 import { aiJobBatches, aiJobs } from './collections.ts';
 
@@ -20,16 +19,6 @@ export class RoundOver extends Error {
     super(`round ${round} of job ${jobId} is over`);
     this.name = 'RoundOver';
   }
-}
-
-/** Four hundred batches at the most, one write each (ms). */
-const LOST_ROUND_MS = 20 * SECOND;
-
-/** A round that nobody runs any more. */
-export interface LostRound {
-  at: JobRound;
-  /** Of its command; null: there is none. */
-  fence: number | null;
 }
 
 /** What one batch came to. */
@@ -110,6 +99,16 @@ export async function endRound(mongo: Mongo, at: JobRound, end: JobEnd, session?
   const ended = { status: end.status, error: literal(end.error), open: false, finishedAt: '$$NOW' };
   await change(mongo, at, ended, session);
 }
+
+/** A round that nobody runs any more. */
+export interface LostRound {
+  at: JobRound;
+  /** Of its command; null: there is none. */
+  fence: number | null;
+}
+
+/** Four hundred batches at the most, one write each (ms). */
+const LOST_ROUND_MS = 20 * SECOND;
 
 /**
  * Stores outcomes for all that is open of a round and ends it, all or nothing; only for a round whose command is dead, and by the fence

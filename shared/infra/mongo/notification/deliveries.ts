@@ -9,6 +9,12 @@ import type { Notification } from '#shared/notification/notification.ts';
 import type { Preferences } from '#shared/notification/preferences.ts';
 import { notificationEvents, notifications, preferences } from './collections.ts';
 
+/** How delivery jobs of new rows are made. */
+export interface Deliveries {
+  channels: ReadonlySet<Channel>;
+  maxAttempts: number;
+}
+
 /** Which job to ring for, once the transaction has committed. */
 export interface QueuedDelivery {
   queue: Queue;
@@ -23,7 +29,7 @@ export interface QueuedDelivery {
 export async function queueDeliveries(
   mongo: Mongo,
   rows: readonly Pick<Notification, '_id' | 'userId'>[],
-  options: { channels: ReadonlySet<Channel>; maxAttempts: number; now: number; session: ClientSession },
+  options: Deliveries & { now: number; session: ClientSession },
 ): Promise<QueuedDelivery[]> {
   const { channels, maxAttempts, now, session } = options;
   const jobs = rows.flatMap(({ _id: notificationId, userId }) =>
@@ -37,7 +43,7 @@ export async function queueDeliveries(
   return jobs.map(({ queue, _id }) => ({ queue, id: _id }));
 }
 
-const LIMIT = { maxTimeMS: QUERY_LIMIT_MS };
+const OPTIONS = { maxTimeMS: QUERY_LIMIT_MS };
 
 /** What a delivery is decided on. Point reads; the event only where its preference type can matter. */
 export async function findDispatch(
@@ -45,14 +51,14 @@ export async function findDispatch(
   { notificationId, userId }: Pick<DeliveryBody, 'notificationId' | 'userId'>,
 ): Promise<Dispatch> {
   const [notification, own] = await Promise.all([
-    notifications(mongo).findOne({ _id: notificationId }, LIMIT),
-    preferences(mongo).findOne({ _id: userId }, LIMIT),
+    notifications(mongo).findOne({ _id: notificationId }, OPTIONS),
+    preferences(mongo).findOne({ _id: userId }, OPTIONS),
   ]);
   const fanOutId = notification?.fanOutId ?? null;
   const event =
     fanOutId === null || !disablesAny(own)
       ? null
-      : await notificationEvents(mongo).findOne({ _id: fanOutId }, { ...LIMIT, projection: { preferenceType: 1 } });
+      : await notificationEvents(mongo).findOne({ _id: fanOutId }, { ...OPTIONS, projection: { preferenceType: 1 } });
   return { notification, preferences: own, eventPreferenceType: event?.preferenceType ?? null };
 }
 

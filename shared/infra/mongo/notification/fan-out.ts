@@ -4,11 +4,10 @@ import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';
 import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
 import { SECOND } from '#shared/kernel/time.ts';
-import type { Channel } from '#shared/notification/delivery.ts';
 import { type NotificationEvent, sourceEventRef } from '#shared/notification/event.ts';
 import type { Notification } from '#shared/notification/notification.ts';
 import { notificationEvents, notifications } from './collections.ts';
-import { type QueuedDelivery, queueDeliveries } from './deliveries.ts';
+import { type Deliveries, type QueuedDelivery, queueDeliveries } from './deliveries.ts';
 import { abandonFanOut, findEarlierStaging, openFanOut, publishFanOut, stageRows } from './stage-fan-out.ts';
 
 /** Of rows that were staged in vain, as many as can be are taken away before the caller is answered (ms). */
@@ -21,12 +20,6 @@ const LOOK_AGAIN_MS = 100;
  * that, but on one shard, which need not be the event's, and no longer than its budget: for the rest there is this (ms).
  */
 const KNOWN_WITHIN_MS = 2 * SECOND;
-
-/** How delivery jobs of new rows are made. */
-export interface Deliveries {
-  channels: ReadonlySet<Channel>;
-  maxAttempts: number;
-}
 
 export interface NewFanOut {
   fanOutId: string;
@@ -59,22 +52,6 @@ export async function insertFanOut(mongo: Mongo, wanted: NewFanOut): Promise<Ins
     const replayOf = isDuplicateKey(error) ? await findWinner(mongo, wanted.event) : null;
     if (replayOf === null) throw error;
     return { replayOf };
-  }
-}
-
-async function findSame(mongo: Mongo, event: NotificationEvent | null): Promise<NotificationEvent | null> {
-  if (event === null || event.sourceService === null || event.sourceEventId === null) return null;
-  const { sourceService, sourceEventId } = event;
-  return findEvent(mongo, { sourceService, sourceEventId });
-}
-
-/** The event that refused ours. */
-async function findWinner(mongo: Mongo, event: NotificationEvent | null): Promise<NotificationEvent | null> {
-  const giveUpAt = performance.now() + KNOWN_WITHIN_MS;
-  for (;;) {
-    const winner = await findSame(mongo, event);
-    if (winner !== null || event?.replayable !== true || performance.now() > giveUpAt) return winner;
-    await delay(LOOK_AGAIN_MS);
   }
 }
 
@@ -130,6 +107,22 @@ async function awaitEarlier(
     else if (performance.now() - since > stalledMs) return null;
     progress = seen;
   }
+}
+
+/** The event that refused ours. */
+async function findWinner(mongo: Mongo, event: NotificationEvent | null): Promise<NotificationEvent | null> {
+  const giveUpAt = performance.now() + KNOWN_WITHIN_MS;
+  for (;;) {
+    const winner = await findSame(mongo, event);
+    if (winner !== null || event?.replayable !== true || performance.now() > giveUpAt) return winner;
+    await delay(LOOK_AGAIN_MS);
+  }
+}
+
+async function findSame(mongo: Mongo, event: NotificationEvent | null): Promise<NotificationEvent | null> {
+  if (event === null || event.sourceService === null || event.sourceEventId === null) return null;
+  const { sourceService, sourceEventId } = event;
+  return findEvent(mongo, { sourceService, sourceEventId });
 }
 
 /** The event that a producer has sent under this pair before, whichever route brought it. */

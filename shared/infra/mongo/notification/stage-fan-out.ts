@@ -9,9 +9,6 @@ import { type FanOut, MAX_AT_ONCE, STAGE_WITHIN_MS } from '#shared/notification/
 import type { Notification } from '#shared/notification/notification.ts';
 import { fanOuts, notificationEvents, notifications } from './collections.ts';
 
-/** Rows that one command takes away. */
-const SWEPT_AT_ONCE = 500;
-
 /** The fan-out may no longer be staged or published: it took too long, or was swept away. Nothing of it is visible. */
 export class FanOutLost extends Error {
   constructor(fanOutId: string) {
@@ -34,6 +31,17 @@ export async function openFanOut(
     stageBy: new Date(now + STAGE_WITHIN_MS),
     publishedAt: null,
   });
+}
+
+/** How far an earlier fan-out of the same source has come; null: none is being staged. */
+export function findEarlierStaging(
+  mongo: Mongo,
+  { fanOutId, source }: { fanOutId: string; source: string },
+): Promise<Pick<FanOut, '_id' | 'staged'> | null> {
+  return fanOuts(mongo).findOne(
+    { state: 'STAGING', source, _id: { $lt: fanOutId } },
+    { projection: { staged: 1 }, sort: { _id: 1 }, hint: 'by_state', maxTimeMS: QUERY_LIMIT_MS },
+  );
 }
 
 /**
@@ -95,6 +103,9 @@ export async function publishFanOut(
   });
 }
 
+/** Rows that one command takes away. */
+const SWEPT_AT_ONCE = 500;
+
 /**
  * Takes back a fan-out that was not published: from the first write on nobody can publish it. Rows that are still there after
  * `withinMs` are left to the sweep. False: it was published, or is gone.
@@ -129,17 +140,6 @@ export async function abandonFanOut(
   }
   await fanOuts(mongo).deleteOne({ _id: fanOutId, state: 'ABANDONED' });
   return true;
-}
-
-/** How far an earlier fan-out of the same source has come; null: none is being staged. */
-export function findEarlierStaging(
-  mongo: Mongo,
-  { fanOutId, source }: { fanOutId: string; source: string },
-): Promise<Pick<FanOut, '_id' | 'staged'> | null> {
-  return fanOuts(mongo).findOne(
-    { state: 'STAGING', source, _id: { $lt: fanOutId } },
-    { projection: { staged: 1 }, sort: { _id: 1 }, hint: 'by_state', maxTimeMS: QUERY_LIMIT_MS },
-  );
 }
 
 /** Fan-outs whose process ended before it could publish or take them back (`now` in Unix milliseconds, MongoDB's clock). */

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { untilUsable } from './server-clock.ts';
+import { untilUsable } from './until-usable.ts';
 
 /** A database that gives these reasons, one per try, and is usable after the last. */
 function rig(...reasons: string[]) {

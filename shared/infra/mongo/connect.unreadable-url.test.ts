@@ -1,5 +1,5 @@
 import t from 'tap';
-import { unreadableIn } from './unreadable-url.ts';
+import { unreadableIn } from './connect.ts';
 
 t.test('what the driver takes', async (t) => {
   for (const url of [
