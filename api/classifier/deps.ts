@@ -1,4 +1,4 @@
-import type { StreamPlaces } from '#api/http/live-stream.ts';
+import type { Streams } from '#api/http/live-stream.ts';
 import type { Identity } from '#api/route.ts';
 import type { Neighbour, Neighbours } from '#infra/config/settings.ts';
 import type { Log } from '#infra/log/log.ts';
@@ -22,11 +22,7 @@ export interface JobDeps {
   jobAttempts: number;
   /** Of jobs: wakes their streams, and is heard by them. */
   jobBell: Pick<ChangeBell, 'wake' | 'listen' | 'canHear'>;
-  streams: {
-    places: StreamPlaces;
-    /** Aborted when the process begins to drain: streams end first. */
-    draining: AbortSignal;
-  };
+  streams: Streams;
   log: Pick<Log, 'debug' | 'warn'>;
 }
 

@@ -1,4 +1,4 @@
-import type { StreamPlaces } from '#api/http/live-stream.ts';
+import type { Streams } from '#api/http/live-stream.ts';
 import type { Identity } from '#api/route.ts';
 import type { Neighbour, NotificationSettings } from '#infra/config/settings.ts';
 import type { Log } from '#infra/log/log.ts';
@@ -31,11 +31,7 @@ export interface NotificationDeps {
   wake: (userIds: readonly string[]) => void;
   /** Tells a live stream of its user's wakes. */
   inboxes: Pick<ChangeBell, 'listen' | 'canHear'>;
-  streams: {
-    places: StreamPlaces;
-    /** Aborted when the process begins to drain: streams end first. */
-    draining: AbortSignal;
-  };
+  streams: Streams;
   log: Pick<Log, 'debug'>;
 }
 
