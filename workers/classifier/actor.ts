@@ -52,6 +52,7 @@ interface SweepProgress {
   afterId?: string;
 }
 
+/** Jobs that one sweep reads; the next sweep goes on behind them. */
 const CHUNK = 200;
 
 /** Ends the jobs whose command is dead: it killed every worker that ran it, and nobody else would ever end them. */
