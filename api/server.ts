@@ -1,19 +1,19 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { judgeBodyHead, openBodyBudget, openDeadlines, readBody } from '#api/http/body.ts';
-import { type Door, openClientSignals, openDoor } from '#api/http/door.ts';
+import { openBodyReader } from '#api/http/body.ts';
+import { type Door, openDoor } from '#api/http/door.ts';
 import {
   type Exchange,
   isGone,
   newExchange,
+  openClientSignals,
   RouteCall,
   readHead,
-  requestIdOf,
   splitTarget,
 } from '#api/http/exchange.ts';
 import { parseBody } from '#api/http/json.ts';
-import { openListener } from '#api/http/listener.ts';
-import { maskError, type Refusal, writeRefusal, writeReply } from '#api/http/reply.ts';
+import { type ListenerLimits, openListener } from '#api/http/listener.ts';
+import { type Refusal, writeRefusal, writeReply } from '#api/http/reply.ts';
 import { compileTable, type MountedRoute, mountRoute } from '#api/http/route-table.ts';
 import type { AccessLine } from '#infra/log/access-line.ts';
 import type { Log } from '#infra/log/log.ts';
@@ -21,13 +21,6 @@ import type { ObserveHttp } from '#infra/metrics/metrics.ts';
 import { MAX_FAULTS, type Schemas } from '#infra/schema/validator.ts';
 import { type FaultDetail, isRejection } from '#shared/kernel/errors.ts';
 import type { Head, RawReply, Reply, Route } from './route.ts';
-
-export interface ServerLimits {
-  headTimeoutMs: number;
-  bodyTimeoutMs: number;
-  /** Bytes of request bodies that the process holds at once. */
-  bodyBudgetBytes: number;
-}
 
 export interface ServerDeps {
   routes: readonly Route[];
@@ -42,13 +35,15 @@ export interface ServerDeps {
   limits: ServerLimits;
 }
 
+export interface ServerLimits extends ListenerLimits {
+  /** Bytes of request bodies that the process holds at once. */
+  bodyBudgetBytes: number;
+}
+
 type Outcome = Reply | Refusal | RawReply | 'gone';
 
 /** Status of a request whose client left before it was answered; it appears in logs and metrics only. */
 const CLIENT_LEFT = 499;
-/** As many as a failure envelope holds. */
-const MAX_DETAILS = 1_000;
-const EMPTY = Buffer.alloc(0);
 /** RFC 9112, section 3.2. */
 const WITHOUT_HOST: Refusal = {
   rejected: 'VALIDATION_FAILED',
@@ -63,8 +58,7 @@ const NO_QUERY = Object.freeze({});
 export function openServer(deps: ServerDeps): Door {
   const mounted = deps.routes.map((route) => mountRoute(route, deps.schemas));
   const table = compileTable(mounted.map((row) => ({ method: row.route.method, path: row.route.path, value: row })));
-  const budget = openBodyBudget(deps.limits.bodyBudgetBytes);
-  const deadlines = openDeadlines(deps.limits.bodyTimeoutMs);
+  const bodies = openBodyReader(deps.limits);
   const signals = openClientSignals();
   const newest = new WeakMap<Duplex, Exchange>();
   return openDoor(
@@ -73,14 +67,14 @@ export function openServer(deps: ServerDeps): Door {
   );
 
   async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const exchange = newExchange(request, response, requestIdOf(request.headers['x-request-id']));
+    const exchange = newExchange(request, response);
     newest.set(request.socket, exchange);
     try {
       await write(exchange, await live(exchange));
     } catch (error) {
       fail(exchange, error);
     } finally {
-      budget.give(exchange.reserved);
+      bodies.release(exchange);
       record(exchange);
     }
   }
@@ -108,7 +102,7 @@ export function openServer(deps: ServerDeps): Door {
     const faults = asked === undefined ? body.faults : [...asked.faults, ...body.faults];
     if (faults.length > 0) {
       const details = [...faults, ...furtherFaults(match.found, body)];
-      return { rejected: 'VALIDATION_FAILED', details: details.slice(0, MAX_DETAILS) };
+      return { rejected: 'VALIDATION_FAILED', details: details.slice(0, MAX_FAULTS) };
     }
 
     const input = { body: body.value, query: asked === undefined ? NO_QUERY : asked.query };
@@ -122,12 +116,7 @@ export function openServer(deps: ServerDeps): Door {
     { body }: MountedRoute,
   ): Promise<{ value: unknown; faults: FaultDetail[] } | Refusal | 'gone'> {
     if (body === undefined) return { value: undefined, faults: [] };
-    const announced = judgeBodyHead(head, body.maxBytes);
-    if (isRejection(announced)) return announced;
-
-    const bytes = announced.body
-      ? await readBody(exchange, announced, { maxBytes: body.maxBytes, budget, deadlines })
-      : EMPTY;
+    const bytes = await bodies.read(exchange, head, body.maxBytes);
     if (bytes === 'gone' || isRejection(bytes)) return bytes;
 
     const parsed = bytes.length === 0 ? { value: {}, faults: [] } : parseBody(bytes);
@@ -149,7 +138,7 @@ export function openServer(deps: ServerDeps): Door {
     }
   }
 
-  /** What a handler (or a bug of ours) threw: masked to the caller, told to the log. */
+  /** Answers an error that a handler, or a bug of ours, threw: 503 or 500 to the caller, the error itself to the log only. */
   function fail(exchange: Exchange, error: unknown): void {
     const { response, requestId, template } = exchange;
     const about = { err: error, requestId, route: template };
@@ -159,7 +148,7 @@ export function openServer(deps: ServerDeps): Door {
     }
     // Aborted though its client is there: the process ends before the answer. Another process may give it.
     const isCut = exchange.abort?.signal.aborted === true;
-    const refusal = maskError(error, (thrown) => isCut || deps.isOutage(thrown));
+    const refusal: Refusal = { rejected: isCut || deps.isOutage(error) ? 'UNAVAILABLE' : 'INTERNAL' };
     if (isCut) deps.log.warn(about, 'cut off by the end of the process');
     else if (refusal.rejected === 'UNAVAILABLE') deps.log.warn(about, 'a dependency is away');
     else deps.log.error(about, 'request failed');

@@ -1,6 +1,34 @@
 import type { Head } from '#api/route.ts';
-import type { Rejection } from '#shared/kernel/errors.ts';
+import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import type { Exchange } from './exchange.ts';
+
+/** Reads the bodies of all requests of a process, within limits that they share. */
+interface BodyReader {
+  /**
+   * Checks what the head announces, then reads at most `maxBytes`. Returns an empty buffer if the request has no body, and `gone` if the
+   * client left before its body was whole.
+   */
+  read(exchange: Exchange, head: Head, maxBytes: number): Promise<BodyRead>;
+  /** Releases what an exchange holds of the budget. Called once it has been answered: its parsed body lives until then. */
+  release(exchange: Exchange): void;
+}
+
+type BodyRead = Buffer | Rejection | 'gone';
+
+const EMPTY = Buffer.alloc(0);
+
+export function openBodyReader(limits: { bodyBudgetBytes: number; bodyTimeoutMs: number }): BodyReader {
+  const budget = openBodyBudget(limits.bodyBudgetBytes);
+  const deadlines = openDeadlines(limits.bodyTimeoutMs);
+  return {
+    async read(exchange, head, maxBytes) {
+      const announced = judgeBodyHead(head, maxBytes);
+      if (isRejection(announced)) return announced;
+      return announced.body ? await readBody(exchange, announced, { maxBytes, budget, deadlines }) : EMPTY;
+    },
+    release: budget.release,
+  };
+}
 
 /** What the head announces: no body at all, or one of `length` bytes (undefined when it comes in chunks). */
 type Announced = { body: false } | { body: true; length: number | undefined; typeMissing: boolean };
@@ -14,7 +42,7 @@ const CHARSET = /;[ \t]*charset[ \t]*=[ \t]*"?([^\s;"]*)"?/i;
  * without a body has no type to judge. A chunked body without any Content-Type is let through with `typeMissing`:
  * only its first byte tells whether there is something to have a type.
  */
-export function judgeBodyHead(head: Head, maxBytes: number): Announced | Rejection {
+function judgeBodyHead(head: Head, maxBytes: number): Announced | Rejection {
   const { headers, repeated } = head;
   const chunked = headers['transfer-encoding'] !== undefined;
   const length = chunked ? undefined : Number(headers['content-length'] ?? 0);
@@ -34,10 +62,6 @@ export function judgeBodyHead(head: Head, maxBytes: number): Announced | Rejecti
   return { body: true, length, typeMissing };
 }
 
-function tooLarge(maxBytes: number): Rejection {
-  return { rejected: 'PAYLOAD_TOO_LARGE', message: `The body is larger than ${maxBytes} bytes` };
-}
-
 /** RFC 8259 knows one charset; a body in another would be decoded as what it is not. */
 function isJson(type: string): boolean {
   if (!JSON_TYPE.test(type)) return false;
@@ -45,8 +69,9 @@ function isJson(type: string): boolean {
   return charset === undefined || charset === 'utf-8' || charset === 'utf8';
 }
 
-/** `gone`: the client left before the body was whole; nobody is there to be answered. */
-type BodyRead = Buffer | Rejection | 'gone';
+function tooLarge(maxBytes: number): Rejection {
+  return { rejected: 'PAYLOAD_TOO_LARGE', message: `The body is larger than ${maxBytes} bytes` };
+}
 
 interface ReadLimits {
   maxBytes: number;
@@ -55,29 +80,27 @@ interface ReadLimits {
   deadlines: Deadlines;
 }
 
-/**
- * Reads a body of at most `maxBytes`, and stops reading at the cap, the time limit or the process's budget. What it
- * takes of the budget is noted in `exchange.reserved`; the caller gives it back when the request has been answered,
- * because the parsed body lives until then.
- */
-export function readBody(
+/** Reads a body that was announced, and stops reading at the cap, the time limit or the process's budget. */
+function readBody(
   exchange: Exchange,
   announced: Announced & { body: true },
-  limits: ReadLimits,
+  { maxBytes, budget, deadlines }: ReadLimits,
 ): Promise<BodyRead> {
   const { request, response } = exchange;
-  if (announced.length !== undefined && !reserve(announced.length, limits, exchange)) return Promise.resolve(busy());
+  if (announced.length !== undefined && !budget.reserve(exchange, announced.length)) {
+    return Promise.resolve(busy());
+  }
   if (request.headers.expect?.toLowerCase() === '100-continue') response.writeContinue();
   return new Promise((settle) => {
     const chunks: Buffer[] = [];
     let total = 0;
-    const deadline = limits.deadlines.add(() => breakOff({ rejected: 'REQUEST_TIMEOUT' }));
+    const deadline = deadlines.add(() => breakOff({ rejected: 'REQUEST_TIMEOUT' }));
 
     function onData(chunk: Buffer): void {
       total += chunk.length;
       if (announced.typeMissing) finish({ rejected: 'UNSUPPORTED_MEDIA_TYPE' });
-      else if (total > limits.maxBytes) finish(tooLarge(limits.maxBytes));
-      else if (announced.length === undefined && !reserve(chunk.length, limits, exchange)) finish(busy());
+      else if (total > maxBytes) finish(tooLarge(maxBytes));
+      else if (announced.length === undefined && !budget.reserve(exchange, chunk.length)) finish(busy());
       else chunks.push(chunk);
     }
     function onEnd(): void {
@@ -91,7 +114,7 @@ export function readBody(
       finish(why);
     }
     function finish(read: BodyRead): void {
-      limits.deadlines.remove(deadline);
+      deadlines.remove(deadline);
       exchange.interrupt = undefined;
       request.off('data', onData).off('end', onEnd).off('close', onClose);
       if (!request.readableEnded) request.pause();
@@ -104,12 +127,6 @@ export function readBody(
   });
 }
 
-function reserve(bytes: number, limits: ReadLimits, exchange: Exchange): boolean {
-  if (!limits.budget.take(bytes)) return false;
-  exchange.reserved += bytes;
-  return true;
-}
-
 function busy(): Rejection {
   return { rejected: 'UNAVAILABLE', message: 'Too many request bodies are being read now', retryAfter: 1 };
 }
@@ -119,24 +136,23 @@ function busy(): Rejection {
  * starts sent together would fill the heap although each is within its own cap.
  */
 interface BodyBudget {
-  /** False when it would overrun; then nothing is taken. */
-  take(bytes: number): boolean;
-  give(bytes: number): void;
-  taken(): number;
+  /** Adds `bytes` to what the exchange holds. False if the budget would overrun; then nothing is added. */
+  reserve(exchange: Exchange, bytes: number): boolean;
+  release(exchange: Exchange): void;
 }
 
-export function openBodyBudget(limit: number): BodyBudget {
+function openBodyBudget(limit: number): BodyBudget {
   let taken = 0;
   return {
-    take(bytes) {
+    reserve(exchange, bytes) {
       if (taken + bytes > limit) return false;
       taken += bytes;
+      exchange.reserved += bytes;
       return true;
     },
-    give(bytes) {
-      taken -= bytes;
+    release(exchange) {
+      taken -= exchange.reserved;
     },
-    taken: () => taken,
   };
 }
 
@@ -155,7 +171,7 @@ interface Deadline {
 /** As often as Node looks after its own limits here. */
 const CHECK_MS = 500;
 
-export function openDeadlines(limitMs: number): Deadlines {
+function openDeadlines(limitMs: number): Deadlines {
   // Insertion order is order of time, so a check stops at the first that still has some left.
   const waiting = new Set<Deadline>();
   let timer: NodeJS.Timeout | undefined;

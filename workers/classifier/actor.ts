@@ -45,6 +45,7 @@ export function classifierActor(deps: WorkerDeps, models: () => Models = deps.mo
 
 type SweepDeps = Pick<WorkerDeps, 'mongo' | 'log' | 'tellJob'>;
 
+/** Jobs that one sweep reads; the next sweep goes on behind them. */
 const CHUNK = 200;
 
 /** Ends the jobs whose command is dead: it killed every worker that ran it, and nobody else would ever end them. */

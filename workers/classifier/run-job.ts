@@ -26,9 +26,6 @@ interface JobDeps extends Pick<WorkerDeps, 'mongo' | 'now' | 'config' | 'log' | 
   models: Models;
 }
 
-/** Batches that are given up by one transaction. */
-const CHUNK = 50;
-
 /** One run of a round: goes on where the last one was cut off, and ends the job or puts it back. */
 export async function runJob(deps: JobDeps, run: JobRun): Promise<Outcome<'classifier'>> {
   try {
@@ -119,12 +116,47 @@ async function classifyAll(deps: JobDeps, run: JobRun, job: JobRow): Promise<Pro
   return failures;
 }
 
+const LOOK_EVERY_MS = 500;
+
+/** Aborts with RoundOver soon after the job was cancelled or started over, so that nobody is called for it any more. */
+interface RoundWatch {
+  signal: AbortSignal;
+  stop(): void;
+}
+
+function watchRound(mongo: Mongo, at: JobRound, everyMs = LOOK_EVERY_MS): RoundWatch {
+  const over = new AbortController();
+  let timer = setTimeout(look, everyMs);
+  let stopped = false;
+
+  async function look(): Promise<void> {
+    // What is not known now will be at the next look; what is written demands the round in any case.
+    const job = await findJob(mongo, at.jobId).catch(() => undefined);
+    if (stopped) return;
+    if (job !== undefined && (job === null || job.round !== at.round || !isOpen(job.status))) {
+      over.abort(new RoundOver(at));
+      return;
+    }
+    timer = setTimeout(look, everyMs);
+  }
+  return {
+    signal: over.signal,
+    stop() {
+      stopped = true;
+      clearTimeout(timer);
+    },
+  };
+}
+
 async function storeGroup(deps: JobDeps, run: JobRun, group: readonly FinishedBatch[]): Promise<void> {
   const { at } = run;
   const last = Math.max(...group.map(({ index }) => index));
   await run.checkpoint({ phase: 'batches', last }, (session) => storeOutcomes(deps.mongo, at, group, session));
   deps.tellJob(at.jobId);
 }
+
+/** Batches that are given up by one transaction. */
+const CHUNK = 50;
 
 /** The last attempt has failed: what is still open becomes errors. */
 async function giveUpOpen(deps: JobDeps, run: JobRun, failure: ProviderFailure): Promise<void> {
@@ -183,37 +215,5 @@ function inRound(effects: Effects): Effects {
     } catch (error) {
       throw error instanceof RoundOver ? new Stale('the job') : error;
     }
-  };
-}
-
-const LOOK_EVERY_MS = 500;
-
-/** Aborts with RoundOver soon after the job was cancelled or started over, so that nobody is called for it any more. */
-interface RoundWatch {
-  signal: AbortSignal;
-  stop(): void;
-}
-
-function watchRound(mongo: Mongo, at: JobRound, everyMs = LOOK_EVERY_MS): RoundWatch {
-  const over = new AbortController();
-  let timer = setTimeout(look, everyMs);
-  let stopped = false;
-
-  async function look(): Promise<void> {
-    // What is not known now will be at the next look; what is written demands the round in any case.
-    const job = await findJob(mongo, at.jobId).catch(() => undefined);
-    if (stopped) return;
-    if (job !== undefined && (job === null || job.round !== at.round || !isOpen(job.status))) {
-      over.abort(new RoundOver(at));
-      return;
-    }
-    timer = setTimeout(look, everyMs);
-  }
-  return {
-    signal: over.signal,
-    stop() {
-      stopped = true;
-      clearTimeout(timer);
-    },
   };
 }

@@ -8,7 +8,7 @@ import { settleFanOut } from './settle-fan-out.ts';
 const OVERDUE_ATTEMPTS = 'upkeep:overdue-attempts';
 const LOST_FAN_OUTS = 'upkeep:lost-fan-outs';
 
-/** Keeps house: standing commands that sweep up what nobody else ends, and the settling of large fan-outs. */
+/** Runs the standing sweeps for overdue attempts and lost fan-outs, and settles large fan-outs. */
 export function upkeepActor(deps: WorkerDeps): Actor {
   return {
     name: 'upkeep',
@@ -29,7 +29,7 @@ const FAN_OUTS_PER_SWEEP = 20;
 /** A front door that is about to publish in its last moment must find its own rows. */
 const GRACE_MS = 15 * SECOND;
 
-/** Takes away the staged rows of front doors that ended before they could publish them. Nobody has seen one. */
+/** Deletes the staged rows of front doors that ended before they could publish them. No reader has seen one. */
 async function sweepLostFanOuts(deps: WorkerDeps, { signal }: Run<'upkeep'>): Promise<Outcome<'upkeep'>> {
   for (const fanOutId of await lostFanOuts(deps.mongo, deps.now() - GRACE_MS, FAN_OUTS_PER_SWEEP)) {
     signal.throwIfAborted();
@@ -42,7 +42,7 @@ async function sweepLostFanOuts(deps: WorkerDeps, { signal }: Run<'upkeep'>): Pr
 const ATTEMPTS_PER_CHUNK = 50;
 const HAND_IN_BUDGET_MS = 5 * SECOND;
 
-/** Hands in what nobody handed in. */
+/** Submits attempts whose deadline and grace are over and that no student submitted. */
 async function sweepOverdueAttempts(deps: WorkerDeps, { signal }: Run<'upkeep'>): Promise<Outcome<'upkeep'>> {
   const graceMs = deps.config.attempt.overdueGraceSeconds * SECOND;
   for await (const chunk of overdueAttempts(deps.mongo, deps.now() - graceMs, ATTEMPTS_PER_CHUNK)) {
