@@ -34,9 +34,19 @@ export async function register(deps: AuthDeps, call: Call<RegisterRequest>): Pro
     const account = accountOf(deps, registration, password);
     const { session, stored: token, envelope } = await newSession(deps, account, call.headers['user-agent']);
     const result = await insertAccount(deps.mongo, { account, session, token }, FRONT_DOOR_BUDGET_MS);
-    if (result === 'inserted') return { status: 201, message: 'Registered', data: envelope };
-    if (result === 'email taken') return { rejected: 'AUTH_EMAIL_TAKEN' };
-    if (result === 'phone taken') return { rejected: 'AUTH_PHONE_TAKEN' };
+    if (result.kind === 'inserted') return { status: 201, message: 'Registered', data: envelope };
+    switch (result.what) {
+      case 'email':
+        return { rejected: 'AUTH_EMAIL_TAKEN' };
+      case 'phone':
+        return { rejected: 'AUTH_PHONE_TAKEN' };
+      // Another code is drawn. A legacy id is never taken: who registers has none.
+      case 'code':
+      case 'legacyId':
+        continue;
+      default:
+        return result.what satisfies never;
+    }
   }
   throw new Error('no free account code was drawn');
 }
@@ -71,14 +81,17 @@ export async function changePassword(deps: AuthDeps, call: Call<ChangePasswordRe
   const refused = await judgePassword(deps, call, { email: account.email, password: currentPassword, stored });
   if (refused !== null) return refused;
   const to = await deps.hasher.hashPassword(newPassword);
-  return (await replaced(deps, current, to)) ?? lookAgain(deps, call, to);
+  const changed = await replace(deps, current, to);
+  return changed.kind === 'changed' ? changedReply(changed) : lookAgain(deps, call, to);
 }
 
-/** Null: the account was written while the password was being judged. */
-async function replaced(deps: AuthDeps, { account, session }: Current, to: StoredPassword): Promise<Reply | null> {
-  const change = { accountId: account._id, from: account.password.hash, to, keep: session._id, now: deps.now() };
-  const changed = await storePassword(deps.mongo, change, FRONT_DOOR_BUDGET_MS);
-  return changed === 'changed meanwhile' ? null : { status: 200, data: changed };
+function replace({ mongo, now }: AuthDeps, { account, session }: Current, to: StoredPassword) {
+  const change = { accountId: account._id, from: account.password.hash, to, keep: session._id, now: now() };
+  return storePassword(mongo, change, FRONT_DOOR_BUDGET_MS);
+}
+
+function changedReply({ revoked }: { revoked: number }): Reply {
+  return { status: 200, data: { revoked } };
 }
 
 /** The account was suspended, or its password changed, or a login made the hash of the same password anew. */
@@ -90,7 +103,9 @@ async function lookAgain(
   const current = await currentOf(deps, call);
   if (isRejection(current)) return current;
   const isRight = await deps.hasher.verifyPassword(call.body.currentPassword, current.account.password);
-  return (isRight ? await replaced(deps, current, to) : null) ?? { rejected: 'AUTH_INVALID_CREDENTIALS' };
+  if (!isRight) return { rejected: 'AUTH_INVALID_CREDENTIALS' };
+  const changed = await replace(deps, current, to);
+  return changed.kind === 'changed' ? changedReply(changed) : { rejected: 'AUTH_INVALID_CREDENTIALS' };
 }
 
 /** Why this may not be somebody's new password, one detail per reason; null when it may. `path` is where it stands in the body. */

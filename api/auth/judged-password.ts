@@ -29,7 +29,9 @@ export async function withPassword<Result>(
   // Looked at once the try is counted; where it is refused nobody asks what became of the read.
   reading.catch(() => undefined);
   const reserved = await reserveTry(deps.mongo, key, { addressIsOver, now: deps.now() });
-  if (!reserved.granted) return { rejected: 'AUTH_THROTTLED', retryAfter: Math.max(1, reserved.retryAfterMs / SECOND) };
+  if (reserved.kind === 'refused') {
+    return { rejected: 'AUTH_THROTTLED', retryAfter: Math.max(1, reserved.retryAfterMs / SECOND) };
+  }
   const isRight = await verify(deps, { key, round: reserved.round }, guess.password, reading);
   if (isRight) {
     const [result] = await Promise.all([then(), recordSuccess(deps.mongo, key)]);

@@ -42,7 +42,7 @@ async function signIn(
   const passwordHash = await upToDate(deps, account, password);
   const { session, stored: token, envelope } = await newSession(deps, account, call.headers['user-agent']);
   const opened = await openSession(deps.mongo, { session, token, passwordHash }, FRONT_DOOR_BUDGET_MS);
-  if (opened === 'changed meanwhile') return isAgain ? INVALID : lookAgain(deps, call, account, password);
+  if (opened.kind === 'outdated') return isAgain ? INVALID : lookAgain(deps, call, account, password);
   return { status: 200, message: 'Logged in', data: envelope };
 }
 
@@ -59,5 +59,6 @@ async function upToDate(deps: AuthDeps, account: Account, password: string): Pro
   const { hash } = account.password;
   if (!deps.hasher.isOutdated(account.password)) return hash;
   const fresh = await deps.hasher.hashPassword(password);
-  return (await upgradePassword(deps.mongo, account._id, hash, fresh)) ? fresh.hash : hash;
+  const upgraded = await upgradePassword(deps.mongo, account._id, hash, fresh);
+  return upgraded.kind === 'upgraded' ? fresh.hash : hash;
 }

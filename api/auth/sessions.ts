@@ -31,21 +31,24 @@ export async function refresh(deps: AuthDeps, call: Call<TokenRequest>): Promise
   // Its hash is made while the presented one is looked up and judged; the transaction then waits for nothing but MongoDB.
   const { refreshToken, stored: hashing } = newToken(deps, of);
   const found = await findRefresh(deps.mongo, claims);
-  const { token, account } = found;
   // A good signature is not enough: whoever had the key would have every session.
-  if (token === null || !(await deps.hasher.verifyToken(jwt, token.hash))) return INVALID;
+  if (found.token === null || !(await deps.hasher.verifyToken(jwt, found.token.hash))) return INVALID;
   const verdict = judgeRefresh(found, new Date(deps.now()));
-  if (isRejection(verdict)) return verdict;
-  if (verdict !== 'rotate') {
-    await reportReuse(deps.mongo, token, deps.now());
-    return INVALID;
+  switch (verdict.kind) {
+    case 'refused':
+      return verdict.rejection;
+    case 'reused':
+      await reportReuse(deps.mongo, verdict.token, deps.now());
+      return INVALID;
+    case 'rotate': {
+      const successor = await hashing;
+      const { token, account } = verdict;
+      const rotation = { presented: token._id, sessionId: of.sessionId, successor, expiresAt: successor.expiresAt };
+      const rotated = await rotateToken(deps.mongo, rotation, FRONT_DOOR_BUDGET_MS);
+      if (rotated.kind === 'lost') return INVALID;
+      return { status: 200, message: 'Refreshed', data: envelopeOf(deps, account, { ...of, refreshToken }) };
+    }
   }
-  if (account === null) return INVALID;
-  const successor = await hashing;
-  const rotation = { presented: token._id, sessionId: of.sessionId, successor, expiresAt: successor.expiresAt };
-  const rotated = await rotateToken(deps.mongo, rotation, FRONT_DOOR_BUDGET_MS);
-  if (rotated === 'lost') return INVALID;
-  return { status: 200, message: 'Refreshed', data: envelopeOf(deps, account, { ...of, refreshToken }) };
 }
 
 /**

@@ -2,13 +2,13 @@ import { ringFor } from '#api/ask-worker.ts';
 import { newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { findEvent, insertFanOut } from '#infra/mongo/notification/fan-out.ts';
 import { preferencesOf } from '#infra/mongo/notification/preferences.ts';
+import { sendToAudit } from '#infra/neighbours/audit.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { settleFanOutOrder } from '#shared/notification/commands.ts';
-import { type EventInput, type NotificationEvent, newEvent } from '#shared/notification/event.ts';
+import { auditEvent, type EventInput, type NotificationEvent, newEvent } from '#shared/notification/event.ts';
 import { type FanOutPlan, planFanOut } from '#shared/notification/fan-out.ts';
 import type { NotificationInput } from '#shared/notification/notification.ts';
 import type { NotificationDeps } from './deps.ts';
-import { projectToAudit } from './project-to-audit.ts';
 
 /** What a producer brings: recipients that are resolved already, and the event they are told of, if any. */
 export interface FanOutInput {
@@ -75,4 +75,13 @@ async function knownEvent(deps: NotificationDeps, event: EventInput | null): Pro
   const { sourceService, sourceEventId } = event ?? {};
   if (!sourceService || !sourceEventId) return null;
   return findEvent(deps.mongo, { sourceService, sourceEventId });
+}
+
+/** Sends the audit service an event that has just been stored, once, in the background: a failure is counted and changes nothing. */
+function projectToAudit(deps: NotificationDeps, event: NotificationEvent): void {
+  const { audit, outboundTimeoutMs: timeoutMs } = deps;
+  if (audit === null) return;
+  // Small and made now: what waits in the background holds memory.
+  const body = auditEvent(event);
+  deps.background.run(() => sendToAudit(audit, body, { timeoutMs }));
 }

@@ -49,8 +49,14 @@ async function namedAccount(operator: Operator, email: string | undefined): Prom
 
 async function promote(operator: Operator, account: Account, act: OperatorAct): Promise<number> {
   const done = await makeAdmin(operator.mongo, account._id, act);
-  operator.say(done ? `${account.email} is an ADMIN from its next token on` : `${account.email} is an ADMIN already`);
-  return done ? 0 : 1;
+  switch (done.kind) {
+    case 'promoted':
+      operator.say(`${account.email} is an ADMIN from its next token on`);
+      return 0;
+    case 'unchanged':
+      operator.say(`${account.email} is an ADMIN already`);
+      return 1;
+  }
 }
 
 async function changeStatus(operator: Operator, account: Account, act: OperatorAct, [word]: string[]): Promise<number> {
@@ -60,10 +66,17 @@ async function changeStatus(operator: Operator, account: Account, act: OperatorA
     return 2;
   }
   const done = await setStatus(operator.mongo, { accountId: account._id, status }, act);
-  if (done === 'unchanged') operator.say(`${account.email} is ${status} already`);
-  else if (done === 'deleted') operator.say(`${account.email} is DELETED, and that is for good`);
-  else operator.say(`${account.email} is ${status}; ${done.ended} session(s) ended`);
-  return typeof done === 'string' ? 1 : 0;
+  switch (done.kind) {
+    case 'changed':
+      operator.say(`${account.email} is ${status}; ${done.ended} session(s) ended`);
+      return 0;
+    case 'unchanged':
+      operator.say(`${account.email} is ${status} already`);
+      return 1;
+    case 'deleted':
+      operator.say(`${account.email} is DELETED, and that is for good`);
+      return 1;
+  }
 }
 
 async function endSessions(operator: Operator, account: Account, act: OperatorAct): Promise<number> {

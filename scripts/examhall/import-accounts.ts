@@ -71,13 +71,15 @@ async function importRows(operator: Operator, rows: ImportFile['rows']): Promise
   return counts;
 }
 
+const WORDS = { email: 'email', phone: 'phone', legacyId: 'legacy id' };
+
 async function importRow(operator: Operator, line: number, row: ImportedLine): Promise<Result> {
   for (;;) {
     const result = await importAccount(operator.mongo, accountOf(operator, row));
-    if (result === 'code taken') continue;
-    if (result === 'inserted') return 'imported';
-    if (result === 'there already') return 'thereAlready';
-    operator.say(`line ${line}: ${result} by another account`);
+    if (result.kind === 'inserted') return 'imported';
+    if (result.kind === 'known') return 'thereAlready';
+    if (result.what === 'code') continue;
+    operator.say(`line ${line}: ${WORDS[result.what]} taken by another account`);
     return 'refused';
   }
 }

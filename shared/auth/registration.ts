@@ -29,13 +29,13 @@ export function readRegistration(
     });
   }
   const phone = normalizePhone(body.phone);
-  if (phone === null) details.push({ path: '/phone', message: 'must be a phone number' });
+  if (phone.kind === 'invalid') details.push({ path: '/phone', message: 'must be a phone number' });
   const role = ROLES.find((known) => known === (body.role ?? 'STUDENT'));
   if (role === undefined || !allowed.includes(role)) {
     details.push({ path: '/role', message: `must be one of ${allowed.join(', ')}` });
   }
-  if (details.length > 0 || phone === null || role === undefined) return { rejected: 'VALIDATION_FAILED', details };
-  return { email, fullName, phone: phone.phone, role };
+  if (details.length > 0 || role === undefined) return { rejected: 'VALIDATION_FAILED', details };
+  return { email, fullName, phone: phone.kind === 'number' ? phone.phone : null, role };
 }
 
 /** What is judged in the place of a field that is missing or no text, so that the faults of the others are told all the same. */
@@ -96,18 +96,18 @@ const HOME = 'VN';
 /** Longer than any number with its blanks, dashes and brackets. */
 const LONGEST_PHONE = 64;
 
-/**
- * The E.164 form of what a person typed: a leading 0 is +84, `+` or `00` begins a country code. Nothing or blank is no phone;
- * null when the text is not a phone number, which includes one with an extension: nobody is reached by it alone.
- */
-export function normalizePhone(text: string | null | undefined): { phone: string | null } | null {
+/** `none`: nothing or blank. `invalid`: no phone number, which includes one with an extension: nobody is reached by it alone. */
+type TypedPhone = { kind: 'number'; phone: string } | { kind: 'none' } | { kind: 'invalid' };
+
+/** The E.164 form of what a person typed: a leading 0 is +84, `+` or `00` begins a country code. */
+export function normalizePhone(text: string | null | undefined): TypedPhone {
   const trimmed = (text ?? '').trim();
-  if (trimmed === '') return { phone: null };
-  if (trimmed.length > LONGEST_PHONE) return null;
+  if (trimmed === '') return { kind: 'none' };
+  if (trimmed.length > LONGEST_PHONE) return { kind: 'invalid' };
   const parsed = parsePhoneNumberFromString(trimmed, { defaultCountry: HOME, extract: false });
   // Possible, not valid: ranges are given out faster than the tables of a library are updated.
-  if (parsed === undefined || parsed.ext !== undefined || !parsed.isPossible()) return null;
-  return { phone: parsed.number };
+  if (parsed === undefined || parsed.ext !== undefined || !parsed.isPossible()) return { kind: 'invalid' };
+  return { kind: 'number', phone: parsed.number };
 }
 
 /** Where everybody belongs who registers or is imported. */

@@ -45,12 +45,11 @@ const ACCOUNT: Account = {
 const judge = (more: Partial<PresentedRefresh>) =>
   judgeRefresh({ token: TOKEN, session: SESSION, account: ACCOUNT, ...more }, NOW);
 
-const INVALID = { rejected: 'AUTH_INVALID_TOKEN' };
-const DISABLED = { rejected: 'AUTH_ACCOUNT_DISABLED' };
-const REUSE = { reuse: true };
+const INVALID = { kind: 'refused', rejection: { rejected: 'AUTH_INVALID_TOKEN' } };
+const DISABLED = { kind: 'refused', rejection: { rejected: 'AUTH_ACCOUNT_DISABLED' } };
 
 t.test('a fresh token of a live session of an active account is exchanged, and no other', async (t) => {
-  t.equal(judge({}), 'rotate');
+  t.strictSame(judge({}), { kind: 'rotate', token: TOKEN, account: ACCOUNT });
   t.strictSame(judge({ token: null }), INVALID);
   t.strictSame(judge({ session: null }), INVALID);
   t.strictSame(judge({ account: null }), INVALID);
@@ -63,13 +62,18 @@ t.test('a fresh token of a live session of an active account is exchanged, and n
 });
 
 t.test('a used token is refused for ten seconds and an alarm after them', async (t) => {
-  const used = (msAgo: number, more: Partial<PresentedRefresh> = {}) =>
-    judge({ token: { ...TOKEN, consumedAt: at(-msAgo), successorId: 'next' }, ...more });
+  const usedToken = (msAgo: number) => ({ ...TOKEN, consumedAt: at(-msAgo), successorId: 'next' });
+  const used = (msAgo: number, more: Partial<PresentedRefresh> = {}) => judge({ token: usedToken(msAgo), ...more });
+  const reused = (msAgo: number) => ({ kind: 'reused', token: usedToken(msAgo) });
   t.strictSame(used(0), INVALID);
   t.strictSame(used(-5), INVALID, 'clocks are not alike to the millisecond');
   t.strictSame(used(REUSE_GRACE_MS), INVALID);
-  t.strictSame(used(REUSE_GRACE_MS + 1), REUSE);
-  t.strictSame(used(60_000, { account: { ...ACCOUNT, status: 'SUSPENDED' } }), REUSE, 'whatever became of the account');
+  t.strictSame(used(REUSE_GRACE_MS + 1), reused(REUSE_GRACE_MS + 1));
+  t.strictSame(
+    used(60_000, { account: { ...ACCOUNT, status: 'SUSPENDED' } }),
+    reused(60_000),
+    'whatever became of the account',
+  );
   t.strictSame(used(60_000, { account: { ...ACCOUNT, status: 'DELETED' } }), INVALID);
   t.strictSame(used(60_000, { session: { ...SESSION, endedAt: at(-1), endReason: 'REUSE' } }), INVALID, 'only once');
   t.strictSame(judge({ token: { ...TOKEN, consumedAt: at(-60_000), expiresAt: NOW } }), INVALID);

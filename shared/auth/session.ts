@@ -86,20 +86,26 @@ export interface PresentedRefresh {
 }
 
 /**
- * Whether a refresh token may be exchanged at `now`. `reuse`: refuse it like any other and end its session. A used token is
- * judged as used before the account's state is: it is no credential, and its bearer learns nothing.
+ * `rotate`: the token may be exchanged, and this is whose it is. `reused`: refuse it like any other and end its session.
  */
-export function judgeRefresh(
-  { token, session, account }: PresentedRefresh,
-  now: Date,
-): 'rotate' | Rejection | { reuse: true } {
-  const invalid: Rejection = { rejected: 'AUTH_INVALID_TOKEN' };
+type RefreshVerdict =
+  | { kind: 'rotate'; token: RefreshToken; account: Account }
+  | { kind: 'reused'; token: RefreshToken }
+  | { kind: 'refused'; rejection: Rejection };
+
+/**
+ * Judges a refresh token at `now`. A used token is judged as used before the account's state is: it is no credential, and its
+ * bearer learns nothing.
+ */
+export function judgeRefresh({ token, session, account }: PresentedRefresh, now: Date): RefreshVerdict {
+  const invalid: RefreshVerdict = { kind: 'refused', rejection: { rejected: 'AUTH_INVALID_TOKEN' } };
   if (token === null || session === null || account === null) return invalid;
   if (token.sessionId !== session._id || token.accountId !== account._id) return invalid;
   if (token.expiresAt.getTime() <= now.getTime() || session.endedAt !== null) return invalid;
   if (account.status === 'DELETED') return invalid;
   if (token.consumedAt !== null) {
-    return now.getTime() - token.consumedAt.getTime() > REUSE_GRACE_MS ? { reuse: true } : invalid;
+    return now.getTime() - token.consumedAt.getTime() > REUSE_GRACE_MS ? { kind: 'reused', token } : invalid;
   }
-  return account.status === 'SUSPENDED' ? { rejected: 'AUTH_ACCOUNT_DISABLED' } : 'rotate';
+  if (account.status === 'SUSPENDED') return { kind: 'refused', rejection: { rejected: 'AUTH_ACCOUNT_DISABLED' } };
+  return { kind: 'rotate', token, account };
 }

@@ -86,6 +86,8 @@ export function eventView(event: NotificationEvent) {
 
 export const NOTIFICATION_SERVICE = 'notification-service';
 
+export type AuditEvent = ReturnType<typeof auditEvent>;
+
 /** What the audit service is told of an event: who and what, never titles, contents or the payload. */
 export function auditEvent(event: NotificationEvent) {
   return {

@@ -1,6 +1,9 @@
+import type { Neighbour } from '#infra/config/settings.ts';
 import { findAttempt } from '#infra/mongo/attempt/attempts.ts';
 import { type GradeWrite, storeGrade, wakeHandoffs } from '#infra/mongo/attempt/grade.ts';
 import { findRelease, queueNotices } from '#infra/mongo/attempt/release.ts';
+import { sendToAnalytics } from '#infra/neighbours/analytics.ts';
+import { type AnalyticsEvent, analyticsEvents } from '#shared/attempt/analytics.ts';
 import { type Attempt, remainingSeconds } from '#shared/attempt/attempt.ts';
 import { submitEventType, submitMetadata } from '#shared/attempt/events.ts';
 import { noticesOnGrade } from '#shared/attempt/notices.ts';
@@ -8,7 +11,6 @@ import { isScoredByHand, type Paper } from '#shared/attempt/question.ts';
 import { gradeAttempt } from '#shared/attempt/scoring/grade-attempt.ts';
 import type { Actor, Outcome, WorkerDeps } from '#workers/actor.ts';
 import { ringForNotices } from '#workers/ground.ts';
-import { reportToAnalytics } from './report-to-analytics.ts';
 
 /**
  * SUBMITTED → GRADED, for every attempt once: scores and totals from nothing but the copied paper and the stored
@@ -76,6 +78,34 @@ function asGraded(attempt: Attempt, { grading, releasedAt }: GradeWrite): Attemp
   );
   const exam = { ...attempt.exam, resultsReleasedAt: releasedAt };
   return { ...attempt, ...grading.totals, status: 'GRADED', answers, exam };
+}
+
+/**
+ * Tells the analytics service of a first grading, best effort: after the commit, in the background, one try each, and a
+ * failure changes nothing but a counter. The ids are stable, so a second telling is the receiver's replay. Never throws.
+ */
+export function reportToAnalytics(deps: WorkerDeps, graded: Attempt, paper: Paper, at: Date): void {
+  const { analytics } = deps.config.neighbours;
+  if (analytics === null) return;
+  try {
+    // Built now: behind a neighbour that hangs a thousand of these wait, and an attempt with its answers may be megabytes.
+    const events = analyticsEvents(graded, paper, at);
+    deps.background.run(() => tellAnalytics(deps, analytics, events));
+  } catch (err) {
+    analyticsFailed(deps, graded._id, err);
+  }
+}
+
+async function tellAnalytics(deps: WorkerDeps, analytics: Neighbour, events: readonly AnalyticsEvent[]): Promise<void> {
+  const calls = events.map((event) => sendToAnalytics(analytics, event, { timeoutMs: deps.config.outboundTimeoutMs }));
+  for (const [index, call] of (await Promise.allSettled(calls)).entries()) {
+    if (call.status === 'rejected') analyticsFailed(deps, events[index]?.entityId, call.reason);
+  }
+}
+
+function analyticsFailed(deps: WorkerDeps, attemptId: string | undefined, err: unknown): void {
+  deps.alarm('analytics_failed');
+  deps.log.warn({ err, attemptId }, 'analytics was not told');
 }
 
 /** A handoff that came before the grade rests, the longer the more often it has looked: now there is something to see. */

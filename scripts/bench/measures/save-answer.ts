@@ -55,7 +55,7 @@ export const measureSaveAnswer: Measure = async (ground) => {
       };
       let done = false;
       const ms = await timed(async () => {
-        done = (await saveAnswer(stage.mongo, write)).saved;
+        done = (await saveAnswer(stage.mongo, write)).kind === 'saved';
       });
       if (done) return ms;
       // The tail was full. Rolled untimed, so that both documents stay equally large.

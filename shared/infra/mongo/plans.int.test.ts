@@ -108,7 +108,7 @@ async function comeAndGo(mongo: Mongo): Promise<void> {
 
   const key = throttleKey(account.email);
   const reserved = await reserveTry(mongo, key, { addressIsOver: false, now });
-  if (reserved.granted) await giveBackTry(mongo, key, reserved.round);
+  if (reserved.kind === 'granted') await giveBackTry(mongo, key, reserved.round);
   await recordFailure(mongo, key);
   await recordSuccess(mongo, key);
 

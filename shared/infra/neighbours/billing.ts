@@ -7,16 +7,8 @@ import {
   type Generation,
   ownerKeysOf,
 } from '#shared/classifier/generation.ts';
-import {
-  callOwner,
-  dataField,
-  isSuccess,
-  isTaken,
-  OwnerFailed,
-  type OwnerPatience,
-  type OwnerScope,
-  refusal,
-} from './owner-call.ts';
+import { dataField, isSuccess, type Patience } from './call.ts';
+import { callOwner, isTaken, OwnerFailed, type OwnerScope, refusal } from './owner-call.ts';
 
 const USAGE = 'usage';
 
@@ -28,7 +20,7 @@ export async function checkUsage(
   service: Neighbour,
   scope: OwnerScope,
   charge: Charge,
-  patience: OwnerPatience,
+  patience: Patience,
 ): Promise<Counter[]> {
   const body = { organizationId: scope.organizationId, actorId: scope.actor.id, checks: amountsOf(charge) };
   const request = { owner: USAGE, method: 'POST', path: '/v1/usage/check', body } as const;
@@ -49,7 +41,7 @@ async function consumeUsage(
   service: Neighbour,
   scope: OwnerScope,
   used: { charge: Charge; key: string },
-  patience: OwnerPatience,
+  patience: Patience,
 ): Promise<void> {
   const body = { organizationId: scope.organizationId, actorId: scope.actor.id, items: amountsOf(used.charge) };
   const headers = { 'idempotency-key': used.key };
@@ -64,7 +56,7 @@ const WALLET = 'wallet';
  * Credits of the organization.
  * @throws OwnerFailed; the signal's reason
  */
-export async function readBalance(service: Neighbour, scope: OwnerScope, patience: OwnerPatience): Promise<number> {
+export async function readBalance(service: Neighbour, scope: OwnerScope, patience: Patience): Promise<number> {
   const path = `${walletOf(scope)}/balance`;
   const reply = await callOwner(service, { ...scope, ...patience, owner: WALLET, method: 'GET', path });
   if (!isSuccess(reply)) throw refusal(WALLET, reply);
@@ -81,7 +73,7 @@ async function debit(
   service: Neighbour,
   scope: OwnerScope,
   { credits, key, reason }: { credits: number; key: string; reason: string },
-  patience: OwnerPatience,
+  patience: Patience,
 ): Promise<void> {
   const path = `${walletOf(scope)}/transactions`;
   const body = { type: 'USAGE_DEBIT', amount: credits, reason, idempotencyKey: key };
@@ -110,7 +102,7 @@ export async function chargeOwners(
   { usage, wallet }: Payees,
   row: Pick<Generation, '_id' | 'organizationId' | 'actor' | 'charge' | 'usageConsumed'>,
   consumed: () => Promise<void>,
-  patience: OwnerPatience,
+  patience: Patience,
 ): Promise<void> {
   const { _id: previewId, organizationId, actor, charge } = row;
   if (charge === null) throw new Error(`generation ${previewId} costs nothing yet`);

@@ -1,3 +1,6 @@
+import type { Neighbour } from '#infra/config/settings.ts';
+import { membersOf } from '#shared/kernel/json-object.ts';
+
 /** What another service answered. The body is read whole, up to a cap; null where it was not JSON. */
 export interface ServiceReply {
   status: number;
@@ -6,7 +9,14 @@ export interface ServiceReply {
   retryAfterMs: number | null;
 }
 
-interface ServiceCall {
+/** Bounds of one call. */
+export interface Patience {
+  /** Over connect, headers and body together (ms). */
+  timeoutMs: number;
+  signal?: AbortSignal;
+}
+
+interface ServiceCall extends Patience {
   method: 'GET' | 'POST';
   url: string;
   /** The service that calls, and the token that proves it, where one is configured. */
@@ -14,11 +24,8 @@ interface ServiceCall {
   token: string | undefined;
   headers?: Record<string, string>;
   body?: unknown;
-  /** Over connect, headers and body together (ms). */
-  timeoutMs: number;
   /** A longer reply is none; 1 MiB unless given. */
   maxReplyBytes?: number;
-  signal?: AbortSignal;
 }
 
 const MAX_REPLY_BYTES = 1024 * 1024;
@@ -43,6 +50,45 @@ export async function callService(call: ServiceCall): Promise<ServiceReply> {
   });
   const text = await readCapped(response, call.maxReplyBytes ?? MAX_REPLY_BYTES);
   return { status: response.status, body: parse(text), retryAfterMs: retryAfterMs(response.headers) };
+}
+
+/**
+ * Posts an event to the intake of a neighbour, below `/v1/events`. Any answer is a reply.
+ * @throws as `callService` does
+ */
+export function postEvent(
+  { url, token }: Neighbour,
+  { path = '', sender, body }: { path?: string; sender: string; body: unknown },
+  patience: Patience,
+): Promise<ServiceReply> {
+  return callService({ method: 'POST', url: `${url}/v1/events${path}`, sender, token, body, ...patience });
+}
+
+/** A call that did not do what it was for: the service answered with no success, or gave no whole answer. */
+export type Unserved = { kind: 'refused'; reply: ServiceReply } | { kind: 'unanswered'; error: Error };
+export type CallEnd = { kind: 'served'; reply: ServiceReply } | Unserved;
+
+/**
+ * Waits for a call and returns how it ended, for a caller that acts on each end.
+ * @throws the signal's reason, if that was aborted
+ */
+export async function endOfCall(call: Promise<ServiceReply>, signal: AbortSignal | undefined): Promise<CallEnd> {
+  try {
+    const reply = await call;
+    return { kind: isSuccess(reply) ? 'served' : 'refused', reply };
+  } catch (error) {
+    signal?.throwIfAborted();
+    return { kind: 'unanswered', error: error instanceof Error ? error : new Error(String(error)) };
+  }
+}
+
+export function isSuccess({ status }: ServiceReply): boolean {
+  return status >= 200 && status < 300;
+}
+
+/** A field of the `data` in the envelope of a reply. */
+export function dataField(body: unknown, name: string): unknown {
+  return membersOf(membersOf(body).data)[name];
 }
 
 async function readCapped(response: Response, maxBytes: number): Promise<string> {

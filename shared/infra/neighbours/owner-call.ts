@@ -1,17 +1,10 @@
 import type { Neighbour } from '#infra/config/settings.ts';
-import { membersOf } from '#shared/kernel/json-object.ts';
-import { callService, type ServiceReply } from './call.ts';
+import { callService, isSuccess, type Patience, type ServiceReply } from './call.ts';
 
 /** In whose name an owner is called. */
 export interface OwnerScope {
   organizationId: string;
   actor: { id: string; role: string };
-}
-
-/** Bounds of one call. */
-export interface OwnerPatience {
-  timeoutMs: number;
-  signal?: AbortSignal;
 }
 
 /** An owner did not do what it was asked, or it is not known whether it did. Its words are not passed on. */
@@ -26,7 +19,7 @@ export class OwnerFailed extends Error {
   }
 }
 
-export interface OwnerRequest extends OwnerScope, OwnerPatience {
+export interface OwnerRequest extends OwnerScope, Patience {
   /** For messages: `usage`, `wallet`. */
   owner: string;
   method: 'GET' | 'POST';
@@ -66,19 +59,10 @@ export function refusal(owner: string, { status, retryAfterMs }: ServiceReply): 
   return new OwnerFailed(owner, `answered ${status}`, { retryAfterMs });
 }
 
-export function isSuccess({ status }: ServiceReply): boolean {
-  return status >= 200 && status < 300;
-}
-
 /**
  * A write under a key: what the owner has done already, under that key, is done. A conflict that asks to come again says something
  * else: it is being done just now, and may still fail.
  */
 export function isTaken(reply: ServiceReply): boolean {
   return isSuccess(reply) || (reply.status === 409 && reply.retryAfterMs === null);
-}
-
-/** A field of the `data` of the owner's envelope. */
-export function dataField(body: unknown, name: string): unknown {
-  return membersOf(membersOf(body).data)[name];
 }

@@ -1,8 +1,8 @@
 import type { Neighbour } from '#infra/config/settings.ts';
 import { membersOf } from '#shared/kernel/json-object.ts';
 import { SECOND } from '#shared/kernel/time.ts';
-import { callService } from './call.ts';
-import { dataField, SENDER } from './owner-call.ts';
+import { callService, dataField, type Patience } from './call.ts';
+import { SENDER } from './owner-call.ts';
 
 /** What is asked of the question bank, in whose name. */
 export interface WantedQuestions {
@@ -19,12 +19,6 @@ export interface WantedQuestions {
 export interface BankQuestion {
   id: string;
   [field: string]: unknown;
-}
-
-export interface BankCall {
-  /** Over the whole call (ms). */
-  timeoutMs: number;
-  signal?: AbortSignal;
 }
 
 /** The bank did not give the questions: away, refusing, or saying what nobody can read. Its words are not passed on. */
@@ -51,7 +45,7 @@ const MAX_QUESTION_BYTES = 256 * 1024;
 export async function loadQuestions(
   bank: Neighbour,
   wanted: WantedQuestions,
-  { timeoutMs, signal }: BankCall,
+  { timeoutMs, signal }: Patience,
 ): Promise<ReadonlyMap<string, BankQuestion>> {
   const { questionIds, fields, mode, overwrite, organizationId, actorId, actorRole } = wanted;
   const reply = await callService({

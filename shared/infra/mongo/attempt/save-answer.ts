@@ -19,18 +19,21 @@ export interface AnswerWrite {
   metadata(serverVersion: number): object;
 }
 
-export interface SaveResult {
-  saved: boolean;
-  /** After the save, or as it stands where the save was refused; null: no such attempt. Long texts are not filled in. */
-  attempt: Attempt | null;
-}
+/**
+ * `saved`: the attempt after the save. `refused`: the attempt as it is stored, which says why. `missing`: no such attempt.
+ * Long texts are not filled in.
+ */
+export type SaveResult =
+  | { kind: 'saved'; attempt: Attempt }
+  | { kind: 'refused'; attempt: Attempt }
+  | { kind: 'missing' };
 
 /** Stands where the server version goes in the event's text until the update knows it. */
 const VERSION_MARK = 987_654_321_012_345;
 
 /**
  * Saves one answer and its event with one MongoDB command: status, deadline, version, size and room in the tail are
- * judged in the update, by MongoDB's clock. Not saved says only that one of them failed; the attempt that comes back
+ * judged in the update, by MongoDB's clock. `refused` says only that one of them failed; the attempt that comes back
  * tells which. A long text, or one that replaces it, goes through `saveAnswerWithRows` instead.
  */
 export async function saveAnswer(mongo: Mongo, write: AnswerWrite): Promise<SaveResult> {
@@ -43,11 +46,12 @@ export async function saveAnswer(mongo: Mongo, write: AnswerWrite): Promise<Save
       events: { $concatArrays: ['$events', [saveEvent(write)]] },
     },
   );
-  const attempt = await attempts(mongo).findOneAndUpdate({ _id: write.attemptId }, update.pipeline, {
+  const attempt = (await attempts(mongo).findOneAndUpdate({ _id: write.attemptId }, update.pipeline, {
     returnDocument: 'after',
     maxTimeMS: QUERY_LIMIT_MS,
-  });
-  return { saved: wasAccepted(update, attempt), attempt: attempt as Attempt | null };
+  })) as Attempt | null;
+  if (attempt === null) return { kind: 'missing' };
+  return { kind: wasAccepted(update, attempt) ? 'saved' : 'refused', attempt };
 }
 
 /** Whether this answer must be written with rows of its own. */
@@ -66,9 +70,9 @@ export async function saveAnswerWithRows(
   now: () => number,
 ): Promise<SaveResult> {
   const answerKey = answerKeyOf(write.paperIndex);
-  return inTransaction(mongo, budgetMs, async (session) => {
+  return inTransaction<SaveResult>(mongo, budgetMs, async (session) => {
     const before = (await attempts(mongo).findOne({ _id: write.attemptId }, { session })) as Attempt | null;
-    if (before === null) return { saved: false, attempt: null };
+    if (before === null) return { kind: 'missing' };
     const replaced = before.answers[answerKey];
     const serverVersion = (replaced?.serverVersion ?? 0) + 1;
     const long = isLongAnswer(write.content);
@@ -86,11 +90,12 @@ export async function saveAnswerWithRows(
       returnDocument: 'after',
       session,
     })) as Attempt | null;
-    if (!wasAccepted(update, attempt)) return { saved: false, attempt };
+    if (attempt === null) return { kind: 'missing' };
+    if (!wasAccepted(update, attempt)) return { kind: 'refused', attempt };
     if (placed.rows.length > 0) await eventRows(mongo).insertMany(placed.rows, { session });
     if (replaced?.textRef === true) await dropText(mongo, write.attemptId, answerKey, serverVersion - 1, session);
     if (long) await keepText(mongo, write, answerKey, serverVersion, session);
-    return { saved: true, attempt };
+    return { kind: 'saved', attempt };
   });
 }
 

@@ -32,7 +32,7 @@ export async function setPassword(
   });
 }
 
-type StatusChange = { ended: number } | 'unchanged' | 'deleted';
+type StatusChange = { kind: 'changed'; ended: number } | { kind: 'unchanged' } | { kind: 'deleted' };
 
 /**
  * An operator changes an account's status. A suspended one keeps its sessions, which are refused until it is active again;
@@ -47,26 +47,28 @@ export async function setStatus(
   const { accountId, status } = wanted;
   return actAsOperator<StatusChange>(mongo, act, async (session) => {
     const before = await accounts(mongo).findOne({ _id: accountId }, { session, projection: { status: 1 } });
-    if (before === null || before.status === status) return { result: 'unchanged', line: null };
-    if (before.status === 'DELETED') return { result: 'deleted', line: null };
+    if (before === null || before.status === status) return { result: { kind: 'unchanged' }, line: null };
+    if (before.status === 'DELETED') return { result: { kind: 'deleted' }, line: null };
     await change(mongo, accountId, { status }, session);
     const all = { accountId, keep: null, reason: 'OPERATOR' } as const;
     const ended = status !== 'DELETED' ? 0 : await endOtherSessions(mongo, all, session);
     const detail = { from: before.status, to: status, ended };
     const event = { accountId, sessionId: null, type: 'STATUS_CHANGED', metadata: detail } as const;
     await noteSecurityEvent(mongo, event, act.now, session);
-    return { result: { ended }, line: { action: 'account.status', subject: accountId, detail } };
+    return { result: { kind: 'changed', ended }, line: { action: 'account.status', subject: accountId, detail } };
   });
 }
 
+type Promotion = { kind: 'promoted' } | { kind: 'unchanged' };
+
 /**
- * Gives the role ADMIN, with which nobody can register, also in the membership of the account's default organization. False: it has it already,
+ * Gives the role ADMIN, with which nobody can register, also in the membership of the account's default organization. `unchanged`: it has it already,
  * or there is no such account. Access tokens of before say the old role until they expire.
  */
-export async function makeAdmin(mongo: Mongo, accountId: string, act: OperatorAct): Promise<boolean> {
-  return actAsOperator(mongo, act, async (session) => {
+export async function makeAdmin(mongo: Mongo, accountId: string, act: OperatorAct): Promise<Promotion> {
+  return actAsOperator<Promotion>(mongo, act, async (session) => {
     const account = await accounts(mongo).findOne({ _id: accountId }, { session });
-    if (account === null || account.role === 'ADMIN') return { result: false, line: null };
+    if (account === null || account.role === 'ADMIN') return { result: { kind: 'unchanged' }, line: null };
     const memberships = account.memberships.map((membership) =>
       membership.organizationId === account.defaultOrganizationId
         ? { ...membership, role: 'ADMIN' as const }
@@ -76,7 +78,7 @@ export async function makeAdmin(mongo: Mongo, accountId: string, act: OperatorAc
     const detail = { from: account.role, to: 'ADMIN' };
     const event = { accountId, sessionId: null, type: 'ROLE_CHANGED', metadata: detail } as const;
     await noteSecurityEvent(mongo, event, act.now, session);
-    return { result: true, line: { action: 'account.make-admin', subject: accountId, detail } };
+    return { result: { kind: 'promoted' }, line: { action: 'account.make-admin', subject: accountId, detail } };
   });
 }
 

@@ -17,14 +17,14 @@ interface PasswordChange {
 
 /**
  * Puts a new password in the place of the one that was checked, ends the other sessions (`revoked` is how many) and writes
- * the security event, or none of it. `changed meanwhile`: the password is another one by now, or the account is
+ * the security event, or none of it. `outdated`: the password is another one by now, or the account is
  * not ACTIVE any more.
  */
 export async function changePassword(
   mongo: Mongo,
   change: PasswordChange,
   budgetMs: number,
-): Promise<{ revoked: number } | 'changed meanwhile'> {
+): Promise<{ kind: 'changed'; revoked: number } | { kind: 'outdated' }> {
   const { accountId, keep } = change;
   return inTransaction(mongo, budgetMs, async (session) => {
     const { pipeline } = guardedUpdate(
@@ -32,16 +32,16 @@ export async function changePassword(
       { password: literal(change.to), updatedAt: '$$NOW' },
     );
     const changed = await accounts(mongo).updateOne({ _id: accountId }, pipeline, { session });
-    if (changed.modifiedCount !== 1) return 'changed meanwhile';
+    if (changed.modifiedCount !== 1) return { kind: 'outdated' };
     const revoked = await endOtherSessions(mongo, { accountId, keep, reason: 'PASSWORD' }, session);
     const event = { accountId, sessionId: keep, type: 'PASSWORD_CHANGED', metadata: { revoked } } as const;
     await noteSecurityEvent(mongo, event, change.now, session);
-    return { revoked };
+    return { kind: 'changed', revoked };
   });
 }
 
 /**
- * Keeps the same password under a better hash. False: it was changed or upgraded meanwhile. To the person nothing has changed, so
+ * Keeps the same password under a better hash. `outdated`: it was changed or upgraded meanwhile. To the person nothing has changed, so
  * sessions go on and `updatedAt` stays.
  */
 export async function upgradePassword(
@@ -49,8 +49,8 @@ export async function upgradePassword(
   accountId: string,
   from: string,
   to: StoredPassword,
-): Promise<boolean> {
+): Promise<{ kind: 'upgraded' } | { kind: 'outdated' }> {
   const { pipeline } = guardedUpdate([{ $eq: ['$password.hash', literal(from)] }], { password: literal(to) });
   const upgraded = await accounts(mongo).updateOne({ _id: accountId }, pipeline, { maxTimeMS: QUERY_LIMIT_MS });
-  return upgraded.modifiedCount === 1;
+  return { kind: upgraded.modifiedCount === 1 ? 'upgraded' : 'outdated' };
 }

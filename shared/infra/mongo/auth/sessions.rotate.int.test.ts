@@ -24,9 +24,9 @@ async function verdict(token: Parameters<typeof claimsOf>[0]) {
 
 t.test('a rotation consumes the token, stores its successor and moves the session on', async (t) => {
   const login = await storeSignedIn(mongo);
-  t.equal(await verdict(login.token), 'rotate');
+  t.match(await verdict(login.token), { kind: 'rotate' });
   const successor = freshToken(login.session, { expiresAt: LATER });
-  t.equal(await rotate(login, successor), 'rotated');
+  t.strictSame(await rotate(login, successor), { kind: 'rotated' });
   t.match(await tokensOf(login.session._id), [
     { _id: login.token._id, consumedAt: Date, successorId: successor._id },
     { _id: successor._id, consumedAt: null, successorId: null },
@@ -34,15 +34,15 @@ t.test('a rotation consumes the token, stores its successor and moves the sessio
   const session = await sessions(mongo).findOne({ _id: login.session._id });
   t.match(session, { expiresAt: LATER, endedAt: null });
   t.ok(session !== null && session.lastUsedAt.getTime() >= login.session.lastUsedAt.getTime());
-  t.equal(await verdict(successor), 'rotate');
-  t.equal(await rotate(login), 'lost', 'once');
+  t.match(await verdict(successor), { kind: 'rotate' });
+  t.strictSame(await rotate(login), { kind: 'lost' }, 'once');
 });
 
 t.test('a hundred rotations of one token at once: one successor', async (t) => {
   const login = await storeSignedIn(mongo);
   const results = await Promise.all(Array.from({ length: 100 }, () => rotate(login)));
-  t.equal(results.filter((result) => result === 'rotated').length, 1);
-  t.equal(results.filter((result) => result === 'lost').length, 99);
+  t.equal(results.filter((result) => result.kind === 'rotated').length, 1);
+  t.equal(results.filter((result) => result.kind === 'lost').length, 99);
   const [first, successor, ...more] = await tokensOf(login.session._id);
   t.strictSame(more, []);
   t.equal(first?.successorId, successor?._id);
@@ -53,14 +53,14 @@ t.test('what may not be rotated is not', async (t) => {
   const other = await storeSignedIn(mongo);
   const expired = freshToken(login.session, { expiresAt: new Date(Date.now() - 1) });
   await tokens(mongo).insertOne(expired);
-  t.equal(await rotate({ ...login, token: expired }), 'lost', 'expired by the clock of MongoDB');
-  t.equal(await rotate({ ...login, token: freshToken(login.session) }), 'lost', 'unknown');
-  t.equal(await rotate({ token: login.token, session: other.session }), 'lost', 'of another session');
+  t.strictSame(await rotate({ ...login, token: expired }), { kind: 'lost' }, 'expired by the clock of MongoDB');
+  t.strictSame(await rotate({ ...login, token: freshToken(login.session) }), { kind: 'lost' }, 'unknown');
+  t.strictSame(await rotate({ token: login.token, session: other.session }), { kind: 'lost' }, 'of another session');
   t.equal(
     await endSession(mongo, { accountId: login.account._id, sessionId: login.session._id, reason: 'LOGOUT' }),
     true,
   );
-  t.equal(await rotate(login), 'lost', 'its session is over');
+  t.strictSame(await rotate(login), { kind: 'lost' }, 'its session is over');
   t.match(await tokens(mongo).findOne({ _id: login.token._id }), { consumedAt: null }, 'and nothing was consumed');
   t.equal((await tokensOf(login.session._id)).length, 2, 'and nothing stored');
   t.equal((await tokensOf(other.session._id)).length, 1);
@@ -88,10 +88,10 @@ t.test('a session that is ended while it is refreshed has no token that a refres
       const login = await storeSignedIn(mongo);
       const successor = freshToken(login.session);
       const [rotated] = await Promise.all([rotate(login, successor), end(login)]);
-      outcomes.push(rotated);
+      outcomes.push(rotated.kind);
       t.match(await sessions(mongo).findOne({ _id: login.session._id }), { endedAt: Date }, name);
-      t.strictSame(await verdict(successor), { rejected: 'AUTH_INVALID_TOKEN' }, name);
-      t.equal((await tokensOf(login.session._id)).length, rotated === 'rotated' ? 2 : 1, 'nothing half');
+      t.strictSame(await verdict(successor), { kind: 'refused', rejection: { rejected: 'AUTH_INVALID_TOKEN' } }, name);
+      t.equal((await tokensOf(login.session._id)).length, rotated.kind === 'rotated' ? 2 : 1, 'nothing half');
     }
     t.comment(`${name}: ${outcomes.join(' ')}`);
   }

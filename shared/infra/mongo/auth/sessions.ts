@@ -57,14 +57,14 @@ export async function liveSessions(mongo: Mongo, accountId: string, now: number)
  * Stores a login: session and first refresh token, or neither. `passwordHash` is the stored hash that the password was
  * found right by. Checking a password takes a quarter of a second, in which it may be changed or the account suspended,
  * and all sessions ended; a login that was stored after that would outlive it. So the account must still be ACTIVE and have
- * that hash, and it is written as well: of a login and such a change at once, one sees the other. `changed
- * meanwhile`: nothing was stored; look at the account again.
+ * that hash, and it is written as well: of a login and such a change at once, one sees the other.
+ * `outdated`: nothing was stored; look at the account again.
  */
 export async function openSession(
   mongo: Mongo,
   opened: { session: Session; token: RefreshToken; passwordHash: string },
   budgetMs: number,
-): Promise<'opened' | 'changed meanwhile'> {
+): Promise<{ kind: 'opened' } | { kind: 'outdated' }> {
   const { accountId } = opened.session;
   return inTransaction(mongo, budgetMs, async (session) => {
     const unchanged = guardedUpdate(
@@ -72,10 +72,10 @@ export async function openSession(
       { lastLoginAt: '$$NOW' },
     );
     const held = await accounts(mongo).updateOne({ _id: accountId }, unchanged.pipeline, { session });
-    if (held.modifiedCount !== 1) return 'changed meanwhile';
+    if (held.modifiedCount !== 1) return { kind: 'outdated' };
     await sessions(mongo).insertOne(opened.session, { session });
     await tokens(mongo).insertOne(opened.token, { session });
-    return 'opened';
+    return { kind: 'opened' };
   });
 }
 
@@ -93,7 +93,11 @@ interface Rotation {
  * `lost`: somebody else consumed it first, it has expired, or its session is over. Whoever ends a session writes the
  * same document, so no token comes into one that is being ended.
  */
-export async function rotateToken(mongo: Mongo, rotation: Rotation, budgetMs: number): Promise<'rotated' | 'lost'> {
+export async function rotateToken(
+  mongo: Mongo,
+  rotation: Rotation,
+  budgetMs: number,
+): Promise<{ kind: 'rotated' } | { kind: 'lost' }> {
   try {
     await inTransaction(mongo, budgetMs, async (session) => {
       const consume = guardedUpdate(
@@ -114,9 +118,9 @@ export async function rotateToken(mongo: Mongo, rotation: Rotation, budgetMs: nu
       if (moved.modifiedCount !== 1) throw new Stale(`session ${rotation.sessionId}`);
       await tokens(mongo).insertOne(rotation.successor, { session });
     });
-    return 'rotated';
+    return { kind: 'rotated' };
   } catch (error) {
-    if (error instanceof Stale) return 'lost';
+    if (error instanceof Stale) return { kind: 'lost' };
     throw error;
   }
 }

@@ -11,7 +11,7 @@ let emails = 0;
 const freshKey = () => throttleKey(`an-${emails++}@school.vn`);
 const reserve = (key: string, addressIsOver = false) => reserveTry(mongo, key, { addressIsOver, now: Date.now() });
 const rowOf = async (key: string) => throttles(mongo).findOne({ _id: key });
-const allow = async (key: string, addressIsOver = false) => (await reserve(key, addressIsOver)).granted;
+const allow = async (key: string, addressIsOver = false) => (await reserve(key, addressIsOver)).kind === 'granted';
 
 /** What stands in the row happened so much longer ago. */
 async function age(key: string, ms: number): Promise<void> {
@@ -30,16 +30,20 @@ async function fail(key: string): Promise<void> {
 t.test('of 150 tries at once a hundred are judged', async (t) => {
   const key = freshKey();
   const tries = await Promise.all(Array.from({ length: 150 }, () => reserve(key)));
-  t.equal(tries.filter(({ granted }) => granted).length, MAX_JUDGED);
+  t.equal(tries.filter(({ kind }) => kind === 'granted').length, MAX_JUDGED);
   t.equal((await throttles(mongo).find({ _id: key }).toArray()).length, 1);
-  const refused = tries.find(({ granted }) => !granted);
+  const refused = tries.find(({ kind }) => kind === 'refused');
   t.match(refused, { retryAfterMs: SECOND }, 'those in flight will soon be judged');
   await Promise.all(Array.from({ length: MAX_JUDGED }, () => recordFailure(mongo, key)));
   t.match(await rowOf(key), { tries: MAX_JUDGED, failures: MAX_JUDGED });
   await age(key, HOUR);
   const spent = await reserve(key);
-  t.equal(spent.granted, false, 'the hundred are spent, whatever the wait');
-  t.ok(!spent.granted && spent.retryAfterMs > QUIET_MS - 2 * HOUR && spent.retryAfterMs <= QUIET_MS - HOUR + MINUTE);
+  t.equal(spent.kind, 'refused', 'the hundred are spent, whatever the wait');
+  t.ok(
+    spent.kind === 'refused' &&
+      spent.retryAfterMs > QUIET_MS - 2 * HOUR &&
+      spent.retryAfterMs <= QUIET_MS - HOUR + MINUTE,
+  );
   await age(key, QUIET_MS - HOUR - MINUTE);
   t.equal(await allow(key), false);
   await age(key, MINUTE);
@@ -58,8 +62,12 @@ t.test('five failures cost nothing, each further one a doubled wait up to 15 min
     if (wait === 0) continue;
     const before = await rowOf(key);
     const refused = await reserve(key);
-    t.equal(refused.granted, false, 'the wait lasts, for the right password too');
-    t.ok(!refused.granted && refused.retryAfterMs >= SECOND && refused.retryAfterMs <= Math.max(SECOND, wait + MINUTE));
+    t.equal(refused.kind, 'refused', 'the wait lasts, for the right password too');
+    t.ok(
+      refused.kind === 'refused' &&
+        refused.retryAfterMs >= SECOND &&
+        refused.retryAfterMs <= Math.max(SECOND, wait + MINUTE),
+    );
     t.strictSame(await rowOf(key), before, 'and a refused try changes nothing');
     await age(key, wait);
   }
@@ -75,13 +83,13 @@ t.test('a right password clears, also in parallel', async (t) => {
   t.match(await rowOf(key), { tries: 0, failures: 0, blockedUntil: null });
   const right = await Promise.all(
     Array.from({ length: 90 }, async () => {
-      const { granted } = await reserve(key);
+      const isGranted = await allow(key);
       await recordSuccess(mongo, key);
-      return granted;
+      return isGranted;
     }),
   );
   t.ok(
-    right.every((granted) => granted),
+    right.every((isGranted) => isGranted),
     'right passwords do not throttle each other',
   );
   t.equal(await allow(key), true);
@@ -117,7 +125,7 @@ t.test('an address that is over holds up only accounts with a failure of their o
   t.equal(await allow(key, true), true);
   await recordFailure(mongo, key);
   const before = await rowOf(key);
-  t.match(await reserve(key, true), { granted: false, retryAfterMs: 15 * MINUTE });
+  t.match(await reserve(key, true), { kind: 'refused', retryAfterMs: 15 * MINUTE });
   t.strictSame(await rowOf(key), before);
   t.equal(await allow(key, false), true, 'and from another address it goes on');
   await age(key, QUIET_MS);
@@ -127,12 +135,12 @@ t.test('an address that is over holds up only accounts with a failure of their o
 t.test('a first try waits for nobody’s opinion of its address, a later one does', async (t) => {
   const key = freshKey();
   const silent = new Promise<boolean>(() => undefined);
-  t.match(await reserveTry(mongo, key, { addressIsOver: silent, now: Date.now() }), { granted: true });
+  t.match(await reserveTry(mongo, key, { addressIsOver: silent, now: Date.now() }), { kind: 'granted' });
   t.match(await rowOf(key), { tries: 1, failures: 0 });
   await recordFailure(mongo, key);
   const over = { addressIsOver: Promise.resolve(true), now: Date.now() };
-  t.match(await reserveTry(mongo, key, over), { granted: false });
-  t.match(await reserveTry(mongo, key, { ...over, addressIsOver: Promise.resolve(false) }), { granted: true });
+  t.match(await reserveTry(mongo, key, over), { kind: 'refused' });
+  t.match(await reserveTry(mongo, key, { ...over, addressIsOver: Promise.resolve(false) }), { kind: 'granted' });
 });
 
 t.test('failures at once are all counted; one that is judged after a success counts', async (t) => {
@@ -149,7 +157,7 @@ t.test('a try that was not judged is given back, in the round in which it was co
   const key = freshKey();
   const counted = async () => {
     const reserved = await reserve(key);
-    if (!reserved.granted) throw new Error('a free try was refused');
+    if (reserved.kind === 'refused') throw new Error('a free try was refused');
     return reserved.round;
   };
   const round = await counted();

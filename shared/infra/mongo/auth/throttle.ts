@@ -16,7 +16,7 @@ import { MINUTE, SECOND } from '#shared/kernel/time.ts';
 import { type ThrottleRow, throttles } from './collections.ts';
 
 /** `round` names the count that the try was counted in; see giveBackTry. */
-export type Reservation = { granted: true; round: string } | { granted: false; retryAfterMs: number };
+export type Reservation = { kind: 'granted'; round: string } | { kind: 'refused'; retryAfterMs: number };
 
 /** A try that was counted this long ago is judged by now, or never will be (ms). */
 const JUDGED_WITHIN_MS = MINUTE;
@@ -40,7 +40,7 @@ export async function reserveTry(
   const { now } = address;
   // A success takes the row away, so most tries are the first: one command, and no failure that an address could add to.
   const round = newStamp();
-  if (await insertRow(mongo, key, { round, tries: 1, lastTryAt: new Date(now) })) return { granted: true, round };
+  if (await insertRow(mongo, key, { round, tries: 1, lastTryAt: new Date(now) })) return { kind: 'granted', round };
   const addressIsOver = await address.addressIsOver;
   const isQuiet = { $gte: [{ $subtract: [NOW_MS, msOf('$lastTryAt')] }, QUIET_MS] };
   const sinceQuiet = (field: string, anew: unknown) => ({ $cond: [isQuiet, anew, field] });
@@ -61,8 +61,8 @@ export async function reserveTry(
     },
   );
   const row = await writeRow(mongo, key, reserve);
-  if (wasAccepted(reserve, row)) return { granted: true, round: row.round };
-  return { granted: false, retryAfterMs: Math.max(SECOND, waitOf(row, addressIsOver, now)) };
+  if (wasAccepted(reserve, row)) return { kind: 'granted', round: row.round };
+  return { kind: 'refused', retryAfterMs: Math.max(SECOND, waitOf(row, addressIsOver, now)) };
 }
 
 /** Ms until a refused try may be made again, as far as the row tells; none where the wait has just ended. */

@@ -7,7 +7,7 @@ import { testConfig } from '#testing/actors/test-kernel.ts';
 import { heldLog } from '#testing/held-log.ts';
 import { sampleAttempt, samplePaper } from '#testing/stored/sample-attempt.ts';
 import type { WorkerDeps } from '#workers/actor.ts';
-import { reportToAnalytics } from './report-to-analytics.ts';
+import { reportToAnalytics } from './actor.ts';
 
 setFlagsFromString('--expose-gc');
 const collectGarbage = runInNewContext('gc') as () => void;

@@ -1,0 +1,33 @@
+import t from 'tap';
+import { sampleAnswer } from '#testing/stored/sample-attempt.ts';
+import { storeAttempt } from '#testing/stored/stored-attempts.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
+import { saveAnswer, saveAnswerWithRows } from './save-answer.ts';
+
+t.test(
+  'the first save makes version 1, each later one adds one, and the attempt counts the bytes that remain',
+  async (t) => {
+    const mongo = await openTestMongo(t);
+    const deadlineAt = new Date(Date.now() + 3_600_000);
+    const stored = sampleAnswer({ selected: ['a'], serverVersion: 3, clientVersion: 2, bytes: 100 });
+    const write = (attemptId: string) => ({
+      attemptId,
+      paperIndex: 0,
+      content: { selected: ['b'] },
+      bytes: 18,
+      clientVersion: 0,
+      metadata: (serverVersion: number) => ({ serverVersion }),
+    });
+    const saves = {
+      'one command': (attemptId: string) => saveAnswer(mongo, write(attemptId)),
+      'a transaction': (attemptId: string) => saveAnswerWithRows(mongo, write(attemptId), 5_000, Date.now),
+    };
+    for (const [how, save] of Object.entries(saves)) {
+      const first = await save((await storeAttempt(mongo, { answers: {}, deadlineAt }))._id);
+      t.match(first, { kind: 'saved', attempt: { answers: { q0: { serverVersion: 1 } }, answerBytes: 18 } }, how);
+      const before = await storeAttempt(mongo, { answers: { q0: stored }, answerBytes: 150, deadlineAt });
+      const later = await save(before._id);
+      t.match(later, { kind: 'saved', attempt: { answers: { q0: { serverVersion: 4 } }, answerBytes: 68 } }, how);
+    }
+  },
+);

@@ -1,0 +1,13 @@
+import type { Neighbour } from '#infra/config/settings.ts';
+import type { AnalyticsEvent } from '#shared/attempt/analytics.ts';
+import { ATTEMPT_SERVICE } from '#shared/attempt/notices.ts';
+import { isSuccess, type Patience, postEvent } from './call.ts';
+
+/**
+ * Sends one event to the analytics service, which tells a repeat by the event's stable id.
+ * @throws if the service did not take it
+ */
+export async function sendToAnalytics(service: Neighbour, event: AnalyticsEvent, patience: Patience): Promise<void> {
+  const reply = await postEvent(service, { sender: ATTEMPT_SERVICE, body: event }, patience);
+  if (!isSuccess(reply)) throw new Error(`the analytics service answered ${reply.status}`);
+}
