@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
-import type { Config } from '#infra/config/config.ts';
-import { VERSION } from '#infra/config/version.ts';
+import { type Config, VERSION } from '#infra/config/config.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { postCommand } from '#infra/mongo/mailbox/mailbox.ts';

@@ -12,11 +12,11 @@ import type {
 } from '#shared/generated/notification.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import { newId } from '#shared/kernel/ids.ts';
-import { eventView } from '#shared/notification/event.ts';
+import { eventView, sourcePairFaults } from '#shared/notification/event.ts';
 import { newNotification, notificationView } from '#shared/notification/notification.ts';
 import { preferenceKey, suppressionOf } from '#shared/notification/preferences.ts';
 import { newFromSnapshot, readSnapshot } from '#shared/notification/snapshot.ts';
-import { recipientFaults, sourcePairFaults, weakTopicFanOut } from '#shared/notification/weak-topic.ts';
+import { recipientFaults, weakTopicFanOut } from '#shared/notification/weak-topic.ts';
 import type { NotificationDeps } from './deps.ts';
 import { type FannedOut, fanOut } from './fan-out.ts';
 

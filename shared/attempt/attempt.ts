@@ -1,4 +1,4 @@
-import { MINUTE } from '#shared/kernel/time.ts';
+import { LAST_INSTANT, MINUTE } from '#shared/kernel/time.ts';
 
 /** One exam sitting of one student: the aggregate that every route and worker of this service is about. */
 export interface Attempt {
@@ -156,9 +156,6 @@ export function courseContextOnWire(context: CourseContext | null) {
   };
 }
 
-/** The end of the year 9999: a longer duration must not make a date that ISO 8601 writes with a sign. */
-const LAST_INSTANT = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
-
 /**
  * When the attempt must be handed in: the earliest of what bounds it, null when nothing does. At that very instant
  * it is over. A due time binds assignment starts only, so a link start passes null for it.
@@ -171,6 +168,7 @@ export function deadlineOf(bounds: {
 }): Date | null {
   const instants: number[] = [];
   if (bounds.durationMinutes !== null) {
+    // A longer duration must not make a date that ISO 8601 writes with a sign.
     instants.push(Math.min(bounds.startedAt.getTime() + bounds.durationMinutes * MINUTE, LAST_INSTANT));
   }
   if (bounds.closeTime !== null) instants.push(bounds.closeTime.getTime());

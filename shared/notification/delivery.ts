@@ -22,8 +22,24 @@ export function deliveryJobState(status: CommandStatus, leased: boolean): Delive
   return 'DEAD_LETTERED';
 }
 
-export const DELIVERY_STATUSES = ['QUEUED', 'SENT', 'FAILED', 'DEAD_LETTERED'] as const;
-export type DeliveryStatus = (typeof DELIVERY_STATUSES)[number];
+/** What a delivery is decided on, as it stands at that moment. */
+export interface Dispatch {
+  /** null: there is no such row. */
+  notification: Notification | null;
+  preferences: Preferences | null;
+  /** Of the event that it came with; null where that names none. */
+  eventPreferenceType: string | null;
+}
+
+export type DispatchRefusal = 'GONE' | 'DELETED' | SuppressionReason;
+
+/** Why this notification is not to be delivered any more, ever; or the notification. Pure. */
+export function judgeDispatch(dispatch: Dispatch, now: Date): Notification | DispatchRefusal {
+  const { notification, preferences, eventPreferenceType } = dispatch;
+  if (notification === null) return 'GONE';
+  if (notification.place === 'DELETED') return 'DELETED';
+  return suppressionOf(preferences, preferenceKey(notification, eventPreferenceType), now) ?? notification;
+}
 
 /** One try to deliver, ours or reported by another service: diagnostics, which never change an inbox. */
 export interface DeliveryAttempt {
@@ -47,43 +63,8 @@ export interface DeliveryAttempt {
   updatedAt: Date;
 }
 
-export function deliveryAttemptView(row: DeliveryAttempt) {
-  return {
-    id: row._id,
-    notificationId: row.notificationId,
-    userId: row.userId,
-    organizationId: row.organizationId,
-    channel: row.channel,
-    provider: row.provider,
-    status: row.status,
-    attempt: row.attempt,
-    providerId: row.providerId,
-    nextRetryAt: row.nextRetryAt?.toISOString() ?? null,
-    error: row.error,
-    metadata: row.metadata === null ? null : (JSON.parse(row.metadata) as Record<string, unknown>),
-    createdAt: row.createdAt.toISOString(),
-    updatedAt: row.updatedAt.toISOString(),
-  };
-}
-
-/** What a delivery is decided on, as it stands at that moment. */
-export interface Dispatch {
-  /** null: there is no such row. */
-  notification: Notification | null;
-  preferences: Preferences | null;
-  /** Of the event that it came with; null where that names none. */
-  eventPreferenceType: string | null;
-}
-
-export type DispatchRefusal = 'GONE' | 'DELETED' | SuppressionReason;
-
-/** Why this notification is not to be delivered any more, ever; or the notification. Pure. */
-export function judgeDispatch(dispatch: Dispatch, now: Date): Notification | DispatchRefusal {
-  const { notification, preferences, eventPreferenceType } = dispatch;
-  if (notification === null) return 'GONE';
-  if (notification.place === 'DELETED') return 'DELETED';
-  return suppressionOf(preferences, preferenceKey(notification, eventPreferenceType), now) ?? notification;
-}
+export const DELIVERY_STATUSES = ['QUEUED', 'SENT', 'FAILED', 'DEAD_LETTERED'] as const;
+export type DeliveryStatus = (typeof DELIVERY_STATUSES)[number];
 
 /** The row of a try that another service reports, its shape already checked. Whether it is about support its notification knows. */
 export function recordedAttempt(
@@ -106,5 +87,24 @@ export function recordedAttempt(
     metadata: body.metadata === undefined ? null : JSON.stringify(body.metadata),
     createdAt: made.now,
     updatedAt: made.now,
+  };
+}
+
+export function deliveryAttemptView(row: DeliveryAttempt) {
+  return {
+    id: row._id,
+    notificationId: row.notificationId,
+    userId: row.userId,
+    organizationId: row.organizationId,
+    channel: row.channel,
+    provider: row.provider,
+    status: row.status,
+    attempt: row.attempt,
+    providerId: row.providerId,
+    nextRetryAt: row.nextRetryAt?.toISOString() ?? null,
+    error: row.error,
+    metadata: row.metadata === null ? null : (JSON.parse(row.metadata) as Record<string, unknown>),
+    createdAt: row.createdAt.toISOString(),
+    updatedAt: row.updatedAt.toISOString(),
   };
 }

@@ -1,5 +1,6 @@
 import t from 'tap';
-import { batchFaults, eventFaults, weakTopicFaults } from './weak-topic.ts';
+import { batchFaults, eventFaults } from './event.ts';
+import { weakTopicFaults } from './weak-topic.ts';
 
 const paths = (faults: readonly { path: string }[]) => faults.map(({ path }) => path);
 

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { weaknessOf } from './variable-reader.ts';
+import { weaknessOf } from './connect.ts';
 
 const at = (query: string) => weaknessOf(`mongodb://user:pa%3Fss@a,b/db${query}`);
 
