@@ -1,7 +1,7 @@
 import t from 'tap';
 import { listenLocally } from '#scripts/http/local-server.ts';
 import type { Job } from '#shared/generated/classifier.ts';
-import { followJob } from './follow-job.ts';
+import { followJob } from './classify-paper.ts';
 
 const OWNER = { id: 'gv-1', role: 'TEACHER' as const };
 
