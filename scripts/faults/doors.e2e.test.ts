@@ -6,11 +6,10 @@ import { openChance, scaled } from '#testing/chance.ts';
 import { newExamId } from '#testing/clients/attempt-client.ts';
 import { tally } from '#testing/clients/crowd.ts';
 import { exchange, type HttpReply } from '#testing/clients/http-call.ts';
-import { patiently } from '#testing/clients/patiently.ts';
 import { doorsOf, type ExamPlan, readAsTeacher, type Student, student } from '#testing/clients/sitting.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { storedBy } from '#testing/stored/stored.ts';
-import { until } from '#testing/until.ts';
+import { patiently, until } from '#testing/until.ts';
 
 const QUESTIONS = 3;
 const LANES = 6;

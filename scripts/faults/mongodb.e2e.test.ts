@@ -6,11 +6,10 @@ import { openChance, scaled } from '#testing/chance.ts';
 import { newExamId } from '#testing/clients/attempt-client.ts';
 import { crowd, insist, tally } from '#testing/clients/crowd.ts';
 import type { HttpReply } from '#testing/clients/http-call.ts';
-import { patiently } from '#testing/clients/patiently.ts';
 import { doorsOf, readAsTeacher, started, student } from '#testing/clients/sitting.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { storedBy } from '#testing/stored/stored.ts';
-import { until } from '#testing/until.ts';
+import { patiently, until } from '#testing/until.ts';
 
 const QUESTIONS = 4;
 const STUDENTS = 6;
