@@ -9,8 +9,8 @@ import type { Paper } from '#shared/attempt/question.ts';
 import { totalsOf } from '#shared/attempt/scoring/grade-attempt.ts';
 import { scripted } from '#testing/actors/scripted-actor.ts';
 import { testKernel, testWorker, testWorkerDeps } from '#testing/actors/test-kernel.ts';
+import { openJitter } from '#testing/chance.ts';
 import { callOf, inProcessDoor } from '#testing/doors/in-process-door.ts';
-import { openJitter } from '#testing/jitter.ts';
 import { sampleAnswer, samplePaper } from '#testing/stored/sample-attempt.ts';
 import {
   graded,

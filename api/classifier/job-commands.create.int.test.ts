@@ -1,6 +1,6 @@
 import t from 'tap';
 import { aiJobBatches, aiJobs } from '#infra/mongo/classifier/collections.ts';
-import { commandsOfJob, runNewestRound } from '#testing/actors/job-runs.ts';
+import { commandsOfJob, runNewestRound } from '#testing/actors/classifier-scene.ts';
 import { jobBody, openJobDoor } from '#testing/doors/job-door.ts';
 import { finishedOnce, questionIds } from '#testing/stored/stored-jobs.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';

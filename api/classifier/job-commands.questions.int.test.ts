@@ -1,6 +1,6 @@
 import t from 'tap';
 import { aiJobBatches } from '#infra/mongo/classifier/collections.ts';
-import { commandsOfJob, runNewestRound } from '#testing/actors/job-runs.ts';
+import { commandsOfJob, runNewestRound } from '#testing/actors/classifier-scene.ts';
 import { jobBody, openJobDoor } from '#testing/doors/job-door.ts';
 import { openFaultReceiver } from '#testing/neighbours/fault-receiver.ts';
 import { bankQuestion, openQuestionBank } from '#testing/neighbours/question-bank.ts';

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { runNewestRound } from '#testing/actors/job-runs.ts';
+import { runNewestRound } from '#testing/actors/classifier-scene.ts';
 import { jobBody, openJobDoor } from '#testing/doors/job-door.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 

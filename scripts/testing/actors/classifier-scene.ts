@@ -1,7 +1,9 @@
 import type { Test } from 'tap';
 import { batchOutcomes } from '#infra/mongo/classifier/job-batches.ts';
 import { findJob } from '#infra/mongo/classifier/jobs.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
 import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';
+import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { classifierWork } from '#shared/classifier/commands.ts';
 import { broughtBy } from '#shared/classifier/job-view.ts';
 import { type ModelAnswer, type Models, type ModelTask, ProviderFailure } from '#shared/classifier/tasks/task.ts';
@@ -81,3 +83,17 @@ export function passing(retryAfterMs: number | null = null) {
 }
 
 export const twelve: StoredJobOptions = { questions: 12 };
+
+/** The commands of a job, one for each of its rounds. */
+export function commandsOfJob(mongo: Mongo, jobId: string): Promise<Command[]> {
+  return mailboxOf(mongo, 'classifier')
+    .find({ subject: jobId }, { sort: { _id: 1 } })
+    .toArray() as Promise<Command[]>;
+}
+
+/** Runs the newest round of a job, as its worker would. */
+export async function runNewestRound(mongo: Mongo, jobId: string, env: NodeJS.ProcessEnv = {}): Promise<void> {
+  const command = (await commandsOfJob(mongo, jobId)).at(-1);
+  if (command === undefined) throw new Error(`job ${jobId} has no command`);
+  await runCommand(testKernel(mongo), classifierActor(testWorkerDeps(mongo, env)), 'classifier', command._id);
+}

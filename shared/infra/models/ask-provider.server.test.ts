@@ -1,5 +1,6 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { ServerResponse } from 'node:http';
 import t from 'tap';
+import type { ReceivedCall } from '#scripts/http/local-server.ts';
 import { GOOD, SENTINEL_KEY } from '#testing/models/asked-models.ts';
 import { streamOf } from '#testing/models/provider-replies.ts';
 import { answerJson, goodBody, refusedWith, servedModels } from '#testing/models/served-models.ts';
@@ -40,7 +41,7 @@ t.test('silence, headers without a body, and a body that trickles for ever all e
 });
 
 t.test('a body and a stream that are cut are asked for again', async (t) => {
-  const cut = (type: string, body: string) => (response: ServerResponse, _request: IncomingMessage, count: number) => {
+  const cut = (type: string, body: string) => (response: ServerResponse, _request: ReceivedCall, count: number) => {
     if (count > 1) {
       response.writeHead(200, { 'content-type': type }).end(body);
       return;

@@ -3,7 +3,8 @@ import t, { type Test } from 'tap';
 import { freePort } from '#scripts/services/port.ts';
 import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
 import { heldLog } from '#testing/held-log.ts';
-import { eventually, ownRedis } from '#testing/stores/own-redis.ts';
+import { ownRedis } from '#testing/stores/own-redis.ts';
+import { until } from '#testing/until.ts';
 import { openDoorbells } from './doorbell.ts';
 
 /** A Redis that hangs, and bells whose link it took before. */
@@ -12,7 +13,7 @@ async function frozenRedis(t: Test, boundMs: number) {
   t.teardown(() => redis.close());
   const bells = openDoorbells({ redisUrl: redis.url, log: heldLog(), boundMs });
   t.teardown(() => bells.close());
-  await eventually(() => bells.ring('grading', 'before', 1));
+  await until('the bell rings', () => bells.ring('grading', 'before', 1));
   redis.freeze();
   return { redis, bells };
 }
@@ -31,7 +32,7 @@ t.test('a hung Redis costs one ring its bound, and the rings after it nothing', 
   t.strictSame(new Set(rings), new Set([false]));
   t.ok(waited >= 1 && waited < 5, `of 500 rings ${waited} waited`);
   redis.thaw();
-  await eventually(() => bells.ring('grading', 'thawed', 1));
+  await until('the bell rings again', () => bells.ring('grading', 'thawed', 1));
 });
 
 t.test('a Redis too slow for rings is left alone for a while after each that ran out of time', async (t) => {
@@ -55,7 +56,7 @@ t.test('a Redis too slow for rings is left alone for a while after each that ran
     await redis.close();
   });
   const waited: number[] = [];
-  await eventually(async () => {
+  await until('three rings ran out of time', async () => {
     const from = performance.now();
     t.equal(await bells.ring('grading', 'slow', 1), false);
     if (performance.now() - from >= 50) waited.push(from);
@@ -76,7 +77,7 @@ t.test('rings that hang together run out of time together', async (t) => {
 t.test('nothing listens at the address: rings are refused at once and close ends the dialling', async (t) => {
   const log = heldLog();
   const bells = openDoorbells({ redisUrl: `redis://127.0.0.1:${await freePort()}`, log });
-  await eventually(() => log.lines.length > 0);
+  await until('the link has logged', () => log.lines.length > 0);
   t.equal(await bells.ring('grading', 'c-1', 1), false);
   await bells.close();
   t.equal(await bells.ring('grading', 'c-1', 1), false);

@@ -1,7 +1,7 @@
 import t from 'tap';
+import { listenLocally } from '#scripts/http/local-server.ts';
 import type { Job } from '#shared/generated/classifier.ts';
-import { followJob } from './follow-job.ts';
-import { listenLocally } from './local-server.ts';
+import { followJob } from './classify-paper.ts';
 
 const OWNER = { id: 'gv-1', role: 'TEACHER' as const };
 
@@ -16,7 +16,7 @@ function told(event: string, state: Job): string {
 /** A stream that is cut off after each of these parts. */
 async function follow(t: { teardown(work: () => unknown): void }, parts: readonly string[]) {
   const resumedAt: unknown[] = [];
-  const server = await listenLocally(0, async (request, response) => {
+  const server = await listenLocally((request, response) => {
     const part = parts[resumedAt.length];
     resumedAt.push(request.headers['last-event-id']);
     response.writeHead(200, { 'content-type': 'text/event-stream' });

@@ -1,5 +1,5 @@
-import { createServer, type IncomingMessage } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
+import { answerJson, listenLocally } from '#scripts/http/local-server.ts';
 
 /**
  * A model that speaks chat completions and answers each request after a fixed time (`ANSWER_MS`): classifications and solutions,
@@ -7,44 +7,36 @@ import { setTimeout as delay } from 'node:timers/promises';
  */
 const { PORT, ANSWER_MS = '0' } = process.env;
 const USAGE = { prompt_tokens: 500, completion_tokens: 200, total_tokens: 700 };
+const SOLUTION = {
+  text: 'Áp dụng công thức nguyên hàm cơ bản, ta được kết quả.',
+  steps: ['Tìm nguyên hàm', 'Thay cận'],
+};
 
-const server = createServer((request, response) => {
-  void answer(request).then(
-    (body) => {
-      response.writeHead(200, { 'content-type': 'application/json' });
-      response.end(body);
-    },
-    () => response.writeHead(500).end(),
-  );
-});
-server.listen(Number(PORT), '127.0.0.1', () => console.log('fake model is ready'));
+await listenLocally(
+  async ({ text }, response) => {
+    const arrived = performance.now();
+    const body = completion(text);
+    await delay(Math.max(0, Number(ANSWER_MS) - (performance.now() - arrived)));
+    answerJson(response, { status: 200, body });
+  },
+  { port: Number(PORT), survivesErrors: true },
+);
+console.log('fake model is ready');
 
-async function answer(request: IncomingMessage): Promise<string> {
-  const arrived = performance.now();
-  const chunks: Buffer[] = [];
-  for await (const chunk of request) chunks.push(chunk as Buffer);
-  const { model, messages } = JSON.parse(Buffer.concat(chunks).toString()) as {
-    model: string;
-    messages: { content: string }[];
-  };
+function completion(asked: string) {
+  const { model, messages } = JSON.parse(asked) as { model: string; messages: { content: string }[] };
   const data = dataOf(messages.at(-1)?.content ?? '');
   const content = JSON.stringify(Array.isArray(data.questionIds) ? classified(data) : SOLUTION);
   const message = { role: 'assistant', content };
-  await delay(Math.max(0, Number(ANSWER_MS) - (performance.now() - arrived)));
-  return JSON.stringify({
+  return {
     id: 'chatcmpl-bench',
     object: 'chat.completion',
     created: 1_800_000_000,
     model,
     usage: USAGE,
     choices: [{ index: 0, message, finish_reason: 'stop' }],
-  });
+  };
 }
-
-const SOLUTION = {
-  text: 'Áp dụng công thức nguyên hàm cơ bản, ta được kết quả.',
-  steps: ['Tìm nguyên hàm', 'Thay cận'],
-};
 
 interface Asked {
   questionIds?: string[];

@@ -1,6 +1,6 @@
 import t from 'tap';
 import type { ClassifiedItem, Job, JobErrors } from '#shared/generated/classifier.ts';
-import { verifyJob } from './verify-job.ts';
+import { verifyJob } from './classify-paper.ts';
 
 const IDS = ['q1', 'q2', 'q3', 'q4', 'q5', 'q6'];
 

@@ -4,7 +4,32 @@ import { startChild } from './child.ts';
 import type { Ground } from './ground.ts';
 import { type HttpClient, openHttpClient } from './http-client.ts';
 
-/** A better-auth server in a process of its own, on a database of its own; see http/better-auth.ts. */
+export const PASSWORD = 'sông hương núi ngự';
+
+export interface Tokens {
+  accessToken: string;
+  refreshToken: string;
+}
+
+export function register(client: HttpClient, email: string): Promise<Tokens> {
+  return callOurs(client, 'register', { email, password: PASSWORD, fullName: 'Nguyễn Văn An' });
+}
+
+export function login(client: HttpClient, email: string): Promise<Tokens> {
+  return callOurs(client, 'login', { email, password: PASSWORD });
+}
+
+export function refresh(client: HttpClient, refreshToken: string): Promise<Tokens> {
+  return callOurs(client, 'refresh', { refreshToken });
+}
+
+async function callOurs(client: HttpClient, path: string, body: object): Promise<Tokens> {
+  const reply = await client.request('POST', `/v1/auth/${path}`, {}, JSON.stringify(body));
+  if (reply.status > 201) throw new Error(`${path}: ${reply.status} ${reply.body.toString().slice(0, 500)}`);
+  return JSON.parse(reply.body.toString()).data;
+}
+
+/** A better-auth server in a process of its own, on a database of its own; see servers/better-auth.ts. */
 export interface BetterAuth {
   connect(): Promise<HttpClient>;
   close(): Promise<void>;
@@ -23,7 +48,7 @@ export async function openBetterAuth(
     NODE_ENV: 'production',
     PASSWORD_COST: String(passwordCost),
   };
-  const args = ['scripts/bench/http/better-auth.ts'];
+  const args = ['scripts/bench/servers/better-auth.ts'];
   const readyWhen = 'bench server is ready';
   const child = await startChild({ name: 'better-auth', args, env, readyWhen, folder: ground.folder });
   return {
@@ -39,11 +64,11 @@ export async function openBetterAuth(
 
 /** Registers and gives the session's token. */
 export function signUp(client: HttpClient, account: { email: string; password: string }): Promise<string> {
-  return post(client, '/plain/sign-up/email', { ...account, name: 'Nguyễn Văn An' });
+  return callRival(client, '/plain/sign-up/email', { ...account, name: 'Nguyễn Văn An' });
 }
 
 export function signIn(client: HttpClient, account: { email: string; password: string }): Promise<string> {
-  return post(client, '/plain/sign-in/email', account);
+  return callRival(client, '/plain/sign-in/email', account);
 }
 
 /** Its session is looked at, moved on by 7 days and written; under `/signed` a signed access token comes with it. */
@@ -53,7 +78,7 @@ export async function getSession(client: HttpClient, base: '/plain' | '/signed',
   if (!found?.session) throw new Error(`better-auth get-session: ${status} ${body.toString().slice(0, 500)}`);
 }
 
-async function post(client: HttpClient, path: string, body: object): Promise<string> {
+async function callRival(client: HttpClient, path: string, body: object): Promise<string> {
   // Without an Origin of its own it takes a browser's request for a forged one.
   const reply = await client.request('POST', path, {}, JSON.stringify(body));
   if (reply.status !== 200)

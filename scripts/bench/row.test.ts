@@ -1,5 +1,5 @@
 import t from 'tap';
-import { figuresOf, quantile, ratesOf } from './figures.ts';
+import { figuresOf, quantile, ratesOf } from './row.ts';
 
 t.test('a quantile is a sample, by nearest rank, whatever the order', async (t) => {
   t.equal(quantile([3, 1, 2], 0.5), 2);

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { readImportLine } from './import-line.ts';
+import { readImportLine } from './import-accounts.ts';
 
 const HASH = `$2b$10$${'a'.repeat(53)}`;
 const LINE = { email: ' An@School.VN ', fullName: ' Nguyễn Thị An ', role: 'TEACHER', passwordHash: HASH };
