@@ -3,14 +3,11 @@ import type { Log } from '#infra/log/log.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { isOutage } from '#infra/mongo/faults.ts';
 import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';
-import { inTransactionOf } from '#infra/mongo/transaction.ts';
 import type { Queue } from '#shared/kernel/command.ts';
 import { isNetworkFault } from '#shared/kernel/network-fault.ts';
-import type { Actor, Effects, Outcome } from './actor.ts';
+import type { Actor, Outcome } from './actor.ts';
 import type { Lease } from './lease.ts';
 
-/** A worker's transaction must end well within its lease. */
-const COMMIT_BUDGET_MS = 5_000;
 /** How long a command waits when MongoDB or the network, and not the command, is at fault. */
 const OUTAGE_REST_MS = 1_000;
 
@@ -38,11 +35,6 @@ export interface Life<Q extends Queue> {
   command: CommandOf<Q>;
   session: ClientSession;
   lease: Lease;
-}
-
-/** One transaction in the name of this life; `write` may run several times. */
-export function commitInLife<Q extends Queue>({ kernel, session }: Life<Q>, write: Effects): Promise<void> {
-  return inTransactionOf(kernel.mongo, session, COMMIT_BUDGET_MS, () => write(session));
 }
 
 /** The outcome of a run that threw. An outage or a stop spends no attempt. */

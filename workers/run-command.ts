@@ -7,8 +7,8 @@ import { forgetSession, refundAttempt, renewLease, saveProgress, takeBackClaim }
 import type { Command, Queue } from '#shared/kernel/command.ts';
 import type { Actor, Outcome } from './actor.ts';
 import { holdLease, type Lease } from './lease.ts';
-import { commitInLife, type Ending, type Kernel, type Life, outcomeOfFault } from './life.ts';
-import { type Settled, settle } from './settle.ts';
+import { type Ending, type Kernel, type Life, outcomeOfFault } from './life.ts';
+import { commitInLife, type Settled, settle } from './settle.ts';
 
 /** Between two tries to undo a claim whose reply was lost. */
 const UNDO_AGAIN_MS = 500;

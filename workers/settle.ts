@@ -3,11 +3,14 @@ import { isOutage } from '#infra/mongo/faults.ts';
 import { Stale } from '#infra/mongo/guarded-update.ts';
 import { readCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { LeaseLost, settleCommand } from '#infra/mongo/mailbox/settle.ts';
+import { inTransactionOf } from '#infra/mongo/transaction.ts';
 import type { Queue } from '#shared/kernel/command.ts';
 import type { Effects, Outcome } from './actor.ts';
-import { commitInLife, type Life, outcomeOfFault } from './life.ts';
+import { type Life, outcomeOfFault } from './life.ts';
 import { nextStateOf } from './next-state.ts';
 
+/** A worker's transaction must end well within its lease. */
+const COMMIT_BUDGET_MS = 5_000;
 /** Between two tries of a commit whose fate MongoDB does not tell. */
 const SETTLE_AGAIN_MS = 500;
 
@@ -90,6 +93,11 @@ async function commit<Q extends Queue>(life: Life<Q>, outcome: Outcome): Promise
     await settleCommand(kernel.mongo, command, next, session);
     await effects(session);
   });
+}
+
+/** One transaction in the name of this life; `write` may run several times. */
+export function commitInLife<Q extends Queue>({ kernel, session }: Life<Q>, write: Effects): Promise<void> {
+  return inTransactionOf(kernel.mongo, session, COMMIT_BUDGET_MS, () => write(session));
 }
 
 function effectsOf(outcome: Outcome): Effects | undefined {
