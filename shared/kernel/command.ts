@@ -1,7 +1,7 @@
 import type { Rejection } from './errors.ts';
 
 /**
- * Terminology, used alike in routes, queues, folders and documents:
+ * Terminology (the whole of it: ARCHITECTURE.md, section 8), used alike in routes, queues, folders and documents:
  * - **front door**: a process that answers HTTP; it writes a command, rings and may wait for the reply.
  * - **command**: a MongoDB document that says what is to be done; the truth. Redis only ever holds its id.
  * - **queue**: the commands of one kind; **mailbox**: the collection in which those of an actor's queues lie.
