@@ -1,99 +1,5 @@
+import type { ServerResponse } from 'node:http';
 import type { ErrorCode, FaultDetail, Rejection } from '#shared/kernel/errors.ts';
-
-/** Who calls, as the gateway's identity headers say. Present only on routes whose guards demand it. */
-interface Actor {
-  id: string;
-  role: string;
-}
-
-/** Header values by lower-cased name, each exactly as it came. A header sent twice is listed in `repeated`. */
-export interface Head {
-  method: string;
-  path: string;
-  headers: Readonly<Record<string, string | undefined>>;
-  repeated: ReadonlySet<string>;
-  params: Readonly<Record<string, string>>;
-}
-
-/** What the guards learnt from the head of a request; each guard fills its own field. */
-export interface Identity {
-  actor?: Actor;
-  idempotency?: { key: string; header: string };
-  sender?: string;
-  /** The account and session of a good access token. */
-  session?: { accountId: string; sessionId: string };
-  /** A token that came as `Authorization: Bearer`, not yet looked at. */
-  bearer?: string;
-  /** What new objects of this call belong to, where their body does not say. */
-  organizationId?: string;
-}
-
-/** A request header, for OpenAPI. */
-export interface HeaderDoc {
-  name: string;
-  required: boolean;
-  description: string;
-  example?: string;
-}
-
-/**
- * One check on the head of a request, made before a byte of the body is read. Guards run in the order in which
- * a route lists them; the first rejection answers. `codes` are all that it can answer, for OpenAPI.
- */
-export interface Guard {
-  name: string;
-  codes: readonly ErrorCode[];
-  /** Header names that the guard reads, for OpenAPI; `required` false where absence is no fault. */
-  headers: readonly HeaderDoc[];
-  /** Roles that pass, of a guard that judges them; for OpenAPI. */
-  roles?: readonly string[];
-  /** Of a guard that trusts identity headers: whether it does so of every request, or of this one. The gateway's token is demanded first. */
-  trustsIdentity?: 'always' | ((head: Head) => boolean);
-  check(head: Head, identity: Identity): Rejection | undefined;
-}
-
-/** A request that passed every check that needs no stored object. */
-export interface Call<Body = unknown, Query = unknown> {
-  requestId: string;
-  params: Readonly<Record<string, string>>;
-  query: Query;
-  body: Body;
-  headers: Readonly<Record<string, string | undefined>>;
-  identity: Identity;
-  /** Address of the other end of the socket; behind a proxy that of the proxy. */
-  peer: string;
-  /** Aborted when the client goes away or the process must stop. */
-  signal: AbortSignal;
-}
-
-export interface Reply {
-  /** Only a reply that writes itself names its kind. */
-  kind?: never;
-  status: number;
-  data: unknown;
-  message?: string;
-  headers?: Record<string, string>;
-}
-
-/** What a route can answer when all is well, for OpenAPI: status, schema id of `data`, sentence. */
-export interface ReplyDoc {
-  status: number;
-  schema: string;
-  description: string;
-  /** Reply headers of its own: name and what it tells. */
-  headers?: Readonly<Record<string, string>>;
-}
-
-/** What a route takes as its body. */
-export interface BodyRule {
-  schema: string;
-  maxBytes: number;
-  /**
-   * Further faults of a body that is refused already, in whose shape `known` were found, where the handler would tell of them
-   * only once the rest is right.
-   */
-  moreFaults?(body: unknown, known: readonly FaultDetail[]): readonly FaultDetail[];
-}
 
 /**
  * A row of a service's route table. `path` uses `:name` for parameters. `body.schema` and `query` name schemas by
@@ -118,10 +24,67 @@ export interface Route {
   handle(call: Call<never, never>): Promise<Reply | Rejection | RawReply>;
 }
 
-/** A reply that is written by its handler: streams, metrics. The handler must end the response. */
-export interface RawReply {
-  kind: 'raw';
-  raw: (response: import('node:http').ServerResponse) => Promise<void>;
+/**
+ * One check on the head of a request, made before a byte of the body is read. Guards run in the order in which
+ * a route lists them; the first rejection answers. `codes` are all that it can answer, for OpenAPI.
+ */
+export interface Guard {
+  name: string;
+  codes: readonly ErrorCode[];
+  /** Header names that the guard reads, for OpenAPI; `required` false where absence is no fault. */
+  headers: readonly HeaderDoc[];
+  /** Roles that pass, of a guard that judges them; for OpenAPI. */
+  roles?: readonly string[];
+  /** Of a guard that trusts identity headers: whether it does so of every request, or of this one. The gateway's token is demanded first. */
+  trustsIdentity?: 'always' | ((head: Head) => boolean);
+  check(head: Head, identity: Identity): Rejection | undefined;
+}
+
+/** A request header, for OpenAPI. */
+export interface HeaderDoc {
+  name: string;
+  required: boolean;
+  description: string;
+  example?: string;
+}
+
+/** Header values by lower-cased name, each exactly as it came. A header sent twice is listed in `repeated`. */
+export interface Head {
+  method: string;
+  path: string;
+  headers: Readonly<Record<string, string | undefined>>;
+  repeated: ReadonlySet<string>;
+  params: Readonly<Record<string, string>>;
+}
+
+/** What the guards learnt from the head of a request; each guard fills its own field. */
+export interface Identity {
+  actor?: Actor;
+  idempotency?: { key: string; header: string };
+  sender?: string;
+  /** The account and session of a good access token. */
+  session?: { accountId: string; sessionId: string };
+  /** A token that came as `Authorization: Bearer`, not yet looked at. */
+  bearer?: string;
+  /** What new objects of this call belong to, where their body does not say. */
+  organizationId?: string;
+}
+
+/** Who calls, as the gateway's identity headers say. Present only on routes whose guards demand it. */
+interface Actor {
+  id: string;
+  role: string;
+}
+
+/** What a route takes as its body. */
+export interface BodyRule {
+  schema: string;
+  maxBytes: number;
+  /**
+   * Further faults of a body that is refused already, in whose shape `known` were found, where the handler would tell of them
+   * only once the rest is right.
+   */
+  moreFaults?(body: unknown, known: readonly FaultDetail[]): readonly FaultDetail[];
 }
 
 const KIB = 1_024;
@@ -135,3 +98,42 @@ export const LARGE_BODY = 8 * 1_024 * KIB;
 
 /** The body of a command that is all said by its path and head: none, or an object without fields. */
 export const NO_FIELDS: BodyRule = { schema: 'common/no-fields', maxBytes: SMALL_BODY };
+
+/** What a route can answer when all is well, for OpenAPI: status, schema id of `data`, sentence. */
+export interface ReplyDoc {
+  status: number;
+  schema: string;
+  description: string;
+  /** Reply headers of its own: name and what it tells. */
+  headers?: Readonly<Record<string, string>>;
+}
+
+/** A request that passed every check that needs no stored object. */
+export interface Call<Body = unknown, Query = unknown> {
+  requestId: string;
+  params: Readonly<Record<string, string>>;
+  query: Query;
+  body: Body;
+  headers: Readonly<Record<string, string | undefined>>;
+  identity: Identity;
+  /** Address of the other end of the socket; behind a proxy that of the proxy. */
+  peer: string;
+  /** Aborted when the client goes away or the process must stop. */
+  signal: AbortSignal;
+}
+
+/** A handler's answer, which the server puts into the envelope. */
+export interface Reply {
+  /** Only a reply that writes itself names its kind. */
+  kind?: never;
+  status: number;
+  data: unknown;
+  message?: string;
+  headers?: Record<string, string>;
+}
+
+/** A reply that is written by its handler: streams, metrics. The handler must end the response. */
+export interface RawReply {
+  kind: 'raw';
+  raw: (response: ServerResponse) => Promise<void>;
+}

@@ -1,19 +1,19 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { type BodyRead, judgeBodyHead, openBodyBudget, openDeadlines, readBody } from '#api/http/body.ts';
-import { type Door, openClientSignals, openDoor } from '#api/http/door.ts';
+import { openBodyReader } from '#api/http/body.ts';
+import { type Door, openDoor } from '#api/http/door.ts';
 import {
   type Exchange,
   isGone,
   newExchange,
+  openClientSignals,
   RouteCall,
   readHead,
-  requestIdOf,
   splitTarget,
 } from '#api/http/exchange.ts';
 import { parseBody } from '#api/http/json.ts';
-import { openListener } from '#api/http/listener.ts';
-import { maskError, type Refusal, writeRefusal, writeReply } from '#api/http/reply.ts';
+import { type ListenerLimits, openListener } from '#api/http/listener.ts';
+import { type Refusal, writeRefusal, writeReply } from '#api/http/reply.ts';
 import { compileTable, type MountedRoute, mountRoute } from '#api/http/route-table.ts';
 import type { AccessLine } from '#infra/log/access-line.ts';
 import type { Log } from '#infra/log/log.ts';
@@ -21,13 +21,6 @@ import type { ObserveHttp } from '#infra/metrics/metrics.ts';
 import { MAX_FAULTS, type Schemas } from '#infra/schema/validator.ts';
 import { type FaultDetail, isRejection } from '#shared/kernel/errors.ts';
 import type { Head, RawReply, Reply, Route } from './route.ts';
-
-export interface ServerLimits {
-  headTimeoutMs: number;
-  bodyTimeoutMs: number;
-  /** Bytes of request bodies that the process holds at once. */
-  bodyBudgetBytes: number;
-}
 
 export interface ServerDeps {
   routes: readonly Route[];
@@ -40,6 +33,11 @@ export interface ServerDeps {
   /** Aborted when the process begins to drain: from then on every reply closes its connection. */
   draining: AbortSignal;
   limits: ServerLimits;
+}
+
+export interface ServerLimits extends ListenerLimits {
+  /** Bytes of request bodies that the process holds at once. */
+  bodyBudgetBytes: number;
 }
 
 type Outcome = { kind: 'reply'; reply: Reply } | RawReply | Refused | { kind: 'gone' };
@@ -58,9 +56,6 @@ interface TakenBody {
 
 /** Status of a request whose client left before it was answered; it appears in logs and metrics only. */
 const CLIENT_LEFT = 499;
-/** As many as a failure envelope holds. */
-const MAX_DETAILS = 1_000;
-const EMPTY = Buffer.alloc(0);
 /** RFC 9112, section 3.2. */
 const WITHOUT_HOST: Refusal = {
   rejected: 'VALIDATION_FAILED',
@@ -75,8 +70,7 @@ const NO_QUERY = Object.freeze({});
 export function openServer(deps: ServerDeps): Door {
   const mounted = deps.routes.map((route) => mountRoute(route, deps.schemas));
   const table = compileTable(mounted.map((row) => ({ method: row.route.method, path: row.route.path, value: row })));
-  const budget = openBodyBudget(deps.limits.bodyBudgetBytes);
-  const deadlines = openDeadlines(deps.limits.bodyTimeoutMs);
+  const bodies = openBodyReader(deps.limits);
   const signals = openClientSignals();
   const newest = new WeakMap<Duplex, Exchange>();
   return openDoor(
@@ -85,14 +79,14 @@ export function openServer(deps: ServerDeps): Door {
   );
 
   async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const exchange = newExchange(request, response, requestIdOf(request.headers['x-request-id']));
+    const exchange = newExchange(request, response);
     newest.set(request.socket, exchange);
     try {
       await write(exchange, await live(exchange));
     } catch (error) {
       fail(exchange, error);
     } finally {
-      budget.give(exchange.reserved);
+      bodies.release(exchange);
       record(exchange);
     }
   }
@@ -109,8 +103,8 @@ export function openServer(deps: ServerDeps): Door {
 
     const head = readHead(request, method, path, match.params);
     for (const guard of match.found.route.guards) {
-      const refusal = guard.check(head, exchange.identity);
-      if (refusal !== undefined) return refused(refusal);
+      const rejection = guard.check(head, exchange.identity);
+      if (rejection !== undefined) return refused(rejection);
     }
 
     const body = await takeBody(exchange, head, match.found);
@@ -120,7 +114,7 @@ export function openServer(deps: ServerDeps): Door {
     const faults = asked === undefined ? body.faults : [...asked.faults, ...body.faults];
     if (faults.length > 0) {
       const details = [...faults, ...furtherFaults(match.found, body)];
-      return refused({ rejected: 'VALIDATION_FAILED', details: details.slice(0, MAX_DETAILS) });
+      return refused({ rejected: 'VALIDATION_FAILED', details: details.slice(0, MAX_FAULTS) });
     }
 
     const input = { body: body.value, query: asked === undefined ? NO_QUERY : asked.query };
@@ -136,22 +130,12 @@ export function openServer(deps: ServerDeps): Door {
     { body }: MountedRoute,
   ): Promise<TakenBody | Refused | { kind: 'gone' }> {
     if (body === undefined) return { kind: 'taken', value: undefined, faults: [] };
-    const announced = judgeBodyHead(head, body.maxBytes);
-    if (announced.kind === 'refused') return announced;
-    const read: BodyRead =
-      announced.kind === 'none'
-        ? { kind: 'read', bytes: EMPTY }
-        : await readBody(exchange, announced, { maxBytes: body.maxBytes, budget, deadlines });
-    switch (read.kind) {
-      case 'gone':
-      case 'refused':
-        return read;
-      case 'read': {
-        const parsed = read.bytes.length === 0 ? { value: {}, faults: [] } : parseBody(read.bytes);
-        if (isRejection(parsed)) return refused(parsed);
-        return { kind: 'taken', value: parsed.value, faults: merge(parsed.faults, body.validate(parsed.value)) };
-      }
-    }
+    const read = await bodies.read(exchange, head, body.maxBytes);
+    if (read.kind !== 'read') return read;
+
+    const parsed = read.bytes.length === 0 ? { value: {}, faults: [] } : parseBody(read.bytes);
+    if (isRejection(parsed)) return refused(parsed);
+    return { kind: 'taken', value: parsed.value, faults: merge(parsed.faults, body.validate(parsed.value)) };
   }
 
   async function write(exchange: Exchange, outcome: Outcome): Promise<void> {
@@ -172,7 +156,7 @@ export function openServer(deps: ServerDeps): Door {
     }
   }
 
-  /** What a handler (or a bug of ours) threw: masked to the caller, told to the log. */
+  /** Answers an error that a handler, or a bug of ours, threw: 503 or 500 to the caller, the error itself to the log only. */
   function fail(exchange: Exchange, error: unknown): void {
     const { response, requestId, template } = exchange;
     const about = { err: error, requestId, route: template };
@@ -182,7 +166,7 @@ export function openServer(deps: ServerDeps): Door {
     }
     // Aborted though its client is there: the process ends before the answer. Another process may give it.
     const isCut = exchange.abort?.signal.aborted === true;
-    const refusal = maskError(error, (thrown) => isCut || deps.isOutage(thrown));
+    const refusal: Refusal = { rejected: isCut || deps.isOutage(error) ? 'UNAVAILABLE' : 'INTERNAL' };
     if (isCut) deps.log.warn(about, 'cut off by the end of the process');
     else if (refusal.rejected === 'UNAVAILABLE') deps.log.warn(about, 'a dependency is away');
     else deps.log.error(about, 'request failed');

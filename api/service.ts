@@ -7,6 +7,9 @@ import type { ReplyWaiters } from '#infra/redis/replies.ts';
 import type { Now } from '#shared/kernel/time.ts';
 import type { Route } from './route.ts';
 
+/** Builds a service's dependencies and gives its routes; each service has one, in its `mount.ts`. */
+export type Mount = (ground: Ground) => Route[];
+
 /** What a front door process has, whichever services it serves. */
 interface Ground {
   config: Config;
@@ -24,9 +27,6 @@ interface Ground {
   /** To be called at the very end, when nothing is being answered any more. */
   atEnd(close: () => Promise<unknown>): void;
 }
-
-/** Builds a service's dependencies and gives its routes; each service has one, in its `mount.ts`. */
-export type Mount = (ground: Ground) => Route[];
 
 /** Until the database is usable, a service's routes answer 503: without the unique indexes no promise would hold. */
 export function onlyWhenUsable(routes: readonly Route[], usable: () => boolean): Route[] {

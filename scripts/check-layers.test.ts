@@ -119,14 +119,15 @@ t.test('a library that computes only may be anywhere', async (t) => {
   t.strictSame(check(t, files), []);
 });
 
-t.test('a cycle is found once, a cycle of types is none', async (t) => {
+t.test('a cycle is found once, and a cycle of types is one', async (t) => {
   const files = {
-    'api/a.ts': "import { b } from './b.ts';",
-    'api/b.ts': "import { c } from './c.ts';",
-    'api/c.ts': "export * from './a.ts';",
+    'shared/infra/log/a.ts': "import { b } from '../net/b.ts';",
+    'shared/infra/net/b.ts': "import { c } from '../jwt/c.ts';",
+    'shared/infra/jwt/c.ts': "export * from '../log/a.ts';",
   };
-  t.match(check(t, files), [/^api\/a\.ts: files that import each other/]);
-  t.strictSame(check(t, { ...files, 'api/c.ts': "import type { A } from './a.ts';" }), []);
+  t.match(check(t, files), [/^shared\/infra\/jwt\/c\.ts: files that import each other/]);
+  const ofTypes = { ...files, 'shared/infra/jwt/c.ts': "import type { A } from '../log/a.ts';" };
+  t.match(check(t, ofTypes), [/files that import each other/]);
   t.strictSame(
     findCycles(
       new Map([
@@ -138,6 +139,29 @@ t.test('a cycle is found once, a cycle of types is none', async (t) => {
     ),
     [],
   );
+});
+
+/** A source of so many lines that imports these. */
+function sourceOf(lines: number, ...imports: string[]): string {
+  const head = imports.map((specifier, index) => `import { x${index} } from '${specifier}';`);
+  return [...head, ...Array.from({ length: lines - head.length }, () => '//')].join('\n');
+}
+
+t.test('a file is a noun: neither a scrap of its only reader nor two files', async (t) => {
+  const reader = { 'api/reader.ts': sourceOf(40, './scrap.ts') };
+  t.match(check(t, { ...reader, 'api/scrap.ts': sourceOf(39) }), [
+    /^api\/scrap\.ts: a noun that api\/reader\.ts alone/,
+  ]);
+  t.strictSame(check(t, { ...reader, 'api/scrap.ts': sourceOf(40) }), [], 'large enough');
+  const two = { ...reader, 'api/other.ts': sourceOf(40, './scrap.ts'), 'api/scrap.ts': sourceOf(1) };
+  t.strictSame(check(t, two), [], 'two readers');
+  const apart = { 'api/attempt/reader.ts': sourceOf(40, '../scrap.ts'), 'api/scrap.ts': sourceOf(1) };
+  t.strictSame(check(t, apart), [], 'its reader is in another folder');
+  const tested = { ...reader, 'api/scrap.ts': sourceOf(1), 'api/scrap.test.ts': sourceOf(40, './scrap.ts') };
+  t.match(check(t, tested), [/alone reads/], 'a test is no reader');
+  t.match(check(t, { 'api/a.ts': sourceOf(301) }), [/^api\/a\.ts: at 300 lines/]);
+  t.strictSame(check(t, { 'api/a.ts': sourceOf(300), 'scripts/a.ts': sourceOf(301) }), []);
+  t.strictSame(check(t, { ...reader, 'api/scrap.ts': sourceOf(39) }, { 'api/scrap.ts': 'a reason' }), []);
 });
 
 t.test('an exemption works while something needs it', async (t) => {

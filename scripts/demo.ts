@@ -1,8 +1,7 @@
 import path from 'node:path';
 import { parseArgs } from 'node:util';
-import { addDispatcher, type Dispatcher, storesOf } from '#scripts/demo/dispatcher.ts';
-import { type OwnCluster, startOwnCluster } from '#scripts/demo/own-cluster.ts';
 import { mathsPaper } from '#scripts/demo/paper.ts';
+import { addDispatcher, type Dispatcher, type OwnCluster, startOwnCluster, storesOf } from '#scripts/demo/processes.ts';
 import { openProgress } from '#scripts/demo/progress.ts';
 import { runDemo } from '#scripts/demo/run-demo.ts';
 import { openStandIn } from '#scripts/demo/stand-in.ts';

@@ -3,29 +3,33 @@ import type { Config } from '#infra/config/config.ts';
 import type { Log } from '#infra/log/log.ts';
 import type { Papers } from '#infra/mongo/attempt/papers.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
+import { type CommandOf, type Commands, QUEUES } from '#infra/mongo/mailbox/commands.ts';
 import type { Background } from '#infra/process/background.ts';
 import type { Models } from '#shared/classifier/tasks/task.ts';
-import type { Command, DoneStatus, Queue } from '#shared/kernel/command.ts';
+import type { DoneStatus, Queue } from '#shared/kernel/command.ts';
+import type { Rejection } from '#shared/kernel/errors.ts';
 import type { Now } from '#shared/kernel/time.ts';
 
 /** One run of a command, as its actor sees it. */
-export interface Run<Body, Progress = unknown> {
-  command: Command<Body, Progress>;
+export interface Run<Q extends Queue> {
+  command: CommandOf<Q>;
   /** Aborted when the lease is lost or the process must end: stop calling out, nothing more can be written. */
   signal: AbortSignal;
   /** One step of long work: its effects and the note of them in one transaction under this claim's fence. */
-  checkpoint(progress: Progress, effects: Effects): Promise<void>;
+  checkpoint(progress: Commands[Q]['progress'], effects: Effects): Promise<void>;
 }
 
 /**
- * The only place where its kind of change is made. `run` loads, decides by pure rules and gives the outcome; it may be
- * run again for the same command at any time, by any process.
+ * What an actor does for each queue that it serves: loads, decides by pure rules and returns the outcome. It may be run again for
+ * the same command at any time, by any process. A queue whose neighbour is not configured has no handler: its commands wait, unspent.
  */
-export interface Actor<Body = never, Progress = never> {
+export type Handlers = { [Q in Queue]?: (run: Run<Q>) => Promise<Outcome<Q>> };
+
+/** The only place where its kind of change is made. Without handlers it idles. */
+export interface Actor {
   /** The process type of the Procfile. */
   name: string;
-  /** The queues it may claim from now. A queue whose neighbour is not configured is left out: its commands wait, unspent. Without any it idles. */
-  queues: readonly Queue[];
+  handlers: Handlers;
   backoff: { baseMs: number; capMs: number };
   /** Lease of its commands (ms), where it is not that of every actor. */
   leaseMs?: number;
@@ -33,9 +37,13 @@ export interface Actor<Body = never, Progress = never> {
   concurrency?: number;
   /** Its poll (ms), where it is not that of every actor. */
   pollMs?: number;
-  run(run: Run<Body, Progress>): Promise<Outcome>;
   /** Recurring commands that must exist while this actor runs; written when it starts, if absent. */
   standing?: readonly { queue: Queue; key: string; subject: string }[];
+}
+
+/** The queues that an actor may claim from. */
+export function queuesOf({ handlers }: Actor): Queue[] {
+  return QUEUES.filter((queue) => handlers[queue] !== undefined);
 }
 
 /** What a commit does beside settling its command; MongoDB commands of this session only, run again on a conflict. */
@@ -56,9 +64,9 @@ export type Effects = (session: ClientSession) => Promise<void>;
  *
  * Throwing is `retry`, unless MongoDB or the network is at fault: then it is `snooze`.
  */
-export type Outcome =
-  | { kind: 'done'; result: unknown; as?: DoneStatus; effects?: Effects; after?: () => void }
-  | { kind: 'rejected'; result: unknown }
+export type Outcome<Q extends Queue = Queue> =
+  | { kind: 'done'; result: Commands[Q]['result']; as?: DoneStatus; effects?: Effects; after?: () => void }
+  | { kind: 'rejected'; result: Rejection }
   | { kind: 'retry'; error: Error; afterMs?: number; effects?: Effects }
   | { kind: 'snooze'; afterMs: number; error?: Error; effects?: Effects }
   | { kind: 'dead'; error: Error; effects?: Effects };

@@ -1,5 +1,4 @@
-import type { Config } from '#infra/config/config.ts';
-import { secretsOf } from '#infra/config/secrets.ts';
+import { type Config, secretsOf } from '#infra/config/config.ts';
 import { openLog } from '#infra/log/log.ts';
 import { openMetrics } from '#infra/metrics/metrics.ts';
 import { type FollowedModels, openFollowedModels } from '#infra/models/followed-models.ts';

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { claimCommand } from '#infra/mongo/mailbox/claim.ts';
+import { COMMANDS } from '#infra/mongo/mailbox/commands.ts';
 import { replayDead } from '#infra/mongo/mailbox/dead-letters.ts';
-import { COMMANDS } from '#infra/mongo/mailbox/mailbox.ts';
 import { refundAttempt, takeBackClaim } from '#infra/mongo/mailbox/settle.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { alsoDoing, type Step, scripted } from '#testing/actors/scripted-actor.ts';

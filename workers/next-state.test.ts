@@ -17,7 +17,7 @@ function waitsOf(outcome: Outcome): number[] {
 }
 
 const busy = (retryAfterMs: number | null) =>
-  noticeOutcome({ kind: 'refused', reply: { status: 503, body: null, retryAfterMs } }, {});
+  noticeOutcome({ kind: 'refused', reply: { status: 503, body: null, retryAfterMs } }, { recipients: 1 });
 const PLAIN = waitsOf(busy(null));
 
 t.test('a notice has about a day, however impatient its receiver', async (t) => {
@@ -50,10 +50,13 @@ t.test('the last attempt is death, whatever was asked for', async (t) => {
 
 t.test('no answer is told with its receiver and its reason, and one reason is one cause', async (t) => {
   const refused = Object.assign(new Error('connect ECONNREFUSED 127.0.0.1:3000'), { code: 'ECONNREFUSED' });
-  const failed = noticeOutcome({ kind: 'unanswered', error: new TypeError('fetch failed', { cause: refused }) }, {});
+  const failed = noticeOutcome(
+    { kind: 'unanswered', error: new TypeError('fetch failed', { cause: refused }) },
+    { recipients: 1 },
+  );
   const late = noticeOutcome(
     { kind: 'unanswered', error: AbortSignal.abort(new DOMException('late', 'TimeoutError')).reason },
-    {},
+    { recipients: 1 },
   );
   const errorOf = (outcome: Outcome) => {
     const next = nextStateOf({ attempts: 1, maxAttempts: DELIVERIES }, outcome, { backoff: OUTBOX, random: 0 });

@@ -1,29 +1,45 @@
 import t from 'tap';
-import { newCommand, postCommand, readCommand } from '#infra/mongo/mailbox/mailbox.ts';
-import type { Queue } from '#shared/kernel/command.ts';
+import { newCommand } from '#infra/mongo/mailbox/commands.ts';
+import { postCommand, readCommand } from '#infra/mongo/mailbox/mailbox.ts';
+import { type GradeNotice, gradeNotices } from '#shared/attempt/notices.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { testKernel, testWorker } from '#testing/actors/test-kernel.ts';
+import { sampleAttempt } from '#testing/stored/sample-attempt.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { gate, until } from '#testing/until.ts';
 import type { Actor } from './actor.ts';
 
+type NoticeQueue = 'gradenotices:student' | 'gradenotices:parent';
+const DONE = { kind: 'done', result: { recipients: 0 } } as const;
+
+function sampleNotice(): GradeNotice {
+  const [notice] = gradeNotices(sampleAttempt(), null);
+  if (notice === undefined) throw new Error('an attempt has no notice');
+  return notice;
+}
+
 t.test('a backlog of one queue that never ends does not keep the other from being polled', async (t) => {
   const mongo = await openTestMongo(t);
-  const post = async (queue: Queue) => {
+  const post = async (queue: NoticeQueue) => {
     const now = Date.now() - 1_000;
-    const about = { queue, key: newId(), subject: 'a test', body: {}, maxAttempts: 10 };
+    const about = { queue, key: newId(), subject: 'a test', body: sampleNotice(), maxAttempts: 10 };
     return (await postCommand(mongo, newCommand({ ...about, now }))).command;
   };
   let runs = 0;
   const actor: Actor = {
     name: 'two-queues',
-    queues: ['gradenotices:student', 'gradenotices:parent'],
     backoff: { baseMs: 1, capMs: 1 },
-    async run({ command }) {
-      runs += 1;
-      // As many come as are done.
-      if (command.queue === 'gradenotices:student') await post('gradenotices:student');
-      return { kind: 'done', result: null };
+    handlers: {
+      async 'gradenotices:student'() {
+        runs += 1;
+        // As many come as are done.
+        await post('gradenotices:student');
+        return DONE;
+      },
+      async 'gradenotices:parent'() {
+        runs += 1;
+        return DONE;
+      },
     },
   };
   for (let n = 0; n < 10; n++) await post('gradenotices:student');
@@ -37,22 +53,22 @@ t.test('a backlog of one queue that never ends does not keep the other from bein
 
 t.test('commands of one queue that all hang leave the slots of the other queue alone', async (t) => {
   const mongo = await openTestMongo(t);
-  const post = async (queue: Queue) => {
-    const about = { queue, key: newId(), subject: 'a test', body: {}, maxAttempts: 10 };
+  const post = async (queue: NoticeQueue) => {
+    const about = { queue, key: newId(), subject: 'a test', body: sampleNotice(), maxAttempts: 10 };
     return (await postCommand(mongo, newCommand({ ...about, now: Date.now() - 1_000 }))).command;
   };
   const go = gate();
   let hanging = 0;
   const actor: Actor = {
     name: 'two-queues',
-    queues: ['gradenotices:student', 'gradenotices:parent'],
     backoff: { baseMs: 1, capMs: 1 },
-    async run({ command }) {
-      if (command.queue === 'gradenotices:student') {
+    handlers: {
+      async 'gradenotices:student'() {
         hanging += 1;
         await go.opened;
-      }
-      return { kind: 'done', result: null };
+        return DONE;
+      },
+      'gradenotices:parent': async () => DONE,
     },
   };
   for (let n = 0; n < 5; n++) await post('gradenotices:student');

@@ -2,14 +2,15 @@ import t from 'tap';
 import { saveOneAnswer } from '#api/attempt/save-answer.ts';
 import { submitAttempt } from '#api/attempt/submit.ts';
 import { attempts } from '#infra/mongo/attempt/collections.ts';
-import { newCommand, postCommand } from '#infra/mongo/mailbox/mailbox.ts';
+import { newCommand } from '#infra/mongo/mailbox/commands.ts';
+import { postCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import type { Paper } from '#shared/attempt/question.ts';
 import { totalsOf } from '#shared/attempt/scoring/grade-attempt.ts';
 import { scripted } from '#testing/actors/scripted-actor.ts';
 import { testKernel, testWorker, testWorkerDeps } from '#testing/actors/test-kernel.ts';
+import { openJitter } from '#testing/chance.ts';
 import { callOf, inProcessDoor } from '#testing/doors/in-process-door.ts';
-import { openJitter } from '#testing/jitter.ts';
 import { sampleAnswer, samplePaper } from '#testing/stored/sample-attempt.ts';
 import {
   graded,

@@ -1,17 +1,17 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
-import type { Config } from '#infra/config/config.ts';
-import { VERSION } from '#infra/config/version.ts';
+import { type Config, VERSION } from '#infra/config/config.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
-import { newCommand, postCommand } from '#infra/mongo/mailbox/mailbox.ts';
-import { checkUsable, untilUsable } from '#infra/mongo/server-clock.ts';
+import { newCommand } from '#infra/mongo/mailbox/commands.ts';
+import { postCommand } from '#infra/mongo/mailbox/mailbox.ts';
+import { checkUsable, untilUsable } from '#infra/mongo/until-usable.ts';
 import { endsWithin } from '#infra/process/background.ts';
 import { drainOnSignal } from '#infra/process/drain.ts';
 import { answerDoorbell } from '#infra/redis/doorbell-listener.ts';
-import type { Actor, WorkerDeps } from './actor.ts';
+import { type Actor, queuesOf, type WorkerDeps } from './actor.ts';
 import { type Ground, openGround } from './ground.ts';
 import { startHeartbeat } from './heartbeat.ts';
-import type { Kernel } from './run-command.ts';
+import type { Kernel } from './life.ts';
 import { openStatusServer } from './status-server.ts';
 import { openWorker } from './worker.ts';
 
@@ -101,7 +101,8 @@ interface Working {
 /** The worker's loop, its doorbells and its heartbeat. */
 function beginWork({ deps, clock, redis }: Ground, kernel: Kernel, name: string, actor: Actor): Working {
   const { mongo, log, config } = deps;
-  const { queues, concurrency = config.worker.concurrency, pollMs = config.worker.pollIntervalMs } = actor;
+  const queues = queuesOf(actor);
+  const { concurrency = config.worker.concurrency, pollMs = config.worker.pollIntervalMs } = actor;
   const worker = openWorker(kernel, actor, { concurrency, pollMs, now: clock.now });
   const listeners = queues.map((queue) =>
     answerDoorbell({ ...redis, queue, concurrency }, async (id) => void (await worker.knock(queue, id))),

@@ -1,8 +1,9 @@
 import pLimit, { type LimitFunction } from 'p-limit';
 import { dueCommands, endHolderSession } from '#infra/mongo/mailbox/claim.ts';
 import type { Queue } from '#shared/kernel/command.ts';
-import type { Actor } from './actor.ts';
-import { type Ending, type Kernel, runCommand } from './run-command.ts';
+import { type Actor, queuesOf } from './actor.ts';
+import type { Ending, Kernel } from './life.ts';
+import { runCommand } from './run-command.ts';
 
 /** The poll and the slots of one worker process. */
 export interface Worker {
@@ -36,6 +37,7 @@ interface Lane {
  * up nothing but their like. The poll is what keeps the promise that a lost ring costs at most one interval.
  */
 export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions): Worker {
+  const queues = queuesOf(actor);
   const lanes = new Map<Queue, Lane>();
   let draining = false;
 
@@ -60,7 +62,7 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
   }
 
   async function poll(): Promise<void> {
-    await Promise.all(actor.queues.map((queue) => pollQueue(queue)));
+    await Promise.all(queues.map((queue) => pollQueue(queue)));
   }
 
   function warnOfSession(commandId: string) {
@@ -92,7 +94,7 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
   }
 
   // One for each queue: a backlog of one, whose turn never ends, must not keep the others from being looked at.
-  const loops = actor.queues.map((queue) =>
+  const loops = queues.map((queue) =>
     startLoop(options.pollMs, () =>
       pollQueue(queue).catch((err: unknown) => kernel.log.warn({ err, actor: actor.name, queue }, 'poll failed')),
     ),

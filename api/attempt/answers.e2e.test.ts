@@ -1,7 +1,7 @@
 import t from 'tap';
 import { attemptClient, choice, essay, shortText, statements } from '#testing/clients/attempt-client.ts';
-import { closeExam } from '#testing/clients/close-exam.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
+import { closeExam } from '#testing/stored/stored.ts';
 import { until } from '#testing/until.ts';
 
 const cluster = await startCluster(t, { workers: ['grading'], neighbours: false });

@@ -1,5 +1,4 @@
 import { once } from 'node:events';
-import type { ServerResponse } from 'node:http';
 import type { Call, RawReply, Reply } from '#api/route.ts';
 import { type AttemptCount, countAttempts, findAttempt, listAttempts } from '#infra/mongo/attempt/attempts.ts';
 import { allEvents } from '#infra/mongo/attempt/events.ts';
@@ -15,13 +14,6 @@ export async function listOwnAttempts(deps: AttemptDeps, call: Call): Promise<Re
   const found = await listAttempts(deps.mongo, viewerOf(call.identity).id, MAX_LISTED_ATTEMPTS);
   const now = new Date(deps.now());
   return { status: 200, data: found.map((attempt) => studentListItem(attempt, now)) };
-}
-
-/** The attempt, if it exists and this caller may read it. */
-async function readable(deps: AttemptDeps, call: Call): Promise<Attempt | Rejection> {
-  const attempt = await findAttempt(deps.mongo, call.params.attemptId ?? '');
-  if (attempt === null) return { rejected: 'ATTEMPT_NOT_FOUND' };
-  return mayRead(attempt, viewerOf(call.identity)) ? attempt : { rejected: 'FORBIDDEN' };
 }
 
 export async function readAttempt(deps: AttemptDeps, call: Call): Promise<Reply | Rejection> {
@@ -47,24 +39,33 @@ export async function readEvents(deps: AttemptDeps, call: Call): Promise<RawRepl
   const viewer = viewerOf(call.identity);
   const now = new Date(deps.now());
 
-  async function write(response: ServerResponse): Promise<void> {
-    response.writeHead(200, {
-      'Content-Type': 'application/json; charset=utf-8',
-      'Cache-Control': 'no-store',
-      'X-Request-Id': call.requestId,
-    });
-    response.write('{"success":true,"data":[');
-    let separator = '';
-    for await (const event of allEvents(deps.mongo, attempt as Exclude<typeof attempt, Rejection>)) {
-      if (call.signal.aborted) return;
-      const [shown] = redactEvents(attempt as Exclude<typeof attempt, Rejection>, [event], viewer, now);
-      const flowing = response.write(separator + JSON.stringify(shown));
-      separator = ',';
-      if (!flowing) await once(response, 'drain', { signal: call.signal });
-    }
-    response.end('],"message":"OK"}');
-  }
-  return { kind: 'raw', raw: write };
+  return {
+    kind: 'raw',
+    async raw(response) {
+      response.writeHead(200, {
+        'Content-Type': 'application/json; charset=utf-8',
+        'Cache-Control': 'no-store',
+        'X-Request-Id': call.requestId,
+      });
+      response.write('{"success":true,"data":[');
+      let separator = '';
+      for await (const event of allEvents(deps.mongo, attempt)) {
+        if (call.signal.aborted) return;
+        const [shown] = redactEvents(attempt, [event], viewer, now);
+        const flowing = response.write(separator + JSON.stringify(shown));
+        separator = ',';
+        if (!flowing) await once(response, 'drain', { signal: call.signal });
+      }
+      response.end('],"message":"OK"}');
+    },
+  };
+}
+
+/** The attempt, if it exists and this caller may read it. */
+async function readable(deps: AttemptDeps, call: Call): Promise<Attempt | Rejection> {
+  const attempt = await findAttempt(deps.mongo, call.params.attemptId ?? '');
+  if (attempt === null) return { rejected: 'ATTEMPT_NOT_FOUND' };
+  return mayRead(attempt, viewerOf(call.identity)) ? attempt : { rejected: 'FORBIDDEN' };
 }
 
 /** Counts for admin dashboards, from this service's own data only. */

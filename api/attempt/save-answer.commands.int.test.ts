@@ -1,7 +1,6 @@
 import t from 'tap';
 import { openMongo } from '#infra/mongo/connect.ts';
-import { countCommands } from '#scripts/bench/count-commands.ts';
-import { coldFrontDoor, studentCall } from '#scripts/bench/front-door-deps.ts';
+import { coldFrontDoor, countCommands, studentCall } from '#scripts/bench/cold-front-door.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import { EVENT_TAIL_CAP, EVENT_TAIL_KEEP } from '#shared/attempt/limits.ts';
 import type { SaveAnswerRequest } from '#shared/generated/attempt.ts';

@@ -3,7 +3,7 @@ import { MAX_START_KEY_ALIASES } from '#shared/attempt/limits.ts';
 import { scaled } from '#testing/chance.ts';
 import { newExamId } from '#testing/clients/attempt-client.ts';
 import { crowd, insist, tally } from '#testing/clients/crowd.ts';
-import type { Answered } from '#testing/clients/exchange.ts';
+import type { HttpReply } from '#testing/clients/http-call.ts';
 import { doorsOf, type Started, started, student } from '#testing/clients/sitting.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { storedBy } from '#testing/stored/stored.ts';
@@ -13,7 +13,7 @@ const door = doorsOf(cluster, 2);
 const stored = storedBy(cluster);
 
 /** What everybody who started was told, once the busy ones have asked again. */
-function outcome(replies: readonly Answered<Started>[]) {
+function outcome(replies: readonly HttpReply<Started>[]) {
   const told = replies.filter(({ status }) => status < 300);
   return {
     statuses: tally(replies.map(({ status, code }) => code ?? status)),

@@ -1,11 +1,10 @@
 import t from 'tap';
 import { scaled } from '#testing/chance.ts';
 import { newExamId } from '#testing/clients/attempt-client.ts';
-import { closeExam } from '#testing/clients/close-exam.ts';
 import { crowd, insist, tally } from '#testing/clients/crowd.ts';
 import { type Detail, doorsOf, handOff, readAsTeacher, started, student } from '#testing/clients/sitting.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
-import { storedBy } from '#testing/stored/stored.ts';
+import { closeExam, storedBy } from '#testing/stored/stored.ts';
 import { until } from '#testing/until.ts';
 
 const cluster = await startCluster(t, {

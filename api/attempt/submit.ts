@@ -2,16 +2,17 @@ import { askWorker } from '#api/ask-worker.ts';
 import type { Call, Reply } from '#api/route.ts';
 import { findAttempt } from '#infra/mongo/attempt/attempts.ts';
 import { appendClientEvent } from '#infra/mongo/attempt/events.ts';
-import { type GradingBody, gradingKey, handIn } from '#infra/mongo/attempt/hand-in.ts';
+import { handIn } from '#infra/mongo/attempt/hand-in.ts';
+import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';
 import { findLive } from '#infra/mongo/mailbox/mailbox.ts';
 import { FRONT_DOOR_BUDGET_MS } from '#infra/mongo/transaction.ts';
 import type { SubmitSource } from '#shared/attempt/attempt.ts';
+import { gradingKey } from '#shared/attempt/commands.ts';
 import { admitClientEvent } from '#shared/attempt/events.ts';
 import { DETAIL_EVENTS } from '#shared/attempt/limits.ts';
 import { eventForReply } from '#shared/attempt/redact.ts';
 import { isOwner } from '#shared/attempt/visibility.ts';
 import type { PostEventRequest, SubmitRequest } from '#shared/generated/attempt.ts';
-import type { Command } from '#shared/kernel/command.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import { type AttemptDeps, detailOf, viewerOf } from './deps.ts';
 
@@ -35,7 +36,7 @@ export async function handInOnce(
   attemptId: string,
   source: SubmitSource,
   overdueByMs: number | null,
-): Promise<Command | null> {
+): Promise<CommandOf<'grading'> | null> {
   const submitted = await handIn(deps.mongo, {
     attemptId,
     source,
@@ -45,7 +46,7 @@ export async function handInOnce(
     budgetMs: deps.settings.startBudgetMs,
   });
   if (submitted.kind === 'submitted') return submitted.command;
-  return findLive<GradingBody>(deps.mongo, 'grading', gradingKey(attemptId));
+  return findLive(deps.mongo, 'grading', gradingKey(attemptId));
 }
 
 /** Waits for the grade within the bound and answers with the attempt as it then stands, SUBMITTED when the worker is late. */
@@ -53,7 +54,7 @@ async function gradedReply(
   deps: AttemptDeps,
   call: Call<unknown>,
   attemptId: string,
-  command: Command | null,
+  command: CommandOf<'grading'> | null,
 ): Promise<Reply> {
   const patience = { timeoutMs: deps.settings.gradingWaitMs, signal: call.signal };
   if (command !== null) await askWorker(deps, command, patience);

@@ -63,6 +63,12 @@ function accountOf(deps: AuthDeps, registration: Registration, password: StoredP
   });
 }
 
+/** The identity of the caller, as it is now and not as its token says. */
+export async function readMe(deps: AuthDeps, call: Call): Promise<Reply | Rejection> {
+  const current = await currentOf(deps, call);
+  return isRejection(current) ? current : { status: 200, data: { user: userView(current.account) } };
+}
+
 /** A new password for who knows the current one; every other session ends with the change. */
 export async function changePassword(deps: AuthDeps, call: Call<ChangePasswordRequest>): Promise<Reply | Rejection> {
   const current = await currentOf(deps, call);
@@ -117,10 +123,4 @@ function weakPassword(
   });
   if (faults.length === 0) return null;
   return { rejected: 'AUTH_WEAK_PASSWORD', details: faults.map((message) => ({ path, message })) };
-}
-
-/** The identity of the caller, as it is now and not as its token says. */
-export async function readMe(deps: AuthDeps, call: Call): Promise<Reply | Rejection> {
-  const current = await currentOf(deps, call);
-  return isRejection(current) ? current : { status: 200, data: { user: userView(current.account) } };
 }

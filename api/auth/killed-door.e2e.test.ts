@@ -1,9 +1,8 @@
 import t from 'tap';
 import type { SessionRow, TokenRow } from '#infra/mongo/auth/collections.ts';
-import { authClient } from '#testing/clients/auth-client.ts';
+import { authClient, claimsIn } from '#testing/clients/auth-client.ts';
 import { crowd, tally } from '#testing/clients/crowd.ts';
 import type { HttpReply } from '#testing/clients/http-call.ts';
-import { claimsIn } from '#testing/clients/token-claims.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { until } from '#testing/until.ts';
 

@@ -12,13 +12,6 @@ import { newId } from '#shared/kernel/ids.ts';
 import { SECOND } from '#shared/kernel/time.ts';
 import type { AuthDeps } from './deps.ts';
 
-/** A refresh token that has been made and not yet stored: what the caller gets, and what is kept of it. */
-export interface NewToken {
-  refreshToken: string;
-  /** Comes once its slow hash has been made, which begins at once. To be awaited before a transaction, never inside. */
-  stored: Promise<RefreshToken>;
-}
-
 /** A session with its first tokens; neither is stored yet. */
 export interface NewSession {
   session: Session;
@@ -42,6 +35,13 @@ export async function newSession(deps: AuthDeps, account: Account, userAgent: st
     endReason: null,
   };
   return { session, stored: token, envelope: envelopeOf(deps, account, { sessionId, refreshToken }) };
+}
+
+/** A refresh token that has been made and not yet stored: what the caller gets, and what is kept of it. */
+export interface NewToken {
+  refreshToken: string;
+  /** Comes once its slow hash has been made, which begins at once. To be awaited before a transaction, never inside. */
+  stored: Promise<RefreshToken>;
 }
 
 /** The next refresh token of a session. Of the token only a slow hash is kept. */

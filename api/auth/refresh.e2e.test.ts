@@ -1,7 +1,6 @@
 import t from 'tap';
-import { authClient, newEmail } from '#testing/clients/auth-client.ts';
+import { authClient, claimsIn, newEmail } from '#testing/clients/auth-client.ts';
 import { tally } from '#testing/clients/crowd.ts';
-import { claimsIn } from '#testing/clients/token-claims.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 
 const cluster = await startCluster(t, { doors: 2, workers: [] });

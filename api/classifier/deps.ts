@@ -1,7 +1,8 @@
-import type { StreamPlaces } from '#api/http/live-stream.ts';
+import type { Streams } from '#api/http/live-stream.ts';
 import type { Identity } from '#api/route.ts';
 import type { Neighbour, Neighbours } from '#infra/config/settings.ts';
 import type { Log } from '#infra/log/log.ts';
+import type { FollowedModels } from '#infra/models/followed-models.ts';
 import type { JobOwner } from '#infra/mongo/classifier/jobs.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import type { OwnerScope } from '#infra/neighbours/owner-call.ts';
@@ -9,6 +10,13 @@ import type { ChangeBell } from '#infra/redis/change-bell.ts';
 import type { Doorbells } from '#infra/redis/doorbell.ts';
 import type { Models } from '#shared/classifier/tasks/task.ts';
 import { type Now, SECOND } from '#shared/kernel/time.ts';
+
+/** What the AI classifier's front door works with, by its three parts. */
+export interface ClassifierDeps {
+  jobs: JobDeps;
+  previews: PreviewDeps;
+  providers: ProviderDeps;
+}
 
 /** What the routes of classification jobs work with. */
 export interface JobDeps {
@@ -22,11 +30,7 @@ export interface JobDeps {
   jobAttempts: number;
   /** Of jobs: wakes their streams, and is heard by them. */
   jobBell: Pick<ChangeBell, 'wake' | 'listen' | 'canHear'>;
-  streams: {
-    places: StreamPlaces;
-    /** Aborted when the process begins to drain: streams end first. */
-    draining: AbortSignal;
-  };
+  streams: Streams;
   log: Pick<Log, 'debug' | 'warn'>;
 }
 
@@ -53,6 +57,18 @@ interface GenerationPatience {
 }
 
 export const GENERATION_PATIENCE: GenerationPatience = { leaseMs: 30 * SECOND, waitMs: 25 * SECOND };
+
+/** What the routes of model providers work with. */
+export interface ProviderDeps {
+  mongo: Mongo;
+  /** MongoDB's time. */
+  now: Now;
+  models: Pick<FollowedModels, 'status' | 'changed'>;
+  /** Origins beside the official ones to which a key may go. */
+  allowedOrigins: readonly string[];
+  /** By which the admin service proves itself; undefined = it cannot. */
+  adminServiceToken: string | undefined;
+}
 
 /** Who asks, and in which organization: the guards of every route of jobs and previews demand both. */
 export interface Caller extends JobOwner {

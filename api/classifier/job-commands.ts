@@ -1,11 +1,11 @@
 import type { Call, Reply } from '#api/route.ts';
 import { cancelJob, findOpenJob, insertJob, retryJob } from '#infra/mongo/classifier/jobs.ts';
-import { newCommand } from '#infra/mongo/mailbox/mailbox.ts';
+import { type CommandOf, newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { CONTEXT_LIMIT_MS, loadQuestions, QuestionBankFailed } from '#infra/neighbours/question-bank.ts';
-import { commandKeyOf, type JobBody, type JobWish, openKeyOf } from '#shared/classifier/job.ts';
+import { type JobRound, roundOrder } from '#shared/classifier/commands.ts';
+import { type JobWish, openKeyOf } from '#shared/classifier/job.ts';
 import { type JobQuestions, jobRequestFaults, newJob } from '#shared/classifier/new-job.ts';
 import type { CreateJobRequest } from '#shared/generated/classifier.ts';
-import type { Command } from '#shared/kernel/command.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { type Caller, callerOf, type JobDeps } from './deps.ts';
@@ -58,13 +58,8 @@ async function questionsFor(deps: JobDeps, wish: JobWish, { actorRole }: Caller)
 }
 
 /** The command that runs one round of a job. */
-function jobCommand(
-  body: JobBody,
-  { jobAttempts }: Pick<JobDeps, 'jobAttempts'>,
-  now: number,
-): Command<JobBody, null, null> {
-  const key = commandKeyOf(body);
-  return newCommand({ queue: 'classifier', key, subject: body.jobId, body, maxAttempts: jobAttempts, now });
+function jobCommand(at: JobRound, { jobAttempts }: Pick<JobDeps, 'jobAttempts'>, now: number): CommandOf<'classifier'> {
+  return newCommand({ ...roundOrder(at), maxAttempts: jobAttempts, now });
 }
 
 function reply(status: 200 | 201, { view }: { view: unknown }): Reply {
@@ -90,7 +85,7 @@ export async function cancelOneJob(deps: JobDeps, call: Call): Promise<Reply | R
 export async function retryOneJob(deps: JobDeps, call: Call): Promise<Reply | Rejection> {
   const jobId = call.params.jobId ?? '';
   const now = deps.now();
-  const retried = await retryJob(deps.mongo, jobId, callerOf(call.identity), (body) => jobCommand(body, deps, now));
+  const retried = await retryJob(deps.mongo, jobId, callerOf(call.identity), (at) => jobCommand(at, deps, now));
   switch (retried.kind) {
     case 'unknown':
       return { rejected: 'JOB_NOT_FOUND' };

@@ -16,18 +16,6 @@ import type { JobErrorsQuery, JobListQuery, QueueSummaryQuery } from '#shared/ge
 import type { Rejection } from '#shared/kernel/errors.ts';
 import { callerOf, type JobDeps } from './deps.ts';
 
-/** A page of the questions that have no suggestions, and why; a job has 2,000 at most. */
-export async function listJobErrors(
-  { mongo }: JobDeps,
-  call: Call<unknown, JobErrorsQuery>,
-): Promise<Reply | Rejection> {
-  const job = await findOwnJob(mongo, call.params.jobId ?? '', callerOf(call.identity));
-  if (job === null) return { rejected: 'JOB_NOT_FOUND' };
-  const { limit, offset } = pageOf(call.query);
-  const { errors } = broughtBy(job.round, await batchErrors(mongo, job._id));
-  return { status: 200, data: { items: errors.slice(offset, offset + limit), total: errors.length, limit, offset } };
-}
-
 /** A page of the caller's jobs, newest first, without what they have brought. */
 export async function listOwnJobs({ mongo }: JobDeps, call: Call<unknown, JobListQuery>): Promise<Reply> {
   const page = pageOf(call.query);
@@ -48,6 +36,25 @@ export async function showJob({ mongo }: JobDeps, call: Call): Promise<Reply | R
   const job = await findOwnJob(mongo, call.params.jobId ?? '', callerOf(call.identity));
   if (job === null) return { rejected: 'JOB_NOT_FOUND' };
   return { status: 200, data: { job: (await wholeJob(mongo, job)).view } };
+}
+
+/** A page of the questions that have no suggestions, and why; a job has 2,000 at most. */
+export async function listJobErrors(
+  { mongo }: JobDeps,
+  call: Call<unknown, JobErrorsQuery>,
+): Promise<Reply | Rejection> {
+  const job = await findOwnJob(mongo, call.params.jobId ?? '', callerOf(call.identity));
+  if (job === null) return { rejected: 'JOB_NOT_FOUND' };
+  const { limit, offset } = pageOf(call.query);
+  const { errors } = broughtBy(job.round, await batchErrors(mongo, job._id));
+  return { status: 200, data: { items: errors.slice(offset, offset + limit), total: errors.length, limit, offset } };
+}
+
+const LIMIT = 20;
+
+/** The page that a query asks for, its bounds already checked by the schema. */
+function pageOf(query: { limit?: number; offset?: number }): { limit: number; offset: number } {
+  return { limit: query.limit ?? LIMIT, offset: query.offset ?? 0 };
 }
 
 const SAMPLE = 20;
@@ -95,11 +102,4 @@ export async function wholeJob(mongo: Mongo, row: JobRow): Promise<{ revision: n
 /** The job as lists show it. */
 export async function slimJob(mongo: Mongo, job: JobRow): Promise<unknown> {
   return jobView(job, await findSelection(mongo, job._id), null);
-}
-
-const LIMIT = 20;
-
-/** The page that a query asks for, its bounds already checked by the schema. */
-function pageOf(query: { limit?: number; offset?: number }): { limit: number; offset: number } {
-  return { limit: query.limit ?? LIMIT, offset: query.offset ?? 0 };
 }

@@ -3,10 +3,10 @@ import type { Route } from '#api/route.ts';
 import type { Mount } from '#api/service.ts';
 import { openFollowedModels } from '#infra/models/followed-models.ts';
 import { openChangeBell } from '#infra/redis/change-bell.ts';
-import { GENERATION_PATIENCE, type JobDeps, type PreviewDeps } from './deps.ts';
+import { type ClassifierDeps, GENERATION_PATIENCE } from './deps.ts';
 import { jobRoutes } from './job-routes.ts';
 import { previewRoutes } from './preview-routes.ts';
-import { type ProviderDeps, providerRoutes } from './providers.ts';
+import { providerRoutes } from './providers.ts';
 
 /** Streams of jobs that the process holds open, and those of one caller. */
 const STREAMS = 2_000;
@@ -48,13 +48,6 @@ export const mountClassifier: Mount = ({ config, log, mongo, now, redis, doorbel
     },
   });
 };
-
-/** What the AI classifier's front door works with, by its three parts. */
-export interface ClassifierDeps {
-  jobs: JobDeps;
-  previews: PreviewDeps;
-  providers: ProviderDeps;
-}
 
 /** The AI classifier's routes: jobs and previews for teachers, the choice of a provider for admins. */
 export function classifierRoutes({ jobs, previews, providers }: ClassifierDeps): Route[] {

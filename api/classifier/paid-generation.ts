@@ -170,35 +170,6 @@ async function answerOf(deps: PreviewDeps, order: GenerationOrder, held: HeldGen
   return generate(deps, order, { previewId: held.row._id, references }, signal);
 }
 
-async function settle(deps: PreviewDeps, row: Generation): Promise<HolderEnd> {
-  const { mongo, log, outboundTimeoutMs: timeoutMs } = deps;
-  const { usage, wallet } = deps.neighbours;
-  const pending: HolderEnd = { kind: 'refused', rejection: settlementPending(row._id) };
-  if (usage === null || wallet === null) return pending;
-  try {
-    await chargeOwners({ usage, wallet }, row, () => markConsumed(mongo, row._id), { timeoutMs });
-  } catch (error) {
-    if (!(error instanceof OwnerFailed)) throw error;
-    log.warn({ err: error, previewId: row._id }, 'a generation could not be settled yet');
-    return pending;
-  }
-  return { kind: 'settled', row: await settleAtDoor(mongo, row) };
-}
-
-function keepRenewing({ mongo, patience: { leaseMs } }: PreviewDeps, held: HeldGeneration): () => void {
-  const renew = async () => {
-    await renewGeneration(mongo, held, leaseMs);
-    if (held.row.state === 'MAKING') await renewHold(mongo, holderOf(held), leaseMs);
-  };
-  // One that fails is made up for by the next; past the lease the fence keeps us out.
-  const timer = setInterval(() => void renew().catch(() => undefined), leaseMs / 3);
-  return () => clearInterval(timer);
-}
-
-function holderOf({ row, fence }: HeldGeneration) {
-  return { _id: row._id, organizationId: row.organizationId, fence };
-}
-
 /** Looks at what others hold, before a refusal is believed. */
 const MOST_LOOKS = 5;
 
@@ -253,4 +224,33 @@ async function askOwners(
       ...(retryAfterMs === null ? {} : { retryAfter: Math.ceil(retryAfterMs / 1_000) }),
     };
   }
+}
+
+async function settle(deps: PreviewDeps, row: Generation): Promise<HolderEnd> {
+  const { mongo, log, outboundTimeoutMs: timeoutMs } = deps;
+  const { usage, wallet } = deps.neighbours;
+  const pending: HolderEnd = { kind: 'refused', rejection: settlementPending(row._id) };
+  if (usage === null || wallet === null) return pending;
+  try {
+    await chargeOwners({ usage, wallet }, row, () => markConsumed(mongo, row._id), { timeoutMs });
+  } catch (error) {
+    if (!(error instanceof OwnerFailed)) throw error;
+    log.warn({ err: error, previewId: row._id }, 'a generation could not be settled yet');
+    return pending;
+  }
+  return { kind: 'settled', row: await settleAtDoor(mongo, row) };
+}
+
+function keepRenewing({ mongo, patience: { leaseMs } }: PreviewDeps, held: HeldGeneration): () => void {
+  const renew = async () => {
+    await renewGeneration(mongo, held, leaseMs);
+    if (held.row.state === 'MAKING') await renewHold(mongo, holderOf(held), leaseMs);
+  };
+  // One that fails is made up for by the next; past the lease the fence keeps us out.
+  const timer = setInterval(() => void renew().catch(() => undefined), leaseMs / 3);
+  return () => clearInterval(timer);
+}
+
+function holderOf({ row, fence }: HeldGeneration) {
+  return { _id: row._id, organizationId: row.organizationId, fence };
 }

@@ -16,31 +16,6 @@ import { askModel, type GenerationOrder, generate, loadReferences } from './ask-
 import { callerOf, type PreviewDeps, scopeOf } from './deps.ts';
 import { paidGeneration } from './paid-generation.ts';
 
-/** The grade of an essay by its rubric, and the handoff with which the attempt service takes it. */
-export async function previewEssayGrade(deps: PreviewDeps, call: Call<EssayGradeRequest>): Promise<Reply | Rejection> {
-  const essay = call.body;
-  const details = gradeFaults(essay);
-  if (details.length > 0) return { rejected: 'VALIDATION_FAILED', details };
-  const { organizationId, actorId } = callerOf(call.identity);
-  const about = { organizationId, actorId, requestId: call.requestId, jobId: null, batchIndex: null };
-  const request = taskRequest('grade', essay, { taskId: newId(deps.now()), ...about });
-  const read = (json: unknown) => readGrade(essay, json);
-  const result = await askModel(deps, request, { task: gradeTask(essay), read }, call.signal);
-  return isRejection(result) ? result : { status: 200, data: essayGradePreview(result, essay) };
-}
-
-/** The solution of a question, for its editor. */
-export async function previewExplanation(
-  deps: PreviewDeps,
-  call: Call<ExplanationRequest>,
-): Promise<Reply | Rejection> {
-  const { organizationId, actorId } = callerOf(call.identity);
-  const about = { organizationId, actorId, requestId: call.requestId, jobId: null, batchIndex: null };
-  const request = taskRequest('explain', call.body, { taskId: newId(deps.now()), ...about });
-  const result = await askModel(deps, request, { task: explainTask(call.body), read: readSolution }, call.signal);
-  return isRejection(result) ? result : { status: 200, data: explanationPreview(result) };
-}
-
 /** Questions that nobody has stored; paid for where that is configured, and then the same for whoever asks the same again. */
 export async function previewGeneration(deps: PreviewDeps, call: Call<GenerationRequest>): Promise<Reply | Rejection> {
   const details = generationFaults(call.body);
@@ -56,4 +31,31 @@ async function freeGeneration(deps: PreviewDeps, order: GenerationOrder, signal:
   if (isRejection(references)) return references;
   const result = await generate(deps, order, { previewId: newId(deps.now()), references }, signal);
   return isRejection(result) ? result : generationPreview(result, order.wanted.mode, null);
+}
+
+/** The solution of a question, for its editor. */
+export async function previewExplanation(
+  deps: PreviewDeps,
+  call: Call<ExplanationRequest>,
+): Promise<Reply | Rejection> {
+  const request = taskRequest('explain', call.body, taskScopeOf(deps, call));
+  const result = await askModel(deps, request, { task: explainTask(call.body), read: readSolution }, call.signal);
+  return isRejection(result) ? result : { status: 200, data: explanationPreview(result) };
+}
+
+/** The grade of an essay by its rubric, and the handoff with which the attempt service takes it. */
+export async function previewEssayGrade(deps: PreviewDeps, call: Call<EssayGradeRequest>): Promise<Reply | Rejection> {
+  const essay = call.body;
+  const details = gradeFaults(essay);
+  if (details.length > 0) return { rejected: 'VALIDATION_FAILED', details };
+  const request = taskRequest('grade', essay, taskScopeOf(deps, call));
+  const read = (json: unknown) => readGrade(essay, json);
+  const result = await askModel(deps, request, { task: gradeTask(essay), read }, call.signal);
+  return isRejection(result) ? result : { status: 200, data: essayGradePreview(result, essay) };
+}
+
+/** For whom the task of a preview is done; it belongs to no job. */
+function taskScopeOf(deps: PreviewDeps, { identity, requestId }: Call) {
+  const { organizationId, actorId } = callerOf(identity);
+  return { taskId: newId(deps.now()), organizationId, actorId, requestId, jobId: null, batchIndex: null };
 }

@@ -1,17 +1,15 @@
 import { ACTOR, identity, role, scope } from '#api/http/guards/identity.ts';
 import { adminOrSender } from '#api/http/guards/senders.ts';
 import { type Call, type Guard, type Reply, type Route, SMALL_BODY } from '#api/route.ts';
-import type { FollowedModels } from '#infra/models/followed-models.ts';
 import { findProviderSetting, saveProviderSetting } from '#infra/mongo/classifier/providers.ts';
-import type { Mongo } from '#infra/mongo/connect.ts';
 import { readChoice, runtimeView, settingView } from '#shared/classifier/provider/setting.ts';
 import type { ProviderSettingsRequest } from '#shared/generated/classifier.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
-import type { Now } from '#shared/kernel/time.ts';
+import type { ProviderDeps } from './deps.ts';
 
 const ADMIN_SERVICE = 'admin-service';
 
-/** Who is asked, and whether that can be done. None of these routes asks a provider. */
+/** Routes of the model provider: which one is chosen, and how it is. None of them calls a provider. */
 export function providerRoutes(deps: ProviderDeps): Route[] {
   const admin: Guard[] = [identity(ACTOR), scope(), role('ADMIN')];
   const adminOrService = adminOrSender(ACTOR, {
@@ -56,16 +54,16 @@ export function providerRoutes(deps: ProviderDeps): Route[] {
   ];
 }
 
-/** What the routes of model providers work with. */
-export interface ProviderDeps {
-  mongo: Mongo;
-  /** MongoDB's time. */
-  now: Now;
-  models: Pick<FollowedModels, 'status' | 'changed'>;
-  /** Origins beside the official ones to which a key may go. */
-  allowedOrigins: readonly string[];
-  /** By which the admin service proves itself; undefined = it cannot. */
-  adminServiceToken: string | undefined;
+/** The state of the provider that is in force. */
+async function readProviderStatus(deps: Pick<ProviderDeps, 'models'>): Promise<Reply> {
+  return { status: 200, data: runtimeView(await deps.models.status()) };
+}
+
+/** The stored setting beside what is in force. */
+async function readProviderSettings(deps: Pick<ProviderDeps, 'mongo' | 'models'>): Promise<Reply> {
+  const setting = await findProviderSetting(deps.mongo);
+  const runtime = runtimeView(await deps.models.status());
+  return { status: 200, data: { setting: setting === null ? null : settingView(setting), runtime } };
 }
 
 /** Saves a choice, and only then switches: calls under way end where they began. */
@@ -80,16 +78,4 @@ async function saveProviderSettings(
   const setting = await saveProviderSetting(deps.mongo, choice, by);
   deps.models.changed(setting);
   return { status: 200, data: { setting: settingView(setting), runtime: runtimeView(await deps.models.status()) } };
-}
-
-/** The stored setting beside what is in force. */
-async function readProviderSettings(deps: Pick<ProviderDeps, 'mongo' | 'models'>): Promise<Reply> {
-  const setting = await findProviderSetting(deps.mongo);
-  const runtime = runtimeView(await deps.models.status());
-  return { status: 200, data: { setting: setting === null ? null : settingView(setting), runtime } };
-}
-
-/** What is known of the provider of now. */
-async function readProviderStatus(deps: Pick<ProviderDeps, 'models'>): Promise<Reply> {
-  return { status: 200, data: runtimeView(await deps.models.status()) };
 }

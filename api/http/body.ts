@@ -2,6 +2,45 @@ import type { Head } from '#api/route.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import type { Exchange } from './exchange.ts';
 
+/** Reads the bodies of all requests of a process, within limits that they share. */
+interface BodyReader {
+  /**
+   * Checks what the head announces, then reads at most `maxBytes`. Returns no bytes if the request has no body, and `gone` if the
+   * client left before its body was whole.
+   */
+  read(exchange: Exchange, head: Head, maxBytes: number): Promise<BodyRead>;
+  /** Releases what an exchange holds of the budget. Called once it has been answered: its parsed body lives until then. */
+  release(exchange: Exchange): void;
+}
+
+type BodyRead = { kind: 'read'; bytes: Buffer } | Refused | { kind: 'gone' };
+
+interface Refused {
+  kind: 'refused';
+  rejection: Rejection;
+}
+
+const EMPTY = Buffer.alloc(0);
+
+export function openBodyReader(limits: { bodyBudgetBytes: number; bodyTimeoutMs: number }): BodyReader {
+  const budget = openBodyBudget(limits.bodyBudgetBytes);
+  const deadlines = openDeadlines(limits.bodyTimeoutMs);
+  return {
+    async read(exchange, head, maxBytes) {
+      const announced = judgeBodyHead(head, maxBytes);
+      switch (announced.kind) {
+        case 'refused':
+          return announced;
+        case 'none':
+          return { kind: 'read', bytes: EMPTY };
+        case 'announced':
+          return readBody(exchange, announced, { maxBytes, budget, deadlines });
+      }
+    },
+    release: budget.release,
+  };
+}
+
 /** A body of `length` bytes (undefined when it comes in chunks). */
 interface Announced {
   kind: 'announced';
@@ -9,15 +48,6 @@ interface Announced {
   typeMissing: boolean;
 }
 
-/** What the head announces; `none`: no body at all. */
-type BodyHead = { kind: 'none' } | Announced | Refused;
-
-interface Refused {
-  kind: 'refused';
-  rejection: Rejection;
-}
-
-const NO_BODY: BodyHead = { kind: 'none' };
 const JSON_TYPE = /^application\/json[ \t]*(?:;|$)/i;
 const CHARSET = /;[ \t]*charset[ \t]*=[ \t]*"?([^\s;"]*)"?/i;
 
@@ -26,11 +56,11 @@ const CHARSET = /;[ \t]*charset[ \t]*=[ \t]*"?([^\s;"]*)"?/i;
  * without a body has no type to judge. A chunked body without any Content-Type is let through with `typeMissing`:
  * only its first byte tells whether there is something to have a type.
  */
-export function judgeBodyHead(head: Head, maxBytes: number): BodyHead {
+function judgeBodyHead(head: Head, maxBytes: number): Announced | { kind: 'none' } | Refused {
   const { headers, repeated } = head;
   const chunked = headers['transfer-encoding'] !== undefined;
   const length = chunked ? undefined : Number(headers['content-length'] ?? 0);
-  if (length === 0) return NO_BODY;
+  if (length === 0) return { kind: 'none' };
 
   const type = headers['content-type'];
   const typeMissing = type === undefined && chunked;
@@ -46,6 +76,13 @@ export function judgeBodyHead(head: Head, maxBytes: number): BodyHead {
   return { kind: 'announced', length, typeMissing };
 }
 
+/** RFC 8259 knows one charset; a body in another would be decoded as what it is not. */
+function isJson(type: string): boolean {
+  if (!JSON_TYPE.test(type)) return false;
+  const charset = CHARSET.exec(type)?.[1]?.toLowerCase();
+  return charset === undefined || charset === 'utf-8' || charset === 'utf8';
+}
+
 function refused(rejection: Rejection): Refused {
   return { kind: 'refused', rejection };
 }
@@ -54,16 +91,6 @@ function tooLarge(maxBytes: number): Rejection {
   return { rejected: 'PAYLOAD_TOO_LARGE', message: `The body is larger than ${maxBytes} bytes` };
 }
 
-/** RFC 8259 knows one charset; a body in another would be decoded as what it is not. */
-function isJson(type: string): boolean {
-  if (!JSON_TYPE.test(type)) return false;
-  const charset = CHARSET.exec(type)?.[1]?.toLowerCase();
-  return charset === undefined || charset === 'utf-8' || charset === 'utf8';
-}
-
-/** `gone`: the client left before the body was whole; nobody is there to be answered. */
-export type BodyRead = { kind: 'read'; bytes: Buffer } | Refused | { kind: 'gone' };
-
 interface ReadLimits {
   maxBytes: number;
   budget: BodyBudget;
@@ -71,27 +98,27 @@ interface ReadLimits {
   deadlines: Deadlines;
 }
 
-/**
- * Reads a body of at most `maxBytes`, and stops reading at the cap, the time limit or the process's budget. What it
- * takes of the budget is noted in `exchange.reserved`; the caller gives it back when the request has been answered,
- * because the parsed body lives until then.
- */
-export function readBody(exchange: Exchange, announced: Announced, limits: ReadLimits): Promise<BodyRead> {
+/** Reads a body that was announced, and stops reading at the cap, the time limit or the process's budget. */
+function readBody(
+  exchange: Exchange,
+  announced: Announced,
+  { maxBytes, budget, deadlines }: ReadLimits,
+): Promise<BodyRead> {
   const { request, response } = exchange;
-  if (announced.length !== undefined && !reserve(announced.length, limits, exchange)) {
+  if (announced.length !== undefined && !budget.reserve(exchange, announced.length)) {
     return Promise.resolve(refused(busy()));
   }
   if (request.headers.expect?.toLowerCase() === '100-continue') response.writeContinue();
   return new Promise((settle) => {
     const chunks: Buffer[] = [];
     let total = 0;
-    const deadline = limits.deadlines.add(() => breakOff({ rejected: 'REQUEST_TIMEOUT' }));
+    const deadline = deadlines.add(() => breakOff({ rejected: 'REQUEST_TIMEOUT' }));
 
     function onData(chunk: Buffer): void {
       total += chunk.length;
       if (announced.typeMissing) finish(refused({ rejected: 'UNSUPPORTED_MEDIA_TYPE' }));
-      else if (total > limits.maxBytes) finish(refused(tooLarge(limits.maxBytes)));
-      else if (announced.length === undefined && !reserve(chunk.length, limits, exchange)) finish(refused(busy()));
+      else if (total > maxBytes) finish(refused(tooLarge(maxBytes)));
+      else if (announced.length === undefined && !budget.reserve(exchange, chunk.length)) finish(refused(busy()));
       else chunks.push(chunk);
     }
     function onEnd(): void {
@@ -106,7 +133,7 @@ export function readBody(exchange: Exchange, announced: Announced, limits: ReadL
       finish(refused(why));
     }
     function finish(read: BodyRead): void {
-      limits.deadlines.remove(deadline);
+      deadlines.remove(deadline);
       exchange.interrupt = undefined;
       request.off('data', onData).off('end', onEnd).off('close', onClose);
       if (!request.readableEnded) request.pause();
@@ -119,12 +146,6 @@ export function readBody(exchange: Exchange, announced: Announced, limits: ReadL
   });
 }
 
-function reserve(bytes: number, limits: ReadLimits, exchange: Exchange): boolean {
-  if (!limits.budget.take(bytes)) return false;
-  exchange.reserved += bytes;
-  return true;
-}
-
 function busy(): Rejection {
   return { rejected: 'UNAVAILABLE', message: 'Too many request bodies are being read now', retryAfter: 1 };
 }
@@ -134,24 +155,23 @@ function busy(): Rejection {
  * starts sent together would fill the heap although each is within its own cap.
  */
 interface BodyBudget {
-  /** False when it would overrun; then nothing is taken. */
-  take(bytes: number): boolean;
-  give(bytes: number): void;
-  taken(): number;
+  /** Adds `bytes` to what the exchange holds. False if the budget would overrun; then nothing is added. */
+  reserve(exchange: Exchange, bytes: number): boolean;
+  release(exchange: Exchange): void;
 }
 
-export function openBodyBudget(limit: number): BodyBudget {
+function openBodyBudget(limit: number): BodyBudget {
   let taken = 0;
   return {
-    take(bytes) {
+    reserve(exchange, bytes) {
       if (taken + bytes > limit) return false;
       taken += bytes;
+      exchange.reserved += bytes;
       return true;
     },
-    give(bytes) {
-      taken -= bytes;
+    release(exchange) {
+      taken -= exchange.reserved;
     },
-    taken: () => taken,
   };
 }
 
@@ -170,7 +190,7 @@ interface Deadline {
 /** As often as Node looks after its own limits here. */
 const CHECK_MS = 500;
 
-export function openDeadlines(limitMs: number): Deadlines {
+function openDeadlines(limitMs: number): Deadlines {
   // Insertion order is order of time, so a check stops at the first that still has some left.
   const waiting = new Set<Deadline>();
   let timer: NodeJS.Timeout | undefined;

@@ -1,7 +1,6 @@
 import { once } from 'node:events';
 import type { Server } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
-import { type Exchange, isGone } from './exchange.ts';
 
 /** A front door that can be opened and closed once. */
 export interface Door {
@@ -61,36 +60,4 @@ export function openDoor(server: Server, cut: () => void): Door {
 
 function after(ms: number): Promise<false> {
   return new Promise((resolve) => setTimeout(resolve, ms, false).unref());
-}
-
-/** The AbortSignals of requests whose handlers asked for one. */
-interface ClientSignals {
-  /** Aborted when the client leaves before its answer is whole, or by `cut`. */
-  of(exchange: Exchange): AbortSignal;
-  /** Aborts all: the process must stop now. */
-  cut(): void;
-}
-
-export function openClientSignals(): ClientSignals {
-  const live = new Set<AbortController>();
-  return {
-    of(exchange) {
-      if (exchange.abort !== undefined) return exchange.abort.signal;
-      const controller = new AbortController();
-      exchange.abort = controller;
-      if (isGone(exchange)) {
-        controller.abort();
-      } else {
-        live.add(controller);
-        exchange.response.once('close', () => {
-          live.delete(controller);
-          if (!exchange.response.writableFinished) controller.abort();
-        });
-      }
-      return controller.signal;
-    },
-    cut() {
-      for (const controller of live) controller.abort();
-    },
-  };
 }

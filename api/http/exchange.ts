@@ -14,7 +14,7 @@ export interface Exchange {
   /** `performance.now()` at the start and when the reply was handed to the socket. */
   startedAt: number;
   answeredAt: number | undefined;
-  /** Bytes of the body budget to be given back. */
+  /** Bytes that this request holds of the body budget. */
   reserved: number;
   /** Set while the body is being read: how a fault of the connection reaches the reader. */
   interrupt: ((why: Rejection) => void) | undefined;
@@ -25,11 +25,11 @@ export interface Exchange {
 
 const UNROUTED = '(none)';
 
-export function newExchange(request: IncomingMessage, response: ServerResponse, requestId: string): Exchange {
+export function newExchange(request: IncomingMessage, response: ServerResponse): Exchange {
   return {
     request,
     response,
-    requestId,
+    requestId: requestIdOf(request.headers['x-request-id']),
     template: UNROUTED,
     identity: {},
     startedAt: performance.now(),
@@ -41,16 +41,16 @@ export function newExchange(request: IncomingMessage, response: ServerResponse, 
   };
 }
 
-/** True once the client cannot be answered any more. */
-export function isGone(exchange: Exchange): boolean {
-  return exchange.response.destroyed || exchange.request.socket.destroyed;
-}
-
 const ACCEPTED = /^[\w.-]{1,128}$/;
 
 /** The caller's X-Request-Id when it is harmless in a header and a log line, else a new one. */
 export function requestIdOf(header: string | string[] | undefined): string {
   return typeof header === 'string' && ACCEPTED.test(header) ? header : randomUUID();
+}
+
+/** True once the client cannot be answered any more. */
+export function isGone(exchange: Exchange): boolean {
+  return exchange.response.destroyed || exchange.request.socket.destroyed;
 }
 
 const ABSOLUTE = /^https?:\/\/[^/?#]*/i;
@@ -100,6 +100,11 @@ function repeatedNames(raw: readonly string[]): ReadonlySet<string> {
   return repeated;
 }
 
+/** The value of a header that came exactly once, else undefined: a second one may be an attacker's. */
+export function singleHeader(head: Head, name: string): string | undefined {
+  return head.repeated.has(name) ? undefined : head.headers[name];
+}
+
 /** The call that a handler gets. Its AbortSignal is made when first asked for: most handlers never do. */
 export class RouteCall implements Call<never, never> {
   readonly requestId: string;
@@ -131,4 +136,36 @@ export class RouteCall implements Call<never, never> {
   get signal(): AbortSignal {
     return this.#signal();
   }
+}
+
+/** The AbortSignals of requests whose handlers asked for one. */
+interface ClientSignals {
+  /** Aborted when the client leaves before its answer is whole, or by `cut`. */
+  of(exchange: Exchange): AbortSignal;
+  /** Aborts all: the process must stop now. */
+  cut(): void;
+}
+
+export function openClientSignals(): ClientSignals {
+  const live = new Set<AbortController>();
+  return {
+    of(exchange) {
+      if (exchange.abort !== undefined) return exchange.abort.signal;
+      const controller = new AbortController();
+      exchange.abort = controller;
+      if (isGone(exchange)) {
+        controller.abort();
+      } else {
+        live.add(controller);
+        exchange.response.once('close', () => {
+          live.delete(controller);
+          if (!exchange.response.writableFinished) controller.abort();
+        });
+      }
+      return controller.signal;
+    },
+    cut() {
+      for (const controller of live) controller.abort();
+    },
+  };
 }

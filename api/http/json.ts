@@ -1,9 +1,8 @@
 import { isUtf8 } from 'node:buffer';
+import { MAX_FAULTS } from '#infra/schema/validator.ts';
 import type { FaultDetail, Rejection } from '#shared/kernel/errors.ts';
 
 const MAX_DEPTH = 64;
-/** As many faults as a failure envelope holds. */
-const MAX_FAULTS = 1_000;
 const BYTE_ORDER_MARK = 0xfeff;
 
 /** A parsed body, with the faults of its values that no schema can see. */
@@ -37,39 +36,6 @@ export function parseBody(bytes: Buffer): ParsedBody | Rejection {
   if (scan.suspicious && !walk(value, '', faults))
     return { rejected: 'INVALID_JSON', message: 'The body has a forbidden key' };
   return { value, faults };
-}
-
-/** False on a forbidden key. Recurses at most `MAX_DEPTH` deep: the scan has refused the rest. */
-function walk(value: unknown, path: string, faults: FaultDetail[]): boolean {
-  if (typeof value === 'string') {
-    if (!value.isWellFormed()) note(faults, path, 'must be well-formed Unicode');
-  } else if (typeof value === 'number') {
-    if (!Number.isFinite(value)) note(faults, path, 'must be a finite number');
-  } else if (Array.isArray(value)) {
-    for (let i = 0; i < value.length; i += 1) if (!walk(value[i], `${path}/${i}`, faults)) return false;
-  } else if (typeof value === 'object' && value !== null) {
-    for (const [key, child] of Object.entries(value)) {
-      if (key === '__proto__' || (key === 'constructor' && holdsPrototype(child))) return false;
-      const at = `${path}/${pointerToken(key)}`;
-      if (key.includes('\0')) note(faults, at, 'must not have NUL in its name');
-      if (!key.isWellFormed()) note(faults, at, 'must have a well-formed Unicode name');
-      if (!walk(child, at, faults)) return false;
-    }
-  }
-  return true;
-}
-
-function holdsPrototype(value: unknown): boolean {
-  return typeof value === 'object' && value !== null && Object.hasOwn(value, 'prototype');
-}
-
-/** RFC 6901, section 3. Made well-formed, or the reply itself could not be encoded faithfully. */
-function pointerToken(key: string): string {
-  return key.toWellFormed().replaceAll('~', '~0').replaceAll('/', '~1');
-}
-
-function note(faults: FaultDetail[], path: string, message: string): void {
-  if (faults.length < MAX_FAULTS) faults.push({ path, message });
 }
 
 /** What one pass over the bytes of a JSON text tells before it is parsed. */
@@ -136,4 +102,37 @@ export function scanJson(bytes: Uint8Array, maxDepth: number): Scan {
 function mayBeForbidden(bytes: Uint8Array, at: number): boolean {
   if (bytes[at] === 0x5f) return bytes[at + 1] === 0x5f;
   return bytes[at] === 0x63 && bytes[at + 3] === 0x73 && bytes[at + 4] === 0x74;
+}
+
+/** False on a forbidden key. Recurses at most `MAX_DEPTH` deep: the scan has refused the rest. */
+function walk(value: unknown, path: string, faults: FaultDetail[]): boolean {
+  if (typeof value === 'string') {
+    if (!value.isWellFormed()) note(faults, path, 'must be well-formed Unicode');
+  } else if (typeof value === 'number') {
+    if (!Number.isFinite(value)) note(faults, path, 'must be a finite number');
+  } else if (Array.isArray(value)) {
+    for (let i = 0; i < value.length; i += 1) if (!walk(value[i], `${path}/${i}`, faults)) return false;
+  } else if (typeof value === 'object' && value !== null) {
+    for (const [key, child] of Object.entries(value)) {
+      if (key === '__proto__' || (key === 'constructor' && holdsPrototype(child))) return false;
+      const at = `${path}/${pointerToken(key)}`;
+      if (key.includes('\0')) note(faults, at, 'must not have NUL in its name');
+      if (!key.isWellFormed()) note(faults, at, 'must have a well-formed Unicode name');
+      if (!walk(child, at, faults)) return false;
+    }
+  }
+  return true;
+}
+
+function holdsPrototype(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && Object.hasOwn(value, 'prototype');
+}
+
+/** RFC 6901, section 3. Made well-formed, or the reply itself could not be encoded faithfully. */
+function pointerToken(key: string): string {
+  return key.toWellFormed().replaceAll('~', '~0').replaceAll('/', '~1');
+}
+
+function note(faults: FaultDetail[], path: string, message: string): void {
+  if (faults.length < MAX_FAULTS) faults.push({ path, message });
 }

@@ -5,7 +5,7 @@ import { ERRORS, type Rejection } from '#shared/kernel/errors.ts';
 import { type Exchange, requestIdOf } from './exchange.ts';
 import { failureText } from './reply.ts';
 
-interface ListenerLimits {
+export interface ListenerLimits {
   /** Milliseconds for the head of a request, from the first byte of the connection or of the request. */
   headTimeoutMs: number;
   /** Milliseconds for the body, from the end of the head. */
@@ -78,8 +78,9 @@ function silentLog(): never {
 
 /**
  * Answers a connection whose bytes Node's parser refused, or whose head did not come in time, in the envelope.
- * `newest` is the last request that came over the connection. A request that is waiting for its body gets the fault as its own; a connection in the middle of a reply only
- * loses what comes after it, because a second reply written into the first would be read as part of it.
+ * `newest` is the last request that came over the connection. A request that is waiting for its body gets the fault as its own; a
+ * connection in the middle of a reply only loses what comes after it, because a second reply written into the first would be read as
+ * part of it.
  */
 function answerClientError(error: Error & { code?: string }, socket: Duplex, newest: Exchange | undefined): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
@@ -95,6 +96,14 @@ function answerClientError(error: Error & { code?: string }, socket: Duplex, new
   else writeRaw(socket, rejection);
 }
 
+/** Faults below HTTP have no code of their own; to a gateway they are a request that does not fit. */
+function rejectionOf(code: string): Rejection {
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return { rejected: 'REQUEST_TIMEOUT' };
+  if (code === 'HPE_HEADER_OVERFLOW')
+    return { rejected: 'VALIDATION_FAILED', message: 'The request head is too large' };
+  return { rejected: 'VALIDATION_FAILED', message: 'The request is not valid HTTP/1.1' };
+}
+
 /** For sockets without a ServerResponse. The connection ends with it. */
 function writeRaw(socket: Duplex, rejection: Rejection): void {
   const requestId = requestIdOf(undefined);
@@ -106,12 +115,4 @@ function writeRaw(socket: Duplex, rejection: Rejection): void {
       `Connection: close\r\n\r\n${text}`,
     () => socket.destroy(),
   );
-}
-
-/** Faults below HTTP have no code of their own; to a gateway they are a request that does not fit. */
-function rejectionOf(code: string): Rejection {
-  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return { rejected: 'REQUEST_TIMEOUT' };
-  if (code === 'HPE_HEADER_OVERFLOW')
-    return { rejected: 'VALIDATION_FAILED', message: 'The request head is too large' };
-  return { rejected: 'VALIDATION_FAILED', message: 'The request is not valid HTTP/1.1' };
 }

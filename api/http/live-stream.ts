@@ -10,11 +10,7 @@ type Follow = (stream: EventStream, alarm: Alarm) => Promise<void>;
 export type Beginning = { kind: 'follow'; follow: Follow } | { kind: 'over' };
 
 interface LiveSubject {
-  streams: {
-    places: StreamPlaces;
-    /** Aborted when the process begins to drain. */
-    draining: AbortSignal;
-  };
+  streams: Streams;
   /** Whose place it takes. */
   holder: string;
   /** Calls `changed` whenever there may be something to tell; the function that comes back ends that. */
@@ -24,6 +20,13 @@ interface LiveSubject {
   /** MongoDB's time. */
   now(): number;
   maxUnreadBytes?: number;
+}
+
+/** The live streams of a service in one process. */
+export interface Streams {
+  places: StreamPlaces;
+  /** Aborted when the process begins to drain: streams end first. */
+  draining: AbortSignal;
 }
 
 const HEARTBEAT_MS = 15 * SECOND;
@@ -108,7 +111,7 @@ function openAlarm(): Alarm {
 }
 
 /** How many streams one process holds open. */
-export interface StreamPlaces {
+interface StreamPlaces {
   /** A place for this caller; the function gives it back, once. */
   take(actorId: string): (() => void) | Rejection;
 }

@@ -3,19 +3,19 @@ import type { Reply } from '#api/route.ts';
 import { ERRORS, type Rejection } from '#shared/kernel/errors.ts';
 import { type Exchange, isGone } from './exchange.ts';
 
-const TYPE = 'application/json; charset=utf-8';
-/** Seconds; what a caller of a service that is down is told when nobody knows better. */
-const DEFAULT_RETRY_AFTER = 1;
+/** Writes a success in its envelope. `closing`: the connection ends with the reply. */
+export function writeReply(exchange: Exchange, reply: Reply, closing: boolean): void {
+  const text = JSON.stringify({ success: true, data: reply.data ?? null, message: reply.message ?? 'OK' });
+  send(exchange, reply.status, text, reply.headers, closing);
+}
 
 /** A rejection with the headers that go with its status: Allow. */
 export interface Refusal extends Rejection {
   headers?: Record<string, string>;
 }
 
-export function writeReply(exchange: Exchange, reply: Reply, closing: boolean): void {
-  const text = JSON.stringify({ success: true, data: reply.data ?? null, message: reply.message ?? 'OK' });
-  send(exchange, reply.status, text, reply.headers, closing);
-}
+/** Seconds; what a caller of a service that is down is told when nobody knows better. */
+const DEFAULT_RETRY_AFTER = 1;
 
 export function writeRefusal(exchange: Exchange, refusal: Refusal, closing: boolean): void {
   const { status } = ERRORS[refusal.rejected];
@@ -39,6 +39,8 @@ export function failureText(rejection: Rejection, requestId: string): string {
     requestId,
   });
 }
+
+const TYPE = 'application/json; charset=utf-8';
 
 /**
  * Writes head and body in one go. A reply that overtakes its request's body must say so: the rest of the body
@@ -114,12 +116,4 @@ function linger(request: IncomingMessage, response: ServerResponse): void {
   }
   request.on('data', onData).on('end', finish).on('close', finish);
   request.resume();
-}
-
-/**
- * What the caller learns of an error that a handler threw: that the store is away (503, come back), or nothing
- * (500). The error itself goes to the log only.
- */
-export function maskError(error: unknown, isOutage: (error: unknown) => boolean): Rejection {
-  return isOutage(error) ? { rejected: 'UNAVAILABLE', retryAfter: 1 } : { rejected: 'INTERNAL' };
 }

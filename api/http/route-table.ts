@@ -45,6 +45,28 @@ export function compileTable<T>(rows: readonly TableRow<T>[]): RouteTable<T> {
   };
 }
 
+function plant<T>(root: Branch<T>, row: TableRow<T>): void {
+  const names: string[] = [];
+  let branch = root;
+  for (const segment of row.path.split('/').slice(1)) {
+    if (segment.startsWith(':')) {
+      names.push(segment.slice(1));
+      branch.parameter ??= newBranch();
+      branch = branch.parameter;
+    } else {
+      const next = branch.statics.get(segment) ?? newBranch<T>();
+      branch.statics.set(segment, next);
+      branch = next;
+    }
+  }
+  if (branch.methods.has(row.method)) throw new Error(`Two routes answer ${row.method} ${row.path}`);
+  branch.methods.set(row.method, { value: row.value, names });
+}
+
+function newBranch<T>(): Branch<T> {
+  return { statics: new Map(), parameter: undefined, methods: new Map() };
+}
+
 /** A static segment wins over a parameter, but a dead end behind it still tries the parameter. */
 function climb<T>(branch: Branch<T>, segments: string[], index: number, values: string[]): Branch<T> | undefined {
   const segment = segments[index];
@@ -75,32 +97,10 @@ function decodedId(segment: string): string | undefined {
   return PATH_ID.test(id) ? id : undefined;
 }
 
-function plant<T>(root: Branch<T>, row: TableRow<T>): void {
-  const names: string[] = [];
-  let branch = root;
-  for (const segment of row.path.split('/').slice(1)) {
-    if (segment.startsWith(':')) {
-      names.push(segment.slice(1));
-      branch.parameter ??= newBranch();
-      branch = branch.parameter;
-    } else {
-      const next = branch.statics.get(segment) ?? newBranch<T>();
-      branch.statics.set(segment, next);
-      branch = next;
-    }
-  }
-  if (branch.methods.has(row.method)) throw new Error(`Two routes answer ${row.method} ${row.path}`);
-  branch.methods.set(row.method, { value: row.value, names });
-}
-
 function named(names: readonly string[], values: readonly string[]): Readonly<Record<string, string>> {
   const params: Record<string, string> = {};
   for (let i = 0; i < names.length; i += 1) params[names[i] ?? ''] = values[i] ?? '';
   return params;
-}
-
-function newBranch<T>(): Branch<T> {
-  return { statics: new Map(), parameter: undefined, methods: new Map() };
 }
 
 /** A route with everything that a request needs of it compiled, so that a request looks nothing up by name. */

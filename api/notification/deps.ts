@@ -1,4 +1,4 @@
-import type { StreamPlaces } from '#api/http/live-stream.ts';
+import type { Streams } from '#api/http/live-stream.ts';
 import type { Identity } from '#api/route.ts';
 import type { Neighbour, NotificationSettings } from '#infra/config/settings.ts';
 import type { Log } from '#infra/log/log.ts';
@@ -31,11 +31,7 @@ export interface NotificationDeps {
   wake: (userIds: readonly string[]) => void;
   /** Tells a live stream of its user's wakes. */
   inboxes: Pick<ChangeBell, 'listen' | 'canHear'>;
-  streams: {
-    places: StreamPlaces;
-    /** Aborted when the process begins to drain: streams end first. */
-    draining: AbortSignal;
-  };
+  streams: Streams;
   log: Pick<Log, 'debug'>;
 }
 
@@ -45,13 +41,13 @@ interface Caller {
   isAdmin: boolean;
 }
 
-/** Whose notifications a call may touch: `own` the caller's, whoever that is; `role` any for an ADMIN, else the caller's. */
-export type Scope = 'own' | 'role';
-
 export function callerOf({ actor }: Identity): Caller {
   if (actor === undefined) throw new Error('a route without identity guard asked who calls');
   return { id: actor.id, isAdmin: actor.role === 'ADMIN' };
 }
+
+/** Whose notifications a call may touch: `own` the caller's, whoever that is; `role` any for an ADMIN, else the caller's. */
+export type Scope = 'own' | 'role';
 
 /** The user whose rows alone may be touched; null: anybody's. */
 export function ownerIn(scope: Scope, caller: Caller): string | null {

@@ -1,9 +1,10 @@
 import { ringFor } from '#api/ask-worker.ts';
-import { newCommand } from '#infra/mongo/mailbox/mailbox.ts';
+import { newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { findEvent, insertFanOut } from '#infra/mongo/notification/fan-out.ts';
 import { preferencesOf } from '#infra/mongo/notification/preferences.ts';
 import { sendToAudit } from '#infra/neighbours/audit.ts';
 import { newId } from '#shared/kernel/ids.ts';
+import { settleFanOutOrder } from '#shared/notification/commands.ts';
 import { auditEvent, type EventInput, type NotificationEvent, newEvent } from '#shared/notification/event.ts';
 import { type FanOutPlan, planFanOut } from '#shared/notification/fan-out.ts';
 import type { NotificationInput } from '#shared/notification/notification.ts';
@@ -54,7 +55,7 @@ export async function fanOut(deps: NotificationDeps, input: FanOutInput): Promis
     rows: plan.rows,
     staged: plan.staged,
     deliveries: { channels: deps.channels, maxAttempts: deps.deliveryAttempts },
-    settle: settleCommand(deps, fanOutId, now),
+    settle: newCommand({ ...settleFanOutOrder(fanOutId), maxAttempts: deps.commandAttempts, now }),
   });
   if (inserted.kind === 'replayed') return inserted;
   ringFor(deps, inserted.ring);
@@ -74,17 +75,6 @@ async function knownEvent(deps: NotificationDeps, event: EventInput | null): Pro
   const { sourceService, sourceEventId } = event ?? {};
   if (!sourceService || !sourceEventId) return null;
   return findEvent(deps.mongo, { sourceService, sourceEventId });
-}
-
-function settleCommand(deps: NotificationDeps, fanOutId: string, now: number) {
-  return newCommand({
-    queue: 'upkeep:fanouts',
-    key: `fan-out:${fanOutId}`,
-    subject: fanOutId,
-    body: { fanOutId },
-    maxAttempts: deps.commandAttempts,
-    now,
-  });
 }
 
 /** Sends the audit service an event that has just been stored, once, in the background: a failure is counted and changes nothing. */

@@ -13,55 +13,6 @@ import {
 } from '#shared/notification/preferences.ts';
 import { callerOf, type NotificationDeps, ownerIn, pagedData, pageOf, type Scope } from './deps.ts';
 
-/** Deletes the caller's own notifications, an ADMIN's too. */
-export async function deleteEverything(deps: NotificationDeps, call: Call): Promise<Reply> {
-  const { id } = callerOf(call.identity);
-  const deleted = await deleteAll(deps.mongo, id, call.signal);
-  deps.wake([id]);
-  return { status: 200, data: { deleted } };
-}
-
-/** Hides one notification for good; whoever comes second finds nothing. */
-export async function deleteOneNotification(deps: NotificationDeps, call: Call): Promise<Reply | Rejection> {
-  const found = await visibleTo(deps, call, 'role');
-  if (isRejection(found)) return found;
-  const row = await deleteNotification(deps.mongo, found._id);
-  if (row === null) return { rejected: 'NOTIFICATION_NOT_FOUND' };
-  deps.wake([row.userId]);
-  return { status: 200, data: { notification: notificationView(row) } };
-}
-
-/** Marks the caller's own notifications read, an ADMIN's too. */
-export async function markEverythingRead(deps: NotificationDeps, call: Call): Promise<Reply> {
-  const { id } = callerOf(call.identity);
-  const updated = await markAllRead(deps.mongo, id, call.signal);
-  deps.wake([id]);
-  return { status: 200, data: { updated } };
-}
-
-/** Marks one notification read; a second time changes nothing. */
-export async function markOneRead(deps: NotificationDeps, call: Call, scope: Scope): Promise<Reply | Rejection> {
-  const found = await visibleTo(deps, call, scope);
-  if (isRejection(found)) return found;
-  const row = await markRead(deps.mongo, found._id);
-  if (row === null) return { rejected: 'NOTIFICATION_NOT_FOUND' };
-  deps.wake([row.userId]);
-  return { status: 200, data: { notification: notificationView(row) } };
-}
-
-/** Merges changes into what the caller has set. */
-export async function changePreferences(
-  deps: NotificationDeps,
-  call: Call<PreferencesPatch>,
-): Promise<Reply | Rejection> {
-  const details = preferencesFaults(call.body);
-  if (details.length > 0) return { rejected: 'VALIDATION_FAILED', details };
-  const change = readPreferencesPatch(call.body);
-  const patched = await patchPreferences(deps.mongo, callerOf(call.identity).id, change);
-  if (patched.kind === 'full') return { rejected: 'VALIDATION_FAILED', details: [TOO_MANY_TYPES] };
-  return { status: 200, data: preferencesView(patched.preferences) };
-}
-
 /** A page of the caller's notifications; an ADMIN in its role sees one user's, or everybody's. */
 export async function listInbox(deps: NotificationDeps, call: Call<unknown, ListQuery>, scope: Scope): Promise<Reply> {
   const { query } = call;
@@ -83,10 +34,24 @@ export async function showNotification(deps: NotificationDeps, call: Call): Prom
   return isRejection(found) ? found : { status: 200, data: { notification: notificationView(found) } };
 }
 
-/** What the caller has set. */
-export async function showPreferences(deps: NotificationDeps, call: Call): Promise<Reply> {
-  const stored = await findPreferences(deps.mongo, callerOf(call.identity).id);
-  return { status: 200, data: preferencesView(stored) };
+/** Marks one notification read; a second time changes nothing. */
+export async function markOneRead(deps: NotificationDeps, call: Call, scope: Scope): Promise<Reply | Rejection> {
+  const found = await visibleTo(deps, call, scope);
+  if (isRejection(found)) return found;
+  const row = await markRead(deps.mongo, found._id);
+  if (row === null) return { rejected: 'NOTIFICATION_NOT_FOUND' };
+  deps.wake([row.userId]);
+  return { status: 200, data: { notification: notificationView(row) } };
+}
+
+/** Hides one notification for good; whoever comes second finds nothing. */
+export async function deleteOneNotification(deps: NotificationDeps, call: Call): Promise<Reply | Rejection> {
+  const found = await visibleTo(deps, call, 'role');
+  if (isRejection(found)) return found;
+  const row = await deleteNotification(deps.mongo, found._id);
+  if (row === null) return { rejected: 'NOTIFICATION_NOT_FOUND' };
+  deps.wake([row.userId]);
+  return { status: 200, data: { notification: notificationView(row) } };
 }
 
 /** The notification that a path names, where this caller may touch it. */
@@ -99,4 +64,39 @@ async function visibleTo(
   if (row === null) return { rejected: 'NOTIFICATION_NOT_FOUND' };
   const owner = ownerIn(scope, callerOf(call.identity));
   return owner === null || row.userId === owner ? row : { rejected: 'FORBIDDEN' };
+}
+
+/** Marks the caller's own notifications read, an ADMIN's too. */
+export async function markEverythingRead(deps: NotificationDeps, call: Call): Promise<Reply> {
+  const { id } = callerOf(call.identity);
+  const updated = await markAllRead(deps.mongo, id, call.signal);
+  deps.wake([id]);
+  return { status: 200, data: { updated } };
+}
+
+/** Deletes the caller's own notifications, an ADMIN's too. */
+export async function deleteEverything(deps: NotificationDeps, call: Call): Promise<Reply> {
+  const { id } = callerOf(call.identity);
+  const deleted = await deleteAll(deps.mongo, id, call.signal);
+  deps.wake([id]);
+  return { status: 200, data: { deleted } };
+}
+
+/** The preferences that the caller has set. */
+export async function showPreferences(deps: NotificationDeps, call: Call): Promise<Reply> {
+  const stored = await findPreferences(deps.mongo, callerOf(call.identity).id);
+  return { status: 200, data: preferencesView(stored) };
+}
+
+/** Merges changes into what the caller has set. */
+export async function changePreferences(
+  deps: NotificationDeps,
+  call: Call<PreferencesPatch>,
+): Promise<Reply | Rejection> {
+  const details = preferencesFaults(call.body);
+  if (details.length > 0) return { rejected: 'VALIDATION_FAILED', details };
+  const change = readPreferencesPatch(call.body);
+  const patched = await patchPreferences(deps.mongo, callerOf(call.identity).id, change);
+  if (patched.kind === 'full') return { rejected: 'VALIDATION_FAILED', details: [TOO_MANY_TYPES] };
+  return { status: 200, data: preferencesView(patched.preferences) };
 }

@@ -12,35 +12,13 @@ import type {
 } from '#shared/generated/notification.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import { newId } from '#shared/kernel/ids.ts';
-import { eventView } from '#shared/notification/event.ts';
+import { eventView, sourcePairFaults } from '#shared/notification/event.ts';
 import { newNotification, notificationView } from '#shared/notification/notification.ts';
 import { preferenceKey, suppressionOf } from '#shared/notification/preferences.ts';
 import { newFromSnapshot, readSnapshot } from '#shared/notification/snapshot.ts';
-import { recipientFaults, sourcePairFaults, weakTopicFanOut } from '#shared/notification/weak-topic.ts';
+import { recipientFaults, weakTopicFanOut } from '#shared/notification/weak-topic.ts';
 import type { NotificationDeps } from './deps.ts';
 import { type FannedOut, fanOut } from './fan-out.ts';
-
-/** Many notifications at once, all or none; with an event of a producer they are made once, however often they are sent. */
-export async function createBatch(deps: NotificationDeps, call: Call<BatchRequest>): Promise<Reply | Rejection> {
-  const { notifications, event = null } = call.body;
-  const { sender, organizationId = null } = call.identity;
-  if (event !== null) {
-    const details = sourcePairFaults(event, '/event');
-    if (details.length > 0) return { rejected: 'VALIDATION_FAILED', details };
-    // An admin may bring any producer's; a service only its own.
-    const isForeign = event.sourceService != null && sender !== undefined && event.sourceService !== sender;
-    if (isForeign) return { rejected: 'NOTIFICATION_SOURCE_MISMATCH' };
-  }
-  const made = await fanOut(deps, { notifications, event, organizationId });
-  if (made.kind === 'replayed') {
-    const ids = await idsOfFanOut(deps.mongo, made.event._id);
-    return { status: 200, data: { created: 0, suppressed: [], notifications: ids, event: eventView(made.event) } };
-  }
-  const { rows, suppressed } = made.plan;
-  const ids = rows.map(({ _id }) => _id);
-  const stored = made.event === null ? null : eventView(made.event);
-  return { status: 201, data: { created: ids.length, suppressed, notifications: ids, event: stored } };
-}
 
 /** One notification for one recipient, unless that one does not want it. */
 export async function createOneNotification(deps: NotificationDeps, call: Call<CreateRequest>): Promise<Reply> {
@@ -58,6 +36,25 @@ export async function createOneNotification(deps: NotificationDeps, call: Call<C
   ringFor(deps, await insertNotification(deps.mongo, row, { deliveries, now }));
   deps.wake([row.userId]);
   return { status: 201, data: { notification: notificationView(row), created: 1 } };
+}
+
+/** Many notifications at once, all or none; with an event of a producer they are made once, however often they are sent. */
+export async function createBatch(deps: NotificationDeps, call: Call<BatchRequest>): Promise<Reply | Rejection> {
+  const { notifications, event = null } = call.body;
+  const { sender, organizationId = null } = call.identity;
+  if (event !== null) {
+    const refused = whyEventRefused(event, sender, '/event');
+    if (refused !== null) return refused;
+  }
+  const made = await fanOut(deps, { notifications, event, organizationId });
+  if (made.kind === 'replayed') {
+    const ids = await idsOfFanOut(deps.mongo, made.event._id);
+    return { status: 200, data: { created: 0, suppressed: [], notifications: ids, event: eventView(made.event) } };
+  }
+  const { rows, suppressed } = made.plan;
+  const ids = rows.map(({ _id }) => _id);
+  const stored = made.event === null ? null : eventView(made.event);
+  return { status: 201, data: { created: ids.length, suppressed, notifications: ids, event: stored } };
 }
 
 /** Stores a notification as another system has it. Nobody is told of it over any channel: they were, by that system. */
@@ -89,16 +86,25 @@ export async function raiseWeakTopic(deps: NotificationDeps, call: Call<WeakTopi
 /** An event of the producer that sends it, with the notifications that it makes. */
 export async function takeEvent(deps: NotificationDeps, call: Call<IntakeRequest>): Promise<Reply | Rejection> {
   const { notifications, ...event } = call.body;
-  const details = sourcePairFaults(event);
-  if (details.length > 0) return { rejected: 'VALIDATION_FAILED', details };
   const { sender, organizationId = null } = call.identity;
-  if (event.sourceService != null && event.sourceService !== sender) {
-    return { rejected: 'NOTIFICATION_SOURCE_MISMATCH' };
-  }
+  const refused = whyEventRefused(event, sender);
+  if (refused !== null) return refused;
   return intakeReply(await fanOut(deps, { notifications: notifications ?? [], event, organizationId }));
 }
 
-/** What the sender of an event is told: what it made, or that it had come before. */
+/** Why an event may not be taken, or null. A service brings only events of its own; an ADMIN, who is no sender, those of any producer. */
+function whyEventRefused(
+  event: { sourceService?: string | null; sourceEventId?: string | null },
+  sender: string | undefined,
+  at = '',
+): Rejection | null {
+  const details = sourcePairFaults(event, at);
+  if (details.length > 0) return { rejected: 'VALIDATION_FAILED', details };
+  const isForeign = event.sourceService != null && sender !== undefined && event.sourceService !== sender;
+  return isForeign ? { rejected: 'NOTIFICATION_SOURCE_MISMATCH' } : null;
+}
+
+/** The reply to the sender of an event: the notifications that it made, or that it had come before. */
 function intakeReply(made: FannedOut): Reply {
   if (made.kind === 'replayed')
     return { status: 200, data: { event: eventView(made.event), created: 0, replayed: true } };

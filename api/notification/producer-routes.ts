@@ -1,6 +1,6 @@
 import { type BodyRule, LARGE_BODY, type Route, SMALL_BODY } from '#api/route.ts';
-import { PRODUCERS, WEAK_TOPIC_SENDER } from '#shared/notification/event.ts';
-import { batchFaults, eventFaults, weakTopicFaults } from '#shared/notification/weak-topic.ts';
+import { batchFaults, eventFaults, PRODUCERS, WEAK_TOPIC_SENDER } from '#shared/notification/event.ts';
+import { weakTopicFaults } from '#shared/notification/weak-topic.ts';
 import { recordDeliveryAttempt } from './deliveries.ts';
 import type { NotificationDeps } from './deps.ts';
 import { actors, makers, senders } from './door-guards.ts';

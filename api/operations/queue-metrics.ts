@@ -1,7 +1,7 @@
 import type { Metrics } from '#infra/metrics/metrics.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { liveWorkers, type WorkerRow } from '#infra/mongo/live-workers.ts';
-import { actorOf, QUEUES } from '#infra/mongo/mailbox/mailbox.ts';
+import { actorOf, QUEUES } from '#infra/mongo/mailbox/commands.ts';
 import { type QueueDepth, queueDepths } from '#infra/mongo/mailbox/queue-depths.ts';
 import { type Now, SECOND } from '#shared/kernel/time.ts';
 

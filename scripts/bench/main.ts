@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
+import { parseArgs } from 'node:util';
 import { measureClassify } from '#scripts/bench/measures/classify.ts';
 import { measureDelivery } from '#scripts/bench/measures/delivery.ts';
 import { measureFanOut } from '#scripts/bench/measures/fan-out.ts';
@@ -15,13 +16,9 @@ import { measureSaveAnswer } from '#scripts/bench/measures/save-answer.ts';
 import { measureStart } from '#scripts/bench/measures/start.ts';
 import { measureSubmit } from '#scripts/bench/measures/submit.ts';
 import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
-import type { Measure } from './ground.ts';
-import { machineLines } from './machine.ts';
-import { readOptions } from './options.ts';
-import { openProgress } from './progress.ts';
+import { type Measure, openProgress } from './ground.ts';
+import { machineLines, notesOf, textTable, writeReport } from './report.ts';
 import type { Row } from './row.ts';
-import { notesOf, textTable } from './table.ts';
-import { writeReport } from './write-report.ts';
 
 /**
  * `npm run bench`: every measure in its order, a table, and `docs/bench.md` when all were run at full length. Exits 0
@@ -92,4 +89,23 @@ function optionsOrExit() {
     console.error(`bench: ${error instanceof Error ? error.message : error}`);
     process.exit(2);
   }
+}
+
+interface BenchOptions {
+  /** Names of the measures to run; empty = all. */
+  only: readonly string[];
+  /** Fewer rounds: shows that it works, not how fast it is. */
+  quick: boolean;
+}
+
+/** Reads `--only NAME` (repeatable) and `--quick`. @throws Error that names what is wrong */
+function readOptions(args: readonly string[], known: readonly string[]): BenchOptions {
+  const { values } = parseArgs({
+    args: [...args],
+    options: { only: { type: 'string', multiple: true }, quick: { type: 'boolean' } },
+  });
+  const only = values.only ?? [];
+  const unknown = only.filter((name) => !known.includes(name));
+  if (unknown.length > 0) throw new Error(`no measure is named ${unknown.join(', ')}; there are: ${known.join(', ')}`);
+  return { only, quick: values.quick ?? false };
 }

@@ -1,7 +1,6 @@
 import t from 'tap';
-import { ratioChart } from './chart.ts';
+import { markdownTable, notesOf, ratioChart, textTable } from './report.ts';
 import { meetsAim, type Row, ratioOf } from './row.ts';
-import { markdownTable, notesOf, textTable } from './table.ts';
 
 const row = (overrides: Partial<Row>): Row => ({
   name: 'a <b>',

@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { openEventStream } from '#scripts/http/event-stream.ts';
 import type { Caller, Gateway } from './gateway.ts';
 
 /** A stream of server-sent events that is listened to, as a browser's EventSource does it: cut off, it comes back with the last id. */
@@ -18,30 +19,19 @@ export function openEventSource(
 ): EventSource {
   const ending = new AbortController();
   const { signal } = ending;
-  let lastEventId: string | undefined;
+  let lastEventId = '';
   let trouble = 'no answer';
 
-  function read(block: string): void {
-    const fields = new Map(block.split('\n').map((line) => line.split(/: ?(.*)/s, 2) as [string, string]));
-    lastEventId = fields.get('id') ?? lastEventId;
-    const event = fields.get('event');
-    if (event !== undefined) hear(event, JSON.parse(fields.get('data') ?? 'null'));
-  }
-
   async function listen(): Promise<void> {
-    const resume = lastEventId === undefined ? {} : { 'last-event-id': lastEventId };
-    const reply = await fetch(new URL(path, gateway.url), {
-      headers: { ...gateway.identityOf(owner), ...resume },
-      signal,
+    const resume = lastEventId === '' ? {} : { 'last-event-id': lastEventId };
+    const headers = { ...gateway.identityOf(owner), ...resume };
+    const { response, ended } = await openEventStream(new URL(path, gateway.url), { headers, signal }, (heard) => {
+      lastEventId = heard.lastEventId || lastEventId;
+      hear(heard.event, heard.data);
     });
-    if (reply.status === 204) return ending.abort();
-    if (!reply.ok || reply.body === null) throw new Error(`status ${reply.status}`);
-    let text = '';
-    for await (const chunk of reply.body.pipeThrough(new TextDecoderStream())) {
-      const blocks = (text + chunk).split('\n\n');
-      text = blocks.pop() ?? '';
-      blocks.forEach(read);
-    }
+    if (response.statusCode === 204) ending.abort();
+    else if (response.statusCode !== 200) response.destroy(new Error(`status ${response.statusCode}`));
+    await ended;
   }
 
   async function listenOn(): Promise<void> {

@@ -1,6 +1,6 @@
-import { Agent, type IncomingHttpHeaders, request } from 'node:http';
+import { Agent, type IncomingHttpHeaders } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Latencies } from './latencies.ts';
+import { NoReply, send as sendCall } from '#scripts/http/call.ts';
 
 /** The part of the gateway that the demo plays: it names the caller, holds the tokens, and tries again. */
 export interface Gateway {
@@ -51,9 +51,6 @@ export interface Envelope {
   message?: string;
 }
 
-/** No reply at all: refused, reset, timed out. */
-class NoReply extends Error {}
-
 const PATIENCE_MS = 20_000;
 const TRIES = 8;
 const REST_MS = 200;
@@ -66,7 +63,6 @@ export function openGateway(deps: {
   sockets: number;
 }): Gateway {
   const agent = new Agent({ keepAlive: true, maxSockets: deps.sockets });
-  const base = new URL(deps.url);
   const gatewayProof: Record<string, string> =
     deps.gatewayToken === undefined ? {} : { 'x-gateway-token': deps.gatewayToken };
   let repeated = 0;
@@ -89,48 +85,15 @@ export function openGateway(deps: {
     }
   }
 
-  function once(call: GatewayCall, hangUp: boolean): Promise<Omit<GatewayReply, 'sentTimes'>> {
-    const { patienceMs = PATIENCE_MS } = call;
-    const body = call.body === undefined ? undefined : Buffer.from(JSON.stringify(call.body));
-    return new Promise((resolve, reject) => {
-      const sent = request(
-        {
-          agent,
-          host: base.hostname,
-          port: base.port,
-          method: call.method,
-          path: call.path,
-          timeout: patienceMs,
-          headers: headersOf(call, body),
-        },
-        (response) => {
-          const chunks: Buffer[] = [];
-          response.on('data', (chunk: Buffer) => chunks.push(chunk));
-          response.on('error', (error) => reject(new NoReply(error.message)));
-          response.on('end', () =>
-            resolve({
-              status: response.statusCode ?? 0,
-              headers: response.headers,
-              envelope: () => JSON.parse(Buffer.concat(chunks).toString('utf8')) as Envelope,
-            }),
-          );
-        },
-      );
-      sent.on('error', (error) => reject(new NoReply(error.message)));
-      sent.on('timeout', () => sent.destroy(new Error(`no answer within ${patienceMs} ms`)));
-      sent.end(body, () => {
-        // The bytes have left; a moment later they may have been read, worked on, even answered.
-        if (hangUp) setTimeout(() => sent.destroy(new Error('hung up')), 2);
-      });
-    });
-  }
-
-  function headersOf(call: GatewayCall, body: Buffer | undefined): Record<string, string> {
+  async function once(call: GatewayCall, hangsUp: boolean): Promise<Omit<GatewayReply, 'sentTimes'>> {
+    const { method, path, body, patienceMs = PATIENCE_MS } = call;
+    const names = call.caller === undefined ? {} : namesOf(call.caller);
+    const headers = { ...gatewayProof, ...names, ...call.headers };
+    const answer = await sendCall(deps.url, { method, target: path, headers, body, agent, patienceMs, hangsUp });
     return {
-      ...(body === undefined ? {} : { 'content-type': 'application/json', 'content-length': String(body.length) }),
-      ...gatewayProof,
-      ...(call.caller === undefined ? {} : namesOf(call.caller)),
-      ...call.headers,
+      status: answer.status,
+      headers: answer.headers,
+      envelope: () => JSON.parse(answer.body.toString('utf8')) as Envelope,
     };
   }
 
@@ -159,4 +122,31 @@ export function dataOf<Data>(call: string, reply: GatewayReply, ...statuses: num
   const envelope = reply.envelope();
   if (statuses.includes(reply.status)) return envelope.data as Data;
   throw new Error(`${call} answered ${reply.status} ${envelope.code ?? ''} ${envelope.message ?? ''}`.trim());
+}
+
+/** Milliseconds of many calls by what they were for. */
+export interface Latencies {
+  add(name: string, ms: number): void;
+  /** Names in the order in which they were first seen. */
+  names(): string[];
+  count(name: string): number;
+  /** The smallest value that this share of the calls did not pass; 0 without calls. */
+  quantile(name: string, share: number): number;
+}
+
+export function openLatencies(): Latencies {
+  const values = new Map<string, number[]>();
+  return {
+    add(name, ms) {
+      const list = values.get(name);
+      if (list === undefined) values.set(name, [ms]);
+      else list.push(ms);
+    },
+    names: () => [...values.keys()],
+    count: (name) => values.get(name)?.length ?? 0,
+    quantile(name, share) {
+      const sorted = (values.get(name) ?? []).toSorted((a, b) => a - b);
+      return sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)] ?? 0;
+    },
+  };
 }

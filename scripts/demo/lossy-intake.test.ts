@@ -1,15 +1,14 @@
 import t from 'tap';
-import { listenLocally } from './local-server.ts';
+import { listenLocally } from '#scripts/http/local-server.ts';
 import { openLossyIntake } from './lossy-intake.ts';
 
 /** A notification service that recognises repeats, or takes each for something new. */
 async function openService(t: { teardown(work: () => unknown): void }, { forgets = false } = {}) {
   const known = new Set<string>();
   const paths: string[] = [];
-  const service = await listenLocally(0, async (request, response) => {
-    paths.push(`${request.method} ${request.url}`);
-    const chunks = await request.toArray();
-    const { sourceEventId } = JSON.parse(Buffer.concat(chunks).toString() || '{}');
+  const service = await listenLocally((request, response) => {
+    paths.push(`${request.method} ${request.path}`);
+    const { sourceEventId } = JSON.parse(request.text || '{}');
     const replayed = known.has(sourceEventId) && !forgets;
     known.add(sourceEventId);
     response.writeHead(replayed ? 200 : 201, {

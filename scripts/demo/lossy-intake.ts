@@ -1,7 +1,7 @@
-import { once } from 'node:events';
-import { Agent, type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http';
+import { Agent, type IncomingHttpHeaders } from 'node:http';
+import { type HttpAnswer, send } from '#scripts/http/call.ts';
+import { answerJson, type LocalServer, listenLocally, type ReceivedCall } from '#scripts/http/local-server.ts';
 import type { IntakeReply } from '#shared/generated/notification.ts';
-import { bytesOf, type LocalServer, listenLocally } from './local-server.ts';
 
 /** A bad line in front of the notification service: all calls reach it, some of its replies are lost. */
 export interface LossyIntake extends LocalServer {
@@ -26,9 +26,9 @@ export async function openLossyIntake(url: string): Promise<LossyIntake> {
   let taken = 0;
 
   /** Whether this reply is to be lost. */
-  function judge(sent: Buffer, reply: ForwardedReply): boolean {
+  function judge(sent: string, reply: HttpAnswer): boolean {
     if (reply.status !== 200 && reply.status !== 201) return false;
-    const { sourceEventId = '' } = JSON.parse(sent.toString('utf8')) as { sourceEventId?: string };
+    const { sourceEventId = '' } = JSON.parse(sent) as { sourceEventId?: string };
     const { data } = JSON.parse(reply.body.toString('utf8')) as { data: IntakeReply };
     if (lost.has(sourceEventId)) {
       if (data.replayed && data.created === 0) recognised.add(sourceEventId);
@@ -40,18 +40,19 @@ export async function openLossyIntake(url: string): Promise<LossyIntake> {
     return true;
   }
 
-  const server = await listenLocally(0, async (incoming, response) => {
-    const body = await bytesOf(incoming, MAX_BODY_BYTES);
-    const reply = await forward({ url, agent }, incoming, body);
-    const isIntake = incoming.method === 'POST' && incoming.url === '/v1/events/notification';
-    if (isIntake && judge(body, reply)) {
-      response.writeHead(503, { 'content-type': 'application/json', 'retry-after': '1' });
-      response.end('{}');
-      return;
-    }
-    response.writeHead(reply.status, passedOn(reply.headers));
-    response.end(reply.body);
-  });
+  const server = await listenLocally(
+    async (call, response) => {
+      const reply = await forward({ url, agent }, call);
+      const isIntake = call.method === 'POST' && call.path === '/v1/events/notification';
+      if (isIntake && judge(call.text, reply)) {
+        answerJson(response, { status: 503, headers: { 'retry-after': '1' } });
+        return;
+      }
+      response.writeHead(reply.status, passedOn(reply.headers));
+      response.end(reply.body);
+    },
+    { maxBodyBytes: MAX_BODY_BYTES, survivesErrors: true },
+  );
 
   return {
     url: server.url,
@@ -65,26 +66,15 @@ export async function openLossyIntake(url: string): Promise<LossyIntake> {
   };
 }
 
-interface ForwardedReply {
-  status: number;
-  headers: IncomingHttpHeaders;
-  body: Buffer;
-}
-
-async function forward(
-  to: { url: string; agent: Agent },
-  incoming: IncomingMessage,
-  body: Buffer,
-): Promise<ForwardedReply> {
-  const sent = request(new URL(incoming.url ?? '/', to.url), {
+function forward(to: { url: string; agent: Agent }, { method, path, headers, bytes }: ReceivedCall) {
+  return send(to.url, {
+    method,
+    target: path,
+    headers: { ...passedOn(headers), 'content-length': String(bytes.length) },
+    body: bytes,
     agent: to.agent,
-    method: incoming.method ?? 'GET',
-    headers: { ...passedOn(incoming.headers), 'content-length': body.length },
     signal: AbortSignal.timeout(PATIENCE_MS),
   });
-  sent.end(body);
-  const [reply] = (await once(sent, 'response')) as [IncomingMessage];
-  return { status: reply.statusCode ?? 502, headers: reply.headers, body: await bytesOf(reply, MAX_BODY_BYTES) };
 }
 
 /** Headers that belong to the message and not to its connection. */

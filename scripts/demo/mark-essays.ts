@@ -5,13 +5,13 @@ import type {
   HandoffReply,
   StartQuestion,
 } from '#shared/generated/attempt.ts';
-import { gradeEssay } from './essay-drafts.ts';
+import type { EssayGradePreview, EssayGradeRequest } from '#shared/generated/classifier.ts';
+import { essayRubric, gradeEssay } from './essay-drafts.ts';
 import { dataOf } from './gateway.ts';
-import { part } from './part.ts';
-import { previewEssay } from './preview-essay.ts';
-import type { Progress } from './progress.ts';
+import { toMicro } from './grader.ts';
+import { type Progress, part } from './progress.ts';
 import type { EssayFacts } from './report.ts';
-import type { DemoDeps, Sitting } from './sitting.ts';
+import { asTeacher, type DemoDeps, type Sitting } from './sitting.ts';
 
 const REPEAT_EVERY = 10;
 const LATE_TRIES = 6;
@@ -97,4 +97,51 @@ async function handOff(deps: DemoDeps, sitting: Sitting, body: EssayGradeHandoff
     if (reply.status === 200) return { applied, attempt, wasRepeated: tried > 1 || reply.sentTimes > 1 };
     if (tried === LATE_TRIES) throw new Error(`the essay of attempt ${sitting.attemptId} is still not marked`);
   }
+}
+
+/** A call of a model may be tried three times, a minute each. */
+const PATIENCE_MS = 200_000;
+
+/** The teacher has an essay graded; gives the handoff of the preview, as it stands. */
+async function previewEssay(
+  deps: DemoDeps,
+  { attemptId, student, answers }: Sitting,
+  essay: StartQuestion,
+): Promise<EssayGradeHandoffRequest> {
+  const { questionId, score: maxScore } = essay;
+  const body: EssayGradeRequest = {
+    attemptId,
+    questionId,
+    maxScore,
+    prompt: essay.contentText ?? essay.content ?? '',
+    answerText: answers.get(questionId)?.textAnswer ?? '',
+    rubric: { criteria: essayRubric(maxScore) },
+  };
+  const reply = await deps.gateway.send({
+    name: 'essay preview',
+    method: 'POST',
+    path: '/v1/ai/essay-grade/preview',
+    caller: asTeacher(),
+    body,
+    patienceMs: PATIENCE_MS,
+  });
+  const preview = dataOf<EssayGradePreview>('essay preview', reply, 200);
+  for (const fault of previewFaults(preview, body)) deps.complain(`the preview of ${student.id}'s essay ${fault}`);
+  return preview.handoff;
+}
+
+/** Every criterion of the rubric has points within its bounds, their sum is the grade, and the handoff says the same. */
+function previewFaults({ score, criteria, handoff }: EssayGradePreview, asked: EssayGradeRequest): string[] {
+  const sum = criteria.reduce((micro, criterion) => micro + toMicro(criterion.score), 0);
+  const isWithin = asked.rubric.criteria.every(({ id, maxScore }, index) => {
+    const graded = criteria[index];
+    return graded?.id === id && graded.score >= 0 && graded.score <= maxScore && graded.maxScore === maxScore;
+  });
+  const isSame =
+    handoff.questionId === asked.questionId && handoff.score === score && handoff.maxScore === asked.maxScore;
+  return [
+    ...(isWithin && criteria.length === asked.rubric.criteria.length ? [] : ['does not follow its rubric']),
+    ...(toMicro(score) === sum ? [] : [`gives ${score}, and its criteria ${sum / 1e6}`]),
+    ...(isSame ? [] : ['hands off another grade']),
+  ];
 }

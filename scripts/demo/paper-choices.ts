@@ -1,4 +1,9 @@
-import type { ChoiceData } from './question-data.ts';
+/** Four options in the order in which they are printed, and the letter of the right one. */
+export interface ChoiceData {
+  text: string;
+  options: readonly [string, string, string, string];
+  correct: 'A' | 'B' | 'C' | 'D';
+}
 
 /** Part I: one right option of four. */
 export const CHOICES: readonly ChoiceData[] = [

@@ -1,4 +1,21 @@
-import type { EssayData, NumericData, TrueFalseData } from './question-data.ts';
+/** A common stem and four statements to be judged. */
+export interface TrueFalseData {
+  text: string;
+  statements: readonly [Judged, Judged, Judged, Judged];
+}
+
+type Judged = readonly [statement: string, value: boolean];
+
+/** A question whose answer is one number, as a student writes it. `tolerance` is absolute; absent = exact. */
+export interface NumericData {
+  text: string;
+  answer: string;
+  tolerance?: number;
+}
+
+export interface EssayData {
+  text: string;
+}
 
 /** Part II: four statements each, every one judged true or false. */
 export const TRUE_FALSE_GROUPS: readonly TrueFalseData[] = [

@@ -1,7 +1,13 @@
 import type { ExamRuntime, StartQuestion } from '#shared/generated/attempt.ts';
-import { CHOICES } from './paper-choices.ts';
-import { ESSAY, NUMERIC_QUESTIONS, TRUE_FALSE_GROUPS } from './paper-written.ts';
-import { choiceQuestion, essayQuestion, numericQuestion, trueFalseQuestion } from './question-data.ts';
+import { CHOICES, type ChoiceData } from './paper-choices.ts';
+import {
+  ESSAY,
+  type EssayData,
+  NUMERIC_QUESTIONS,
+  type NumericData,
+  TRUE_FALSE_GROUPS,
+  type TrueFalseData,
+} from './paper-written.ts';
 
 /** Points of one question of each part: 28 × 0.125 + 4 × 1 + 7 × 0.25 + 0.75 = 10. */
 const POINTS = { choice: 0.125, trueFalse: 1, numeric: 0.25, essay: 0.75 } as const;
@@ -45,4 +51,63 @@ export function mathsExam(examId: string): ExamRuntime {
     assignedClassroomIds: [],
     resultViewerTeacherIds: [],
   };
+}
+
+const LETTERS = ['A', 'B', 'C', 'D'] as const;
+const SMALL_LETTERS = ['a', 'b', 'c', 'd'] as const;
+
+function choiceQuestion(number: number, data: ChoiceData, score: number): StartQuestion {
+  return {
+    ...heading(number, data.text),
+    type: 'SINGLE_CHOICE',
+    score,
+    options: data.options.map((text, index) => option(LETTERS[index] ?? '', text)),
+    scoringRule: { mode: 'EXACT' },
+    answerKey: { correctOptionIds: [data.correct] },
+  };
+}
+
+function trueFalseQuestion(number: number, data: TrueFalseData, score: number): StartQuestion {
+  const ids = data.statements.map((_, index) => SMALL_LETTERS[index] ?? '');
+  return {
+    ...heading(number, data.text),
+    type: 'TRUE_FALSE_GROUP',
+    score,
+    options: data.statements.map(([text], index) => option(ids[index] ?? '', text)),
+    scoringRule: { mode: 'THPT_TRUE_FALSE_LADDER' },
+    answerKey: { statements: data.statements.map(([, value], index) => ({ statementId: ids[index] ?? '', value })) },
+  };
+}
+
+function numericQuestion(number: number, data: NumericData, score: number): StartQuestion {
+  return {
+    ...heading(number, data.text),
+    type: 'NUMERIC',
+    score,
+    options: [],
+    scoringRule: { mode: 'NUMERIC', ...(data.tolerance === undefined ? {} : { tolerance: data.tolerance }) },
+    answerKey: { numericAnswers: [{ value: Number(data.answer.replace(',', '.')) }] },
+  };
+}
+
+function essayQuestion(number: number, data: EssayData, score: number): StartQuestion {
+  return { ...heading(number, data.text), type: 'ESSAY', score, options: [], scoringRule: { mode: 'ESSAY' } };
+}
+
+function heading(number: number, text: string) {
+  const code = `toan-2025-c${String(number).padStart(2, '0')}`;
+  return {
+    questionId: code,
+    questionVersionId: `${code}-v1`,
+    content: `<p><strong>Câu ${number}.</strong> ${escaped(text)}</p>`,
+    contentText: `Câu ${number}. ${text}`,
+  };
+}
+
+function option(id: string, text: string) {
+  return { id, label: id, content: escaped(text) };
+}
+
+function escaped(text: string): string {
+  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
 }

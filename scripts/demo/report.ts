@@ -1,4 +1,4 @@
-import type { Latencies } from './latencies.ts';
+import type { Latencies } from './gateway.ts';
 
 export interface ReportFacts {
   attempts: number;

@@ -3,21 +3,15 @@ import { announceResults } from './announce-results.ts';
 import { answerSheet } from './answer-sheet.ts';
 import { classifyPaper } from './classify-paper.ts';
 import type { Delivery } from './deliver-notices.ts';
-import { openGateway } from './gateway.ts';
-import { handIn } from './hand-in.ts';
-import { inParallel } from './in-parallel.ts';
-import { openLatencies } from './latencies.ts';
+import { dataOf, type Gateway, openGateway, openLatencies } from './gateway.ts';
 import { markEssays } from './mark-essays.ts';
-import { part, SOCKETS } from './part.ts';
-import type { Progress } from './progress.ts';
+import { inParallel, type Progress, part, SOCKETS } from './progress.ts';
 import { reportLines } from './report.ts';
-import { servicesOf } from './services.ts';
+import { handIn, startAttempt, takeStep } from './sit-exam.ts';
 import type { DemoDeps, Sitting } from './sitting.ts';
 import type { StandIn } from './stand-in.ts';
-import { startAttempt } from './start-attempts.ts';
 import type { Student } from './students.ts';
 import { type Verified, verifySitting, verifyTeacherView } from './verify.ts';
-import { takeStep } from './write-answers.ts';
 
 export interface DemoRun {
   url: string;
@@ -132,4 +126,10 @@ function howToTellParents(url: string): string[] {
 
 function sum(values: readonly number[]): number {
   return values.reduce((total, value) => total + value, 0);
+}
+
+/** Names of the services that the cluster serves. */
+async function servicesOf(gateway: Gateway): Promise<ReadonlySet<string>> {
+  const reply = await gateway.send({ name: 'services', method: 'GET', path: '/v1' });
+  return new Set(dataOf<{ services: string[] }>('GET /v1', reply, 200).services);
 }

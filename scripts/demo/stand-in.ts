@@ -1,6 +1,5 @@
-import type { IncomingMessage } from 'node:http';
+import { answerJson, type LocalServer, listenLocally, type ReceivedCall } from '#scripts/http/local-server.ts';
 import type { StartQuestion } from '#shared/generated/attempt.ts';
-import { bytesOf, type LocalServer, listenLocally } from './local-server.ts';
 import type { Student } from './students.ts';
 
 /** Stands in for two services that do not run here: the profile service and the question bank. */
@@ -37,25 +36,25 @@ export async function openStandIn(
     return { status: parentIds.length === 0 ? 404 : 200, data: { parentIds } };
   }
 
-  async function questionsReply(request: IncomingMessage): Promise<Answer> {
-    const body = await bytesOf(request, MAX_BODY_BYTES);
-    const { questionIds } = JSON.parse(body.toString('utf8')) as { questionIds: string[] };
+  function questionsReply(text: string): Answer {
+    const { questionIds } = JSON.parse(text) as { questionIds: string[] };
     const known = questionIds.flatMap((id) => bank.get(id) ?? []);
     for (const { id } of known) asked.add(id);
     return { status: 200, data: { questions: known } };
   }
 
-  async function answer(request: IncomingMessage): Promise<Answer> {
-    const { method, url = '' } = request;
-    if (method === 'GET') return parentsReply(url);
-    return method === 'POST' && url === CONTEXT ? questionsReply(request) : { status: 404 };
+  function answer({ method, path, text }: ReceivedCall): Answer {
+    if (method === 'GET') return parentsReply(path);
+    return method === 'POST' && path === CONTEXT ? questionsReply(text) : { status: 404 };
   }
 
-  const server = await listenLocally(port, async (request, response) => {
-    const { status, data } = await answer(request);
-    response.writeHead(status, { 'content-type': 'application/json' });
-    response.end(JSON.stringify(data === undefined ? {} : { success: true, data }));
-  });
+  const server = await listenLocally(
+    (call, response) => {
+      const { status, data } = answer(call);
+      answerJson(response, { status, body: data === undefined ? {} : { success: true, data } });
+    },
+    { port, maxBodyBytes: MAX_BODY_BYTES, survivesErrors: true },
+  );
   return { ...server, questionsAsked: () => asked.size };
 }
 

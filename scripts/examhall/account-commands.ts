@@ -1,13 +1,17 @@
 import { findAccountByEmail } from '#infra/mongo/auth/accounts.ts';
-import { makeAdmin, setStatus, signOut, unlockAccount } from '#infra/mongo/auth/operator.ts';
+import { accounts, throttles } from '#infra/mongo/auth/collections.ts';
+import { makeAdmin, setPassword, setStatus, signOut, unlockAccount } from '#infra/mongo/auth/operator.ts';
+import { liveSessions, newestSecurityEvents } from '#infra/mongo/auth/sessions.ts';
+import { throttleKey } from '#infra/mongo/auth/throttle.ts';
 import type { OperatorAct } from '#infra/mongo/operator-audit.ts';
-import { ACCOUNT_STATUSES, type Account } from '#shared/auth/account.ts';
+import { commonPasswords } from '#infra/passwords/common-passwords.ts';
+import { openHasher } from '#infra/passwords/hasher.ts';
+import { ACCOUNT_STATUSES, type Account, userView } from '#shared/auth/account.ts';
+import { passwordFaults } from '#shared/auth/password-policy.ts';
 import { isEmail, normalizeEmail } from '#shared/auth/registration.ts';
-import { givePassword } from './account-password.ts';
-import { showAccount } from './account-show.ts';
 import { importAccounts } from './import-accounts.ts';
-import type { CliCommand, Operator } from './operator.ts';
-import { reasonOf } from './reason.ts';
+import { type CliCommand, type Operator, reasonOf } from './operator.ts';
+import { readSecret } from './read-secret.ts';
 
 /** What is done to one known account. */
 type AccountAct = (operator: Operator, account: Account, act: OperatorAct, words: string[]) => Promise<number>;
@@ -98,4 +102,60 @@ async function unlock(operator: Operator, [typed]: string[], flags: { reason?: s
   const done = await unlockAccount(operator.mongo, { email, accountId: account?._id ?? null }, act);
   operator.say(done ? `failed tries of ${email} are forgotten` : `${email} has no failed tries`);
   return done ? 0 : 1;
+}
+
+const NEWEST_EVENTS = 20;
+
+/** An account as JSON, with what an operator is asked about it; of its password only how it is kept. */
+async function showAccount({ mongo, now, say }: Operator, account: Account): Promise<number> {
+  const [row, sessions, throttle, securityEvents] = await Promise.all([
+    accounts(mongo).findOne({ _id: account._id }, { projection: { lastLoginAt: 1 } }),
+    liveSessions(mongo, account._id, now()),
+    throttles(mongo).findOne({ _id: throttleKey(account.email) }),
+    newestSecurityEvents(mongo, account._id, NEWEST_EVENTS),
+  ]);
+  const shown = {
+    ...userView(account),
+    phone: account.phone,
+    legacyId: account.legacyId,
+    passwordScheme: account.password.scheme,
+    lastLoginAt: row?.lastLoginAt ?? null,
+    sessions: sessions.map(({ _id, createdAt, lastUsedAt, expiresAt, userAgent }) => ({
+      id: _id,
+      createdAt,
+      lastUsedAt,
+      expiresAt,
+      userAgent,
+    })),
+    throttle: throttle && {
+      tries: throttle.tries,
+      failures: throttle.failures,
+      blockedUntil: throttle.blockedUntil,
+      lastTryAt: throttle.lastTryAt,
+    },
+    securityEvents: securityEvents.map(({ type, at, sessionId, metadata }) => ({ type, at, sessionId, metadata })),
+  };
+  say(JSON.stringify(shown, null, 2));
+  return 0;
+}
+
+/**
+ * A password from standard input, under the policy that holds for its owner: an argument would be seen by everybody who lists
+ * processes, and be kept in the shell's history.
+ */
+async function givePassword(operator: Operator, account: Account, act: OperatorAct): Promise<number> {
+  const { passwordMinLength: minLength, bcrypt } = operator.settings;
+  const password = await readSecret(operator.input, operator.say);
+  const faults =
+    typeof password === 'string'
+      ? passwordFaults(password, { ...account, minLength, isCommon: commonPasswords() })
+      : [password.fault];
+  if (typeof password !== 'string' || faults.length > 0) {
+    for (const fault of faults) operator.say(`the password ${fault}`);
+    return 1;
+  }
+  const hasher = openHasher({ ...bcrypt, concurrency: 1, maxWaiting: 1 });
+  const ended = await setPassword(operator.mongo, account, await hasher.hashPassword(password), act);
+  operator.say(`${account.email} has a new password; ${ended} session(s) ended, failed tries forgotten`);
+  return 0;
 }

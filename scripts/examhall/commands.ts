@@ -1,13 +1,11 @@
 import { liveWorkers } from '#infra/mongo/live-workers.ts';
+import { DELIVERIES, MAILBOX_OF, QUEUES } from '#infra/mongo/mailbox/commands.ts';
 import { deadCommands, deadGroups, findCommand, replayDead } from '#infra/mongo/mailbox/dead-letters.ts';
-import { DELIVERIES, MAILBOX_OF, QUEUES } from '#infra/mongo/mailbox/mailbox.ts';
 import { queueDepths } from '#infra/mongo/mailbox/queue-depths.ts';
 import { operatorAudit } from '#infra/mongo/operator-audit.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { deliveryJobState } from '#shared/notification/delivery.ts';
-import type { CliCommand, Flags, Operator } from './operator.ts';
-import { reasonOf } from './reason.ts';
-import { table } from './table.ts';
+import { type CliCommand, type Flags, type Operator, reasonOf } from './operator.ts';
 
 const MAX_BULK = 1_000;
 const LIMIT_WANTED = `--limit is a whole number from 1 to ${MAX_BULK}`;
@@ -176,4 +174,15 @@ function refuse(operator: Operator, why: string): number {
 
 function iso(date: Date | null): string {
   return date === null ? '-' : date.toISOString();
+}
+
+/** Columns as wide as their widest cell, two spaces apart, the last one ragged. */
+function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  const all = [head, ...rows];
+  const widths = head.map((_, column) => Math.max(...all.map((row) => (row[column] ?? '').length)));
+  return all
+    .map((row) =>
+      row.map((cell, column) => (column === head.length - 1 ? cell : cell.padEnd(widths[column] ?? 0))).join('  '),
+    )
+    .join('\n');
 }

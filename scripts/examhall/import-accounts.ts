@@ -1,14 +1,14 @@
 import { randomBytes } from 'node:crypto';
+import { readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { importAccount } from '#infra/mongo/auth/accounts.ts';
 import { type OperatorAct, writeAudit } from '#infra/mongo/operator-audit.ts';
-import { ACCOUNT_CODE_BYTES, type Account, accountCodeOf } from '#shared/auth/account.ts';
-import { newAccount } from '#shared/auth/registration.ts';
+import { costOf } from '#infra/passwords/hasher.ts';
+import { ACCOUNT_CODE_BYTES, type Account, accountCodeOf, ROLES } from '#shared/auth/account.ts';
+import { newAccount, type Registration, readRegistration, registrationFaults } from '#shared/auth/registration.ts';
+import { isRejection } from '#shared/kernel/errors.ts';
 import { newId } from '#shared/kernel/ids.ts';
-import { type ImportFile, readImportFile } from './import-file.ts';
-import type { ImportedLine } from './import-line.ts';
-import type { Flags, Operator } from './operator.ts';
-import { reasonOf } from './reason.ts';
+import { type Flags, type Operator, reasonOf } from './operator.ts';
 
 const AT_ONCE = 8;
 const PROGRESS_EVERY = 1_000;
@@ -93,4 +93,109 @@ function accountOf({ now, settings }: Operator, { registration, legacyId, passwo
     organization: settings.defaultOrganization,
     now: new Date(now()),
   });
+}
+
+/** Rows with the numbers of their lines, and what is wrong with the others, in the order of the file. */
+interface ImportFile {
+  rows: { line: number; row: ImportedLine }[];
+  faults: { line: number; message: string }[];
+}
+
+/** It is read whole before anything is written. */
+const MOST_BYTES = 256 * 1024 * 1024;
+
+/** Reads and checks every line; blank ones count as none. A file of another kind than text is one fault, on line 0. */
+async function readImportFile(source: string): Promise<ImportFile> {
+  const text = await readText(source);
+  if (typeof text !== 'string') return { rows: [], faults: [{ line: 0, message: text.fault }] };
+  const file: ImportFile = { rows: [], faults: [] };
+  const seen = new Map<string, number>();
+  for (const [index, raw] of text.split('\n').entries()) {
+    if (raw.trim() === '') continue;
+    const line = index + 1;
+    const read = readImportLine(raw);
+    const faults = 'faults' in read ? read.faults : repeats(seen, line, read);
+    for (const message of faults) file.faults.push({ line, message });
+    if (!('faults' in read) && faults.length === 0) file.rows.push({ line, row: read });
+  }
+  return file;
+}
+
+async function readText(source: string): Promise<string | { fault: string }> {
+  try {
+    if ((await stat(source)).size > MOST_BYTES) return { fault: 'the file is over 256 MiB: split it' };
+    return new TextDecoder('utf-8', { fatal: true }).decode(await readFile(source));
+  } catch (error) {
+    if (error instanceof TypeError) return { fault: 'the file is not UTF-8' };
+    return { fault: error instanceof Error ? error.message : 'the file cannot be read' };
+  }
+}
+
+/** What this line has in common with one before it, of what only one account can have. */
+function repeats(seen: Map<string, number>, line: number, { registration, legacyId }: ImportedLine): string[] {
+  const faults: string[] = [];
+  for (const [name, value] of Object.entries({ email: registration.email, phone: registration.phone, legacyId })) {
+    if (value === null) continue;
+    const key = `${name} ${value}`;
+    const first = seen.get(key);
+    if (first === undefined) seen.set(key, line);
+    else faults.push(`${name} is that of line ${first} too`);
+  }
+  return faults;
+}
+
+/** One account to import, normalized. */
+export interface ImportedLine {
+  registration: Registration;
+  legacyId: string | null;
+  passwordHash: string;
+}
+
+const REQUIRED = ['email', 'fullName', 'role', 'passwordHash'] as const;
+const OPTIONAL = ['phone', 'legacyId'] as const;
+const LEGACY_ID = /^[^\s\p{Cc}]{1,128}$/u;
+
+/** Reads a line of an import, or gives every fault of it. No fault quotes the line: it holds a hash. */
+export function readImportLine(text: string): ImportedLine | { faults: string[] } {
+  const line = parseObject(text);
+  if (line === null) return { faults: ['is not a JSON object'] };
+  const faults = shapeFaults(line);
+  for (const { path, message } of registrationFaults(line, [], ROLES)) faults.push(`${path.slice(1)} ${message}`);
+  const given = (name: string) => (typeof line[name] === 'string' ? line[name] : undefined);
+  const legacyId = given('legacyId') ?? null;
+  if (legacyId !== null && !LEGACY_ID.test(legacyId)) faults.push('legacyId must have 1-128 characters without blanks');
+  const passwordHash = given('passwordHash') ?? '';
+  if ('passwordHash' in line && costOf(passwordHash) === null) {
+    faults.push('passwordHash must be a bcrypt hash ($2a$, $2b$ or $2y$) of cost 4-15');
+  }
+  if (faults.length > 0) return { faults };
+  const [email, fullName] = [given('email') ?? '', given('fullName') ?? ''];
+  const registration = readRegistration(
+    { email, fullName, role: given('role') ?? null, phone: given('phone') ?? null },
+    ROLES,
+  );
+  if (isRejection(registration)) throw new Error('a registration without fault was refused');
+  return { registration, legacyId, passwordHash };
+}
+
+function parseObject(text: string): Record<string, unknown> | null {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : null;
+  } catch {
+    return null;
+  }
+}
+
+function shapeFaults(line: Record<string, unknown>): string[] {
+  const faults: string[] = [];
+  const known: readonly string[] = [...REQUIRED, ...OPTIONAL];
+  for (const name of REQUIRED) if (!(name in line)) faults.push(`${name} is missing`);
+  for (const [name, value] of Object.entries(line)) {
+    const mayBeNull = (OPTIONAL as readonly string[]).includes(name);
+    if (!known.includes(name)) faults.push(`${JSON.stringify(name.slice(0, 40))} is not a field of an account`);
+    else if (name !== 'passwordHash' && typeof value !== 'string' && !(mayBeNull && value === null))
+      faults.push(`${name} must be text`);
+  }
+  return faults;
 }

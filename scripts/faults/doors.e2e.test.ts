@@ -1,15 +1,15 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
+import { NoReply } from '#scripts/http/call.ts';
 import { openChance, scaled } from '#testing/chance.ts';
 import { newExamId } from '#testing/clients/attempt-client.ts';
 import { tally } from '#testing/clients/crowd.ts';
-import { type Answered, exchange, NoReply } from '#testing/clients/exchange.ts';
-import { patiently } from '#testing/clients/patiently.ts';
+import { exchange, type HttpReply } from '#testing/clients/http-call.ts';
 import { doorsOf, type ExamPlan, readAsTeacher, type Student, student } from '#testing/clients/sitting.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { storedBy } from '#testing/stored/stored.ts';
-import { until } from '#testing/until.ts';
+import { patiently, until } from '#testing/until.ts';
 
 const QUESTIONS = 3;
 const LANES = 6;
@@ -39,8 +39,8 @@ type PickDoor = (n: number) => string;
 async function insist<Data>(
   seen: string[],
   pick: PickDoor,
-  ask: (door: string) => Promise<Answered<Data>>,
-): Promise<Answered<Data>> {
+  ask: (door: string) => Promise<HttpReply<Data>>,
+): Promise<HttpReply<Data>> {
   for (let n = chance.below(2); ; n++) {
     try {
       const reply = await ask(pick(n));

@@ -1,15 +1,15 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
+import { NoReply } from '#scripts/http/call.ts';
 import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
 import { openChance, scaled } from '#testing/chance.ts';
 import { newExamId } from '#testing/clients/attempt-client.ts';
 import { crowd, insist, tally } from '#testing/clients/crowd.ts';
-import { type Answered, NoReply } from '#testing/clients/exchange.ts';
-import { patiently } from '#testing/clients/patiently.ts';
+import type { HttpReply } from '#testing/clients/http-call.ts';
 import { doorsOf, readAsTeacher, started, student } from '#testing/clients/sitting.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { storedBy } from '#testing/stored/stored.ts';
-import { until } from '#testing/until.ts';
+import { patiently, until } from '#testing/until.ts';
 
 const QUESTIONS = 4;
 const STUDENTS = 6;
@@ -38,7 +38,7 @@ const stored = storedBy(cluster);
 type Ledger = Map<string, { version: number; text: string }>;
 
 /** Statuses that a request may get while MongoDB is away; no reply at all is an open question as well. */
-async function asked<Data>(request: Promise<Answered<Data>>): Promise<Answered<Data> | null> {
+async function asked<Data>(request: Promise<HttpReply<Data>>): Promise<HttpReply<Data> | null> {
   try {
     return await request;
   } catch (error) {
@@ -55,7 +55,7 @@ t.test('answers that were acknowledged outlive a killed MongoDB', async (t) => {
     return { who, id: await started(who, door(n), { examId, questions: QUESTIONS }) };
   });
   const statuses: string[] = [];
-  const refusals: Answered<unknown>[] = [];
+  const refusals: HttpReply<unknown>[] = [];
   let over = false;
   let acked = 0;
 

@@ -5,11 +5,10 @@ import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
 import { scaled } from '#testing/chance.ts';
 import { newExamId } from '#testing/clients/attempt-client.ts';
 import { crowd, insist, tally } from '#testing/clients/crowd.ts';
-import { patiently } from '#testing/clients/patiently.ts';
 import { doorsOf, handOff, release, started, student } from '#testing/clients/sitting.ts';
 import { type Cluster, startCluster } from '#testing/processes/cluster.ts';
 import { storedBy } from '#testing/stored/stored.ts';
-import { until } from '#testing/until.ts';
+import { patiently, until } from '#testing/until.ts';
 
 type Tap = typeof t;
 

@@ -1,6 +1,5 @@
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import t from 'tap';
+import { openReceiver } from '#scripts/http/local-server.ts';
 import { freePort } from '#scripts/services/port.ts';
 import { attemptClient } from '#testing/clients/attempt-client.ts';
 import { callHttp } from '#testing/clients/http-call.ts';
@@ -9,15 +8,9 @@ import { openMongoTap } from '#testing/stores/mongo-tap.ts';
 import { requiredEnv } from '#testing/stores/open-test-mongo.ts';
 import { until } from '#testing/until.ts';
 
-/** Takes every call and answers none. */
-const hung = createServer((request) => void request.resume());
-await new Promise<void>((resolve) => hung.listen(0, '127.0.0.1', resolve));
-t.teardown(() => {
-  hung.closeAllConnections();
-  hung.close();
-});
 let toldAnalytics = 0;
-hung.on('request', () => {
+/** Takes every call and answers none. */
+const hung = await openReceiver(t, () => {
   toldAnalytics += 1;
 });
 
@@ -31,7 +24,7 @@ const cluster = await startCluster(t, {
     web2: { MONGODB_URL: tap.url },
     upkeep: { MONGODB_URL: tap.url, METRICS_PORT },
     grading: {
-      ANALYTICS_SERVICE_URL: `http://127.0.0.1:${(hung.address() as AddressInfo).port}`,
+      ANALYTICS_SERVICE_URL: hung,
       OUTBOUND_TIMEOUT_MS: '120000',
       SHUTDOWN_TIMEOUT_MS: '10000',
       LOG_LEVEL: 'info',

@@ -2,10 +2,10 @@ import t from 'tap';
 import { scaled } from '#testing/chance.ts';
 import { newExamId } from '#testing/clients/attempt-client.ts';
 import { crowd, insist, tally } from '#testing/clients/crowd.ts';
-import { patiently } from '#testing/clients/patiently.ts';
 import { doorsOf, started, student } from '#testing/clients/sitting.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { storedBy } from '#testing/stored/stored.ts';
+import { patiently } from '#testing/until.ts';
 
 const WAITERS = scaled(200, 2_000);
 const SAVES = 40;

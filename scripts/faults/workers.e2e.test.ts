@@ -3,11 +3,10 @@ import t from 'tap';
 import { openChance, scaled } from '#testing/chance.ts';
 import { newExamId } from '#testing/clients/attempt-client.ts';
 import { insist, tally } from '#testing/clients/crowd.ts';
-import { patiently } from '#testing/clients/patiently.ts';
 import { doorsOf, started, student } from '#testing/clients/sitting.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { storedBy } from '#testing/stored/stored.ts';
-import { until } from '#testing/until.ts';
+import { patiently, until } from '#testing/until.ts';
 
 const LEASE_MS = 1_500;
 const MOST_PAUSES = 60;

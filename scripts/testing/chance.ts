@@ -1,3 +1,5 @@
+import { setTimeout as delay } from 'node:timers/promises';
+
 /** Random numbers from a seed, so that a run that found something can be had again. */
 export interface Chance {
   readonly seed: number;
@@ -10,17 +12,9 @@ export interface Chance {
 
 /** FAULTS_SEED repeats an earlier run, as far as processes and networks let themselves be repeated. */
 export function openChance(say: (line: string) => void, env: NodeJS.ProcessEnv = process.env): Chance {
-  const seed = Number(env.FAULTS_SEED ?? Math.floor(Math.random() * 2 ** 31));
+  const seed = Number(env.FAULTS_SEED ?? freshSeed());
   say(`FAULTS_SEED=${seed}`);
-  let state = seed >>> 0;
-
-  // mulberry32: four lines, and good enough to choose moments.
-  function next(): number {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  }
+  const next = mulberry32(seed);
   const below = (limit: number) => Math.floor(next() * limit);
   return {
     seed,
@@ -37,4 +31,40 @@ export function openChance(say: (line: string) => void, env: NodeJS.ProcessEnv =
 /** FAULTS_FULL=1 runs the numbers that the issue names; without it a run is small enough for every commit. */
 export function scaled(small: number, full: number, env: NodeJS.ProcessEnv = process.env): number {
   return env.FAULTS_FULL === '1' ? full : small;
+}
+
+/** A random order of events that a failing run can be told by: pass its seed in RACE_SEED. */
+export interface Jitter {
+  seed: number;
+  /** In [0, 1). */
+  next(): number;
+  /** Lets a random moment pass, up to `mostMs`, often none at all. */
+  pause(mostMs: number): Promise<void>;
+}
+
+export function openJitter(seed: number = Number(process.env.RACE_SEED ?? freshSeed())): Jitter {
+  const next = mulberry32(seed);
+  return {
+    seed,
+    next,
+    async pause(mostMs) {
+      const ms = Math.floor(next() * (mostMs + 1));
+      if (ms > 0) await delay(ms);
+    },
+  };
+}
+
+function freshSeed(): number {
+  return Math.floor(Math.random() * 2 ** 31);
+}
+
+/** Four lines, and good enough to choose moments. */
+function mulberry32(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
 }

@@ -1,5 +1,3 @@
-import { MINUTE } from '#shared/kernel/time.ts';
-
 const KIB = 1024;
 const MIB = 1024 * KIB;
 
@@ -36,8 +34,3 @@ export const MAX_QUESTION_SCORE = 1_000_000_000;
 
 /** The newest attempts in a student's own list. */
 export const MAX_LISTED_ATTEMPTS = 100;
-
-/** An exam's duration in milliseconds. */
-export function durationMs(minutes: number): number {
-  return minutes * MINUTE;
-}

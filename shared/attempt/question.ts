@@ -1,58 +1,8 @@
 import { derivedId } from '#shared/kernel/ids.ts';
 
-/** The kinds of question a paper can hold. */
-export const QUESTION_TYPES = [
-  'SINGLE_CHOICE',
-  'MULTIPLE_CHOICE',
-  'TRUE_FALSE_GROUP',
-  'SHORT_TEXT',
-  'NUMERIC',
-  'ESSAY',
-] as const;
-export type QuestionType = (typeof QUESTION_TYPES)[number];
-
-/** How a question is scored. */
-export const SCORING_MODES = [
-  'EXACT',
-  'PARTIAL',
-  'THPT_TRUE_FALSE_LADDER',
-  'TRUE_FALSE_GROUP',
-  'SHORT_TEXT',
-  'NUMERIC',
-  'MANUAL',
-  'ESSAY',
-] as const;
-export type ScoringMode = (typeof SCORING_MODES)[number];
-
-export interface QuestionOption {
-  id: string;
-  label: string;
-  content: string;
-}
-
-/** As sent, absent fields left out. Points are on the rule's own scale, whose full mark is `maxScore`. */
-export interface ScoringRule {
-  mode: ScoringMode;
-  maxScore?: number;
-  incorrectPenalty?: number;
-  minScore?: number;
-  tolerance?: number;
-  toleranceType?: 'ABSOLUTE' | 'RELATIVE';
-  caseSensitive?: boolean;
-  ladder?: number[];
-}
-
-interface Statement {
-  statementId: string;
-  value: boolean;
-}
-
-/** What is right. It never leaves the service towards a student. */
-export interface AnswerKey {
-  correctOptionIds?: string[];
-  statements?: Statement[];
-  acceptedTexts?: string[];
-  numericAnswers?: { value: number; tolerance?: number }[];
+/** All snapshots of one start, in the order in which they were sent. */
+export interface Paper {
+  questions: Question[];
 }
 
 /** One copied question snapshot. Immutable, and shared by every attempt that copied the same paper. */
@@ -75,15 +25,16 @@ export interface Question {
   answerKey: AnswerKey;
 }
 
-/** All snapshots of one start, in the order in which they were sent. */
-export interface Paper {
-  questions: Question[];
-}
-
-/** Scored by a person or by the AI classifier, never by the grading worker. */
-export function isScoredByHand(question: Question): boolean {
-  return question.scoringRule.mode === 'MANUAL' || question.scoringRule.mode === 'ESSAY';
-}
+/** The kinds of question a paper can hold. */
+export const QUESTION_TYPES = [
+  'SINGLE_CHOICE',
+  'MULTIPLE_CHOICE',
+  'TRUE_FALSE_GROUP',
+  'SHORT_TEXT',
+  'NUMERIC',
+  'ESSAY',
+] as const;
+export type QuestionType = (typeof QUESTION_TYPES)[number];
 
 /** The kind of answer each type of question takes. */
 export const ANSWER_KIND = {
@@ -94,6 +45,25 @@ export const ANSWER_KIND = {
   NUMERIC: 'text',
   ESSAY: 'text',
 } as const satisfies Record<QuestionType, 'selected' | 'statements' | 'text'>;
+
+export interface QuestionOption {
+  id: string;
+  label: string;
+  content: string;
+}
+
+/** How a question is scored. */
+export const SCORING_MODES = [
+  'EXACT',
+  'PARTIAL',
+  'THPT_TRUE_FALSE_LADDER',
+  'TRUE_FALSE_GROUP',
+  'SHORT_TEXT',
+  'NUMERIC',
+  'MANUAL',
+  'ESSAY',
+] as const;
+export type ScoringMode = (typeof SCORING_MODES)[number];
 
 const BY_HAND: readonly ScoringMode[] = ['MANUAL'];
 const CHOICE_MODES: readonly ScoringMode[] = ['EXACT', 'PARTIAL', ...BY_HAND];
@@ -107,6 +77,36 @@ export const MODES_OF_TYPE: Readonly<Record<QuestionType, readonly ScoringMode[]
   NUMERIC: ['NUMERIC', 'EXACT', ...BY_HAND],
   ESSAY: ['ESSAY', ...BY_HAND],
 };
+
+/** As sent, absent fields left out. Points are on the rule's own scale, whose full mark is `maxScore`. */
+export interface ScoringRule {
+  mode: ScoringMode;
+  maxScore?: number;
+  incorrectPenalty?: number;
+  minScore?: number;
+  tolerance?: number;
+  toleranceType?: 'ABSOLUTE' | 'RELATIVE';
+  caseSensitive?: boolean;
+  ladder?: number[];
+}
+
+/** What is right. It never leaves the service towards a student. */
+export interface AnswerKey {
+  correctOptionIds?: string[];
+  statements?: Statement[];
+  acceptedTexts?: string[];
+  numericAnswers?: { value: number; tolerance?: number }[];
+}
+
+interface Statement {
+  statementId: string;
+  value: boolean;
+}
+
+/** Scored by a person or by the AI classifier, never by the grading worker. */
+export function isScoredByHand(question: Question): boolean {
+  return question.scoringRule.mode === 'MANUAL' || question.scoringRule.mode === 'ESSAY';
+}
 
 /** The attempt question's id: the one its sender gave, else one derived from the attempt and the paper index. */
 export function questionIdAt(attemptId: string, paperIndex: number, question: Pick<Question, 'id'>): string {

@@ -7,7 +7,6 @@ import { type Paper, type Question, questionIdAt } from './question.ts';
 import { isExaminer, type Viewer, visibilityFor, visibilityForStudent } from './visibility.ts';
 
 export type AttemptDetail = ReturnType<typeof redactAttempt>;
-type EventReply = ReturnType<typeof eventForReply>;
 
 /**
  * The one way from a stored attempt to a reply. What this viewer may not see is not in the result: it is built
@@ -66,40 +65,6 @@ export function redactAttempt(
   };
 }
 
-/** The event log alone, for its own route; hides what the detail would hide. */
-export function redactEvents(
-  attempt: Attempt,
-  events: readonly AttemptEvent[],
-  viewer: Viewer,
-  now: Date,
-): EventReply[] {
-  const showsGrades = visibilityFor(attempt, viewer, now).resultVisible;
-  return events.map((event) => eventForReply(attempt._id, event, showsGrades));
-}
-
-/** One stored answer, also the payload of a version conflict. */
-export function answerForReply(question: Pick<Question, 'questionId'>, stored: StoredAnswer, showsGrades: boolean) {
-  return {
-    questionId: question.questionId,
-    answer: answerFields(stored),
-    isCorrect: showsGrades ? stored.isCorrect : null,
-    score: showsGrades ? stored.score : null,
-    serverVersion: stored.serverVersion,
-    clientVersion: stored.clientVersion,
-    updatedAt: stored.updatedAt.toISOString(),
-  };
-}
-
-export function eventForReply(attemptId: string, event: AttemptEvent, showsGrades: boolean) {
-  return {
-    id: derivedId(attemptId, `event:${event.seq}`),
-    attemptId,
-    type: event.type,
-    metadata: visibleMetadata(event, showsGrades),
-    createdAt: event.createdAt.toISOString(),
-  };
-}
-
 interface Place {
   question: Question;
   paperIndex: number;
@@ -141,8 +106,44 @@ function optionOrder(question: Question, shuffled: readonly number[]): string[] 
   });
 }
 
+/** One stored answer, also the payload of a version conflict. */
+export function answerForReply(question: Pick<Question, 'questionId'>, stored: StoredAnswer, showsGrades: boolean) {
+  return {
+    questionId: question.questionId,
+    answer: answerFields(stored),
+    isCorrect: showsGrades ? stored.isCorrect : null,
+    score: showsGrades ? stored.score : null,
+    serverVersion: stored.serverVersion,
+    clientVersion: stored.clientVersion,
+    updatedAt: stored.updatedAt.toISOString(),
+  };
+}
+
+type EventReply = ReturnType<typeof eventForReply>;
+
+export function eventForReply(attemptId: string, event: AttemptEvent, showsGrades: boolean) {
+  return {
+    id: derivedId(attemptId, `event:${event.seq}`),
+    attemptId,
+    type: event.type,
+    metadata: visibleMetadata(event, showsGrades),
+    createdAt: event.createdAt.toISOString(),
+  };
+}
+
 function isoOf(date: Date | null): string | null {
   return date === null ? null : date.toISOString();
+}
+
+/** The event log alone, for its own route; hides what the detail would hide. */
+export function redactEvents(
+  attempt: Attempt,
+  events: readonly AttemptEvent[],
+  viewer: Viewer,
+  now: Date,
+): EventReply[] {
+  const showsGrades = visibilityFor(attempt, viewer, now).resultVisible;
+  return events.map((event) => eventForReply(attempt._id, event, showsGrades));
 }
 
 /**
@@ -179,8 +180,8 @@ export function studentListItem(attempt: ListedAttempt, now: Date) {
     examId: attempt.examId,
     status: attempt.status,
     startedAt: attempt.startedAt.toISOString(),
-    submittedAt: attempt.submittedAt?.toISOString() ?? null,
-    deadlineAt: attempt.deadlineAt?.toISOString() ?? null,
+    submittedAt: isoOf(attempt.submittedAt),
+    deadlineAt: isoOf(attempt.deadlineAt),
     durationSeconds: attempt.durationSeconds,
     totalScore: resultVisible ? attempt.totalScore : null,
     correctCount: resultVisible ? attempt.correctCount : null,
@@ -194,7 +195,7 @@ export function studentListItem(attempt: ListedAttempt, now: Date) {
       gradeLevel: exam.gradeLevel,
       durationMinutes: exam.durationMinutes,
       showResultMode: exam.showResultMode,
-      closeTime: exam.closeTime?.toISOString() ?? null,
+      closeTime: isoOf(exam.closeTime),
     },
   };
 }

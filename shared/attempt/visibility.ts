@@ -11,6 +11,17 @@ type HiddenReason = (typeof HIDDEN_REASONS)[keyof typeof HIDDEN_REASONS];
 
 type Visibility = { resultVisible: true; hiddenReason: null } | { resultVisible: false; hiddenReason: HiddenReason };
 
+export type Role = 'STUDENT' | 'TEACHER' | 'PARENT' | 'ADMIN';
+
+/**
+ * Who asks. SERVICE is a sister service on an internal route: it is told no more than the student, because what it
+ * is sent may end up in its logs.
+ */
+export interface Viewer {
+  role: Role | 'SERVICE';
+  id: string;
+}
+
 type VisibilityFacts = Pick<Attempt, 'status' | 'scope'> & {
   exam: Pick<Attempt['exam'], 'showResultMode' | 'closeTime' | 'resultsReleasedAt'>;
 };
@@ -44,24 +55,6 @@ function hidden(reason: keyof typeof HIDDEN_REASONS): Visibility {
   return { resultVisible: false, hiddenReason: HIDDEN_REASONS[reason] };
 }
 
-export type Role = 'STUDENT' | 'TEACHER' | 'PARENT' | 'ADMIN';
-
-/**
- * Who asks. SERVICE is a sister service on an internal route: it is told no more than the student, because what it
- * is sent may end up in its logs.
- */
-export interface Viewer {
-  role: Role | 'SERVICE';
-  id: string;
-}
-
-type Readable = Pick<Attempt, 'studentId' | 'scope'>;
-
-/** The only one who saves answers, submits and posts events. */
-export function isOwner(attempt: Pick<Attempt, 'studentId'>, viewer: Viewer): boolean {
-  return viewer.role === 'STUDENT' && viewer.id === attempt.studentId;
-}
-
 /** Sees grades and keys whatever the result policy says: an admin, or a teacher in the copied scope. */
 export function isExaminer(attempt: Pick<Attempt, 'scope'>, viewer: Viewer): boolean {
   if (viewer.role === 'ADMIN') return true;
@@ -69,7 +62,12 @@ export function isExaminer(attempt: Pick<Attempt, 'scope'>, viewer: Viewer): boo
   return attempt.scope.createdById === viewer.id || attempt.scope.resultViewerTeacherIds.includes(viewer.id);
 }
 
+/** The only one who saves answers, submits and posts events. */
+export function isOwner(attempt: Pick<Attempt, 'studentId'>, viewer: Viewer): boolean {
+  return viewer.role === 'STUDENT' && viewer.id === attempt.studentId;
+}
+
 /** Detail, events and result. Parents and other teachers have no way in. */
-export function mayRead(attempt: Readable, viewer: Viewer): boolean {
+export function mayRead(attempt: Pick<Attempt, 'studentId' | 'scope'>, viewer: Viewer): boolean {
   return isOwner(attempt, viewer) || isExaminer(attempt, viewer);
 }

@@ -1,27 +1,3 @@
-export const ROLES = ['STUDENT', 'TEACHER', 'PARENT', 'ADMIN'] as const;
-export type Role = (typeof ROLES)[number];
-
-/** SUSPENDED may come back, DELETED never does: to whoever asks it is an account that does not exist. */
-export const ACCOUNT_STATUSES = ['ACTIVE', 'SUSPENDED', 'DELETED'] as const;
-export type AccountStatus = (typeof ACCOUNT_STATUSES)[number];
-
-/** What the account is in an organization. */
-interface Membership {
-  organizationId: string;
-  organizationName: string;
-  role: Role;
-  status: 'ACTIVE';
-}
-
-/**
- * A password as it is kept. `bcrypt-sha256`: bcrypt over base64(SHA-256 of the NFC text), so that every byte counts and a NUL
- * ends nothing. `bcrypt`: plain, as imported from elsewhere; replaced at the next login.
- */
-export interface StoredPassword {
-  scheme: 'bcrypt-sha256' | 'bcrypt';
-  hash: string;
-}
-
 /** One person's native identity. */
 export interface Account {
   /** A UUIDv7. */
@@ -47,19 +23,43 @@ export interface Account {
   updatedAt: Date;
 }
 
+export const ROLES = ['STUDENT', 'TEACHER', 'PARENT', 'ADMIN'] as const;
+export type Role = (typeof ROLES)[number];
+
+/** SUSPENDED may come back, DELETED never does: to whoever asks it is an account that does not exist. */
+export const ACCOUNT_STATUSES = ['ACTIVE', 'SUSPENDED', 'DELETED'] as const;
+export type AccountStatus = (typeof ACCOUNT_STATUSES)[number];
+
+/** What the account is in an organization. */
+interface Membership {
+  organizationId: string;
+  organizationName: string;
+  role: Role;
+  status: 'ACTIVE';
+}
+
+/**
+ * A password as it is kept. `bcrypt-sha256`: bcrypt over base64(SHA-256 of the NFC text), so that every byte counts and a NUL
+ * ends nothing. `bcrypt`: plain, as imported from elsewhere; replaced at the next login.
+ */
+export interface StoredPassword {
+  scheme: 'bcrypt-sha256' | 'bcrypt';
+  hash: string;
+}
+
 /** Crockford base32: without I, L, O and U, which are misheard, misread or make words. */
-const ALPHABET = '0123456789ABCDEFGHJKMNPQRSTVWXYZ';
-const LETTERS = 8;
+const CODE_ALPHABET = '0123456789ABCDEFGHJKMNPQRSTVWXYZ';
+const CODE_LETTERS = 8;
 /** Random bytes that a code takes. */
-export const ACCOUNT_CODE_BYTES = (LETTERS * 5) / 8;
+export const ACCOUNT_CODE_BYTES = (CODE_LETTERS * 5) / 8;
 
 /** `ACC-` and 8 letters from the first ACCOUNT_CODE_BYTES of the given random bytes. @throws RangeError when there are fewer. */
 export function accountCodeOf(bytes: Uint8Array): string {
   if (bytes.length < ACCOUNT_CODE_BYTES)
     throw new RangeError(`An account code takes ${ACCOUNT_CODE_BYTES} random bytes`);
   const bits = bytes.subarray(0, ACCOUNT_CODE_BYTES).reduce((sum, byte) => sum * 256n + BigInt(byte), 0n as bigint);
-  const letters = Array.from({ length: LETTERS }, (_, index) => {
-    return ALPHABET[Number((bits >> BigInt(5 * (LETTERS - 1 - index))) & 31n)];
+  const letters = Array.from({ length: CODE_LETTERS }, (_, index) => {
+    return CODE_ALPHABET[Number((bits >> BigInt(5 * (CODE_LETTERS - 1 - index))) & 31n)];
   });
   return `ACC-${letters.join('')}`;
 }

@@ -2,8 +2,6 @@ import { parsePhoneNumberFromString } from 'libphonenumber-js/min';
 import { type FaultDetail, isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { type Account, ROLES, type Role, type StoredPassword } from './account.ts';
 
-const MOST_NAME_CHARACTERS = 200;
-
 /** What a registration asks for, its password apart. */
 export interface Registration {
   email: string;
@@ -57,6 +55,8 @@ export function registrationFaults(
   return isRejection(read) ? (read.details ?? []).filter(({ path }) => !told.has(path)) : [];
 }
 
+const MOST_NAME_CHARACTERS = 200;
+
 function isName(text: string): boolean {
   return text !== '' && text.length <= MOST_NAME_CHARACTERS && text.isWellFormed() && !/\p{Cc}/u.test(text);
 }
@@ -92,7 +92,7 @@ export function isEmail(text: string): boolean {
 }
 
 /** Where a number without a country code is at home. */
-const HOME = 'VN';
+const HOME_COUNTRY = 'VN';
 /** Longer than any number with its blanks, dashes and brackets. */
 const LONGEST_PHONE = 64;
 
@@ -104,7 +104,7 @@ export function normalizePhone(text: string | null | undefined): TypedPhone {
   const trimmed = (text ?? '').trim();
   if (trimmed === '') return { kind: 'none' };
   if (trimmed.length > LONGEST_PHONE) return { kind: 'invalid' };
-  const parsed = parsePhoneNumberFromString(trimmed, { defaultCountry: HOME, extract: false });
+  const parsed = parsePhoneNumberFromString(trimmed, { defaultCountry: HOME_COUNTRY, extract: false });
   // Possible, not valid: ranges are given out faster than the tables of a library are updated.
   if (parsed === undefined || parsed.ext !== undefined || !parsed.isPossible()) return { kind: 'invalid' };
   return { kind: 'number', phone: parsed.number };

@@ -7,9 +7,6 @@ export const REPLAY_MS = DAY;
 /** What the next request of the same kind is told to wait where another one is being answered, or the owners are away (s). */
 export const COME_BACK_SECONDS = 3;
 
-/** A front door that answers a request, or the worker that settles what front doors could not. */
-export type GenerationHolder = 'door' | 'worker';
-
 /**
  * A generation that is to be paid for, and its replay. MAKING: somebody asks the model, or died of it; nothing is owed. PENDING: the
  * answer is stored, with what it costs and the keys to charge it by. SETTLED: both owners have it. Only MAKING rows ever go.
@@ -46,6 +43,9 @@ export interface Generation {
   idleSince: Date | null;
 }
 
+/** A front door that answers a request, or the worker that settles what front doors could not. */
+export type GenerationHolder = 'door' | 'worker';
+
 /** What is to be done for a request, given the newest row of its key. */
 type NextStep =
   | { kind: 'open'; epoch: number }
@@ -78,54 +78,24 @@ export function settlementPending(previewId: string): Rejection {
   return { rejected: 'AI_SETTLEMENT_PENDING', data: { previewId }, retryAfter: COME_BACK_SECONDS };
 }
 
-/** What the settlement worker is told. */
-export interface SettlementBody {
-  previewId: string;
-}
-
 export const SETTLEMENT_BACKOFF = { baseMs: 3 * SECOND, capMs: 600 * SECOND };
 /** Tries of a day: some ten until the rests are ten minutes long, then six in an hour, jitter taken off; the day ends it, not the count. */
 export const SETTLEMENT_ATTEMPTS = 250;
 
-export function settlementKey(previewId: string): string {
-  return `settlement:${previewId}`;
+/** The keys under which the owners take a charge once; whoever settles it, and however often, names the same. */
+export function ownerKeysOf(previewId: string): { usage: string; debit: string } {
+  return { usage: `ai-generation:${previewId}:usage`, debit: `ai-generation:${previewId}:debit` };
 }
-
-/** What one generation may still cost its organization. */
-export interface Hold extends Charge {
-  previewId: string;
-  /** Of the generation's holder that put it there. */
-  fence: number;
-  /** A hold of a process that died is over then. */
-  until: Date;
-}
-
-/** Everything that an organization has in flight, in the order in which it was held; `_id` is the organization's. */
-export interface OrganizationHolds {
-  _id: string;
-  holds: Hold[];
-}
-
-/** What stands before a generation's own hold: all of it, where that one is not there. */
-export function heldBefore({ holds }: Pick<OrganizationHolds, 'holds'>, previewId: string): Charge {
-  const place = holds.findIndex((hold) => hold.previewId === previewId);
-  return sumOfCharges(place === -1 ? holds : holds.slice(0, place));
-}
-
-/** Price of a generated question, and what it is thought to use before anybody has counted. */
-const CREDITS_PER_QUESTION = 3;
-const TOKENS_PER_QUESTION = 1_000;
-
-const CREDIT_COUNTERS = ['credits_monthly', 'credits_weekly', 'credits_hourly'] as const;
-const TOKEN_COUNTER = 'tokens_monthly';
-export const COUNTERS = [...CREDIT_COUNTERS, TOKEN_COUNTER] as const;
-export type Counter = (typeof COUNTERS)[number];
 
 /** What a generation costs, in whole credits and tokens. */
 export interface Charge {
   credits: number;
   tokens: number;
 }
+
+/** Price of a generated question, and what it is thought to use before anybody has counted. */
+const CREDITS_PER_QUESTION = 3;
+const TOKENS_PER_QUESTION = 1_000;
 
 /** The most that a generation of so many questions is held to cost before it is made. */
 export function estimateOf(count: number): Charge {
@@ -153,6 +123,11 @@ export function sumOfCharges(charges: readonly Charge[]): Charge {
   );
 }
 
+const CREDIT_COUNTERS = ['credits_monthly', 'credits_weekly', 'credits_hourly'] as const;
+const TOKEN_COUNTER = 'tokens_monthly';
+export const COUNTERS = [...CREDIT_COUNTERS, TOKEN_COUNTER] as const;
+export type Counter = (typeof COUNTERS)[number];
+
 /** The same charge for each counter that it touches. */
 export function amountsOf({ credits, tokens }: Charge): { counter: Counter; amount: number }[] {
   return [
@@ -161,7 +136,23 @@ export function amountsOf({ credits, tokens }: Charge): { counter: Counter; amou
   ];
 }
 
-/** The keys under which the owners take a charge once; whoever settles it, and however often, names the same. */
-export function ownerKeysOf(previewId: string): { usage: string; debit: string } {
-  return { usage: `ai-generation:${previewId}:usage`, debit: `ai-generation:${previewId}:debit` };
+/** What one generation may still cost its organization. */
+export interface Hold extends Charge {
+  previewId: string;
+  /** Of the generation's holder that put it there. */
+  fence: number;
+  /** A hold of a process that died is over then. */
+  until: Date;
+}
+
+/** Everything that an organization has in flight, in the order in which it was held; `_id` is the organization's. */
+export interface OrganizationHolds {
+  _id: string;
+  holds: Hold[];
+}
+
+/** What stands before a generation's own hold: all of it, where that one is not there. */
+export function heldBefore({ holds }: Pick<OrganizationHolds, 'holds'>, previewId: string): Charge {
+  const place = holds.findIndex((hold) => hold.previewId === previewId);
+  return sumOfCharges(place === -1 ? holds : holds.slice(0, place));
 }

@@ -1,34 +1,4 @@
-import type {
-  ClassificationJob,
-  ClassifiedItem,
-  JobBatch,
-  JobCounts,
-  JobSelection,
-  JobStatus,
-  QuestionError,
-} from './job.ts';
-
-/** What the batches of a job's running round have brought so far, in the order of its questions. */
-interface Brought {
-  items: ClassifiedItem[];
-  errors: (QuestionError & { batchIndex: number })[];
-}
-
-/** From batches in their order; what earlier rounds brought counts no more. */
-export function broughtBy(round: number, batches: readonly Pick<JobBatch, 'index' | 'outcome'>[]): Brought {
-  const ours = batches.filter(({ outcome }) => outcome?.round === round);
-  return {
-    items: ours.flatMap(({ outcome }) => JSON.parse(outcome?.itemsText ?? '[]') as ClassifiedItem[]),
-    errors: ours.flatMap(({ index, outcome }) =>
-      (outcome?.errors ?? []).map(({ questionId, code, message }) => ({
-        questionId,
-        batchIndex: index,
-        code,
-        message,
-      })),
-    ),
-  };
-}
+import type { ClassificationJob, ClassifiedItem, JobBatch, JobSelection, QuestionError } from './job.ts';
 
 /** A job as callers see it; `items` null: without them, as in lists. Field by field: what nobody names here never leaves the service. */
 export function jobView(job: ClassificationJob, selection: JobSelection, items: readonly ClassifiedItem[] | null) {
@@ -89,6 +59,28 @@ function progressOf({ counts }: ClassificationJob) {
   return { total, processed, succeeded, failed, batchesTotal, batchesDone, percent };
 }
 
+/** What the batches of a job's running round have brought so far, in the order of its questions. */
+interface Brought {
+  items: ClassifiedItem[];
+  errors: (QuestionError & { batchIndex: number })[];
+}
+
+/** From batches in their order; what earlier rounds brought counts no more. */
+export function broughtBy(round: number, batches: readonly Pick<JobBatch, 'index' | 'outcome'>[]): Brought {
+  const ours = batches.filter(({ outcome }) => outcome?.round === round);
+  return {
+    items: ours.flatMap(({ outcome }) => JSON.parse(outcome?.itemsText ?? '[]') as ClassifiedItem[]),
+    errors: ours.flatMap(({ index, outcome }) =>
+      (outcome?.errors ?? []).map(({ questionId, code, message }) => ({
+        questionId,
+        batchIndex: index,
+        code,
+        message,
+      })),
+    ),
+  };
+}
+
 /** How a stream of a job begins. `snapshot`: as if for the first time. */
 type StreamStart = { kind: 'snapshot' } | { kind: 'update' } | { kind: 'nothing' } | { kind: 'over' };
 
@@ -102,27 +94,3 @@ export function startOf(lastEventId: string | undefined, job: { revision: number
   if (known < job.revision) return { kind: 'update' };
   return job.isOpen ? { kind: 'nothing' } : { kind: 'over' };
 }
-
-/** How a job ends whose batches are all done. */
-export interface JobEnd {
-  status: Extract<JobStatus, 'COMPLETED' | 'FAILED'>;
-  error: ClassificationJob['error'];
-}
-
-/** COMPLETED when any question has suggestions; else FAILED, by the last of the errors that kept them from it. */
-export function endOf(
-  counts: Pick<JobCounts, 'succeeded'>,
-  lastError: { code: string; message: string } | null,
-): JobEnd {
-  if (counts.succeeded > 0) return { status: 'COMPLETED', error: null };
-  const { code, message } = lastError ?? NOTHING_CAME;
-  return { status: 'FAILED', error: { code, message } };
-}
-
-const NOTHING_CAME = { code: 'AI_PROVIDER_INVALID_RESPONSE', message: 'No question was classified' };
-
-/** Of a job, or what was still open of it, whose command died with the workers that ran it: nobody works on it any more. */
-export const WORKERS_LOST = {
-  code: 'INTERNAL',
-  message: 'The job was given up: its worker failed at every attempt',
-} as const;

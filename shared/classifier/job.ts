@@ -1,24 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { TokenUsage } from '#shared/classifier/tasks/task.ts';
 
-/** Questions that go to the provider together, always so many but in the last batch. */
-export const BATCH_SIZE = 5;
-
-/**
- * Whether the questions' texts lie in the batches. `NONE`: no bank was configured when the job was made, prompts hold ids only. `FAILED`:
- * the bank did not give them; no prompt is made before it has.
- */
-export type JobContext = 'LOADED' | 'NONE' | 'FAILED';
-
-/** What is counted of the running round. */
-export interface JobCounts {
-  total: number;
-  succeeded: number;
-  failed: number;
-  batchesTotal: number;
-  batchesDone: number;
-}
-
 /** A classification job; small, whatever it classifies: its questions lie in the selection, what came of them in batches. */
 export interface ClassificationJob {
   _id: string;
@@ -48,6 +30,35 @@ export interface ClassificationJob {
   updatedAt: Date;
 }
 
+/** What is counted of the running round. */
+export interface JobCounts {
+  total: number;
+  succeeded: number;
+  failed: number;
+  batchesTotal: number;
+  batchesDone: number;
+}
+
+/**
+ * Whether the questions' texts lie in the batches. `NONE`: no bank was configured when the job was made, prompts hold ids only. `FAILED`:
+ * the bank did not give them; no prompt is made before it has.
+ */
+export type JobContext = 'LOADED' | 'NONE' | 'FAILED';
+
+export const JOB_STATUSES = ['PENDING', 'RUNNING', 'COMPLETED', 'FAILED', 'CANCELLED'] as const;
+export type JobStatus = (typeof JOB_STATUSES)[number];
+
+export function isOpen(status: JobStatus): boolean {
+  return status === 'PENDING' || status === 'RUNNING';
+}
+
+/** What can be suggested of a question. */
+export const CLASSIFY_FIELDS = ['subject', 'gradeLevel', 'topic', 'difficulty', 'cognitiveLevel', 'tags'] as const;
+export type ClassifyField = (typeof CLASSIFY_FIELDS)[number];
+
+/** AUTO: what is sure enough counts as accepted. Nothing is ever written into the bank, by either. */
+export type ClassifyMode = 'SUGGEST' | 'AUTO';
+
 /** What a job classifies; never changed. `_id` is the job's. */
 export interface JobSelection {
   _id: string;
@@ -55,6 +66,9 @@ export interface JobSelection {
   /** JSON text: its keys may be such as MongoDB does not take. */
   filtersText: string;
 }
+
+/** Questions that go to the provider together, always so many but in the last batch. */
+export const BATCH_SIZE = 5;
 
 /** Five questions of a job; `_id` is `<job>:<index>`. */
 export interface JobBatch {
@@ -68,60 +82,15 @@ export interface JobBatch {
   outcome: StoredOutcome | null;
 }
 
+export function batchId(jobId: string, index: number): string {
+  return `${jobId}:${index}`;
+}
+
 interface StoredOutcome {
   round: number;
   /** JSON text of a list of classified items. */
   itemsText: string;
   errors: QuestionError[];
-}
-
-export function isOpen(status: JobStatus): boolean {
-  return status === 'PENDING' || status === 'RUNNING';
-}
-
-/** What the command of a round is told. */
-export interface JobBody {
-  jobId: string;
-  round: number;
-}
-
-export function commandKeyOf({ jobId, round }: JobBody): string {
-  return `classifier:${jobId}:${round}`;
-}
-
-export function batchId(jobId: string, index: number): string {
-  return `${jobId}:${index}`;
-}
-
-/** What can be suggested of a question. */
-export const CLASSIFY_FIELDS = ['subject', 'gradeLevel', 'topic', 'difficulty', 'cognitiveLevel', 'tags'] as const;
-export type ClassifyField = (typeof CLASSIFY_FIELDS)[number];
-
-/** AUTO: what is sure enough counts as accepted. Nothing is ever written into the bank, by either. */
-const CLASSIFY_MODES = ['SUGGEST', 'AUTO'] as const;
-export type ClassifyMode = (typeof CLASSIFY_MODES)[number];
-
-export const JOB_STATUSES = ['PENDING', 'RUNNING', 'COMPLETED', 'FAILED', 'CANCELLED'] as const;
-export type JobStatus = (typeof JOB_STATUSES)[number];
-
-/** What a model says of one field; tags are a list, all else text. */
-export interface Suggestion {
-  value: unknown;
-  /** 0-1. */
-  confidence: number;
-}
-
-export interface ClassifiedItem {
-  questionId: string;
-  suggestions: Partial<Record<ClassifyField, Suggestion>>;
-  accepted: boolean;
-}
-
-/** Why one question has no suggestions. */
-export interface QuestionError {
-  questionId: string;
-  code: string;
-  message: string;
 }
 
 /** How one batch of one round ended: each of its questions is in one of the two lists, in their order. */
@@ -131,6 +100,50 @@ export interface BatchOutcome {
   /** null: the model was not asked, or gave nothing usable. */
   usage: TokenUsage | null;
 }
+
+export interface ClassifiedItem {
+  questionId: string;
+  suggestions: Partial<Record<ClassifyField, Suggestion>>;
+  accepted: boolean;
+}
+
+/** What a model says of one field; tags are a list, all else text. */
+export interface Suggestion {
+  value: unknown;
+  /** 0-1. */
+  confidence: number;
+}
+
+/** Why one question has no suggestions. */
+export interface QuestionError {
+  questionId: string;
+  code: string;
+  message: string;
+}
+
+/** How a job ends whose batches are all done. */
+export interface JobEnd {
+  status: Extract<JobStatus, 'COMPLETED' | 'FAILED'>;
+  error: ClassificationJob['error'];
+}
+
+const NOTHING_CAME = { code: 'AI_PROVIDER_INVALID_RESPONSE', message: 'No question was classified' };
+
+/** COMPLETED when any question has suggestions; else FAILED, by the last of the errors that kept them from it. */
+export function endOf(
+  counts: Pick<JobCounts, 'succeeded'>,
+  lastError: { code: string; message: string } | null,
+): JobEnd {
+  if (counts.succeeded > 0) return { status: 'COMPLETED', error: null };
+  const { code, message } = lastError ?? NOTHING_CAME;
+  return { status: 'FAILED', error: { code, message } };
+}
+
+/** Of a job, or what was still open of it, whose command died with the workers that ran it: nobody works on it any more. */
+export const WORKERS_LOST = {
+  code: 'INTERNAL',
+  message: 'The job was given up: its worker failed at every attempt',
+} as const;
 
 /** What makes two requests for a job equal. */
 export interface JobWish {

@@ -1,13 +1,15 @@
 import { membersOf } from '#shared/kernel/json-object.ts';
 import { hasFreeMap, inWords, mapParts, type Schema, typesOf } from './schema.ts';
 
+/** The schema of a task's answer, lowered to the part of JSON Schema that each provider's wire understands. */
+
 /** A schema as the input of a tool: any JSON Schema may stand there, so it goes whole. */
 export function toAnthropic(schema: Schema): Schema {
   const { $schema: _dialect, $id: _id, ...bare } = schema;
   return bare;
 }
 
-const UNDERSTOOD = new Set([
+const READ_BY_GEMINI = new Set([
   'type',
   'format',
   'title',
@@ -27,8 +29,9 @@ const UNDERSTOOD = new Set([
   'anyOf',
   'propertyOrdering',
 ]);
-const FORMATS = ['enum', 'date-time', 'float', 'double', 'int32', 'int64'];
-const SILENT = ['$schema', '$id', '$defs', 'const', 'oneOf', 'additionalProperties', 'format'];
+const FORMATS_OF_GEMINI = ['enum', 'date-time', 'float', 'double', 'int32', 'int64'];
+/** Keywords that Gemini is not sent and that no words stand in for. */
+const DROPPED_FOR_GEMINI = ['$schema', '$id', '$defs', 'const', 'oneOf', 'additionalProperties', 'format'];
 
 /**
  * A schema in the part of OpenAPI 3.0 that Gemini reads: null is a flag and no type, a constant is a choice of one, and
@@ -37,13 +40,13 @@ const SILENT = ['$schema', '$id', '$defs', 'const', 'oneOf', 'additionalProperti
  */
 export function toGemini(schema: Schema): Schema | null {
   if (JSON.stringify(schema).includes('"$ref"') || hasFreeMap(schema)) return null;
-  return lowered(schema);
+  return openApi(schema);
 }
 
-function lowered(schema: Schema): Schema {
+function openApi(schema: Schema): Schema {
   const types = typesOf(schema).filter((type) => type !== 'null');
   const isNullable = types.length < typesOf(schema).length;
-  const mapped: Record<string, unknown> = { ...mapParts(schema, lowered) };
+  const mapped: Record<string, unknown> = { ...mapParts(schema, openApi) };
   if (types.length === 1) mapped.type = types[0];
   if (types.length === 0) delete mapped.type;
   if (types.length > 1) {
@@ -62,13 +65,15 @@ function lowered(schema: Schema): Schema {
     if (choices.every((choice) => typeof choice === 'string')) Object.assign(mapped, { enum: choices, type: 'string' });
     else delete mapped.enum;
   }
-  if (typeof mapped.format === 'string' && !FORMATS.includes(mapped.format)) delete mapped.format;
+  if (typeof mapped.format === 'string' && !FORMATS_OF_GEMINI.includes(mapped.format)) delete mapped.format;
   if ('properties' in mapped) mapped.propertyOrdering = Object.keys(membersOf(mapped.properties));
-  return Object.fromEntries(Object.entries(mapped).filter(([keyword]) => UNDERSTOOD.has(keyword)));
+  return Object.fromEntries(Object.entries(mapped).filter(([keyword]) => READ_BY_GEMINI.has(keyword)));
 }
 
 function wordedKeywords(schema: Schema, mapped: Schema): string[] {
-  const unknown = Object.keys(schema).filter((keyword) => !UNDERSTOOD.has(keyword) && !SILENT.includes(keyword));
+  const unknown = Object.keys(schema).filter(
+    (keyword) => !READ_BY_GEMINI.has(keyword) && !DROPPED_FOR_GEMINI.includes(keyword),
+  );
   const choices = Array.isArray(mapped.enum) ? mapped.enum : [];
   const isLost = choices.some((choice) => typeof choice !== 'string' && choice !== null);
   return isLost ? [...unknown, 'enum' in schema ? 'enum' : 'const'] : unknown;
@@ -88,7 +93,7 @@ function foldNull(mapped: Record<string, unknown>): void {
 }
 
 /** What strict structured output refuses or does not look at; said in words instead. */
-const NOT_UNDERSTOOD = [
+const REFUSED_BY_OPENAI = [
   'minLength',
   'maxLength',
   'uniqueItems',
@@ -123,9 +128,9 @@ function strictly(schema: Schema): Schema {
       return name === null || required.includes(name) ? strict : nullable(strict);
     }),
   };
-  const words = inWords(schema, NOT_UNDERSTOOD);
+  const words = inWords(schema, REFUSED_BY_OPENAI);
   if (words !== undefined) lowered.description = words;
-  for (const keyword of NOT_UNDERSTOOD) delete lowered[keyword];
+  for (const keyword of REFUSED_BY_OPENAI) delete lowered[keyword];
   if ('properties' in schema) {
     lowered.required = Object.keys(membersOf(schema.properties));
     lowered.additionalProperties = false;

@@ -20,6 +20,132 @@ function hexDigest(text: string): string {
   return createHash('sha256').update(text).digest('hex');
 }
 
+/** What is answered: the schema of a task and its data. */
+interface Asked {
+  root: Schema;
+  data: Fields;
+  /** [0, 1), settled by the data and the path alone: a field more elsewhere changes nothing here. */
+  chance(path: string): number;
+}
+
+/** Where the sampler stands: the path to here, the object being made so far, and the part of the data that it speaks of. */
+interface Spot {
+  path: string;
+  name: string;
+  made: Fields;
+  subject: Fields;
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** Levels below which neither an answer nor the data is followed: a schema may refer to itself. */
+const DEEPEST = 12;
+
+/** A value that the schema admits at this spot. */
+function sample(asked: Asked, schema: Schema, spot: Spot): unknown {
+  const node = followed(asked.root, schema);
+  if ('const' in node) return node.const;
+  if (Array.isArray(node.enum)) return node.enum[Math.floor(asked.chance(spot.path) * node.enum.length)];
+  const branch = firstOf(node.anyOf) ?? firstOf(node.oneOf);
+  if (branch !== undefined) return sample(asked, branch, spot);
+  switch (typeOf(node)) {
+    case 'object':
+      return sampleObject(asked, node, spot);
+    case 'array':
+      return sampleList(asked, node, spot);
+    case 'string':
+      return mockText(asked, node, spot);
+    case 'integer':
+    case 'number':
+      return mockNumber(asked, node, spot);
+    case 'boolean':
+      return asked.chance(spot.path) < 0.5;
+    default:
+      return null;
+  }
+}
+
+function sampleObject(asked: Asked, node: Schema, { path, subject }: Spot): Fields {
+  const properties = Object.entries(membersOf(node.properties));
+  const made: Record<string, unknown> = {};
+  if (path.split('/').length <= DEEPEST) {
+    for (const [name, schema] of inOrderOfMaking(asked.root, properties)) {
+      made[name] = sample(asked, membersOf(schema), { path: `${path}/${name}`, name, made, subject });
+    }
+  }
+  return Object.fromEntries(properties.map(([name]) => [name, made[name]]));
+}
+
+/** Options, then other arrays, then the rest: an answer key and a sum speak of what stands beside them. */
+function inOrderOfMaking(root: Schema, properties: [string, unknown][]): [string, unknown][] {
+  const rank = ([name, schema]: [string, unknown]) => {
+    if (name === 'options') return 0;
+    return typeOf(followed(root, membersOf(schema))) === 'array' ? 1 : 2;
+  };
+  return properties.toSorted((a, b) => rank(a) - rank(b));
+}
+
+/** Fields by which an answer names what it speaks of, in the order in which they are looked for. */
+const NAMING_FIELDS = ['questionId', 'criterionId', 'id'];
+const CHOICES = 4;
+const MOST_FREE_ITEMS = 2;
+
+function sampleList(asked: Asked, node: Schema, { path, name, made, subject }: Spot): unknown[] {
+  const items = followed(asked.root, membersOf(node.items));
+  const properties = membersOf(items.properties);
+  const naming = NAMING_FIELDS.find((field) => field in properties);
+  const idSchema = followed(asked.root, membersOf(naming === undefined ? {} : properties[naming]));
+  const subjects = naming === undefined ? [] : subjectsOf(asked.data, idSchema, name);
+
+  const least = numberOr(node.minItems, 0);
+  const most = numberOr(node.maxItems, Number.POSITIVE_INFINITY);
+  const isAnswerKey = Array.isArray(made.options) && typeOf(items) === 'string';
+  const wanted = isAnswerKey ? 1 : Math.min(most, subjects.length || freeLength(asked, name));
+  return Array.from({ length: Math.max(least, wanted) }, (_, index) => {
+    const about = subjects[index];
+    const item = sample(asked, items, { path: `${path}/${index}`, name, made, subject: about ?? subject });
+    return naming === undefined || about?.id === undefined ? item : { ...membersOf(item), [naming]: about.id };
+  });
+}
+
+/** How many items a list gets that speaks of nothing in the data. */
+function freeLength({ data }: Asked, name: string): number {
+  if (name === 'questions') return numberOr(data.count, 1);
+  return name === 'options' ? CHOICES : MOST_FREE_ITEMS;
+}
+
+/**
+ * What an array of the answer is to speak of, each with its `id`: the ids that `idSchema` allows, else those of the data's rows of
+ * the same name, else of its questions. None when the data names nothing for it, and for what is made anew.
+ */
+function subjectsOf(data: Fields, idSchema: Schema, arrayName: string): Fields[] {
+  if (arrayName === 'options' || (arrayName === 'questions' && data.count !== undefined)) return [];
+  const described = [...arraysNamed(data, arrayName), ...arraysNamed(data, 'questions')].find((rows) =>
+    rows.every((row) => idOf(row) !== undefined),
+  );
+  const byId = new Map((described ?? []).map((row) => [idOf(row), membersOf(row)] as const));
+  const ids = Array.isArray(idSchema.enum) ? idSchema.enum : described === undefined ? namedIds(data) : byId.keys();
+  return [...ids].map((id) => ({ ...byId.get(id), id }));
+}
+
+function namedIds({ questionIds }: Fields): unknown[] {
+  return Array.isArray(questionIds) ? questionIds : [];
+}
+
+function idOf(row: unknown): unknown {
+  const { id, questionId } = membersOf(row);
+  return id ?? questionId;
+}
+
+/** The non-empty arrays of objects that stand anywhere in the data under this name. */
+function arraysNamed(value: unknown, name: string, depth = 0): unknown[][] {
+  if (depth > DEEPEST || typeof value !== 'object' || value === null) return [];
+  return Object.entries(value).flatMap(([key, member]) => [
+    ...(key === name && Array.isArray(member) && typeof member[0] === 'object' ? [member] : []),
+    ...arraysNamed(member, name, depth + 1),
+  ]);
+}
+
 /** A score beside scored parts is their sum; every other number lies in its range, and has few digits. */
 function mockNumber(asked: Asked, node: Schema, spot: Spot): number {
   const { name, path, made, subject } = spot;
@@ -72,77 +198,44 @@ function sumOfScores(made: Fields): number | undefined {
   return parts?.reduce((sum, part) => sum + numberOr(part.score, 0), 0);
 }
 
-/** Fields by which an answer names what it speaks of, in the order in which they are looked for. */
-const NAMING_FIELDS = ['questionId', 'criterionId', 'id'];
-const CHOICES = 4;
-const MOST_FREE_ITEMS = 2;
+const LONGEST_TEXT = 2_000;
 
-/** A value that the schema admits at this spot. */
-function sample(asked: Asked, schema: Schema, spot: Spot): unknown {
-  const node = followed(asked.root, schema);
-  if ('const' in node) return node.const;
-  if (Array.isArray(node.enum)) return node.enum[Math.floor(asked.chance(spot.path) * node.enum.length)];
-  const branch = firstOf(node.anyOf) ?? firstOf(node.oneOf);
-  if (branch !== undefined) return sample(asked, branch, spot);
-  switch (typeOf(node)) {
-    case 'object':
-      return sampleObject(asked, node, spot);
-    case 'array':
-      return sampleList(asked, node, spot);
-    case 'string':
-      return mockText(asked, node, spot);
-    case 'integer':
-    case 'number':
-      return mockNumber(asked, node, spot);
-    case 'boolean':
-      return asked.chance(spot.path) < 0.5;
-    default:
-      return null;
-  }
+/** What the data says of such a field, else a name for it; the first of them that the schema admits. */
+function mockText({ data, chance }: Asked, node: Schema, { name, path, made, subject }: Spot): string {
+  const index = Number(path.split('/').findLast((step) => /^\d+$/.test(step)) ?? 0);
+  const letter = String.fromCharCode(65 + (index % 26));
+  const mark = Math.floor(chance(path) * 2 ** 32).toString(16);
+  const candidates = [
+    firstOptionId(made, name),
+    ['id', 'label'].includes(name) && path.includes('/options/') ? letter : undefined,
+    subject[name],
+    data[name === 'type' ? 'questionType' : name],
+    name === 'tempId' || name === 'id' ? `mock-${index + 1}` : undefined,
+    `Mock ${name} ${mark}`,
+  ].filter((candidate) => typeof candidate === 'string');
+  const fitting = [...candidates, mark, letter, String(index + 1)].find((candidate) => fits(node, candidate));
+  return fitting ?? cutToLength(node, candidates.at(-1) ?? '');
 }
 
-function sampleObject(asked: Asked, node: Schema, { path, subject }: Spot): Fields {
-  const properties = Object.entries(membersOf(node.properties));
-  const made: Record<string, unknown> = {};
-  if (path.split('/').length <= DEEPEST) {
-    for (const [name, schema] of inOrderOfMaking(asked.root, properties)) {
-      made[name] = sample(asked, membersOf(schema), { path: `${path}/${name}`, name, made, subject });
-    }
-  }
-  return Object.fromEntries(properties.map(([name]) => [name, made[name]]));
+/** An answer key is the first of the options that stand beside it. */
+function firstOptionId(made: Fields, name: string): unknown {
+  if (!/answer|correct|optionId/i.test(name) || !Array.isArray(made.options)) return undefined;
+  return membersOf(made.options[0]).id;
 }
 
-/** Options, then other arrays, then the rest: an answer key and a sum speak of what stands beside them. */
-function inOrderOfMaking(root: Schema, properties: [string, unknown][]): [string, unknown][] {
-  const rank = ([name, schema]: [string, unknown]) => {
-    if (name === 'options') return 0;
-    return typeOf(followed(root, membersOf(schema))) === 'array' ? 1 : 2;
-  };
-  return properties.toSorted((a, b) => rank(a) - rank(b));
+function fits(node: Schema, text: string): boolean {
+  const { least, most } = lengthsOf(node);
+  if (text.length < least || text.length > most) return false;
+  return typeof node.pattern !== 'string' || new RegExp(node.pattern, 'u').test(text);
 }
 
-function sampleList(asked: Asked, node: Schema, { path, name, made, subject }: Spot): unknown[] {
-  const items = followed(asked.root, membersOf(node.items));
-  const properties = membersOf(items.properties);
-  const naming = NAMING_FIELDS.find((field) => field in properties);
-  const idSchema = followed(asked.root, membersOf(naming === undefined ? {} : properties[naming]));
-  const subjects = naming === undefined ? [] : subjectsOf(asked.data, idSchema, name);
-
-  const least = numberOr(node.minItems, 0);
-  const most = numberOr(node.maxItems, Number.POSITIVE_INFINITY);
-  const isAnswerKey = Array.isArray(made.options) && typeOf(items) === 'string';
-  const wanted = isAnswerKey ? 1 : Math.min(most, subjects.length || freeLength(asked, name));
-  return Array.from({ length: Math.max(least, wanted) }, (_, index) => {
-    const about = subjects[index];
-    const item = sample(asked, items, { path: `${path}/${index}`, name, made, subject: about ?? subject });
-    return naming === undefined || about?.id === undefined ? item : { ...membersOf(item), [naming]: about.id };
-  });
+function cutToLength(node: Schema, text: string): string {
+  const { least, most } = lengthsOf(node);
+  return text.padEnd(least, '.').slice(0, most);
 }
 
-/** How many items a list gets that speaks of nothing in the data. */
-function freeLength({ data }: Asked, name: string): number {
-  if (name === 'questions') return numberOr(data.count, 1);
-  return name === 'options' ? CHOICES : MOST_FREE_ITEMS;
+function lengthsOf({ minLength, maxLength }: Schema): { least: number; most: number } {
+  return { least: numberOr(minLength, 0), most: numberOr(maxLength, LONGEST_TEXT) };
 }
 
 /** The schema that a local `$ref` (`#/$defs/x`) leads to. */
@@ -170,97 +263,4 @@ function firstOf(choices: unknown): Schema | undefined {
 /** The value of a keyword or field where it is a number. */
 function numberOr(value: unknown, otherwise: number): number {
   return typeof value === 'number' ? value : otherwise;
-}
-
-/** Levels below which neither an answer nor the data is followed: a schema may refer to itself. */
-const DEEPEST = 12;
-
-type Fields = Readonly<Record<string, unknown>>;
-
-/** What is answered: the schema of a task and its data. */
-interface Asked {
-  root: Schema;
-  data: Fields;
-  /** [0, 1), settled by the data and the path alone: a field more elsewhere changes nothing here. */
-  chance(path: string): number;
-}
-
-/** Where the sampler stands: the path to here, the object being made so far, and the part of the data that it speaks of. */
-interface Spot {
-  path: string;
-  name: string;
-  made: Fields;
-  subject: Fields;
-}
-
-/**
- * What an array of the answer is to speak of, each with its `id`: the ids that `idSchema` allows, else those of the data's rows of
- * the same name, else of its questions. None when the data names nothing for it, and for what is made anew.
- */
-function subjectsOf(data: Fields, idSchema: Schema, arrayName: string): Fields[] {
-  if (arrayName === 'options' || (arrayName === 'questions' && data.count !== undefined)) return [];
-  const described = [...arraysNamed(data, arrayName), ...arraysNamed(data, 'questions')].find((rows) =>
-    rows.every((row) => idOf(row) !== undefined),
-  );
-  const byId = new Map((described ?? []).map((row) => [idOf(row), membersOf(row)] as const));
-  const ids = Array.isArray(idSchema.enum) ? idSchema.enum : described === undefined ? namedIds(data) : byId.keys();
-  return [...ids].map((id) => ({ ...byId.get(id), id }));
-}
-
-function namedIds({ questionIds }: Fields): unknown[] {
-  return Array.isArray(questionIds) ? questionIds : [];
-}
-
-function idOf(row: unknown): unknown {
-  const { id, questionId } = membersOf(row);
-  return id ?? questionId;
-}
-
-/** The non-empty arrays of objects that stand anywhere in the data under this name. */
-function arraysNamed(value: unknown, name: string, depth = 0): unknown[][] {
-  if (depth > DEEPEST || typeof value !== 'object' || value === null) return [];
-  return Object.entries(value).flatMap(([key, member]) => [
-    ...(key === name && Array.isArray(member) && typeof member[0] === 'object' ? [member] : []),
-    ...arraysNamed(member, name, depth + 1),
-  ]);
-}
-
-const LONGEST = 2_000;
-
-/** What the data says of such a field, else a name for it; the first of them that the schema admits. */
-function mockText({ data, chance }: Asked, node: Schema, { name, path, made, subject }: Spot): string {
-  const index = Number(path.split('/').findLast((step) => /^\d+$/.test(step)) ?? 0);
-  const letter = String.fromCharCode(65 + (index % 26));
-  const mark = Math.floor(chance(path) * 2 ** 32).toString(16);
-  const candidates = [
-    firstOptionId(made, name),
-    ['id', 'label'].includes(name) && path.includes('/options/') ? letter : undefined,
-    subject[name],
-    data[name === 'type' ? 'questionType' : name],
-    name === 'tempId' || name === 'id' ? `mock-${index + 1}` : undefined,
-    `Mock ${name} ${mark}`,
-  ].filter((candidate) => typeof candidate === 'string');
-  const fitting = [...candidates, mark, letter, String(index + 1)].find((candidate) => fits(node, candidate));
-  return fitting ?? cutToLength(node, candidates.at(-1) ?? '');
-}
-
-/** An answer key is the first of the options that stand beside it. */
-function firstOptionId(made: Fields, name: string): unknown {
-  if (!/answer|correct|optionId/i.test(name) || !Array.isArray(made.options)) return undefined;
-  return membersOf(made.options[0]).id;
-}
-
-function lengthsOf({ minLength, maxLength }: Schema): { least: number; most: number } {
-  return { least: numberOr(minLength, 0), most: numberOr(maxLength, LONGEST) };
-}
-
-function fits(node: Schema, text: string): boolean {
-  const { least, most } = lengthsOf(node);
-  if (text.length < least || text.length > most) return false;
-  return typeof node.pattern !== 'string' || new RegExp(node.pattern, 'u').test(text);
-}
-
-function cutToLength(node: Schema, text: string): string {
-  const { least, most } = lengthsOf(node);
-  return text.padEnd(least, '.').slice(0, most);
 }

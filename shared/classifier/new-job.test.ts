@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { BATCH_SIZE, type JobWish } from './job.ts';
-import { startOf } from './job-view.ts';
 import { jobRequestFaults, newJob } from './new-job.ts';
 
 const ORIGIN = { id: 'job-1', now: new Date(0), actorRole: 'TEACHER' };
@@ -65,18 +64,4 @@ t.test('a question or a field that stands twice is a fault where it stands the s
   );
   t.strictSame(jobRequestFaults({ questionIds: ['a', 'b'], fields: 'topic' }), []);
   t.strictSame(jobRequestFaults(null), []);
-});
-
-t.test('a stream begins where its client left off', async (t) => {
-  const running = { revision: 7, isOpen: true };
-  const finished = { revision: 7, isOpen: false };
-  t.strictSame(startOf(undefined, running), { kind: 'snapshot' });
-  for (const unknown of ['', 'x', '-1', '0', '1.5', '1e3', ' 7', '8', '99999999999999999999']) {
-    t.strictSame(startOf(unknown, running), { kind: 'snapshot' }, unknown);
-    t.strictSame(startOf(unknown, finished), { kind: 'snapshot' }, unknown);
-  }
-  t.strictSame(startOf('6', running), { kind: 'update' });
-  t.strictSame(startOf('6', finished), { kind: 'update' });
-  t.strictSame(startOf('7', running), { kind: 'nothing' });
-  t.strictSame(startOf('7', finished), { kind: 'over' });
 });

@@ -1,5 +1,7 @@
+import type { Rejection } from './errors.ts';
+
 /**
- * Terminology, used alike in routes, queues, folders and documents:
+ * Terminology (the whole of it: ARCHITECTURE.md, section 8), used alike in routes, queues, folders and documents:
  * - **front door**: a process that answers HTTP; it writes a command, rings and may wait for the reply.
  * - **command**: a MongoDB document that says what is to be done; the truth. Redis only ever holds its id.
  * - **queue**: the commands of one kind; **mailbox**: the collection in which those of an actor's queues lie.
@@ -7,8 +9,8 @@
  *   worker's poll finds the command.
  * - **claim**: taking a command under a **lease**, a time for which no other worker may; each claim has its own **fence**, and only
  *   the newest may write.
- * - **outcome**: how a run of a command ends; see `workers/outcome.ts`.
- * - **actor**: the one kind of process that makes one kind of change; a worker process is one actor.
+ * - **outcome**: how a run of a command ends; see `workers/actor.ts`.
+ * - **actor**: the one kind of process that makes one kind of change; a worker process runs one actor.
  *
  * And of the attempt service: a **paper** is the copied questions of a start, shared by all attempts that copied the same; a
  * **notice** is an outbox row, itself a command; a **release** makes an exam's results visible; a **handoff** brings a grade that
@@ -47,6 +49,17 @@ export interface CommandError {
   at: Date;
 }
 
+/** What a command is to do, before it has an id, a time and a budget of attempts. Each queue's maker is in its service's `commands.ts`. */
+export interface Order<Q extends Queue, Body> {
+  queue: Q;
+  /** Unique among live commands: what this command does once and only once. */
+  key: string;
+  /** For operators: the attempt, exam or job that it is about. */
+  subject: string;
+  body: Body;
+}
+
+/** The stored document. Which body, progress and result go with which queue: `CommandOf` in the mailbox. */
 export interface Command<Body = unknown, Progress = unknown, Result = unknown> {
   _id: string;
   /** The version of `body`'s shape, so that old and new processes can share a mailbox. */
@@ -72,7 +85,8 @@ export interface Command<Body = unknown, Progress = unknown, Result = unknown> {
   fence: number;
   body: Body;
   progress: Progress | null;
-  result: Result | null;
+  /** The rule's no of a rejected command; otherwise what the run found, once it is done. */
+  result: Result | Rejection | null;
   lastError: CommandError | null;
   /** How often an operator ran it again after death. */
   replays: number;

@@ -13,6 +13,11 @@ export const DAY = 24 * HOUR;
 const RFC_3339 =
   /^(\d{4})-(\d{2})-(\d{2})[Tt]([01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d+)?(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/;
 
+/** The years that ISO 8601 writes with four digits and no sign. */
+const FIRST_INSTANT = Date.parse('0001-01-01T00:00:00.000Z');
+/** The end of the year 9999. */
+export const LAST_INSTANT = Date.parse('9999-12-31T23:59:59.999Z');
+
 /**
  * A timestamp as the API takes it, RFC 3339 (section 5.6) with a zone and a real date, as a Date of whole milliseconds
  * (more places are cut off); null when the text is none. Its instant lies in the years 1–9999 of UTC, since it is written back
@@ -24,7 +29,7 @@ export function parseInstant(text: string): Date | null {
   const [year, month, day] = [Number(match[1]), Number(match[2]), Number(match[3])];
   if (year < 1 || month < 1 || month > 12 || day < 1 || day > daysIn(year, month)) return null;
   const instant = Date.parse(text.toUpperCase());
-  return instant >= FIRST && instant <= LAST ? new Date(instant) : null;
+  return instant >= FIRST_INSTANT && instant <= LAST_INSTANT ? new Date(instant) : null;
 }
 
 /** For a timestamp whose shape has been validated; an absent one stays null. Throws on a text that is none. */
@@ -35,13 +40,13 @@ export function instantOf(text: string | null | undefined): Date | null {
   return date;
 }
 
-const FIRST = Date.parse('0001-01-01T00:00:00.000Z');
-const LAST = Date.parse('9999-12-31T23:59:59.999Z');
-
 function daysIn(year: number, month: number): number {
   if (month === 2) return year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0) ? 29 : 28;
   return [4, 6, 9, 11].includes(month) ? 30 : 31;
 }
+
+/** 2^40 ms is 35 years: past that any cap has bound long ago, and the power must not reach Infinity. */
+const MAX_DOUBLINGS = 40;
 
 /**
  * How long to wait before the next try, in milliseconds.
@@ -61,6 +66,3 @@ export function backoff(input: { baseMs: number; capMs: number; attempt: number;
   const random = Math.min(1, Math.max(0, input.random));
   return full - Math.floor((full * random) / 4);
 }
-
-/** 2^40 ms is 35 years: past that any cap has bound long ago, and the power must not reach Infinity. */
-const MAX_DOUBLINGS = 40;

@@ -8,13 +8,6 @@ import { type Preferences, preferenceKey, type SuppressionReason, suppressionOf 
 export const CHANNELS = ['log', 'webhook'] as const;
 export type Channel = (typeof CHANNELS)[number];
 
-/** What a delivery job is about; the job itself is a command. */
-export interface DeliveryBody {
-  notificationId: string;
-  userId: string;
-  channel: Channel;
-}
-
 /** One per notification and channel, the same at every try: a receiver tells a repeat by it. */
 export function deliveryJobId(notificationId: string, channel: Channel): string {
   return `${notificationId}:${channel}`;
@@ -27,50 +20,6 @@ export function deliveryJobState(status: CommandStatus, leased: boolean): Delive
   if (status === 'SENT' || status === 'SUPPRESSED') return status;
   if (status === 'PENDING') return leased ? 'LEASED' : 'PENDING';
   return 'DEAD_LETTERED';
-}
-
-export const DELIVERY_STATUSES = ['QUEUED', 'SENT', 'FAILED', 'DEAD_LETTERED'] as const;
-export type DeliveryStatus = (typeof DELIVERY_STATUSES)[number];
-
-/** One try to deliver, ours or reported by another service: diagnostics, which never change an inbox. */
-export interface DeliveryAttempt {
-  _id: string;
-  notificationId: string;
-  userId: string;
-  organizationId: string | null;
-  channel: string;
-  provider: string;
-  status: DeliveryStatus;
-  attempt: number;
-  /** The provider's own name for what it took. */
-  providerId: string | null;
-  nextRetryAt: Date | null;
-  error: string | null;
-  /** JSON text. */
-  metadata: string | null;
-  /** Whether its notification is a support one; for the support summary. */
-  isSupport: boolean;
-  createdAt: Date;
-  updatedAt: Date;
-}
-
-export function deliveryAttemptView(row: DeliveryAttempt) {
-  return {
-    id: row._id,
-    notificationId: row.notificationId,
-    userId: row.userId,
-    organizationId: row.organizationId,
-    channel: row.channel,
-    provider: row.provider,
-    status: row.status,
-    attempt: row.attempt,
-    providerId: row.providerId,
-    nextRetryAt: row.nextRetryAt?.toISOString() ?? null,
-    error: row.error,
-    metadata: row.metadata === null ? null : (JSON.parse(row.metadata) as Record<string, unknown>),
-    createdAt: row.createdAt.toISOString(),
-    updatedAt: row.updatedAt.toISOString(),
-  };
 }
 
 /** What a delivery is decided on, as it stands at that moment. */
@@ -95,6 +44,31 @@ export function judgeDispatch(dispatch: Dispatch, now: Date): DispatchVerdict {
   return reason === null ? { kind: 'deliver', notification } : { kind: 'suppress', reason };
 }
 
+/** One try to deliver, ours or reported by another service: diagnostics, which never change an inbox. */
+export interface DeliveryAttempt {
+  _id: string;
+  notificationId: string;
+  userId: string;
+  organizationId: string | null;
+  channel: string;
+  provider: string;
+  status: DeliveryStatus;
+  attempt: number;
+  /** The provider's own name for what it took. */
+  providerId: string | null;
+  nextRetryAt: Date | null;
+  error: string | null;
+  /** JSON text. */
+  metadata: string | null;
+  /** Whether its notification is a support one; for the support summary. */
+  isSupport: boolean;
+  createdAt: Date;
+  updatedAt: Date;
+}
+
+export const DELIVERY_STATUSES = ['QUEUED', 'SENT', 'FAILED', 'DEAD_LETTERED'] as const;
+export type DeliveryStatus = (typeof DELIVERY_STATUSES)[number];
+
 /** The row of a try that another service reports, its shape already checked. Whether it is about support its notification knows. */
 export function recordedAttempt(
   body: DeliveryAttemptRequest,
@@ -116,5 +90,24 @@ export function recordedAttempt(
     metadata: body.metadata === undefined ? null : JSON.stringify(body.metadata),
     createdAt: made.now,
     updatedAt: made.now,
+  };
+}
+
+export function deliveryAttemptView(row: DeliveryAttempt) {
+  return {
+    id: row._id,
+    notificationId: row.notificationId,
+    userId: row.userId,
+    organizationId: row.organizationId,
+    channel: row.channel,
+    provider: row.provider,
+    status: row.status,
+    attempt: row.attempt,
+    providerId: row.providerId,
+    nextRetryAt: row.nextRetryAt?.toISOString() ?? null,
+    error: row.error,
+    metadata: row.metadata === null ? null : (JSON.parse(row.metadata) as Record<string, unknown>),
+    createdAt: row.createdAt.toISOString(),
+    updatedAt: row.updatedAt.toISOString(),
   };
 }

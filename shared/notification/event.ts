@@ -1,3 +1,6 @@
+import type { FaultDetail } from '#shared/kernel/errors.ts';
+import { isJsonObject } from '#shared/kernel/json-object.ts';
+
 /** A producer's event as it is stored. `_id` is the id of its fan-out too. */
 export interface NotificationEvent {
   _id: string;
@@ -110,6 +113,36 @@ export function auditEvent(event: NotificationEvent) {
       created: event.created,
     },
   };
+}
+
+/** An event names both halves of its replay key or neither: one alone would promise what nobody keeps. */
+export function sourcePairFaults(
+  { sourceService, sourceEventId }: { sourceService?: unknown; sourceEventId?: unknown },
+  at = '',
+): FaultDetail[] {
+  const hasService = isThere(sourceService);
+  if (hasService === isThere(sourceEventId)) return [];
+  const missing = hasService ? 'sourceEventId' : 'sourceService';
+  return [{ path: `${at}/${missing}`, message: 'is required beside the other half of the replay key' }];
+}
+
+/** The same of bodies that are refused already, of whatever shape: a fault that stands at the place is not told twice. */
+export function eventFaults(body: unknown, known: readonly FaultDetail[]): FaultDetail[] {
+  return isJsonObject(body) ? unknownTo(known, sourcePairFaults(body)) : [];
+}
+
+export function batchFaults(body: unknown, known: readonly FaultDetail[]): FaultDetail[] {
+  return isJsonObject(body) && isJsonObject(body.event) ? unknownTo(known, sourcePairFaults(body.event, '/event')) : [];
+}
+
+/** The faults at places of which nothing is said in `known`. */
+export function unknownTo(known: readonly FaultDetail[], faults: readonly FaultDetail[]): FaultDetail[] {
+  const told = new Set(known.map(({ path }) => path));
+  return faults.filter(({ path }) => !told.has(path));
+}
+
+function isThere(value: unknown): boolean {
+  return value !== undefined && value !== null;
 }
 
 /** Services that may send here, by the name in `X-Internal-Service`. */

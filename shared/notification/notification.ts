@@ -1,9 +1,3 @@
-/**
- * Where a row stands, and so who sees it: `INBOX` in its owner's inbox, `DELETED` in nobody's for good, else the id of the fan-out
- * whose staged row it is: in the inbox from the write that publishes that fan-out. See `shared/notification/fan-out.ts`.
- */
-export type Place = 'INBOX' | 'DELETED' | (string & {});
-
 /** A notification as it is stored: one recipient's own row. */
 export interface Notification {
   _id: string;
@@ -31,6 +25,12 @@ export interface Notification {
   createdAt: Date;
   deletedAt: Date | null;
 }
+
+/**
+ * Where a row stands, and so who sees it: `INBOX` in its owner's inbox, `DELETED` in nobody's for good, else the id of the fan-out
+ * whose staged row it is: in the inbox from the write that publishes that fan-out. See `shared/notification/fan-out.ts`.
+ */
+export type Place = 'INBOX' | 'DELETED' | (string & {});
 
 export function isSupportType(type: string): boolean {
   return type.startsWith('SUPPORT_');

@@ -1,7 +1,8 @@
 import t from 'tap';
 import { cancelJob } from '#infra/mongo/classifier/jobs.ts';
+import { COMMANDS } from '#infra/mongo/mailbox/commands.ts';
 import { replayDead } from '#infra/mongo/mailbox/dead-letters.ts';
-import { COMMANDS, mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
+import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { classifierScene, OWNER, passing, twelve } from '#testing/actors/classifier-scene.ts';
 import { testWorkerDeps } from '#testing/actors/test-kernel.ts';

@@ -4,26 +4,21 @@ import { endLostRound, type LostRound, RoundOver } from '#infra/mongo/classifier
 import { openJobsAfter } from '#infra/mongo/classifier/jobs.ts';
 import { Stale } from '#infra/mongo/guarded-update.ts';
 import { findLive } from '#infra/mongo/mailbox/mailbox.ts';
-import { commandKeyOf, type JobBody } from '#shared/classifier/job.ts';
-import { endOf, WORKERS_LOST } from '#shared/classifier/job-view.ts';
+import { classifierWork, LOST_JOBS_SWEEP, roundKey } from '#shared/classifier/commands.ts';
+import { endOf, WORKERS_LOST } from '#shared/classifier/job.ts';
 import type { Models } from '#shared/classifier/tasks/task.ts';
 import { MINUTE } from '#shared/kernel/time.ts';
 import type { Actor, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
 import { allFailed } from './classify-batch.ts';
-import type { JobProgress } from './load-context.ts';
 import { runJob } from './run-job.ts';
 
-const LOST_JOBS = 'classifier:lost-jobs';
 const CAP_MS = 5 * MINUTE;
 
 /**
  * Classifies the questions of jobs, five at a time, and nobody else does. What a batch has brought is stored before its slot is free: a
  * run that is cut off repeats at most the batches that were with the provider. Idles unless it is enabled.
  */
-export function classifierActor(
-  deps: WorkerDeps,
-  models: () => Models = deps.models,
-): Actor<JobBody, JobProgress | SweepProgress> {
+export function classifierActor(deps: WorkerDeps, models: () => Models = deps.models): Actor {
   const { enabled, concurrency, pollIntervalMs, leaseMs, retryBaseDelayMs } = deps.config.classifier.worker;
   const common = {
     name: 'classifier',
@@ -32,34 +27,34 @@ export function classifierActor(
     leaseMs,
     backoff: { baseMs: retryBaseDelayMs, capMs: CAP_MS },
   };
-  if (!enabled) return { ...common, queues: [], run: () => Promise.reject(new Error('the classifier is not enabled')) };
+  if (!enabled) return { ...common, handlers: {} };
   const jobDeps = { ...deps, models: models() };
   return {
     ...common,
-    queues: ['classifier'],
-    standing: [{ queue: 'classifier', key: LOST_JOBS, subject: 'jobs' }],
-    run: (run) =>
-      run.command.key === LOST_JOBS
-        ? sweepLostJobs(deps, run as Run<JobBody, SweepProgress>)
-        : runJob(jobDeps, run as Run<JobBody, JobProgress>),
+    standing: [LOST_JOBS_SWEEP],
+    handlers: {
+      classifier(run) {
+        const work = classifierWork(run.command);
+        return work.kind === 'sweep'
+          ? sweepLostJobs(deps, run, work.afterId)
+          : runJob(jobDeps, { ...run, at: work.at });
+      },
+    },
   };
 }
 
 type SweepDeps = Pick<WorkerDeps, 'mongo' | 'log' | 'tellJob'>;
 
-/** Where the next sweep goes on; absent = at the beginning. */
-interface SweepProgress {
-  afterId?: string;
-}
-
+/** Jobs that one sweep reads; the next sweep goes on behind them. */
 const CHUNK = 200;
 
 /** Ends the jobs whose command is dead: it killed every worker that ran it, and nobody else would ever end them. */
 async function sweepLostJobs(
   deps: SweepDeps & Pick<WorkerDeps, 'config'>,
-  run: Run<JobBody, SweepProgress>,
-): Promise<Outcome> {
-  const jobs = await openJobsAfter(deps.mongo, run.command.progress?.afterId ?? '', CHUNK);
+  run: Run<'classifier'>,
+  afterId: string,
+): Promise<Outcome<'classifier'>> {
+  const jobs = await openJobsAfter(deps.mongo, afterId, CHUNK);
   for (const job of jobs) {
     run.signal.throwIfAborted();
     const lost = await lostRound(deps, job);
@@ -75,7 +70,7 @@ async function lostRound(
   { _id: jobId, round }: JobRow,
 ): Promise<LostRound | null> {
   const at = { jobId, round };
-  const command = await findLive(mongo, 'classifier', commandKeyOf(at));
+  const command = await findLive(mongo, 'classifier', roundKey(at));
   return command?.status === 'PENDING' ? null : { at, fence: command?.fence ?? null };
 }
 

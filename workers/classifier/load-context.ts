@@ -2,15 +2,14 @@ import type { JobRow } from '#infra/mongo/classifier/collections.ts';
 import { markContext, storeContexts } from '#infra/mongo/classifier/job-round.ts';
 import { findSelection } from '#infra/mongo/classifier/jobs.ts';
 import { CONTEXT_LIMIT_MS, loadQuestions, QuestionBankFailed } from '#infra/neighbours/question-bank.ts';
-import { BATCH_SIZE, type JobBody } from '#shared/classifier/job.ts';
+import type { JobRound } from '#shared/classifier/commands.ts';
+import { BATCH_SIZE } from '#shared/classifier/job.ts';
 import { contextTextOf } from '#shared/classifier/new-job.ts';
 import type { Run, WorkerDeps } from '#workers/actor.ts';
 
-/** What the newest checkpoint of a run stored, for operators: a run goes on from the batches themselves. */
-export interface JobProgress {
-  phase: 'begin' | 'questions' | 'batches';
-  /** Index of a batch; -1 = none yet. */
-  last: number;
+/** One run of a job's command, in the round that it names. */
+export interface JobRun extends Run<'classifier'> {
+  at: JobRound;
 }
 
 /** Batches whose questions are stored by one transaction. */
@@ -27,17 +26,13 @@ export function hasContext(job: JobRow, config: WorkerDeps['config']): boolean {
  * Loads the questions of a job that has none, chunk by chunk; it counts as loaded when all are there.
  * @throws QuestionBankFailed, RoundOver
  */
-export async function loadContext(
-  deps: Pick<WorkerDeps, 'mongo' | 'config'>,
-  run: Run<JobBody, JobProgress>,
-  job: JobRow,
-): Promise<void> {
+export async function loadContext(deps: Pick<WorkerDeps, 'mongo' | 'config'>, run: JobRun, job: JobRow): Promise<void> {
   const { mongo, config } = deps;
   const bank = config.neighbours.questionBank;
   if (bank === null) throw new QuestionBankFailed('is not configured');
   const { questionIds } = await findSelection(mongo, job._id);
   const known = await loadQuestions(bank, { ...job, questionIds }, { timeoutMs: CONTEXT_LIMIT_MS, signal: run.signal });
-  const at = run.command.body;
+  const { at } = run;
   for (let from = 0; from < job.counts.batchesTotal; from += CHUNK) {
     const to = Math.min(from + CHUNK, job.counts.batchesTotal);
     const texts = new Map<number, string>();

@@ -1,8 +1,9 @@
 import t from 'tap';
 import { batchOutcomes } from '#infra/mongo/classifier/job-batches.ts';
 import { cancelJob, retryJob } from '#infra/mongo/classifier/jobs.ts';
-import { mailboxOf, newCommand } from '#infra/mongo/mailbox/mailbox.ts';
-import { commandKeyOf } from '#shared/classifier/job.ts';
+import { newCommand } from '#infra/mongo/mailbox/commands.ts';
+import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
+import { roundOrder } from '#shared/classifier/commands.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { classifierScene, OWNER, passing } from '#testing/actors/classifier-scene.ts';
 import { testKernel } from '#testing/actors/test-kernel.ts';
@@ -139,15 +140,8 @@ t.test('a command of an earlier round neither begins the next one nor puts it ba
   const { mongo, asked, actor, run, job } = await classifierScene(t);
   async function startOver(jobId: string) {
     await cancelJob(mongo, jobId, OWNER);
-    const retried = await retryJob(mongo, jobId, OWNER, (body) =>
-      newCommand({
-        queue: 'classifier',
-        key: commandKeyOf(body),
-        subject: jobId,
-        body,
-        maxAttempts: 3,
-        now: Date.now(),
-      }),
+    const retried = await retryJob(mongo, jobId, OWNER, (at) =>
+      newCommand({ ...roundOrder(at), maxAttempts: 3, now: Date.now() }),
     );
     if (retried.kind !== 'retried') throw new Error(retried.kind);
     return retried.job;

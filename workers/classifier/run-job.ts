@@ -13,26 +13,21 @@ import { findJob } from '#infra/mongo/classifier/jobs.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { Stale } from '#infra/mongo/guarded-update.ts';
 import { QuestionBankFailed } from '#infra/neighbours/question-bank.ts';
-import { isOpen, type JobBody } from '#shared/classifier/job.ts';
-import { endOf } from '#shared/classifier/job-view.ts';
+import type { JobRound } from '#shared/classifier/commands.ts';
+import { endOf, isOpen } from '#shared/classifier/job.ts';
 import { CONTEXT_FAILED } from '#shared/classifier/new-job.ts';
 import { type Models, ProviderFailure } from '#shared/classifier/tasks/task.ts';
-import type { Effects, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
+import type { Effects, Outcome, WorkerDeps } from '#workers/actor.ts';
 import { openGroupWriter, readAhead } from './batch-io.ts';
 import { allFailed, classifyBatch } from './classify-batch.ts';
-import { hasContext, type JobProgress, loadContext } from './load-context.ts';
+import { hasContext, type JobRun, loadContext } from './load-context.ts';
 
 interface JobDeps extends Pick<WorkerDeps, 'mongo' | 'now' | 'config' | 'log' | 'tellJob'> {
   models: Models;
 }
 
-type JobRun = Run<JobBody, JobProgress>;
-
-/** Batches that are given up by one transaction. */
-const CHUNK = 50;
-
 /** One run of a round: goes on where the last one was cut off, and ends the job or puts it back. */
-export async function runJob(deps: JobDeps, run: JobRun): Promise<Outcome> {
+export async function runJob(deps: JobDeps, run: JobRun): Promise<Outcome<'classifier'>> {
   try {
     return await classify(deps, run);
   } catch (error) {
@@ -42,9 +37,9 @@ export async function runJob(deps: JobDeps, run: JobRun): Promise<Outcome> {
   }
 }
 
-async function classify(deps: JobDeps, run: JobRun): Promise<Outcome> {
+async function classify(deps: JobDeps, run: JobRun): Promise<Outcome<'classifier'>> {
   const { mongo } = deps;
-  const at = run.command.body;
+  const { at } = run;
   await run.checkpoint({ phase: 'begin', last: -1 }, (session) => beginRound(mongo, at, session));
   deps.tellJob(at.jobId);
   const job = await ownJob(deps, at);
@@ -69,7 +64,7 @@ async function classify(deps: JobDeps, run: JobRun): Promise<Outcome> {
 }
 
 /** The job in this round. Throws RoundOver. */
-async function ownJob({ mongo }: JobDeps, at: JobBody): Promise<JobRow> {
+async function ownJob({ mongo }: JobDeps, at: JobRound): Promise<JobRow> {
   const job = await findJob(mongo, at.jobId);
   if (job === null || job.round !== at.round) throw new RoundOver(at);
   return job;
@@ -81,7 +76,7 @@ async function ownJob({ mongo }: JobDeps, at: JobBody): Promise<JobRow> {
  */
 async function classifyAll(deps: JobDeps, run: JobRun, job: JobRow): Promise<ProviderFailure[]> {
   const { mongo } = deps;
-  const at = run.command.body;
+  const { at } = run;
   const indexes = (await openBatches(mongo, job._id, at.round)).map(({ index }) => index);
   const watch = watchRound(mongo, at);
   const broken = new AbortController();
@@ -121,68 +116,6 @@ async function classifyAll(deps: JobDeps, run: JobRun, job: JobRow): Promise<Pro
   return failures;
 }
 
-async function storeGroup(deps: JobDeps, run: JobRun, group: readonly FinishedBatch[]): Promise<void> {
-  const at = run.command.body;
-  const last = Math.max(...group.map(({ index }) => index));
-  await run.checkpoint({ phase: 'batches', last }, (session) => storeOutcomes(deps.mongo, at, group, session));
-  deps.tellJob(at.jobId);
-}
-
-/** The last attempt has failed: what is still open becomes errors. */
-async function giveUpOpen(deps: JobDeps, run: JobRun, failure: ProviderFailure): Promise<void> {
-  const { jobId, round } = run.command.body;
-  const open = await openBatches(deps.mongo, jobId, round);
-  for (let from = 0; from < open.length; from += CHUNK) {
-    run.signal.throwIfAborted();
-    const group = open.slice(from, from + CHUNK).map((batch) => allFailed(batch, failure));
-    await storeGroup(deps, run, group);
-  }
-}
-
-async function finished(deps: JobDeps, at: JobBody): Promise<Outcome> {
-  const { counts } = await ownJob(deps, at);
-  const error = counts.succeeded > 0 ? null : await lastError(deps.mongo, at.jobId, at.round);
-  return ended(deps, at, endOf(counts, error));
-}
-
-function ended(deps: JobDeps, at: JobBody, end: ReturnType<typeof endOf>): Outcome {
-  return {
-    kind: 'done',
-    result: { status: end.status },
-    effects: inRound((session) => endRound(deps.mongo, at, end, session)),
-    after: () => deps.tellJob(at.jobId),
-  };
-}
-
-function snoozed(deps: JobDeps, at: JobBody, failures: readonly ProviderFailure[]): Outcome {
-  const afterMs = longestWait(failures) ?? deps.config.classifier.circuit.cooldownMs;
-  const [error] = failures;
-  const effects = inRound((session) => restRound(deps.mongo, at, session));
-  return { kind: 'snooze', afterMs, effects, ...(error === undefined ? {} : { error }) };
-}
-
-function putBack(deps: JobDeps, at: JobBody, error: ProviderFailure, failures: readonly ProviderFailure[]): Outcome {
-  const afterMs = longestWait(failures);
-  const effects = inRound((session) => restRound(deps.mongo, at, session));
-  return { kind: 'retry', error, effects, ...(afterMs === null ? {} : { afterMs }) };
-}
-
-function longestWait(failures: readonly ProviderFailure[]): number | null {
-  const waits = failures.map(({ retryAfterMs }) => retryAfterMs).filter((ms) => ms !== null);
-  return waits.length === 0 ? null : Math.max(...waits);
-}
-
-/** A round that was over by the commit: the next look at the job sees it, and ends the run. */
-function inRound(effects: Effects): Effects {
-  return async (session) => {
-    try {
-      await effects(session);
-    } catch (error) {
-      throw error instanceof RoundOver ? new Stale('the job') : error;
-    }
-  };
-}
-
 const LOOK_EVERY_MS = 500;
 
 /** Aborts with RoundOver soon after the job was cancelled or started over, so that nobody is called for it any more. */
@@ -191,7 +124,7 @@ interface RoundWatch {
   stop(): void;
 }
 
-function watchRound(mongo: Mongo, at: JobBody, everyMs = LOOK_EVERY_MS): RoundWatch {
+function watchRound(mongo: Mongo, at: JobRound, everyMs = LOOK_EVERY_MS): RoundWatch {
   const over = new AbortController();
   let timer = setTimeout(look, everyMs);
   let stopped = false;
@@ -212,5 +145,75 @@ function watchRound(mongo: Mongo, at: JobBody, everyMs = LOOK_EVERY_MS): RoundWa
       stopped = true;
       clearTimeout(timer);
     },
+  };
+}
+
+async function storeGroup(deps: JobDeps, run: JobRun, group: readonly FinishedBatch[]): Promise<void> {
+  const { at } = run;
+  const last = Math.max(...group.map(({ index }) => index));
+  await run.checkpoint({ phase: 'batches', last }, (session) => storeOutcomes(deps.mongo, at, group, session));
+  deps.tellJob(at.jobId);
+}
+
+/** Batches that are given up by one transaction. */
+const CHUNK = 50;
+
+/** The last attempt has failed: what is still open becomes errors. */
+async function giveUpOpen(deps: JobDeps, run: JobRun, failure: ProviderFailure): Promise<void> {
+  const { jobId, round } = run.at;
+  const open = await openBatches(deps.mongo, jobId, round);
+  for (let from = 0; from < open.length; from += CHUNK) {
+    run.signal.throwIfAborted();
+    const group = open.slice(from, from + CHUNK).map((batch) => allFailed(batch, failure));
+    await storeGroup(deps, run, group);
+  }
+}
+
+async function finished(deps: JobDeps, at: JobRound): Promise<Outcome<'classifier'>> {
+  const { counts } = await ownJob(deps, at);
+  const error = counts.succeeded > 0 ? null : await lastError(deps.mongo, at.jobId, at.round);
+  return ended(deps, at, endOf(counts, error));
+}
+
+function ended(deps: JobDeps, at: JobRound, end: ReturnType<typeof endOf>): Outcome<'classifier'> {
+  return {
+    kind: 'done',
+    result: { status: end.status },
+    effects: inRound((session) => endRound(deps.mongo, at, end, session)),
+    after: () => deps.tellJob(at.jobId),
+  };
+}
+
+function snoozed(deps: JobDeps, at: JobRound, failures: readonly ProviderFailure[]): Outcome<'classifier'> {
+  const afterMs = longestWait(failures) ?? deps.config.classifier.circuit.cooldownMs;
+  const [error] = failures;
+  const effects = inRound((session) => restRound(deps.mongo, at, session));
+  return { kind: 'snooze', afterMs, effects, ...(error === undefined ? {} : { error }) };
+}
+
+function putBack(
+  deps: JobDeps,
+  at: JobRound,
+  error: ProviderFailure,
+  failures: readonly ProviderFailure[],
+): Outcome<'classifier'> {
+  const afterMs = longestWait(failures);
+  const effects = inRound((session) => restRound(deps.mongo, at, session));
+  return { kind: 'retry', error, effects, ...(afterMs === null ? {} : { afterMs }) };
+}
+
+function longestWait(failures: readonly ProviderFailure[]): number | null {
+  const waits = failures.map(({ retryAfterMs }) => retryAfterMs).filter((ms) => ms !== null);
+  return waits.length === 0 ? null : Math.max(...waits);
+}
+
+/** A round that was over by the commit: the next look at the job sees it, and ends the run. */
+function inRound(effects: Effects): Effects {
+  return async (session) => {
+    try {
+      await effects(session);
+    } catch (error) {
+      throw error instanceof RoundOver ? new Stale('the job') : error;
+    }
   };
 }

@@ -1,6 +1,7 @@
 import { type Adapter, type DeliveryJob, Permanent, Retryable } from '#infra/channels/channel.ts';
 import { openChannels } from '#infra/channels/channels.ts';
-import { deliveryQueue, findDispatch } from '#infra/mongo/notification/deliveries.ts';
+import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';
+import { findDispatch } from '#infra/mongo/notification/deliveries.ts';
 import {
   beginTry,
   breakOffTry,
@@ -9,24 +10,20 @@ import {
   type TryEnd,
   tryIdOf,
 } from '#infra/mongo/notification/delivery-attempts.ts';
-import type { Command } from '#shared/kernel/command.ts';
 import { MINUTE } from '#shared/kernel/time.ts';
+import type { DeliveryBody } from '#shared/notification/commands.ts';
 import {
   type Channel,
   type DeliveryAttempt,
-  type DeliveryBody,
   type DispatchRefusal,
   judgeDispatch,
 } from '#shared/notification/delivery.ts';
 import { type Notification, notificationView } from '#shared/notification/notification.ts';
-import type { Actor, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
+import type { Actor, Handlers, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
 
 const CAP_MS = 10 * MINUTE;
 
-/** The row of the newest try that was begun. */
-interface DeliveryProgress {
-  tryId: string;
-}
+type DeliveryQueue = `delivery:${Channel}`;
 
 /**
  * Takes notifications over the channels beside the inbox, at least once; a receiver tells a repeat by the job's id. Who is muted, has the
@@ -36,22 +33,19 @@ interface DeliveryProgress {
 export function deliveryActor(
   deps: WorkerDeps,
   adapters: ReadonlyMap<Channel, Adapter> = openChannels(deps.config.notification, deps),
-): Actor<DeliveryBody, DeliveryProgress> {
+): Actor {
   const { retryBaseMs, leaseMs } = deps.config.notification.delivery;
+  const handlers: Handlers = {};
+  for (const [channel, adapter] of adapters) handlers[`delivery:${channel}`] = (run) => deliver(deps, adapter, run);
   return {
     name: 'delivery',
-    queues: [...adapters.keys()].map(deliveryQueue),
+    handlers,
     backoff: { baseMs: retryBaseMs, capMs: CAP_MS },
     leaseMs,
-    async run(run) {
-      const adapter = adapters.get(run.command.body.channel);
-      if (adapter === undefined) throw new Error('a delivery was claimed without its channel');
-      return deliver(deps, adapter, run);
-    },
   };
 }
 
-async function deliver(deps: WorkerDeps, adapter: Adapter, run: Run<DeliveryBody, DeliveryProgress>): Promise<Outcome> {
+async function deliver(deps: WorkerDeps, adapter: Adapter, run: Run<DeliveryQueue>): Promise<Outcome<DeliveryQueue>> {
   const { command, signal } = run;
   const first = await judge(deps, command.body);
   if (first.kind === 'suppress') return suppressed(deps, command, first.reason);
@@ -79,10 +73,10 @@ async function judge(deps: WorkerDeps, body: DeliveryBody) {
 /** A try that was begun is none after all; one that was left behind is not told by a next one any more. */
 function suppressed(
   deps: WorkerDeps,
-  command: Command<DeliveryBody, DeliveryProgress>,
+  command: CommandOf<DeliveryQueue>,
   reason: DispatchRefusal,
   begun?: string,
-): Outcome {
+): Outcome<DeliveryQueue> {
   const left = leftBehind(command);
   return {
     kind: 'done',
@@ -96,12 +90,12 @@ function suppressed(
 }
 
 /** The row of the newest try before this claim; it may still say QUEUED. */
-function leftBehind({ progress }: Command<DeliveryBody, DeliveryProgress>): string | null {
+function leftBehind({ progress }: CommandOf<DeliveryQueue>): string | null {
   return typeof progress?.tryId === 'string' ? progress.tryId : null;
 }
 
 function attemptRow(
-  command: Command<DeliveryBody, DeliveryProgress>,
+  command: CommandOf<DeliveryQueue>,
   notification: Notification,
   provider: string,
   now: Date,
@@ -128,7 +122,7 @@ function attemptRow(
 
 /** How a try ended, for the job and for its row. */
 interface Sent {
-  outcome: Extract<Outcome, { kind: 'done' | 'retry' | 'dead' }>;
+  outcome: Extract<Outcome<DeliveryQueue>, { kind: 'done' | 'retry' | 'dead' }>;
   end: TryEnd;
 }
 

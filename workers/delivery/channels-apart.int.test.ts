@@ -1,5 +1,5 @@
 import t from 'tap';
-import { DELIVERIES } from '#infra/mongo/mailbox/mailbox.ts';
+import { DELIVERIES } from '#infra/mongo/mailbox/commands.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { testKernel, testWorker, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { openFaultReceiver } from '#testing/neighbours/fault-receiver.ts';
@@ -7,6 +7,7 @@ import { postDelivery } from '#testing/stored/stored-deliveries.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { again } from '#testing/suites/kernel-features/feature.ts';
 import { until } from '#testing/until.ts';
+import { queuesOf } from '#workers/actor.ts';
 import { deliveryActor } from './actor.ts';
 
 const SLOTS = 2;
@@ -22,7 +23,7 @@ t.test('a receiver that hangs holds up its own channel and no other', async (t) 
     NOTIFICATION_WEBHOOK_TIMEOUT_MS: '25000',
   });
   const actor = deliveryActor(deps);
-  t.strictSame(actor.queues, ['delivery:log', 'delivery:webhook']);
+  t.strictSame(queuesOf(actor), ['delivery:log', 'delivery:webhook']);
   const kernel = testKernel(mongo);
   const hanging: Command[] = [];
   for (let n = 0; n < SLOTS * 3; n++) hanging.push(await postDelivery(mongo, { channel: 'webhook' }));
@@ -61,7 +62,7 @@ t.test('without a channel nothing is claimed, and jobs of earlier days wait', as
     await worker.drain();
     return again(mongo, job);
   };
-  t.strictSame(deliveryActor(testWorkerDeps(mongo)).queues, []);
+  t.strictSame(queuesOf(deliveryActor(testWorkerDeps(mongo))), []);
   t.match(await polled({}), { status: 'PENDING', attempts: 0, fence: 0, workerId: null });
   t.match(await polled({ NOTIFICATION_CHANNELS: 'log' }), { status: 'SENT', attempts: 1 });
   t.equal(await mongo.db.collection(DELIVERIES).countDocuments(), 1);

@@ -12,6 +12,7 @@ import { createIndexes } from '#infra/mongo/schema/migrate.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import type { Channel, DeliveryAttempt } from '#shared/notification/delivery.ts';
 import { newEvent } from '#shared/notification/event.ts';
+import { around } from '#testing/actors/scripted-actor.ts';
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { postDelivery } from '#testing/stored/stored-deliveries.ts';
 import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
@@ -19,7 +20,8 @@ import { watchFilters } from '#testing/stores/plans.ts';
 import { again, expire } from '#testing/suites/kernel-features/feature.ts';
 import { gate } from '#testing/until.ts';
 import type { Actor } from '#workers/actor.ts';
-import { type Ending, runCommand } from '#workers/run-command.ts';
+import type { Ending } from '#workers/life.ts';
+import { runCommand } from '#workers/run-command.ts';
 import { deliveryActor } from './actor.ts';
 
 type Send = Adapter['send'];
@@ -185,18 +187,16 @@ t.test(
     const { mongo, actor, run, rows } = await setUp(t);
     const job = await postDelivery(mongo);
     const sends = actor(mustNot);
-    const meanwhile: Actor = {
-      ...sends,
-      run: (given) =>
-        sends.run({
-          ...given,
-          async checkpoint(progress, effects) {
-            await given.checkpoint(progress, effects);
-            t.match(await rows(job), [{ status: 'QUEUED' }]);
-            await notifications(mongo).updateOne({ _id: job.subject }, { $set: { place: 'DELETED' } });
-          },
-        }),
-    };
+    const meanwhile = around(sends, (given, real) =>
+      real({
+        ...given,
+        async checkpoint(progress, effects) {
+          await given.checkpoint(progress, effects);
+          t.match(await rows(job), [{ status: 'QUEUED' }]);
+          await notifications(mongo).updateOne({ _id: job.subject }, { $set: { place: 'DELETED' } });
+        },
+      }),
+    );
     t.equal(await run(meanwhile, job), 'done');
     t.match(await again(mongo, job), { status: 'SUPPRESSED', result: { reason: 'DELETED' } });
     t.strictSame(await rows(job), []);

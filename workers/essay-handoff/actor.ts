@@ -1,14 +1,9 @@
 import { findAttempt } from '#infra/mongo/attempt/attempts.ts';
 import { storeHandoff } from '#infra/mongo/attempt/grade.ts';
-import { decideHandoff, type EssayHandoff } from '#shared/attempt/handoff.ts';
-import type { Command } from '#shared/kernel/command.ts';
+import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';
+import { decideHandoff } from '#shared/attempt/handoff.ts';
 import { backoff } from '#shared/kernel/time.ts';
 import type { Actor, Outcome, WorkerDeps } from '#workers/actor.ts';
-
-interface HandoffCommandBody {
-  attemptId: string;
-  handoff: EssayHandoff;
-}
 
 /**
  * How a handoff rests while its attempt is being graded: twice as long each time it looks, because a grade that does
@@ -17,16 +12,15 @@ interface HandoffCommandBody {
 const GRADE_REST = { baseMs: 250, capMs: 30_000, random: 0 };
 
 /** Applies a grade by hand, once per attempt and source event: score, recomputed totals, event. */
-export function essayHandoffActor(deps: WorkerDeps): Actor<HandoffCommandBody> {
+export function essayHandoffActor(deps: WorkerDeps): Actor {
   return {
     name: 'essayhandoff',
-    queues: ['essayhandoff'],
     backoff: { baseMs: deps.config.worker.retryBaseDelayMs, capMs: 60_000 },
-    run: ({ command }) => handOff(deps, command),
+    handlers: { essayhandoff: ({ command }) => handOff(deps, command) },
   };
 }
 
-async function handOff(deps: WorkerDeps, { body, fence }: Command<HandoffCommandBody>): Promise<Outcome> {
+async function handOff(deps: WorkerDeps, { body, fence }: CommandOf<'essayhandoff'>): Promise<Outcome<'essayhandoff'>> {
   const { attemptId, handoff } = body;
   const attempt = await findAttempt(deps.mongo, attemptId);
   if (attempt === null) return { kind: 'rejected', result: { rejected: 'ATTEMPT_NOT_FOUND' } };

@@ -17,7 +17,8 @@ const deps = {
 function run(studentId: string) {
   const { signal } = new AbortController();
   const body = { recipient: 'PARENT', studentId, organizationId: null } as GradeNotice;
-  return gradeNoticesActor(deps).run({ command: { body }, signal } as Run<GradeNotice, never>);
+  const handler = gradeNoticesActor(deps).handlers['gradenotices:parent'];
+  return handler?.({ command: { body }, signal } as Run<'gradenotices:parent'>);
 }
 
 t.test('a notice whose parents cannot be resolved is tried again, and one without parents is delivered', async (t) => {

@@ -3,8 +3,9 @@ import type { CallEnd, Patience, ServiceReply } from '#infra/neighbours/call.ts'
 import { sendNotice } from '#infra/neighbours/notification.ts';
 import { resolveParents } from '#infra/neighbours/profile.ts';
 import type { GradeNotice } from '#shared/attempt/notices.ts';
-import type { Queue } from '#shared/kernel/command.ts';
-import type { Actor, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
+import type { Actor, Handlers, Outcome, WorkerDeps } from '#workers/actor.ts';
+
+type NoticeOutcome = Outcome<'gradenotices:student' | 'gradenotices:parent'>;
 
 const CAP_MS = 60 * 60_000;
 
@@ -12,36 +13,42 @@ const CAP_MS = 60 * 60_000;
  * Delivers the outbox to the notification service, at least once; the receiver tells a repeat by the row's stable
  * sourceEventId. Parents are resolved here and nowhere else. Rows whose neighbour is not configured are left alone.
  */
-export function gradeNoticesActor(deps: WorkerDeps): Actor<GradeNotice> {
+export function gradeNoticesActor(deps: WorkerDeps): Actor {
   const { notification, profile } = deps.config.neighbours;
-  const queues: Queue[] = [];
-  if (notification !== null) queues.push('gradenotices:student');
-  if (notification !== null && profile !== null) queues.push('gradenotices:parent');
+  const { outboundTimeoutMs: timeoutMs } = deps.config;
+  const handlers: Handlers = {};
+  if (notification !== null) {
+    handlers['gradenotices:student'] = ({ command: { body }, signal }) =>
+      watched(deps, deliverTo(notification, body, [body.studentId], { timeoutMs, signal }));
+  }
+  if (notification !== null && profile !== null) {
+    handlers['gradenotices:parent'] = ({ command: { body }, signal }) =>
+      watched(deps, deliverToParents(notification, profile, body, { timeoutMs, signal }));
+  }
   return {
     name: 'gradenotices',
-    queues,
+    handlers,
     backoff: { baseMs: deps.config.attempt.outbox.retryBaseMs, capMs: CAP_MS },
-    run: (run) => deliver(deps, run),
   };
 }
 
-async function deliver(deps: WorkerDeps, run: Run<GradeNotice>): Promise<Outcome> {
-  const outcome = await delivery(deps, run);
-  // Of both neighbours: only what is set wrong puts a notice back, unspent.
+/** Alarms the operator of a misconfigured neighbour: nothing else puts a notice back, unspent. */
+async function watched(deps: WorkerDeps, delivery: Promise<NoticeOutcome>): Promise<NoticeOutcome> {
+  const outcome = await delivery;
   if (outcome.kind === 'snooze') deps.alarm('notice_misconfigured');
   return outcome;
 }
 
-async function delivery(deps: WorkerDeps, { command: { body }, signal }: Run<GradeNotice>): Promise<Outcome> {
-  const { notification, profile } = deps.config.neighbours;
-  if (notification === null) throw new Error('a notice was claimed without a notification service');
-  const patience = { timeoutMs: deps.config.outboundTimeoutMs, signal };
-  if (body.recipient === 'STUDENT') return deliverTo(notification, body, [body.studentId], patience);
-  if (profile === null) throw new Error('a parent notice was claimed without a profile service');
-  const parents = await resolveParents(profile, body, patience);
+async function deliverToParents(
+  notification: Neighbour,
+  profile: Neighbour,
+  notice: GradeNotice,
+  patience: Patience,
+): Promise<NoticeOutcome> {
+  const parents = await resolveParents(profile, notice, patience);
   switch (parents.kind) {
     case 'parents':
-      return deliverTo(notification, body, parents.ids, patience);
+      return deliverTo(notification, notice, parents.ids, patience);
     case 'unreadable':
       return { kind: 'retry', error: new Error('the profile service answered no list of parent ids') };
     case 'refused':
@@ -56,7 +63,7 @@ async function deliverTo(
   notice: GradeNotice,
   recipients: readonly string[],
   patience: Patience,
-): Promise<Outcome> {
+): Promise<NoticeOutcome> {
   const result = { recipients: recipients.length };
   if (recipients.length === 0) return { kind: 'done', as: 'DELIVERED', result };
   return noticeOutcome(await sendNotice(notification, notice, recipients, patience), result);
@@ -71,7 +78,7 @@ const MISCONFIGURED_REST_MS = 60_000;
 const MAX_WAIT_MS = 60 * 60_000;
 
 /** What the end of a delivery means for its outbox row. No answer spends the attempt, whatever its cause. */
-export function noticeOutcome(sent: CallEnd, result: object): Outcome {
+export function noticeOutcome(sent: CallEnd, result: { recipients: number }): NoticeOutcome {
   switch (sent.kind) {
     case 'served':
       return { kind: 'done', as: 'DELIVERED', result };
@@ -82,7 +89,7 @@ export function noticeOutcome(sent: CallEnd, result: object): Outcome {
   }
 }
 
-function noticeRefusal(reply: ServiceReply): Outcome {
+function noticeRefusal(reply: ServiceReply): NoticeOutcome {
   const error = new Error(`the notification service answered ${reply.status}`);
   if (PERMANENT.has(reply.status)) return { kind: 'dead', error };
   if (MISCONFIGURED.has(reply.status)) return { kind: 'snooze', afterMs: MISCONFIGURED_REST_MS, error };
@@ -90,7 +97,7 @@ function noticeRefusal(reply: ServiceReply): Outcome {
 }
 
 /** A profile service never ends a row: only its own refusal of our token or sender leaves the attempt unspent. */
-function profileRefusal(reply: ServiceReply): Outcome {
+function profileRefusal(reply: ServiceReply): NoticeOutcome {
   if (MISCONFIGURED.has(reply.status)) return noticeRefusal(reply);
   return { kind: 'retry', error: new Error(`the profile service answered ${reply.status}`), ...restAskedFor(reply) };
 }

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { queueNotices } from '#infra/mongo/attempt/release.ts';
-import { NOTICES } from '#infra/mongo/mailbox/mailbox.ts';
+import { NOTICES } from '#infra/mongo/mailbox/commands.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
 import { gradeNotices } from '#shared/attempt/notices.ts';
 import type { Command } from '#shared/kernel/command.ts';

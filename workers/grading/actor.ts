@@ -1,7 +1,6 @@
 import type { Neighbour } from '#infra/config/settings.ts';
 import { findAttempt } from '#infra/mongo/attempt/attempts.ts';
 import { type GradeWrite, storeGrade, wakeHandoffs } from '#infra/mongo/attempt/grade.ts';
-import type { GradingBody } from '#infra/mongo/attempt/hand-in.ts';
 import { findRelease, queueNotices } from '#infra/mongo/attempt/release.ts';
 import { sendToAnalytics } from '#infra/neighbours/analytics.ts';
 import { type AnalyticsEvent, analyticsEvents } from '#shared/attempt/analytics.ts';
@@ -17,16 +16,15 @@ import { ringForNotices } from '#workers/ground.ts';
  * SUBMITTED → GRADED, for every attempt once: scores and totals from nothing but the copied paper and the stored
  * answers, the terminal event, and the notices where the student may see the result at once.
  */
-export function gradingActor(deps: WorkerDeps): Actor<GradingBody> {
+export function gradingActor(deps: WorkerDeps): Actor {
   return {
     name: 'grading',
-    queues: ['grading'],
     backoff: { baseMs: deps.config.worker.retryBaseDelayMs, capMs: 60_000 },
-    run: ({ command }) => grade(deps, command.body.attemptId),
+    handlers: { grading: ({ command }) => grade(deps, command.body.attemptId) },
   };
 }
 
-async function grade(deps: WorkerDeps, attemptId: string): Promise<Outcome> {
+async function grade(deps: WorkerDeps, attemptId: string): Promise<Outcome<'grading'>> {
   const attempt = await findAttempt(deps.mongo, attemptId);
   if (attempt === null) return { kind: 'dead', error: new Error(`attempt ${attemptId} does not exist`) };
   // Graded by a run whose settling was lost with its process: nothing is left to do.

@@ -1,6 +1,7 @@
 import t from 'tap';
 import { attempts } from '#infra/mongo/attempt/collections.ts';
-import { NOTICES, readCommand } from '#infra/mongo/mailbox/mailbox.ts';
+import { NOTICES } from '#infra/mongo/mailbox/commands.ts';
+import { readCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { runWorkerUntil, startWorker } from '#testing/processes/worker-process.ts';
 import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';

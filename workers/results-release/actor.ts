@@ -6,17 +6,11 @@ import {
   unreleasedAttempts,
 } from '#infra/mongo/attempt/release.ts';
 import { Stale } from '#infra/mongo/guarded-update.ts';
+import type { ReleaseProgress } from '#shared/attempt/commands.ts';
 import { gradeNotices } from '#shared/attempt/notices.ts';
 import { isReleased, type Release, releaseEffect } from '#shared/attempt/release.ts';
 import type { Actor, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
 import { ringForNotices } from '#workers/ground.ts';
-
-/** How far a release has come; kept on its command from chunk to chunk. */
-interface ReleaseProgress {
-  afterId: string;
-  updatedAttempts: number;
-  queuedNotifications: number;
-}
 
 /** Attempts per transaction: small enough for one to end in a moment, large enough that a class is one. */
 const CHUNK = 100;
@@ -29,16 +23,15 @@ const START: ReleaseProgress = { afterId: '', updatedAttempts: 0, queuedNotifica
  * in chunks of one transaction each. The release is remembered first: whatever is started or graded after that finds
  * it by itself, and whatever was before is found by this walk.
  */
-export function resultsReleaseActor(deps: WorkerDeps): Actor<Release, ReleaseProgress> {
+export function resultsReleaseActor(deps: WorkerDeps): Actor {
   return {
     name: 'resultsrelease',
-    queues: ['resultsrelease'],
     backoff: { baseMs: deps.config.worker.retryBaseDelayMs, capMs: 60_000 },
-    run: (run) => release(deps, run),
+    handlers: { resultsrelease: (run) => release(deps, run) },
   };
 }
 
-async function release(deps: WorkerDeps, run: Run<Release, ReleaseProgress>): Promise<Outcome> {
+async function release(deps: WorkerDeps, run: Run<'resultsrelease'>): Promise<Outcome<'resultsrelease'>> {
   const { body, progress } = run.command;
   await rememberRelease(deps.mongo, body);
   const read = (from: ReleaseProgress, limit: number) =>
@@ -64,7 +57,7 @@ async function release(deps: WorkerDeps, run: Run<Release, ReleaseProgress>): Pr
 /** Releases these attempts, as they were read, and gives the progress after them. Throws Stale. */
 async function releaseChunk(
   deps: WorkerDeps,
-  run: Run<Release, ReleaseProgress>,
+  run: Run<'resultsrelease'>,
   at: ReleaseProgress,
   chunk: readonly UnreleasedAttempt[],
 ): Promise<ReleaseProgress> {

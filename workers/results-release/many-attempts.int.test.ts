@@ -2,7 +2,9 @@ import v8 from 'node:v8';
 import vm from 'node:vm';
 import t from 'tap';
 import { attempts } from '#infra/mongo/attempt/collections.ts';
-import { NOTICES, readCommand } from '#infra/mongo/mailbox/mailbox.ts';
+import { NOTICES } from '#infra/mongo/mailbox/commands.ts';
+import { readCommand } from '#infra/mongo/mailbox/mailbox.ts';
+import { around } from '#testing/actors/scripted-actor.ts';
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { freshAttempt, graded, postRelease } from '#testing/stored/stored-attempts.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
@@ -25,18 +27,16 @@ t.test('thousands of attempts are released in chunks, in memory that does not gr
   const command = await postRelease(mongo, { examId: 'exam-big' });
   const heap: number[] = [];
   const actor = resultsReleaseActor(testWorkerDeps(mongo));
-  const watched = {
-    ...actor,
-    run: (run: Parameters<typeof actor.run>[0]) =>
-      actor.run({
-        ...run,
-        async checkpoint(progress, effects) {
-          await run.checkpoint(progress, effects);
-          collectGarbage();
-          heap.push(process.memoryUsage().heapUsed);
-        },
-      }),
-  };
+  const watched = around(actor, (run, real) =>
+    real({
+      ...run,
+      async checkpoint(progress, effects) {
+        await run.checkpoint(progress, effects);
+        collectGarbage();
+        heap.push(process.memoryUsage().heapUsed);
+      },
+    }),
+  );
   const began = performance.now();
   t.equal(await runCommand(testKernel(mongo), watched, 'resultsrelease', command._id), 'done');
   t.comment(`${heap.length} chunks in ${Math.round(performance.now() - began)} ms`);

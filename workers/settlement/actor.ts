@@ -7,7 +7,7 @@ import {
 } from '#infra/mongo/classifier/generations.ts';
 import { chargeOwners, type Payees } from '#infra/neighbours/billing.ts';
 import { OwnerFailed } from '#infra/neighbours/owner-call.ts';
-import { type Generation, SETTLEMENT_BACKOFF, type SettlementBody } from '#shared/classifier/generation.ts';
+import { type Generation, SETTLEMENT_BACKOFF } from '#shared/classifier/generation.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { SECOND } from '#shared/kernel/time.ts';
 import type { Actor, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
@@ -17,35 +17,22 @@ const BUSY_REST_MS = SECOND;
 /** Beside the two calls to the owners (ms). */
 const LEASE_MARGIN_MS = 5 * SECOND;
 
-/** How far a settlement has come; only a step that can be seen from outside is one. */
-interface SettlementProgress {
-  usageConsumed: true;
-}
-
 /**
  * Pays for generations that their front door could not pay for, under the keys that were stored with them. Asks no model, no preflight and
  * no question bank. What is a day old is given up: it stays, with its command dead, and is tried again when an operator says so.
  */
-export function settlementActor(deps: WorkerDeps): Actor<SettlementBody, SettlementProgress> {
+export function settlementActor(deps: WorkerDeps): Actor {
   const { classifier, neighbours } = deps.config;
   const { usage, wallet } = neighbours;
   const payees = usage === null || wallet === null || !classifier.settlementWorkerEnabled ? null : { usage, wallet };
   return {
     name: 'settlement',
-    queues: payees === null ? [] : ['settlement'],
+    handlers: payees === null ? {} : { settlement: (run) => settle(deps, payees, run) },
     backoff: SETTLEMENT_BACKOFF,
-    async run(run) {
-      if (payees === null) throw new Error('a settlement was claimed without its owners');
-      return settle(deps, payees, run);
-    },
   };
 }
 
-async function settle(
-  deps: WorkerDeps,
-  payees: Payees,
-  run: Run<SettlementBody, SettlementProgress>,
-): Promise<Outcome> {
+async function settle(deps: WorkerDeps, payees: Payees, run: Run<'settlement'>): Promise<Outcome<'settlement'>> {
   const { previewId } = run.command.body;
   const leaseMs = 2 * deps.config.outboundTimeoutMs + LEASE_MARGIN_MS;
   const taken = await takeGeneration(deps.mongo, previewId, { by: 'worker', leaseMs });
@@ -73,9 +60,9 @@ function isGivenUp({ now }: WorkerDeps, { replayUntil }: Generation, { replays }
 async function charge(
   deps: WorkerDeps,
   payees: Payees,
-  { checkpoint, signal }: Run<SettlementBody, SettlementProgress>,
+  { checkpoint, signal }: Run<'settlement'>,
   held: HeldGeneration,
-): Promise<Outcome> {
+): Promise<Outcome<'settlement'>> {
   const { mongo, config } = deps;
   const { row } = held;
   const consumed = () => checkpoint({ usageConsumed: true }, (session) => markConsumed(mongo, row._id, session));

@@ -10,6 +10,7 @@ import { type OwnerFault, openFakeOwners } from '#testing/neighbours/fake-owners
 import { ageGeneration, expireGenerations, generationOf, postSettlement } from '#testing/stored/stored-generations.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { again, expire } from '#testing/suites/kernel-features/feature.ts';
+import { queuesOf } from '#workers/actor.ts';
 import { runCommand } from '#workers/run-command.ts';
 import { settlementActor } from './actor.ts';
 
@@ -108,7 +109,7 @@ t.test('without its flag or an owner it idles, and what is owed waits', async (t
   const command = await postSettlement(mongo);
   for (const env of [owners.env, { ...ON, WALLET_SERVICE_URL: owners.url }, { ...ON, USAGE_SERVICE_URL: owners.url }]) {
     const actor = settlementActor(testWorkerDeps(mongo, env));
-    t.strictSame(actor.queues, []);
+    t.strictSame(queuesOf(actor), []);
     const worker = testWorker(t, testKernel(mongo), actor);
     await worker.poll();
     await worker.idle();

@@ -1,39 +1,36 @@
 import { handIn, overdueAttempts } from '#infra/mongo/attempt/hand-in.ts';
 import { isOutage } from '#infra/mongo/faults.ts';
-import { abandonFanOut, lostFanOuts, type SettleBody } from '#infra/mongo/notification/stage-fan-out.ts';
+import { abandonFanOut, lostFanOuts } from '#infra/mongo/notification/stage-fan-out.ts';
 import { SECOND } from '#shared/kernel/time.ts';
 import type { Actor, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
-import { type SettleProgress, settleFanOut } from './settle-fan-out.ts';
+import { settleFanOut } from './settle-fan-out.ts';
 
 const OVERDUE_ATTEMPTS = 'upkeep:overdue-attempts';
 const LOST_FAN_OUTS = 'upkeep:lost-fan-outs';
 
-/** Keeps house: standing commands that sweep up what nobody else ends, and the settling of large fan-outs. */
-export function upkeepActor(deps: WorkerDeps): Actor<SettleBody, SettleProgress> {
+/** Runs the standing sweeps for overdue attempts and lost fan-outs, and settles large fan-outs. */
+export function upkeepActor(deps: WorkerDeps): Actor {
   return {
     name: 'upkeep',
-    queues: ['upkeep', 'upkeep:fanouts'],
     backoff: { baseMs: deps.config.worker.retryBaseDelayMs, capMs: 60_000 },
     standing: [
       { queue: 'upkeep', key: OVERDUE_ATTEMPTS, subject: 'attempts' },
       { queue: 'upkeep', key: LOST_FAN_OUTS, subject: 'fan-outs' },
     ],
-    run: (run) => keep(deps, run),
+    handlers: {
+      upkeep: (run) =>
+        run.command.key === LOST_FAN_OUTS ? sweepLostFanOuts(deps, run) : sweepOverdueAttempts(deps, run),
+      'upkeep:fanouts': (run) => settleFanOut(deps, run),
+    },
   };
-}
-
-async function keep(deps: WorkerDeps, run: Run<SettleBody, SettleProgress>): Promise<Outcome> {
-  const { queue, key } = run.command;
-  if (queue === 'upkeep:fanouts') return settleFanOut(deps, run);
-  return key === LOST_FAN_OUTS ? sweepLostFanOuts(deps, run) : sweepOverdueAttempts(deps, run);
 }
 
 const FAN_OUTS_PER_SWEEP = 20;
 /** A front door that is about to publish in its last moment must find its own rows. */
 const GRACE_MS = 15 * SECOND;
 
-/** Takes away the staged rows of front doors that ended before they could publish them. Nobody has seen one. */
-async function sweepLostFanOuts(deps: WorkerDeps, { signal }: Pick<Run<never>, 'signal'>): Promise<Outcome> {
+/** Deletes the staged rows of front doors that ended before they could publish them. No reader has seen one. */
+async function sweepLostFanOuts(deps: WorkerDeps, { signal }: Run<'upkeep'>): Promise<Outcome<'upkeep'>> {
   for (const fanOutId of await lostFanOuts(deps.mongo, deps.now() - GRACE_MS, FAN_OUTS_PER_SWEEP)) {
     signal.throwIfAborted();
     const swept = await abandonFanOut(deps.mongo, fanOutId);
@@ -45,8 +42,8 @@ async function sweepLostFanOuts(deps: WorkerDeps, { signal }: Pick<Run<never>, '
 const ATTEMPTS_PER_CHUNK = 50;
 const HAND_IN_BUDGET_MS = 5 * SECOND;
 
-/** Hands in what nobody handed in. */
-async function sweepOverdueAttempts(deps: WorkerDeps, { signal }: Pick<Run<never>, 'signal'>): Promise<Outcome> {
+/** Submits attempts whose deadline and grace are over and that no student submitted. */
+async function sweepOverdueAttempts(deps: WorkerDeps, { signal }: Run<'upkeep'>): Promise<Outcome<'upkeep'>> {
   const graceMs = deps.config.attempt.overdueGraceSeconds * SECOND;
   for await (const chunk of overdueAttempts(deps.mongo, deps.now() - graceMs, ATTEMPTS_PER_CHUNK)) {
     signal.throwIfAborted();

@@ -1,5 +1,6 @@
 import t from 'tap';
-import { DELIVERIES, mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
+import { DELIVERIES } from '#infra/mongo/mailbox/commands.ts';
+import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { fanOuts, notifications } from '#infra/mongo/notification/collections.ts';
 import { insertFanOut } from '#infra/mongo/notification/fan-out.ts';
 import { look } from '#infra/mongo/notification/inbox.ts';
@@ -75,6 +76,8 @@ t.test('rows of a front door that never published are taken away, and no others'
   const command = {
     ...sampleFanOut({ rows: 0 }).settle,
     queue: 'upkeep' as const,
+    progress: null,
+    result: null,
     key: 'upkeep:lost-fan-outs',
     nextRunAt: new Date(0),
   };

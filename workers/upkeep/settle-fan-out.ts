@@ -1,21 +1,10 @@
 import { queueDeliveries } from '#infra/mongo/notification/deliveries.ts';
-import {
-  findFanOut,
-  forgetFanOut,
-  moveToInbox,
-  rowsOfFanOut,
-  type SettleBody,
-} from '#infra/mongo/notification/stage-fan-out.ts';
+import { findFanOut, forgetFanOut, moveToInbox, rowsOfFanOut } from '#infra/mongo/notification/stage-fan-out.ts';
+import type { SettleProgress } from '#shared/notification/commands.ts';
 import { REST_MS } from '#shared/notification/fan-out.ts';
 import type { Outcome, Run, WorkerDeps } from '#workers/actor.ts';
 
-/** How far the settling of a fan-out has come. `movedAt`: when the last row was moved, in Unix milliseconds. */
-export type SettleProgress =
-  | { phase: 'deliveries'; after: number }
-  | { phase: 'rows'; after: number }
-  | { phase: 'leave'; movedAt: number };
-
-type SettleRun = Run<SettleBody, SettleProgress>;
+type SettleRun = Run<'upkeep:fanouts'>;
 
 const START: SettleProgress = { phase: 'deliveries', after: -1 };
 
@@ -23,7 +12,7 @@ const START: SettleProgress = { phase: 'deliveries', after: -1 };
  * Settles a published fan-out: queues its deliveries, moves its rows to their inboxes and, when no reader can hold an older list
  * any more, forgets it. The two rests are what readers count on (`shared/notification/fan-out.ts`).
  */
-export async function settleFanOut(deps: WorkerDeps, run: SettleRun): Promise<Outcome> {
+export async function settleFanOut(deps: WorkerDeps, run: SettleRun): Promise<Outcome<'upkeep:fanouts'>> {
   const { fanOutId } = run.command.body;
   const fanOut = await findFanOut(deps.mongo, fanOutId);
   // Forgotten by a run whose end was not heard of.

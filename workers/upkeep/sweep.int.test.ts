@@ -1,7 +1,8 @@
 import t from 'tap';
 import { attempts } from '#infra/mongo/attempt/collections.ts';
-import { gradingKey } from '#infra/mongo/attempt/hand-in.ts';
-import { mailboxOf, newCommand, postCommand } from '#infra/mongo/mailbox/mailbox.ts';
+import { newCommand } from '#infra/mongo/mailbox/commands.ts';
+import { mailboxOf, postCommand } from '#infra/mongo/mailbox/mailbox.ts';
+import { gradingOrder } from '#shared/attempt/commands.ts';
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { faultyMongo } from '#testing/stores/faulty-mongo.ts';
@@ -27,8 +28,7 @@ t.test('attempts that cannot be handed in hold up nobody behind them', async (t)
     const { _id } = await storeAttempt(mongo, { deadlineAt: new Date('2020-01-01T00:00:00Z') });
     stuck.push(_id);
     // What no attempt in progress has: its grading. The hand-in meets the unique key, each time.
-    const about = { queue: 'grading', key: gradingKey(_id), subject: _id, body: {} } as const;
-    await postCommand(mongo, newCommand({ ...about, maxAttempts: 1, now: Date.now() }));
+    await postCommand(mongo, newCommand({ ...gradingOrder(_id), maxAttempts: 1, now: Date.now() }));
   }
   const sound = [];
   for (let n = 0; n < 3; n++) sound.push((await storeAttempt(mongo))._id);

@@ -1,4 +1,6 @@
-import type { Guard, Head } from '#api/route.ts';
+import { singleHeader } from '#api/http/exchange.ts';
+import type { Guard, Head, Identity } from '#api/route.ts';
+import type { Rejection } from '#shared/kernel/errors.ts';
 
 /** Lower-case names of the headers in which a service's gateway passes on who calls. */
 export interface IdentityHeaders {
@@ -8,8 +10,6 @@ export interface IdentityHeaders {
 
 const USER: IdentityHeaders = { id: 'x-user-id', role: 'x-user-role' };
 export const ACTOR: IdentityHeaders = { id: 'x-actor-id', role: 'x-actor-role' };
-/** What an identity header may hold. */
-const PLAIN_IDENTITY = /^[A-Za-z0-9._:@-]{1,128}$/;
 
 /** Demands well-formed identity headers, each sent once, and fills `identity.actor`. Which role may, `role` judges. */
 export function identity(names: IdentityHeaders = USER): Guard {
@@ -22,11 +22,9 @@ export function identity(names: IdentityHeaders = USER): Guard {
       { name: names.role, required: true, description: 'Role of the caller, set by the gateway', example: 'STUDENT' },
     ],
     check(head, known) {
-      const id = singleHeader(head, names.id);
-      const role = singleHeader(head, names.role);
-      if (id === undefined || role === undefined || !PLAIN_IDENTITY.test(id) || !PLAIN_IDENTITY.test(role)) {
-        return { rejected: 'UNAUTHENTICATED' };
-      }
+      const id = plainHeader(head, names.id);
+      const role = plainHeader(head, names.role);
+      if (id === undefined || role === undefined) return { rejected: 'UNAUTHENTICATED' };
       known.actor = { id, role };
       return undefined;
     },
@@ -50,11 +48,6 @@ export function role(...allowed: Role[]): Guard {
   };
 }
 
-/** The value of a header that came exactly once, else undefined: a second one may be an attacker's. */
-export function singleHeader(head: Head, name: string): string | undefined {
-  return head.repeated.has(name) ? undefined : head.headers[name];
-}
-
 const ORGANIZATION = 'x-organization-id';
 
 /** Takes the organization that the gateway may name into `identity.organizationId`; a malformed one is an identity fault. */
@@ -70,13 +63,7 @@ export function organization(): Guard {
         description: 'Organization of the caller, set by the gateway: the default of new objects, never a filter',
       },
     ],
-    check(head, known) {
-      if (head.headers[ORGANIZATION] === undefined) return undefined;
-      const id = singleHeader(head, ORGANIZATION);
-      if (id === undefined || !PLAIN_IDENTITY.test(id)) return { rejected: 'UNAUTHENTICATED' };
-      known.organizationId = id;
-      return undefined;
-    },
+    check: (head, known) => (head.headers[ORGANIZATION] === undefined ? undefined : takeOrganization(head, known)),
   };
 }
 
@@ -94,11 +81,22 @@ export function scope(): Guard {
         description: 'Organization in which the caller acts, set by the gateway',
       },
     ],
-    check(head, known) {
-      const id = singleHeader(head, ORGANIZATION);
-      if (id === undefined || !PLAIN_IDENTITY.test(id)) return { rejected: 'UNAUTHENTICATED' };
-      known.organizationId = id;
-      return undefined;
-    },
+    check: takeOrganization,
   };
+}
+
+function takeOrganization(head: Head, known: Identity): Rejection | undefined {
+  const id = plainHeader(head, ORGANIZATION);
+  if (id === undefined) return { rejected: 'UNAUTHENTICATED' };
+  known.organizationId = id;
+  return undefined;
+}
+
+/** The characters and the length that an identity header may have. */
+const PLAIN_IDENTITY = /^[A-Za-z0-9._:@-]{1,128}$/;
+
+/** The value of an identity header, or undefined if it is missing, malformed or was sent twice. */
+function plainHeader(head: Head, name: string): string | undefined {
+  const value = singleHeader(head, name);
+  return value !== undefined && PLAIN_IDENTITY.test(value) ? value : undefined;
 }

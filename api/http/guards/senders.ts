@@ -1,38 +1,8 @@
+import { singleHeader } from '#api/http/exchange.ts';
 import type { Guard, Head, HeaderDoc } from '#api/route.ts';
 import { type ErrorCode, isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { secretCheck } from '#shared/kernel/secret.ts';
-import { type IdentityHeaders, identity, organization, role, singleHeader } from './identity.ts';
-
-export interface InternalSender {
-  /** The only service that may send here. */
-  sender: string;
-  token: string | undefined;
-  unauthorizedCode: ErrorCode;
-  /** Answered while no token is configured: an open door would be worse than a closed one. */
-  unconfiguredCode: ErrorCode;
-}
-
-/** Demands the service name and its token, before a byte of the body is read. Fills `identity.sender`. */
-export function internalSender(config: InternalSender): Guard {
-  const isToken = secretCheck(config.token);
-  return {
-    name: 'internalSender',
-    codes: [config.unconfiguredCode, config.unauthorizedCode],
-    headers: [
-      { name: 'x-internal-service', required: true, description: 'The calling service', example: config.sender },
-      { name: 'x-internal-token', required: true, description: 'The receiver token of this service' },
-    ],
-    check(head, known) {
-      if (isToken === undefined) return { rejected: config.unconfiguredCode };
-      const token = singleHeader(head, 'x-internal-token');
-      if (token === undefined || !isToken(token) || singleHeader(head, 'x-internal-service') !== config.sender) {
-        return { rejected: config.unauthorizedCode };
-      }
-      known.sender = config.sender;
-      return undefined;
-    },
-  };
-}
+import { type IdentityHeaders, identity, organization, role } from './identity.ts';
 
 export interface KnownSenders {
   /** Services that may send here. */
@@ -42,41 +12,6 @@ export interface KnownSenders {
   unauthorizedCode: ErrorCode;
   /** Answered while none of the senders has a token: an open door would be worse than a closed one. */
   unconfiguredCode: ErrorCode;
-}
-
-/** The service that a head proves to come from. */
-type SenderCheck = (head: Head) => { sender: string } | Rejection;
-
-function senderCheck(known: KnownSenders): SenderCheck {
-  const checks = new Map<string, (given: string) => boolean>();
-  for (const sender of known.senders) {
-    const isToken = secretCheck(known.tokens[sender]);
-    if (isToken !== undefined) checks.set(sender, isToken);
-  }
-  return (head) => {
-    if (checks.size === 0) return { rejected: known.unconfiguredCode };
-    const sender = singleHeader(head, 'x-internal-service');
-    const token = singleHeader(head, 'x-internal-token');
-    const isToken = sender === undefined ? undefined : checks.get(sender);
-    if (sender === undefined || token === undefined || isToken?.(token) !== true) {
-      return { rejected: known.unauthorizedCode };
-    }
-    return { sender };
-  };
-}
-
-/** The pair of headers by which a service proves itself, for OpenAPI. */
-function senderHeaders(known: KnownSenders, required: boolean): HeaderDoc[] {
-  const [example] = known.senders;
-  return [
-    {
-      name: 'x-internal-service',
-      required,
-      description: 'The calling service',
-      ...(example === undefined ? {} : { example }),
-    },
-    { name: 'x-internal-token', required, description: 'What that service proves itself with' },
-  ];
 }
 
 /** Demands one of several services and the token of that very one, before a byte of the body is read. Fills `identity.sender`. */
@@ -91,6 +26,61 @@ export function knownSender(known: KnownSenders): Guard {
       if (isRejection(found)) return found;
       identity.sender = found.sender;
       return undefined;
+    },
+  };
+}
+
+export interface InternalSender {
+  /** The only service that may send here. */
+  sender: string;
+  token: string | undefined;
+  unauthorizedCode: ErrorCode;
+  /** Answered while no token is configured. */
+  unconfiguredCode: ErrorCode;
+}
+
+/** Demands one service, which proves itself with the receiver's token. Fills `identity.sender`. */
+export function internalSender({ sender, token, unauthorizedCode, unconfiguredCode }: InternalSender): Guard {
+  return {
+    ...knownSender({ senders: [sender], tokens: { [sender]: token }, unauthorizedCode, unconfiguredCode }),
+    name: 'internalSender',
+    headers: [
+      { name: 'x-internal-service', required: true, description: 'The calling service', example: sender },
+      { name: 'x-internal-token', required: true, description: 'The receiver token of this service' },
+    ],
+  };
+}
+
+/**
+ * The trusted header set of a start: only the gateway, holding the receiver token, may bring a runtime that the
+ * exam service decided. One code for every fault, and also when no token is configured, so that a prober learns
+ * nothing from the difference.
+ */
+export function trustedStart({ token }: { token: string | undefined }): Guard {
+  const check = senderCheck({
+    senders: ['api-gateway'],
+    tokens: { 'api-gateway': token },
+    unauthorizedCode: 'ATTEMPT_START_UNTRUSTED',
+    unconfiguredCode: 'ATTEMPT_START_UNTRUSTED',
+  });
+  return {
+    name: 'trustedStart',
+    codes: ['ATTEMPT_START_UNTRUSTED'],
+    headers: [
+      { name: 'x-internal-service', required: true, description: 'The calling service', example: 'api-gateway' },
+      { name: 'x-internal-token', required: true, description: 'The receiver token of the attempt service' },
+      {
+        name: 'x-exam-runtime-decision-source',
+        required: true,
+        description: 'Who decided the runtime in the body',
+        example: 'exam-service',
+      },
+    ],
+    check(head) {
+      const found = check(head);
+      if (isRejection(found)) return found;
+      const isExamService = singleHeader(head, 'x-exam-runtime-decision-source') === 'exam-service';
+      return isExamService ? undefined : { rejected: 'ATTEMPT_START_UNTRUSTED' };
     },
   };
 }
@@ -133,35 +123,37 @@ function showsCredentials({ headers }: Head): boolean {
   return headers['x-internal-service'] !== undefined || headers['x-internal-token'] !== undefined;
 }
 
-/**
- * The trusted header set of a start: only the gateway, holding the receiver token, may bring a runtime that the
- * exam service decided. One code for every fault, and also when no token is configured, so that a prober learns
- * nothing from the difference.
- */
-export function trustedStart(config: { token: string | undefined }): Guard {
-  const isToken = secretCheck(config.token);
-  return {
-    name: 'trustedStart',
-    codes: ['ATTEMPT_START_UNTRUSTED'],
-    headers: [
-      { name: 'x-internal-service', required: true, description: 'The calling service', example: 'api-gateway' },
-      { name: 'x-internal-token', required: true, description: 'The receiver token of the attempt service' },
-      {
-        name: 'x-exam-runtime-decision-source',
-        required: true,
-        description: 'Who decided the runtime in the body',
-        example: 'exam-service',
-      },
-    ],
-    check(head) {
-      const token = singleHeader(head, 'x-internal-token');
-      const trusted =
-        isToken !== undefined &&
-        token !== undefined &&
-        isToken(token) &&
-        singleHeader(head, 'x-internal-service') === 'api-gateway' &&
-        singleHeader(head, 'x-exam-runtime-decision-source') === 'exam-service';
-      return trusted ? undefined : { rejected: 'ATTEMPT_START_UNTRUSTED' };
-    },
+/** The service that a head proves to come from. */
+type SenderCheck = (head: Head) => { sender: string } | Rejection;
+
+function senderCheck(known: KnownSenders): SenderCheck {
+  const checks = new Map<string, (given: string) => boolean>();
+  for (const sender of known.senders) {
+    const isToken = secretCheck(known.tokens[sender]);
+    if (isToken !== undefined) checks.set(sender, isToken);
+  }
+  return (head) => {
+    if (checks.size === 0) return { rejected: known.unconfiguredCode };
+    const sender = singleHeader(head, 'x-internal-service');
+    const token = singleHeader(head, 'x-internal-token');
+    const isToken = sender === undefined ? undefined : checks.get(sender);
+    if (sender === undefined || token === undefined || isToken?.(token) !== true) {
+      return { rejected: known.unauthorizedCode };
+    }
+    return { sender };
   };
+}
+
+/** The pair of headers by which a service proves itself, for OpenAPI. */
+function senderHeaders(known: KnownSenders, required: boolean): HeaderDoc[] {
+  const [example] = known.senders;
+  return [
+    {
+      name: 'x-internal-service',
+      required,
+      description: 'The calling service',
+      ...(example === undefined ? {} : { example }),
+    },
+    { name: 'x-internal-token', required, description: 'What that service proves itself with' },
+  ];
 }

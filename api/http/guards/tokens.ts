@@ -1,18 +1,13 @@
+import { singleHeader } from '#api/http/exchange.ts';
 import type { Guard, Head, Route } from '#api/route.ts';
 import { secretCheck } from '#shared/kernel/secret.ts';
-import { singleHeader } from './identity.ts';
 
-const BEARER = /^Bearer +([^\s]+)$/i;
-
-/** The token of `Authorization: Bearer`; undefined where the header is missing, malformed or came twice. */
-function bearerToken(head: Head): string | undefined {
-  return BEARER.exec(singleHeader(head, 'authorization') ?? '')?.[1];
-}
-
-const HEADER = { name: 'authorization', example: 'Bearer eyJhbGciOiJIUzI1NiJ9…' };
+// Guards that demand a token: that of an account, an operator or the gateway.
 
 /** Reads an access token: its account and session, or null. What they are now, a handler looks up. */
 type ReadAccess = (token: string) => { sub: string; sid: string } | null;
+
+const HEADER = { name: 'authorization', example: 'Bearer eyJhbGciOiJIUzI1NiJ9…' };
 
 /** Demands a good access token and fills `identity.session`. */
 export function accessToken(read: ReadAccess): Guard {
@@ -46,6 +41,30 @@ export function tokenInHeader({ isLenient }: { isLenient: boolean }): Guard {
       return undefined;
     },
   };
+}
+
+const REFUSED = { rejected: 'UNAUTHENTICATED', message: 'Authorization: Bearer OPS_TOKEN is required' } as const;
+
+/** In production operators' routes need `Authorization: Bearer OPS_TOKEN`; without a configured one nobody passes. */
+export function opsToken(config: { opsToken?: string | undefined; production: boolean }): Guard {
+  const isToken = secretCheck(config.opsToken);
+  return {
+    name: 'opsToken',
+    codes: config.production ? ['UNAUTHENTICATED'] : [],
+    headers: [{ name: 'authorization', required: config.production, description: 'Bearer OPS_TOKEN, in production' }],
+    check(head) {
+      if (!config.production) return undefined;
+      const token = bearerToken(head);
+      return token !== undefined && isToken?.(token) === true ? undefined : REFUSED;
+    },
+  };
+}
+
+const BEARER = /^Bearer +([^\s]+)$/i;
+
+/** The token of `Authorization: Bearer`; undefined where the header is missing, malformed or came twice. */
+function bearerToken(head: Head): string | undefined {
+  return BEARER.exec(singleHeader(head, 'authorization') ?? '')?.[1];
 }
 
 /**
@@ -83,22 +102,5 @@ function gateWhere(trusting: readonly NonNullable<Guard['trustsIdentity']>[], ga
     headers: gate.headers.map((header) => ({ ...header, required: false })),
     check: (head, known) =>
       trusting.some((trusts) => trusts === 'always' || trusts(head)) ? gate.check(head, known) : undefined,
-  };
-}
-
-const REFUSED = { rejected: 'UNAUTHENTICATED', message: 'Authorization: Bearer OPS_TOKEN is required' } as const;
-
-/** In production operators' routes need `Authorization: Bearer OPS_TOKEN`; without a configured one nobody passes. */
-export function opsToken(config: { opsToken?: string | undefined; production: boolean }): Guard {
-  const isToken = secretCheck(config.opsToken);
-  return {
-    name: 'opsToken',
-    codes: config.production ? ['UNAUTHENTICATED'] : [],
-    headers: [{ name: 'authorization', required: config.production, description: 'Bearer OPS_TOKEN, in production' }],
-    check(head) {
-      if (!config.production) return undefined;
-      const token = bearerToken(head);
-      return token !== undefined && isToken?.(token) === true ? undefined : REFUSED;
-    },
   };
 }

@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { openFakeModel } from '#scripts/bench/fake-model.ts';
-import { figuresOf } from '#scripts/bench/figures.ts';
 import type { Ground, Measure } from '#scripts/bench/ground.ts';
 import type { HttpClient } from '#scripts/bench/http-client.ts';
+import { openFakeModel } from '#scripts/bench/model-servers.ts';
+import { figuresOf } from '#scripts/bench/row.ts';
 import { openStage } from '#scripts/bench/stage.ts';
 
 const ANSWER_MS = 100;

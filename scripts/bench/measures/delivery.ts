@@ -1,11 +1,9 @@
-import { once } from 'node:events';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
-import { DELIVERIES } from '#infra/mongo/mailbox/mailbox.ts';
+import { DELIVERIES } from '#infra/mongo/mailbox/commands.ts';
 import { insertNotification } from '#infra/mongo/notification/inbox-changes.ts';
 import type { Ground, Measure } from '#scripts/bench/ground.ts';
 import { openStage, type Stage } from '#scripts/bench/stage.ts';
+import { listenLocally } from '#scripts/http/local-server.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import type { Channel } from '#shared/notification/delivery.ts';
 import { newNotification } from '#shared/notification/notification.ts';
@@ -16,12 +14,10 @@ const GIVE_UP_MS = 10 * 60_000;
 /** How fast one worker drains a backlog of deliveries to a receiver that answers at once. */
 export const measureDelivery: Measure = async (ground) => {
   const jobs = ground.quick ? 200 : 2_000;
-  const receiver = createServer((request, response) => void request.resume().on('end', () => response.end('{}')));
-  receiver.listen(0, '127.0.0.1');
-  await once(receiver, 'listening');
+  const receiver = await listenLocally((_call, response) => response.end('{}'));
   const env = {
     NOTIFICATION_CHANNELS: 'webhook',
-    NOTIFICATION_WEBHOOK_URL: `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/`,
+    NOTIFICATION_WEBHOOK_URL: `${receiver.url}/`,
     NOTIFICATION_WEBHOOK_SECRET: 'bench-secret',
   };
   const stage = await openStage(ground, [], env);
@@ -46,8 +42,7 @@ export const measureDelivery: Measure = async (ground) => {
     ];
   } finally {
     await stage.close();
-    receiver.closeAllConnections();
-    receiver.close();
+    await receiver.close();
   }
 };
 

@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { openMongo } from '#infra/mongo/connect.ts';
-import { newCommand } from '#infra/mongo/mailbox/mailbox.ts';
+import { newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { notifications } from '#infra/mongo/notification/collections.ts';
 import { insertFanOut, type NewFanOut } from '#infra/mongo/notification/fan-out.ts';
 import { createIndexes } from '#infra/mongo/schema/migrate.ts';
 import { alternate, timed } from '#scripts/bench/alternate.ts';
-import { figuresOf } from '#scripts/bench/figures.ts';
 import type { Measure } from '#scripts/bench/ground.ts';
+import { figuresOf } from '#scripts/bench/row.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { newEvent } from '#shared/notification/event.ts';
 import { planFanOut } from '#shared/notification/fan-out.ts';

@@ -1,9 +1,8 @@
 import autocannon from 'autocannon';
 import { type Child, startChild } from '#scripts/bench/child.ts';
 import { answerBody } from '#scripts/bench/exam.ts';
-import { ratesOf } from '#scripts/bench/figures.ts';
 import type { Ground, Measure } from '#scripts/bench/ground.ts';
-import type { Row } from '#scripts/bench/row.ts';
+import { type Row, ratesOf } from '#scripts/bench/row.ts';
 import { freePort } from '#scripts/services/port.ts';
 
 const CONNECTIONS = 50;
@@ -33,7 +32,7 @@ async function duel(ground: Ground, match: { logs: boolean; name: string; agains
       LOG_LEVEL: match.logs ? 'info' : 'silent',
       NODE_ENV: 'production',
     };
-    const args = [`scripts/bench/http/${name}.ts`];
+    const args = [`scripts/bench/servers/${name}.ts`];
     children.push(await startChild({ name, args, env, readyWhen: 'bench server is ready', folder: ground.folder }));
     return `http://127.0.0.1:${port}/echo/x`;
   }

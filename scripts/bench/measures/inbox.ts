@@ -5,8 +5,8 @@ import { listNotifications } from '#infra/mongo/notification/inbox.ts';
 import { INDEXES } from '#infra/mongo/schema/indexes.ts';
 import { createIndexes } from '#infra/mongo/schema/migrate.ts';
 import { alternate, timed } from '#scripts/bench/alternate.ts';
-import { figuresOf } from '#scripts/bench/figures.ts';
 import type { Ground, Measure } from '#scripts/bench/ground.ts';
+import { figuresOf } from '#scripts/bench/row.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { newNotification } from '#shared/notification/notification.ts';
 

@@ -2,10 +2,8 @@ import BeeQueue from 'bee-queue';
 import { Queue as BullQueue, Worker as BullWorker } from 'bullmq';
 import { openDoorbells } from '#infra/redis/doorbell.ts';
 import { answerDoorbell } from '#infra/redis/doorbell-listener.ts';
-import { figuresOf } from '#scripts/bench/figures.ts';
-import type { Measure } from '#scripts/bench/ground.ts';
-import { quietLog } from '#scripts/bench/quiet-log.ts';
-import type { Row } from '#scripts/bench/row.ts';
+import { type Measure, quietLog } from '#scripts/bench/ground.ts';
+import { figuresOf, type Row } from '#scripts/bench/row.ts';
 
 const CONCURRENCY = 10;
 

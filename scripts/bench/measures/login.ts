@@ -1,12 +1,10 @@
 import * as bcrypt from 'bcrypt';
 import { readConfig } from '#infra/config/config.ts';
 import { alternate, timed } from '#scripts/bench/alternate.ts';
-import { login, PASSWORD, register } from '#scripts/bench/auth-calls.ts';
-import { openBetterAuth, signIn, signUp } from '#scripts/bench/better-auth.ts';
-import { figuresOf, ratesOf } from '#scripts/bench/figures.ts';
 import type { Ground, Measure } from '#scripts/bench/ground.ts';
 import type { HttpClient } from '#scripts/bench/http-client.ts';
-import type { Row } from '#scripts/bench/row.ts';
+import { figuresOf, type Row, ratesOf } from '#scripts/bench/row.ts';
+import { login, openBetterAuth, PASSWORD, register, signIn, signUp } from '#scripts/bench/sign-in.ts';
 import { openStage, type Stage } from '#scripts/bench/stage.ts';
 
 const EMAIL = 'an@truong.example';

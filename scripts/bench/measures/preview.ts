@@ -1,9 +1,8 @@
 import { alternate, timed } from '#scripts/bench/alternate.ts';
-import { openFakeModel } from '#scripts/bench/fake-model.ts';
-import { figuresOf } from '#scripts/bench/figures.ts';
 import type { Ground, Measure } from '#scripts/bench/ground.ts';
 import type { HttpClient } from '#scripts/bench/http-client.ts';
-import { LITELLM, LITELLM_HEADERS, openLiteLlm } from '#scripts/bench/litellm.ts';
+import { LITELLM, LITELLM_HEADERS, openFakeModel, openLiteLlm } from '#scripts/bench/model-servers.ts';
+import { figuresOf } from '#scripts/bench/row.ts';
 import { openStage } from '#scripts/bench/stage.ts';
 import { explainTask } from '#shared/classifier/tasks/explain-and-grade.ts';
 import { promptOf } from '#shared/classifier/tasks/prompt.ts';

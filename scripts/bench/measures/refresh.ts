@@ -1,11 +1,9 @@
 import { readConfig } from '#infra/config/config.ts';
 import { alternate, timed } from '#scripts/bench/alternate.ts';
-import { PASSWORD, refresh, register } from '#scripts/bench/auth-calls.ts';
-import { getSession, openBetterAuth, signUp } from '#scripts/bench/better-auth.ts';
-import { figuresOf, ratesOf } from '#scripts/bench/figures.ts';
 import type { Ground, Measure } from '#scripts/bench/ground.ts';
 import type { HttpClient } from '#scripts/bench/http-client.ts';
-import type { Row } from '#scripts/bench/row.ts';
+import { figuresOf, type Row, ratesOf } from '#scripts/bench/row.ts';
+import { getSession, openBetterAuth, PASSWORD, refresh, register, signUp } from '#scripts/bench/sign-in.ts';
 import { openStage } from '#scripts/bench/stage.ts';
 
 const CROWD = 8;

@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { attempts } from '#infra/mongo/attempt/collections.ts';
-import { newCommand, postCommand, readCommand } from '#infra/mongo/mailbox/mailbox.ts';
+import { newCommand } from '#infra/mongo/mailbox/commands.ts';
+import { postCommand, readCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { openDoorbells } from '#infra/redis/doorbell.ts';
 import { benchPaper, startOverHttp, storedAnswers } from '#scripts/bench/exam.ts';
-import type { Ground, Measure } from '#scripts/bench/ground.ts';
-import { quietLog } from '#scripts/bench/quiet-log.ts';
+import { type Ground, type Measure, quietLog } from '#scripts/bench/ground.ts';
 import { openStage, type Stage } from '#scripts/bench/stage.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import type { Release } from '#shared/attempt/release.ts';

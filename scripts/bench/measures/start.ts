@@ -1,11 +1,10 @@
 import { startAttempt } from '#api/attempt/start.ts';
 import { openMongo } from '#infra/mongo/connect.ts';
 import { timed } from '#scripts/bench/alternate.ts';
-import { countCommands } from '#scripts/bench/count-commands.ts';
+import { coldFrontDoor, countCommands, studentCall } from '#scripts/bench/cold-front-door.ts';
 import { startBody, startOverHttp } from '#scripts/bench/exam.ts';
-import { figuresOf } from '#scripts/bench/figures.ts';
-import { coldFrontDoor, studentCall } from '#scripts/bench/front-door-deps.ts';
 import type { Ground, Measure } from '#scripts/bench/ground.ts';
+import { figuresOf } from '#scripts/bench/row.ts';
 import { openStage, type Stage } from '#scripts/bench/stage.ts';
 import { isRejection } from '#shared/kernel/errors.ts';
 

@@ -1,20 +1,19 @@
+import { Redis } from 'ioredis';
 import { findAttempt } from '#infra/mongo/attempt/attempts.ts';
 import { attempts } from '#infra/mongo/attempt/collections.ts';
 import { storeGrade } from '#infra/mongo/attempt/grade.ts';
-import { type GradingBody, handIn } from '#infra/mongo/attempt/hand-in.ts';
+import { handIn } from '#infra/mongo/attempt/hand-in.ts';
 import { findRelease, queueNotices } from '#infra/mongo/attempt/release.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { claimCommand } from '#infra/mongo/mailbox/claim.ts';
 import { settleCommand } from '#infra/mongo/mailbox/settle.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
-import { alternate, timed } from '#scripts/bench/alternate.ts';
+import { alternate, openStopwatch, type Stopwatch, timed } from '#scripts/bench/alternate.ts';
 import { benchPaper, startOverHttp, storedAnswers, studentHeaders } from '#scripts/bench/exam.ts';
-import { figuresOf, quantile } from '#scripts/bench/figures.ts';
 import type { Measure } from '#scripts/bench/ground.ts';
 import type { HttpClient } from '#scripts/bench/http-client.ts';
-import { openRedisHop } from '#scripts/bench/redis-hop.ts';
+import { figuresOf, quantile } from '#scripts/bench/row.ts';
 import { openStage, type Stage } from '#scripts/bench/stage.ts';
-import { openStopwatch, type Stopwatch } from '#scripts/bench/stopwatch.ts';
 import { type Attempt, answerKeyOf, remainingSeconds } from '#shared/attempt/attempt.ts';
 import { submitMetadata } from '#shared/attempt/events.ts';
 import { noticesOnGrade } from '#shared/attempt/notices.ts';
@@ -105,7 +104,7 @@ async function replay(mongo: Mongo, watch: Stopwatch, attemptId: string, paper: 
   if (submitted.kind !== 'submitted') throw new Error('not handed in');
   const { command } = submitted;
   const claim = { queue: command.queue, id: command._id, workerId: 'bench', leaseMs: 10_000 };
-  const claimed = await watch.time(() => claimCommand<GradingBody>(mongo, claim));
+  const claimed = await watch.time(() => claimCommand(mongo, claim));
   const attempt = await watch.time(() => findAttempt(mongo, attemptId));
   if (claimed === null || attempt === null) throw new Error('not claimed');
   await watch.time(() => findRelease(mongo, attempt.examId, attempt.organizationId));
@@ -125,4 +124,39 @@ async function replay(mongo: Mongo, watch: Stopwatch, attemptId: string, paper: 
   );
   const after = await watch.time(() => findAttempt(mongo, attemptId));
   if (after?.answers[answerKeyOf(0)]?.score === null) throw new Error('not graded');
+}
+
+/** The least that a question to another process through Redis costs: a list that it blocks on, and a word back. */
+interface RedisHop {
+  go(): Promise<void>;
+  close(): Promise<void>;
+}
+
+function openRedisHop(url: string): RedisHop {
+  const [list, channel] = [`bench:hop:${process.pid}`, `bench:hop:${process.pid}:back`];
+  const [asking, hearing, blocking, answering] = [new Redis(url), new Redis(url), new Redis(url), new Redis(url)];
+  let back: (() => void) | undefined;
+  const ready = hearing.subscribe(channel);
+  hearing.on('message', () => back?.());
+  let open = true;
+  const answerer = (async () => {
+    while (open) {
+      const popped = await blocking.brpop(list, 0).catch(() => null);
+      if (popped !== null) await answering.publish(channel, popped[1]);
+    }
+  })();
+  return {
+    async go() {
+      await ready;
+      const { promise, resolve } = Promise.withResolvers<void>();
+      back = resolve;
+      await asking.lpush(list, 'x');
+      await promise;
+    },
+    async close() {
+      open = false;
+      for (const client of [asking, hearing, blocking, answering]) client.disconnect();
+      await answerer;
+    },
+  };
 }

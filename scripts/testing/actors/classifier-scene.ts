@@ -1,14 +1,18 @@
 import type { Test } from 'tap';
 import { batchOutcomes } from '#infra/mongo/classifier/job-batches.ts';
 import { findJob } from '#infra/mongo/classifier/jobs.ts';
-import type { JobBody } from '#shared/classifier/job.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';
+import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
+import { classifierWork } from '#shared/classifier/commands.ts';
 import { broughtBy } from '#shared/classifier/job-view.ts';
 import { type ModelAnswer, type Models, type ModelTask, ProviderFailure } from '#shared/classifier/tasks/task.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import type { StoredJobOptions } from '#testing/stored/stored-jobs.ts';
 import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
 import { classifierActor } from '#workers/classifier/actor.ts';
-import { type Ending, runCommand } from '#workers/run-command.ts';
+import type { Ending } from '#workers/life.ts';
+import { runCommand } from '#workers/run-command.ts';
 import { testKernel, testWorkerDeps } from './test-kernel.ts';
 
 /** Whose jobs a scene stores. */
@@ -28,8 +32,8 @@ export interface ClassifierScene {
   /** An actor whose model answers so; what it gives is the answer, `undefined` a good one. */
   actor(ask: Ask, env?: NodeJS.ProcessEnv): ReturnType<typeof classifierActor>;
   run(actor: ReturnType<typeof classifierActor>, command: Command, workerId?: string): Promise<Ending>;
-  job(command: Command<JobBody>): ReturnType<typeof findJob>;
-  brought(command: Command<JobBody>): Promise<ReturnType<typeof broughtBy>>;
+  job(command: CommandOf<'classifier'>): ReturnType<typeof findJob>;
+  brought(command: CommandOf<'classifier'>): Promise<ReturnType<typeof broughtBy>>;
   told: string[];
 }
 
@@ -56,8 +60,12 @@ export async function classifierScene(t: Test): Promise<ClassifierScene> {
     },
     run: (actor, command, workerId = 'worker-1') =>
       runCommand(testKernel(mongo, { workerId }), actor, command.queue, command._id),
-    job: ({ body }) => findJob(mongo, body.jobId),
-    brought: async ({ body }) => broughtBy(body.round, await batchOutcomes(mongo, body.jobId)),
+    job: ({ subject }) => findJob(mongo, subject),
+    async brought(command) {
+      const work = classifierWork(command);
+      if (work.kind !== 'round') throw new Error('this command runs no job');
+      return broughtBy(work.at.round, await batchOutcomes(mongo, work.at.jobId));
+    },
   };
 }
 
@@ -75,3 +83,17 @@ export function passing(retryAfterMs: number | null = null) {
 }
 
 export const twelve: StoredJobOptions = { questions: 12 };
+
+/** The commands of a job, one for each of its rounds. */
+export function commandsOfJob(mongo: Mongo, jobId: string): Promise<Command[]> {
+  return mailboxOf(mongo, 'classifier')
+    .find({ subject: jobId }, { sort: { _id: 1 } })
+    .toArray() as Promise<Command[]>;
+}
+
+/** Runs the newest round of a job, as its worker would. */
+export async function runNewestRound(mongo: Mongo, jobId: string, env: NodeJS.ProcessEnv = {}): Promise<void> {
+  const command = (await commandsOfJob(mongo, jobId)).at(-1);
+  if (command === undefined) throw new Error(`job ${jobId} has no command`);
+  await runCommand(testKernel(mongo), classifierActor(testWorkerDeps(mongo, env)), 'classifier', command._id);
+}

@@ -7,7 +7,7 @@ import type { Queue } from '#shared/kernel/command.ts';
 import type { Now } from '#shared/kernel/time.ts';
 import { type HeldLog, heldLog } from '#testing/held-log.ts';
 import type { Actor, WorkerDeps } from '#workers/actor.ts';
-import type { Ending, Kernel } from '#workers/run-command.ts';
+import type { Ending, Kernel } from '#workers/life.ts';
 import { openWorker, type Worker } from '#workers/worker.ts';
 
 export interface TestKernel extends Kernel {

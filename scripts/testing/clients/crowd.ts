@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Answered } from './exchange.ts';
+import type { HttpReply } from './http-call.ts';
 
 /** Between two askings: those who ask at once keep a busy door busy. */
 const PACE_MS = 50;
@@ -23,7 +23,7 @@ export function tally(words: Iterable<string | number>): Record<string, number> 
 }
 
 /** Asks again while the door is too busy, as its 503 says: on a loaded machine that is no finding. */
-export async function insist<Data>(ask: () => Promise<Answered<Data>>): Promise<Answered<Data>> {
+export async function insist<Data>(ask: () => Promise<HttpReply<Data>>): Promise<HttpReply<Data>> {
   for (;;) {
     const reply = await ask();
     if (reply.status !== 503) return reply;

@@ -1,75 +1,67 @@
-import { Agent, request as openRequest } from 'node:http';
+import { Agent } from 'node:http';
+import { type HttpAnswer, type HttpCall, type HttpHeaders, NoReply, send } from '#scripts/http/call.ts';
 
-export interface HttpRequest {
-  /** A list sends the header several times. */
-  headers?: Readonly<Record<string, string | readonly string[] | undefined>>;
-  /** An object goes as JSON with its media type; text and bytes go as they are, with the media type that `headers` give. */
-  body?: unknown;
-}
+export type HttpRequest = Pick<HttpCall, 'headers' | 'body'>;
 
-export interface HttpReply {
+// biome-ignore lint/suspicious/noExplicitAny: replies are matched by tests, field by field
+export interface HttpReply<Data = any> {
   status: number;
   headers: Readonly<Record<string, string | undefined>>;
   text: string;
   /** The parsed body; undefined where it is no JSON. */
   // biome-ignore lint/suspicious/noExplicitAny: replies are matched by tests, field by field
   json: any;
+  /** `json.code`; null without one. */
+  code: string | null;
+  /** `json.message`; empty without one. */
+  message: string;
   /** `json.data`. */
-  // biome-ignore lint/suspicious/noExplicitAny: replies are matched by tests, field by field
-  data: any;
+  data: Data;
 }
 
-const agent = new Agent({ keepAlive: true, maxSockets: 64 });
+const callers = new Agent({ keepAlive: true, maxSockets: 64 });
+const crowd = new Agent({ keepAlive: true, maxSockets: Number.POSITIVE_INFINITY });
+const PATIENCE_MS = 60_000;
 
 /** One request, exactly as told: no header but Host, length and, for a JSON body, its type is added. */
 export async function callHttp(
-  url: string,
+  origin: string,
   method: string,
   target: string,
-  call: HttpRequest = {},
+  request: HttpRequest = {},
 ): Promise<HttpReply> {
-  const { hostname, port } = new URL(url);
-  const isRaw = typeof call.body === 'string' || call.body instanceof Uint8Array;
-  const bytes =
-    call.body === undefined ? undefined : Buffer.from(isRaw ? (call.body as string) : JSON.stringify(call.body));
-  const headers: Record<string, string | string[]> = {};
-  if (bytes !== undefined) {
-    headers['content-length'] = String(bytes.length);
-    if (!isRaw) headers['content-type'] = 'application/json';
-  }
-  for (const [name, value] of Object.entries(call.headers ?? {})) {
-    if (value !== undefined) headers[name.toLowerCase()] = typeof value === 'string' ? value : [...value];
-  }
-  for (let tried = 1; ; tried++) {
-    try {
-      return await once({ agent, hostname, port, method, path: target, headers }, bytes);
-    } catch (error) {
-      // A kept connection may be closed by the door just as it is used again; the request has not been read then.
-      if (tried > 1 || (error as NodeJS.ErrnoException).code !== 'ECONNRESET' || !(error as Reused).reused) throw error;
-    }
+  const call = { ...request, method, target, agent: callers };
+  try {
+    return replyOf(await send(origin, call));
+  } catch (error) {
+    // A kept connection may be closed by the door just as it is used again; the request has not been read then.
+    if (!(error instanceof NoReply) || !error.metIdleClose) throw error;
+    return replyOf(await send(origin, call));
   }
 }
 
-interface Reused {
-  reused?: boolean;
+/** One request that is never sent twice, beside any number of others. Rejects with NoReply; every status is an answer. */
+export async function exchange<Data = unknown>(
+  url: string,
+  { method = 'GET', headers = {}, body }: { method?: string; headers?: HttpHeaders; body?: unknown } = {},
+): Promise<HttpReply<Data>> {
+  const { origin, pathname, search } = new URL(url);
+  const call = { method, target: pathname + search, headers, body, agent: crowd, patienceMs: PATIENCE_MS };
+  return replyOf(await send(origin, call));
 }
 
-function once(options: object, bytes: Buffer | undefined): Promise<HttpReply> {
-  return new Promise((resolve, reject) => {
-    const request = openRequest(options, async (response) => {
-      const chunks: Buffer[] = [];
-      try {
-        for await (const chunk of response) chunks.push(chunk);
-      } catch (error) {
-        return reject(error);
-      }
-      const text = Buffer.concat(chunks).toString('utf8');
-      const isJson = response.headers['content-type']?.startsWith('application/json') === true;
-      const json = isJson && text !== '' ? JSON.parse(text) : undefined;
-      const flat = Object.entries(response.headers).map(([name, value]) => [name, String(value)]);
-      resolve({ status: response.statusCode ?? 0, headers: Object.fromEntries(flat), text, json, data: json?.data });
-    });
-    request.on('error', (error) => reject(Object.assign(error, { reused: request.reusedSocket })));
-    request.end(bytes);
-  });
+function replyOf({ status, headers, body }: HttpAnswer): HttpReply {
+  const text = body.toString('utf8');
+  const isJson = headers['content-type']?.startsWith('application/json') === true;
+  const json = isJson && text !== '' ? JSON.parse(text) : undefined;
+  const flat = Object.entries(headers).map(([name, value]) => [name, String(value)]);
+  return {
+    status,
+    headers: Object.fromEntries(flat),
+    text,
+    json,
+    code: json?.code ?? null,
+    message: json?.message ?? '',
+    data: json?.data,
+  };
 }

@@ -1,12 +1,8 @@
-import { request } from 'node:http';
+import { openEventStream, type ServerEvent } from '#scripts/http/event-stream.ts';
 import { until } from '#testing/until.ts';
 
-/** A server-sent event as a browser's EventSource would hand it over. */
-export interface HeardEvent {
-  event: string;
+export interface HeardEvent extends ServerEvent {
   data: Record<string, unknown>;
-  /** The last id that came, with this event or before. */
-  lastEventId: string;
 }
 
 export interface HeardStream {
@@ -31,41 +27,30 @@ export async function openStream(
 ): Promise<HeardStream> {
   const events: HeardEvent[] = [];
   const taken = new Set<HeardEvent>();
+  const ending = new AbortController();
   let text = '';
-  let whole = 0;
-  let lastEventId = '';
-  let ended = false;
-  const reply = Promise.withResolvers<import('node:http').IncomingMessage>();
-  const sent = request(url, { headers, agent: false }, reply.resolve).on('error', reply.reject).end();
-  t.teardown(() => sent.destroy());
-  const response = await reply.promise;
-  response.setEncoding('utf8');
+  let isOver = false;
+  t.teardown(() => ending.abort());
+  const { signal } = ending;
+  const stream = await openEventStream(new URL(url), { headers, signal }, (event) => events.push(event as HeardEvent));
+  const { response } = stream;
   response.on('data', (chunk: string) => {
     text += chunk;
-    for (let end = text.indexOf('\n\n', whole); end >= 0; end = text.indexOf('\n\n', whole)) {
-      hear(text.slice(whole, end));
-      whole = end + 2;
-    }
   });
   response.on('close', () => {
-    ended = true;
+    isOver = true;
   });
-  response.on('error', () => undefined);
-
-  function hear(block: string): void {
-    const fields = new Map(block.split('\n').map((line) => line.split(/: ?(.*)/s, 2) as [string, string]));
-    lastEventId = fields.get('id') ?? lastEventId;
-    const data = fields.get('data');
-    if (data === undefined) return;
-    events.push({ event: fields.get('event') ?? 'message', data: JSON.parse(data), lastEventId });
-  }
+  stream.ended.catch((error: unknown) => {
+    // A stream that is cut has ended; data that is not JSON fails the test.
+    if (error instanceof SyntaxError) throw error;
+  });
 
   return {
     status: response.statusCode ?? 0,
     headers: response.headers,
     events,
     text: () => text,
-    ended: () => ended,
+    ended: () => isOver,
     next: (kind) =>
       until(`an event ${kind}`, async () => {
         const found = events.find((one) => one.event === kind && !taken.has(one));
@@ -73,6 +58,6 @@ export async function openStream(
         return found ?? false;
       }),
     pause: () => void response.pause(),
-    close: () => void sent.destroy(),
+    close: () => ending.abort(),
   };
 }

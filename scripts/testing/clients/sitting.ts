@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { type Cluster, TOKENS } from '#testing/processes/cluster.ts';
 import { essay, numeric, startBody } from './attempt-client.ts';
 import { insist } from './crowd.ts';
-import { type Answered, exchange } from './exchange.ts';
+import { exchange, type HttpReply } from './http-call.ts';
 
 /** The parts of an attempt's detail that the scenarios look at. */
 export interface Detail {
@@ -61,11 +61,11 @@ function bodyOf(plan: ExamPlan): object {
 /** One student at a front door. Each call may go to another door. */
 export interface Student {
   readonly id: string;
-  start(door: string, plan: ExamPlan, key?: string): Promise<Answered<Started>>;
-  save(door: string, attemptId: string, save: SaveBody): Promise<Answered<Detail & { answer?: unknown }>>;
-  submit(door: string, attemptId: string): Promise<Answered<Detail>>;
-  timeout(door: string, attemptId: string): Promise<Answered<Detail>>;
-  read(door: string, attemptId: string): Promise<Answered<Detail>>;
+  start(door: string, plan: ExamPlan, key?: string): Promise<HttpReply<Started>>;
+  save(door: string, attemptId: string, save: SaveBody): Promise<HttpReply<Detail & { answer?: unknown }>>;
+  submit(door: string, attemptId: string): Promise<HttpReply<Detail>>;
+  timeout(door: string, attemptId: string): Promise<HttpReply<Detail>>;
+  read(door: string, attemptId: string): Promise<HttpReply<Detail>>;
 }
 
 export interface SaveBody {
@@ -103,7 +103,7 @@ export function student(id: string = `student-${randomUUID()}`): Student {
 }
 
 /** To look at an attempt when no answer but its own is of interest. */
-export function readAsTeacher(door: string, attemptId: string): Promise<Answered<Detail>> {
+export function readAsTeacher(door: string, attemptId: string): Promise<HttpReply<Detail>> {
   const headers = { 'x-user-id': 'teacher-1', 'x-user-role': 'TEACHER' };
   return insist(() => exchange(`${door}/v1/attempts/${attemptId}`, { headers }));
 }
@@ -113,7 +113,7 @@ export interface ReleaseReply {
   queuedNotifications: number | null;
 }
 
-export function release(door: string, examId: string, sourceEventId: string): Promise<Answered<ReleaseReply>> {
+export function release(door: string, examId: string, sourceEventId: string): Promise<HttpReply<ReleaseReply>> {
   return exchange(`${door}/v1/events/exam-results-released`, {
     method: 'POST',
     headers: internal('exam-service'),
@@ -131,7 +131,7 @@ export function handOff(
   door: string,
   attemptId: string,
   handoff: { sourceEventId: string; questionId: string; score: number },
-): Promise<Answered<{ applied: boolean | null; attempt: Detail }>> {
+): Promise<HttpReply<{ applied: boolean | null; attempt: Detail }>> {
   return exchange(`${door}/v1/attempts/${attemptId}/essay-grade-handoffs`, {
     method: 'POST',
     headers: internal('ai-classifier-service'),

@@ -2,7 +2,7 @@ import { readConfig } from '#infra/config/config.ts';
 import type { ClassifierSettings } from '#infra/config/settings.ts';
 import { type ModelRuntime, openModels } from '#infra/models/open-models.ts';
 import type { SharedCells } from '#infra/redis/shared-cells.ts';
-import type { UsageEvent } from '#shared/classifier/provider/circuit.ts';
+import type { UsageEvent } from '#shared/classifier/provider/usage-event.ts';
 import type { AskedFor, ModelTask } from '#shared/classifier/tasks/task.ts';
 import { type HeldLog, heldLog } from '#testing/held-log.ts';
 import type { HttpProvider } from './provider-replies.ts';

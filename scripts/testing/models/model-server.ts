@@ -1,4 +1,4 @@
-import { answerJson, openReceiver } from '#testing/neighbours/receiver.ts';
+import { answerJson, openReceiver } from '#scripts/http/local-server.ts';
 import type { Teardown } from '#testing/stores/open-test-mongo.ts';
 
 /** One call of the model server, by the questions that its prompt names. */

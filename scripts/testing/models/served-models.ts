@@ -1,11 +1,11 @@
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { ServerResponse } from 'node:http';
 import type { Test } from 'tap';
+import { openReceiver, type ReceivedCall } from '#scripts/http/local-server.ts';
 import { askedModels, GOOD, settingsFor } from './asked-models.ts';
 import { replyOf } from './provider-replies.ts';
 
 /** What a served provider does with its `count`th request. */
-type Handle = (response: ServerResponse, request: IncomingMessage, count: number) => void;
+type Handle = (response: ServerResponse, request: ReceivedCall, count: number) => void;
 
 /**
  * A provider on a real socket that answers as it is told, and models that ask it once more after a failure. `gone` resolves when the
@@ -15,17 +15,11 @@ export async function servedModels(t: Test, handle: Handle, env: NodeJS.ProcessE
   let count = 0;
   const gone = Promise.withResolvers<void>();
   const paths: string[] = [];
-  const server = createServer((request, response) => {
-    paths.push(request.url ?? '');
+  const origin = await openReceiver(t, (request, response) => {
+    paths.push(request.path);
     response.on('close', () => response.writableFinished || gone.resolve());
-    request.resume().on('end', () => handle(response, request, ++count));
+    handle(response, request, ++count);
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  t.teardown(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const settings = settingsFor('local', {
     AI_CLASSIFIER_BASE_URL: `${origin}/v1`,
     AI_CLASSIFIER_ALLOWED_BASE_URLS: origin,

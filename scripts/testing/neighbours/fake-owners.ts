@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
+import { answerJson, openReceiver, type ReceivedCall } from '#scripts/http/local-server.ts';
 import type { Teardown } from '#testing/stores/open-test-mongo.ts';
-import { answerJson, openReceiver, type ReceivedCall } from './receiver.ts';
 
 /** One call that arrived at the owners. */
 export interface OwnerCall extends ReceivedCall {

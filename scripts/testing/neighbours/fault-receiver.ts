@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
+import { openReceiver, type ReceivedCall } from '#scripts/http/local-server.ts';
 import type { Teardown } from '#testing/stores/open-test-mongo.ts';
-import { openReceiver, type ReceivedCall } from './receiver.ts';
 
 /** How the receiver behaves; each is a fault that real ones have. */
 export type Behaviour =

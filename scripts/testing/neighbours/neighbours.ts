@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http';
+import { answerJson, openReceiver, type ReceivedCall } from '#scripts/http/local-server.ts';
 import type { Teardown } from '#testing/stores/open-test-mongo.ts';
 import { answerFrom, type Ledger, newLedger } from './fake-owners.ts';
-import { answerJson, openReceiver, type ReceivedCall } from './receiver.ts';
 
 /** One call that arrived at the neighbours. */
 export interface NeighbourCall extends ReceivedCall {

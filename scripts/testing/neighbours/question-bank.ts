@@ -1,5 +1,5 @@
+import { answerJson, openReceiver, type ReceivedCall } from '#scripts/http/local-server.ts';
 import type { Teardown } from '#testing/stores/open-test-mongo.ts';
-import { answerJson, openReceiver, type ReceivedCall } from './receiver.ts';
 
 /** What the bank was asked. */
 export interface BankRequest extends ReceivedCall {

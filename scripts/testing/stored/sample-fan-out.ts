@@ -1,5 +1,5 @@
 import type { Mongo } from '#infra/mongo/connect.ts';
-import { newCommand } from '#infra/mongo/mailbox/mailbox.ts';
+import { newCommand } from '#infra/mongo/mailbox/commands.ts';
 import type { NewFanOut } from '#infra/mongo/notification/fan-out.ts';
 import { openFanOut, stageRows } from '#infra/mongo/notification/stage-fan-out.ts';
 import { newId } from '#shared/kernel/ids.ts';

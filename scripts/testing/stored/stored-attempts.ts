@@ -1,14 +1,14 @@
 import { attempts } from '#infra/mongo/attempt/collections.ts';
-import { handoffKey } from '#infra/mongo/attempt/grade.ts';
-import { gradingKey } from '#infra/mongo/attempt/hand-in.ts';
 import { openPapers } from '#infra/mongo/attempt/papers.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
-import { newCommand, postCommand } from '#infra/mongo/mailbox/mailbox.ts';
+import { type CommandOf, type Commands, newCommand } from '#infra/mongo/mailbox/commands.ts';
+import { postCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
+import { gradingOrder, handoffOrder, releaseOrder } from '#shared/attempt/commands.ts';
 import type { EssayHandoff } from '#shared/attempt/handoff.ts';
 import type { Paper } from '#shared/attempt/question.ts';
 import type { Release } from '#shared/attempt/release.ts';
-import type { Command } from '#shared/kernel/command.ts';
+import type { Command, Order, Queue } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { sampleAnswer, sampleAttempt, samplePaper } from './sample-attempt.ts';
 
@@ -82,8 +82,7 @@ export interface PostOptions {
 }
 
 export async function postGrading(mongo: Mongo, attempt: Attempt, options: PostOptions = {}): Promise<Command> {
-  const about = { queue: 'grading', key: gradingKey(attempt._id), subject: attempt._id } as const;
-  return post(mongo, { ...about, body: { attemptId: attempt._id } }, options);
+  return post(mongo, gradingOrder(attempt._id), options);
 }
 
 export async function postHandoff(
@@ -104,9 +103,7 @@ export async function postHandoff(
     criteria: null,
     ...handoff,
   };
-  const key = handoffKey(attempt._id, whole.sourceEventId);
-  const about = { queue: 'essayhandoff', key, subject: attempt._id } as const;
-  return post(mongo, { ...about, body: { attemptId: attempt._id, handoff: whole } }, options);
+  return post(mongo, handoffOrder(attempt._id, whole), options);
 }
 
 export async function postRelease(
@@ -115,24 +112,19 @@ export async function postRelease(
   options: PostOptions = {},
 ): Promise<Command> {
   const whole: Release = { organizationId: null, releasedAt: new Date(), sourceEventId: newId(), ...release };
-  const about = {
-    queue: 'resultsrelease',
-    key: `resultsrelease:${whole.sourceEventId}`,
-    subject: whole.examId,
-  } as const;
-  return post(mongo, { ...about, body: whole }, options);
+  return post(mongo, releaseOrder(whole), options);
 }
 
-async function post(
+async function post<Q extends Queue>(
   mongo: Mongo,
-  about: Pick<Command, 'queue' | 'key' | 'subject' | 'body'>,
+  order: Order<Q, Commands[Q]['body']>,
   { maxAttempts = 10, runAt }: PostOptions,
-): Promise<Command> {
+): Promise<CommandOf<Q>> {
   // A moment ago, so that it is due whatever the two clocks of a test say.
   const now = Date.now() - 1_000;
   const { command } = await postCommand(
     mongo,
-    newCommand({ ...about, maxAttempts, now, ...(runAt === undefined ? {} : { runAt }) }),
+    newCommand({ ...order, maxAttempts, now, ...(runAt === undefined ? {} : { runAt }) }),
   );
   return command;
 }

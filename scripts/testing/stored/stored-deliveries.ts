@@ -1,7 +1,7 @@
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { notifications } from '#infra/mongo/notification/collections.ts';
-import { deliveryQueue, queueDeliveries } from '#infra/mongo/notification/deliveries.ts';
+import { queueDeliveries } from '#infra/mongo/notification/deliveries.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';
@@ -27,6 +27,6 @@ export async function postDelivery(
     await notifications(mongo).insertOne({ ...row }, { session });
     await queueDeliveries(mongo, [row], { channels: new Set([channel]), maxAttempts, now, session });
   });
-  const queue = deliveryQueue(channel);
+  const queue = `delivery:${channel}` as const;
   return (await mailboxOf(mongo, queue).findOne({ _id: deliveryJobId(row._id, channel) })) as Command;
 }

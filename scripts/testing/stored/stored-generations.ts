@@ -3,7 +3,8 @@ import { placeHold } from '#infra/mongo/classifier/generation-holds.ts';
 import { findGeneration, giveUpGeneration, openGeneration, storeReplay } from '#infra/mongo/classifier/generations.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
-import { chargeOf, estimateOf, settlementKey } from '#shared/classifier/generation.ts';
+import { settlementOrder } from '#shared/classifier/commands.ts';
+import { chargeOf, estimateOf } from '#shared/classifier/generation.ts';
 import type { TaskResult } from '#shared/classifier/tasks/task.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';
@@ -48,7 +49,7 @@ export async function postSettlement(
   const charge = chargeOf({ asked: 2, returned: 2, usage: result.usage });
   await storeReplay(mongo, held, { result: JSON.stringify(result), charge, now });
   await giveUpGeneration(mongo, held, null);
-  const key = settlementKey(_id);
+  const key = settlementOrder(_id).key;
   await mailboxOf(mongo, 'settlement').updateOne(
     { key, live: true },
     { $set: { maxAttempts, nextRunAt: new Date(runAt) } },

@@ -1,11 +1,11 @@
 import { batchOutcomes } from '#infra/mongo/classifier/job-batches.ts';
 import { findJob, insertJob } from '#infra/mongo/classifier/jobs.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
-import { newCommand } from '#infra/mongo/mailbox/mailbox.ts';
-import { commandKeyOf, type JobBody, type JobWish } from '#shared/classifier/job.ts';
+import { type CommandOf, newCommand } from '#infra/mongo/mailbox/commands.ts';
+import { roundOrder } from '#shared/classifier/commands.ts';
+import type { JobWish } from '#shared/classifier/job.ts';
 import { broughtBy } from '#shared/classifier/job-view.ts';
 import { newJob } from '#shared/classifier/new-job.ts';
-import type { Command } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';
 
 export interface StoredJobOptions {
@@ -29,7 +29,7 @@ function bankQuestions(ids: readonly string[]): Map<string, unknown> {
 }
 
 /** Stores an open job of its own owner and posts its command. */
-export async function postJob(mongo: Mongo, options: StoredJobOptions = {}): Promise<Command<JobBody>> {
+export async function postJob(mongo: Mongo, options: StoredJobOptions = {}): Promise<CommandOf<'classifier'>> {
   const { questions = 7, maxAttempts = 10, runAt = Date.now() - 1_000 } = options;
   const id = newId();
   const wish: JobWish = {
@@ -45,12 +45,10 @@ export async function postJob(mongo: Mongo, options: StoredJobOptions = {}): Pro
   };
   const context = options.context ?? { kind: 'LOADED', known: bankQuestions(wish.questionIds) };
   const made = newJob(wish, { id, now: new Date(runAt), actorRole: 'TEACHER' }, context);
-  const body = { jobId: id, round: 1 };
-  const about = { queue: 'classifier', key: commandKeyOf(body), subject: id, body } as const;
-  const command = newCommand({ ...about, maxAttempts, now: runAt });
+  const command = newCommand({ ...roundOrder({ jobId: id, round: 1 }), maxAttempts, now: runAt });
   const inserted = await insertJob(mongo, made, command);
   if (inserted.kind === 'raced') throw new Error('an equal job is open');
-  return command as Command<JobBody>;
+  return command;
 }
 
 /**

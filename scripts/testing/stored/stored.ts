@@ -1,6 +1,6 @@
-import type { Collection } from 'mongodb';
+import type { Collection, Db } from 'mongodb';
 import type { EventRow, SeatRow } from '#infra/mongo/attempt/collections.ts';
-import { COMMANDS, NOTICES } from '#infra/mongo/mailbox/mailbox.ts';
+import { COMMANDS, NOTICES } from '#infra/mongo/mailbox/commands.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import type { Cluster } from '#testing/processes/cluster.ts';
@@ -22,4 +22,17 @@ export function storedBy({ mongo }: Pick<Cluster, 'mongo'>): Stored {
     commands: mongo.collection(COMMANDS),
     notices: mongo.collection(NOTICES),
   };
+}
+
+/**
+ * Ends the time of an attempt at `at`, as if its exam had been started with that close time. A test that let the start
+ * itself name a close a second ahead would race its own start and saves against it on a slow machine.
+ */
+export async function closeExam(mongo: Db, attemptIds: string | readonly string[], at: Date): Promise<Date> {
+  const ids = typeof attemptIds === 'string' ? [attemptIds] : [...attemptIds];
+  const { matchedCount } = await mongo
+    .collection<{ _id: string }>('attempts')
+    .updateMany({ _id: { $in: ids } }, { $set: { deadlineAt: at, 'exam.closeTime': at } });
+  if (matchedCount !== ids.length) throw new Error(`${matchedCount} of ${ids.length} attempts are there to be closed`);
+  return at;
 }

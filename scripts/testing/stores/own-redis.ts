@@ -1,4 +1,3 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 
 /** What a test needs of a Redis that it may freeze, kill and empty. */
@@ -39,15 +38,4 @@ export async function ownRedis(startServices: StartServices): Promise<OwnRedis> 
       }
     },
   };
-}
-
-/** Looks every 10 ms until `condition` is truthy, and gives what it was; throws after 20 s. */
-export async function eventually<T>(condition: () => T | Promise<T>): Promise<T> {
-  const giveUpAt = performance.now() + 20_000;
-  for (;;) {
-    const seen = await condition();
-    if (seen) return seen;
-    if (performance.now() > giveUpAt) throw new Error(`Never came true: ${condition}`);
-    await delay(10);
-  }
 }

@@ -1,7 +1,8 @@
 import { attempts } from '#infra/mongo/attempt/collections.ts';
 import { queueNotices } from '#infra/mongo/attempt/release.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
-import { mailboxOf, NOTICES, newCommand, postCommand } from '#infra/mongo/mailbox/mailbox.ts';
+import { NOTICES, newCommand } from '#infra/mongo/mailbox/commands.ts';
+import { mailboxOf, postCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { deliveryAttempts } from '#infra/mongo/notification/collections.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
 import type { EventType } from '#shared/attempt/attempt.ts';

@@ -1,5 +1,5 @@
 import type { Test } from 'tap';
-import { MAILBOXES } from '#infra/mongo/mailbox/mailbox.ts';
+import { MAILBOXES } from '#infra/mongo/mailbox/commands.ts';
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { openNeighbours } from '#testing/neighbours/neighbours.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';

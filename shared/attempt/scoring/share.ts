@@ -14,10 +14,6 @@ export interface Share {
 export const FULL: Share = { numerator: decimal(1), denominator: decimal(1) };
 export const NOTHING: Share = { numerator: decimal(0), denominator: decimal(1) };
 
-function share(numerator: Decimal | number, denominator: Decimal | number): Share {
-  return { numerator: decimal(numerator), denominator: decimal(denominator) };
-}
-
 /** Full marks, or more (which no rule gives). */
 export function isFull({ numerator, denominator }: Share): boolean {
   return numerator.greaterThanOrEqualTo(denominator);
@@ -63,4 +59,8 @@ export function ladderShare(rule: ScoringRule, { right, statements }: { right: n
   const step = steps[right];
   if (step === undefined) throw new Error(`the ladder has no step for ${right} of ${statements}`);
   return share(step, 1);
+}
+
+function share(numerator: Decimal | number, denominator: Decimal | number): Share {
+  return { numerator: decimal(numerator), denominator: decimal(denominator) };
 }

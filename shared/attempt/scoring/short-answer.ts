@@ -44,7 +44,7 @@ function matchesNumber({ answerKey, scoringRule }: Question, given: Decimal): bo
 /** Sign (U+2212 too), digits with `.` or `,` as the decimal mark on either side of them, exponent. */
 const NUMBER = /^[+\-\u2212]?(?:[0-9]+(?:[.,][0-9]*)?|[.,][0-9]+)(?:[eE]([+\-\u2212]?[0-9]+))?$/u;
 
-const MAX_CHARACTERS = 400;
+const MAX_NUMBER_CHARACTERS = 400;
 const MAX_EXPONENT = 400;
 
 /**
@@ -54,7 +54,7 @@ const MAX_EXPONENT = 400;
  */
 export function parseNumber(text: string): Decimal | null {
   const trimmed = trimWhiteSpace(text);
-  if (trimmed.length > MAX_CHARACTERS) return null;
+  if (trimmed.length > MAX_NUMBER_CHARACTERS) return null;
   const match = NUMBER.exec(trimmed);
   if (match === null) return null;
   const plain = trimmed.replaceAll('\u2212', '-').replace(',', '.');

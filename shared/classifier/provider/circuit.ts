@@ -1,7 +1,3 @@
-import type { AskedFor, TokenUsage } from '#shared/classifier/tasks/task.ts';
-import type { ErrorCode } from '#shared/kernel/errors.ts';
-import type { ProviderName } from './names.ts';
-
 /** What is remembered of one provider, by its address and model. Times are Unix ms, 0 = none. */
 export interface CircuitState {
   /** Failures in a row. */
@@ -82,6 +78,9 @@ export function afterCall(
   }
 }
 
+/** What the circuit of a provider was when an attempt was made. */
+export type CircuitPhase = 'closed' | 'open' | 'half-open';
+
 export function phaseOf(state: CircuitState, now: number): CircuitPhase {
   if (state.openUntil === 0) return 'closed';
   return now < state.openUntil ? 'open' : 'half-open';
@@ -99,29 +98,4 @@ export function readCircuit(text: string | null): CircuitState {
   } catch {
     return CLOSED;
   }
-}
-
-/** What the circuit of a provider was when an attempt was made. */
-export type CircuitPhase = 'closed' | 'open' | 'half-open';
-
-/** One attempt at a provider, also one that failed: a retried call may well be billed twice. Holds no prompt, answer or key. */
-export interface UsageEvent extends AskedFor, TokenUsage {
-  provider: ProviderName;
-  /** Origin only; null for the mock. */
-  baseUrl: string | null;
-  model: string;
-  latencyMs: number;
-  /** 1 = the first attempt of an ask. */
-  attempt: number;
-  /** The wait before this attempt (ms). */
-  retryWaitMs: number;
-  circuit: CircuitPhase;
-  /** null = no answer came. */
-  httpStatus: number | null;
-  outcome: 'success' | 'failure' | 'cancelled';
-  errorCode: ErrorCode | null;
-  /** The provider's own name of the request, for a word with its support. */
-  providerRequestId: string | null;
-  promptVersion: string;
-  createdAt: Date;
 }

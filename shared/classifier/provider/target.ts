@@ -9,15 +9,17 @@ import {
   type ProviderName,
 } from './names.ts';
 
-/** What is asked where a selection names no model; `local` has none. */
-const DEFAULT_MODELS: Readonly<Record<ProviderName, string | null>> = {
-  mock: 'mock-1',
-  local: null,
-  openai: 'gpt-4.1-mini',
-  anthropic: 'claude-haiku-4-5',
-  gemini: 'gemini-2.5-flash',
-  deepseek: 'deepseek-chat',
-};
+/** Which provider is asked, as the environment or a stored setting says it. */
+export interface ProviderSelection {
+  /** May be none that this process knows: a slip in the environment, or stored by a newer process. */
+  provider: string;
+  /** null = a default of the provider. */
+  model: string | null;
+  /** null = the provider's official address. */
+  baseUrl: string | null;
+  /** The variable that holds the key; null = the generic one, else the provider's own. */
+  apiKeyRef: KeyVariable | null;
+}
 
 /** A provider that can be asked. */
 export interface Target {
@@ -37,6 +39,16 @@ interface Surroundings {
   /** Origins beside the official ones to which a key may go. */
   allowedOrigins: readonly string[];
 }
+
+/** What is asked where a selection names no model; `local` has none. */
+const DEFAULT_MODELS: Readonly<Record<ProviderName, string | null>> = {
+  mock: 'mock-1',
+  local: null,
+  openai: 'gpt-4.1-mini',
+  anthropic: 'claude-haiku-4-5',
+  gemini: 'gemini-2.5-flash',
+  deepseek: 'deepseek-chat',
+};
 
 export type ChosenTarget = { kind: 'usable'; target: Target } | { kind: 'unusable'; fault: TargetFault };
 
@@ -91,13 +103,13 @@ export function keyVariablesOf(provider: ProviderName): readonly KeyVariable[] {
   return own === null ? [GENERIC_KEY_VARIABLE] : [GENERIC_KEY_VARIABLE, own];
 }
 
-/** Why a text is no address that a provider may be asked at. */
-type BaseUrlFault = 'NOT_A_BASE_URL' | 'FORBIDDEN_HOST' | 'ORIGIN_NOT_ALLOWED' | 'NOT_HTTPS';
-
 /** `url` is without a final slash. */
 type BaseUrl = { kind: 'allowed'; url: string; origin: string } | { kind: 'refused'; fault: BaseUrlFault };
 
-const MOST_LETTERS = 2_048;
+/** Why a text is no address that a provider may be asked at. */
+type BaseUrlFault = 'NOT_A_BASE_URL' | 'FORBIDDEN_HOST' | 'ORIGIN_NOT_ALLOWED' | 'NOT_HTTPS';
+
+const MOST_URL_LETTERS = 2_048;
 
 /**
  * A base URL at which this provider may be asked, with its key: its official origin or one that the operator listed,
@@ -124,7 +136,7 @@ export function readBaseUrl(
 
 /** Printable ASCII, a host spelled as every reader understands it, no credentials, query or fragment. */
 function plainUrl(text: string): URL | null {
-  if (text.length > MOST_LETTERS || !/^https?:\/\/[^/?#@%\\\s]+(\/[^?#@%\\\s]*)?$/i.test(text)) return null;
+  if (text.length > MOST_URL_LETTERS || !/^https?:\/\/[^/?#@%\\\s]+(\/[^?#@%\\\s]*)?$/i.test(text)) return null;
   if (!/^[\x21-\x7e]+$/.test(text)) return null;
   const url = URL.parse(text);
   if (url === null || url.port === '0' || url.hostname.endsWith('.')) return null;
@@ -133,20 +145,6 @@ function plainUrl(text: string): URL | null {
   const named = host.startsWith('[') ? host.replace(/\].*$/, ']') : host.replace(/:\d*$/, '');
   return url.hostname === named || named.startsWith('[') ? url : null;
 }
-
-/** Which provider is asked, as the environment or a stored setting says it. */
-export interface ProviderSelection {
-  /** May be none that this process knows: a slip in the environment, or stored by a newer process. */
-  provider: string;
-  /** null = a default of the provider. */
-  model: string | null;
-  /** null = the provider's official address. */
-  baseUrl: string | null;
-  /** The variable that holds the key; null = the generic one, else the provider's own. */
-  apiKeyRef: KeyVariable | null;
-}
-
-type ConfigurationSource = 'environment' | 'database';
 
 /** What is known of the provider without asking it; never a secret. */
 export interface ProviderStatus {
@@ -173,3 +171,5 @@ export interface ProviderStatus {
     throttledUntil: Date | null;
   };
 }
+
+type ConfigurationSource = 'environment' | 'database';

@@ -6,7 +6,6 @@ import type { FaultDetail } from '#shared/kernel/errors.ts';
 import type { ModelTask } from './task.ts';
 
 const EXPLAIN_PROMPT_VERSION = 'explain-1';
-const LINE = { type: 'string', minLength: 1, maxLength: 20_000, pattern: '\\S' };
 
 const EXPLAIN_INSTRUCTIONS = [
   'You write the solution of an exam question for a teacher.',
@@ -16,6 +15,8 @@ const EXPLAIN_INSTRUCTIONS = [
   '`text` is the whole solution; `steps` are its steps in order, each complete in itself.',
   'Text is plain, never HTML or Markdown; formulas are LaTeX between dollar signs.',
 ].join('\n');
+
+const LINE = { type: 'string', minLength: 1, maxLength: 20_000, pattern: '\\S' };
 
 /** A solution to be written. */
 export function explainTask(payload: ExplanationRequest): ModelTask {
@@ -35,12 +36,6 @@ export function readSolution(json: unknown): Solution {
 
 const GRADE_PROMPT_VERSION = 'grade-1';
 
-/** What a model writes; criteria by the key that the data gives each of them. */
-interface WrittenGrade {
-  feedback: string;
-  criteria: Record<string, { score: number; comment: string }>;
-}
-
 const GRADE_INSTRUCTIONS = [
   'You grade an essay by a rubric, for a teacher who decides.',
   'The data holds the question (`prompt`), the essay of a student (`answerText`) and the criteria, each with its key and the most that it can give (`maxScore`).',
@@ -49,15 +44,6 @@ const GRADE_INSTRUCTIONS = [
   '`comment` says why, quoting the essay where it helps; `feedback` tells the student what was good and what to work on.',
   'Write in the language of the essay. Text is plain, never HTML or Markdown.',
 ].join('\n');
-
-/** What the schema cannot say of an essay grade request. */
-export function gradeFaults({ maxScore, rubric: { criteria } }: EssayGradeRequest): FaultDetail[] {
-  const twice = repeatedAt(criteria.map(({ id }) => id));
-  const faults = twice.map((index) => ({ path: `/rubric/criteria/${index}/id`, message: 'is named twice' }));
-  const sum = sumExactly(criteria.map((criterion) => criterion.maxScore));
-  if (sum !== maxScore) faults.push({ path: '/maxScore', message: 'must be the sum of the maxScore of all criteria' });
-  return faults;
-}
 
 /**
  * An essay to be graded. Each criterion has a key of its own in the answer, with bounds of its own: a list could name one twice, and
@@ -78,6 +64,23 @@ export function gradeTask({ questionId, prompt, answerText, maxScore, rubric }: 
   };
 }
 
+function criterionSchema(most: number): Readonly<Record<string, unknown>> {
+  return closedObject({
+    score: { type: 'number', minimum: 0, maximum: most },
+    comment: { type: 'string', maxLength: 5_000 },
+  });
+}
+
+function keyOf(index: number): string {
+  return `c${index + 1}`;
+}
+
+/** What a model writes; criteria by the key that the data gives each of them. */
+interface WrittenGrade {
+  feedback: string;
+  criteria: Record<string, { score: number; comment: string }>;
+}
+
 /** The grade of an answer: its score is the sum of the criteria; null where a score is missing or outside its bounds. */
 export function readGrade({ maxScore, rubric }: EssayGradeRequest, json: unknown): GradeResult | null {
   const { criteria: written, feedback } = json as WrittenGrade;
@@ -91,13 +94,11 @@ export function readGrade({ maxScore, rubric }: EssayGradeRequest, json: unknown
   return { score: sumExactly(criteria.map((criterion) => criterion.score)), maxScore, feedback, criteria };
 }
 
-function criterionSchema(most: number): Readonly<Record<string, unknown>> {
-  return closedObject({
-    score: { type: 'number', minimum: 0, maximum: most },
-    comment: { type: 'string', maxLength: 5_000 },
-  });
-}
-
-function keyOf(index: number): string {
-  return `c${index + 1}`;
+/** What the schema cannot say of an essay grade request. */
+export function gradeFaults({ maxScore, rubric: { criteria } }: EssayGradeRequest): FaultDetail[] {
+  const twice = repeatedAt(criteria.map(({ id }) => id));
+  const faults = twice.map((index) => ({ path: `/rubric/criteria/${index}/id`, message: 'is named twice' }));
+  const sum = sumExactly(criteria.map((criterion) => criterion.maxScore));
+  if (sum !== maxScore) faults.push({ path: '/maxScore', message: 'must be the sum of the maxScore of all criteria' });
+  return faults;
 }

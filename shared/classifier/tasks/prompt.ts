@@ -57,9 +57,9 @@ function fenced(what: string, text: string): string {
  * null is taken out where the schema has an optional field that admits none: wires that know no optional fields ask for null.
  */
 export function readAnswer(text: string, schema: Schema): unknown {
-  const fenced = /^```[a-z]*\s*\n?([\s\S]*?)\n?\s*```$/i.exec(text.trim());
+  const inFence = /^```[a-z]*\s*\n?([\s\S]*?)\n?\s*```$/i.exec(text.trim());
   try {
-    return withoutNulls(JSON.parse(fenced?.[1] ?? text), schema);
+    return withoutNulls(JSON.parse(inFence?.[1] ?? text), schema);
   } catch {
     return undefined;
   }

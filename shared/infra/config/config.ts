@@ -1,3 +1,4 @@
+import manifest from '../../../package.json' with { type: 'json' };
 import {
   type AttemptSettings,
   type AuthSettings,
@@ -18,9 +19,12 @@ import {
   type LogLevel,
   SERVICE_NAMES,
   type ServiceName,
+  WELL_KNOWN,
 } from './variable.ts';
 import { variableReader } from './variable-reader.ts';
-import { type Warnings, warningsOf } from './warnings.ts';
+
+/** The version that health, index and OpenAPI tell. */
+export const VERSION: string = manifest.version;
 
 /** Everything a process knows from its environment. `...Ms` are milliseconds, `...Seconds` seconds; an undefined token = there is none. */
 export interface Config extends Warnings {
@@ -56,6 +60,15 @@ export interface Config extends Warnings {
   limits: { bodyBudgetBytes: number; headTimeoutMs: number; bodyTimeoutMs: number };
 }
 
+/** Sentences for the log of a start: `warnings` of any process, `doorWarnings` of a front door. */
+interface Warnings {
+  warnings: readonly string[];
+  doorWarnings: readonly string[];
+}
+
+/** A configuration before it is known what is odd in it. */
+type Settings = Omit<Config, keyof Warnings>;
+
 /** The environment does not make a Config. The message lists every fault, one per line, and shows no secret. */
 export class ConfigError extends Error {
   readonly faults: readonly string[];
@@ -78,7 +91,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
   const mongodbUrl = from.text('MONGODB_URL');
   const services = from.list('SERVICES', SERVICE_NAMES);
   const senderTokens = readSenderTokens(from);
-  const config: Omit<Config, keyof Warnings> = {
+  const config: Settings = {
     environment: from.word('NODE_ENV', ENVIRONMENTS),
     production,
     services,
@@ -135,4 +148,66 @@ export function configOrExit(env: NodeJS.ProcessEnv): Config {
     console.error(error.message);
     process.exit(EXIT_CODE);
   }
+}
+
+/** What is allowed and probably not meant. In development only what others could use. */
+export function warningsOf(config: Settings): Warnings {
+  const secret = knownSecretWarnings(config);
+  if (!config.production) return { warnings: [], doorWarnings: secret };
+  return { warnings: processWarnings(config), doorWarnings: [...doorWarnings(config), ...secret] };
+}
+
+function processWarnings(config: Settings): string[] {
+  const warnings: string[] = [];
+  if (config.opsToken === undefined) warnings.push('OPS_TOKEN is not set: /metrics refuses everybody');
+  if (config.internalServiceToken === undefined) {
+    warnings.push('INTERNAL_SERVICE_TOKEN is not set: calls to other services carry no token');
+  }
+  return warnings;
+}
+
+function doorWarnings(config: Settings): string[] {
+  const warnings: string[] = [];
+  if (config.gatewayToken === undefined) {
+    warnings.push('GATEWAY_TOKEN is not set: whoever reaches this port can write identity headers');
+  }
+  if (config.gatewayToken === '') {
+    warnings.push('GATEWAY_TOKEN is set to nothing: every route that trusts identity headers refuses everybody');
+  }
+  if (config.services.has('attempt') && config.attempt.receiverToken === undefined) {
+    warnings.push('No receiver token of the attempt service is set: it refuses every start, release and handoff');
+  }
+  return warnings;
+}
+
+/** NODE_ENV forgotten on a machine that others reach: whoever reads this repository could sign in as anybody. */
+function knownSecretWarnings({ services, host, auth }: Settings): string[] {
+  const reached = !/^(127\.|::1$|localhost$)/.test(host);
+  if (!services.has('auth') || !reached || !WELL_KNOWN.has(auth.jwt.secret)) return [];
+  return ['AUTH_JWT_SECRET is the development default, and HOST is reachable from elsewhere: anybody can sign tokens'];
+}
+
+/** Every secret of a configuration, for the log to cut out wherever one turns up. */
+export function secretsOf(config: Config): string[] {
+  const all = [
+    config.gatewayToken,
+    config.internalServiceToken,
+    config.opsToken,
+    config.attempt.receiverToken,
+    ...Object.values(config.notification.senderTokens),
+    config.notification.webhook?.secret,
+    ...Object.values(config.classifier.keys),
+    config.auth.jwt.secret,
+    ...config.auth.jwt.previousSecrets,
+    ...Object.values(config.neighbours).map((neighbour) => neighbour?.token),
+    passwordOf(config.mongodb.url),
+    passwordOf(config.redis.url),
+  ];
+  return [...new Set(all.filter((secret): secret is string => secret !== undefined && secret !== ''))];
+}
+
+/** MongoDB URLs may name several hosts, which URL refuses. */
+function passwordOf(url: string): string | undefined {
+  const password = /^[a-z+]+:\/\/[^/?@]*?:([^/?@]*)@/i.exec(url)?.[1];
+  return password === undefined ? undefined : decodeURIComponent(password);
 }

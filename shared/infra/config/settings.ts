@@ -6,6 +6,8 @@ import { SELF_REGISTER_ROLES } from './variable.ts';
 import type { VariableReader } from './variable-reader.ts';
 import type { NamesOf } from './variables.ts';
 
+/** The parts of a configuration, and how each is read: one for each service, and the neighbours. */
+
 export interface AttemptSettings {
   /** Demanded by start, release and handoff. */
   receiverToken: string | undefined;

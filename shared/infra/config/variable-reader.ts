@@ -1,5 +1,5 @@
 import { isIP } from 'node:net';
-import { unreadableIn } from '#infra/mongo/unreadable-url.ts';
+import { unreadableIn, weaknessOf } from '#infra/mongo/connect.ts';
 import { readRedisUrl } from '#infra/redis/redis-url.ts';
 import { type Variable, WELL_KNOWN } from './variable.ts';
 import { type NamesOf, VARIABLES, type VariableName } from './variables.ts';
@@ -195,54 +195,16 @@ function isAddressOrNetwork(text: string): boolean {
 }
 
 /** HS256 takes a key as long as its hash (RFC 7518, 3.2), and a derived key knows no more than what it came from. */
-const FEWEST_BYTES = 32;
+const FEWEST_SECRET_BYTES = 32;
 
 /** What a secret that keys are derived from should have been, or undefined when it is that. Never quotes it. */
 function secretFault(secret: string, production: boolean): string | undefined {
   // The comma parts the earlier secrets from each other, where this one will stand some day.
   if (!/^[!-~]([ -~]*[!-~])?$/.test(secret) || secret.includes(',')) {
     const wanted = 'printable ASCII without a comma and without white space at either end';
-    return production ? `at least ${FEWEST_BYTES} bytes of ${wanted}` : wanted;
+    return production ? `at least ${FEWEST_SECRET_BYTES} bytes of ${wanted}` : wanted;
   }
   if (production && WELL_KNOWN.has(secret)) return 'a value of its own, not the development default';
-  if (production && Buffer.byteLength(secret) < FEWEST_BYTES) return `at least ${FEWEST_BYTES} bytes`;
+  if (production && Buffer.byteLength(secret) < FEWEST_SECRET_BYTES) return `at least ${FEWEST_SECRET_BYTES} bytes`;
   return undefined;
-}
-
-/** What each option of a connection string must be, where it is given at all. */
-const WANTED: Readonly<Record<string, string>> = {
-  // An acknowledged submit that a failover may roll back is worse than a refused start.
-  w: 'majority',
-  journal: 'true',
-  j: 'true',
-  safe: 'true',
-  // A secondary may not know yet what was just written: a grade would be decided on answers of a moment ago.
-  readpreference: 'primary',
-  readconcernlevel: 'majority',
-};
-/** They choose among secondaries. */
-const REFUSED = ['readpreferencetags', 'maxstalenessseconds'];
-
-/**
- * What in a MongoDB connection string weakens `w: majority, journal: true` or majority reads of the primary, as a phrase
- * without the string itself (it may hold a password); undefined when nothing does.
- */
-export function weaknessOf(url: string): string | undefined {
-  if (!url.includes('?')) return undefined;
-  for (const pair of url.slice(url.indexOf('?') + 1).split(/[&;]/)) {
-    const [name = '', value = ''] = pair.split('=', 2).map((part) => decode(part).trim());
-    const option = name.toLowerCase();
-    const wanted = WANTED[option];
-    if (wanted !== undefined && value.toLowerCase() !== wanted) return `${name} is not ${wanted}`;
-    if (REFUSED.includes(option)) return `${name} is set`;
-  }
-  return undefined;
-}
-
-function decode(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return text;
-  }
 }

@@ -114,7 +114,7 @@ export function deriveKey(secret: string, purpose: Purpose): TokenKey {
 }
 
 /** Far more than a token with the longest name takes; what is longer is not even decoded. */
-const LONGEST = 8_192;
+const LONGEST_TOKEN = 8_192;
 
 const SEGMENTS = /^([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)$/;
 
@@ -124,7 +124,7 @@ const SEGMENTS = /^([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)$/;
  * no blanks. One token then has one spelling, and no two parsers read two things in it.
  */
 function headerOf(text: string): string | null {
-  if (text.length > LONGEST) return null;
+  if (text.length > LONGEST_TOKEN) return null;
   const [, header, payload, signature] = SEGMENTS.exec(text) ?? [];
   if (header === undefined || payload === undefined || signature === undefined) return null;
   if (![header, payload, signature].every(isCanonical) || !isPlainJson(payload)) return null;

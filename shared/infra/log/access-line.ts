@@ -7,7 +7,7 @@ export interface AccessLine {
   /** Path as mounted: paths as sent would carry ids. */
   route: string;
   status: number;
-  /** From the head of the request to its reply, in millistampedAts. */
+  /** From the head of the request to its reply, in milliseconds. */
   ms: number;
   actorId: string | undefined;
 }

@@ -45,9 +45,7 @@ const SECRET_FIELDS = [
 ];
 const SECRET_HEADERS = ['authorization', 'cookie', 'x-internal-token', 'x-gateway-token', 'idempotency-key'];
 
-/**
- * The process's log: JSON, one line each. A killed process loses at most the last 200 ms of it.
- */
+/** The process's log: JSON, one line each. A killed process loses at most the last 200 ms of it. */
 export function openLog(options: LogOptions): Logs {
   const sink = options.destination ?? bufferedStdout();
   const scrub = scrubber(options.secrets ?? []);
@@ -111,8 +109,8 @@ function brief(text: string | undefined): string | undefined {
 }
 
 /** Short secrets turn up in ordinary words; cutting those out would only maim the log. */
-const SHORTEST = 8;
-const PATTERNS: readonly [RegExp, string][] = [
+const SHORTEST_SECRET = 8;
+const SECRET_PATTERNS: readonly [RegExp, string][] = [
   [/\b(Bearer|Basic)\s+[A-Za-z0-9._~+/=-]{8,}/gi, '$1 [redacted]'],
   [/:\/\/[^\s/@"\\]+@/g, '://[redacted]@'],
   [/\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*/g, '[redacted]'],
@@ -126,7 +124,7 @@ const PATTERNS: readonly [RegExp, string][] = [
 export function scrubber(secrets: readonly (string | undefined)[]): (line: string) => string {
   const values = new Set<string>();
   for (const secret of secrets) {
-    if (secret === undefined || secret.length < SHORTEST) continue;
+    if (secret === undefined || secret.length < SHORTEST_SECRET) continue;
     values.add(secret);
     // As it looks inside a JSON string.
     values.add(JSON.stringify(secret).slice(1, -1));
@@ -134,7 +132,7 @@ export function scrubber(secrets: readonly (string | undefined)[]): (line: strin
   return (line) => {
     let clean = line;
     for (const value of values) if (clean.includes(value)) clean = clean.replaceAll(value, '[redacted]');
-    for (const [pattern, replacement] of PATTERNS) clean = clean.replace(pattern, replacement);
+    for (const [pattern, replacement] of SECRET_PATTERNS) clean = clean.replace(pattern, replacement);
     return clean;
   };
 }

@@ -95,7 +95,7 @@ export function openMetrics(options: { process: boolean; labels?: Labels }): Met
   };
 }
 
-const BUCKETS_S = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20];
+const HTTP_BUCKETS_S = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20];
 
 /** Counts one answered request. `route` is the path as mounted. `seconds` from its head to its reply. */
 export type ObserveHttp = (method: string, route: string, status: number, seconds: number) => void;
@@ -105,7 +105,7 @@ export function httpMetrics(metrics: Metrics): ObserveHttp {
     'http_request_duration_seconds',
     'Time from the head of a request to its reply',
     ['method', 'route', 'status'],
-    BUCKETS_S,
+    HTTP_BUCKETS_S,
   );
   return (method, route, status, seconds) => histogram.observe(seconds, { method, route, status: String(status) });
 }

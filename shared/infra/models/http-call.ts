@@ -3,9 +3,6 @@ import type { Dispatcher } from 'undici';
 import type { StreamFold, WireRequest } from '#infra/models/wires/wire.ts';
 import { isForbiddenAddress } from './guarded-agent.ts';
 
-/** Of any answer, unpacked. */
-export const MOST_BYTES = 4 * 1024 * 1024;
-
 export interface HttpAnswer {
   status: number;
   headers: Headers;
@@ -81,6 +78,9 @@ async function bodyOf(response: Response, fold: StreamFold | null): Promise<unkn
   for await (const chunk of chunks) parts.push(chunk);
   return parseBody(Buffer.concat(parts).toString('utf8'));
 }
+
+/** Of any answer, unpacked. */
+export const MOST_BYTES = 4 * 1024 * 1024;
 
 async function* capped(response: Response): AsyncGenerator<Uint8Array> {
   let size = 0;

@@ -3,11 +3,14 @@ import pLimit, { type LimitFunction } from 'p-limit';
 import type { Agent } from 'undici';
 import type { ClassifierSettings } from '#infra/config/settings.ts';
 import type { Log } from '#infra/log/log.ts';
+import { ANTHROPIC } from '#infra/models/wires/anthropic.ts';
+import { CHAT_COMPLETIONS } from '#infra/models/wires/chat-completions.ts';
+import { GEMINI } from '#infra/models/wires/gemini.ts';
 import { askMock } from '#infra/models/wires/mock.ts';
-import { WIRE_OF } from '#infra/models/wires/wire-of.ts';
+import type { Wire } from '#infra/models/wires/wire.ts';
 import type { SharedCells } from '#infra/redis/shared-cells.ts';
 import { openAnswerChecks } from '#infra/schema/validator.ts';
-import { type CircuitRules, CLOSED, phaseOf, type UsageEvent } from '#shared/classifier/provider/circuit.ts';
+import { type CircuitRules, CLOSED, phaseOf } from '#shared/classifier/provider/circuit.ts';
 import type { ProviderName } from '#shared/classifier/provider/names.ts';
 import {
   type ChosenTarget,
@@ -18,6 +21,7 @@ import {
   type Target,
   targetOf,
 } from '#shared/classifier/provider/target.ts';
+import type { UsageEvent } from '#shared/classifier/provider/usage-event.ts';
 import { type Models, ProviderFailure } from '#shared/classifier/tasks/task.ts';
 import { type Now, SECOND } from '#shared/kernel/time.ts';
 import { type AskParts, askProvider } from './ask-provider.ts';
@@ -59,6 +63,15 @@ const PATIENCE: Patience = {
   clock: () => performance.now(),
   random: Math.random,
   sleep: (ms, signal) => delay(ms, undefined, { signal }).catch(() => signal.throwIfAborted()),
+};
+
+/** The protocol that each provider speaks; the mock speaks none. */
+export const WIRE_OF: Readonly<Record<Exclude<ProviderName, 'mock'>, Wire>> = {
+  local: CHAT_COMPLETIONS,
+  openai: CHAT_COMPLETIONS,
+  deepseek: CHAT_COMPLETIONS,
+  anthropic: ANTHROPIC,
+  gemini: GEMINI,
 };
 
 /** The provider of now: what is selected, and where it leads. */

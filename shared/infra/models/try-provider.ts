@@ -1,9 +1,9 @@
 import type { LimitFunction } from 'p-limit';
 import type { Dispatcher } from 'undici';
 import type { AnswerForm, Wire } from '#infra/models/wires/wire.ts';
-import type { UsageEvent } from '#shared/classifier/provider/circuit.ts';
 import type { ProviderName } from '#shared/classifier/provider/names.ts';
 import type { Target } from '#shared/classifier/provider/target.ts';
+import type { UsageEvent } from '#shared/classifier/provider/usage-event.ts';
 import { promptOf, type Repair } from '#shared/classifier/tasks/prompt.ts';
 import { type AskedFor, type ModelTask, ProviderFailure, type TokenUsage } from '#shared/classifier/tasks/task.ts';
 import type { FaultDetail } from '#shared/kernel/errors.ts';

@@ -14,11 +14,6 @@ export interface GuardedUpdate {
   pipeline: Document[];
 }
 
-/** A stamp for one write: 64 random bits, URL-safe. */
-export function newStamp(): string {
-  return randomBytes(8).toString('base64url');
-}
-
 /**
  * `changes` maps field paths to aggregation expressions, all evaluated on the document as it was; values that come
  * from outside must be wrapped with `literal`. Paths may be dotted into sub-documents, not into arrays.
@@ -38,6 +33,16 @@ export function guardedUpdate(
 /** Whether the document that the write returned is the one that it made. */
 export function wasAccepted(update: GuardedUpdate, document: object | null): boolean {
   return document !== null && 'stamp' in document && document.stamp === update.stamp;
+}
+
+/** A stamp for one write: 64 random bits, URL-safe. */
+export function newStamp(): string {
+  return randomBytes(8).toString('base64url');
+}
+
+/** The random word of the last guarded write; absent until the first one. */
+export interface Stamped {
+  stamp?: string;
 }
 
 /** A value from outside inside a pipeline: without this, text beginning with `$` would be read as a field path. */

@@ -34,13 +34,13 @@ export interface BcryptEngine {
  * Tokens take milliseconds: in a line of their own they do not stand behind logins, and it is over in a second. A thread that
  * falls free takes what has waited longest, so two at once never wait for more than the one password before them.
  */
-const TOKENS = { concurrency: 2, maxWaiting: 256 };
+const TOKEN_QUEUE = { concurrency: 2, maxWaiting: 256 };
 
 /** bcrypt for passwords and refresh tokens, bounded in how much runs and how much waits. */
 export function openHasher(options: HasherOptions, engine: BcryptEngine = bcrypt): Hasher {
   const { passwordCost, tokenCost, concurrency, maxWaiting } = options;
   const passwords = boundedQueue({ concurrency, maxWaiting });
-  const tokens = boundedQueue(TOKENS);
+  const tokens = boundedQueue(TOKEN_QUEUE);
   const nobody = hashOfNobody(bcrypt.genSaltSync(passwordCost), randomBytes(31));
 
   /** Wrong passwords all take 2^passwordCost: what a cheaper hash, c, leaves of it is 2^c + 2^(c+1) + … + 2^(passwordCost−1). */
@@ -110,7 +110,7 @@ function boundedQueue({ concurrency, maxWaiting }: { concurrency: number; maxWai
 }
 
 /** `$2a$`, `$2b$` or `$2y$` (PHP's name for `$2b$`), a cost, 22 letters of salt and 31 of hash. */
-const FORM = /^\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{53}$/;
+const BCRYPT_HASH = /^\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{53}$/;
 const LETTERS = './ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789';
 const HASH_LETTERS = 31;
 
@@ -120,7 +120,7 @@ const MOST_COST = 15;
 
 /** The cost of a bcrypt hash that can be worked with; null when it is none, or would take too long. */
 export function costOf(hash: string): number | null {
-  const cost = Number(FORM.exec(hash)?.[1] ?? 0);
+  const cost = Number(BCRYPT_HASH.exec(hash)?.[1] ?? 0);
   return cost >= LEAST_COST && cost <= MOST_COST ? cost : null;
 }
 

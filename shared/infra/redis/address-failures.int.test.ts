@@ -2,7 +2,8 @@ import { createServer } from 'node:net';
 import t from 'tap';
 import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
 import { type HeldLog, heldLog } from '#testing/held-log.ts';
-import { eventually, type OwnRedis, ownRedis } from '#testing/stores/own-redis.ts';
+import { type OwnRedis, ownRedis } from '#testing/stores/own-redis.ts';
+import { until } from '#testing/until.ts';
 import { type AddressFailures, openAddressFailures } from './address-failures.ts';
 
 const LIMIT = 3;
@@ -18,7 +19,7 @@ function openFor(
 
 /** Records failures of an address of its own until Redis has seen one: the connection is up from here on. */
 async function connected(redis: OwnRedis, failures: AddressFailures, address: string): Promise<void> {
-  await eventually(async () => {
+  await until('the failure is in Redis', async () => {
     await failures.record(address);
     return ((await redis.command('KEYS', `*${address}`)) as string[]).length > 0;
   });
@@ -57,11 +58,14 @@ t.test('the window closes', async (t) => {
     await redis.close();
   });
   await Promise.all([connected(redis, failures, '198.51.100.1'), connected(redis, other, '198.51.100.2')]);
-  await eventually(async () => {
+  await until('the address is over its limit', async () => {
     await fail(failures, '203.0.113.7', LIMIT);
     return failures.isOver('203.0.113.7');
   });
-  await eventually(async () => !(await failures.isOver('203.0.113.7')) && !(await other.isOver('203.0.113.7')));
+  await until(
+    'both doors have forgotten the address',
+    async () => !(await failures.isOver('203.0.113.7')) && !(await other.isOver('203.0.113.7')),
+  );
 });
 
 t.test('while Redis is away each front door goes on with what it saw itself', async (t) => {

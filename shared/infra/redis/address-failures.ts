@@ -73,12 +73,12 @@ export function openAddressFailures(deps: {
 /** A provider gives a household a /64: within it, addresses cost nothing. */
 const COUNTED_GROUPS = 4;
 /** What is no address stays bounded as a key. */
-const LONGEST = 64;
+const LONGEST_KEY = 64;
 
 /** Whom failures are counted against: an IPv4 address, or an IPv6 network as `2001:db8:0:1::/64`. */
 export function countedAs(text: string): string {
   const address = readAddress(text);
-  if (address === null) return text.slice(0, LONGEST);
+  if (address === null) return text.slice(0, LONGEST_KEY);
   if (isIPv4(address)) return address;
   const network = groupsOf(address).slice(0, COUNTED_GROUPS);
   return `${network.map((group) => group.toString(16)).join(':')}::/64`;

@@ -7,7 +7,8 @@ import t from 'tap';
 import { freePort } from '#scripts/services/port.ts';
 import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
 import { type HeldLog, heldLog } from '#testing/held-log.ts';
-import { eventually, ownRedis } from '#testing/stores/own-redis.ts';
+import { ownRedis } from '#testing/stores/own-redis.ts';
+import { until } from '#testing/until.ts';
 import { redisProbe } from './connection.ts';
 import { openDoorbells } from './doorbell.ts';
 import { answerDoorbell } from './doorbell-listener.ts';
@@ -32,14 +33,14 @@ function openAll(redisUrl: string, log: Log) {
   return {
     /** Resolves once rings, replies and the probe all work. */
     async work(): Promise<void> {
-      await eventually(() => bells.ring('grading', 'c-1', 1));
-      await eventually(() => heard.includes('c-1'));
+      await until('the bell rings', () => bells.ring('grading', 'c-1', 1));
+      await until('the ring is heard', () => heard.includes('c-1'));
       const waiter = waiters.register('c-1');
       const replied = waiter.settled({ timeoutMs: 3_600_000, pollMs: 3_600_000, isSettled: async () => false });
       const sending = setInterval(() => sender.send('c-1'), 20);
       await replied;
       clearInterval(sending);
-      await eventually(() =>
+      await until('the probe is well', () =>
         probe.ping().then(
           () => true,
           () => false,
@@ -80,7 +81,7 @@ t.test('a password and a user with rights of its own; no log line shows a secret
     const stranger = openAll(redis.url.replace('//', `//${wrong}`), log);
     const all = openAll(redis.url.replace('//', `//${auth}`), log);
     await all.work();
-    await eventually(() => textOf(log).split('Redis is away').length > 5);
+    await until('each link has said that Redis is away', () => textOf(log).split('Redis is away').length > 5);
     t.notMatch(textOf(log), /secret/);
     await Promise.all([all.close(), stranger.close()]);
     await redis.close();
@@ -140,13 +141,14 @@ for (const [name, answer] of [
     const all = openAll(`redis://:secret@127.0.0.1:${port}`, log);
     const saidAway = () => textOf(log).split('Redis is away').length - 1;
     // Each has been away, and in all they have dialled more than once.
-    await eventually(() => saidAway() >= 5 && accepted >= 12);
+    await until('five links have dialled', () => saidAway() >= 5 && accepted >= 12);
     await all.close();
     t.equal(saidAway(), 5, 'each of the five links says so once');
     let idleLooks = 0;
-    await eventually(async () => {
+    await until('no connection is left open', async () => {
+      // One look each 5 ms: none for a fifth of a second.
       idleLooks = (await connections(server)) === 0 ? idleLooks + 1 : 0;
-      return idleLooks === 20;
+      return idleLooks === 40;
     });
     t.pass('nobody dials');
   });
@@ -177,7 +179,7 @@ t.test(
       server.close();
       await redis.close();
     });
-    await eventually(() => accepted >= 10);
+    await until('ten connections were accepted', () => accepted >= 10);
   },
 );
 

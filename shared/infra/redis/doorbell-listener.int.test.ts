@@ -1,7 +1,8 @@
 import t, { type Test } from 'tap';
 import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
 import { heldLog } from '#testing/held-log.ts';
-import { eventually, ownRedis } from '#testing/stores/own-redis.ts';
+import { ownRedis } from '#testing/stores/own-redis.ts';
+import { until } from '#testing/until.ts';
 import { openDoorbells } from './doorbell.ts';
 import { answerDoorbell } from './doorbell-listener.ts';
 
@@ -17,7 +18,7 @@ async function rungRedis(t: Test) {
 
 t.test('a ring that a dead worker took is heard by another, and an empty one is cleared away', async (t) => {
   const { redis, bells, log } = await rungRedis(t);
-  await eventually(() => bells.ring('grading', 'orphan', 1));
+  await until('the bell rings', () => bells.ring('grading', 'orphan', 1));
   await redis.command('RPOPLPUSH', 'examhall:grading:waiting', 'examhall:grading:active');
   await redis.command('LPUSH', 'examhall:grading:active', 'empty:1');
   const heard: string[] = [];
@@ -26,9 +27,9 @@ t.test('a ring that a dead worker took is heard by another, and an empty one is 
     async (id) => void heard.push(id),
   );
   t.teardown(() => listener.close(1_000));
-  await eventually(() => heard.includes('orphan'));
+  await until('the orphan is heard', () => heard.includes('orphan'));
   const keys = ['active', 'waiting', 'stalling'].map((key) => `examhall:grading:${key}`);
-  await eventually(async () => (await redis.command('EXISTS', ...keys)) === 0);
+  await until('the rings are removed', async () => (await redis.command('EXISTS', ...keys)) === 0);
 });
 
 t.test('an answer that fails is logged and its ring removed; the next rings are heard', async (t) => {
@@ -40,9 +41,10 @@ t.test('an answer that fails is logged and its ring removed; the next rings are 
     return id === 'rejects' ? Promise.reject(new Error('rejected')) : Promise.resolve();
   });
   t.teardown(() => listener.close(1_000));
-  for (const id of ['throws', 'rejects', 'fine']) await eventually(() => bells.ring('grading', id, 1));
-  await eventually(() => heard.length === 3);
-  await eventually(
+  for (const id of ['throws', 'rejects', 'fine']) await until('each bell rings', () => bells.ring('grading', id, 1));
+  await until('three rings are heard', () => heard.length === 3);
+  await until(
+    'the rings are removed',
     async () => (await redis.command('EXISTS', 'examhall:grading:jobs', 'examhall:grading:active')) === 0,
   );
   t.equal(log.lines.filter((line) => line.message === 'Answering a ring failed').length, 2);
@@ -56,13 +58,16 @@ t.test('close takes no further ring, waits for the running one and acknowledges 
     heard.push(id);
     return gate.promise;
   });
-  await eventually(() => bells.ring('grading', 'running', 1));
-  await eventually(() => heard.includes('running'));
+  await until('the bell rings', () => bells.ring('grading', 'running', 1));
+  await until('the ring is heard', () => heard.includes('running'));
   let closed = false;
   const closing = listener.close(60_000).then(() => {
     closed = true;
   });
-  await eventually(async () => !String(await redis.command('CLIENT', 'LIST')).includes('cmd=brpoplpush'));
+  await until(
+    'the listener has stopped waiting',
+    async () => !String(await redis.command('CLIENT', 'LIST')).includes('cmd=brpoplpush'),
+  );
   t.equal(await bells.ring('grading', 'late', 1), true);
   t.equal(closed, false);
   gate.resolve();
@@ -78,7 +83,7 @@ t.test('close gives up on a ring that outlives its time', async (t) => {
     heard.resolve();
     return new Promise(() => {});
   });
-  await eventually(() => bells.ring('upkeep', 'endless', 1));
+  await until('the bell rings', () => bells.ring('upkeep', 'endless', 1));
   await heard.promise;
   await listener.close(10);
   t.strictSame(await redis.command('HKEYS', 'examhall:upkeep:jobs'), [], 'and removes it');

@@ -1,7 +1,8 @@
 import t, { type Test } from 'tap';
 import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
 import { heldLog } from '#testing/held-log.ts';
-import { eventually, ownRedis } from '#testing/stores/own-redis.ts';
+import { ownRedis } from '#testing/stores/own-redis.ts';
+import { until } from '#testing/until.ts';
 import { openDoorbells } from './doorbell.ts';
 import { answerDoorbell } from './doorbell-listener.ts';
 
@@ -30,12 +31,14 @@ async function bellAndListener(t: Test, { started = true }: { started?: boolean 
     heard,
     /** Rings anew, as a caller whose ring was refused would not, until one ring is both taken and heard. */
     async ringIsHeard() {
-      await eventually(async () => {
+      await until('a ring is heard', async () => {
         rung += 1;
         const id = `probe-${rung}`;
         if (!(await bells.ring('grading', id, 1))) return false;
         const giveUpAt = performance.now() + 500;
-        return eventually(() => heard.includes(id) || performance.now() > giveUpAt).then(() => heard.includes(id));
+        return until('the probe is heard', () => heard.includes(id) || performance.now() > giveUpAt).then(() =>
+          heard.includes(id),
+        );
       });
     },
   };
@@ -43,9 +46,10 @@ async function bellAndListener(t: Test, { started = true }: { started?: boolean 
 
 t.test('a ring wakes the listener with the command id and leaves nothing in Redis', async (t) => {
   const { redis, bells, heard } = await bellAndListener(t);
-  await eventually(() => bells.ring('grading', 'c-1', 1));
-  await eventually(() => heard.includes('c-1'));
-  await eventually(
+  await until('the bell rings', () => bells.ring('grading', 'c-1', 1));
+  await until('the ring is heard', () => heard.includes('c-1'));
+  await until(
+    'the ring is removed',
     async () => (await redis.command('EXISTS', 'examhall:grading:jobs', 'examhall:grading:active')) === 0,
   );
   t.strictSame(heard, ['c-1']);
@@ -53,7 +57,7 @@ t.test('a ring wakes the listener with the command id and leaves nothing in Redi
 
 t.test('one attempt rings once while it waits; the next attempt rings anew', async (t) => {
   const { redis, bells } = await bellAndListener(t);
-  await eventually(() => bells.ring('delivery', 'c-1', 1));
+  await until('the bell rings', () => bells.ring('delivery', 'c-1', 1));
   t.equal(await bells.ring('delivery', 'c-1', 1), true, 'a bell that rings already counts as rung');
   t.equal(await bells.ring('delivery', 'c-1', 2), true);
   t.strictSame(await redis.command('LRANGE', 'examhall:delivery:waiting', '0', '-1'), ['c-1:2', 'c-1:1']);
@@ -63,7 +67,7 @@ t.test('one attempt rings once while it waits; the next attempt rings anew', asy
 t.test('Redis is absent at the start and comes later', async (t) => {
   const { redis, bells, log, ringIsHeard } = await bellAndListener(t, { started: false });
   t.equal(await bells.ring('grading', 'early', 1), false);
-  await eventually(() => log.lines.length >= 2);
+  await until('both links have logged', () => log.lines.length >= 2);
   await redis.start();
   await ringIsHeard();
   t.strictSame(
@@ -80,7 +84,7 @@ t.test('after kill -9 and a restart with an empty store, rings are taken and hea
   await ringIsHeard();
   for (const round of [1, 2]) {
     await redis.kill9();
-    await eventually(async () => !(await bells.ring('grading', `lost-${round}`, 1)));
+    await until('a ring is lost', async () => !(await bells.ring('grading', `lost-${round}`, 1)));
     await redis.start();
     await ringIsHeard();
   }
@@ -93,7 +97,7 @@ t.test('SCRIPT FLUSH costs no ring', async (t) => {
   await redis.command('SCRIPT', 'FLUSH');
   const rings = await Promise.all(Array.from({ length: 20 }, (_, i) => bells.ring('grading', `flushed-${i}`, 1)));
   t.strictSame(new Set(rings), new Set([true]));
-  await eventually(() => heard.filter((id) => id.startsWith('flushed-')).length === 20);
+  await until('all rings are heard', () => heard.filter((id) => id.startsWith('flushed-')).length === 20);
   await redis.command('SCRIPT', 'FLUSH');
   await ringIsHeard();
 });
@@ -103,7 +107,7 @@ t.test('after FLUSHALL the next ring is taken and heard', async (t) => {
   await ringIsHeard();
   await redis.command('FLUSHALL');
   t.equal(await bells.ring('grading', 'after', 1), true);
-  await eventually(() => heard.includes('after'));
+  await until('the ring is heard', () => heard.includes('after'));
 });
 
 t.test('a blocked connection that the server cuts is replaced', async (t) => {
@@ -121,8 +125,9 @@ t.test('a thousand rings are each heard at least once and leave nothing behind',
   const ids = Array.from({ length: 1_000 }, (_, i) => `c-${i}`);
   const rings = await Promise.all(ids.map((id) => bells.ring('grading', id, 1)));
   t.strictSame(new Set(rings), new Set([true]));
-  await eventually(() => new Set(heard.filter((id) => id.startsWith('c-'))).size === ids.length);
-  await eventually(
+  await until('all rings are heard', () => new Set(heard.filter((id) => id.startsWith('c-'))).size === ids.length);
+  await until(
+    'the rings are removed',
     async () =>
       (await redis.command('EXISTS', ...['jobs', 'active', 'waiting'].map((key) => `examhall:grading:${key}`))) === 0,
   );

@@ -1,7 +1,8 @@
 import t from 'tap';
 import { freePort } from '#scripts/services/port.ts';
 import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
-import { eventually, ownRedis } from '#testing/stores/own-redis.ts';
+import { ownRedis } from '#testing/stores/own-redis.ts';
+import { until } from '#testing/until.ts';
 import type { Log } from './link.ts';
 import { openReplySender, openReplyWaiters, type ReplySender, type ReplyWaiters } from './replies.ts';
 
@@ -178,7 +179,7 @@ t.test('five thousand waiters share one subscription and leave no timer behind',
   }
   await Promise.all(waits);
   t.equal(waiters.size(), 0);
-  await eventually(() => timers() <= before + 2);
+  await until('the timers are gone', () => timers() <= before + 2);
 });
 
 t.test('replies beyond a thousand in flight are dropped', async (t) => {

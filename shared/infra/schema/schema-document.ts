@@ -73,11 +73,6 @@ const KEYWORDS: ReadonlySet<string> = new Set([
   'x-bare',
 ]);
 
-/** The `$id` that a `$ref` of the document `from` names. */
-export function referencedId(from: string, ref: string): string {
-  return new URL(ref, `schema:///${from}`).pathname.slice(1);
-}
-
 /** @throws Error naming the place, when a document leaves the subset: a silently ignored keyword is a hole. */
 export function assertSubset(document: SchemaDocument): void {
   const { $schema, $id, ...root } = document;
@@ -99,12 +94,6 @@ function assertNode(node: SchemaNode, at: string): void {
   if (!only) return;
   if (node.anyOf?.length !== 2 || none?.type !== 'null') throw new Error(`${at}: anyOf is for [X, null] only`);
   assertNode(only, `${at}/anyOf/0`);
-}
-
-/** `attempt/save-answer-request` → `SaveAnswerRequest`: the name of the generated type and of the OpenAPI component. */
-export function typeName(id: string): string {
-  const last = id.slice(id.lastIndexOf('/') + 1);
-  return last.replace(/(?:^|-)([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
 }
 
 /**
@@ -140,6 +129,17 @@ function foldNull({ anyOf: _anyOf, ...own }: SchemaNode, nullable: SchemaNode): 
   const merged: SchemaNode = { ...nullable, ...own, type: [...typesOf(nullable), 'null'] };
   if (nullable.enum) merged.enum = [...nullable.enum, null];
   return merged;
+}
+
+/** The `$id` that a `$ref` of the document `from` names. */
+export function referencedId(from: string, ref: string): string {
+  return new URL(ref, `schema:///${from}`).pathname.slice(1);
+}
+
+/** `attempt/save-answer-request` → `SaveAnswerRequest`: the name of the generated type and of the OpenAPI component. */
+export function typeName(id: string): string {
+  const last = id.slice(id.lastIndexOf('/') + 1);
+  return last.replace(/(?:^|-)([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
 }
 
 /** The types a node admits; empty = any. */

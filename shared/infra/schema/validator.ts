@@ -79,43 +79,6 @@ function readDocuments(root: string): ReadonlyMap<string, SchemaDocument> {
   return documents;
 }
 
-/** What an answer has against itself; `[]` = it fits. */
-type AnswerCheck = (value: unknown) => FaultDetail[];
-
-/** More faults than this help nobody to do better. */
-const MAX_ANSWER_FAULTS = 20;
-/** A schema that names ids of its own is not seen again: it goes with the oldest. */
-const KEPT = 100;
-
-/**
- * Checks of what models answer against the whole schema of their task. For our own task schemas, in any part of JSON Schema
- * 2020-12, unlike those in `schemas/`, which bodies are checked by. Compiling one takes longer than everything else of an ask that is ours:
- * the newest are kept.
- */
-export function openAnswerChecks(): (schema: Readonly<Record<string, unknown>>) => AnswerCheck {
-  const kept = new Map<string, AnswerCheck>();
-  return (schema) => {
-    const text = JSON.stringify(schema);
-    const known = kept.get(text);
-    if (known !== undefined) return known;
-    const check = compiled(schema);
-    kept.set(text, check);
-    const [oldest] = kept.keys();
-    if (kept.size > KEPT && oldest !== undefined) kept.delete(oldest);
-    return check;
-  };
-}
-
-/** By an ajv of its own: what one has compiled it never forgets. */
-function compiled(schema: Readonly<Record<string, unknown>>): AnswerCheck {
-  const ajv = new Ajv2020({ strict: false, validateFormats: false, allErrors: true, verbose: true, messages: false });
-  const check = ajv.compile(schema);
-  return (value) => {
-    if (check(value)) return [];
-    return (check.errors ?? []).slice(0, MAX_ANSWER_FAULTS).map((error) => faultOf(error, ''));
-  };
-}
-
 /** A query string without its `?`. `query` is to be used only when there are no faults. */
 export type QueryParser = (search: string) => { query: Record<string, unknown>; faults: FaultDetail[] };
 
@@ -147,4 +110,41 @@ function converted(text: string, types: readonly string[]): unknown {
   if (types.includes('number') && /^-?\d+(\.\d+)?$/.test(text)) return Number(text);
   if (types.includes('boolean') && (text === 'true' || text === 'false')) return text === 'true';
   return text;
+}
+
+/** What an answer has against itself; `[]` = it fits. */
+type AnswerCheck = (value: unknown) => FaultDetail[];
+
+/** More faults than this help nobody to do better. */
+const MAX_ANSWER_FAULTS = 20;
+/** A schema that names ids of its own is not seen again: it goes with the oldest. */
+const MAX_KEPT_CHECKS = 100;
+
+/**
+ * Checks of what models answer against the whole schema of their task. For our own task schemas, in any part of JSON Schema
+ * 2020-12, unlike those in `schemas/`, which bodies are checked by. Compiling one takes longer than everything else of an ask that is ours:
+ * the newest are kept.
+ */
+export function openAnswerChecks(): (schema: Readonly<Record<string, unknown>>) => AnswerCheck {
+  const kept = new Map<string, AnswerCheck>();
+  return (schema) => {
+    const text = JSON.stringify(schema);
+    const known = kept.get(text);
+    if (known !== undefined) return known;
+    const check = compiled(schema);
+    kept.set(text, check);
+    const [oldest] = kept.keys();
+    if (kept.size > MAX_KEPT_CHECKS && oldest !== undefined) kept.delete(oldest);
+    return check;
+  };
+}
+
+/** By an ajv of its own: what one has compiled it never forgets. */
+function compiled(schema: Readonly<Record<string, unknown>>): AnswerCheck {
+  const ajv = new Ajv2020({ strict: false, validateFormats: false, allErrors: true, verbose: true, messages: false });
+  const check = ajv.compile(schema);
+  return (value) => {
+    if (check(value)) return [];
+    return (check.errors ?? []).slice(0, MAX_ANSWER_FAULTS).map((error) => faultOf(error, ''));
+  };
 }

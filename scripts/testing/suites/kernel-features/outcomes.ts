@@ -1,6 +1,8 @@
 import { createServer } from 'node:net';
 import { MongoNetworkError } from 'mongodb';
-import { mailboxOf, newCommand, postCommand } from '#infra/mongo/mailbox/mailbox.ts';
+import { type CommandOf, newCommand } from '#infra/mongo/mailbox/commands.ts';
+import { mailboxOf, postCommand } from '#infra/mongo/mailbox/mailbox.ts';
+import type { Queue } from '#shared/kernel/command.ts';
 import { type Step, scripted } from '#testing/actors/scripted-actor.ts';
 import { gate } from '#testing/until.ts';
 import type { Effects } from '#workers/actor.ts';
@@ -40,7 +42,7 @@ export const OUTCOME_FEATURES: readonly Feature[] = [
       const kernel = make();
       const command = await subject.postRejected?.();
       if (command === undefined) return;
-      const twin = () => newCommand({ ...command, now: Date.now(), maxAttempts: 10 });
+      const twin = () => newCommand({ ...(command as CommandOf<Queue>), now: Date.now(), maxAttempts: 10 });
       t.equal((await postCommand(mongo, twin())).created, false, 'before, the key is taken');
       t.equal(await runCommand(kernel, actor, command.queue, command._id), 'rejected');
       const now = await again(mongo, command);

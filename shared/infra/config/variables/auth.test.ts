@@ -1,6 +1,5 @@
 import t from 'tap';
-import { readConfig } from '#infra/config/config.ts';
-import { secretsOf } from '#infra/config/secrets.ts';
+import { readConfig, secretsOf } from '#infra/config/config.ts';
 import { DEVELOPMENT_JWT_SECRET } from '#infra/config/variable.ts';
 import { configFaults, MONGODB_URL, REDIS_URL } from '#testing/config-faults.ts';
 

@@ -1,6 +1,5 @@
 import t from 'tap';
-import { readConfig } from '#infra/config/config.ts';
-import { secretsOf } from '#infra/config/secrets.ts';
+import { readConfig, secretsOf } from '#infra/config/config.ts';
 import { configFaults, MONGODB_URL } from '#testing/config-faults.ts';
 
 t.test('keys of models are secrets, and may go to origins only', async (t) => {

@@ -1,4 +1,5 @@
 import { ENVIRONMENTS, LOG_LEVELS, SERVICE_NAMES, type Variable } from '#infra/config/variable.ts';
+import { DAY } from '#shared/kernel/time.ts';
 
 const PROCESS_GROUP = 'Process';
 
@@ -66,37 +67,6 @@ export const PROCESS = {
   },
 } as const satisfies Record<string, Variable>;
 
-const LIMITS_GROUP = 'Limits';
-const MIB = 1_048_576;
-
-/** Bounds of requests. */
-export const LIMITS = {
-  BODY_BUDGET_BYTES: {
-    group: LIMITS_GROUP,
-    kind: 'integer',
-    default: 256 * MIB,
-    min: 8 * MIB,
-    max: 64 * 1024 * MIB,
-    description: 'Bytes of request bodies that a process holds at once; at least one start request (8 MiB).',
-  },
-  REQUEST_HEAD_TIMEOUT_MS: {
-    group: LIMITS_GROUP,
-    kind: 'integer',
-    default: 10_000,
-    min: 1,
-    max: 120_000,
-    description: 'Time for the head of a request to arrive.',
-  },
-  REQUEST_BODY_TIMEOUT_MS: {
-    group: LIMITS_GROUP,
-    kind: 'integer',
-    default: 20_000,
-    min: 1,
-    max: 600_000,
-    description: 'Time for the body of a request to arrive.',
-  },
-} as const satisfies Record<string, Variable>;
-
 const STORES_GROUP = 'Stores';
 
 /** Where MongoDB and Redis are. */
@@ -161,7 +131,6 @@ export const TRUST = {
 } as const satisfies Record<string, Variable>;
 
 const WORKERS_GROUP = 'Workers';
-const DAY_MS = 86_400_000;
 
 /** How actors run commands. */
 export const WORKERS = {
@@ -210,7 +179,38 @@ export const WORKERS = {
     kind: 'integer',
     default: 10_000,
     min: 10,
-    max: DAY_MS,
+    max: DAY,
     description: 'Pause between two sweeps of the upkeep actor.',
+  },
+} as const satisfies Record<string, Variable>;
+
+const LIMITS_GROUP = 'Limits';
+const MIB = 1_048_576;
+
+/** Bounds of requests. */
+export const LIMITS = {
+  BODY_BUDGET_BYTES: {
+    group: LIMITS_GROUP,
+    kind: 'integer',
+    default: 256 * MIB,
+    min: 8 * MIB,
+    max: 64 * 1024 * MIB,
+    description: 'Bytes of request bodies that a process holds at once; at least one start request (8 MiB).',
+  },
+  REQUEST_HEAD_TIMEOUT_MS: {
+    group: LIMITS_GROUP,
+    kind: 'integer',
+    default: 10_000,
+    min: 1,
+    max: 120_000,
+    description: 'Time for the head of a request to arrive.',
+  },
+  REQUEST_BODY_TIMEOUT_MS: {
+    group: LIMITS_GROUP,
+    kind: 'integer',
+    default: 20_000,
+    min: 1,
+    max: 600_000,
+    description: 'Time for the body of a request to arrive.',
   },
 } as const satisfies Record<string, Variable>;

@@ -1,6 +1,6 @@
 import type { openAnswerChecks } from '#infra/schema/validator.ts';
 import { mockAnswer } from '#shared/classifier/mock.ts';
-import type { UsageEvent } from '#shared/classifier/provider/circuit.ts';
+import type { UsageEvent } from '#shared/classifier/provider/usage-event.ts';
 import { type AskedFor, type ModelAnswer, type ModelTask, ProviderFailure } from '#shared/classifier/tasks/task.ts';
 import type { Now } from '#shared/kernel/time.ts';
 

@@ -4,6 +4,8 @@ import type { Attempt, AttemptStatus, SubmitSource } from '#shared/attempt/attem
 import type { ListedAttempt } from '#shared/attempt/redact.ts';
 import { attempts, textRows } from './collections.ts';
 
+/** How attempts are read: one whole, one by its head, one student's as a list, one exam's for a start, all of them counted. */
+
 /** The attempt with the texts of all its answers, or null. */
 export async function findAttempt(mongo: Mongo, id: string): Promise<Attempt | null> {
   // Again, because a save may replace a long text between the two reads; each round sees a newer attempt.
@@ -65,7 +67,7 @@ export function openHeads(mongo: Mongo, max: number): Heads {
   };
 }
 
-const PROJECTION = {
+const LISTED_FIELDS = {
   examId: 1,
   status: 1,
   startedAt: 1,
@@ -81,7 +83,7 @@ const PROJECTION = {
 /** The newest attempts of one student, newest start first, without answers, events and paper. */
 export async function listAttempts(mongo: Mongo, studentId: string, limit: number): Promise<ListedAttempt[]> {
   const found = await attempts(mongo)
-    .find({ studentId }, { projection: PROJECTION, sort: { startedAt: -1 }, limit, maxTimeMS: QUERY_LIMIT_MS })
+    .find({ studentId }, { projection: LISTED_FIELDS, sort: { startedAt: -1 }, limit, maxTimeMS: QUERY_LIMIT_MS })
     .toArray();
   return found as ListedAttempt[];
 }

@@ -5,6 +5,11 @@ import type { Attempt, AttemptEvent, ClientEventType } from '#shared/attempt/att
 import { EVENT_TAIL_CAP, EVENT_TAIL_KEEP, MAX_CLIENT_EVENTS, METADATA_ROW_BYTES } from '#shared/attempt/limits.ts';
 import { attempts, type EventRow, eventRows } from './collections.ts';
 
+/**
+ * The log of an attempt: the newest events are a tail inside its document, older ones and those with long metadata are rows of
+ * their own. `seq` numbers them without a gap.
+ */
+
 interface EventWrite {
   attemptId: string;
   type: ClientEventType;
@@ -29,7 +34,7 @@ export async function appendClientEvent(
   return quick.kind === 'appended' ? quick : appendWithRows(mongo, write, budgetMs, now);
 }
 
-const hasRoom = { $lt: ['$clientEvents', MAX_CLIENT_EVENTS] };
+const HAS_ROOM = { $lt: ['$clientEvents', MAX_CLIENT_EVENTS] };
 
 /** `full`: the log, or the tail alone. */
 async function appendToTail(mongo: Mongo, write: EventWrite): Promise<Appended> {
@@ -39,7 +44,7 @@ async function appendToTail(mongo: Mongo, write: EventWrite): Promise<Appended> 
     metadata: literal(write.metadata),
     createdAt: EVENT_TIME,
   };
-  const update = guardedUpdate([hasRoom, { $lt: [{ $size: '$events' }, EVENT_TAIL_CAP] }], {
+  const update = guardedUpdate([HAS_ROOM, { $lt: [{ $size: '$events' }, EVENT_TAIL_CAP] }], {
     events: { $concatArrays: ['$events', [event]] },
     eventSeq: { $add: ['$eventSeq', 1] },
     clientEvents: { $add: ['$clientEvents', 1] },
@@ -60,7 +65,7 @@ async function appendWithRows(mongo: Mongo, write: EventWrite, budgetMs: number,
     if (before === null) throw new Error(`attempt ${write.attemptId} is missing`);
     const event = { type: write.type, metadata: write.metadata, createdAt: new Date(now()) };
     const placed = placeEvent(before, event);
-    const update = guardedUpdate([hasRoom], {
+    const update = guardedUpdate([HAS_ROOM], {
       events: literal(placed.tail),
       eventSeq: literal(placed.eventSeq),
       clientEvents: { $add: ['$clientEvents', 1] },
@@ -77,69 +82,12 @@ async function appendWithRows(mongo: Mongo, write: EventWrite, budgetMs: number,
   });
 }
 
-/** The newest `limit` events of the attempt, ascending. No query when they all stand in its tail. */
-export async function newestEvents(mongo: Mongo, attempt: Attempt, limit: number): Promise<AttemptEvent[]> {
-  const tail = attempt.events.slice(-limit);
-  const wantsOlder = tail.length < limit && attempt.eventSeq > tail.length;
-  const stubs = tail.filter((event) => event.inRow === true);
-  if (!wantsOlder && stubs.length === 0) return tail;
-  const from = wantsOlder ? attempt.eventSeq - limit : Math.min(...stubs.map((stub) => stub.seq)) - 1;
-  const rows = await eventRows(mongo)
-    .find(
-      { attemptId: attempt._id, seq: { $gt: from, $lte: attempt.eventSeq } },
-      { sort: { seq: 1 }, maxTimeMS: QUERY_LIMIT_MS },
-    )
-    .toArray();
-  return merge(tail, rows);
-}
-
-/** Every event of the attempt as it was read, ascending, from a cursor: the log may be far larger than memory likes. */
-export async function* allEvents(mongo: Mongo, attempt: Attempt): AsyncGenerator<AttemptEvent> {
-  const pending = attempt.events.filter((event) => event.inRow !== true);
-  const cursor = eventRows(mongo).find(
-    { attemptId: attempt._id, seq: { $lte: attempt.eventSeq } },
-    { sort: { seq: 1 } },
-  );
-  for await (const row of cursor) {
-    // A roll since the read may have moved events that we hold in the tail: the row wins, each is told once.
-    while (pending[0] !== undefined && pending[0].seq <= row.seq) {
-      const event = pending.shift();
-      if (event !== undefined && event.seq < row.seq) yield event;
-    }
-    yield row;
-  }
-  yield* pending;
-}
-
-function merge(tail: readonly AttemptEvent[], rows: readonly AttemptEvent[]): AttemptEvent[] {
-  const bySeq = new Map<number, AttemptEvent>();
-  for (const row of rows) bySeq.set(row.seq, row);
-  for (const event of tail) if (event.inRow !== true) bySeq.set(event.seq, event);
-  return [...bySeq.values()].sort((a, b) => a.seq - b.seq);
-}
-
 /** Where a new event goes: the attempt document's next tail, and the rows that its transaction inserts. */
 interface PlacedEvent {
   tail: AttemptEvent[];
   eventSeq: number;
   rows: EventRow[];
 }
-
-/** Metadata this long would make every later save of the attempt dearer: it lies in a row, the tail keeps a stub. */
-function needsRow(metadata: string): boolean {
-  return Buffer.byteLength(metadata) > METADATA_ROW_BYTES;
-}
-
-/**
- * When an event that a pipeline appends is said to have happened: now, yet never before the one it follows. The log is read in
- * order of time, and MongoDB's clock may go back when another member becomes primary.
- */
-export const EVENT_TIME = {
-  $let: {
-    vars: { last: { $arrayElemAt: ['$events', -1] } },
-    in: { $toDate: { $max: [NOW_MS, msOf('$$last.createdAt')] } },
-  },
-};
 
 /** Appends one event; a full tail hands its older half to rows, so the log is never lost nor reordered. */
 export function placeEvent(
@@ -166,6 +114,63 @@ export function placeEvent(
   return { tail, eventSeq: numbered.seq, rows };
 }
 
+/** Metadata this long would make every later save of the attempt dearer: it lies in a row, the tail keeps a stub. */
+function needsRow(metadata: string): boolean {
+  return Buffer.byteLength(metadata) > METADATA_ROW_BYTES;
+}
+
 function eventRow(attemptId: string, { seq, type, metadata, createdAt }: AttemptEvent): EventRow {
   return { _id: `${attemptId}:${seq}`, attemptId, seq, type, metadata, createdAt };
+}
+
+/**
+ * When an event that a pipeline appends is said to have happened: now, yet never before the one it follows. The log is read in
+ * order of time, and MongoDB's clock may go back when another member becomes primary.
+ */
+export const EVENT_TIME = {
+  $let: {
+    vars: { last: { $arrayElemAt: ['$events', -1] } },
+    in: { $toDate: { $max: [NOW_MS, msOf('$$last.createdAt')] } },
+  },
+};
+
+/** The newest `limit` events of the attempt, ascending. No query when they all stand in its tail. */
+export async function newestEvents(mongo: Mongo, attempt: Attempt, limit: number): Promise<AttemptEvent[]> {
+  const tail = attempt.events.slice(-limit);
+  const wantsOlder = tail.length < limit && attempt.eventSeq > tail.length;
+  const stubs = tail.filter((event) => event.inRow === true);
+  if (!wantsOlder && stubs.length === 0) return tail;
+  const from = wantsOlder ? attempt.eventSeq - limit : Math.min(...stubs.map((stub) => stub.seq)) - 1;
+  const rows = await eventRows(mongo)
+    .find(
+      { attemptId: attempt._id, seq: { $gt: from, $lte: attempt.eventSeq } },
+      { sort: { seq: 1 }, maxTimeMS: QUERY_LIMIT_MS },
+    )
+    .toArray();
+  return merge(tail, rows);
+}
+
+function merge(tail: readonly AttemptEvent[], rows: readonly AttemptEvent[]): AttemptEvent[] {
+  const bySeq = new Map<number, AttemptEvent>();
+  for (const row of rows) bySeq.set(row.seq, row);
+  for (const event of tail) if (event.inRow !== true) bySeq.set(event.seq, event);
+  return [...bySeq.values()].sort((a, b) => a.seq - b.seq);
+}
+
+/** Every event of the attempt as it was read, ascending, from a cursor: the log may be far larger than memory likes. */
+export async function* allEvents(mongo: Mongo, attempt: Attempt): AsyncGenerator<AttemptEvent> {
+  const pending = attempt.events.filter((event) => event.inRow !== true);
+  const cursor = eventRows(mongo).find(
+    { attemptId: attempt._id, seq: { $lte: attempt.eventSeq } },
+    { sort: { seq: 1 } },
+  );
+  for await (const row of cursor) {
+    // A roll since the read may have moved events that we hold in the tail: the row wins, each is told once.
+    while (pending[0] !== undefined && pending[0].seq <= row.seq) {
+      const event = pending.shift();
+      if (event !== undefined && event.seq < row.seq) yield event;
+    }
+    yield row;
+  }
+  yield* pending;
 }

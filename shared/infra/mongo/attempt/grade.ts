@@ -3,6 +3,7 @@ import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { newStamp, Stale } from '#infra/mongo/guarded-update.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import type { Attempt, AttemptEvent } from '#shared/attempt/attempt.ts';
+import { handoffKeys } from '#shared/attempt/commands.ts';
 import type { HandoffEffects } from '#shared/attempt/handoff.ts';
 import type { Grading } from '#shared/attempt/scoring/grade-attempt.ts';
 import { attempts, eventRows } from './collections.ts';
@@ -20,8 +21,7 @@ export interface GradeWrite {
 
 /** SUBMITTED → GRADED with scores, totals and the terminal event, in the caller's transaction. Throws Stale. */
 export async function storeGrade(mongo: Mongo, write: GradeWrite, session: ClientSession): Promise<void> {
-  const { attempt, grading } = write;
-  const placed = placeEvent(attempt, write.event);
+  const { attempt, grading, event } = write;
   const scores: Record<string, unknown> = {};
   let graded = 0;
   for (const [key, grade] of Object.entries(grading.answers)) {
@@ -29,26 +29,16 @@ export async function storeGrade(mongo: Mongo, write: GradeWrite, session: Clien
     scores[`answers.${key}.score`] = grade.score;
     if (grade.score !== null) graded += 1;
   }
-  const written = await attempts(mongo).updateOne(
-    { _id: attempt._id, stamp: attempt.stamp, status: 'SUBMITTED' },
-    {
-      $set: {
-        ...scores,
-        ...grading.totals,
-        status: 'GRADED',
-        stamp: newStamp(),
-        events: placed.tail,
-        eventSeq: placed.eventSeq,
-        'exam.resultsReleasedAt': write.releasedAt,
-        'tally.scored': true,
-        'tally.released': write.releasedAt !== null,
-        'tally.graded': graded,
-      },
-    },
-    { session },
-  );
-  if (written.matchedCount !== 1) throw new Stale(`attempt ${attempt._id}`);
-  if (placed.rows.length > 0) await eventRows(mongo).insertMany(placed.rows, { session });
+  const changes = {
+    ...scores,
+    ...grading.totals,
+    status: 'GRADED' satisfies Attempt['status'],
+    'exam.resultsReleasedAt': write.releasedAt,
+    'tally.scored': true,
+    'tally.released': write.releasedAt !== null,
+    'tally.graded': graded,
+  };
+  await rewrite(mongo, { attempt, status: 'SUBMITTED', changes, event }, session);
 }
 
 /** A grade by hand: the answer's score, the recomputed totals and its event, in the caller's transaction. Throws Stale. */
@@ -57,35 +47,39 @@ export async function storeHandoff(
   write: { attempt: Attempt; effects: HandoffEffects; event: Omit<AttemptEvent, 'seq'> },
   session: ClientSession,
 ): Promise<void> {
-  const { attempt, effects } = write;
-  const placed = placeEvent(attempt, write.event);
+  const { attempt, effects, event } = write;
   const wasGraded = attempt.answers[effects.answerKey]?.score != null;
+  const changes = {
+    [`answers.${effects.answerKey}.isCorrect`]: effects.grade.isCorrect,
+    [`answers.${effects.answerKey}.score`]: effects.grade.score,
+    ...effects.totals,
+    'tally.graded': attempt.tally.graded + (wasGraded ? 0 : 1),
+  };
+  await rewrite(mongo, { attempt, status: 'GRADED', changes, event }, session);
+}
+
+interface Rewrite {
+  attempt: Attempt;
+  /** The status in which the attempt must still be. */
+  status: Attempt['status'];
+  changes: Readonly<Record<string, unknown>>;
+  event: Omit<AttemptEvent, 'seq'>;
+}
+
+/** Sets fields of an attempt and appends an event, if the attempt is still as it was loaded. Throws Stale. */
+async function rewrite(
+  mongo: Mongo,
+  { attempt, status, changes, event }: Rewrite,
+  session: ClientSession,
+): Promise<void> {
+  const placed = placeEvent(attempt, event);
   const written = await attempts(mongo).updateOne(
-    { _id: attempt._id, stamp: attempt.stamp, status: 'GRADED' },
-    {
-      $set: {
-        [`answers.${effects.answerKey}.isCorrect`]: effects.grade.isCorrect,
-        [`answers.${effects.answerKey}.score`]: effects.grade.score,
-        ...effects.totals,
-        stamp: newStamp(),
-        events: placed.tail,
-        eventSeq: placed.eventSeq,
-        'tally.graded': attempt.tally.graded + (wasGraded ? 0 : 1),
-      },
-    },
+    { _id: attempt._id, stamp: attempt.stamp, status },
+    { $set: { ...changes, stamp: newStamp(), events: placed.tail, eventSeq: placed.eventSeq } },
     { session },
   );
   if (written.matchedCount !== 1) throw new Stale(`attempt ${attempt._id}`);
   if (placed.rows.length > 0) await eventRows(mongo).insertMany(placed.rows, { session });
-}
-
-/** A grade by hand, once per attempt and source event: as JSON, so that no choice of ids can make two pairs meet. */
-export function handoffKey(attemptId: string, sourceEventId: string): string {
-  return `${keysOf(attemptId)}${JSON.stringify(sourceEventId)}]`;
-}
-
-function keysOf(attemptId: string): string {
-  return `essayhandoff:[${JSON.stringify(attemptId)},`;
 }
 
 /**
@@ -94,12 +88,11 @@ function keysOf(attemptId: string): string {
  */
 export async function wakeHandoffs(mongo: Mongo, attemptId: string): Promise<string[]> {
   const mailbox = mailboxOf(mongo, 'essayhandoff');
-  const keys = keysOf(attemptId);
+  const keys = handoffKeys(attemptId);
   const waiting = { status: 'PENDING', attempts: 0, lockedUntil: null } as const;
   const found = await mailbox
     .find(
-      // What follows is JSON text: it begins with a quotation mark, and the next character is a hash.
-      { key: { $gte: `${keys}"`, $lt: `${keys}#` }, live: true, ...waiting },
+      { key: { $gte: keys.from, $lt: keys.below }, live: true, ...waiting },
       { hint: 'live_key', projection: { _id: 1 }, maxTimeMS: QUERY_LIMIT_MS },
     )
     .toArray();

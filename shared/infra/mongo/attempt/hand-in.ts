@@ -1,15 +1,12 @@
 import type { Document } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { guardedUpdate, literal, msOf, NOW_MS } from '#infra/mongo/guarded-update.ts';
-import { newCommand, postCommandIn } from '#infra/mongo/mailbox/mailbox.ts';
+import { type CommandOf, newCommand } from '#infra/mongo/mailbox/commands.ts';
+import { postCommandIn } from '#infra/mongo/mailbox/mailbox.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
 import type { Attempt, SubmitSource } from '#shared/attempt/attempt.ts';
-import type { Command } from '#shared/kernel/command.ts';
+import { gradingOrder } from '#shared/attempt/commands.ts';
 import { attempts } from './collections.ts';
-
-export interface GradingBody {
-  attemptId: string;
-}
 
 interface HandIn {
   attemptId: string;
@@ -21,27 +18,15 @@ interface HandIn {
   budgetMs: number;
 }
 
-/** One grading of an attempt, ever: the key under which its command is unique. */
-export function gradingKey(attemptId: string): string {
-  return `grading:${attemptId}`;
-}
-
-type HandedIn = { kind: 'submitted'; command: Command<GradingBody> } | { kind: 'unchanged' };
+type HandedIn = { kind: 'submitted'; command: CommandOf<'grading'> } | { kind: 'unchanged' };
 
 /**
  * IN_PROGRESS → SUBMITTED together with the command to grade it, or neither. A student's submit counts at its own
  * time; a TIMEOUT at the earlier of now and the deadline. `unchanged`: the attempt was not in progress, or is not overdue.
  */
 export async function handIn(mongo: Mongo, wanted: HandIn): Promise<HandedIn> {
-  const body: GradingBody = { attemptId: wanted.attemptId };
-  const command = newCommand({
-    queue: 'grading',
-    key: gradingKey(wanted.attemptId),
-    subject: wanted.attemptId,
-    body,
-    maxAttempts: wanted.maxAttempts,
-    now: wanted.now,
-  });
+  const { maxAttempts, now } = wanted;
+  const command = newCommand({ ...gradingOrder(wanted.attemptId), maxAttempts, now });
   const accepted = await inTransaction(mongo, wanted.budgetMs, async (session) => {
     const { pipeline } = handInUpdate(wanted);
     // An update and not a findAndModify: whether it changed anything is all that is asked, and it costs the server less.

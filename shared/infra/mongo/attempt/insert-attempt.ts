@@ -13,7 +13,15 @@ import { attempts, type SeatRow, seats } from './collections.ts';
  */
 type InsertResult = { kind: 'inserted' } | { kind: 'raced' } | { kind: 'full' };
 
-/** Tries for a seat before giving up on a link whose seats are being taken under our hands. */
+/** A seat that a start needs, on a link that counts its students. */
+export interface SeatNeed {
+  linkId: string;
+  studentId: string;
+  /** Students whom the link may hold; null = as many as come. */
+  limit: number | null;
+}
+
+/** Seats that a start draws before it gives up on a link whose seats are being taken under our hands. */
 const SEAT_TRIES = 50;
 
 /**
@@ -48,25 +56,8 @@ export async function insertAttempt(
   }
 }
 
-/** A seat that a start needs, on a link that counts its students. */
-export interface SeatNeed {
-  linkId: string;
-  studentId: string;
-  /** Students whom the link may hold; null = as many as come. */
-  limit: number | null;
-}
-
 /** As long as so small a share of the seats is taken, one drawn at random is free more often than not. */
 const SPARSE = 4;
-
-/** How many students hold a seat (counted no further than the limit), and whether this one does. */
-export async function seatFacts(mongo: Mongo, need: SeatNeed): Promise<{ seats: number; hasSeat: boolean }> {
-  const [own, count] = await Promise.all([
-    seats(mongo).findOne({ _id: seatId(need) }, { projection: { _id: 1 }, maxTimeMS: QUERY_LIMIT_MS }),
-    need.limit === null ? 0 : countSeats(mongo, need.linkId, need.limit),
-  ]);
-  return { seats: count, hasSeat: own !== null };
-}
 
 /**
  * A seat for the student, not yet taken: random, so that starts that come together rarely want the same one, and when they
@@ -89,10 +80,6 @@ async function drawAmong(mongo: Mongo, linkId: string, limit: number): Promise<n
   return freeSeat({ taken, unnumbered: rows.length - taken.length, limit }, Math.random());
 }
 
-function countSeats(mongo: Mongo, linkId: string, limit: number): Promise<number> {
-  return seats(mongo).countDocuments({ linkId }, { limit, maxTimeMS: QUERY_LIMIT_MS });
-}
-
 /** What `randomInt` can draw from; a link with more seats than this uses the first of them. */
 const MOST_SEATS = 2 ** 48 - 1;
 
@@ -102,6 +89,19 @@ function randomBelow(bound: number): number {
 
 function seatRow({ linkId, studentId }: SeatNeed, seat: number | null, now: Date): SeatRow {
   return { _id: seatId({ linkId, studentId }), linkId, studentId, seat, numbered: seat !== null, takenAt: now };
+}
+
+/** How many students hold a seat (counted no further than the limit), and whether this one does. */
+export async function seatFacts(mongo: Mongo, need: SeatNeed): Promise<{ seats: number; hasSeat: boolean }> {
+  const [own, count] = await Promise.all([
+    seats(mongo).findOne({ _id: seatId(need) }, { projection: { _id: 1 }, maxTimeMS: QUERY_LIMIT_MS }),
+    need.limit === null ? 0 : countSeats(mongo, need.linkId, need.limit),
+  ]);
+  return { seats: count, hasSeat: own !== null };
+}
+
+function countSeats(mongo: Mongo, linkId: string, limit: number): Promise<number> {
+  return seats(mongo).countDocuments({ linkId }, { limit, maxTimeMS: QUERY_LIMIT_MS });
 }
 
 function seatId({ linkId, studentId }: Pick<SeatNeed, 'linkId' | 'studentId'>): string {

@@ -14,15 +14,6 @@ export interface Papers {
   find(id: string): Promise<Paper>;
 }
 
-function paperIdOf(paper: Paper): string {
-  return createHash('sha256').update(JSON.stringify(paper)).digest('hex');
-}
-
-/** What the paper takes up in MongoDB, in bytes of BSON. */
-export function paperBytes(paper: Paper): number {
-  return BSON.calculateObjectSize(paper);
-}
-
 /** `cacheBytes` bounds the memory of cached papers, by the length of their JSON. */
 export function openPapers(mongo: Mongo, cacheBytes: number): Papers {
   const cache = new LRUCache<string, Paper>({
@@ -62,4 +53,13 @@ export function openPapers(mongo: Mongo, cacheBytes: number): Papers {
       return read;
     },
   };
+}
+
+function paperIdOf(paper: Paper): string {
+  return createHash('sha256').update(JSON.stringify(paper)).digest('hex');
+}
+
+/** What the paper takes up in MongoDB, in bytes of BSON. */
+export function paperBytes(paper: Paper): number {
+  return BSON.calculateObjectSize(paper);
 }

@@ -1,12 +1,53 @@
-import type { ClientSession, OptionalUnlessRequiredId } from 'mongodb';
+import type { ClientSession } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { newStamp, Stale } from '#infra/mongo/guarded-update.ts';
-import { mailboxOf, newCommand } from '#infra/mongo/mailbox/mailbox.ts';
+import { newCommand } from '#infra/mongo/mailbox/commands.ts';
+import { postCommandsIn } from '#infra/mongo/mailbox/mailbox.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
+import { noticeOrder } from '#shared/attempt/commands.ts';
 import type { GradeNotice } from '#shared/attempt/notices.ts';
 import type { Release } from '#shared/attempt/release.ts';
-import type { Command, Queue } from '#shared/kernel/command.ts';
 import { attempts, type ReleaseRow, releases } from './collections.ts';
+
+/** A release is remembered for its exam, set on each attempt that it reaches, and announced by notices. */
+
+/**
+ * Remembers that the exam's results are out, the first time that it is said. Written and committed before any attempt
+ * is touched: an attempt started or graded after this reads it, and one committed before is found by the walk.
+ */
+export async function rememberRelease(mongo: Mongo, release: Release): Promise<void> {
+  await releases(mongo).updateOne(
+    { _id: releaseRowId(release.examId, release.organizationId) },
+    {
+      $setOnInsert: {
+        examId: release.examId,
+        organizationId: release.organizationId,
+        releasedAt: release.releasedAt,
+        sourceEventId: release.sourceEventId,
+      },
+    },
+    { upsert: true },
+  );
+}
+
+/** The release that an attempt of this exam and organization falls under, the earlier where there are two. */
+export async function findRelease(
+  mongo: Mongo,
+  examId: string,
+  organizationId: string | null,
+  session?: ClientSession,
+): Promise<ReleaseRow | null> {
+  const ids = [releaseRowId(examId, null), ...(organizationId === null ? [] : [releaseRowId(examId, organizationId)])];
+  const found = await releases(mongo)
+    .find({ _id: { $in: ids } }, session === undefined ? {} : { session })
+    .toArray();
+  return found.sort((a, b) => a.releasedAt.getTime() - b.releasedAt.getTime())[0] ?? null;
+}
+
+/** As JSON, so that no choice of ids can make two pairs meet. */
+function releaseRowId(examId: string, organizationId: string | null): string {
+  return JSON.stringify([examId, organizationId]);
+}
 
 /** What a release must know of an attempt. */
 export type UnreleasedAttempt = Pick<
@@ -66,47 +107,6 @@ export async function releaseOne(mongo: Mongo, attemptId: string, releasedAt: Da
 }
 
 /**
- * Remembers that the exam's results are out, the first time that it is said. Written and committed before any attempt
- * is touched: an attempt started or graded after this reads it, and one committed before is found by the walk.
- */
-export async function rememberRelease(mongo: Mongo, release: Release): Promise<void> {
-  await releases(mongo).updateOne(
-    { _id: releaseRowId(release.examId, release.organizationId) },
-    {
-      $setOnInsert: {
-        examId: release.examId,
-        organizationId: release.organizationId,
-        releasedAt: release.releasedAt,
-        sourceEventId: release.sourceEventId,
-      },
-    },
-    { upsert: true },
-  );
-}
-
-/** The release that an attempt of this exam and organization falls under, the earlier where there are two. */
-export async function findRelease(
-  mongo: Mongo,
-  examId: string,
-  organizationId: string | null,
-  session?: ClientSession,
-): Promise<ReleaseRow | null> {
-  const ids = [releaseRowId(examId, null), ...(organizationId === null ? [] : [releaseRowId(examId, organizationId)])];
-  const found = await releases(mongo)
-    .find({ _id: { $in: ids } }, session === undefined ? {} : { session })
-    .toArray();
-  return found.sort((a, b) => a.releasedAt.getTime() - b.releasedAt.getTime())[0] ?? null;
-}
-
-/** As JSON, so that no choice of ids can make two pairs meet. */
-function releaseRowId(examId: string, organizationId: string | null): string {
-  return JSON.stringify([examId, organizationId]);
-}
-
-/** An outbox row: the notice, and the command that delivers it. Its `_id` is the notice's stable sourceEventId. */
-type NoticeCommand = Command<GradeNotice>;
-
-/**
  * Queues the notices in the transaction of their cause. A row that is there already is a duplicate key error, which
  * aborts that transaction: two causes never both announce one attempt.
  */
@@ -116,20 +116,6 @@ export async function queueNotices(
   notices: readonly GradeNotice[],
   options: { maxAttempts: number; now: number },
 ): Promise<void> {
-  if (notices.length === 0) return;
-  const rows = notices.map((notice) => noticeCommand(notice, options));
-  await mailboxOf(mongo, 'gradenotices:student').insertMany(rows as OptionalUnlessRequiredId<Command>[], { session });
-}
-
-function noticeCommand(notice: GradeNotice, { maxAttempts, now }: { maxAttempts: number; now: number }): NoticeCommand {
-  const queue: Queue = notice.recipient === 'STUDENT' ? 'gradenotices:student' : 'gradenotices:parent';
-  const command = newCommand({
-    queue,
-    key: notice.sourceEventId,
-    subject: notice.attemptId,
-    body: notice,
-    maxAttempts,
-    now,
-  });
-  return { ...command, _id: notice.sourceEventId };
+  const rows = notices.map((notice) => newCommand({ ...noticeOrder(notice), ...options, id: notice.sourceEventId }));
+  await postCommandsIn(mongo, session, rows);
 }

@@ -1,13 +1,9 @@
 import type { Collection } from 'mongodb';
 import type { Mongo } from '#infra/mongo/connect.ts';
+import type { Stamped } from '#infra/mongo/guarded-update.ts';
 import type { Account } from '#shared/auth/account.ts';
 import type { RefreshToken, Session } from '#shared/auth/session.ts';
 import type { Throttle } from '#shared/auth/throttle.ts';
-
-/** The random word of the last guarded write; absent until the first one. */
-interface Stamped {
-  stamp?: string;
-}
 
 export interface AccountRow extends Account, Stamped {
   /** Of the last login that opened a session; absent before the first. */

@@ -8,23 +8,7 @@ import { accounts, throttles } from './collections.ts';
 import { endOtherSessions, noteSecurityEvent } from './sessions.ts';
 import { throttleKey } from './throttle.ts';
 
-const BUDGET_MS = 10_000;
-
-/**
- * What an operator does by hand, and the line in the audit that says so, in one transaction. `work` gives the line beside its
- * result, or a null line: then nothing was done and there is nothing to say.
- */
-async function actAsOperator<Result>(
-  mongo: Mongo,
-  act: OperatorAct,
-  work: (session: ClientSession) => Promise<{ result: Result; line: AccountLine | null }>,
-): Promise<Result> {
-  return inTransaction(mongo, BUDGET_MS, async (session) => {
-    const { result, line } = await work(session);
-    if (line !== null) await writeAudit(mongo, act, line, session);
-    return result;
-  });
-}
+/** Changes that an operator makes to an account by hand. Each one commits together with its line in the audit. */
 
 /**
  * An operator gives an account a password: whoever is signed in is signed out, and who was kept out by guesses is let in, in
@@ -38,11 +22,7 @@ export async function setPassword(
 ): Promise<number> {
   const accountId = account._id;
   return actAsOperator(mongo, act, async (session) => {
-    await accounts(mongo).updateOne(
-      { _id: accountId },
-      { $set: { password, stamp: newStamp() }, $currentDate: { updatedAt: true } },
-      { session },
-    );
+    await change(mongo, accountId, { password }, session);
     const ended = await endOtherSessions(mongo, { accountId, keep: null, reason: 'OPERATOR' }, session);
     await throttles(mongo).deleteOne({ _id: throttleKey(account.email) }, { session });
     const detail = { ended };
@@ -55,10 +35,9 @@ export async function setPassword(
 type StatusChange = { kind: 'changed'; ended: number } | { kind: 'unchanged' } | { kind: 'deleted' };
 
 /**
- * An operator changes an account's status. A suspended one keeps its sessions, which are refused until it is active again; DELETED ends them
- * in the same commit, and a login that is being stored meanwhile writes the same account, so it comes before and is ended, or after
- * and is refused. `unchanged`: it is so already, or there
- * is no such account. `deleted`: DELETED is for good.
+ * An operator changes an account's status. A suspended one keeps its sessions, which are refused until it is active again;
+ * DELETED ends them in the same commit, and a login that is being stored meanwhile writes the same account, so it comes before and
+ * is ended, or after and is refused. `unchanged`: it is so already, or there is no such account. `deleted`: DELETED is for good.
  */
 export async function setStatus(
   mongo: Mongo,
@@ -70,11 +49,7 @@ export async function setStatus(
     const before = await accounts(mongo).findOne({ _id: accountId }, { session, projection: { status: 1 } });
     if (before === null || before.status === status) return { result: { kind: 'unchanged' }, line: null };
     if (before.status === 'DELETED') return { result: { kind: 'deleted' }, line: null };
-    await accounts(mongo).updateOne(
-      { _id: accountId },
-      { $set: { status, stamp: newStamp() }, $currentDate: { updatedAt: true } },
-      { session },
-    );
+    await change(mongo, accountId, { status }, session);
     const all = { accountId, keep: null, reason: 'OPERATOR' } as const;
     const ended = status !== 'DELETED' ? 0 : await endOtherSessions(mongo, all, session);
     const detail = { from: before.status, to: status, ended };
@@ -99,11 +74,7 @@ export async function makeAdmin(mongo: Mongo, accountId: string, act: OperatorAc
         ? { ...membership, role: 'ADMIN' as const }
         : membership,
     );
-    await accounts(mongo).updateOne(
-      { _id: accountId },
-      { $set: { role: 'ADMIN', memberships, stamp: newStamp() }, $currentDate: { updatedAt: true } },
-      { session },
-    );
+    await change(mongo, accountId, { role: 'ADMIN', memberships }, session);
     const detail = { from: account.role, to: 'ADMIN' };
     const event = { accountId, sessionId: null, type: 'ROLE_CHANGED', metadata: detail } as const;
     await noteSecurityEvent(mongo, event, act.now, session);
@@ -119,9 +90,7 @@ export async function signOut(mongo: Mongo, accountId: string, act: OperatorAct)
   });
 }
 
-/**
- * An operator forgets the failed tries of an e-mail, known or not (`accountId` null). False: there were none.
- */
+/** An operator forgets the failed tries of an e-mail, known or not (`accountId` null). False: there were none. */
 export async function unlockAccount(
   mongo: Mongo,
   wanted: { email: string; accountId: string | null },
@@ -134,5 +103,36 @@ export async function unlockAccount(
     await throttles(mongo).deleteOne({ _id: key }, { session });
     const detail = { tries: row.tries, failures: row.failures };
     return { result: true, line: { action: 'account.unlock', subject: wanted.accountId ?? key, detail } };
+  });
+}
+
+async function change(
+  mongo: Mongo,
+  accountId: string,
+  fields: Partial<Pick<Account, 'password' | 'status' | 'role' | 'memberships'>>,
+  session: ClientSession,
+): Promise<void> {
+  await accounts(mongo).updateOne(
+    { _id: accountId },
+    { $set: { ...fields, stamp: newStamp() }, $currentDate: { updatedAt: true } },
+    { session },
+  );
+}
+
+const BUDGET_MS = 10_000;
+
+/**
+ * What an operator does by hand, and the line in the audit that says so, in one transaction. `work` gives the line beside its
+ * result, or a null line: then nothing was done and there is nothing to say.
+ */
+async function actAsOperator<Result>(
+  mongo: Mongo,
+  act: OperatorAct,
+  work: (session: ClientSession) => Promise<{ result: Result; line: AccountLine | null }>,
+): Promise<Result> {
+  return inTransaction(mongo, BUDGET_MS, async (session) => {
+    const { result, line } = await work(session);
+    if (line !== null) await writeAudit(mongo, act, line, session);
+    return result;
   });
 }

@@ -41,6 +41,18 @@ export async function findRefresh(
   return { token, session, account };
 }
 
+/** As many as the reply's schema holds. Who signs in more often in a month, and never out, sees those used last. */
+const MAX_LISTED = 1_000;
+
+/** The sessions that live by `now` (Unix milliseconds, MongoDB's clock), the last used first. */
+export async function liveSessions(mongo: Mongo, accountId: string, now: number): Promise<Session[]> {
+  return sessions(mongo)
+    .find({ accountId, endedAt: null, expiresAt: { $gt: new Date(now) } }, { maxTimeMS: QUERY_LIMIT_MS })
+    .sort({ lastUsedAt: -1, _id: -1 })
+    .limit(MAX_LISTED)
+    .toArray();
+}
+
 /**
  * Stores a login: session and first refresh token, or neither. `passwordHash` is the stored hash that the password was
  * found right by. Checking a password takes a quarter of a second, in which it may be changed or the account suspended,
@@ -168,18 +180,6 @@ function ending(reason: SessionEnd, ...conditions: Document[]): GuardedUpdate {
     endedAt: '$$NOW',
     endReason: literal(reason),
   });
-}
-
-/** As many as the reply's schema holds. Who signs in more often in a month, and never out, sees those used last. */
-const MOST = 1_000;
-
-/** The sessions that live by `now` (Unix milliseconds, MongoDB's clock), the last used first. */
-export async function liveSessions(mongo: Mongo, accountId: string, now: number): Promise<Session[]> {
-  return sessions(mongo)
-    .find({ accountId, endedAt: null, expiresAt: { $gt: new Date(now) } }, { maxTimeMS: QUERY_LIMIT_MS })
-    .sort({ lastUsedAt: -1, _id: -1 })
-    .limit(MOST)
-    .toArray();
 }
 
 /** Writes a security event in the transaction of what it tells of: neither is there without the other. */

@@ -1,14 +1,10 @@
 import type { Collection } from 'mongodb';
 import type { Mongo } from '#infra/mongo/connect.ts';
+import type { Stamped } from '#infra/mongo/guarded-update.ts';
 import type { Generation, OrganizationHolds } from '#shared/classifier/generation.ts';
 import type { ClassificationJob, JobBatch, JobSelection } from '#shared/classifier/job.ts';
-import type { UsageEvent } from '#shared/classifier/provider/circuit.ts';
 import type { ProviderSetting, SettingChange } from '#shared/classifier/provider/setting.ts';
-
-/** The random word of the last guarded write; absent until the first one. */
-interface Stamped {
-  stamp?: string;
-}
+import type { UsageEvent } from '#shared/classifier/provider/usage-event.ts';
 
 export type JobRow = ClassificationJob & Stamped;
 

@@ -1,7 +1,8 @@
 import t, { type Test } from 'tap';
 import type { Mongo } from '#infra/mongo/connect.ts';
-import { mailboxOf, newCommand } from '#infra/mongo/mailbox/mailbox.ts';
-import { commandKeyOf } from '#shared/classifier/job.ts';
+import { newCommand } from '#infra/mongo/mailbox/commands.ts';
+import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
+import { roundOrder } from '#shared/classifier/commands.ts';
 import { dyingProcess } from '#testing/processes/dying-process.ts';
 import { postJob } from '#testing/stored/stored-jobs.ts';
 import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
@@ -54,16 +55,7 @@ t.test('a job is started over with its command, or stays as it is', (t) =>
     const { subject } = await postJob(mongo);
     await cancelJob(mongo, subject, OWNER);
     const retry = (on: Mongo) =>
-      retryJob(on, subject, OWNER, (body) =>
-        newCommand({
-          queue: 'classifier',
-          key: commandKeyOf(body),
-          subject,
-          body,
-          maxAttempts: 3,
-          now: Date.now(),
-        }),
-      );
+      retryJob(on, subject, OWNER, (at) => newCommand({ ...roundOrder(at), maxAttempts: 3, now: Date.now() }));
     return {
       work: retry,
       async left() {

@@ -2,8 +2,10 @@ import type { ClientSession } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { guardedUpdate, literal, msOf, NOW_MS, nowPlus, wasAccepted } from '#infra/mongo/guarded-update.ts';
-import { mailboxOf, newCommand, postCommandIn } from '#infra/mongo/mailbox/mailbox.ts';
+import { newCommand } from '#infra/mongo/mailbox/commands.ts';
+import { mailboxOf, postCommandIn } from '#infra/mongo/mailbox/mailbox.ts';
 import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
+import { type ClassifierCommands, settlementOrder } from '#shared/classifier/commands.ts';
 import {
   type Charge,
   type Generation,
@@ -11,12 +13,17 @@ import {
   REPLAY_MS,
   SETTLEMENT_ATTEMPTS,
   SETTLEMENT_BACKOFF,
-  type SettlementBody,
-  settlementKey,
 } from '#shared/classifier/generation.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import { generations } from './collections.ts';
 import { dropHold, keepHold } from './generation-holds.ts';
+
+/** A generation that its holder alone works on, until the lease is over. */
+export interface HeldGeneration {
+  row: Generation;
+  /** A write that names an older one changes nothing. */
+  fence: number;
+}
 
 /** The generation that a request of this key meets; null = there was none. */
 export async function newestGeneration(mongo: Mongo, key: string): Promise<Generation | null> {
@@ -25,13 +32,6 @@ export async function newestGeneration(mongo: Mongo, key: string): Promise<Gener
 
 export async function findGeneration(mongo: Mongo, previewId: string): Promise<Generation | null> {
   return generations(mongo).findOne({ _id: previewId }, { maxTimeMS: QUERY_LIMIT_MS });
-}
-
-/** A generation that its holder alone works on, until the lease is over. */
-export interface HeldGeneration {
-  row: Generation;
-  /** A write that names an older one changes nothing. */
-  fence: number;
 }
 
 interface NewGeneration extends Pick<Generation, '_id' | 'key' | 'epoch' | 'organizationId' | 'actor'> {
@@ -127,6 +127,40 @@ export async function giveUpGeneration(
   await generations(mongo).updateOne({ _id: row._id }, pipeline, { maxTimeMS: QUERY_LIMIT_MS, ...options });
 }
 
+/**
+ * MAKING → PENDING: what the model gave and what it costs, the hold of that much for as long as it is owed, and the command to settle
+ * it; all or none. `lost`: somebody else holds the row by now, and nothing was stored.
+ */
+export async function storeReplay(
+  mongo: Mongo,
+  { row, fence }: HeldGeneration,
+  made: { result: string; charge: Charge; now: number },
+): Promise<{ kind: 'stored' } | { kind: 'lost' }> {
+  const { result, charge, now } = made;
+  const command = newCommand({
+    ...settlementOrder(row._id),
+    maxAttempts: SETTLEMENT_ATTEMPTS,
+    now,
+    runAt: now + SETTLEMENT_BACKOFF.baseMs,
+  });
+  return inTransaction(mongo, FRONT_DOOR_BUDGET_MS, async (session) => {
+    const { pipeline } = guardedUpdate([{ $eq: ['$fence', fence] }, { $eq: ['$state', 'MAKING'] }], {
+      state: 'PENDING' satisfies Generation['state'],
+      result: literal(result),
+      charge: literal(charge),
+      commandId: literal(command._id),
+      replayUntil: nowPlus(REPLAY_MS),
+      // What is owed never goes by itself.
+      idleSince: null,
+    });
+    const written = await generations(mongo).updateOne({ _id: row._id }, pipeline, { session });
+    if (written.modifiedCount !== 1) return { kind: 'lost' };
+    await keepHold(mongo, row, charge, session);
+    await postCommandIn(mongo, session, command);
+    return { kind: 'stored' };
+  });
+}
+
 /** Notes that the usage service has taken it. A fact, whoever brought it about: no fence is asked for. */
 export async function markConsumed(mongo: Mongo, previewId: string, session?: ClientSession): Promise<void> {
   const { pipeline } = guardedUpdate([{ $eq: ['$state', 'PENDING'] }], { usageConsumed: true });
@@ -160,7 +194,8 @@ export async function settleAtDoor(mongo: Mongo, row: Generation): Promise<Gener
   await inTransaction(mongo, FRONT_DOOR_BUDGET_MS, async (session) => {
     await markSettled(mongo, row, session);
     if (row.commandId === null) return;
-    const done = { status: 'DONE', settledAt: '$$NOW', result: { settledBy: 'front door' } };
+    const result = { settledBy: 'front door' } satisfies ClassifierCommands['settlement']['result'];
+    const done = { status: 'DONE', settledAt: '$$NOW', result };
     await mailboxOf(mongo, 'settlement').updateOne(
       { _id: row.commandId, status: 'PENDING', lockedUntil: null },
       [{ $set: done }],
@@ -170,42 +205,4 @@ export async function settleAtDoor(mongo: Mongo, row: Generation): Promise<Gener
   const settled = await generations(mongo).findOne({ _id: row._id }, { maxTimeMS: QUERY_LIMIT_MS });
   if (settled === null || settled.state !== 'SETTLED') throw new Error(`generation ${row._id} was not settled`);
   return settled;
-}
-
-/**
- * MAKING → PENDING: what the model gave and what it costs, the hold of that much for as long as it is owed, and the command to settle
- * it; all or none. `lost`: somebody else holds the row by now, and nothing was stored.
- */
-export async function storeReplay(
-  mongo: Mongo,
-  { row, fence }: HeldGeneration,
-  made: { result: string; charge: Charge; now: number },
-): Promise<{ kind: 'stored' } | { kind: 'lost' }> {
-  const { result, charge, now } = made;
-  const body: SettlementBody = { previewId: row._id };
-  const command = newCommand({
-    queue: 'settlement',
-    key: settlementKey(row._id),
-    subject: row._id,
-    body,
-    maxAttempts: SETTLEMENT_ATTEMPTS,
-    now,
-    runAt: now + SETTLEMENT_BACKOFF.baseMs,
-  });
-  return inTransaction(mongo, FRONT_DOOR_BUDGET_MS, async (session) => {
-    const { pipeline } = guardedUpdate([{ $eq: ['$fence', fence] }, { $eq: ['$state', 'MAKING'] }], {
-      state: 'PENDING' satisfies Generation['state'],
-      result: literal(result),
-      charge: literal(charge),
-      commandId: literal(command._id),
-      replayUntil: nowPlus(REPLAY_MS),
-      // What is owed never goes by itself.
-      idleSince: null,
-    });
-    const written = await generations(mongo).updateOne({ _id: row._id }, pipeline, { session });
-    if (written.modifiedCount !== 1) return { kind: 'lost' };
-    await keepHold(mongo, row, charge, session);
-    await postCommandIn(mongo, session, command);
-    return { kind: 'stored' };
-  });
 }

@@ -3,15 +3,8 @@ import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { guardedUpdate, literal, Stale } from '#infra/mongo/guarded-update.ts';
 import { findLive } from '#infra/mongo/mailbox/mailbox.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
-import {
-  type BatchOutcome,
-  batchId,
-  commandKeyOf,
-  type JobBatch,
-  type JobBody,
-  type JobContext,
-} from '#shared/classifier/job.ts';
-import type { JobEnd } from '#shared/classifier/job-view.ts';
+import { type JobRound, roundKey } from '#shared/classifier/commands.ts';
+import { type BatchOutcome, batchId, type JobBatch, type JobContext, type JobEnd } from '#shared/classifier/job.ts';
 import { SECOND } from '#shared/kernel/time.ts';
 import { aiJobBatches, aiJobs } from './collections.ts';
 
@@ -22,20 +15,10 @@ import { aiJobBatches, aiJobs } from './collections.ts';
 
 /** The job is not in this round any more: cancelled, ended, or started over. Nothing of the round may be written. */
 export class RoundOver extends Error {
-  constructor({ jobId, round }: JobBody) {
+  constructor({ jobId, round }: JobRound) {
     super(`round ${round} of job ${jobId} is over`);
     this.name = 'RoundOver';
   }
-}
-
-/** Four hundred batches at the most, one write each (ms). */
-const LOST_ROUND_MS = 20 * SECOND;
-
-/** A round that nobody runs any more. */
-export interface LostRound {
-  at: JobBody;
-  /** Of its command; null: there is none. */
-  fence: number | null;
 }
 
 /** What one batch came to. */
@@ -45,7 +28,7 @@ export interface FinishedBatch {
 }
 
 /** PENDING, or RUNNING where the last run was cut off, becomes RUNNING. Throws RoundOver. */
-export async function beginRound(mongo: Mongo, at: JobBody, session: ClientSession): Promise<void> {
+export async function beginRound(mongo: Mongo, at: JobRound, session: ClientSession): Promise<void> {
   await change(mongo, at, { status: 'RUNNING', startedAt: { $ifNull: ['$startedAt', '$$NOW'] } }, session);
 }
 
@@ -55,7 +38,7 @@ export async function beginRound(mongo: Mongo, at: JobBody, session: ClientSessi
  */
 export async function storeOutcomes(
   mongo: Mongo,
-  at: JobBody,
+  at: JobRound,
   finished: readonly FinishedBatch[],
   session: ClientSession,
 ): Promise<void> {
@@ -88,7 +71,7 @@ export async function storeOutcomes(
 /** The questions of these batches, as the bank gives them now. Throws RoundOver. */
 export async function storeContexts(
   mongo: Mongo,
-  at: JobBody,
+  at: JobRound,
   contexts: ReadonlyMap<number, string>,
   session: ClientSession,
 ): Promise<void> {
@@ -99,7 +82,7 @@ export async function storeContexts(
 
 export async function markContext(
   mongo: Mongo,
-  at: JobBody,
+  at: JobRound,
   context: JobContext,
   session: ClientSession,
 ): Promise<void> {
@@ -107,15 +90,25 @@ export async function markContext(
 }
 
 /** Back to PENDING, until its command runs again. Throws RoundOver. */
-export async function restRound(mongo: Mongo, at: JobBody, session: ClientSession): Promise<void> {
+export async function restRound(mongo: Mongo, at: JobRound, session: ClientSession): Promise<void> {
   await change(mongo, at, { status: 'PENDING' }, session);
 }
 
 /** Ends the job; an equal one may be made from now on. Throws RoundOver. */
-export async function endRound(mongo: Mongo, at: JobBody, end: JobEnd, session?: ClientSession): Promise<void> {
+export async function endRound(mongo: Mongo, at: JobRound, end: JobEnd, session?: ClientSession): Promise<void> {
   const ended = { status: end.status, error: literal(end.error), open: false, finishedAt: '$$NOW' };
   await change(mongo, at, ended, session);
 }
+
+/** A round that nobody runs any more. */
+export interface LostRound {
+  at: JobRound;
+  /** Of its command; null: there is none. */
+  fence: number | null;
+}
+
+/** Four hundred batches at the most, one write each (ms). */
+const LOST_ROUND_MS = 20 * SECOND;
 
 /**
  * Stores outcomes for all that is open of a round and ends it, all or nothing; only for a round whose command is dead, and by the fence
@@ -129,7 +122,7 @@ export async function endLostRound(
 ): Promise<void> {
   await inTransaction(mongo, LOST_ROUND_MS, async (session) => {
     // Read first: who runs it again after this writes the job too, and one of the two commits is refused.
-    const command = await findLive(mongo, 'classifier', commandKeyOf(at), session);
+    const command = await findLive(mongo, 'classifier', roundKey(at), session);
     if (command?.status === 'PENDING' || (command?.fence ?? null) !== fence)
       throw new Stale('the command of a lost round');
     await beginRound(mongo, at, session);
@@ -142,7 +135,7 @@ export async function endLostRound(
 /** One command for all of them: within a transaction one after the other would be a round trip each. */
 async function setInBatches(
   mongo: Mongo,
-  at: JobBody,
+  at: JobRound,
   changes: ReadonlyMap<number, Partial<JobBatch>>,
   session: ClientSession,
 ): Promise<void> {
@@ -154,7 +147,7 @@ async function setInBatches(
 
 async function change(
   mongo: Mongo,
-  at: JobBody,
+  at: JobRound,
   changes: Readonly<Record<string, unknown>>,
   session: ClientSession | undefined,
 ): Promise<void> {

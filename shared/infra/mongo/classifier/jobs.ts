@@ -1,18 +1,34 @@
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { guardedUpdate, literal, wasAccepted } from '#infra/mongo/guarded-update.ts';
+import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';
 import { postCommandIn } from '#infra/mongo/mailbox/mailbox.ts';
 import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
-import type { JobBody, JobSelection, JobStatus } from '#shared/classifier/job.ts';
+import type { JobRound } from '#shared/classifier/commands.ts';
+import type { JobSelection, JobStatus } from '#shared/classifier/job.ts';
 import type { NewJob } from '#shared/classifier/new-job.ts';
-import type { Command } from '#shared/kernel/command.ts';
 import { aiJobBatches, aiJobSelections, aiJobs, type JobRow } from './collections.ts';
 
-const BOUND = { maxTimeMS: QUERY_LIMIT_MS };
+const OPTIONS = { maxTimeMS: QUERY_LIMIT_MS };
+
+/** In whose name a job is looked for: it is nobody else's. */
+export interface JobOwner {
+  actorId: string;
+  organizationId: string;
+}
+
+function owns(owner: JobOwner, job: JobOwner): boolean {
+  return job.actorId === owner.actorId && job.organizationId === owner.organizationId;
+}
+
+/** The same, as conditions of a guarded update. */
+function isOwners(owner: JobOwner) {
+  return [{ $eq: ['$actorId', literal(owner.actorId)] }, { $eq: ['$organizationId', literal(owner.organizationId)] }];
+}
 
 /** The job, whosever it is; null: there is none. */
 export function findJob(mongo: Mongo, id: string): Promise<JobRow | null> {
-  return aiJobs(mongo).findOne({ _id: id }, BOUND);
+  return aiJobs(mongo).findOne({ _id: id }, OPTIONS);
 }
 
 /** The job, if it is this owner's. */
@@ -23,21 +39,78 @@ export async function findOwnJob(mongo: Mongo, id: string, owner: JobOwner): Pro
 
 /** The PENDING or RUNNING job of this key; there is at most one. */
 export function findOpenJob(mongo: Mongo, openKey: string): Promise<JobRow | null> {
-  return aiJobs(mongo).findOne({ openKey, open: true }, { hint: 'open_key', ...BOUND });
+  return aiJobs(mongo).findOne({ openKey, open: true }, { hint: 'open_key', ...OPTIONS });
 }
 
 /** What these jobs classify, by job; written with the job and never changed. */
 export async function findSelections(mongo: Mongo, jobIds: readonly string[]): Promise<Map<string, JobSelection>> {
   const found = await aiJobSelections(mongo)
-    .find({ _id: { $in: [...jobIds] } }, BOUND)
+    .find({ _id: { $in: [...jobIds] } }, OPTIONS)
     .toArray();
   return new Map(found.map((selection) => [selection._id, selection]));
 }
 
 export async function findSelection(mongo: Mongo, jobId: string): Promise<JobSelection> {
-  const selection = await aiJobSelections(mongo).findOne({ _id: jobId }, BOUND);
+  const selection = await aiJobSelections(mongo).findOne({ _id: jobId }, OPTIONS);
   if (selection === null) throw new Error(`job ${jobId} has no selection`);
   return selection;
+}
+
+interface WantedJobs extends JobOwner {
+  /** null: of any. */
+  status: JobStatus | null;
+  limit: number;
+  offset: number;
+}
+
+/** A page of this owner's jobs, newest first, and how many there are in all. */
+export async function listJobs(
+  mongo: Mongo,
+  { actorId, organizationId, status, limit, offset }: WantedJobs,
+): Promise<{ jobs: JobRow[]; total: number }> {
+  const filter = { organizationId, actorId, ...(status === null ? {} : { status }) };
+  const options = { hint: status === null ? 'of_owner' : 'of_owner_by_status', ...OPTIONS };
+  const [jobs, total] = await Promise.all([
+    aiJobs(mongo)
+      .find(filter, { ...options, sort: { createdAt: -1, _id: -1 }, skip: offset, limit })
+      .toArray(),
+    aiJobs(mongo).countDocuments(filter, options),
+  ]);
+  return { jobs, total };
+}
+
+interface JobSummary {
+  /** Of every organization; a status of which there is none is missing. */
+  counts: Partial<Record<JobStatus, number>>;
+  /** PENDING and RUNNING, the oldest first. */
+  open: JobRow[];
+  /** FAILED, the newest first. */
+  failures: JobRow[];
+}
+
+export async function summarizeJobs(mongo: Mongo, limits: { open: number; failures: number }): Promise<JobSummary> {
+  const [counted, open, failures] = await Promise.all([
+    aiJobs(mongo)
+      .aggregate<{ _id: JobStatus; count: number }>([{ $group: { _id: '$status', count: { $sum: 1 } } }], {
+        hint: 'by_status',
+        ...OPTIONS,
+      })
+      .toArray(),
+    aiJobs(mongo)
+      .find({ open: true }, { hint: 'open_jobs', sort: { _id: 1 }, limit: limits.open, ...OPTIONS })
+      .toArray(),
+    aiJobs(mongo)
+      .find({ status: 'FAILED' }, { hint: 'by_status', sort: { finishedAt: -1 }, limit: limits.failures, ...OPTIONS })
+      .toArray(),
+  ]);
+  return { counts: Object.fromEntries(counted.map(({ _id, count }) => [_id, count])), open, failures };
+}
+
+/** PENDING and RUNNING jobs of every organization, by id, after this one. */
+export function openJobsAfter(mongo: Mongo, afterId: string, limit: number): Promise<JobRow[]> {
+  return aiJobs(mongo)
+    .find({ open: true, _id: { $gt: afterId } }, { hint: 'open_jobs', sort: { _id: 1 }, limit, ...OPTIONS })
+    .toArray();
 }
 
 /**
@@ -47,7 +120,7 @@ export async function findSelection(mongo: Mongo, jobId: string): Promise<JobSel
 export async function insertJob(
   mongo: Mongo,
   { job, selection, batches }: NewJob,
-  command: Command<JobBody, null, null> | null,
+  command: CommandOf<'classifier'> | null,
 ): Promise<{ kind: 'inserted' } | { kind: 'raced' }> {
   try {
     await inTransaction(mongo, FRONT_DOOR_BUDGET_MS, async (session) => {
@@ -67,44 +140,6 @@ export async function insertJob(
   }
 }
 
-/** In whose name a job is looked for: it is nobody else's. */
-export interface JobOwner {
-  actorId: string;
-  organizationId: string;
-}
-
-function owns(owner: JobOwner, job: JobOwner): boolean {
-  return job.actorId === owner.actorId && job.organizationId === owner.organizationId;
-}
-
-/** The same, as conditions of a guarded update. */
-function isOwners(owner: JobOwner) {
-  return [{ $eq: ['$actorId', literal(owner.actorId)] }, { $eq: ['$organizationId', literal(owner.organizationId)] }];
-}
-
-interface WantedJobs extends JobOwner {
-  /** null: of any. */
-  status: JobStatus | null;
-  limit: number;
-  offset: number;
-}
-
-/** A page of this owner's jobs, newest first, and how many there are in all. */
-export async function listJobs(
-  mongo: Mongo,
-  { actorId, organizationId, status, limit, offset }: WantedJobs,
-): Promise<{ jobs: JobRow[]; total: number }> {
-  const filter = { organizationId, actorId, ...(status === null ? {} : { status }) };
-  const bound = { hint: status === null ? 'of_owner' : 'of_owner_by_status', maxTimeMS: QUERY_LIMIT_MS };
-  const [jobs, total] = await Promise.all([
-    aiJobs(mongo)
-      .find(filter, { ...bound, sort: { createdAt: -1, _id: -1 }, skip: offset, limit })
-      .toArray(),
-    aiJobs(mongo).countDocuments(filter, bound),
-  ]);
-  return { jobs, total };
-}
-
 /** The job as it is then; `finished`: it was so already. `unknown`: this owner has no such job. */
 type Cancelled = { kind: 'cancelled'; job: JobRow } | { kind: 'finished'; job: JobRow } | { kind: 'unknown' };
 
@@ -118,7 +153,7 @@ export async function cancelJob(mongo: Mongo, id: string, owner: JobOwner): Prom
   });
   const job = await aiJobs(mongo).findOneAndUpdate({ _id: id }, update.pipeline, {
     returnDocument: 'after',
-    maxTimeMS: QUERY_LIMIT_MS,
+    ...OPTIONS,
   });
   if (job === null || !owns(owner, job)) return { kind: 'unknown' };
   return { kind: wasAccepted(update, job) ? 'cancelled' : 'finished', job };
@@ -135,7 +170,7 @@ export async function retryJob(
   mongo: Mongo,
   id: string,
   owner: JobOwner,
-  commandOf: (body: JobBody) => Command<JobBody, null, null>,
+  commandOf: (at: JobRound) => CommandOf<'classifier'>,
 ): Promise<Retried> {
   const nothing = { succeeded: 0, failed: 0, batchesDone: 0 };
   try {
@@ -154,7 +189,7 @@ export async function retryJob(
       });
       const job = await aiJobs(mongo).findOneAndUpdate({ _id: id }, update.pipeline, {
         returnDocument: 'after',
-        maxTimeMS: QUERY_LIMIT_MS,
+        ...OPTIONS,
         session,
       });
       if (job === null || !owns(owner, job)) return { kind: 'unknown' };
@@ -167,41 +202,4 @@ export async function retryJob(
     if (isDuplicateKey(error, ['openKey'])) return { kind: 'conflict' };
     throw error;
   }
-}
-
-/** PENDING and RUNNING jobs of every organization, by id, after this one. */
-export function openJobsAfter(mongo: Mongo, afterId: string, limit: number): Promise<JobRow[]> {
-  return aiJobs(mongo)
-    .find(
-      { open: true, _id: { $gt: afterId } },
-      { hint: 'open_jobs', sort: { _id: 1 }, limit, maxTimeMS: QUERY_LIMIT_MS },
-    )
-    .toArray();
-}
-
-interface JobSummary {
-  /** Of every organization; a status of which there is none is missing. */
-  counts: Partial<Record<JobStatus, number>>;
-  /** PENDING and RUNNING, the oldest first. */
-  open: JobRow[];
-  /** FAILED, the newest first. */
-  failures: JobRow[];
-}
-
-export async function summarizeJobs(mongo: Mongo, limits: { open: number; failures: number }): Promise<JobSummary> {
-  const [counted, open, failures] = await Promise.all([
-    aiJobs(mongo)
-      .aggregate<{ _id: JobStatus; count: number }>([{ $group: { _id: '$status', count: { $sum: 1 } } }], {
-        hint: 'by_status',
-        ...BOUND,
-      })
-      .toArray(),
-    aiJobs(mongo)
-      .find({ open: true }, { hint: 'open_jobs', sort: { _id: 1 }, limit: limits.open, ...BOUND })
-      .toArray(),
-    aiJobs(mongo)
-      .find({ status: 'FAILED' }, { hint: 'by_status', sort: { finishedAt: -1 }, limit: limits.failures, ...BOUND })
-      .toArray(),
-  ]);
-  return { counts: Object.fromEntries(counted.map(({ _id, count }) => [_id, count])), open, failures };
 }

@@ -1,5 +1,6 @@
 import t from 'tap';
-import { findLive, newCommand } from '#infra/mongo/mailbox/mailbox.ts';
+import { newCommand } from '#infra/mongo/mailbox/commands.ts';
+import { findLive } from '#infra/mongo/mailbox/mailbox.ts';
 import { createIndexes } from '#infra/mongo/schema/migrate.ts';
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { finishedOnce, postJob } from '#testing/stored/stored-jobs.ts';

@@ -4,10 +4,12 @@ import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
 import { openBackground } from '#infra/process/background.ts';
-import type { UsageEvent } from '#shared/classifier/provider/circuit.ts';
 import { DEFAULT_SETTING, type ProviderChoice, type ProviderSetting } from '#shared/classifier/provider/setting.ts';
+import type { UsageEvent } from '#shared/classifier/provider/usage-event.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { providerSettings, settingChanges, usageEvents } from './collections.ts';
+
+/** Of model providers: the setting that selects one, with its history, and one usage event for each call. */
 
 /** The stored setting; null: none was ever saved. */
 export function findProviderSetting(mongo: Mongo): Promise<ProviderSetting | null> {
@@ -75,12 +77,12 @@ interface UsageRecorder {
 }
 
 /** Writes at once, and events that wait for one. They hold no prompt and are small. */
-const LINE = { concurrency: 4, maxWaiting: 2_000 };
+const USAGE_LINE = { concurrency: 4, maxWaiting: 2_000 };
 
 /** A MongoDB that is slow or away costs events and never an answer. */
 export function openUsageRecorder(mongo: Mongo, log: Pick<Log, 'warn'>): UsageRecorder {
   const line = openBackground({
-    ...LINE,
+    ...USAGE_LINE,
     dropped: (count) => log.warn({ count }, 'usage events were lost'),
     failed: (err) => log.warn({ err }, 'a usage event was lost'),
   });

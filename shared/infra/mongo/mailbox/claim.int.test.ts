@@ -1,8 +1,10 @@
 import t from 'tap';
+import { gradingOrder } from '#shared/attempt/commands.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { claimCommand } from './claim.ts';
-import { newCommand, postCommand } from './mailbox.ts';
+import { newCommand } from './commands.ts';
+import { postCommand } from './mailbox.ts';
 import { settleCommand } from './settle.ts';
 
 const MINUTES_MS = 5 * 60_000;
@@ -11,7 +13,7 @@ t.test('a clock that is ahead of MongoDB’s delays nothing that is to run at on
   const mongo = await openTestMongo(t);
   const ahead = Date.now() + MINUTES_MS;
   const post = async (key: string, times: { now: number; runAt?: number }) => {
-    const wanted = { queue: 'grading', key, subject: key, body: {}, maxAttempts: 10, ...times } as const;
+    const wanted = { ...gradingOrder(key), maxAttempts: 10, ...times };
     return (await postCommand(mongo, newCommand(wanted))).command;
   };
   const claim = ({ _id: id, queue }: Command) =>

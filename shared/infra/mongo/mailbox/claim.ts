@@ -1,7 +1,8 @@
 import { type ClientSession, UUID } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { guardedUpdate, literal, msOf, NOW_MS, nowPlus, wasAccepted } from '#infra/mongo/guarded-update.ts';
-import type { Command, Queue } from '#shared/kernel/command.ts';
+import type { Queue } from '#shared/kernel/command.ts';
+import type { CommandOf } from './commands.ts';
 import { mailboxOf } from './mailbox.ts';
 
 /**
@@ -10,10 +11,10 @@ import { mailboxOf } from './mailbox.ts';
  * is buried by the claim itself and comes back with status DEAD, once, to the worker that found it. One that was posted to
  * run at once and was never claimed is due whatever the clocks say.
  */
-export async function claimCommand<Body>(
+export async function claimCommand<Q extends Queue>(
   mongo: Mongo,
-  wanted: { queue: Queue; id: string; workerId: string; leaseMs: number; session?: ClientSession },
-): Promise<Command<Body> | null> {
+  wanted: { queue: Q; id: string; workerId: string; leaseMs: number; session?: ClientSession },
+): Promise<CommandOf<Q> | null> {
   // Of two clocks, that of the process which posted it may be ahead: its ring must not be refused for that.
   const dueAtOnce = { $and: [{ $eq: ['$fence', 0] }, { $eq: [msOf('$nextRunAt'), msOf('$createdAt')] }] };
   const exhausted = { $gte: ['$attempts', '$maxAttempts'] };
@@ -36,12 +37,12 @@ export async function claimCommand<Body>(
       lastError: unless({ fingerprint: 'WorkerLost', message: LOST, at: '$$NOW' }, '$lastError'),
     },
   );
-  const claimed = await mailboxOf<Body>(mongo, wanted.queue).findOneAndUpdate({ _id: wanted.id }, update.pipeline, {
+  const claimed = await mailboxOf(mongo, wanted.queue).findOneAndUpdate({ _id: wanted.id }, update.pipeline, {
     returnDocument: 'after',
     // Short of a lock that nobody gives back: the claim must not hang with its worker's slot.
     maxTimeMS: QUERY_LIMIT_MS,
   });
-  return wasAccepted(update, claimed) ? (claimed as Command<Body>) : null;
+  return wasAccepted(update, claimed) ? (claimed as CommandOf<Q>) : null;
 }
 
 const LOST = 'The worker of every attempt ended before the command did';

@@ -2,7 +2,7 @@ import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { type OperatorAct, writeAudit } from '#infra/mongo/operator-audit.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
 import type { Command, Queue } from '#shared/kernel/command.ts';
-import { MAILBOXES } from './mailbox.ts';
+import { MAILBOXES } from './commands.ts';
 
 /** Dead commands of one kind that died of one cause. */
 export interface DeadGroup {

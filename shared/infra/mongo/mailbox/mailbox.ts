@@ -1,130 +1,89 @@
-import type { ClientSession, Collection, OptionalUnlessRequiredId } from 'mongodb';
+import type { ClientSession, Collection, Filter, OptionalUnlessRequiredId } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
-import type { Command, Queue } from '#shared/kernel/command.ts';
-import { newId } from '#shared/kernel/ids.ts';
+import type { Queue } from '#shared/kernel/command.ts';
+import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
+import { type CommandOf, type Commands, MAILBOX_OF } from './commands.ts';
 
-/** The collection in which every command lies, but for those whose rows are a product of their own. */
-export const COMMANDS = 'commands';
-/** The outbox: each row is both a notice to be sent and the command that sends it. */
-export const NOTICES = 'attempt_notices';
-/** Delivery jobs, one per notification and channel. */
-export const DELIVERIES = 'notification_deliveries';
-
-/** Every collection that holds commands, for operators and metrics. */
-export const MAILBOXES = [COMMANDS, NOTICES, DELIVERIES] as const;
-
-export const MAILBOX_OF: Readonly<Record<Queue, (typeof MAILBOXES)[number]>> = {
-  grading: COMMANDS,
-  essayhandoff: COMMANDS,
-  resultsrelease: COMMANDS,
-  upkeep: COMMANDS,
-  'gradenotices:student': NOTICES,
-  'gradenotices:parent': NOTICES,
-  'delivery:log': DELIVERIES,
-  'delivery:webhook': DELIVERIES,
-  'upkeep:fanouts': COMMANDS,
-  classifier: COMMANDS,
-  settlement: COMMANDS,
-};
-
-export const QUEUES = Object.keys(MAILBOX_OF) as Queue[];
-
-/** The process type that works on this queue: its name, or what stands before the colon of it. */
-export function actorOf(queue: Queue): string {
-  return queue.split(':', 1)[0] ?? queue;
-}
-
-export function mailboxOf<Body, Progress = unknown, Result = unknown>(
-  mongo: Mongo,
-  queue: Queue,
-): Collection<Command<Body, Progress, Result>> {
-  return mongo.db.collection<Command<Body, Progress, Result>>(MAILBOX_OF[queue]);
-}
-
-interface NewCommand<Body> {
-  queue: Queue;
-  key: string;
-  subject: string;
-  body: Body;
-  maxAttempts: number;
-  /** Unix milliseconds by MongoDB's clock. */
-  now: number;
-  /** Not before this; default at once (Unix milliseconds). */
-  runAt?: number;
-}
-
-/** The document of a command that nobody has claimed yet. */
-export function newCommand<Body>(wanted: NewCommand<Body>): Command<Body, null, null> {
-  return {
-    _id: newId(wanted.now),
-    v: 1,
-    queue: wanted.queue,
-    key: wanted.key,
-    live: true,
-    subject: wanted.subject,
-    status: 'PENDING',
-    attempts: 0,
-    maxAttempts: wanted.maxAttempts,
-    nextRunAt: new Date(wanted.runAt ?? wanted.now),
-    lockedUntil: null,
-    workerId: null,
-    fence: 0,
-    body: wanted.body,
-    progress: null,
-    result: null,
-    lastError: null,
-    replays: 0,
-    createdAt: new Date(wanted.now),
-    settledAt: null,
-  };
+/** The collection of one queue's commands. */
+export function mailboxOf<Q extends Queue>(mongo: Mongo, queue: Q): Collection<CommandOf<Q>> {
+  return mongo.db.collection<CommandOf<Q>>(MAILBOX_OF[queue]);
 }
 
 /** Writes a command inside the caller's transaction; a live one with the same key is a duplicate key error. */
-export async function postCommandIn<Body>(
+export async function postCommandIn<Q extends Queue>(
   mongo: Mongo,
   session: ClientSession,
-  command: Command<Body, null, null>,
+  command: CommandOf<Q>,
 ): Promise<void> {
-  await mailboxOf<Body, null, null>(mongo, command.queue).insertOne(
-    command as OptionalUnlessRequiredId<Command<Body, null, null>>,
-    { session },
-  );
+  await mailboxOf(mongo, command.queue).insertOne(command as OptionalUnlessRequiredId<CommandOf<Q>>, { session });
+}
+
+/** The same for many commands of one mailbox, at once. */
+export async function postCommandsIn<Q extends Queue>(
+  mongo: Mongo,
+  session: ClientSession,
+  commands: readonly CommandOf<Q>[],
+): Promise<void> {
+  const [first] = commands;
+  if (first === undefined) return;
+  await mailboxOf(mongo, first.queue).insertMany(commands as OptionalUnlessRequiredId<CommandOf<Q>>[], { session });
 }
 
 /** Writes a command, or finds the live one with the same key: the first writer wins and everybody sees its command. */
-export async function postCommand<Body>(
+export async function postCommand<Q extends Queue>(
   mongo: Mongo,
-  command: Command<Body, null, null>,
-): Promise<{ command: Command<Body>; created: boolean }> {
-  const mailbox = mailboxOf<Body>(mongo, command.queue);
-  // Twice: the live command that stood in the way may be rejected, and its key freed, between insert and read.
+  command: CommandOf<Q>,
+): Promise<{ command: CommandOf<Q>; created: boolean }> {
+  const { queue, key } = command;
+  // Again: the live command that stood in the way may be rejected, and its key freed, between insert and read.
   for (let round = 0; ; round++) {
     try {
-      await mailbox.insertOne(command as OptionalUnlessRequiredId<Command<Body>>);
+      await mailboxOf(mongo, queue).insertOne(command as OptionalUnlessRequiredId<CommandOf<Q>>);
       return { command, created: true };
     } catch (error) {
       if (!isDuplicateKey(error, ['key']) || round === 5) throw error;
     }
-    const standing = await findLive<Body>(mongo, command.queue, command.key);
+    const standing = await findLive(mongo, queue, key);
     if (standing !== null) return { command: standing, created: false };
   }
 }
 
 /** The live command of this key: waiting, running, done or dead, but not rejected. */
-export async function findLive<Body>(
+export async function findLive<Q extends Queue>(
   mongo: Mongo,
-  queue: Queue,
+  queue: Q,
   key: string,
   session?: ClientSession,
-): Promise<Command<Body> | null> {
+): Promise<CommandOf<Q> | null> {
   const options = session === undefined ? {} : { session };
-  return (await mailboxOf<Body>(mongo, queue).findOne({ key, live: true }, options)) as Command<Body> | null;
+  return mailboxOf(mongo, queue).findOne<CommandOf<Q>>({ key, live: true } as Filter<CommandOf<Q>>, options);
 }
 
 /** The command as it stands, or null. */
-export async function readCommand(mongo: Mongo, queue: Queue, id: string): Promise<Command | null> {
-  return (await mailboxOf(mongo, queue).findOne({ _id: id })) as Command | null;
+export async function readCommand<Q extends Queue>(mongo: Mongo, queue: Q, id: string): Promise<CommandOf<Q> | null> {
+  return mailboxOf(mongo, queue).findOne<CommandOf<Q>>({ _id: id });
+}
+
+/** How a command stands, for whoever sent it. */
+export type Ended<Q extends Queue> =
+  | { kind: 'pending' }
+  | { kind: 'done'; result: Commands[Q]['result'] }
+  | { kind: 'rejected'; rejection: Rejection }
+  | { kind: 'dead' };
+
+/** Reads how a command has ended; one that is gone counts as dead. */
+export async function readEnd<Q extends Queue>(
+  mongo: Mongo,
+  { queue, _id }: { queue: Q; _id: string },
+): Promise<Ended<Q>> {
+  const command = await readCommand(mongo, queue, _id);
+  if (command === null || command.status === 'DEAD') return { kind: 'dead' };
+  const { status, result } = command;
+  if (status === 'PENDING') return { kind: 'pending' };
+  if (isRejection(result)) return { kind: 'rejected', rejection: result };
+  if (result === null) throw new Error(`command ${_id} is ${status} and has no result`);
+  return { kind: 'done', result };
 }
 
 /** Looks after commands that front doors wait for. */

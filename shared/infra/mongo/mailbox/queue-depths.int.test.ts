@@ -1,13 +1,16 @@
 import t from 'tap';
 import { liveWorkers, WORKERS, type WorkerRow } from '#infra/mongo/live-workers.ts';
+import { gradeNotices } from '#shared/attempt/notices.ts';
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
+import { sampleAttempt } from '#testing/stored/sample-attempt.ts';
 import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
 import { makeActor } from '#testing/suites/actor-subjects.ts';
 import { expire } from '#testing/suites/kernel-features/feature.ts';
 import { until } from '#testing/until.ts';
 import { runCommand } from '#workers/run-command.ts';
-import { mailboxOf, newCommand } from './mailbox.ts';
+import { newCommand } from './commands.ts';
+import { mailboxOf, postCommand } from './mailbox.ts';
 import { queueDepths } from './queue-depths.ts';
 
 const MINUTE = 60_000;
@@ -66,8 +69,10 @@ t.test('counts are bounded', async (t) => {
 
 t.test('a queue that its actor leaves alone has nothing due, however long it waits', async (t) => {
   const mongo = await openTestMongo(t);
-  const about = { queue: 'gradenotices:parent', key: 'k', subject: 's', body: {}, maxAttempts: 1 } as const;
-  await mailboxOf<object, null, null>(mongo, about.queue).insertOne(newCommand({ ...about, now: Date.now() - MINUTE }));
+  const about = { queue: 'gradenotices:parent', key: 'k', subject: 's', maxAttempts: 1 } as const;
+  const [, notice] = gradeNotices(sampleAttempt(), null);
+  if (notice === undefined) throw new Error('an attempt has no notice for its parents');
+  await postCommand(mongo, newCommand({ ...about, body: notice, now: Date.now() - MINUTE }));
   const seen = async (...live: WorkerRow[]) => depthOf(mongo, about.queue, live);
   const alarming = { waiting: 1, due: 1, oldestDueMs: Number };
   const [student, both] = [

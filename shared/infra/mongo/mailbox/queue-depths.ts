@@ -2,7 +2,8 @@ import type { Collection } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { isLeftAlone, type WorkerRow } from '#infra/mongo/live-workers.ts';
 import type { Command, Queue } from '#shared/kernel/command.ts';
-import { actorOf, MAILBOXES, mailboxOf, QUEUES } from './mailbox.ts';
+import { actorOf, MAILBOXES, QUEUES } from './commands.ts';
+import { mailboxOf } from './mailbox.ts';
 
 /** How much lies in one queue; no count goes beyond 10,000. */
 export interface QueueDepth {

@@ -2,6 +2,7 @@ import type { ClientSession, UpdateFilter } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { literal, nowPlus } from '#infra/mongo/guarded-update.ts';
 import type { Command, CommandError, CommandStatus, DoneStatus, Queue } from '#shared/kernel/command.ts';
+import type { CommandOf, Commands } from './commands.ts';
 import { mailboxOf } from './mailbox.ts';
 
 /** The write of a worker that no longer holds the command: another claim came after its own. */
@@ -133,14 +134,15 @@ export async function renewLease(mongo: Mongo, command: Command, leaseMs: number
  * Notes how far a long command has come, in the transaction that makes the step's effects: after a crash the next
  * claim goes on from there, and a step is neither lost nor made twice.
  */
-export async function saveProgress(
+export async function saveProgress<Q extends Queue>(
   mongo: Mongo,
-  command: Command,
-  progress: unknown,
+  command: CommandOf<Q>,
+  progress: Commands[Q]['progress'],
   session: ClientSession,
 ): Promise<void> {
-  const written = await mailboxOf(mongo, command.queue).updateOne(
-    { _id: command._id, fence: command.fence, status: 'PENDING' },
+  const { _id, fence, queue } = command;
+  const written = await mailboxOf<Queue>(mongo, queue).updateOne(
+    { _id, fence, status: 'PENDING' },
     { $set: { progress } },
     { session },
   );

@@ -1,15 +1,11 @@
 import type { Collection } from 'mongodb';
 import type { Mongo } from '#infra/mongo/connect.ts';
+import type { Stamped } from '#infra/mongo/guarded-update.ts';
 import type { DeliveryAttempt } from '#shared/notification/delivery.ts';
 import type { NotificationEvent } from '#shared/notification/event.ts';
 import type { FanOut } from '#shared/notification/fan-out.ts';
 import type { Notification } from '#shared/notification/notification.ts';
 import type { Preferences } from '#shared/notification/preferences.ts';
-
-/** The random word of the last guarded write; absent until the first one. */
-interface Stamped {
-  stamp?: string;
-}
 
 export type NotificationRow = Notification & Stamped;
 export type PreferencesRow = Preferences & Stamped;

@@ -1,23 +1,24 @@
-import type { ClientSession, OptionalUnlessRequiredId } from 'mongodb';
+import type { ClientSession } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
-import { mailboxOf, newCommand } from '#infra/mongo/mailbox/mailbox.ts';
-import type { Command, Queue } from '#shared/kernel/command.ts';
-import { type Channel, type DeliveryBody, type Dispatch, deliveryJobId } from '#shared/notification/delivery.ts';
+import { newCommand } from '#infra/mongo/mailbox/commands.ts';
+import { postCommandsIn } from '#infra/mongo/mailbox/mailbox.ts';
+import type { Queue } from '#shared/kernel/command.ts';
+import { type DeliveryBody, deliveryOrder } from '#shared/notification/commands.ts';
+import type { Channel, Dispatch } from '#shared/notification/delivery.ts';
 import type { Notification } from '#shared/notification/notification.ts';
 import type { Preferences } from '#shared/notification/preferences.ts';
 import { notificationEvents, notifications, preferences } from './collections.ts';
 
-/** A delivery job: what is to be delivered, and the command that does it. Its `_id` is the same at every try. */
-type DeliveryCommand = Command<DeliveryBody>;
+/** How delivery jobs of new rows are made. */
+export interface Deliveries {
+  channels: ReadonlySet<Channel>;
+  maxAttempts: number;
+}
 
 /** Which job to ring for, once the transaction has committed. */
 export interface QueuedDelivery {
   queue: Queue;
   id: string;
-}
-
-export function deliveryQueue(channel: Channel): Queue {
-  return `delivery:${channel}`;
 }
 
 /**
@@ -28,36 +29,21 @@ export function deliveryQueue(channel: Channel): Queue {
 export async function queueDeliveries(
   mongo: Mongo,
   rows: readonly Pick<Notification, '_id' | 'userId'>[],
-  options: { channels: ReadonlySet<Channel>; maxAttempts: number; now: number; session: ClientSession },
+  options: Deliveries & { now: number; session: ClientSession },
 ): Promise<QueuedDelivery[]> {
-  const jobs = rows.flatMap((row) => [...options.channels].map((channel) => deliveryCommand(row, channel, options)));
-  const [first] = jobs;
-  if (first === undefined) return [];
+  const { channels, maxAttempts, now, session } = options;
+  const jobs = rows.flatMap(({ _id: notificationId, userId }) =>
+    [...channels].map((channel) => {
+      const order = deliveryOrder({ notificationId, userId, channel });
+      return newCommand({ ...order, maxAttempts, now, id: order.key });
+    }),
+  );
   // Every delivery queue lies in one mailbox.
-  await mailboxOf(mongo, first.queue).insertMany(jobs as OptionalUnlessRequiredId<Command>[], {
-    session: options.session,
-  });
+  await postCommandsIn(mongo, session, jobs);
   return jobs.map(({ queue, _id }) => ({ queue, id: _id }));
 }
 
-function deliveryCommand(
-  row: Pick<Notification, '_id' | 'userId'>,
-  channel: Channel,
-  { maxAttempts, now }: { maxAttempts: number; now: number },
-): DeliveryCommand {
-  const id = deliveryJobId(row._id, channel);
-  const command = newCommand({
-    queue: deliveryQueue(channel),
-    key: id,
-    subject: row._id,
-    body: { notificationId: row._id, userId: row.userId, channel },
-    maxAttempts,
-    now,
-  });
-  return { ...command, _id: id };
-}
-
-const LIMIT = { maxTimeMS: QUERY_LIMIT_MS };
+const OPTIONS = { maxTimeMS: QUERY_LIMIT_MS };
 
 /** What a delivery is decided on. Point reads; the event only where its preference type can matter. */
 export async function findDispatch(
@@ -65,14 +51,14 @@ export async function findDispatch(
   { notificationId, userId }: Pick<DeliveryBody, 'notificationId' | 'userId'>,
 ): Promise<Dispatch> {
   const [notification, own] = await Promise.all([
-    notifications(mongo).findOne({ _id: notificationId }, LIMIT),
-    preferences(mongo).findOne({ _id: userId }, LIMIT),
+    notifications(mongo).findOne({ _id: notificationId }, OPTIONS),
+    preferences(mongo).findOne({ _id: userId }, OPTIONS),
   ]);
   const fanOutId = notification?.fanOutId ?? null;
   const event =
     fanOutId === null || !disablesAny(own)
       ? null
-      : await notificationEvents(mongo).findOne({ _id: fanOutId }, { ...LIMIT, projection: { preferenceType: 1 } });
+      : await notificationEvents(mongo).findOne({ _id: fanOutId }, { ...OPTIONS, projection: { preferenceType: 1 } });
   return { notification, preferences: own, eventPreferenceType: event?.preferenceType ?? null };
 }
 

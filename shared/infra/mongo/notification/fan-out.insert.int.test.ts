@@ -1,6 +1,6 @@
 import t from 'tap';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
-import { DELIVERIES } from '#infra/mongo/mailbox/mailbox.ts';
+import { DELIVERIES } from '#infra/mongo/mailbox/commands.ts';
 import { dyingProcess } from '#testing/processes/dying-process.ts';
 import { sampleFanOut, stageOnly } from '#testing/stored/sample-fan-out.ts';
 import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';

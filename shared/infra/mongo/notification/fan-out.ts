@@ -1,21 +1,14 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
+import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';
 import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
 import { SECOND } from '#shared/kernel/time.ts';
-import type { Channel } from '#shared/notification/delivery.ts';
 import { type NotificationEvent, sourceEventRef } from '#shared/notification/event.ts';
 import type { Notification } from '#shared/notification/notification.ts';
 import { notificationEvents, notifications } from './collections.ts';
-import { type QueuedDelivery, queueDeliveries } from './deliveries.ts';
-import {
-  abandonFanOut,
-  findEarlierStaging,
-  openFanOut,
-  publishFanOut,
-  type Settle,
-  stageRows,
-} from './stage-fan-out.ts';
+import { type Deliveries, type QueuedDelivery, queueDeliveries } from './deliveries.ts';
+import { abandonFanOut, findEarlierStaging, openFanOut, publishFanOut, stageRows } from './stage-fan-out.ts';
 
 /** Of rows that were staged in vain, as many as can be are taken away before the caller is answered (ms). */
 const TAKE_BACK_WITHIN_MS = 5 * SECOND;
@@ -27,12 +20,6 @@ const LOOK_AGAIN_MS = 100;
  * that, but on one shard, which need not be the event's, and no longer than its budget: for the rest there is this (ms).
  */
 const KNOWN_WITHIN_MS = 2 * SECOND;
-
-/** How delivery jobs of new rows are made. */
-export interface Deliveries {
-  channels: ReadonlySet<Channel>;
-  maxAttempts: number;
-}
 
 export interface NewFanOut {
   fanOutId: string;
@@ -47,7 +34,7 @@ export interface NewFanOut {
   now: number;
   deliveries: Deliveries;
   /** The command that settles it, where it is staged. */
-  settle: Settle;
+  settle: CommandOf<'upkeep:fanouts'>;
 }
 
 /** `made`: what to ring for after the commit. `replayed`: the event that was there already, and nothing was made. */
@@ -67,22 +54,6 @@ export async function insertFanOut(mongo: Mongo, wanted: NewFanOut): Promise<Ins
     const winner = isDuplicateKey(error) ? await findWinner(mongo, wanted.event) : null;
     if (winner === null) throw error;
     return { kind: 'replayed', event: winner };
-  }
-}
-
-async function findSame(mongo: Mongo, event: NotificationEvent | null): Promise<NotificationEvent | null> {
-  if (event === null || event.sourceService === null || event.sourceEventId === null) return null;
-  const { sourceService, sourceEventId } = event;
-  return findEvent(mongo, { sourceService, sourceEventId });
-}
-
-/** The event that refused ours. */
-async function findWinner(mongo: Mongo, event: NotificationEvent | null): Promise<NotificationEvent | null> {
-  const giveUpAt = performance.now() + KNOWN_WITHIN_MS;
-  for (;;) {
-    const winner = await findSame(mongo, event);
-    if (winner !== null || event?.replayable !== true || performance.now() > giveUpAt) return winner;
-    await delay(LOOK_AGAIN_MS);
   }
 }
 
@@ -138,6 +109,22 @@ async function awaitEarlier(
     else if (performance.now() - since > stalledMs) return null;
     progress = seen;
   }
+}
+
+/** The event that refused ours. */
+async function findWinner(mongo: Mongo, event: NotificationEvent | null): Promise<NotificationEvent | null> {
+  const giveUpAt = performance.now() + KNOWN_WITHIN_MS;
+  for (;;) {
+    const winner = await findSame(mongo, event);
+    if (winner !== null || event?.replayable !== true || performance.now() > giveUpAt) return winner;
+    await delay(LOOK_AGAIN_MS);
+  }
+}
+
+async function findSame(mongo: Mongo, event: NotificationEvent | null): Promise<NotificationEvent | null> {
+  if (event === null || event.sourceService === null || event.sourceEventId === null) return null;
+  const { sourceService, sourceEventId } = event;
+  return findEvent(mongo, { sourceService, sourceEventId });
 }
 
 /** The event that a producer has sent under this pair before, whichever route brought it. */

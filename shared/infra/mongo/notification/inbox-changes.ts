@@ -6,56 +6,8 @@ import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts
 import { isSupportType, type Notification } from '#shared/notification/notification.ts';
 import type { Snapshot } from '#shared/notification/snapshot.ts';
 import { type NotificationRow, notifications } from './collections.ts';
-import { type QueuedDelivery, queueDeliveries } from './deliveries.ts';
-import type { Deliveries } from './fan-out.ts';
+import { type Deliveries, type QueuedDelivery, queueDeliveries } from './deliveries.ts';
 import { LOOK_OPTIONS, visiblePlace } from './inbox.ts';
-
-/** Rows that one step of a walk looks for, by an index that holds all that it needs of them. */
-const LOOK = 5_000;
-/** Of these, changed by one command: short enough to hold nobody up, and to be held one by one against a list of ids. */
-const CHUNK = 100;
-
-interface Walk {
-  userId: string;
-  /** Beside the user's own and visible rows. */
-  only: Filter<NotificationRow>;
-  /** An update pipeline that leaves alone what somebody else has changed meanwhile; a changed row falls out of `only` or of its place. */
-  change: Document[];
-}
-
-/**
- * Changes every row of an inbox, a chunk at a time, from the newest that is there at the beginning back to the oldest: rows that
- * arrive meanwhile are newer than the first chunk and do not keep it going. Gives how many it changed; a walk that is cut short has
- * changed a part, and a second one does the rest.
- */
-async function walkInbox(mongo: Mongo, walk: Walk, signal: AbortSignal): Promise<number> {
-  const place = await visiblePlace(mongo);
-  let changed = 0;
-  for (let createdAt = {}; ; ) {
-    const rows = await notifications(mongo)
-      .find(
-        { userId: walk.userId, place, ...walk.only, ...createdAt },
-        {
-          projection: { createdAt: 1 },
-          sort: { createdAt: -1, _id: -1 },
-          limit: LOOK,
-          ...LOOK_OPTIONS,
-        },
-      )
-      .toArray();
-    const oldest = rows.at(-1);
-    if (oldest === undefined) return changed;
-    for (let at = 0; at < rows.length; at += CHUNK) {
-      signal.throwIfAborted();
-      const ids = rows.slice(at, at + CHUNK).map(({ _id }) => _id);
-      const updated = await notifications(mongo).updateMany({ _id: { $in: ids } }, walk.change, {
-        maxTimeMS: QUERY_LIMIT_MS,
-      });
-      changed += updated.modifiedCount;
-    }
-    createdAt = { createdAt: { $lte: oldest.createdAt } };
-  }
-}
 
 /**
  * Marks a row read that the caller has found visible, and gives it as it is then: one that was read before keeps its first time.
@@ -113,6 +65,69 @@ export function deleteAll(mongo: Mongo, userId: string, signal: AbortSignal): Pr
   );
 }
 
+interface Walk {
+  userId: string;
+  /** Beside the user's own and visible rows. */
+  only: Filter<NotificationRow>;
+  /** An update pipeline that leaves alone what somebody else has changed meanwhile; a changed row falls out of `only` or of its place. */
+  change: Document[];
+}
+
+/** Rows that one step of a walk looks for, by an index that holds all that it needs of them. */
+const FOUND_AT_ONCE = 5_000;
+/** Of these, changed by one command: short enough to hold nobody up, and to be held one by one against a list of ids. */
+const CHANGED_AT_ONCE = 100;
+
+/**
+ * Changes every row of an inbox, a chunk at a time, from the newest that is there at the beginning back to the oldest: rows that
+ * arrive meanwhile are newer than the first chunk and do not keep it going. Gives how many it changed; a walk that is cut short has
+ * changed a part, and a second one does the rest.
+ */
+async function walkInbox(mongo: Mongo, walk: Walk, signal: AbortSignal): Promise<number> {
+  const place = await visiblePlace(mongo);
+  let changed = 0;
+  for (let createdAt = {}; ; ) {
+    const rows = await notifications(mongo)
+      .find(
+        { userId: walk.userId, place, ...walk.only, ...createdAt },
+        {
+          projection: { createdAt: 1 },
+          sort: { createdAt: -1, _id: -1 },
+          limit: FOUND_AT_ONCE,
+          ...LOOK_OPTIONS,
+        },
+      )
+      .toArray();
+    const oldest = rows.at(-1);
+    if (oldest === undefined) return changed;
+    for (let at = 0; at < rows.length; at += CHANGED_AT_ONCE) {
+      signal.throwIfAborted();
+      const ids = rows.slice(at, at + CHANGED_AT_ONCE).map(({ _id }) => _id);
+      const updated = await notifications(mongo).updateMany({ _id: { $in: ids } }, walk.change, {
+        maxTimeMS: QUERY_LIMIT_MS,
+      });
+      changed += updated.modifiedCount;
+    }
+    createdAt = { createdAt: { $lte: oldest.createdAt } };
+  }
+}
+
+/** Makes one row, with its delivery jobs where there is a channel. Gives what to ring for. */
+export async function insertNotification(
+  mongo: Mongo,
+  row: Notification,
+  { deliveries, now }: { deliveries: Deliveries; now: number },
+): Promise<QueuedDelivery[]> {
+  if (deliveries.channels.size === 0) {
+    await notifications(mongo).insertOne({ ...row });
+    return [];
+  }
+  return inTransaction(mongo, FRONT_DOOR_BUDGET_MS, async (session) => {
+    await notifications(mongo).insertOne({ ...row }, { session });
+    return queueDeliveries(mongo, [row], { ...deliveries, now, session });
+  });
+}
+
 /** `foreign`: the row is another user's, and stays as it is. */
 type StoredSnapshot =
   | { kind: 'created'; notification: Notification }
@@ -160,20 +175,4 @@ async function replace(mongo: Mongo, snapshot: Snapshot): Promise<StoredSnapshot
   });
   if (row === null) return { kind: 'missing' };
   return wasAccepted(update, row) ? { kind: 'updated', notification: row } : { kind: 'foreign' };
-}
-
-/** Makes one row, with its delivery jobs where there is a channel. Gives what to ring for. */
-export async function insertNotification(
-  mongo: Mongo,
-  row: Notification,
-  { deliveries, now }: { deliveries: Deliveries; now: number },
-): Promise<QueuedDelivery[]> {
-  if (deliveries.channels.size === 0) {
-    await notifications(mongo).insertOne({ ...row });
-    return [];
-  }
-  return inTransaction(mongo, FRONT_DOOR_BUDGET_MS, async (session) => {
-    await notifications(mongo).insertOne({ ...row }, { session });
-    return queueDeliveries(mongo, [row], { ...deliveries, now, session });
-  });
 }

@@ -1,23 +1,13 @@
 import type { ClientSession } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { literal, msOf, NOW_MS } from '#infra/mongo/guarded-update.ts';
+import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';
 import { postCommandIn } from '#infra/mongo/mailbox/mailbox.ts';
 import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
-import type { Command } from '#shared/kernel/command.ts';
 import type { NotificationEvent } from '#shared/notification/event.ts';
 import { type FanOut, MAX_AT_ONCE, STAGE_WITHIN_MS } from '#shared/notification/fan-out.ts';
 import type { Notification } from '#shared/notification/notification.ts';
 import { fanOuts, notificationEvents, notifications } from './collections.ts';
-
-/** Rows that one command takes away. */
-const SWEPT_AT_ONCE = 500;
-
-/** The command that moves the rows of a published fan-out to their inboxes. */
-export type Settle = Command<SettleBody, null, null>;
-
-export interface SettleBody {
-  fanOutId: string;
-}
 
 /** The fan-out may no longer be staged or published: it took too long, or was swept away. Nothing of it is visible. */
 export class FanOutLost extends Error {
@@ -41,6 +31,17 @@ export async function openFanOut(
     stageBy: new Date(now + STAGE_WITHIN_MS),
     publishedAt: null,
   });
+}
+
+/** How far an earlier fan-out of the same source has come; null: none is being staged. */
+export function findEarlierStaging(
+  mongo: Mongo,
+  { fanOutId, source }: { fanOutId: string; source: string },
+): Promise<Pick<FanOut, '_id' | 'staged'> | null> {
+  return fanOuts(mongo).findOne(
+    { state: 'STAGING', source, _id: { $lt: fanOutId } },
+    { projection: { staged: 1 }, sort: { _id: 1 }, hint: 'by_state', maxTimeMS: QUERY_LIMIT_MS },
+  );
 }
 
 /**
@@ -82,7 +83,7 @@ export async function publishFanOut(
     fanOutId: string;
     event: NotificationEvent | null;
     rows: readonly Notification[];
-    settle: Settle;
+    settle: CommandOf<'upkeep:fanouts'>;
   },
 ): Promise<void> {
   const inTime = { $and: [{ $gt: [msOf('$stageBy'), NOW_MS] }, { $eq: ['$staged', rows.length] }] };
@@ -101,6 +102,9 @@ export async function publishFanOut(
     await postCommandIn(mongo, session, settle);
   });
 }
+
+/** Rows that one command takes away. */
+const SWEPT_AT_ONCE = 500;
 
 /**
  * Takes back a fan-out that was not published: from the first write on nobody can publish it. Rows that are still there after
@@ -136,17 +140,6 @@ export async function abandonFanOut(
   }
   await fanOuts(mongo).deleteOne({ _id: fanOutId, state: 'ABANDONED' });
   return { kind: 'abandoned' };
-}
-
-/** How far an earlier fan-out of the same source has come; null: none is being staged. */
-export function findEarlierStaging(
-  mongo: Mongo,
-  { fanOutId, source }: { fanOutId: string; source: string },
-): Promise<Pick<FanOut, '_id' | 'staged'> | null> {
-  return fanOuts(mongo).findOne(
-    { state: 'STAGING', source, _id: { $lt: fanOutId } },
-    { projection: { staged: 1 }, sort: { _id: 1 }, hint: 'by_state', maxTimeMS: QUERY_LIMIT_MS },
-  );
 }
 
 /** Fan-outs whose process ended before it could publish or take them back (`now` in Unix milliseconds, MongoDB's clock). */

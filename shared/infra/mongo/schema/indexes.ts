@@ -11,7 +11,7 @@ import {
   USAGE_EVENTS,
 } from '#infra/mongo/classifier/collections.ts';
 import { WORKERS } from '#infra/mongo/live-workers.ts';
-import { COMMANDS, DELIVERIES, NOTICES } from '#infra/mongo/mailbox/mailbox.ts';
+import { COMMANDS, DELIVERIES, NOTICES } from '#infra/mongo/mailbox/commands.ts';
 import {
   DELIVERY_ATTEMPTS,
   FAN_OUTS,

@@ -7,10 +7,34 @@ import { SECOND } from '#shared/kernel/time.ts';
 import { INDEXES, MADE_BEFOREHAND } from './indexes.ts';
 import { schemaState } from './schema-state.ts';
 
+/**
+ * One step of the data's shape. Steps only expand: what an older process writes and reads must stay right until
+ * every process is new; a later step contracts. `compatibleFrom` is the oldest schema version whose processes still
+ * work beside this one.
+ */
+interface Migration {
+  version: number;
+  name: string;
+  compatibleFrom: number;
+  /** What it does beside its indexes, which stand when it begins. */
+  up?(mongo: Mongo): Promise<void>;
+}
+
+const MIGRATIONS: readonly Migration[] = [
+  { version: 1, name: 'attempt service, auth service and mailboxes', compatibleFrom: 1 },
+  { version: 2, name: 'notification service', compatibleFrom: 1 },
+  { version: 3, name: 'AI classifier', compatibleFrom: 1 },
+];
+
+/** The schema version that this code needs. */
+export const SCHEMA_VERSION = MIGRATIONS.at(-1)?.version ?? 0;
+
 const LEASE_MS = 30 * SECOND;
 const RENEW_MS = 10 * SECOND;
 const WAIT_MS = 500;
+
 const NAMESPACE_NOT_FOUND = 26;
+const NAMESPACE_EXISTS = 48;
 
 interface MigrationReport {
   from: number;
@@ -42,49 +66,20 @@ export async function migrate(mongo: Mongo, report: (line: string) => void): Pro
   }
 }
 
-/**
- * What keeps this process from starting on this database, one line each; empty when all is well. A newer schema is
- * accepted as long as it says that processes of our version still work beside it.
- */
-export async function schemaFaults(mongo: Mongo): Promise<string[]> {
-  const now = await schemaState(mongo).findOne({ _id: 'schema' });
-  if (now === null || now.version < SCHEMA_VERSION) {
-    return [
-      `the schema is at version ${now?.version ?? 0} and this code needs ${SCHEMA_VERSION}: run \`npm run migrate\``,
-    ];
+/** Creates what is declared and missing. An index of the same name with other keys is an error, never dropped here. */
+export async function createIndexes(mongo: Mongo, declared = INDEXES): Promise<void> {
+  for (const name of MADE_BEFOREHAND) await createCollection(mongo, name);
+  // One by one: all of a large collection's at once may take longer than a reply is waited for.
+  for (const { collection, name, keys, options } of declared) {
+    await mongo.db.collection(collection).createIndex(keys, { ...options, name });
   }
-  if (now.compatibleFrom > SCHEMA_VERSION) {
-    return [
-      `the schema (${now.version}) no longer works with version ${SCHEMA_VERSION} of this code: deploy the newer one`,
-    ];
-  }
-  return missingUniqueIndexes(mongo);
 }
 
-async function missingUniqueIndexes(mongo: Mongo): Promise<string[]> {
-  const faults: string[] = [];
-  for (const collection of new Set(INDEXES.map((index) => index.collection))) {
-    const present = new Map((await indexesOf(mongo, collection)).map((index) => [index.name, index]));
-    for (const index of INDEXES) {
-      if (index.collection !== collection || index.options?.unique !== true) continue;
-      const found = present.get(index.name);
-      if (found?.unique !== true || Object.keys(found.key).join() !== Object.keys(index.keys).join()) {
-        faults.push(
-          `${collection} lacks the unique index ${index.name}, which promises rest on: run \`npm run migrate\``,
-        );
-      }
-    }
-  }
-  return faults;
-}
-
-/** None where the collection itself is missing. */
-async function indexesOf(mongo: Mongo, collection: string): Promise<IndexDescriptionInfo[]> {
+async function createCollection(mongo: Mongo, name: string): Promise<void> {
   try {
-    return await mongo.db.collection(collection).indexes();
+    await mongo.db.createCollection(name);
   } catch (error) {
-    if (error instanceof MongoServerError && error.code === NAMESPACE_NOT_FOUND) return [];
-    throw error;
+    if (!(error instanceof MongoServerError && error.code === NAMESPACE_EXISTS)) throw error;
   }
 }
 
@@ -133,43 +128,48 @@ async function noteVersion(mongo: Mongo, runner: string, step: Migration): Promi
   if (noted.matchedCount !== 1) throw new Error('the migration lease was lost: another runner took over');
 }
 
-const NAMESPACE_EXISTS = 48;
-
 /**
- * One step of the data's shape. Steps only expand: what an older process writes and reads must stay right until
- * every process is new; a later step contracts. `compatibleFrom` is the oldest schema version whose processes still
- * work beside this one.
+ * What keeps this process from starting on this database, one line each; empty when all is well. A newer schema is
+ * accepted as long as it says that processes of our version still work beside it.
  */
-interface Migration {
-  version: number;
-  name: string;
-  compatibleFrom: number;
-  /** What it does beside its indexes, which stand when it begins. */
-  up?(mongo: Mongo): Promise<void>;
-}
-
-const MIGRATIONS: readonly Migration[] = [
-  { version: 1, name: 'attempt service, auth service and mailboxes', compatibleFrom: 1 },
-  { version: 2, name: 'notification service', compatibleFrom: 1 },
-  { version: 3, name: 'AI classifier', compatibleFrom: 1 },
-];
-
-/** The schema version that this code needs. */
-export const SCHEMA_VERSION = MIGRATIONS.at(-1)?.version ?? 0;
-
-/** Creates what is declared and missing. An index of the same name with other keys is an error, never dropped here. */
-export async function createIndexes(mongo: Mongo, declared = INDEXES): Promise<void> {
-  for (const name of MADE_BEFOREHAND) await createCollection(mongo, name);
-  // One by one: all of a large collection's at once may take longer than a reply is waited for.
-  for (const { collection, name, keys, options } of declared) {
-    await mongo.db.collection(collection).createIndex(keys, { ...options, name });
+export async function schemaFaults(mongo: Mongo): Promise<string[]> {
+  const now = await schemaState(mongo).findOne({ _id: 'schema' });
+  if (now === null || now.version < SCHEMA_VERSION) {
+    return [
+      `the schema is at version ${now?.version ?? 0} and this code needs ${SCHEMA_VERSION}: run \`npm run migrate\``,
+    ];
   }
+  if (now.compatibleFrom > SCHEMA_VERSION) {
+    return [
+      `the schema (${now.version}) no longer works with version ${SCHEMA_VERSION} of this code: deploy the newer one`,
+    ];
+  }
+  return missingUniqueIndexes(mongo);
 }
 
-async function createCollection(mongo: Mongo, name: string): Promise<void> {
+async function missingUniqueIndexes(mongo: Mongo): Promise<string[]> {
+  const faults: string[] = [];
+  for (const collection of new Set(INDEXES.map((index) => index.collection))) {
+    const present = new Map((await indexesOf(mongo, collection)).map((index) => [index.name, index]));
+    for (const index of INDEXES) {
+      if (index.collection !== collection || index.options?.unique !== true) continue;
+      const found = present.get(index.name);
+      if (found?.unique !== true || Object.keys(found.key).join() !== Object.keys(index.keys).join()) {
+        faults.push(
+          `${collection} lacks the unique index ${index.name}, which promises rest on: run \`npm run migrate\``,
+        );
+      }
+    }
+  }
+  return faults;
+}
+
+/** None where the collection itself is missing. */
+async function indexesOf(mongo: Mongo, collection: string): Promise<IndexDescriptionInfo[]> {
   try {
-    await mongo.db.createCollection(name);
+    return await mongo.db.collection(collection).indexes();
   } catch (error) {
-    if (!(error instanceof MongoServerError && error.code === NAMESPACE_EXISTS)) throw error;
+    if (error instanceof MongoServerError && error.code === NAMESPACE_NOT_FOUND) return [];
+    throw error;
   }
 }

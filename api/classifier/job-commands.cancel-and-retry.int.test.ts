@@ -1,0 +1,76 @@
+import t from 'tap';
+import { aiJobs } from '#infra/mongo/classifier/collections.ts';
+import { commandsOfJob, runNewestRound } from '#testing/actors/classifier-scene.ts';
+import { openJobDoor } from '#testing/doors/job-door.ts';
+import { finishedOnce, questionIds } from '#testing/stored/stored-jobs.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
+
+const mongo = await openTestMongo(t);
+
+t.test('cancel and retry each fit two states, and reset what they must', async (t) => {
+  const { as, rings } = await openJobDoor(t, mongo);
+  const teacher = as('TEACHER', 'minh');
+  const { id } = (await teacher.create()).data.job;
+  t.match(await teacher.retry(id), { status: 409, json: { code: 'JOB_STATE_CONFLICT' } });
+  t.match((await teacher.cancel(id)).data.job, { status: 'CANCELLED', revision: 2, finishedAt: /./ });
+  t.match(await teacher.cancel(id), { status: 409, json: { code: 'JOB_STATE_CONFLICT' } });
+  await runNewestRound(mongo, id);
+  t.match((await teacher.get(id)).data.job, { status: 'CANCELLED', revision: 2 });
+
+  t.match((await teacher.retry(id)).data.job, { status: 'PENDING', revision: 3, finishedAt: null, result: null });
+  const round2 = (await commandsOfJob(mongo, id)).at(-1);
+  t.match(round2, { status: 'PENDING', attempts: 0, maxAttempts: 5, body: { round: 2 } });
+  t.equal(rings.at(-1), round2?._id);
+  await runNewestRound(mongo, id);
+  t.match((await teacher.get(id)).data.job, { status: 'COMPLETED' });
+  for (const wish of [teacher.cancel(id), teacher.retry(id)]) t.equal((await wish).status, 409);
+});
+
+t.test('a retry beside an equal open job is refused', async (t) => {
+  const { as } = await openJobDoor(t, mongo);
+  const teacher = as('TEACHER', 'nga');
+  const { id } = (await teacher.create()).data.job;
+  await teacher.cancel(id);
+  const other = (await teacher.create()).data.job.id;
+  t.match(await teacher.retry(id), { status: 409, json: { code: 'JOB_STATE_CONFLICT' } });
+  t.match((await teacher.get(id)).data.job, { status: 'CANCELLED', revision: 2 });
+  t.equal((await commandsOfJob(mongo, id)).length, 1, 'and no command was left behind');
+  await teacher.cancel(other);
+  t.equal((await teacher.retry(id)).status, 200);
+});
+
+t.test('races: of many retries one starts the job over; of retry and equal wish one makes it run', async (t) => {
+  const { as } = await openJobDoor(t, mongo);
+  const teacher = as('TEACHER', 'oanh');
+  const { id } = (await teacher.create()).data.job;
+  await teacher.cancel(id);
+  const retries = await Promise.all(Array.from({ length: 20 }, () => teacher.retry(id)));
+  t.equal(retries.filter(({ status }) => status === 200).length, 1);
+  t.equal(retries.filter(({ status }) => status === 409).length, 19);
+  t.equal((await commandsOfJob(mongo, id)).length, 2);
+  for (let round = 0; round < 8; round++) {
+    for (const open of (await teacher.list('?status=PENDING')).data.items) await teacher.cancel(open.id);
+    const [retried, created] = await Promise.all([teacher.retry(id), teacher.create()]);
+    t.match([retried.status, created.data.created], retried.status === 200 ? [200, false] : [409, true]);
+    t.equal(await aiJobs(mongo).countDocuments({ actorId: 'oanh', open: true }), 1);
+  }
+});
+
+t.test('races: a cancel and a finish never both win', async (t) => {
+  const { as } = await openJobDoor(t, mongo);
+  const teacher = as('TEACHER', 'phuc');
+  const seen = new Set<string>();
+  for (let round = 0; round < 12; round++) {
+    const { id } = (await teacher.create({ questionIds: questionIds(3) })).data.job;
+    const [cancelled] = await Promise.all([
+      new Promise((resolve) => setTimeout(resolve, round)).then(() => teacher.cancel(id)),
+      runNewestRound(mongo, id),
+    ]);
+    const { job } = (await teacher.get(id)).data;
+    t.equal(job.status, cancelled.status === 200 ? 'CANCELLED' : 'COMPLETED');
+    if (cancelled.status === 200) t.match(job, { revision: cancelled.data.job.revision });
+    else t.equal(await finishedOnce(mongo, id), 1);
+    seen.add(job.status);
+  }
+  t.comment(`ended as ${[...seen]}`);
+});

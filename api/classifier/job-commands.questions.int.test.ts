@@ -1,0 +1,115 @@
+import t from 'tap';
+import { aiJobBatches } from '#infra/mongo/classifier/collections.ts';
+import { commandsOfJob, runNewestRound } from '#testing/actors/classifier-scene.ts';
+import { jobBody, openJobDoor } from '#testing/doors/job-door.ts';
+import { openFaultReceiver } from '#testing/neighbours/fault-receiver.ts';
+import { bankQuestion, openQuestionBank } from '#testing/neighbours/question-bank.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
+
+const mongo = await openTestMongo(t);
+
+t.test('the question bank is asked once, in the caller’s name, and what it says goes into the job', async (t) => {
+  const bank = await openQuestionBank(t);
+  const neighbour = { url: bank.url, token: 'bank-token' };
+  const { as } = await openJobDoor(t, mongo, { questionBank: neighbour });
+  const teacher = as('ADMIN', 'giang', 'org-9');
+  bank.answer = ({ body }) => ({
+    body: {
+      success: true,
+      data: {
+        questions: [
+          ...body.questionIds.slice(0, 6).map(bankQuestion),
+          bankQuestion('q1'),
+          bankQuestion('not-asked'),
+          { content: 'no id' },
+          null,
+          7,
+          'q7',
+        ],
+      },
+    },
+  });
+  const { job } = (await teacher.create({ overwrite: true, mode: 'AUTO' })).data;
+  t.match(job, { status: 'PENDING' });
+  t.equal((await teacher.create({ overwrite: true, mode: 'AUTO' })).status, 200);
+  t.equal(bank.requests.length, 1, 'not for a job that is found');
+  t.match(bank.requests[0], {
+    path: '/v1/questions/ai-classify/context',
+    headers: {
+      'x-internal-service': 'ai-classifier-service',
+      'x-internal-token': 'bank-token',
+      'x-organization-id': 'org-9',
+      'x-actor-id': 'giang',
+      'x-actor-role': 'ADMIN',
+    },
+    body: { ...jobBody(), overwrite: true, mode: 'AUTO' },
+  });
+  const texts = await aiJobBatches(mongo)
+    .find({ jobId: job.id }, { sort: { index: 1 } })
+    .toArray();
+  t.strictSame(
+    texts.flatMap(({ contextText }) => JSON.parse(contextText ?? '[]')),
+    jobBody().questionIds.slice(0, 6).map(bankQuestion),
+  );
+  await runNewestRound(mongo, job.id);
+  const { items } = (await teacher.errors(job.id)).data;
+  t.match(items, [{ questionId: 'q7', batchIndex: 1, code: 'AI_QUESTION_CONTEXT_FAILED', message: /question bank/ }]);
+  t.match((await teacher.get(job.id)).data.job, { status: 'COMPLETED', progress: { succeeded: 6, failed: 1 } });
+});
+
+t.test('a bank that fails fails the job; a retry asks it again', async (t) => {
+  const bank = await openQuestionBank(t);
+  const { as, rings } = await openJobDoor(t, mongo, { questionBank: { url: bank.url, token: 'bank-token' } });
+  const teacher = as('TEACHER', 'hoa');
+  const good = bank.answer;
+  const failures: (typeof bank.answer)[] = [
+    () => ({ status: 500, body: {} }),
+    () => ({ status: 404, body: {} }),
+    () => ({ status: 302, headers: { location: `${bank.url}/elsewhere` } }),
+    () => ({ body: 'no json' }),
+    () => ({ body: { data: { questions: {} } } }),
+    () => ({ body: [] }),
+    () => ({ body: `{"data":{"questions":[${'"x",'.repeat(5_000_000)}"x"]}}` }),
+  ];
+  for (const failure of failures) {
+    bank.answer = failure;
+    const { status, data } = await teacher.create();
+    t.equal(status, 201);
+    t.match(data.job, { status: 'FAILED', result: null, error: { code: 'AI_QUESTION_CONTEXT_FAILED' } });
+    t.match(data.job, { finishedAt: /./, startedAt: null });
+    t.strictSame(await commandsOfJob(mongo, data.job.id), [], 'nobody runs it');
+  }
+  t.strictSame(rings, []);
+  t.notOk(
+    bank.requests.some(({ path }) => path === '/elsewhere'),
+    'a redirect is not followed',
+  );
+
+  const { id } = (await teacher.create()).data.job;
+  bank.answer = good;
+  t.match((await teacher.retry(id)).data.job, { status: 'PENDING', error: null, finishedAt: null });
+  await runNewestRound(mongo, id, { QUESTION_BANK_SERVICE_URL: bank.url, INTERNAL_SERVICE_TOKEN: 'bank-token' });
+  t.match((await teacher.get(id)).data.job, { status: 'COMPLETED', progress: { succeeded: 7 } });
+  t.equal(bank.requests.at(-1)?.headers['x-actor-id'], 'hoa', 'in the name of whoever made the job');
+});
+
+t.test('a question that cannot be stored counts as left out', async (t) => {
+  const bank = await openQuestionBank(t);
+  const { as } = await openJobDoor(t, mongo, { questionBank: { url: bank.url, token: undefined } });
+  const deep = `${'['.repeat(100_000)}${']'.repeat(100_000)}`;
+  const long = JSON.stringify({ id: 'q2', content: 'x'.repeat(300_000) });
+  bank.answer = () => ({
+    body: `{"data":{"questions":[{"id":"q1","a":${deep}},${long},{"id":"q3","__proto__":{"a":1}}]}}`,
+  });
+  const { job } = (await as('TEACHER', 'khanh').create({ questionIds: ['q1', 'q2', 'q3'] })).data;
+  const batch = await aiJobBatches(mongo).findOne({ jobId: job.id });
+  t.equal(batch?.contextText, '[{"id":"q3","__proto__":{"a":1}}]');
+});
+
+t.test('a bank that hangs holds a creation up for its bound and no longer', { timeout: 60_000 }, async (t) => {
+  const bank = await openFaultReceiver(t);
+  bank.behaviour = { kind: 'hang' };
+  const { as } = await openJobDoor(t, mongo, { questionBank: { url: bank.url, token: undefined } });
+  const { data } = await as('TEACHER', 'quan').create();
+  t.match(data.job, { status: 'FAILED', error: { code: 'AI_QUESTION_CONTEXT_FAILED' } });
+});

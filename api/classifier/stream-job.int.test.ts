@@ -1,0 +1,156 @@
+import t from 'tap';
+import { openStreamPlaces } from '#api/http/live-stream.ts';
+import { COMMANDS } from '#infra/mongo/mailbox/commands.ts';
+import type { Command } from '#shared/kernel/command.ts';
+import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
+import { callHttp } from '#testing/clients/http-call.ts';
+import { openStream } from '#testing/clients/open-stream.ts';
+import { openJobDoor } from '#testing/doors/job-door.ts';
+import { questionIds } from '#testing/stored/stored-jobs.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
+import { until } from '#testing/until.ts';
+import { classifierActor } from '#workers/classifier/actor.ts';
+import { runCommand } from '#workers/run-command.ts';
+
+const mongo = await openTestMongo(t);
+const deafBell = { wake: () => undefined, listen: () => () => undefined, canHear: () => false };
+
+async function work(jobId: string, tellJob: (id: string) => void = () => undefined): Promise<void> {
+  const command = await mongo.db.collection<Command>(COMMANDS).findOne({ subject: jobId }, { sort: { _id: -1 } });
+  const actor = classifierActor({ ...testWorkerDeps(mongo, { AI_CLASSIFIER_BATCH_CONCURRENCY: '5' }), tellJob });
+  await runCommand(testKernel(mongo), actor, 'classifier', command?._id ?? '');
+}
+
+type Door = Awaited<ReturnType<typeof openJobDoor>>;
+
+function follow(test: Parameters<typeof openStream>[0], door: Door, id: string, actor: string, after?: string) {
+  const { headers } = door.as('TEACHER', actor);
+  const resume = after === undefined ? {} : { 'last-event-id': after };
+  return openStream(test, `${door.url}/v1/ai-classifier/jobs/${id}/events`, { ...headers, ...resume });
+}
+
+t.test('a job is told from its first state to its last, and then the stream ends', async (t) => {
+  const door = await openJobDoor(t, mongo);
+  const { id } = (await door.as('TEACHER', 'an').create({ questionIds: questionIds(30) })).data.job;
+  const stream = await follow(t, door, id, 'an');
+  t.equal(stream.status, 200);
+  t.match(stream.headers, { 'content-type': /^text\/event-stream/, 'x-accel-buffering': 'no' });
+  t.notOk('content-length' in stream.headers);
+  t.match(await stream.next('snapshot'), { lastEventId: '1', data: { job: { id, status: 'PENDING', result: null } } });
+  t.match(stream.text(), /^retry: 3000\n\n/);
+  await work(id, (told) => door.deps.jobBell.wake([told]));
+  await until('it ended', () => stream.ended());
+  const updates = stream.events.filter(({ event }) => event === 'job.updated');
+  const last = updates.at(-1);
+  t.match(last, { data: { job: { status: 'COMPLETED', result: { errorCount: 0 } } } });
+  const jobs = updates.map(
+    ({ data }) => data.job as { status: string; revision: number; result: { items?: unknown[] } },
+  );
+  t.equal(jobs.at(-1)?.result.items?.length, 30, 'with all that it brought');
+  t.ok(
+    jobs.slice(0, -1).every(({ result }) => result?.items === undefined),
+    'and without while it runs',
+  );
+  const revisions = jobs.map(({ revision }) => revision);
+  t.strictSame(
+    revisions,
+    [...new Set(revisions)].sort((a, b) => a - b),
+    'each newer than the one before',
+  );
+  t.strictSame(
+    updates.map(({ lastEventId }) => Number(lastEventId)),
+    revisions,
+  );
+});
+
+t.test('who comes back goes on where it left off, and is sent away for good when all is told', async (t) => {
+  const door = await openJobDoor(t, mongo);
+  const { id } = (await door.as('TEACHER', 'binh').create()).data.job;
+  const unchanged = await follow(t, door, id, 'binh', '1');
+  await door.as('TEACHER', 'binh').cancel(id);
+  t.match(await unchanged.next('job.updated'), { lastEventId: '2', data: { job: { status: 'CANCELLED' } } });
+  await until('it ended', () => unchanged.ended());
+  t.notOk(
+    unchanged.events.some(({ event }) => event === 'snapshot'),
+    'it knew that already',
+  );
+
+  const missed = await follow(t, door, id, 'binh', '1');
+  t.match(await missed.next('job.updated'), { lastEventId: '2' });
+  await until('it ended', () => missed.ended());
+  const final = await follow(t, door, id, 'binh', '2');
+  await until('it ended', () => final.ended());
+  t.match([final.status, final.text()], [204, '']);
+  for (const unknown of ['3', 'x', '-1', '', '99999999999999999999']) {
+    const stream = await follow(t, door, id, 'binh', unknown);
+    t.match(await stream.next('snapshot'), { lastEventId: '2' }, `after "${unknown}"`);
+    await until('it ended', () => stream.ended());
+    t.equal(stream.events.length, 1);
+  }
+});
+
+t.test('without Redis a stream looks by itself', async (t) => {
+  const door = await openJobDoor(t, mongo, { jobBell: deafBell });
+  const { id } = (await door.as('TEACHER', 'chi').create()).data.job;
+  const stream = await follow(t, door, id, 'chi');
+  await stream.next('snapshot');
+  await work(id);
+  await until('it ended', () => stream.ended());
+  t.match(stream.events.at(-1), { event: 'job.updated', data: { job: { status: 'COMPLETED' } } });
+});
+
+t.test('what changes between two looks is not missed', async (t) => {
+  const door = await openJobDoor(t, mongo);
+  const teacher = door.as('TEACHER', 'dung');
+  for (let round = 0; round < 10; round++) {
+    const { id } = (await teacher.create({ filters: { round } })).data.job;
+    const [stream] = await Promise.all([follow(t, door, id, 'dung'), teacher.cancel(id)]);
+    await until('it ended', () => stream.ended());
+    t.match(stream.events.at(-1), { data: { job: { status: 'CANCELLED' } } });
+  }
+});
+
+t.test('who may not look learns it before the stream begins; places are bounded', async (t) => {
+  const streams = { places: openStreamPlaces({ perActor: 1, inAll: 10 }), draining: new AbortController().signal };
+  const door = await openJobDoor(t, mongo, { streams });
+  const teacher = door.as('TEACHER', 'em');
+  const { id } = (await teacher.create()).data.job;
+  const events = (actor: string, role = 'TEACHER') =>
+    callHttp(door.url, 'GET', `/v1/ai-classifier/jobs/${id}/events`, { headers: door.as(role, actor).headers });
+  t.match(await events('other'), { status: 404, json: { code: 'JOB_NOT_FOUND' } });
+  t.match(await events('boss', 'ADMIN'), { status: 404 });
+  t.match(await events('em', 'STUDENT'), { status: 403 });
+  const open = await follow(t, door, id, 'em');
+  await open.next('snapshot');
+  t.match(await events('em'), { status: 429, json: { code: 'RATE_LIMITED' } });
+  open.close();
+  await until('its place is free', async () => {
+    const next = await follow(t, door, id, 'em');
+    const isOpen = next.status === 200;
+    next.close();
+    return isOpen;
+  });
+});
+
+t.test('a drain ends streams first', async (t) => {
+  const door = await openJobDoor(t, mongo);
+  const { id } = (await door.as('TEACHER', 'giang').create()).data.job;
+  const stream = await follow(t, door, id, 'giang');
+  await stream.next('snapshot');
+  door.draining.abort();
+  await until('it ended', () => stream.ended());
+  t.pass();
+});
+
+t.test('a finished job of two thousand questions goes out whole', async (t) => {
+  const door = await openJobDoor(t, mongo);
+  const wish = { questionIds: questionIds(2_000), fields: ['topic', 'difficulty', 'cognitiveLevel', 'tags'] };
+  const { id } = (await door.as('TEACHER', 'hoa').create(wish)).data.job;
+  await work(id);
+  const stream = await follow(t, door, id, 'hoa');
+  const { data } = await stream.next('snapshot');
+  t.equal((data.job as { result: { items: unknown[] } }).result.items.length, 2_000);
+  t.strictSame((data.job as { scope: { questionIds: string[] } }).scope.questionIds, wish.questionIds);
+  await until('it ended', () => stream.ended());
+  t.comment(`${stream.text().length} characters`);
+});

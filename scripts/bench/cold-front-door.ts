@@ -1,0 +1,67 @@
+import type { AttemptDeps } from '#api/attempt/deps.ts';
+import type { Call } from '#api/route.ts';
+import { readConfig } from '#infra/config/config.ts';
+import { openHeads } from '#infra/mongo/attempt/attempts.ts';
+import { openPapers } from '#infra/mongo/attempt/papers.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { openSettledLooks } from '#infra/mongo/mailbox/mailbox.ts';
+
+/** A front door's dependencies as a cold process has them, without Redis: commands that ring are not for it. */
+export function coldFrontDoor(mongo: Mongo): AttemptDeps {
+  const config = readConfig({ MONGODB_URL: 'mongodb://127.0.0.1/' });
+  const never = (): never => {
+    throw new Error('this front door has no Redis');
+  };
+  return {
+    mongo,
+    papers: openPapers(mongo, 8 * 1_024 * 1_024),
+    heads: openHeads(mongo, 1_000),
+    now: Date.now,
+    settings: config.attempt,
+    commandAttempts: config.worker.maxAttempts,
+    doorbells: { ring: never, close: async () => undefined },
+    looks: openSettledLooks(mongo),
+    replies: { register: never, size: () => 0, close: async () => undefined },
+  };
+}
+
+/** A call of a student, past all guards. */
+export function studentCall<Body>(
+  studentId: string,
+  call: { body: Body; params: Record<string, string>; key?: string },
+): Call<Body> {
+  const { body, params, key } = call;
+  return {
+    requestId: 'bench',
+    peer: '',
+    params,
+    query: undefined,
+    body,
+    headers: {},
+    signal: new AbortController().signal,
+    identity: {
+      actor: { id: studentId, role: 'STUDENT' },
+      ...(key === undefined ? {} : { idempotency: { key, header: 'idempotency-key' } }),
+    },
+  };
+}
+
+/** Names of the MongoDB commands that a client sends. */
+export interface CommandCount {
+  /** Those since the last asking, in order. */
+  taken(): string[];
+}
+
+/** Watches a client by the driver's own command monitoring. Call it before the client's first command. */
+export function countCommands({ client }: Mongo): CommandCount {
+  let names: string[] = [];
+  client.options.monitorCommands = true;
+  client.on('commandStarted', (event) => names.push(event.commandName));
+  return {
+    taken() {
+      const taken = names;
+      names = [];
+      return taken;
+    },
+  };
+}

@@ -1,0 +1,55 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { answerJson, listenLocally } from '#scripts/http/local-server.ts';
+
+/**
+ * A model that speaks chat completions and answers each request after a fixed time (`ANSWER_MS`): classifications and solutions,
+ * whatever of the two is asked for.
+ */
+const { PORT, ANSWER_MS = '0' } = process.env;
+const USAGE = { prompt_tokens: 500, completion_tokens: 200, total_tokens: 700 };
+const SOLUTION = {
+  text: 'Áp dụng công thức nguyên hàm cơ bản, ta được kết quả.',
+  steps: ['Tìm nguyên hàm', 'Thay cận'],
+};
+
+await listenLocally(
+  async ({ text }, response) => {
+    const arrived = performance.now();
+    const body = completion(text);
+    await delay(Math.max(0, Number(ANSWER_MS) - (performance.now() - arrived)));
+    answerJson(response, { status: 200, body });
+  },
+  { port: Number(PORT), survivesErrors: true },
+);
+console.log('fake model is ready');
+
+function completion(asked: string) {
+  const { model, messages } = JSON.parse(asked) as { model: string; messages: { content: string }[] };
+  const data = dataOf(messages.at(-1)?.content ?? '');
+  const content = JSON.stringify(Array.isArray(data.questionIds) ? classified(data) : SOLUTION);
+  const message = { role: 'assistant', content };
+  return {
+    id: 'chatcmpl-bench',
+    object: 'chat.completion',
+    created: 1_800_000_000,
+    model,
+    usage: USAGE,
+    choices: [{ index: 0, message, finish_reason: 'stop' }],
+  };
+}
+
+interface Asked {
+  questionIds?: string[];
+  fields?: string[];
+}
+
+function classified({ questionIds = [], fields = [] }: Asked) {
+  const suggestions = Object.fromEntries(fields.map((field) => [field, { value: 'Tích phân', confidence: 0.9 }]));
+  return { items: questionIds.map((questionId) => ({ questionId, suggestions })) };
+}
+
+/** What stands between the two lines. */
+function dataOf(content: string): Asked {
+  const json = /^BEGIN DATA \w+\n(.*)\nEND DATA \w+$/ms.exec(content)?.[1];
+  return json === undefined ? {} : (JSON.parse(json) as Asked);
+}

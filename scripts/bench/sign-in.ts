@@ -1,0 +1,87 @@
+import { openMongo } from '#infra/mongo/connect.ts';
+import { freePort } from '#scripts/services/port.ts';
+import { startChild } from './child.ts';
+import type { Ground } from './ground.ts';
+import { type HttpClient, openHttpClient } from './http-client.ts';
+
+export const PASSWORD = 'sông hương núi ngự';
+
+export interface Tokens {
+  accessToken: string;
+  refreshToken: string;
+}
+
+export function register(client: HttpClient, email: string): Promise<Tokens> {
+  return callOurs(client, 'register', { email, password: PASSWORD, fullName: 'Nguyễn Văn An' });
+}
+
+export function login(client: HttpClient, email: string): Promise<Tokens> {
+  return callOurs(client, 'login', { email, password: PASSWORD });
+}
+
+export function refresh(client: HttpClient, refreshToken: string): Promise<Tokens> {
+  return callOurs(client, 'refresh', { refreshToken });
+}
+
+async function callOurs(client: HttpClient, path: string, body: object): Promise<Tokens> {
+  const reply = await client.request('POST', `/v1/auth/${path}`, {}, JSON.stringify(body));
+  if (reply.status > 201) throw new Error(`${path}: ${reply.status} ${reply.body.toString().slice(0, 500)}`);
+  return JSON.parse(reply.body.toString()).data;
+}
+
+/** A better-auth server in a process of its own, on a database of its own; see servers/better-auth.ts. */
+export interface BetterAuth {
+  connect(): Promise<HttpClient>;
+  close(): Promise<void>;
+}
+
+export async function openBetterAuth(
+  ground: Ground,
+  { database, passwordCost }: { database: string; passwordCost: number },
+): Promise<BetterAuth> {
+  const port = await freePort();
+  const env = {
+    ...process.env,
+    PORT: String(port),
+    MONGODB_URL: ground.mongodbUrl,
+    MONGODB_DATABASE: database,
+    NODE_ENV: 'production',
+    PASSWORD_COST: String(passwordCost),
+  };
+  const args = ['scripts/bench/servers/better-auth.ts'];
+  const readyWhen = 'bench server is ready';
+  const child = await startChild({ name: 'better-auth', args, env, readyWhen, folder: ground.folder });
+  return {
+    connect: () => openHttpClient(port),
+    async close() {
+      await child.stop();
+      const mongo = openMongo({ url: ground.mongodbUrl, database, appName: 'examhall-bench' });
+      await mongo.db.dropDatabase().catch(() => undefined);
+      await mongo.close();
+    },
+  };
+}
+
+/** Registers and gives the session's token. */
+export function signUp(client: HttpClient, account: { email: string; password: string }): Promise<string> {
+  return callRival(client, '/plain/sign-up/email', { ...account, name: 'Nguyễn Văn An' });
+}
+
+export function signIn(client: HttpClient, account: { email: string; password: string }): Promise<string> {
+  return callRival(client, '/plain/sign-in/email', account);
+}
+
+/** Its session is looked at, moved on by 7 days and written; under `/signed` a signed access token comes with it. */
+export async function getSession(client: HttpClient, base: '/plain' | '/signed', token: string): Promise<void> {
+  const { status, body } = await client.request('GET', `${base}/get-session`, { authorization: `Bearer ${token}` });
+  const found = status === 200 ? JSON.parse(body.toString()) : null;
+  if (!found?.session) throw new Error(`better-auth get-session: ${status} ${body.toString().slice(0, 500)}`);
+}
+
+async function callRival(client: HttpClient, path: string, body: object): Promise<string> {
+  // Without an Origin of its own it takes a browser's request for a forged one.
+  const reply = await client.request('POST', path, {}, JSON.stringify(body));
+  if (reply.status !== 200)
+    throw new Error(`better-auth ${path}: ${reply.status} ${reply.body.toString().slice(0, 500)}`);
+  return JSON.parse(reply.body.toString()).token;
+}

@@ -1,0 +1,64 @@
+import t from 'tap';
+import { listenLocally } from '#scripts/http/local-server.ts';
+import type { Job } from '#shared/generated/classifier.ts';
+import { followJob } from './classify-paper.ts';
+
+const OWNER = { id: 'gv-1', role: 'TEACHER' as const };
+
+function job(revision: number, processed: number, status: Job['status'] = 'RUNNING') {
+  return { id: 'job-1', status, revision, progress: { total: 10, processed } } as Job;
+}
+
+function told(event: string, state: Job): string {
+  return `id: ${state.revision}\nevent: ${event}\ndata: ${JSON.stringify({ job: state })}\n\n`;
+}
+
+/** A stream that is cut off after each of these parts. */
+async function follow(t: { teardown(work: () => unknown): void }, parts: readonly string[]) {
+  const resumedAt: unknown[] = [];
+  const server = await listenLocally((request, response) => {
+    const part = parts[resumedAt.length];
+    resumedAt.push(request.headers['last-event-id']);
+    response.writeHead(200, { 'content-type': 'text/event-stream' });
+    // In two writes, cut where no event ends.
+    response.write(part?.slice(0, 30) ?? '');
+    response.end(part?.slice(30));
+  });
+  t.teardown(server.close);
+  const shown: number[] = [];
+  const gateway = { url: server.url, identityOf: () => ({}) };
+  const followed = await followJob(gateway, { owner: OWNER, jobId: 'job-1' }, ({ progress }) => {
+    shown.push(progress.processed);
+  });
+  return { ...followed, shown, resumedAt };
+}
+
+t.test('a job is followed to its end, over a stream that is cut off', async (t) => {
+  const {
+    job: last,
+    told: times,
+    faults,
+    shown,
+    resumedAt,
+  } = await follow(t, [
+    `retry: 3000\n\n${told('snapshot', job(1, 0, 'PENDING'))}event: heartbeat\ndata: {"at":"now"}\n\n${told('job.updated', job(2, 5))}`,
+    told('job.updated', job(4, 10, 'COMPLETED')),
+  ]);
+  t.equal(last?.status, 'COMPLETED');
+  t.same(shown, [0, 5, 10]);
+  t.equal(times, 3);
+  t.same(resumedAt, [undefined, '2']);
+  t.same(faults, []);
+});
+
+t.test('a job that goes backwards is told', async (t) => {
+  const { faults } = await follow(t, [
+    [job(2, 5), job(1, 6), job(1, 4), job(3, 3, 'FAILED')].map((state) => told('job.updated', state)).join(''),
+  ]);
+  t.same(faults, [
+    'revision 1 was told after 2',
+    'revision 1 was told with two states',
+    '4 questions were told after 6',
+    '3 questions were told after 4',
+  ]);
+});

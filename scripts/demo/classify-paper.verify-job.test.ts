@@ -1,0 +1,52 @@
+import t from 'tap';
+import type { ClassifiedItem, Job, JobErrors } from '#shared/generated/classifier.ts';
+import { verifyJob } from './classify-paper.ts';
+
+const IDS = ['q1', 'q2', 'q3', 'q4', 'q5', 'q6'];
+
+function item(questionId: string): ClassifiedItem {
+  const told = { value: 'x', confidence: 0.5 };
+  return { questionId, suggestions: { difficulty: told, topic: told }, accepted: false };
+}
+
+function finished(items: ClassifiedItem[]): Job {
+  const progress = { total: 6, processed: 6, succeeded: 6, failed: 0, batchesTotal: 2, batchesDone: 2, percent: 100 };
+  const result = { items, errorCount: 0, usage: { inputTokens: 1, outputTokens: 1 } };
+  return { id: 'job-1', status: 'COMPLETED', progress, result, error: null, revision: 9 } as unknown as Job;
+}
+
+/** What the demo complains of where the service shows this. */
+async function complaints(job: Job, { told = job, errors = [] as JobErrors['items'] } = {}): Promise<string[]> {
+  const faults: string[] = [];
+  const gateway = {
+    async send({ path }: { path: string }) {
+      const data = path.endsWith('/errors') ? { items: errors, total: errors.length } : { job };
+      return { status: 200, headers: {}, sentTimes: 1, envelope: () => ({ success: true, data }) };
+    },
+  };
+  const complain = (fault: string) => void faults.push(fault);
+  await verifyJob({ gateway, internalToken: '', examId: '', complain } as never, told, IDS);
+  return faults;
+}
+
+t.test('a job with a suggestion for each question, once and in order, is well', async (t) => {
+  t.same(await complaints(finished(IDS.map(item))), []);
+});
+
+t.test('whatever is missing, double, in another order or refused is told', async (t) => {
+  const good = IDS.map(item);
+  const [first = item('q1'), second = item('q2'), ...others] = good;
+  const error = { questionId: 'q1', batchIndex: 0, code: 'AI_ITEM_MISSING', message: 'no' };
+  const wrong: [name: string, faults: Promise<string[]>][] = [
+    ['missing', complaints(finished(good.slice(1)))],
+    ['double', complaints(finished([first, ...good]))],
+    ['in another order', complaints(finished([second, first, ...others]))],
+    ['not finished', complaints({ ...finished(good), status: 'FAILED' })],
+    ['counted wrong', complaints({ ...finished(good), progress: { ...finished(good).progress, failed: 1 } })],
+    ['with an error', complaints(finished(good), { errors: [error] })],
+    ['told otherwise', complaints(finished(good), { told: { ...finished(good), revision: 8 } })],
+    ['without a field', complaints(finished([{ ...first, suggestions: { topic: {} } }, second, ...others]))],
+    ['accepted', complaints(finished([{ ...first, accepted: true }, second, ...others]))],
+  ];
+  for (const [name, faults] of wrong) t.not((await faults).length, 0, name);
+});

@@ -1,0 +1,39 @@
+import t from 'tap';
+import { readImportLine } from './import-accounts.ts';
+
+const HASH = `$2b$10$${'a'.repeat(53)}`;
+const LINE = { email: ' An@School.VN ', fullName: ' Nguyễn Thị An ', role: 'TEACHER', passwordHash: HASH };
+const read = (line: unknown) => readImportLine(JSON.stringify(line));
+const faultsOf = (line: unknown) => {
+  const result = read(line);
+  return 'faults' in result ? result.faults : [];
+};
+
+t.test('a good line is normalized like a registration', async (t) => {
+  t.strictSame(read({ ...LINE, phone: '0912 345 678', legacyId: '42' }), {
+    registration: { email: 'an@school.vn', fullName: 'Nguyễn Thị An', phone: '+84912345678', role: 'TEACHER' },
+    legacyId: '42',
+    passwordHash: HASH,
+  });
+  t.match(read(LINE), { registration: { phone: null }, legacyId: null });
+  t.match(read({ ...LINE, phone: null, legacyId: null }), { registration: { phone: null }, legacyId: null });
+  t.match(read({ ...LINE, role: 'ADMIN', passwordHash: HASH.replace('b', 'y') }), { registration: { role: 'ADMIN' } });
+});
+
+t.test('every fault of a line is told at once, and nothing of it is quoted', async (t) => {
+  const bad = { email: 'an', fullName: 7, role: 'KING', phone: 'x', legacyId: 'a b', passwordHash: 'secret', age: 3 };
+  const faults = faultsOf(bad);
+  for (const about of [/^email/, /^fullName must be text/, /^role/, /^phone/, /^legacyId/, /^passwordHash/, /^"age"/]) {
+    t.equal(faults.filter((fault) => about.test(fault)).length, 1, `${about}`);
+  }
+  t.equal(faults.length, 7);
+  t.notMatch(faults.join(), 'secret');
+  t.strictSame(faultsOf({}), ['email is missing', 'fullName is missing', 'role is missing', 'passwordHash is missing']);
+  t.strictSame(faultsOf({ ...LINE, phone: 7, legacyId: 42 }), ['phone must be text', 'legacyId must be text']);
+  for (const passwordHash of [7, null, '', `$2b$16$${'a'.repeat(53)}`, `$2x$10$${'a'.repeat(53)}`, `${HASH}a`]) {
+    t.match(faultsOf({ ...LINE, passwordHash }), [/^passwordHash/], `${passwordHash}`);
+  }
+  for (const text of ['', '[]', 'null', '"x"', '{', `{"passwordHash":"${HASH}"`]) {
+    t.strictSame(readImportLine(text), { faults: ['is not a JSON object'] }, text);
+  }
+});

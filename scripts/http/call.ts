@@ -1,0 +1,124 @@
+import { type Agent, type ClientRequest, type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http';
+
+/** One HTTP request to `origin`. */
+export interface HttpCall {
+  method: string;
+  /** Goes out as it is, normalized by nothing. */
+  target: string;
+  /** A list sends the header several times. */
+  headers?: HttpHeaders;
+  /** An object goes as JSON with its media type; text and bytes go as they are, with the media type that `headers` name. */
+  body?: unknown;
+  /** Connections to keep; without one each call opens a connection of its own. */
+  agent?: Agent;
+  /** Longest silence of the server (ms); no limit unless given. */
+  patienceMs?: number;
+  /** Cuts the connection when it is aborted. */
+  signal?: AbortSignal;
+  /** Cuts the connection a moment after the request has been sent: the server may have read it, worked on it, even answered. */
+  hangsUp?: boolean;
+}
+
+export type HttpHeaders = Readonly<Record<string, string | readonly string[] | undefined>>;
+
+export interface HttpAnswer {
+  status: number;
+  headers: IncomingHttpHeaders;
+  body: Buffer;
+}
+
+/** No whole reply: refused, reset, cut or timed out. The request may or may not have taken effect. */
+export class NoReply extends Error {
+  /**
+   * The request went out on a kept-alive connection at the moment at which the server closed it as idle: no server can
+   * rule that out, and every client must be ready to ask again (RFC 9112, section 9.3.1).
+   */
+  readonly metIdleClose: boolean;
+
+  constructor(reason: unknown, metIdleClose = false) {
+    super(reason instanceof Error ? reason.message : String(reason), { cause: reason });
+    this.name = 'NoReply';
+    this.metIdleClose = metIdleClose;
+  }
+}
+
+/** The delay before `hangsUp` cuts the connection. */
+const HANG_UP_MS = 2;
+
+/** Sends one request and reads the whole reply, whatever its status. @throws NoReply */
+export function send(origin: string, call: HttpCall): Promise<HttpAnswer> {
+  return new Promise((resolve, reject) => {
+    begin(origin, call, reject, (response) => {
+      bytesOf(response).then(
+        (body) => resolve({ status: response.statusCode ?? 0, headers: response.headers, body }),
+        (error) => reject(new NoReply(error)),
+      );
+    });
+  });
+}
+
+/** Sends one request and resolves with the head of the reply, whose body is still to be read. @throws NoReply */
+export function openReply(origin: string, call: HttpCall): Promise<IncomingMessage> {
+  return new Promise((resolve, reject) => void begin(origin, call, reject, resolve));
+}
+
+/** Reads the body of a request or a reply. @throws Error if the body is cut or longer than `maxBytes` */
+export function bytesOf(message: IncomingMessage, maxBytes: number = Number.POSITIVE_INFINITY): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let size = 0;
+    message.on('data', (chunk: Buffer) => {
+      size += chunk.length;
+      if (size > maxBytes) message.destroy(new Error('the body is too large'));
+      else chunks.push(chunk);
+    });
+    message.on('error', reject);
+    message.on('end', () => (message.complete ? resolve(Buffer.concat(chunks)) : reject(new Error('cut'))));
+    message.on('close', () => reject(new Error('cut')));
+  });
+}
+
+function begin(
+  origin: string,
+  { method, target, headers, body, agent, patienceMs, signal, hangsUp = false }: HttpCall,
+  failed: (error: NoReply) => void,
+  answered: (response: IncomingMessage) => void,
+): ClientRequest {
+  const { hostname, port } = new URL(origin);
+  const isRaw = typeof body === 'string' || body instanceof Uint8Array;
+  const bytes = body === undefined ? undefined : Buffer.from(isRaw ? (body as string) : JSON.stringify(body));
+  const sent = request(
+    {
+      agent: agent ?? false,
+      hostname,
+      port,
+      method,
+      path: target,
+      headers: headersOf(headers, bytes, isRaw),
+      ...(patienceMs === undefined ? {} : { timeout: patienceMs }),
+      ...(signal === undefined ? {} : { signal }),
+    },
+    answered,
+  );
+  sent.on('timeout', () => sent.destroy(new Error(`no reply within ${patienceMs} ms`)));
+  sent.on('error', (error) =>
+    failed(new NoReply(error, sent.reusedSocket && 'code' in error && error.code === 'ECONNRESET')),
+  );
+  sent.end(bytes, () => {
+    if (hangsUp) setTimeout(() => sent.destroy(new Error('hung up')), HANG_UP_MS);
+  });
+  return sent;
+}
+
+/** The length and, for JSON, the media type; `given` wins. */
+function headersOf(given: HttpHeaders = {}, bytes: Buffer | undefined, isRaw: boolean) {
+  const headers: Record<string, string | string[]> = {};
+  if (bytes !== undefined) {
+    headers['content-length'] = String(bytes.length);
+    if (!isRaw) headers['content-type'] = 'application/json';
+  }
+  for (const [name, value] of Object.entries(given)) {
+    if (value !== undefined) headers[name.toLowerCase()] = typeof value === 'string' ? value : [...value];
+  }
+  return headers;
+}

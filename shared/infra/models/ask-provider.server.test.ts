@@ -1,0 +1,103 @@
+import type { ServerResponse } from 'node:http';
+import t from 'tap';
+import type { ReceivedCall } from '#scripts/http/local-server.ts';
+import { GOOD, SENTINEL_KEY } from '#testing/models/asked-models.ts';
+import { streamOf } from '#testing/models/provider-replies.ts';
+import { answerJson, goodBody, refusedWith, servedModels } from '#testing/models/served-models.ts';
+import { MOST_BYTES } from './http-call.ts';
+
+/** Cuts, silence and trickles, which only real sockets have. */
+
+t.test('an answer over a real socket, through the guarded agent', async (t) => {
+  const { asked, paths } = await servedModels(t, (response, request) => {
+    t.equal(request.headers.authorization, `Bearer ${SENTINEL_KEY}`);
+    answerJson(response);
+  });
+  t.match(await asked.ask(), { json: GOOD });
+  t.strictSame(paths, ['/v1/chat/completions']);
+});
+
+t.test('silence, headers without a body, and a body that trickles for ever all end at one timeout', async (t) => {
+  const env = { AI_CLASSIFIER_TIMEOUT_MS: '150', AI_CLASSIFIER_MAX_RETRIES: '0' };
+  const silent = await servedModels(t, () => undefined, env);
+  await t.rejects(silent.asked.ask(), refusedWith('AI_PROVIDER_TIMEOUT'));
+  const headless = await servedModels(t, (response) => void response.writeHead(200).write('{'), env);
+  await t.rejects(headless.asked.ask(), refusedWith('AI_PROVIDER_TIMEOUT'));
+  const trickling = await servedModels(
+    t,
+    (response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' });
+      const timer = setInterval(() => response.write(': keep-alive\n\n'), 10);
+      response.on('close', () => clearInterval(timer));
+    },
+    { ...env, AI_CLASSIFIER_STREAMING: '1' },
+  );
+  await t.rejects(trickling.asked.ask(), refusedWith('AI_PROVIDER_TIMEOUT'));
+  t.match(
+    [silent, headless, trickling].map(({ asked }) => asked.events[0]?.httpStatus),
+    [null, 200, 200],
+  );
+  t.match(await trickling.asked.models.status(), { circuit: { consecutiveFailures: 1 } });
+});
+
+t.test('a body and a stream that are cut are asked for again', async (t) => {
+  const cut = (type: string, body: string) => (response: ServerResponse, _request: ReceivedCall, count: number) => {
+    if (count > 1) {
+      response.writeHead(200, { 'content-type': type }).end(body);
+      return;
+    }
+    response.writeHead(200, { 'content-type': type, 'content-length': Buffer.byteLength(body) });
+    response.write(body.slice(0, -40), () => response.destroy());
+  };
+  const whole = await servedModels(t, cut('application/json', goodBody));
+  t.match(await whole.asked.ask(), { json: GOOD });
+  const stream = streamOf('local', JSON.stringify(GOOD));
+  const streamed = await servedModels(t, cut('text/event-stream', stream), { AI_CLASSIFIER_STREAMING: '1' });
+  t.match(await streamed.asked.ask(), { json: GOOD });
+  for (const { asked } of [whole, streamed]) {
+    t.match(asked.events, [{ outcome: 'failure', errorCode: 'AI_PROVIDER_UNAVAILABLE' }, { outcome: 'success' }]);
+  }
+});
+
+t.test(
+  'a stream may be cut into bytes anywhere, end its lines as it likes and leave its last event open',
+  async (t) => {
+    const text = JSON.stringify({ ...GOOD, subject: 'tiếng Việt 🙂' });
+    const bytes = Buffer.from(streamOf('local', text).replaceAll('\n', '\r\n').trimEnd());
+    const { asked } = await servedModels(
+      t,
+      async (response) => {
+        response.socket?.setNoDelay(true);
+        response.writeHead(200, { 'content-type': 'text/event-stream' });
+        for (let from = 0; from < bytes.length; from += 7) {
+          await new Promise((written) => response.write(bytes.subarray(from, from + 7), written));
+        }
+        response.end();
+      },
+      { AI_CLASSIFIER_STREAMING: '1' },
+    );
+    t.match(await asked.ask(), { json: { subject: 'tiếng Việt 🙂' }, usage: { inputTokens: 7, outputTokens: 11 } });
+  },
+);
+
+t.test('an answer over the cap is not read to its end, and says nothing of the provider', async (t) => {
+  const blank = (bytes: number) => ' '.repeat(bytes - Buffer.byteLength(goodBody)) + goodBody;
+  const { asked } = await servedModels(t, (response, _request, count) =>
+    answerJson(response, blank(count === 1 ? MOST_BYTES : MOST_BYTES + 1)),
+  );
+  t.match(await asked.ask(), { json: GOOD }, 'one that is as long as may be');
+  await t.rejects(asked.ask(), refusedWith('AI_PROVIDER_INVALID_RESPONSE', 'refused'));
+  t.equal(asked.events.length, 2, 'it is not asked for again');
+  t.match(await asked.models.status(), { circuit: { consecutiveFailures: 0 } });
+});
+
+t.test('whoever does not want the answer any more gets none, and the call ends', async (t) => {
+  const { asked, gone } = await servedModels(t, () => controller.abort(new Error('cancelled')));
+  const controller = new AbortController();
+  await t.rejects(asked.ask({}, controller.signal), { message: 'cancelled' });
+  await gone;
+  t.match(asked.events, [{ outcome: 'cancelled', errorCode: null, httpStatus: null }]);
+  t.match(await asked.models.status(), { circuit: { consecutiveFailures: 0 } });
+  await t.rejects(asked.ask({}, controller.signal), { message: 'cancelled' }, 'nor is a call begun');
+  t.equal(asked.events.length, 1);
+});

@@ -1,0 +1,54 @@
+import t, { type Test } from 'tap';
+import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
+import { heldLog } from '#testing/held-log.ts';
+import { type OwnRedis, ownRedis } from '#testing/stores/own-redis.ts';
+import { until } from '#testing/until.ts';
+import { redisProbe } from './connection.ts';
+
+/** Whether the probe calls this Redis well. */
+function openProbe(t: Test, redis: OwnRedis): () => Promise<boolean> {
+  const probe = redisProbe({ redisUrl: redis.url, log: heldLog() });
+  t.teardown(async () => {
+    await probe.close();
+    await redis.close();
+  });
+  return () =>
+    probe.ping().then(
+      () => true,
+      () => false,
+    );
+}
+
+t.test('the probe tells the truth while Redis comes, hangs, dies and returns', async (t) => {
+  const redis = await ownRedis(startThrowAwayServices);
+  await redis.kill9();
+  const answers = openProbe(t, redis);
+  t.equal(await answers(), false);
+  await redis.start();
+  await until('the probe is well', answers);
+  redis.freeze();
+  t.equal(await answers(), false);
+  redis.thaw();
+  await until('the probe is well', answers);
+  await redis.kill9();
+  t.equal(await answers(), false);
+  await redis.start();
+  await until('the probe is well', answers);
+});
+
+t.test('the probe does not call well a Redis that takes no ring', async (t) => {
+  const redis = await ownRedis(startThrowAwayServices);
+  const answers = openProbe(t, redis);
+  for (const [broken, mended] of [
+    ['CONFIG SET maxmemory 1', 'CONFIG SET maxmemory 0'],
+    ['REPLICAOF 127.0.0.1 1', 'REPLICAOF NO ONE'],
+  ] as const) {
+    await until('the probe is well', answers);
+    const [name = '', ...args] = broken.split(' ');
+    await redis.command(name, ...args);
+    t.equal(await answers(), false, broken);
+    const [undo = '', ...undoing] = mended.split(' ');
+    await redis.command(undo, ...undoing);
+    await until('the probe is well', answers);
+  }
+});

@@ -1,0 +1,85 @@
+import { type AddressInfo, connect, createServer } from 'node:net';
+import t, { type Test } from 'tap';
+import { freePort } from '#scripts/services/port.ts';
+import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
+import { heldLog } from '#testing/held-log.ts';
+import { ownRedis } from '#testing/stores/own-redis.ts';
+import { until } from '#testing/until.ts';
+import { openDoorbells } from './doorbell.ts';
+
+/** A Redis that hangs, and bells whose link it took before. */
+async function frozenRedis(t: Test, boundMs: number) {
+  const redis = await ownRedis(startThrowAwayServices);
+  t.teardown(() => redis.close());
+  const bells = openDoorbells({ redisUrl: redis.url, log: heldLog(), boundMs });
+  t.teardown(() => bells.close());
+  await until('the bell rings', () => bells.ring('grading', 'before', 1));
+  redis.freeze();
+  return { redis, bells };
+}
+
+t.test('a hung Redis costs one ring its bound, and the rings after it nothing', async (t) => {
+  const { redis, bells } = await frozenRedis(t, 100);
+  const rings = [];
+  let waited = 0;
+  // Without the one that gives the link up, those of a second or two would wait: until a check finds it dead. A machine
+  // that stands still for a moment may make one more look as if it had.
+  for (let i = 0; i < 500 && waited < 10; i += 1) {
+    const from = performance.now();
+    rings.push(await bells.ring('grading', `hung-${i}`, 1));
+    if (performance.now() - from >= 50) waited += 1;
+  }
+  t.strictSame(new Set(rings), new Set([false]));
+  t.ok(waited >= 1 && waited < 5, `of 500 rings ${waited} waited`);
+  redis.thaw();
+  await until('the bell rings again', () => bells.ring('grading', 'thawed', 1));
+});
+
+t.test('a Redis too slow for rings is left alone for a while after each that ran out of time', async (t) => {
+  const redis = await ownRedis(startThrowAwayServices);
+  const slow = createServer((socket) => {
+    const upstream = connect(Number(new URL(redis.url).port), '127.0.0.1');
+    socket.on('error', () => upstream.destroy()).on('close', () => upstream.destroy());
+    upstream.on('error', () => socket.destroy()).on('close', () => socket.destroy());
+    socket.pipe(upstream);
+    socket.on('data', (chunk) => {
+      if (chunk.includes('evalsha')) upstream.pause();
+    });
+    upstream.on('data', (chunk) => socket.write(chunk));
+  });
+  await new Promise<void>((resolve) => slow.listen(0, '127.0.0.1', resolve));
+  const { port } = slow.address() as AddressInfo;
+  const bells = openDoorbells({ redisUrl: `redis://127.0.0.1:${port}`, log: heldLog(), boundMs: 50 });
+  t.teardown(async () => {
+    await bells.close();
+    slow.close();
+    await redis.close();
+  });
+  const waited: number[] = [];
+  await until('three rings ran out of time', async () => {
+    const from = performance.now();
+    t.equal(await bells.ring('grading', 'slow', 1), false);
+    if (performance.now() - from >= 50) waited.push(from);
+    return waited.length === 3;
+  });
+  const [first = 0, , third = 0] = waited;
+  t.ok(third - first > 20 * 50, 'of all requests in that time, two waited');
+});
+
+t.test('rings that hang together run out of time together', async (t) => {
+  const { bells } = await frozenRedis(t, 200);
+  const from = performance.now();
+  const rings = await Promise.all(Array.from({ length: 500 }, (_, i) => bells.ring('grading', `hung-${i}`, 1)));
+  t.strictSame(new Set(rings), new Set([false]));
+  t.ok(performance.now() - from < 500 * 200 * 0.05);
+});
+
+t.test('nothing listens at the address: rings are refused at once and close ends the dialling', async (t) => {
+  const log = heldLog();
+  const bells = openDoorbells({ redisUrl: `redis://127.0.0.1:${await freePort()}`, log });
+  await until('the link has logged', () => log.lines.length > 0);
+  t.equal(await bells.ring('grading', 'c-1', 1), false);
+  await bells.close();
+  t.equal(await bells.ring('grading', 'c-1', 1), false);
+  await bells.close();
+});
