@@ -3,7 +3,7 @@ import { findAttempt } from '#infra/mongo/attempt/attempts.ts';
 import { isOutage } from '#infra/mongo/faults.ts';
 import { createIndexes } from '#infra/mongo/schema/migrate.ts';
 import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
-import { scripted } from '#testing/actors/scripted-actor.ts';
+import { around, scripted } from '#testing/actors/scripted-actor.ts';
 import { testKernel, testWorker, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { openNeighbours } from '#testing/neighbours/neighbours.ts';
 import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
@@ -31,7 +31,7 @@ t.test('a claim whose reply was lost is taken back, unspent', async (t) => {
       t.match(await again(mongo, command), { status: 'PENDING', attempts: 0, lockedUntil: null, workerId: null });
     }
     // A claim of another worker is not ours to take back.
-    const rival = { ...scripted(actor), run: () => new Promise<never>(() => undefined) };
+    const rival = around(actor, () => new Promise<never>(() => undefined));
     void runCommand(testKernel(mongo, { workerId: 'rival' }), rival, command.queue, command._id);
     const held = await until('claimed', async () => {
       const now = await again(mongo, command);

@@ -24,6 +24,7 @@ import { deadCommands, deadGroups, findCommand, replayDead } from '#infra/mongo/
 import { queueDepths } from '#infra/mongo/mailbox/queue-depths.ts';
 import { createIndexes } from '#infra/mongo/schema/migrate.ts';
 import type { Queue } from '#shared/kernel/command.ts';
+import { around } from '#testing/actors/scripted-actor.ts';
 import { testKernel, testWorker, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { callOf, inProcessDoor } from '#testing/doors/in-process-door.ts';
 import { openNeighbours } from '#testing/neighbours/neighbours.ts';
@@ -180,7 +181,7 @@ async function runAnExam(t: Parameters<typeof testWorker>[0], mongo: Parameters<
   await until('the notices are delivered', () => neighbours.notices.size === 2);
 
   const poison = await postGrading(mongo, await storeAttempt(mongo, SUBMITTED), { maxAttempts: 1 });
-  const throws = { ...makeActor('grading', deps), run: () => Promise.reject(new Error('no')) };
+  const throws = around(makeActor('grading', deps), () => Promise.reject(new Error('no')));
   await until('it has died here or was graded by the worker', async () => {
     await runCommand(testKernel(mongo), throws, 'grading', poison._id);
     return (await findCommand(mongo, poison._id))?.status !== 'PENDING';

@@ -1,6 +1,6 @@
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { renewLease } from '#infra/mongo/mailbox/settle.ts';
-import { alsoDoing, scripted } from '#testing/actors/scripted-actor.ts';
+import { alsoDoing, around, scripted } from '#testing/actors/scripted-actor.ts';
 import { gate, until } from '#testing/until.ts';
 import { runCommand } from '#workers/run-command.ts';
 import { again, endedWell, expire, type Feature } from './feature.ts';
@@ -195,7 +195,7 @@ export const LEASE_FEATURES: readonly Feature[] = [
     async show({ t, mongo, subject, actor, kernel: make }) {
       const [poison, healthy] = [await subject.post({ maxAttempts: 2 }), await subject.post()];
       // What a killed process leaves behind: a claim that nobody settles. (Real processes: crash-points.e2e.test.ts.)
-      const vanishes = { ...actor, run: () => new Promise<never>(() => undefined) };
+      const vanishes = around(actor, () => new Promise<never>(() => undefined));
       for (const attempt of [1, 2]) {
         void runCommand(make({ workerId: `victim-${attempt}` }), vanishes, poison.queue, poison._id);
         await until('claimed', async () => (await again(mongo, poison)).fence === attempt);

@@ -3,7 +3,7 @@ import { MongoNetworkError } from 'mongodb';
 import { type CommandOf, newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { mailboxOf, postCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import type { Queue } from '#shared/kernel/command.ts';
-import { type Step, scripted } from '#testing/actors/scripted-actor.ts';
+import { around, type Step, scripted } from '#testing/actors/scripted-actor.ts';
 import { gate } from '#testing/until.ts';
 import type { Effects } from '#workers/actor.ts';
 import { runCommand } from '#workers/run-command.ts';
@@ -99,7 +99,7 @@ export const OUTCOME_FEATURES: readonly Feature[] = [
     name: 'a poison that throws is dead after its attempts, and holds nobody up',
     async show({ t, mongo, subject, actor, kernel: make }) {
       const [kernel, poison, healthy] = [make(), await subject.post({ maxAttempts: 3 }), await subject.post()];
-      const throws = { ...actor, run: () => Promise.reject(new Error('no')) };
+      const throws = around(actor, () => Promise.reject(new Error('no')));
       for (const ending of ['retried', 'retried', 'dead']) {
         await expire(mongo, poison);
         t.equal(await runCommand(kernel, throws, poison.queue, poison._id), ending);
