@@ -3,7 +3,7 @@ import { onStopSignals } from '../supervisor/stop-signals.ts';
 import { compileProcesses } from './compile-processes.ts';
 import { runTap } from './run-tap.ts';
 import { runStaticCheck, STATIC_CHECKS } from './static-checks.ts';
-import { slowestFiles } from './tap-report.ts';
+import { createTapReport, type TapTotals } from './tap-report.ts';
 import { findTestFiles, isPure } from './test-files.ts';
 
 export interface ChecksOptions {
@@ -13,11 +13,6 @@ export interface ChecksOptions {
   readonly filters?: readonly string[];
   /** Further options of tap. */
   readonly tapOptions?: readonly string[];
-}
-
-interface Totals {
-  readonly passed: number;
-  readonly failed: number;
 }
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
@@ -31,8 +26,8 @@ const SLOW_MS = 3_000;
 export async function runChecks(options: ChecksOptions): Promise<number> {
   const stop = new AbortController();
   onStopSignals({ first: () => stop.abort(), again: () => process.exit(130) });
-  let totals: Totals = { passed: 0, failed: 0 };
-  const add = ({ passed, failed }: Totals) => {
+  let totals: TapTotals = { passed: 0, failed: 0 };
+  const add = ({ passed, failed }: TapTotals) => {
     totals = { passed: totals.passed + passed, failed: totals.failed + failed };
   };
   try {
@@ -54,7 +49,7 @@ export async function runChecks(options: ChecksOptions): Promise<number> {
   return totals.failed > 0 || totals.passed === 0 ? 1 : 0;
 }
 
-async function runTests(options: ChecksOptions, signal: AbortSignal): Promise<Totals> {
+async function runTests(options: ChecksOptions, signal: AbortSignal): Promise<TapTotals> {
   const { pure = false, filters = [], tapOptions = [] } = options;
   const files = findTestFiles(ROOT, filters).filter((file) => !pure || isPure(file));
   if (files.length === 0) {
@@ -64,9 +59,13 @@ async function runTests(options: ChecksOptions, signal: AbortSignal): Promise<To
   if (!files.every(isPure)) compileProcesses(ROOT);
   const isWhole = !pure && filters.length === 0;
   const lanes = process.env.TEST_LANES ? [`--jobs=${process.env.TEST_LANES}`] : [];
-  const totals = await runTap({ root: ROOT, args: [...lanes, ...tapOptions, ...(isWhole ? [] : files)], signal });
-  const slow = slowestFiles(ROOT, files, SLOW_MS).slice(0, SLOWEST_FILES);
+  const args = [...lanes, ...tapOptions, ...(isWhole ? [] : files)];
+  const report = createTapReport((line) => console.log(line));
+  const ok = await runTap({ root: ROOT, args, signal }, report);
+  const slow = report.slowest(SLOW_MS).slice(0, SLOWEST_FILES);
   if (slow.length > 0) console.log('slowest files:');
   for (const { file, durationMs } of slow) console.log(`  ${(durationMs / 1_000).toFixed(1).padStart(6)} s  ${file}`);
-  return totals;
+  const { passed, failed } = report.totals();
+  // A crash of tap, or of a file before its first assertion, is a failure as well.
+  return { passed, failed: Math.max(failed, ok ? 0 : 1) };
 }

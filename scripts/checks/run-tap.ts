@@ -1,10 +1,12 @@
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync } from 'node:fs';
+import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
 import { signalGroup } from '../supervisor/data-folder.ts';
 import { identify } from '../supervisor/process-identity.ts';
 import { keeperFolder } from '../testing/lanes/keeper-link.ts';
-import { readTotals, type TapTotals } from './tap-report.ts';
+import type { TapReport } from './tap-report.ts';
 
 export interface TapRun {
   readonly root: string;
@@ -17,15 +19,15 @@ export interface TapRun {
 const KEEPER_TIMEOUT_MS = 20_000;
 
 /**
- * Runs tap and shows its report as it grows. Resolves when neither the tests nor their stores run any more. An exit with an error
- * counts as one failure at least.
+ * Runs tap, whose TAP goes to `report`. Resolves to whether tap succeeded, when neither the tests nor their stores run any more.
+ *
+ * The TAP itself is read, because tap's own reporters cannot be trusted without a terminal: the redrawing ones lose their last
+ * report, with the totals, after the timeout of a file.
  */
-export async function runTap({ root, args, signal }: TapRun): Promise<TapTotals> {
+export async function runTap({ root, args, signal }: TapRun, report: TapReport): Promise<boolean> {
   signal.throwIfAborted();
-  // tap redraws its report in place unless CI is set. Its --output-file cannot be used: with it, tap 21 ends before the last report.
-  const child = spawn(process.execPath, ['node_modules/.bin/tap', '--reporter=base', ...colour(), ...args], {
+  const child = spawn(process.execPath, ['node_modules/.bin/tap', '--reporter=tap', ...args], {
     cwd: root,
-    env: { ...process.env, CI: '1' },
     // A process group of its own: one signal reaches tap, the test files and whatever they started.
     detached: true,
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -35,30 +37,23 @@ export async function runTap({ root, args, signal }: TapRun): Promise<TapTotals>
   const killGroup = () => void (pid !== undefined && signalGroup(pid, 'SIGKILL'));
   signal.addEventListener('abort', killGroup, { once: true });
   process.once('exit', killGroup);
-  let output = '';
-  child.stdout.setEncoding('utf8').on('data', (text: string) => {
-    process.stdout.write(text);
-    output += text;
-  });
+  const lines = createInterface({ input: child.stdout }).on('line', (line) => report.read(line));
+  const read = once(lines, 'close');
   try {
-    const code = await new Promise<number>((resolve, reject) => {
+    const code = await new Promise<number | null>((resolve, reject) => {
       child.on('error', reject);
       // A process that a test left behind may hold the pipe open: kill it, so that the pipe closes.
       child.on('exit', killGroup);
-      child.on('close', (exitCode) => resolve(exitCode ?? 1));
+      child.on('close', resolve);
     });
+    await read;
     signal.throwIfAborted();
-    const { passed, failed } = readTotals(output);
-    return { passed, failed: Math.max(failed, code === 0 ? 0 : 1) };
+    return code === 0;
   } finally {
     if (runner !== undefined) await keeperEnd(keeperFolder(runner));
     signal.removeEventListener('abort', killGroup);
     process.off('exit', killGroup);
   }
-}
-
-function colour(): string[] {
-  return process.stdout.isTTY && !process.env.NO_COLOR ? ['--color'] : ['--no-color'];
 }
 
 /** The keeper of the stores ends when it misses the runner, and removes its folder last. */

@@ -1,3 +1,5 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
 import processOnSpawn from 'process-on-spawn';
 import { identify } from '../../supervisor/process-identity.ts';
 import { keeperFolder, pidsIn, prepareLane } from './keeper-link.ts';
@@ -27,5 +29,9 @@ async function enterLane(lane: string): Promise<void> {
   if (runner === undefined) throw new Error('the runner of this test file has ended');
   const { env, said } = await prepareLane(runner, lane);
   for (const line of said) process.stderr.write(`lane ${lane}: ${line}\n`);
-  Object.assign(process.env, env, { EXAMHALL_TEST_PIDS: pidsIn(keeperFolder(runner)) });
+  const pids = pidsIn(keeperFolder(runner));
+  Object.assign(process.env, env, { EXAMHALL_TEST_PIDS: pids });
+  // If the runner is killed, the keeper kills this file as well.
+  mkdirSync(pids, { recursive: true });
+  writeFileSync(path.join(pids, `${process.pid}.json`), JSON.stringify(identify(process.pid)));
 }
