@@ -1,4 +1,4 @@
-import { runChecks } from '#testing/run-checks.ts';
+import { runChecks } from '#scripts/checks/run-checks.ts';
 
-/** `npm run check`: types, lint, layers, generated files and the pure tests. A minute or two, and no MongoDB or Redis. */
-process.exit(await runChecks(['pure'], []));
+/** `npm run check`: types, lint, layers, generated files and the pure tests. Takes a minute or two, without MongoDB or Redis. */
+process.exit(await runChecks({ pure: true }));

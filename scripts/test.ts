@@ -1,15 +1,14 @@
-import { runChecks } from '#testing/run-checks.ts';
+import { runChecks } from '#scripts/checks/run-checks.ts';
 
 /**
- * `npm test`: every check that CI runs. Arguments: parts of paths choose test files (`npm test -- shared/attempt`) and leave the
- * static checks out; `--pure` leaves out what needs MongoDB, Redis or whole processes.
+ * `npm test`: every check that CI runs. Arguments: parts of paths select test files (`npm test -- shared/attempt`) and skip the
+ * static checks; `--pure` skips every test that needs MongoDB, Redis or whole processes.
  */
 const args = process.argv.slice(2);
-const pure = args.includes('--pure');
 const filters = args.filter((arg) => arg !== '--pure');
 const unknown = filters.find((arg) => arg.startsWith('-'));
 if (unknown !== undefined) {
-  console.error(`unknown option ${unknown}; usage: npm test -- [--pure] [part of a path …]`);
+  console.error(`error: unknown option ${unknown}; usage: npm test -- [--pure] [part of a path …]`);
   process.exit(2);
 }
-process.exit(await runChecks(pure ? ['pure'] : ['pure', 'int', 'e2e'], filters));
+process.exit(await runChecks({ pure: args.includes('--pure'), filters }));

@@ -1,0 +1,66 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { createInterface } from 'node:readline';
+import { setTimeout as delay } from 'node:timers/promises';
+import { signalGroup } from '#scripts/supervisor/data-folder.ts';
+import { identify } from '#scripts/supervisor/process-identity.ts';
+import { keeperFolder } from '#testing/lanes/keeper-link.ts';
+import type { TapReport } from './tap-report.ts';
+
+export interface TapRun {
+  readonly root: string;
+  /** Options and test files. Without files, tap runs all that .taprc includes. */
+  readonly args: readonly string[];
+  /** Kills tap and every test. */
+  readonly signal: AbortSignal;
+}
+
+const KEEPER_TIMEOUT_MS = 20_000;
+
+/**
+ * Runs tap, whose TAP goes to `report`. Resolves to whether tap succeeded, when neither the tests nor their stores run any more.
+ *
+ * The TAP itself is read, because tap's own reporters cannot be trusted without a terminal: the redrawing ones lose their last
+ * report, with the totals, after the timeout of a file.
+ */
+export async function runTap({ root, args, signal }: TapRun, report: TapReport): Promise<boolean> {
+  signal.throwIfAborted();
+  const child = spawn(process.execPath, ['node_modules/.bin/tap', '--reporter=tap', ...args], {
+    cwd: root,
+    // A process group of its own: one signal reaches tap, the test files and whatever they started.
+    detached: true,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const { pid } = child;
+  const runner = pid === undefined ? undefined : identify(pid);
+  const killGroup = () => void (pid !== undefined && signalGroup(pid, 'SIGKILL'));
+  signal.addEventListener('abort', killGroup, { once: true });
+  process.once('exit', killGroup);
+  const lines = createInterface({ input: child.stdout }).on('line', (line) => report.read(line));
+  const read = once(lines, 'close');
+  try {
+    const code = await new Promise<number | null>((resolve, reject) => {
+      child.on('error', reject);
+      // A process that a test left behind may hold the pipe open: kill it, so that the pipe closes.
+      child.on('exit', killGroup);
+      child.on('close', resolve);
+    });
+    await read;
+    signal.throwIfAborted();
+    return code === 0;
+  } finally {
+    if (runner !== undefined) await keeperEnd(keeperFolder(runner));
+    signal.removeEventListener('abort', killGroup);
+    process.off('exit', killGroup);
+  }
+}
+
+/** The keeper of the stores ends when it misses the runner, and removes its folder last. */
+async function keeperEnd(folder: string): Promise<void> {
+  const giveUpAt = performance.now() + KEEPER_TIMEOUT_MS;
+  while (existsSync(folder)) {
+    if (performance.now() > giveUpAt) throw new Error(`the keeper of the test stores does not end: see ${folder}`);
+    await delay(50);
+  }
+}

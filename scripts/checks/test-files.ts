@@ -1,0 +1,14 @@
+import { globSync } from 'node:fs';
+import path from 'node:path';
+
+const NEEDS_STORES = /\.(int|e2e)\.test\.ts$/;
+
+/** A pure test file needs no MongoDB, no Redis and no processes of ours: it is neither an `.int.test.ts` nor an `.e2e.test.ts`. */
+export const isPure = (file: string): boolean => !NEEDS_STORES.test(file);
+
+/** Every test file whose path contains one of `filters`; all of them if there is no filter. */
+export function findTestFiles(root: string, filters: readonly string[]): string[] {
+  const files = globSync('{api,workers,shared,scripts}/**/*.test.ts', { cwd: root });
+  const parts = filters.map((filter) => path.normalize(filter));
+  return files.filter((file) => parts.length === 0 || parts.some((part) => file.includes(part))).sort();
+}

@@ -1,0 +1,15 @@
+import { spawnSync } from 'node:child_process';
+import path from 'node:path';
+import { runChecks } from '#scripts/checks/run-checks.ts';
+
+/**
+ * `npm run coverage [-- part of a path …]`: the tests with coverage, as a table and as pages in `.tap/report`. No threshold
+ * fails the run. Processes that a test kills record nothing.
+ */
+const REPORTS = ['text', 'html'];
+
+const tapOptions = ['--no-disable-coverage', '--coverage-report=json-summary'];
+const code = await runChecks({ filters: process.argv.slice(2), tapOptions });
+const root = path.resolve(import.meta.dirname, '..');
+spawnSync(process.execPath, ['node_modules/.bin/tap', 'report', ...REPORTS], { cwd: root, stdio: 'inherit' });
+process.exit(code);

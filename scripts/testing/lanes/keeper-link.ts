@@ -1,0 +1,90 @@
+import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { closeSync, mkdirSync, openSync, readFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import os from 'node:os';
+import path from 'node:path';
+import { text } from 'node:stream/consumers';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { ProcessIdentity } from '#scripts/supervisor/process-identity.ts';
+
+/** The keeper's reply to the id of a lane. */
+export type LaneReply =
+  | { readonly env: NodeJS.ProcessEnv; readonly said: readonly string[] }
+  | { readonly fault: string };
+
+const KEEPER = path.join(import.meta.dirname, 'keeper.ts');
+const ROOT = path.resolve(import.meta.dirname, '../../..');
+const START_TIMEOUT_MS = 60_000;
+const RETRY_MS = 50;
+
+/** The folder of one run of tap: the keeper's socket and log, and the pids that tests record. It exists as long as the keeper does. */
+export function keeperFolder(runner: ProcessIdentity): string {
+  const name = createHash('sha256').update(`${runner.pid} ${runner.startedAt}`).digest('hex').slice(0, 16);
+  return path.join(os.tmpdir(), `examhall-lanes-${name}`);
+}
+
+export const socketIn = (folder: string): string => path.join(folder, 'keeper.sock');
+export const pidsIn = (folder: string): string => path.join(folder, 'pids');
+const logIn = (folder: string): string => path.join(folder, 'keeper.log');
+
+/**
+ * Asks the keeper of this run to prepare a lane, and starts the keeper if it is the first to ask.
+ * @throws Error if the keeper does not start, or cannot start the stores.
+ */
+export async function prepareLane(
+  runner: ProcessIdentity,
+  lane: string,
+): Promise<{ env: NodeJS.ProcessEnv; said: readonly string[] }> {
+  const folder = keeperFolder(runner);
+  if (isFirst(folder)) startKeeper(folder, runner);
+  const giveUpAt = performance.now() + START_TIMEOUT_MS;
+  for (;;) {
+    const reply = await ask(socketIn(folder), lane);
+    if (reply !== undefined && 'fault' in reply) throw new Error(reply.fault);
+    if (reply !== undefined) return reply;
+    if (performance.now() > giveUpAt) throw new Error(`the keeper of the lanes does not answer: ${logOf(folder)}`);
+    await delay(RETRY_MS);
+  }
+}
+
+/** Creating the folder is the lock: of several files that start at once, exactly one starts the keeper. */
+function isFirst(folder: string): boolean {
+  try {
+    mkdirSync(folder, { mode: 0o700 });
+    return true;
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'EEXIST') return false;
+    throw error;
+  }
+}
+
+/** The keeper gets no pipe of the test file: tap waits for the end of every pipe before it reports the file. */
+function startKeeper(folder: string, runner: ProcessIdentity): void {
+  const log = openSync(logIn(folder), 'a');
+  const args = [KEEPER, folder, String(runner.pid), runner.startedAt];
+  spawn(process.execPath, args, { cwd: ROOT, detached: true, stdio: ['ignore', log, log] }).unref();
+  closeSync(log);
+}
+
+/** Returns undefined while no keeper listens. */
+async function ask(socketPath: string, lane: string): Promise<LaneReply | undefined> {
+  const socket = connect(socketPath);
+  socket.end(`${lane}\n`);
+  try {
+    const reply = await text(socket);
+    return reply === '' ? undefined : (JSON.parse(reply) as LaneReply);
+  } catch (error) {
+    // A code is the system's: there is no socket yet, or its keeper has ended.
+    if (error instanceof Error && 'code' in error) return undefined;
+    throw error;
+  }
+}
+
+function logOf(folder: string): string {
+  try {
+    return readFileSync(logIn(folder), 'utf8').trim() || 'it wrote nothing';
+  } catch {
+    return 'it has no log';
+  }
+}

@@ -1,0 +1,37 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import processOnSpawn from 'process-on-spawn';
+import { identify } from '#scripts/supervisor/process-identity.ts';
+import { keeperFolder, pidsIn, prepareLane } from './keeper-link.ts';
+
+/**
+ * Loaded by tap (`node-arg` in .taprc) into every test file, before the file. A file that needs stores finds MONGODB_URL and
+ * REDIS_URL of its lane in its environment; a pure file starts nothing.
+ */
+const NEEDS_STORES = /\.(int|e2e)\.test\.ts$/;
+
+const { TAP_JOB_ID: lane, _TAPJS_PROCESSINFO_COVERAGE_: coverage } = process.env;
+if (coverage === '0') leaveChildrenAlone();
+if (lane !== undefined && NEEDS_STORES.test(process.argv[1] ?? '')) await enterLane(lane);
+
+/**
+ * tap loads its coverage recorder into every process that a test starts, which doubles their start time, and makes Node parse the source
+ * maps of all packages. Without coverage neither has a use.
+ */
+function leaveChildrenAlone(): void {
+  processOnSpawn.removeAllListeners();
+  process.setSourceMapsEnabled(false);
+}
+
+async function enterLane(lane: string): Promise<void> {
+  // The runner is the parent of every test file.
+  const runner = identify(process.ppid);
+  if (runner === undefined) throw new Error('the runner of this test file has ended');
+  const { env, said } = await prepareLane(runner, lane);
+  for (const line of said) process.stderr.write(`lane ${lane}: ${line}\n`);
+  const pids = pidsIn(keeperFolder(runner));
+  Object.assign(process.env, env, { EXAMHALL_TEST_PIDS: pids });
+  // If the runner is killed, the keeper kills this file as well.
+  mkdirSync(pids, { recursive: true });
+  writeFileSync(path.join(pids, `${process.pid}.json`), JSON.stringify(identify(process.pid)));
+}
