@@ -3,19 +3,19 @@ import { type Agent, type ClientRequest, type IncomingHttpHeaders, type Incoming
 /** One HTTP request to `origin`. */
 export interface HttpCall {
   method: string;
-  /** Goes out as it is, normalized by nothing. */
+  /** Path and query, sent as they are: a test may send what a URL would normalize. */
   target: string;
   /** A list sends the header several times. */
   headers?: HttpHeaders;
-  /** An object goes as JSON with its media type; text and bytes go as they are, with the media type that `headers` name. */
+  /** An object is sent as JSON with its media type; text and bytes are sent as they are, with the media type that `headers` name. */
   body?: unknown;
-  /** Connections to keep; without one each call opens a connection of its own. */
+  /** Keeps connections between calls; without an agent each call opens a connection of its own. */
   agent?: Agent;
   /** Longest silence of the server (ms); no limit unless given. */
   patienceMs?: number;
   /** Cuts the connection when it is aborted. */
   signal?: AbortSignal;
-  /** Cuts the connection a moment after the request has been sent: the server may have read it, worked on it, even answered. */
+  /** Cuts the connection a moment after the request has been sent: the server may have read it, acted on it, even answered. */
   hangsUp?: boolean;
 }
 
@@ -45,7 +45,7 @@ export class NoReply extends Error {
 /** The delay before `hangsUp` cuts the connection. */
 const HANG_UP_MS = 2;
 
-/** Sends one request and reads the whole reply, whatever its status. @throws NoReply */
+/** Sends one request and returns the whole reply, whatever its status. @throws NoReply */
 export function send(origin: string, call: HttpCall): Promise<HttpAnswer> {
   return new Promise((resolve, reject) => {
     begin(origin, call, reject, (response) => {

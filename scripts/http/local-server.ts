@@ -3,7 +3,7 @@ import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'nod
 import type { AddressInfo } from 'node:net';
 import { bytesOf } from './call.ts';
 
-/** An HTTP server that nobody outside this machine can reach. */
+/** An HTTP server on the loopback, out of reach for other machines. */
 export interface LocalServer {
   url: string;
   /** Cuts every connection; resolves when the port is free. */
@@ -22,7 +22,7 @@ export interface ReceivedCall {
   text: string;
 }
 
-/** Answers a call, at once or later; one that it leaves alone hangs. */
+/** Answers a call, at once or later. A call without an answer hangs. */
 export type Serve = (call: ReceivedCall, response: ServerResponse) => unknown;
 
 export interface LocalServerOptions {
@@ -30,11 +30,11 @@ export interface LocalServerOptions {
   port?: number;
   /** A call with a longer body is cut off; no limit unless given. */
   maxBodyBytes?: number;
-  /** A call whose `serve` throws is cut off. Without this the error goes unhandled and ends the process: a test fails of it. */
+  /** True: if `serve` throws, the call is cut off. Otherwise the error stays unhandled and ends the process, so that a test fails. */
   survivesErrors?: boolean;
 }
 
-/** Reads each call to its end before `serve` gets it; a call whose caller dies while it sends never arrives. */
+/** Opens a server that reads each call to its end before `serve` gets it. If the caller dies while it sends, the call never arrives. */
 export async function listenLocally(serve: Serve, options: LocalServerOptions = {}): Promise<LocalServer> {
   const { port = 0, maxBodyBytes, survivesErrors = false } = options;
   const server = createServer(async (request, response) => {
@@ -61,7 +61,7 @@ export async function listenLocally(serve: Serve, options: LocalServerOptions = 
   };
 }
 
-/** Such a server for one test; resolves with its origin. */
+/** Opens a server that is closed when the test ends. Returns its origin. */
 export async function openReceiver(t: { teardown(work: () => unknown): void }, serve: Serve): Promise<string> {
   const server = await listenLocally(serve);
   t.teardown(server.close);
