@@ -1,3 +1,6 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import t from 'tap';
 import type { GradeNotice } from '#shared/attempt/notices.ts';
 import type { Run, WorkerDeps } from '#workers/actor.ts';
@@ -5,16 +8,17 @@ import { gradeNoticesActor } from './actor.ts';
 
 /** Services where nobody listens. */
 const nobody = { url: 'http://127.0.0.1:1', token: undefined };
-const deps = {
-  config: {
-    neighbours: { notification: nobody, profile: nobody },
-    outboundTimeoutMs: 1_000,
-    attempt: { outbox: { retryBaseMs: 1 } },
-  },
-} as unknown as WorkerDeps;
 
 /** A notice to the parents of this student, run once. */
-function run(studentId: string) {
+function run(studentId: string, profile = nobody) {
+  const deps = {
+    config: {
+      neighbours: { notification: nobody, profile },
+      outboundTimeoutMs: 1_000,
+      attempt: { outbox: { retryBaseMs: 1 } },
+    },
+    alarm: () => undefined,
+  } as unknown as WorkerDeps;
   const { signal } = new AbortController();
   const body = { recipient: 'PARENT', studentId, organizationId: null } as GradeNotice;
   const handler = gradeNoticesActor(deps).handlers['gradenotices:parent'];
@@ -24,4 +28,13 @@ function run(studentId: string) {
 t.test('a notice whose parents cannot be resolved is tried again, and one without parents is delivered', async (t) => {
   t.strictSame(await run('.'), { kind: 'done', as: 'DELIVERED', result: { recipients: 0 } });
   t.match(await run('...'), { kind: 'retry', error: { message: 'the profile service gave no whole answer' } });
+});
+
+t.test('a profile service that refuses our token is named, and spends nothing', async (t) => {
+  const server = createServer((_, response) => response.writeHead(401).end()).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => server.close());
+  const { port } = server.address() as AddressInfo;
+  const outcome = await run('student-1', { url: `http://127.0.0.1:${port}`, token: undefined });
+  t.match(outcome, { kind: 'snooze', error: { message: 'the profile service answered 401' } });
 });

@@ -98,8 +98,9 @@ function noticeRefusal(reply: ServiceReply): NoticeOutcome {
 
 /** A profile service never ends a row: only its own refusal of our token or sender leaves the attempt unspent. */
 function profileRefusal(reply: ServiceReply): NoticeOutcome {
-  if (MISCONFIGURED.has(reply.status)) return noticeRefusal(reply);
-  return { kind: 'retry', error: new Error(`the profile service answered ${reply.status}`), ...restAskedFor(reply) };
+  const error = new Error(`the profile service answered ${reply.status}`);
+  if (MISCONFIGURED.has(reply.status)) return { kind: 'snooze', afterMs: MISCONFIGURED_REST_MS, error };
+  return { kind: 'retry', error, ...restAskedFor(reply) };
 }
 
 /** `fetch failed` names neither whom nor why: the words are for the operator's list, the reason stays below them. */
