@@ -65,7 +65,7 @@ const background = openBackground({
 const services = Object.keys(SERVICES).filter((name) => (config.services as ReadonlySet<string>).has(name));
 if (services.length === 0) log.warn({ wanted: [...config.services] }, 'SERVICES names none that this process can open');
 const closers: (() => Promise<unknown>)[] = [];
-const ground = {
+const context = {
   config,
   log,
   mongo,
@@ -105,7 +105,7 @@ const routes: Route[] = [
   }),
   ...behindGateway(
     onlyWhenUsable(
-      services.flatMap((name) => SERVICES[name]?.(ground) ?? []),
+      services.flatMap((name) => SERVICES[name]?.(context) ?? []),
       usable,
     ),
     gatewayToken(config),

@@ -8,10 +8,10 @@ import type { Now } from '#shared/kernel/time.ts';
 import type { Route } from './route.ts';
 
 /** Builds a service's dependencies and gives its routes; each service has one, in its `mount.ts`. */
-export type Mount = (ground: Ground) => Route[];
+export type Mount = (context: DoorContext) => Route[];
 
 /** What a front door process has, whichever services it serves. */
-interface Ground {
+interface DoorContext {
   config: Config;
   log: Log;
   mongo: Mongo;

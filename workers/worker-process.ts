@@ -9,9 +9,9 @@ import { endsWithin } from '#infra/process/background.ts';
 import { drainOnSignal } from '#infra/process/drain.ts';
 import { answerDoorbell } from '#infra/redis/doorbell-listener.ts';
 import { type Actor, queuesOf, type WorkerDeps } from './actor.ts';
-import { type Ground, openGround } from './ground.ts';
 import { startHeartbeat } from './heartbeat.ts';
 import type { Kernel } from './life.ts';
+import { openRuntime, type WorkerRuntime } from './runtime.ts';
 import { openStatusServer } from './status-server.ts';
 import { openWorker } from './worker.ts';
 
@@ -26,8 +26,8 @@ export async function startWorkerProcess(
   name: string,
   makeActor: (deps: WorkerDeps) => Actor,
 ): Promise<void> {
-  const ground = openGround(config, name);
-  const { deps, clock, metrics, background } = ground;
+  const runtime = openRuntime(config, name);
+  const { deps, clock, metrics, background } = runtime;
   const { mongo, log } = deps;
   const endings = metrics.counter('examhall_commands_total', 'Runs of commands by how they ended', ['queue', 'ending']);
   const draining = new AbortController();
@@ -45,7 +45,7 @@ export async function startWorkerProcess(
     log,
     workerId: `${name}@${hostname()}:${process.pid}:${randomUUID().slice(0, 8)}`,
     leaseMs: actor.leaseMs ?? config.worker.leaseMs,
-    announce: ground.announce,
+    announce: runtime.announce,
     count: (queue, ending) => endings.add({ queue, ending }),
     random: Math.random,
     stop: cutShort.signal,
@@ -68,7 +68,7 @@ export async function startWorkerProcess(
     },
     async after() {
       await working?.heart.stop();
-      await ground.close();
+      await runtime.close();
     },
   });
 
@@ -76,7 +76,7 @@ export async function startWorkerProcess(
     await checkUsable(mongo, clock);
     await postStandingCommands(mongo, actor, clock.now());
   };
-  if (await untilUsable({ check, log, stop: draining.signal })) working = beginWork(ground, kernel, name, actor);
+  if (await untilUsable({ check, log, stop: draining.signal })) working = beginWork(runtime, kernel, name, actor);
 }
 
 /**
@@ -99,7 +99,7 @@ interface Working {
 }
 
 /** The worker's loop, its doorbells and its heartbeat. */
-function beginWork({ deps, clock, redis }: Ground, kernel: Kernel, name: string, actor: Actor): Working {
+function beginWork({ deps, clock, redis }: WorkerRuntime, kernel: Kernel, name: string, actor: Actor): Working {
   const { mongo, log, config } = deps;
   const queues = queuesOf(actor);
   const { concurrency = config.worker.concurrency, pollMs = config.worker.pollIntervalMs } = actor;

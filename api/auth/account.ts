@@ -15,8 +15,8 @@ import { newAccount, type Registration, readRegistration } from '#shared/auth/re
 import type { ChangePasswordRequest, RegisterRequest } from '#shared/generated/auth.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { newId } from '#shared/kernel/ids.ts';
+import { checkPassword } from './check-password.ts';
 import { type AuthDeps, type Current, currentOf } from './deps.ts';
-import { judgePassword } from './judged-password.ts';
 import { newSession } from './new-session.ts';
 
 /** Of 2^40 codes two hardly ever meet; three in a row mean that something else is wrong. */
@@ -78,7 +78,7 @@ export async function changePassword(deps: AuthDeps, call: Call<ChangePasswordRe
   const weak = weakPassword(deps, newPassword, account, '/newPassword');
   if (weak !== null) return weak;
   const stored = async () => account.password;
-  const refused = await judgePassword(deps, call, { email: account.email, password: currentPassword, stored });
+  const refused = await checkPassword(deps, call, { email: account.email, password: currentPassword, stored });
   if (refused !== null) return refused;
   const to = await deps.hasher.hashPassword(newPassword);
   const changed = await replace(deps, current, to);

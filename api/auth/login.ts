@@ -7,8 +7,8 @@ import type { Account } from '#shared/auth/account.ts';
 import { normalizeEmail } from '#shared/auth/registration.ts';
 import type { LoginRequest } from '#shared/generated/auth.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
+import { withPassword } from './check-password.ts';
 import type { AuthDeps } from './deps.ts';
-import { withPassword } from './judged-password.ts';
 import { newSession } from './new-session.ts';
 
 const INVALID: Rejection = { rejected: 'AUTH_INVALID_CREDENTIALS' };

@@ -10,7 +10,7 @@ import { noticesOnGrade } from '#shared/attempt/notices.ts';
 import { isScoredByHand, type Paper } from '#shared/attempt/question.ts';
 import { gradeAttempt } from '#shared/attempt/scoring/grade-attempt.ts';
 import type { Actor, Outcome, WorkerDeps } from '#workers/actor.ts';
-import { ringForNotices } from '#workers/ground.ts';
+import { ringForNotices } from '#workers/runtime.ts';
 
 /**
  * SUBMITTED → GRADED, for every attempt once: scores and totals from nothing but the copied paper and the stored

@@ -10,7 +10,7 @@ import type { ReleaseProgress } from '#shared/attempt/commands.ts';
 import { gradeNotices } from '#shared/attempt/notices.ts';
 import { isReleased, type Release, releaseEffect } from '#shared/attempt/release.ts';
 import type { Actor, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
-import { ringForNotices } from '#workers/ground.ts';
+import { ringForNotices } from '#workers/runtime.ts';
 
 /** Attempts per transaction: small enough for one to end in a moment, large enough that a class is one. */
 const CHUNK = 100;

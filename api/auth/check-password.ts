@@ -42,7 +42,7 @@ export async function withPassword<Result>(
 }
 
 /** The same with nothing to do for who knows the password. Null = it is right. */
-export async function judgePassword(deps: AuthDeps, call: Call, guess: Guess): Promise<Rejection | null> {
+export async function checkPassword(deps: AuthDeps, call: Call, guess: Guess): Promise<Rejection | null> {
   return withPassword(deps, call, guess, async () => null);
 }
 

@@ -17,9 +17,9 @@ const PAPER_CACHE_BYTES = 64 * 1024 * 1024;
 const BACKGROUND = { concurrency: 16, maxWaiting: 1_000 };
 
 /** What a worker process stands on, whichever actor it runs. Opening it waits for nothing and nobody. */
-export type Ground = ReturnType<typeof openGround>;
+export type WorkerRuntime = ReturnType<typeof openRuntime>;
 
-export function openGround(config: Config, name: string) {
+export function openRuntime(config: Config, name: string) {
   const { log, flush } = openLog({ level: config.logLevel, name, secrets: secretsOf(config) });
   const metrics = openMetrics({ process: true });
   const mongo = openMongo({ ...config.mongodb, appName: `examhall-${name}` });
