@@ -3,10 +3,11 @@ import type { Log } from '#infra/log/log.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { isOutage } from '#infra/mongo/faults.ts';
 import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';
+import { forgetSession, renewLease } from '#infra/mongo/mailbox/settle.ts';
 import type { Queue } from '#shared/kernel/command.ts';
 import { isNetworkFault } from '#shared/kernel/network-fault.ts';
 import type { Actor, Outcome } from './actor.ts';
-import type { Lease } from './lease.ts';
+import { holdLease, type Lease } from './lease.ts';
 
 /** How long a command waits when MongoDB or the network, and not the command, is at fault. */
 const OUTAGE_REST_MS = 1_000;
@@ -17,8 +18,8 @@ export interface Kernel {
   log: Log;
   workerId: string;
   leaseMs: number;
-  /** Tells waiting front doors that the command has settled; never throws, may be lost. */
-  announce: (commandId: string) => void;
+  /** Notifies the front doors that wait for this command; never throws, may be lost. */
+  publishSettled: (commandId: string) => void;
   count: (queue: Queue, ending: Ending) => void;
   random: () => number;
   /** Aborted when the process must end: runs are cut short and their commands put back. */
@@ -37,8 +38,33 @@ export interface Life<Q extends Queue> {
   lease: Lease;
 }
 
+/** Lives the life of a claimed command: its lease is renewed until `live` ends. */
+export async function withLease<Q extends Queue>(
+  claimed: Omit<Life<Q>, 'lease'>,
+  live: (life: Life<Q>) => Promise<Ending>,
+): Promise<Ending> {
+  const { kernel, command } = claimed;
+  const { mongo, leaseMs, stop, log } = kernel;
+  const lease = holdLease(command, {
+    leaseMs,
+    renew: (held) => renewLease(mongo, held, leaseMs),
+    failed: (err) =>
+      log.warn({ err, commandId: command._id, queue: command.queue }, 'the lease could not be renewed; trying on'),
+    stop,
+  });
+  try {
+    return await live({ ...claimed, lease });
+  } catch (error) {
+    // The outcome cannot be written: the command stays ours until its lease is over, but the session goes on.
+    await forgetSession(mongo, command).catch(() => undefined);
+    throw error;
+  } finally {
+    lease.end();
+  }
+}
+
 /** The outcome of a run that threw. An outage or a stop spends no attempt. */
-export function outcomeOfFault(kernel: Kernel, thrown: unknown): Outcome {
+export function outcomeOfFault(kernel: Kernel, thrown: unknown): Extract<Outcome, { kind: 'snooze' | 'retry' }> {
   const error = thrown instanceof Error ? thrown : new Error(String(thrown));
   if (kernel.stop.aborted) return { kind: 'snooze', afterMs: 0, error };
   if (isOutage(error) || isNetworkFault(error)) return { kind: 'snooze', afterMs: OUTAGE_REST_MS, error };

@@ -108,8 +108,8 @@ t.test('an attempt is given back once, and only while every later claim has spen
   const claim = async (workerId: string) => {
     await expire(mongo, command);
     const claimed = await claimCommand(mongo, { queue: command.queue, id: command._id, workerId, leaseMs: 60_000 });
-    if (claimed === null) throw new Error('not due');
-    return claimed;
+    if (claimed.kind !== 'claimed') throw new Error('not due');
+    return claimed.command;
   };
   const attempts = async () => (await again(mongo, command)).attempts;
   const [first, second] = [await claim('first'), await claim('second')];

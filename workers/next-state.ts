@@ -1,5 +1,5 @@
 import type { Failure, NextState } from '#infra/mongo/mailbox/settle.ts';
-import type { Command } from '#shared/kernel/command.ts';
+import type { Command, Queue } from '#shared/kernel/command.ts';
 import { backoff } from '#shared/kernel/time.ts';
 import type { Actor, Outcome } from './actor.ts';
 
@@ -8,16 +8,16 @@ import type { Actor, Outcome } from './actor.ts';
  * backoff and never shortens it, or a receiver that answers "in a second" throughout a short outage would use up every
  * attempt within it. Pure; `random` is in [0, 1).
  */
-export function nextStateOf(
+export function nextStateOf<Q extends Queue>(
   command: Pick<Command, 'attempts' | 'maxAttempts'>,
-  outcome: Outcome,
+  outcome: Outcome<Q>,
   rules: { backoff: Actor['backoff']; random: number },
-): NextState {
+): NextState<Q> {
   switch (outcome.kind) {
     case 'done':
-      return { to: outcome.as ?? 'DONE', result: outcome.result ?? null };
+      return { to: outcome.as ?? 'DONE', result: outcome.result };
     case 'rejected':
-      return { to: 'REJECTED', result: outcome.result ?? null };
+      return { to: 'REJECTED', result: outcome.result };
     case 'dead':
       return { to: 'DEAD', error: errorOf(outcome.error) };
     case 'snooze':

@@ -1,13 +1,11 @@
 import { setTimeout as rest } from 'node:timers/promises';
 import type { ClientSession } from 'mongodb';
 import { isOutage } from '#infra/mongo/faults.ts';
-import { claimCommand, withHolderSession } from '#infra/mongo/mailbox/claim.ts';
-import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';
-import { forgetSession, refundAttempt, renewLease, saveProgress, takeBackClaim } from '#infra/mongo/mailbox/settle.ts';
+import { type Claim, claimCommand, withHolderSession } from '#infra/mongo/mailbox/claim.ts';
+import { saveProgress, takeBackClaim } from '#infra/mongo/mailbox/settle.ts';
 import type { Command, Queue } from '#shared/kernel/command.ts';
 import type { Actor, Outcome } from './actor.ts';
-import { holdLease, type Lease } from './lease.ts';
-import { type Ending, type Kernel, type Life, outcomeOfFault } from './life.ts';
+import { type Ending, type Kernel, type Life, outcomeOfFault, withLease } from './life.ts';
 import { commitInLife, type Settled, settle } from './settle.ts';
 
 /** Between two tries to undo a claim whose reply was lost. */
@@ -20,8 +18,8 @@ const UNDO_AGAIN_MS = 500;
  * next claim begins again from the last checkpoint.
  */
 export async function runCommand(kernel: Kernel, actor: Actor, queue: Queue, id: string): Promise<Ending> {
-  const life = withHolderSession(kernel.mongo, (session) => live(kernel, actor, { queue, id, session }));
-  const ending = await life.catch((error: unknown): Ending => {
+  const lived = withHolderSession(kernel.mongo, (session) => live(kernel, actor, { queue, id, session }));
+  const ending = await lived.catch((error: unknown): Ending => {
     // Claiming failed because MongoDB is unavailable, or the outcome itself cannot be written: the command is unchanged
     // or comes back when its lease is over, and the poll finds it.
     kernel.log.warn({ err: error, commandId: id, queue }, 'command could not be claimed or settled');
@@ -31,17 +29,19 @@ export async function runCommand(kernel: Kernel, actor: Actor, queue: Queue, id:
   return ending;
 }
 
-async function live<Q extends Queue>(
-  kernel: Kernel,
-  actor: Actor,
-  wanted: { queue: Q; id: string; session: ClientSession },
-): Promise<Ending> {
-  const command = await claim(kernel, wanted);
-  if (command === null) return 'not-ours';
-  if (command.status === 'DEAD') return announceDead(kernel, command);
+/** The command to be claimed, and the session for all that is done in its name. */
+interface Wanted<Q extends Queue> {
+  queue: Q;
+  id: string;
+  session: ClientSession;
+}
 
-  const life: Life<Q> = { kernel, actor, command, session: wanted.session, lease: leaseOf(kernel, command) };
-  try {
+async function live<Q extends Queue>(kernel: Kernel, actor: Actor, wanted: Wanted<Q>): Promise<Ending> {
+  const claimed = await claim(kernel, wanted);
+  if (claimed.kind === 'refused') return 'not-ours';
+  if (claimed.kind === 'buried') return announceDead(kernel, claimed.command);
+  const { command } = claimed;
+  return withLease({ kernel, actor, command, session: wanted.session }, async (life) => {
     for (let round = 1; ; round++) {
       const outcome = await run(life);
       const settled = await settle(life, outcome);
@@ -49,23 +49,15 @@ async function live<Q extends Queue>(
       // Another writer came between load and commit: decide again on the new state, a random moment apart from the rival.
       await rest(kernel.random() * Math.min(round * 5, 100));
     }
-  } catch (error) {
-    // The outcome cannot be written: the command stays ours until its lease is over, but the session goes on.
-    await forgetSession(kernel.mongo, command).catch(() => undefined);
-    throw error;
-  } finally {
-    life.lease.end();
-  }
+  });
 }
 
 /**
- * Claims the command, or returns null. A claim whose reply was lost may have been made, and no worker could run the
- * command until that lease expires: it is undone, unspent, as soon as MongoDB answers again.
+ * Claims the command. A claim whose reply was lost may have been made, and no worker could run the command until that
+ * lease expires: it is undone, unspent, as soon as MongoDB answers again.
  */
-async function claim<Q extends Queue>(
-  { mongo, workerId, leaseMs, stop }: Kernel,
-  { queue, id, session }: { queue: Q; id: string; session: ClientSession },
-): Promise<CommandOf<Q> | null> {
+async function claim<Q extends Queue>(kernel: Kernel, { queue, id, session }: Wanted<Q>): Promise<Claim<Q>> {
+  const { mongo, workerId, leaseMs, stop } = kernel;
   try {
     return await claimCommand(mongo, { queue, id, workerId, leaseMs, session });
   } catch (error) {
@@ -81,18 +73,8 @@ async function claim<Q extends Queue>(
   }
 }
 
-function leaseOf({ mongo, leaseMs, stop, log }: Kernel, command: Command): Lease {
-  const about = { commandId: command._id, queue: command.queue };
-  return holdLease(command, {
-    leaseMs,
-    renew: (held) => renewLease(mongo, held, leaseMs),
-    failed: (err) => log.warn({ err, ...about }, 'the lease could not be renewed; trying on'),
-    stop,
-  });
-}
-
 /** Runs the actor's handler; whatever it throws becomes an outcome. */
-async function run<Q extends Queue>(life: Life<Q>): Promise<Outcome> {
+async function run<Q extends Queue>(life: Life<Q>): Promise<Outcome<Q>> {
   const { kernel, actor, command, lease } = life;
   try {
     const handler = actor.handlers[command.queue];
@@ -112,43 +94,45 @@ async function run<Q extends Queue>(life: Life<Q>): Promise<Outcome> {
 }
 
 /** Logs how the run ended, notifies the front doors that wait for the end of the command, and starts what may be lost. */
-async function announce<Q extends Queue>(
+function announce<Q extends Queue>(
   { kernel, command }: Life<Q>,
-  settled: Exclude<Settled, { kind: 'stale' }>,
-): Promise<Ending> {
+  settled: Exclude<Settled<Q>, { kind: 'stale' }>,
+): Ending {
   const about = { commandId: command._id, queue: command.queue, subject: command.subject, attempt: command.attempts };
   if (settled.kind === 'unsettled') return 'fenced';
   if (settled.kind === 'fenced') {
     kernel.log.warn({ ...about, fence: command.fence }, 'lease lost; nothing written');
-    if (settled.refund) await refundAttempt(kernel.mongo, command).catch(() => undefined);
     return 'fenced';
   }
-  const { outcome } = settled;
+  const { outcome, next } = settled;
   switch (outcome.kind) {
+    case 'done':
+      kernel.publishSettled(command._id);
+      try {
+        outcome.after?.();
+      } catch (err) {
+        kernel.log.warn({ ...about, err }, 'best-effort work of a settled command failed');
+      }
+      return 'done';
+    case 'rejected':
+      kernel.publishSettled(command._id);
+      return 'rejected';
     case 'snooze':
       if (outcome.error !== undefined) kernel.log.warn({ ...about, err: outcome.error }, 'command put back, unspent');
       return 'snoozed';
     case 'retry':
-      if (command.attempts >= command.maxAttempts) return announceDead(kernel, command, outcome.error);
+    case 'dead':
+      if (next.to === 'DEAD') return announceDead(kernel, command, outcome.error);
       kernel.log.warn({ ...about, err: outcome.error }, 'command failed; it will be tried again');
       return 'retried';
-    case 'dead':
-      return announceDead(kernel, command, outcome.error);
-    case 'rejected':
-      kernel.announce(command._id);
-      return 'rejected';
-    case 'done':
-      kernel.announce(command._id);
-      outcome.after?.();
-      return 'done';
     default:
       return outcome satisfies never;
   }
 }
 
-/** A dead command is announced as well: the front door that waits for it must not wait for an operator. */
+/** A dead command is published as well: the front door that waits for it must not wait for an operator. */
 function announceDead(kernel: Kernel, command: Command, error?: Error): Ending {
-  kernel.announce(command._id);
+  kernel.publishSettled(command._id);
   kernel.log.error(
     { commandId: command._id, queue: command.queue, subject: command.subject, err: error ?? command.lastError },
     'command is dead: see `examhall dead`',

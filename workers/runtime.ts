@@ -60,7 +60,7 @@ export function openRuntime(config: Config, name: string) {
     metrics,
     redis,
     background,
-    announce: (commandId: string) => void replies.send(commandId),
+    publishSettled: (commandId: string) => void replies.send(commandId),
     async close(): Promise<void> {
       clock.stop();
       // Before MongoDB: the last usage events are still to be written.

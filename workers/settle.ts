@@ -2,7 +2,7 @@ import { setTimeout as rest } from 'node:timers/promises';
 import { isOutage } from '#infra/mongo/faults.ts';
 import { Stale } from '#infra/mongo/guarded-update.ts';
 import { readCommand } from '#infra/mongo/mailbox/mailbox.ts';
-import { LeaseLost, settleCommand } from '#infra/mongo/mailbox/settle.ts';
+import { LeaseLost, type NextState, refundAttempt, settleCommand } from '#infra/mongo/mailbox/settle.ts';
 import { inTransactionOf } from '#infra/mongo/transaction.ts';
 import type { Queue } from '#shared/kernel/command.ts';
 import type { Effects, Outcome } from './actor.ts';
@@ -15,47 +15,56 @@ const COMMIT_BUDGET_MS = 5_000;
 const SETTLE_AGAIN_MS = 500;
 
 /**
- * What became of an outcome. `fenced`: another worker has the command; `refund` where an outage cost us the attempt.
- * `unsettled`: the process stopped before MongoDB answered; the command comes back when its lease is over.
+ * What became of an outcome. `fenced`: another worker has the command. `unsettled`: the process stopped before MongoDB
+ * answered; the command comes back when its lease is over.
  */
-export type Settled =
-  | { kind: 'committed'; outcome: Outcome }
+export type Settled<Q extends Queue> =
+  | { kind: 'committed'; outcome: Outcome<Q>; next: NextState<Q> }
   | { kind: 'stale' }
-  | { kind: 'fenced'; refund: boolean }
+  | { kind: 'fenced' }
   | { kind: 'unsettled' };
 
 /**
  * Writes the outcome, again and again while MongoDB is unavailable and the lease may still be ours: an outage must
  * neither lose what was decided nor spend the attempt. A fault of the effects themselves becomes the outcome instead.
  */
-export async function settle<Q extends Queue>(life: Life<Q>, decided: Outcome): Promise<Settled> {
-  const { stop } = life.kernel;
-  const wasCutOff = decided.kind === 'snooze' && decided.error !== undefined && !stop.aborted;
-  let outcome = decided;
+export async function settle<Q extends Queue>(life: Life<Q>, outcome: Outcome<Q>): Promise<Settled<Q>> {
+  const { kernel, actor, command } = life;
+  const next = nextStateOf(command, outcome, { backoff: actor.backoff, random: kernel.random() });
+  const wasCutOff = outcome.kind === 'snooze' && outcome.error !== undefined && !kernel.stop.aborted;
   for (let tries = 1; ; tries++) {
-    const tried = await tryCommit(life, outcome);
+    const tried = await tryCommit(life, next, effectsOf(outcome));
     switch (tried.kind) {
       case 'committed':
-        return { kind: 'committed', outcome };
+        return { kind: 'committed', outcome, next };
       case 'stale':
         return { kind: 'stale' };
       case 'lost':
-        return { kind: 'fenced', refund: outcome.kind !== 'retry' && (wasCutOff || tries > 1) };
+        // An outage, during the run or since, and not the command's own failure has cost us the attempt.
+        if (wasCutOff || (tries > 1 && outcome.kind !== 'retry')) await giveBack(life);
+        return { kind: 'fenced' };
       case 'unsure':
-        if (stop.aborted) return { kind: 'unsettled' };
+        if (kernel.stop.aborted) return { kind: 'unsettled' };
         await rest(SETTLE_AGAIN_MS);
         break;
       case 'fault':
-        outcome = outcomeOfFault(life.kernel, tried.error);
-        break;
+        return settle(life, outcomeOfFault(kernel, tried.error));
       default:
         return tried satisfies never;
     }
   }
 }
 
+async function giveBack<Q extends Queue>({ kernel, command }: Life<Q>): Promise<void> {
+  await refundAttempt(kernel.mongo, command).catch(() => undefined);
+}
+
+function effectsOf<Q extends Queue>(outcome: Outcome<Q>): Effects | undefined {
+  return outcome.kind === 'rejected' ? undefined : outcome.effects;
+}
+
 type Tried =
-  /** Written: now, or by an earlier try of this run whose reply was lost. */
+  /** Written: now, or by an earlier try of this run whose reply was lost. Only this run can announce it. */
   | { kind: 'committed' }
   /** The document that the outcome was decided on has changed: nothing is written, decide again. */
   | { kind: 'stale' }
@@ -67,15 +76,15 @@ type Tried =
   | { kind: 'fault'; error: unknown };
 
 /** @throws what a write without effects throws, unless MongoDB is unavailable */
-async function tryCommit<Q extends Queue>(life: Life<Q>, outcome: Outcome): Promise<Tried> {
+async function tryCommit<Q extends Queue>(life: Life<Q>, next: NextState<Q>, effects?: Effects): Promise<Tried> {
   try {
-    await commit(life, outcome);
+    await commit(life, next, effects);
     return { kind: 'committed' };
   } catch (error) {
     if (error instanceof LeaseLost || life.lease.lost()) return readOwnership(life);
     if (isOutage(error)) return { kind: 'unsure' };
     if (error instanceof Stale) return { kind: 'stale' };
-    if (effectsOf(outcome) === undefined) throw error;
+    if (effects === undefined) throw error;
     return { kind: 'fault', error };
   }
 }
@@ -84,10 +93,8 @@ async function tryCommit<Q extends Queue>(life: Life<Q>, outcome: Outcome): Prom
  * The command is written before the effects: from there on a renewal of its lease waits for this transaction. The other
  * way round each renewal would be a conflict with it, and one that takes longer than a third of the lease never ends.
  */
-async function commit<Q extends Queue>(life: Life<Q>, outcome: Outcome): Promise<void> {
-  const { kernel, actor, command } = life;
-  const next = nextStateOf(command, outcome, { backoff: actor.backoff, random: kernel.random() });
-  const effects = effectsOf(outcome);
+async function commit<Q extends Queue>(life: Life<Q>, next: NextState<Q>, effects?: Effects): Promise<void> {
+  const { kernel, command } = life;
   if (effects === undefined) return settleCommand(kernel.mongo, command, next);
   await commitInLife(life, async (session) => {
     await settleCommand(kernel.mongo, command, next, session);
@@ -98,10 +105,6 @@ async function commit<Q extends Queue>(life: Life<Q>, outcome: Outcome): Promise
 /** One transaction in the name of this life; `write` may run several times. */
 export function commitInLife<Q extends Queue>({ kernel, session }: Life<Q>, write: Effects): Promise<void> {
   return inTransactionOf(kernel.mongo, session, COMMIT_BUDGET_MS, () => write(session));
-}
-
-function effectsOf(outcome: Outcome): Effects | undefined {
-  return outcome.kind === 'rejected' ? undefined : outcome.effects;
 }
 
 /**

@@ -45,7 +45,7 @@ export async function startWorkerProcess(
     log,
     workerId: `${name}@${hostname()}:${process.pid}:${randomUUID().slice(0, 8)}`,
     leaseMs: actor.leaseMs ?? config.worker.leaseMs,
-    announce: runtime.announce,
+    publishSettled: runtime.publishSettled,
     count: (queue, ending) => endings.add({ queue, ending }),
     random: Math.random,
     stop: cutShort.signal,

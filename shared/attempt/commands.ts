@@ -41,6 +41,9 @@ export interface ReleaseProgress extends ReleaseCounts {
   afterId: string;
 }
 
+/** The recurring command that submits overdue attempts. */
+export const OVERDUE_ATTEMPTS_SWEEP = { queue: 'upkeep', key: 'upkeep:overdue-attempts', subject: 'attempts' } as const;
+
 /** One grading of an attempt, ever. */
 export function gradingOrder(attemptId: string): Order<'grading', AttemptCommands['grading']['body']> {
   return { queue: 'grading', key: gradingKey(attemptId), subject: attemptId, body: { attemptId } };

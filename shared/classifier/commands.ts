@@ -42,16 +42,24 @@ interface SweepProgress {
   afterId?: string;
 }
 
+/** The recurring command that ends the jobs whose own command is dead. */
+export const LOST_JOBS_SWEEP = { queue: 'classifier', key: 'classifier:lost-jobs', subject: 'jobs' } as const;
+
 /** What a command of the queue `classifier` asks for. */
 export type ClassifierWork = { kind: 'round'; at: JobRound } | { kind: 'sweep'; afterId: string };
 
+/** @throws if the body of a round names no job */
 export function classifierWork(command: {
+  key: string;
   body: ClassifierCommands['classifier']['body'];
   progress: ClassifierCommands['classifier']['progress'] | null;
 }): ClassifierWork {
-  const { body, progress } = command;
-  if (body.jobId !== undefined) return { kind: 'round', at: body };
-  return { kind: 'sweep', afterId: (progress?.phase === undefined ? progress?.afterId : undefined) ?? '' };
+  const { key, body, progress } = command;
+  if (key === LOST_JOBS_SWEEP.key) {
+    return { kind: 'sweep', afterId: (progress?.phase === undefined ? progress?.afterId : undefined) ?? '' };
+  }
+  if (body.jobId === undefined) throw new Error(`command ${key} names no job`);
+  return { kind: 'round', at: body };
 }
 
 /** One command per round of a job. */
@@ -62,9 +70,6 @@ export function roundOrder(at: JobRound): Order<'classifier', JobRound> {
 export function roundKey({ jobId, round }: JobRound): string {
   return `classifier:${jobId}:${round}`;
 }
-
-/** The recurring command that ends the jobs whose own command is dead. */
-export const LOST_JOBS_SWEEP = { queue: 'classifier', key: 'classifier:lost-jobs', subject: 'jobs' } as const;
 
 /** One settlement per generation. */
 export function settlementOrder(previewId: string): Order<'settlement', { previewId: string }> {

@@ -42,6 +42,10 @@ export function deliveryOrder(body: DeliveryBody): Order<`delivery:${Channel}`, 
   };
 }
 
+/** The recurring command that deletes the rows of fan-outs that were never published. */
+export const LOST_FAN_OUTS_SWEEP = { queue: 'upkeep', key: 'upkeep:lost-fan-outs', subject: 'fan-outs' } as const;
+
+/** One settling per fan-out. */
 export function settleFanOutOrder(fanOutId: string): Order<'upkeep:fanouts', { fanOutId: string }> {
   return { queue: 'upkeep:fanouts', key: `fan-out:${fanOutId}`, subject: fanOutId, body: { fanOutId } };
 }

@@ -91,7 +91,7 @@ function suppressed(
 
 /** The row of the newest try before this claim; it may still say QUEUED. */
 function leftBehind({ progress }: CommandOf<DeliveryQueue>): string | null {
-  return typeof progress?.tryId === 'string' ? progress.tryId : null;
+  return progress?.tryId ?? null;
 }
 
 function attemptRow(

@@ -7,7 +7,7 @@ import type { Actor, Outcome, WorkerDeps } from '#workers/actor.ts';
 
 /**
  * How a handoff rests while its attempt is being graded: twice as long each time it looks, because a grade that does
- * not come in a moment may need an operator. The grading wakes it (`wake-handoffs.ts`), so a long rest costs nothing.
+ * not come in a moment may need an operator. The grading wakes it (`wakeHandoffs`), so a long rest costs nothing.
  */
 const GRADE_REST = { baseMs: 250, capMs: 30_000, random: 0 };
 

@@ -10,14 +10,14 @@ import { gradeNoticesActor } from './actor.ts';
 const nobody = { url: 'http://127.0.0.1:1', token: undefined };
 
 /** A notice to the parents of this student, run once. */
-function run(studentId: string, profile = nobody) {
+function run(studentId: string, profile = nobody, alarms: string[] = []) {
   const deps = {
     config: {
       neighbours: { notification: nobody, profile },
       outboundTimeoutMs: 1_000,
       attempt: { outbox: { retryBaseMs: 1 } },
     },
-    alarm: () => undefined,
+    alarm: (name: string) => void alarms.push(name),
   } as unknown as WorkerDeps;
   const { signal } = new AbortController();
   const body = { recipient: 'PARENT', studentId, organizationId: null } as GradeNotice;
@@ -31,10 +31,21 @@ t.test('a notice whose parents cannot be resolved is tried again, and one withou
 });
 
 t.test('a profile service that refuses our token is named, and spends nothing', async (t) => {
-  const server = createServer((_, response) => response.writeHead(401).end()).listen(0, '127.0.0.1');
+  let status = 401;
+  const server = createServer((_, response) => response.writeHead(status).end()).listen(0, '127.0.0.1');
   await once(server, 'listening');
   t.teardown(() => server.close());
   const { port } = server.address() as AddressInfo;
-  const outcome = await run('student-1', { url: `http://127.0.0.1:${port}`, token: undefined });
-  t.match(outcome, { kind: 'snooze', error: { message: 'the profile service answered 401' } });
+  const profile = { url: `http://127.0.0.1:${port}`, token: undefined };
+  const alarms: string[] = [];
+  for (status of [401, 403, 405]) {
+    const outcome = await run('student-1', profile, alarms);
+    t.match(outcome, { kind: 'snooze', error: { message: `the profile service answered ${status}` } });
+  }
+  t.strictSame(alarms, Array(3).fill('notice_misconfigured'));
+  status = 404;
+  t.match(await run('student-1', profile, alarms), { kind: 'done', result: { recipients: 0 } }, 'an unknown student');
+  status = 500;
+  t.match(await run('student-1', profile, alarms), { kind: 'retry' });
+  t.equal(alarms.length, 3);
 });

@@ -106,7 +106,7 @@ async function replay(mongo: Mongo, watch: Stopwatch, attemptId: string, paper: 
   const claim = { queue: command.queue, id: command._id, workerId: 'bench', leaseMs: 10_000 };
   const claimed = await watch.time(() => claimCommand(mongo, claim));
   const attempt = await watch.time(() => findAttempt(mongo, attemptId));
-  if (claimed === null || attempt === null) throw new Error('not claimed');
+  if (claimed.kind !== 'claimed' || attempt === null) throw new Error('not claimed');
   await watch.time(() => findRelease(mongo, attempt.examId, attempt.organizationId));
   const now = new Date();
   const grading = gradeAttempt(paper, attempt.answers);
@@ -119,7 +119,7 @@ async function replay(mongo: Mongo, watch: Stopwatch, attemptId: string, paper: 
     inTransaction(mongo, BUDGET_MS, async (session) => {
       await storeGrade(mongo, { attempt, grading, event, releasedAt: null }, session);
       await queueNotices(mongo, session, notices, { maxAttempts: 30, now: now.getTime() });
-      await settleCommand(mongo, claimed, { to: 'DONE', result: { attemptId } }, session);
+      await settleCommand(mongo, claimed.command, { to: 'DONE', result: { attemptId } }, session);
     }),
   );
   const after = await watch.time(() => findAttempt(mongo, attemptId));

@@ -32,7 +32,7 @@ export function testKernel(mongo: Mongo, overrides: { workerId?: string; leaseMs
     endings,
     halt,
     stop: halt.signal,
-    announce: (id) => void announced.push(id),
+    publishSettled: (id) => void announced.push(id),
     count: (queue, ending) => void endings.push({ queue, ending }),
     random: () => 0.5,
     ...overrides,

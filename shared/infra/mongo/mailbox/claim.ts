@@ -6,15 +6,23 @@ import type { CommandOf } from './commands.ts';
 import { mailboxOf } from './mailbox.ts';
 
 /**
- * Takes the command under a lease, or gives null: not due, leased by another worker, settled, or unknown. The
- * attempt is counted here, before anything runs. A command whose attempts are spent (its last run killed its worker)
- * is buried by the claim itself and comes back with status DEAD, once, to the worker that found it. One that was posted to
- * run at once and was never claimed is due whatever the clocks say.
+ * `claimed`: leased to this worker, its attempt counted. `buried`: its attempts were spent (its last run killed its
+ * worker), so that the claim itself made it DEAD; only the claim that did so gets this. `refused`: not due, leased by
+ * another worker, settled, or unknown.
+ */
+export type Claim<Q extends Queue> =
+  | { kind: 'claimed'; command: CommandOf<Q> }
+  | { kind: 'buried'; command: CommandOf<Q> }
+  | { kind: 'refused' };
+
+/**
+ * Takes the command under a lease. The attempt is counted here, before anything runs. A command that was posted to run at
+ * once and was never claimed is due whatever the clocks say.
  */
 export async function claimCommand<Q extends Queue>(
   mongo: Mongo,
   wanted: { queue: Q; id: string; workerId: string; leaseMs: number; session?: ClientSession },
-): Promise<CommandOf<Q> | null> {
+): Promise<Claim<Q>> {
   // Of two clocks, that of the process which posted it may be ahead: its ring must not be refused for that.
   const dueAtOnce = { $and: [{ $eq: ['$fence', 0] }, { $eq: [msOf('$nextRunAt'), msOf('$createdAt')] }] };
   const exhausted = { $gte: ['$attempts', '$maxAttempts'] };
@@ -37,12 +45,14 @@ export async function claimCommand<Q extends Queue>(
       lastError: unless({ fingerprint: 'WorkerLost', message: LOST, at: '$$NOW' }, '$lastError'),
     },
   );
-  const claimed = await mailboxOf(mongo, wanted.queue).findOneAndUpdate({ _id: wanted.id }, update.pipeline, {
+  const after = await mailboxOf(mongo, wanted.queue).findOneAndUpdate({ _id: wanted.id }, update.pipeline, {
     returnDocument: 'after',
     // Short of a lock that nobody gives back: the claim must not hang with its worker's slot.
     maxTimeMS: QUERY_LIMIT_MS,
   });
-  return wasAccepted(update, claimed) ? (claimed as CommandOf<Q>) : null;
+  if (!wasAccepted(update, after)) return { kind: 'refused' };
+  const command = after as CommandOf<Q>;
+  return { kind: command.status === 'DEAD' ? 'buried' : 'claimed', command };
 }
 
 const LOST = 'The worker of every attempt ended before the command did';

@@ -65,8 +65,8 @@ export async function readCommand<Q extends Queue>(mongo: Mongo, queue: Q, id: s
   return mailboxOf(mongo, queue).findOne<CommandOf<Q>>({ _id: id });
 }
 
-/** How a command stands, for whoever sent it. */
-export type Ended<Q extends Queue> =
+/** How a command has ended, for its sender. */
+export type CommandEnd<Q extends Queue> =
   | { kind: 'pending' }
   | { kind: 'done'; result: Commands[Q]['result'] }
   | { kind: 'rejected'; rejection: Rejection }
@@ -76,13 +76,16 @@ export type Ended<Q extends Queue> =
 export async function readEnd<Q extends Queue>(
   mongo: Mongo,
   { queue, _id }: { queue: Q; _id: string },
-): Promise<Ended<Q>> {
+): Promise<CommandEnd<Q>> {
   const command = await readCommand(mongo, queue, _id);
   if (command === null || command.status === 'DEAD') return { kind: 'dead' };
   const { status, result } = command;
   if (status === 'PENDING') return { kind: 'pending' };
-  if (isRejection(result)) return { kind: 'rejected', rejection: result };
-  if (result === null) throw new Error(`command ${_id} is ${status} and has no result`);
+  if (status === 'REJECTED') {
+    if (!isRejection(result)) throw new Error(`command ${_id} is rejected without a reason`);
+    return { kind: 'rejected', rejection: result };
+  }
+  if (result === null || isRejection(result)) throw new Error(`command ${_id} is ${status} and has no result`);
   return { kind: 'done', result };
 }
 

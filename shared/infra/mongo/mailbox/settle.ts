@@ -2,6 +2,7 @@ import type { ClientSession, UpdateFilter } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { literal, nowPlus } from '#infra/mongo/guarded-update.ts';
 import type { Command, CommandError, CommandStatus, DoneStatus, Queue } from '#shared/kernel/command.ts';
+import type { Rejection } from '#shared/kernel/errors.ts';
 import type { CommandOf, Commands } from './commands.ts';
 import { mailboxOf } from './mailbox.ts';
 
@@ -17,9 +18,9 @@ export class LeaseLost extends Error {
 export type Failure = Omit<CommandError, 'at'>;
 
 /** The ways in which a run leaves its command. Milliseconds count from MongoDB's now. */
-export type NextState =
-  | { to: DoneStatus; result: unknown }
-  | { to: 'REJECTED'; result: unknown }
+export type NextState<Q extends Queue = Queue> =
+  | { to: DoneStatus; result: Commands[Q]['result'] }
+  | { to: 'REJECTED'; result: Rejection }
   | { to: 'DEAD'; error: Failure }
   | { to: 'AGAIN'; inMs: number; unspent: boolean; error: Failure | null };
 
@@ -29,14 +30,15 @@ export type NextState =
  * for the lease as well: a command that this very run has put back keeps fence and status, and a settlement that is
  * made again because its reply was lost must neither give the attempt back twice nor push the next one away.
  */
-export async function settleCommand(
+export async function settleCommand<Q extends Queue>(
   mongo: Mongo,
-  command: Command,
-  next: NextState,
+  command: CommandOf<Q>,
+  next: NextState<Q>,
   session?: ClientSession,
 ): Promise<void> {
-  const written = await mailboxOf(mongo, command.queue).updateOne(
-    { _id: command._id, fence: command.fence, status: 'PENDING', lockedUntil: { $ne: null } },
+  const { _id, fence, queue } = command;
+  const written = await mailboxOf<Queue>(mongo, queue).updateOne(
+    { _id, fence, status: 'PENDING', lockedUntil: { $ne: null } },
     [{ $set: changesOf(next) }, ...(next.to === 'REJECTED' ? [{ $unset: 'live' }] : [])] as UpdateFilter<Command>[],
     session === undefined ? {} : { session },
   );
