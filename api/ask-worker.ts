@@ -1,4 +1,3 @@
-import type { NotificationDeps } from '#api/notification/deps.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import type { SettledLooks } from '#infra/mongo/mailbox/mailbox.ts';
 import type { Doorbells } from '#infra/redis/doorbell.ts';
@@ -34,7 +33,7 @@ const MOST_RINGS = 50;
 
 /** Wakes the workers of commands that are committed already; each ring may be lost. */
 export function ringFor(
-  { doorbells }: Pick<NotificationDeps, 'doorbells'>,
+  { doorbells }: { doorbells: Pick<Doorbells, 'ring'> },
   commands: readonly { queue: Queue; id: string }[],
 ): void {
   for (const { queue, id } of commands.slice(0, MOST_RINGS)) void doorbells.ring(queue, id, 0);

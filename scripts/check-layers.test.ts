@@ -20,7 +20,7 @@ const PACKAGE = JSON.stringify({
     'libphonenumber-js': '1',
     '@zxcvbn-ts/language-common': '1',
   },
-  imports: { '#infra/*': './shared/infra/*', '#shared/*': './shared/*' },
+  imports: { '#api/*': './api/*', '#infra/*': './shared/infra/*', '#shared/*': './shared/*' },
 });
 
 /** The violations of a tree made of `files`, as `where: reason`. */
@@ -69,6 +69,11 @@ const FORBIDDEN: readonly [string, string, string, RegExp][] = [
   ['http → service', 'api/http/a.ts', '../attempt/b.ts', /knows none/],
   ['actor → actor', 'workers/grading/a.ts', '../upkeep/b.ts', /not each other/],
   ['actor → other rules', 'workers/grading/a.ts', '../../shared/notification/b.ts', /another service/],
+  ['api root → service', 'api/a.ts', './attempt/b.ts', /only main\.ts mounts/],
+  ['api root → service by a subpath', 'api/a.ts', '#api/operations/b.ts', /only main\.ts mounts/],
+  ['workers root → actor', 'workers/main.ts', './grading/b.ts', /only actors\.ts lists/],
+  ['mongo service → other', 'shared/infra/mongo/attempt/a.ts', '../auth/b.ts', /another service/],
+  ['mongo service → other rules', 'shared/infra/mongo/attempt/a.ts', '#shared/auth/b.ts', /another service/],
   ['development package', 'api/a.ts', 'fast-check', /no production dependency/],
   ['test helpers in production', 'workers/a.ts', '../scripts/testing/b.ts', /not part of what runs/],
   ['a test', 'api/a.ts', './b.test.ts', /imported by nothing/],
@@ -92,11 +97,18 @@ const ALLOWED: readonly [string, string][] = [
   ['shared/attempt/a.ts', "import type { Collection } from 'mongodb';"],
   ['shared/infra/mongo/a.ts', "import { x } from '../../attempt/b.ts';\nimport { MongoClient } from 'mongodb';"],
   [
+    'shared/infra/mongo/attempt/a.ts',
+    "import { x } from '../mailbox/b.ts';\nimport { y } from '../c.ts';\nimport { z } from '#shared/attempt/d.ts';",
+  ],
+  ['shared/infra/mongo/schema/a.ts', "import { x } from '../attempt/b.ts';\nimport { y } from '../auth/c.ts';"],
+  [
     'api/attempt/a.ts',
     "import { x } from '../http/b.ts';\nimport { y } from '../route.ts';\nimport { z } from '../../shared/attempt/b.ts';",
   ],
   ['api/main.ts', "import { x } from './attempt/routes.ts';\nimport restify from 'restify';"],
-  ['workers/main.ts', "import { x } from './grading/actor.ts';"],
+  ['api/a.ts', "import { x } from './http/b.ts';\nimport { y } from './c.ts';"],
+  ['workers/actors.ts', "import { x } from './grading/actor.ts';"],
+  ['workers/main.ts', "import { x } from './actors.ts';"],
   ['workers/upkeep/a.ts', "import { x } from '../../shared/auth/b.ts';"],
   ['api/a.ts', "import type { Db } from 'mongodb';"],
   ['api/a.test.ts', "import { MongoClient } from 'mongodb';\nimport { x } from '../workers/b.ts';"],
@@ -106,6 +118,35 @@ const ALLOWED: readonly [string, string][] = [
 for (const [file, text] of ALLOWED) {
   t.test(`allowed: ${file} ${text.split('\n')[0]}`, async (t) => {
     t.strictSame(check(t, { [file]: text }), []);
+  });
+}
+
+t.test('a folder that no table names is refused, once', async (t) => {
+  const twoFiles = { 'workers/sweeping/a.ts': '', 'workers/sweeping/b.ts': '' };
+  t.match(check(t, twoFiles), [/^workers\/sweeping: .* SERVICE_OF_ACTOR/]);
+  t.match(check(t, { 'api/school/a.ts': '' }), [/^api\/school: .* API_FOLDERS/]);
+  t.match(check(t, { 'shared/infra/mongo/school/a.ts': '' }), [/^shared\/infra\/mongo\/school: .* MONGO_GROUND/]);
+});
+
+t.test('every folder of an actor has its line in the table', async (t) => {
+  t.strictSame(checkTree(path.resolve(import.meta.dirname, '..')), []);
+});
+
+const HIDDEN: readonly [string, string][] = [
+  ['require', "const a = require('./a.ts');"],
+  ['require', "import a = require('./a.ts');"],
+  ['createRequire', "import { createRequire } from 'node:module';"],
+  ['getBuiltinModule', "process.getBuiltinModule('fs');"],
+  ['import()', "await import('./a' + '.ts');"],
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: the source of a template
+  ['import()', 'await import(`./${name}.ts`);'],
+];
+
+for (const [what, text] of HIDDEN) {
+  t.test(`refused in production: ${text}`, async (t) => {
+    t.match(check(t, { 'api/a.ts': text }), [/^api\/a\.ts:1: production names each import/]);
+    t.match(readImports(text).hidden, [{ what, line: 1 }]);
+    t.strictSame(check(t, { 'scripts/a.ts': text }), []);
   });
 }
 
@@ -170,6 +211,13 @@ t.test('an exemption works while something needs it', async (t) => {
   t.match(check(t, files, { 'api/b.ts -> mongodb': 'a reason' }), [/only shared/, /nothing needs it/]);
 });
 
+/** The imports of a source, as `line specifier`, with `type` behind those that load nothing. */
+function importsOf(source: string): string[] {
+  return readImports(source).imports.map(
+    ({ line, specifier, typeOnly }) => `${line} ${specifier}${typeOnly ? ' type' : ''}`,
+  );
+}
+
 t.test('imports are read however they are written', async (t) => {
   const source = [
     "import a from './a.ts';",
@@ -185,11 +233,35 @@ t.test('imports are read however they are written', async (t) => {
     "const h = await import('./h.ts');",
     "// import i from './i.ts';",
     "/* import j from './j.ts'; */",
-    "const url = 'http://k'; import { k } from './not-at-line-start.ts';",
+    "const url = 'http://k'; import { k } from './k.ts';",
     "export const text = 'from';",
+    'const l = await import(`./l.ts`);',
+    "import { 'a-b' as m } from './m.ts';",
+    'const open = `/*`;',
+    "import n from './n.ts';",
+    'const close = `*/`;',
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: the source of a template
+    "const nested = `${`/*${await import('./o.ts')}`}`;",
+    "const pattern = /['`]/.test(text) ? 1 / 2 : 3;",
+    "import type from './p.ts'; import type * as Q from './q.ts';",
+    "import r, * as s from './r.ts' with { type: 'json' };",
   ].join('\n');
-  t.strictSame(
-    readImports(source).map(({ specifier, typeOnly, line }) => `${line} ${specifier}${typeOnly ? ' type' : ''}`),
-    ['1 ./a.ts', '2 ./b.ts type', '3 ./c.ts', '7 ./side.ts', '8 ./e.ts', '9 ./f.ts type', '10 ./g.ts', '11 ./h.ts'],
-  );
+  const lines = [1, 2, 3, 7, 8, 9, 10, 11, 14, 16, 17, 19, 21, 23, 23, 24];
+  const names = ['a', 'b type', 'c', 'side', 'e', 'f type', 'g', 'h', 'k', 'l', 'm', 'n', 'o', 'p', 'q type', 'r'];
+  const want = names.map((name, index) => `${lines[index]} ./${name.replace(/^\w+/, '$&.ts')}`);
+  t.strictSame(importsOf(source), want);
+  t.strictSame(readImports(source).hidden, []);
+});
+
+t.test('what only looks like an import is none', async (t) => {
+  const source = [
+    "const text = `import a from './a.ts';`;",
+    "const b = { import: './b.ts', require: 1 };",
+    'const here = import.meta.dirname;',
+    "loader.import('./c.ts');",
+    "export { d }; const from = './d.ts';",
+    "export type E = { from: './e.ts' };",
+  ].join('\n');
+  t.strictSame(readImports(source), { imports: [], hidden: [] });
+  t.throws(() => readImports('const text = `no end;'), /line 1: a template does not end/);
 });

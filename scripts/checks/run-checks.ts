@@ -58,8 +58,7 @@ async function runTests(options: ChecksOptions, signal: AbortSignal): Promise<Ta
   }
   if (!files.every(isPure)) compileProcesses(ROOT);
   const isWhole = !pure && filters.length === 0;
-  const lanes = process.env.TEST_LANES ? [`--jobs=${process.env.TEST_LANES}`] : [];
-  const args = [...lanes, ...tapOptions, ...(isWhole ? [] : files)];
+  const args = [...tapOptions, ...(isWhole ? [] : files)];
   const report = createTapReport((line) => console.log(line));
   const ok = await runTap({ root: ROOT, args, signal }, report);
   const slow = report.slowest(SLOW_MS).slice(0, SLOWEST_FILES);

@@ -1,4 +1,4 @@
-import { globSync } from 'node:fs';
+import { globSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 
 const NEEDS_STORES = /\.(int|e2e)\.test\.ts$/;
@@ -8,7 +8,14 @@ export const isPure = (file: string): boolean => !NEEDS_STORES.test(file);
 
 /** Every test file whose path contains one of `filters`; all of them if there is no filter. */
 export function findTestFiles(root: string, filters: readonly string[]): string[] {
-  const files = globSync('{api,workers,shared,scripts}/**/*.test.ts', { cwd: root });
+  const files = globSync(includedByTap(root), { cwd: root });
   const parts = filters.map((filter) => path.normalize(filter));
   return files.filter((file) => parts.length === 0 || parts.some((part) => file.includes(part))).sort();
+}
+
+/** The glob of .taprc, by which tap alone finds the files. */
+function includedByTap(root: string): string {
+  const [, glob] = /^include:\n {2}- '(.+)'$/m.exec(readFileSync(path.join(root, '.taprc'), 'utf8')) ?? [];
+  if (glob === undefined) throw new Error('.taprc has no line "  - \'<glob>\'" after include:');
+  return glob;
 }

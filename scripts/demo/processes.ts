@@ -1,12 +1,12 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { mkdtemp, rm, statfs } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { DEVELOPMENT_DEFAULTS } from '#infra/config/variable.ts';
-import { freePort } from '#scripts/services/port.ts';
+import { freePort, rememberedStores } from '#scripts/services/port.ts';
 import { type LossyIntake, openLossyIntake } from './lossy-intake.ts';
 
 /** A cluster that the demo has started for itself. */
@@ -113,20 +113,11 @@ export interface Stores {
  */
 export function storesOf(root: string, env: NodeJS.ProcessEnv): Stores | undefined {
   if (env.MONGODB_URL !== undefined) return env.MONGODB_URL === '' ? undefined : { MONGODB_URL: env.MONGODB_URL };
-  try {
-    const run = path.resolve(root, env.DATA_DIR || '.data', 'run');
-    // Only while a supervisor holds the folder does anybody listen on its ports.
-    if (!existsSync(path.join(run, 'supervisor.json'))) return undefined;
-    const ports: Record<string, unknown> = JSON.parse(readFileSync(path.join(run, 'ports.json'), 'utf8'));
-    const { mongodb, redis } = ports;
-    if (!Number.isInteger(mongodb)) return undefined;
-    return {
-      MONGODB_URL: `mongodb://127.0.0.1:${mongodb}/?directConnection=true`,
-      ...(Number.isInteger(redis) ? { REDIS_URL: `redis://127.0.0.1:${redis}` } : {}),
-    };
-  } catch {
-    return undefined;
-  }
+  const folder = path.resolve(root, env.DATA_DIR || '.data');
+  // Only while a supervisor holds the folder does anybody listen on its ports.
+  if (!existsSync(path.join(folder, 'run', 'supervisor.json'))) return undefined;
+  const { MONGODB_URL, ...rest } = rememberedStores(folder);
+  return MONGODB_URL === undefined ? undefined : { MONGODB_URL, ...rest };
 }
 
 /**

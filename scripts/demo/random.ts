@@ -1,3 +1,5 @@
+import { mulberry32 } from '#scripts/mulberry32.ts';
+
 /** Random choices that depend on nothing but their seed, so that a run can be repeated. */
 export interface Random {
   /** In [0, 1). */
@@ -10,17 +12,11 @@ export interface Random {
   pick<T>(list: readonly T[]): T;
 }
 
-/** Mulberry32 over an FNV-1a hash of the seed: enough to spread choices. */
+/** The seed is hashed by FNV-1a. */
 export function seededRandom(seed: string): Random {
-  let state = 0x811c9dc5;
-  for (const byte of Buffer.from(seed)) state = Math.imul(state ^ byte, 0x01000193);
-
-  function fraction(): number {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
-  }
+  let hash = 0x811c9dc5;
+  for (const byte of Buffer.from(seed)) hash = Math.imul(hash ^ byte, 0x01000193);
+  const fraction = mulberry32(hash);
   const below = (limit: number) => Math.floor(fraction() * limit);
   return {
     fraction,

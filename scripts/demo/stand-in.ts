@@ -1,4 +1,5 @@
 import { answerJson, type LocalServer, listenLocally, type ReceivedCall } from '#scripts/http/local-server.ts';
+import { CONTEXT_PATH, questionsAnswer } from '#scripts/http/question-bank.ts';
 import type { StartQuestion } from '#shared/generated/attempt.ts';
 import type { Student } from './students.ts';
 
@@ -10,10 +11,9 @@ export interface StandIn extends LocalServer {
 
 interface Answer {
   status: number;
-  data?: unknown;
+  body?: unknown;
 }
 
-const CONTEXT = '/v1/questions/ai-classify/context';
 const MAX_BODY_BYTES = 1024 * 1024;
 
 /**
@@ -33,28 +33,25 @@ export async function openStandIn(
     if (student === undefined) return { status: 404 };
     const parentIds = parents.get(decodeURIComponent(student));
     if (parentIds === undefined) return { status: 403 };
-    return { status: parentIds.length === 0 ? 404 : 200, data: { parentIds } };
+    return { status: parentIds.length === 0 ? 404 : 200, body: { success: true, data: { parentIds } } };
   }
 
-  function questionsReply(text: string): Answer {
-    const { questionIds } = JSON.parse(text) as { questionIds: string[] };
-    const known = questionIds.flatMap((id) => bank.get(id) ?? []);
-    for (const { id } of known) asked.add(id);
-    return { status: 200, data: { questions: known } };
+  function questionOf(id: string) {
+    const question = bank.get(id);
+    if (question !== undefined) asked.add(id);
+    return question;
   }
 
-  function answer({ method, path, text }: ReceivedCall): Answer {
-    if (method === 'GET') return parentsReply(path);
-    return method === 'POST' && path === CONTEXT ? questionsReply(text) : { status: 404 };
+  function answer(call: ReceivedCall): Answer {
+    if (call.method === 'GET') return parentsReply(call.path);
+    return call.method === 'POST' && call.path === CONTEXT_PATH ? questionsAnswer(call, questionOf) : { status: 404 };
   }
 
-  const server = await listenLocally(
-    (call, response) => {
-      const { status, data } = answer(call);
-      answerJson(response, { status, body: data === undefined ? {} : { success: true, data } });
-    },
-    { port, maxBodyBytes: MAX_BODY_BYTES, survivesErrors: true },
-  );
+  const server = await listenLocally((call, response) => answerJson(response, answer(call)), {
+    port,
+    maxBodyBytes: MAX_BODY_BYTES,
+    survivesErrors: true,
+  });
   return { ...server, questionsAsked: () => asked.size };
 }
 

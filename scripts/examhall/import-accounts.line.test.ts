@@ -6,18 +6,22 @@ const LINE = { email: ' An@School.VN ', fullName: ' Nguyễn Thị An ', role: '
 const read = (line: unknown) => readImportLine(JSON.stringify(line));
 const faultsOf = (line: unknown) => {
   const result = read(line);
-  return 'faults' in result ? result.faults : [];
+  return result.kind === 'faulty' ? result.faults : [];
 };
 
 t.test('a good line is normalized like a registration', async (t) => {
   t.strictSame(read({ ...LINE, phone: '0912 345 678', legacyId: '42' }), {
-    registration: { email: 'an@school.vn', fullName: 'Nguyễn Thị An', phone: '+84912345678', role: 'TEACHER' },
-    legacyId: '42',
-    passwordHash: HASH,
+    kind: 'row',
+    row: {
+      registration: { email: 'an@school.vn', fullName: 'Nguyễn Thị An', phone: '+84912345678', role: 'TEACHER' },
+      legacyId: '42',
+      passwordHash: HASH,
+    },
   });
-  t.match(read(LINE), { registration: { phone: null }, legacyId: null });
-  t.match(read({ ...LINE, phone: null, legacyId: null }), { registration: { phone: null }, legacyId: null });
-  t.match(read({ ...LINE, role: 'ADMIN', passwordHash: HASH.replace('b', 'y') }), { registration: { role: 'ADMIN' } });
+  t.match(read(LINE), { row: { registration: { phone: null }, legacyId: null } });
+  t.match(read({ ...LINE, phone: null, legacyId: null }), { row: { registration: { phone: null }, legacyId: null } });
+  const hash = HASH.replace('b', 'y');
+  t.match(read({ ...LINE, role: 'ADMIN', passwordHash: hash }), { row: { registration: { role: 'ADMIN' } } });
 });
 
 t.test('every fault of a line is told at once, and nothing of it is quoted', async (t) => {
@@ -34,6 +38,6 @@ t.test('every fault of a line is told at once, and nothing of it is quoted', asy
     t.match(faultsOf({ ...LINE, passwordHash }), [/^passwordHash/], `${passwordHash}`);
   }
   for (const text of ['', '[]', 'null', '"x"', '{', `{"passwordHash":"${HASH}"`]) {
-    t.strictSame(readImportLine(text), { faults: ['is not a JSON object'] }, text);
+    t.strictSame(readImportLine(text), { kind: 'faulty', faults: ['is not a JSON object'] }, text);
   }
 });

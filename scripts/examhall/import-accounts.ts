@@ -114,9 +114,9 @@ async function readImportFile(source: string): Promise<ImportFile> {
     if (raw.trim() === '') continue;
     const line = index + 1;
     const read = readImportLine(raw);
-    const faults = 'faults' in read ? read.faults : repeats(seen, line, read);
+    const faults = read.kind === 'faulty' ? read.faults : repeats(seen, line, read.row);
     for (const message of faults) file.faults.push({ line, message });
-    if (!('faults' in read) && faults.length === 0) file.rows.push({ line, row: read });
+    if (read.kind === 'row' && faults.length === 0) file.rows.push({ line, row: read.row });
   }
   return file;
 }
@@ -151,14 +151,16 @@ export interface ImportedLine {
   passwordHash: string;
 }
 
+type ReadLine = { kind: 'row'; row: ImportedLine } | { kind: 'faulty'; faults: string[] };
+
 const REQUIRED = ['email', 'fullName', 'role', 'passwordHash'] as const;
 const OPTIONAL = ['phone', 'legacyId'] as const;
 const LEGACY_ID = /^[^\s\p{Cc}]{1,128}$/u;
 
 /** Reads a line of an import, or gives every fault of it. No fault quotes the line: it holds a hash. */
-export function readImportLine(text: string): ImportedLine | { faults: string[] } {
+export function readImportLine(text: string): ReadLine {
   const line = parseObject(text);
-  if (line === null) return { faults: ['is not a JSON object'] };
+  if (line === null) return { kind: 'faulty', faults: ['is not a JSON object'] };
   const faults = shapeFaults(line);
   for (const { path, message } of registrationFaults(line, [], ROLES)) faults.push(`${path.slice(1)} ${message}`);
   const given = (name: string) => (typeof line[name] === 'string' ? line[name] : undefined);
@@ -168,14 +170,14 @@ export function readImportLine(text: string): ImportedLine | { faults: string[] 
   if ('passwordHash' in line && costOf(passwordHash) === null) {
     faults.push('passwordHash must be a bcrypt hash ($2a$, $2b$ or $2y$) of cost 4-15');
   }
-  if (faults.length > 0) return { faults };
+  if (faults.length > 0) return { kind: 'faulty', faults };
   const [email, fullName] = [given('email') ?? '', given('fullName') ?? ''];
   const registration = readRegistration(
     { email, fullName, role: given('role') ?? null, phone: given('phone') ?? null },
     ROLES,
   );
   if (isRejection(registration)) throw new Error('a registration without fault was refused');
-  return { registration, legacyId, passwordHash };
+  return { kind: 'row', row: { registration, legacyId, passwordHash } };
 }
 
 function parseObject(text: string): Record<string, unknown> | null {

@@ -1,5 +1,5 @@
-import { readFileSync } from 'node:fs';
 import path from 'node:path';
+import { rememberedStores } from '#scripts/services/port.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
 
@@ -9,18 +9,6 @@ const ROOT = path.resolve(import.meta.dirname, '../..');
  */
 export function withLocalCluster(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   if (env.MONGODB_URL !== undefined || env.NODE_ENV === 'production') return env;
-  const port = localPort(path.resolve(ROOT, env.DATA_DIR ?? '.data'));
-  // Whatever its replica set is called.
-  return port === null ? env : { ...env, MONGODB_URL: `mongodb://127.0.0.1:${port}/?directConnection=true` };
-}
-
-function localPort(folder: string): number | null {
-  try {
-    const ports: unknown = JSON.parse(readFileSync(path.join(folder, 'run/ports.json'), 'utf8'));
-    const port = typeof ports === 'object' && ports !== null && 'mongodb' in ports ? ports.mongodb : null;
-    return typeof port === 'number' ? port : null;
-  } catch {
-    // None was started here.
-    return null;
-  }
+  const { MONGODB_URL } = rememberedStores(path.resolve(ROOT, env.DATA_DIR ?? '.data'));
+  return MONGODB_URL === undefined ? env : { ...env, MONGODB_URL };
 }

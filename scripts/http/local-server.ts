@@ -20,6 +20,8 @@ export interface ReceivedCall {
   bytes: Buffer;
   /** The body as text. */
   text: string;
+  /** Parses the body; null without one. @throws SyntaxError if it is not JSON */
+  json(): unknown;
 }
 
 /** Answers a call, at once or later. A call without an answer hangs. */
@@ -41,8 +43,12 @@ export async function listenLocally(serve: Serve, options: LocalServerOptions = 
     const bytes = await bytesOf(request, maxBodyBytes).catch(() => undefined);
     if (bytes === undefined) return;
     const { method = '', url: path = '', headers } = request;
+    const text = bytes.toString('utf8');
     try {
-      await serve({ method, path, headers, bytes, text: bytes.toString('utf8') }, response);
+      await serve(
+        { method, path, headers, bytes, text, json: () => (text === '' ? null : JSON.parse(text)) },
+        response,
+      );
     } catch (error) {
       if (!survivesErrors) throw error;
       response.destroy();

@@ -1,9 +1,14 @@
 import type { Place } from './place.ts';
 
+const SERVICES = ['attempt', 'auth', 'classifier', 'notification'];
+
 /** Folders of api/ that serve every service, not one. */
 const API_GROUND = ['http'];
 
-/** The service whose rules an actor applies. An actor that is not named here (upkeep sweeps for everybody) may apply all. */
+/** Folders of api/ that are no service: `operations` is for operators, who see all services. */
+const API_FOLDERS = [...SERVICES, ...API_GROUND, 'operations'];
+
+/** The service whose rules an actor applies: `all` sweeps for every service. */
 const SERVICE_OF_ACTOR: Readonly<Record<string, string>> = {
   grading: 'attempt',
   'essay-handoff': 'attempt',
@@ -12,10 +17,27 @@ const SERVICE_OF_ACTOR: Readonly<Record<string, string>> = {
   classifier: 'classifier',
   settlement: 'classifier',
   delivery: 'notification',
+  upkeep: 'all',
 };
 
-/** Services of which another one's folders keep out; `operations` is a folder of api/ for operators, who see all of them. */
-const SERVICES = ['attempt', 'auth', 'classifier', 'notification'];
+/** Folders of shared/infra/mongo that serve every service: `schema` declares the indexes of all, `mailbox` the commands of all. */
+const MONGO_GROUND = ['mailbox', 'schema'];
+
+/** The files right under api/ and workers/ that put the folders there together. The others stand below those folders. */
+const MOUNTS = { api: 'main.ts', workers: 'actors.ts' };
+
+const OTHER_SERVICE = 'no service folder imports another service';
+
+/** The reason why a folder is not in the tables above, so that no rule would hold for it; undefined for a known one. */
+export function unknownFolder(place: Place): string | undefined {
+  if (place.layer === 'workers' && place.folder !== undefined && SERVICE_OF_ACTOR[place.folder] === undefined)
+    return 'an actor belongs to a service: name it in SERVICE_OF_ACTOR';
+  if (place.layer === 'api' && place.folder !== undefined && !API_FOLDERS.includes(place.folder))
+    return 'a folder of api is a service or serves all: name it in SERVICES or API_FOLDERS';
+  if (place.layer === 'infra' && place.part !== undefined && ![...SERVICES, ...MONGO_GROUND].includes(place.part))
+    return 'a folder of shared/infra/mongo is a service or serves all: name it in SERVICES or MONGO_GROUND';
+  return undefined;
+}
 
 /** The reason why `from` may not import `to`, both files of ours; undefined when it may. */
 export function brokenArrow(from: Place, to: Place): string | undefined {
@@ -27,41 +49,49 @@ export function brokenArrow(from: Place, to: Place): string | undefined {
       return to.layer === 'generated' ? undefined : 'generated types come from schemas/ alone';
     case 'rules':
       if (to.layer === 'kernel' || to.layer === 'generated') return undefined;
-      if (to.layer === 'rules')
-        return to.service === from.service ? undefined : 'no service folder imports another service';
+      if (to.layer === 'rules') return to.service === from.service ? undefined : OTHER_SERVICE;
       return 'rules are pure: they know neither the stores nor the processes that apply them';
     case 'infra':
-      return to.layer === 'api' || to.layer === 'workers' ? 'infra stands below api and workers' : undefined;
+      return brokenInfraArrow(from.part, to);
     case 'api':
-      return brokenApiArrow(from.folder, to);
+      return brokenApiArrow(from, to);
     case 'workers':
-      return brokenWorkersArrow(from.folder, to);
+      return brokenWorkersArrow(from, to);
     default:
       return undefined;
   }
 }
 
-function brokenApiArrow(folder: string | undefined, to: Place): string | undefined {
-  if (to.layer === 'workers') return 'a front door never does the work of an actor: it writes a command and rings';
-  if (folder === undefined) return undefined;
-  const isGround = API_GROUND.includes(folder);
-  if (to.layer === 'api' && to.folder !== undefined && to.folder !== folder) {
-    if (isGround) return 'http serves every service and knows none';
-    if (!API_GROUND.includes(to.folder)) return 'no service folder imports another service';
-  }
-  if (to.layer === 'rules' && SERVICES.includes(folder) && to.service !== folder)
-    return 'no service folder imports another service';
-  return undefined;
+function brokenInfraArrow(part: string | undefined, to: Place): string | undefined {
+  if (to.layer === 'api' || to.layer === 'workers') return 'infra stands below api and workers';
+  if (part === undefined || !SERVICES.includes(part)) return undefined;
+  const service = to.layer === 'rules' ? to.service : to.layer === 'infra' ? to.part : undefined;
+  const isOther = service !== undefined && service !== part && !MONGO_GROUND.includes(service);
+  return isOther ? OTHER_SERVICE : undefined;
 }
 
-function brokenWorkersArrow(folder: string | undefined, to: Place): string | undefined {
-  if (to.layer === 'api') return 'an actor works without any front door in its process';
+interface Process {
+  readonly folder: string | undefined;
+  readonly file: string;
+}
+
+function brokenApiArrow({ folder, file }: Process, to: Place): string | undefined {
+  if (to.layer === 'workers') return 'a front door never does the work of an actor: it writes a command and rings';
+  if (to.layer === 'api' && to.folder !== undefined && to.folder !== folder && !API_GROUND.includes(to.folder)) {
+    if (folder === undefined) return file === MOUNTS.api ? undefined : `only ${MOUNTS.api} mounts the services`;
+    return API_GROUND.includes(folder) ? 'http serves every service and knows none' : OTHER_SERVICE;
+  }
   if (folder === undefined) return undefined;
+  return to.layer === 'rules' && SERVICES.includes(folder) && to.service !== folder ? OTHER_SERVICE : undefined;
+}
+
+function brokenWorkersArrow({ folder, file }: Process, to: Place): string | undefined {
+  if (to.layer === 'api') return 'an actor works without any front door in its process';
   if (to.layer === 'workers' && to.folder !== undefined && to.folder !== folder) {
+    if (folder === undefined) return file === MOUNTS.workers ? undefined : `only ${MOUNTS.workers} lists the actors`;
     return 'actors share the kernel files of workers/, not each other';
   }
+  if (folder === undefined) return undefined;
   const service = SERVICE_OF_ACTOR[folder];
-  if (to.layer === 'rules' && service !== undefined && to.service !== service)
-    return 'no service folder imports another service';
-  return undefined;
+  return to.layer === 'rules' && service !== 'all' && to.service !== service ? OTHER_SERVICE : undefined;
 }

@@ -1,6 +1,6 @@
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import path from 'node:path';
-import { brokenArrow } from './arrows.ts';
+import { brokenArrow, unknownFolder } from './arrows.ts';
 import { findCycles } from './cycles.ts';
 import { type ImportStatement, readImports } from './imports.ts';
 import { brokenBuiltin, brokenLibrary, packageName, scatteredLibraries } from './libraries.ts';
@@ -19,7 +19,8 @@ export interface Violation {
 }
 
 /**
- * Every import under `root` that goes against the arrows, and every production file that is too small or too large to be a noun.
+ * Every import under `root` that goes against the arrows or hides what it loads, every folder that the tables of the arrows do
+ * not name, and every production file that is too small or too large to be a noun.
  * Tests and scripts may import anything; scripts are read for nothing but cycles, in which an import of a type counts as well.
  */
 export function checkTree(root: string, exemptions: Readonly<Record<string, string>> = EXEMPTIONS): Violation[] {
@@ -33,12 +34,22 @@ export function checkTree(root: string, exemptions: Readonly<Record<string, stri
   const uses = new Map<string, Set<string>>();
   const lines = new Map<string, number>();
   const used = new Set<string>();
+  const unknownFolders = new Map<string, string>();
 
   for (const file of files) {
     const targets: string[] = [];
     const source = readFileSync(path.join(root, file), 'utf8');
-    if (!isFree(file)) lines.set(file, source.trimEnd().split('\n').length);
-    for (const statement of readImports(source)) {
+    const { imports, hidden } = readImports(source);
+    if (!isFree(file)) {
+      lines.set(file, source.trimEnd().split('\n').length);
+      const folder = path.posix.dirname(file);
+      const unknown = unknownFolder(placeOf(file));
+      if (unknown !== undefined) unknownFolders.set(folder, unknown);
+      for (const { what, line } of hidden) {
+        violations.push({ where: `${file}:${line}`, what, reason: 'production names each import as a literal' });
+      }
+    }
+    for (const statement of imports) {
       const target = resolveOwn(file, statement.specifier, subpaths);
       if (target !== undefined) targets.push(target);
       const reason = isFree(file) ? undefined : brokenRule(file, statement, target, production);
@@ -54,6 +65,7 @@ export function checkTree(root: string, exemptions: Readonly<Record<string, stri
     graph.set(file, targets);
   }
 
+  for (const [folder, reason] of unknownFolders) violations.push({ where: folder, what: 'unknown folder', reason });
   for (const [library, homes] of scatteredLibraries(uses)) {
     violations.push({
       where: homes.join(', '),

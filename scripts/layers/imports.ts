@@ -1,3 +1,5 @@
+import { readTokens, type Token } from './tokens.ts';
+
 /** One import of one file, as written. */
 export interface ImportStatement {
   readonly specifier: string;
@@ -6,31 +8,73 @@ export interface ImportStatement {
   readonly line: number;
 }
 
-const STATIC = /^[ \t]*(?:import|export)\s+(type\s+)?(?:[\w*{}\s,$]+?\s+from\s+)?(['"])([^'"\n]+)\2/gm;
-const DYNAMIC = /\bimport\s*\(\s*(['"])([^'"\n]+)\1/g;
-
-/** Every import and re-export of a TypeScript source; comments are left out, line numbers count from 1. */
-export function readImports(source: string): ImportStatement[] {
-  const code = blankComments(source);
-  const found: (ImportStatement & { at: number })[] = [];
-  for (const match of code.matchAll(STATIC)) {
-    found.push({ specifier: match[3] ?? '', typeOnly: match[1] !== undefined, ...place(code, match.index) });
-  }
-  for (const match of code.matchAll(DYNAMIC)) {
-    // In a type, import('x').Y is erased; nothing here writes types that way, so each counts as loaded.
-    found.push({ specifier: match[2] ?? '', typeOnly: false, ...place(code, match.index) });
-  }
-  return found.sort((a, b) => a.at - b.at).map(({ specifier, typeOnly, line }) => ({ specifier, typeOnly, line }));
+/** A way to load a module whose name the source does not show: `require`, or `import()` of a computed name. */
+export interface HiddenImport {
+  readonly what: string;
+  readonly line: number;
 }
 
-function place(code: string, at: number): { line: number; at: number } {
-  const start = at + (/^\s*/.exec(code.slice(at, at + 200))?.[0].length ?? 0);
-  return { line: code.slice(0, start).split('\n').length, at };
+/** Functions of Node that load a module or return such a function. `require` is one when it is called. */
+const LOADERS = ['createRequire', 'getBuiltinModule'];
+const IN_CLAUSE = ['{', '}', ',', '*'];
+
+/** Every import and re-export of a TypeScript source, and what could import more; line numbers count from 1. */
+export function readImports(source: string): { imports: ImportStatement[]; hidden: HiddenImport[] } {
+  const tokens = readTokens(source);
+  const imports: ImportStatement[] = [];
+  const hidden: HiddenImport[] = [];
+  for (const [at, token] of tokens.entries()) {
+    const { kind, text, line } = token;
+    if (kind !== 'word') continue;
+    const isCall = isMark(tokens[at + 1], '(');
+    if (LOADERS.includes(text) || (text === 'require' && isCall)) hidden.push({ what: text, line });
+    if ((text !== 'import' && text !== 'export') || isMark(tokens[at - 1], '.')) continue;
+    if (text === 'import' && isCall) {
+      const specifier = argumentOf(tokens, at + 2);
+      // In a type, import('x').Y is erased; nothing here writes types that way, so each counts as loaded.
+      if (specifier === undefined) hidden.push({ what: 'import()', line });
+      else imports.push({ specifier, typeOnly: false, line });
+      continue;
+    }
+    const typeOnly = isTypeOnly(tokens, at + 1);
+    const specifier = specifierOf(tokens, typeOnly ? at + 2 : at + 1, text);
+    if (specifier !== undefined) imports.push({ specifier, typeOnly, line });
+  }
+  return { imports, hidden };
 }
 
-/** Spaces in place of comments, so that offsets and lines stay; strings are stepped over, for they may hold comment marks. */
-function blankComments(source: string): string {
-  return source.replace(/'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|\/\*[\s\S]*?\*\/|\/\/[^\n]*/g, (found) =>
-    found.startsWith('/') ? found.replace(/[^\n]/g, ' ') : found,
-  );
+/** The literal that is the first argument of a call; undefined if it is computed. */
+function argumentOf(tokens: readonly Token[], at: number): string | undefined {
+  const next = tokens[at + 1];
+  const isWhole = isMark(next, ')') || isMark(next, ',');
+  return tokens[at]?.kind === 'string' && isWhole ? tokens[at]?.text : undefined;
+}
+
+/** `import type from './x.ts'` and `import type, { x } from …` import a value of that name. */
+function isTypeOnly(tokens: readonly Token[], at: number): boolean {
+  const [type, next, afterNext] = tokens.slice(at, at + 3);
+  if (!isWord(type, 'type') || isMark(next, ',')) return false;
+  return !(isWord(next, 'from') && afterNext?.kind === 'string');
+}
+
+/** The specifier of the import or export whose clause begins at `at`; undefined for a declaration and for `import.meta`. */
+function specifierOf(tokens: readonly Token[], at: number, keyword: 'import' | 'export'): string | undefined {
+  const first = tokens[at];
+  if (keyword === 'import' && first?.kind === 'string') return first.text;
+  if (keyword === 'export' && !isMark(first, '{') && !isMark(first, '*')) return undefined;
+  for (let i = at; ; i += 1) {
+    const token = tokens[i];
+    if (token === undefined || (token.kind === 'mark' && !IN_CLAUSE.includes(token.text))) return undefined;
+    const next = tokens[i + 1];
+    if (isWord(token, 'from') && next?.kind === 'string') return next.text;
+    if (isMark(token, '}') && !isWord(next, 'from')) return undefined;
+  }
+}
+
+function isMark(token: Token | undefined, text: string): boolean {
+  return token?.kind === 'mark' && token.text === text;
+}
+
+function isWord(token: Token | undefined, text: string): boolean {
+  return token?.kind === 'word' && token.text === text;
 }

@@ -2,18 +2,29 @@
 export type Place =
   | { readonly layer: 'kernel' | 'generated' | 'scripts' | 'schemas' | 'elsewhere' }
   | { readonly layer: 'rules'; readonly service: string }
-  | { readonly layer: 'infra'; readonly folder: string }
-  | { readonly layer: 'api' | 'workers'; readonly folder: string | undefined };
+  /** `part` is the folder below shared/infra/mongo. */
+  | { readonly layer: 'infra'; readonly folder: string; readonly part: string | undefined }
+  /** Without a folder, the file stands right under api/ or workers/. */
+  | { readonly layer: 'api' | 'workers'; readonly folder: string | undefined; readonly file: string };
 
 /** `path` is relative to the root, with forward slashes. */
 export function placeOf(path: string): Place {
-  const [top, second, third] = path.split('/');
-  if (top === 'api' || top === 'workers') return { layer: top, folder: third === undefined ? undefined : second };
+  const [top, second, third, fourth, fifth] = path.split('/');
+  if (top === 'api' || top === 'workers') {
+    return {
+      layer: top,
+      folder: third === undefined ? undefined : second,
+      file: path.slice(path.lastIndexOf('/') + 1),
+    };
+  }
   if (top === 'scripts' || top === 'schemas') return { layer: top };
   if (top !== 'shared' || second === undefined) return { layer: 'elsewhere' };
   if (second === 'kernel' || second === 'generated') return { layer: second };
   // A file right under shared/infra belongs to no library's folder.
-  if (second === 'infra') return { layer: 'infra', folder: path.split('/').length > 3 ? (third ?? '') : '' };
+  if (second === 'infra') {
+    const part = third === 'mongo' && fifth !== undefined ? fourth : undefined;
+    return { layer: 'infra', folder: fourth === undefined ? '' : (third ?? ''), part };
+  }
   return { layer: 'rules', service: second };
 }
 

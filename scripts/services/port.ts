@@ -30,8 +30,8 @@ export async function isPortFree(port: number): Promise<boolean> {
 
 /** The port a service had at the last start from this folder, when it is still free, else a new one. */
 export async function rememberedPort(folder: string, name: string): Promise<number> {
-  const file = path.join(folder, 'run', 'ports.json');
-  const ports = readPorts(file);
+  const file = portsFile(folder);
+  const ports = rememberedPorts(folder);
   const last = ports[name];
   if (last !== undefined && (await isPortFree(last))) return last;
   const port = await freePort();
@@ -40,9 +40,23 @@ export async function rememberedPort(folder: string, name: string): Promise<numb
   return port;
 }
 
-function readPorts(file: string): Record<string, number> {
+/** The addresses of the stores that were last started from this folder. Each is absent if none was. */
+export function rememberedStores(folder: string): { MONGODB_URL?: string; REDIS_URL?: string } {
+  const { mongodb, redis } = rememberedPorts(folder);
+  return {
+    // Whatever its replica set is called.
+    ...(mongodb === undefined ? {} : { MONGODB_URL: `mongodb://127.0.0.1:${mongodb}/?directConnection=true` }),
+    ...(redis === undefined ? {} : { REDIS_URL: `redis://127.0.0.1:${redis}` }),
+  };
+}
+
+function portsFile(folder: string): string {
+  return path.join(folder, 'run', 'ports.json');
+}
+
+function rememberedPorts(folder: string): Record<string, number> {
   try {
-    const ports: unknown = JSON.parse(readFileSync(file, 'utf8'));
+    const ports: unknown = JSON.parse(readFileSync(portsFile(folder), 'utf8'));
     if (typeof ports !== 'object' || ports === null) return {};
     return Object.fromEntries(Object.entries(ports).filter(([, port]) => Number.isInteger(port)));
   } catch {

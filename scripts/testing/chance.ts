@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { mulberry32 } from '#scripts/mulberry32.ts';
 
 /** Random numbers from a seed, so that a run that found something can be had again. */
 export interface Chance {
@@ -56,15 +57,4 @@ export function openJitter(seed: number = Number(process.env.RACE_SEED ?? freshS
 
 function freshSeed(): number {
   return Math.floor(Math.random() * 2 ** 31);
-}
-
-/** Four lines, and good enough to choose moments. */
-function mulberry32(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
 }

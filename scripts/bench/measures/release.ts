@@ -8,6 +8,7 @@ import { benchPaper, startOverHttp, storedAnswers } from '#scripts/bench/exam.ts
 import { type Ground, type Measure, quietLog } from '#scripts/bench/ground.ts';
 import { openStage, type Stage } from '#scripts/bench/stage.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
+import { releaseOrder } from '#shared/attempt/commands.ts';
 import type { Release } from '#shared/attempt/release.ts';
 import { gradeAttempt } from '#shared/attempt/scoring/grade-attempt.ts';
 import { newId } from '#shared/kernel/ids.ts';
@@ -26,10 +27,9 @@ export const measureRelease: Measure = async (ground) => {
   try {
     await storeCohort(stage, cohort, ground);
     const body: Release = { examId: EXAM, organizationId: null, releasedAt: new Date(), sourceEventId: newId() };
-    const key = `resultsrelease:${body.sourceEventId}`;
-    const wanted = { queue: 'resultsrelease', key, subject: EXAM, body, maxAttempts: 10, now: Date.now() } as const;
+    const wanted = newCommand({ ...releaseOrder(body), maxAttempts: 10, now: Date.now() });
     const from = performance.now();
-    const { command } = await postCommand(stage.mongo, newCommand(wanted));
+    const { command } = await postCommand(stage.mongo, wanted);
     void doorbells.ring(command.queue, command._id, 0);
 
     const memory: number[] = [];

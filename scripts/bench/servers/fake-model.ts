@@ -1,21 +1,22 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { answerJson, listenLocally } from '#scripts/http/local-server.ts';
+import { chatCompletion } from '#scripts/http/chat-completion.ts';
+import { answerJson, listenLocally, type ReceivedCall } from '#scripts/http/local-server.ts';
 
 /**
  * A model that speaks chat completions and answers each request after a fixed time (`ANSWER_MS`): classifications and solutions,
  * whatever of the two is asked for.
  */
 const { PORT, ANSWER_MS = '0' } = process.env;
-const USAGE = { prompt_tokens: 500, completion_tokens: 200, total_tokens: 700 };
+const USAGE = { promptTokens: 500, completionTokens: 200 };
 const SOLUTION = {
   text: 'Áp dụng công thức nguyên hàm cơ bản, ta được kết quả.',
   steps: ['Tìm nguyên hàm', 'Thay cận'],
 };
 
 await listenLocally(
-  async ({ text }, response) => {
+  async (call, response) => {
     const arrived = performance.now();
-    const body = completion(text);
+    const body = completion(call);
     await delay(Math.max(0, Number(ANSWER_MS) - (performance.now() - arrived)));
     answerJson(response, { status: 200, body });
   },
@@ -23,19 +24,11 @@ await listenLocally(
 );
 console.log('fake model is ready');
 
-function completion(asked: string) {
-  const { model, messages } = JSON.parse(asked) as { model: string; messages: { content: string }[] };
+function completion(call: ReceivedCall) {
+  const { model, messages } = call.json() as { model: string; messages: { content: string }[] };
   const data = dataOf(messages.at(-1)?.content ?? '');
   const content = JSON.stringify(Array.isArray(data.questionIds) ? classified(data) : SOLUTION);
-  const message = { role: 'assistant', content };
-  return {
-    id: 'chatcmpl-bench',
-    object: 'chat.completion',
-    created: 1_800_000_000,
-    model,
-    usage: USAGE,
-    choices: [{ index: 0, message, finish_reason: 'stop' }],
-  };
+  return chatCompletion(model, content, USAGE);
 }
 
 interface Asked {

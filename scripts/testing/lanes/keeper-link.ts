@@ -9,9 +9,13 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { ProcessIdentity } from '#scripts/supervisor/process-identity.ts';
 
 /** The keeper's reply to the id of a lane. */
-export type LaneReply =
-  | { readonly env: NodeJS.ProcessEnv; readonly said: readonly string[] }
-  | { readonly fault: string };
+export type LaneReply = ({ readonly kind: 'ready' } & ReadyLane) | { readonly kind: 'failed'; readonly fault: string };
+
+/** The environment of a lane's next file, and what its stores reported while they started. */
+export interface ReadyLane {
+  readonly env: NodeJS.ProcessEnv;
+  readonly said: readonly string[];
+}
 
 const KEEPER = path.join(import.meta.dirname, 'keeper.ts');
 const ROOT = path.resolve(import.meta.dirname, '../../..');
@@ -32,17 +36,14 @@ const logIn = (folder: string): string => path.join(folder, 'keeper.log');
  * Asks the keeper of this run to prepare a lane, and starts the keeper if it is the first to ask.
  * @throws Error if the keeper does not start, or cannot start the stores.
  */
-export async function prepareLane(
-  runner: ProcessIdentity,
-  lane: string,
-): Promise<{ env: NodeJS.ProcessEnv; said: readonly string[] }> {
+export async function prepareLane(runner: ProcessIdentity, lane: string): Promise<ReadyLane> {
   const folder = keeperFolder(runner);
   if (isFirst(folder)) startKeeper(folder, runner);
   const giveUpAt = performance.now() + START_TIMEOUT_MS;
   for (;;) {
     const reply = await ask(socketIn(folder), lane);
-    if (reply !== undefined && 'fault' in reply) throw new Error(reply.fault);
-    if (reply !== undefined) return reply;
+    if (reply?.kind === 'failed') throw new Error(reply.fault);
+    if (reply?.kind === 'ready') return reply;
     if (performance.now() > giveUpAt) throw new Error(`the keeper of the lanes does not answer: ${logOf(folder)}`);
     await delay(RETRY_MS);
   }

@@ -35,9 +35,10 @@ async function prepared(id: string): Promise<LaneReply> {
   const found = lanes.get(id) ?? openLane(id);
   try {
     const env = await found.lane.prepare();
-    return { env, said: found.said.splice(0) };
+    return { kind: 'ready', env, said: found.said.splice(0) };
   } catch (error) {
-    return { fault: [...found.said.splice(0), error instanceof Error ? error.message : String(error)].join('\n') };
+    const reason = error instanceof Error ? error.message : String(error);
+    return { kind: 'failed', fault: [...found.said.splice(0), reason].join('\n') };
   }
 }
 

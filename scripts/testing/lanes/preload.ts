@@ -1,6 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import processOnSpawn from 'process-on-spawn';
+import { isPure } from '#scripts/checks/test-files.ts';
 import { identify } from '#scripts/supervisor/process-identity.ts';
 import { keeperFolder, pidsIn, prepareLane } from './keeper-link.ts';
 
@@ -8,11 +9,9 @@ import { keeperFolder, pidsIn, prepareLane } from './keeper-link.ts';
  * Loaded by tap (`node-arg` in .taprc) into every test file, before the file. A file that needs stores finds MONGODB_URL and
  * REDIS_URL of its lane in its environment; a pure file starts nothing.
  */
-const NEEDS_STORES = /\.(int|e2e)\.test\.ts$/;
-
 const { TAP_JOB_ID: lane, _TAPJS_PROCESSINFO_COVERAGE_: coverage } = process.env;
 if (coverage === '0') leaveChildrenAlone();
-if (lane !== undefined && NEEDS_STORES.test(process.argv[1] ?? '')) await enterLane(lane);
+if (lane !== undefined && !isPure(process.argv[1] ?? '')) await enterLane(lane);
 
 /**
  * tap loads its coverage recorder into every process that a test starts, which doubles their start time, and makes Node parse the source

@@ -1,3 +1,4 @@
+import { chatCompletion } from '#scripts/http/chat-completion.ts';
 import { answerJson, openReceiver } from '#scripts/http/local-server.ts';
 import type { Teardown } from '#testing/stores/open-test-mongo.ts';
 
@@ -23,9 +24,9 @@ export interface ModelServer {
 export async function openModelServer(t: Teardown): Promise<ModelServer> {
   const calls: ModelCall[] = [];
   let [atOnce, busiest] = [0, 0];
-  const origin = await openReceiver(t, async ({ text }, response) => {
-    const { messages } = JSON.parse(text);
-    const prompt = messages.map(({ content }: { content: string }) => content).join('\n');
+  const origin = await openReceiver(t, async (received, response) => {
+    const { messages } = received.json() as { messages: readonly { content: string }[] };
+    const prompt = messages.map(({ content }) => content).join('\n');
     const questionIds = [...new Set<string>(prompt.match(/q-\d+-of-[\w-]+/g) ?? [])];
     const call = { questionIds, aborted: () => response.destroyed && !response.writableEnded };
     calls.push(call);
@@ -61,11 +62,5 @@ function completion(questionIds: readonly string[]) {
     questionId,
     suggestions: { topic: sure(`topic of ${questionId}`), difficulty: sure('EASY') },
   }));
-  return {
-    id: 'c-1',
-    object: 'chat.completion',
-    model: 'test-model',
-    choices: [{ index: 0, finish_reason: 'stop', message: { role: 'assistant', content: JSON.stringify({ items }) } }],
-    usage: { prompt_tokens: 100, completion_tokens: 20, total_tokens: 120 },
-  };
+  return chatCompletion('test-model', JSON.stringify({ items }), { promptTokens: 100, completionTokens: 20 });
 }

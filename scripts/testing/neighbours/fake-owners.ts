@@ -1,5 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import { answerJson, openReceiver, type ReceivedCall } from '#scripts/http/local-server.ts';
+import { questionsAnswer } from '#scripts/http/question-bank.ts';
 import type { Teardown } from '#testing/stores/open-test-mongo.ts';
 
 /** One call that arrived at the owners. */
@@ -77,21 +78,15 @@ export async function openFakeOwners(t: Teardown): Promise<FakeOwners> {
   const owners: FakeOwners = { url, ledger: newLedger(), calls: [], questions: new Map(), fault: null, env };
 
   function serve(received: ReceivedCall, response: ServerResponse): void {
-    const call = { ...received, body: received.text === '' ? null : JSON.parse(received.text) };
+    const call: OwnerCall = { ...received, body: received.json() };
     owners.calls.push(call);
     const fault = owners.fault?.(call);
     if (fault === 'hangs') return;
     if (fault === 'away') return void response.socket?.destroy();
     if (typeof fault === 'object') return void answerJson(response, fault);
-    const answer = answerFrom(owners.ledger, call) ?? bankAnswer(call);
+    const answer = answerFrom(owners.ledger, call) ?? questionsAnswer(call, (id) => owners.questions.get(id));
     if (fault === 'lost') return void response.socket?.destroy();
     answerJson(response, answer);
-  }
-
-  function bankAnswer({ body }: OwnerCall): Answer {
-    const wanted: string[] = body?.questionIds ?? [];
-    const questions = wanted.flatMap((id) => owners.questions.get(id) ?? []);
-    return { status: 200, body: { data: { questions } } };
   }
 
   return owners;

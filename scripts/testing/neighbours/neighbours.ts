@@ -59,7 +59,7 @@ export async function openNeighbours(t: Teardown): Promise<Neighbours> {
   };
 
   function serve(received: ReceivedCall, response: ServerResponse): void {
-    const call = { ...received, body: received.text === '' ? null : JSON.parse(received.text) };
+    const call = { ...received, body: received.json() as NeighbourCall['body'] };
     neighbours.calls.push(call);
     answerJson(response, neighbours.answer?.(call) ?? usual(call));
   }

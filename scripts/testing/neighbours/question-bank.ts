@@ -1,4 +1,5 @@
 import { answerJson, openReceiver, type ReceivedCall } from '#scripts/http/local-server.ts';
+import { questionsAnswer } from '#scripts/http/question-bank.ts';
 import type { Teardown } from '#testing/stores/open-test-mongo.ts';
 
 /** What the bank was asked. */
@@ -17,7 +18,7 @@ export interface TestBank {
 export async function openQuestionBank(t: Teardown): Promise<TestBank> {
   const requests: BankRequest[] = [];
   const url = await openReceiver(t, (call, response) => {
-    const asked = { ...call, body: JSON.parse(call.text) };
+    const asked = { ...call, body: call.json() as BankRequest['body'] };
     requests.push(asked);
     const { status = 200, headers, body } = bank.answer(asked);
     answerJson(response, { status, headers, body });
@@ -25,7 +26,7 @@ export async function openQuestionBank(t: Teardown): Promise<TestBank> {
   const bank: TestBank = {
     url,
     requests,
-    answer: ({ body }) => ({ body: { success: true, data: { questions: body.questionIds.map(bankQuestion) } } }),
+    answer: (request) => questionsAnswer(request, bankQuestion),
   };
   return bank;
 }
