@@ -77,8 +77,8 @@ export async function changePassword(deps: AuthDeps, call: Call<ChangePasswordRe
   const { currentPassword, newPassword } = call.body;
   const weak = weakPassword(deps, newPassword, account, '/newPassword');
   if (weak !== null) return weak;
-  const stored = async () => account.password;
-  const refused = await checkPassword(deps, call, { email: account.email, password: currentPassword, stored });
+  const find = async () => account;
+  const refused = await checkPassword(deps, call, { email: account.email, password: currentPassword, find });
   if (refused !== null) return refused;
   const to = await deps.hasher.hashPassword(newPassword);
   const changed = await replace(deps, current, to);

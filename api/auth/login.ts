@@ -20,15 +20,14 @@ const INVALID: Rejection = { rejected: 'AUTH_INVALID_CREDENTIALS' };
 export async function login(deps: AuthDeps, call: Call<LoginRequest>): Promise<Reply | Rejection> {
   const email = normalizeEmail(call.body.email);
   const { password } = call.body;
-  let account: Account | null = null;
-  const stored = async () => {
-    const found = await findAccountByEmail(deps.mongo, email);
-    account = found?.status === 'DELETED' ? null : found;
-    return account?.password ?? null;
-  };
-  return withPassword(deps, call, { email, password, stored }, async () =>
-    account === null ? INVALID : signIn(deps, call, account, password),
-  );
+  const find = () => findExisting(deps, email);
+  return withPassword(deps, call, { email, password, find }, (account) => signIn(deps, call, account, password));
+}
+
+/** Returns the account of this e-mail, or null if there is none or it is DELETED. */
+async function findExisting({ mongo }: AuthDeps, email: string): Promise<Account | null> {
+  const account = await findAccountByEmail(mongo, email);
+  return account?.status === 'DELETED' ? null : account;
 }
 
 async function signIn(
@@ -48,8 +47,8 @@ async function signIn(
 
 /** The account was written while this password was being judged: it was changed or suspended, or another login made its hash anew. */
 async function lookAgain(deps: AuthDeps, call: Call, before: Account, password: string): Promise<Reply | Rejection> {
-  const account = await findAccountByEmail(deps.mongo, before.email);
-  if (account === null || account.status === 'DELETED') return INVALID;
+  const account = await findExisting(deps, before.email);
+  if (account === null) return INVALID;
   if (!(await deps.hasher.verifyPassword(password, account.password))) return INVALID;
   return signIn(deps, call, account, password, true);
 }
