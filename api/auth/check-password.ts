@@ -5,36 +5,42 @@ import type { Rejection } from '#shared/kernel/errors.ts';
 import { SECOND } from '#shared/kernel/time.ts';
 import type { AuthDeps } from './deps.ts';
 
-/** What is guessed: a password, and how to read the one that is stored; null where there is none. */
-export interface Guess {
+/** A login attempt for the account that `find` reads; `find` returns null if the e-mail is unknown. */
+export interface Guess<Found extends WithPassword> {
   email: string;
   password: string;
-  stored: () => Promise<StoredPassword | null>;
+  find: () => Promise<Found | null>;
+}
+
+/** An account, or as much of it as the check needs. */
+interface WithPassword {
+  password: StoredPassword;
 }
 
 /**
- * Judges a password under the throttle and does `then` for who knows it: the try is counted before it is judged, so that no crowd
- * of guesses at once is judged beyond the limit. Without a stored password the same work is done and the answer is no.
+ * Checks a password under the throttle and, if it is right, calls `then` with what `find` returned. The login attempt is counted
+ * before the check, so that no crowd of simultaneous guesses passes the limit. An unknown e-mail costs the same work as a wrong
+ * password and gets the same rejection.
  */
-export async function withPassword<Result>(
+export async function withPassword<Found extends WithPassword, Result>(
   deps: AuthDeps,
   call: Call,
-  guess: Guess,
-  then: () => Promise<Result>,
+  guess: Guess<Found>,
+  then: (found: Found) => Promise<Result>,
 ): Promise<Result | Rejection> {
   const key = throttleKey(guess.email);
   const address = deps.addressOf(call.peer, call.headers['x-forwarded-for']);
   const addressIsOver = deps.addressFailures.isOver(address);
-  const reading = guess.stored();
+  const reading = guess.find();
   // Looked at once the try is counted; where it is refused nobody asks what became of the read.
   reading.catch(() => undefined);
   const reserved = await reserveTry(deps.mongo, key, { addressIsOver, now: deps.now() });
   if (reserved.kind === 'refused') {
     return { rejected: 'AUTH_THROTTLED', retryAfter: Math.max(1, reserved.retryAfterMs / SECOND) };
   }
-  const isRight = await verify(deps, { key, round: reserved.round }, guess.password, reading);
-  if (isRight) {
-    const [result] = await Promise.all([then(), recordSuccess(deps.mongo, key)]);
+  const found = await verify(deps, { key, round: reserved.round }, guess.password, reading);
+  if (found !== null) {
+    const [result] = await Promise.all([then(found), recordSuccess(deps.mongo, key)]);
     return result;
   }
   await Promise.all([recordFailure(deps.mongo, key), deps.addressFailures.record(address)]);
@@ -42,19 +48,24 @@ export async function withPassword<Result>(
 }
 
 /** The same with nothing to do for who knows the password. Null = it is right. */
-export async function checkPassword(deps: AuthDeps, call: Call, guess: Guess): Promise<Rejection | null> {
+export async function checkPassword(deps: AuthDeps, call: Call, guess: Guess<WithPassword>): Promise<Rejection | null> {
   return withPassword(deps, call, guess, async () => null);
 }
 
-/** A try that could not be judged, because too many wait for it or its account could not be read, is none. */
-async function verify(
+/**
+ * Returns what was read if its password is this one, or null. A login attempt that could not be checked, because the hasher is busy
+ * or the account could not be read, is not counted.
+ */
+async function verify<Found extends WithPassword>(
   deps: AuthDeps,
   reserved: { key: string; round: string },
   password: string,
-  reading: Promise<StoredPassword | null>,
-): Promise<boolean> {
+  reading: Promise<Found | null>,
+): Promise<Found | null> {
   try {
-    return await deps.hasher.verifyPassword(password, await reading);
+    const found = await reading;
+    const isRight = await deps.hasher.verifyPassword(password, found?.password ?? null);
+    return isRight ? found : null;
   } catch (error) {
     await giveBackTry(deps.mongo, reserved.key, reserved.round);
     throw error;

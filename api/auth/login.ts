@@ -3,7 +3,7 @@ import { findAccountByEmail } from '#infra/mongo/auth/accounts.ts';
 import { upgradePassword } from '#infra/mongo/auth/passwords.ts';
 import { openSession } from '#infra/mongo/auth/sessions.ts';
 import { FRONT_DOOR_BUDGET_MS } from '#infra/mongo/transaction.ts';
-import type { Account } from '#shared/auth/account.ts';
+import { type Account, existing, whyAccountRefused } from '#shared/auth/account.ts';
 import { normalizeEmail } from '#shared/auth/registration.ts';
 import type { LoginRequest } from '#shared/generated/auth.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
@@ -20,15 +20,12 @@ const INVALID: Rejection = { rejected: 'AUTH_INVALID_CREDENTIALS' };
 export async function login(deps: AuthDeps, call: Call<LoginRequest>): Promise<Reply | Rejection> {
   const email = normalizeEmail(call.body.email);
   const { password } = call.body;
-  let account: Account | null = null;
-  const stored = async () => {
-    const found = await findAccountByEmail(deps.mongo, email);
-    account = found?.status === 'DELETED' ? null : found;
-    return account?.password ?? null;
-  };
-  return withPassword(deps, call, { email, password, stored }, async () =>
-    account === null ? INVALID : signIn(deps, call, account, password),
-  );
+  const find = () => findExisting(deps, email);
+  return withPassword(deps, call, { email, password, find }, (account) => signIn(deps, call, account, password));
+}
+
+async function findExisting({ mongo }: AuthDeps, email: string): Promise<Account | null> {
+  return existing(await findAccountByEmail(mongo, email));
 }
 
 async function signIn(
@@ -38,7 +35,8 @@ async function signIn(
   password: string,
   isAgain = false,
 ): Promise<Reply | Rejection> {
-  if (account.status === 'SUSPENDED') return { rejected: 'AUTH_ACCOUNT_DISABLED' };
+  const refused = whyAccountRefused(account);
+  if (refused !== null) return refused;
   const passwordHash = await upToDate(deps, account, password);
   const { session, stored: token, envelope } = await newSession(deps, account, call.headers['user-agent']);
   const opened = await openSession(deps.mongo, { session, token, passwordHash }, FRONT_DOOR_BUDGET_MS);
@@ -48,8 +46,8 @@ async function signIn(
 
 /** The account was written while this password was being judged: it was changed or suspended, or another login made its hash anew. */
 async function lookAgain(deps: AuthDeps, call: Call, before: Account, password: string): Promise<Reply | Rejection> {
-  const account = await findAccountByEmail(deps.mongo, before.email);
-  if (account === null || account.status === 'DELETED') return INVALID;
+  const account = await findExisting(deps, before.email);
+  if (account === null) return INVALID;
   if (!(await deps.hasher.verifyPassword(password, account.password))) return INVALID;
   return signIn(deps, call, account, password, true);
 }
