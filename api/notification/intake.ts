@@ -43,7 +43,8 @@ export async function createBatch(deps: NotificationDeps, call: Call<BatchReques
   const { notifications, event = null } = call.body;
   const { sender, organizationId = null } = call.identity;
   if (event !== null) {
-    const refused = whyEventRefused(event, sender, '/event');
+    // An ADMIN, who is no sender, brings events of any producer.
+    const refused = whyEventRefused(event, (service) => sender === undefined || service === sender, '/event');
     if (refused !== null) return refused;
   }
   const made =
@@ -90,20 +91,20 @@ export async function raiseWeakTopic(deps: NotificationDeps, call: Call<WeakTopi
 export async function takeEvent(deps: NotificationDeps, call: Call<IntakeRequest>): Promise<Reply | Rejection> {
   const { notifications, ...event } = call.body;
   const { sender, organizationId = null } = call.identity;
-  const refused = whyEventRefused(event, sender);
+  const refused = whyEventRefused(event, (service) => service === sender);
   if (refused !== null) return refused;
   return intakeReply(await fanOutEvent(deps, { notifications: notifications ?? [], event, organizationId }));
 }
 
-/** Why an event may not be taken, or null. A service brings only events of its own; an ADMIN, who is no sender, those of any producer. */
+/** Why an event may not be taken, or null. `mayBring`: whether the caller may bring events of this service. */
 function whyEventRefused(
   event: { sourceService?: string | null; sourceEventId?: string | null },
-  sender: string | undefined,
+  mayBring: (service: string) => boolean,
   at = '',
 ): Rejection | null {
   const details = sourcePairFaults(event, at);
   if (details.length > 0) return { rejected: 'VALIDATION_FAILED', details };
-  const isForeign = event.sourceService != null && sender !== undefined && event.sourceService !== sender;
+  const isForeign = event.sourceService != null && !mayBring(event.sourceService);
   return isForeign ? { rejected: 'NOTIFICATION_SOURCE_MISMATCH' } : null;
 }
 
