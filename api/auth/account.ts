@@ -12,11 +12,12 @@ import {
 } from '#shared/auth/account.ts';
 import { passwordFaults } from '#shared/auth/password-policy.ts';
 import { newAccount, type Registration, readRegistration } from '#shared/auth/registration.ts';
+import type { Current } from '#shared/auth/session.ts';
 import type { ChangePasswordRequest, RegisterRequest } from '#shared/generated/auth.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { checkPassword } from './check-password.ts';
-import { type AuthDeps, type Current, currentOf } from './deps.ts';
+import { type AuthDeps, currentOf } from './deps.ts';
 import { newSession } from './new-session.ts';
 
 /** Of 2^40 codes two hardly ever meet; three in a row mean that something else is wrong. */

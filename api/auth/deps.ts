@@ -5,8 +5,8 @@ import { findSession } from '#infra/mongo/auth/sessions.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import type { Hasher } from '#infra/passwords/hasher.ts';
 import type { AddressFailures } from '#infra/redis/address-failures.ts';
-import type { Account } from '#shared/auth/account.ts';
-import type { Session } from '#shared/auth/session.ts';
+import { whyAccountRefused } from '#shared/auth/account.ts';
+import { type Current, isLost } from '#shared/auth/session.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import type { Now } from '#shared/kernel/time.ts';
 import type { CallerAddress } from './caller-address.ts';
@@ -26,21 +26,14 @@ export interface AuthDeps {
   settings: AuthSettings;
 }
 
-/** Whose call it is, and in which of the sessions. */
-export interface Current {
-  account: Account;
-  session: Session;
-}
-
-/** Who calls, as account and session are now: a good access token of an ended session or a lost account is worth nothing. */
+/** Returns the caller's account and session as they are now: an ended session or a missing account voids a good access token. */
 export async function currentOf(deps: Pick<AuthDeps, 'mongo' | 'now'>, call: Call): Promise<Current | Rejection> {
   const claimed = call.identity.session;
   if (claimed === undefined) throw new Error('a route without access token asked for its caller');
-  const { session, account } = await findSession(deps.mongo, { sub: claimed.accountId, sid: claimed.sessionId });
-  if (session === null || session.endedAt !== null || session.expiresAt.getTime() <= deps.now()) {
+  const found = await findSession(deps.mongo, { sub: claimed.accountId, sid: claimed.sessionId });
+  if (found.kind === 'missing' || isLost(found) || found.session.expiresAt.getTime() <= deps.now()) {
     return { rejected: 'AUTH_INVALID_TOKEN' };
   }
-  if (account === null || account.status === 'DELETED') return { rejected: 'AUTH_INVALID_TOKEN' };
-  if (account.status === 'SUSPENDED') return { rejected: 'AUTH_ACCOUNT_DISABLED' };
-  return { account, session };
+  const { account, session } = found;
+  return whyAccountRefused(account) ?? { account, session };
 }

@@ -3,7 +3,7 @@ import { findAccountByEmail } from '#infra/mongo/auth/accounts.ts';
 import { upgradePassword } from '#infra/mongo/auth/passwords.ts';
 import { openSession } from '#infra/mongo/auth/sessions.ts';
 import { FRONT_DOOR_BUDGET_MS } from '#infra/mongo/transaction.ts';
-import type { Account } from '#shared/auth/account.ts';
+import { type Account, existing, whyAccountRefused } from '#shared/auth/account.ts';
 import { normalizeEmail } from '#shared/auth/registration.ts';
 import type { LoginRequest } from '#shared/generated/auth.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
@@ -24,10 +24,8 @@ export async function login(deps: AuthDeps, call: Call<LoginRequest>): Promise<R
   return withPassword(deps, call, { email, password, find }, (account) => signIn(deps, call, account, password));
 }
 
-/** Returns the account of this e-mail, or null if there is none or it is DELETED. */
 async function findExisting({ mongo }: AuthDeps, email: string): Promise<Account | null> {
-  const account = await findAccountByEmail(mongo, email);
-  return account?.status === 'DELETED' ? null : account;
+  return existing(await findAccountByEmail(mongo, email));
 }
 
 async function signIn(
@@ -37,7 +35,8 @@ async function signIn(
   password: string,
   isAgain = false,
 ): Promise<Reply | Rejection> {
-  if (account.status === 'SUSPENDED') return { rejected: 'AUTH_ACCOUNT_DISABLED' };
+  const refused = whyAccountRefused(account);
+  if (refused !== null) return refused;
   const passwordHash = await upToDate(deps, account, password);
   const { session, stored: token, envelope } = await newSession(deps, account, call.headers['user-agent']);
   const opened = await openSession(deps.mongo, { session, token, passwordHash }, FRONT_DOOR_BUDGET_MS);

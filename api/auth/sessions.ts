@@ -32,7 +32,7 @@ export async function refresh(deps: AuthDeps, call: Call<TokenRequest>): Promise
   const { refreshToken, stored: hashing } = newToken(deps, of);
   const found = await findRefresh(deps.mongo, claims);
   // A good signature is not enough: whoever had the key would have every session.
-  if (found.token === null || !(await deps.hasher.verifyToken(jwt, found.token.hash))) return INVALID;
+  if (found.kind === 'missing' || !(await deps.hasher.verifyToken(jwt, found.token.hash))) return INVALID;
   const verdict = judgeRefresh(found, new Date(deps.now()));
   switch (verdict.kind) {
     case 'refused':

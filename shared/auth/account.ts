@@ -1,3 +1,5 @@
+import type { Rejection } from '#shared/kernel/errors.ts';
+
 /** One person's native identity. */
 export interface Account {
   /** A UUIDv7. */
@@ -29,6 +31,19 @@ export type Role = (typeof ROLES)[number];
 /** SUSPENDED may come back, DELETED never does: to whoever asks it is an account that does not exist. */
 export const ACCOUNT_STATUSES = ['ACTIVE', 'SUSPENDED', 'DELETED'] as const;
 export type AccountStatus = (typeof ACCOUNT_STATUSES)[number];
+
+/** Returns the account, or null if it is missing or DELETED: callers cannot tell the two apart. */
+export function existing(account: Account | null): Account | null {
+  return account?.status === 'DELETED' ? null : account;
+}
+
+/**
+ * Refuses an existing account that is SUSPENDED; null if its owner may act. Only a caller that has proven to be its owner may see
+ * the rejection.
+ */
+export function whyAccountRefused({ status }: Pick<Account, 'status'>): Rejection | null {
+  return status === 'SUSPENDED' ? { rejected: 'AUTH_ACCOUNT_DISABLED' } : null;
+}
 
 /** What the account is in an organization. */
 interface Membership {

@@ -1,6 +1,6 @@
 import type { Rejection } from '#shared/kernel/errors.ts';
 import { SECOND } from '#shared/kernel/time.ts';
-import type { Account, Role } from './account.ts';
+import { type Account, existing, type Role, whyAccountRefused } from './account.ts';
 
 /** Why a session is over: its owner left, ended it from elsewhere, changed the password, a stolen token came back, an operator. */
 export type SessionEnd = 'LOGOUT' | 'ENDED' | 'PASSWORD' | 'REUSE' | 'OPERATOR';
@@ -21,6 +21,17 @@ export interface Session {
 }
 
 export const USER_AGENT_LENGTH = 300;
+
+/** The session that a token names, and the account that it belongs to. */
+export interface Current {
+  account: Account;
+  session: Session;
+}
+
+/** True if tokens of this session are invalid, whatever they say: it was ended, or its account does not exist any more. */
+export function isLost({ account, session }: Current): boolean {
+  return session.endedAt !== null || existing(account) === null;
+}
 
 /** A refresh token as it is kept; never the token itself. */
 export interface RefreshToken {
@@ -78,11 +89,9 @@ export const REFRESH_SECONDS = 30 * 24 * 3_600;
  */
 export const REUSE_GRACE_MS = 10 * SECOND;
 
-/** What the store knows of a presented refresh token; null = no such row. */
-export interface PresentedRefresh {
-  token: RefreshToken | null;
-  session: Session | null;
-  account: Account | null;
+/** The stored row of a presented refresh token, and the session and account that it belongs to. */
+export interface PresentedRefresh extends Current {
+  token: RefreshToken;
 }
 
 /**
@@ -94,18 +103,16 @@ type RefreshVerdict =
   | { kind: 'refused'; rejection: Rejection };
 
 /**
- * Judges a refresh token at `now`. A used token is judged as used before the account's state is: it is no credential, and its
- * bearer learns nothing.
+ * Judges a stored refresh token at `now`. A used token is refused as used before the account's state is looked at: it is no
+ * credential, and its bearer learns nothing.
  */
-export function judgeRefresh({ token, session, account }: PresentedRefresh, now: Date): RefreshVerdict {
+export function judgeRefresh(presented: PresentedRefresh, now: Date): RefreshVerdict {
+  const { token, account } = presented;
   const invalid: RefreshVerdict = { kind: 'refused', rejection: { rejected: 'AUTH_INVALID_TOKEN' } };
-  if (token === null || session === null || account === null) return invalid;
-  if (token.sessionId !== session._id || token.accountId !== account._id) return invalid;
-  if (token.expiresAt.getTime() <= now.getTime() || session.endedAt !== null) return invalid;
-  if (account.status === 'DELETED') return invalid;
+  if (token.expiresAt.getTime() <= now.getTime() || isLost(presented)) return invalid;
   if (token.consumedAt !== null) {
     return now.getTime() - token.consumedAt.getTime() > REUSE_GRACE_MS ? { kind: 'reused', token } : invalid;
   }
-  if (account.status === 'SUSPENDED') return { kind: 'refused', rejection: { rejected: 'AUTH_ACCOUNT_DISABLED' } };
-  return { kind: 'rotate', token, account };
+  const rejection = whyAccountRefused(account);
+  return rejection === null ? { kind: 'rotate', token, account } : { kind: 'refused', rejection };
 }

@@ -2,7 +2,7 @@ import t from 'tap';
 import { judgeRefresh } from '#shared/auth/session.ts';
 import { claimsOf, freshToken, type SignedIn, storeSession, storeSignedIn } from '#testing/stored/stored-accounts.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
-import { securityEvents, sessions, tokens } from './collections.ts';
+import { accounts, securityEvents, sessions, tokens } from './collections.ts';
 import { setStatus } from './operator.ts';
 import { changePassword } from './passwords.ts';
 import { endOtherSessions, endSession, findRefresh, reportReuse, rotateToken } from './sessions.ts';
@@ -18,8 +18,12 @@ function rotate({ session, token }: Omit<SignedIn, 'account'>, successor = fresh
 
 const tokensOf = (sessionId: string) => tokens(mongo).find({ sessionId }).sort({ _id: 1 }).toArray();
 
+const REFUSED = { kind: 'refused', rejection: { rejected: 'AUTH_INVALID_TOKEN' } };
+
+/** A token that is missing is refused like one that the rules refuse. */
 async function verdict(token: Parameters<typeof claimsOf>[0]) {
-  return judgeRefresh(await findRefresh(mongo, claimsOf(token)), new Date());
+  const found = await findRefresh(mongo, claimsOf(token));
+  return found.kind === 'missing' ? REFUSED : judgeRefresh(found, new Date());
 }
 
 t.test('a rotation consumes the token, stores its successor and moves the session on', async (t) => {
@@ -90,7 +94,7 @@ t.test('a session that is ended while it is refreshed has no token that a refres
       const [rotated] = await Promise.all([rotate(login, successor), end(login)]);
       outcomes.push(rotated.kind);
       t.match(await sessions(mongo).findOne({ _id: login.session._id }), { endedAt: Date }, name);
-      t.strictSame(await verdict(successor), { kind: 'refused', rejection: { rejected: 'AUTH_INVALID_TOKEN' } }, name);
+      t.strictSame(await verdict(successor), REFUSED, name);
       t.equal((await tokensOf(login.session._id)).length, rotated.kind === 'rotated' ? 2 : 1, 'nothing half');
     }
     t.comment(`${name}: ${outcomes.join(' ')}`);
@@ -115,16 +119,28 @@ t.test('a reuse that is reported twenty times at once ends the session once, wit
   t.equal(await reportReuse(mongo, consumed, Date.now()), false);
 });
 
-t.test('tokens of another session or account are none', async (t) => {
+t.test('a refresh token is found with its own session and account only', async (t) => {
   const [an, binh] = [await storeSignedIn(mongo), await storeSignedIn(mongo)];
-  t.match(await findRefresh(mongo, claimsOf(an.token)), an);
-  const mixed = await findRefresh(mongo, { jti: an.token._id, sid: binh.session._id, sub: binh.account._id });
-  t.match(mixed, { token: null, session: { _id: binh.session._id } });
-  const stolen = await findRefresh(mongo, { jti: an.token._id, sid: an.session._id, sub: binh.account._id });
-  t.match(stolen, { token: null, session: null });
-  t.strictSame(await findRefresh(mongo, { jti: 'x', sid: 'y', sub: 'z' }), {
-    token: null,
-    session: null,
-    account: null,
-  });
+  const own = { jti: an.token._id, sid: an.session._id, sub: an.account._id };
+  t.strictSame(claimsOf(an.token), own);
+  t.match(await findRefresh(mongo, own), { kind: 'found', ...an });
+  const foreign = { jti: binh.token._id, sid: binh.session._id, sub: binh.account._id };
+  const { jti, sid, sub } = foreign;
+  for (const other of [{ jti }, { sid }, { sub }, { sid, sub }, { jti, sub }, { jti, sid }]) {
+    t.strictSame(await findRefresh(mongo, { ...own, ...other }), { kind: 'missing' }, Object.keys(other).join());
+  }
+  t.strictSame(await findRefresh(mongo, { jti: 'x', sid: 'y', sub: 'z' }), { kind: 'missing' });
+});
+
+t.test('a refresh token is missing without its row, its session or its account', async (t) => {
+  const lose = [
+    ({ token }: SignedIn) => tokens(mongo).deleteOne({ _id: token._id }),
+    ({ session }: SignedIn) => sessions(mongo).deleteOne({ _id: session._id }),
+    ({ account }: SignedIn) => accounts(mongo).deleteOne({ _id: account._id }),
+  ];
+  for (const loseOne of lose) {
+    const login = await storeSignedIn(mongo);
+    await loseOne(login);
+    t.strictSame(await findRefresh(mongo, claimsOf(login.token)), { kind: 'missing' });
+  }
 });

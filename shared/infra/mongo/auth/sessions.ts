@@ -2,25 +2,25 @@ import type { ClientSession, Document } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { type GuardedUpdate, guardedUpdate, literal, msOf, NOW_MS, Stale } from '#infra/mongo/guarded-update.ts';
 import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
-import type { Account } from '#shared/auth/account.ts';
-import type { PresentedRefresh, RefreshToken, Session, SessionEnd } from '#shared/auth/session.ts';
+import type { Current, PresentedRefresh, RefreshToken, Session, SessionEnd } from '#shared/auth/session.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { findAccount } from './accounts.ts';
 import { accounts, type SecurityEvent, securityEvents, sessions, tokens } from './collections.ts';
 
-/** What an access token names, as it is now. A session of another account is none. */
+/** Returns the session and account that an access token names, as they are now. A session of another account is treated as missing. */
 export async function findSession(
   mongo: Mongo,
   claims: { sub: string; sid: string },
-): Promise<{ session: Session | null; account: Account | null }> {
+): Promise<({ kind: 'found' } & Current) | { kind: 'missing' }> {
   const [session, account] = await Promise.all([
     sessions(mongo).findOne({ _id: claims.sid }, { maxTimeMS: QUERY_LIMIT_MS }),
     findAccount(mongo, claims.sub),
   ]);
-  return { session: session?.accountId === claims.sub ? session : null, account };
+  if (account === null || session?.accountId !== account._id) return { kind: 'missing' };
+  return { kind: 'found', session, account };
 }
 
-/** What is kept of a refresh token. A stored token of another session or account is none. */
+/** Returns the stored row of a refresh token. A row of another session or account is treated as missing. */
 export async function findToken(
   mongo: Mongo,
   claims: { jti: string; sid: string; sub: string },
@@ -30,15 +30,15 @@ export async function findToken(
 }
 
 /**
- * What a refresh token names, as it is now, by three reads at once. They are of no one instant: what is decided on them
- * holds only if rotateToken finds token and session so. A stored token of another session or account is none.
+ * Returns the token's row, session and account by three reads at once. The reads are of no one instant: a decision on them holds only
+ * if rotateToken finds token and session in the same state. `missing`: one of the three is, or belongs to another session or account.
  */
 export async function findRefresh(
   mongo: Mongo,
   claims: { jti: string; sid: string; sub: string },
-): Promise<PresentedRefresh> {
-  const [token, { session, account }] = await Promise.all([findToken(mongo, claims), findSession(mongo, claims)]);
-  return { token, session, account };
+): Promise<({ kind: 'found' } & PresentedRefresh) | { kind: 'missing' }> {
+  const [token, current] = await Promise.all([findToken(mongo, claims), findSession(mongo, claims)]);
+  return token === null || current.kind === 'missing' ? { kind: 'missing' } : { ...current, token };
 }
 
 /** As many as the reply's schema holds. Who signs in more often in a month, and never out, sees those used last. */
