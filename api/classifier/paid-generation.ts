@@ -19,14 +19,16 @@ import {
   COME_BACK_SECONDS,
   chargeOf,
   estimateOf,
-  type Generation,
   nextStep,
+  type OwedGeneration,
+  resultOf,
+  resultText,
+  type SettledGeneration,
   settlementPending,
   sumOfCharges,
 } from '#shared/classifier/generation.ts';
 import { generationKey } from '#shared/classifier/generation-request.ts';
 import { generationPreview } from '#shared/classifier/preview.ts';
-import type { TaskResult } from '#shared/classifier/tasks/task.ts';
 import type { GenerationPreview } from '#shared/generated/classifier.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { newId } from '#shared/kernel/ids.ts';
@@ -96,14 +98,16 @@ export async function paidGeneration(
   }
 }
 
-function previewOf({ _id, result, charge, settledAt }: Generation, { wanted }: GenerationOrder): GenerationPreview {
-  if (result === null || charge === null || settledAt === null) throw new Error(`generation ${_id} is not settled`);
-  const settlement = { ...charge, settledAt: settledAt.toISOString() };
-  return generationPreview(JSON.parse(result) as TaskResult<'generate'>, wanted.mode, settlement);
+function previewOf(row: SettledGeneration, { wanted }: GenerationOrder): GenerationPreview {
+  const settlement = { ...row.charge, settledAt: row.settledAt.toISOString() };
+  return generationPreview(resultOf(row), wanted.mode, settlement);
 }
 
 /** How a holder ends; `lost`: another one has the row by now. */
-type HolderEnd = { kind: 'settled'; row: Generation } | { kind: 'refused'; rejection: Rejection } | { kind: 'lost' };
+type HolderEnd =
+  | { kind: 'settled'; row: SettledGeneration }
+  | { kind: 'refused'; rejection: Rejection }
+  | { kind: 'lost' };
 
 /**
  * What the holder of a generation does: references, preflight, model, replay stored, owners charged. One that has its answer
@@ -144,9 +148,9 @@ async function endOf(
   // From here on the client may leave: what was made is owed.
   const { questions } = made.generate;
   const charge = chargeOf({ asked: order.wanted.count, returned: questions.length, usage: made.usage });
-  const stored = await storeReplay(deps.mongo, held, { result: JSON.stringify(made), charge, now: deps.now() });
+  const stored = await storeReplay(deps.mongo, held, { result: resultText(made), charge, now: deps.now() });
   const row = stored.kind === 'stored' ? await findGeneration(deps.mongo, held.row._id) : null;
-  return row === null ? { kind: 'lost' } : settle(deps, row);
+  return row === null || row.state === 'MAKING' ? { kind: 'lost' } : settle(deps, row);
 }
 
 /** Whatever keeps it from being made frees what it held of the balance. */
@@ -226,7 +230,8 @@ async function askOwners(
   }
 }
 
-async function settle(deps: PreviewDeps, row: Generation): Promise<HolderEnd> {
+/** Charges the owners for an answer that is stored. A row that the worker has settled meanwhile is charged again under the same keys. */
+async function settle(deps: PreviewDeps, row: OwedGeneration | SettledGeneration): Promise<HolderEnd> {
   const { mongo, log, outboundTimeoutMs: timeoutMs } = deps;
   const { usage, wallet } = deps.neighbours;
   const pending: HolderEnd = { kind: 'refused', rejection: settlementPending(row._id) };

@@ -1,4 +1,4 @@
-import type { TokenUsage } from '#shared/classifier/tasks/task.ts';
+import type { TaskResult, TokenUsage } from '#shared/classifier/tasks/task.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import { DAY, SECOND } from '#shared/kernel/time.ts';
 
@@ -11,7 +11,39 @@ export const COME_BACK_SECONDS = 3;
  * A generation that is to be paid for, and its replay. MAKING: somebody asks the model, or died of it; nothing is owed. PENDING: the
  * answer is stored, with what it costs and the keys to charge it by. SETTLED: both owners have it. Only MAKING rows ever go.
  */
-export interface Generation {
+export type Generation = UnmadeGeneration | OwedGeneration | SettledGeneration;
+
+interface UnmadeGeneration extends GenerationRow {
+  state: 'MAKING';
+  result: null;
+  charge: null;
+  commandId: null;
+  replayUntil: null;
+  settledAt: null;
+}
+
+export interface OwedGeneration extends MadeGeneration {
+  state: 'PENDING';
+  settledAt: null;
+}
+
+export interface SettledGeneration extends MadeGeneration {
+  state: 'SETTLED';
+  settledAt: Date;
+}
+
+/** A generation that has its answer. */
+interface MadeGeneration extends GenerationRow {
+  /** JSON text of the result envelope, written by `resultText` and read by `resultOf`. */
+  result: string;
+  charge: Charge;
+  /** The command of the settlement worker. */
+  commandId: string;
+  /** Until when the answer is given again, and until when it is tried to be paid for. */
+  replayUntil: Date;
+}
+
+interface GenerationRow {
   /** The preview's id; the owners' keys derive from it. */
   _id: string;
   /** What equal requests share. */
@@ -20,25 +52,16 @@ export interface Generation {
   epoch: number;
   organizationId: string;
   actor: { id: string; role: string };
-  state: 'MAKING' | 'PENDING' | 'SETTLED';
   /** Whoever works on the row has it until then; each holder has a fence of its own. */
   leaseUntil: Date;
   /** The kind of its newest holder. */
   heldBy: GenerationHolder;
   fence: number;
-  /** How the newest holder gave up, as JSON text of a rejection, for those who waited for it. */
-  failure: { fence: number; rejection: string } | null;
-  /** JSON text of the result envelope; null while MAKING. */
-  result: string | null;
-  charge: Charge | null;
+  /** How the newest holder gave up, for those who waited for it. */
+  failure: GenerationFailure | null;
   /** The usage service has it. */
   usageConsumed: boolean;
-  /** The command of the settlement worker. */
-  commandId: string | null;
   createdAt: Date;
-  /** Until when the answer is given again, and until when it is tried to be paid for. */
-  replayUntil: Date | null;
-  settledAt: Date | null;
   /** When it was last taken. A row without an answer goes some time after it; null once there is one. */
   idleSince: Date | null;
 }
@@ -46,12 +69,37 @@ export interface Generation {
 /** A front door that answers a request, or the worker that settles what front doors could not. */
 export type GenerationHolder = 'door' | 'worker';
 
+/** Returns `result` as it is stored; `resultOf` reads it. */
+export function resultText(result: TaskResult<'generate'>): string {
+  return JSON.stringify(result);
+}
+
+export function resultOf({ result }: Pick<MadeGeneration, 'result'>): TaskResult<'generate'> {
+  return JSON.parse(result) as TaskResult<'generate'>;
+}
+
+/** How a holder gave up. */
+interface GenerationFailure {
+  fence: number;
+  /** JSON text, written by `failureOf` and read by `rejectionOf`. */
+  rejection: string;
+}
+
+/** Returns a holder's rejection as it is stored; `rejectionOf` reads it. */
+export function failureOf(fence: number, rejection: Rejection): GenerationFailure {
+  return { fence, rejection: JSON.stringify(rejection) };
+}
+
+function rejectionOf({ rejection }: GenerationFailure): Rejection {
+  return JSON.parse(rejection) as Rejection;
+}
+
 /** What is to be done for a request, given the newest row of its key. */
 type NextStep =
   | { kind: 'open'; epoch: number }
   | { kind: 'take'; row: Generation }
   | { kind: 'wait'; row: Generation }
-  | { kind: 'replay'; row: Generation }
+  | { kind: 'replay'; row: SettledGeneration }
   | { kind: 'refuse'; rejection: Rejection };
 
 /**
@@ -68,7 +116,7 @@ export function nextStep(
   if (row.state === 'SETTLED') return { kind: 'replay', row };
   const { failure } = row;
   if (failure !== null && waitedFor?.id === row._id && waitedFor.fence === failure.fence) {
-    return { kind: 'refuse', rejection: JSON.parse(failure.rejection) as Rejection };
+    return { kind: 'refuse', rejection: rejectionOf(failure) };
   }
   return row.leaseUntil.getTime() > now ? { kind: 'wait', row } : { kind: 'take', row };
 }

@@ -8,11 +8,14 @@ import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts
 import { type ClassifierCommands, settlementOrder } from '#shared/classifier/commands.ts';
 import {
   type Charge,
+  failureOf,
   type Generation,
   type GenerationHolder,
+  type OwedGeneration,
   REPLAY_MS,
   SETTLEMENT_ATTEMPTS,
   SETTLEMENT_BACKOFF,
+  type SettledGeneration,
 } from '#shared/classifier/generation.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import { generations } from './collections.ts';
@@ -118,7 +121,7 @@ export async function giveUpGeneration(
   rejection: Rejection | null,
   session?: ClientSession,
 ): Promise<void> {
-  const failure = rejection === null ? null : { fence, rejection: JSON.stringify(rejection) };
+  const failure = rejection === null ? null : failureOf(fence, rejection);
   const { pipeline } = guardedUpdate([{ $eq: ['$fence', fence] }, { $ne: ['$state', 'SETTLED'] }], {
     leaseUntil: '$$NOW',
     failure: literal(failure),
@@ -190,10 +193,9 @@ export async function markSettled(
  * The same at a front door, which ends the worker's command with it. A worker that has claimed the command meanwhile finds the row
  * settled. The row as it is then.
  */
-export async function settleAtDoor(mongo: Mongo, row: Generation): Promise<Generation> {
+export async function settleAtDoor(mongo: Mongo, row: OwedGeneration | SettledGeneration): Promise<SettledGeneration> {
   await inTransaction(mongo, FRONT_DOOR_BUDGET_MS, async (session) => {
     await markSettled(mongo, row, session);
-    if (row.commandId === null) return;
     const result = { settledBy: 'front door' } satisfies ClassifierCommands['settlement']['result'];
     const done = { status: 'DONE', settledAt: '$$NOW', result };
     await mailboxOf(mongo, 'settlement').updateOne(
