@@ -11,7 +11,7 @@ import {
 } from '#infra/mongo/classifier/jobs.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { JOB_STATUSES } from '#shared/classifier/job.ts';
-import { broughtBy, jobView, queuedJobView } from '#shared/classifier/job-view.ts';
+import { errorsOfRound, itemsOfRound, jobView, queuedJobView } from '#shared/classifier/job-view.ts';
 import type { JobErrorsQuery, JobListQuery, QueueSummaryQuery } from '#shared/generated/classifier.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import { callerOf, type JobDeps } from './deps.ts';
@@ -46,7 +46,7 @@ export async function listJobErrors(
   const job = await findOwnJob(mongo, call.params.jobId ?? '', callerOf(call.identity));
   if (job === null) return { rejected: 'JOB_NOT_FOUND' };
   const { limit, offset } = pageOf(call.query);
-  const { errors } = broughtBy(job.round, await batchErrors(mongo, job._id));
+  const errors = errorsOfRound(job.round, await batchErrors(mongo, job._id));
   return { status: 200, data: { items: errors.slice(offset, offset + limit), total: errors.length, limit, offset } };
 }
 
@@ -93,7 +93,7 @@ export async function wholeJob(mongo: Mongo, row: JobRow): Promise<{ revision: n
     const batches = job.counts.batchesDone === 0 ? [] : await batchOutcomes(mongo, job._id);
     const now = batches.length === 0 ? job : ((await findJob(mongo, job._id)) ?? job);
     if (now.revision === job.revision || look === MOST_LOOKS) {
-      return { revision: job.revision, view: jobView(job, selection, broughtBy(job.round, batches).items) };
+      return { revision: job.revision, view: jobView(job, selection, itemsOfRound(job.round, batches)) };
     }
     job = now;
   }

@@ -1,4 +1,12 @@
-import type { ClassificationJob, ClassifiedItem, JobBatch, JobSelection, QuestionError } from './job.ts';
+import {
+  type ClassificationJob,
+  type ClassifiedItem,
+  filtersOf,
+  itemsOf,
+  type JobBatch,
+  type JobSelection,
+  type QuestionError,
+} from './job.ts';
 
 /** A job as callers see it; `items` null: without them, as in lists. Field by field: what nobody names here never leaves the service. */
 export function jobView(job: ClassificationJob, selection: JobSelection, items: readonly ClassifiedItem[] | null) {
@@ -10,7 +18,7 @@ export function jobView(job: ClassificationJob, selection: JobSelection, items: 
       actorId: job.actorId,
       actorRole: job.actorRole,
       organizationId: job.organizationId,
-      filters: JSON.parse(selection.filtersText) as Record<string, unknown>,
+      filters: filtersOf(selection),
       fields: job.fields,
       mode: job.mode,
       overwrite: job.overwrite,
@@ -59,26 +67,26 @@ function progressOf({ counts }: ClassificationJob) {
   return { total, processed, succeeded, failed, batchesTotal, batchesDone, percent };
 }
 
-/** What the batches of a job's running round have brought so far, in the order of its questions. */
-interface Brought {
-  items: ClassifiedItem[];
-  errors: (QuestionError & { batchIndex: number })[];
+type EndedBatch = Pick<JobBatch, 'index' | 'outcome'>;
+
+/** Returns the classified items of this round so far, from batches in their order. */
+export function itemsOfRound(round: number, batches: readonly EndedBatch[]): ClassifiedItem[] {
+  return outcomesOf(round, batches).flatMap(({ outcome }) => itemsOf(outcome));
 }
 
-/** From batches in their order; what earlier rounds brought counts no more. */
-export function broughtBy(round: number, batches: readonly Pick<JobBatch, 'index' | 'outcome'>[]): Brought {
-  const ours = batches.filter(({ outcome }) => outcome?.round === round);
-  return {
-    items: ours.flatMap(({ outcome }) => JSON.parse(outcome?.itemsText ?? '[]') as ClassifiedItem[]),
-    errors: ours.flatMap(({ index, outcome }) =>
-      (outcome?.errors ?? []).map(({ questionId, code, message }) => ({
-        questionId,
-        batchIndex: index,
-        code,
-        message,
-      })),
-    ),
-  };
+/** Returns the errors of this round so far, from batches in their order. */
+export function errorsOfRound(
+  round: number,
+  batches: readonly EndedBatch[],
+): (QuestionError & { batchIndex: number })[] {
+  return outcomesOf(round, batches).flatMap(({ index, outcome }) =>
+    outcome.errors.map(({ questionId, code, message }) => ({ questionId, batchIndex: index, code, message })),
+  );
+}
+
+/** Outcomes of earlier rounds count no more. */
+function outcomesOf(round: number, batches: readonly EndedBatch[]) {
+  return batches.flatMap(({ index, outcome }) => (outcome?.round === round ? [{ index, outcome }] : []));
 }
 
 /** How a stream of a job begins. `snapshot`: as if for the first time. */

@@ -63,8 +63,16 @@ export type ClassifyMode = 'SUGGEST' | 'AUTO';
 export interface JobSelection {
   _id: string;
   questionIds: string[];
-  /** JSON text: its keys may be such as MongoDB does not take. */
+  /** JSON text, because MongoDB refuses some keys; written by `filtersTextOf` and read by `filtersOf`. */
   filtersText: string;
+}
+
+export function filtersTextOf(filters: JobWish['filters']): string {
+  return JSON.stringify(filters);
+}
+
+export function filtersOf({ filtersText }: JobSelection): Record<string, unknown> {
+  return JSON.parse(filtersText) as Record<string, unknown>;
 }
 
 /** Questions that go to the provider together, always so many but in the last batch. */
@@ -76,7 +84,7 @@ export interface JobBatch {
   jobId: string;
   index: number;
   questionIds: string[];
-  /** JSON text of a list of the bank's questions, those that it knew; null = not loaded. */
+  /** JSON text, written by `contextTextOf` and read by `contextOf`; null = the questions are not loaded. */
   contextText: string | null;
   /** null until a first round has finished it; counts for the round that it names. */
   outcome: StoredOutcome | null;
@@ -88,9 +96,17 @@ export function batchId(jobId: string, index: number): string {
 
 interface StoredOutcome {
   round: number;
-  /** JSON text of a list of classified items. */
+  /** JSON text, written by `itemsTextOf` and read by `itemsOf`. */
   itemsText: string;
   errors: QuestionError[];
+}
+
+export function itemsTextOf({ items }: Pick<BatchOutcome, 'items'>): string {
+  return JSON.stringify(items);
+}
+
+export function itemsOf({ itemsText }: Pick<StoredOutcome, 'itemsText'>): ClassifiedItem[] {
+  return JSON.parse(itemsText) as ClassifiedItem[];
 }
 
 /** How one batch of one round ended: each of its questions is in one of the two lists, in their order. */

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { BATCH_SIZE, type JobWish } from './job.ts';
-import { jobRequestFaults, newJob } from './new-job.ts';
+import { contextOf, jobRequestFaults, newJob } from './new-job.ts';
 
 const ORIGIN = { id: 'job-1', now: new Date(0), actorRole: 'TEACHER' };
 
@@ -39,7 +39,7 @@ t.test('a batch keeps the questions of its own that the bank knows', async (t) =
   const questions = new Map(['q6', 'q2', 'q1'].map((id) => [id, { id, content: `text of ${id}` }]));
   const { batches, job, selection } = newJob(wish(ids), ORIGIN, { kind: 'LOADED', known: questions });
   t.strictSame(
-    batches.map(({ contextText }) => JSON.parse(contextText ?? 'null').map(({ id }: { id: string }) => id)),
+    batches.map(({ contextText }) => contextOf(contextText ?? '').map(({ id }) => id)),
     [['q1', 'q2'], ['q6']],
   );
   t.match(job, { context: 'LOADED', status: 'PENDING', open: true, round: 1, revision: 1 });

@@ -4,6 +4,7 @@ import {
   BATCH_SIZE,
   batchId,
   type ClassificationJob,
+  filtersTextOf,
   type JobBatch,
   type JobSelection,
   type JobWish,
@@ -38,7 +39,7 @@ export function newJob(wish: JobWish, { id, now, actorRole }: JobOrigin, questio
   const hasFailed = questions.kind === 'FAILED';
   const { questionIds, filters, ...scope } = wish;
   return {
-    selection: { _id: id, questionIds: [...questionIds], filtersText: JSON.stringify(filters) },
+    selection: { _id: id, questionIds: [...questionIds], filtersText: filtersTextOf(filters) },
     batches,
     job: {
       _id: id,
@@ -81,9 +82,14 @@ function batchesOf(
   return batches;
 }
 
-/** What a batch keeps of the bank's questions, by id: those of its own that the bank knows, in its own order. */
+/** Returns a batch's context as it is stored: those of its questions that the bank knows, in the batch's order. */
 export function contextTextOf(ids: readonly string[], questions: ReadonlyMap<string, unknown>): string {
   return JSON.stringify(ids.map((id) => questions.get(id)).filter((question) => question !== undefined));
+}
+
+/** Returns the questions that `contextTextOf` stored; each carries at least its id. */
+export function contextOf(contextText: string): { id: string }[] {
+  return JSON.parse(contextText) as { id: string }[];
 }
 
 /** What the schema cannot say: each question and each field stands once. Takes a body of any shape. */

@@ -5,7 +5,7 @@ import type { Mongo } from '#infra/mongo/connect.ts';
 import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { classifierWork } from '#shared/classifier/commands.ts';
-import { broughtBy } from '#shared/classifier/job-view.ts';
+import { errorsOfRound, itemsOfRound } from '#shared/classifier/job-view.ts';
 import { type ModelAnswer, type Models, type ModelTask, ProviderFailure } from '#shared/classifier/tasks/task.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import type { StoredJobOptions } from '#testing/stored/stored-jobs.ts';
@@ -33,7 +33,10 @@ export interface ClassifierScene {
   actor(ask: Ask, env?: NodeJS.ProcessEnv): ReturnType<typeof classifierActor>;
   run(actor: ReturnType<typeof classifierActor>, command: Command, workerId?: string): Promise<Ending>;
   job(command: CommandOf<'classifier'>): ReturnType<typeof findJob>;
-  brought(command: CommandOf<'classifier'>): Promise<ReturnType<typeof broughtBy>>;
+  brought(command: CommandOf<'classifier'>): Promise<{
+    items: ReturnType<typeof itemsOfRound>;
+    errors: ReturnType<typeof errorsOfRound>;
+  }>;
   told: string[];
 }
 
@@ -64,7 +67,8 @@ export async function classifierScene(t: Test): Promise<ClassifierScene> {
     async brought(command) {
       const work = classifierWork(command);
       if (work.kind !== 'round') throw new Error('this command runs no job');
-      return broughtBy(work.at.round, await batchOutcomes(mongo, work.at.jobId));
+      const batches = await batchOutcomes(mongo, work.at.jobId);
+      return { items: itemsOfRound(work.at.round, batches), errors: errorsOfRound(work.at.round, batches) };
     },
   };
 }

@@ -4,7 +4,7 @@ import type { Mongo } from '#infra/mongo/connect.ts';
 import { type CommandOf, newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { roundOrder } from '#shared/classifier/commands.ts';
 import type { JobWish } from '#shared/classifier/job.ts';
-import { broughtBy } from '#shared/classifier/job-view.ts';
+import { errorsOfRound, itemsOfRound } from '#shared/classifier/job-view.ts';
 import { newJob } from '#shared/classifier/new-job.ts';
 import { newId } from '#shared/kernel/ids.ts';
 
@@ -59,7 +59,7 @@ export async function finishedOnce(mongo: Mongo, jobId: string): Promise<number>
   const job = await findJob(mongo, jobId);
   if (job === null || job.status !== 'COMPLETED') return 0;
   const batches = await batchOutcomes(mongo, jobId);
-  const { items, errors } = broughtBy(job.round, batches);
+  const [items, errors] = [itemsOfRound(job.round, batches), errorsOfRound(job.round, batches)];
   const { total, succeeded, failed, batchesTotal, batchesDone } = job.counts;
   const isWhole = batches.length === batchesTotal && batchesDone === batchesTotal && succeeded + failed === total;
   return isWhole && items.length === succeeded && errors.length === failed ? 1 : Number.NaN;

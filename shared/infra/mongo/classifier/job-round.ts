@@ -4,7 +4,14 @@ import { guardedUpdate, literal, Stale } from '#infra/mongo/guarded-update.ts';
 import { findLive } from '#infra/mongo/mailbox/mailbox.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
 import { type JobRound, roundKey } from '#shared/classifier/commands.ts';
-import { type BatchOutcome, batchId, type JobBatch, type JobContext, type JobEnd } from '#shared/classifier/job.ts';
+import {
+  type BatchOutcome,
+  batchId,
+  itemsTextOf,
+  type JobBatch,
+  type JobContext,
+  type JobEnd,
+} from '#shared/classifier/job.ts';
 import { SECOND } from '#shared/kernel/time.ts';
 import { aiJobBatches, aiJobs } from './collections.ts';
 
@@ -60,9 +67,9 @@ export async function storeOutcomes(
   );
   if (counted.matchedCount !== 1) throw new RoundOver(at);
   const stored = new Map(
-    finished.map(({ index, outcome: { items, errors } }) => [
+    finished.map(({ index, outcome }) => [
       index,
-      { outcome: { round: at.round, itemsText: JSON.stringify(items), errors } },
+      { outcome: { round: at.round, itemsText: itemsTextOf(outcome), errors: outcome.errors } },
     ]),
   );
   await setInBatches(mongo, at, stored, session);
