@@ -10,26 +10,44 @@ import { type FanOutPlan, planFanOut } from '#shared/notification/fan-out.ts';
 import type { NotificationInput } from '#shared/notification/notification.ts';
 import type { NotificationDeps } from './deps.ts';
 
-/** What a producer brings: recipients that are resolved already, and the event they are told of, if any. */
-export interface FanOutInput {
+/** What a producer brings: recipients that are resolved already, and the event that they are told of. */
+export interface FanOutInput<Event extends EventInput | null> {
   notifications: readonly NotificationInput[];
-  event: EventInput | null;
+  event: Event;
   /** From the caller's header. */
   organizationId: string | null;
 }
 
-export type FannedOut =
-  | { kind: 'made'; event: NotificationEvent | null; plan: FanOutPlan }
+/** `made`: the stored event, null where the producer brought none, and its rows. `replayed`: the event was stored before. */
+export type FannedOut<Stored extends NotificationEvent | null> =
+  | { kind: 'made'; event: Stored; plan: FanOutPlan }
   | { kind: 'replayed'; event: NotificationEvent };
 
+/** Makes the rows of an event, or finds that this event was brought before. */
+export async function fanOutEvent(
+  deps: NotificationDeps,
+  input: FanOutInput<EventInput>,
+): Promise<FannedOut<NotificationEvent>> {
+  const { event, organizationId } = input;
+  const known = await knownEvent(deps, event);
+  if (known !== null) return { kind: 'replayed', event: known };
+  return fanOut(deps, input, (made) => newEvent(event, { ...made, organizationId }));
+}
+
+/** Makes rows that belong to no event. */
+export async function fanOutRows(deps: NotificationDeps, input: FanOutInput<null>): Promise<FannedOut<null>> {
+  return fanOut(deps, input, () => null);
+}
+
 /**
- * Makes the rows of an event or a batch, or finds that this event was brought before. One commit makes event, rows and delivery
+ * Makes rows and their event, or finds that another call brought the event meanwhile. One commit makes event, rows and delivery
  * jobs; what follows it (rings, live streams, the audit's copy) may be lost.
  */
-export async function fanOut(deps: NotificationDeps, input: FanOutInput): Promise<FannedOut> {
-  const known = await knownEvent(deps, input.event);
-  if (known !== null) return { kind: 'replayed', event: known };
-
+async function fanOut<Stored extends NotificationEvent | null>(
+  deps: NotificationDeps,
+  input: FanOutInput<EventInput | null>,
+  eventOf: (made: { id: string; now: Date; created: number }) => Stored,
+): Promise<FannedOut<Stored>> {
   const preferences = await preferencesOf(
     deps.mongo,
     input.notifications.map(({ userId }) => userId),
@@ -39,15 +57,7 @@ export async function fanOut(deps: NotificationDeps, input: FanOutInput): Promis
   const ids = orderedIds(input.notifications.length, now);
   const made = { fanOutId, now: new Date(now), newId: () => ids.next().value ?? newId(now) };
   const plan = planFanOut({ ...input, preferences }, made);
-  const event =
-    input.event === null
-      ? null
-      : newEvent(input.event, {
-          id: fanOutId,
-          now: made.now,
-          created: plan.rows.length,
-          organizationId: input.organizationId,
-        });
+  const event = eventOf({ id: fanOutId, now: made.now, created: plan.rows.length });
   const inserted = await insertFanOut(deps.mongo, {
     fanOutId,
     event,
@@ -71,8 +81,10 @@ function orderedIds(count: number, now: number): ArrayIterator<string> {
     .values();
 }
 
-async function knownEvent(deps: NotificationDeps, event: EventInput | null): Promise<NotificationEvent | null> {
-  const { sourceService, sourceEventId } = event ?? {};
+async function knownEvent(
+  deps: NotificationDeps,
+  { sourceService, sourceEventId }: EventInput,
+): Promise<NotificationEvent | null> {
   if (!sourceService || !sourceEventId) return null;
   return findEvent(deps.mongo, { sourceService, sourceEventId });
 }

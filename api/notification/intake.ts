@@ -12,13 +12,13 @@ import type {
 } from '#shared/generated/notification.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import { newId } from '#shared/kernel/ids.ts';
-import { eventView, sourcePairFaults } from '#shared/notification/event.ts';
+import { eventView, type NotificationEvent, sourcePairFaults } from '#shared/notification/event.ts';
 import { newNotification, notificationView } from '#shared/notification/notification.ts';
 import { preferenceKey, suppressionOf } from '#shared/notification/preferences.ts';
 import { newFromSnapshot, readSnapshot } from '#shared/notification/snapshot.ts';
 import { recipientFaults, weakTopicFanOut } from '#shared/notification/weak-topic.ts';
 import type { NotificationDeps } from './deps.ts';
-import { type FannedOut, fanOut } from './fan-out.ts';
+import { type FannedOut, fanOutEvent, fanOutRows } from './fan-out.ts';
 
 /** One notification for one recipient, unless that one does not want it. */
 export async function createOneNotification(deps: NotificationDeps, call: Call<CreateRequest>): Promise<Reply> {
@@ -46,7 +46,10 @@ export async function createBatch(deps: NotificationDeps, call: Call<BatchReques
     const refused = whyEventRefused(event, sender, '/event');
     if (refused !== null) return refused;
   }
-  const made = await fanOut(deps, { notifications, event, organizationId });
+  const made =
+    event === null
+      ? await fanOutRows(deps, { notifications, event, organizationId })
+      : await fanOutEvent(deps, { notifications, event, organizationId });
   if (made.kind === 'replayed') {
     const ids = await idsOfFanOut(deps.mongo, made.event._id);
     return { status: 200, data: { created: 0, suppressed: [], notifications: ids, event: eventView(made.event) } };
@@ -80,7 +83,7 @@ export async function raiseWeakTopic(deps: NotificationDeps, call: Call<WeakTopi
   const details = recipientFaults(call.body);
   if (details.length > 0) return { rejected: 'VALIDATION_FAILED', details };
   const { organizationId = null } = call.identity;
-  return intakeReply(await fanOut(deps, { ...weakTopicFanOut(call.body), organizationId }));
+  return intakeReply(await fanOutEvent(deps, { ...weakTopicFanOut(call.body), organizationId }));
 }
 
 /** An event of the producer that sends it, with the notifications that it makes. */
@@ -89,7 +92,7 @@ export async function takeEvent(deps: NotificationDeps, call: Call<IntakeRequest
   const { sender, organizationId = null } = call.identity;
   const refused = whyEventRefused(event, sender);
   if (refused !== null) return refused;
-  return intakeReply(await fanOut(deps, { notifications: notifications ?? [], event, organizationId }));
+  return intakeReply(await fanOutEvent(deps, { notifications: notifications ?? [], event, organizationId }));
 }
 
 /** Why an event may not be taken, or null. A service brings only events of its own; an ADMIN, who is no sender, those of any producer. */
@@ -105,11 +108,9 @@ function whyEventRefused(
 }
 
 /** The reply to the sender of an event: the notifications that it made, or that it had come before. */
-function intakeReply(made: FannedOut): Reply {
-  if (made.kind === 'replayed')
-    return { status: 200, data: { event: eventView(made.event), created: 0, replayed: true } };
-  const { event, plan } = made;
-  if (event === null) throw new Error('an event was taken and not stored');
-  const { rows, suppressed } = plan;
-  return { status: 201, data: { event: eventView(event), created: rows.length, suppressed, replayed: false } };
+function intakeReply(made: FannedOut<NotificationEvent>): Reply {
+  const event = eventView(made.event);
+  if (made.kind === 'replayed') return { status: 200, data: { event, created: 0, replayed: true } };
+  const { rows, suppressed } = made.plan;
+  return { status: 201, data: { event, created: rows.length, suppressed, replayed: false } };
 }
