@@ -13,7 +13,7 @@ import {
 } from '#api/http/exchange.ts';
 import { parseBody } from '#api/http/json.ts';
 import { type ListenerLimits, openListener } from '#api/http/listener.ts';
-import { type Refusal, writeRefusal, writeReply } from '#api/http/reply.ts';
+import { type Refusal, type Refused, refused, writeRefusal, writeReply } from '#api/http/reply.ts';
 import { compileTable, type MountedRoute, mountRoute } from '#api/http/route-table.ts';
 import type { AccessLine } from '#infra/log/access-line.ts';
 import type { Log } from '#infra/log/log.ts';
@@ -42,11 +42,6 @@ export interface ServerLimits extends ListenerLimits {
 
 type Outcome = { kind: 'reply'; reply: Reply } | RawReply | Refused | { kind: 'gone' };
 
-interface Refused {
-  kind: 'refused';
-  rejection: Refusal;
-}
-
 /** A body that was taken: its value, and what is wrong with that. */
 interface TakenBody {
   kind: 'taken';
@@ -68,8 +63,8 @@ const NO_QUERY = Object.freeze({});
 
 /** Opens the front door: restify's server, with the life of a request in this file, top to bottom. */
 export function openServer(deps: ServerDeps): Door {
-  const mounted = deps.routes.map((route) => mountRoute(route, deps.schemas));
-  const table = compileTable(mounted.map((row) => ({ method: row.route.method, path: row.route.path, value: row })));
+  const rows = deps.routes.map((route) => mountRoute(route, deps.schemas));
+  const table = compileTable(rows.map((row) => ({ method: row.route.method, path: row.route.path, value: row })));
   const bodies = openBodyReader(deps.limits);
   const signals = openClientSignals();
   const newest = new WeakMap<Duplex, Exchange>();
@@ -98,27 +93,31 @@ export function openServer(deps: ServerDeps): Door {
     const { path, query } = splitTarget(request.url ?? '');
 
     const match = table(method, path);
-    if (match.found === undefined) return refused(noRoute(match.allow));
-    exchange.template = match.found.route.path;
+    if (match.kind === 'no-route') return refused({ rejected: 'ROUTE_NOT_FOUND' });
+    if (match.kind === 'wrong-method') {
+      return refused({ rejected: 'METHOD_NOT_ALLOWED', headers: { Allow: match.allow } });
+    }
+    const { value: mounted, params } = match;
+    exchange.template = mounted.route.path;
 
-    const head = readHead(request, method, path, match.params);
-    for (const guard of match.found.route.guards) {
+    const head = readHead(request, method, path, params);
+    for (const guard of mounted.route.guards) {
       const rejection = guard.check(head, exchange.identity);
       if (rejection !== undefined) return refused(rejection);
     }
 
-    const body = await takeBody(exchange, head, match.found);
+    const body = await takeBody(exchange, head, mounted);
     if (body.kind !== 'taken') return body;
 
-    const asked = query === '' && !match.found.hasQuery ? undefined : match.found.parseQuery(query);
+    const asked = query === '' && !mounted.hasQuery ? undefined : mounted.parseQuery(query);
     const faults = asked === undefined ? body.faults : [...asked.faults, ...body.faults];
     if (faults.length > 0) {
-      const details = [...faults, ...furtherFaults(match.found, body)];
+      const details = [...faults, ...furtherFaults(mounted, body)];
       return refused({ rejected: 'VALIDATION_FAILED', details: details.slice(0, MAX_FAULTS) });
     }
 
     const input = { body: body.value, query: asked === undefined ? NO_QUERY : asked.query };
-    const answer = await match.found.route.handle(new RouteCall(exchange, head, input, () => signals.of(exchange)));
+    const answer = await mounted.route.handle(new RouteCall(exchange, head, input, () => signals.of(exchange)));
     if (isRejection(answer)) return refused(answer);
     return answer.kind === 'raw' ? answer : { kind: 'reply', reply: answer };
   }
@@ -183,16 +182,6 @@ export function openServer(deps: ServerDeps): Door {
     deps.observe(method, template, status, ms / 1_000);
     deps.access({ requestId, method, route: template, status, ms, actorId: identity.actor?.id });
   }
-}
-
-function refused(rejection: Refusal): Refused {
-  return { kind: 'refused', rejection };
-}
-
-function noRoute(allow: string | undefined): Refusal {
-  return allow === undefined
-    ? { rejected: 'ROUTE_NOT_FOUND' }
-    : { rejected: 'METHOD_NOT_ALLOWED', headers: { Allow: allow } };
 }
 
 /**

@@ -1,6 +1,7 @@
 import type { Head } from '#api/route.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import type { Exchange } from './exchange.ts';
+import { type Refused, refused } from './reply.ts';
 
 /** Reads the bodies of all requests of a process, within limits that they share. */
 interface BodyReader {
@@ -14,11 +15,6 @@ interface BodyReader {
 }
 
 type BodyRead = { kind: 'read'; bytes: Buffer } | Refused | { kind: 'gone' };
-
-interface Refused {
-  kind: 'refused';
-  rejection: Rejection;
-}
 
 const EMPTY = Buffer.alloc(0);
 
@@ -81,10 +77,6 @@ function isJson(type: string): boolean {
   if (!JSON_TYPE.test(type)) return false;
   const charset = CHARSET.exec(type)?.[1]?.toLowerCase();
   return charset === undefined || charset === 'utf-8' || charset === 'utf8';
-}
-
-function refused(rejection: Rejection): Refused {
-  return { kind: 'refused', rejection };
 }
 
 function tooLarge(maxBytes: number): Rejection {

@@ -14,6 +14,16 @@ export interface Refusal extends Rejection {
   headers?: Record<string, string>;
 }
 
+/** How the life of a request ends early. */
+export interface Refused {
+  kind: 'refused';
+  rejection: Refusal;
+}
+
+export function refused(rejection: Refusal): Refused {
+  return { kind: 'refused', rejection };
+}
+
 /** Seconds; what a caller of a service that is down is told when nobody knows better. */
 const DEFAULT_RETRY_AFTER = 1;
 

@@ -12,13 +12,13 @@ t.test('static before parameter, with a way back', async (t) => {
     row('POST', '/v1/a/:id'),
     row('GET', '/'),
   ]);
-  t.match(table('GET', '/v1/a/me'), { found: 'GET /v1/a/me', params: {} });
-  t.match(table('GET', '/v1/a/you'), { found: 'GET /v1/a/:id', params: { id: 'you' } });
-  t.match(table('GET', '/v1/a/me/x'), { found: 'GET /v1/:kind/me/x', params: { kind: 'a' } });
-  t.match(table('GET', '/'), { found: 'GET /' });
-  t.strictSame(table('PUT', '/v1/a/you'), { found: undefined, allow: 'GET, POST' });
-  t.strictSame(table('PUT', '/v1/a/y u'), { found: undefined, allow: undefined });
-  t.strictSame(table('GET', '/v1/b'), { found: undefined, allow: undefined });
+  t.match(table('GET', '/v1/a/me'), { kind: 'found', value: 'GET /v1/a/me', params: {} });
+  t.match(table('GET', '/v1/a/you'), { kind: 'found', value: 'GET /v1/a/:id', params: { id: 'you' } });
+  t.match(table('GET', '/v1/a/me/x'), { kind: 'found', value: 'GET /v1/:kind/me/x', params: { kind: 'a' } });
+  t.match(table('GET', '/'), { kind: 'found', value: 'GET /' });
+  t.strictSame(table('PUT', '/v1/a/you'), { kind: 'wrong-method', allow: 'GET, POST' });
+  t.strictSame(table('PUT', '/v1/a/y u'), { kind: 'no-route' });
+  t.strictSame(table('GET', '/v1/b'), { kind: 'no-route' });
 });
 
 t.test('names belong to their method, not to the place', async (t) => {

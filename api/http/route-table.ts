@@ -8,9 +8,11 @@ interface TableRow<T> {
   value: T;
 }
 
+/** `allow`: the methods of the path, which has none for this one. */
 type Match<T> =
-  | { found: T; params: Readonly<Record<string, string>> }
-  | { found: undefined; allow: string | undefined };
+  | { kind: 'found'; value: T; params: Readonly<Record<string, string>> }
+  | { kind: 'wrong-method'; allow: string }
+  | { kind: 'no-route' };
 
 type RouteTable<T> = (method: string, path: string) => Match<T>;
 
@@ -22,26 +24,25 @@ interface Branch<T> {
 
 const PATH_ID = /^[A-Za-z0-9._:-]{1,128}$/;
 const NO_PARAMS: Readonly<Record<string, string>> = Object.freeze({});
-const NOT_FOUND = { found: undefined, allow: undefined } as const;
+const NO_ROUTE = { kind: 'no-route' } as const;
 
 /**
  * Compiles rows into a lookup by path segment. Paths match as they were sent: no folding of dot segments, slashes
  * or case, because a gateway that checks paths by prefix would else see another path than we do. Parameters are
- * percent-decoded and must look like an id; whatever does not is no route. `allow` lists the methods of a path
- * that exists under others. Throws at boot when two rows collide.
+ * percent-decoded and must look like an id; whatever does not is no route. Throws at boot when two rows collide.
  */
 export function compileTable<T>(rows: readonly TableRow<T>[]): RouteTable<T> {
   const root = newBranch<T>();
   for (const row of rows) plant(root, row);
   return (method, path) => {
     const segments = path.split('/');
-    if (segments[0] !== '' || segments.length < 2) return NOT_FOUND;
+    if (segments[0] !== '' || segments.length < 2) return NO_ROUTE;
     const values: string[] = [];
     const branch = climb(root, segments, 1, values);
-    if (branch === undefined) return NOT_FOUND;
+    if (branch === undefined) return NO_ROUTE;
     const leaf = branch.methods.get(method);
-    if (leaf === undefined) return { found: undefined, allow: [...branch.methods.keys()].sort().join(', ') };
-    return { found: leaf.value, params: values.length === 0 ? NO_PARAMS : named(leaf.names, values) };
+    if (leaf === undefined) return { kind: 'wrong-method', allow: [...branch.methods.keys()].sort().join(', ') };
+    return { kind: 'found', value: leaf.value, params: values.length === 0 ? NO_PARAMS : named(leaf.names, values) };
   };
 }
 
