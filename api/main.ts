@@ -14,7 +14,7 @@ import { FanOutLost } from '#infra/mongo/notification/stage-fan-out.ts';
 import { openServerClock } from '#infra/mongo/server-clock.ts';
 import { checkUsable, untilUsable } from '#infra/mongo/until-usable.ts';
 import { HasherBusy } from '#infra/passwords/hasher.ts';
-import { openBackground } from '#infra/process/background.ts';
+import { BACKGROUND_LIMITS, LAST_BACKGROUND_MS, openBackground } from '#infra/process/background.ts';
 import { drainOnSignal } from '#infra/process/drain.ts';
 import { redisProbe } from '#infra/redis/connection.ts';
 import { openDoorbells } from '#infra/redis/doorbell.ts';
@@ -33,10 +33,6 @@ const SERVICES: Readonly<Record<string, Mount>> = {
   notification: mountNotification,
 };
 const PING_MS = 500;
-/** Calls at once, and calls waiting, of best-effort work. */
-const BACKGROUND = { concurrency: 16, maxWaiting: 1_000 };
-/** For best-effort work at the very end: nobody waits for it, and a neighbour that hangs must not hold up a stop. */
-const LAST_BACKGROUND_MS = 1_000;
 
 const config = configOrExit(process.env);
 const { log, access, flush } = openLog({ level: config.logLevel, name: 'web', secrets: secretsOf(config) });
@@ -54,7 +50,7 @@ const [clock, doorbells, replies, probe] = [
 ];
 const alarms = metrics.counter('examhall_alarms_total', 'Things an operator should look at', ['name']);
 const background = openBackground({
-  ...BACKGROUND,
+  ...BACKGROUND_LIMITS,
   dropped: (count) => alarms.add({ name: 'background_dropped' }, count),
   failed(err) {
     alarms.add({ name: 'audit_failed' });

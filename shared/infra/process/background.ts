@@ -8,6 +8,11 @@ export interface Background {
   end(limitMs: number): Promise<number>;
 }
 
+/** Default limits of a process's background work: calls at once, and calls that wait. */
+export const BACKGROUND_LIMITS = { concurrency: 16, maxWaiting: 1_000 };
+/** Time for background work at the end of a process (ms). No caller waits for it, and a neighbour that hangs must not delay the stop. */
+export const LAST_BACKGROUND_MS = 1_000;
+
 /** Bounded: a neighbour that hangs costs memory for `maxWaiting` pieces of work and nothing else. */
 export function openBackground(options: {
   concurrency: number;
