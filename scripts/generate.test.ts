@@ -1,7 +1,9 @@
 import t from 'tap';
+import { VARIABLES } from '#infra/config/variables.ts';
 import { loadSchemas } from '#infra/schema/validator.ts';
 import { ERRORS } from '#shared/kernel/errors.ts';
 import { drift, generatedFiles } from './generate.ts';
+import { configurationMarkdown, envExample } from './generate-configuration.ts';
 
 t.test('the files on disk are what they are generated from, and a change of either side is told', async (t) => {
   const files = new Map(await generatedFiles(loadSchemas()));
@@ -26,4 +28,11 @@ t.test('docs/errors.md lists every code once, with its status', async (t) => {
     rows,
     Object.entries(ERRORS).map(([code, { status }]) => `${code} ${status}`),
   );
+});
+
+t.test('the generated papers name every variable', async (t) => {
+  for (const name of Object.keys(VARIABLES)) {
+    t.match(configurationMarkdown(), `| \`${name}\` |`);
+    t.match(envExample(), `${name}=`);
+  }
 });

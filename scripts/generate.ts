@@ -2,10 +2,10 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { compile } from 'json-schema-to-typescript';
-import { configurationMarkdown, envExample } from '#infra/config/documentation.ts';
 import { referencedId, type SchemaDocument, type SchemaNode, typeName } from '#infra/schema/schema-document.ts';
 import { loadSchemas, type Schemas } from '#infra/schema/validator.ts';
 import { ERRORS } from '#shared/kernel/errors.ts';
+import { configurationMarkdown, envExample } from './generate-configuration.ts';
 
 /**
  * Writes every file that is made from another: types from `schemas/`, papers from the error catalogue and the table of

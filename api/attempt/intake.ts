@@ -1,6 +1,5 @@
 import { askWorker } from '#api/ask-worker.ts';
 import type { Call, Reply } from '#api/route.ts';
-import { findAttempt } from '#infra/mongo/attempt/attempts.ts';
 import { newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { postCommand, readEnd } from '#infra/mongo/mailbox/mailbox.ts';
 import { handoffOrder, releaseOrder } from '#shared/attempt/commands.ts';
@@ -9,7 +8,7 @@ import { DETAIL_EVENTS } from '#shared/attempt/limits.ts';
 import { readRelease } from '#shared/attempt/release.ts';
 import type { EssayGradeHandoffRequest, ResultsReleasedRequest } from '#shared/generated/attempt.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
-import { type AttemptDeps, detailOf, SERVICE_VIEWER } from './deps.ts';
+import { type AttemptDeps, detailOf, knownAttempt, SERVICE_VIEWER } from './deps.ts';
 
 /**
  * Takes a grade by hand as a command, unique per attempt and source event, and waits for its worker. Only the sender
@@ -31,8 +30,7 @@ export async function handOffGrade(
   await askWorker(deps, command, { timeoutMs: deps.settings.gradingWaitMs, signal: call.signal });
   const end = await readEnd(deps.mongo, command);
   if (end.kind === 'rejected') return end.rejection;
-  const attempt = await findAttempt(deps.mongo, attemptId);
-  if (attempt === null) throw new Error(`attempt ${attemptId} vanished`);
+  const attempt = await knownAttempt(deps, attemptId);
   const applied = end.kind === 'done' ? created : null;
   return {
     status: applied === null ? 202 : 200,

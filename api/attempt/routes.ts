@@ -135,12 +135,12 @@ function sittingRoutes(deps: AttemptDeps): Route[] {
       method: 'POST',
       path: '/v1/attempts/:attemptId/submit',
       operation: 'submitAttempt',
-      summary: 'Hand in and wait for the grade',
+      summary: 'Submit the attempt and wait for the grade',
       guards: student,
       body: { schema: 'attempt/submit-request', maxBytes: SMALL_BODY },
       replies: [
         { status: 200, schema: 'attempt/attempt-detail', description: 'Graded' },
-        { status: 202, schema: 'attempt/attempt-detail', description: 'Handed in; the grade comes later' },
+        { status: 202, schema: 'attempt/attempt-detail', description: 'Submitted; the grade comes later' },
       ],
       errors: ['ATTEMPT_NOT_FOUND', 'FORBIDDEN'],
       handle: (call) => submitAttempt(deps, call),
@@ -154,11 +154,11 @@ function sittingRoutes(deps: AttemptDeps): Route[] {
       body: { schema: 'attempt/post-event-request', maxBytes: SMALL_BODY },
       replies: [
         { status: 201, schema: 'attempt/attempt-event', description: 'Logged' },
-        { status: 200, schema: 'attempt/attempt-detail', description: 'A TIMEOUT that handed in, graded' },
+        { status: 200, schema: 'attempt/attempt-detail', description: 'A TIMEOUT that submitted the attempt, graded' },
         {
           status: 202,
           schema: 'attempt/attempt-detail',
-          description: 'A TIMEOUT that handed in; the grade comes later',
+          description: 'A TIMEOUT that submitted the attempt; the grade comes later',
         },
       ],
       errors: ['ATTEMPT_NOT_FOUND', 'FORBIDDEN', 'EVENT_LIMIT_REACHED'],

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Call, Reply } from '#api/route.ts';
-import { type AttemptHead, fillTexts, findAttempt } from '#infra/mongo/attempt/attempts.ts';
+import { type AttemptHead, findAttempt } from '#infra/mongo/attempt/attempts.ts';
 import {
   type AnswerWrite,
   isLongAnswer,
@@ -15,10 +15,10 @@ import type { Attempt } from '#shared/attempt/attempt.ts';
 import { saveAnswerMetadata } from '#shared/attempt/events.ts';
 import { SAVE_REPLY_EVENTS } from '#shared/attempt/limits.ts';
 import { type PlacedSave, placeSave, whySaveRefused } from '#shared/attempt/save-rules.ts';
-import { isOwner, type Viewer } from '#shared/attempt/visibility.ts';
+import type { Viewer } from '#shared/attempt/visibility.ts';
 import type { SaveAnswerRequest } from '#shared/generated/attempt.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
-import { type AttemptDeps, detailOf, viewerOf } from './deps.ts';
+import { type AttemptDeps, detailOf, ownHead, viewerOf, withTexts } from './deps.ts';
 import { handInOnce } from './submit.ts';
 
 /** Between two tries of saves that meet on one attempt (ms); random below it, so that they part. */
@@ -31,26 +31,19 @@ const MEETING_REST_MS = 20;
 export async function saveOneAnswer(deps: AttemptDeps, call: Call<SaveAnswerRequest>): Promise<Reply | Rejection> {
   const answer = pickAnswer(call.body);
   if (isRejection(answer)) return answer;
-  const attemptId = call.params.attemptId ?? '';
-  const viewer = viewerOf(call.identity);
-  const head = await deps.heads.find(attemptId);
-  if (head === null) return { rejected: 'ATTEMPT_NOT_FOUND' };
-  if (!isOwner(head, viewer)) return { rejected: 'FORBIDDEN' };
+  const head = await ownHead(deps, call);
+  if (isRejection(head)) return head;
   const { questionId, clientVersion, sourceTabId } = call.body;
   const save = { questionId, answer, clientVersion: clientVersion ?? 0 };
-  const placed = placeSave(attemptId, await deps.papers.find(head.paperId), save);
-  // Without a place only the stored attempt can say which rule comes first.
-  const write = isRejection(placed) ? null : writeOf(head, placed, sourceTabId ?? null);
-
-  const isLong = write !== null && isLongAnswer(write.content);
+  const placed = placeSave(head._id, await deps.papers.find(head.paperId), save);
+  const ways = isRejection(placed)
+    ? unplacedWays(deps, head._id)
+    : placedWays(deps, writeOf(head, placed, sourceTabId ?? null));
+  const viewer = viewerOf(call.identity);
   const giveUpAt = performance.now() + FRONT_DOOR_BUDGET_MS;
-  for (let rows = isLong; performance.now() < giveUpAt; ) {
-    const result =
-      write === null
-        ? await readRefusing(deps, attemptId)
-        : rows
-          ? await saveWithRows(deps, write, isLong)
-          : await saveAnswer(deps.mongo, write);
+  let tryToSave = ways.first;
+  while (performance.now() < giveUpAt) {
+    const result = await tryToSave();
     switch (result.kind) {
       case 'saved':
         return { status: 200, data: await detailOf(deps, result.attempt, viewer, SAVE_REPLY_EVENTS) };
@@ -60,13 +53,13 @@ export async function saveOneAnswer(deps: AttemptDeps, call: Call<SaveAnswerRequ
         const reason = await reasonOf(deps, result.attempt, placed, viewer);
         if (reason !== null) return reason;
         // Nothing forbids it: the tail is full, or a long text must make way. Both take rows of their own.
-        rows = true;
+        tryToSave = ways.withRows;
         break;
       }
       case 'raced':
         // Who came first has rolled the tail, and the rest need no transaction any more: fifty that insisted on one
         // would conflict with each other for seconds.
-        rows = isLong;
+        tryToSave = ways.first;
         await delay(Math.random() * MEETING_REST_MS);
         break;
       default:
@@ -76,10 +69,28 @@ export async function saveOneAnswer(deps: AttemptDeps, call: Call<SaveAnswerRequ
   return { rejected: 'UNAVAILABLE', retryAfter: 1 };
 }
 
-/** The attempt that refuses a save without a place. */
-async function readRefusing(deps: AttemptDeps, attemptId: string): Promise<SaveResult> {
-  const attempt = await findAttempt(deps.mongo, attemptId);
-  return attempt === null ? { kind: 'missing' } : { kind: 'refused', attempt };
+type TryToSave = () => Promise<SaveResult | { kind: 'raced' }>;
+
+/** How a save is tried first, and how once the attempt has no room for one command. */
+interface SaveWays {
+  first: TryToSave;
+  withRows: TryToSave;
+}
+
+/** A short answer is tried with one command first; a long text needs a row of its own from the beginning. */
+function placedWays(deps: AttemptDeps, write: AnswerWrite): SaveWays {
+  const isLong = isLongAnswer(write.content);
+  const withRows = () => saveWithRows(deps, write, isLong);
+  return { first: isLong ? withRows : () => saveAnswer(deps.mongo, write), withRows };
+}
+
+/** A save without a place writes nothing: only the stored attempt can say which rule comes first. */
+function unplacedWays(deps: AttemptDeps, attemptId: string): SaveWays {
+  const readRefusing: TryToSave = async () => {
+    const attempt = await findAttempt(deps.mongo, attemptId);
+    return attempt === null ? { kind: 'missing' } : { kind: 'refused', attempt };
+  };
+  return { first: readRefusing, withRows: readRefusing };
 }
 
 /** A long text waits for its turn; a save that is only the one to roll the tail tries once, and may have `raced` another. */
@@ -116,9 +127,7 @@ async function reasonOf(
   placed: PlacedSave | Rejection,
   viewer: Viewer,
 ): Promise<Rejection | null> {
-  const whole = (await fillTexts(deps.mongo, attempt))
-    ? attempt
-    : ((await findAttempt(deps.mongo, attempt._id)) ?? attempt);
+  const whole = await withTexts(deps, attempt);
   const reason = whySaveRefused(whole, placed, viewer, new Date(deps.now()));
   if (reason?.rejected !== 'ATTEMPT_DEADLINE_EXPIRED') return reason;
   // Committed before it is told, and by MongoDB's clock; the grade is the worker's, and nobody waits for it here.

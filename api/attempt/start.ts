@@ -1,5 +1,5 @@
 import type { Call, Reply } from '#api/route.ts';
-import { addStartKey, findAttempt, type Sitting, sittingsOf } from '#infra/mongo/attempt/attempts.ts';
+import { addStartKey, type Sitting, sittingsOf } from '#infra/mongo/attempt/attempts.ts';
 import { insertAttempt, type SeatNeed, seatFacts } from '#infra/mongo/attempt/insert-attempt.ts';
 import { paperBytes } from '#infra/mongo/attempt/papers.ts';
 import { findRelease, releaseOne } from '#infra/mongo/attempt/release.ts';
@@ -13,7 +13,7 @@ import { admitStart, bindStart, planStart, reuseOpenAttempt, type StartPlan } fr
 import type { StartRequest } from '#shared/generated/attempt.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { newId } from '#shared/kernel/ids.ts';
-import { type AttemptDeps, detailOf, viewerOf } from './deps.ts';
+import { type AttemptDeps, detailOf, knownAttempt, viewerOf } from './deps.ts';
 
 /** A start whose rules that need nothing stored have been passed. */
 interface StartIntent {
@@ -178,8 +178,7 @@ async function existing(
   attemptId: string,
   { replayed }: { replayed: boolean },
 ): Promise<Reply> {
-  const attempt = await findAttempt(deps.mongo, attemptId);
-  if (attempt === null) throw new Error(`attempt ${attemptId} vanished`);
+  const attempt = await knownAttempt(deps, attemptId);
   deps.heads.remember(attempt);
   return startReply(deps, call, attempt, { created: false, replayed });
 }

@@ -1,6 +1,5 @@
 import { askWorker } from '#api/ask-worker.ts';
 import type { Call, Reply } from '#api/route.ts';
-import { findAttempt } from '#infra/mongo/attempt/attempts.ts';
 import { appendClientEvent } from '#infra/mongo/attempt/events.ts';
 import { handIn } from '#infra/mongo/attempt/hand-in.ts';
 import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';
@@ -11,20 +10,16 @@ import { gradingKey } from '#shared/attempt/commands.ts';
 import { admitClientEvent } from '#shared/attempt/events.ts';
 import { DETAIL_EVENTS } from '#shared/attempt/limits.ts';
 import { eventForReply } from '#shared/attempt/redact.ts';
-import { isOwner } from '#shared/attempt/visibility.ts';
 import type { PostEventRequest, SubmitRequest } from '#shared/generated/attempt.ts';
-import type { Rejection } from '#shared/kernel/errors.ts';
-import { type AttemptDeps, detailOf, viewerOf } from './deps.ts';
+import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
+import { type AttemptDeps, detailOf, knownAttempt, ownHead, viewerOf } from './deps.ts';
 
 /** Hands in for the student and waits for the grade; every later submit gets the same, whoever came first. */
 export async function submitAttempt(deps: AttemptDeps, call: Call<SubmitRequest>): Promise<Reply | Rejection> {
-  const attemptId = call.params.attemptId ?? '';
-  const viewer = viewerOf(call.identity);
-  const head = await deps.heads.find(attemptId);
-  if (head === null) return { rejected: 'ATTEMPT_NOT_FOUND' };
-  if (!isOwner(head, viewer)) return { rejected: 'FORBIDDEN' };
-  const command = await handInOnce(deps, attemptId, 'STUDENT', null);
-  return gradedReply(deps, call, attemptId, command);
+  const head = await ownHead(deps, call);
+  if (isRejection(head)) return head;
+  const command = await handInOnce(deps, head._id, 'STUDENT', null);
+  return gradedReply(deps, call, head._id, command);
 }
 
 /**
@@ -58,8 +53,7 @@ async function gradedReply(
 ): Promise<Reply> {
   const patience = { timeoutMs: deps.settings.gradingWaitMs, signal: call.signal };
   if (command !== null) await askWorker(deps, command, patience);
-  const attempt = await findAttempt(deps.mongo, attemptId);
-  if (attempt === null) throw new Error(`attempt ${attemptId} vanished`);
+  const attempt = await knownAttempt(deps, attemptId);
   return {
     status: attempt.status === 'GRADED' ? 200 : 202,
     data: await detailOf(deps, attempt, viewerOf(call.identity), DETAIL_EVENTS),
@@ -68,11 +62,9 @@ async function gradedReply(
 
 /** Logs what the student's client saw. A TIMEOUT hands in an attempt that is still open, limit or not. */
 export async function postEvent(deps: AttemptDeps, call: Call<PostEventRequest>): Promise<Reply | Rejection> {
-  const attemptId = call.params.attemptId ?? '';
-  const viewer = viewerOf(call.identity);
-  const head = await deps.heads.find(attemptId);
-  if (head === null) return { rejected: 'ATTEMPT_NOT_FOUND' };
-  if (!isOwner(head, viewer)) return { rejected: 'FORBIDDEN' };
+  const head = await ownHead(deps, call);
+  if (isRejection(head)) return head;
+  const { _id: attemptId } = head;
   const { type } = call.body;
   const metadata = call.body.metadata ?? {};
   const tooLarge = admitClientEvent({ clientEvents: 0 }, metadata);

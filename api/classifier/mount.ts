@@ -5,7 +5,7 @@ import { openFollowedModels } from '#infra/models/followed-models.ts';
 import { openChangeBell } from '#infra/redis/change-bell.ts';
 import { type ClassifierDeps, GENERATION_PATIENCE } from './deps.ts';
 import { jobRoutes } from './job-routes.ts';
-import { previewRoutes } from './preview-routes.ts';
+import { previewRoutes } from './previews.ts';
 import { providerRoutes } from './providers.ts';
 
 /** Streams of jobs that the process holds open, and those of one caller. */

@@ -1,4 +1,5 @@
-import type { Call, Reply } from '#api/route.ts';
+import { ACTOR, identity, role, scope } from '#api/http/guards/identity.ts';
+import { type Call, ESSAY_BODY, type Reply, type Route, SMALL_BODY } from '#api/route.ts';
 import { generationFaults, wantedGeneration } from '#shared/classifier/generation-request.ts';
 import { essayGradePreview, explanationPreview, generationPreview } from '#shared/classifier/preview.ts';
 import {
@@ -10,11 +11,69 @@ import {
 } from '#shared/classifier/tasks/explain-and-grade.ts';
 import { taskRequest } from '#shared/classifier/tasks/task.ts';
 import type { EssayGradeRequest, ExplanationRequest, GenerationRequest } from '#shared/generated/classifier.ts';
-import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
+import { type ErrorCode, isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { askModel, type GenerationOrder, generate, loadReferences } from './ask-model.ts';
 import { callerOf, type PreviewDeps, scopeOf } from './deps.ts';
 import { paidGeneration } from './paid-generation.ts';
+
+const PROVIDER_CODES: readonly ErrorCode[] = [
+  'AI_PROVIDER_INVALID_RESPONSE',
+  'AI_PROVIDER_UNAVAILABLE',
+  'AI_PROVIDER_CIRCUIT_OPEN',
+  'AI_PROVIDER_THROTTLED',
+  'AI_PROVIDER_QUOTA',
+  'AI_PROVIDER_TIMEOUT',
+  'AI_PROVIDER_NOT_CONFIGURED',
+];
+
+/** What a model can make for a teacher to look at. Nothing of it is written; whoever owns it writes it, if asked to. */
+export function previewRoutes(deps: PreviewDeps): Route[] {
+  const guards = [identity(ACTOR), scope(), role('ADMIN', 'TEACHER')];
+  return [
+    {
+      method: 'POST',
+      path: '/v1/ai/generation/preview',
+      operation: 'previewGeneration',
+      summary: 'Generate questions, without writing any',
+      guards,
+      body: { schema: 'classifier/generation-request', maxBytes: SMALL_BODY },
+      replies: [{ status: 200, schema: 'classifier/generation-preview', description: 'Made, or made before' }],
+      errors: [
+        ...PROVIDER_CODES,
+        'AI_OWNER_UNAVAILABLE',
+        'AI_WALLET_INSUFFICIENT',
+        'AI_USAGE_LIMIT_EXCEEDED',
+        'AI_SETTLEMENT_PENDING',
+        'AI_GENERATION_IN_PROGRESS',
+      ],
+      failureData: { AI_SETTLEMENT_PENDING: 'classifier/pending-preview' },
+      handle: (call) => previewGeneration(deps, call),
+    },
+    {
+      method: 'POST',
+      path: '/v1/ai/explanation/preview',
+      operation: 'previewExplanation',
+      summary: 'Explain a question, without writing a solution',
+      guards,
+      body: { schema: 'classifier/explanation-request', maxBytes: SMALL_BODY },
+      replies: [{ status: 200, schema: 'classifier/explanation-preview', description: 'Made' }],
+      errors: PROVIDER_CODES,
+      handle: (call) => previewExplanation(deps, call),
+    },
+    {
+      method: 'POST',
+      path: '/v1/ai/essay-grade/preview',
+      operation: 'previewEssayGrade',
+      summary: 'Grade an essay by its rubric, without writing a grade',
+      guards,
+      body: { schema: 'classifier/essay-grade-request', maxBytes: ESSAY_BODY },
+      replies: [{ status: 200, schema: 'classifier/essay-grade-preview', description: 'Graded' }],
+      errors: PROVIDER_CODES,
+      handle: (call) => previewEssayGrade(deps, call),
+    },
+  ];
+}
 
 /** Questions that nobody has stored; paid for where that is configured, and then the same for whoever asks the same again. */
 export async function previewGeneration(deps: PreviewDeps, call: Call<GenerationRequest>): Promise<Reply | Rejection> {

@@ -1,8 +1,7 @@
 import { type FaultDetail, isRejection, type Rejection } from '#shared/kernel/errors.ts';
+import type { Optional } from '#shared/kernel/json-object.ts';
 import type { AnswerContent } from './attempt.ts';
 import { ANSWER_KIND, type Question } from './question.ts';
-
-type Optional<T> = T | null | undefined;
 
 interface AnswerFields {
   selectedOptionIds?: Optional<readonly string[]>;

@@ -1,8 +1,7 @@
 import type { FaultDetail, Rejection } from '#shared/kernel/errors.ts';
+import type { Optional } from '#shared/kernel/json-object.ts';
 import type { AnswerKey, Paper, Question, QuestionOption, QuestionType, ScoringMode, ScoringRule } from './question.ts';
 import { questionFaults } from './question-faults.ts';
-
-type Optional<T> = T | null | undefined;
 
 /** One element of a start's `questions`, its shape already validated. Fields not named here are never copied. */
 export interface QuestionInput {

@@ -1,14 +1,13 @@
 import { type Totals, totalsOf } from '#shared/attempt/scoring/grade-attempt.ts';
 import { gradeByHand } from '#shared/attempt/scoring/score-question.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
+import type { Optional } from '#shared/kernel/json-object.ts';
 import { parseInstant } from '#shared/kernel/time.ts';
 import { type Attempt, answerKeyOf } from './attempt.ts';
 import { isScoredByHand, type Paper, paperIndexOf } from './question.ts';
 
 export const HANDOFF_TYPE = 'ai.essay_grade.handoff.v1';
 export const HANDOFF_SENDER = 'ai-classifier-service';
-
-type Optional<T> = T | null | undefined;
 
 /** The body of a handoff, its shape already validated. */
 export interface HandoffBody {

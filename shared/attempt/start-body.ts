@@ -1,7 +1,6 @@
+import type { Optional } from '#shared/kernel/json-object.ts';
 import type { ShowResultMode } from './attempt.ts';
 import type { QuestionInput } from './copy-paper.ts';
-
-type Optional<T> = T | null | undefined;
 
 /** A start request's body, its shape already validated; timestamps are still RFC 3339 texts. */
 export interface StartBody {

@@ -1,5 +1,5 @@
 import { parsePhoneNumberFromString } from 'libphonenumber-js/min';
-import { type FaultDetail, isRejection, type Rejection } from '#shared/kernel/errors.ts';
+import { type FaultDetail, isRejection, type Rejection, unknownTo } from '#shared/kernel/errors.ts';
 import { type Account, ROLES, type Role, type StoredPassword } from './account.ts';
 
 /** What a registration asks for, its password apart. */
@@ -51,8 +51,7 @@ export function registrationFaults(
   if (typeof body !== 'object' || body === null || Array.isArray(body)) return [];
   const texts = Object.fromEntries(Object.entries(body).filter(([, value]) => typeof value === 'string'));
   const read = readRegistration({ ...STAND_IN, ...texts }, roles);
-  const told = new Set(known.map(({ path }) => path));
-  return isRejection(read) ? (read.details ?? []).filter(({ path }) => !told.has(path)) : [];
+  return isRejection(read) ? unknownTo(known, read.details ?? []) : [];
 }
 
 const MOST_NAME_CHARACTERS = 200;

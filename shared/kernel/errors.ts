@@ -91,6 +91,12 @@ export interface FaultDetail {
   message: string;
 }
 
+/** Returns the faults at places that `known` does not name: a place that is wrong in shape needs no second fault. */
+export function unknownTo(known: readonly FaultDetail[], faults: readonly FaultDetail[]): FaultDetail[] {
+  const told = new Set(known.map(({ path }) => path));
+  return faults.filter(({ path }) => !told.has(path));
+}
+
 /**
  * A rule's "no", as a value. Rules never throw it: throwing is for bugs and I/O.
  * `retryAfter` is in whole seconds and becomes the Retry-After header.

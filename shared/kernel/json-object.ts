@@ -1,3 +1,6 @@
+/** A member of a JSON object that its schema lets be left out or null. */
+export type Optional<T> = T | null | undefined;
+
 /** Whether parsed JSON is an object, and no list. */
 export function isJsonObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);

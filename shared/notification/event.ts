@@ -1,4 +1,4 @@
-import type { FaultDetail } from '#shared/kernel/errors.ts';
+import { type FaultDetail, unknownTo } from '#shared/kernel/errors.ts';
 import { isJsonObject } from '#shared/kernel/json-object.ts';
 
 /** A producer's event as it is stored. `_id` is the id of its fan-out too. */
@@ -133,12 +133,6 @@ export function eventFaults(body: unknown, known: readonly FaultDetail[]): Fault
 
 export function batchFaults(body: unknown, known: readonly FaultDetail[]): FaultDetail[] {
   return isJsonObject(body) && isJsonObject(body.event) ? unknownTo(known, sourcePairFaults(body.event, '/event')) : [];
-}
-
-/** The faults at places of which nothing is said in `known`. */
-export function unknownTo(known: readonly FaultDetail[], faults: readonly FaultDetail[]): FaultDetail[] {
-  const told = new Set(known.map(({ path }) => path));
-  return faults.filter(({ path }) => !told.has(path));
 }
 
 function isThere(value: unknown): boolean {

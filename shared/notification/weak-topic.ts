@@ -1,6 +1,6 @@
-import type { FaultDetail } from '#shared/kernel/errors.ts';
+import { type FaultDetail, unknownTo } from '#shared/kernel/errors.ts';
 import { isJsonObject } from '#shared/kernel/json-object.ts';
-import { type EventInput, unknownTo } from './event.ts';
+import type { EventInput } from './event.ts';
 import type { NotificationInput } from './notification.ts';
 
 const WEAK_TOPIC_TYPE = 'WEAK_TOPIC_ALERT';

@@ -1,9 +1,7 @@
 import t from 'tap';
 import { configFaults, MONGODB_URL, REDIS_URL } from '#testing/config-faults.ts';
 import { readConfig } from './config.ts';
-import { configurationMarkdown, envExample } from './documentation.ts';
 import { DEVELOPMENT_JWT_SECRET } from './variable.ts';
-import { VARIABLES } from './variables.ts';
 
 t.test('only MONGODB_URL is needed in development, and every default is as documented', async (t) => {
   const config = readConfig({ MONGODB_URL });
@@ -233,11 +231,4 @@ t.test('the database is the named one, else that of the URL, else examhall', asy
   t.equal(database({ MONGODB_URL: 'mongodb://a,b:27018/school?replicaSet=rs0' }), 'school');
   t.equal(database({ MONGODB_URL: 'mongodb+srv://u:p@cluster/?w=majority' }), 'examhall');
   t.equal(database({ MONGODB_URL: 'mongodb://a', MONGODB_DATABASE: 'named' }), 'named');
-});
-
-t.test('the generated papers name every variable', async (t) => {
-  for (const name of Object.keys(VARIABLES)) {
-    t.match(configurationMarkdown(), `| \`${name}\` |`);
-    t.match(envExample(), `${name}=`);
-  }
 });

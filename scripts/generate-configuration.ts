@@ -1,6 +1,6 @@
-import { DEVELOPMENT_DEFAULTS, type Variable } from './variable.ts';
-import { defaultOf, isSecret } from './variable-reader.ts';
-import { VARIABLES, type VariableName } from './variables.ts';
+import { DEVELOPMENT_DEFAULTS, type Variable } from '#infra/config/variable.ts';
+import { defaultOf, isSecret } from '#infra/config/variable-reader.ts';
+import { VARIABLES, type VariableName } from '#infra/config/variables.ts';
 
 type Row = readonly [name: VariableName, variable: Variable];
 
