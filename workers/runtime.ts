@@ -5,7 +5,7 @@ import { type FollowedModels, openFollowedModels } from '#infra/models/followed-
 import { openPapers } from '#infra/mongo/attempt/papers.ts';
 import { openMongo } from '#infra/mongo/connect.ts';
 import { openServerClock } from '#infra/mongo/server-clock.ts';
-import { openBackground } from '#infra/process/background.ts';
+import { BACKGROUND_LIMITS, openBackground } from '#infra/process/background.ts';
 import { type ChangeTeller, openChangeTeller } from '#infra/redis/change-bell.ts';
 import { openDoorbells } from '#infra/redis/doorbell.ts';
 import { openReplySender } from '#infra/redis/replies.ts';
@@ -13,8 +13,6 @@ import type { GradeNotice } from '#shared/attempt/notices.ts';
 import type { Alarm, WorkerDeps } from './actor.ts';
 
 const PAPER_CACHE_BYTES = 64 * 1024 * 1024;
-/** Calls at once, and calls waiting, of best-effort work. */
-const BACKGROUND = { concurrency: 16, maxWaiting: 1_000 };
 
 /** What a worker process stands on, whichever actor it runs. Opening it waits for nothing and nobody. */
 export type WorkerRuntime = ReturnType<typeof openRuntime>;
@@ -27,7 +25,7 @@ export function openRuntime(config: Config, name: string) {
   const [clock, doorbells, replies] = [openServerClock(mongo), openDoorbells(redis), openReplySender(redis)];
   const alarms = metrics.counter('examhall_alarms_total', 'Things an operator should look at', ['name']);
   const background = openBackground({
-    ...BACKGROUND,
+    ...BACKGROUND_LIMITS,
     dropped: (count) => alarms.add({ name: 'background_dropped' satisfies Alarm }, count),
     failed: (err) => log.warn({ err }, 'background work failed'),
   });

@@ -5,7 +5,7 @@ import type { Mongo } from '#infra/mongo/connect.ts';
 import { newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { postCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { checkUsable, untilUsable } from '#infra/mongo/until-usable.ts';
-import { endsWithin } from '#infra/process/background.ts';
+import { endsWithin, LAST_BACKGROUND_MS } from '#infra/process/background.ts';
 import { drainOnSignal } from '#infra/process/drain.ts';
 import { answerDoorbell } from '#infra/redis/doorbell-listener.ts';
 import { type Actor, queuesOf, type WorkerDeps } from './actor.ts';
@@ -17,8 +17,6 @@ import { openWorker } from './worker.ts';
 
 /** At the end of the time for a stop: for runs that were cut short to put their commands back. */
 const PUT_BACK_MS = 2_000;
-/** For best-effort work at the very end: nobody waits for it, and a neighbour that hangs must not hold up a stop. */
-const LAST_BACKGROUND_MS = 1_000;
 
 /** Builds one worker process from its configuration and runs it until SIGTERM or SIGINT. */
 export async function startWorkerProcess(
