@@ -1,6 +1,7 @@
 import type { JobRow } from '#infra/mongo/classifier/collections.ts';
 import type { FinishedBatch } from '#infra/mongo/classifier/job-round.ts';
 import type { BatchOutcome, JobBatch, QuestionError } from '#shared/classifier/job.ts';
+import { contextOf } from '#shared/classifier/new-job.ts';
 import { classifyTask, readClassification, UNKNOWN_QUESTION } from '#shared/classifier/tasks/classify.ts';
 import {
   type Models,
@@ -105,5 +106,5 @@ function errorsOf(questionIds: readonly string[], failure: Failure): BatchOutcom
 function questionsOf(job: JobRow, { _id, contextText }: JobBatch): { id: string }[] | null {
   if (job.context === 'NONE') return null;
   if (contextText === null) throw new Error(`batch ${_id} has no questions`);
-  return JSON.parse(contextText) as { id: string }[];
+  return contextOf(contextText);
 }
