@@ -23,7 +23,7 @@ import { loadSchemas } from '#infra/schema/validator.ts';
 import { openApi } from './openapi.ts';
 import type { Route } from './route.ts';
 import { openServer } from './server.ts';
-import { type Mount, onlyWhenUsable } from './service.ts';
+import { type Mount, onlyWhenUsable, usableOnce } from './service.ts';
 
 /** A `web` process: the front doors of the services named by SERVICES, on one port. */
 const SERVICES: Readonly<Record<string, Mount>> = {
@@ -75,12 +75,8 @@ const context = {
 };
 
 queueMetrics(metrics, mongo, clock.now);
-let isUsable = false;
-const usable = () => isUsable;
 // The process listens meanwhile and is unready.
-void untilUsable({ check: () => checkUsable(mongo, clock), log, stop: draining.signal }).then((found) => {
-  isUsable = found;
-});
+const usable = usableOnce(untilUsable({ check: () => checkUsable(mongo, clock), log, stop: draining.signal }));
 const routes: Route[] = [
   ...operationsRoutes({
     services,

@@ -28,6 +28,15 @@ interface DoorContext {
   atEnd(close: () => Promise<unknown>): void;
 }
 
+/** Returns true from the moment at which `found` resolves to true: the database is usable. */
+export function usableOnce(found: Promise<boolean>): () => boolean {
+  let isUsable = false;
+  void found.then((usable) => {
+    isUsable = usable;
+  });
+  return () => isUsable;
+}
+
 /** Until the database is usable, a service's routes answer 503: without the unique indexes no promise would hold. */
 export function onlyWhenUsable(routes: readonly Route[], usable: () => boolean): Route[] {
   return routes.map((route) => ({

@@ -1,7 +1,7 @@
 import t from 'tap';
 import type { Command } from '#shared/kernel/command.ts';
 import { until } from '#testing/until.ts';
-import { holdLease } from './lease.ts';
+import { holdLease } from './life.ts';
 
 t.test('renewals that fail are told of once and made again', async (t) => {
   const outage = new Error('away');
