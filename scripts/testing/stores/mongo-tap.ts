@@ -1,11 +1,12 @@
 import { connect, createServer, type Socket } from 'node:net';
+import { PROVIDER_SETTINGS } from '#infra/mongo/classifier/collections.ts';
 import type { Teardown } from './open-test-mongo.ts';
 
 /** A wire to MongoDB that writes down the name of every command that passes, and can be cut. */
 export interface MongoTap {
   /** For MONGODB_URL of the process that is listened to. */
   url: string;
-  /** Commands since the last `clear`, without the driver's own housekeeping. */
+  /** Commands since the last `clear`, without the driver's own housekeeping and the door's polls. */
   commands(): string[];
   clear(): void;
   /** From now on MongoDB is away for whoever is behind this tap, until `join`. */
@@ -17,11 +18,20 @@ const OP_MSG = 2013;
 const HEADER_BYTES = 16;
 /** After the header: flags, the kind of the first section, the length of its document, the type of its first field. */
 const FIRST_NAME_AT = HEADER_BYTES + 4 + 1 + 4 + 1;
+const STRING = 2;
 const HOUSEKEEPING = new Set(['hello', 'isMaster', 'ismaster', 'ping', 'endSessions']);
+/** Collections that a front door reads every few seconds, whatever it is asked. */
+const POLLED = new Set([PROVIDER_SETTINGS]);
+
+/** `find` of `attempts`; `collection` is empty for a command that names none. */
+interface SeenCommand {
+  name: string;
+  collection: string;
+}
 
 export async function openMongoTap(t: Teardown, mongodbUrl: string): Promise<MongoTap> {
   const target = new URL(mongodbUrl);
-  const seen: string[] = [];
+  const seen: SeenCommand[] = [];
   const open = new Set<Socket>();
   let isCut = false;
   const server = createServer((client) => {
@@ -35,7 +45,7 @@ export async function openMongoTap(t: Teardown, mongodbUrl: string): Promise<Mon
       open.add(socket);
       socket.on('error', ended).on('close', ended);
     }
-    const read = commandReader((name) => seen.push(name));
+    const read = commandReader((command) => seen.push(command));
     client.on('data', read);
     client.pipe(upstream);
     upstream.pipe(client);
@@ -51,7 +61,8 @@ export async function openMongoTap(t: Teardown, mongodbUrl: string): Promise<Mon
   const url = `mongodb://127.0.0.1:${address.port}/?directConnection=true`;
   return {
     url,
-    commands: () => seen.filter((name) => !HOUSEKEEPING.has(name)),
+    commands: () =>
+      seen.filter(({ name, collection }) => !HOUSEKEEPING.has(name) && !POLLED.has(collection)).map(({ name }) => name),
     clear: () => void seen.splice(0),
     cut() {
       isCut = true;
@@ -64,7 +75,7 @@ export async function openMongoTap(t: Teardown, mongodbUrl: string): Promise<Mon
   };
 }
 
-function commandReader(onCommand: (name: string) => void): (chunk: Buffer) => void {
+function commandReader(onCommand: (command: SeenCommand) => void): (chunk: Buffer) => void {
   let buffer = Buffer.alloc(0);
   return (chunk) => {
     buffer = Buffer.concat([buffer, chunk]);
@@ -72,7 +83,16 @@ function commandReader(onCommand: (name: string) => void): (chunk: Buffer) => vo
       const message = buffer.subarray(0, buffer.readInt32LE(0));
       buffer = buffer.subarray(message.length);
       if (message.readInt32LE(12) !== OP_MSG) continue;
-      onCommand(message.toString('utf8', FIRST_NAME_AT, message.indexOf(0, FIRST_NAME_AT)));
+      onCommand(firstField(message));
     }
   };
+}
+
+/** The first field of a command is its name, with the collection as its value where it has one. */
+function firstField(message: Buffer): SeenCommand {
+  const end = message.indexOf(0, FIRST_NAME_AT);
+  const name = message.toString('utf8', FIRST_NAME_AT, end);
+  if (message[FIRST_NAME_AT - 1] !== STRING) return { name, collection: '' };
+  const from = end + 1 + 4;
+  return { name, collection: message.toString('utf8', from, message.indexOf(0, from)) };
 }
