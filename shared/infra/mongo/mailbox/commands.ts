@@ -4,7 +4,7 @@ import type { Command, Order, Queue } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import type { NotificationCommands } from '#shared/notification/commands.ts';
 
-/** Recurring commands that belong to no service: they sweep up what no other process ends. */
+/** One queue serves the sweeps of every service: recurring commands that end what its process left behind. Their keys are in the services. */
 interface SweepCommands {
   upkeep: { body: object; progress: null; result: never };
 }
