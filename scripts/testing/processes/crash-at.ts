@@ -39,10 +39,11 @@ function isRenewal(command: Sent): boolean {
   return JSON.stringify(command.updates).includes('"$set":{"lockedUntil":{"$add"');
 }
 
-function noteClaim(command: Sent): void {
+/** Whether it claims the wanted command; null = it is no claim. */
+function claimsWanted(command: Sent): boolean | null {
   const { query } = command;
-  if (!MAILBOXES.includes(command.findAndModify) || typeof query !== 'object' || query === null) return;
-  running = '_id' in query && query._id === wanted.commandId;
+  if (!MAILBOXES.includes(command.findAndModify) || typeof query !== 'object' || query === null) return null;
+  return '_id' in query && query._id === wanted.commandId;
 }
 
 const driver: { Connection: { prototype: { command: Send } } } = createRequire(import.meta.url)(
@@ -51,12 +52,14 @@ const driver: { Connection: { prototype: { command: Send } } } = createRequire(i
 const send = driver.Connection.prototype.command;
 driver.Connection.prototype.command = async function crashing(ns, command, ...rest) {
   const name = Object.keys(command)[0] ?? '';
-  noteClaim(command);
+  const isClaim = claimsWanted(command);
+  running = isClaim ?? running;
   if (!running || isBystander(name, command)) return send.call(this, ns, command, ...rest);
   point(`before ${name}`);
   const reply = await send.call(this, ns, command, ...rest);
-  // A reply to best-effort work of this run may come when the next command is claimed: a death then would be that one's.
-  if (running) point(`after ${name}`);
+  // A reply to best-effort work of this run may come once another command is claimed: a death then would be that one's.
+  // The reply to the claim itself always counts, whatever a worker of several commands has claimed meanwhile.
+  if (running || isClaim) point(`after ${name}`);
   return reply;
 };
 
