@@ -36,7 +36,7 @@ function isBystander(name: string, command: Sent): boolean {
 /** Outside a transaction a mailbox is updated by renewals and settlements; only the latter touch the attempts or the end. */
 function isRenewal(command: Sent): boolean {
   if (!MAILBOXES.includes(command.update) || 'autocommit' in command) return false;
-  return JSON.stringify(command.updates).includes('"$set":{"lockedUntil":{"$add"');
+  return JSON.stringify(command.updates).includes('"$set":{"lockedUntil":{"$toDate"');
 }
 
 /** Whether it claims the wanted command; null = it is no claim. */

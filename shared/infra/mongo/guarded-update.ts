@@ -64,7 +64,7 @@ export function msOf(path: string): Document {
 
 /** `$$NOW` plus so many milliseconds, as a date. */
 export function nowPlus(ms: number | Document): Document {
-  return { $add: ['$$NOW', ms] };
+  return { $toDate: { $add: [NOW_MS, ms] } };
 }
 
 /**
