@@ -2,10 +2,10 @@ import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { mathsPaper } from '#scripts/demo/paper.ts';
 import { addDispatcher, type Dispatcher, type OwnCluster, startOwnCluster, storesOf } from '#scripts/demo/processes.ts';
-import { openProgress } from '#scripts/demo/progress.ts';
 import { runDemo } from '#scripts/demo/run-demo.ts';
 import { openStandIn } from '#scripts/demo/stand-in.ts';
 import { schoolYear } from '#scripts/demo/students.ts';
+import { openProgress } from '#scripts/progress.ts';
 
 const USAGE = `npm run demo -- [options]
 

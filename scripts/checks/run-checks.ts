@@ -1,16 +1,19 @@
 import path from 'node:path';
+import { chooseEngine, enginesHere } from '#scripts/services/mongodb.ts';
 import { onStopSignals } from '#scripts/supervisor/stop-signals.ts';
 import { compileProcesses } from './compile-processes.ts';
 import { runTap } from './run-tap.ts';
 import { runStaticCheck, STATIC_CHECKS } from './static-checks.ts';
 import { createTapReport, type TapTotals } from './tap-report.ts';
-import { findTestFiles, isPure } from './test-files.ts';
+import { findTestFiles, isPure, restsOnEngine } from './test-files.ts';
 
 export interface ChecksOptions {
   /** Skips every test that needs MongoDB, Redis or whole processes. */
   readonly pure?: boolean;
   /** Runs only the test files whose path contains one of these, and no static check. */
   readonly filters?: readonly string[];
+  /** Runs the tests that rest on the database again, on each other engine that this machine has. */
+  readonly everyEngine?: boolean;
   /** Further options of tap. */
   readonly tapOptions?: readonly string[];
 }
@@ -39,7 +42,7 @@ export async function runChecks(options: ChecksOptions): Promise<number> {
         add({ passed: ok ? 1 : 0, failed: ok ? 0 : 1 });
       }
     }
-    add(await runTests(options, stop.signal));
+    for (const pass of passesOf(options)) add(await runTests(pass, options, stop.signal));
   } catch (error) {
     add({ passed: 0, failed: 1 });
     const reason = error instanceof Error ? (error.stack ?? error.message) : String(error);
@@ -49,18 +52,44 @@ export async function runChecks(options: ChecksOptions): Promise<number> {
   return totals.failed > 0 || totals.passed === 0 ? 1 : 0;
 }
 
-async function runTests(options: ChecksOptions, signal: AbortSignal): Promise<TapTotals> {
-  const { pure = false, filters = [], tapOptions = [] } = options;
-  const files = findTestFiles(ROOT, filters).filter((file) => !pure || isPure(file));
+/** One run of tap: all that is wanted on the best engine, or on another what rests on the engine. */
+interface Pass {
+  title: string | undefined;
+  env: NodeJS.ProcessEnv;
+  wants: (file: string) => boolean;
+}
+
+function passesOf({ pure = false, everyEngine = false }: ChecksOptions): Pass[] {
+  if (pure) return [{ title: undefined, env: {}, wants: isPure }];
+  if (process.env.MONGODB_URL) return [{ title: 'the server of MONGODB_URL', env: {}, wants: () => true }];
+  const { name, is, advice } = chooseEngine(process.env);
+  const first = { title: advice === undefined ? is : `${is}; ${advice}`, env: {}, wants: () => true };
+  if (!everyEngine) return [first];
+  const others = enginesHere(process.env).filter((other) => other.name !== name);
+  if (others.length === 0)
+    console.log(`SKIPPED: tests on a second engine. There is ${is} alone; \`npm run engine\` tells why`);
+  return [
+    first,
+    ...others.map((other) => ({ title: other.is, env: { EXAMHALL_ENGINE: other.name }, wants: restsOnEngine })),
+  ];
+}
+
+async function runTests(pass: Pass, options: ChecksOptions, signal: AbortSignal): Promise<TapTotals> {
+  const { filters = [], tapOptions = [] } = options;
+  const all = findTestFiles(ROOT, filters);
+  const files = all.filter(pass.wants);
   if (files.length === 0) {
     console.log(`FAIL no test file matches ${filters.join(' ') || 'at all'}`);
     return { passed: 0, failed: 1 };
   }
-  if (!files.every(isPure)) compileProcesses(ROOT);
-  const isWhole = !pure && filters.length === 0;
+  if (!files.every(isPure)) {
+    console.log(`${files.length} test files, MongoDB: ${pass.title}`);
+    compileProcesses(ROOT);
+  }
+  const isWhole = files.length === all.length && filters.length === 0;
   const args = [...tapOptions, ...(isWhole ? [] : files)];
   const report = createTapReport((line) => console.log(line));
-  const ok = await runTap({ root: ROOT, args, signal }, report);
+  const ok = await runTap({ root: ROOT, args, env: pass.env, signal }, report);
   const slow = report.slowest(SLOW_MS).slice(0, SLOWEST_FILES);
   if (slow.length > 0) console.log('slowest files:');
   for (const { file, durationMs } of slow) console.log(`  ${(durationMs / 1_000).toFixed(1).padStart(6)} s  ${file}`);

@@ -12,6 +12,8 @@ export interface TapRun {
   readonly root: string;
   /** Options and test files. Without files, tap runs all that .taprc includes. */
   readonly args: readonly string[];
+  /** Added to the environment of the runner and of every test. */
+  readonly env?: NodeJS.ProcessEnv;
   /** Kills tap and every test. */
   readonly signal: AbortSignal;
 }
@@ -24,10 +26,11 @@ const KEEPER_TIMEOUT_MS = 20_000;
  * The TAP itself is read, because tap's own reporters cannot be trusted without a terminal: the redrawing ones lose their last
  * report, with the totals, after the timeout of a file.
  */
-export async function runTap({ root, args, signal }: TapRun, report: TapReport): Promise<boolean> {
+export async function runTap({ root, args, env, signal }: TapRun, report: TapReport): Promise<boolean> {
   signal.throwIfAborted();
   const child = spawn(process.execPath, ['node_modules/.bin/tap', '--reporter=tap', ...args], {
     cwd: root,
+    env: { ...process.env, ...env },
     // A process group of its own: one signal reaches tap, the test files and whatever they started.
     detached: true,
     stdio: ['ignore', 'pipe', 'inherit'],

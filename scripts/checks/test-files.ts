@@ -6,6 +6,12 @@ const NEEDS_STORES = /\.(int|e2e)\.test\.ts$/;
 /** A pure test file needs no MongoDB, no Redis and no processes of ours: it is neither an `.int.test.ts` nor an `.e2e.test.ts`. */
 export const isPure = (file: string): boolean => !NEEDS_STORES.test(file);
 
+const RESTS_ON_ENGINE =
+  /^shared\/infra\/mongo\/|\/(crash-points|kernel|outages|lost-replies|races|release-races)\.|^scripts\/faults\/mongodb\./;
+
+/** Whether the file tests what the database promises: under races, kills and faults, and command by command. */
+export const restsOnEngine = (file: string): boolean => !isPure(file) && RESTS_ON_ENGINE.test(file);
+
 /** Every test file whose path contains one of `filters`; all of them if there is no filter. */
 export function findTestFiles(root: string, filters: readonly string[]): string[] {
   const files = globSync(includedByTap(root), { cwd: root });

@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import type { Progress } from '#scripts/progress.ts';
 import type { ReleaseReply } from '#shared/generated/attempt.ts';
 import type { Notification } from '#shared/generated/notification.ts';
 import { type Delivery, deliverNotices } from './deliver-notices.ts';
@@ -6,7 +7,7 @@ import { openEventSource } from './event-source.ts';
 import { type Caller, dataOf, type Gateway } from './gateway.ts';
 import { type Inbox, parentInboxes, readAllNotices, readNotice, studentInboxes, verifyInbox } from './inbox.ts';
 import { ORGANIZATION } from './paper.ts';
-import { type Progress, part } from './progress.ts';
+import { part } from './parts.ts';
 import type { NoticeFacts } from './report.ts';
 import { asStudent, type DemoDeps, type Sitting } from './sitting.ts';
 

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
+import type { Progress } from '#scripts/progress.ts';
 import type { StartQuestion } from '#shared/generated/attempt.ts';
 import type {
   ClassifiedItem,
@@ -10,7 +11,6 @@ import type {
 } from '#shared/generated/classifier.ts';
 import { openEventSource } from './event-source.ts';
 import { type Caller, dataOf, type Gateway } from './gateway.ts';
-import type { Progress } from './progress.ts';
 import type { ClassificationFacts } from './report.ts';
 import { asTeacher, type DemoDeps } from './sitting.ts';
 import type { StandIn } from './stand-in.ts';

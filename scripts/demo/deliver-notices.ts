@@ -1,8 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import type { Progress } from '#scripts/progress.ts';
 import type { Gateway } from './gateway.ts';
 import { type Inbox, readPage } from './inbox.ts';
 import type { LossyIntake } from './lossy-intake.ts';
-import { inParallel, type Progress } from './progress.ts';
+import { inParallel } from './parts.ts';
 import type { DemoDeps } from './sitting.ts';
 
 /** How the notices of a run reach their inboxes. */

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
+import type { Progress } from '#scripts/progress.ts';
 import type {
   AttemptDetail,
   EssayGradeHandoffRequest,
@@ -9,7 +10,7 @@ import type { EssayGradePreview, EssayGradeRequest } from '#shared/generated/cla
 import { essayRubric, gradeEssay } from './essay-drafts.ts';
 import { dataOf } from './gateway.ts';
 import { toMicro } from './grader.ts';
-import { type Progress, part } from './progress.ts';
+import { part } from './parts.ts';
 import type { EssayFacts } from './report.ts';
 import { asTeacher, type DemoDeps, type Sitting } from './sitting.ts';
 

@@ -1,3 +1,4 @@
+import type { Progress } from '#scripts/progress.ts';
 import type { StartQuestion } from '#shared/generated/attempt.ts';
 import { announceResults } from './announce-results.ts';
 import { answerSheet } from './answer-sheet.ts';
@@ -5,7 +6,7 @@ import { classifyPaper } from './classify-paper.ts';
 import type { Delivery } from './deliver-notices.ts';
 import { dataOf, type Gateway, openGateway, openLatencies } from './gateway.ts';
 import { markEssays } from './mark-essays.ts';
-import { inParallel, type Progress, part, SOCKETS } from './progress.ts';
+import { inParallel, part, SOCKETS } from './parts.ts';
 import { reportLines } from './report.ts';
 import { handIn, startAttempt, takeStep } from './sit-exam.ts';
 import type { DemoDeps, Sitting } from './sitting.ts';

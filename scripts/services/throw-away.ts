@@ -59,7 +59,12 @@ export async function startThrowAwayServices(options: ThrowAwayOptions = {}): Pr
     const [mongodb, redis] = await Promise.all([
       options.mongodb === false
         ? undefined
-        : localMongodb(deps, { folder, port: await freePort(), durable, testCommands: true }).then(manage),
+        : localMongodb(deps, {
+            folder,
+            port: await freePort(),
+            durable,
+            testCommands: true,
+          }).then(manage),
       options.redis === false ? undefined : localRedis(deps, { folder, port: await freePort() }).then(manage),
     ]);
     await Promise.all([mongodb?.start(), redis?.start()]);

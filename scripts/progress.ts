@@ -1,10 +1,10 @@
-/** Shows how far each part of the demo has come. */
+/** Shows how far each part of something long has come. */
 export interface Progress {
-  /** Begins a part of so many steps; the part before it must have been ended. */
+  /** Begins a part of so many steps (0 = not known yet); the part before it must have been ended. */
   begin(title: string, total: number): void;
   step(): void;
-  /** So many steps are done. */
-  reach(steps: number): void;
+  /** So many steps are done; `of` where the total has become known or has changed. */
+  reach(steps: number, of?: number): void;
   /** Ends the part; `note` is what came of it. */
   end(note: string): void;
   line(text: string): void;
@@ -27,13 +27,13 @@ export function openProgress(stream: NodeJS.WriteStream): Progress {
 
   function draw(): void {
     drawnAt = performance.now();
-    const share = total === 0 ? 1 : Math.min(1, done / total);
+    const share = total === 0 ? 0 : Math.min(1, done / total);
     const bar = '█'.repeat(Math.round(share * WIDTH)).padEnd(WIDTH, '░');
     stream.write(`\r\x1b[2K  ${title.padEnd(24)} ${bar} ${done}/${total}  ${seconds()}`);
   }
 
-  function reach(steps: number): void {
-    done = steps;
+  function reach(steps: number, of = total): void {
+    [done, total] = [steps, of];
     if (performance.now() - drawnAt < (isTerminal ? REDRAW_MS : PLAIN_MS)) return;
     if (isTerminal) draw();
     else tell();
@@ -59,37 +59,4 @@ export function openProgress(stream: NodeJS.WriteStream): Progress {
       stream.write(`${isTerminal ? '\r\x1b[2K' : ''}${text}\n`);
     },
   };
-}
-
-/** Calls of the demo at once. */
-export const SOCKETS = 24;
-
-/** One part of the demo over all of something, with its bar. */
-export async function part<T>(
-  progress: Progress,
-  title: string,
-  items: readonly T[],
-  work: (item: T, index: number) => Promise<void>,
-): Promise<void> {
-  progress.begin(title, items.length);
-  await inParallel([...items.entries()], SOCKETS, async ([index, item]) => {
-    await work(item, index);
-    progress.step();
-  });
-  progress.end(`${items.length} of ${items.length}`);
-}
-
-/** Does `work` for every item, at most `limit` at a time, in order of beginning. The first failure ends it. */
-export async function inParallel<T>(
-  items: readonly T[],
-  limit: number,
-  work: (item: T) => Promise<void>,
-): Promise<void> {
-  const queue = items.values();
-  await Promise.all(
-    Array.from({ length: Math.min(limit, items.length) }, async () => {
-      // One iterator for all: whoever is free takes the next.
-      for (const item of queue) await work(item);
-    }),
-  );
 }

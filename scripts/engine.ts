@@ -1,0 +1,34 @@
+import { openProgress } from '#scripts/progress.ts';
+import { buildEngine, EngineNotBuilt } from '#scripts/services/engine/build-engine.ts';
+import { onStopSignals } from '#scripts/supervisor/stop-signals.ts';
+
+/**
+ * `npm run engine`: builds the faster stand-in for MongoDB into the user's cache, once; `npm start`, `npm test`, the bench and
+ * the demo find it there. Exit code: 0 it is there, 1 it could not be built, 130 stopped.
+ */
+const stop = new AbortController();
+onStopSignals({ first: () => stop.abort(), again: () => process.exit(130) });
+const progress = openProgress(process.stdout);
+let stage: string | undefined;
+
+function begin(name: string | undefined, crates = 0): void {
+  if (stage !== undefined) progress.end('done');
+  stage = name;
+  if (name !== undefined) progress.begin(name, crates);
+}
+
+try {
+  const { binary, record } = await buildEngine({
+    env: process.env,
+    signal: stop.signal,
+    stage: (name) => begin(name),
+    compiled: (crates, of) => progress.reach(crates, of),
+  });
+  begin(undefined);
+  console.log(`${binary}\n  ${record.crate} ${record.version}, built ${record.builtAt} by ${record.rustc}`);
+  console.log(`  sha256 ${record.binarySha256}`);
+} catch (error) {
+  if (!stop.signal.aborted && !(error instanceof EngineNotBuilt)) throw error;
+  console.error(stop.signal.aborted ? '\nstopped: nothing is left behind' : (error as Error).message);
+  process.exitCode = stop.signal.aborted ? 130 : 1;
+}

@@ -1,0 +1,180 @@
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import t, { type Test } from 'tap';
+import { until } from '#testing/until.ts';
+import { buildEngine } from './build-engine.ts';
+import { type EngineSpec, engineFolder, engineState, sha256OfFile } from './engine.ts';
+
+const LOCK = `[[package]]
+name = "thing"
+version = "1.0.0"
+
+[[package]]
+name = "thing-storage"
+version = "1.0.0"
+source = "somewhere"
+checksum = "abc"
+dependencies = []
+`;
+const PATCH = `A word before it.
+
+--- a/src/lib.rs
++++ b/src/lib.rs
+@@ -1,2 +1,2 @@
+ fn first() {}
+-fn broken() {}
++fn mended() {}
+`;
+
+/**
+ * A machine whose cargo is a script: it gives out two small crates, and its "binary" is what it was asked to compile. `build`
+ * is what the script does when it is to compile.
+ */
+function machine(t: Test, build = 'cat ../thing-storage/src/lib.rs Cargo.lock Cargo.toml > "$target/thing"') {
+  const root = mkdtempSync(path.join(os.tmpdir(), 'examhall-build-'));
+  t.teardown(() => rmSync(root, { recursive: true, force: true }));
+  const put = (name: string, text: string): string => {
+    const file = path.join(root, name);
+    mkdirSync(path.dirname(file), { recursive: true });
+    writeFileSync(file, text);
+    chmodSync(file, 0o755);
+    return file;
+  };
+  for (const name of ['cc', 'cmake', 'make']) put(`bin/${name}`, '#!/bin/sh\n');
+  put('bin/rustc', '#!/bin/sh\necho "rustc 1.95.0 (test)"; echo "release: 1.95.0"; echo "host: here"\n');
+  const crates = ['thing', 'thing-storage'].map((name) => ({
+    name,
+    manifest_path: path.join(root, name, 'Cargo.toml'),
+  }));
+  put('metadata.json', JSON.stringify({ packages: crates }));
+  put(
+    'bin/cargo',
+    `#!/bin/sh
+case "$1" in
+metadata) cat ${root}/metadata.json;;
+build)
+  root=${root}; target=$(dirname "$PWD")/target; mkdir -p "$target"
+  echo "    Building [=>   ] 1/2: thing" >&2
+  ${build}
+  echo "{\\"executable\\":\\"$target/thing\\"}"
+esac
+`,
+  );
+  put('thing/Cargo.toml', '[package]\nname = "thing"\n');
+  put('thing/Cargo.lock', LOCK);
+  put('thing-storage/src/lib.rs', 'fn first() {}\nfn broken() {}\n');
+  const spec: EngineSpec = {
+    crate: 'thing',
+    patched: 'thing-storage',
+    version: '1.0.0',
+    binary: 'thing',
+    lockSha256: sha256OfFile(path.join(root, 'thing/Cargo.lock')),
+    patch: put('thing.patch', PATCH),
+  };
+  const env = { PATH: `${root}/bin:/usr/bin:/bin`, XDG_CACHE_HOME: path.join(root, 'cache') };
+  const stages: string[] = [];
+  const stop = new AbortController();
+  const options = {
+    env,
+    signal: stop.signal,
+    stage: (name: string) => stages.push(name),
+    compiled: (crates: number, of: number) => stages.push(`${crates}/${of}`),
+  };
+  return {
+    root,
+    env,
+    spec,
+    stages,
+    stop,
+    put,
+    build: (changes: Partial<EngineSpec> = {}) => buildEngine(options, { ...spec, ...changes }),
+  };
+}
+
+/** What a build has left in the cache. */
+const left = (env: { XDG_CACHE_HOME: string }): string[] =>
+  existsSync(env.XDG_CACHE_HOME) ? readdirSync(path.join(env.XDG_CACHE_HOME, 'examhall')) : [];
+
+t.test('the published sources are patched, compiled and kept under their checksum', async (t) => {
+  const { env, spec, stages, build } = machine(t);
+  const { binary, record } = await build();
+  const compiled = readFileSync(binary, 'utf8');
+  t.match(compiled, 'fn mended() {}', 'the patch');
+  t.notMatch(compiled, 'fn broken() {}');
+  t.match(
+    compiled,
+    'name = "thing-storage"\nversion = "1.0.0"\ndependencies',
+    'the lock no longer asks for the published crate',
+  );
+  t.match(compiled, '[patch.crates-io]\nthing-storage = { path = ');
+  t.match(record, {
+    crate: 'thing',
+    version: '1.0.0',
+    rustc: 'rustc 1.95.0 (test)',
+    binarySha256: sha256OfFile(binary),
+  });
+  t.strictSame(stages, ['fetching the sources', 'compiling', '1/2']);
+  t.strictSame(left(env), [path.basename(engineFolder(env, spec))], 'sources and lock are gone');
+});
+
+t.test('a second build, and one at the same time, find the first', async (t) => {
+  const { stages, build } = machine(t);
+  const [one, other] = await Promise.all([build(), build()]);
+  t.strictSame(one, other);
+  t.strictSame(await build(), one);
+  t.equal(stages.filter((stage) => stage === 'compiling').length, 1);
+});
+
+t.test('a binary that was changed is built again', async (t) => {
+  const { env, spec, build } = machine(t);
+  const { binary } = await build();
+  writeFileSync(binary, 'other');
+  t.match(engineState(env, spec), { kind: 'damaged' });
+  await build();
+  t.match(engineState(env, spec), { kind: 'built' });
+});
+
+t.test('other sources than those that were read are refused, and nothing is compiled', async (t) => {
+  const { env, stages, build, put } = machine(t);
+  await t.rejects(build({ lockSha256: 'f'.repeat(64) }), /thing is not what it was when this version was chosen/);
+  put('thing-storage/src/lib.rs', 'fn first() {}\nfn rewritten() {}\n');
+  await t.rejects(build(), /thing\.patch does not fit thing-storage/);
+  t.notOk(stages.includes('compiling'));
+  t.strictSame(left(env), []);
+});
+
+t.test("a failed build tells cargo's last words and leaves nothing behind", async (t) => {
+  const { env, build } = machine(t, 'echo "error: no space left" >&2; exit 101');
+  await t.rejects(build(), /cargo build failed:\nerror: no space left/);
+  t.strictSame(left(env), []);
+});
+
+t.test('a build that is stopped ends its compilers and leaves nothing behind', async (t) => {
+  const { root, env, stop, build } = machine(t, 'sleep 600 & echo $! > "$root/compiler"; wait');
+  const building = build();
+  const note = path.join(root, 'compiler');
+  const pid = Number(await until('a compiler runs', () => existsSync(note) && readFileSync(note, 'utf8').trim()));
+  stop.abort();
+  await t.rejects(building);
+  await until('the compiler is gone', () => !isAlive(pid));
+  t.strictSame(left(env), []);
+});
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}

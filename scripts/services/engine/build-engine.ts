@@ -1,0 +1,155 @@
+import { cpSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { applyPatch } from 'diff';
+import { withInstallLock } from '../install-lock.ts';
+import {
+  type BuildRecord,
+  ENGINE,
+  type EngineSpec,
+  type EngineState,
+  engineFolder,
+  engineState,
+  RECORD,
+  sha256OfFile,
+} from './engine.ts';
+import { runCargo } from './run-cargo.ts';
+import { findToolchain, type Toolchain } from './toolchain.ts';
+
+export interface BuildOptions {
+  env: NodeJS.ProcessEnv;
+  /** Kills the build. */
+  signal: AbortSignal;
+  /** A stage begins. */
+  stage: (name: string) => void;
+  /** So many of the crates are compiled. */
+  compiled: (crates: number, of: number) => void;
+}
+
+/** The build cannot begin or did not succeed; the message is for the person at the terminal. */
+export class EngineNotBuilt extends Error {}
+
+/**
+ * Builds the engine into the user's cache: fetch ▸ patch ▸ compile ▸ keep. Does nothing where it is there already.
+ * Two builds at once are one: the second waits, and finds it there.
+ * @throws EngineNotBuilt with what is missing, or with cargo's own words
+ */
+export async function buildEngine(
+  options: BuildOptions,
+  spec = ENGINE,
+): Promise<Extract<EngineState, { kind: 'built' }>> {
+  const { env } = options;
+  const ready = engineState(env, spec);
+  if (ready.kind === 'built') return ready;
+  const found = findToolchain(env);
+  if (found.kind === 'missing') {
+    throw new EngineNotBuilt(
+      ['The engine cannot be built here. These are missing:', ...found.tools.map((tool) => `  - ${tool}`)].join('\n'),
+    );
+  }
+  const folder = engineFolder(env, spec);
+  return withInstallLock(`${folder}.lock`, async () => {
+    const since = engineState(env, spec);
+    if (since.kind === 'built') return since;
+    // A build that was killed leaves this folder behind.
+    const work = `${folder}.build`;
+    rmSync(work, { recursive: true, force: true });
+    try {
+      const sources = await fetchSources({ work, spec, toolchain: found.toolchain }, options);
+      patchSources(spec, sources);
+      const binary = await compile({ work, spec, toolchain: found.toolchain }, sources, options);
+      keep(spec, { binary, folder, rustc: found.toolchain.rustc });
+    } finally {
+      rmSync(work, { recursive: true, force: true, maxRetries: 3 });
+    }
+    const built = engineState(env, spec);
+    if (built.kind !== 'built') throw new EngineNotBuilt(`${folder} does not hold what was just built`);
+    return built;
+  });
+}
+
+interface Build {
+  /** The folder of the build, which is removed at its end. */
+  work: string;
+  spec: EngineSpec;
+  toolchain: Toolchain;
+}
+
+/** The folders of both crates, copied to where they may be changed. */
+interface Sources {
+  /** Of the one that has the binary. */
+  crate: string;
+  patched: string;
+}
+
+/** cargo checks what it fetches against the checksums of the registry; the crate's lock file is checked against ours. */
+async function fetchSources({ work, spec, toolchain }: Build, options: BuildOptions): Promise<Sources> {
+  options.stage('fetching the sources');
+  const wish = path.join(work, 'wish');
+  const pins = [spec.crate, spec.patched].map((name) => `${name} = "=${spec.version}"`);
+  const manifest = ['[package]', 'name = "wish"', 'version = "0.0.0"', 'edition = "2021"', '[dependencies]', ...pins];
+  write(path.join(wish, 'Cargo.toml'), manifest.join('\n'));
+  write(path.join(wish, 'src/lib.rs'), '');
+  const args = ['metadata', '--format-version', '1', '--filter-platform', toolchain.host];
+  const { packages } = JSON.parse(await runCargo(toolchain, { ...options, cwd: wish, args }));
+  const copied = (name: string): string => {
+    const { manifest_path } = packages.find((found: { name: string }) => found.name === name);
+    const copy = path.join(work, name);
+    cpSync(path.dirname(manifest_path), copy, { recursive: true });
+    return copy;
+  };
+  return { crate: copied(spec.crate), patched: copied(spec.patched) };
+}
+
+/** The lock file stays as it was published but for the one crate that is no longer the published one. */
+function patchSources(spec: EngineSpec, { crate, patched }: Sources): void {
+  const lock = path.join(crate, 'Cargo.lock');
+  if (sha256OfFile(lock) !== spec.lockSha256)
+    throw new EngineNotBuilt(`${spec.crate} is not what it was when this version was chosen`);
+  const source = path.join(patched, 'src/lib.rs');
+  const mended = applyPatch(readFileSync(source, 'utf8'), readFileSync(spec.patch, 'utf8'), { fuzzFactor: 0 });
+  if (mended === false) throw new EngineNotBuilt(`${path.basename(spec.patch)} does not fit ${spec.patched}`);
+  writeFileSync(source, mended);
+  const published = new RegExp(`(name = "${spec.patched}"\nversion = "[^"]+"\n)source = .*\nchecksum = .*\n`);
+  writeFileSync(lock, readFileSync(lock, 'utf8').replace(published, '$1'));
+  const manifest = path.join(crate, 'Cargo.toml');
+  const patch = `\n[patch.crates-io]\n${spec.patched} = { path = ${JSON.stringify(patched)} }\n[workspace]\n`;
+  writeFileSync(manifest, readFileSync(manifest, 'utf8') + patch);
+}
+
+/** @returns the path of the binary */
+async function compile({ work, spec, toolchain }: Build, { crate }: Sources, options: BuildOptions): Promise<string> {
+  options.stage('compiling');
+  // The crate names a newer Rust than it needs.
+  const wanted = ['build', '--release', '--locked', '--ignore-rust-version', '--bin', spec.binary];
+  const args = [...wanted, '--target-dir', path.join(work, 'target'), '--message-format', 'json-render-diagnostics'];
+  const said = await runCargo(toolchain, { ...options, cwd: crate, args });
+  for (const line of said.split('\n').filter((text) => text.startsWith('{'))) {
+    const { executable } = JSON.parse(line);
+    if (typeof executable === 'string' && existsSync(executable)) return executable;
+  }
+  throw new EngineNotBuilt('cargo has built no binary');
+}
+
+/** Put in place as a whole: what is there is complete, also after a kill. */
+function keep(spec: EngineSpec, { binary, folder, rustc }: { binary: string; folder: string; rustc: string }): void {
+  const fresh = `${folder}.new`;
+  rmSync(fresh, { recursive: true, force: true });
+  mkdirSync(fresh, { recursive: true });
+  cpSync(binary, path.join(fresh, spec.binary));
+  const record: BuildRecord = {
+    crate: spec.crate,
+    version: spec.version,
+    patchSha256: sha256OfFile(spec.patch),
+    binarySha256: sha256OfFile(binary),
+    rustc,
+    builtAt: new Date().toISOString(),
+  };
+  writeFileSync(path.join(fresh, RECORD), `${JSON.stringify(record, null, 2)}\n`);
+  rmSync(folder, { recursive: true, force: true });
+  renameSync(fresh, folder);
+}
+
+function write(file: string, text: string): void {
+  mkdirSync(path.dirname(file), { recursive: true });
+  writeFileSync(file, text);
+}

@@ -1,0 +1,67 @@
+import { spawn } from 'node:child_process';
+import { signalGroup } from '#scripts/supervisor/data-folder.ts';
+import { buildEnvironment, type Toolchain } from './toolchain.ts';
+
+interface CargoRun {
+  args: readonly string[];
+  cwd: string;
+  env: NodeJS.ProcessEnv;
+  /** Kills cargo and every compiler that it has started. */
+  signal: AbortSignal;
+  compiled: (crates: number, of: number) => void;
+}
+
+/** cargo draws a bar such as `Building [==>   ] 34/290: bson, zstd`. */
+const BAR = /\] (\d+)\/(\d+)/g;
+/** What of its messages is kept for the fault. */
+const TAIL = 8_192;
+const TOLD_LINES = 15;
+
+/**
+ * Runs cargo and gives what it wrote to standard output.
+ * @throws Error with cargo's last lines when it fails
+ */
+export async function runCargo({ cargo }: Toolchain, { args, cwd, env, signal, compiled }: CargoRun): Promise<string> {
+  signal.throwIfAborted();
+  const bar = { CARGO_TERM_PROGRESS_WHEN: 'always', CARGO_TERM_PROGRESS_WIDTH: '80', CARGO_TERM_COLOR: 'never' };
+  const child = spawn(cargo, args, {
+    cwd,
+    env: { ...buildEnvironment(env), ...bar },
+    detached: true,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const kill = () => void (child.pid !== undefined && signalGroup(child.pid, 'SIGKILL'));
+  signal.addEventListener('abort', kill, { once: true });
+  process.once('exit', kill);
+  let output = '';
+  let messages = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    output += text;
+  });
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    messages = (messages + text).slice(-TAIL);
+    const last = [...text.matchAll(BAR)].at(-1);
+    if (last !== undefined) compiled(Number(last[1]), Number(last[2]));
+  });
+  try {
+    const code = await new Promise<number | null>((resolve, reject) => {
+      child.on('error', reject);
+      child.on('close', resolve);
+    });
+    signal.throwIfAborted();
+    if (code !== 0) throw new Error(`cargo ${args[0]} failed:\n${lastLines(messages)}`);
+    return output;
+  } finally {
+    signal.removeEventListener('abort', kill);
+    process.off('exit', kill);
+  }
+}
+
+/** Without the bar, which is drawn again and again over itself. */
+function lastLines(messages: string): string {
+  const lines = messages.split(/[\r\n]+/).map((line) => line.trimEnd());
+  return lines
+    .filter((line) => line !== '' && !/^\s*(Building|Fetch|Downloading) \[/.test(line))
+    .slice(-TOLD_LINES)
+    .join('\n');
+}

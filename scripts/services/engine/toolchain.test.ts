@@ -1,0 +1,58 @@
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import t from 'tap';
+import { buildEnvironment, findToolchain, judgeRust } from './toolchain.ts';
+
+const said = (release: string) =>
+  `rustc ${release} (abc 2026-01-01)\nrelease: ${release}\nhost: x86_64-unknown-linux-gnu\n`;
+
+t.test('every missing tool is named, with the way to get it', async (t) => {
+  const found = findToolchain({ PATH: '' });
+  t.match(found, { kind: 'missing', tools: [/^Rust 1\.95 or later/, /^a C compiler/, /^cmake/, /^make or ninja/] });
+  t.match(findToolchain({ PATH: '', CC: 'tcc' }), { tools: [/^Rust/, /^cmake/, /^make/] }, 'CC names a compiler');
+});
+
+t.test('tools on PATH that do not run are missing', async (t) => {
+  const folder = mkdtempSync(path.join(os.tmpdir(), 'examhall-tools-'));
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  for (const name of ['cargo', 'rustc', 'cc', 'cmake', 'make']) {
+    writeFileSync(path.join(folder, name), '#!/bin/sh\nexit 1\n');
+    chmodSync(path.join(folder, name), 0o755);
+  }
+  t.match(findToolchain({ PATH: folder }), { kind: 'missing', tools: [/^Rust .* does not run$/] });
+});
+
+t.test('Rust is judged by its own word', async (t) => {
+  for (const release of ['1.95.0', '1.98.1', '2.0.0', '1.95.0-nightly']) {
+    const toolchain = {
+      cargo: '/bin/cargo',
+      host: 'x86_64-unknown-linux-gnu',
+      rustc: `rustc ${release} (abc 2026-01-01)`,
+    };
+    t.strictSame(judgeRust('/bin/cargo', said(release)), { kind: 'ready', toolchain });
+  }
+  for (const release of ['1.94.1', '1.9.0', '0.99.0', ''])
+    t.match(judgeRust('/bin/cargo', said(release)), { kind: 'missing' });
+});
+
+t.test('the build learns no secret of its caller', async (t) => {
+  const env = {
+    PATH: '/bin',
+    HOME: '/home/a',
+    CARGO_HOME: '/c',
+    RUSTUP_TOOLCHAIN: 'stable',
+    https_proxy: 'http://p',
+    GATEWAY_TOKEN: 'secret',
+    OPENAI_API_KEY: 'secret',
+    MONGODB_URL: 'mongodb://u:secret@h',
+    NODE_OPTIONS: '--inspect',
+  };
+  t.strictSame(Object.keys(buildEnvironment(env)).sort(), [
+    'CARGO_HOME',
+    'HOME',
+    'PATH',
+    'RUSTUP_TOOLCHAIN',
+    'https_proxy',
+  ]);
+});

@@ -1,0 +1,76 @@
+import { execFileSync } from 'node:child_process';
+import { onPath } from '../on-path.ts';
+
+/** What builds the engine. */
+export interface Toolchain {
+  cargo: string;
+  /** The platform that Rust compiles for, such as `x86_64-unknown-linux-gnu`. */
+  host: string;
+  /** `rustc 1.95.0 (…)` */
+  rustc: string;
+}
+
+/** The crate itself asks for 1.98; every older version down to this one has been seen to build it. */
+const OLDEST_RUST = { major: 1, minor: 95 };
+
+const C_COMPILER =
+  'a C compiler: cc, gcc or clang (Debian: apt-get install build-essential; macOS: xcode-select --install)';
+const CMAKE = 'cmake (Debian: apt-get install cmake; macOS: brew install cmake)';
+const MAKE = 'make or ninja (Debian: apt-get install build-essential; macOS: xcode-select --install)';
+const RUST = `Rust ${OLDEST_RUST.major}.${OLDEST_RUST.minor} or later, with cargo (https://rustup.rs)`;
+
+/** `missing`: one line for each tool that cannot be used, with the way to get it. */
+export function findToolchain(
+  env: NodeJS.ProcessEnv,
+): { kind: 'ready'; toolchain: Toolchain } | { kind: 'missing'; tools: string[] } {
+  const rust = findRust(env);
+  const tools = [
+    rust.kind === 'missing' ? rust.what : null,
+    env.CC || onPath(['cc', 'gcc', 'clang'], env.PATH) ? null : C_COMPILER,
+    onPath(['cmake'], env.PATH) ? null : CMAKE,
+    onPath(['make', 'gmake', 'ninja'], env.PATH) ? null : MAKE,
+  ].filter((tool) => tool !== null);
+  if (rust.kind === 'missing' || tools.length > 0) return { kind: 'missing', tools };
+  return { kind: 'ready', toolchain: rust.toolchain };
+}
+
+function findRust(env: NodeJS.ProcessEnv): { kind: 'ready'; toolchain: Toolchain } | { kind: 'missing'; what: string } {
+  const cargo = onPath(['cargo'], env.PATH);
+  const rustc = onPath(['rustc'], env.PATH);
+  if (cargo === undefined || rustc === undefined) return { kind: 'missing', what: RUST };
+  try {
+    // A version manager puts both on PATH, also where no version is installed: only an answer tells.
+    execFileSync(cargo, ['--version'], { env, stdio: 'ignore', timeout: 30_000 });
+    const said = execFileSync(rustc, ['-vV'], { env, encoding: 'utf8', timeout: 30_000 });
+    return judgeRust(cargo, said);
+  } catch {
+    return { kind: 'missing', what: `${RUST}: the one on PATH does not run` };
+  }
+}
+
+/** `said` is the answer to `rustc -vV`. */
+export function judgeRust(
+  cargo: string,
+  said: string,
+): { kind: 'ready'; toolchain: Toolchain } | { kind: 'missing'; what: string } {
+  const [, major = '0', minor = '0'] = /^release: (\d+)\.(\d+)/m.exec(said) ?? [];
+  const [, host] = /^host: (\S+)/m.exec(said) ?? [];
+  const isOld = Number(major) === OLDEST_RUST.major && Number(minor) < OLDEST_RUST.minor;
+  if (host === undefined || isOld || Number(major) < OLDEST_RUST.major) {
+    return { kind: 'missing', what: `${RUST}: the one on PATH is ${major}.${minor}` };
+  }
+  return { kind: 'ready', toolchain: { cargo, host, rustc: said.split('\n')[0] ?? '' } };
+}
+
+const PASSED_ON =
+  /^(PATH|HOME|USER|LOGNAME|SHELL|TMPDIR|LANG|LC_.*|CC|CXX|CFLAGS|CXXFLAGS|LDFLAGS|SDKROOT|DEVELOPER_DIR)$/;
+const PASSED_ON_TOO = /^(CARGO|RUST|CMAKE|SSL_CERT_|(HTTPS?|ALL|NO)_PROXY$)/i;
+
+/**
+ * The environment of the build. Each of some 300 crates may run a script of its own while it is built: none of them learns a
+ * token or a connection string that the caller's environment holds.
+ */
+export function buildEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  const names = Object.keys(env).filter((name) => PASSED_ON.test(name) || PASSED_ON_TOO.test(name));
+  return Object.fromEntries(names.map((name) => [name, env[name]]));
+}

@@ -1,0 +1,94 @@
+import { type Db, MongoClient } from 'mongodb';
+import type { Service } from './service.ts';
+
+export interface MongodbPlace {
+  /** Where the data lies. */
+  readonly folder: string;
+  readonly port: number;
+  /** Every acknowledged write survives a kill -9. Without it a stand-in loses a few; a real mongod never does. */
+  readonly durable: boolean;
+  /** Switches on configureFailPoint, for tests of faults. */
+  readonly testCommands: boolean;
+}
+
+/**
+ * A process that is killed in the middle of a transaction leaves it open, and every document that it wrote locked, for
+ * this long; MongoDB's own default is a minute. Above the 5 s that our transactions may last.
+ */
+export const TRANSACTION_SECONDS = 10;
+
+const REPLICA_SET = 'examhall';
+
+/** `mongod` as a replica set of one: transactions need a set. */
+export function mongodService(mongod: string, place: MongodbPlace): Service {
+  const host = `127.0.0.1:${place.port}`;
+  const direct = `mongodb://${host}/?directConnection=true`;
+  const args = [
+    '--replSet',
+    REPLICA_SET,
+    '--bind_ip',
+    '127.0.0.1',
+    '--port',
+    String(place.port),
+    '--dbpath',
+    place.folder,
+  ];
+  const lifetime = ['--setParameter', `transactionLifetimeLimitSeconds=${TRANSACTION_SECONDS}`];
+  const tuning = ['--wiredTigerCacheSizeGB', '0.5', '--quiet', ...lifetime];
+  const faults = place.testCommands ? ['--setParameter', 'enableTestCommands=1'] : [];
+  return {
+    name: 'mongodb',
+    origin: mongod,
+    url: `mongodb://${host}/?replicaSet=${REPLICA_SET}`,
+    launch: { command: mongod, args: [...args, ...tuning, ...faults], env: process.env },
+    readiness: () => becomePrimary(direct, host),
+  };
+}
+
+/** A new folder has no replica set yet; one that last ran on another port names a member that no longer exists. */
+async function becomePrimary(direct: string, host: string): Promise<void> {
+  await withClient(direct, async (client) => {
+    const admin = client.db('admin');
+    const hello = await admin.command({ hello: 1 });
+    if (hello.isWritablePrimary === true && hello.me === host) return;
+    // So it answers with no configuration, and with one in which it does not find itself.
+    const isOutside = hello.info !== undefined && hello.isreplicaset === true;
+    const isNew = isOutside && (await initiate(admin, host));
+    if (!isNew && (isOutside || !hello.hosts?.includes(host))) await rename(admin, host);
+    throw new Error('the replica set has no primary yet');
+  });
+}
+
+/** False: it has a configuration already. */
+async function initiate(admin: Db, host: string): Promise<boolean> {
+  try {
+    await admin.command({ replSetInitiate: { _id: REPLICA_SET, members: [{ _id: 0, host }] } });
+    return true;
+  } catch (error) {
+    if (!(error instanceof Error && 'codeName' in error && error.codeName === 'AlreadyInitialized')) throw error;
+    return false;
+  }
+}
+
+async function rename(admin: Db, host: string): Promise<void> {
+  const { config } = await admin.command({ replSetGetConfig: 1 });
+  if (config.members[0].host === host) return;
+  const members = [{ ...config.members[0], host }];
+  await admin.command({ replSetReconfig: { ...config, members, version: config.version + 1 }, force: true });
+}
+
+/** Resolves when the server answers. */
+export function ping(url: string): Promise<void> {
+  return withClient(url, async (client) => {
+    await client.db('admin').command({ ping: 1 });
+  });
+}
+
+export async function withClient(url: string, work: (client: MongoClient) => Promise<void>): Promise<void> {
+  const client = new MongoClient(url, { serverSelectionTimeoutMS: 1_000, connectTimeoutMS: 1_000, maxPoolSize: 1 });
+  try {
+    await work(client);
+  } finally {
+    await client.close();
+  }
+}
