@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { MongoClient } from 'mongodb';
+import { type Collection, MongoClient } from 'mongodb';
 import t from 'tap';
 import { untilReady } from '#scripts/services/service.ts';
 import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
@@ -46,7 +46,16 @@ t.test(
       w: 'majority',
       journal: true,
     });
-    const rows = writer.db('durability').collection<{ _id: number }>('rows');
+    const [rows, pairs] = collectionsOf(writer);
+    // Transactions that create the same collection at once would conflict.
+    for (const collection of [rows, pairs]) await collection.insertOne({ _id: -2 });
+    const inOne = (id: number) =>
+      writer.withSession(async (session) => {
+        session.startTransaction();
+        await rows.insertOne({ _id: id }, { session });
+        await pairs.insertOne({ _id: id }, { session });
+        await session.commitTransaction();
+      });
     const acknowledged: number[] = [];
     const victim = database.pid();
     let next = 0;
@@ -55,7 +64,7 @@ t.test(
       while (true) {
         const id = next;
         next += 1;
-        await rows.insertOne({ _id: id });
+        await (id % 2 === 0 ? rows.insertOne({ _id: id }) : inOne(id));
         acknowledged.push(id);
         if (acknowledged.length === 500 && victim !== undefined) process.kill(victim, 'SIGKILL');
       }
@@ -68,13 +77,20 @@ t.test(
     t.not(database.pid(), victim);
     const reader = new MongoClient(mongodb.url);
     t.teardown(() => reader.close());
-    const kept = new Set(
-      (await reader.db('durability').collection<{ _id: number }>('rows').find().toArray()).map(({ _id }) => _id),
+    const [kept, paired] = await Promise.all(
+      collectionsOf(reader).map(async (rows) => new Set((await rows.find().toArray()).map(({ _id }) => _id))),
     );
+    if (kept === undefined || paired === undefined) throw new Error('there are two collections');
     t.strictSame(
       acknowledged.filter((id) => !kept.has(id)),
       [],
       'no acknowledged write is lost',
+    );
+    const odd = [...kept.union(paired)].filter((id) => id % 2 === 1);
+    t.strictSame(
+      odd.filter((id) => kept.has(id) !== paired.has(id)),
+      [],
+      'no transaction is there by half',
     );
 
     const bell = doorbell.pid();
@@ -84,6 +100,11 @@ t.test(
     t.pass('Redis answers at its url again');
   },
 );
+
+function collectionsOf(client: MongoClient): [Collection<{ _id: number }>, Collection<{ _id: number }>] {
+  const db = client.db('durability');
+  return [db.collection('rows'), db.collection('pairs')];
+}
 
 t.test('a throw-away database keeps its url and its data from kill to start, and is gone after close', async (t) => {
   const services = await startThrowAwayServices({ durable: true });
