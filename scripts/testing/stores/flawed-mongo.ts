@@ -1,0 +1,126 @@
+import { connect, createServer, type Socket } from 'node:net';
+import { BSON, type Document } from 'mongodb';
+import type { Teardown } from './open-test-mongo.ts';
+
+/**
+ * How a server misbehaves. Both functions change their document in place; `reply` gets the command as it was sent to the real
+ * server. A document that `command` returns is the reply, and the command goes no further; SILENCE means there is none.
+ */
+export interface Flaw {
+  command?(command: Document): Document | typeof SILENCE | undefined;
+  reply?(reply: Document, command: Document): void;
+}
+
+export const SILENCE = Symbol('silence');
+
+const OP_MSG = 2013;
+const HEADER_BYTES = 16;
+const FLAGS_BYTES = 4;
+/** The kind of section that holds a named list of documents. */
+const LIST = 1;
+/** Keeps the types that plain numbers and buffers of JavaScript would lose. */
+const EXACT: BSON.DeserializeOptions = { promoteLongs: false, promoteBuffers: false, bsonRegExp: true };
+
+/** Opens a way to MongoDB on which every command and every reply passes through the flaw. Returns the URL for MONGODB_URL. */
+export async function openFlawedMongo(t: Teardown, mongodbUrl: string, flaw: Flaw): Promise<string> {
+  const target = new URL(mongodbUrl);
+  const open = new Set<Socket>();
+  const server = createServer((client) => {
+    const upstream = connect({ host: target.hostname, port: Number(target.port || 27_017) });
+    const ended = () => {
+      client.destroy();
+      upstream.destroy();
+    };
+    for (const socket of [client, upstream]) {
+      open.add(socket);
+      socket.on('error', ended).on('close', ended);
+    }
+    pass(client, upstream, flaw);
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.teardown(() => {
+    for (const socket of open) socket.destroy();
+    server.close();
+  });
+  const address = server.address();
+  if (address === null || typeof address === 'string') throw new Error('the flawed server has no port');
+  // Direct, or the driver would go to the address by which the server knows itself, past the flaw.
+  return `mongodb://127.0.0.1:${address.port}/?directConnection=true`;
+}
+
+function pass(client: Socket, upstream: Socket, flaw: Flaw): void {
+  const underWay = new Map<number, Document>();
+  client.on('data', (chunk) => eachCommand(chunk));
+  upstream.on('data', (chunk) => eachReply(chunk));
+
+  const eachCommand = messageReader((message) => {
+    if (message.readInt32LE(12) !== OP_MSG) return void upstream.write(message);
+    const command = readDocument(message);
+    const id = message.readInt32LE(4);
+    const answer = flaw.command?.(command);
+    if (answer === SILENCE) return;
+    if (answer !== undefined) return void client.write(messageOf(answer, { id, to: id, flags: 0 }));
+    underWay.set(id, command);
+    upstream.write(messageOf(command, { id, to: 0, flags: flagsOf(message) }));
+  });
+  const eachReply = messageReader((message) => {
+    const to = message.readInt32LE(8);
+    const command = underWay.get(to);
+    underWay.delete(to);
+    // Without its command: a reply to the driver's own heartbeat, which is answered many times.
+    if (command === undefined || flaw.reply === undefined) return void client.write(message);
+    const reply = readDocument(message);
+    flaw.reply(reply, command);
+    client.write(messageOf(reply, { id: message.readInt32LE(4), to, flags: flagsOf(message) }));
+  });
+}
+
+function messageReader(onMessage: (message: Buffer) => void): (chunk: Buffer) => void {
+  let buffer = Buffer.alloc(0);
+  return (chunk) => {
+    buffer = Buffer.concat([buffer, chunk]);
+    while (buffer.length >= HEADER_BYTES && buffer.length >= buffer.readInt32LE(0)) {
+      const message = buffer.subarray(0, buffer.readInt32LE(0));
+      buffer = buffer.subarray(message.length);
+      onMessage(message);
+    }
+  };
+}
+
+/** The document of an OP_MSG, with the lists that are sent beside it put into their fields. */
+function readDocument(message: Buffer): Document {
+  const lists: Document = {};
+  let document: Document = {};
+  for (let at = HEADER_BYTES + FLAGS_BYTES; at < message.length; ) {
+    const kind = message[at];
+    const from = at + 1;
+    at = from + message.readInt32LE(from);
+    if (kind !== LIST) {
+      document = BSON.deserialize(message.subarray(from, at), EXACT);
+      continue;
+    }
+    const nameEnd = message.indexOf(0, from + 4);
+    const list: Document[] = [];
+    for (let one = nameEnd + 1; one < at; one += message.readInt32LE(one)) {
+      list.push(BSON.deserialize(message.subarray(one, one + message.readInt32LE(one)), EXACT));
+    }
+    lists[message.toString('utf8', from + 4, nameEnd)] = list;
+  }
+  return { ...document, ...lists };
+}
+
+/** They say if further replies follow by themselves. */
+function flagsOf(message: Buffer): number {
+  return message.readInt32LE(HEADER_BYTES);
+}
+
+function messageOf(document: Document, { id, to, flags }: { id: number; to: number; flags: number }): Buffer {
+  const body = BSON.serialize(document, { ignoreUndefined: true });
+  const head = Buffer.alloc(HEADER_BYTES + FLAGS_BYTES + 1);
+  head.writeInt32LE(head.length + body.length, 0);
+  head.writeInt32LE(id, 4);
+  head.writeInt32LE(to, 8);
+  head.writeInt32LE(OP_MSG, 12);
+  head.writeInt32LE(flags, HEADER_BYTES);
+  return Buffer.concat([head, body]);
+}
