@@ -8,7 +8,8 @@ import { isOutage } from './faults.ts';
 /** A front door's transaction must end within this, retries included (ms); then the request is a 503. */
 export const FRONT_DOOR_BUDGET_MS = 5 * SECOND;
 
-const OPTIONS: TransactionOptions = {
+/** Options of every transaction. */
+export const TRANSACTION: TransactionOptions = {
   readConcern: { level: 'snapshot' },
   writeConcern: { w: 'majority', journal: true },
 };
@@ -40,7 +41,7 @@ export async function inTransactionOf<Result>(
   const giveUpAt = performance.now() + budgetMs;
   for (let attempt = 1; ; attempt++) {
     try {
-      session.startTransaction(OPTIONS);
+      session.startTransaction(TRANSACTION);
       const result = await work(session);
       await commit(session, giveUpAt);
       return result;

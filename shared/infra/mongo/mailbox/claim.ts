@@ -89,8 +89,8 @@ export function withHolderSession<Result>(
   return mongo.client.withSession(work);
 }
 
-/** The session's id, as a command keeps it. */
-function sessionIdOf(session: ClientSession): string | null {
+/** Returns the session's id as a command stores it; null before the session's first command. */
+export function sessionIdOf(session: ClientSession): string | null {
   return session.id === undefined ? null : session.id.id.toUUID().toHexString();
 }
 

@@ -1,0 +1,89 @@
+import t from 'tap';
+import { type Mongo, openMongo } from '#infra/mongo/connect.ts';
+import { isOutage } from '#infra/mongo/faults.ts';
+import { type Flaw, openFlawedMongo, SILENCE } from '#testing/stores/flawed-mongo.ts';
+import { isInTransaction, nameOf, refusal } from '#testing/stores/flaws/flaw-case.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
+import { type ProbeReport, probe } from './probe.ts';
+
+const SHUTTING_DOWN = 11600;
+
+async function flawedDatabase(t: Parameters<typeof openTestMongo>[0], flaw: Flaw) {
+  const real = await openTestMongo(t, { empty: true });
+  const url = await openFlawedMongo(t, real.url, flaw);
+  const mongo = openMongo({ url, database: real.database, appName: 'examhall-test' });
+  t.teardown(() => mongo.close());
+  return { real, mongo };
+}
+
+const collectionsOf = async (mongo: Mongo) => (await mongo.db.listCollections().toArray()).map(({ name }) => name);
+
+const faultsIn = ({ findings }: ProbeReport) => findings.filter(({ fault }) => fault !== null);
+
+t.test('every behaviour holds on the server of the tests, and the probe leaves nothing behind', async (t) => {
+  const mongo = await openTestMongo(t, { empty: true });
+  t.strictSame(faultsIn(await probe(mongo)), []);
+  t.strictSame(await collectionsOf(mongo), []);
+});
+
+t.test('two probes at once do not disturb each other', async (t) => {
+  const mongo = await openTestMongo(t, { empty: true });
+  // What stays behind is left out here: of collections that are dropped at once, the stand-ins keep one now and then, empty.
+  for (const report of await Promise.all([probe(mongo), probe(mongo)])) t.strictSame(faultsIn(report), []);
+});
+
+t.test('collections of a killed probe are dropped by a later one, those of a running probe are not', async (t) => {
+  const mongo = await openTestMongo(t, { empty: true });
+  const [killed, running, other] = [Date.now() - 3_600_000, Date.now()]
+    .map((at) => `probe_${at}_00000000_rows`)
+    .concat('probe_notes');
+  for (const name of [killed, running, other]) await mongo.db.createCollection(name ?? '');
+  await probe(mongo);
+  t.strictSame((await collectionsOf(mongo)).sort(), [running, other].sort());
+});
+
+t.test(
+  'a server that leaves one command unanswered lacks its behaviour, and keeps no transaction and no collection',
+  async (t) => {
+    const open = new Set<string>();
+    const { real, mongo } = await flawedDatabase(t, {
+      command(command) {
+        // Of the writes to rows that a transaction holds: the one whose time limit is tried.
+        return command.maxTimeMS !== undefined && nameOf(command) === 'update' ? SILENCE : undefined;
+      },
+      reply(_, command) {
+        const transaction = JSON.stringify([command.lsid, command.txnNumber]);
+        if (command.startTransaction === true) open.add(transaction);
+        if (/^(abort|commit)Transaction$/.test(nameOf(command))) open.delete(transaction);
+      },
+    });
+    const { findings } = await probe(mongo, { limitMs: 4_000 });
+    const late = findings.filter(({ fault }) => fault === 'the server does not answer in time').map(({ name }) => name);
+    t.ok(late.includes('time limits'), late.join());
+    t.strictSame([...open], []);
+    t.strictSame(await collectionsOf(real), []);
+  },
+);
+
+t.test('an outage stays an outage and is no missing behaviour', async (t) => {
+  for (const [what, flaw] of Object.entries({
+    'a server that shuts down': {
+      command: (command) =>
+        nameOf(command) === 'insert' ? refusal(SHUTTING_DOWN, 'interrupted at shutdown') : undefined,
+    },
+    'a server that shuts down in a transaction': {
+      command: (command) => (isInTransaction(command) ? refusal(SHUTTING_DOWN, 'interrupted at shutdown') : undefined),
+    },
+    'a server that answers nothing': { command: (command) => (command.lsid === undefined ? undefined : SILENCE) },
+    'a server that stops answering': {
+      command: (command) => (/insert|ping/.test(nameOf(command)) ? SILENCE : undefined),
+    },
+  } satisfies Record<string, Flaw>)) {
+    const { mongo } = await flawedDatabase(t, flaw);
+    const error = await probe(mongo, { limitMs: 1_000 }).then(
+      () => 'passed',
+      (thrown: unknown) => thrown,
+    );
+    t.ok(isOutage(error), `${what}: ${error}`);
+  }
+});

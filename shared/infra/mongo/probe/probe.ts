@@ -1,0 +1,120 @@
+import { MongoError, MongoNetworkError } from 'mongodb';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { isOutage } from '#infra/mongo/faults.ts';
+import type { PassedProbe } from '#infra/mongo/schema/schema-state.ts';
+import { bounded, endsWithin } from '#infra/process/background.ts';
+import { SECOND } from '#shared/kernel/time.ts';
+import { READS } from './reads.ts';
+import { type Behaviour, openScratch, type Scratch } from './scratch.ts';
+import { readServer, SERVER, type Server } from './server.ts';
+import { TIMES } from './times.ts';
+import { TRANSACTIONS } from './transactions.ts';
+import { UNIQUE_KEYS } from './unique-keys.ts';
+import { UPDATES } from './updates.ts';
+
+/** Everything on which the promises of the product rest, of what a server might not do. */
+export const BEHAVIOURS: readonly Behaviour[] = [
+  ...SERVER,
+  ...UNIQUE_KEYS,
+  ...TIMES,
+  ...UPDATES,
+  ...TRANSACTIONS,
+  ...READS,
+];
+
+export interface Finding {
+  name: string;
+  breaks: string;
+  /** What the server does instead; null if the behaviour holds. */
+  fault: string | null;
+}
+
+export interface ProbeReport {
+  server: Server;
+  findings: Finding[];
+}
+
+/** A server on which the product would break its promises. The message is for an operator. */
+export class UnfitServer extends Error {
+  constructor({ server, findings }: ProbeReport) {
+    const faults = findings.filter(({ fault }) => fault !== null);
+    const lines = [
+      `this server (it reports MongoDB ${server.version}, ${server.topology}) lacks ${faults.length} of ${findings.length} behaviours that examhall relies on`,
+      ...faults.map(({ name, fault, breaks }) => `  ${name}: ${fault}. ${breaks}`),
+      'Nothing was changed. Point MONGODB_URL to MongoDB 7.0 or later, a replica set or sharded cluster (docs/operating.md, "Which MongoDB")',
+    ];
+    super(lines.join('\n'));
+    this.name = 'UnfitServer';
+  }
+}
+
+const LIMIT_MS = 10 * SECOND;
+
+/**
+ * Tries every behaviour on collections of its own, which it drops at the end. `limitMs` bounds each try; a behaviour that takes longer
+ * does not hold. @throws an outage, which says nothing about the behaviours
+ */
+export async function probe(mongo: Mongo, { limitMs = LIMIT_MS } = {}): Promise<ProbeReport> {
+  const server = await inTime(readServer(mongo), limitMs);
+  const scratch = await inTime(openScratch(mongo, server.now), limitMs);
+  try {
+    const findings: Finding[] = [];
+    for (const behaviour of BEHAVIOURS) {
+      const { name, breaks } = behaviour;
+      findings.push({ name, breaks, fault: await faultOf(behaviour, scratch, limitMs) });
+      if (findings.at(-1)?.fault === NO_ANSWER) await inTime(mongo.db.command({ ping: 1 }), limitMs);
+    }
+    return { server, findings };
+  } finally {
+    await endsWithin(scratch.drop(), limitMs);
+  }
+}
+
+const NO_ANSWER = 'the server does not answer in time';
+
+/** The first outage may be an election: the behaviour is tried once more. */
+async function faultOf(behaviour: Behaviour, scratch: Scratch, limitMs: number): Promise<string | null> {
+  try {
+    return await tryOnce(behaviour, scratch, limitMs);
+  } catch (error) {
+    if (!isOutage(error)) throw error;
+    return tryOnce(behaviour, scratch, limitMs);
+  }
+}
+
+async function tryOnce(behaviour: Behaviour, scratch: Scratch, limitMs: number): Promise<string | null> {
+  const trial = scratch.beginTrial(behaviour.name);
+  try {
+    const fault = await bounded(behaviour.fault(trial), limitMs, () => new Late());
+    return fault ?? null;
+  } catch (error) {
+    if (error instanceof Late) return NO_ANSWER;
+    // A refusal that the behaviour does not expect, by the server or by the driver on its behalf.
+    if (error instanceof MongoError && !isOutage(error)) return `it is refused with "${error.message}"`;
+    throw error;
+  } finally {
+    await trial.end();
+  }
+}
+
+class Late extends Error {}
+
+/** Commands that every server has. A server that does not answer even these is unavailable. */
+function inTime<Result>(work: Promise<Result>, limitMs: number): Promise<Result> {
+  return bounded(work, limitMs, () => new MongoNetworkError(`no answer within ${limitMs} ms`));
+}
+
+/** Probes the server unless `passed` shows that it has passed. Returns what to store for the next time. @throws UnfitServer */
+export async function proveServer(
+  mongo: Mongo,
+  passed: PassedProbe | undefined,
+  report: (line: string) => void,
+): Promise<PassedProbe> {
+  const { build, version, topology } = await inTime(readServer(mongo), LIMIT_MS);
+  const behaviours = BEHAVIOURS.map(({ name }) => name);
+  if (passed?.build === build && behaviours.every((name) => passed.behaviours.includes(name))) return passed;
+  report(`probing the server: MongoDB ${version}, ${topology}`);
+  const found = await probe(mongo);
+  if (found.findings.some(({ fault }) => fault !== null)) throw new UnfitServer(found);
+  return { build: found.server.build, behaviours };
+}

@@ -1,0 +1,189 @@
+import { randomBytes } from 'node:crypto';
+import {
+  type ClientSession,
+  type ClientSessionOptions,
+  type Collection,
+  type CreateIndexesOptions,
+  type Document,
+  MongoError,
+  MongoServerError,
+} from 'mongodb';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { endHolderSession, sessionIdOf } from '#infra/mongo/mailbox/claim.ts';
+import { endsWithin } from '#infra/process/background.ts';
+import { MINUTE, SECOND } from '#shared/kernel/time.ts';
+
+/** What the product relies on a server to do. */
+export interface Behaviour {
+  /** A noun phrase. The schema state stores the names for which a server has passed. */
+  name: string;
+  /** One sentence for an operator: what would go wrong in the product without it. */
+  breaks: string;
+  /**
+   * Tries it. Returns what the server does instead, or undefined if the behaviour holds; a refusal that it did not expect may be
+   * thrown. Rejects with an outage if the server is unavailable, which says nothing about the behaviour.
+   */
+  fault(trial: Trial): Promise<string | undefined>;
+}
+
+/** A row of the collection with unique indexes. `live` rows alone are in the partial one. */
+export interface KeyRow {
+  _id: string;
+  key: string;
+  live?: boolean;
+  aliases: string[];
+}
+
+/** A row of the other collection: each behaviour has fields of its own. */
+export interface ScratchRow extends Document {
+  _id: string;
+}
+
+/** What one attempt to see a behaviour works with. No two attempts share a row. */
+export interface Trial {
+  mongo: Mongo;
+  keys: Collection<KeyRow>;
+  rows: Collection<ScratchRow>;
+  /** Refusals of `SCRATCH_INDEXES`, by name of the index. */
+  refusedIndexes: ReadonlyMap<string, string>;
+  newId(): string;
+  /** Starts a session. It ends with the attempt, and so does its transaction. */
+  session(options?: ClientSessionOptions): ClientSession;
+}
+
+/** The collections of one probe. */
+export interface Scratch {
+  beginTrial(name: string): Trial & { end(): Promise<void> };
+  drop(): Promise<void>;
+}
+
+interface ScratchIndex {
+  collection: 'keys' | 'rows';
+  name: string;
+  keys: Readonly<Record<string, 1 | -1>>;
+  options: Pick<CreateIndexesOptions, 'unique' | 'partialFilterExpression' | 'expireAfterSeconds'>;
+}
+
+/** One index of each kind that the product declares in `schema/indexes.ts`. */
+export const SCRATCH_INDEXES: readonly ScratchIndex[] = [
+  {
+    collection: 'keys',
+    name: 'live_key',
+    keys: { key: 1 },
+    options: { unique: true, partialFilterExpression: { live: true } },
+  },
+  { collection: 'keys', name: 'alias', keys: { aliases: 1 }, options: { unique: true } },
+  {
+    collection: 'rows',
+    name: 'due',
+    keys: { queue: 1, status: 1, dueAt: 1 },
+    options: { partialFilterExpression: { status: 'PENDING' } },
+  },
+  {
+    collection: 'rows',
+    name: 'expired',
+    keys: { settledAt: 1 },
+    options: { expireAfterSeconds: 3_600, partialFilterExpression: { status: 'REJECTED' } },
+  },
+];
+
+const PREFIX = 'probe';
+/** A probe takes a second or two, and some minutes if little is answered in time. Older collections are of one that was killed. */
+const ABANDONED_AFTER_MS = 15 * MINUTE;
+const END_WITHIN_MS = SECOND;
+
+/**
+ * Creates the collections of a probe under a name of its own, and drops those of probes that were killed. `now` is MongoDB's time
+ * (Unix milliseconds). An index that the server refuses is noted: the behaviours that need it then fail by themselves.
+ */
+export async function openScratch(mongo: Mongo, now: number): Promise<Scratch> {
+  await dropAbandoned(mongo, now);
+  const prefix = `${PREFIX}_${now}_${randomBytes(4).toString('hex')}`;
+  const keys = mongo.db.collection<KeyRow>(`${prefix}_keys`);
+  const rows = mongo.db.collection<ScratchRow>(`${prefix}_rows`);
+  const refusedIndexes = new Map<string, string>();
+  const drop = async () => {
+    // A collection that cannot be dropped now is dropped by a later probe.
+    for (const collection of [keys, rows]) await collection.drop().catch(ignoreFault);
+  };
+  try {
+    for (const { collection, name, keys: fields, options } of SCRATCH_INDEXES) {
+      const refusal = await refusalOf({ keys, rows }[collection].createIndex(fields, { ...options, name }));
+      if (refusal !== undefined) refusedIndexes.set(name, refusal.message);
+    }
+  } catch (error) {
+    await drop();
+    throw error;
+  }
+  let trials = 0;
+  return {
+    drop,
+    beginTrial(name) {
+      const trial = ++trials;
+      const sessions: ClientSession[] = [];
+      let ids = 0;
+      return {
+        mongo,
+        keys,
+        rows,
+        refusedIndexes,
+        newId: () => `${name} ${trial}.${++ids}`,
+        session(options) {
+          const session = mongo.client.startSession(options);
+          sessions.push(session);
+          return session;
+        },
+        end: async () => void (await Promise.all(sessions.map((session) => endSession(mongo, session)))),
+      };
+    },
+  };
+}
+
+async function dropAbandoned(mongo: Mongo, now: number): Promise<void> {
+  const named = { name: new RegExp(`^${PREFIX}_\\d+_`) };
+  const found = await mongo.db.listCollections(named, { nameOnly: true }).toArray();
+  for (const { name } of found) {
+    const madeAt = Number(name.split('_', 2)[1]);
+    if (now - madeAt > ABANDONED_AFTER_MS) await mongo.db.dropCollection(name).catch(ignoreFault);
+  }
+}
+
+/**
+ * Aborts what is open. An abort can wait for a command of the session that does not end; then the server is asked to end both. What
+ * fails here ends with MongoDB's own limit for transactions.
+ */
+async function endSession(mongo: Mongo, session: ClientSession): Promise<void> {
+  const id = session.inTransaction() ? sessionIdOf(session) : null;
+  const isOver = await endsWithin(session.endSession(), END_WITHIN_MS).catch(ignoreFault);
+  if (isOver !== true && id !== null) await endsWithin(endHolderSession(mongo, id), END_WITHIN_MS).catch(ignoreFault);
+}
+
+function ignoreFault(error: unknown): void {
+  if (!(error instanceof MongoError)) throw error;
+}
+
+/** Errors of a server that is stepping down, shutting down or not a primary: they say nothing about the command. */
+const CHANGING_STATE = new Set<unknown>([91, 189, 10107, 11600, 11602, 13435, 13436]);
+
+/** Returns the error with which the server refuses, or undefined if it does not. @throws an error that says nothing about the command */
+export async function refusalOf(work: Promise<unknown>): Promise<MongoServerError | undefined> {
+  try {
+    await work;
+    return undefined;
+  } catch (error) {
+    if (error instanceof MongoServerError && !CHANGING_STATE.has(error.code)) return error;
+    throw error;
+  }
+}
+
+/** Inserts a row with a new id, which it returns. */
+export async function insertRow({ rows, newId }: Trial, fields: Readonly<Record<string, unknown>>): Promise<string> {
+  const row: ScratchRow = { _id: newId(), ...fields };
+  await rows.insertOne(row);
+  return row._id;
+}
+
+/** The end of a sentence about a command that should have ended otherwise. */
+export function inWords(refusal: MongoServerError | undefined): string {
+  return refusal === undefined ? 'is accepted' : `is answered with "${refusal.message}" (code ${refusal.code})`;
+}

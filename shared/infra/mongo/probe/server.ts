@@ -1,0 +1,49 @@
+import { createHash } from 'node:crypto';
+import type { Document } from 'mongodb';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import type { Behaviour } from './scratch.ts';
+
+/** A server, as it describes itself. */
+export interface Server {
+  /** Servers that only speak the protocol report a version of MongoDB too. */
+  version: string;
+  /** The version and a digest of everything that the server reports of its build. Two programs have different ones. */
+  build: string;
+  /** In words for an operator. */
+  topology: string;
+  /** Unix milliseconds. */
+  now: number;
+}
+
+/** The oldest version that the product is tested on. */
+const MIN_VERSION = 7;
+
+export async function readServer(mongo: Mongo): Promise<Server> {
+  const { ok, operationTime, $clusterTime, ...build } = await mongo.db.admin().command({ buildInfo: 1 });
+  const hello = await mongo.db.admin().command({ hello: 1 });
+  const version = String(build.version);
+  const digest = createHash('sha256').update(JSON.stringify(build)).digest('hex').slice(0, 16);
+  const now = hello.localTime instanceof Date ? hello.localTime.getTime() : Date.now();
+  return { version, build: `${version} ${digest}`, topology: topologyOf(hello), now };
+}
+
+function topologyOf(hello: Document): string {
+  if (hello.msg === 'isdbgrid') return 'sharded cluster';
+  return typeof hello.setName === 'string' ? `replica set ${hello.setName}` : 'standalone server';
+}
+
+/** Requirements that are checked by the server's own report. */
+export const SERVER: readonly Behaviour[] = [
+  {
+    name: 'server',
+    breaks:
+      'Transactions and sessions need a replica set or a sharded cluster, and the product is tested on MongoDB 7 and 8.',
+    async fault({ mongo }) {
+      const { version, topology } = await readServer(mongo);
+      if (topology === 'standalone server')
+        return 'the server is neither a member of a replica set nor a router of a sharded cluster';
+      const major = Number.parseInt(version, 10);
+      return major >= MIN_VERSION ? undefined : `its version, ${version}, is older than ${MIN_VERSION}.0`;
+    },
+  },
+];

@@ -1,0 +1,224 @@
+import { isDeepStrictEqual } from 'node:util';
+import { type Document, Long } from 'mongodb';
+import { isOutage } from '#infra/mongo/faults.ts';
+import { guardedUpdate, literal, wasAccepted } from '#infra/mongo/guarded-update.ts';
+import { TRANSACTION } from '#infra/mongo/transaction.ts';
+import { type Behaviour, insertRow, inWords, refusalOf, type Trial } from './scratch.ts';
+
+const AFTER = { returnDocument: 'after' } as const;
+
+/** Single writes: conditions that are evaluated in an update pipeline decide most of what the product promises. */
+export const UPDATES: readonly Behaviour[] = [
+  {
+    name: 'literals',
+    breaks: 'An answer that begins with `$` would be read as the name of a field, and stored as something else.',
+    async fault(trial) {
+      const text = { text: '$name', list: ['$$NOW', { nested: '$name' }], empty: {} };
+      const id = await insertRow(trial, { name: 'field' });
+      const row = await trial.rows.findOneAndUpdate({ _id: id }, [{ $set: { copy: literal(text) } }], AFTER);
+      return isDeepStrictEqual(row?.copy, text) ? undefined : `$literal stores ${JSON.stringify(row?.copy ?? null)}`;
+    },
+  },
+  {
+    name: 'guarded updates',
+    breaks: 'Answers would be accepted after the deadline, and a command could run under a lease that is over.',
+    async fault(trial) {
+      const { rows } = trial;
+      const id = await insertRow(trial, { state: 'OPEN', a: 1, b: 2, zero: 0 });
+      const close = () => guardedUpdate([{ $eq: ['$state', 'OPEN'] }], { state: 'CLOSED', a: '$b', b: '$a' });
+      const closed = await rows.updateOne({ _id: id }, close().pipeline);
+      if (closed.matchedCount !== 1 || closed.modifiedCount !== 1)
+        return 'an update whose conditions hold is not counted as modified';
+      const again = await rows.updateOne({ _id: id }, close().pipeline);
+      if (again.matchedCount !== 1 || again.modifiedCount !== 0)
+        return 'an update whose conditions do not hold is counted as modified';
+      const refused = close();
+      const kept = await rows.findOneAndUpdate({ _id: id }, refused.pipeline, AFTER);
+      const isKept = kept?.state === 'CLOSED' && kept.a === 2 && kept.b === 1 && !wasAccepted(refused, kept);
+      if (!isKept) return 'an update whose conditions do not hold changes the row, or returns another one';
+      const reopen = guardedUpdate([{ $eq: ['$state', 'CLOSED'] }], { state: 'OPEN' });
+      const opened = await rows.findOneAndUpdate({ _id: id }, reopen.pipeline, AFTER);
+      if (opened?.state !== 'OPEN' || !wasAccepted(reopen, opened))
+        return 'findAndModify does not return the row as it is after the update';
+      const failing = [{ $set: { a: 'changed' } }, { $set: { b: { $divide: [1, '$zero'] } } }];
+      const failure = await refusalOf(rows.updateOne({ _id: id }, failing));
+      const unchanged = await rows.findOne({ _id: id });
+      if (failure === undefined || unchanged?.a !== 2)
+        return 'an update whose second stage fails keeps the first stage';
+      const missing = await rows.findOneAndUpdate({ _id: trial.newId() }, close().pipeline, AFTER);
+      return missing === null ? undefined : 'an update of a row that does not exist returns a row';
+    },
+  },
+  {
+    name: 'concurrent updates',
+    breaks: 'Two workers could claim one command, and one of two answers that are saved at once could be lost.',
+    async fault(trial) {
+      const { rows } = trial;
+      const id = await insertRow(trial, { count: 0, fence: 0 });
+      const crowd = Array.from({ length: CROWD });
+      const count = [{ $set: { count: { $add: ['$count', 1] } } }];
+      const refusals = await Promise.all(crowd.map(() => refusalOf(rows.updateOne({ _id: id }, count))));
+      const refusal = refusals.find((one) => one !== undefined);
+      if (refusal !== undefined) return `one of ${CROWD} updates of a row at once ${inWords(refusal)}`;
+      const claims = await Promise.all(
+        crowd.map(async () => {
+          const claim = guardedUpdate([{ $eq: ['$fence', 0] }], { fence: { $add: ['$fence', 1] } });
+          return wasAccepted(claim, await rows.findOneAndUpdate({ _id: id }, claim.pipeline, AFTER));
+        }),
+      );
+      const accepted = claims.filter((isAccepted) => isAccepted).length;
+      const row = await rows.findOne({ _id: id });
+      if (row?.count !== CROWD) return `${row?.count} of ${CROWD} updates of a row at once are stored`;
+      return accepted === 1 && row.fence === 1
+        ? undefined
+        : `${accepted} of ${CROWD} claims of a row at once are accepted`;
+    },
+  },
+  {
+    name: 'update operators',
+    breaks: 'Saves, releases, notifications or paid generations would fail with an internal error.',
+    async fault(trial) {
+      const { rows } = trial;
+      const id = await insertRow(trial, EXPRESSIONS.before);
+      const computed = await rows.findOneAndUpdate({ _id: id }, EXPRESSIONS.pipeline, AFTER);
+      if (!isDeepStrictEqual(computed, { _id: id, ...EXPRESSIONS.after }))
+        return `an update pipeline computes ${JSON.stringify(computed)}`;
+      const upserted = trial.newId();
+      for (const n of [1, 2])
+        await rows.updateOne({ _id: upserted }, { $setOnInsert: { n, list: [] } }, { upsert: true });
+      const change = { $inc: { n: 1 }, $currentDate: { at: true }, $addToSet: { list: 'new' } } as const;
+      for (const _ of [1, 2]) await rows.updateOne({ _id: upserted }, change);
+      const row = await rows.findOne({ _id: upserted });
+      const isRight = row?.n === 3 && row.at instanceof Date && isDeepStrictEqual(row.list, ['new']);
+      return isRight ? undefined : `an upsert and two updates store ${JSON.stringify(row)}`;
+    },
+  },
+  {
+    name: 'retried writes',
+    breaks: 'A save or submit that the driver repeats after a lost connection would be applied twice.',
+    async fault(trial) {
+      const { rows } = trial;
+      const id = await insertRow(trial, { n: 0 });
+      const u = [{ $set: { n: { $add: ['$n', 1] } } }];
+      await sendTwice(trial, { update: rows.collectionName, updates: [{ q: { _id: id }, u }] });
+      const updated = await rows.findOne({ _id: id });
+      if (updated?.n !== 1) return 'an update that is sent twice under one transaction number is applied twice';
+      const [first, second] = await sendTwice(trial, {
+        findAndModify: rows.collectionName,
+        query: { _id: id },
+        update: u,
+        new: true,
+      });
+      const row = await rows.findOne({ _id: id });
+      if (row?.n !== 2) return 'a findAndModify that is sent twice under one transaction number is applied twice';
+      const isSame = first?.value?.n === 2 && second?.value?.n === 2;
+      return isSame ? undefined : 'the second reply to a repeated findAndModify is not that of the first';
+    },
+  },
+  {
+    name: 'time limits',
+    breaks:
+      'A request that meets what a killed process left locked would hang, or overwrite it, instead of answering 503.',
+    async fault(trial) {
+      const { rows } = trial;
+      const id = await insertRow(trial, { by: 'none' });
+      const holder = trial.session();
+      holder.startTransaction(TRANSACTION);
+      await rows.updateOne({ _id: id }, { $set: { by: 'holder' } }, { session: holder });
+      const refusal = await refusalOf(rows.updateOne({ _id: id }, { $set: { by: 'other' } }, { maxTimeMS: SHORT_MS }));
+      await holder.abortTransaction();
+      if (refusal === undefined || !isOutage(refusal))
+        return `a write with maxTimeMS to a row of an open transaction ${inWords(refusal)}`;
+      const row = await rows.findOne({ _id: id });
+      return row?.by === 'none' ? undefined : 'a write to a row of an open transaction is applied after it was refused';
+    },
+  },
+];
+
+const CROWD = 8;
+/** So short that a probe does not wait for it. Some servers come back much later, which is still bounded. */
+const SHORT_MS = 50;
+
+/** Sends a command twice as the driver does when the reply to a retryable write was lost. */
+async function sendTwice({ mongo, session }: Trial, command: Document): Promise<Document[]> {
+  // Not causally consistent: the second command is the first one again, with nothing added.
+  const own = session({ causalConsistency: false });
+  own.serverSession.txnNumber += 1;
+  const txnNumber = Long.fromNumber(own.serverSession.txnNumber);
+  const sent = { ...command, txnNumber, writeConcern: { w: 'majority', j: true } };
+  const replies: Document[] = [];
+  for (const _ of [1, 2]) replies.push(await mongo.db.command({ ...sent }, { session: own }));
+  return replies;
+}
+
+/** Every expression that an update of the product uses, but for those that have a behaviour of their own. */
+const EXPRESSIONS = {
+  before: {
+    n: 7,
+    list: [
+      { id: 'a', v: 1 },
+      { id: 'b', v: 2 },
+    ],
+    types: { x: true },
+    gone: 1,
+  },
+  pipeline: [
+    {
+      $set: {
+        kept: { $filter: { input: '$list', cond: { $not: [{ $eq: ['$$this.id', 'a'] }] } } },
+        raised: {
+          $map: {
+            input: '$list',
+            in: {
+              $cond: [
+                { $gt: ['$$this.v', 1] },
+                { $mergeObjects: ['$$this', { v: { $add: ['$$this.v', 1] } }] },
+                '$$this',
+              ],
+            },
+          },
+        },
+        added: { $concatArrays: ['$list', [{ id: 'c', v: '$n' }]] },
+        last: { $let: { vars: { last: { $arrayElemAt: ['$list', -1] } }, in: '$$last.id' } },
+        text: { $concat: ['n is ', { $toString: '$n' }] },
+        half: { $toInt: { $floor: { $divide: [{ $max: [0, { $subtract: ['$n', 2] }] }, 2] } } },
+        least: { $min: ['$n', 3] },
+        size: { $size: { $objectToArray: '$types' } },
+        'types.y': {
+          $and: [
+            { $or: [{ $lt: ['$n', 1] }, { $in: ['$n', [5, 7]] }] },
+            { $ne: ['$n', 1] },
+            { $gte: ['$n', 7] },
+            { $lte: ['$n', 7] },
+          ],
+        },
+        none: { $ifNull: ['$missing', 'none'] },
+      },
+    },
+    { $unset: 'gone' },
+  ],
+  after: {
+    n: 7,
+    list: [
+      { id: 'a', v: 1 },
+      { id: 'b', v: 2 },
+    ],
+    types: { x: true, y: true },
+    kept: [{ id: 'b', v: 2 }],
+    raised: [
+      { id: 'a', v: 1 },
+      { id: 'b', v: 3 },
+    ],
+    added: [
+      { id: 'a', v: 1 },
+      { id: 'b', v: 2 },
+      { id: 'c', v: 7 },
+    ],
+    last: 'b',
+    text: 'n is 7',
+    half: 2,
+    least: 3,
+    size: 1,
+    none: 'none',
+  },
+};
