@@ -1,6 +1,7 @@
 import { configOrExit } from '#infra/config/config.ts';
 import { openReleaseMongo } from '#infra/mongo/connect.ts';
 import { outageInWords } from '#infra/mongo/faults.ts';
+import { UnfitServer } from '#infra/mongo/probe/probe.ts';
 import { migrate } from '#infra/mongo/schema/migrate.ts';
 
 /** `release:` of the Procfile: brings indexes and data to the shape that this code needs. Safe to run twice, or twice at once. */
@@ -10,9 +11,9 @@ try {
   const report = await migrate(mongo, (line) => console.log(line));
   console.log(`schema is at version ${report.to}${report.applied.length === 0 ? ' (nothing to do)' : ''}`);
 } catch (error) {
-  const outage = outageInWords(error);
-  if (outage === undefined) throw error;
-  console.error(outage);
+  const reason = error instanceof UnfitServer ? `error: ${error.message}` : outageInWords(error);
+  if (reason === undefined) throw error;
+  console.error(reason);
   process.exitCode = 1;
 } finally {
   await mongo.close();

@@ -59,7 +59,7 @@ export async function openStage(
     processes.set(name, await startChild({ name, args, env, readyWhen, folder: ground.folder }));
   }
   try {
-    await migrate(mongo, () => undefined);
+    await migrate(mongo, () => undefined, { isProbed: true });
     for (const name of names) await start(name);
     if (names.includes('web')) await untilServing(port);
   } catch (error) {

@@ -103,7 +103,7 @@ export async function startCluster(t: Teardown, options: ClusterOptions = {}): P
     ...options.env,
     ...(options.env?.REDIS_URL === undefined ? {} : { REDIS_URL: redis.url }),
   };
-  await migrate(mongo, () => undefined);
+  await migrate(mongo, () => undefined, { isProbed: true });
   const plans = await plansOf(options, env);
   for (const plan of plans) processes.set(plan.name, planProcess(plan));
   // The last plans are those of the workers that sleep.

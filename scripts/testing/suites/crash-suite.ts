@@ -43,7 +43,7 @@ const LONG_LEASES = {
 /** What a test that kills workers has to itself: a database, a Redis, neighbours, and the environment that names them. */
 export async function openLane(t: Teardown) {
   const mongo = await openTestMongo(t, { empty: true });
-  await migrate(mongo, () => undefined);
+  await migrate(mongo, () => undefined, { isProbed: true });
   const neighbours = await openNeighbours(t);
   const redis = await takeRedisDatabase(requiredEnv('REDIS_URL'));
   t.teardown(() => redis.give());

@@ -3,9 +3,10 @@ import { type IndexDescriptionInfo, MongoServerError } from 'mongodb';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { guardedUpdate, literal, msOf, NOW_MS, nowPlus, wasAccepted } from '#infra/mongo/guarded-update.ts';
+import { proveServer } from '#infra/mongo/probe/probe.ts';
 import { SECOND } from '#shared/kernel/time.ts';
 import { INDEXES, MADE_BEFOREHAND } from './indexes.ts';
-import { schemaState } from './schema-state.ts';
+import { type PassedProbe, schemaState } from './schema-state.ts';
 
 /**
  * One step of the data's shape. Steps only expand: what an older process writes and reads must stay right until
@@ -46,12 +47,21 @@ interface MigrationReport {
  * Brings the schema up to this code, as `release:` does. One runner at a time, under a lease: a second one waits and
  * finds nothing to do; a killed one is followed after its lease. Every run creates the indexes that are missing, so a hand-dropped
  * one comes back. Steps are idempotent, because a kill may fall between a step and the note of it.
+ *
+ * Before anything is changed, the server is probed, unless this database has seen it pass. `isProbed` leaves that out: the caller knows
+ * the server. @throws UnfitServer
  */
-export async function migrate(mongo: Mongo, report: (line: string) => void): Promise<MigrationReport> {
+export async function migrate(
+  mongo: Mongo,
+  report: (line: string) => void,
+  { isProbed = false } = {},
+): Promise<MigrationReport> {
   const runner = randomUUID();
+  const passed = isProbed ? undefined : await proveServer(mongo, await passedBefore(mongo), report);
   const from = await takeLease(mongo, runner, report);
   const renewal = setInterval(() => void extendLease(mongo, runner).catch(() => undefined), RENEW_MS);
   try {
+    if (passed !== undefined) await schemaState(mongo).updateOne({ _id: 'schema', runner }, { $set: { passed } });
     const steps = MIGRATIONS.filter((migration) => migration.version > from);
     for (const step of steps) report(`schema ${step.version}: ${step.name}`);
     await createIndexes(mongo);
@@ -64,6 +74,10 @@ export async function migrate(mongo: Mongo, report: (line: string) => void): Pro
     clearInterval(renewal);
     await schemaState(mongo).updateOne({ _id: 'schema', runner }, { $set: { runner: null, lockedUntil: null } });
   }
+}
+
+async function passedBefore(mongo: Mongo): Promise<PassedProbe | undefined> {
+  return (await schemaState(mongo).findOne({ _id: 'schema' }))?.passed;
 }
 
 /** Creates what is declared and missing. An index of the same name with other keys is an error, never dropped here. */
