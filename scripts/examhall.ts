@@ -6,6 +6,7 @@ import { outageInWords } from '#infra/mongo/faults.ts';
 import { openServerClock } from '#infra/mongo/server-clock.ts';
 import { ACCOUNT_COMMANDS } from '#scripts/examhall/account-commands.ts';
 import { COMMANDS } from '#scripts/examhall/commands.ts';
+import { DOCTOR_COMMANDS } from '#scripts/examhall/doctor.ts';
 import { withLocalCluster } from '#scripts/examhall/local-cluster.ts';
 import type { CliCommand, Operator } from '#scripts/examhall/operator.ts';
 
@@ -18,6 +19,7 @@ const USAGE = `examhall: what an operator does by hand
   examhall workers [--json]                                    live worker processes and what they are at
   examhall queues [--json]                                     waiting, running and dead commands, and the age of the oldest
   examhall audit [--limit 20]                                  what operators did, newest first
+  examhall doctor [--json]                                     whether MongoDB does what examhall needs, and has its schema
 
   examhall account show EMAIL                                  status, live sessions, failed tries, security events
   examhall account make-admin EMAIL --reason TEXT              nobody can register as one
@@ -33,7 +35,7 @@ const USAGE = `examhall: what an operator does by hand
   --operator NAME   who you are, for the audit (default: $USER, else your login name)
 `;
 
-const ALL = new Map<string, CliCommand>(Object.entries({ ...COMMANDS, ...ACCOUNT_COMMANDS }));
+const ALL = new Map<string, CliCommand>(Object.entries({ ...COMMANDS, ...DOCTOR_COMMANDS, ...ACCOUNT_COMMANDS }));
 /** Words that a second one follows. */
 const GROUPS = new Set(['dead', 'account']);
 

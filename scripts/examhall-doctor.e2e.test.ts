@@ -1,0 +1,57 @@
+import { execFile } from 'node:child_process';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import t from 'tap';
+import { BEHAVIOURS } from '#infra/mongo/probe/probe.ts';
+import { SCHEMA_VERSION } from '#infra/mongo/schema/migrate.ts';
+import { runExamhall } from '#testing/processes/run-examhall.ts';
+import { type Flaw, openFlawedMongo } from '#testing/stores/flawed-mongo.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
+
+const MIGRATE = path.resolve(import.meta.dirname, 'migrate.ts');
+const DEAF_TO_KILLS: Flaw = { command: (command) => (command.killSessions === undefined ? undefined : { ok: 1 }) };
+
+t.test('examhall doctor and release agree on a server that is fit', async (t) => {
+  const mongo = await openTestMongo(t, { empty: true });
+  const before = await runExamhall(mongo, ['doctor']);
+  t.equal(before.code, 1);
+  t.match(before.said, /missing {2}schema: the schema is at version 0/);
+  await runMigrate(mongo, mongo.url);
+  const after = await runExamhall(mongo, ['doctor']);
+  t.equal(after.code, 0, after.said);
+  const lines = after.said.trimEnd().split('\n');
+  t.match(lines.shift(), /^MongoDB \d.*, (replica set|sharded cluster)/);
+  t.strictSame(lines, [
+    ...BEHAVIOURS.map(({ name }) => `ok       ${name}`),
+    `ok       schema: complete for version ${SCHEMA_VERSION}`,
+  ]);
+});
+
+t.test('examhall doctor and release name what a server lacks and what that breaks, without a stack', async (t) => {
+  const mongo = await openTestMongo(t, { empty: true });
+  const url = await openFlawedMongo(t, mongo.url, DEAF_TO_KILLS);
+  const told = await runExamhall(mongo, ['doctor'], { env: { MONGODB_URL: url } });
+  t.equal(told.code, 1);
+  t.match(told.said, /missing {2}ended sessions: after killSessions, .*\. What a killed worker left/);
+  t.match(told.said, /ok {7}repeated commits/);
+  const { findings, schema } = JSON.parse(
+    (await runExamhall(mongo, ['doctor', '--json'], { env: { MONGODB_URL: url } })).said,
+  );
+  t.match(
+    findings.filter(({ fault }: { fault: unknown }) => fault !== null),
+    [{ name: 'ended sessions' }],
+  );
+  t.equal(schema.length, 1);
+
+  const refused = await t.rejects(runMigrate(mongo, url));
+  t.match(refused, { code: 1, stderr: /^error: this server .* lacks 1 of \d+ behaviours/ });
+  t.notMatch(refused, { stderr: /\n +at / }, 'no stack');
+  t.notMatch(refused, { stderr: new RegExp(new URL(url).host) }, 'no address');
+  t.strictSame(await mongo.db.listCollections().toArray(), []);
+});
+
+/** Runs `release` as the Procfile does. @throws with `code` and `stderr` */
+function runMigrate({ database }: { database: string }, url: string) {
+  const env = { PATH: process.env.PATH, MONGODB_URL: url, MONGODB_DATABASE: database };
+  return promisify(execFile)(process.execPath, [MIGRATE], { env });
+}
