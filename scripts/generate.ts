@@ -4,12 +4,13 @@ import { fileURLToPath } from 'node:url';
 import { compile } from 'json-schema-to-typescript';
 import { referencedId, type SchemaDocument, type SchemaNode, typeName } from '#infra/schema/schema-document.ts';
 import { loadSchemas, type Schemas } from '#infra/schema/validator.ts';
+import { enginesMarkdown } from '#scripts/engines/document.ts';
 import { ERRORS } from '#shared/kernel/errors.ts';
 import { configurationMarkdown, envExample } from './generate-configuration.ts';
 
 /**
- * Writes every file that is made from another: types from `schemas/`, papers from the error catalogue and the table of
- * variables. With `--check` writes nothing and exits 1 with the list of files that differ.
+ * Writes every file that is made from another: types from `schemas/`, papers from the error catalogue, the table of
+ * variables and the recordings of `npm run engines`. With `--check` writes nothing and exits 1 with the list of files that differ.
  */
 
 const ROOT = fileURLToPath(new URL('../', import.meta.url));
@@ -22,6 +23,7 @@ export async function generatedFiles(schemas: Schemas): Promise<ReadonlyMap<stri
     ...(await typeFiles(schemas)),
     ['docs/errors.md', errorsMarkdown()],
     ['docs/configuration.md', configurationMarkdown()],
+    ['docs/engines.md', enginesMarkdown()],
     ['.env.example', envExample()],
   ]);
 }

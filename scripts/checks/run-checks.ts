@@ -1,4 +1,6 @@
 import path from 'node:path';
+import { MANUAL } from '#scripts/engines/manual.ts';
+import { openNotes, type Uses, unknownUses } from '#scripts/engines/uses.ts';
 import { chooseEngine, enginesHere } from '#scripts/services/mongodb.ts';
 import { onStopSignals } from '#scripts/supervisor/stop-signals.ts';
 import { compileProcesses } from './compile-processes.ts';
@@ -16,6 +18,8 @@ export interface ChecksOptions {
   readonly everyEngine?: boolean;
   /** Further options of tap. */
   readonly tapOptions?: readonly string[];
+  /** Takes the features of MongoDB that product code used, in place of the check that the document knows them; no static check runs. */
+  readonly takeUses?: (uses: Uses, totals: TapTotals) => void;
 }
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
@@ -34,7 +38,7 @@ export async function runChecks(options: ChecksOptions): Promise<number> {
     totals = { passed: totals.passed + passed, failed: totals.failed + failed };
   };
   try {
-    if ((options.filters ?? []).length === 0) {
+    if ((options.filters ?? []).length === 0 && options.takeUses === undefined) {
       for (const check of STATIC_CHECKS) {
         stop.signal.throwIfAborted();
         const ok = await runStaticCheck(ROOT, check, stop.signal);
@@ -89,11 +93,29 @@ async function runTests(pass: Pass, options: ChecksOptions, signal: AbortSignal)
   const isWhole = files.length === all.length && filters.length === 0;
   const args = [...tapOptions, ...(isWhole ? [] : files)];
   const report = createTapReport((line) => console.log(line));
-  const ok = await runTap({ root: ROOT, args, env: pass.env, signal }, report);
-  const slow = report.slowest(SLOW_MS).slice(0, SLOWEST_FILES);
-  if (slow.length > 0) console.log('slowest files:');
-  for (const { file, durationMs } of slow) console.log(`  ${(durationMs / 1_000).toFixed(1).padStart(6)} s  ${file}`);
-  const { passed, failed } = report.totals();
-  // A crash of tap, or of a file before its first assertion, is a failure as well.
-  return { passed, failed: Math.max(failed, ok ? 0 : 1) };
+  const notes = openNotes();
+  try {
+    const ok = await runTap({ root: ROOT, args, env: { ...pass.env, ...notes.env }, signal }, report);
+    const slow = report.slowest(SLOW_MS).slice(0, SLOWEST_FILES);
+    if (slow.length > 0) console.log('slowest files:');
+    for (const { file, durationMs } of slow) console.log(`  ${(durationMs / 1_000).toFixed(1).padStart(6)} s  ${file}`);
+    const { passed, failed } = report.totals();
+    // A crash of tap, or of a file before its first assertion, is a failure as well.
+    const totals = { passed, failed: Math.max(failed, ok ? 0 : 1) };
+    if (options.takeUses === undefined) return { passed, failed: totals.failed + reportUnknown(notes.read()) };
+    options.takeUses(notes.read(), totals);
+    return totals;
+  } finally {
+    notes.remove();
+  }
+}
+
+/** Reports features that docs/engines.md does not list, and returns how many there are. */
+function reportUnknown(uses: Uses): number {
+  const unknown = unknownUses(uses, MANUAL);
+  if (unknown.length === 0) return 0;
+  console.log('FAIL product code uses features of MongoDB that docs/engines.md does not list:');
+  for (const line of unknown) console.log(`  ${line}`);
+  console.log('describe them in scripts/engines/manual.ts and record them: `npm run engines`, then `npm run generate`');
+  return unknown.length;
 }

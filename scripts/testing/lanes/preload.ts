@@ -2,6 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import processOnSpawn from 'process-on-spawn';
 import { isPure } from '#scripts/checks/test-files.ts';
+import { FEATURES_FOLDER } from '#scripts/engines/uses.ts';
 import { identify } from '#scripts/supervisor/process-identity.ts';
 import { keeperFolder, pidsIn, prepareLane } from './keeper-link.ts';
 
@@ -10,8 +11,13 @@ import { keeperFolder, pidsIn, prepareLane } from './keeper-link.ts';
  * REDIS_URL of its lane in its environment; a pure file starts nothing.
  */
 const { TAP_JOB_ID: lane, _TAPJS_PROCESSINFO_COVERAGE_: coverage } = process.env;
+/** Programs of the product, as tests start them. */
+const PRODUCT_MAIN = /(?:^|\/)(?:(?:api|workers)\/main|scripts\/(?:examhall|migrate))\.ts$/;
 if (coverage === '0') leaveChildrenAlone();
-if (lane !== undefined && !isPure(process.argv[1] ?? '')) await enterLane(lane);
+if (lane !== undefined && !isPure(process.argv[1] ?? '')) {
+  await enterLane(lane);
+  if (process.env[FEATURES_FOLDER] !== undefined) await recordFeatures();
+}
 
 /**
  * tap loads its coverage recorder into every process that a test starts, which doubles their start time, and makes Node parse the source
@@ -33,4 +39,15 @@ async function enterLane(lane: string): Promise<void> {
   // If the runner is killed, the keeper kills this file as well.
   mkdirSync(pids, { recursive: true });
   writeFileSync(path.join(pids, `${process.pid}.json`), JSON.stringify(identify(process.pid)));
+}
+
+/** Loads the recorder into this process, and into each process of the product that it starts, whatever environment that is given. */
+async function recordFeatures(): Promise<void> {
+  const recorder = import.meta.resolve('#scripts/engines/recorder.ts');
+  processOnSpawn.addListener((spawn) => {
+    if (spawn.execPath !== process.execPath || !spawn.args.some((argument) => PRODUCT_MAIN.test(argument))) return;
+    const options = [spawn.env.NODE_OPTIONS, `--import=${recorder}`].filter(Boolean).join(' ');
+    spawn.env = { ...spawn.env, NODE_OPTIONS: options, [FEATURES_FOLDER]: process.env[FEATURES_FOLDER] };
+  });
+  await import('#scripts/engines/recorder.ts');
 }

@@ -1,0 +1,115 @@
+import type { EngineName } from '#scripts/services/mongodb.ts';
+import type { Feature } from './features.ts';
+
+/** How an engine differs from the manual, and what the product does about it. */
+export interface Difference {
+  readonly title: string;
+  readonly engines: readonly EngineName[];
+  /** Features beside which the document cites this difference. */
+  readonly features: readonly Feature[];
+  readonly manual: string;
+  readonly differs: string;
+  /** The workaround, with its place. */
+  readonly workaround: string;
+  /** What the workaround costs a real mongod. */
+  readonly cost: string;
+}
+
+export const DIFFERENCES: readonly Difference[] = [
+  {
+    title: "MongoDB's time beside a stored date",
+    engines: ['python'],
+    features: ['variable $$NOW', 'expression $toLong'],
+    manual: '`$$NOW` is a date and compares with a stored one by time.',
+    differs:
+      'They have two types and compare by type, also in `$expr`: a deadline would never pass. `$subtract` of the two fails.',
+    workaround:
+      '`NOW_MS` and `msOf` in `shared/infra/mongo/guarded-update.ts` compare Unix milliseconds; [note 2](design-notes.md#n2).',
+    cost: 'a conversion for each operand. It hides a field from indexes, so it stays in pipelines, where no index is used.',
+  },
+  {
+    title: 'Arithmetic with dates',
+    engines: ['rust'],
+    features: ['expression $add', 'expression $subtract'],
+    manual: '`$add` takes one date and milliseconds, `$subtract` two dates.',
+    differs: 'In updates both are refused as "a construct the Rust server does not support". Numbers are fine.',
+    workaround: '`nowPlus` in `shared/infra/mongo/guarded-update.ts` adds numbers and converts the sum to a date.',
+    cost: 'two conversions for each new lease or due time.',
+  },
+  {
+    title: 'An operator beside `_id` in a filter',
+    engines: ['python'],
+    features: ['command findAndModify', 'command update'],
+    manual: 'The index of `_id` finds the document, whatever else the filter holds.',
+    differs:
+      '`{_id, $expr}` reads the whole collection: 80 ms at 4,000 rows, where `{_id}` takes 2 ms. `findAndModify` read it always, until ' +
+      '`scripts/services/secantusdb.py` taught it otherwise.',
+    workaround:
+      'The filter of a guarded update is `{_id}`, and its conditions are part of the pipeline. The product would do so anyway: the ' +
+      'document that comes back explains a refusal; [note 1](design-notes.md#n1).',
+    cost: 'none: `{_id}` alone is the shortest path of mongod, and a refused update writes nothing.',
+  },
+  {
+    title: 'Lower bounds in descending indexes',
+    engines: ['python'],
+    features: ['query $gte', 'index key=-1'],
+    manual: '`$gte` includes its bound.',
+    differs: 'In an index that descends after an equality, rows at the bound are left out. `$gt` is right.',
+    workaround: '`shared/infra/mongo/notification/delivery-attempts.ts` asks for more than one millisecond earlier.',
+    cost: 'none.',
+  },
+  {
+    title: 'Bounds of a hinted index',
+    engines: ['python', 'rust'],
+    features: ['option find.hint', 'option aggregate.hint'],
+    manual: 'A hint chooses the index, and the filter bounds the part that is read.',
+    differs:
+      'All of the index is read. For 6 of 6,000 rows the Python one takes 107 ms instead of 2, the Rust one 3.3 instead of 0.6.',
+    workaround:
+      '`shared/infra/mongo/notification/inbox.ts` gives no hint where the filter names a user. Other hints stay: they keep a planner that ' +
+      'tried its indexes on few rows from the wrong one.',
+    cost: 'none.',
+  },
+  {
+    title: 'Long lists of ids in a write',
+    engines: ['python'],
+    features: ['query $in'],
+    manual: 'The index finds each id of the list.',
+    differs: 'Each row is compared with the whole list: 1,000 ids of 6,000 rows take 2 s, 100 take 60 ms.',
+    workaround:
+      '`inbox-changes.ts` in `shared/infra/mongo/notification/` changes 100 rows with a command; `stage-fan-out.ts` names ranges instead.',
+    cost: 'read-all and delete-all of a large inbox send ten times as many commands as with 1,000 ids. Ranges cost nothing.',
+  },
+  {
+    title: 'Keys that an update frees or takes',
+    engines: ['rust'],
+    features: ['index unique', 'index partialFilterExpression'],
+    manual:
+      'A row that leaves a unique index frees its key at once, and one that enters it by an update is refused like an insert.',
+    differs:
+      'As published, the key stays taken for ever if an update changes it, unsets it or leaves the partial filter. A key that an ' +
+      'update adds is not claimed.',
+    workaround:
+      'None in the product. `npm run engine` builds the engine with `scripts/services/secantus-storage.patch`.',
+    cost: 'none.',
+  },
+  {
+    title: 'Acknowledged writes and kill -9',
+    engines: ['python', 'rust'],
+    features: ['option writeConcern.j'],
+    manual: 'With `j: true` an acknowledged write survives the death of the process.',
+    differs: 'The last writes may be lost, unless the engine is started with `--sync-on-commit`.',
+    workaround: '`npm start` passes it (`scripts/services/secantusdb.ts`); tests do where they kill the engine.',
+    cost: 'none.',
+  },
+  {
+    title: 'Plans that `explain` shows',
+    engines: ['python'],
+    features: [],
+    manual: '`explain` shows the index that serves a filter.',
+    differs: 'A filter with a second condition is shown as a scan, although an index finds its rows.',
+    workaround:
+      'None in the product. `scripts/testing/stores/plans.ts` explains the part of a filter that an index shares.',
+    cost: 'none.',
+  },
+];

@@ -1,0 +1,32 @@
+import { spawnSync } from 'node:child_process';
+import path from 'node:path';
+import t from 'tap';
+import { requiredEnv } from '#testing/stores/open-test-mongo.ts';
+import { openNotes } from './uses.ts';
+
+const ROOT = path.resolve(import.meta.dirname, '../..');
+/** Uses MongoDB through product code, from the kit and by itself, and dies. */
+const PROGRAM = `
+  import { findAttempt } from '#infra/mongo/attempt/attempts.ts';
+  import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
+  const ends = [];
+  const mongo = await openTestMongo({ teardown: (work) => ends.push(work) }, { empty: true });
+  await findAttempt(mongo, 'a');
+  await mongo.db.collection('rows').findOne({ at: { $gte: 1 } });
+  for (const work of ends) await work();
+  process.kill(process.pid, 'SIGKILL');
+`;
+
+t.test('a child process leaves what its product code used, and nothing of its tests, when it is killed', async (t) => {
+  const notes = openNotes();
+  t.teardown(() => notes.remove());
+  const args = [`--import=${import.meta.resolve('./recorder.ts')}`, '--input-type=module', '--eval', PROGRAM];
+  const env = { PATH: process.env.PATH, MONGODB_URL: requiredEnv('MONGODB_URL'), ...notes.env };
+  const { signal, stderr } = spawnSync(process.execPath, args, { cwd: ROOT, env, encoding: 'utf8' });
+  t.equal(signal, 'SIGKILL', stderr);
+  const uses = notes.read();
+  t.strictSame([...(uses.get('command find') ?? [])], ['shared/infra/mongo/attempt/attempts.ts']);
+  t.ok(uses.has('option readConcern.level=majority'));
+  t.notOk(uses.has('query $gte'), 'a command of the test itself');
+  t.notOk(uses.has('command dropDatabase'), 'a command of the kit');
+});
