@@ -3,6 +3,7 @@ import type { Row } from './row.ts';
 
 /** What every measure stands on. */
 export interface Ground {
+  /** Empty for a measure in which no MongoDB takes part. */
   mongodbUrl: string;
   redisUrl: string;
   quick: boolean;

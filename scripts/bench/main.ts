@@ -1,7 +1,6 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { parseArgs } from 'node:util';
 import { measureClassify } from '#scripts/bench/measures/classify.ts';
 import { measureDelivery } from '#scripts/bench/measures/delivery.ts';
 import { measureFanOut } from '#scripts/bench/measures/fan-out.ts';
@@ -15,14 +14,17 @@ import { measureRelease } from '#scripts/bench/measures/release.ts';
 import { measureSaveAnswer } from '#scripts/bench/measures/save-answer.ts';
 import { measureStart } from '#scripts/bench/measures/start.ts';
 import { measureSubmit } from '#scripts/bench/measures/submit.ts';
+import { enginesHere } from '#scripts/services/mongodb.ts';
 import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
 import { type Measure, openProgress } from './ground.ts';
-import { machineLines, notesOf, textTable, writeReport } from './report.ts';
-import type { Row } from './row.ts';
+import { identifyMongodb, machineLines, redisLine } from './machine.ts';
+import { type Run, readOptions } from './options.ts';
+import { notesOf, textTable, writeReport } from './report.ts';
+import type { ReportRow } from './row.ts';
 
 /**
- * `npm run bench`: every measure in its order, a table, and `docs/bench.md` when all were run at full length. Exits 0
- * whatever the ratios are, 1 when something could not be measured at all.
+ * `npm run bench`: every measure in its order on every engine of this machine, a table, and `docs/bench.md` when all were run
+ * at full length. Exits 0 whatever the ratios are, 1 when something could not be measured at all.
  */
 const MEASURES: Readonly<Record<string, Measure>> = {
   save: measureSaveAnswer,
@@ -39,6 +41,8 @@ const MEASURES: Readonly<Record<string, Measure>> = {
   classify: measureClassify,
   preview: measurePreview,
 };
+/** Measures in which no MongoDB takes part. */
+const WITHOUT_MONGODB: ReadonlySet<string> = new Set(['http', 'jobs']);
 const DOCS = path.resolve(import.meta.dirname, '../../docs');
 
 const progress = openProgress(process.stderr);
@@ -47,34 +51,29 @@ const folder = mkdtempSync(path.join(os.tmpdir(), 'examhall-bench-'));
 process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(130));
 
-const { MONGODB_URL, REDIS_URL } = process.env;
-const rows: Row[] = [];
+const { MONGODB_URL = '', REDIS_URL } = process.env;
+const rows: ReportRow[] = [];
 const failed: string[] = [];
-let machine: string[] = [];
-for (const [name, measure] of Object.entries(MEASURES)) {
-  if (options.only.length > 0 && !options.only.includes(name)) continue;
-  progress.begin(name);
-  // Databases of its own for each: the stand-in is busy with taking a large one away long after it was told to.
-  const services = await startThrowAwayServices({ mongodb: !MONGODB_URL, redis: !REDIS_URL, say: progress.say });
-  const mongodbUrl = MONGODB_URL || services.mongodb?.url || '';
-  const redisUrl = REDIS_URL || services.redis?.url || '';
+const mongodbLines = new Set<string>();
+const redisLines = new Set<string>();
+for (const run of options.runs) {
+  const title = run.on === null ? run.measure : `${run.measure} on ${run.on}`;
+  progress.begin(title);
   try {
-    rows.push(...(await measure({ mongodbUrl, redisUrl, quick: options.quick, progress, folder })));
-    machine = await machineLines({ mongodbUrl, redisUrl });
+    rows.push(...(await perform(run)));
   } catch (error) {
     // The others are worth having all the same.
-    failed.push(name);
-    progress.say(`${name} failed: ${error instanceof Error ? (error.stack ?? error.message) : error}`);
-  } finally {
-    await services.close();
+    failed.push(title);
+    progress.say(`${title} failed: ${error instanceof Error ? (error.stack ?? error.message) : error}`);
   }
   progress.end();
 }
+const machine = machineLines([...mongodbLines, ...redisLines]);
 console.log(['', textTable(rows), '', ...notesOf(rows), '', ...machine, ''].join('\n'));
 if (failed.length > 0) {
   process.exitCode = 1;
   console.log(`Could not be measured: ${failed.join(', ')}. docs/bench.md stays as it is.`);
-} else if (options.quick || options.only.length > 0) {
+} else if (!options.whole) {
   console.log('docs/bench.md is written by a full run only.');
 } else {
   writeReport(DOCS, rows, machine);
@@ -82,30 +81,35 @@ if (failed.length > 0) {
 }
 process.exit();
 
-function optionsOrExit() {
+async function perform({ measure: name, on }: Run): Promise<ReportRow[]> {
+  const measure = MEASURES[name];
+  if (measure === undefined) throw new Error(`no measure is named ${name}`);
+  // Databases of its own for each: a stand-in still deletes a large one long after its command has returned.
+  const services = await startThrowAwayServices({
+    ...(on === null || on === 'MONGODB_URL' ? { mongodb: false } : { engine: on }),
+    redis: !REDIS_URL,
+    say: progress.say,
+  });
   try {
-    return readOptions(process.argv.slice(2), Object.keys(MEASURES));
-  } catch (error) {
-    console.error(`bench: ${error instanceof Error ? error.message : error}`);
-    process.exit(2);
+    const mongodbUrl = on === 'MONGODB_URL' ? MONGODB_URL : (services.mongodb?.url ?? '');
+    const redisUrl = REDIS_URL || services.redis?.url || '';
+    const server = on === null ? null : await identifyMongodb(mongodbUrl);
+    if (server !== null) mongodbLines.add(`MongoDB: ${server.is}`);
+    redisLines.add(await redisLine(redisUrl));
+    const measured = await measure({ mongodbUrl, redisUrl, quick: options.quick, progress, folder });
+    return measured.map((row) => ({ ...row, engine: server?.engine ?? null }));
+  } finally {
+    await services.close();
   }
 }
 
-interface BenchOptions {
-  /** Names of the measures to run; empty = all. */
-  only: readonly string[];
-  /** Fewer rounds: shows that it works, not how fast it is. */
-  quick: boolean;
-}
-
-/** Reads `--only NAME` (repeatable) and `--quick`. @throws Error that names what is wrong */
-function readOptions(args: readonly string[], known: readonly string[]): BenchOptions {
-  const { values } = parseArgs({
-    args: [...args],
-    options: { only: { type: 'string', multiple: true }, quick: { type: 'boolean' } },
-  });
-  const only = values.only ?? [];
-  const unknown = only.filter((name) => !known.includes(name));
-  if (unknown.length > 0) throw new Error(`no measure is named ${unknown.join(', ')}; there are: ${known.join(', ')}`);
-  return { only, quick: values.quick ?? false };
+function optionsOrExit() {
+  try {
+    const measures = Object.keys(MEASURES).map((name) => ({ name, mongodb: !WITHOUT_MONGODB.has(name) }));
+    const engines = enginesHere(process.env).map(({ name }) => name);
+    return readOptions(process.argv.slice(2), { measures, engines, env: process.env });
+  } catch (error) {
+    console.error(`error: ${error instanceof Error ? error.message : error}`);
+    process.exit(2);
+  }
 }

@@ -1,9 +1,10 @@
 import t from 'tap';
-import { markdownTable, notesOf, ratioChart, textTable } from './report.ts';
-import { meetsAim, type Row, ratioOf } from './row.ts';
+import { markdownTable, notesOf, textTable } from './report.ts';
+import { meetsAim, type ReportRow, ratioOf } from './row.ts';
 
-const row = (overrides: Partial<Row>): Row => ({
+const row = (overrides: Partial<ReportRow>): ReportRow => ({
   name: 'a <b>',
+  engine: 'fast',
   unit: 'ms',
   ours: { p50: 12, p99: 1_234 },
   reference: { p50: 10, p99: 20 },
@@ -23,16 +24,38 @@ t.test('a ratio meets an aim from its own side, the bound included', async (t) =
   t.equal(meetsAim(row({ reference: null })), null);
 });
 
-t.test('the table shows each row, whether met, and breaks no markdown', async (t) => {
+t.test('the table shows each row, its engine and whether met, and breaks no markdown', async (t) => {
   const text = textTable([row({})]);
-  t.match(text, /a <b> +12\.0 \/ 1 234 ms +10\.0 \/ 20\.0 ms +x \| y +1\.20× +≤ 1\.3× +yes/);
-  t.match(markdownTable([row({ reference: null })]), /\| a <b> \|.*\| – \| x \\\| y \| – \|/);
-  t.strictSame(notesOf([row({})]), ['a <b>: odd']);
+  t.match(text, /a <b> +fast +12\.0 \/ 1 234 ms +10\.0 \/ 20\.0 ms +x \| y +1\.20× +≤ 1\.3× +yes/);
+  t.match(
+    markdownTable([row({ engine: null, reference: null })]),
+    /\| a <b> \| – \| [^|]* \| – \| x \\\| y \| – \| ≤ 1\.3× \| – \|/,
+  );
 });
 
-t.test('the chart is well-formed and leaves out what has no ratio', async (t) => {
-  const svg = ratioChart([row({}), row({ name: 'alone', reference: null })], 'R & D');
-  t.match(svg, /^<svg [^>]*aria-label="R &amp; D">/);
-  t.match(svg, /a &lt;b>/);
-  t.notMatch(svg, /alone/);
+t.test('the engines of a measure stand together in the order in which they ran', async (t) => {
+  const measured = [
+    row({ name: 'first' }),
+    row({ name: 'second' }),
+    row({ name: 'first', engine: 'slow' }),
+    row({ name: 'second', engine: 'slow' }),
+    row({ name: 'alone', engine: null }),
+  ];
+  const expected = ['first fast', 'first slow', 'second fast', 'second slow', 'alone –'];
+  const [, ...lines] = textTable(measured).split('\n');
+  t.strictSame(
+    lines.map((line) => line.split(/ +/, 2).join(' ')),
+    expected,
+  );
+  const [, , ...marked] = markdownTable(measured).split('\n');
+  t.strictSame(
+    marked.map((line) => line.split(/[| ]+/).slice(1, 3).join(' ')),
+    expected,
+  );
+});
+
+t.test('a note names its engine only where the engines differ', async (t) => {
+  const rows = [row({ notes: ['same', 'took 2'] }), row({ engine: 'slow', notes: ['same', 'took 9'] })];
+  t.strictSame(notesOf(rows), ['a <b>: same', 'a <b>, fast: took 2', 'a <b>, slow: took 9']);
+  t.strictSame(notesOf([row({ engine: null })]), ['a <b>: odd']);
 });

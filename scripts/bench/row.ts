@@ -4,7 +4,7 @@ export interface Aim {
   ratio: number;
 }
 
-/** One line of the report. */
+/** One thing that was measured. */
 export interface Row {
   name: string;
   unit: 'ms' | '/s' | 's' | 'MiB';
@@ -16,6 +16,17 @@ export interface Row {
   aim: Aim | null;
   /** What a reader should know about these numbers. */
   notes: readonly string[];
+}
+
+/** One line of the report. */
+export interface ReportRow extends Row {
+  /** The program that was MongoDB; null where no database takes part. */
+  engine: string | null;
+}
+
+/** Groups the rows of one name, which were measured on one engine each. Groups and rows keep their order. */
+export function rowsByName<Named extends Row>(rows: readonly Named[]): Named[][] {
+  return [...Map.groupBy(rows, (row) => row.name).values()];
 }
 
 /** Ours divided by the reference, of the medians. */

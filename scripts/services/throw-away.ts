@@ -5,7 +5,7 @@ import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { identify } from '#scripts/supervisor/process-identity.ts';
 import { toolsCache } from './cache.ts';
-import { localMongodb } from './mongodb.ts';
+import { type EngineName, localMongodb } from './mongodb.ts';
 import { freePort } from './port.ts';
 import { localRedis } from './redis.ts';
 import { type Service, untilReady } from './service.ts';
@@ -34,6 +34,8 @@ export interface ThrowAwayServices {
 export interface ThrowAwayOptions {
   readonly mongodb?: boolean;
   readonly redis?: boolean;
+  /** The server that MongoDB is, whatever EXAMHALL_ENGINE says. Default: the one that `chooseEngine` names. */
+  readonly engine?: EngineName;
   /** The database keeps every acknowledged write through a kill -9, at the price of a sync for each commit. */
   readonly durable?: boolean;
   readonly say?: (line: string) => void;
@@ -42,7 +44,8 @@ export interface ThrowAwayOptions {
 /** Databases on ports and in a folder of their own, for tests that stop or kill them. MONGODB_URL and REDIS_URL are not looked at. */
 export async function startThrowAwayServices(options: ThrowAwayOptions = {}): Promise<ThrowAwayServices> {
   const folder = mkdtempSync(path.join(os.tmpdir(), 'examhall-'));
-  const deps = { env: process.env, cache: toolsCache(), say: options.say ?? (() => {}) };
+  const env = options.engine === undefined ? process.env : { ...process.env, EXAMHALL_ENGINE: options.engine };
+  const deps = { env, cache: toolsCache(), say: options.say ?? (() => {}) };
   const running: RunningService[] = [];
   const killAll = () => {
     for (const service of running) service.killNow();

@@ -13,7 +13,7 @@ import { newNotification } from '#shared/notification/notification.ts';
 const ROWS_PER_USER = 100;
 const BATCH = 5_000;
 const LIMIT = 20;
-/** All but one, which no reader of an inbox can use: of so many rows it costs the stand-in a quarter of an hour. */
+/** All but one, which no reader of an inbox can use: of so many rows it costs the stand-in in Python a quarter of an hour. */
 const READ_INDEXES = INDEXES.filter(({ name }) => name !== 'by_fan_out');
 
 /** A page of an inbox with both counts, among a million rows, against the three bare queries that it is made of. */

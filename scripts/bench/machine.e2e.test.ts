@@ -1,0 +1,16 @@
+import t from 'tap';
+import { chooseEngine } from '#scripts/services/mongodb.ts';
+import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
+import { identifyMongodb } from './machine.ts';
+
+const EXPECTED = { mongod: 'mongod', rust: 'secantusd-rs', python: 'SecantusDB' };
+
+t.test('the throw-away server is the wanted one, whatever EXAMHALL_ENGINE says, and says so itself', async (t) => {
+  const { name } = chooseEngine(process.env);
+  process.env.EXAMHALL_ENGINE = 'no such engine';
+  const services = await startThrowAwayServices({ engine: name, redis: false });
+  t.teardown(services.close);
+  const server = await identifyMongodb(services.mongodb?.url ?? '');
+  t.equal(server.engine, EXPECTED[name]);
+  t.match(server.is, /\d+\.\d+\.\d+/);
+});

@@ -1,0 +1,61 @@
+import os from 'node:os';
+import { Redis } from 'ioredis';
+import { MongoClient } from 'mongodb';
+
+/** Describes what the numbers were measured on, as `name: value` lines; `stores` are the lines of the databases. */
+export function machineLines(stores: readonly string[]): string[] {
+  const [first] = os.cpus();
+  return [
+    `date: ${new Date().toISOString().slice(0, 16)}Z`,
+    `processor: ${first?.model.trim() ?? 'unknown'}, ${os.availableParallelism()} cores`,
+    `load: ${os.loadavg()[2]?.toFixed(1)} on average over the last quarter of an hour (this run alone makes about 2)`,
+    `memory: ${Math.round(os.totalmem() / 2 ** 30)} GiB`,
+    `system: ${os.type()} ${os.release()} ${os.arch()}`,
+    `Node: ${process.version}`,
+    ...stores,
+  ];
+}
+
+/** The program that answers as MongoDB. */
+export interface MongodbServer {
+  /** For the column of a table: `secantusd-rs`. */
+  engine: string;
+  /** With its version: `secantusd-rs 0.5.3-beta.196 (speaks 8.2.11)`. */
+  is: string;
+}
+
+export async function identifyMongodb(url: string): Promise<MongodbServer> {
+  const client = new MongoClient(url);
+  try {
+    const admin = client.db('admin');
+    const info = await admin.command({ buildInfo: 1 });
+    // A mongod may refuse serverStatus to this account, and it has nothing to add.
+    return mongodbServer(info, 'secantusVersion' in info ? await admin.command({ serverStatus: 1 }) : {});
+  } finally {
+    await client.close();
+  }
+}
+
+/** Names the server by its replies. Both stand-ins report the version of mongod that they imitate, and their own beside it. */
+export function mongodbServer(
+  info: { version?: string; secantusVersion?: string },
+  status: { secantus?: { server?: string } },
+): MongodbServer {
+  const { version = 'unknown', secantusVersion } = info;
+  if (secantusVersion === undefined) return { engine: 'mongod', is: `mongod ${version}` };
+  const { server = 'unknown' } = status.secantus ?? {};
+  if (server === 'rust') return { engine: 'secantusd-rs', is: `secantusd-rs ${secantusVersion} (speaks ${version})` };
+  const language = server === 'python' ? 'Python' : `${server} language`;
+  return { engine: 'SecantusDB', is: `SecantusDB ${secantusVersion} in ${language} (speaks ${version})` };
+}
+
+/** Returns the line of the Redis server. */
+export async function redisLine(url: string): Promise<string> {
+  const client = new Redis(url);
+  try {
+    const version = /redis_version:(\S+)/.exec(await client.info('server'))?.[1] ?? 'unknown';
+    return `Redis: redis-server ${version}`;
+  } finally {
+    client.disconnect();
+  }
+}
