@@ -53,6 +53,7 @@ const BODIES: Readonly<Record<string, Read>> = {
   'createIndexes.indexes': (add, indexes) => each(indexes, (index) => readIndex(add, index)),
   'getMore.collection': () => undefined,
   'killCursors.cursors': () => undefined,
+  'listCollections.filter': readFilter,
 };
 
 /** Every message names its database, and every command of a transaction its number: without one, the number makes a retryable write. */
