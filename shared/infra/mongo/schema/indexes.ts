@@ -1,4 +1,4 @@
-import type { CreateIndexesOptions, IndexSpecification } from 'mongodb';
+import type { CreateIndexesOptions } from 'mongodb';
 import { ATTEMPTS, EVENT_ROWS, SEATS, TEXT_ROWS } from '#infra/mongo/attempt/collections.ts';
 import { ACCOUNTS, SECURITY_EVENTS, SESSIONS, THROTTLES, TOKENS } from '#infra/mongo/auth/collections.ts';
 import {
@@ -28,7 +28,7 @@ type Equals = Readonly<Record<string, string | boolean>>;
 export interface DeclaredIndex {
   collection: string;
   name: string;
-  keys: IndexSpecification & Keys;
+  keys: Keys;
   options?: Pick<CreateIndexesOptions, 'unique' | 'partialFilterExpression' | 'expireAfterSeconds'>;
 }
 
