@@ -16,7 +16,11 @@ export const STATIC_CHECKS: readonly StaticCheck[] = [
     what: 'imports follow the arrows, without circles; files have the right size',
     args: ['scripts/check-layers.ts'],
   },
-  { name: 'generated', what: 'generated files match schemas/', args: ['scripts/generate.ts', '--check'] },
+  {
+    name: 'generated',
+    what: 'generated files match what they are made from',
+    args: ['scripts/generate.ts', '--check'],
+  },
 ];
 
 /** Runs one check, its output as it comes. `signal` ends it. Resolves to whether it passed. */

@@ -80,12 +80,12 @@ export async function planOf(mongo: Mongo, seen: SeenFilter): Promise<string[]> 
 }
 
 /**
- * The plan; where that is a scan, the plan of what the filter shares with an index by equality. The embedded stand-in explains a
- * filter as a scan as soon as it has a condition beside an index, and runs it from the index all the same; a real server says so.
+ * The plan. Where the stand-in in Python shows a scan, the plan of what the filter shares with an index by equality: it explains a
+ * filter as a scan as soon as it has a condition beside an index, and runs it from the index all the same. Every other server is believed.
  */
 async function planOrCore(mongo: Mongo, seen: SeenFilter): Promise<string[]> {
   const plan = await planOf(mongo, seen);
-  if (!plan.some((stage) => stage.startsWith('COLLSCAN'))) return plan;
+  if (!plan.some((stage) => stage.startsWith('COLLSCAN')) || !(await isStandInInPython(mongo))) return plan;
   const filter: Document = seen.explainable.filter ?? seen.explainable.pipeline?.[0]?.$match ?? {};
   const cores = INDEXES.filter(({ collection }) => collection === seen.collection).map(({ keys }) =>
     coreOf(filter, keys),
@@ -93,6 +93,11 @@ async function planOrCore(mongo: Mongo, seen: SeenFilter): Promise<string[]> {
   const [best = {}] = cores.sort((a, b) => Object.keys(b).length - Object.keys(a).length);
   if (Object.keys(best).length === 0) return plan;
   return planOf(mongo, { ...seen, explainable: { find: seen.collection, filter: best } });
+}
+
+async function isStandInInPython(mongo: Mongo): Promise<boolean> {
+  const { secantusVersion, buildEnvironment } = await mongo.db.command({ buildInfo: 1 });
+  return secantusVersion !== undefined && buildEnvironment?.cc !== 'rustc';
 }
 
 /** The leading fields of an index that the filter fixes. */
@@ -108,8 +113,8 @@ function coreOf(filter: Document, keys: Readonly<Record<string, unknown>>): Docu
 
 /**
  * Not asked of the planner but of what was really sent: the commands of a whole exam, or a whole school day of logins, are caught on
- * their way and each different one is explained. A filter that pins `_id` reads one document on any server; the embedded
- * stand-in names such a read COLLSCAN when the filter has a second condition, so it is told by the filter itself. The
+ * their way and each different one is explained. A filter that pins `_id` reads one document on any server; the
+ * stand-in in Python names such a read COLLSCAN when the filter has a second condition, so it is told by the filter itself. The
  * plan of a write is that of a read with its filter.
  */
 export async function noneScans(
