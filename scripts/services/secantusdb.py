@@ -8,6 +8,7 @@ neither.
 import datetime
 import sys
 
+from secantus import query
 from secantus.cli import main
 from secantus.server import SecantusDBServer
 from secantus.storage import Storage
@@ -28,6 +29,21 @@ def _keys_by_id_or_index(self, db, coll, filter, **options):
 
 
 Storage._try_index_id_keys = _keys_by_id_or_index
+
+
+_matches_by_operator = query._op_matches
+
+
+def _in_list_of_text(values, op, arg, collation=None, *args, **options):
+    # It compares a row with each entry of a list by a function of its own: a write to 1,000 ids of 6,000 rows takes two
+    # seconds. A text that is in the list matches, whatever else the list holds.
+    if op == "$in" and collation is None and isinstance(arg, list):
+        if any(type(value) is str and value in arg for value in values):
+            return True
+    return _matches_by_operator(values, op, arg, collation, *args, **options)
+
+
+query._op_matches = _in_list_of_text
 
 
 FIRST_DATE = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)

@@ -51,9 +51,9 @@ export function literal(value: unknown): Document {
 }
 
 /**
- * MongoDB's own time inside an update, as Unix milliseconds. Deadlines and leases are compared as numbers and not
- * as dates: some servers that speak MongoDB's protocol hold `$$NOW` in another date type than stored dates, and
- * comparing the two kinds orders by type, which would let a deadline never pass.
+ * MongoDB's own time inside an update, as Unix milliseconds. Deadlines and leases are compared as numbers and not as dates, a
+ * workaround for the stand-in in Python (docs/engines.md): its `$$NOW` is of another type than stored dates, and comparing the two
+ * orders by type, which would let a deadline never pass.
  */
 export const NOW_MS: Document = { $toLong: '$$NOW' };
 
@@ -62,7 +62,7 @@ export function msOf(path: string): Document {
   return { $toLong: path };
 }
 
-/** `$$NOW` plus so many milliseconds, as a date. */
+/** `$$NOW` plus so many milliseconds, as a date. Numbers are added: the stand-in in Rust (docs/engines.md) adds none to a date. */
 export function nowPlus(ms: number | Document): Document {
   return { $toDate: { $add: [NOW_MS, ms] } };
 }

@@ -123,8 +123,8 @@ export async function recordSuccess(mongo: Mongo, key: string): Promise<void> {
 const ROUNDS = 50;
 
 /**
- * Not an upsert: of those who upsert one row at once, some are told of a duplicate key by some servers, and by others nothing, whether
- * or not they were counted. An insert that loses a race has changed nothing on any of them.
+ * Not an upsert: of those who upsert one row at once, some may be told of a duplicate key and would have to write again. An insert that
+ * loses the race has changed nothing, and the update that follows counts each try once.
  */
 async function writeRow(mongo: Mongo, key: string, update: GuardedUpdate): Promise<ThrottleRow> {
   for (let round = 0; round < ROUNDS; round++) {

@@ -110,7 +110,8 @@ export async function listDeliveryAttempts(
 
 function filterOf({ from, to, ...equal }: WantedAttempts): Filter<DeliveryAttempt> {
   const created = {
-    // Times are whole milliseconds. Some servers that speak MongoDB's protocol leave the bound of a $gte out, where the index runs downwards.
+    // Times are whole milliseconds. A workaround for the stand-in in Python (docs/engines.md): where an index descends, its $gte leaves the
+    // bound out.
     ...(from === null ? {} : { $gt: new Date(from.getTime() - 1) }),
     ...(to === null ? {} : { $lte: to }),
   };

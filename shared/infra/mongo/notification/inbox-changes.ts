@@ -75,8 +75,8 @@ interface Walk {
 
 /** Rows that one step of a walk looks for, by an index that holds all that it needs of them. */
 const FOUND_AT_ONCE = 5_000;
-/** Of these, changed by one command: short enough to hold nobody up, and to be held one by one against a list of ids. */
-const CHANGED_AT_ONCE = 100;
+/** Of these, changed by one command: short enough to hold nobody up, long enough that a large inbox is not mostly round trips. */
+const CHANGED_AT_ONCE = 500;
 
 /**
  * Changes every row of an inbox, a chunk at a time, from the newest that is there at the beginning back to the oldest: rows that

@@ -10,7 +10,7 @@ import { deleteAll, markAllRead } from './inbox-changes.ts';
 
 const { signal } = new AbortController();
 /** More than two commands change; the full run is what a user of ten years has. */
-const ROWS = scaled(600, 100_000);
+const ROWS = scaled(1_200, 100_000);
 
 /** The same database, where `before` is called ahead of every updateMany on notifications. */
 function slowed(mongo: TestMongo, before: () => Promise<unknown>): Mongo {
@@ -68,10 +68,10 @@ t.test('read-all and delete-all reach every row of one user, whatever its time, 
 
 t.test('rows that arrive meanwhile neither keep it going nor are touched', async (t) => {
   const mongo = await openTestMongo(t);
-  await storeNotifications(mongo, 300, (n) => ({ createdAt: new Date(1e12 + n) }));
+  await storeNotifications(mongo, 1_500, (n) => ({ createdAt: new Date(1e12 + n) }));
   for (const [name, all, count, commands] of [
-    ['read-all', markAllRead, 300, 3],
-    ['delete-all', deleteAll, 303, 4],
+    ['read-all', markAllRead, 1_500, 3],
+    ['delete-all', deleteAll, 1_503, 4],
   ] as const) {
     let arrived = 0;
     const busy = slowed(mongo, async () => {
@@ -100,7 +100,7 @@ t.test('what somebody else deletes meanwhile is neither read nor deleted a secon
 
 t.test('a walk whose caller has left stops; a second one does the rest', async (t) => {
   const mongo = await openTestMongo(t);
-  await storeNotifications(mongo, 300);
+  await storeNotifications(mongo, 1_500);
   const leaving = new AbortController();
   await t.rejects(
     markAllRead(
@@ -109,8 +109,8 @@ t.test('a walk whose caller has left stops; a second one does the rest', async (
       leaving.signal,
     ),
   );
-  t.equal(await notifications(mongo).countDocuments({ isRead: true }), 100, 'what was begun is ended');
-  t.equal(await markAllRead(mongo, 'student-1', signal), 200);
+  t.equal(await notifications(mongo).countDocuments({ isRead: true }), 500, 'what was begun is ended');
+  t.equal(await markAllRead(mongo, 'student-1', signal), 1_000);
 });
 
 t.test('delete-all against fan-outs: a row is deleted or there, and no fan-out is broken', async (t) => {

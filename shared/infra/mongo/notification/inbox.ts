@@ -135,7 +135,7 @@ const CONDITIONS = {
 
 /**
  * Of all users: a planner that tries its indexes out while there are few rows may keep the wrong one for many. One user's rows are
- * found by any index that begins with the user, and some servers read the whole of an index that they are told to use.
+ * found by any index that begins with the user; and both stand-ins (docs/engines.md) read the whole of an index that a hint names.
  */
 const INDEX_OF_ALL = {
   ALL: 'newest',

@@ -178,7 +178,7 @@ export function rowsOfFanOut(
 
 /**
  * Moves the rows after one ordinal up to another to their inboxes; one that was deleted stays deleted. May be made again. By a range of one
- * index: held against a list of ids, each row would be compared with all of them.
+ * index: its rows are found without a list of their ids.
  */
 export async function moveToInbox(
   mongo: Mongo,
