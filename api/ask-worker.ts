@@ -4,7 +4,7 @@ import type { Doorbells } from '#infra/redis/doorbell.ts';
 import type { ReplyWaiters } from '#infra/redis/replies.ts';
 import type { Command, Queue } from '#shared/kernel/command.ts';
 
-/** What a front door needs to have a written command done. */
+/** Dependencies by which a front door rings workers and waits for them. */
 export interface WorkerAccess {
   mongo: Mongo;
   doorbells: Doorbells;
@@ -13,9 +13,9 @@ export interface WorkerAccess {
 }
 
 /**
- * Rings for a command that is already durable, and waits until its worker has settled it. False: it is late, and the
- * caller answers 202; the command goes on without us. The waiter stands before the ring, so a fast reply is heard;
- * a lost one is made up for by looking into MongoDB.
+ * Rings the worker of a committed command and waits until it has settled. Returns false on timeout; the caller then
+ * answers 202 while the command continues. The waiter is registered before the ring, so that a fast reply is not missed.
+ * Polling MongoDB covers a lost reply.
  */
 export async function askWorker(
   access: WorkerAccess,
@@ -28,10 +28,10 @@ export async function askWorker(
   return waiter.settled({ ...patience, isSettled: () => access.looks.isSettled(command.queue, command._id) });
 }
 
-/** More than these are found by the worker's poll, which takes them up in bulk anyway. */
+/** Ring for at most this many commands; the worker's poll claims the rest in bulk. */
 const MOST_RINGS = 50;
 
-/** Wakes the workers of commands that are committed already; each ring may be lost. */
+/** Rings the workers of committed commands. A ring may be lost; the workers' poll then finds the command. */
 export function ringFor(
   { doorbells }: { doorbells: Pick<Doorbells, 'ring'> },
   commands: readonly { queue: Queue; id: string }[],

@@ -2,6 +2,7 @@ import { mountAttempt } from '#api/attempt/mount.ts';
 import { mountAuth } from '#api/auth/mount.ts';
 import { mountClassifier } from '#api/classifier/mount.ts';
 import { behindGateway, gatewayToken } from '#api/http/guards/tokens.ts';
+import { openStreams } from '#api/http/live-stream.ts';
 import { mountNotification } from '#api/notification/mount.ts';
 import { queueMetrics } from '#api/operations/queue-metrics.ts';
 import { operationsRoutes } from '#api/operations/routes.ts';
@@ -25,7 +26,7 @@ import type { Route } from './route.ts';
 import { openServer } from './server.ts';
 import { type Mount, onlyWhenUsable, usableOnce } from './service.ts';
 
-/** A `web` process: the front doors of the services named by SERVICES, on one port. */
+/** Services that a `web` process can open; the environment variable SERVICES selects some. All share one port. */
 const SERVICES: Readonly<Record<string, Mount>> = {
   attempt: mountAttempt,
   auth: mountAuth,
@@ -70,12 +71,12 @@ const context = {
   doorbells,
   replies,
   background,
-  draining: draining.signal,
+  streams: openStreams(draining.signal),
   atEnd: (close: () => Promise<unknown>) => void closers.push(close),
 };
 
 queueMetrics(metrics, mongo, clock.now);
-// The process listens meanwhile and is unready.
+// Until the database is usable the process listens and reports unready.
 const usable = usableOnce(untilUsable({ check: () => checkUsable(mongo, clock), log, stop: draining.signal }));
 const routes: Route[] = [
   ...operationsRoutes({
@@ -104,7 +105,7 @@ const routes: Route[] = [
   ),
 ];
 
-/** What is no fault of the request: come back in a moment. */
+/** Returns true for an error that is not the request's fault and will pass: the caller gets 503 and may retry. */
 const isPassing = (error: unknown) => isOutage(error) || error instanceof HasherBusy || error instanceof FanOutLost;
 const door = openServer({
   routes,
@@ -127,7 +128,7 @@ drainOnSignal({
   async after() {
     clock.stop();
     await background.end(LAST_BACKGROUND_MS);
-    // Before the stores: some have last words to write.
+    // Run the closers before closing the stores, because some still write.
     await Promise.allSettled(closers.map((close) => close()));
     await Promise.allSettled([doorbells, replies, probe, mongo].map((store) => store.close()));
     flush();

@@ -11,19 +11,20 @@ import { notificationRoutes } from '#api/notification/mount.ts';
 import { loadSchemas } from '#infra/schema/validator.ts';
 import { openApi, unansweredCodes } from './openapi.ts';
 
-// Building the table reads nothing of its dependencies but the tokens.
-const attempt = { settings: { receiverToken: 'token' } } as unknown as AttemptDeps;
+// Building the route table reads only tokens and senders of its dependencies.
+const attempt = { settings: { receiverToken: 'token', handoffSenders: ['api-gateway'] } } as unknown as AttemptDeps;
 const notification = { senderTokens: { 'bff-service': 'token' } } as unknown as NotificationDeps;
+const auth = { settings: { selfRegisterRoles: new Set() } } as unknown as AuthDeps;
 const classifier = { jobs: {}, previews: {}, providers: {} } as ClassifierDeps;
 const routes = [
   ...attemptRoutes(attempt),
-  ...authRoutes({} as AuthDeps),
+  ...authRoutes(auth),
   ...classifierRoutes(classifier),
   ...notificationRoutes(notification),
 ];
 
-t.test('every code of the catalogue is answered by a route or by the server', async (t) => {
-  // Told in a job's `error` and in those of its questions, never as a reply.
+t.test('a route or the server returns every code of the catalogue', async (t) => {
+  // This code appears only in the `error` of a job and of its questions, never as a reply.
   t.strictSame(unansweredCodes(routes), ['AI_QUESTION_CONTEXT_FAILED']);
 });
 

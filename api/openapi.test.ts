@@ -72,7 +72,7 @@ const METRICS = route({
   guards: [BEARER],
   replies: [{ status: 200, schema: 'common/metrics-text', description: 'Metrics.' }],
 });
-// Every schema that validates a body or a reply is carried by some operation of this list.
+// Reply schemas that no other route of this test uses, so that some operation of ROUTES carries each schema.
 const REST = ['attempt/student-list', 'attempt/admin-summary', 'attempt/handoff-reply', 'attempt/attempt-event-list'];
 const ROUTES = [
   START,
@@ -102,7 +102,7 @@ function* references(value: unknown): Generator<string> {
   }
 }
 
-t.test('it is a valid OpenAPI 3.1 document to a linter that we did not write', async (t) => {
+t.test('the document is valid OpenAPI 3.1 to an independent linter', async (t) => {
   const dir = t.testdir({ 'redocly.yaml': 'extends: [spec]\nrules:\n  no-unused-components: error\n' });
   writeFileSync(`${dir}/openapi.json`, JSON.stringify(document));
   const cli = new URL('../node_modules/@redocly/cli/bin/cli.js', import.meta.url).pathname;
@@ -113,14 +113,14 @@ t.test('it is a valid OpenAPI 3.1 document to a linter that we did not write', a
   t.equal(lint.status, 0, `${lint.stdout}${lint.stderr}`);
 });
 
-t.test('every reference resolves and nothing of the files is left that OpenAPI does not know', async (t) => {
+t.test('every reference resolves, and no keyword is left that OpenAPI does not know', async (t) => {
   const names = new Set([...references(document)]);
   t.ok(names.size > 10);
   for (const name of names) t.ok(at(name.slice(2).replaceAll('/', ' ')), name);
   t.notMatch(JSON.stringify(document), /"\$id"|"\$schema"|x-bare/);
 });
 
-t.test('every route is there, with its parameters', async (t) => {
+t.test('the document has every route with its parameters', async (t) => {
   const listed = Object.entries(document.paths as Json).flatMap(([path, item]) =>
     Object.keys(item as Json).map((method) => `${method.toUpperCase()} ${path.replace(/\{(\w+)\}/g, ':$1')}`),
   );
@@ -133,7 +133,7 @@ t.test('every route is there, with its parameters', async (t) => {
   );
 });
 
-t.test('a role header names the roles that pass, and its example is one of them', async (t) => {
+t.test('a role header lists the roles that pass and has one of them as its example', async (t) => {
   const roleOf = (...guards: Guard[]) => {
     const routes = [route({ guards: [IDENTITY, ...guards] })];
     const { paths } = openApi({ routes, schemas, version: '1', title: 't' }) as Json;
@@ -147,7 +147,7 @@ t.test('a role header names the roles that pass, and its example is one of them'
   t.strictSame(roleOf()?.schema, { type: 'string' }, 'where none is judged none is named');
 });
 
-t.test('a success is enveloped unless its schema is bare', async (t) => {
+t.test('a success has the envelope unless its schema is bare', async (t) => {
   t.match(at('paths /v1/exams/{examId}/attempts post responses 201 content application/json schema'), {
     required: ['success', 'data', 'message'],
     properties: { data: { $ref: '#/components/schemas/StartReply' } },
@@ -160,7 +160,7 @@ t.test('a success is enveloped unless its schema is bare', async (t) => {
   });
 });
 
-t.test('every status and code that an operation can answer', async (t) => {
+t.test('an operation lists every status and code that it can return', async (t) => {
   for (const route of ROUTES) {
     const path = route.path.replace(/:(\w+)/g, '{$1}');
     const responses = at(`paths ${path} ${route.method.toLowerCase()} responses`) as Record<string, Json>;
@@ -183,7 +183,7 @@ t.test('every status and code that an operation can answer', async (t) => {
   t.match(at('paths /v1/exams/{examId}/attempts post responses 429 headers Retry-After'), Object);
 });
 
-t.test('a failure that carries data tells its shape', async (t) => {
+t.test('a failure that carries data describes its schema', async (t) => {
   const failing = route({ errors: ['ATTEMPT_ALREADY_OPEN', 'ATTEMPT_LOCKED'] });
   const failureData = { ATTEMPT_ALREADY_OPEN: 'attempt/open-attempt' };
   const told = (routes: Route[]) => openApi({ routes, schemas, version: '1.2.3', title: 'examhall' });
@@ -212,12 +212,12 @@ t.test('a failure that carries data tells its shape', async (t) => {
   t.throws(() => told([route({ failureData })]), { message: /^listThings names data of ATTEMPT_ALREADY_OPEN/ });
 });
 
-t.test('a body is required when the empty one would not fit', async (t) => {
+t.test('a body is required if its schema refuses the empty one', async (t) => {
   t.equal(at('paths /v1/exams/{examId}/attempts post requestBody required'), true);
   t.equal(at('paths /v1/attempts/{attemptId}/submit post requestBody required'), false);
 });
 
-t.test('two schemas of one name cannot both be a component', async (t) => {
+t.test('two schemas of one name cannot both become components', async (t) => {
   const clash = { ...schemas, document: (id: string) => schemas.document(id.replace('other/', 'attempt/')) };
   const replies = ['attempt/attempt-event', 'other/attempt-event'].map((schema) => ({
     status: 200,
@@ -227,7 +227,7 @@ t.test('two schemas of one name cannot both be a component', async (t) => {
   t.throws(() => openApi({ routes: [route({ replies })], schemas: clash, version: '1', title: 't' }), /share the name/);
 });
 
-t.test('a code that nothing answers is found', async (t) => {
+t.test('unansweredCodes finds a code that no route returns', async (t) => {
   t.ok(unansweredCodes(ROUTES).includes('SCORE_OUT_OF_RANGE'));
   const all = route({ errors: Object.keys(ERRORS) as ErrorCode[] });
   t.strictSame(unansweredCodes([all]), []);
@@ -235,7 +235,7 @@ t.test('a code that nothing answers is found', async (t) => {
   t.ok(server.every((code) => !unansweredCodes(ROUTES).includes(code)));
 });
 
-t.test('a token that only production demands is optional', async (t) => {
+t.test('a token that is required only in production is optional in the document', async (t) => {
   const optional = guard({ headers: [{ name: 'authorization', required: false, description: 'Bearer token' }] });
   const { paths } = openApi({ routes: [route({ guards: [optional] })], schemas, version: '1', title: 't' }) as {
     paths: Json;

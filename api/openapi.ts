@@ -1,11 +1,12 @@
-import { referencedId, type SchemaNode, typeName } from '#infra/schema/schema-document.ts';
 import type { Schemas } from '#infra/schema/validator.ts';
 import { ERRORS, type ErrorCode } from '#shared/kernel/errors.ts';
+import { Components } from './openapi-components.ts';
 import type { HeaderDoc, ReplyDoc, Route } from './route.ts';
 
 /**
- * Codes that the server answers before or around a handler. `unrouted` belong to no operation: no route, or the path under another
- * method. A path parameter that is no id answers `ROUTE_NOT_FOUND` too; brackets in a query name are refused everywhere.
+ * Codes that the server returns before or around a handler. `unrouted` codes belong to no operation: unknown route, or known path
+ * with another method. A path parameter that is not an id also returns `ROUTE_NOT_FOUND`. Every route refuses brackets in a
+ * query name.
  */
 export const SERVER_CODES = {
   unrouted: ['ROUTE_NOT_FOUND', 'METHOD_NOT_ALLOWED'],
@@ -23,9 +24,9 @@ interface Input {
 
 type Json = Record<string, unknown>;
 
-/** The OpenAPI 3.1 document of the given routes, made of the schemas that validate them and the codes that they declare. */
+/** Returns the OpenAPI 3.1 document of the routes, built from the schemas that validate them and the codes they declare. */
 export function openApi({ routes, schemas, version, title }: Input): object {
-  const components = new Components(schemas);
+  const components = new Components(schemas, [FAILURE, ...routes.flatMap(repliedSchemas)]);
   components.reference(FAILURE);
   const paths: Record<string, Json> = {};
   for (const route of routes) {
@@ -48,7 +49,7 @@ export function openApi({ routes, schemas, version, title }: Input): object {
   };
 }
 
-/** Every code that the operation of a route can answer, sorted. */
+/** Returns every code that a route's operation can return, sorted. */
 export function codesOf(route: Route): ErrorCode[] {
   const codes = new Set<ErrorCode>([
     ...SERVER_CODES.everywhere,
@@ -60,13 +61,18 @@ export function codesOf(route: Route): ErrorCode[] {
   return [...codes].sort();
 }
 
-/** Codes of the catalogue that neither the server nor any of the routes answers: a test of the whole table wants none. */
+/** Returns the codes of the catalogue that neither the server nor a route returns. A test of the whole table checks them. */
 export function unansweredCodes(routes: readonly Route[]): ErrorCode[] {
   const answered = new Set<string>([...SERVER_CODES.unrouted, ...routes.flatMap(codesOf)]);
   return (Object.keys(ERRORS) as ErrorCode[]).filter((code) => !answered.has(code));
 }
 
 const FAILURE = 'common/failure-envelope';
+
+/** Returns the schema ids of a route's replies, of successes and of failures. */
+function repliedSchemas(route: Route): string[] {
+  return [...route.replies.map(({ schema }) => schema), ...Object.values(route.failureData ?? {})];
+}
 
 const DESCRIPTION = `Success is \`{success: true, data, message}\`, failure \`{success: false, code, message, data?, details?, requestId}\`.
 An optional field that is null counts as absent. Unknown query names are ignored. A path that is not listed answers 404
@@ -80,7 +86,7 @@ const HEADERS = {
   RetryAfter: { description: 'Whole seconds to wait.', schema: { type: 'integer', minimum: 0 } },
 };
 
-/** What another role answers is 403: a client that is generated from the document need not find out by trying. */
+/** Headers whose permitted roles the document lists, so that a generated client knows which roles do not get 403. */
 const ROLE_HEADERS = new Set(['x-user-role', 'x-actor-role']);
 
 function operationOf(route: Route, schemas: Schemas, components: Components): Json {
@@ -90,8 +96,8 @@ function operationOf(route: Route, schemas: Schemas, components: Components): Js
   const parameters = parametersOf(route, schemas, components);
   if (parameters.length > 0) operation.parameters = parameters;
   if (route.body) {
-    const schema = components.reference(route.body.schema);
-    // A bodyless POST is `{}`: whether that is enough, the schema says.
+    const schema = components.reference(route.body.schema, 'request');
+    // A POST without a body counts as `{}`, so the body is required only if the schema has required fields.
     const required = (schemas.document(route.body.schema).required ?? []).length > 0;
     operation.requestBody = {
       description: `At most ${route.body.maxBytes} bytes.`,
@@ -125,7 +131,7 @@ function parametersOf(route: Route, schemas: Schemas, components: Components): J
   }));
   const roles = route.guards.find((guard) => guard.roles !== undefined)?.roles ?? [];
   for (const { name, required, description, example: usual } of headersOf(route)) {
-    // OpenAPI ignores a parameter of this name: it is a security scheme.
+    // OpenAPI ignores a parameter of this name; the security scheme describes it.
     if (name.toLowerCase() === 'authorization') continue;
     const judged = ROLE_HEADERS.has(name.toLowerCase()) && roles.length > 0;
     const schema = { type: 'string', ...(judged && { enum: roles }) };
@@ -158,7 +164,7 @@ function successesOf(replies: readonly ReplyDoc[], schemas: Schemas, components:
     responses[status] = {
       description,
       headers: { 'X-Request-Id': { $ref: '#/components/headers/RequestId' }, ...ownHeaders(docs) },
-      // That status has no body.
+      // A 204 reply has no body.
       ...(status === 204 ? {} : { content }),
     };
   }
@@ -210,44 +216,4 @@ function failuresOf(route: Route, components: Components): Json {
 function failureExample(code: ErrorCode): Json {
   const details = code === 'VALIDATION_FAILED' && { details: [{ path: '/field', message: 'is required' }] };
   return { success: false, code, message: ERRORS[code].message, ...details, requestId: 'req-1' };
-}
-
-/** The schema files that a document names, directly or through others, each as one component. */
-class Components {
-  readonly #schemas: Schemas;
-  readonly #ids = new Map<string, string>();
-  readonly #written = new Map<string, SchemaNode>();
-
-  constructor(schemas: Schemas) {
-    this.#schemas = schemas;
-  }
-
-  reference(id: string): { $ref: string } {
-    const name = typeName(id);
-    const owner = this.#ids.get(name);
-    if (owner !== undefined && owner !== id) throw new Error(`schemas ${owner} and ${id} share the name ${name}`);
-    if (owner === undefined) {
-      this.#ids.set(name, id);
-      const { $schema: _dialect, $id: _id, ...root } = this.#schemas.document(id);
-      this.#written.set(name, this.rewritten(root, id));
-    }
-    return { $ref: `#/components/schemas/${name}` };
-  }
-
-  /** A node of the document `from`, its references turned into references to components. */
-  rewritten(node: SchemaNode, from: string): SchemaNode {
-    const { 'x-bare': _bare, ...copy } = node;
-    if (node.$ref !== undefined) copy.$ref = this.reference(referencedId(from, node.$ref)).$ref;
-    if (node.items) copy.items = this.rewritten(node.items, from);
-    if (node.anyOf) copy.anyOf = node.anyOf.map((branch) => this.rewritten(branch, from));
-    if (node.properties) {
-      const fields = Object.entries(node.properties);
-      copy.properties = Object.fromEntries(fields.map(([name, field]) => [name, this.rewritten(field, from)]));
-    }
-    return copy;
-  }
-
-  toJSON(): Json {
-    return Object.fromEntries([...this.#written].sort(([a], [b]) => (a < b ? -1 : 1)));
-  }
 }

@@ -3,8 +3,8 @@ import type { ErrorCode, FaultDetail, Rejection } from '#shared/kernel/errors.ts
 
 /**
  * A row of a service's route table. `path` uses `:name` for parameters. `body.schema` and `query` name schemas by
- * their `$id` in `schemas/`; a route without `body` (GET, HEAD, DELETE) ignores what is sent. `errors` are the codes that the handler
- * itself can answer (the server's and the guards' are added by the OpenAPI generator).
+ * their `$id` in `schemas/`. A route without `body` (GET, HEAD, DELETE) ignores any body. `errors` are the codes that the
+ * handler itself can return; the OpenAPI generator adds those of the server and the guards.
  */
 export interface Route {
   method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
@@ -18,24 +18,24 @@ export interface Route {
   query?: string;
   replies: readonly ReplyDoc[];
   errors: readonly ErrorCode[];
-  /** Of the codes whose failures carry `data`, the id of its schema; for OpenAPI. */
+  /** Schema id of the failure's `data`, for each code that carries `data`; for OpenAPI. */
   failureData?: Readonly<Partial<Record<ErrorCode, string>>>;
-  // The body has passed `body.schema` when the handler sees it; the handler names the generated type.
+  // The body has passed `body.schema` before the handler runs; the handler declares the generated type.
   handle(call: Call<never, never>): Promise<Reply | Rejection | RawReply>;
 }
 
 /**
  * One check on the head of a request, made before a byte of the body is read. Guards run in the order in which
- * a route lists them; the first rejection answers. `codes` are all that it can answer, for OpenAPI.
+ * a route lists them, and the first rejection is the reply. `codes` are all codes of the guard's rejections, for OpenAPI.
  */
 export interface Guard {
   name: string;
   codes: readonly ErrorCode[];
-  /** Header names that the guard reads, for OpenAPI; `required` false where absence is no fault. */
+  /** Headers that the guard reads, for OpenAPI. `required` is false if the header may be absent. */
   headers: readonly HeaderDoc[];
-  /** Roles that pass, of a guard that judges them; for OpenAPI. */
+  /** Roles that pass, if the guard checks roles; for OpenAPI. */
   roles?: readonly string[];
-  /** Of a guard that trusts identity headers: whether it does so of every request, or of this one. The gateway's token is demanded first. */
+  /** Requests whose identity headers the guard trusts; absent for none. These must first carry the gateway's token. */
   trustsIdentity?: 'always' | ((head: Head) => boolean);
   check(head: Head, identity: Identity): Rejection | undefined;
 }
@@ -48,7 +48,7 @@ export interface HeaderDoc {
   example?: string;
 }
 
-/** Header values by lower-cased name, each exactly as it came. A header sent twice is listed in `repeated`. */
+/** Head of a request. Headers are by lower-case name, with values as sent. A header sent twice is listed in `repeated`. */
 export interface Head {
   method: string;
   path: string;
@@ -57,54 +57,55 @@ export interface Head {
   params: Readonly<Record<string, string>>;
 }
 
-/** What the guards learnt from the head of a request; each guard fills its own field. */
+/** Facts that the guards have read from the head of a request; each guard fills its own field. */
 export interface Identity {
   actor?: Actor;
   idempotency?: { key: string; header: string };
   sender?: string;
-  /** The account and session of a good access token. */
+  /** Account and session of a valid access token. */
   session?: { accountId: string; sessionId: string };
-  /** A token that came as `Authorization: Bearer`, not yet looked at. */
+  /** Token of the `Authorization: Bearer` header, not verified yet. */
   bearer?: string;
-  /** What new objects of this call belong to, where their body does not say. */
+  /** Organization of the caller: the default of new objects, or the scope of the call, depending on the guard. */
   organizationId?: string;
 }
 
-/** Who calls, as the gateway's identity headers say. Present only on routes whose guards demand it. */
+/** The caller named by the gateway's identity headers. Present only on routes whose guards read them. */
 interface Actor {
   id: string;
+  /** Empty if the route permits an absent role and the gateway sent none. */
   role: string;
 }
 
-/** What a route takes as its body. */
+/** Schema and limits of a route's body. */
 export interface BodyRule {
   schema: string;
   maxBytes: number;
   /**
-   * Further faults of a body that is refused already, in whose shape `known` were found, where the handler would tell of them
-   * only once the rest is right.
+   * Returns further faults of a body that is refused for `known`, the faults of its shape. Otherwise the handler would report
+   * these faults only in a later reply, once the shape is right.
    */
   moreFaults?(body: unknown, known: readonly FaultDetail[]): readonly FaultDetail[];
 }
 
 const KIB = 1_024;
 
-/** Most bytes of a body that is a handful of fields. */
+/** Size limit (bytes) of a body with a handful of fields. */
 export const SMALL_BODY = 256 * KIB;
-/** Of one that carries a whole essay. */
+/** Size limit (bytes) of a body with a whole essay. */
 export const ESSAY_BODY = 1_024 * KIB;
-/** Of one that carries a whole paper, or the recipients of a fan-out. */
+/** Size limit (bytes) of a body with a whole paper, or with the recipients of a fan-out. */
 export const LARGE_BODY = 8 * 1_024 * KIB;
 
-/** The body of a command that is all said by its path and head: none, or an object without fields. */
+/** Body rule of a route that needs only path and head: no body, or an object without fields. */
 export const NO_FIELDS: BodyRule = { schema: 'common/no-fields', maxBytes: SMALL_BODY };
 
-/** What a route can answer when all is well, for OpenAPI: status, schema id of `data`, sentence. */
+/** A success reply of a route, for OpenAPI: status, schema id of `data`, and a description. */
 export interface ReplyDoc {
   status: number;
   schema: string;
   description: string;
-  /** Reply headers of its own: name and what it tells. */
+  /** Extra reply headers: name and description. */
   headers?: Readonly<Record<string, string>>;
 }
 
@@ -116,15 +117,17 @@ export interface Call<Body = unknown, Query = unknown> {
   body: Body;
   headers: Readonly<Record<string, string | undefined>>;
   identity: Identity;
-  /** Address of the other end of the socket; behind a proxy that of the proxy. */
+  /** Address of the other end of the socket; behind a proxy, the address of the proxy. */
   peer: string;
-  /** Aborted when the client goes away or the process must stop. */
+  /** Aborted when the client leaves or the process must stop. */
   signal: AbortSignal;
+  /** Aborted only when the process must stop. For work that must be finished even if the client leaves. */
+  stop: AbortSignal;
 }
 
-/** A handler's answer, which the server puts into the envelope. */
+/** A handler's result, which the server writes in the envelope. */
 export interface Reply {
-  /** Only a reply that writes itself names its kind. */
+  /** Always absent: only a RawReply has a kind. */
   kind?: never;
   status: number;
   data: unknown;
@@ -132,7 +135,7 @@ export interface Reply {
   headers?: Record<string, string>;
 }
 
-/** A reply that is written by its handler: streams, metrics. The handler must end the response. */
+/** A reply that its handler writes itself, such as a stream or metrics. The handler must end the response. */
 export interface RawReply {
   kind: 'raw';
   raw: (response: ServerResponse) => Promise<void>;

@@ -4,7 +4,7 @@ import { ask, echoRoute, JSON_TYPE, openTestDoor, openWire, requestText } from '
 
 const CHUNKED = 'Transfer-Encoding: chunked';
 
-t.test('a request without a body is {}', async (t) => {
+t.test('a request without a body is handled as {}', async (t) => {
   const { port } = await openTestDoor(t);
   const empty = { status: 200, json: { data: { body: {} } } };
   t.match(await ask(t, port, 'POST', '/v1/echo/a'), empty);
@@ -15,7 +15,7 @@ t.test('a request without a body is {}', async (t) => {
   t.match(await wire.reply(), empty);
 });
 
-t.test('media types', async (t) => {
+t.test('accepts only JSON media types in UTF-8', async (t) => {
   const { port } = await openTestDoor(t);
   const send = (...headers: string[]) => ask(t, port, 'POST', '/v1/echo/a', headers, '{"name":"a"}');
   for (const good of [
@@ -43,7 +43,7 @@ t.test('media types', async (t) => {
   t.match(await wire.reply(), wrong, 'chunked without a type');
 });
 
-t.test('encoded bodies are refused unread, whether or not they are what they say', async (t) => {
+t.test('refuses an encoded body unread, whether or not its encoding is as declared', async (t) => {
   const { port } = await openTestDoor(t);
   for (const [encoding, body] of [
     ['gzip', gzipSync('{}').toString('latin1')],
@@ -57,7 +57,7 @@ t.test('encoded bodies are refused unread, whether or not they are what they say
   t.match(await ask(t, port, 'POST', '/v1/echo/a', [JSON_TYPE, 'Content-Encoding: Identity'], '{}'), { status: 200 });
 });
 
-t.test('unacceptable JSON', async (t) => {
+t.test('refuses unacceptable JSON', async (t) => {
   const { port } = await openTestDoor(t, { routes: [echoRoute({ body: { schema: 'test/body', maxBytes: 1 << 20 } })] });
   const bodies = [
     '{',
@@ -95,7 +95,7 @@ t.test('unacceptable JSON', async (t) => {
   t.match(await wire.reply(), { status: 400, json: { code: 'INVALID_JSON' } }, 'not UTF-8');
 });
 
-t.test('acceptable JSON', async (t) => {
+t.test('accepts unusual but valid JSON', async (t) => {
   const { port } = await openTestDoor(t);
   const names = [
     '{"name":"a"}',
@@ -118,7 +118,7 @@ t.test('acceptable JSON', async (t) => {
   t.strictSame(reply.json.data.body, JSON.parse(body));
 });
 
-t.test('values that cannot be stored, and shape faults, all at once', async (t) => {
+t.test('reports values that cannot be stored and faults of shape together', async (t) => {
   const { port } = await openTestDoor(t);
   const cases: [string, string[]][] = [
     ['{"size":1e400,"more":1}', ['/size', '/more']],
@@ -141,7 +141,7 @@ t.test('values that cannot be stored, and shape faults, all at once', async (t) 
   t.equal(status, 200);
 });
 
-t.test('a body over its cap is not read beyond it', async (t) => {
+t.test('a body over its size limit is not read beyond the limit', async (t) => {
   const { port } = await openTestDoor(t);
   t.match(await ask(t, port, 'POST', '/v1/echo/a', [JSON_TYPE], fill(1_024)), { status: 200 });
   t.match(await ask(t, port, 'POST', '/v1/echo/a', [JSON_TYPE], fill(1_025)), {
@@ -166,7 +166,7 @@ t.test('a body over its cap is not read beyond it', async (t) => {
   t.ok(endless.socket.bytesWritten < 64 << 20, `sent ${endless.socket.bytesWritten} before the door closed`);
 });
 
-t.test('who writes everything before reading still gets the answer', async (t) => {
+t.test('a client that writes its whole request before it reads still gets the reply', async (t) => {
   const { port } = await openTestDoor(t);
   const wire = openWire(t, port);
   wire.socket.pause();
@@ -178,7 +178,7 @@ t.test('who writes everything before reading still gets the answer', async (t) =
   t.match(await wire.reply(), { status: 413 });
 });
 
-t.test('the budget for bodies is shared, refuses beyond it, and comes back', async (t) => {
+t.test('requests share the body budget, get 503 beyond it and release it afterwards', async (t) => {
   const hold = Promise.withResolvers<void>();
   const entered = Promise.withResolvers<void>();
   const slow = echoRoute({
@@ -217,7 +217,7 @@ function nestedValue(depth: number): unknown {
   return depth === 0 ? 1 : [nestedValue(depth - 1)];
 }
 
-/** Valid JSON of exactly so many bytes. */
+/** Returns valid JSON of exactly `bytes` bytes. */
 function fill(bytes: number): string {
   return `{}${' '.repeat(bytes - 2)}`;
 }

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import t from 'tap';
 import { identity } from '#api/http/guards/identity.ts';
 import { ask, echoRoute, JSON_TYPE, openTestDoor, openWire, requestText } from '#testing/doors/test-door.ts';
@@ -5,7 +6,7 @@ import { ask, echoRoute, JSON_TYPE, openTestDoor, openWire, requestText } from '
 const guarded = echoRoute({ path: '/v1/guarded', guards: [identity()] });
 const timeout = { status: 408, headers: { connection: 'close' }, json: { success: false, code: 'REQUEST_TIMEOUT' } };
 
-t.test('a connection serves on after an early answer to a small body', async (t) => {
+t.test('a connection stays usable after an early reply to a small body', async (t) => {
   const { port } = await openTestDoor(t, { routes: [guarded, echoRoute()] });
   const wire = openWire(t, port);
   wire.write(requestText('POST', '/v1/guarded', [JSON_TYPE, 'Content-Length: 20']));
@@ -18,21 +19,21 @@ t.test('a connection serves on after an early answer to a small body', async (t)
   );
 });
 
-t.test('a large unread body ends its connection after the answer, and not by a reset', async (t) => {
+t.test('a large unread body closes its connection after the reply, without a reset', async (t) => {
   const { port } = await openTestDoor(t, { routes: [guarded] });
   const wire = openWire(t, port);
   wire.write(requestText('POST', '/v1/guarded', [JSON_TYPE, 'Content-Length: 100000']));
   t.match(await wire.reply(), { status: 401, headers: { connection: 'close' } });
   const send = (bytes: number) =>
     new Promise<unknown>((resolve) => wire.socket.write('x'.repeat(bytes), (error) => resolve(error ?? 'sent')));
-  // A round trip between the two halves: a door that had closed with the answer would refuse the second.
+  // Another request between the two halves: a door that closed with the reply would refuse the second half.
   t.equal(await send(50_000), 'sent');
   await ask(t, port, 'GET', '/nowhere');
   t.equal(await send(50_000), 'sent');
   await wire.closed;
 });
 
-t.test('two requests in one packet get two answers, in order', async (t) => {
+t.test('two requests in one packet get two replies, in order', async (t) => {
   const { port } = await openTestDoor(t);
   const wire = openWire(t, port);
   wire.write(
@@ -42,7 +43,7 @@ t.test('two requests in one packet get two answers, in order', async (t) => {
   t.match(await wire.reply(), { json: { data: { params: { id: 'two' } } } });
 });
 
-t.test('a request without Host is told so, like every other fault', async (t) => {
+t.test('a request without Host gets the failure envelope', async (t) => {
   const { port } = await openTestDoor(t);
   const wire = openWire(t, port);
   wire.write('GET /v1/nowhere HTTP/1.1\r\n\r\n');
@@ -57,7 +58,7 @@ t.test('a request without Host is told so, like every other fault', async (t) =>
   t.match(await old.reply(), { status: 404 }, 'HTTP/1.0 has none');
 });
 
-t.test('100-continue: asked after the head has passed, not before', async (t) => {
+t.test('100 Continue is sent only after the head has passed', async (t) => {
   const { port } = await openTestDoor(t, { routes: [guarded, echoRoute()] });
   const expecting = [JSON_TYPE, 'Expect: 100-continue', 'Content-Length: 2'];
   const refused = openWire(t, port);
@@ -71,7 +72,7 @@ t.test('100-continue: asked after the head has passed, not before', async (t) =>
   t.match(await ask(t, port, 'POST', '/v1/echo/a', [JSON_TYPE, 'Expect: nonsense'], '{}'), { status: 200 });
 });
 
-t.test('a body that does not come in time is 408', async (t) => {
+t.test('a body that does not arrive in time gets 408', async (t) => {
   const { port, observed } = await openTestDoor(t, { limits: { bodyTimeoutMs: 80 } });
   const wire = openWire(t, port);
   wire.write(`${requestText('POST', '/v1/echo/a', [JSON_TYPE, 'Content-Length: 20'])}{"name"`);
@@ -80,7 +81,7 @@ t.test('a body that does not come in time is 408', async (t) => {
   t.match(observed, [{ status: 408, route: '/v1/echo/:id' }]);
 });
 
-t.test('a head that does not come in time is 408, also the second one of a connection', async (t) => {
+t.test('a head that does not arrive in time gets 408, also the second one of a connection', async (t) => {
   const { port } = await openTestDoor(t, { limits: { headTimeoutMs: 100 } });
   const first = openWire(t, port);
   first.write('POST /v1/echo/a HTTP/1.1\r\nHost: te');
@@ -95,7 +96,7 @@ t.test('a head that does not come in time is 408, also the second one of a conne
   await silent.closed;
 });
 
-t.test('what is no HTTP is answered in the envelope, and ends nothing', async (t) => {
+t.test('bytes that are not HTTP get the failure envelope and do not stop the door', async (t) => {
   const { port } = await openTestDoor(t);
   const broken = [
     'nonsense\r\n\r\n',
@@ -110,7 +111,7 @@ t.test('what is no HTTP is answered in the envelope, and ends nothing', async (t
     const wire = openWire(t, port);
     wire.write(text);
     const reply = await wire.reply().catch((error: Error) => error);
-    // Without a Host header Node itself refuses, in its own words.
+    // The test above checks the reply to a request without a Host header.
     if (!text.startsWith('GET /v1'))
       t.match(reply, { status: 400, json: { code: 'VALIDATION_FAILED', requestId: /.+/ } }, text.slice(0, 40));
     await wire.closed;
@@ -121,7 +122,7 @@ t.test('what is no HTTP is answered in the envelope, and ends nothing', async (t
   t.match(await ask(t, port, 'POST', '/v1/echo/a'), { status: 200 });
 });
 
-t.test('nonsense behind a request does not spoil its answer', async (t) => {
+t.test('invalid bytes after a request do not corrupt its reply', async (t) => {
   const hold = Promise.withResolvers<void>();
   const route = echoRoute({
     handle: async () => {
@@ -137,7 +138,7 @@ t.test('nonsense behind a request does not spoil its answer', async (t) => {
   await wire.closed;
 });
 
-t.test('a raw reply that breaks off does not look whole', async (t) => {
+t.test('a raw reply that fails midway is cut off, so that it cannot pass as complete', async (t) => {
   const route = echoRoute({
     handle: async () => ({
       kind: 'raw',
@@ -155,7 +156,7 @@ t.test('a raw reply that breaks off does not look whole', async (t) => {
   t.ok(lines().some((line) => line.msg === 'request failed'));
 });
 
-t.test('closing: what runs is finished, idle connections end, new ones are refused', async (t) => {
+t.test('closing finishes running requests, ends idle connections and refuses new ones', async (t) => {
   const running = Promise.withResolvers<void>();
   const hold = Promise.withResolvers<void>();
   const route = echoRoute({
@@ -180,7 +181,7 @@ t.test('closing: what runs is finished, idle connections end, new ones are refus
   t.equal(await whole, true);
 });
 
-t.test('closing: what does not end is aborted, then cut off', async (t) => {
+t.test('closing aborts requests that do not end in time, then cuts them off', async (t) => {
   const running = Promise.withResolvers<AbortSignal>();
   const route = echoRoute({
     handle: ({ signal }) => {
@@ -197,7 +198,56 @@ t.test('closing: what does not end is aborted, then cut off', async (t) => {
   await wire.closed;
 });
 
-t.test('closing: who is aborted is told to come back', async (t) => {
+t.test('closing also waits for a request whose client has left', async (t) => {
+  const running = Promise.withResolvers<{ signal: AbortSignal; stop: AbortSignal }>();
+  const hold = Promise.withResolvers<void>();
+  const route = echoRoute({
+    handle: async ({ signal, stop }) => {
+      running.resolve({ signal, stop });
+      await hold.promise;
+      return { status: 200, data: null };
+    },
+  });
+  const { port, door, observed } = await openTestDoor(t, { routes: [route] });
+  const wire = openWire(t, port);
+  wire.write(requestText('POST', '/v1/echo/a'));
+  const { signal, stop } = await running.promise;
+  const left = once(signal, 'abort');
+  wire.socket.destroy();
+  await left;
+  let isClosed = false;
+  const whole = door.close(10_000).finally(() => {
+    isClosed = true;
+  });
+  await t.rejects(ask(t, port, 'POST', '/v1/echo/a'), 'the server is closed');
+  t.notOk(isClosed);
+  t.notOk(stop.aborted, 'the client does not stop the work');
+  hold.resolve();
+  t.equal(await whole, true);
+  t.match(observed, [{ status: 499 }]);
+});
+
+t.test('closing finally stops work whose client has left', async (t) => {
+  const running = Promise.withResolvers<void>();
+  const stopped = Promise.withResolvers<void>();
+  const route = echoRoute({
+    handle: async ({ stop }) => {
+      running.resolve();
+      await once(stop, 'abort');
+      stopped.resolve();
+      return { status: 200, data: null };
+    },
+  });
+  const { port, door } = await openTestDoor(t, { routes: [route] });
+  const wire = openWire(t, port);
+  wire.write(requestText('POST', '/v1/echo/a'));
+  await running.promise;
+  wire.socket.destroy();
+  t.equal(await door.close(20), false);
+  await stopped.promise;
+});
+
+t.test('a request that closing aborts gets 503 with Retry-After', async (t) => {
   const running = Promise.withResolvers<void>();
   const route = echoRoute({
     handle: async ({ signal }) => {
@@ -214,7 +264,7 @@ t.test('closing: who is aborted is told to come back', async (t) => {
   t.match(await wire.reply(), { status: 503, headers: { 'retry-after': '1' }, json: { code: 'UNAVAILABLE' } });
 });
 
-t.test('a taken port rejects', async (t) => {
+t.test('listen rejects if the port is in use', async (t) => {
   const { port } = await openTestDoor(t);
   const other = await openTestDoor(t, {});
   await other.door.close(0);

@@ -13,7 +13,7 @@ const guarded = echoRoute({
   guards: [trustedStart({ token: 'secret' }), identity(), role('STUDENT'), idempotencyKey()],
 });
 
-/** Each step's fault in the contract's order: with all faults at once the first answers, mended one by one the next. */
+/** One fault per check, in the contract's order. With all faults present the first is reported; mending it reveals the next. */
 const STEPS: { code: string; status: number; good: Partial<Faulty> }[] = [
   { code: 'ROUTE_NOT_FOUND', status: 404, good: { target: '/v1/echo/a?limit=0' } },
   { code: 'METHOD_NOT_ALLOWED', status: 405, good: { method: 'POST' } },
@@ -39,7 +39,7 @@ interface Faulty {
   body: string;
 }
 
-t.test('each earlier fault wins over all later ones', async (t) => {
+t.test('an earlier fault is reported before all later ones', async (t) => {
   const { port } = await openTestDoor(t, { routes: [guarded] });
   const now: Faulty = {
     method: 'PUT',
@@ -73,7 +73,7 @@ t.test('each earlier fault wins over all later ones', async (t) => {
   });
 });
 
-t.test('a reply has its headers', async (t) => {
+t.test('a reply has its content type, request id and cache headers', async (t) => {
   const { port } = await openTestDoor(t);
   const { headers } = await ask(t, port, 'POST', '/v1/echo/a', ['X-Request-Id: mine-1.2_3']);
   t.match(headers, {
@@ -129,7 +129,7 @@ const NO_ROUTE = [
   'http://test',
 ];
 
-t.test('odd targets are 404 and end nothing', async (t) => {
+t.test('malformed targets get 404 and do not stop the door', async (t) => {
   const { port } = await openTestDoor(t);
   for (const target of NO_ROUTE) {
     const { status, json } = await ask(t, port, 'POST', target, [JSON_TYPE], '{}');
@@ -145,7 +145,7 @@ t.test('odd targets are 404 and end nothing', async (t) => {
   }
 });
 
-t.test('405 names the allowed methods, for HEAD, OPTIONS and TRACE too', async (t) => {
+t.test('405 lists the allowed methods, also for HEAD, OPTIONS and TRACE', async (t) => {
   const put = echoRoute({ method: 'PUT' });
   const { port, observed } = await openTestDoor(t, { routes: [echoRoute(), put] });
   for (const method of ['GET', 'OPTIONS', 'TRACE', 'DELETE', 'PROPFIND']) {
@@ -170,13 +170,13 @@ t.test('405 names the allowed methods, for HEAD, OPTIONS and TRACE too', async (
   t.ok(text.endsWith('\r\n\r\n'), 'no body');
 });
 
-t.test('a request for an upgrade is an ordinary request', async (t) => {
+t.test('an upgrade request is handled as an ordinary request', async (t) => {
   const { port } = await openTestDoor(t);
   t.match(await ask(t, port, 'POST', '/v1/echo/a', ['Connection: Upgrade', 'Upgrade: websocket']), { status: 200 });
   t.match(await ask(t, port, 'CONNECT', 'test:443'), { status: 404, json: { code: 'ROUTE_NOT_FOUND' } });
 });
 
-t.test('identity headers must come once and plain', async (t) => {
+t.test('identity headers must be plain and sent once', async (t) => {
   const { port } = await openTestDoor(t, { routes: [echoRoute({ guards: [identity(), role()] })] });
   const send = (...headers: string[]) => ask(t, port, 'POST', '/v1/echo/a', headers);
   const role1 = 'X-User-Role: STUDENT';
@@ -190,7 +190,7 @@ t.test('identity headers must come once and plain', async (t) => {
   t.match(await send('X-User-Id: a', 'X-User-Role: student'), { status: 403, json: { code: 'FORBIDDEN' } });
 });
 
-t.test('query: single plain strings, read by the schema', async (t) => {
+t.test('query values are single plain strings that the schema converts', async (t) => {
   const { port } = await openTestDoor(t);
   const send = (query: string) => ask(t, port, 'POST', `/v1/echo/a?${query}`);
   t.match(await send('limit=7&q=a%20b&other=1&other=2'), {
@@ -214,7 +214,7 @@ t.test('query: single plain strings, read by the schema', async (t) => {
   t.strictSame(json.details.map((detail: { path: string }) => detail.path).sort(), ['/limit', '/more', '/size']);
 });
 
-t.test('what a handler throws is masked and logged', async (t) => {
+t.test('an error that a handler throws is logged and hidden from the caller', async (t) => {
   const outage = new Error('connection to mongodb://user:hunter22@db refused');
   const routes = [
     echoRoute({
@@ -248,7 +248,7 @@ t.test('what a handler throws is masked and logged', async (t) => {
   t.notMatch(JSON.stringify(lines()), /hunter22/);
 });
 
-t.test('one line per request: template, no path, no body, no token', async (t) => {
+t.test('each request logs one line with its route template, but no path, body or token', async (t) => {
   const { port, lines } = await openTestDoor(t, { routes: [guarded] });
   const headers = [...TRUST, 'X-User-Id: student-77', 'X-User-Role: STUDENT', 'Idempotency-Key: key-88', JSON_TYPE];
   await ask(t, port, 'POST', '/v1/echo/id-99', headers, '{"name":"name-66"}');
@@ -257,7 +257,7 @@ t.test('one line per request: template, no path, no body, no token', async (t) =
   t.notMatch(JSON.stringify(lines()), /student-77|key-88|id-99|name-66|secret/);
 });
 
-t.test('a client that leaves aborts its handler, and nobody calls that an error', async (t) => {
+t.test('a client that leaves aborts its handler, which is not logged as an error', async (t) => {
   const running = Promise.withResolvers<AbortSignal>();
   const ended = Promise.withResolvers<void>();
   const route = echoRoute({

@@ -6,7 +6,7 @@ import {
   type Exchange,
   isGone,
   newExchange,
-  openClientSignals,
+  openRunningRequests,
   RouteCall,
   readHead,
   splitTarget,
@@ -28,60 +28,62 @@ export interface ServerDeps {
   log: Log;
   access(line: AccessLine): void;
   observe: ObserveHttp;
-  /** True for an error that means "MongoDB is away": the caller gets 503 and comes back. */
+  /** Returns true for an error that means "MongoDB is unavailable"; the caller then gets 503 and may retry. */
   isOutage(error: unknown): boolean;
-  /** Aborted when the process begins to drain: from then on every reply closes its connection. */
+  /** Aborted when the process begins to drain. From then on every reply closes its connection. */
   draining: AbortSignal;
   limits: ServerLimits;
 }
 
 export interface ServerLimits extends ListenerLimits {
-  /** Bytes of request bodies that the process holds at once. */
+  /** Limit of the request body bytes that the process holds at once. */
   bodyBudgetBytes: number;
 }
 
 type Outcome = { kind: 'reply'; reply: Reply } | RawReply | Refused | { kind: 'gone' };
 
-/** A body that was taken: its value, and what is wrong with that. */
+/** A parsed body: its value, and the faults of that value. */
 interface TakenBody {
   kind: 'taken';
   value: unknown;
   faults: FaultDetail[];
 }
 
-/** Status of a request whose client left before it was answered; it appears in logs and metrics only. */
+/** Status of a request whose client left before the reply; appears only in logs and metrics. */
 const CLIENT_LEFT = 499;
-/** RFC 9112, section 3.2. */
+/** Rejection of an HTTP/1.1 request without a Host header (RFC 9112, section 3.2). */
 const WITHOUT_HOST: Refusal = {
   rejected: 'VALIDATION_FAILED',
   message: 'The Host header is missing',
   headers: { Connection: 'close' },
 };
-/** Methods are a label of metrics: a caller must not be able to invent new ones. */
+/** Values of the metrics label `method`; any other method is counted as OTHER, so that callers cannot add values. */
 const KNOWN_METHODS: ReadonlySet<string> = new Set(['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS']);
 const NO_QUERY = Object.freeze({});
 
-/** Opens the front door: restify's server, with the life of a request in this file, top to bottom. */
+/** Returns the front door around restify's server. This file handles each request, in order from top to bottom. */
 export function openServer(deps: ServerDeps): Door {
   const rows = deps.routes.map((route) => mountRoute(route, deps.schemas));
   const table = compileTable(rows.map((row) => ({ method: row.route.method, path: row.route.path, value: row })));
   const bodies = openBodyReader(deps.limits);
-  const signals = openClientSignals();
+  const running = openRunningRequests();
   const newest = new WeakMap<Duplex, Exchange>();
   return openDoor(
     openListener(serve, deps.limits, (socket) => newest.get(socket)),
-    signals.cut,
+    running,
   );
 
   async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const exchange = newExchange(request, response);
     newest.set(request.socket, exchange);
+    running.begin(exchange);
     try {
       await write(exchange, await live(exchange));
     } catch (error) {
       fail(exchange, error);
     } finally {
       bodies.release(exchange);
+      running.end(exchange);
       record(exchange);
     }
   }
@@ -117,12 +119,12 @@ export function openServer(deps: ServerDeps): Door {
     }
 
     const input = { body: body.value, query: asked === undefined ? NO_QUERY : asked.query };
-    const answer = await mounted.route.handle(new RouteCall(exchange, head, input, () => signals.of(exchange)));
+    const answer = await mounted.route.handle(new RouteCall(exchange, head, input, running));
     if (isRejection(answer)) return refused(answer);
     return answer.kind === 'raw' ? answer : { kind: 'reply', reply: answer };
   }
 
-  /** Media type, encoding, size, JSON, shape. A route without a body schema leaves unread what is sent. */
+  /** Checks media type, encoding, size, JSON and shape of the body. A route without a body schema leaves the body unread. */
   async function takeBody(
     exchange: Exchange,
     head: Head,
@@ -155,7 +157,7 @@ export function openServer(deps: ServerDeps): Door {
     }
   }
 
-  /** Answers an error that a handler, or a bug of ours, threw: 503 or 500 to the caller, the error itself to the log only. */
+  /** Handles an error that a handler or a bug threw. The caller gets 503 or 500; only the log gets the error itself. */
   function fail(exchange: Exchange, error: unknown): void {
     const { response, requestId, template } = exchange;
     const about = { err: error, requestId, route: template };
@@ -163,13 +165,13 @@ export function openServer(deps: ServerDeps): Door {
       deps.log.debug(about, 'failed after the client had left');
       return;
     }
-    // Aborted though its client is there: the process ends before the answer. Another process may give it.
-    const isCut = exchange.abort?.signal.aborted === true;
+    // If the signal is aborted although the client is connected, the process is stopping: another process may answer a retry.
+    const isCut = exchange.abort?.signal.aborted === true || exchange.stop?.signal.aborted === true;
     const refusal: Refusal = { rejected: isCut || deps.isOutage(error) ? 'UNAVAILABLE' : 'INTERNAL' };
     if (isCut) deps.log.warn(about, 'cut off by the end of the process');
     else if (refusal.rejected === 'UNAVAILABLE') deps.log.warn(about, 'a dependency is away');
     else deps.log.error(about, 'request failed');
-    // A stream that breaks off must not look complete.
+    // Cut the connection, so that a stream that broke off cannot pass as complete.
     if (response.headersSent) response.destroy();
     else writeRefusal(exchange, refusal, deps.draining.aborted);
   }
@@ -185,15 +187,15 @@ export function openServer(deps: ServerDeps): Door {
 }
 
 /**
- * Once a body is refused: what its rules have against it beside its shape, so that a sender is told of everything at once. A list of
- * faults that was cut off says nothing about the rest of the body.
+ * Returns the faults that a refused body has beside those of its shape, so that its sender gets all faults at once. Returns none
+ * if the list of faults is full, because a truncated list describes only part of the body.
  */
 function furtherFaults({ route }: MountedRoute, { value, faults }: { value: unknown; faults: FaultDetail[] }) {
   const further = faults.length >= MAX_FAULTS ? undefined : route.body?.moreFaults?.(value, faults);
   return further ?? [];
 }
 
-/** The faults of values come first; what the schema says of the same place would only repeat them. */
+/** Returns both lists, faults of values first. Drops a fault of shape at the same path, which would only repeat one of them. */
 function merge(ofValues: FaultDetail[], ofShape: FaultDetail[]): FaultDetail[] {
   if (ofValues.length === 0) return ofShape;
   const told = new Set(ofValues.map((fault) => fault.path));

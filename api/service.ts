@@ -5,30 +5,31 @@ import type { Background } from '#infra/process/background.ts';
 import type { Doorbells } from '#infra/redis/doorbell.ts';
 import type { ReplyWaiters } from '#infra/redis/replies.ts';
 import type { Now } from '#shared/kernel/time.ts';
+import type { Streams } from './http/live-stream.ts';
 import type { Route } from './route.ts';
 
-/** Builds a service's dependencies and gives its routes; each service has one, in its `mount.ts`. */
+/** Builds a service's dependencies and returns its routes. Each service has one Mount, in its `mount.ts`. */
 export type Mount = (context: DoorContext) => Route[];
 
-/** What a front door process has, whichever services it serves. */
+/** Dependencies that a front door process shares among its services. */
 interface DoorContext {
   config: Config;
   log: Log;
   mongo: Mongo;
-  /** MongoDB's time. */
+  /** Returns MongoDB's time (ms since the epoch). */
   now: Now;
   redis: { redisUrl: string; log: Log };
   doorbells: Doorbells;
   replies: ReplyWaiters;
-  /** For what may fail, be late or be lost. */
+  /** Runs work after the reply that may fail, be late or be lost. */
   background: Background;
-  /** Aborted when the process begins to drain. */
-  draining: AbortSignal;
-  /** To be called at the very end, when nothing is being answered any more. */
+  /** Live streams of all services; an actor's streams are counted across services. */
+  streams: Streams;
+  /** Registers `close`, which is called at shutdown once no request is running any more. */
   atEnd(close: () => Promise<unknown>): void;
 }
 
-/** Returns true from the moment at which `found` resolves to true: the database is usable. */
+/** Returns a function that is true once `found` has resolved to true, which means that the database is usable. */
 export function usableOnce(found: Promise<boolean>): () => boolean {
   let isUsable = false;
   void found.then((usable) => {
@@ -37,7 +38,7 @@ export function usableOnce(found: Promise<boolean>): () => boolean {
   return () => isUsable;
 }
 
-/** Until the database is usable, a service's routes answer 503: without the unique indexes no promise would hold. */
+/** Returns routes that answer 503 until the database is usable: without its unique indexes no guarantee would hold. */
 export function onlyWhenUsable(routes: readonly Route[], usable: () => boolean): Route[] {
   return routes.map((route) => ({
     ...route,

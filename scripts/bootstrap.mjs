@@ -1,5 +1,5 @@
 // Runs a script of this project on the pinned Node, after installing the locked packages if they are missing or outdated.
-// Plain JavaScript without dependencies: this file is what a Node 18 or 20 on a fresh clone has to be able to run.
+// Plain JavaScript without dependencies, because a Node 18 or 20 runs this file on a fresh clone.
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
@@ -9,10 +9,10 @@ import { fileURLToPath } from 'node:url';
 const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '..');
 const pinnedNode = path.join(root, 'node_modules/node/bin', process.platform === 'win32' ? 'node.exe' : 'node');
 const lockFile = path.join(root, '.cache/install.lock');
-/** Ours, for platforms that the pinned Node has no binary for. */
+/** Written after a complete installation; needed on platforms without a binary of the pinned Node. */
 const finished = path.join(root, 'node_modules/.cache/examhall-installed');
 const [script, ...scriptArguments] = process.argv.slice(2);
-/** What a production image runs; everything else needs the development packages whatever NODE_ENV says. */
+/** Scripts of a production image. All other scripts need the development packages, independent of NODE_ENV. */
 const productionScripts = ['scripts/dev.ts', 'scripts/migrate.ts', 'scripts/examhall.ts'];
 const withoutDevelopment = process.env.NODE_ENV === 'production' && productionScripts.includes(script ?? '');
 
@@ -28,7 +28,7 @@ for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP']) {
 if (!script) fail('usage: node scripts/bootstrap.mjs <script> [arguments]', 64);
 await installIfNeeded();
 const node = usableNode();
-// Processes that start by the dozen (a cluster, the tests) need not strip and compile the same files each time.
+// Many processes start in a cluster and in the tests; the compile cache spares each of them stripping and compiling the same files.
 const compiled = process.env.NODE_COMPILE_CACHE ?? path.join(root, '.cache/compiled');
 const env = { ...process.env, NODE_COMPILE_CACHE: compiled };
 child = spawn(node, [path.join(root, script), ...scriptArguments], { stdio: 'inherit', env });
@@ -37,11 +37,11 @@ child.on('error', (error) => fail(`cannot run ${node}: ${error.message}`, 1));
 child.on('exit', (code, signal) => process.exit(code ?? 128 + (os.constants.signals[signal] ?? 1)));
 
 async function installIfNeeded() {
-  // While somebody holds the lock, what lies in node_modules may look complete and is not.
+  // While another process holds the lock, node_modules may appear complete although it is not.
   if (!existsSync(lockFile) && isInstalled()) return;
   const release = await takeInstallLock();
   try {
-    // The one that held the lock before us has usually done the work.
+    // The previous holder of the lock has usually installed the packages.
     if (!isInstalled()) await install();
   } finally {
     release();
@@ -50,8 +50,8 @@ async function installIfNeeded() {
 }
 
 /**
- * Every package that is wanted is there in its locked version, and its installation came to an end: npm lists the packages
- * before it has run their install scripts.
+ * Returns whether every required package is installed in its locked version and the installation is complete. The second check is needed
+ * because npm lists packages before it has run their install scripts.
  */
 function isInstalled() {
   const wanted = readPackages('package-lock.json');
@@ -84,7 +84,7 @@ async function install() {
   const fromNpm = process.env.npm_execpath ?? '';
   const [command, first] = /npm-cli\.c?js$/.test(fromNpm) ? [process.execPath, [fromNpm]] : ['npm', []];
   const progress = showProgress('installing the locked packages (npm ci)');
-  // npm reads NODE_ENV as well; the flag above has already decided.
+  // The flag above overrides NODE_ENV, which npm reads too.
   child = spawn(command, [...first, ...args], { cwd: root, stdio: ['ignore', 'pipe', 'pipe'] });
   let output = '';
   child.stdout.on('data', (chunk) => (output += chunk));
@@ -110,7 +110,7 @@ async function install() {
   say(`packages installed in ${Math.round((Date.now() - started) / 1000)} s`);
 }
 
-/** Two starts on one checkout must not run `npm ci` at once: it begins by deleting node_modules. */
+/** Waits for the lock and returns a function that releases it. Two concurrent `npm ci` would delete each other's node_modules. */
 async function takeInstallLock() {
   mkdirSync(path.dirname(lockFile), { recursive: true });
   let told = false;
@@ -126,7 +126,7 @@ async function takeInstallLock() {
     if (isStale(lockFile)) rmSync(lockFile, { force: true });
     else if (!told) {
       told = true;
-      say('another process is installing the packages, waiting for it');
+      say('waiting for another process that is installing the packages');
     }
     if (stopping) process.exit(128 + os.constants.signals[stopping]);
     await new Promise((resolve) => setTimeout(resolve, 300));
@@ -136,7 +136,7 @@ async function takeInstallLock() {
 function isStale(file) {
   try {
     const holder = Number(readFileSync(file, 'utf8'));
-    // An empty file belongs to a holder between open and write; an old lock to a pid that was given out again.
+    // An empty lock belongs to a holder between open and write. An old lock names a pid that may have been reused.
     if (!holder) return Date.now() - statSync(file).mtimeMs > 5_000;
     if (Date.now() - statSync(file).mtimeMs > 15 * 60_000) return true;
     process.kill(holder, 0);
@@ -146,10 +146,10 @@ function isStale(file) {
   }
 }
 
-/** The pinned binary; on a platform it cannot run on (musl, say) the running Node, if that is of the same line. */
+/** Returns the pinned Node, or the running Node if the pinned one cannot run here (for example with musl) and the version is 24 or later. */
 function usableNode() {
   if (!existsSync(pinnedNode)) {
-    // Install scripts are switched off (ignore-scripts): this package is nothing without its own.
+    // With ignore-scripts, the install script of this package has not run. The package has no binary without it.
     const setup = path.join(root, 'node_modules/node/installArchSpecificPackage.js');
     if (existsSync(setup)) spawnSync(process.execPath, [setup], { cwd: path.dirname(setup), stdio: 'ignore' });
   }
@@ -157,7 +157,7 @@ function usableNode() {
   if (Number(process.versions.node.split('.')[0]) >= 24) return process.execPath;
   return fail(
     [
-      `Node 24 is needed and is not here: ${pinnedNode} is missing or does not run on ${process.platform}-${process.arch}.`,
+      `Node 24 is required: ${pinnedNode} is missing or does not run on ${process.platform}-${process.arch}.`,
       'Either let npm run the install script of the package "node" (npm rebuild node --ignore-scripts=false),',
       `or run this command with Node 24 (this is ${process.version}).`,
     ].join('\n'),
@@ -165,7 +165,7 @@ function usableNode() {
   );
 }
 
-/** One moving line on a terminal, one plain line elsewhere. Returns the function that ends it. */
+/** Shows a counter of seconds on a terminal, one plain line elsewhere. Returns the function that ends it. */
 function showProgress(what) {
   if (!process.stderr.isTTY) {
     say(`${what} …`);

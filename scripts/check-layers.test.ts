@@ -23,7 +23,7 @@ const PACKAGE = JSON.stringify({
   imports: { '#api/*': './api/*', '#infra/*': './shared/infra/*', '#shared/*': './shared/*' },
 });
 
-/** The violations of a tree made of `files`, as `where: reason`. */
+/** Returns the violations of a tree with these files, as `where: reason`. */
 function check(
   test: { testdir(content: Record<string, string>): string },
   files: Record<string, string>,
@@ -80,7 +80,7 @@ const FORBIDDEN: readonly [string, string, string, RegExp][] = [
 ];
 
 for (const [name, file, specifier, reason] of FORBIDDEN) {
-  t.test(`refused: ${name}`, async (t) => {
+  t.test(`the layer check refuses the import ${name}`, async (t) => {
     const found = check(t, { [file]: `// first line\nimport { x } from '${specifier}';\n` });
     t.equal(found.length, 1);
     t.match(found[0], reason);
@@ -116,19 +116,19 @@ const ALLOWED: readonly [string, string][] = [
 ];
 
 for (const [file, text] of ALLOWED) {
-  t.test(`allowed: ${file} ${text.split('\n')[0]}`, async (t) => {
+  t.test(`the layer check allows in ${file}: ${text.split('\n')[0]}`, async (t) => {
     t.strictSame(check(t, { [file]: text }), []);
   });
 }
 
-t.test('a folder that no table names is refused, once', async (t) => {
+t.test('the layer check refuses a folder that its tables do not name, once', async (t) => {
   const twoFiles = { 'workers/sweeping/a.ts': '', 'workers/sweeping/b.ts': '' };
   t.match(check(t, twoFiles), [/^workers\/sweeping: .* SERVICE_OF_ACTOR/]);
   t.match(check(t, { 'api/school/a.ts': '' }), [/^api\/school: .* API_FOLDERS/]);
   t.match(check(t, { 'shared/infra/mongo/school/a.ts': '' }), [/^shared\/infra\/mongo\/school: .* MONGO_GROUND/]);
 });
 
-t.test('every folder of an actor has its line in the table', async (t) => {
+t.test('this tree has no violation of the layers', async (t) => {
   t.strictSame(checkTree(path.resolve(import.meta.dirname, '..')), []);
 });
 
@@ -143,24 +143,24 @@ const HIDDEN: readonly [string, string][] = [
 ];
 
 for (const [what, text] of HIDDEN) {
-  t.test(`refused in production: ${text}`, async (t) => {
+  t.test(`the layer check refuses in production: ${text}`, async (t) => {
     t.match(check(t, { 'api/a.ts': text }), [/^api\/a\.ts:1: production names each import/]);
-    t.match(readImports(text).hidden, [{ what, line: 1 }]);
+    t.match(readImports('a.ts', text).hidden, [{ what, line: 1 }]);
     t.strictSame(check(t, { 'scripts/a.ts': text }), []);
   });
 }
 
-t.test('a library in two folders has no home', async (t) => {
+t.test('the layer check refuses a library that two folders import', async (t) => {
   const files = { 'api/a.ts': "import { Ajv } from 'ajv';", 'shared/infra/schema/a.ts': "import { Ajv } from 'ajv';" };
   t.match(check(t, files), [/^api, shared\/infra\/schema: one library/]);
 });
 
-t.test('a library that computes only may be anywhere', async (t) => {
+t.test('the layer check allows a pure library in several folders', async (t) => {
   const files = { 'api/a.ts': "import pLimit from 'p-limit';", 'workers/a.ts': "import pLimit from 'p-limit';" };
   t.strictSame(check(t, files), []);
 });
 
-t.test('a cycle is found once, and a cycle of types is one', async (t) => {
+t.test('the layer check reports an import cycle once, and cycles of types too', async (t) => {
   const files = {
     'shared/infra/log/a.ts': "import { b } from '../net/b.ts';",
     'shared/infra/net/b.ts': "import { c } from '../jwt/c.ts';",
@@ -182,13 +182,13 @@ t.test('a cycle is found once, and a cycle of types is one', async (t) => {
   );
 });
 
-/** A source of so many lines that imports these. */
+/** Returns a source with this many lines and these imports. */
 function sourceOf(lines: number, ...imports: string[]): string {
   const head = imports.map((specifier, index) => `import { x${index} } from '${specifier}';`);
   return [...head, ...Array.from({ length: lines - head.length }, () => '//')].join('\n');
 }
 
-t.test('a file is a noun: neither a scrap of its only reader nor two files', async (t) => {
+t.test('the layer check refuses small files with one reader and files over 300 lines', async (t) => {
   const reader = { 'api/reader.ts': sourceOf(40, './scrap.ts') };
   t.match(check(t, { ...reader, 'api/scrap.ts': sourceOf(39) }), [
     /^api\/scrap\.ts: a noun that api\/reader\.ts alone/,
@@ -199,26 +199,26 @@ t.test('a file is a noun: neither a scrap of its only reader nor two files', asy
   const apart = { 'api/attempt/reader.ts': sourceOf(40, '../scrap.ts'), 'api/scrap.ts': sourceOf(1) };
   t.strictSame(check(t, apart), [], 'its reader is in another folder');
   const tested = { ...reader, 'api/scrap.ts': sourceOf(1), 'api/scrap.test.ts': sourceOf(40, './scrap.ts') };
-  t.match(check(t, tested), [/alone reads/], 'a test is no reader');
+  t.match(check(t, tested), [/alone reads/], 'a test does not count as a reader');
   t.match(check(t, { 'api/a.ts': sourceOf(301) }), [/^api\/a\.ts: at 300 lines/]);
   t.strictSame(check(t, { 'api/a.ts': sourceOf(300), 'scripts/a.ts': sourceOf(301) }), []);
   t.strictSame(check(t, { ...reader, 'api/scrap.ts': sourceOf(39) }, { 'api/scrap.ts': 'a reason' }), []);
 });
 
-t.test('an exemption works while something needs it', async (t) => {
+t.test('the layer check accepts an exemption only as long as it is needed', async (t) => {
   const files = { 'api/a.ts': "import { MongoClient } from 'mongodb';" };
   t.strictSame(check(t, files, { 'api/a.ts -> mongodb': 'a reason' }), []);
   t.match(check(t, files, { 'api/b.ts -> mongodb': 'a reason' }), [/only shared/, /nothing needs it/]);
 });
 
-/** The imports of a source, as `line specifier`, with `type` behind those that load nothing. */
+/** Returns the imports of a source as `line specifier`, followed by `type` for imports of types. */
 function importsOf(source: string): string[] {
-  return readImports(source).imports.map(
+  return readImports('a.ts', source).imports.map(
     ({ line, specifier, typeOnly }) => `${line} ${specifier}${typeOnly ? ' type' : ''}`,
   );
 }
 
-t.test('imports are read however they are written', async (t) => {
+t.test('readImports finds imports in every syntax', async (t) => {
   const source = [
     "import a from './a.ts';",
     "import type { B } from './b.ts';",
@@ -250,18 +250,18 @@ t.test('imports are read however they are written', async (t) => {
   const names = ['a', 'b type', 'c', 'side', 'e', 'f type', 'g', 'h', 'k', 'l', 'm', 'n', 'o', 'p', 'q type', 'r'];
   const want = names.map((name, index) => `${lines[index]} ./${name.replace(/^\w+/, '$&.ts')}`);
   t.strictSame(importsOf(source), want);
-  t.strictSame(readImports(source).hidden, []);
+  t.strictSame(readImports('a.ts', source).hidden, []);
 });
 
-t.test('what only looks like an import is none', async (t) => {
+t.test('readImports ignores text that only resembles an import', async (t) => {
   const source = [
     "const text = `import a from './a.ts';`;",
     "const b = { import: './b.ts', require: 1 };",
     'const here = import.meta.dirname;',
     "loader.import('./c.ts');",
-    "export { d }; const from = './d.ts';",
+    "const d = 1; export { d }; const from = './d.ts';",
     "export type E = { from: './e.ts' };",
   ].join('\n');
-  t.strictSame(readImports(source), { imports: [], hidden: [] });
-  t.throws(() => readImports('const text = `no end;'), /line 1: a template does not end/);
+  t.strictSame(readImports('a.ts', source), { imports: [], hidden: [] });
+  t.throws(() => readImports('a.ts', 'const text = `no end;'), /^a.ts: Unterminated template/);
 });

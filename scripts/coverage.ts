@@ -3,8 +3,8 @@ import path from 'node:path';
 import { runChecks } from '#scripts/checks/run-checks.ts';
 
 /**
- * `npm run coverage [-- part of a path …]`: the tests with coverage, as a table and as pages in `.tap/report`. No threshold
- * fails the run. Processes that a test kills record nothing.
+ * `npm run coverage [-- part of a path …]`: runs the tests with coverage and writes a table and pages in `.tap/report`. No threshold fails
+ * the run. Processes that a test kills record no coverage.
  */
 const REPORTS = ['text', 'html'];
 

@@ -9,17 +9,18 @@ import { openProgress } from '#scripts/progress.ts';
 
 const USAGE = `npm run demo -- [options]
 
-  --url URL           a running cluster (default: http://127.0.0.1:3000 when one answers there, else one of the demo's own)
-  --own               start a cluster of the demo's own in any case; it is stopped and its data deleted at the end
-  --students N        how many students sit the exam, 1 to 5000 (default 200)
-  --seed TEXT         the same names, skills and answers for the same seed (default 2025)
-  --profile-port P    where the stand-in for profile service and question bank listens (default 3999; with a cluster of its own a free port)
+  --url URL           use this running cluster (default: http://127.0.0.1:3000 if one answers there, otherwise start one)
+  --own               always start a cluster for the demo; at the end it is stopped and its data deleted
+  --students N        number of students, 1 to 5000 (default 200)
+  --seed TEXT         equal seeds make equal names, skills and answers (default 2025)
+  --profile-port P    port of the stand-in for the profile service and the question bank (default 3999; a free port if the demo starts
+                      the cluster)
 
-Tokens come from the environment as the cluster's do: ATTEMPT_INTERNAL_SERVICE_TOKEN, else INTERNAL_SERVICE_TOKEN
-(default dev-internal-token), GATEWAY_TOKEN, and for a dispatcher that the demo adds those of the attempt service.
-What the cluster does not serve is left out, and said: without a classifier the demo marks the essays itself.
-Exit code: 0 all is well, 1 something is lost, double or wrong, 2 all is well but the notices to parents could not be delivered:
-the cluster has no profile service that knows them, and its stores are not known here; or it serves no notification to read them in.
+The demo reads the same tokens from the environment as the cluster: ATTEMPT_INTERNAL_SERVICE_TOKEN, otherwise INTERNAL_SERVICE_TOKEN
+(default dev-internal-token), and GATEWAY_TOKEN. A dispatcher that the demo adds also reads those of the attempt service.
+The demo skips services that the cluster does not serve, and prints that it does. Without a classifier it marks the essays itself.
+Exit code: 0 everything is correct; 1 something is lost, duplicated or wrong; 2 everything is correct, but the notices could not all be
+checked: the cluster has no profile service that knows the parents and its stores are unknown here, or it serves no notification service.
 `;
 
 const ROOT = path.resolve(import.meta.dirname, '..');
@@ -38,7 +39,7 @@ async function main(args: string[]): Promise<number> {
   const progress = openProgress(process.stdout);
   const running = options.own ? null : await runningCluster(options.url ?? DEFAULT_URL);
   if (running === null && options.url !== undefined) {
-    console.error(`no cluster is ready at ${options.url}: start one with npm start, or leave --url away`);
+    console.error(`error: no cluster is ready at ${options.url}; start one with \`npm start\`, or omit --url`);
     return 1;
   }
   const examId = `demo-toan-2025-${Date.now().toString(36)}`;
@@ -60,7 +61,7 @@ async function main(args: string[]): Promise<number> {
   };
   try {
     if (running === null) {
-      progress.line('No cluster answers: starting one for this demo, it is stopped again at the end');
+      progress.line('Starting a cluster for this demo; it is stopped at the end');
       own = await startOwnCluster({
         root: ROOT,
         standInUrl: standIn.url,
@@ -87,7 +88,7 @@ async function main(args: string[]): Promise<number> {
   }
 }
 
-/** The URL when a cluster is ready there, else null. */
+/** Returns the URL if a cluster is ready there, otherwise null. */
 async function runningCluster(url: string): Promise<string | null> {
   try {
     const reply = await fetch(new URL('/readyz', url), { signal: AbortSignal.timeout(2_000) });
@@ -122,12 +123,12 @@ function read(args: string[]) {
       profilePort: port === undefined ? undefined : Number(port),
     };
   } catch (error) {
-    console.error(error instanceof Error ? error.message : error);
+    console.error(`error: ${error instanceof Error ? error.message : error}`);
     return null;
   }
 }
 
-/** A demo that is broken off must not leave its cluster running. */
+/** Stops the demo's cluster before an interrupted demo exits. */
 function onSignal(stop: () => Promise<void>): void {
   let begun = false;
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {

@@ -15,13 +15,13 @@ function readJson<T>(file: string): T {
   return JSON.parse(readFileSync(path.join(ROOT, file), 'utf8')) as T;
 }
 
-t.test('the lockfile installs on every platform, from whatever registry npm is set to', async (t) => {
+t.test('package-lock.json lists the packages of every platform and names no registry', async (t) => {
   const { packages } = readJson<{ packages: Record<string, LockedPackage> }>('package-lock.json');
   const missing: string[] = [];
   const addressed: string[] = [];
   for (const [where, { resolved, optionalDependencies = {} }] of Object.entries(packages)) {
     if (resolved !== undefined) addressed.push(where);
-    // `npm ci` refuses a lockfile without the packages of other platforms; a registry that hides them makes npm leave them out.
+    // `npm ci` refuses a lockfile without the packages of other platforms. npm omits them if the registry hides them.
     for (const name of Object.keys(optionalDependencies)) {
       if (packages[`${where}/node_modules/${name}`] === undefined && packages[`node_modules/${name}`] === undefined)
         missing.push(name);
@@ -31,7 +31,7 @@ t.test('the lockfile installs on every platform, from whatever registry npm is s
   t.strictSame(addressed, []);
 });
 
-t.test('versions are exact', async (t) => {
+t.test('package.json pins exact versions, and .nvmrc names the same Node', async (t) => {
   const { dependencies, devDependencies } =
     readJson<Record<'dependencies' | 'devDependencies', Record<string, string>>>('package.json');
   for (const [name, version] of Object.entries({ ...dependencies, ...devDependencies })) {
@@ -41,7 +41,7 @@ t.test('versions are exact', async (t) => {
   t.equal(readFileSync(path.join(ROOT, '.nvmrc'), 'utf8').trim(), node);
 });
 
-t.test('the platform runs every process type: none is 0 by default there', async (t) => {
+t.test('app.json lists every process type of the Procfile', async (t) => {
   const { formation } = readJson<{ formation: Record<string, { quantity: number }> }>('app.json');
   const types = parseProcfile(readFileSync(path.join(ROOT, 'Procfile'), 'utf8')).map(({ name }) => name);
   t.strictSame(Object.keys(formation).sort(), types.filter((name) => name !== 'release').sort());

@@ -3,15 +3,15 @@ import { type Cluster, outputFor, planCluster, StartRefused, startCluster } from
 import { onStopSignals } from '#scripts/supervisor/stop-signals.ts';
 
 /**
- * `npm start`: MongoDB, Redis and every process type of the Procfile, kept alive until a stop signal.
- * Environment: PORT, DATA_DIR, FORMATION (web=2,grading=2), PROCFILE, MONGODB_URL, REDIS_URL, NO_COLOR, and whatever the
- * processes themselves read.
+ * `npm start`: runs MongoDB, Redis and every process type of the Procfile until a stop signal, and restarts those that die.
+ * Environment: PORT, DATA_DIR, FORMATION (web=2,grading=2), PROCFILE, MONGODB_URL, REDIS_URL, NO_COLOR, and the variables of the
+ * processes.
  */
 const ended = new AbortController();
 let cluster: Cluster | undefined;
 let exitCode = 0;
 
-// A reader that goes away (npm start | head) must not take the cluster with it.
+// A reader that closes the pipe (npm start | head) must not end the cluster.
 process.stdout.on('error', () => {});
 
 try {
@@ -34,7 +34,7 @@ try {
   await startCluster({ output, signal: ended.signal, begun }, plan);
   output.plain(`ready ${plan.url}`);
   await new Promise<void>((resolve) => {
-    // A pending promise alone keeps no process alive; without any process type there would be nothing else.
+    // A pending promise does not keep a process alive. Without any process type, this timer does.
     const alive = setInterval(() => {}, 2 ** 30);
     const over = () => {
       clearInterval(alive);

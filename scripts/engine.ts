@@ -3,8 +3,8 @@ import { buildEngine, EngineNotBuilt } from '#scripts/services/engine/build-engi
 import { onStopSignals } from '#scripts/supervisor/stop-signals.ts';
 
 /**
- * `npm run engine`: builds the faster stand-in for MongoDB into the user's cache, once; `npm start`, `npm test`, the bench and
- * the demo find it there. Exit code: 0 it is there, 1 it could not be built, 130 stopped.
+ * `npm run engine`: builds the faster stand-in for MongoDB into the user's cache, where `npm start`, `npm test`, the bench and the demo
+ * find it. Does nothing if it is built already. Exit code: 0 built, 1 not built, 130 stopped.
  */
 const stop = new AbortController();
 onStopSignals({ first: () => stop.abort(), again: () => process.exit(130) });
@@ -29,6 +29,6 @@ try {
   console.log(`  sha256 ${record.binarySha256}`);
 } catch (error) {
   if (!stop.signal.aborted && !(error instanceof EngineNotBuilt)) throw error;
-  console.error(stop.signal.aborted ? '\nstopped: nothing is left behind' : (error as Error).message);
+  console.error(stop.signal.aborted ? '\nstopped; the partial build is deleted' : `error: ${(error as Error).message}`);
   process.exitCode = stop.signal.aborted ? 130 : 1;
 }

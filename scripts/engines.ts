@@ -22,7 +22,7 @@ const code = await runChecks({
 });
 process.exit(code);
 
-/** Asks the server that tests get: the one of MONGODB_URL, or one more of those that each lane starts. */
+/** Identifies the server that tests use: that of MONGODB_URL, or a temporary one like those of the lanes. */
 async function engineInUse(): Promise<{ name: EngineName; version: string }> {
   const { MONGODB_URL: given } = process.env;
   const services = given ? undefined : await startThrowAwayServices({ redis: false, say: console.log });

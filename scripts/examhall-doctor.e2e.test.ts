@@ -11,7 +11,7 @@ import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 const MIGRATE = path.resolve(import.meta.dirname, 'migrate.ts');
 const DEAF_TO_KILLS: Flaw = { command: (command) => (command.killSessions === undefined ? undefined : { ok: 1 }) };
 
-t.test('examhall doctor and release agree on a server that is fit', async (t) => {
+t.test('examhall doctor and release accept a server that has every required behaviour', async (t) => {
   const mongo = await openTestMongo(t, { empty: true });
   const before = await runExamhall(mongo, ['doctor']);
   t.equal(before.code, 1);
@@ -27,12 +27,15 @@ t.test('examhall doctor and release agree on a server that is fit', async (t) =>
   ]);
 });
 
-t.test('examhall doctor and release name what a server lacks and what that breaks, without a stack', async (t) => {
+t.test('examhall doctor and release name a missing behaviour and its consequence, without a stack', async (t) => {
   const mongo = await openTestMongo(t, { empty: true });
   const url = await openFlawedMongo(t, mongo.url, DEAF_TO_KILLS);
   const told = await runExamhall(mongo, ['doctor'], { env: { MONGODB_URL: url } });
   t.equal(told.code, 1);
-  t.match(told.said, /missing {2}ended sessions: after killSessions, .*\. What a killed worker left/);
+  t.match(
+    told.said,
+    /missing {2}ended sessions: after killSessions, .*\. Documents in the open transaction of a killed worker/,
+  );
   t.match(told.said, /ok {7}repeated commits/);
   const { findings, schema } = JSON.parse(
     (await runExamhall(mongo, ['doctor', '--json'], { env: { MONGODB_URL: url } })).said,

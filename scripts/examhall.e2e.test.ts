@@ -25,7 +25,7 @@ async function deadGrading(cause: string): Promise<string> {
 
 const replayed = async () => mongo.db.collection(OPERATOR_AUDIT).find({}).toArray();
 
-t.test('dead letters are seen, replayed once, and audited', async (t) => {
+t.test('examhall dead lists dead letters, replays each once and audits the replay', async (t) => {
   const [first, second] = [await deadGrading('the disk is full'), await deadGrading('the moon is full')];
 
   const list = await examhall('dead', 'list');
@@ -38,20 +38,21 @@ t.test('dead letters are seen, replayed once, and audited', async (t) => {
 
   const dry = await examhall('dead', 'replay', first, '--reason', 'disk was cleared');
   t.equal(dry.code, 0);
-  t.match(dry.said, /would run 1 dead command/);
+  t.match(dry.out, /^dry run: 1 dead command would be replayed; pass --yes to replay it\n/);
+  t.equal(dry.err, '');
   t.match(await readCommand(mongo, 'grading', first), { status: 'DEAD' }, 'without --yes nothing happens');
   t.strictSame(await replayed(), []);
 
   const done = await examhall('dead', 'replay', first, '--reason', 'disk was cleared', '--operator', 'binh', '--yes');
   t.equal(done.code, 0, done.said);
   t.match(await readCommand(mongo, 'grading', first), { status: 'PENDING', attempts: 0, replays: 1 });
-  t.match(await readCommand(mongo, 'grading', second), { status: 'DEAD' }, 'the other one stays');
+  t.match(await readCommand(mongo, 'grading', second), { status: 'DEAD' }, 'the other command stays dead');
   t.match(await replayed(), [{ commandId: first, operator: 'binh', reason: 'disk was cleared' }]);
-  t.equal(await runCommand(testKernel(mongo), grading, 'grading', first), 'done', 'a worker takes it up');
+  t.equal(await runCommand(testKernel(mongo), grading, 'grading', first), 'done', 'a worker claims it');
 
   const again = await examhall('dead', 'replay', first, '--reason', 'disk was cleared', '--yes');
   t.equal(again.code, 1);
-  t.match(again.said, /is not dead/);
+  t.match(again.out, /skipped: not dead/);
   const bulk = [
     'dead',
     'replay',
@@ -67,7 +68,7 @@ t.test('dead letters are seen, replayed once, and audited', async (t) => {
   t.match((await examhall('audit')).said, /an +dead\.replay +grading +\S+ +it is waning/);
 });
 
-t.test('a dead delivery is shown in its own words and runs again', async (t) => {
+t.test('examhall dead show names the delivery state of a dead delivery, and replay runs it again', async (t) => {
   const job = await postDelivery(mongo, { channel: 'log', maxAttempts: 1 });
   const deps = testWorkerDeps(mongo, { NOTIFICATION_CHANNELS: 'log' });
   const failing = around(makeActor('delivery', deps), () => Promise.reject(new Error('the log is full')));
@@ -83,38 +84,43 @@ t.test('a dead delivery is shown in its own words and runs again', async (t) => 
   t.equal((await examhall(...replay)).code, 1, 'once per death');
 });
 
-t.test('what an operator mistypes changes nothing and says why', async (t) => {
+t.test('examhall refuses invalid arguments with `error: …` on stderr and changes nothing', async (t) => {
   const id = await deadGrading('again');
   const before = (await replayed()).length;
   for (const [args, code, says] of [
     [['dead', 'replay', id, '--yes'], 2, /--reason/],
-    [['dead', 'replay', '--reason', 'no id, no queue', '--yes'], 2, /name ids/],
+    [['dead', 'replay', '--reason', 'no id, no queue', '--yes'], 2, /pass command ids or --queue QUEUE/],
     [['dead', 'replay', '--queue', 'grading', '--reason', 'long enough', '--limit', '0', '--yes'], 2, /--limit/],
-    [['dead', 'replay', 'nobody', '--reason', 'long enough', '--yes'], 1, /no command nobody/],
-    [['dead', 'replay', '--queue', 'nope', '--reason', 'long enough', '--yes'], 2, /--queue is one of grading/],
-    [['dead', 'show', 'nobody'], 1, /no command nobody/],
-    [['dead'], 2, /examhall dead list/],
+    [['dead', 'show'], 1, /ID is required/],
+    [['dead', 'show', 'unknown', '--json'], 1, /no command with id unknown/],
+    [['dead'], 2, /unknown command "dead"[\s\S]*examhall dead list/],
     [['dead', 'list', '--colour'], 2, /colour/],
-    [['dead', 'list', '--queue', 'nope'], 2, /--queue is one of grading/],
-    [['audit', '--limit', 'x'], 2, /--limit is a whole number/],
-    [['queue'], 2, /examhall knows no "queue"/],
-    [[], 2, /examhall dead list/],
+    [['dead', 'list', '--queue', 'nope', '--json'], 2, /--queue must be one of grading/],
+    [['dead', 'replay', '--queue', 'nope', '--reason', 'long enough', '--yes'], 2, /--queue must be one of grading/],
+    [['audit', '--limit', 'x'], 2, /--limit must be a whole number/],
+    [['queue'], 2, /unknown command "queue"/],
   ] as const) {
     const told = await examhall(...args);
     t.equal(told.code, code, args.join(' '));
-    t.match(told.said, says);
+    t.match(told.err, says);
+    t.match(told.err, /^error: /);
+    t.equal(told.out, '', args.join(' '));
   }
+  const absent = await examhall('dead', 'replay', 'unknown', '--reason', 'long enough', '--yes');
+  t.match(absent, { code: 1, out: '0 of 0 replayed\n', err: 'error: no command with id unknown\n' });
+  t.match(await examhall(), { code: 2, out: '', err: /^examhall: operator commands/ });
+  t.match(await examhall('--help'), { code: 0, out: /^examhall: operator commands/, err: '' });
   t.match(await readCommand(mongo, 'grading', id), { status: 'DEAD' });
   t.equal((await replayed()).length, before);
 });
 
-t.test('a MongoDB that is away is told in one line, and no stack', async (t) => {
+t.test('examhall reports an unreachable MongoDB in one line on stderr, without a stack', async (t) => {
   const env = { MONGODB_URL: 'mongodb://root:hunter2@127.0.0.1:1/' };
   const told = await runExamhall(mongo, ['queues'], { env });
-  t.strictSame(told, { code: 1, said: 'MongoDB does not answer: connect ECONNREFUSED 127.0.0.1:1\n' });
+  t.match(told, { code: 1, out: '', err: 'error: MongoDB does not answer: connect ECONNREFUSED 127.0.0.1:1\n' });
 });
 
-t.test('queues and workers are shown', async (t) => {
+t.test('examhall queues and workers print the depth of each queue and the live workers', async (t) => {
   const { said, code } = await examhall('queues');
   t.equal(code, 0);
   t.match(said, /grading +1 +1 +0 +1/);
@@ -136,6 +142,6 @@ t.test('queues and workers are shown', async (t) => {
   const shown = (await examhall('workers')).said;
   t.match(shown, /actor +host +pid/);
   t.match(shown, /grading +h +4711 +1\/8 +50 MB/);
-  t.notMatch(shown, '666', 'a process that was killed is no worker');
+  t.notMatch(shown, '666', 'a killed process is not listed');
   t.match(JSON.parse((await examhall('workers', '--json')).said), [{ _id: 'alive' }]);
 });

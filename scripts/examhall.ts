@@ -10,45 +10,50 @@ import { DOCTOR_COMMANDS } from '#scripts/examhall/doctor.ts';
 import { withLocalCluster } from '#scripts/examhall/local-cluster.ts';
 import type { CliCommand, Operator } from '#scripts/examhall/operator.ts';
 
-const USAGE = `examhall: what an operator does by hand
+const USAGE = `examhall: operator commands
 
-  examhall dead list [--queue Q] [--json]                      dead letters, grouped by cause
-  examhall dead show ID                                        one command, whole
-  examhall dead replay (ID ... | --queue Q [--cause TEXT]) --reason TEXT [--limit 100] [--yes]
-                                                               run again, once per death; audited. Without --yes it only says what it would do
-  examhall workers [--json]                                    live worker processes and what they are at
-  examhall queues [--json]                                     waiting, running and dead commands, and the age of the oldest
-  examhall audit [--limit 20]                                  what operators did, newest first
-  examhall doctor [--json]                                     whether MongoDB does what examhall needs, and has its schema
+  examhall dead list [--queue QUEUE] [--json]                  dead letters, grouped by cause
+  examhall dead show ID                                        one command as JSON
+  examhall dead replay (ID ... | --queue QUEUE [--cause TEXT]) --reason TEXT [--limit 100] [--yes]
+                                                               replay dead commands, once per death; audited. Without --yes: a dry run
+  examhall workers [--json]                                    live worker processes and their current work
+  examhall queues [--json]                                     waiting, running and dead commands, and the age of the oldest due one
+  examhall audit [--limit 20] [--json]                         operator actions, newest first
+  examhall doctor [--json]                                     check MongoDB's behaviour and the schema
 
-  examhall account show EMAIL                                  status, live sessions, failed tries, security events
-  examhall account make-admin EMAIL --reason TEXT              nobody can register as one
+  examhall account show EMAIL                                  status, live sessions, failed login attempts, security events
+  examhall account make-admin EMAIL --reason TEXT              grant ADMIN, which registration never grants
   examhall account status EMAIL ACTIVE|SUSPENDED|DELETED --reason TEXT
-                                                               SUSPENDED refuses, DELETED ends the sessions and is for good
-  examhall account set-password EMAIL --reason TEXT [< FILE]   typed twice and not shown, or read from a file; ends the sessions, clears failed tries
-  examhall account unlock EMAIL --reason TEXT                  forgets failed tries, of an unknown e-mail too
-  examhall account end-sessions EMAIL --reason TEXT
-  examhall account import FILE.jsonl --reason TEXT [--yes]     one account a line: email, fullName, role, passwordHash (plain bcrypt),
-                                                               phone?, legacyId?. Without --yes it only checks the file
+                                                               SUSPENDED refuses requests; DELETED ends the sessions and cannot be undone
+  examhall account set-password EMAIL --reason TEXT [< FILE]   prompt twice without echo, or read a file; ends the sessions, clears failed
+                                                               login attempts
+  examhall account unlock EMAIL --reason TEXT                  clear failed login attempts; the e-mail needs no account
+  examhall account end-sessions EMAIL --reason TEXT            end all sessions of an account
+  examhall account import FILE.jsonl --reason TEXT [--yes]     one account per line: email, fullName, role, passwordHash (plain bcrypt),
+                                                               phone?, legacyId?. Without --yes: only check the file
 
   --reason TEXT     at least 5 characters, for the audit
-  --operator NAME   who you are, for the audit (default: $USER, else your login name)
+  --operator NAME   your name, for the audit (default: $USER, otherwise the login name)
 `;
 
 const ALL = new Map<string, CliCommand>(Object.entries({ ...COMMANDS, ...DOCTOR_COMMANDS, ...ACCOUNT_COMMANDS }));
-/** Words that a second one follows. */
+/** First words of commands that consist of two words. */
 const GROUPS = new Set(['dead', 'account']);
 
-/** Exit codes: 0 done, 1 nothing was done or something failed, 2 the words of the call are off. */
+/** Returns the exit code: 0 done, 1 nothing was done or something failed, 2 the arguments are invalid. */
 async function main(args: string[]): Promise<number> {
   const parsed = parse(args);
   const words = parsed?.positionals ?? [];
   const name = words.slice(0, GROUPS.has(words[0] ?? '') ? 2 : 1).join(' ');
   const command = ALL.get(name);
-  if (parsed === null || parsed.values.help === true || command === undefined) {
+  if (parsed?.values.help === true) {
     console.log(USAGE);
-    if (parsed?.values.help !== true && words.length > 0) console.error(`examhall knows no "${words.join(' ')}"`);
-    return parsed?.values.help === true ? 0 : 2;
+    return 0;
+  }
+  if (parsed === null || command === undefined) {
+    if (words.length > 0) fail(`unknown command "${words.join(' ')}"`);
+    console.error(USAGE);
+    return 2;
   }
   const config = configOrExit(withLocalCluster(process.env));
   const mongo = openMongo({ ...config.mongodb, appName: 'examhall-cli' });
@@ -60,6 +65,8 @@ async function main(args: string[]): Promise<number> {
       now: clock.now,
       name: parsed.values.operator ?? ownName(),
       say: (line) => console.log(line),
+      note: (line) => console.error(line),
+      fail,
       input: process.stdin,
       settings: config.auth,
     };
@@ -67,7 +74,7 @@ async function main(args: string[]): Promise<number> {
   } catch (error) {
     const outage = outageInWords(error);
     if (outage === undefined) throw error;
-    console.error(outage);
+    fail(outage);
     return 1;
   } finally {
     clock.stop();
@@ -75,7 +82,11 @@ async function main(args: string[]): Promise<number> {
   }
 }
 
-/** A container often has no USER; the audit wants a name all the same. */
+function fail(fault: string): void {
+  console.error(`error: ${fault}`);
+}
+
+/** Returns the operator's name for the audit, `unknown` if the system has none: a container often has neither USER nor a login name. */
 function ownName(): string {
   try {
     return process.env.USER || userInfo().username;
@@ -84,6 +95,7 @@ function ownName(): string {
   }
 }
 
+/** Returns the parsed arguments. If they are invalid, prints the fault and returns null. */
 function parse(args: string[]) {
   try {
     return parseArgs({
@@ -101,7 +113,7 @@ function parse(args: string[]) {
       },
     });
   } catch (error) {
-    console.error(error instanceof Error ? error.message : error);
+    fail(error instanceof Error ? error.message : String(error));
     return null;
   }
 }

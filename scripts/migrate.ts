@@ -4,16 +4,16 @@ import { outageInWords } from '#infra/mongo/faults.ts';
 import { UnfitServer } from '#infra/mongo/probe/probe.ts';
 import { migrate } from '#infra/mongo/schema/migrate.ts';
 
-/** `release:` of the Procfile: brings indexes and data to the shape that this code needs. Safe to run twice, or twice at once. */
+/** `release:` of the Procfile: creates the indexes and migrates the data that this version needs. Safe to repeat and to run twice at once. */
 const config = configOrExit(process.env);
 const mongo = openReleaseMongo({ ...config.mongodb, appName: 'examhall-release' });
 try {
   const report = await migrate(mongo, (line) => console.log(line));
   console.log(`schema is at version ${report.to}${report.applied.length === 0 ? ' (nothing to do)' : ''}`);
 } catch (error) {
-  const reason = error instanceof UnfitServer ? `error: ${error.message}` : outageInWords(error);
+  const reason = error instanceof UnfitServer ? error.message : outageInWords(error);
   if (reason === undefined) throw error;
-  console.error(reason);
+  console.error(`error: ${reason}`);
   process.exitCode = 1;
 } finally {
   await mongo.close();

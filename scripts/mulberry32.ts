@@ -1,4 +1,4 @@
-/** Random numbers in [0, 1) that depend on nothing but the seed, a whole number: enough to spread choices and to choose moments. */
+/** Returns a generator of numbers in [0, 1) that depend only on the seed, a whole number. Good enough to spread choices in tests. */
 export function mulberry32(seed: number): () => number {
   let state = seed >>> 0;
   return () => {

@@ -1,11 +1,11 @@
-/** Shows how far each part of something long has come. */
+/** Shows the progress of a long run, part by part. */
 export interface Progress {
-  /** Begins a part of so many steps (0 = not known yet); the part before it must have been ended. */
+  /** Begins a part with `total` steps, 0 if unknown. The previous part must have ended. */
   begin(title: string, total: number): void;
   step(): void;
-  /** So many steps are done; `of` where the total has become known or has changed. */
+  /** Sets the number of finished steps, and the total if `of` is passed. */
   reach(steps: number, of?: number): void;
-  /** Ends the part; `note` is what came of it. */
+  /** Ends the part and shows its result, `note`. */
   end(note: string): void;
   line(text: string): void;
 }
@@ -14,7 +14,7 @@ const WIDTH = 30;
 const REDRAW_MS = 100;
 const PLAIN_MS = 5_000;
 
-/** A bar that is redrawn on a terminal; elsewhere a line at the end of each part and one every five seconds. */
+/** Opens a progress display: a bar on a terminal; elsewhere one line every five seconds and at the end of each part. */
 export function openProgress(stream: NodeJS.WriteStream): Progress {
   const isTerminal = stream.isTTY === true;
   let title = '';

@@ -14,7 +14,7 @@ import { createSupervisor } from './supervisor.ts';
 const PATIENCE_MS = 90_000;
 
 t.test(
-  'a development database killed while it is written to comes back at its url with every acknowledged write',
+  'a development database that is killed during writes restarts at its URL with every acknowledged write',
   async (t) => {
     const folder = mkdtempSync(path.join(os.tmpdir(), 'examhall-data-'));
     const said: string[] = [];
@@ -33,7 +33,7 @@ t.test(
       rmSync(folder, { recursive: true, force: true });
     });
     if (mongodb.launch === undefined || redis.launch === undefined) throw new Error('the services are not local');
-    // A kill between two flushes of its log is rare; the switch that rules it out is not left to luck.
+    // A kill between two flushes of its log is rare, so check the option that makes it harmless.
     if (!mongodb.origin.endsWith('mongod')) t.ok(mongodb.launch.args.includes('--sync-on-commit'));
     const database = supervisor.keep('service', 'mongodb', mongodb.launch);
     const doorbell = supervisor.keep('service', 'redis', redis.launch);
@@ -47,7 +47,7 @@ t.test(
       journal: true,
     });
     const [rows, pairs] = collectionsOf(writer);
-    // Transactions that create the same collection at once would conflict.
+    // Create the collections first: concurrent transactions that create the same collection would conflict.
     for (const collection of [rows, pairs]) await collection.insertOne({ _id: -2 });
     const inOne = (id: number) =>
       writer.withSession(async (session) => {
@@ -59,7 +59,7 @@ t.test(
     const acknowledged: number[] = [];
     const victim = database.pid();
     let next = 0;
-    // Many at a time, so that the kill falls between writes that are begun and writes that are acknowledged.
+    // Many writes at the same time, so that the kill meets writes that have begun and are not acknowledged yet.
     const lanes = Array.from({ length: 16 }, async () => {
       while (true) {
         const id = next;
@@ -90,14 +90,14 @@ t.test(
     t.strictSame(
       odd.filter((id) => kept.has(id) !== paired.has(id)),
       [],
-      'no transaction is there by half',
+      'no transaction is stored in part',
     );
 
     const bell = doorbell.pid();
     if (bell !== undefined) process.kill(bell, 'SIGKILL');
-    await until('it is started again', () => doorbell.pid() !== bell);
+    await until('Redis has restarted', () => doorbell.pid() !== bell);
     await untilReady(redis, PATIENCE_MS);
-    t.pass('Redis answers at its url again');
+    t.pass('Redis answers at its URL again');
   },
 );
 
@@ -106,11 +106,11 @@ function collectionsOf(client: MongoClient): [Collection<{ _id: number }>, Colle
   return [db.collection('rows'), db.collection('pairs')];
 }
 
-t.test('a throw-away database keeps its url and its data from kill to start, and is gone after close', async (t) => {
+t.test('a temporary database keeps its URL and data over a kill and a start, and ends with close', async (t) => {
   const services = await startThrowAwayServices({ durable: true });
   t.teardown(() => services.close());
   const { mongodb, redis } = services;
-  if (mongodb === undefined || redis === undefined) throw new Error('both were asked for');
+  if (mongodb === undefined || redis === undefined) throw new Error('a service was not started');
   const client = new MongoClient(mongodb.url);
   await client.db('x').collection<{ _id: number }>('rows').insertOne({ _id: 1 });
   await client.close();

@@ -6,9 +6,9 @@ import type { Say } from '#scripts/services/run-with-progress.ts';
 import type { Service } from '#scripts/services/service.ts';
 
 /**
- * The MongoDB and Redis of a development cluster: those that MONGODB_URL and REDIS_URL name, else local ones that keep their
- * data and their ports in the data folder. A variable set to nothing counts as set: an empty REDIS_URL is a cluster without Redis.
- * @throws ServiceMissing when one can neither be found nor installed.
+ * Returns the MongoDB and Redis of a development cluster: those of MONGODB_URL and REDIS_URL, otherwise local ones that store their data
+ * and ports in the data folder. A variable that is set to the empty string counts as set: an empty REDIS_URL is a cluster without Redis.
+ * @throws ServiceMissing if one can neither be found nor installed
  */
 export async function developmentServices(deps: {
   env: NodeJS.ProcessEnv;
@@ -17,7 +17,7 @@ export async function developmentServices(deps: {
 }): Promise<{ mongodb: Service; redis: Service }> {
   const { env, folder } = deps;
   const local = { env, cache: toolsCache(env), say: deps.say };
-  // One after the other: their installations share a machine and a terminal.
+  // One after the other, because their installations share the machine and the terminal.
   const mongodb =
     env.MONGODB_URL === undefined
       ? await localMongodb(local, {

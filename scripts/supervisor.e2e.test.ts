@@ -20,14 +20,14 @@ const server = http.createServer((request, response) => response.end('ok'));
 server.listen(Number(process.env.PORT), '127.0.0.1', () => console.log('listening as ' + process.pid));
 process.on('SIGTERM', () => { console.log('draining'); server.close(() => process.exit(0)); server.closeAllConnections(); });
 `;
-/** It speaks last: a signal that came between its first line and its listeners would end it without a word. */
+/** Prints its first line after its listeners are installed: a signal in between would end it without output. */
 const WORKER = `
 setImmediate(() => console.log('working as ' + process.pid + ' on ' + process.version + ' with port ' + process.env.PORT));
 setInterval(() => {}, 1000);
 process.on('SIGTERM', () => { console.log('bye'); process.exit(0); });
 `;
 
-/** `npm start` of small fake processes on this test's Redis; MongoDB is named by those who need one. */
+/** Runs `npm start` with small fake processes on this test's Redis. Tests that need MongoDB pass its URL. */
 function startCluster(t: Teardown, folder: string, processes: Record<string, string>, env: NodeJS.ProcessEnv = {}) {
   return startNpm(t, folder, processes, { REDIS_URL: services.redis?.url, ...env });
 }
@@ -36,12 +36,12 @@ function isGone(pid: number): boolean {
   return identify(pid) === undefined;
 }
 
-t.test('with a database', async (t) => {
+t.test('npm start with a database', async (t) => {
   const stores = await startThrowAwayServices({ redis: false });
   t.teardown(() => stores.close());
   const env = { MONGODB_URL: stores.mongodb?.url };
 
-  t.test('prefixes, the pinned Node, one ready line, restart, clean stop', async (t) => {
+  t.test('prefixes the output, runs the pinned Node, restarts killed processes and stops cleanly', async (t) => {
     const cluster = await startCluster(
       t,
       t.testdir(),
@@ -52,7 +52,7 @@ t.test('with a database', async (t) => {
     const released = cluster.lines.findIndex((line) => /^release +\| migrated$/.test(line));
     const [, worker] = await cluster.line(/^grading +\| working as (\d+) on v24\.\d+\.\d+ with port undefined$/);
     const started = cluster.lines.findIndex((line) => line.includes('working as'));
-    t.ok(released >= 0 && released < started, 'the release has ended before a process begins');
+    t.ok(released >= 0 && released < started, 'the release ends before a process starts');
 
     process.kill(Number(worker), 'SIGKILL');
     const [, again] = await cluster.line(/^grading +\| working as (\d+)/, 2);
@@ -64,7 +64,7 @@ t.test('with a database', async (t) => {
     await cluster.line(/^web +\| listening as (\d+)/, 2);
     t.equal((await fetch(`http://127.0.0.1:${cluster.port}/readyz`)).status, 200);
 
-    // To npm alone, as a platform does.
+    // The signal goes to npm only, as on a platform.
     cluster.child.kill('SIGTERM');
     await cluster.closed;
     t.ok(cluster.lines.some((line) => /^grading +\| bye$/.test(line)));
@@ -74,7 +74,7 @@ t.test('with a database', async (t) => {
     await t.rejects(fetch(`http://127.0.0.1:${cluster.port}/readyz`));
   });
 
-  t.test('two of a kind get names and ports of their own', async (t) => {
+  t.test('assigns names and ports to two processes of one type', async (t) => {
     const cluster = await startCluster(
       t,
       t.testdir(),
@@ -83,7 +83,7 @@ t.test('with a database', async (t) => {
     );
     await cluster.line(new RegExp(`^web1 +\\| listening on ${cluster.port} `));
     await cluster.line(new RegExp(`^web2 +\\| listening on ${cluster.port + 1} `));
-    // Ctrl-C: the terminal signals the whole group, and npm passes it on once more. That is one wish, not two.
+    // Ctrl-C: the terminal signals the whole group, and npm forwards the signal. Both count as one stop.
     process.kill(-(cluster.child.pid ?? 0), 'SIGINT');
     await cluster.closed;
     t.ok(
@@ -92,7 +92,7 @@ t.test('with a database', async (t) => {
     );
   });
 
-  t.test('a second signal ends what will not stop', async (t) => {
+  t.test('kills processes that do not stop at the second signal', async (t) => {
     const stubborn = `${WORKER}\nprocess.removeAllListeners('SIGTERM'); process.on('SIGTERM', () => console.log('no'));`;
     const cluster = await startCluster(t, t.testdir(), { grading: stubborn }, env);
     const [, pid] = await cluster.line(/working as (\d+)/);
@@ -103,17 +103,17 @@ t.test('with a database', async (t) => {
     t.teardown(() => clearInterval(again));
     await cluster.closed;
     await cluster.line(/second signal: killing everything now/);
-    await until('the process is gone', () => isGone(Number(pid)));
+    await until('the process has ended', () => isGone(Number(pid)));
   });
 
-  t.test('a release that fails ends the start', async (t) => {
+  t.test('aborts the start if the release fails', async (t) => {
     const cluster = await startCluster(t, t.testdir(), { release: 'process.exit(4)', web: WEB }, env);
     t.equal(await cluster.closed, 1);
     t.match(cluster.lines.join('\n'), /release ended with code 4/);
     t.notMatch(cluster.lines.join('\n'), /listening/);
   });
 
-  t.test('one data folder, one cluster; a killed one leaves nothing that stays', async (t) => {
+  t.test('allows one cluster for each data folder and stops the processes of a killed cluster', async (t) => {
     const folder = t.testdir();
     const port = String(await freePort());
     const first = await startCluster(t, folder, { web: WEB, grading: WORKER }, { ...env, PORT: port });
@@ -128,17 +128,17 @@ t.test('with a database', async (t) => {
     t.match(lock, { pid: Number });
     process.kill((lock as { pid: number }).pid, 'SIGKILL');
     await first.exit;
-    t.notOk(isGone(Number(orphan)), 'a killed supervisor leaves its processes');
+    t.notOk(isGone(Number(orphan)), 'the processes of a killed supervisor survive');
 
     const third = await startCluster(t, folder, { web: WEB, grading: WORKER }, { ...env, PORT: port });
-    await third.line(/stopping what a killed predecessor left running: web \(\d+\), grading/);
+    await third.line(/stopping processes of a killed npm start: web \(\d+\), grading/);
     await third.line(/^ready /);
     t.ok(isGone(Number(orphan)));
     third.child.kill('SIGTERM');
     await third.closed;
   });
 
-  t.test('a port that another program has is said, not fought for', async (t) => {
+  t.test('refuses to start if another program uses a port', async (t) => {
     const other = createServer();
     await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
     t.teardown(() => other.close());
@@ -150,7 +150,7 @@ t.test('with a database', async (t) => {
   });
 });
 
-t.test('what does not stop in its time is killed; services stop when the last process is gone', async (t) => {
+t.test('the supervisor kills processes that do not stop in time and stops services last', async (t) => {
   const written: string[] = [];
   let look = () => {};
   const output = createPrefixedOutput({
@@ -174,26 +174,26 @@ t.test('what does not stop in its time is killed; services stop when the last pr
   await supervisor.stop();
   t.strictSame(pids.map(isGone), [true, true]);
   const order = written.filter((line) => !line.endsWith('| up'));
-  t.match(order, [/^web +\| no$/, /^web +\| did not stop in time and is killed$/, /^mongodb \| no$/]);
+  t.match(order, [/^web +\| no$/, /^web +\| did not stop in time; killing it$/, /^mongodb \| no$/]);
 });
 
-t.test('production refuses development defaults, all in one message', async (t) => {
+t.test('npm start in production refuses all development defaults in one message', async (t) => {
   const known = { INTERNAL_SERVICE_TOKEN: 'dev-internal-token', OPS_TOKEN: 'dev-ops-token' };
   const cluster = await startCluster(t, t.testdir(), { web: WEB }, { NODE_ENV: 'production', ...known });
   t.equal(await cluster.closed, 1);
   const said = cluster.lines.join('\n');
   for (const name of ['INTERNAL_SERVICE_TOKEN', 'OPS_TOKEN', 'AUTH_JWT_SECRET'])
     t.match(said, new RegExp(`- ${name}: `));
-  t.notMatch(said, /answers|listening/, 'before anything is started');
+  t.notMatch(said, /answers|listening/, 'no service or process is started');
 });
 
-t.test('what cannot be is refused at once, in a sentence', async (t) => {
+t.test('npm start refuses an invalid variable at once, in one sentence', async (t) => {
   for (const [name, value, says] of [
     ['PORT', '', /PORT=: a cluster listens/],
     ['PORT', '0', /PORT=0: a cluster listens/],
-    ['DATA_DIR', '', /DATA_DIR is set to nothing/],
-    ['FORMATION', 'nobody=1', /"nobody" is no process type/],
-    ['MONGODB_URL', '', /MONGODB_URL: set to nothing/],
+    ['DATA_DIR', '', /DATA_DIR: empty; expected a folder/],
+    ['FORMATION', 'nobody=1', /"nobody" is not a process type/],
+    ['MONGODB_URL', '', /MONGODB_URL: empty/],
     ['MONGODB_URL', 'somewhere', /MONGODB_URL: set to a value not shown here/],
     ['MONGODB_URL', 'mongodb://db/?retryWrite=true', /MONGODB_URL: .*retrywrite is not supported/],
     ['REDIS_URL', 'redis://redis:99999', /REDIS_URL: .*is not a URL/],
@@ -204,11 +204,11 @@ t.test('what cannot be is refused at once, in a sentence', async (t) => {
     const cluster = await startCluster(t, t.testdir(), { web: WEB }, { [name]: value });
     t.equal(await cluster.closed, 1, `${name}=${value}`);
     t.match(cluster.lines.join('\n'), says);
-    t.notMatch(cluster.lines.join('\n'), / at |listening/, 'no stack, and nothing was started');
+    t.notMatch(cluster.lines.join('\n'), / at |listening/, 'no stack, and no process is started');
   }
 });
 
-t.test('every fault of a start stands in one message', async (t) => {
+t.test('npm start reports every fault in one message', async (t) => {
   const env = { PORT: 'abc', FORMATION: 'nobody=1', LOG_LEVEL: 'loud' };
   const cluster = await startCluster(t, t.testdir(), { web: WEB }, env);
   t.equal(await cluster.closed, 1);

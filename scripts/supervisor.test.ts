@@ -7,7 +7,7 @@ import { createPrefixedOutput } from '#scripts/supervisor/prefixed-output.ts';
 import { parseFormation, parseProcfile } from '#scripts/supervisor/procfile.ts';
 import { afterDeath, FIRST_LIFE } from '#scripts/supervisor/restart-backoff.ts';
 
-t.test('a Procfile is read line by line', async (t) => {
+t.test('parseProcfile reads one process type a line and refuses other lines', async (t) => {
   t.strictSame(parseProcfile('# types\nweb: node a.ts\r\n\n grading:node b.ts x: y \n'), [
     { name: 'web', command: 'node a.ts' },
     { name: 'grading', command: 'node b.ts x: y' },
@@ -17,7 +17,7 @@ t.test('a Procfile is read line by line', async (t) => {
   t.throws(() => parseProcfile('web:'), /line 1 is not/);
 });
 
-t.test('a formation changes counts and knows its names', async (t) => {
+t.test('parseFormation overrides counts and refuses unknown process types', async (t) => {
   t.strictSame(
     [...parseFormation('', ['web', 'grading'])],
     [
@@ -32,11 +32,11 @@ t.test('a formation changes counts and knows its names', async (t) => {
       ['grading', 0],
     ],
   );
-  t.throws(() => parseFormation('wed=2', ['web']), /no process type/);
+  t.throws(() => parseFormation('wed=2', ['web']), /not a process type/);
   t.throws(() => parseFormation('web=-1', ['web']), /not name=count/);
 });
 
-t.test('what dies at once is slowed down to 30 s, what had come up returns within a second', async (t) => {
+t.test('the restart backoff grows to 30 s for early deaths and is at most 1 s after a longer life', async (t) => {
   const delays: number[] = [];
   let history = FIRST_LIFE;
   for (let death = 0; death < 9; death += 1) {
@@ -49,7 +49,7 @@ t.test('what dies at once is slowed down to 30 s, what had come up returns withi
   t.strictSame(afterDeath(history, 60_000), { history: FIRST_LIFE, delayMs: 100 });
 });
 
-t.test('prefixed output keeps lines and letters whole, however the chunks are cut', async (t) => {
+t.test('prefixed output preserves lines and characters for any division into chunks', async (t) => {
   const seed = Date.now() & 0xffff;
   t.comment(`seed ${seed}`);
   fc.assert(
@@ -78,7 +78,7 @@ t.test('prefixed output keeps lines and letters whole, however the chunks are cu
   );
 });
 
-t.test('the last line needs no line feed, colours stay off the text', async (t) => {
+t.test('prefixed output writes a last line without line feed and colours only the prefix', async (t) => {
   let written = '';
   const output = createPrefixedOutput({ write: (text) => (written += text), colour: true, names: ['web'] });
   const sink = output.stream('web');
@@ -88,7 +88,7 @@ t.test('the last line needs no line feed, colours stay off the text', async (t) 
   t.equal(written, '\x1b[36mweb |\x1b[0m half\n');
 });
 
-t.test('development defaults fill what is not set; the empty string is set', async (t) => {
+t.test('development defaults apply to unset variables and not to empty ones', async (t) => {
   const place = { port: 3_000, secret: () => 'generated' };
   const { env, faults } = effectiveEnvironment({ OPS_TOKEN: '' }, place);
   t.strictSame(faults, []);
@@ -101,7 +101,7 @@ t.test('development defaults fill what is not set; the empty string is set', asy
   t.equal(effectiveEnvironment({ AUTH_JWT_SECRET: '' }, place).env.AUTH_JWT_SECRET, '');
 });
 
-t.test('the cluster finds its own front door wherever that listens', async (t) => {
+t.test('frontDoorUrl returns an address for every HOST', async (t) => {
   t.equal(frontDoorUrl({}, 3_000), 'http://127.0.0.1:3000');
   for (const all of ['0.0.0.0', '::']) t.equal(frontDoorUrl({ HOST: all }, 3_000), 'http://127.0.0.1:3000');
   t.equal(frontDoorUrl({ HOST: '192.0.2.7' }, 3_000), 'http://192.0.2.7:3000');
@@ -111,7 +111,22 @@ t.test('the cluster finds its own front door wherever that listens', async (t) =
   t.equal(env.NOTIFICATION_SERVICE_URL, 'http://192.0.2.7:3000');
 });
 
-t.test('production defaults nothing and refuses what everybody knows', async (t) => {
+t.test('notices go to the cluster itself unless either name of their receiver is set', async (t) => {
+  const place = { port: 3_000, secret: () => 'generated' };
+  const receiver = (given: NodeJS.ProcessEnv) => {
+    const { env, faults } = effectiveEnvironment(given, place);
+    t.strictSame(faults, []);
+    return readConfig({ MONGODB_URL: 'mongodb://a', ...env }).neighbours.notification?.url;
+  };
+  t.equal(receiver({}), 'http://127.0.0.1:3000');
+  t.equal(receiver({ NOTIFICATION_SERVICE_URL: 'http://first' }), 'http://first');
+  t.equal(receiver({ NOTIFICATION_SERVICE_BASE_URL: 'http://second' }), 'http://second');
+  t.equal(receiver({ NOTIFICATION_SERVICE_URL: '' }), undefined, 'an empty name is set: no receiver');
+  t.equal(receiver({ NOTIFICATION_SERVICE_BASE_URL: '' }), undefined);
+  t.equal(receiver({ NOTIFICATION_SERVICE_URL: 'http://first', NOTIFICATION_SERVICE_BASE_URL: '' }), 'http://first');
+});
+
+t.test('production has no defaults and refuses development secrets', async (t) => {
   const place = {
     port: 3_000,
     secret: (): string => {
@@ -133,11 +148,11 @@ t.test('production defaults nothing and refuses what everybody knows', async (t)
   t.match(
     tokenless.faults,
     [/^NOTIFICATION_INTERNAL_SERVICE_TOKEN: no token for /],
-    'its door would be shut to senders',
+    'the notification service needs a token for each sender',
   );
 });
 
-t.test('a production start is refused for exactly the secrets that its processes would refuse', async (t) => {
+t.test('npm start refuses the same secrets in production as its processes', async (t) => {
   const stores = { NODE_ENV: 'production', MONGODB_URL: 'mongodb://a', REDIS_URL: 'redis://a' };
   const place = { port: 3_000, secret: () => 'generated' };
   const known = Object.values(DEVELOPMENT_DEFAULTS)[0];

@@ -4,18 +4,18 @@ import { type KeptProcess, keepProcess, type LaunchPlan } from '#scripts/supervi
 import type { PrefixedOutput } from '#scripts/supervisor/prefixed-output.ts';
 import { identify } from '#scripts/supervisor/process-identity.ts';
 
-/** Services (MongoDB, Redis) outlive the processes that use them: these are stopped last. */
+/** Services (MongoDB, Redis) are stopped after the processes that use them. */
 export type Stage = 'service' | 'process';
 
 export interface Supervisor {
   keep(stage: Stage, name: string, plan: LaunchPlan): KeptProcess;
-  /** Processes first, then services; SIGKILL for whoever is still there when its stage's time is up. */
+  /** Stops the processes, then the services. Sends SIGKILL to members that run longer than the time of their stage. */
   stop(): Promise<void>;
-  /** Everything at once, without asking. */
+  /** Sends SIGKILL to everything at once. */
   kill(): void;
 }
 
-/** Measured from the beginning of the stop; the whole stop is promised within 25 s. */
+/** Time limits, counted from the beginning of the stop. The whole stop takes at most 25 s. */
 export interface StopTimes {
   readonly processesMs: number;
   readonly servicesMs: number;
@@ -23,7 +23,7 @@ export interface StopTimes {
 
 const STOP_TIMES: StopTimes = { processesMs: 22_000, servicesMs: 24_000 };
 
-/** Keeps a set of processes alive and records them in the data folder, where a successor looks for orphans. */
+/** Keeps a set of processes alive and records them in the data folder, where the next supervisor finds orphans after a kill. */
 export function createSupervisor(deps: { output: PrefixedOutput; folder: DataFolder; times?: StopTimes }): Supervisor {
   const times = deps.times ?? STOP_TIMES;
   const kept: { stage: Stage; process: KeptProcess }[] = [];
@@ -48,7 +48,7 @@ export function createSupervisor(deps: { output: PrefixedOutput; folder: DataFol
         for (const member of members) {
           const pid = member.pid();
           if (pid === undefined) continue;
-          deps.output.line(member.name, 'did not stop in time and is killed');
+          deps.output.line(member.name, 'did not stop in time; killing it');
           signalGroup(pid, 'SIGKILL');
         }
       },

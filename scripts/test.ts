@@ -1,9 +1,9 @@
 import { runChecks } from '#scripts/checks/run-checks.ts';
 
 /**
- * `npm test`: every check that CI runs. Arguments: parts of paths select test files (`npm test -- shared/attempt`) and skip the
- * static checks; `--pure` skips every test that needs MongoDB, Redis or whole processes; `--every-engine` runs the tests that
- * rest on the database on each engine that this machine has.
+ * `npm test`: runs every check of CI. Arguments: parts of paths select test files (`npm test -- shared/attempt`) and skip the static
+ * checks. `--pure` skips every test that needs MongoDB, Redis or whole processes. `--every-engine` repeats the tests that depend on the
+ * database on each engine of this machine.
  */
 const OPTIONS = ['--pure', '--every-engine'];
 const args = process.argv.slice(2);

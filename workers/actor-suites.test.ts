@@ -3,7 +3,7 @@ import path from 'node:path';
 import t from 'tap';
 import { ACTORS } from './actors.ts';
 
-/** The actors that a suite is run with: each has a file of its own, so that files can run beside each other. */
+/** Returns the actors that a suite runs with. Each has its own file, so that the files can run in parallel. */
 function actorsIn(suite: string, files: string): string[] {
   return globSync(files, { cwd: import.meta.dirname })
     .map((file) => {
@@ -13,7 +13,7 @@ function actorsIn(suite: string, files: string): string[] {
     .sort();
 }
 
-t.test('every actor is held to what the kernel promises, and killed at every await', async (t) => {
+t.test('every actor has a kernel suite and a crash-point suite', async (t) => {
   const names = Object.keys(ACTORS).sort();
   t.strictSame(actorsIn('kernelSuite', '*/kernel.int.test.ts'), names);
   t.strictSame(actorsIn('crashSuite', '*/crash-points.e2e.test.ts'), names);

@@ -10,59 +10,65 @@ import type { DoneStatus, Queue } from '#shared/kernel/command.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import type { Now } from '#shared/kernel/time.ts';
 
-/** One run of a command, as its actor sees it. */
+/** One run of a claimed command, as passed to the actor's handler. */
 export interface Run<Q extends Queue> {
   command: CommandOf<Q>;
-  /** Aborted when the lease is lost or the process must end: stop calling out, nothing more can be written. */
+  /** Aborted when the lease is lost or the process stops. The run can write nothing from then on, so make no further calls. */
   signal: AbortSignal;
-  /** One step of long work: its effects and the note of them in one transaction under this claim's fence. */
+  /** Commits one step of a long run: its effects and its progress, in one transaction under the fence of this claim. */
   checkpoint(progress: Commands[Q]['progress'], effects: Effects): Promise<void>;
 }
 
 /**
- * What an actor does for each queue that it serves: loads, decides by pure rules and returns the outcome. It may be run again for
- * the same command at any time, by any process. A queue whose neighbour is not configured has no handler: its commands wait, unspent.
+ * One handler for each queue of an actor. It loads, decides by pure rules and returns the outcome. Any process may run it again
+ * for the same command at any time.
+ *
+ * A queue whose neighbour is not configured has no handler. Its commands wait and spend no attempt.
  */
 export type Handlers = { [Q in Queue]?: (run: Run<Q>) => Promise<Outcome<Q>> };
 
-/** The only place where its kind of change is made. Without handlers it idles. */
+/** The only place that makes its kind of change. Without handlers it claims nothing. */
 export interface Actor {
   /** The process type of the Procfile. */
   name: string;
   handlers: Handlers;
   backoff: { baseMs: number; capMs: number };
-  /** Lease of its commands (ms), where it is not that of every actor. */
+  /** Lease of its commands, in milliseconds. Default: the configured lease of workers. */
   leaseMs?: number;
-  /** Slots of each of its queues, where they are not those of every actor. */
+  /** Slots of each of its queues. Default: the configured concurrency of workers. */
   concurrency?: number;
-  /** Its poll (ms), where it is not that of every actor. */
+  /** Interval of its poll, in milliseconds. Default: the configured poll interval of workers. */
   pollMs?: number;
-  /** Recurring commands that must exist while this actor runs; written when it starts, if absent. */
+  /** Recurring commands that must exist while this actor runs. The worker inserts missing ones when it starts. */
   standing?: readonly { queue: Queue; key: string; subject: string }[];
 }
 
-/** The queues that an actor may claim from. */
+/** Returns the queues that an actor may claim from: those with a handler. */
 export function queuesOf({ handlers }: Actor): Queue[] {
   return QUEUES.filter((queue) => handlers[queue] !== undefined);
 }
 
-/** What a commit does beside settling its command; MongoDB commands of this session only, run again on a conflict. */
+/**
+ * The writes that commit together with the command's new state. They may use only MongoDB commands of this session, and run
+ * again after a conflict.
+ */
 export type Effects = (session: ClientSession) => Promise<void>;
 
 /**
- * How a run of a command ends; closed, and matched exhaustively where it is settled.
+ * How a run of a command ends. The list is closed, and `settle.ts` matches it exhaustively.
  *
- * Effects and what becomes of the command are one transaction, in which the command is written first: effects that need to
- * know when it will run again, or whether it is dead, read it in their session.
+ * The effects and the command's new state are one transaction, which writes the command first. Effects can therefore read in
+ * their session when the command runs again, or whether it is dead.
  *
- * - `done`: `after` is called once that has committed, best effort: what it starts may be lost by a crash and must be
- *   allowed to, and it holds up nothing. `as` is the command's status then, DONE unless it has a word of its own.
- * - `rejected`: a rule said no. Nothing was changed, the command's key is free, the sender may try again.
- * - `retry`: this attempt is spent; again after the backoff, dead when none is left. `afterMs` lengthens it.
- * - `snooze`: not its turn yet; the attempt is given back.
- * - `dead`: trying again cannot help; an operator must look.
+ * - `done`: the command gets the status `as`, default DONE. `after` is called once the transaction has committed. It must not
+ *   block, and the work that it starts may be lost in a crash.
+ * - `rejected`: a rule refused. Nothing else is written and the command's key is free, so the sender may send again.
+ * - `retry`: the attempt is spent. The command runs again after the backoff, or is dead if no attempt is left. `afterMs` can
+ *   only lengthen the backoff.
+ * - `snooze`: the command is due again after `afterMs`, and its attempt is refunded.
+ * - `dead`: another run cannot help. An operator must decide.
  *
- * Throwing is `retry`, unless MongoDB or the network is at fault: then it is `snooze`.
+ * A thrown error counts as `retry`, or as `snooze` if MongoDB or the network is at fault.
  */
 export type Outcome<Q extends Queue = Queue> =
   | { kind: 'done'; result: Commands[Q]['result']; as?: DoneStatus; effects?: Effects; after?: () => void }
@@ -71,25 +77,25 @@ export type Outcome<Q extends Queue = Queue> =
   | { kind: 'snooze'; afterMs: number; error?: Error; effects?: Effects }
   | { kind: 'dead'; error: Error; effects?: Effects };
 
-/** What an operator should see in `/metrics`. */
+/** Names of the counters in `/metrics` that an operator should watch. */
 export type Alarm = 'analytics_failed' | 'background_dropped' | 'notice_misconfigured';
 
-/** What every actor is made of. */
+/** The dependencies that every actor is built with. */
 export interface WorkerDeps {
   mongo: Mongo;
   papers: Papers;
-  /** MongoDB's time. */
+  /** Returns MongoDB's time, in Unix milliseconds. */
   now: Now;
   log: Log;
   config: Config;
-  /** Wakes another actor for a command that is already committed; may be lost, never throws. */
+  /** Wakes another actor for a committed command. The ring may be lost. Never throws. */
   ring: (queue: Queue, commandId: string) => void;
-  /** Wakes the streams that follow this job; may be lost, never throws. */
+  /** Wakes the streams that follow this job. The notification may be lost. Never throws. */
   tellJob: (jobId: string) => void;
-  /** Whoever can be asked to classify; opened by the first actor that wants it. */
+  /** Returns the client of the model provider. The first call opens it. */
   models: () => Models;
-  /** Best-effort work that must hold no slot. */
+  /** Runs best-effort work that must hold no slot. */
   background: Background;
-  /** Counts something that an operator should see in `/metrics`. */
+  /** Increments one of the counters that an operator watches in `/metrics`. */
   alarm: (name: Alarm) => void;
 }

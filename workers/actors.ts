@@ -8,7 +8,7 @@ import { settlementActor } from '#workers/settlement/actor.ts';
 import { upkeepActor } from '#workers/upkeep/actor.ts';
 import type { Actor, WorkerDeps } from './actor.ts';
 
-/** Every actor by its process type, as the Procfile names it. */
+/** Every actor by its process type in the Procfile. */
 export const ACTORS: Readonly<Record<string, (deps: WorkerDeps) => Actor>> = {
   grading: gradingActor,
   essayhandoff: essayHandoffActor,

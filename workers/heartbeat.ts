@@ -6,7 +6,10 @@ import { SECOND } from '#shared/kernel/time.ts';
 
 const BEAT_MS = 5 * SECOND;
 
-/** Writes this process's row now and each five seconds; `stop` takes it away. MongoDB being away is no fault of it. */
+/**
+ * Writes this process's row in `workers` now and every five seconds. `stop` deletes the row. A failed write is ignored, because
+ * other parts of the process report that MongoDB is unavailable.
+ */
 export function startHeartbeat(
   mongo: Mongo,
   self: {

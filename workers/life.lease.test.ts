@@ -3,7 +3,7 @@ import type { Command } from '#shared/kernel/command.ts';
 import { until } from '#testing/until.ts';
 import { holdLease } from './life.ts';
 
-t.test('renewals that fail are told of once and made again', async (t) => {
+t.test('a failed lease renewal is reported once and repeated; a refused one loses the lease', async (t) => {
   const outage = new Error('away');
   const told: unknown[] = [];
   let tries = 0;

@@ -8,27 +8,30 @@ import type { Command, Queue } from '#shared/kernel/command.ts';
 import { isNetworkFault } from '#shared/kernel/network-fault.ts';
 import type { Actor, Outcome } from './actor.ts';
 
-/** How long a command waits when MongoDB or the network, and not the command, is at fault. */
+/** How long a command waits after a run that failed because of MongoDB or the network, in milliseconds. */
 const OUTAGE_REST_MS = 1_000;
 
-/** What a worker process gives every run. */
+/** The parts of a worker process that every run uses. */
 export interface Kernel {
   mongo: Mongo;
   log: Log;
   workerId: string;
   leaseMs: number;
-  /** Notifies the front doors that wait for this command; never throws, may be lost. */
+  /** Notifies the front doors that wait for this command. The reply may be lost. Never throws. */
   publishSettled: (commandId: string) => void;
   count: (queue: Queue, ending: Ending) => void;
   random: () => number;
-  /** Aborted when the process must end: runs are cut short and their commands put back. */
+  /** Aborted when the process must end. It cuts runs short and snoozes their commands. */
   stop: AbortSignal;
 }
 
-/** How a run ended for this worker; `not-ours` and `fenced` leave the command to another worker. */
+/**
+ * How a run ended for this worker. `not-ours`: the claim was refused or failed, or the outcome could not be written. `fenced`:
+ * the lease was lost, or the process stopped before MongoDB confirmed the outcome. Both leave the command to a later claim.
+ */
 export type Ending = 'done' | 'rejected' | 'retried' | 'snoozed' | 'dead' | 'not-ours' | 'fenced';
 
-/** A claimed command, and all that is needed to run it and to write in its name. */
+/** A claimed command, with the session and the lease in which it is run and settled. */
 export interface Life<Q extends Queue> {
   kernel: Kernel;
   actor: Actor;
@@ -37,15 +40,16 @@ export interface Life<Q extends Queue> {
   lease: Lease;
 }
 
-/** The hold on a claimed command while its handler runs. */
+/** The lease of a claimed command while this worker runs and settles it. */
 export interface Lease {
+  /** Aborted when the lease is lost or the process stops. */
   signal: AbortSignal;
-  /** True once another worker has it, or may have: nothing of this run can be written any more. */
+  /** Returns true once a renewal was refused: another worker has claimed the command, or it is settled. */
   lost(): boolean;
   end(): void;
 }
 
-/** Lives the life of a claimed command: its lease is renewed until `live` ends. */
+/** Runs `live` with a claimed command, and renews its lease until `live` ends. Returns and throws as `live` does. */
 export async function withLease<Q extends Queue>(
   claimed: Omit<Life<Q>, 'lease'>,
   live: (life: Life<Q>) => Promise<Ending>,
@@ -55,14 +59,14 @@ export async function withLease<Q extends Queue>(
   const lease = holdLease(command, {
     leaseMs,
     renew: (held) => renewLease(mongo, held, leaseMs),
-    failed: (err) =>
-      log.warn({ err, commandId: command._id, queue: command.queue }, 'the lease could not be renewed; trying on'),
+    failed: (err) => log.warn({ err, commandId: command._id, queue: command.queue }, 'lease renewal failed; retrying'),
     stop,
   });
   try {
     return await live({ ...claimed, lease });
   } catch (error) {
-    // The outcome cannot be written: the command stays ours until its lease is over, but the session goes on.
+    // The outcome cannot be written, so the command stays leased until its lease expires. The driver reuses the session, so
+    // the command must not name it any longer.
     await forgetSession(mongo, command).catch(() => undefined);
     throw error;
   } finally {
@@ -71,10 +75,11 @@ export async function withLease<Q extends Queue>(
 }
 
 /**
- * Renews the lease three times in its length. A renewal that is refused means that the command was claimed again
- * (we were paused) and aborts the run. One that fails for want of MongoDB is tried again at the next turn: the fence,
- * not this timer, is what keeps a late writer out. `failed` hears of the first failure only: an outage of minutes is
- * one line for each command, not one for each try.
+ * Renews the lease of a command three times in its length, until `end` is called.
+ *
+ * If a renewal is refused, another worker has claimed the command (this process was paused), and the run is aborted. If a
+ * renewal fails because MongoDB is unavailable, the next one follows on schedule: the fence excludes a late writer, not this
+ * timer. `failed` is called for the first failure only, so an outage of minutes logs one line for each command.
  */
 export function holdLease(
   command: Command,
@@ -108,7 +113,7 @@ export function holdLease(
   };
 }
 
-/** The outcome of a run that threw. An outage or a stop spends no attempt. */
+/** Returns the outcome of a run that threw: `snooze` after an outage or a stop, which spends no attempt; otherwise `retry`. */
 export function outcomeOfFault(kernel: Kernel, thrown: unknown): Extract<Outcome, { kind: 'snooze' | 'retry' }> {
   const error = thrown instanceof Error ? thrown : new Error(String(thrown));
   if (kernel.stop.aborted) return { kind: 'snooze', afterMs: 0, error };

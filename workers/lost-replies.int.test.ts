@@ -17,7 +17,7 @@ import { runCommand } from './run-command.ts';
 
 const LONG_MS = 50_000;
 
-/** A grading command of which one attempt is spent already, and a kernel that loses the reply to its settlement. */
+/** Stores a grading command with one spent attempt, and returns it with a kernel that loses the reply to its settlement. */
 async function withLostReply(mongo: TestMongo, script: { step: Step; meanwhile?: () => Promise<void> }) {
   const grading = makeActor('grading', testWorkerDeps(mongo));
   const command = await postGrading(mongo, await storeAttempt(mongo, SUBMITTED));
@@ -30,7 +30,7 @@ async function withLostReply(mongo: TestMongo, script: { step: Step; meanwhile?:
   return { grading, command, kernel, actor: scripted(grading, script.step), left: lost.left };
 }
 
-t.test('an end whose commit succeeded and was reported as failed is told as what it is', async (t) => {
+t.test('a commit that succeeded although it was reported as failed is announced as committed, once', async (t) => {
   const mongo = await openTestMongo(t);
   const neighbours = await openNeighbours(t);
   const deps = testWorkerDeps(mongo, { ...neighbours.env, ...neighbours.webhookEnv, ...neighbours.ownersEnv });
@@ -48,13 +48,13 @@ t.test('an end whose commit succeeded and was reported as failed is told as what
     t.equal(await runCommand(kernel, cutOff, command.queue, command._id), subject.ends.ending, subject.name);
     t.equal(cutOff.runs.length, 1);
     const isOver = subject.ends.ending === 'done';
-    t.strictSame(kernel.announced, isOver ? [command._id] : [], 'whoever waits is told');
-    t.equal(begun.length, isOver ? 1 : 0, 'what comes after is begun, once');
+    t.strictSame(kernel.announced, isOver ? [command._id] : [], 'the waiting front doors are notified');
+    t.equal(begun.length, isOver ? 1 : 0, 'the work of `after` starts once');
     await endedWell({ t, mongo, subject, actor, deps, kernel: () => kernel }, command);
   }
 });
 
-t.test('a command that was put back before the reply was lost is put back once', async (t) => {
+t.test('a snooze or retry whose reply was lost is applied once', async (t) => {
   const mongo = await openTestMongo(t);
   const error = new Error('not now');
   const snoozed = await withLostReply(mongo, { step: async () => ({ kind: 'snooze', afterMs: LONG_MS }) });
@@ -69,11 +69,11 @@ t.test('a command that was put back before the reply was lost is put back once',
 });
 
 t.test(
-  'an attempt that was given back, or spent by its own failure, is not given back by who was cut off',
+  'a worker whose settlement reply was lost refunds no attempt of its rival and none that failed by itself',
   async (t) => {
     const mongo = await openTestMongo(t);
     const outcomes: [Step, number][] = [
-      // Given back by the settlement itself: what is spent then is the rival's.
+      // The settlement itself refunds the attempt, so the attempt that is spent later belongs to the rival.
       [async () => ({ kind: 'snooze', afterMs: 0, error: new Error('away') }), 2],
       [async () => ({ kind: 'retry', error: new Error('not yet') }), 3],
     ];
@@ -102,7 +102,7 @@ t.test(
   },
 );
 
-t.test('an attempt is given back once, and only while every later claim has spent its own', async (t) => {
+t.test('an attempt is refunded once, and only while every later claim has spent its own attempt', async (t) => {
   const mongo = await openTestMongo(t);
   const command = await postGrading(mongo, await storeAttempt(mongo, SUBMITTED));
   const claim = async (workerId: string) => {
@@ -114,19 +114,19 @@ t.test('an attempt is given back once, and only while every later claim has spen
   const attempts = async () => (await again(mongo, command)).attempts;
   const [first, second] = [await claim('first'), await claim('second')];
   await refundAttempt(mongo, second);
-  t.equal(await attempts(), 2, 'nobody has claimed it since');
+  t.equal(await attempts(), 2, 'no refund while no later claim exists');
   await refundAttempt(mongo, first);
   t.equal(await attempts(), 1);
   await refundAttempt(mongo, first);
-  t.equal(await attempts(), 1, 'again, as its reply was lost');
+  t.equal(await attempts(), 1, 'no second refund when the first reply was lost');
   await takeBackClaim(mongo, { queue: command.queue, id: command._id, workerId: 'second' });
   t.match(await again(mongo, command), { attempts: 0, session: null });
   await claim('third');
   await refundAttempt(mongo, second);
-  t.equal(await attempts(), 1, 'the second was taken back unspent; this one is the third’s');
+  t.equal(await attempts(), 1, 'the claim of the second worker was undone; this attempt belongs to the third');
 });
 
-t.test('a command that is settled, put back, given up or replayed names no session that lives on', async (t) => {
+t.test('a command names no session once no worker runs it any more', async (t) => {
   const mongo = await openTestMongo(t);
   const grading = makeActor('grading', testWorkerDeps(mongo));
   const circular: Record<string, unknown> = {};
@@ -137,7 +137,7 @@ t.test('a command that is settled, put back, given up or replayed names no sessi
     [async () => ({ kind: 'retry', error: new Error('no') }), { status: 'PENDING', attempts: 1 }],
     [async () => ({ kind: 'snooze', afterMs: 0 }), { status: 'PENDING', attempts: 0 }],
     [async () => ({ kind: 'dead', error: new Error('no') }), { status: 'DEAD' }],
-    // What no server takes: the command stays leased.
+    // MongoDB cannot store this result, so the command stays leased.
     [async () => ({ kind: 'done', result: circular }), { status: 'PENDING', workerId: 'worker-1' }],
   ];
   for (const [step, state] of endings) {
@@ -148,7 +148,7 @@ t.test('a command that is settled, put back, given up or replayed names no sessi
       return step === null ? real() : step(run, real);
     });
     await runCommand(testKernel(mongo), looks, command.queue, command._id);
-    t.type(held, 'string', 'while it runs it names one');
+    t.type(held, 'string', 'a running command names its session');
     t.match(await again(mongo, command), { ...state, session: null }, JSON.stringify(state));
   }
 
@@ -160,5 +160,5 @@ t.test('a command that is settled, put back, given up or replayed names no sessi
   t.equal(await replayDead(mongo, dead, { ...by, now: ahead }), true);
   const revived = await again(mongo, dead);
   t.match(revived, { status: 'PENDING', session: null, replays: 1 });
-  t.ok(revived.nextRunAt.getTime() < ahead, 'due by MongoDB’s clock, not by the operator’s');
+  t.ok(revived.nextRunAt.getTime() < ahead, 'due by the clock of MongoDB, not of the operator');
 });

@@ -2,7 +2,7 @@ import { configOrExit } from '#infra/config/config.ts';
 import { ACTORS } from './actors.ts';
 import { startWorkerProcess } from './worker-process.ts';
 
-/** A worker process: one actor, named by the first argument. */
+/** Starts a worker process with one actor, which the first argument names. */
 const name = process.argv[2] ?? '';
 const makeActor = ACTORS[name];
 if (makeActor === undefined) {

@@ -1,4 +1,7 @@
+import fc from 'fast-check';
 import t from 'tap';
+import { readConfig } from '#infra/config/config.ts';
+import { SETTLEMENT_BACKOFF } from '#shared/classifier/generation.ts';
 import { noticeOutcome } from '#workers/grade-notices/actor.ts';
 import type { Outcome } from './actor.ts';
 import { nextStateOf } from './next-state.ts';
@@ -6,7 +9,7 @@ import { nextStateOf } from './next-state.ts';
 const OUTBOX = { baseMs: 5_000, capMs: 3_600_000 };
 const DELIVERIES = 30;
 
-/** The waits between the deliveries of a notice whose receiver gives this answer throughout (ms). */
+/** Returns the waits between the delivery attempts of a notice that all end in this outcome, in milliseconds. */
 function waitsOf(outcome: Outcome): number[] {
   return Array.from({ length: DELIVERIES - 1 }, (_, n) => {
     const command = { queue: 'gradenotices:student', attempts: n + 1, maxAttempts: DELIVERIES } as const;
@@ -20,14 +23,14 @@ const busy = (retryAfterMs: number | null) =>
   noticeOutcome({ kind: 'refused', reply: { status: 503, body: null, retryAfterMs } }, { recipients: 1 });
 const PLAIN = waitsOf(busy(null));
 
-t.test('a notice has about a day, however impatient its receiver', async (t) => {
+t.test('a notice is retried for about a day, even if its receiver requests shorter delays', async (t) => {
   const hours = PLAIN.reduce((sum, wait) => sum + wait, 0) / 3_600_000;
   t.ok(hours > 15 && hours < 25, `${hours} hours`);
   t.strictSame(waitsOf(busy(1_000)), PLAIN, '30 times 503 with Retry-After: 1');
   t.strictSame(waitsOf(busy(0)), PLAIN, 'Retry-After: 0, and a date that is over');
 });
 
-t.test('a receiver may ask for more patience, up to an hour', async (t) => {
+t.test('a receiver may lengthen the delay of a retry, up to one hour', async (t) => {
   const wanted = 10 * 60_000;
   t.strictSame(
     waitsOf(busy(wanted)),
@@ -36,7 +39,30 @@ t.test('a receiver may ask for more patience, up to an hour', async (t) => {
   t.strictSame(new Set(waitsOf(busy(86_400_000))), new Set([3_600_000]));
 });
 
-t.test('the last attempt is death, whatever was asked for', async (t) => {
+t.test(
+  'a classification job and a settlement back off for at least 3 s × 2ⁿ⁻¹ after attempt n, up to their cap',
+  async () => {
+    const { retryBaseDelayMs } = readConfig({ MONGODB_URL: 'mongodb://127.0.0.1/' }).classifier.worker;
+    const jobs = { baseMs: retryBaseDelayMs, capMs: 300_000 };
+    const unit = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
+    fc.assert(
+      fc.property(
+        fc.constantFrom(jobs, SETTLEMENT_BACKOFF),
+        fc.integer({ min: 1, max: 249 }),
+        unit,
+        (rules, n, random) => {
+          const outcome: Outcome = { kind: 'retry', error: new Error('away') };
+          const next = nextStateOf({ attempts: n, maxAttempts: 250 }, outcome, { backoff: rules, random });
+          return (
+            next.to === 'AGAIN' && next.inMs >= Math.min(rules.capMs, 3_000 * 2 ** (n - 1)) && next.inMs <= rules.capMs
+          );
+        },
+      ),
+    );
+  },
+);
+
+t.test('a retry on the last attempt makes the command DEAD, whatever delay was requested', async (t) => {
   const command = { queue: 'gradenotices:student', attempts: DELIVERIES, maxAttempts: DELIVERIES } as const;
   const next = nextStateOf(command, busy(1_000), { backoff: OUTBOX, random: 0 });
   t.strictSame(next, {
@@ -48,7 +74,7 @@ t.test('the last attempt is death, whatever was asked for', async (t) => {
   });
 });
 
-t.test('no answer is told with its receiver and its reason, and one reason is one cause', async (t) => {
+t.test('a missing reply is stored with its receiver and root cause, under one fingerprint', async (t) => {
   const refused = Object.assign(new Error('connect ECONNREFUSED 127.0.0.1:3000'), { code: 'ECONNREFUSED' });
   const failed = noticeOutcome(
     { kind: 'unanswered', error: new TypeError('fetch failed', { cause: refused }) },

@@ -4,9 +4,10 @@ import { backoff } from '#shared/kernel/time.ts';
 import type { Actor, Outcome } from './actor.ts';
 
 /**
- * The state that an outcome leaves behind: the last attempt's retry is death. A wait that was asked for lengthens the
- * backoff and never shortens it, or a receiver that answers "in a second" throughout a short outage would use up every
- * attempt within it. Pure; `random` is in [0, 1).
+ * Returns the next state of a command after an outcome. A `retry` on the last attempt becomes DEAD.
+ *
+ * A requested delay may lengthen the backoff, never shorten it. A receiver that answers "retry in 1 s" during an outage would
+ * otherwise use up every attempt. Pure; `random` is in [0, 1).
  */
 export function nextStateOf<Q extends Queue>(
   command: Pick<Command, 'attempts' | 'maxAttempts'>,
@@ -38,7 +39,10 @@ export function nextStateOf<Q extends Queue>(
   }
 }
 
-/** The error's words and the code or name of what lies lowest under them; its words may quote what is not to be kept. */
+/**
+ * Returns the error message with the code or name of its root cause, at most 500 characters. The message of the root cause is
+ * left out, because it may contain request data.
+ */
 function errorOf(error: Error): Failure {
   const root = rootOf(error);
   const message = root === undefined ? error.message : `${error.message} (${root})`;
@@ -56,8 +60,8 @@ function rootOf(error: Error): string | undefined {
 }
 
 /**
- * What faults of one cause share: the error's name and its message without ids, numbers and quoted values. Dead
- * letters are grouped by it ("fix once, replay 312").
+ * Returns the same text for errors of one cause: the error's name, and its message without ids, numbers and quoted values. The
+ * list of dead letters is grouped by it, so an operator fixes one cause and replays all of its commands.
  */
 function fingerprintOf(error: Error): string {
   const shape = error.message

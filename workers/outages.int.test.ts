@@ -14,7 +14,7 @@ import { again, endedWell, expire } from '#testing/suites/kernel-features/featur
 import { gate, until } from '#testing/until.ts';
 import { runCommand } from './run-command.ts';
 
-t.test('a claim whose reply was lost is taken back, unspent', async (t) => {
+t.test('a claim whose reply was lost is undone and spends no attempt', async (t) => {
   const mongo = await openTestMongo(t);
   const neighbours = await openNeighbours(t);
   const deps = testWorkerDeps(mongo, { ...neighbours.env, ...neighbours.webhookEnv, ...neighbours.ownersEnv });
@@ -30,7 +30,7 @@ t.test('a claim whose reply was lost is taken back, unspent', async (t) => {
       t.equal(await runCommand(kernel, actor, command.queue, command._id), 'not-ours');
       t.match(await again(mongo, command), { status: 'PENDING', attempts: 0, lockedUntil: null, workerId: null });
     }
-    // A claim of another worker is not ours to take back.
+    // The claim of another worker must not be undone.
     const rival = around(actor, () => new Promise<never>(() => undefined));
     void runCommand(testKernel(mongo, { workerId: 'rival' }), rival, command.queue, command._id);
     const held = await until('claimed', async () => {
@@ -43,7 +43,7 @@ t.test('a claim whose reply was lost is taken back, unspent', async (t) => {
   }
 });
 
-t.test('an outage while settling is waited out; what was decided is written once', async (t) => {
+t.test('an outcome decided before an outage is written once, after the outage', async (t) => {
   const mongo = await openTestMongo(t);
   const neighbours = await openNeighbours(t);
   const deps = testWorkerDeps(mongo, { ...neighbours.env, ...neighbours.webhookEnv, ...neighbours.ownersEnv });
@@ -53,14 +53,14 @@ t.test('an outage while settling is waited out; what was decided is written once
     const kernel = testKernel(broken.mongo);
     const actor = scripted(makeActor(subject.name, deps));
     t.equal(await runCommand(kernel, actor, command.queue, command._id), subject.ends.ending, subject.name);
-    t.equal(broken.left(), 0, 'it was tried again until it could be written');
+    t.equal(broken.left(), 0, 'the write was repeated until it succeeded');
     t.equal(actor.runs.length, 1, 'the decision was not made again');
     t.match(await again(mongo, command), { status: subject.ends.status, fence: 1 });
     t.equal(await subject.effects(command), 1);
   }
 });
 
-t.test('an outage that outlasts the lease gives the attempt back', async (t) => {
+t.test('an attempt is refunded if an outage lasts longer than the lease', async (t) => {
   const mongo = await openTestMongo(t);
   const neighbours = await openNeighbours(t);
   const deps = testWorkerDeps(mongo, { ...neighbours.env, ...neighbours.webhookEnv, ...neighbours.ownersEnv });
@@ -89,7 +89,7 @@ t.test('an outage that outlasts the lease gives the attempt back', async (t) => 
   }
 });
 
-t.test('a MongoDB that fails, dies and comes back: nothing lost, nothing spent', async (t) => {
+t.test('failures and a kill -9 of MongoDB lose no command and spend no attempt', async (t) => {
   const { mongodb, close } = await startThrowAwayServices({ redis: false, durable: true });
   if (mongodb === undefined) throw new Error('no MongoDB to kill');
   t.teardown(close);
@@ -130,10 +130,10 @@ t.test('a MongoDB that fails, dies and comes back: nothing lost, nothing spent',
     );
   }
   const spent = await mongo.db.collection('commands').distinct('attempts');
-  t.strictSame(spent, [1], 'no fault of MongoDB spent an attempt');
+  t.strictSame(spent, [1], 'no outage spent an attempt');
 
   async function postOne(): Promise<string> {
-    // Posted by the test, whose own command may meet the fault as well.
+    // The test's own writes may meet the fault as well, so repeat them.
     for (;;) {
       try {
         const attempt = await storeAttempt(mongo, SUBMITTED);

@@ -13,12 +13,12 @@ type NoticeQueue = 'gradenotices:student' | 'gradenotices:parent';
 const DONE = { kind: 'done', result: { recipients: 0 } } as const;
 
 function sampleNotice(): GradeNotice {
-  const [notice] = gradeNotices(sampleAttempt(), null);
+  const [notice] = gradeNotices(sampleAttempt());
   if (notice === undefined) throw new Error('an attempt has no notice');
   return notice;
 }
 
-t.test('a backlog of one queue that never ends does not keep the other from being polled', async (t) => {
+t.test('a queue is polled although another queue of its actor has an endless backlog', async (t) => {
   const mongo = await openTestMongo(t);
   const post = async (queue: NoticeQueue) => {
     const now = Date.now() - 1_000;
@@ -32,7 +32,7 @@ t.test('a backlog of one queue that never ends does not keep the other from bein
     handlers: {
       async 'gradenotices:student'() {
         runs += 1;
-        // As many come as are done.
+        // Each run posts another command, so the backlog never shrinks.
         await post('gradenotices:student');
         return DONE;
       },
@@ -51,7 +51,7 @@ t.test('a backlog of one queue that never ends does not keep the other from bein
   t.pass('without any ring');
 });
 
-t.test('commands of one queue that all hang leave the slots of the other queue alone', async (t) => {
+t.test('hanging commands of one queue take no slot of another queue', async (t) => {
   const mongo = await openTestMongo(t);
   const post = async (queue: NoticeQueue) => {
     const about = { queue, key: newId(), subject: 'a test', body: sampleNotice(), maxAttempts: 10 };

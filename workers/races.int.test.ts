@@ -28,7 +28,7 @@ import { runCommand } from './run-command.ts';
 const jitter = openJitter();
 t.comment(`RACE_SEED=${jitter.seed}`);
 
-/** Two processes' worth of an actor. */
+/** Starts two workers of one actor, as two processes would. */
 function twoWorkers(t: Parameters<typeof testWorker>[0], mongo: TestMongo, name: string) {
   return ['one', 'two'].map((workerId) =>
     testWorker(t, testKernel(mongo, { workerId }), makeActor(name, testWorkerDeps(mongo)), {
@@ -57,7 +57,7 @@ function essays(count: number): Paper {
   return samplePaper(...Array.from({ length: count }, () => ({ ...essay, options: [] })));
 }
 
-t.test('a handoff against the grading keeps both', async (t) => {
+t.test('a handoff and a grading that race both take effect', async (t) => {
   const mongo = await openTestMongo(t);
   twoWorkers(t, mongo, 'grading');
   twoWorkers(t, mongo, 'essayhandoff');
@@ -83,45 +83,40 @@ t.test('a handoff against the grading keeps both', async (t) => {
   }
 });
 
-t.test(
-  '20 handoffs at once for 20 questions: no score is lost, totals are what the answers say at every look',
-  async (t) => {
-    const mongo = await openTestMongo(t);
-    const paper = essays(20);
-    const answers = Object.fromEntries(paper.questions.map((_, n) => [`q${n}`, sampleAnswer({ text: `essay ${n}` })]));
-    const totals = totalsOf(paper, answers);
-    const attempt = await storeAttempt(mongo, { ...SUBMITTED, status: 'GRADED', answers, ...totals }, paper);
-    const posted = paper.questions.map(({ questionId }, n) =>
-      postHandoff(mongo, attempt, { questionId, score: n / 10 }),
-    );
-    await Promise.all(posted);
-    twoWorkers(t, mongo, 'essayhandoff');
-    let looks = 0;
-    const done = await until('all handed off', async () => {
-      const now = await find(mongo, attempt._id);
-      looks += 1;
-      t.strictSame(storedTotals(now), totalsOf(paper, now.answers));
-      return now.pendingManualCount === 0 ? now : null;
-    });
-    t.ok(looks > 1);
-    t.equal(done?.totalScore, 19, '0 + 0.1 + … + 1.9');
-    t.strictSame(
-      Object.values(done?.answers ?? {}).map(({ score }) => score),
-      paper.questions.map((_, n) => n / 10),
-    );
-    t.equal(done?.eventSeq, 21);
-    t.equal(done?.tally.graded, 20);
-  },
-);
+t.test('20 concurrent handoffs lose no score, and the totals match the answers at every read', async (t) => {
+  const mongo = await openTestMongo(t);
+  const paper = essays(20);
+  const answers = Object.fromEntries(paper.questions.map((_, n) => [`q${n}`, sampleAnswer({ text: `essay ${n}` })]));
+  const totals = totalsOf(paper, answers);
+  const attempt = await storeAttempt(mongo, { ...SUBMITTED, status: 'GRADED', answers, ...totals }, paper);
+  const posted = paper.questions.map(({ questionId }, n) => postHandoff(mongo, attempt, { questionId, score: n / 10 }));
+  await Promise.all(posted);
+  twoWorkers(t, mongo, 'essayhandoff');
+  let looks = 0;
+  const done = await until('all handed off', async () => {
+    const now = await find(mongo, attempt._id);
+    looks += 1;
+    t.strictSame(storedTotals(now), totalsOf(paper, now.answers));
+    return now.pendingManualCount === 0 ? now : null;
+  });
+  t.ok(looks > 1);
+  t.equal(done?.totalScore, 19, '0 + 0.1 + … + 1.9');
+  t.strictSame(
+    Object.values(done?.answers ?? {}).map(({ score }) => score),
+    paper.questions.map((_, n) => n / 10),
+  );
+  t.equal(done?.eventSeq, 21);
+  t.equal(done?.tally.graded, 20);
+});
 
-t.test('an attempt that two commands grade at once is graded once', async (t) => {
+t.test('an attempt is graded once although two commands grade it at the same time', async (t) => {
   const mongo = await openTestMongo(t);
   twoWorkers(t, mongo, 'grading');
   const hidden = { ...graded({ showResultMode: 'MANUAL' }).exam } as Attempt['exam'];
   const ids = Array.from({ length: 40 }, async (_, n) => {
-    // Shown results have a second guard in their notices' ids.
+    // Half of the exams hide their results: visible results have a second guard, the ids of their notices.
     const attempt = await storeAttempt(mongo, n % 2 === 0 ? SUBMITTED : { ...SUBMITTED, exam: hidden });
-    // The unique key allows one; the store must hold even where two got through.
+    // The unique key allows one grading command. The store must grade once even if two commands exist.
     const twin = {
       queue: 'grading',
       key: `twin:${attempt._id}`,
@@ -146,7 +141,7 @@ t.test('an attempt that two commands grade at once is graded once', async (t) =>
   }
 });
 
-t.test('a grading that was decided before another one and a handoff came does not undo them', async (t) => {
+t.test('a grading that commits late undoes neither an earlier grading nor a handoff', async (t) => {
   const mongo = await openTestMongo(t);
   const [grading, handoff] = ['grading', 'essayhandoff'].map((name) => makeActor(name, testWorkerDeps(mongo)));
   if (grading === undefined || handoff === undefined) throw new Error('not reached');
@@ -172,7 +167,7 @@ t.test('a grading that was decided before another one and a handoff came does no
   t.match(now, { totalScore: 2.5, pendingManualCount: 0, answers: { q1: { score: 1.5 } } });
 });
 
-t.test('50 submits: one grading, one terminal event, one answer to all', async (t) => {
+t.test('50 concurrent submits cause one grading and one SUBMIT event, and all get the same reply', async (t) => {
   const mongo = await openTestMongo(t);
   const door = inProcessDoor(mongo, { grading: twoWorkers(t, mongo, 'grading') });
   const attempt = await storeAttempt(mongo);
@@ -183,7 +178,7 @@ t.test('50 submits: one grading, one terminal event, one answer to all', async (
   });
   const replies = await Promise.all(submits);
   t.ok(replies.every((reply) => 'status' in reply && reply.status === 200));
-  // Each reply tells its own server time; all else is the same.
+  // Replies may differ only in their server time.
   const said = replies.map((reply) =>
     JSON.stringify({ ...('data' in reply ? (reply.data as object) : {}), serverTime: null }),
   );
@@ -192,7 +187,7 @@ t.test('50 submits: one grading, one terminal event, one answer to all', async (
   t.strictSame(eventTypes(await find(mongo, attempt._id)), ['START', 'SUBMIT']);
 });
 
-t.test('a save against a submit is either in the grade or told that the attempt is locked', async (t) => {
+t.test('a save that races a submit is either graded or refused with ATTEMPT_LOCKED', async (t) => {
   const mongo = await openTestMongo(t);
   const door = inProcessDoor(mongo, { grading: twoWorkers(t, mongo, 'grading') });
   let [inTime, late] = [0, 0];
@@ -225,7 +220,7 @@ t.test('a save against a submit is either in the grade or told that the attempt 
       t.equal(totalScore, 1, 'what was acknowledged is graded');
     }
   };
-  // Further apart each round, until both have won: how long a save and a submit take, the machine says.
+  // Widen the random pauses each round until both sides have won: the durations of a save and a submit depend on the machine.
   for (let round = 0; round < 12 || (round < 120 && (inTime === 0 || late === 0)); round++) {
     await Promise.all(Array.from({ length: 10 }, () => one(12 + round)));
   }

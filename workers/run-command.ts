@@ -8,20 +8,21 @@ import type { Actor, Outcome } from './actor.ts';
 import { type Ending, type Kernel, type Life, outcomeOfFault, withLease } from './life.ts';
 import { commitInLife, type Settled, settle } from './settle.ts';
 
-/** Between two tries to undo a claim whose reply was lost. */
+/** Wait between two attempts to undo a claim whose reply was lost, in milliseconds. */
 const UNDO_AGAIN_MS = 500;
 
 /**
- * One command's life: claim ▸ run (load, decide) ▸ settle (effects and state in one transaction) ▸ announce.
+ * Runs one command: claim ▸ run (load, decide) ▸ settle (effects and state in one transaction) ▸ announce. Returns how it ended
+ * for this worker. Never rejects.
  *
- * Never rejects. A run may end at any point by a kill: the claim has counted the attempt, the lease runs out, and the
- * next claim begins again from the last checkpoint.
+ * The process may be killed at any point. The claim has already counted the attempt; when the lease expires, the next claim
+ * continues from the last checkpoint.
  */
 export async function runCommand(kernel: Kernel, actor: Actor, queue: Queue, id: string): Promise<Ending> {
   const lived = withHolderSession(kernel.mongo, (session) => live(kernel, actor, { queue, id, session }));
   const ending = await lived.catch((error: unknown): Ending => {
-    // Claiming failed because MongoDB is unavailable, or the outcome itself cannot be written: the command is unchanged
-    // or comes back when its lease is over, and the poll finds it.
+    // Either the claim failed because MongoDB is unavailable, or MongoDB refuses to store the outcome. The command is unchanged
+    // or due again when its lease expires; the poll then finds it.
     kernel.log.warn({ err: error, commandId: id, queue }, 'command could not be claimed or settled');
     return 'not-ours';
   });
@@ -29,7 +30,7 @@ export async function runCommand(kernel: Kernel, actor: Actor, queue: Queue, id:
   return ending;
 }
 
-/** The command to be claimed, and the session for all that is done in its name. */
+/** The command to be claimed, and the session in which its transactions run. */
 interface Wanted<Q extends Queue> {
   queue: Q;
   id: string;
@@ -46,15 +47,16 @@ async function live<Q extends Queue>(kernel: Kernel, actor: Actor, wanted: Wante
       const outcome = await run(life);
       const settled = await settle(life, outcome);
       if (settled.kind !== 'stale') return announce(life, settled);
-      // Another writer came between load and commit: decide again on the new state, a random moment apart from the rival.
+      // Another writer came between load and commit. Decide again on the new state, after a random wait (at most 100 ms) so
+      // that the two do not collide again.
       await rest(kernel.random() * Math.min(round * 5, 100));
     }
   });
 }
 
 /**
- * Claims the command. A claim whose reply was lost may have been made, and no worker could run the command until that
- * lease expires: it is undone, unspent, as soon as MongoDB answers again.
+ * Claims the command. If the reply to a claim is lost, the claim may still have committed and would block the command until its
+ * lease expires. It is undone, without spending the attempt, once MongoDB answers. The error is thrown in any case.
  */
 async function claim<Q extends Queue>(kernel: Kernel, { queue, id, session }: Wanted<Q>): Promise<Claim<Q>> {
   const { mongo, workerId, leaseMs, stop } = kernel;
@@ -73,7 +75,7 @@ async function claim<Q extends Queue>(kernel: Kernel, { queue, id, session }: Wa
   }
 }
 
-/** Runs the actor's handler; whatever it throws becomes an outcome. */
+/** Runs the actor's handler. A thrown error becomes an outcome. */
 async function run<Q extends Queue>(life: Life<Q>): Promise<Outcome<Q>> {
   const { kernel, actor, command, lease } = life;
   try {
@@ -93,7 +95,7 @@ async function run<Q extends Queue>(life: Life<Q>): Promise<Outcome<Q>> {
   }
 }
 
-/** Logs how the run ended, notifies the front doors that wait for the end of the command, and starts what may be lost. */
+/** Logs how the run ended, notifies the front doors that wait for the command, and starts the best-effort work of `after`. */
 function announce<Q extends Queue>(
   { kernel, command }: Life<Q>,
   settled: Exclude<Settled<Q>, { kind: 'stale' }>,
@@ -118,19 +120,20 @@ function announce<Q extends Queue>(
       kernel.publishSettled(command._id);
       return 'rejected';
     case 'snooze':
-      if (outcome.error !== undefined) kernel.log.warn({ ...about, err: outcome.error }, 'command put back, unspent');
+      if (outcome.error !== undefined)
+        kernel.log.warn({ ...about, err: outcome.error }, 'command snoozed after error; attempt refunded');
       return 'snoozed';
     case 'retry':
     case 'dead':
       if (next.to === 'DEAD') return announceDead(kernel, command, outcome.error);
-      kernel.log.warn({ ...about, err: outcome.error }, 'command failed; it will be tried again');
+      kernel.log.warn({ ...about, err: outcome.error }, 'command failed; retry scheduled');
       return 'retried';
     default:
       return outcome satisfies never;
   }
 }
 
-/** A dead command is published as well: the front door that waits for it must not wait for an operator. */
+/** Logs a dead command and notifies front doors. A front door must not wait until an operator replays the command. */
 function announceDead(kernel: Kernel, command: Command, error?: Error): Ending {
   kernel.publishSettled(command._id);
   kernel.log.error(

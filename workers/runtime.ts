@@ -9,12 +9,12 @@ import { BACKGROUND_LIMITS, openBackground } from '#infra/process/background.ts'
 import { type ChangeTeller, openChangeTeller } from '#infra/redis/change-bell.ts';
 import { openDoorbells } from '#infra/redis/doorbell.ts';
 import { openReplySender } from '#infra/redis/replies.ts';
-import type { GradeNotice } from '#shared/attempt/notices.ts';
+import { type GradeNotice, isEarly } from '#shared/attempt/notices.ts';
 import type { Alarm, WorkerDeps } from './actor.ts';
 
 const PAPER_CACHE_BYTES = 64 * 1024 * 1024;
 
-/** What a worker process stands on, whichever actor it runs. Opening it waits for nothing and nobody. */
+/** The connections and services of a worker process, the same for every actor. Opening it does not wait for any connection. */
 export type WorkerRuntime = ReturnType<typeof openRuntime>;
 
 export function openRuntime(config: Config, name: string) {
@@ -23,13 +23,13 @@ export function openRuntime(config: Config, name: string) {
   const mongo = openMongo({ ...config.mongodb, appName: `examhall-${name}` });
   const redis = { redisUrl: config.redis.url, log };
   const [clock, doorbells, replies] = [openServerClock(mongo), openDoorbells(redis), openReplySender(redis)];
-  const alarms = metrics.counter('examhall_alarms_total', 'Things an operator should look at', ['name']);
+  const alarms = metrics.counter('examhall_alarms_total', "Events that need an operator's attention", ['name']);
   const background = openBackground({
     ...BACKGROUND_LIMITS,
     dropped: (count) => alarms.add({ name: 'background_dropped' satisfies Alarm }, count),
     failed: (err) => log.warn({ err }, 'background work failed'),
   });
-  // Only one actor tells of jobs, and only one asks models: the others need no link for it.
+  // Only one actor publishes job changes, and only one calls models. The other actors open no link for them.
   let jobTeller: ChangeTeller | undefined;
   let followed: FollowedModels | undefined;
 
@@ -61,7 +61,7 @@ export function openRuntime(config: Config, name: string) {
     publishSettled: (commandId: string) => void replies.send(commandId),
     async close(): Promise<void> {
       clock.stop();
-      // Before MongoDB: the last usage events are still to be written.
+      // Close it before MongoDB, because it still writes the last usage events.
       await followed?.close();
       await Promise.allSettled([doorbells.close(), replies.close(), jobTeller?.close(), mongo.close()]);
       flush();
@@ -69,11 +69,16 @@ export function openRuntime(config: Config, name: string) {
   };
 }
 
-/** Wakes the dispatchers for rows that have committed; only where one can be listening: rings that nobody hears would pile up in Redis. */
-export function ringForNotices(deps: WorkerDeps, notices: readonly GradeNotice[]): void {
+/**
+ * Rings for notices that have committed and are due at `now`. Skips a queue whose neighbour is not configured: no worker listens
+ * there, and its rings would accumulate in Redis. The poll finds a notice that is due later.
+ */
+export function ringForNotices(deps: WorkerDeps, notices: readonly GradeNotice[], now: Date): void {
   const { notification, profile } = deps.config.neighbours;
   if (notification === null) return;
-  for (const { recipient, sourceEventId } of notices) {
+  for (const notice of notices) {
+    if (isEarly(notice, now)) continue;
+    const { recipient, sourceEventId } = notice;
     if (recipient === 'STUDENT') deps.ring('gradenotices:student', sourceEventId);
     else if (profile !== null) deps.ring('gradenotices:parent', sourceEventId);
   }

@@ -9,14 +9,14 @@ import type { Effects, Outcome } from './actor.ts';
 import { type Life, outcomeOfFault } from './life.ts';
 import { nextStateOf } from './next-state.ts';
 
-/** A worker's transaction must end well within its lease. */
+/** Time limit of a worker's transaction, retries included, in milliseconds. It must be well below the lease. */
 const COMMIT_BUDGET_MS = 5_000;
-/** Between two tries of a commit whose fate MongoDB does not tell. */
+/** Wait before a commit of unknown result is repeated, in milliseconds. */
 const SETTLE_AGAIN_MS = 500;
 
 /**
- * What became of an outcome. `fenced`: another worker has the command. `unsettled`: the process stopped before MongoDB
- * answered; the command comes back when its lease is over.
+ * The result of settling an outcome. `stale`: the document changed; decide again. `fenced`: another worker has claimed the
+ * command. `unsettled`: the process stopped before MongoDB answered; the command is due again when its lease expires.
  */
 export type Settled<Q extends Queue> =
   | { kind: 'committed'; outcome: Outcome<Q>; next: NextState<Q> }
@@ -25,8 +25,8 @@ export type Settled<Q extends Queue> =
   | { kind: 'unsettled' };
 
 /**
- * Writes the outcome, again and again while MongoDB is unavailable and the lease may still be ours: an outage must
- * neither lose what was decided nor spend the attempt. A fault of the effects themselves becomes the outcome instead.
+ * Writes the outcome. While MongoDB is unavailable and the lease is not known to be lost, it repeats the write: an outage must
+ * neither lose the decision nor spend the attempt. If the effects fail, the failure becomes the outcome and is settled instead.
  */
 export async function settle<Q extends Queue>(life: Life<Q>, outcome: Outcome<Q>): Promise<Settled<Q>> {
   const { kernel, actor, command } = life;
@@ -40,7 +40,7 @@ export async function settle<Q extends Queue>(life: Life<Q>, outcome: Outcome<Q>
       case 'stale':
         return { kind: 'stale' };
       case 'lost':
-        // An outage, during the run or since, and not the command's own failure has cost us the attempt.
+        // An outage, during the run or since, made the lease expire. The command itself did not fail, so refund its attempt.
         if (wasCutOff || (tries > 1 && outcome.kind !== 'retry')) await giveBack(life);
         return { kind: 'fenced' };
       case 'unsure':
@@ -64,18 +64,22 @@ function effectsOf<Q extends Queue>(outcome: Outcome<Q>): Effects | undefined {
 }
 
 type Tried =
-  /** Written: now, or by an earlier try of this run whose reply was lost. Only this run can announce it. */
+  /** Written, by this commit or by an earlier one of this run whose reply was lost. Only this run can announce it. */
   | { kind: 'committed' }
-  /** The document that the outcome was decided on has changed: nothing is written, decide again. */
+  /** Nothing is written: the document on which the outcome was decided has changed. Decide again. */
   | { kind: 'stale' }
-  /** Another worker has claimed the command: nothing is written. */
+  /** Nothing is written: another worker has claimed the command. */
   | { kind: 'lost' }
-  /** MongoDB does not say whether it is written. */
+  /** Unknown: MongoDB did not answer, or a majority does not confirm the current state yet. */
   | { kind: 'unsure' }
-  /** The effects failed: nothing is written. */
+  /** Nothing is written: the effects failed. */
   | { kind: 'fault'; error: unknown };
 
-/** @throws what a write without effects throws, unless MongoDB is unavailable */
+/**
+ * Commits once and classifies the result.
+ *
+ * @throws the error of a write without effects, unless it is an outage or the lease is lost
+ */
 async function tryCommit<Q extends Queue>(life: Life<Q>, next: NextState<Q>, effects?: Effects): Promise<Tried> {
   try {
     await commit(life, next, effects);
@@ -90,8 +94,9 @@ async function tryCommit<Q extends Queue>(life: Life<Q>, next: NextState<Q>, eff
 }
 
 /**
- * The command is written before the effects: from there on a renewal of its lease waits for this transaction. The other
- * way round each renewal would be a conflict with it, and one that takes longer than a third of the lease never ends.
+ * Settles the command and makes its effects in one transaction. The command is written first, so that a renewal of its lease
+ * waits for this transaction. In the other order, each renewal would conflict with the transaction and make it start again; a
+ * transaction longer than a third of the lease would never commit.
  */
 async function commit<Q extends Queue>(life: Life<Q>, next: NextState<Q>, effects?: Effects): Promise<void> {
   const { kernel, command } = life;
@@ -102,15 +107,19 @@ async function commit<Q extends Queue>(life: Life<Q>, next: NextState<Q>, effect
   });
 }
 
-/** One transaction in the name of this life; `write` may run several times. */
+/** Runs `write` in one transaction of the life's session. `write` may run several times. */
 export function commitInLife<Q extends Queue>({ kernel, session }: Life<Q>, write: Effects): Promise<void> {
   return inTransactionOf(kernel.mongo, session, COMMIT_BUDGET_MS, () => write(session));
 }
 
 /**
- * Reads what became of a command that refused our write. If it still bears our fence and is settled, this very run has
- * settled it, in a commit that was reported as failed (a fail-over, a majority that came too late): every other claim
- * has a fence of its own. If it bears our fence and is leased, a majority has not yet heard of what refused us.
+ * Reads the command after its filter did not match our write.
+ *
+ * - `committed`: the command still has our fence and its lease has ended. Only this run has this fence, so its own earlier
+ *   commit succeeded although it was reported as failed (after a failover or a late majority).
+ * - `lost`: another claim has a newer fence.
+ * - `unsure`: MongoDB is unavailable, or the command still shows our lease because the write that excluded ours is not
+ *   majority-committed yet.
  */
 async function readOwnership<Q extends Queue>({ kernel, command }: Life<Q>): Promise<Tried> {
   try {

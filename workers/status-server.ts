@@ -9,14 +9,14 @@ export interface StatusServerOptions {
   metrics: Metrics;
   log: Log;
   opsToken: string | undefined;
-  /** Then `/metrics` needs `Authorization: Bearer OPS_TOKEN`. */
+  /** In production, `/metrics` requires `Authorization: Bearer OPS_TOKEN`. */
   production: boolean;
   isReady: () => boolean;
 }
 
 /**
- * A worker's own `/healthz`, `/readyz` and `/metrics`, for platforms that probe every process; only with METRICS_PORT.
- * It tells nothing but numbers, and does no I/O.
+ * Opens a worker's own `/healthz`, `/readyz` and `/metrics`, for platforms that probe every process; only with METRICS_PORT.
+ * Replies contain only a state word or numbers, and need no call to another service.
  */
 export function openStatusServer(options: StatusServerOptions): Server {
   const isToken = secretCheck(options.opsToken);
@@ -42,8 +42,8 @@ export function openStatusServer(options: StatusServerOptions): Server {
       () => response.destroy(),
     );
   });
-  // Taken or forbidden: the worker works on, it only cannot be watched.
-  server.on('error', (err) => options.log.error({ err, port: options.port }, 'METRICS_PORT cannot be opened'));
+  // If the port is taken or forbidden, the worker continues; only its probes and metrics are missing.
+  server.on('error', (err) => options.log.error({ err, port: options.port }, 'METRICS_PORT could not be opened'));
   server.listen(options.port, options.host);
   server.unref();
   return server;

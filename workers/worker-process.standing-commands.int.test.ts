@@ -8,10 +8,10 @@ import { makeActor } from '#testing/suites/actor-subjects.ts';
 import { until } from '#testing/until.ts';
 import { postStandingCommands } from './worker-process.ts';
 
-/** Each of upkeep's sweeps is a command of its own; this one is about attempts. */
+/** Each sweep of `upkeep` is a command of its own. This one submits overdue attempts. */
 const SWEEP = { queue: 'upkeep', subject: 'attempts' } as const;
 
-t.test('a cluster has one sweep of a kind, which comes back for ever', async (t) => {
+t.test('a cluster has one command for each sweep, and the sweep recurs for ever', async (t) => {
   const mongo = await openTestMongo(t);
   const deps = testWorkerDeps(mongo, { UPKEEP_INTERVAL_MS: '10' });
   const actor = makeActor('upkeep', deps);
@@ -41,7 +41,7 @@ t.test('a cluster has one sweep of a kind, which comes back for ever', async (t)
   t.equal(await mailboxOf(mongo, 'upkeep').countDocuments(SWEEP), 1, 'a restart adds none');
 });
 
-t.test('a sweep of more than its chunk hands everything in', async (t) => {
+t.test('a sweep submits all overdue attempts, also more than fit in one chunk', async (t) => {
   const mongo = await openTestMongo(t);
   const actor = makeActor('upkeep', testWorkerDeps(mongo));
   await postStandingCommands(mongo, actor, Date.now() - 1_000);

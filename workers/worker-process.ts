@@ -15,7 +15,7 @@ import { openRuntime, type WorkerRuntime } from './runtime.ts';
 import { openStatusServer } from './status-server.ts';
 import { openWorker } from './worker.ts';
 
-/** At the end of the time for a stop: for runs that were cut short to put their commands back. */
+/** Last part of the shutdown time, in milliseconds. In it, runs that were cut short snooze their commands. */
 const PUT_BACK_MS = 2_000;
 
 /** Builds one worker process from its configuration and runs it until SIGTERM or SIGINT. */
@@ -50,7 +50,7 @@ export async function startWorkerProcess(
   };
   for (const warning of config.warnings) log.warn({}, warning);
 
-  // Before the wait for MongoDB, which may be long: a stop must find somebody who listens.
+  // Install the signal handlers before waiting for MongoDB: SIGTERM must work during that wait.
   drainOnSignal({
     signals: process,
     exit: process.exit,
@@ -61,7 +61,7 @@ export async function startWorkerProcess(
     async close(timeoutMs) {
       const whole = working === undefined || (await ended(working.drain(timeoutMs), timeoutMs, cutShort));
       const dropped = await background.end(whole ? LAST_BACKGROUND_MS : 0);
-      if (dropped > 0) log.info({ dropped }, 'best-effort work was left undone');
+      if (dropped > 0) log.info({ dropped }, 'background work dropped at shutdown');
       return whole;
     },
     async after() {
@@ -78,8 +78,8 @@ export async function startWorkerProcess(
 }
 
 /**
- * Whether the runs ended in time. Those that did not are cut short: they see the signal and put their commands back,
- * unspent; all of it within `timeoutMs`, after which whoever waits for this process may kill it.
+ * Returns true if the runs ended in time. The others are cut short: the signal makes them snooze their commands, which spends no
+ * attempt. All of it happens within `timeoutMs`, because the platform may kill the process afterwards.
  */
 async function ended(drained: Promise<unknown>, timeoutMs: number, cutShort: AbortController): Promise<boolean> {
   const putBackMs = Math.min(PUT_BACK_MS, timeoutMs / 2);
@@ -89,14 +89,14 @@ async function ended(drained: Promise<unknown>, timeoutMs: number, cutShort: Abo
   return false;
 }
 
-/** What runs from the moment at which the database is usable. */
+/** The loops that run once the database is usable. */
 interface Working {
   heart: { stop(): Promise<void> };
-  /** Claims nothing more; resolves when the last run has ended. */
+  /** Stops claiming. Resolves when the last run has ended. */
   drain(timeoutMs: number): Promise<unknown>;
 }
 
-/** The worker's loop, its doorbells and its heartbeat. */
+/** Starts the worker's poll, its doorbell listeners and its heartbeat. */
 function beginWork({ deps, clock, redis }: WorkerRuntime, kernel: Kernel, name: string, actor: Actor): Working {
   const { mongo, log, config } = deps;
   const queues = queuesOf(actor);
@@ -121,8 +121,8 @@ function beginWork({ deps, clock, redis }: WorkerRuntime, kernel: Kernel, name: 
 }
 
 /**
- * Writes the recurring commands of an actor where they are absent. They never end: each run puts its command back for
- * the next time, so however many processes run this actor, one of them sweeps at a time.
+ * Inserts the recurring commands of an actor that do not exist yet. They never settle, because each run snoozes its command
+ * until the next time. However many processes run this actor, only one runs a given sweep at a time.
  */
 export async function postStandingCommands(mongo: Mongo, actor: Actor, now: number): Promise<void> {
   for (const standing of actor.standing ?? []) {

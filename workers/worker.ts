@@ -7,34 +7,37 @@ import { runCommand } from './run-command.ts';
 
 /** The poll and the slots of one worker process. */
 export interface Worker {
-  /** Runs the command now if it can be claimed: what a ring asks for. Resolves when the run has ended. */
+  /** Runs a command as soon as a slot is free, if it can be claimed; called for each ring. Resolves when the run has ended. */
   knock(queue: Queue, commandId: string): Promise<Ending>;
-  /** Takes up due commands of every queue until none is left to take; runs may still be going when it resolves. */
+  /** Starts runs of due commands of every queue until no more can be claimed. Runs may still be in progress when it resolves. */
   poll(): Promise<void>;
-  /** Resolves when nothing runs. */
+  /** Resolves when the runs of this moment have ended. */
   idle(): Promise<void>;
+  /** Returns the ids of commands that are running or wait for a slot. */
   busy(): string[];
-  /** No new claims; resolves when the last run has ended. */
+  /** Stops claiming. Resolves when the last run has ended. */
   drain(): Promise<void>;
 }
 
 export interface WorkerOptions {
-  /** Of each queue. */
+  /** Slots of each queue. */
   concurrency: number;
   pollMs: number;
   now: () => number;
 }
 
-/** The slots of one queue, and what holds or awaits one. */
+/** The slots of one queue, and the commands that hold or await one, by id. */
 interface Lane {
   slots: LimitFunction;
   running: Map<string, Promise<Ending>>;
 }
 
 /**
- * Rings and the poll of a queue share its slots: a process never runs more than `concurrency` commands of one queue, nor
- * one command twice at a time. Each queue has slots of its own, so that commands which all hang (their receiver does) hold
- * up nothing but their like. The poll is what keeps the promise that a lost ring costs at most one interval.
+ * Opens the worker of an actor and starts one poll loop for each queue.
+ *
+ * Rings and the poll of a queue share its slots. A process never runs more than `concurrency` commands of one queue at a time,
+ * and never one command twice at a time. Each queue has its own slots, so a hanging receiver blocks only its own queue. Because
+ * of the poll, a lost ring delays a command by at most one interval.
  */
 export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions): Worker {
   const queues = queuesOf(actor);
@@ -67,7 +70,7 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
 
   function warnOfSession(commandId: string) {
     return (err: unknown) =>
-      kernel.log.warn({ err, commandId, actor: actor.name }, 'the session of a lost holder could not be ended');
+      kernel.log.warn({ err, commandId, actor: actor.name }, 'session of an expired lease could not be ended');
   }
 
   async function pollQueue(queue: Queue): Promise<void> {
@@ -76,7 +79,7 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
     while (!draining) {
       const free = options.concurrency - slots.activeCount - slots.pendingCount;
       if (free <= 0) {
-        // Full. One slow command must not hold up the rest: go on as soon as any slot is free.
+        // All slots are taken. Continue as soon as any run ends, so that one slow command does not delay the others.
         await Promise.race(running.values());
         continue;
       }
@@ -84,16 +87,16 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
       const fresh = due.filter(({ _id }) => !running.has(_id) && !notOurs.has(_id)).slice(0, free);
       if (fresh.length === 0) return;
       const taken = fresh.map(async ({ _id: id, session }) => {
-        // Its holder died or was paused: a transaction that it left open would hold up the claim.
+        // The previous holder died or was paused. A transaction that it left open would block the claim.
         if (session !== null) await endHolderSession(kernel.mongo, session).catch(warnOfSession(id));
-        // Leased by another, or our clock is ahead of MongoDB's: not again in this turn.
+        // Another worker holds the lease, or our clock is ahead of MongoDB's. Skip the command until the next poll.
         if ((await knock(queue, id)) === 'not-ours') notOurs.add(id);
       });
       await Promise.race(taken);
     }
   }
 
-  // One for each queue: a backlog of one, whose turn never ends, must not keep the others from being looked at.
+  // One loop for each queue: the poll of a queue with a constant backlog never ends, and must not delay the other queues.
   const loops = queues.map((queue) =>
     startLoop(options.pollMs, () =>
       pollQueue(queue).catch((err: unknown) => kernel.log.warn({ err, actor: actor.name, queue }, 'poll failed')),
@@ -113,7 +116,7 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
   };
 }
 
-/** Runs `turn` each `everyMs`, never twice at a time: a turn that takes longer is followed at once by the next. */
+/** Runs `turn` every `everyMs`, never twice at a time. If a turn takes longer, the next one follows at once. */
 function startLoop(everyMs: number, turn: () => Promise<unknown>): { stop: () => void } {
   let timer: NodeJS.Timeout;
   let stopped = false;

@@ -8,7 +8,7 @@ const { neighbours } = cluster;
 const client = await attemptClient(cluster);
 const callsOf = (id: string) => neighbours.calls.filter(({ body }) => body?.entityId === id);
 
-t.test('analytics are told of the first grading, whatever they answer', async (t) => {
+t.test('analytics receives the first grading only, whatever status it answers', async (t) => {
   const examId = newExamId();
   const student = client.student();
   const context = {
@@ -21,7 +21,7 @@ t.test('analytics are told of the first grading, whatever they answer', async (t
     validatedBy: 'course-service',
     validatedAt: '2026-11-20T00:00:00.000Z',
   };
-  const questions = [choice('q1', { questionVersionId: 'v2', score: 2 }), choice('q2'), essay()];
+  const questions = [choice('q1', { questionVersionId: 'v2', score: 2 }), choice('q2', { type: 'PICK_ONE' }), essay()];
   const headers = { 'x-course-attempt-context-source': 'course-service' };
   const { data } = await student.start(
     examId,
@@ -70,7 +70,7 @@ t.test('analytics are told of the first grading, whatever they answer', async (t
         {
           questionId: 'q2',
           questionVersionId: null,
-          type: 'SINGLE_CHOICE',
+          type: 'PICK_ONE',
           mode: 'EXACT',
           score: 0,
           maxScore: 1,

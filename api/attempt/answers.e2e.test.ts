@@ -21,14 +21,14 @@ const QUESTIONS = [
 ];
 const sit = (exam: object = {}) => client.sitting({ exam: { ...exam }, questions: QUESTIONS });
 
-/** As if the time for the attempt had run out this long ago. */
+/** Moves the attempt's deadline to `agoMs` before now. */
 async function expire(id: string, agoMs: number): Promise<Date> {
   const deadlineAt = new Date(Date.now() - agoMs);
   await cluster.mongo.collection<{ _id: string }>('attempts').updateOne({ _id: id }, { $set: { deadlineAt } });
   return deadlineAt;
 }
 
-t.test('every kind of answer, nested or at the top', async (t) => {
+t.test('saves every kind of answer, nested or at the top level', async (t) => {
   const { student, id, attempt } = await sit();
   const kinds: [string, object][] = [
     ['one', { selectedOptionIds: ['b'] }],
@@ -78,7 +78,7 @@ t.test('every kind of answer, nested or at the top', async (t) => {
   t.same(last.metadata, { questionId: 'text', serverVersion: 3, clientVersion: 0, sourceTabId: null });
 });
 
-t.test('a text is kept to the byte', async (t) => {
+t.test('stores a text answer byte for byte', async (t) => {
   const { student, id } = await sit();
   const texts = [
     '',
@@ -122,7 +122,7 @@ t.test('a text is kept to the byte', async (t) => {
   t.equal(eventCount, 1 + texts.length);
 });
 
-t.test('a stale version is told what is stored and writes nothing', async (t) => {
+t.test('a stale version gets the stored answer and writes nothing', async (t) => {
   const { student, id } = await sit();
   const save = (clientVersion: number | undefined, option: string) =>
     student.save(id, { questionId: 'one', selectedOptionIds: [option], clientVersion, sourceTabId: 'tab-7' });
@@ -145,7 +145,7 @@ t.test('a stale version is told what is stored and writes nothing', async (t) =>
   t.match(await save(-1, 'a'), { status: 400, json: { code: 'VALIDATION_FAILED' } });
 });
 
-t.test('an answer that does not fit is refused', async (t) => {
+t.test('refuses an answer that does not fit its question', async (t) => {
   const { student, id } = await sit();
   const cases: [string, object, string][] = [
     [
@@ -157,7 +157,7 @@ t.test('an answer that does not fit is refused', async (t) => {
     ['an empty answer', { questionId: 'one', answer: {} }, '/answer'],
     ['two kinds', { questionId: 'one', selectedOptionIds: ['a'], textAnswer: 'a' }, ''],
     ['text for a choice', { questionId: 'one', textAnswer: 'a' }, '/textAnswer'],
-    ['options for a text', { questionId: 'essay', answer: { selectedOptionIds: [] } }, '/answer/selectedOptionIds'],
+    ['options for a text', { questionId: 'essay', answer: { selectedOptionIds: ['a'] } }, '/answer/selectedOptionIds'],
     ['two options', { questionId: 'one', selectedOptionIds: ['a', 'b'] }, '/selectedOptionIds'],
     ['an unknown option', { questionId: 'many', selectedOptionIds: ['a', 'z'] }, '/selectedOptionIds/1'],
     [
@@ -206,7 +206,7 @@ t.test('an answer that does not fit is refused', async (t) => {
   t.match((await student.get(id)).data, { eventCount: 2 });
 });
 
-t.test('owner, locked, deadline, question, kind, version: in this order', async (t) => {
+t.test('a save checks owner, lock, deadline, question, kind and version in this order', async (t) => {
   const { student, id } = await sit();
   const wrong = { questionId: 'nope', textAnswer: 'x' };
   await student.save(id, { questionId: 'one', selectedOptionIds: ['a'] });
@@ -255,7 +255,7 @@ t.test('owner, locked, deadline, question, kind, version: in this order', async 
   t.match(await client.student().save(id, wrong), { status: 403 }, 'still the owner first');
 });
 
-t.test('a save right at the close of the exam: stored before it, refused after', async (t) => {
+t.test('a save is stored before the exam closes and refused after', async (t) => {
   const { student, id } = await sit();
   t.match(await student.save(id, { questionId: 'one', selectedOptionIds: ['a'] }), { status: 200 });
   const closeTime = (await closeExam(cluster.mongo, id, new Date(Date.now() + 500))).toISOString();
@@ -277,12 +277,12 @@ t.test('a save right at the close of the exam: stored before it, refused after',
   t.equal(graded.answers[0]?.serverVersion ?? 0, stored);
 });
 
-t.test('the answers of one attempt have a bound', async (t) => {
+t.test('refuses a save that would exceed the size limit of the attempt’s answers', async (t) => {
   const { student, id } = await client.sitting({ questions: [essay('e1'), essay('e2')] });
   const save = (questionId: string, letter: string) =>
     student.save(id, { questionId, textAnswer: letter.repeat(100_000) });
   t.match(await save('e1', 'x'), { status: 200 });
-  // As if the other questions had been answered at length: two more such texts are over 4 MiB.
+  // Pretends that the other answers are long: two more such texts exceed 4 MiB.
   const answerBytes = 4 * 1_024 * 1_024 - 150_000;
   await cluster.mongo.collection<{ _id: string }>('attempts').updateOne({ _id: id }, { $set: { answerBytes } });
   t.match(await save('e2', 'x'), { status: 200 });

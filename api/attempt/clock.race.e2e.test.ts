@@ -10,7 +10,7 @@ import { until } from '#testing/until.ts';
 const TEN_MINUTES = 600_000;
 const HALF_AN_HOUR = 1_800_000;
 const CLOSES_IN_MS = 1_000;
-/** What a start may take from MongoDB's time to its own reading of it, and back to us. */
+/** Allowed difference (ms) between MongoDB's time and this test's, and around the time at which a start reads it. */
 const SLACK_MS = 1_000;
 
 const cluster = await startCluster(t, {
@@ -29,13 +29,13 @@ const { neighbours } = cluster;
 const door = doorsOf(cluster, 2);
 const stored = storedBy(cluster);
 
-/** MongoDB's clock; here it is this machine's own, and that is checked. */
+/** Returns MongoDB's time (ms). The test checks that it is also the time of this machine. */
 async function mongoNow(): Promise<number> {
   const hello = await cluster.mongo.admin().command({ hello: 1 });
   return hello.localTime.getTime();
 }
 
-t.test('doors whose clocks are ten minutes apart judge one deadline alike', async (t) => {
+t.test('doors whose clocks are ten minutes apart enforce the same deadline', async (t) => {
   const asked = Date.now();
   const told = await mongoNow();
   t.ok(told > asked - SLACK_MS && told < Date.now() + SLACK_MS, 'MongoDB and this test share a clock');
@@ -65,7 +65,7 @@ t.test('doors whose clocks are ten minutes apart judge one deadline alike', asyn
     sat.map(({ id }) => id),
     closeTime,
   );
-  // Each attempt is saved to through the door that did not start it, until it is told that the time is over.
+  // Saves to each attempt through the door that did not start it, until a reply reports that the time is over.
   const endings = await Promise.all(
     sat.map(async ({ who, id, at }) => {
       for (let n = 1; ; n++) {
@@ -103,9 +103,9 @@ t.test('doors whose clocks are ten minutes apart judge one deadline alike', asyn
 });
 
 t.test(
-  'a close time that one door’s clock has passed and the other’s has not reached does not divide them',
+  'doors agree on a close time that one door’s clock has passed and the other’s has not yet reached',
   async (t) => {
-    // Within ten minutes of now on both sides: a door that trusted its own clock would be wrong in one of the two.
+    // Both times are within ten minutes of now: a door that trusts its own clock is wrong about one of them.
     const open = { examId: newExamId(), closeTime: new Date(Date.now() + TEN_MINUTES / 4) };
     const closed = { examId: newExamId(), closeTime: new Date(Date.now() - TEN_MINUTES / 4) };
     for (const at of [door(0), door(1)]) {
@@ -115,7 +115,7 @@ t.test(
   },
 );
 
-t.test('workers whose clocks are wrong grade, announce and sweep at the right time', async (t) => {
+t.test('workers with wrong clocks grade, notify and submit overdue attempts at the right time', async (t) => {
   const left = await started(student(), door(0), { examId: newExamId() });
   const early = student();
   const kept = await started(early, door(1), { examId: newExamId() });

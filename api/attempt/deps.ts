@@ -10,17 +10,17 @@ import { isOwner, type Role, type Viewer } from '#shared/attempt/visibility.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import type { Now } from '#shared/kernel/time.ts';
 
-/** What the attempt service's front door works with. */
+/** Dependencies of the attempt service's front door. */
 export interface AttemptDeps extends WorkerAccess {
   papers: Papers;
   heads: Heads;
-  /** MongoDB's time. */
+  /** Returns MongoDB's time (ms since the epoch). */
   now: Now;
   settings: AttemptSettings;
   commandAttempts: number;
 }
 
-/** Returns the head of the caller's own attempt. A head that this process remembers costs no read. */
+/** Returns the head of the caller's own attempt, or the rejection. A head that this process has cached needs no read. */
 export async function ownHead(
   deps: AttemptDeps,
   call: Pick<Call, 'params' | 'identity'>,
@@ -31,20 +31,20 @@ export async function ownHead(
   return isOwner(head, viewer) ? head : { rejected: 'FORBIDDEN' };
 }
 
-/** Returns an attempt whose existence the call has established. */
+/** Returns an attempt that an earlier step of the call has found. Throws if the attempt is missing. */
 export async function knownAttempt({ mongo }: AttemptDeps, attemptId: string): Promise<Attempt> {
   const attempt = await findAttempt(mongo, attemptId);
   if (attempt === null) throw new Error(`attempt ${attemptId} vanished`);
   return attempt;
 }
 
-/** Fills in the attempt's long texts. If one is gone, the attempt has changed since and is read again. */
+/** Returns the attempt with its long texts filled in. If a text is missing, the attempt has changed and is read again. */
 export async function withTexts({ mongo }: AttemptDeps, attempt: Attempt): Promise<Attempt> {
   if (await fillTexts(mongo, attempt)) return attempt;
   return (await findAttempt(mongo, attempt._id)) ?? attempt;
 }
 
-/** The attempt as this viewer may see it, with its newest `eventLimit` events. */
+/** Returns the attempt as this viewer may see it, with its newest `eventLimit` events. */
 export async function detailOf(
   deps: AttemptDeps,
   attempt: Attempt,
@@ -59,10 +59,10 @@ export async function detailOf(
   return redactAttempt({ attempt: whole, paper, events }, viewer, new Date(deps.now()));
 }
 
-/** Sister services on internal routes see what the student sees. */
+/** Viewer of other services on internal routes: such a service sees what the student sees. */
 export const SERVICE_VIEWER: Viewer = { role: 'SERVICE', id: '' };
 
-/** Who asks; only on routes whose guards demand an identity. */
+/** Returns the caller as a viewer. Throws on a route whose guards do not require an identity. */
 export function viewerOf(identity: Identity): Viewer {
   if (identity.actor === undefined) throw new Error('a route without identity guard asked for its viewer');
   return { role: identity.actor.role as Role, id: identity.actor.id };

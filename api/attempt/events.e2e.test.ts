@@ -8,7 +8,7 @@ const JSON_TYPE = { 'content-type': 'application/json' };
 
 type Events = { type: string; metadata: Record<string, unknown>; createdAt: string }[];
 
-t.test('an event is logged as it was sent', async (t) => {
+t.test('stores a client event as it was sent', async (t) => {
   const { student, id } = await client.sitting();
   for (const type of ['QUESTION_VIEW', 'TAB_HIDDEN', 'FOCUS_RETURNED', 'NETWORK_RETRY']) {
     const { status, data } = await student.post(id, type, { type, nested: { list: [1, null, 'x'] } });
@@ -27,7 +27,7 @@ t.test('an event is logged as it was sent', async (t) => {
   t.match(await student.post(id, 'QUESTION_VIEW', { late: true }), { status: 201 }, 'in any state');
 });
 
-t.test('keys that mean something to MongoDB or to JavaScript are data', async (t) => {
+t.test('stores metadata keys that are special to MongoDB or JavaScript as plain data', async (t) => {
   const { student, id } = await client.sitting();
   const metadata = {
     $set: { status: 'GRADED' },
@@ -52,7 +52,7 @@ t.test('keys that mean something to MongoDB or to JavaScript are data', async (t
   t.strictSame((await student.get(id)).data.events.at(-1).metadata, large);
 });
 
-t.test('what is no event of a client is refused, and nothing is written', async (t) => {
+t.test('refuses an invalid client event and writes nothing', async (t) => {
   const { student, id } = await client.sitting();
   const raw = (body: string) =>
     client.call('POST', `/v1/attempts/${id}/events`, {
@@ -96,13 +96,13 @@ t.test('what is no event of a client is refused, and nothing is written', async 
   t.match(await student.post(id, 'TAB_HIDDEN', edge), { status: 201 }, 'exactly 8 KiB');
 });
 
-t.test('a long log: all of it at /events, the newest 200 and 20 elsewhere, in order', async (t) => {
+t.test('/events returns a whole long log in order, other routes its newest 200 or 20 events', async (t) => {
   const student = client.student();
   const examId = 'exam-long-log';
   const { data } = await student.start(examId, {}, { key: 'long' });
   const { id } = data.attempt;
   for (let n = 1; n <= 230; n++) {
-    // Each tenth is too long for the attempt document; each twenty-third is a save.
+    // Each tenth event is too long for the attempt document; each twenty-third is a save.
     const filler = n % 10 === 0 ? 'x'.repeat(600) : '';
     const reply =
       n % 23 === 0
@@ -135,7 +135,7 @@ t.test('a long log: all of it at /events, the newest 200 and 20 elsewhere, in or
   t.same(numbers((await student.submit(id)).data.events), range(32, 231));
 });
 
-t.test('a log may be read by its owner, its teachers and admins', async (t) => {
+t.test('the owner, the attempt’s teachers and admins may read an event log', async (t) => {
   const { student, id } = await client.sitting();
   const readers: [number, Person][] = [
     [200, student],

@@ -11,7 +11,7 @@ const cluster = await startCluster(t, {
   envOf: { web2: { ATTEMPT_GRADING_WAIT_MS: '200' }, web3: { INTERNAL_SERVICE_TOKEN: '' } },
 });
 const client = await attemptClient(cluster);
-/** At the door that does not wait long for a worker. */
+/** Client of the door that waits only briefly for a worker. */
 const hasty = await attemptClient(cluster, 2);
 const QUESTIONS = [
   choice('q1'),
@@ -35,8 +35,8 @@ async function graded() {
   return seat;
 }
 
-// First, while nobody grades.
-await t.test('while the attempt is being graded a good handoff waits, a bad one is refused', async (t) => {
+// Runs first, while no grading worker is running.
+await t.test('before the attempt is graded a valid handoff waits and an invalid one is refused', async (t) => {
   const { student, id } = await sitting(hasty);
   t.match(await client.handOff(id), { status: 409, json: { code: 'ATTEMPT_NOT_SUBMITTED' } });
   t.equal((await student.submit(id)).status, 202);
@@ -66,7 +66,7 @@ await t.test('while the attempt is being graded a good handoff waits, a bad one 
   t.equal(handoffs.length, 1);
 });
 
-t.test('a handoff sets the score, recomputes the totals and leaves its event, once', async (t) => {
+t.test('a handoff sets the score, recomputes the totals and appends its event, once', async (t) => {
   const { student, id, attempt } = await graded();
   t.match((await student.get(id)).data, { totalScore: 1, pendingManualCount: 2, correctCount: 1, wrongCount: 1 });
   const criteria = [{ id: 'c1', name: 'Ý', score: 2.5, maxScore: 3, comment: 'tốt' }];
@@ -121,7 +121,7 @@ t.test('a handoff sets the score, recomputes the totals and leaves its event, on
   );
 });
 
-t.test('each rule has its code, and a refused id may be sent again', async (t) => {
+t.test('each handoff rule has its code, and a refused event id may be sent again', async (t) => {
   const { student, id } = await graded();
   const before = (await student.get(id)).data.eventCount;
   const sourceEventId = randomUUID();
@@ -131,8 +131,9 @@ t.test('each rule has its code, and a refused id may be sent again', async (t) =
     [409, 'ANSWER_NOT_FOUND', { questionId: 'blank' }],
     [400, 'SCORE_OUT_OF_RANGE', { score: 5.000001 }],
     [400, 'SCORE_OUT_OF_RANGE', { score: 8, maxScore: 10 }],
-    [400, 'SCORE_OUT_OF_RANGE', { score: 4, maxScore: 10 }],
-    [400, 'VALIDATION_FAILED', { score: -1 }],
+    [400, 'SCORE_OUT_OF_RANGE', { score: 4, maxScore: 3 }],
+    [400, 'SCORE_OUT_OF_RANGE', { score: -1 }],
+    [400, 'VALIDATION_FAILED', { maxScore: -1 }],
     [400, 'VALIDATION_FAILED', { score: '4' }],
     [400, 'VALIDATION_FAILED', { score: undefined }],
     [400, 'VALIDATION_FAILED', { sourceService: 'exam-service' }],
@@ -153,7 +154,89 @@ t.test('each rule has its code, and a refused id may be sent again', async (t) =
   t.match(await client.handOff(id, { sourceEventId }), { status: 200, data: { applied: true } });
 });
 
-t.test('fields a producer adds are dropped and never stored', async (t) => {
+t.test('a handoff’s score is in points of the question, regardless of maxScore', async (t) => {
+  const { student, id } = await graded();
+  for (const [score, maxScore] of [
+    [4, 10],
+    [3, 3],
+    [5, 5.5],
+    [0, 0],
+  ]) {
+    const { status, data } = await client.handOff(id, { score, maxScore });
+    t.match({ status, data }, { status: 200, data: { applied: true, attempt: { totalScore: 1 + (score ?? 0) } } });
+    t.match(data.attempt.events.at(-1).metadata, { score, maxScore });
+  }
+  t.match((await student.get(id)).data.answers[1], { questionId: 'essay', score: 0, isCorrect: false });
+});
+
+const GATEWAY = { 'x-internal-service': 'api-gateway' };
+const actor = (role: string, id: string) => ({ 'x-user-id': id, 'x-user-role': role });
+
+t.test('a gateway passes on an examiner’s grade, and the event records the examiner', async (t) => {
+  const { student, id } = await graded();
+  const sent = [
+    [actor('TEACHER', 'teacher-1'), 1],
+    [actor('TEACHER', 'teacher-2'), 2],
+    [actor('ADMIN', 'admin-1'), 3],
+  ] as const;
+  for (const [who, score] of sent) {
+    const { status, data } = await client.handOff(id, { score }, { ...GATEWAY, ...who });
+    t.match({ status, data }, { status: 200, data: { applied: true } });
+    t.match(data.attempt.events.at(-1).metadata, { score, gradedById: who['x-user-id'] });
+    t.match(data.attempt, { scope: { createdById: 'teacher-1' }, resultVisible: true }, 'the examiner’s own view');
+  }
+  const plain = await client.handOff(id, { score: 4 }, GATEWAY);
+  t.match(plain, { status: 200, data: { applied: true } }, 'a gateway may send without naming anybody');
+  t.notOk('gradedById' in plain.data.attempt.events.at(-1).metadata);
+  t.notMatch(plain.text, /answerKey|"scope"/);
+  const kept = (await student.events(id)).data.flatMap(
+    ({ metadata }: { metadata: { gradedById?: string } }) => metadata.gradedById ?? [],
+  );
+  t.strictSame(kept, ['teacher-1', 'teacher-2', 'admin-1']);
+});
+
+t.test('only an examiner grades through a gateway, whatever the rest of the request is', async (t) => {
+  const { student, id } = await graded();
+  const sourceEventId = randomUUID();
+  const refused: [number, string, Record<string, string>][] = [
+    [403, 'FORBIDDEN', actor('TEACHER', 'teacher-3')],
+    [403, 'FORBIDDEN', actor('TEACHER', 'class-1')],
+    [403, 'FORBIDDEN', actor('STUDENT', student.id)],
+    [403, 'FORBIDDEN', actor('STUDENT', 'teacher-1')],
+    [403, 'FORBIDDEN', actor('PARENT', 'teacher-1')],
+    [403, 'FORBIDDEN', actor('admin', 'admin-1')],
+    [401, 'UNAUTHENTICATED', { 'x-user-id': 'teacher-1' }],
+    [401, 'UNAUTHENTICATED', { 'x-user-role': 'ADMIN' }],
+    [401, 'UNAUTHENTICATED', actor('ADMIN', 'two words')],
+  ];
+  for (const sender of ['api-gateway', 'ai-classifier-service']) {
+    for (const [status, code, who] of refused) {
+      const headers = { 'x-internal-service': sender, ...who };
+      t.match(await client.handOff(id, { sourceEventId }, headers), { status, json: { code } }, JSON.stringify(who));
+    }
+  }
+  const stranger = { ...GATEWAY, ...actor('TEACHER', 'teacher-3') };
+  t.match(
+    await client.handOff(id, { sourceEventId, questionId: 'other' }, stranger),
+    { status: 403 },
+    'before the rules',
+  );
+  t.match(await client.handOff('missing', { sourceEventId }, stranger), { status: 404 }, 'after the attempt');
+  const wrong = { ...GATEWAY, ...actor('TEACHER', 'teacher-1'), 'x-internal-token': 'wrong' };
+  t.match(await client.handOff(id, { sourceEventId }, wrong), { json: { code: 'ATTEMPT_INTERNAL_UNAUTHORIZED' } });
+  t.match((await student.get(id)).data, { pendingManualCount: 2 }, 'nothing was graded');
+  const replayed = { sourceEventId, score: 2 };
+  t.match(await client.handOff(id, replayed), { status: 200, data: { applied: true } }, 'the id is still free');
+  t.match(await client.handOff(id, replayed, stranger), { status: 403 }, 'a replay tells a stranger nothing');
+});
+
+t.test('`sourceService` of a handoff must name the classifier, whichever service sends it', async (t) => {
+  const { id } = await graded();
+  const reply = await client.handOff(id, { sourceService: 'api-gateway' }, GATEWAY);
+  t.match(reply, { status: 400, json: { code: 'VALIDATION_FAILED', details: [{ path: '/sourceService' }] } });
+});
+
+t.test('drops unknown fields of a handoff and never stores them', async (t) => {
   const { id } = await graded();
   const canary = `canary-${randomUUID()}`;
   const criteria = [{ id: 'c1', score: 1, maxScore: 2, extra: canary }];
@@ -168,7 +251,7 @@ t.test('fields a producer adds are dropped and never stored', async (t) => {
   }
 });
 
-t.test('credentials come before everything', async (t) => {
+t.test('a handoff checks credentials before path, body and state', async (t) => {
   const target = '/v1/attempts/missing/essay-grade-handoffs';
   const token = cluster.tokens.internal;
   const faults: Record<string, Record<string, string | readonly string[]>> = {

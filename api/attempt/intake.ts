@@ -1,26 +1,32 @@
 import { askWorker } from '#api/ask-worker.ts';
 import type { Call, Reply } from '#api/route.ts';
+import { findAttempt } from '#infra/mongo/attempt/attempts.ts';
+import { storeRelease } from '#infra/mongo/attempt/release.ts';
 import { newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { postCommand, readEnd } from '#infra/mongo/mailbox/mailbox.ts';
-import { handoffOrder, releaseOrder } from '#shared/attempt/commands.ts';
+import { FRONT_DOOR_BUDGET_MS } from '#infra/mongo/transaction.ts';
+import { handoffOrder } from '#shared/attempt/commands.ts';
 import { copyHandoff } from '#shared/attempt/handoff.ts';
 import { DETAIL_EVENTS } from '#shared/attempt/limits.ts';
 import { readRelease } from '#shared/attempt/release.ts';
+import { isExaminer, type Viewer } from '#shared/attempt/visibility.ts';
 import type { EssayGradeHandoffRequest, ResultsReleasedRequest } from '#shared/generated/attempt.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
-import { type AttemptDeps, detailOf, knownAttempt, SERVICE_VIEWER } from './deps.ts';
+import { type AttemptDeps, detailOf, knownAttempt, SERVICE_VIEWER, viewerOf } from './deps.ts';
 
 /**
- * Takes a grade by hand as a command, unique per attempt and source event, and waits for its worker. Only the sender
- * whose call made the command is told `applied: true`; everybody else met a replay.
+ * Stores a manual grade as a command, unique per attempt and source event, and waits for its worker. Returns
+ * `applied: true` only to the call that created the command; every other call is a replay. If a call names an actor, the
+ * actor must be an examiner of the attempt, and the reply shows what that actor may see.
  */
 export async function handOffGrade(
   deps: AttemptDeps,
   call: Call<EssayGradeHandoffRequest>,
 ): Promise<Reply | Rejection> {
   const attemptId = call.params.attemptId ?? '';
-  if ((await deps.heads.find(attemptId)) === null) return { rejected: 'ATTEMPT_NOT_FOUND' };
-  const handoff = copyHandoff(call.body);
+  const viewer = await graderOf(deps, call, attemptId);
+  if (isRejection(viewer)) return viewer;
+  const handoff = copyHandoff(call.body, call.identity.actor?.id);
   const { sourceEventId } = handoff;
   const terms = { maxAttempts: deps.commandAttempts, now: deps.now() };
   const { command, created } = await postCommand(
@@ -34,11 +40,23 @@ export async function handOffGrade(
   const applied = end.kind === 'done' ? created : null;
   return {
     status: applied === null ? 202 : 200,
-    data: { attempt: await detailOf(deps, attempt, SERVICE_VIEWER, DETAIL_EVENTS), applied, sourceEventId },
+    data: { attempt: await detailOf(deps, attempt, viewer, DETAIL_EVENTS), applied, sourceEventId },
   };
 }
 
-/** Takes a release as a command, unique per source event, and waits for its worker; a replay changed nothing. */
+/** Returns the sender of the grade: the examiner that the gateway names, or the service itself if it names no actor. */
+async function graderOf(deps: AttemptDeps, { identity }: Call, attemptId: string): Promise<Viewer | Rejection> {
+  if (identity.actor === undefined) {
+    return (await deps.heads.find(attemptId)) === null ? { rejected: 'ATTEMPT_NOT_FOUND' } : SERVICE_VIEWER;
+  }
+  const viewer = viewerOf(identity);
+  const attempt = await findAttempt(deps.mongo, attemptId);
+  if (attempt === null) return { rejected: 'ATTEMPT_NOT_FOUND' };
+  // The teacher scope of an attempt never changes, so the worker need not check it again.
+  return isExaminer(attempt, viewer) ? viewer : { rejected: 'FORBIDDEN' };
+}
+
+/** Stores a release with its command, unique per source event, and waits for its worker. A replay returns counts of 0. */
 export async function releaseResults(
   deps: AttemptDeps,
   call: Call<ResultsReleasedRequest>,
@@ -46,8 +64,8 @@ export async function releaseResults(
   const release = readRelease(call.body);
   if (isRejection(release)) return release;
   const { sourceEventId } = release;
-  const terms = { maxAttempts: deps.commandAttempts, now: deps.now() };
-  const { command, created } = await postCommand(deps.mongo, newCommand({ ...releaseOrder(release), ...terms }));
+  const terms = { maxAttempts: deps.commandAttempts, now: deps.now(), budgetMs: FRONT_DOOR_BUDGET_MS };
+  const { command, created } = await storeRelease(deps.mongo, release, terms);
   await askWorker(deps, command, { timeoutMs: deps.settings.gradingWaitMs, signal: call.signal });
   const end = await readEnd(deps.mongo, command);
   if (end.kind !== 'done') {

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import { freePort } from '#scripts/services/port.ts';
-import { attemptClient, newExamId, numeric } from '#testing/clients/attempt-client.ts';
+import { attemptClient, inMs, newExamId, numeric } from '#testing/clients/attempt-client.ts';
 import { callHttp } from '#testing/clients/http-call.ts';
 import type { NeighbourCall } from '#testing/neighbours/neighbours.ts';
 import { type Cluster, startCluster } from '#testing/processes/cluster.ts';
@@ -25,6 +25,7 @@ interface Row {
   status: string;
   attempts: number;
   nextRunAt: Date;
+  settledAt: Date;
   result: unknown;
 }
 
@@ -36,7 +37,7 @@ async function settled(of: Cluster, id: string, suffix: string): Promise<Row> {
   });
 }
 
-/** What each attempt's calls are answered with; the usual answer where nothing is said. */
+/** Answer to the calls about an attempt or student, by id. Without an entry, or if it returns undefined: the usual answer. */
 const answers = new Map<string, (call: NeighbourCall) => { status: number; body?: unknown } | undefined>();
 neighbours.answer = (call) => {
   const about = call.path.startsWith('/v1/students/') ? call.path.split('/')[3] : String(call.body?.entityId);
@@ -46,7 +47,7 @@ const callsOf = (about: string) =>
   neighbours.calls.filter(({ path, body }) => path.includes(about) || body?.entityId === about);
 const noticesOf = (id: string) => callsOf(id).filter(({ path }) => path === '/v1/events/notification');
 
-t.test('a shown grade is told to the student and to the parents, exactly so', async (t) => {
+t.test('a visible grade sends exactly these notices to the student and the parents', async (t) => {
   neighbours.parents = ['parent-1', 'parent-2'];
   const examId = newExamId();
   const change = {
@@ -112,12 +113,12 @@ t.test('a shown grade is told to the student and to the parents, exactly so', as
   }
 });
 
-t.test('a hidden grade is told to nobody until its release, which is named', async (t) => {
+t.test('a hidden grade sends no notice until its release, which the notice names', async (t) => {
   const examId = newExamId();
   const { student, id } = await client.sitting({ examId, exam: { showResultMode: 'MANUAL' } });
   t.match(await student.submit(id), { status: 200, data: { resultVisible: false } });
   t.equal(await cluster.mongo.collection('attempt_notices').countDocuments({ subject: id }), 0);
-  const event = { examId, releasedAt: '2026-11-20T00:00:00Z', sourceEventId: 'release $1' };
+  const event = { examId, releasedAt: '2025-11-20T00:00:00Z', sourceEventId: 'release $1' };
   t.match((await client.release(event)).data, { updatedAttempts: 1, queuedNotifications: 2 });
   await settled(cluster, id, 'grade_released_parent');
   await settled(cluster, id, 'grade_released');
@@ -126,7 +127,27 @@ t.test('a hidden grade is told to nobody until its release, which is named', asy
   t.equal(await cluster.mongo.collection('attempt_notices').countDocuments({ subject: id }), 2);
 });
 
-t.test('no parents is an answer', async (t) => {
+t.test('notices of a future release survive their worker and are sent once, at the release time', async (t) => {
+  const examId = newExamId();
+  const { student, id } = await client.sitting({ examId, exam: { showResultMode: 'MANUAL' } });
+  await student.submit(id);
+  const releasedAt = inMs(4_000);
+  const event = { examId, releasedAt, sourceEventId: `ahead-${examId}` };
+  t.match((await client.release(event)).data, { updatedAttempts: 1, queuedNotifications: 2 });
+  await cluster.restart('gradenotices', 'SIGKILL');
+  const again = { ...event, releasedAt: inMs(0), sourceEventId: `again-${examId}` };
+  t.match((await client.release(again)).data, { updatedAttempts: 0, queuedNotifications: 0 });
+  for (const suffix of ['grade_released', 'grade_released_parent']) {
+    const row = await settled(cluster, id, suffix);
+    t.match(row, { status: 'DELIVERED', attempts: 1 });
+    t.ok(row.settledAt.toISOString() >= releasedAt, 'not before its time');
+  }
+  t.equal(noticesOf(id).length, 2);
+  t.match(noticesOf(id)[0]?.body, { payload: { releaseEventId: event.sourceEventId } });
+  await until('the student sees what was announced', async () => (await student.get(id)).data.resultVisible);
+});
+
+t.test('an empty parent list or 404 from the profile service ends the parents’ notice', async (t) => {
   for (const answer of [{ status: 200, body: { data: { parentIds: [] } } }, { status: 404 }]) {
     const { student, id } = await client.sitting();
     answers.set(student.id, () => answer);
@@ -137,7 +158,7 @@ t.test('no parents is an answer', async (t) => {
   }
 });
 
-t.test('refused for good: DEAD at once', async (t) => {
+t.test('a notice that its receiver rejects permanently is DEAD at once', async (t) => {
   for (const status of [400, 413, 422]) {
     const { student, id } = await client.sitting();
     answers.set(id, () => ({ status }));
@@ -147,7 +168,7 @@ t.test('refused for good: DEAD at once', async (t) => {
   }
 });
 
-t.test('a receiver in trouble: tried again, DEAD when the attempts are used up', async (t) => {
+t.test('a notice to a failing receiver is retried and DEAD once its attempts are used up', async (t) => {
   const { student, id } = await client.sitting();
   answers.set(id, (call) => (call.path === '/v1/events/notification' ? { status: 500 } : undefined));
   answers.set(student.id, () => ({ status: 503 }));
@@ -164,7 +185,7 @@ t.test('a receiver in trouble: tried again, DEAD when the attempts are used up',
   t.match(await settled(cluster, healing.id, 'grade_released'), { status: 'DELIVERED' });
 });
 
-t.test('faults of configuration spend nothing and raise an alarm', async (t) => {
+t.test('a configuration fault raises an alarm and spends no delivery attempt', async (t) => {
   const rows = cluster.mongo.collection<Row>('attempt_notices');
   const alarms = async () => {
     const { text } = await callHttp(`http://127.0.0.1:${metricsPort}`, 'GET', '/metrics');
@@ -194,7 +215,7 @@ t.test('faults of configuration spend nothing and raise an alarm', async (t) => 
   t.equal(await alarms(), before + 1, 'the profile service too');
 });
 
-t.test('nobody listens: attempts are spent; no profile service: the parents’ row waits', async (t) => {
+t.test('an unreachable receiver uses up attempts; without a profile service the parents’ row waits', async (t) => {
   const nowhere = `http://127.0.0.1:${await freePort()}`;
   const lonely = await startCluster(t, {
     workers: ['grading', 'gradenotices'],

@@ -9,7 +9,7 @@ import { mayRead } from '#shared/attempt/visibility.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { type AttemptDeps, detailOf, viewerOf } from './deps.ts';
 
-/** The caller's own attempts, newest start first. */
+/** Returns the caller's own attempts, newest start first. */
 export async function listOwnAttempts(deps: AttemptDeps, call: Call): Promise<Reply> {
   const found = await listAttempts(deps.mongo, viewerOf(call.identity).id, MAX_LISTED_ATTEMPTS);
   const now = new Date(deps.now());
@@ -30,8 +30,8 @@ export async function readResult(deps: AttemptDeps, call: Call): Promise<Reply |
 }
 
 /**
- * The whole log, ascending, written as it comes from the cursor: ten thousand events of 8 KiB must not stand in
- * memory for each reader. A fault after the first byte cuts the connection, so that a torn list cannot pass for one.
+ * Streams the whole event log in ascending order from the cursor: ten thousand events of 8 KiB must not be in memory
+ * for each reader. An error after the first byte cuts the connection, so that no client takes a partial list as complete.
  */
 export async function readEvents(deps: AttemptDeps, call: Call): Promise<RawReply | Rejection> {
   const attempt = await readable(deps, call);
@@ -61,14 +61,14 @@ export async function readEvents(deps: AttemptDeps, call: Call): Promise<RawRepl
   };
 }
 
-/** The attempt, if it exists and this caller may read it. */
+/** Returns the attempt if it exists and this caller may read it; otherwise the rejection. */
 async function readable(deps: AttemptDeps, call: Call): Promise<Attempt | Rejection> {
   const attempt = await findAttempt(deps.mongo, call.params.attemptId ?? '');
   if (attempt === null) return { rejected: 'ATTEMPT_NOT_FOUND' };
   return mayRead(attempt, viewerOf(call.identity)) ? attempt : { rejected: 'FORBIDDEN' };
 }
 
-/** Counts for admin dashboards, from this service's own data only. */
+/** Returns counts for admin dashboards, computed from this service's own data only. */
 export async function summarizeAttempts(deps: AttemptDeps): Promise<Reply> {
   const counts = await countAttempts(deps.mongo);
   const sum = (field: Exclude<keyof AttemptCount, 'status' | 'submittedBy'>, only: Partial<AttemptCount> = {}) =>

@@ -18,13 +18,14 @@ const cluster = await startCluster(t, {
   },
 });
 const client = await attemptClient(cluster);
-/** At the door that does not wait long for a worker. */
+/** Client of the door that waits only briefly for a worker. */
 const hasty = await attemptClient(cluster, 2);
 
 interface NoticeRow {
   _id: string;
   status: string;
   attempts: number;
+  nextRunAt: Date;
   body: { recipient: string; releaseEventId: string | null };
 }
 
@@ -47,7 +48,7 @@ const flat = (examId: string, change: object = {}) => ({
   ...change,
 });
 
-t.test('a flat release sets the time on attempts in every state and queues rows for what it shows', async (t) => {
+t.test('a flat release sets its time on attempts in every state and queues rows for visible grades', async (t) => {
   const examId = newExamId();
   const [one, two] = [await sat(examId), await sat(examId)];
   const open = await sat(examId, {}, false);
@@ -91,7 +92,7 @@ t.test('a flat release sets the time on attempts in every state and queues rows 
   t.equal((await rowsOf(open.id)).length, 2, 'one in progress is told of at its own submit');
 });
 
-t.test('the analytics style', async (t) => {
+t.test('accepts a release in the analytics event format', async (t) => {
   const examId = newExamId();
   const { student, id } = await sat(examId);
   const occurredAt = inMs(-1_000);
@@ -107,7 +108,7 @@ t.test('the analytics style', async (t) => {
   t.match((await student.get(id)).data.exam, { resultsReleasedAt: occurredAt });
 });
 
-t.test('a release may be of one organization', async (t) => {
+t.test('a release that names an organization binds only its attempts', async (t) => {
   const examId = newExamId();
   const ours = await sat(examId);
   const theirs = await sat(examId, { organizationId: 'org-2' });
@@ -115,7 +116,7 @@ t.test('a release may be of one organization', async (t) => {
   t.match((await ours.student.get(ours.id)).data, { resultVisible: true });
   t.match((await theirs.student.get(theirs.id)).data, { resultVisible: false });
   const later = await sat(examId, { organizationId: 'org-2' });
-  t.match((await later.student.get(later.id)).data, { resultVisible: false }, 'nor is it remembered for the other');
+  t.match((await later.student.get(later.id)).data, { resultVisible: false }, 'nor does it bind the other later');
   t.match(
     (await client.release(flat(examId))).data,
     { updatedAttempts: 2, queuedNotifications: 4 },
@@ -123,15 +124,53 @@ t.test('a release may be of one organization', async (t) => {
   );
 });
 
-t.test('a release is remembered for what is started or graded after it', async (t) => {
+t.test('an attempt that starts after a release follows its own exam snapshot', async (t) => {
   const examId = newExamId();
-  const event = flat(examId);
-  t.match((await client.release(event)).data, { updatedAttempts: 0, queuedNotifications: 0 });
+  t.match((await client.release(flat(examId))).data, { updatedAttempts: 0, queuedNotifications: 0 });
   const { student, id, attempt } = await sat(examId, {}, false);
-  t.equal(attempt.exam.resultsReleasedAt, event.releasedAt);
-  t.match(await student.submit(id), { status: 200, data: { resultVisible: true } });
-  t.equal((await rowsOf(id)).length, 2);
+  t.equal(attempt.exam.resultsReleasedAt, null);
+  t.match(await student.submit(id), { status: 200, data: { resultVisible: false, exam: { resultsReleasedAt: null } } });
+  t.same(await rowsOf(id), []);
+  const own = await sat(examId, { resultsReleasedAt: '2026-05-04T03:00:00Z' });
+  t.match((await own.student.get(own.id)).data, {
+    resultVisible: true,
+    exam: { resultsReleasedAt: '2026-05-04T03:00:00.000Z' },
+  });
+  t.match(await rowsOf(own.id), [{ body: { releaseEventId: null } }, { body: { releaseEventId: null } }]);
+  t.match(
+    (await client.release(flat(examId))).data,
+    { updatedAttempts: 1, queuedNotifications: 2 },
+    'the next binds it',
+  );
+  t.match((await student.get(id)).data, { resultVisible: true });
+});
 
+t.test('a release with a future time hides results and holds its notices until then', async (t) => {
+  const examId = newExamId();
+  const { student, id } = await sat(examId);
+  const open = await sat(examId, {}, false);
+  const releasedAt = inMs(3_600_000);
+  t.match((await client.release(flat(examId, { releasedAt }))).data, { updatedAttempts: 2, queuedNotifications: 2 });
+  await open.student.submit(open.id);
+  const HIDDEN = { resultVisible: false, hiddenReason: 'Kết quả sẽ được hiển thị khi giáo viên công bố.' };
+  for (const one of [
+    { student, id },
+    { student: open.student, id: open.id },
+  ]) {
+    const { data } = await one.student.get(one.id);
+    t.match(data, { ...HIDDEN, totalScore: null, exam: { resultsReleasedAt: releasedAt } });
+    t.match((await one.student.result(one.id)).data, { scorePercent: null, attempt: HIDDEN });
+    t.match((await one.student.list()).data[0], { ...HIDDEN, totalScore: null });
+    t.notMatch((await one.student.events(one.id)).text, /"totalScore":\d/);
+    const rows = await rowsOf(one.id);
+    t.equal(rows.length, 2);
+    for (const { nextRunAt } of rows) t.equal(nextRunAt.toISOString(), releasedAt);
+  }
+  t.match((await client.release(flat(examId))).data, { updatedAttempts: 0, queuedNotifications: 0 }, 'set once');
+  t.match((await student.get(id)).data, HIDDEN);
+});
+
+t.test('a release between submit and grading sends its notices with the grade', async (t) => {
   const second = newExamId();
   const waiting = await sat(second, {}, false);
   await cluster.kill('grading', 'SIGSTOP');
@@ -149,7 +188,7 @@ t.test('a release is remembered for what is started or graded after it', async (
   );
 });
 
-t.test('a close alone shows the result and queues nothing', async (t) => {
+t.test('the close of an exam alone shows the result and queues no notice', async (t) => {
   const examId = newExamId();
   const { student, id } = await sat(examId, { showResultMode: 'AFTER_CLOSE', closeTime: inMs(3_600_000) });
   await cluster.mongo
@@ -160,7 +199,7 @@ t.test('a close alone shows the result and queues nothing', async (t) => {
   t.same(await rowsOf(id), []);
 });
 
-t.test('a late release answers 202 with null counts and is done all the same', async (t) => {
+t.test('a release whose worker is late answers 202 with null counts and is still applied', async (t) => {
   const examId = newExamId();
   const { student, id } = await sat(examId);
   const event = flat(examId);
@@ -177,7 +216,7 @@ t.test('a late release answers 202 with null counts and is done all the same', a
   t.match(replay.data, { updatedAttempts: 0, queuedNotifications: 0 });
 });
 
-t.test('what is no release is refused', async (t) => {
+t.test('refuses an invalid release', async (t) => {
   const examId = newExamId();
   const { student, id } = await sat(examId);
   const base = flat(examId);
@@ -217,7 +256,7 @@ t.test('what is no release is refused', async (t) => {
   t.match(await client.release(base), { data: { updatedAttempts: 1 } }, 'a refused id may be sent again');
 });
 
-t.test('wrong credentials: 401 before a byte of the body, and not one command to MongoDB', async (t) => {
+t.test('wrong credentials get 401 before the body is read, without a MongoDB command', async (t) => {
   const { port } = cluster.door(2);
   const token = cluster.tokens.internal;
   const faults: Record<string, string[]> = {
@@ -237,7 +276,7 @@ t.test('wrong credentials: 401 before a byte of the body, and not one command to
   tap.clear();
   for (const [name, headers] of Object.entries(faults)) {
     const wire = openWire(t, port);
-    // 200 KiB are announced and never sent: whoever waits for them does not answer.
+    // The head announces 200 KiB that are never sent: a door that waits for them does not answer.
     wire.write(
       requestText('POST', '/v1/events/exam-results-released', [JSON_TYPE, 'Content-Length: 200000', ...headers]),
     );
@@ -255,7 +294,7 @@ t.test('wrong credentials: 401 before a byte of the body, and not one command to
   t.same(tap.commands(), []);
 });
 
-t.test('an empty receiver token is no token, and not the general one', async (t) => {
+t.test('an empty receiver token counts as unconfigured and does not fall back to the general one', async (t) => {
   for (const token of ['', 'general']) {
     const headers = { 'x-internal-service': 'exam-service', 'x-internal-token': token };
     const reply = await client.call('POST', '/v1/events/exam-results-released', { door: 3, headers, body: '{' });
@@ -263,8 +302,8 @@ t.test('an empty receiver token is no token, and not the general one', async (t)
   }
 });
 
-// After all the others.
-t.test('without a notification service rows wait, unspent', async (t) => {
+// Runs after all other tests.
+t.test('without a notification service rows wait and spend no delivery attempt', async (t) => {
   const rows = await cluster.mongo.collection<NoticeRow>('attempt_notices').find().toArray();
   t.ok(rows.length > 10);
   t.ok(rows.every(({ status, attempts }) => status === 'PENDING' && attempts === 0));

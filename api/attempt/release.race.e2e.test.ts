@@ -9,7 +9,7 @@ import { storedBy } from '#testing/stored/stored.ts';
 import { slowMongo } from '#testing/stores/slow-mongo.ts';
 import { until } from '#testing/until.ts';
 
-/** Attempts of one exam that are started, handed in and graded while their results are released. */
+/** Attempts per exam that are started, submitted and graded while its results are released. */
 const ATTEMPTS = 2;
 const EXAMS = scaled(40, 1_000);
 const MOST_ROUNDS = 5;
@@ -24,7 +24,7 @@ const { neighbours } = cluster;
 const door = doorsOf(cluster, 2);
 const stored = storedBy(cluster);
 
-/** How long a start and a submit took of late (ms): releases are spread over all of it, however slow the machine. */
+/** Recent duration of a start and a submit (ms). Releases are spread over it, however slow the machine is. */
 let sittingMs = 50;
 
 async function late<T>(uptoMs: number, work: () => Promise<T>): Promise<T> {
@@ -32,64 +32,87 @@ async function late<T>(uptoMs: number, work: () => Promise<T>): Promise<T> {
   return work();
 }
 
-t.test('whatever a release meets, each attempt is announced to its student once and to the parents once', async (t) => {
-  const oneExam = async (n: number) => {
-    const plan = { examId: newExamId(), showResultMode: 'MANUAL' as const };
-    const crew = Array.from({ length: ATTEMPTS }, () => student());
-    const begin = (who: (typeof crew)[number], at: number) => insist(() => who.start(door(n + at), plan, who.id));
-    // Half of the exams race the release with their starts as well.
-    const before = n % 2 === 0 ? await Promise.all(crew.map(begin)) : [];
-    const [released, ...sat] = await Promise.all([
-      late(1.5 * sittingMs, () => insist(() => release(door(n), plan.examId, `release-${plan.examId}`))),
-      ...crew.map((who, at) =>
-        late(before[at] === undefined ? 1.5 * sittingMs : sittingMs / 4, async () => {
-          const began = performance.now();
-          const { data } = before[at] ?? (await begin(who, at));
-          const { status } = await insist(() => who.submit(door(n + at + 1), data.attempt.id));
-          sittingMs = 0.8 * sittingMs + 0.2 * (performance.now() - began);
-          return { id: data.attempt.id, status };
-        }),
-      ),
+/** Runs `work` and returns its result with the times at which it began and ended (ms). */
+async function timed<T>(work: () => Promise<T>): Promise<{ reply: T; from: number; to: number }> {
+  const from = performance.now();
+  return { reply: await work(), from, to: performance.now() };
+}
+
+t.test(
+  'a release notifies the student and the parents of each attempt that it binds exactly once, at any stage',
+  async (t) => {
+    const oneExam = async (n: number) => {
+      const plan = { examId: newExamId(), showResultMode: 'MANUAL' as const };
+      const crew = Array.from({ length: ATTEMPTS }, () => student());
+      const begin = (who: (typeof crew)[number], at: number) =>
+        timed(() => insist(() => who.start(door(n + at), plan, who.id)));
+      // In half of the exams the starts race the release too.
+      const before = n % 2 === 0 ? await Promise.all(crew.map(begin)) : [];
+      const [released, ...sat] = await Promise.all([
+        late(1.5 * sittingMs, () => timed(() => insist(() => release(door(n), plan.examId, `release-${plan.examId}`)))),
+        ...crew.map((who, at) =>
+          late(before[at] === undefined ? 1.5 * sittingMs : sittingMs / 4, async () => {
+            const began = performance.now();
+            const start = before[at] ?? (await begin(who, at));
+            const { data } = start.reply;
+            const { status } = await insist(() => who.submit(door(n + at + 1), data.attempt.id));
+            sittingMs = 0.8 * sittingMs + 0.2 * (performance.now() - began);
+            return { id: data.attempt.id, status, start };
+          }),
+        ),
+      ]);
+      // Sends the same release again; for a quarter of the exams also under another id.
+      const again = [insist(() => release(door(n), plan.examId, `release-${plan.examId}`))];
+      const isSecond = n % 4 === 0;
+      if (isSecond) again.push(insist(() => release(door(n + 1), plan.examId, `second-${plan.examId}`)));
+      await Promise.all(again);
+      return { ...plan, released, attempts: sat, isSecond };
+    };
+    const releases: Awaited<ReturnType<typeof oneExam>>[] = [];
+    const met = () => tally(releases.map(({ released }) => released.reply.data.queuedNotifications ?? 0));
+    // Repeats until releases have met both graded and ungraded attempts; how many rounds that takes depends on the machine.
+    for (let round = 0; round < MOST_ROUNDS && (round === 0 || Object.keys(met()).length === 1); round++) {
+      releases.push(...(await crowd(EXAMS, 6, oneExam)));
+    }
+
+    const exams = releases.length;
+    t.same(tally(releases.map(({ released }) => released.reply.status)), { 200: exams });
+    const ids = releases.flatMap(({ attempts }) => attempts.map(({ id }) => id));
+    t.equal(ids.length, exams * ATTEMPTS);
+    const released = await stored.attempts.find({ 'exam.resultsReleasedAt': { $ne: null } }).toArray();
+    const bound = new Set(released.map(({ _id }) => String(_id)));
+    const starts = { before: 0, meanwhile: 0, after: 0 };
+    for (const { released: by, attempts, isSecond } of releases) {
+      for (const { id, start } of attempts) {
+        // A start answered before the release was sent came before it; one sent after the release's reply came after it.
+        const place = start.to < by.from ? 'before' : start.from > by.to ? 'after' : 'meanwhile';
+        starts[place] += 1;
+        if (place === 'before' || isSecond) t.ok(bound.has(id), 'a release binds the attempts that were there');
+        else if (place === 'after') t.notOk(bound.has(id), 'a release binds no later start');
+      }
+    }
+    t.comment('starts by their place round the release:', JSON.stringify(starts));
+    const rows = await stored.notices.find({}, { projection: { _id: 1 } }).toArray();
+    const expected = [...bound].flatMap((id) => [
+      `${id}:notification:grade_released`,
+      `${id}:notification:grade_released_parent`,
     ]);
-    // In half of the exams the same release is told again, and by another id too.
-    const again = [insist(() => release(door(n), plan.examId, `release-${plan.examId}`))];
-    if (n % 4 === 0) again.push(insist(() => release(door(n + 1), plan.examId, `second-${plan.examId}`)));
-    await Promise.all(again);
-    return { ...plan, released, attempts: sat };
-  };
-  const releases: Awaited<ReturnType<typeof oneExam>>[] = [];
-  const met = () => tally(releases.map(({ released }) => released.data.queuedNotifications ?? 0));
-  // Until releases have met attempts that were graded and attempts that were not: how many that takes, the machine says.
-  for (let round = 0; round < MOST_ROUNDS && (round === 0 || Object.keys(met()).length === 1); round++) {
-    releases.push(...(await crowd(EXAMS, 6, oneExam)));
-  }
+    t.same(
+      rows.map(({ _id }) => _id).sort(),
+      expected.sort(),
+      'one row for the student and one for the parents of each attempt that is bound',
+    );
+    await until('every notice has arrived', () => neighbours.notices.size === expected.length);
+    t.same(tally(neighbours.notices.values()), { 1: expected.length }, 'each arrived once');
 
-  const exams = releases.length;
-  t.same(tally(releases.map(({ released }) => released.status)), { 200: exams });
-  const ids = releases.flatMap(({ attempts }) => attempts.map(({ id }) => id));
-  t.equal(ids.length, exams * ATTEMPTS);
-  const rows = await stored.notices.find({}, { projection: { _id: 1 } }).toArray();
-  const expected = ids.flatMap((id) => [
-    `${id}:notification:grade_released`,
-    `${id}:notification:grade_released_parent`,
-  ]);
-  t.same(
-    rows.map(({ _id }) => _id).sort(),
-    expected.sort(),
-    'one row for the student and one for the parents of each attempt',
-  );
-  await until('every notice has arrived', () => neighbours.notices.size === expected.length);
-  t.same(tally(neighbours.notices.values()), { 1: expected.length }, 'each arrived once');
+    t.comment('notices queued by the release itself, per exam:', JSON.stringify(met()));
+    t.ok(Object.keys(met()).length > 1, 'releases met graded attempts and attempts not yet graded');
+    const sample = await readAsTeacher(door(), ids[0] ?? '');
+    t.match(sample.data, { status: 'GRADED', resultVisible: true });
+  },
+);
 
-  t.comment('notices queued by the release itself, per exam:', JSON.stringify(met()));
-  t.ok(Object.keys(met()).length > 1, 'releases met graded attempts and attempts not yet graded');
-  const unreleased = await stored.attempts.countDocuments({ 'exam.resultsReleasedAt': null });
-  t.equal(unreleased, 0, 'each attempt carries the release');
-  const sample = await readAsTeacher(door(), ids[0] ?? '');
-  t.match(sample.data, { status: 'GRADED', resultVisible: true });
-});
-
-t.test('one release sent by 20 senders at once counts once', async (t) => {
+t.test('one release sent by 20 senders at once is applied once', async (t) => {
   const plan = { examId: newExamId(), showResultMode: 'MANUAL' as const };
   const crew = Array.from({ length: 5 }, () => student());
   const ids = await Promise.all(

@@ -18,7 +18,7 @@ const client = await attemptClient(cluster);
 const { student, id } = await client.sitting();
 const OWNER = { 'x-user-id': student.id, 'x-user-role': 'STUDENT' };
 
-t.test('no such route: 404; another method: 405, whoever asks', async (t) => {
+t.test('an unknown route answers 404 and another method 405, for every caller', async (t) => {
   for (const path of [
     '/',
     '/v2',
@@ -57,7 +57,7 @@ t.test('no such route: 404; another method: 405, whoever asks', async (t) => {
   }
 });
 
-t.test('every reply is an envelope and names its request', async (t) => {
+t.test('every reply is an envelope and carries its request id', async (t) => {
   const good = await client.call('GET', `/v1/attempts/${id}`, {
     headers: { ...OWNER, 'x-request-id': 'My_request.1-x' },
   });
@@ -76,7 +76,7 @@ t.test('every reply is an envelope and names its request', async (t) => {
   }
 });
 
-t.test('the checks of a request come in their order', async (t) => {
+t.test('a request is checked in the order of the contract', async (t) => {
   const target = `/v1/attempts/${id}/answers`;
   await student.submit(id);
   const huge = Buffer.concat([Buffer.from('{"questionId": 1, "\\ud800'), Buffer.alloc(1_100_000, 0xff)]);
@@ -107,7 +107,7 @@ t.test('the checks of a request come in their order', async (t) => {
   await step(409, 'ATTEMPT_LOCKED', () => undefined);
 });
 
-t.test('a body that is not acceptable JSON', async (t) => {
+t.test('refuses a body that is not acceptable JSON', async (t) => {
   const post = (body: string | Buffer, door?: HttpRequest) =>
     client.call('POST', `/v1/attempts/${id}/events`, {
       ...door,
@@ -142,7 +142,7 @@ t.test('a body that is not acceptable JSON', async (t) => {
   }
 });
 
-t.test('body caps: 256 KiB for most, and reading stops there', async (t) => {
+t.test('most routes accept bodies up to 256 KiB and stop reading there', async (t) => {
   const filled = (size: number) => `{"type":"TAB_HIDDEN"${' '.repeat(size - 21)}}`;
   for (const [size, status] of [
     [262_144, 201],
@@ -166,7 +166,7 @@ t.test('body caps: 256 KiB for most, and reading stops there', async (t) => {
   );
 });
 
-t.test('query names: plain ones that nobody knows are ignored, bracketed ones are not', async (t) => {
+t.test('ignores unknown plain query names and refuses bracketed ones', async (t) => {
   for (const [query, status] of [
     ['?a=1', 200],
     ['?', 200],
@@ -184,7 +184,7 @@ t.test('query names: plain ones that nobody knows are ignored, bracketed ones ar
   t.equal((await client.call('GET', '/v1/student/attempts?a[b]=1')).status, 401, 'the identity comes first');
 });
 
-t.test('behind a gateway token every route that trusts identity asks for it, right after the route', async (t) => {
+t.test('with a gateway token configured, every route that trusts identity checks it first', async (t) => {
   const call = (method: string, target: string, headers: Record<string, string | readonly string[]>, body?: unknown) =>
     client.call(method, target, { door: 2, headers, body });
   const routes: [string, string][] = [
@@ -223,7 +223,7 @@ t.test('behind a gateway token every route that trusts identity asks for it, rig
   );
 });
 
-t.test('a request that does not arrive: 408', async (t) => {
+t.test('a request that does not arrive in time gets 408', async (t) => {
   const { port } = cluster.door(3);
   const head = openWire(t, port);
   head.write('POST /v1/attempts/a/submit HTTP/1.1\r\nHost: test\r\nX-User-');
@@ -234,7 +234,7 @@ t.test('a request that does not arrive: 408', async (t) => {
   t.match(await body.reply(), { status: 408, json: { success: false, code: 'REQUEST_TIMEOUT' } });
 });
 
-t.test('five hundred questions start; a body over 8 MiB is cut off', async (t) => {
+t.test('a start accepts five hundred questions and cuts off a body over 8 MiB', async (t) => {
   const questions = Array.from({ length: 500 }, (_, n) => choice(`q${n}`));
   const { attempt } = await client.sitting({ questions });
   t.equal(attempt.questions.length, 500);

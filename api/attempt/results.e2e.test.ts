@@ -20,7 +20,7 @@ const cluster = await startCluster(t, {
 });
 const client = await attemptClient(cluster);
 
-// Half of 15.5462 is 7.7731; 3.3317 comes by hand. None of these numbers is shown unless a grade is.
+// Half of 15.5462 is 7.7731; 3.3317 is the manual grade. These values appear only where a grade is visible.
 const GRADES = ['7.7731', '3.3317', '11.1048', 'canary-feedback', 'canary-comment'];
 const KEYS = ['canary-accepted', '918273', 'answerKey'];
 const QUESTIONS = [
@@ -46,7 +46,7 @@ interface Seat {
   key: string;
 }
 
-/** Sat, handed in, graded, and the essay graded by hand. */
+/** Returns an attempt that was submitted and graded, its essay by a handoff. */
 async function graded(exam: object): Promise<Seat & { handoff: string }> {
   const examId = newExamId();
   const student = client.student();
@@ -66,7 +66,7 @@ async function graded(exam: object): Promise<Seat & { handoff: string }> {
   return { student, id, examId, change, key, handoff: handoff.text };
 }
 
-/** Everything that a student (and the handoff's sender) is told about the attempt, on every route. */
+/** Returns every reply about the attempt that a student, or the sender of the handoff, can get. */
 async function everyReply({ student, id, examId, change, key }: Seat): Promise<[string, string][]> {
   const replies = {
     detail: await student.get(id),
@@ -139,53 +139,85 @@ const MANUAL = 'Kết quả sẽ được hiển thị khi giáo viên công b�
 
 const release = ({ examId }: Seat) =>
   client.release({ examId, releasedAt: inMs(0), sourceEventId: `release-${examId}` });
-/** A while ago, so that it does not matter how exactly the door knows MongoDB's time. */
-const close = ({ id }: Seat) =>
+/** Sets a time of the exam 5 s in the past, so that a small error in the door's estimate of MongoDB's time does not matter. */
+const reach = (time: 'closeTime' | 'resultsReleasedAt', { id }: Seat) =>
   cluster.mongo
     .collection<{ _id: string }>('attempts')
-    .updateOne({ _id: id }, { $set: { 'exam.closeTime': new Date(Date.now() - 5_000) } });
+    .updateOne({ _id: id }, { $set: { [`exam.${time}`]: new Date(Date.now() - 5_000) } });
 
-t.test('IMMEDIATE: shown from the grade on', async (t) => {
+t.test('IMMEDIATE shows the grade as soon as it exists', async (t) => {
   const seat = await graded({ showResultMode: 'IMMEDIATE' });
   t.match(JSON.parse(seat.handoff).data.attempt, { totalScore: TOTAL }, 'also to the sender of the grade');
   await shownGrade(t, seat);
 });
 
-t.test('AFTER_CLOSE: hidden until the close, shown from it on', async (t) => {
+t.test('AFTER_CLOSE hides the grade until the close and shows it from then on', async (t) => {
   const seat = await graded({ showResultMode: 'AFTER_CLOSE', closeTime: inMs(3_600_000) });
   t.notMatch(seat.handoff, /3\.3317|canary/);
   await hiddenGrade(t, seat, AFTER_CLOSE);
-  await close(seat);
+  await reach('closeTime', seat);
   await shownGrade(t, seat);
 });
 
-t.test('AFTER_CLOSE: a release shows it before the close', async (t) => {
+t.test('AFTER_CLOSE shows the grade before the close once it is released', async (t) => {
   const seat = await graded({ showResultMode: 'AFTER_CLOSE', closeTime: inMs(3_600_000) });
   t.match(await release(seat), { status: 200, data: { updatedAttempts: 1, queuedNotifications: 2 } });
   await shownGrade(t, seat);
 });
 
-t.test('AFTER_CLOSE without a close: only a release shows it', async (t) => {
+t.test('AFTER_CLOSE without a close time shows the grade only after a release', async (t) => {
   const seat = await graded({ showResultMode: 'AFTER_CLOSE' });
   await hiddenGrade(t, seat, AFTER_CLOSE);
   await release(seat);
   await shownGrade(t, seat);
 });
 
-t.test('MANUAL: no close shows it, a release does', async (t) => {
+t.test('MANUAL shows the grade after a release, not after the close', async (t) => {
   const seat = await graded({ showResultMode: 'MANUAL', closeTime: inMs(3_600_000) });
-  await close(seat);
+  await reach('closeTime', seat);
   await hiddenGrade(t, seat, MANUAL);
   await release(seat);
   await shownGrade(t, seat);
   t.ok((await seat.student.get(seat.id)).data.exam.resultsReleasedAt);
 });
 
-t.test('a release time that came with the start, even one ahead, is a release', async (t) => {
-  await shownGrade(t, await graded({ showResultMode: 'MANUAL', resultsReleasedAt: inMs(3_600_000) }));
+t.test('MANUAL shows the grade from a release time that came with the start', async (t) => {
+  await shownGrade(t, await graded({ showResultMode: 'MANUAL', resultsReleasedAt: inMs(-5_000) }));
+  const seat = await graded({ showResultMode: 'MANUAL', resultsReleasedAt: inMs(3_600_000) });
+  t.notMatch(seat.handoff, /3\.3317|canary/);
+  await hiddenGrade(t, seat, MANUAL);
+  await reach('resultsReleasedAt', seat);
+  await shownGrade(t, seat);
 });
 
-t.test('in progress nothing is shown to anybody', async (t) => {
+t.test('AFTER_CLOSE hides the grade until the close if the release time is in the future', async (t) => {
+  const seat = await graded({ showResultMode: 'AFTER_CLOSE', closeTime: inMs(3_600_000) });
+  await client.release({ examId: seat.examId, releasedAt: inMs(1_800_000), sourceEventId: `release-${seat.examId}` });
+  await hiddenGrade(t, seat, AFTER_CLOSE);
+  await reach('closeTime', seat);
+  await shownGrade(t, seat);
+});
+
+t.test('replies show the teacher scope to examiners and to no student', async (t) => {
+  const { student, id, attempt } = await client.sitting();
+  const scope = {
+    createdById: 'teacher-1',
+    assignedClassroomIds: ['class-1'],
+    resultViewerTeacherIds: ['teacher-2'],
+  };
+  t.notOk('scope' in attempt);
+  for (const status of ['IN_PROGRESS', 'GRADED']) {
+    for (const reader of [client.admin(), client.teacher('teacher-1'), client.teacher('teacher-2')]) {
+      t.strictSame((await reader.get(id)).data.scope, scope, status);
+      t.strictSame((await reader.result(id)).data.attempt.scope, scope);
+    }
+    for (const reply of [await student.get(id), await student.result(id), await student.submit(id)]) {
+      t.notMatch(reply.text, /"scope"|class-1|teacher-2/);
+    }
+  }
+});
+
+t.test('an attempt in progress shows its result to no reader', async (t) => {
   const { student, id } = await client.sitting({ questions: QUESTIONS });
   for (const reader of [student, client.admin(), client.teacher('teacher-1')]) {
     t.match((await reader.result(id)).data, {
@@ -196,7 +228,7 @@ t.test('in progress nothing is shown to anybody', async (t) => {
   t.match((await client.admin().get(id)).data.questions[2], { answerKey: { numericAnswers: [{ value: 918_273 }] } });
 });
 
-t.test('a student’s own list: exact fields, newest first, at most a hundred', async (t) => {
+t.test('a student’s own list has exact fields, newest first, at most a hundred attempts', async (t) => {
   const student = client.student();
   const ids: string[] = [];
   for (let n = 0; n < 103; n++) {
@@ -227,7 +259,7 @@ t.test('a student’s own list: exact fields, newest first, at most a hundred', 
   t.same((await client.student().list()).data, []);
 });
 
-// After all the others: it counts what they left.
+// Runs after the tests above: it counts the attempts that they left.
 t.test('the summary agrees with a recount of every attempt', async (t) => {
   await client.sitting({ access: { assigned: false, link: { id: 'l', mode: 'LOGIN_REQUIRED', active: true } } });
   const timed = await client.sitting();
@@ -269,7 +301,7 @@ t.test('the summary agrees with a recount of every attempt', async (t) => {
   for (const role of ['TEACHER', 'STUDENT', 'PARENT']) t.match(await client.as(role, 'x').summary(), { status: 403 });
 });
 
-t.test('no student was ever told a key, on any route', async (t) => {
+t.test('no reply to a student contains an answer key, on any route', async (t) => {
   const leaks = client.received.filter(
     ({ role, text }) => role === 'STUDENT' && KEYS.some((key) => text.includes(key)),
   );

@@ -1,10 +1,9 @@
 import { idempotencyKey } from '#api/http/guards/idempotency-key.ts';
-import { identity, role } from '#api/http/guards/identity.ts';
+import { identity, optionalIdentity, role } from '#api/http/guards/identity.ts';
 import { internalSender, trustedStart } from '#api/http/guards/senders.ts';
 import { ESSAY_BODY, LARGE_BODY, type Route, SMALL_BODY } from '#api/route.ts';
 import { answerFaults } from '#shared/attempt/answer.ts';
 import { paperFaults } from '#shared/attempt/copy-paper.ts';
-import { HANDOFF_SENDER } from '#shared/attempt/handoff.ts';
 import { RELEASE_SENDER, releaseFaults } from '#shared/attempt/release.ts';
 import { COURSE_SERVICE } from '#shared/attempt/start-rules.ts';
 import type { ErrorCode } from '#shared/kernel/errors.ts';
@@ -15,7 +14,7 @@ import { saveOneAnswer } from './save-answer.ts';
 import { startAttempt } from './start.ts';
 import { postEvent, submitAttempt } from './submit.ts';
 
-/** The attempt service's routes, internal `/v1`: attempts behind the gateway, grades and releases from other services. */
+/** Returns the attempt service's internal `/v1` routes: attempts behind the gateway, grades and releases from services. */
 export function attemptRoutes(deps: AttemptDeps): Route[] {
   return [...startRoutes(deps), ...sittingRoutes(deps), ...intakeRoutes(deps)];
 }
@@ -40,7 +39,7 @@ const START_ERRORS: readonly ErrorCode[] = [
 
 const REPLAYED = { 'Idempotency-Replayed': 'true when the idempotency key was known, else false' };
 
-/** The start of an attempt: one route under two paths, the second of which older clients know. */
+/** Starts an attempt: one route under two paths. Older clients use the second path. */
 function startRoutes(deps: AttemptDeps): Route[] {
   const start = {
     method: 'POST',
@@ -75,7 +74,7 @@ function startRoutes(deps: AttemptDeps): Route[] {
   ];
 }
 
-/** Routes of an attempt that has been started: its student works on it, and readers see what they may. */
+/** Routes of a started attempt: its student works on it, and each reader gets what the reader may see. */
 function sittingRoutes(deps: AttemptDeps): Route[] {
   const student = [identity(), role('STUDENT')];
   const reader = [identity(), role()];
@@ -180,18 +179,24 @@ function sittingRoutes(deps: AttemptDeps): Route[] {
       operation: 'readResult',
       summary: 'The attempt with its score in percent',
       guards: reader,
-      replies: [{ status: 200, schema: 'attempt/result-reply', description: 'Percent is null while hidden' }],
+      replies: [
+        {
+          status: 200,
+          schema: 'attempt/result-reply',
+          description: 'Percent is null while hidden, and of practice alone',
+        },
+      ],
       errors: ['ATTEMPT_NOT_FOUND', 'FORBIDDEN'],
       handle: (call) => readResult(deps, call),
     },
   ];
 }
 
-/** Routes for other services, each under its own name and our token. */
+/** Routes for other services. Each service sends its own name and the token of this service. */
 function intakeRoutes(deps: AttemptDeps): Route[] {
-  const receiver = (sender: string) =>
+  const receiver = (...senders: string[]) =>
     internalSender({
-      sender,
+      senders,
       token: deps.settings.receiverToken,
       unauthorizedCode: 'ATTEMPT_INTERNAL_UNAUTHORIZED',
       unconfiguredCode: 'ATTEMPT_INTERNAL_TOKEN_NOT_CONFIGURED',
@@ -201,8 +206,8 @@ function intakeRoutes(deps: AttemptDeps): Route[] {
       method: 'POST',
       path: '/v1/attempts/:attemptId/essay-grade-handoffs',
       operation: 'handOffGrade',
-      summary: 'Internal: a grade by hand, from the AI classifier',
-      guards: [receiver(HANDOFF_SENDER)],
+      summary: 'Internal: a grade by hand, from the AI classifier or from a teacher through the gateway',
+      guards: [receiver(...deps.settings.handoffSenders), optionalIdentity('TEACHER', 'ADMIN')],
       body: { schema: 'attempt/essay-grade-handoff-request', maxBytes: SMALL_BODY },
       replies: [
         { status: 200, schema: 'attempt/handoff-reply', description: 'Applied, or a replay' },
@@ -210,6 +215,7 @@ function intakeRoutes(deps: AttemptDeps): Route[] {
       ],
       errors: [
         'ATTEMPT_NOT_FOUND',
+        'FORBIDDEN',
         'ATTEMPT_NOT_SUBMITTED',
         'QUESTION_NOT_IN_ATTEMPT',
         'QUESTION_NOT_MANUAL',

@@ -12,7 +12,7 @@ import { saveOneAnswer } from './save-answer.ts';
 
 const SAVES = 200;
 
-/** A front door on a client of its own, whose commands are counted, beside an attempt at 40 questions. */
+/** Opens a front door whose MongoDB client records its commands, and an attempt with 40 questions. */
 async function watchedFrontDoor(t: Tap) {
   const stored = await openTestMongo(t);
   const paper = samplePaper(...Array.from({ length: 40 }, () => ({})));
@@ -28,7 +28,7 @@ async function watchedFrontDoor(t: Tap) {
   const deps = coldFrontDoor(mongo);
   return {
     attempt,
-    /** Saves one answer and gives the names of the MongoDB commands that it took. */
+    /** Saves one answer and returns the names of the MongoDB commands that it needed. */
     async save(place: number): Promise<string[]> {
       const reply = await saveOneAnswer(deps, saveCall(attempt, place));
       if (isRejection(reply)) throw new Error(reply.rejected);
@@ -43,13 +43,13 @@ function saveCall(attempt: Pick<Attempt, '_id' | 'studentId'>, place: number) {
   return studentCall(attempt.studentId, { body, params: { attemptId: attempt._id } });
 }
 
-t.test('a cold process reads the attempt and its paper, each once, before its first save', async (t) => {
+t.test('a cold process reads the attempt and its paper once each before its first save', async (t) => {
   const { save } = await watchedFrontDoor(t as Tap);
   t.strictSame(await save(0), ['find', 'find', 'findAndModify']);
   t.strictSame(await save(1), ['findAndModify']);
 });
 
-t.test('a warm save is one MongoDB command, and at most one in twenty needs more', async (t) => {
+t.test('a warm save needs one MongoDB command, and at most one save in twenty needs more', async (t) => {
   const { save } = await watchedFrontDoor(t as Tap);
   await save(0);
   const taken: string[][] = [];
@@ -57,7 +57,7 @@ t.test('a warm save is one MongoDB command, and at most one in twenty needs more
   const more = taken.filter((commands) => commands.length > 1);
   t.same(new Set(taken.filter((commands) => commands.length === 1).flat()), new Set(['findAndModify']));
   t.ok(more.length <= SAVES / 20, `${more.length} of ${SAVES} needed more than one command`);
-  // Each roll makes room for as many saves as the tail can take again.
+  // Each roll of the event tail makes room for EVENT_TAIL_CAP - EVENT_TAIL_KEEP saves.
   const fits = 1 + Math.floor((SAVES - (EVENT_TAIL_CAP - 1)) / (EVENT_TAIL_CAP - EVENT_TAIL_KEEP));
   t.ok(more.length <= fits + 1 && more.length > 0, 'they are the rolls of the tail');
   for (const commands of more) {
@@ -67,7 +67,7 @@ t.test('a warm save is one MongoDB command, and at most one in twenty needs more
   }
 });
 
-t.test('that an attempt does not exist is not remembered: another process may be creating it', async (t) => {
+t.test('does not cache a missing attempt, because another process may be creating it', async (t) => {
   const stored = await openTestMongo(t);
   const deps = coldFrontDoor(stored);
   const late = { _id: 'late', studentId: 'student-1', deadlineAt: null };

@@ -21,12 +21,12 @@ import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { type AttemptDeps, detailOf, ownHead, viewerOf, withTexts } from './deps.ts';
 import { handInOnce } from './submit.ts';
 
-/** Between two tries of saves that meet on one attempt (ms); random below it, so that they part. */
+/** Upper bound of the random wait (ms) before a save repeats after a conflict, so that concurrent saves spread out. */
 const MEETING_REST_MS = 20;
 
 /**
- * Saves one answer: one MongoDB command when all is well and the attempt is known here. A write that was refused comes
- * back with the attempt that refused it, and the pure rules say why, in the order of the contract.
+ * Saves one answer. Costs one MongoDB command if the attempt is cached here and accepts the write. A refused write
+ * returns the stored attempt, and the pure rules then find the reason in the order of the contract.
  */
 export async function saveOneAnswer(deps: AttemptDeps, call: Call<SaveAnswerRequest>): Promise<Reply | Rejection> {
   const answer = pickAnswer(call.body);
@@ -52,13 +52,13 @@ export async function saveOneAnswer(deps: AttemptDeps, call: Call<SaveAnswerRequ
       case 'refused': {
         const reason = await reasonOf(deps, result.attempt, placed, viewer);
         if (reason !== null) return reason;
-        // Nothing forbids it: the tail is full, or a long text must make way. Both take rows of their own.
+        // No rule forbids the save: the event tail is full, or a long text must move out. Both need rows of their own.
         tryToSave = ways.withRows;
         break;
       }
       case 'raced':
-        // Who came first has rolled the tail, and the rest need no transaction any more: fifty that insisted on one
-        // would conflict with each other for seconds.
+        // Another save has rolled the event tail, so this one needs no transaction any more. If fifty saves insisted on
+        // a transaction each, they would conflict with each other for seconds.
         tryToSave = ways.first;
         await delay(Math.random() * MEETING_REST_MS);
         break;
@@ -71,20 +71,20 @@ export async function saveOneAnswer(deps: AttemptDeps, call: Call<SaveAnswerRequ
 
 type TryToSave = () => Promise<SaveResult | { kind: 'raced' }>;
 
-/** How a save is tried first, and how once the attempt has no room for one command. */
+/** Two ways to save: the first attempt, and the one to use once the document has no room for a single command. */
 interface SaveWays {
   first: TryToSave;
   withRows: TryToSave;
 }
 
-/** A short answer is tried with one command first; a long text needs a row of its own from the beginning. */
+/** Returns the ways to save this write: a short answer begins with one command, a long text with a row of its own. */
 function placedWays(deps: AttemptDeps, write: AnswerWrite): SaveWays {
   const isLong = isLongAnswer(write.content);
   const withRows = () => saveWithRows(deps, write, isLong);
   return { first: isLong ? withRows : () => saveAnswer(deps.mongo, write), withRows };
 }
 
-/** A save without a place writes nothing: only the stored attempt can say which rule comes first. */
+/** Returns the ways for a save without a place in the paper: both only read the attempt, to find the rule that refuses first. */
 function unplacedWays(deps: AttemptDeps, attemptId: string): SaveWays {
   const readRefusing: TryToSave = async () => {
     const attempt = await findAttempt(deps.mongo, attemptId);
@@ -93,7 +93,7 @@ function unplacedWays(deps: AttemptDeps, attemptId: string): SaveWays {
   return { first: readRefusing, withRows: readRefusing };
 }
 
-/** A long text waits for its turn; a save that is only the one to roll the tail tries once, and may have `raced` another. */
+/** Saves in a transaction. A long text retries conflicts; a save that only rolls the tail returns `raced` at the first one. */
 async function saveWithRows(
   deps: AttemptDeps,
   write: AnswerWrite,
@@ -120,7 +120,7 @@ function writeOf(head: AttemptHead, placed: PlacedSave, sourceTabId: string | nu
   };
 }
 
-/** Why the attempt refused the save; null when by what it now is it would not. */
+/** Returns why the attempt refuses the save, or null if its current state does not. Submits an overdue attempt first. */
 async function reasonOf(
   deps: AttemptDeps,
   attempt: Attempt,
@@ -130,7 +130,7 @@ async function reasonOf(
   const whole = await withTexts(deps, attempt);
   const reason = whySaveRefused(whole, placed, viewer, new Date(deps.now()));
   if (reason?.rejected !== 'ATTEMPT_DEADLINE_EXPIRED') return reason;
-  // Committed before it is told, and by MongoDB's clock; the grade is the worker's, and nobody waits for it here.
+  // Commit the submit, by MongoDB's clock, before the reply reports an expired deadline. Do not wait for the worker's grade.
   const command = await handInOnce(deps, attempt._id, 'TIMEOUT', 0);
   if (command === null) return null;
   void deps.doorbells.ring(command.queue, command._id, command.attempts);

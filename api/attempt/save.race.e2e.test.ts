@@ -11,7 +11,7 @@ const door = doorsOf(cluster, 2);
 const stored = storedBy(cluster);
 const chance = openChance((line) => t.comment(line));
 
-t.test('what is saved while the student hands in is either in the grade or refused', async (t) => {
+t.test('a save that races the submit is either graded or refused', async (t) => {
   const sittings = scaled(30, 250);
   const questions = 10;
   const statuses = await crowd(sittings, 12, async (n) => {
@@ -19,7 +19,7 @@ t.test('what is saved while the student hands in is either in the grade or refus
     const id = await started(who, door(n), { examId: newExamId(), questions });
     const handsInAfter = chance.below(questions);
     let handedIn: Promise<unknown> | undefined;
-    // Every question is answered rightly and once, so the score counts the saves that were accepted.
+    // Each question gets one correct answer, so the score equals the number of accepted saves.
     const saves = await crowd(questions, 4, async (question) => {
       if (question === handsInAfter) handedIn = insist(() => who.submit(door(n + 1), id));
       const text = `${question + 1}`;
@@ -45,7 +45,7 @@ t.test('what is saved while the student hands in is either in the grade or refus
   t.same(Object.keys(counts).sort(), ['200', 'ATTEMPT_LOCKED'], `nothing else was answered: ${JSON.stringify(counts)}`);
 });
 
-t.test('50 tabs on one question: versions 1 to n without a gap, and one event each', async (t) => {
+t.test('saves of one question from 50 tabs get versions 1 to n without a gap, and one event each', async (t) => {
   const who = student();
   const id = await started(who, door(), { examId: newExamId() });
   const tabs = 50;
@@ -75,7 +75,7 @@ t.test('50 tabs on one question: versions 1 to n without a gap, and one event ea
 });
 
 t.test(
-  'of tabs that have all seen the same version one saves; a conflict writes nothing and shows the answer',
+  'one of several tabs with the same version saves; each other gets a conflict with the stored answer',
   async (t) => {
     const who = student();
     const id = await started(who, door(), { examId: newExamId() });
@@ -98,7 +98,7 @@ t.test(
 );
 
 t.test(
-  'an attempt that the open transaction of a dead process holds is answered 503 in time, and serves after',
+  'requests to an attempt that a dead process’s transaction locks get 503 in time, and succeed afterwards',
   async (t) => {
     const [who, plan] = [student(), { examId: newExamId() }];
     const id = await started(who, door(), plan);
@@ -106,7 +106,7 @@ t.test(
     t.teardown(() => session.endSession());
     session.startTransaction();
     await stored.attempts.updateOne({ _id: id }, { $set: { stamp: 'never committed' } }, { session });
-    // Each of these meets the lock; none may wait for it to go away by itself.
+    // Each of these requests meets the lock and must answer before MongoDB releases it.
     const met = await Promise.all([
       who.save(door(0), id, { questionId: 'q1', text: '1' }),
       who.submit(door(1), id),

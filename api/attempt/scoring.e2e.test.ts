@@ -15,7 +15,7 @@ const client = await attemptClient(cluster);
 
 const choose = (...selectedOptionIds: string[]) => ({ selectedOptionIds });
 const type = (textAnswer: string) => ({ textAnswer });
-/** T, F, - for null, ? for left out, of statements s1, s2, … */
+/** Builds answers to statements s1, s2, … from marks: T true, F false, - null, ? left out. */
 const judge = (marks: string) => ({
   statementAnswers: [...marks].flatMap((mark, index) =>
     mark === '?' ? [] : [{ statementId: `s${index + 1}`, value: mark === '-' ? null : mark === 'T' }],
@@ -29,10 +29,12 @@ const many = (id: string, key: string[], change: object) =>
     ...change,
   });
 const rule = (mode: string, rest: object = {}, score = 1) => ({ score, scoringRule: { mode, ...rest } });
+/** Builds options o1, o2, … that carry their own `isCorrect`. */
+const marked = (...marks: boolean[]) => marks.map((isCorrect, index) => ({ id: `o${index + 1}`, isCorrect }));
 const PENDING = null;
 const four = [true, true, true, true];
 
-/** Question, answer (null = none), score, full score? By hand, from the contract. */
+/** Question, answer (null: unanswered), score, is it the full score?, name. Computed by hand from the contract. */
 const GOLDEN: [(id: string) => object, object | null, number | null, boolean | null, string][] = [
   [(id) => choice(id, { score: 1.3 }), choose('a'), 1.3, true, 'EXACT right'],
   [(id) => choice(id, { score: 1.3 }), choose('a', 'a'), 1.3, true, 'selections count once'],
@@ -152,6 +154,21 @@ const GOLDEN: [(id: string) => object, object | null, number | null, boolean | n
   ],
   [(id) => shortText(id, ['x']), type(' \n'), 0, false, 'white space is unanswered'],
   [
+    (id) => shortText(id, ['3,14'], rule('SHORT_TEXT', { tolerance: 0 })),
+    type('3.140'),
+    1,
+    true,
+    'with a tolerance, be it 0, a text that is a number is one',
+  ],
+  [
+    (id) => shortText(id, ['ba', '3,14'], rule('SHORT_TEXT', { tolerance: 0.01 })),
+    type('3.1500001'),
+    0,
+    false,
+    'and an exact one',
+  ],
+  [(id) => shortText(id, ['3,14']), type('3.14'), 0, false, 'without a tolerance it is a text'],
+  [
     (id) => numeric(id, [{ value: 10 }], rule('NUMERIC', { tolerance: 0.1 })),
     type('10.1'),
     1,
@@ -200,13 +217,31 @@ const GOLDEN: [(id: string) => object, object | null, number | null, boolean | n
     'EXACT number: tolerance 0',
   ],
   [(id) => numeric(id, [{ value: 2 }], rule('EXACT')), type('2.0'), 1, true, 'EXACT number'],
+  [
+    (id) => choice(id, { options: marked(false, true), answerKey: undefined }),
+    choose('o2'),
+    1,
+    true,
+    'the marks of the options are the key',
+  ],
+  [
+    (id) => choice(id, { ...rule('TRUE_FALSE_GROUP'), type: 'JUDGE', options: marked(true, false), answerKey: null }),
+    { statementAnswers: [{ statementId: 'o2', value: false }] },
+    0.5,
+    false,
+    'also of statements, in a type of another name',
+  ],
+  [(id) => many(id, ['a', 'c'], { type: 'PICK' }), choose('c', 'a'), 1, true, 'another type by EXACT: choices'],
+  [(id) => shortText(id, ['x'], { ...rule('EXACT'), type: 'CLOZE' }), type('X'), 1, true, 'and without options a text'],
+  [(id) => numeric(id, [{ value: 2 }], { type: 'FILL' }), type('2,0'), 1, true, 'another type by NUMERIC'],
+  [(id) => essay(id, { type: 'LETTER', ...rule('MANUAL') }), type('x'), PENDING, null, 'another type by MANUAL'],
   [(id) => essay(id), type('words'), PENDING, null, 'ESSAY is pending'],
   [(id) => choice(id, rule('MANUAL')), choose('b'), PENDING, null, 'MANUAL fits any type'],
   [(id) => essay(id), null, 0, false, 'an unanswered ESSAY is graded 0'],
   [(id) => essay(id), type(' '), 0, false, 'so is a blank one'],
 ];
 
-t.test('every scoring mode, with its golden numbers', async (t) => {
+t.test('every scoring mode yields the scores computed by hand', async (t) => {
   const questions = GOLDEN.map(([make], index) => make(`q${index}`)) as Record<string, unknown>[];
   const { student, id, attempt } = await client.sitting({ questions });
   t.equal(attempt.maxScore, Number(questions.reduce((sum, { score }) => sum + Number(score), 0).toFixed(6)));

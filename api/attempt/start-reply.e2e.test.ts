@@ -7,7 +7,7 @@ const client = await attemptClient(cluster);
 const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 const TIMESTAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 
-t.test('the reply holds exactly the fields of the contract, on both paths', async (t) => {
+t.test('a start reply has exactly the fields of the contract, on both paths', async (t) => {
   const fields =
     'id examId studentId organizationId accessLinkId attemptNumber status startedAt submittedAt deadlineAt durationSeconds submittedBy totalScore maxScore correctCount wrongCount pendingManualCount studentInfo courseContext resultVisible hiddenReason serverTime exam questions answers events eventCount'.split(
       ' ',
@@ -76,7 +76,7 @@ t.test('the reply holds exactly the fields of the contract, on both paths', asyn
       },
     ]);
     const { answerKey: _, ...shown } = first as { answerKey?: unknown };
-    t.match(attempt.questions[0], { ...shown, id: 'kept-id', orderIndex: 0 });
+    t.match(attempt.questions[0], { ...shown, id: 'kept-id', orderIndex: 0, options: options('c', 'a', 'b') });
     t.match(attempt.questions[1], {
       id: UUID_V7,
       questionId: 'q2',
@@ -91,7 +91,40 @@ t.test('the reply holds exactly the fields of the contract, on both paths', asyn
   }
 });
 
-t.test('shuffles differ between attempts and stay within one', async (t) => {
+t.test('the sender’s `orderIndex` values order the paper and are returned, shuffled or not', async (t) => {
+  const numbers = [70, 10, -30, 50, 20, 90];
+  const questions = numbers.map((orderIndex) => choice(`q${orderIndex}`, { orderIndex }));
+  const ascending = [-30, 10, 20, 50, 70, 90];
+  type Place = { orderIndex: number; questionId: string };
+  const orders = new Set<string>();
+  for (const exam of [{}, { shuffleQuestions: true }, { randomizePerAttempt: true }]) {
+    const { student, id, attempt } = await client.sitting({ exam, questions });
+    t.same(
+      attempt.questions.map(({ orderIndex }: Place) => orderIndex),
+      ascending,
+    );
+    const names = attempt.questions.map(({ questionId }: Place) => questionId);
+    if (Object.keys(exam).length === 0) t.same(names, ['q-30', 'q10', 'q20', 'q50', 'q70', 'q90']);
+    t.same([...names].sort(), questions.map(({ questionId }) => questionId).sort());
+    orders.add(names.join());
+    await student.save(id, { questionId: 'q50', selectedOptionIds: ['b'] });
+    const { data } = await student.get(id);
+    t.same(data.questions, attempt.questions, 'the same on a read');
+    t.match(data.answers, [{ questionId: 'q50', answer: { selectedOptionIds: ['b'] } }]);
+  }
+  t.ok(orders.size > 1);
+  for (const other of [{ orderIndex: undefined }, { orderIndex: 10 }]) {
+    const [first, ...rest] = questions;
+    const { attempt } = await client.sitting({ questions: [{ ...first, ...other }, ...rest] });
+    t.same(
+      attempt.questions.map(({ orderIndex, questionId }: Place) => [orderIndex, questionId]),
+      questions.map(({ questionId }, place) => [place, questionId]),
+      'in the order of the array',
+    );
+  }
+});
+
+t.test('shuffled order differs between attempts and is stable within one attempt', async (t) => {
   const questions = Array.from({ length: 10 }, (_, n) => choice(`q${n}`, { options: options(...'abcdefgh') }));
   const orders = async (exam: object) => {
     const sittings = await Promise.all([1, 2, 3, 4].map(() => client.sitting({ exam: { ...exam }, questions })));
@@ -101,13 +134,12 @@ t.test('shuffles differ between attempts and stay within one', async (t) => {
         [...questions.keys()],
       );
       t.same((await student.get(id)).data.questions, attempt.questions, 'stable');
-      for (const question of attempt.questions) {
+      const seen = (await client.admin().get(id)).data.questions;
+      const idsOf = (question: { options: { id: string }[] }) => question.options.map((option) => option.id);
+      for (const [place, question] of attempt.questions.entries()) {
         t.same([...question.optionOrder].sort(), [...'abcdefgh']);
-        t.same(
-          question.options.map((option: { id: string }) => option.id),
-          [...'abcdefgh'],
-          'options as they came',
-        );
+        t.same(idsOf(question), question.optionOrder, 'a student sees no other order');
+        t.same([idsOf(seen[place]), seen[place].optionOrder], [[...'abcdefgh'], question.optionOrder], 'an admin does');
       }
     }
     return {

@@ -12,7 +12,7 @@ function link(id: string, change: object = {}) {
   return { assigned: false, link: { id, mode: 'LOGIN_REQUIRED', active: true, expiresAt: null, ...change } };
 }
 
-t.test('the checks of a start come in their order, each with its code', async (t) => {
+t.test('a start runs its checks in their order, each with its code', async (t) => {
   const examId = newExamId();
   const ask = (headers: Record<string, string | readonly string[]>, body: unknown = '{') =>
     client.call('POST', `/v1/exams/${examId}/attempts`, { headers, body });
@@ -65,12 +65,12 @@ t.test('the checks of a start come in their order, each with its code', async (t
   t.match(await ask(trusted, {}), { status: 400, json: { code: 'VALIDATION_FAILED' } });
 });
 
-t.test('every fault of the shape is told at once, by JSON pointer', async (t) => {
+t.test('a start reports every fault of its shape at once, by JSON pointer', async (t) => {
   const { json, status } = await client.student().start(newExamId(), {
     exam: { durationMinutes: 0, openTime: '2026-02-30T00:00:00Z', showResultMode: 'NEVER', 'a/b': 1 },
     access: { attemptLimit: 1.5, link: { id: 'l', mode: 'NONE' } },
-    questions: [choice('q1', { score: 0 }), choice('q1', { type: 'PUZZLE' })],
-    studentInfo: { fullName: 7 },
+    questions: [choice('q1', { score: -1, orderIndex: 1.5 }), choice('q1', { type: '' })],
+    studentInfo: { deep: { b: { c: { d: { e: { f: { g: { h: {} } } } } } } } },
   });
   t.match({ status, json }, { status: 400, json: { success: false, code: 'VALIDATION_FAILED' } });
   const paths = json.details.map(({ path }: { path: string }) => path);
@@ -82,15 +82,16 @@ t.test('every fault of the shape is told at once, by JSON pointer', async (t) =>
     '/access/link/mode',
     '/access/link/active',
     '/questions/0/score',
+    '/questions/0/orderIndex',
     '/questions/1/type',
-    '/studentInfo/fullName',
+    '/studentInfo',
   ]) {
     t.ok(paths.includes(path), `${path} in ${paths.join(' ')}`);
   }
   t.ok(json.details.every(({ message }: { message: unknown }) => typeof message === 'string' && message !== ''));
 });
 
-t.test('a paper that cannot be graded is refused as part of the shape', async (t) => {
+t.test('refuses a paper that cannot be graded as a fault of the shape', async (t) => {
   const four = {
     type: 'TRUE_FALSE_GROUP',
     options: options('s1', 's2', 's3'),
@@ -104,6 +105,16 @@ t.test('a paper that cannot be graded is refused as part of the shape', async (t
       '/questions/0/answerKey/correctOptionIds/0',
     ],
     ['no key', [choice('q', { answerKey: undefined })], '/questions/0/answerKey/correctOptionIds'],
+    [
+      'marks that one option lacks',
+      [choice('q', { answerKey: undefined, options: [{ id: 'a', isCorrect: true }, { id: 'b' }] })],
+      '/questions/0/answerKey/correctOptionIds',
+    ],
+    [
+      'a mark that is no boolean',
+      [choice('q', { options: [{ id: 'a', isCorrect: 1 }] })],
+      '/questions/0/options/0/isCorrect',
+    ],
     ['an empty key', [choice('q', { answerKey: { correctOptionIds: [] } })], '/questions/0/answerKey/correctOptionIds'],
     ['a ladder of three', [choice('q', { ...four, answerKey: { statements: judged } })], '/questions/0/options'],
     [
@@ -157,9 +168,9 @@ t.test('a paper that cannot be graded is refused as part of the shape', async (t
   }
 });
 
-t.test('faults of the schema and of the paper are told together', async (t) => {
+t.test('a start reports faults of the schema and of the paper together', async (t) => {
   const { json } = await client.student().start(newExamId(), {
-    questions: [choice('q1', { score: 0 }), choice('q2', { answerKey: { correctOptionIds: ['z'] } })],
+    questions: [choice('q1', { score: -1 }), choice('q2', { answerKey: { correctOptionIds: ['z'] } })],
   });
   t.same(json.details?.map(({ path }: { path: string }) => path).sort(), [
     '/questions/0/score',
@@ -167,12 +178,42 @@ t.test('faults of the schema and of the paper are told together', async (t) => {
   ]);
 });
 
-t.test('fields that the contract does not name: refused, or dropped and never stored', async (t) => {
+t.test('accepts any object as student info and returns it unchanged on every route', async (t) => {
+  const studentInfo = {
+    fullName: 'Nguyễn An',
+    age: 17,
+    phone: null,
+    $where: '$$ROOT',
+    'a.b': { $set: [1, [], {}, { 'c.$d': false }] },
+    nul: 'x\u0000y',
+    note: 'x'.repeat(15_000),
+  };
+  const { student, id, attempt } = await client.sitting({ studentInfo });
+  t.same(attempt.studentInfo, studentInfo);
+  t.same((await student.get(id)).data.studentInfo, studentInfo);
+  t.same((await student.result(id)).data.attempt.studentInfo, studentInfo);
+  const saved = await student.save(id, { questionId: 'q1', selectedOptionIds: ['a'] });
+  t.same(saved.data.studentInfo, studentInfo);
+  t.same((await client.admin().get(id)).data.studentInfo, studentInfo);
+  t.same((await client.sitting({ studentInfo: {} })).attempt.studentInfo, {});
+  for (const [name, wrong] of Object.entries({
+    'over 16 KiB': { note: 'x'.repeat(16_384) },
+    'nine levels': { a: [{ a: [{ a: [{ a: [{}] }] }] }] },
+    'a list': [],
+    'a text': 'An',
+  })) {
+    const { status, json } = await client.student().start(newExamId(), { studentInfo: wrong });
+    t.match({ status, json }, { status: 400, json: { code: 'VALIDATION_FAILED' } }, name);
+    t.equal(json.details[0].path, '/studentInfo', name);
+  }
+});
+
+t.test('unknown fields of a start are refused, or dropped and never stored', async (t) => {
   const canary = `canary-${randomUUID()}`;
   const strange = { canary, $where: canary, 'a.b': canary };
   const examId = newExamId();
   const student = client.student();
-  const { status, data } = await student.start(examId, {
+  const change = {
     exam: strange,
     access: { ...strange, link: { ...link('l-strange').link, ...strange } },
     questions: [
@@ -183,10 +224,21 @@ t.test('fields that the contract does not name: refused, or dropped and never st
         answerKey: { correctOptionIds: ['a'], ...strange },
       }),
     ],
-    studentInfo: { fullName: 'An', ...strange },
-  });
+    courseAttemptContext: {
+      courseId: 'c-1',
+      courseQuizReferenceId: 'quiz-1',
+      lessonId: 'l-1',
+      studentId: student.id,
+      organizationId: 'org-1',
+      validatedBy: 'course-service',
+      validatedAt: '2026-11-20T00:00:00Z',
+      ...strange,
+    },
+  };
+  const marker = { 'x-course-attempt-context-source': 'course-service' };
+  const { status, data } = await student.start(examId, change, { headers: marker });
   t.equal(status, 201);
-  t.same(data.attempt.studentInfo.fullName, 'An');
+  t.equal(data.attempt.courseContext.courseId, 'c-1');
   for (const { name } of await cluster.mongo.listCollections().toArray()) {
     for await (const row of cluster.mongo.collection(name).find({})) {
       if (JSON.stringify(row).includes(canary)) t.fail(`stored in ${name}`);
@@ -201,7 +253,7 @@ t.test('fields that the contract does not name: refused, or dropped and never st
   t.match(other, { status: 400, json: { code: 'VALIDATION_FAILED', details: [{ path: '/surprise' }] } });
 });
 
-t.test('a null optional field is an absent one', async (t) => {
+t.test('a null optional field of a start counts as absent', async (t) => {
   const nulls = (names: string) => Object.fromEntries(names.split(' ').map((name) => [name, null]));
   const { status, data } = await client.student().start(newExamId(), {
     exam: nulls(

@@ -12,7 +12,7 @@ const cluster = await startCluster(t, { doors: 2, workers: ['grading'] });
 const door = doorsOf(cluster, 2);
 const stored = storedBy(cluster);
 
-/** What everybody who started was told, once the busy ones have asked again. */
+/** Summarizes the final replies to a crowd of starts, after the retries of those that got 503. */
 function outcome(replies: readonly HttpReply<Started>[]) {
   const told = replies.filter(({ status }) => status < 300);
   return {
@@ -23,7 +23,7 @@ function outcome(replies: readonly HttpReply<Started>[]) {
   };
 }
 
-t.test('200 starts of one student with different keys make one attempt', async (t) => {
+t.test('200 starts of one student with different keys create one attempt', async (t) => {
   const plan = { examId: newExamId() };
   const who = student();
   const replies = await crowd(200, 200, (n) => insist(() => who.start(door(n), plan, `key-${n}`)));
@@ -38,7 +38,7 @@ t.test('200 starts of one student with different keys make one attempt', async (
     ['START'],
   );
 
-  // The first 50 others became its aliases; which they were, the race decided.
+  // The keys of the first 50 other starts became aliases; the race decided which.
   const known = kept[0]?.startKeys ?? [];
   t.equal(new Set(known).size, MAX_START_KEY_ALIASES + 1);
   const again = await insist(() => who.start(door(1), plan, known.at(-1)));
@@ -46,7 +46,7 @@ t.test('200 starts of one student with different keys make one attempt', async (
   t.same(again.data.attempt.id, [...ids][0]);
 });
 
-t.test('200 starts of one student with one key make one attempt', async (t) => {
+t.test('200 starts of one student with one key create one attempt', async (t) => {
   const plan = { examId: newExamId() };
   const who = student();
   const replies = await crowd(200, 200, (n) => insist(() => who.start(door(n), plan, 'one-key')));
@@ -57,7 +57,31 @@ t.test('200 starts of one student with one key make one attempt', async (t) => {
   t.equal(await stored.attempts.countDocuments({ examId: plan.examId }), 1);
 });
 
-t.test('a key and an exam are shared by 50 students: each gets an attempt of their own', async (t) => {
+t.test(
+  'a start that the rules refuse stays refused, even if it loses a race against a start that they admit',
+  async (t) => {
+    const plan = { examId: newExamId() };
+    const closed = { ...plan, closeTime: new Date(Date.now() - 60_000) };
+    const who = student();
+    // Every other start sends the exam as closed. It must get no attempt, whether one is open already or not.
+    const replies = await crowd(200, 200, (n) =>
+      insist(() => who.start(door(n), n % 2 === 0 ? closed : plan, `key-${n}`)),
+    );
+    const refused = replies.filter((_, n) => n % 2 === 0);
+    t.same(tally(refused.map(({ status, code }) => code ?? status)), { EXAM_CLOSED: 100 });
+    const { ids, created, statuses } = outcome(replies.filter((_, n) => n % 2 === 1));
+    t.same(statuses, { 201: 1, 200: 99 });
+    t.same([ids.size, created], [1, 1]);
+    const [kept] = await stored.attempts.find({ examId: plan.examId }).toArray();
+    t.same(
+      kept?.startKeys.filter((key) => Number(key.split('-')[1]) % 2 === 0),
+      [],
+      'a refused key is no alias',
+    );
+  },
+);
+
+t.test('50 students with the same key and exam each get an attempt of their own', async (t) => {
   const plan = { examId: newExamId() };
   const crew = Array.from({ length: 50 }, () => student());
   const replies = await Promise.all(crew.map((who, n) => insist(() => who.start(door(n), plan, 'shared-key'))));
@@ -66,7 +90,7 @@ t.test('a key and an exam are shared by 50 students: each gets an attempt of the
   t.equal(ids.size, 50);
 });
 
-t.test('30 seats and a crowd of students give 30 attempts', async (t) => {
+t.test('a link with 30 seats admits 30 of a crowd of students', async (t) => {
   const students = scaled(120, 500);
   const plan = {
     examId: newExamId(),
@@ -89,10 +113,27 @@ t.test('30 seats and a crowd of students give 30 attempts', async (t) => {
   t.equal(new Set(taken.map(({ studentId }) => studentId)).size, 30);
 });
 
-t.test('a limit of two attempts holds against starts and submits that race each other', async (t) => {
+t.test('concurrent starts of one student take one seat of a link', async (t) => {
+  for (let round = 0; round < 10; round++) {
+    const examId = newExamId();
+    const link = { id: `link-${examId}`, mode: 'GUEST_ALLOWED' as const, studentLimit: 1 };
+    const who = student();
+    const oneKey = round % 2 === 0;
+    const replies = await crowd(20, 20, (n) =>
+      insist(() => who.start(door(n), { examId, link }, oneKey ? 'mine' : `mine-${n}`)),
+    );
+    const { ids, statuses } = outcome(replies);
+    t.same(statuses, { 201: 1, 200: 19 }, oneKey ? 'one key' : 'a key each');
+    t.equal(ids.size, 1);
+    const other = await insist(() => student().start(door(), { examId, link }));
+    t.equal(other.code, 'ACCESS_LINK_FULL');
+  }
+});
+
+t.test('a limit of two attempts holds while starts and submits race each other', async (t) => {
   const plan = { examId: newExamId(), maxAttempts: 2 };
   const who = student();
-  // Each lane starts, hands in what it got and starts anew under a fresh key, so limits are judged at all moments.
+  // Each lane starts, submits and starts again under a fresh key, so limits are checked at every stage.
   const lanes = await crowd(20, 20, async (lane) => {
     const codes: string[] = [];
     for (let turn = 0; turn < 6; turn++) {
@@ -115,7 +156,7 @@ t.test('a limit of two attempts holds against starts and submits that race each 
   );
 });
 
-t.test('one link allows each student once, however the starts come', async (t) => {
+t.test('a login link with a limit of one admits each student once under concurrent starts', async (t) => {
   const plan = {
     examId: newExamId(),
     maxAttempts: 1,

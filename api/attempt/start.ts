@@ -2,20 +2,21 @@ import type { Call, Reply } from '#api/route.ts';
 import { addStartKey, type Sitting, sittingsOf } from '#infra/mongo/attempt/attempts.ts';
 import { insertAttempt, type SeatNeed, seatFacts } from '#infra/mongo/attempt/insert-attempt.ts';
 import { paperBytes } from '#infra/mongo/attempt/papers.ts';
-import { findRelease, releaseOne } from '#infra/mongo/attempt/release.ts';
+import { findBindingRelease, newestRelease, releaseOne } from '#infra/mongo/attempt/release.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import type { Attempt, CourseContext } from '#shared/attempt/attempt.ts';
 import { copyPaper } from '#shared/attempt/copy-paper.ts';
 import { MAX_START_BYTES, MAX_START_KEY_ALIASES, SAVE_REPLY_EVENTS } from '#shared/attempt/limits.ts';
 import { newAttempt } from '#shared/attempt/new-attempt.ts';
 import type { Paper } from '#shared/attempt/question.ts';
+import { takeRelease } from '#shared/attempt/release.ts';
 import { admitStart, bindStart, planStart, reuseOpenAttempt, type StartPlan } from '#shared/attempt/start-rules.ts';
 import type { StartRequest } from '#shared/generated/attempt.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { type AttemptDeps, detailOf, knownAttempt, viewerOf } from './deps.ts';
 
-/** A start whose rules that need nothing stored have been passed. */
+/** A start request that passed every rule that needs no database read. */
 interface StartIntent {
   examId: string;
   studentId: string;
@@ -26,12 +27,13 @@ interface StartIntent {
   courseContext: CourseContext | null;
 }
 
-/** How often two starts of one student may meet before the second gives up; each round sees what the other wrote. */
+/** Rounds of reading and writing before a start that keeps losing races gets 503. Each round reads what the winner wrote. */
 const ROUNDS = 20;
 
 /**
- * Starts an attempt, or gives the one that this key or this student already has. Nothing is checked and then written
- * on trust: what the rules counted is held by unique indexes, and a start that lost a race looks again.
+ * Starts an attempt, or returns the one that this key or this student already has. Unique indexes enforce the counts that
+ * the rules have checked, so a concurrent start cannot break them. A start that loses a race reads again and repeats every
+ * rule: it gets the winner's attempt only if rules 4–8 and 10 admit it.
  */
 export async function startAttempt(deps: AttemptDeps, call: Call<StartRequest>): Promise<Reply | Rejection> {
   const intent = intentOf(call);
@@ -40,21 +42,27 @@ export async function startAttempt(deps: AttemptDeps, call: Call<StartRequest>):
     const sittings = await sittingsOf(deps.mongo, intent.examId, intent.studentId);
     const replayed = sittings.find((sitting) => sitting.startKeys.includes(intent.key));
     if (replayed !== undefined) return existing(deps, call, replayed._id, { replayed: true });
+    const now = new Date(deps.now());
+    const plan = planStart(intent.body, now);
+    if (isRejection(plan)) return plan;
     const open = sittings.find((sitting) => sitting.status === 'IN_PROGRESS');
-    const end = open === undefined ? await begin(deps, call, intent, sittings) : await reuse(deps, call, intent, open);
+    const end =
+      open === undefined
+        ? await begin(deps, call, intent, { plan, sittings, now })
+        : await reuse(deps, call, intent, { plan, open });
     if (end.kind === 'answered') return end.answer;
   }
   return { rejected: 'UNAVAILABLE', retryAfter: 1 };
 }
 
-/** `raced`: another start of this student came first, so everything is looked at again. */
+/** `raced`: a concurrent start changed what this one had read, so the next round reads everything again. */
 type StartEnd = { kind: 'answered'; answer: Reply | Rejection } | { kind: 'raced' };
 
 function answered(answer: Reply | Rejection): StartEnd {
   return { kind: 'answered', answer };
 }
 
-/** Shape of the questions, size, and rules 2 and 12: what is judged before the replay of a key. */
+/** Checks what precedes the replay of a key: shape of the questions, size, and rules 2 and 12. */
 function intentOf(call: Call<StartRequest>): StartIntent | Rejection {
   const { body, params, identity } = call;
   const { idempotency } = identity;
@@ -71,15 +79,14 @@ function intentOf(call: Call<StartRequest>): StartIntent | Rejection {
   return { examId, studentId, ...idempotency, body, paper, courseContext: bound.courseContext };
 }
 
-/** The student has an open attempt: it is handed back, and the key becomes one of its own. */
+/** Returns the student's open attempt and stores the key as an alias of it. */
 async function reuse(
   deps: AttemptDeps,
   call: Call<StartRequest>,
   intent: StartIntent,
-  open: Sitting,
+  { plan, open }: { plan: StartPlan; open: Sitting },
 ): Promise<StartEnd> {
-  const now = new Date(deps.now());
-  const decision = reuseOpenAttempt(open, { access: intent.body.access, startKey: intent.key, now });
+  const decision = reuseOpenAttempt(open, plan, intent.key);
   if (isRejection(decision)) return answered(decision);
   try {
     if (decision.storeAlias) await addStartKey(deps.mongo, open._id, intent.key, MAX_START_KEY_ALIASES + 1);
@@ -90,33 +97,41 @@ async function reuse(
   return answered(await existing(deps, call, open._id, { replayed: false }));
 }
 
-/** Rules 4 to 11, then the insert that only one of several starts can win. */
+/** Checks rule 9, then inserts the attempt. Of several concurrent starts of a student only one insert succeeds. */
 async function begin(
   deps: AttemptDeps,
   call: Call<StartRequest>,
   intent: StartIntent,
-  sittings: readonly Sitting[],
+  { plan, sittings, now }: { plan: StartPlan; sittings: readonly Sitting[]; now: Date },
 ): Promise<StartEnd> {
-  const now = new Date(deps.now());
-  const plan = planStart(intent.body, now);
-  if (isRejection(plan)) return answered(plan);
   const seat = seatNeed(plan, intent.studentId);
   const facts = seat === null ? { seats: 0, hasSeat: false } : await seatFacts(deps.mongo, seat);
-  const refused = admitStart(plan, { attempts: countedAttempts(plan, sittings), ...facts }, now);
-  if (refused !== null) return answered(refused);
+  const refused = admitStart(plan, { attempts: countedAttempts(plan, sittings), ...facts });
+  if (refused !== null) {
+    return (await metAnother(deps, intent, sittings)) ? { kind: 'raced' } : answered(refused);
+  }
   const attempt = await attemptOf(deps, intent, plan, sittings, now);
   const result = await insertAttempt(deps.mongo, attempt, facts.hasSeat ? null : seat, deps.settings.startBudgetMs);
   switch (result.kind) {
     case 'raced':
       return result;
     case 'full':
-      return answered({ rejected: 'ACCESS_LINK_FULL' });
+      // A concurrent start of the same student may have taken the last seat: rule 9 decides after a new read.
+      return { kind: 'raced' };
     case 'inserted': {
       deps.heads.remember(attempt);
       const released = await releasedMeanwhile(deps, attempt);
       return answered(await startReply(deps, call, released, { created: true, replayed: false }));
     }
   }
+}
+
+/**
+ * Returns true if another start of the student has committed since `sittings` was read. Seats are read after the
+ * attempts, so that start may have filled the link. This start must then return its attempt instead of a rejection.
+ */
+async function metAnother({ mongo }: AttemptDeps, { examId, studentId }: StartIntent, sittings: readonly Sitting[]) {
+  return (await sittingsOf(mongo, examId, studentId)).length > sittings.length;
 }
 
 async function attemptOf(
@@ -126,10 +141,9 @@ async function attemptOf(
   sittings: readonly Sitting[],
   now: Date,
 ): Promise<Attempt> {
-  const { exam } = intent.body;
-  const [paperId, release] = await Promise.all([
+  const [paperId, releasesSeen] = await Promise.all([
     deps.papers.keep(intent.paper),
-    findRelease(deps.mongo, exam.id, exam.organizationId ?? null),
+    newestRelease(deps.mongo, intent.examId),
   ]);
   const attemptId = newId(now.getTime());
   return newAttempt(intent.body, {
@@ -142,25 +156,25 @@ async function attemptOf(
     paper: intent.paper,
     plan,
     courseContext: intent.courseContext,
-    releasedAt: release?.releasedAt ?? null,
+    releasesSeen,
     seed: attemptId,
     now,
   });
 }
 
 /**
- * A release that was remembered after this start had looked for one may have walked by before the attempt was there: it is looked
- * for once more, now that every later walk must find the attempt.
+ * Closes a race: a release stored after this start was decided binds the attempt, but may have walked the exam before the
+ * insert. Reads releases once more; the walk of every later release finds the attempt. If the process is killed before this,
+ * grading applies the release.
  */
 async function releasedMeanwhile(deps: AttemptDeps, attempt: Attempt): Promise<Attempt> {
   if (attempt.exam.resultsReleasedAt !== null) return attempt;
-  const release = await findRelease(deps.mongo, attempt.examId, attempt.organizationId);
-  if (release === null) return attempt;
-  await releaseOne(deps.mongo, attempt._id, release.releasedAt);
-  return { ...attempt, exam: { ...attempt.exam, resultsReleasedAt: release.releasedAt } };
+  const release = await findBindingRelease(deps.mongo, attempt);
+  if (release !== null) await releaseOne(deps.mongo, attempt._id, release);
+  return takeRelease(attempt, release);
 }
 
-/** Rule 9's count: finished attempts at the exam, or on the link. */
+/** Returns rule 9's count: the student's finished attempts at the exam, or on the link. */
 function countedAttempts(plan: StartPlan, sittings: readonly Sitting[]): number {
   const finished = sittings.filter((sitting) => sitting.status !== 'IN_PROGRESS');
   if (plan.limitScope === 'exam') return finished.length;

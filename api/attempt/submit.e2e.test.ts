@@ -3,7 +3,7 @@ import { attemptClient } from '#testing/clients/attempt-client.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { until } from '#testing/until.ts';
 
-/** Long, so that no sweep comes between the end of an attempt's time and what is done about it here. */
+/** Long, so that upkeep does not submit an overdue attempt before the test does. */
 const GRACE_MS = 120_000;
 const cluster = await startCluster(t, {
   workers: ['upkeep'],
@@ -14,7 +14,7 @@ const cluster = await startCluster(t, {
   envOf: { web2: { ATTEMPT_GRADING_WAIT_MS: '200' } },
 });
 const client = await attemptClient(cluster);
-/** At the door that does not wait long for a grade. */
+/** Client of the door that waits only briefly for a grade. */
 const hasty = await attemptClient(cluster, 2);
 
 function expire(id: string, agoMs: number) {
@@ -22,8 +22,8 @@ function expire(id: string, agoMs: number) {
   return cluster.mongo.collection<{ _id: string }>('attempts').updateOne({ _id: id }, { $set: { deadlineAt } });
 }
 
-// First, while nobody grades.
-await t.test('without a grader submits answer 202, and 200 once there is one', async (t) => {
+// Runs first, while no grading worker is running.
+await t.test('a submit answers 202 without a grading worker, and 200 once one runs', async (t) => {
   const { student, id } = await hasty.sitting();
   await student.save(id, { questionId: 'q1', selectedOptionIds: ['a'] });
   const timed = await hasty.sitting();
@@ -80,7 +80,7 @@ await t.test('without a grader submits answer 202, and 200 once there is one', a
   t.ok(remainingSeconds > 3_500 && remainingSeconds <= 3_600, `${remainingSeconds} s were left`);
 });
 
-t.test('submit is once, and nothing but STUDENT is a source', async (t) => {
+t.test('an attempt is submitted once, and STUDENT is the only accepted source', async (t) => {
   const { student, id } = await client.sitting();
   for (const body of [{ source: 'TIMEOUT' }, { source: 'student' }, { source: 1 }, { other: 1 }]) {
     t.match(await student.submit(id, body), { status: 400, json: { code: 'VALIDATION_FAILED' } });
@@ -104,7 +104,7 @@ t.test('submit is once, and nothing but STUDENT is a source', async (t) => {
   t.match((await student.get(id)).data, { submittedBy: 'STUDENT', eventCount: 3 });
 });
 
-t.test('a submit after the deadline is the student’s, at its own time', async (t) => {
+t.test('a submit after the deadline counts as the student’s, at the time of the request', async (t) => {
   const { student, id } = await client.sitting();
   await expire(id, 1_000);
   const { status, data } = await student.submit(id);
@@ -114,20 +114,21 @@ t.test('a submit after the deadline is the student’s, at its own time', async 
   t.equal(data.events.at(-1).metadata.remainingSeconds <= 0, true);
 });
 
-t.test('a TIMEOUT of the client hands in at once: at the earlier of now and the deadline', async (t) => {
+t.test('a TIMEOUT event submits at once, with the earlier of now and the deadline as its time', async (t) => {
   const early = await client.sitting();
   const { status, data } = await early.student.post(early.id, 'TIMEOUT', { tab: 1 });
   t.equal(status, 200);
   t.match(data, {
     status: 'GRADED',
     submittedBy: 'TIMEOUT',
-    events: [{ type: 'START' }, { type: 'TIMEOUT', metadata: { source: 'TIMEOUT' } }],
+    events: [{ type: 'START' }, { type: 'TIMEOUT', metadata: { source: 'TIMEOUT', client: { tab: 1 } } }],
   });
   t.ok(data.submittedAt < data.deadlineAt);
   const late = await client.sitting();
   await expire(late.id, 700);
   const after = await late.student.post(late.id, 'TIMEOUT');
   t.equal(after.data.submittedAt, after.data.deadlineAt);
+  t.notOk('client' in after.data.events.at(-1).metadata, 'a client that sent nothing left nothing');
   const full = await client.sitting();
   await cluster.mongo
     .collection<{ _id: string }>('attempts')
@@ -141,7 +142,24 @@ t.test('a TIMEOUT of the client hands in at once: at the earlier of now and the 
   t.match(await full.student.post(full.id, 'TIMEOUT'), { status: 429 }, 'as an event like others it is held');
 });
 
-t.test('what nobody hands in is swept after the grace', async (t) => {
+t.test('stores the metadata of a TIMEOUT event unchanged, keys and length', async (t) => {
+  const { student, id } = await client.sitting({ exam: { showResultMode: 'MANUAL' } });
+  const metadata = {
+    $set: { status: 'GRADED' },
+    'a.b': { $$NOW: null },
+    constructor: 'text',
+    totalScore: 5,
+    filler: 'x'.repeat(7_000),
+  };
+  const { status, data } = await student.post(id, 'TIMEOUT', metadata);
+  t.equal(status, 200);
+  const event = data.events.at(-1);
+  t.strictSame(event.metadata.client, metadata);
+  t.equal(event.metadata.totalScore, null, 'the grade is hidden, what the client said is not');
+  t.strictSame((await student.events(id)).data.at(-1), event);
+});
+
+t.test('upkeep submits an overdue attempt after the grace period', async (t) => {
   const swept = await client.sitting();
   const spared = await client.sitting();
   await expire(spared.id, 0);

@@ -15,7 +15,7 @@ const { neighbours } = cluster;
 const door = doorsOf(cluster, 2);
 const stored = storedBy(cluster);
 
-/** The events by which an attempt was handed in: a client's own TIMEOUT carries no score. */
+/** Returns the events that submitted an attempt. They carry a score; a plain TIMEOUT event of a client does not. */
 function handInEvents(events: readonly { type: string; metadata: Record<string, unknown> }[]) {
   return events.filter(({ metadata }) => 'totalScore' in metadata);
 }
@@ -24,7 +24,7 @@ function noticesOf(attemptId: string) {
   return [...neighbours.notices].filter(([id]) => id.startsWith(attemptId)).sort();
 }
 
-t.test('50 submits at once, by the student and by the clock, are one', async (t) => {
+t.test('50 concurrent submits, by the student and by the deadline, submit once', async (t) => {
   for (let round = 0; round < scaled(3, 40); round++) {
     const who = student();
     const id = await started(who, door(), { examId: newExamId(), questions: 3 });
@@ -50,7 +50,7 @@ t.test('50 submits at once, by the student and by the clock, are one', async (t)
     t.match(one, { status: 200, data: { id } });
 
     t.equal(await stored.commands.countDocuments({ subject: id, queue: 'grading' }), 1);
-    // By two workers, in no order: the notices by one, what analytics are told by the one that graded.
+    // Two workers send in any order: one the notices, the one that graded the analytics events.
     const analyticsOf = () => [...neighbours.analytics].filter(([event]) => event.startsWith(id)).sort();
     await until('all have been told', () => noticesOf(id).length === 2 && analyticsOf().length === 2);
     t.same(
@@ -64,13 +64,13 @@ t.test('50 submits at once, by the student and by the clock, are one', async (t)
   }
 });
 
-t.test('30 saves after the deadline hand in once, and none is taken', async (t) => {
+t.test('30 saves after the deadline submit once, and none is stored', async (t) => {
   const who = student();
   const id = await started(who, door(), { examId: newExamId() });
   t.equal((await insist(() => who.save(door(), id, { questionId: 'q1', text: '1' }))).status, 200);
   await closeExam(cluster.mongo, id, new Date());
   const replies = await crowd(30, 30, (n) => insist(() => who.save(door(n), id, { questionId: 'q1', text: 'late' })));
-  // Whoever comes after the hand-in meets a locked attempt: locked is judged before the deadline.
+  // A save after the submit finds a locked attempt: the lock is checked before the deadline.
   const counts = tally(replies.map(({ message }) => message));
   t.same(
     Object.keys(counts).filter((said) => said !== 'Exam duration expired' && said !== 'Attempt is locked'),
@@ -90,7 +90,7 @@ t.test('30 saves after the deadline hand in once, and none is taken', async (t) 
   t.equal(await stored.commands.countDocuments({ subject: id, queue: 'grading' }), 1);
 });
 
-t.test('a handoff that races the grading keeps both', async (t) => {
+t.test('a handoff that races the grading loses neither score', async (t) => {
   await crowd(scaled(10, 200), 8, async (n) => {
     const who = student();
     const id = await started(who, door(), { examId: newExamId(), questions: 2, essay: true });
@@ -102,7 +102,7 @@ t.test('a handoff that races the grading keeps both', async (t) => {
     const [, ...handoffs] = await Promise.all([
       insist(() => who.submit(door(n), id)),
       ...Array.from({ length: 4 }, async (_, sender) => {
-        // A handoff before the hand-in is refused and may be sent again under the same id.
+        // A handoff before the submit is refused and may be sent again under the same id.
         for (;;) {
           const reply = await insist(() => handOff(door(n + sender), id, grade));
           if (reply.code !== 'ATTEMPT_NOT_SUBMITTED') return reply;
@@ -117,7 +117,7 @@ t.test('a handoff that races the grading keeps both', async (t) => {
   });
 });
 
-t.test('20 grades by hand for one attempt at once all count', async (t) => {
+t.test('20 concurrent manual grades for one attempt all count', async (t) => {
   const who = student();
   const id = await started(who, door(), { examId: newExamId(), essay: true });
   await insist(() => who.save(door(), id, { questionId: 'essay', text: 'bài văn' }));

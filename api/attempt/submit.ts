@@ -14,7 +14,7 @@ import type { PostEventRequest, SubmitRequest } from '#shared/generated/attempt.
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { type AttemptDeps, detailOf, knownAttempt, ownHead, viewerOf } from './deps.ts';
 
-/** Hands in for the student and waits for the grade; every later submit gets the same, whoever came first. */
+/** Submits for the student and waits for the grade. Later submits get the same result, also after a TIMEOUT. */
 export async function submitAttempt(deps: AttemptDeps, call: Call<SubmitRequest>): Promise<Reply | Rejection> {
   const head = await ownHead(deps, call);
   if (isRejection(head)) return head;
@@ -23,8 +23,8 @@ export async function submitAttempt(deps: AttemptDeps, call: Call<SubmitRequest>
 }
 
 /**
- * Hands the attempt in, unless it is handed in already, and gives the command that grades it: the one grading this
- * attempt ever has, or null while it has none. `overdueByMs` 0 demands a passed deadline.
+ * Submits the attempt if it is in progress. Returns its only grading command, or null if it has none. A number in
+ * `overdueByMs` submits only if the deadline has passed by that many ms; null submits at any time.
  */
 export async function handInOnce(
   deps: AttemptDeps,
@@ -44,7 +44,7 @@ export async function handInOnce(
   return findLive(deps.mongo, 'grading', gradingKey(attemptId));
 }
 
-/** Waits for the grade within the bound and answers with the attempt as it then stands, SUBMITTED when the worker is late. */
+/** Waits for the grade up to `gradingWaitMs`. Returns 200 with the graded attempt, or 202 with it as stored if late. */
 async function gradedReply(
   deps: AttemptDeps,
   call: Call<unknown>,
@@ -60,13 +60,14 @@ async function gradedReply(
   };
 }
 
-/** Logs what the student's client saw. A TIMEOUT hands in an attempt that is still open, limit or not. */
+/** Logs an event of the student's client. A TIMEOUT submits an attempt in progress, even at the event limit. */
 export async function postEvent(deps: AttemptDeps, call: Call<PostEventRequest>): Promise<Reply | Rejection> {
   const head = await ownHead(deps, call);
   if (isRejection(head)) return head;
   const { _id: attemptId } = head;
   const { type } = call.body;
   const metadata = call.body.metadata ?? {};
+  const client = call.body.metadata == null ? {} : { client: JSON.stringify(metadata) };
   const tooLarge = admitClientEvent({ clientEvents: 0 }, metadata);
   if (tooLarge !== null) return tooLarge;
 
@@ -74,13 +75,14 @@ export async function postEvent(deps: AttemptDeps, call: Call<PostEventRequest>)
     const submitted = await handIn(deps.mongo, {
       attemptId,
       source: 'TIMEOUT',
+      ...client,
       overdueByMs: null,
       maxAttempts: deps.commandAttempts,
       now: deps.now(),
       budgetMs: FRONT_DOOR_BUDGET_MS,
     });
     if (submitted.kind === 'submitted') return gradedReply(deps, call, attemptId, submitted.command);
-    // The attempt was not in progress, so the event is just an event.
+    // The attempt was not in progress: store the TIMEOUT as an ordinary event.
   }
   const write = { attemptId, type, metadata: JSON.stringify(metadata) };
   const appended = await appendClientEvent(deps.mongo, write, FRONT_DOOR_BUDGET_MS, deps.now);

@@ -14,7 +14,7 @@ const mongo = await openTestMongo(t);
 const hasher = openHasher({ passwordCost: 4, tokenCost: 4, concurrency: 2, maxWaiting: 10 });
 const [CURRENT, NEXT] = ['the current password', 'một mật khẩu khác hẳn'];
 
-/** Changes a password; `meanwhile` happens between its judgement and the change. */
+/** Changes a password; `meanwhile` runs between the check of the current password and the change. */
 async function changeDuring(meanwhile: (account: Account) => Promise<unknown>) {
   const { account, session } = await storeSignedIn(mongo, { password: await hasher.hashPassword(CURRENT) });
   const interrupted: Hasher = {
@@ -32,7 +32,7 @@ async function changeDuring(meanwhile: (account: Account) => Promise<unknown>) {
       now: Date.now,
       settings: testConfig().auth,
       isCommonPassword: () => false,
-      signer: openSigner({ ...secret, accessSeconds: 900, refreshSeconds: 900, now: Date.now }),
+      signer: openSigner({ ...secret, now: Date.now }),
       addressFailures: { isOver: async () => false, record: async () => undefined, close: async () => undefined },
       addressOf: (peer) => peer,
     },
@@ -45,13 +45,14 @@ async function changeDuring(meanwhile: (account: Account) => Promise<unknown>) {
       identity: { session: { accountId: account._id, sessionId: session._id } },
       body: { currentPassword: CURRENT, newPassword: NEXT },
       signal: AbortSignal.timeout(60_000),
+      stop: AbortSignal.timeout(60_000),
     } satisfies Call,
   );
   const stored = await accounts(mongo).findOne({ _id: account._id });
   return { reply, isChanged: await hasher.verifyPassword(NEXT, stored?.password ?? null) };
 }
 
-t.test('a login that makes the hash of the same password anew is in nobody’s way', async (t) => {
+t.test('a password change succeeds although a concurrent login rehashes the current password', async (t) => {
   const { reply, isChanged } = await changeDuring(async ({ _id, password }) =>
     upgradePassword(mongo, _id, password.hash, await hasher.hashPassword(CURRENT)),
   );
@@ -59,7 +60,7 @@ t.test('a login that makes the hash of the same password anew is in nobody’s w
   t.equal(isChanged, true);
 });
 
-t.test('who has been overtaken is told why', async (t) => {
+t.test('a password change that loses a race gets the reason', async (t) => {
   const set = (change: object) => (account: Account) =>
     accounts(mongo).updateOne({ _id: account._id }, { $set: change });
   for (const [change, code] of [

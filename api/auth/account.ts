@@ -20,16 +20,16 @@ import { checkPassword } from './check-password.ts';
 import { type AuthDeps, currentOf } from './deps.ts';
 import { newSession } from './new-session.ts';
 
-/** Of 2^40 codes two hardly ever meet; three in a row mean that something else is wrong. */
+/** Codes to draw before a registration fails. A collision among 2^40 codes is rare; three in a row mean another fault. */
 const CODE_TRIES = 3;
 
-/** A new identity, its default membership and its first session, all or nothing. Uniqueness is the indexes' to judge. */
+/** Creates an account, its default membership and its first session in one transaction. Unique indexes enforce uniqueness. */
 export async function register(deps: AuthDeps, call: Call<RegisterRequest>): Promise<Reply | Rejection> {
   const registration = readRegistration(call.body, deps.settings.selfRegisterRoles);
   if (isRejection(registration)) return registration;
   const weak = weakPassword(deps, call.body.password, registration, '/password');
   if (weak !== null) return weak;
-  // Before anything is looked up: whether the e-mail is taken must not show in the time.
+  // Hash before any lookup, so that the response time does not reveal whether the e-mail is taken.
   const password = await deps.hasher.hashPassword(call.body.password);
   for (let tries = 0; tries < CODE_TRIES; tries++) {
     const account = accountOf(deps, registration, password);
@@ -41,7 +41,7 @@ export async function register(deps: AuthDeps, call: Call<RegisterRequest>): Pro
         return { rejected: 'AUTH_EMAIL_TAKEN' };
       case 'phone':
         return { rejected: 'AUTH_PHONE_TAKEN' };
-      // Another code is drawn. A legacy id is never taken: who registers has none.
+      // Draw another code. A legacy id is never taken, because a new registration has none.
       case 'code':
       case 'legacyId':
         continue;
@@ -64,13 +64,13 @@ function accountOf(deps: AuthDeps, registration: Registration, password: StoredP
   });
 }
 
-/** The identity of the caller, as it is now and not as its token says. */
+/** Returns the caller's account as it is stored now, not as the access token describes it. */
 export async function readMe(deps: AuthDeps, call: Call): Promise<Reply | Rejection> {
   const current = await currentOf(deps, call);
   return isRejection(current) ? current : { status: 200, data: { user: userView(current.account) } };
 }
 
-/** A new password for who knows the current one; every other session ends with the change. */
+/** Stores a new password if the caller knows the current one. The change ends every other session of the account. */
 export async function changePassword(deps: AuthDeps, call: Call<ChangePasswordRequest>): Promise<Reply | Rejection> {
   const current = await currentOf(deps, call);
   if (isRejection(current)) return current;
@@ -95,7 +95,7 @@ function changedReply({ revoked }: { revoked: number }): Reply {
   return { status: 200, data: { revoked } };
 }
 
-/** The account was suspended, or its password changed, or a login made the hash of the same password anew. */
+/** Repeats the change once: the account was suspended, its password changed, or a login rehashed the same password. */
 async function lookAgain(
   deps: AuthDeps,
   call: Call<ChangePasswordRequest>,
@@ -109,7 +109,7 @@ async function lookAgain(
   return changed.kind === 'changed' ? changedReply(changed) : { rejected: 'AUTH_INVALID_CREDENTIALS' };
 }
 
-/** Why this may not be somebody's new password, one detail per reason; null when it may. `path` is where it stands in the body. */
+/** Returns why the policy refuses the new password, one detail per reason, or null. `path` is its JSON pointer in the body. */
 function weakPassword(
   deps: Pick<AuthDeps, 'settings' | 'isCommonPassword'>,
   password: string,

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { openCallerAddress } from './caller-address.ts';
 
-t.test('the peer counts, unless it is a proxy of ours', async (t) => {
+t.test('the caller’s address is the peer, or the last hop behind a trusted proxy', async (t) => {
   const addressOf = openCallerAddress(['10.0.0.0/8', '192.168.1.7', 'fd00::/8']);
   for (const [peer, forwarded, wanted] of [
     ['203.0.113.9', undefined, '203.0.113.9'],

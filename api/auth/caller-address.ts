@@ -1,12 +1,12 @@
 import { BlockList, isIPv6 } from 'node:net';
 import { readAddress } from '#infra/net/ip-address.ts';
 
-/** The address by which a caller is counted. */
+/** Returns the address under which a caller's wrong passwords are counted. */
 export type CallerAddress = (peer: string, forwardedFor: string | undefined) => string;
 
 /**
- * The socket's peer, or, when that is one of our own proxies, the last hop that it names in `X-Forwarded-For`: earlier ones are
- * the caller's own words. `trusted` are addresses and CIDR ranges.
+ * Returns a function that reads the caller's address. It is the socket's peer; if the peer is a trusted proxy, it is the last
+ * hop in `X-Forwarded-For`, because the caller can forge earlier hops. `trusted`: addresses and CIDR ranges.
  */
 export function openCallerAddress(trusted: readonly string[]): CallerAddress {
   const proxies = new BlockList();

@@ -12,15 +12,15 @@ export interface Guess<Found extends WithPassword> {
   find: () => Promise<Found | null>;
 }
 
-/** An account, or as much of it as the check needs. */
+/** The part of an account that the check needs. */
 interface WithPassword {
   password: StoredPassword;
 }
 
 /**
- * Checks a password under the throttle and, if it is right, calls `then` with what `find` returned. The login attempt is counted
- * before the check, so that no crowd of simultaneous guesses passes the limit. An unknown e-mail costs the same work as a wrong
- * password and gets the same rejection.
+ * Checks a password under the login throttle and, if it is right, calls `then` with the account that `find` returned. The login
+ * attempt is counted before the check, so that concurrent guesses cannot exceed the limit. An unknown e-mail costs the same
+ * work as a wrong password and gets the same rejection.
  */
 export async function withPassword<Found extends WithPassword, Result>(
   deps: AuthDeps,
@@ -32,7 +32,7 @@ export async function withPassword<Found extends WithPassword, Result>(
   const address = deps.addressOf(call.peer, call.headers['x-forwarded-for']);
   const addressIsOver = deps.addressFailures.isOver(address);
   const reading = guess.find();
-  // Looked at once the try is counted; where it is refused nobody asks what became of the read.
+  // Awaited once the login attempt is counted. If the throttle refuses the attempt, an error of this read is ignored.
   reading.catch(() => undefined);
   const reserved = await reserveTry(deps.mongo, key, { addressIsOver, now: deps.now() });
   if (reserved.kind === 'refused') {
@@ -47,14 +47,14 @@ export async function withPassword<Found extends WithPassword, Result>(
   return { rejected: 'AUTH_INVALID_CREDENTIALS' };
 }
 
-/** The same with nothing to do for who knows the password. Null = it is right. */
+/** Checks a password like `withPassword`. Returns null if it is right, otherwise the rejection. */
 export async function checkPassword(deps: AuthDeps, call: Call, guess: Guess<WithPassword>): Promise<Rejection | null> {
   return withPassword(deps, call, guess, async () => null);
 }
 
 /**
- * Returns what was read if its password is this one, or null. A login attempt that could not be checked, because the hasher is busy
- * or the account could not be read, is not counted.
+ * Returns the account if its password matches, or null. If the password could not be checked, because the hasher is busy or the
+ * account could not be read, the counted login attempt is refunded and the error thrown.
  */
 async function verify<Found extends WithPassword>(
   deps: AuthDeps,

@@ -6,34 +6,40 @@ import type { Mongo } from '#infra/mongo/connect.ts';
 import type { Hasher } from '#infra/passwords/hasher.ts';
 import type { AddressFailures } from '#infra/redis/address-failures.ts';
 import { whyAccountRefused } from '#shared/auth/account.ts';
-import { type Current, isLost } from '#shared/auth/session.ts';
+import { type Current, endOf, isLost } from '#shared/auth/session.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import type { Now } from '#shared/kernel/time.ts';
 import type { CallerAddress } from './caller-address.ts';
 
-/** What the auth service's front door works with. */
+/** Dependencies of the auth service's front door. */
 export interface AuthDeps {
   mongo: Mongo;
   hasher: Hasher;
   signer: Signer;
-  /** Wrong passwords by the address that they came from. */
+  /** Counts wrong passwords per caller address. */
   addressFailures: AddressFailures;
   addressOf: CallerAddress;
-  /** Whether a lower-case text is among the passwords that everybody tries first. */
+  /** Returns true for one of the most common passwords; `text` must be lower case. */
   isCommonPassword: (text: string) => boolean;
-  /** MongoDB's time. */
+  /** Returns MongoDB's time (ms since the epoch). */
   now: Now;
   settings: AuthSettings;
 }
 
-/** Returns the caller's account and session as they are now: an ended session or a missing account voids a good access token. */
-export async function currentOf(deps: Pick<AuthDeps, 'mongo' | 'now'>, call: Call): Promise<Current | Rejection> {
+const INVALID: Rejection = { rejected: 'AUTH_INVALID_TOKEN' };
+
+/** Returns the caller's current account and session. Refuses a valid access token if its session ended or its account is gone. */
+export async function currentOf(
+  deps: Pick<AuthDeps, 'mongo' | 'now' | 'settings'>,
+  call: Call,
+): Promise<Current | Rejection> {
   const claimed = call.identity.session;
   if (claimed === undefined) throw new Error('a route without access token asked for its caller');
   const found = await findSession(deps.mongo, { sub: claimed.accountId, sid: claimed.sessionId });
-  if (found.kind === 'missing' || isLost(found) || found.session.expiresAt.getTime() <= deps.now()) {
-    return { rejected: 'AUTH_INVALID_TOKEN' };
-  }
+  if (found.kind === 'missing') return INVALID;
   const { account, session } = found;
+  const now = new Date(deps.now());
+  const { sessionMaxMs } = deps.settings;
+  if (isLost(found, now, sessionMaxMs) || endOf(session, sessionMaxMs) <= now) return INVALID;
   return whyAccountRefused(account) ?? { account, session };
 }

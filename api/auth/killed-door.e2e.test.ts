@@ -6,13 +6,13 @@ import type { HttpReply } from '#testing/clients/http-call.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { until } from '#testing/until.ts';
 
-/** The first door is killed, the second one answers for what it left. */
+/** Numbers of the door that is killed and of the door that answers afterwards. */
 const VICTIM = 1;
 const WITNESS = 2;
 const CROWD = 40;
-/** The door dies as so many of a crowd's refreshes have been answered: the others stand anywhere in theirs, or wait. */
+/** Answered refreshes of the crowd at which the door is killed; the others are at any stage or still queued. */
 const DEATHS = [1, 10, 20];
-/** A real server gives a transaction whose client died a minute. */
+/** Longest wait (ms) for a repeated refresh. A real MongoDB keeps the transaction of a dead client for a minute. */
 const PATIENCE_MS = 150_000;
 
 const cluster = await startCluster(t, { doors: 2, workers: [] });
@@ -20,14 +20,14 @@ const client = await authClient(cluster);
 const sessions = cluster.mongo.collection<SessionRow>('auth_sessions');
 const tokens = cluster.mongo.collection<TokenRow>('auth_tokens');
 
-/** One refresh that may have been cut off: without `reply` it was. */
+/** One refresh of the crowd. Without `reply` the connection was cut off. */
 interface Caught {
   refreshToken: string;
   accessToken: string;
   reply?: HttpReply;
 }
 
-/** A crowd refreshes at one door, each a session of its own, and the door is killed in the middle of it. */
+/** Refreshes a crowd of sessions at one door and kills that door after `deathAt` answers. */
 async function refreshUntilDeath(deathAt: number): Promise<Caught[]> {
   const signedIn = await crowd(CROWD, 8, async () => (await client.register({}, {}, WITNESS)).data);
   let answered = 0;
@@ -44,7 +44,7 @@ async function refreshUntilDeath(deathAt: number): Promise<Caught[]> {
   return caught;
 }
 
-/** The same token again, at the door that lives; it may have to wait for a transaction that died with the other one. */
+/** Sends the same token to the living door. It may have to wait for a transaction that the killed door left open. */
 async function again({ refreshToken, ...rest }: Caught): Promise<Caught & { repeated: HttpReply }> {
   const answer = async () => {
     const reply = await client.refresh(refreshToken, WITNESS);
@@ -58,7 +58,7 @@ t.test('a door killed in the middle of rotations leaves each token used once or 
   for (const [round, deathAt] of DEATHS.entries()) {
     if (round > 0) await cluster.start(`web${VICTIM}`);
     const caught = await refreshUntilDeath(deathAt);
-    // Not waited for here: a store lets go of what a dead transaction holds after seconds or a minute, each as it pleases.
+    // Not awaited here: a store releases the locks of a dead transaction after seconds or a minute, depending on the store.
     repeats.push(Promise.all(caught.map(again)));
   }
   const ends: string[] = [];

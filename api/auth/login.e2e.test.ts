@@ -9,7 +9,7 @@ const client = await authClient(cluster);
 const accounts = cluster.mongo.collection('accounts');
 const throttles = cluster.mongo.collection<{ _id: string }>('auth_throttles');
 
-/** Guesses from an address of their own, so that tests do not count against each other. */
+/** Each test logs in from its own address, so that the failures of one test do not count in another. */
 let lastHost = 0;
 function from(host?: number) {
   if (host === undefined) lastHost += 1;
@@ -23,7 +23,7 @@ async function registered(): Promise<string> {
   return email;
 }
 
-/** As if so many ms had passed since the last try. */
+/** Moves the account's throttle `ms` into the past, as if that time had passed since the last login attempt. */
 async function pass(email: string, ms: number): Promise<void> {
   const row = await throttles.findOne<{ blockedUntil: Date | null; lastTryAt: Date }>({ _id: throttleKey(email) });
   const earlier = (date: Date) => new Date(date.getTime() - ms);
@@ -38,7 +38,7 @@ async function pass(email: string, ms: number): Promise<void> {
   );
 }
 
-t.test('e-mail in any case, and the password in either Unicode form', async (t) => {
+t.test('login accepts the e-mail in any case and the password in either Unicode form', async (t) => {
   const email = await registered();
   for (const [written, password] of [
     [email, PASSWORD],
@@ -53,7 +53,7 @@ t.test('e-mail in any case, and the password in either Unicode form', async (t) 
   t.ok(sessions >= 3, 'each login is a session of its own');
 });
 
-t.test('unknown, wrong and deleted look alike, byte by byte', async (t) => {
+t.test('unknown e-mail, wrong password and deleted account get identical replies', async (t) => {
   const [email, deleted] = [await registered(), await registered()];
   await accounts.updateOne({ email: deleted }, { $set: { status: 'DELETED' } });
   const replies = [
@@ -70,16 +70,16 @@ t.test('unknown, wrong and deleted look alike, byte by byte', async (t) => {
   t.match(replies[0], { status: 401, json: { code: 'AUTH_INVALID_CREDENTIALS' } });
 });
 
-t.test('that an account is suspended learns only who has its password', async (t) => {
+t.test('only the right password reveals that an account is suspended', async (t) => {
   const email = await registered();
   await accounts.updateOne({ email }, { $set: { status: 'SUSPENDED' } });
   t.match(await client.login(email, PASSWORD, from()), { status: 403, json: { code: 'AUTH_ACCOUNT_DISABLED' } });
   t.match(await client.login(email, 'wrong', from()), { status: 401, json: { code: 'AUTH_INVALID_CREDENTIALS' } });
 });
 
-t.test('an imported password is taken and made anew', async (t) => {
+t.test('login accepts an imported password hash and replaces it', async (t) => {
   const email = await registered();
-  // $2a$, cost 5, of the text itself, as other systems write it.
+  // $2a$, cost 5, of the plain password, as other systems store it.
   const hash = '$2a$05$icl4v.16t7K/wmfKsURSMeg8wOUB20wmbb6QXrrJcdG.bYwS1liqu';
   await accounts.updateOne({ email }, { $set: { password: { scheme: 'bcrypt', hash } } });
   t.match(await client.login(email, 'wrong', from()), { status: 401 });
@@ -89,7 +89,7 @@ t.test('an imported password is taken and made anew', async (t) => {
   t.match(await client.login(email, 'password', from()), { status: 200 });
 });
 
-t.test('from the sixth try on an account waits, known or not, for the right password too', async (t) => {
+t.test('the sixth login attempt is throttled for any e-mail, known or not, even with the right password', async (t) => {
   for (const email of [await registered(), newEmail()]) {
     const address = from();
     for (let n = 1; n <= 5; n++) t.equal((await client.login(email, 'wrong', address)).status, 401, `try ${n}`);
@@ -106,7 +106,7 @@ t.test('from the sixth try on an account waits, known or not, for the right pass
   }
 });
 
-t.test('success clears, and so do 24 quiet hours', async (t) => {
+t.test('a successful login or 24 hours without attempts clears the throttle', async (t) => {
   const email = await registered();
   for (let n = 1; n <= 5; n++) await client.login(email, 'wrong', from());
   await pass(email, 1_000);
@@ -118,7 +118,7 @@ t.test('success clears, and so do 24 quiet hours', async (t) => {
 });
 
 t.test(
-  'right passwords at once do not wait for each other; wrong ones at once are judged a hundred times',
+  'concurrent right passwords do not throttle each other; concurrent wrong ones get a hundred checks',
   async (t) => {
     const email = await registered();
     const right = await Promise.all(
@@ -133,7 +133,7 @@ t.test(
     t.same(tally(right.map(({ status }) => status)), { 200: 20 });
 
     const judged: number[] = [];
-    // How many of a crowd are judged before the first failures are known, the machine says.
+    // The machine's speed decides how many guesses of a round are checked before the first failures count.
     for (let round = 0; judged.at(-1) !== 0; round++) {
       const guesses = await Promise.all(
         Array.from({ length: 40 }, (_, n) =>
@@ -158,7 +158,7 @@ t.test(
   },
 );
 
-t.test('an address with a hundred failures holds up only accounts that failed themselves', async (t) => {
+t.test('an address with a hundred failures throttles only accounts that have failures of their own', async (t) => {
   const school = from(250);
   for (let done = 0; done < 100; done += 20) {
     await Promise.all(Array.from({ length: 20 }, () => client.login(newEmail(), 'wrong', school)));

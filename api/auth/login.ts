@@ -14,8 +14,8 @@ import { newSession } from './new-session.ts';
 const INVALID: Rejection = { rejected: 'AUTH_INVALID_CREDENTIALS' };
 
 /**
- * Opens a session for e-mail and password. An unknown e-mail costs the same work and gets the same bytes as a wrong password;
- * that an account is suspended learns only who has its password.
+ * Opens a session for e-mail and password. An unknown e-mail costs the same work and gets the same bytes as a wrong password.
+ * Only a caller with the right password learns that the account is suspended.
  */
 export async function login(deps: AuthDeps, call: Call<LoginRequest>): Promise<Reply | Rejection> {
   const email = normalizeEmail(call.body.email);
@@ -44,7 +44,7 @@ async function signIn(
   return { status: 200, message: 'Logged in', data: envelope };
 }
 
-/** The account was written while this password was being judged: it was changed or suspended, or another login made its hash anew. */
+/** Repeats the login once: while the password was checked, the account was changed or suspended, or another login rehashed it. */
 async function lookAgain(deps: AuthDeps, call: Call, before: Account, password: string): Promise<Reply | Rejection> {
   const account = await findExisting(deps, before.email);
   if (account === null) return INVALID;
@@ -52,7 +52,7 @@ async function lookAgain(deps: AuthDeps, call: Call, before: Account, password: 
   return signIn(deps, call, account, password, true);
 }
 
-/** The stored hash, of today's scheme and cost: an imported or cheap one is replaced while the password is at hand. */
+/** Returns the account's hash. If it has an old scheme or cost, stores a new hash first, while the password is known. */
 async function upToDate(deps: AuthDeps, account: Account, password: string): Promise<string> {
   const { hash } = account.password;
   if (!deps.hasher.isOutdated(account.password)) return hash;

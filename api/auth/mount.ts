@@ -3,13 +3,12 @@ import { openSigner } from '#infra/jwt/signer.ts';
 import { commonPasswords } from '#infra/passwords/common-passwords.ts';
 import { openHasher } from '#infra/passwords/hasher.ts';
 import { openAddressFailures } from '#infra/redis/address-failures.ts';
-import { ACCESS_SECONDS, REFRESH_SECONDS } from '#shared/auth/session.ts';
 import { openCallerAddress } from './caller-address.ts';
 import { authRoutes } from './routes.ts';
 
-/** Of libuv's four threads one is left for names, files and the hashes of refresh tokens. */
+/** Concurrent password hashes. One of libuv's four threads stays free for DNS, files and refresh token hashes. */
 const HASHES_AT_ONCE = 3;
-/** A login behind as many as these waits some five seconds at the default cost; the next one is told to come again. */
+/** Queue limit: at the default cost the last queued login waits about five seconds. Further logins get 503. */
 const WAITING_HASHES = 60;
 
 export const mountAuth: Mount = ({ config: { auth }, mongo, now, redis, atEnd }) => {
@@ -22,7 +21,7 @@ export const mountAuth: Mount = ({ config: { auth }, mongo, now, redis, atEnd })
     addressFailures,
     addressOf: openCallerAddress(auth.trustedProxies),
     hasher: openHasher({ ...auth.bcrypt, concurrency: HASHES_AT_ONCE, maxWaiting: WAITING_HASHES }),
-    signer: openSigner({ ...auth.jwt, accessSeconds: ACCESS_SECONDS, refreshSeconds: REFRESH_SECONDS, now }),
+    signer: openSigner({ ...auth.jwt, now }),
     isCommonPassword: commonPasswords(),
   });
 };

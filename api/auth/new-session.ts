@@ -1,8 +1,8 @@
 import { type Account, userView } from '#shared/auth/account.ts';
 import {
-  ACCESS_SECONDS,
   type AccessClaims,
-  REFRESH_SECONDS,
+  type PairTimes,
+  pairTimes,
   type RefreshToken,
   type Session,
   USER_AGENT_LENGTH,
@@ -12,7 +12,7 @@ import { newId } from '#shared/kernel/ids.ts';
 import { SECOND } from '#shared/kernel/time.ts';
 import type { AuthDeps } from './deps.ts';
 
-/** A session with its first tokens; neither is stored yet. */
+/** A session with its first tokens; neither is stored yet. `envelope` is the reply's data. */
 export interface NewSession {
   session: Session;
   stored: RefreshToken;
@@ -21,67 +21,76 @@ export interface NewSession {
 
 export async function newSession(deps: AuthDeps, account: Account, userAgent: string | undefined): Promise<NewSession> {
   const now = new Date(deps.now());
-  const sessionId = newId(now.getTime());
-  const { refreshToken, stored } = newToken(deps, { accountId: account._id, sessionId });
-  const token = await stored;
+  const of = { _id: newId(now.getTime()), accountId: account._id, createdAt: now };
+  const made = newPair(deps, of, now);
+  const token = await made.stored;
   const session: Session = {
-    _id: sessionId,
-    accountId: account._id,
+    ...of,
     userAgent: userAgent?.slice(0, USER_AGENT_LENGTH) ?? null,
-    createdAt: now,
     lastUsedAt: now,
     expiresAt: token.expiresAt,
     endedAt: null,
     endReason: null,
   };
-  return { session, stored: token, envelope: envelopeOf(deps, account, { sessionId, refreshToken }) };
+  return { session, stored: token, envelope: envelopeOf(deps, account, made) };
 }
 
-/** A refresh token that has been made and not yet stored: what the caller gets, and what is kept of it. */
-export interface NewToken {
+/** The next tokens of a session, created but not yet stored. */
+export interface NewPair {
+  sessionId: string;
+  times: PairTimes;
   refreshToken: string;
-  /** Comes once its slow hash has been made, which begins at once. To be awaited before a transaction, never inside. */
+  /** The row to store for the refresh token. It waits for a slow hash: await it before a transaction, never inside. */
   stored: Promise<RefreshToken>;
 }
 
-/** The next refresh token of a session. Of the token only a slow hash is kept. */
-export function newToken(deps: AuthDeps, of: { accountId: string; sessionId: string }): NewToken {
-  const now = wholeSeconds(deps);
-  const jti = newId(now);
-  const refreshToken = deps.signer.refresh({ sub: of.accountId, type: 'refresh', jti, sid: of.sessionId }, now);
+/** Creates the tokens of a session as of `now`, which must precede the session's latest end. Hashing begins at once. */
+export function newPair(
+  deps: Pick<AuthDeps, 'hasher' | 'signer' | 'settings'>,
+  session: Pick<Session, '_id' | 'accountId' | 'createdAt'>,
+  now: Date,
+): NewPair {
+  const times = pairTimes(session, now, deps.settings.sessionMaxMs);
+  const { _id: sessionId, accountId } = session;
+  const jti = newId(times.issuedAt);
+  const refreshToken = deps.signer.refresh({
+    sub: accountId,
+    type: 'refresh',
+    jti,
+    sid: sessionId,
+    iat: times.issuedAt / SECOND,
+    exp: times.refreshExpiresAt / SECOND,
+  });
   const stored = deps.hasher.hashToken(refreshToken).then((hash) => ({
     _id: jti,
-    ...of,
+    sessionId,
+    accountId,
     hash,
-    issuedAt: new Date(now),
-    expiresAt: new Date(now + REFRESH_SECONDS * SECOND),
+    issuedAt: new Date(times.issuedAt),
+    expiresAt: new Date(times.refreshExpiresAt),
     consumedAt: null,
     successorId: null,
   }));
-  // Where it turns out that nobody needs it, nobody asks what became of it.
+  // A caller that does not need the token never awaits this: prevent an unhandled rejection.
   stored.catch(() => undefined);
-  return { refreshToken, stored };
+  return { sessionId, times, refreshToken, stored };
 }
 
-/** What the caller is told: who it is, an access token of its own, and the refresh token. */
+/** Returns the reply's data: the user, a new access token and the refresh token. */
 export function envelopeOf(
-  deps: AuthDeps,
+  deps: Pick<AuthDeps, 'signer'>,
   account: Account,
-  { sessionId, refreshToken }: { sessionId: string; refreshToken: string },
+  { sessionId, times, refreshToken }: NewPair,
 ): SessionEnvelope {
-  const now = wholeSeconds(deps);
+  const iat = times.issuedAt / SECOND;
+  const exp = times.accessExpiresAt / SECOND;
   return {
     user: userView(account),
-    accessToken: deps.signer.access(accessClaims(account, sessionId, newId(now)), now),
+    accessToken: deps.signer.access({ ...accessClaims(account, sessionId, newId(times.issuedAt)), iat, exp }),
     refreshToken,
     tokenType: 'Bearer',
-    expiresIn: ACCESS_SECONDS,
+    expiresIn: exp - iat,
   };
-}
-
-/** Unix milliseconds of a whole second: what is stored and what the token says are then the same times. */
-function wholeSeconds(deps: AuthDeps): number {
-  return Math.floor(deps.now() / SECOND) * SECOND;
 }
 
 function accessClaims(account: Account, sessionId: string, jti: string): AccessClaims {

@@ -22,14 +22,14 @@ async function signedIn(): Promise<SignedIn> {
   return data;
 }
 
-/** As if the token had been used so many ms earlier. */
+/** Moves the time at which the token was used `ms` into the past. */
 async function usedEarlier(token: string, ms: number): Promise<void> {
   const { jti } = claimsIn(token);
   const row = await tokens.findOne({ _id: jti });
   await tokens.updateOne({ _id: jti }, { $set: { consumedAt: new Date((row?.consumedAt?.getTime() ?? 0) - ms) } });
 }
 
-t.test('a refresh gives a new pair of the same session', async (t) => {
+t.test('a refresh returns a new token pair of the same session', async (t) => {
   const first = await signedIn();
   const reply = await client.refresh(first.refreshToken);
   t.match(reply, {
@@ -46,7 +46,7 @@ t.test('a refresh gives a new pair of the same session', async (t) => {
   t.match(await client.as(byHeader.data.accessToken).me(), { status: 200 });
 });
 
-t.test('a hundred refreshes at once on two doors: one succeeds, and nobody is signed out', async (t) => {
+t.test('of a hundred concurrent refreshes on two doors one succeeds, and the session stays open', async (t) => {
   const first = await signedIn();
   const replies = await Promise.all(
     Array.from({ length: 100 }, (_, n) => client.refresh(first.refreshToken, 1 + (n % 2))),
@@ -64,7 +64,7 @@ t.test('a hundred refreshes at once on two doors: one succeeds, and nobody is si
   t.equal(await events.countDocuments({ sessionId: sid }), 0, 'and there was no alarm');
 });
 
-t.test('a used token: refused within ten seconds, later the session ends, once', async (t) => {
+t.test('a used token is only refused within ten seconds; later it ends the session, once', async (t) => {
   const first = await signedIn();
   const next = (await client.refresh(first.refreshToken)).data;
   t.match(await client.refresh(first.refreshToken), INVALID);
@@ -83,7 +83,7 @@ t.test('a used token: refused within ten seconds, later the session ends, once',
   t.match(await client.login(first.user.email), { status: 200 }, 'other sessions are not concerned');
 });
 
-t.test('two different tokens at once are a mistake and cost neither', async (t) => {
+t.test('refuses two different tokens in one request and consumes neither', async (t) => {
   const first = await signedIn();
   const headers = { authorization: `Bearer ${first.accessToken}` };
   for (const path of ['refresh', 'logout']) {
@@ -100,7 +100,7 @@ t.test('two different tokens at once are a mistake and cost neither', async (t) 
   t.match(await client.call('POST', '/v1/auth/refresh', same), { status: 200 });
 });
 
-t.test('no token, or none of ours', async (t) => {
+t.test('refuses a missing token and a token that we did not sign', async (t) => {
   const { accessToken, refreshToken } = await signedIn();
   const bad = [undefined, '', 'a', accessToken, `${refreshToken}x`, refreshToken.slice(0, -2), 'x'.repeat(20_000)];
   for (const token of bad) {
@@ -120,7 +120,7 @@ t.test('no token, or none of ours', async (t) => {
   t.match(await client.refresh(refreshToken), { status: 200 }, 'and none of this cost the good one');
 });
 
-t.test('logout ends the session, of a token that is good, once', async (t) => {
+t.test('logout ends the session of a valid token, once', async (t) => {
   const first = await signedIn();
   const next = (await client.refresh(first.refreshToken)).data;
   await usedEarlier(first.refreshToken, 60_000);
@@ -138,7 +138,7 @@ t.test('logout ends the session, of a token that is good, once', async (t) => {
   t.match(await client.refresh(next.refreshToken), INVALID);
 });
 
-t.test('a suspended account keeps its tokens for later, a deleted one has none', async (t) => {
+t.test('a suspended account’s tokens work again once it is active; a deleted account’s are invalid', async (t) => {
   const first = await signedIn();
   const status = (now: string) =>
     cluster.mongo.collection('accounts').updateOne({ email: first.user.email }, { $set: { status: now } });
@@ -152,7 +152,7 @@ t.test('a suspended account keeps its tokens for later, a deleted one has none',
   t.match(await client.refresh(first.refreshToken), { status: 200 }, 'none of it consumed the token');
 });
 
-t.test('refresh and logout at once end in a session that is over', async (t) => {
+t.test('a logout that succeeds beside a refresh ends the session', async (t) => {
   for (let round = 0; round < 10; round++) {
     const first = await signedIn();
     const [rotated, out] = await Promise.all([
@@ -160,7 +160,7 @@ t.test('refresh and logout at once end in a session that is over', async (t) => 
       client.logout(first.refreshToken),
     ]);
     if (rotated.status !== 200) continue;
-    // The refresh came first: its logout, if it was still judged good, has ended the session all the same.
+    // The refresh came first. If the logout still found its token valid, it has ended the session too.
     const me = await client.as(rotated.data.accessToken).me();
     t.equal(me.status, out.data.revoked ? 401 : 200);
     t.equal((await client.refresh(rotated.data.refreshToken)).status, out.data.revoked ? 401 : 200);

@@ -7,7 +7,7 @@ const cluster = await startCluster(t, { doors: 2, workers: [], env: { AUTH_PASSW
 const client = await authClient(cluster);
 const count = (collection: string, filter = {}) => cluster.mongo.collection(collection).countDocuments(filter);
 
-t.test('a registration answers with a signed-in identity', async (t) => {
+t.test('a registration returns the new account, signed in', async (t) => {
   const email = newEmail();
   const reply = await client.register({ email: `  ${email.toUpperCase()} `, phone: '0901 234 567' });
   t.match(reply, {
@@ -63,11 +63,11 @@ t.test('a registration answers with a signed-in identity', async (t) => {
   }
 });
 
-t.test('roles that people may give themselves', async (t) => {
-  for (const role of ['STUDENT', 'TEACHER', 'PARENT']) {
+t.test('a registration accepts only the roles open to self-registration', async (t) => {
+  for (const role of ['STUDENT', 'PARENT']) {
     t.match(await client.register({ role }), { status: 201, data: { user: { role, memberships: [{ role }] } } });
   }
-  for (const role of ['ADMIN', 'student', 'ROOT']) {
+  for (const role of ['TEACHER', 'ADMIN', 'student', 'ROOT']) {
     t.match(await client.register({ role }), {
       status: 400,
       json: { code: 'VALIDATION_FAILED', details: [{ path: '/role' }] },
@@ -75,7 +75,7 @@ t.test('roles that people may give themselves', async (t) => {
   }
 });
 
-t.test('what is wrong is said, all of it at once, and writes nothing', async (t) => {
+t.test('an invalid registration reports every fault at once and writes nothing', async (t) => {
   const before = await count('accounts');
   t.match(await client.register({ email: 'nobody', fullName: '  ', phone: '12' }), {
     status: 400,
@@ -108,7 +108,7 @@ t.test('what is wrong is said, all of it at once, and writes nothing', async (t)
   t.equal(await count('accounts'), before);
 });
 
-t.test('one e-mail, one phone, one account, however they come', async (t) => {
+t.test('concurrent registrations of one e-mail or one phone create one account', async (t) => {
   const email = newEmail();
   const spellings = [email, email.toUpperCase(), ` ${email}`, `${email}\t`];
   const replies = await Promise.all(

@@ -1,12 +1,12 @@
 import { accessToken, tokenInHeader } from '#api/http/guards/tokens.ts';
-import { NO_FIELDS, type Route, SMALL_BODY } from '#api/route.ts';
+import { type Guard, NO_FIELDS, type Route, SMALL_BODY } from '#api/route.ts';
 import { registrationFaults } from '#shared/auth/registration.ts';
 import { changePassword, readMe, register } from './account.ts';
 import type { AuthDeps } from './deps.ts';
 import { login } from './login.ts';
 import { endAllOtherSessions, endOneSession, listSessions, logout, refresh } from './sessions.ts';
 
-/** The auth service's routes: identities, sessions, tokens. */
+/** Returns the auth service's routes: accounts, sessions and tokens. */
 export function authRoutes(deps: AuthDeps): Route[] {
   const signedIn = [accessToken((token) => deps.signer.readAccess(token))];
   const userAgent = [
@@ -18,7 +18,7 @@ export function authRoutes(deps: AuthDeps): Route[] {
       path: '/v1/auth/register',
       operation: 'register',
       summary: 'Create an identity and sign it in',
-      guards: [],
+      guards: [registrationOpen(deps)],
       headers: userAgent,
       body: {
         schema: 'auth/register-request',
@@ -122,4 +122,14 @@ export function authRoutes(deps: AuthDeps): Route[] {
       handle: (call) => changePassword(deps, call),
     },
   ];
+}
+
+/** Refuses every registration if no role may register. The body is not read, because no body would be accepted. */
+function registrationOpen(deps: AuthDeps): Guard {
+  return {
+    name: 'registrationOpen',
+    codes: ['AUTH_REGISTRATION_CLOSED'],
+    headers: [],
+    check: () => (deps.settings.selfRegisterRoles.size === 0 ? { rejected: 'AUTH_REGISTRATION_CLOSED' } : undefined),
+  };
 }

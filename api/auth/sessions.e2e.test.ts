@@ -16,7 +16,7 @@ async function threeSessions() {
   return { email, second: second.data, third: third.data, me: client.as(third.data.accessToken) };
 }
 
-t.test('a list of what is alive, the caller’s own marked', async (t) => {
+t.test('lists the live sessions and marks the caller’s own', async (t) => {
   const { second, third, me } = await threeSessions();
   await client.refresh(second.refreshToken);
   const { sessions } = (await me.sessions()).data;
@@ -35,7 +35,7 @@ t.test('a list of what is alive, the caller’s own marked', async (t) => {
   t.match(sessions[0], { userAgent: /^x+$/ }, 'the one used last stands first');
 });
 
-t.test('one session is ended by its id, and only by its owner', async (t) => {
+t.test('only the owner can end a session by its id', async (t) => {
   const { second, me } = await threeSessions();
   const stranger = client.as((await client.register()).data.accessToken);
   const id = claimsIn(second.accessToken).sid;
@@ -48,7 +48,7 @@ t.test('one session is ended by its id, and only by its owner', async (t) => {
   t.equal((await me.sessions()).data.sessions.length, 2);
 });
 
-t.test('all the others at once', async (t) => {
+t.test('revoke-others ends every session except the caller’s', async (t) => {
   const { second, third, me } = await threeSessions();
   const headers = { authorization: `Bearer ${third.accessToken}` };
   const misread = { headers, body: { keep: claimsIn(second.accessToken).sid } };
@@ -63,7 +63,7 @@ t.test('all the others at once', async (t) => {
   t.match(await me.me(), { status: 200 });
 });
 
-t.test('a new password ends the other sessions and leaves this one', async (t) => {
+t.test('a password change ends the other sessions and keeps the caller’s', async (t) => {
   const { email, second, me } = await threeSessions();
   const next = 'một mật khẩu khác hẳn';
   t.match(await me.changePassword('wrong', next), { status: 401, json: { code: 'AUTH_INVALID_CREDENTIALS' } });
@@ -80,7 +80,7 @@ t.test('a new password ends the other sessions and leaves this one', async (t) =
   t.equal(noted.length, 1);
 });
 
-t.test('guesses at the current password are counted like those at the door', async (t) => {
+t.test('wrong current passwords count in the same throttle as login attempts', async (t) => {
   const { email, me } = await threeSessions();
   for (let n = 0; n < 5; n++) t.equal((await me.changePassword('wrong', 'một mật khẩu khác hẳn')).status, 401);
   t.match(await me.changePassword(PASSWORD, 'một mật khẩu khác hẳn'), {
@@ -90,7 +90,7 @@ t.test('guesses at the current password are counted like those at the door', asy
   t.match(await client.login(email, PASSWORD), { status: 429 });
 });
 
-t.test('two changes at once: one is made', async (t) => {
+t.test('one of several concurrent password changes succeeds', async (t) => {
   const { me } = await threeSessions();
   const replies = await Promise.all(
     Array.from({ length: 4 }, (_, n) => me.changePassword(PASSWORD, `một mật khẩu khác hẳn ${n}`)),

@@ -2,12 +2,16 @@ import t from 'tap';
 import { openSigner } from '#infra/jwt/signer.ts';
 import { accounts, sessions, tokens } from '#infra/mongo/auth/collections.ts';
 import { type Hasher, HasherBusy, openHasher } from '#infra/passwords/hasher.ts';
+import type { SessionEnvelope } from '#shared/generated/auth.ts';
+import { DAY } from '#shared/kernel/time.ts';
 import { testConfig } from '#testing/actors/test-kernel.ts';
-import { storeSignedIn } from '#testing/stored/stored-accounts.ts';
+import { claimsIn } from '#testing/clients/auth-client.ts';
+import { storeSession, storeSignedIn } from '#testing/stored/stored-accounts.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
+import { readMe } from './account.ts';
 import type { AuthDeps } from './deps.ts';
-import { newToken } from './new-session.ts';
-import { logout, refresh } from './sessions.ts';
+import { newPair } from './new-session.ts';
+import { endAllOtherSessions, endOneSession, listSessions, logout, refresh } from './sessions.ts';
 
 const mongo = await openTestMongo(t);
 const hasher = openHasher({ passwordCost: 4, tokenCost: 4, concurrency: 2, maxWaiting: 10 });
@@ -19,17 +23,19 @@ function depsWith(changed: Partial<Hasher> = {}): AuthDeps {
     hasher: { ...hasher, ...changed },
     now: Date.now,
     settings: testConfig().auth,
-    signer: openSigner({ ...secret, accessSeconds: 900, refreshSeconds: 900, now: Date.now }),
+    signer: openSigner({ ...secret, now: Date.now }),
     addressFailures: { isOver: async () => false, record: async () => undefined, close: async () => undefined },
     addressOf: (peer) => peer,
     isCommonPassword: () => false,
   };
 }
 
-/** A signed-in account, its refresh token, and what of it a refresh may change. */
-async function signedIn() {
+/** Stores an account with a session that began `ageMs` ago. `stored` reads the rows that a refresh may change. */
+async function signedIn(ageMs = 0) {
   const { account, session, token } = await storeSignedIn(mongo);
-  const made = newToken(depsWith(), { accountId: account._id, sessionId: session._id });
+  const made = newPair(depsWith(), session, new Date());
+  const createdAt = new Date(session.createdAt.getTime() - ageMs);
+  await sessions(mongo).updateOne({ _id: session._id }, { $set: { createdAt } });
   await tokens(mongo).deleteOne({ _id: token._id });
   const row = await made.stored;
   await tokens(mongo).insertOne(row);
@@ -37,22 +43,28 @@ async function signedIn() {
     await tokens(mongo).find({ sessionId: session._id }).toArray(),
     await sessions(mongo).findOne({ _id: session._id }),
   ];
-  return { account, jti: row._id, refreshToken: made.refreshToken, stored };
+  return { account, sessionId: session._id, createdAt, jti: row._id, refreshToken: made.refreshToken, stored };
 }
 
-const callWith = (refreshToken: string) => ({
+const CALL = {
   requestId: 'r',
-  params: {},
   query: {},
   headers: {},
   peer: '203.0.113.7',
-  identity: {},
-  body: { refreshToken },
   signal: AbortSignal.timeout(60_000),
+  stop: AbortSignal.timeout(60_000),
+};
+const callWith = (refreshToken: string) => ({ ...CALL, params: {}, identity: {}, body: { refreshToken } });
+/** Returns a call with a valid access token of the session. */
+const callOf = (session: { accountId: string; sessionId: string }, params: Record<string, string> = {}) => ({
+  ...CALL,
+  params,
+  identity: { session },
+  body: {},
 });
 const refreshWith = (deps: AuthDeps, refreshToken: string) => refresh(deps, callWith(refreshToken));
 
-t.test('a token that is signed with our key and is not the stored one changes nothing', async (t) => {
+t.test('a token with our signature that is not the stored one is refused and changes nothing', async (t) => {
   const { jti, refreshToken, stored } = await signedIn();
   await tokens(mongo).updateOne({ _id: jti }, { $set: { hash: await hasher.hashToken('another') } });
   const before = await stored();
@@ -62,7 +74,7 @@ t.test('a token that is signed with our key and is not the stored one changes no
   t.strictSame(await stored(), before);
 });
 
-t.test('a suspended account’s refresh changes nothing, whoever looks first', async (t) => {
+t.test('a suspended account’s refresh is refused and changes nothing', async (t) => {
   const { account, refreshToken, stored } = await signedIn();
   await accounts(mongo).updateOne({ _id: account._id }, { $set: { status: 'SUSPENDED' } });
   const before = await stored();
@@ -70,7 +82,7 @@ t.test('a suspended account’s refresh changes nothing, whoever looks first', a
   t.strictSame(await stored(), before);
 });
 
-t.test('where there is no time for a hash nothing changes, and the token is good for later', async (t) => {
+t.test('a refresh that finds the hasher busy changes nothing, and its token stays valid', async (t) => {
   const busy = () => Promise.reject(new HasherBusy());
   for (const method of ['hashToken', 'verifyToken'] as const) {
     const { refreshToken, stored } = await signedIn();
@@ -80,4 +92,53 @@ t.test('where there is no time for a hash nothing changes, and the token is good
     t.match(await refreshWith(depsWith(), refreshToken), { status: 200, data: { tokenType: 'Bearer' } });
     t.strictSame(await refreshWith(depsWith(), refreshToken), { rejected: 'AUTH_INVALID_TOKEN' }, 'once');
   }
+});
+
+const MAX_AGE_MS = testConfig().auth.sessionMaxMs;
+const INVALID = { rejected: 'AUTH_INVALID_TOKEN' };
+
+t.test('a refresh near the end of a session returns tokens that expire with it', async (t) => {
+  const left = 600_000;
+  const { account, sessionId, createdAt, refreshToken } = await signedIn(MAX_AGE_MS - left);
+  const end = Math.floor((createdAt.getTime() + MAX_AGE_MS) / 1_000);
+  const refreshed = await refreshWith(depsWith(), refreshToken);
+  t.match(refreshed, { status: 200, data: { expiresIn: Number } });
+  const { accessToken, refreshToken: next, expiresIn } = (refreshed as { data: SessionEnvelope }).data;
+  const [access, successor] = [claimsIn(accessToken), claimsIn(next)];
+  t.strictSame([access.exp, successor.exp], [end, end]);
+  t.equal(expiresIn, end - access.iat);
+  t.ok(expiresIn <= left / 1_000, 'less than the 900 seconds of another day');
+  const expiresAt = new Date(end * 1_000);
+  t.match(await sessions(mongo).findOne({ _id: sessionId }), { expiresAt }, 'the row goes when the session does');
+  t.match(await tokens(mongo).findOne({ _id: successor.jti }), { expiresAt });
+  t.match(await listSessions(depsWith(), callOf({ accountId: account._id, sessionId })), {
+    data: { sessions: [{ id: sessionId, expiresAt: expiresAt.toISOString() }] },
+  });
+});
+
+t.test('a session at its maximum age has ended, even if a later end is stored', async (t) => {
+  const { account, sessionId, jti, refreshToken, stored } = await signedIn(MAX_AGE_MS);
+  const { session: other } = await storeSession(mongo, account);
+  const before = await stored();
+  const deps = depsWith();
+  t.strictSame(await refreshWith(deps, refreshToken), INVALID);
+  const own = { accountId: account._id, sessionId };
+  for (const ask of [readMe, listSessions, endAllOtherSessions]) t.strictSame(await ask(deps, callOf(own)), INVALID);
+  t.match(await logout(deps, callWith(refreshToken)), { data: { revoked: false } });
+  const fromOther = { accountId: account._id, sessionId: other._id };
+  t.match(await listSessions(deps, callOf(fromOther)), { data: { sessions: { length: 1, 0: { id: other._id } } } });
+  t.strictSame(await endOneSession(deps, callOf(fromOther, { sessionId })), { rejected: 'SESSION_NOT_FOUND' });
+  t.strictSame(await stored(), before, 'and nothing was written');
+
+  const longer = { ...deps, settings: { ...deps.settings, sessionMaxMs: MAX_AGE_MS + DAY } };
+  t.match(await refreshWith(longer, refreshToken), { status: 200 }, 'the setting decides, at every use');
+  t.not((await tokens(mongo).findOne({ _id: jti }))?.consumedAt, null);
+});
+
+t.test('a door whose clock is behind cannot extend a session past its end', async (t) => {
+  const { refreshToken, stored } = await signedIn(MAX_AGE_MS);
+  const before = await stored();
+  const behind = { ...depsWith(), now: () => Date.now() - 60_000 };
+  t.strictSame(await refreshWith(behind, refreshToken), INVALID, 'MongoDB judges by its own');
+  t.strictSame(await stored(), before);
 });

@@ -9,17 +9,17 @@ import {
   rotateToken,
 } from '#infra/mongo/auth/sessions.ts';
 import { FRONT_DOOR_BUDGET_MS } from '#infra/mongo/transaction.ts';
-import { judgeRefresh } from '#shared/auth/session.ts';
+import { endOf, judgeRefresh, type PresentedRefresh } from '#shared/auth/session.ts';
 import type { TokenRequest } from '#shared/generated/auth.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { type AuthDeps, currentOf } from './deps.ts';
-import { envelopeOf, newToken } from './new-session.ts';
+import { envelopeOf, newPair } from './new-session.ts';
 
 const INVALID: Rejection = { rejected: 'AUTH_INVALID_TOKEN' };
 
 /**
- * Exchanges a refresh token, once: signature, record and hash must fit, then one transaction consumes it and stores its
- * successor. A used one that comes back later than two tabs explain ends the session of whoever has it, owner or thief.
+ * Exchanges a refresh token once. Its signature, stored row and hash must match; one transaction then consumes it and stores
+ * its successor. If a used token returns later than two tabs would explain, the session ends, for owner and thief alike.
  */
 export async function refresh(deps: AuthDeps, call: Call<TokenRequest>): Promise<Reply | Rejection> {
   const presented = presentedToken(call);
@@ -27,33 +27,36 @@ export async function refresh(deps: AuthDeps, call: Call<TokenRequest>): Promise
   const { token: jwt } = presented;
   const claims = jwt === undefined ? null : deps.signer.readRefresh(jwt);
   if (jwt === undefined || claims === null) return INVALID;
-  const of = { accountId: claims.sub, sessionId: claims.sid };
-  // Its hash is made while the presented one is looked up and judged; the transaction then waits for nothing but MongoDB.
-  const { refreshToken, stored: hashing } = newToken(deps, of);
   const found = await findRefresh(deps.mongo, claims);
-  // A good signature is not enough: whoever had the key would have every session.
-  if (found.kind === 'missing' || !(await deps.hasher.verifyToken(jwt, found.token.hash))) return INVALID;
-  const verdict = judgeRefresh(found, new Date(deps.now()));
-  switch (verdict.kind) {
-    case 'refused':
-      return verdict.rejection;
-    case 'reused':
-      await reportReuse(deps.mongo, verdict.token, deps.now());
-      return INVALID;
-    case 'rotate': {
-      const successor = await hashing;
-      const { token, account } = verdict;
-      const rotation = { presented: token._id, sessionId: of.sessionId, successor, expiresAt: successor.expiresAt };
-      const rotated = await rotateToken(deps.mongo, rotation, FRONT_DOOR_BUDGET_MS);
-      if (rotated.kind === 'lost') return INVALID;
-      return { status: 200, message: 'Refreshed', data: envelopeOf(deps, account, { ...of, refreshToken }) };
-    }
-  }
+  if (found.kind === 'missing') return INVALID;
+  const now = new Date(deps.now());
+  const verdict = judgeRefresh(found, now, deps.settings.sessionMaxMs);
+  if (verdict.kind === 'rotate') return rotate(deps, verdict, { jwt, now });
+  if (!(await deps.hasher.verifyToken(jwt, found.token.hash))) return INVALID;
+  if (verdict.kind === 'refused') return verdict.rejection;
+  await reportReuse(deps.mongo, verdict.token, deps.now());
+  return INVALID;
+}
+
+/** Exchanges a refresh token that the rules accept. `jwt` must also match the stored hash: a valid signature is not enough. */
+async function rotate(
+  deps: AuthDeps,
+  { token, session, account }: PresentedRefresh,
+  { jwt, now }: { jwt: string; now: Date },
+): Promise<Reply | Rejection> {
+  // Hash the successor while the presented token is compared, so that the transaction waits only for MongoDB.
+  const pair = newPair(deps, session, now);
+  if (!(await deps.hasher.verifyToken(jwt, token.hash))) return INVALID;
+  const successor = await pair.stored;
+  const rotation = { presented: token._id, sessionId: session._id, successor };
+  const rotated = await rotateToken(deps.mongo, rotation, FRONT_DOOR_BUDGET_MS);
+  if (rotated.kind === 'lost') return INVALID;
+  return { status: 200, message: 'Refreshed', data: envelopeOf(deps, account, pair) };
 }
 
 /**
- * Ends the session of a refresh token. One that is missing, invalid, used, revoked or not the stored one ends nothing, and a
- * used one raises no alarm: people log out with old tokens.
+ * Ends the session of a refresh token. A token that is missing, invalid, used, revoked or not the stored one ends nothing. A
+ * used token is not reported as reuse here, because clients log out with old tokens.
  */
 export async function logout(deps: AuthDeps, call: Call<TokenRequest>): Promise<Reply | Rejection> {
   const presented = presentedToken(call);
@@ -67,10 +70,11 @@ async function revoke(deps: AuthDeps, presented: string): Promise<boolean> {
   const token = await findToken(deps.mongo, claims);
   if (token === null || token.consumedAt !== null || token.expiresAt.getTime() <= deps.now()) return false;
   if (!(await deps.hasher.verifyToken(presented, token.hash))) return false;
-  return endSession(deps.mongo, { accountId: token.accountId, sessionId: token.sessionId, reason: 'LOGOUT' });
+  const { accountId, sessionId } = token;
+  return endSession(deps.mongo, { accountId, sessionId, reason: 'LOGOUT', maxAgeMs: deps.settings.sessionMaxMs });
 }
 
-/** The refresh token of a call, from its body or its Bearer header; undefined without one. Two different ones are a mistake. */
+/** Returns the refresh token from the body or the Bearer header, undefined without one. Refuses two different tokens. */
 function presentedToken(call: Call<TokenRequest>): { token: string | undefined } | Rejection {
   const inBody = call.body.refreshToken ?? undefined;
   const { bearer } = call.identity;
@@ -81,16 +85,17 @@ function presentedToken(call: Call<TokenRequest>): { token: string | undefined }
   return { token: inBody ?? bearer };
 }
 
-/** Ends one session of the caller; somebody else's, an unknown and an ended one look alike. */
+/** Ends one session of the caller. Answers SESSION_NOT_FOUND alike for another account's, an unknown and an ended session. */
 export async function endOneSession(deps: AuthDeps, call: Call): Promise<Reply | Rejection> {
   const current = await currentOf(deps, call);
   if (isRejection(current)) return current;
   const { sessionId = '' } = call.params;
-  const ended = await endSession(deps.mongo, { accountId: current.account._id, sessionId, reason: 'ENDED' });
+  const wanted = { accountId: current.account._id, sessionId, reason: 'ENDED' } as const;
+  const ended = await endSession(deps.mongo, { ...wanted, maxAgeMs: deps.settings.sessionMaxMs });
   return ended ? { status: 200, data: { revoked: true } } : { rejected: 'SESSION_NOT_FOUND' };
 }
 
-/** Ends every session of the caller but the one that asks. */
+/** Ends every session of the caller except the one that makes this call. */
 export async function endAllOtherSessions(deps: AuthDeps, call: Call): Promise<Reply | Rejection> {
   const current = await currentOf(deps, call);
   if (isRejection(current)) return current;
@@ -99,17 +104,18 @@ export async function endAllOtherSessions(deps: AuthDeps, call: Call): Promise<R
   return { status: 200, data: { revoked: await endOtherSessions(deps.mongo, others) } };
 }
 
-/** The caller's live sessions, the one used last first. */
+/** Returns the caller's live sessions, most recently used first. */
 export async function listSessions(deps: AuthDeps, call: Call): Promise<Reply | Rejection> {
   const current = await currentOf(deps, call);
   if (isRejection(current)) return current;
-  const found = await liveSessions(deps.mongo, current.account._id, deps.now());
+  const maxAgeMs = deps.settings.sessionMaxMs;
+  const found = await liveSessions(deps.mongo, current.account._id, { now: deps.now(), maxAgeMs });
   const sessions = found.map((session) => ({
     id: session._id,
     current: session._id === current.session._id,
     createdAt: session.createdAt.toISOString(),
     lastUsedAt: session.lastUsedAt.toISOString(),
-    expiresAt: session.expiresAt.toISOString(),
+    expiresAt: endOf(session, maxAgeMs).toISOString(),
     userAgent: session.userAgent,
   }));
   return { status: 200, data: { sessions } };

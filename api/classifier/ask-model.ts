@@ -15,13 +15,16 @@ import {
 import type { Rejection } from '#shared/kernel/errors.ts';
 import type { PreviewDeps } from './deps.ts';
 
-/** How a task is put to a model, and what is read of its answer; null = it cannot be used. */
+/** A task for the model and the reader of its answer. `read` returns null if the answer cannot be used. */
 interface Asking<Kind extends TaskKind> {
   task: ModelTask;
   read(json: unknown): TaskResults[Kind] | null;
 }
 
-/** From the envelope of a request to that of its result. What a provider cannot do becomes a refusal, in our words only. */
+/**
+ * Calls the model and returns the result envelope. A provider failure or an unusable answer becomes a rejection with our message,
+ * never the provider's text. Other errors are rethrown.
+ */
 export async function askModel<Kind extends TaskKind>(
   { models, now }: Pick<PreviewDeps, 'models' | 'now'>,
   request: TaskRequest<Kind>,
@@ -39,14 +42,14 @@ export async function askModel<Kind extends TaskKind>(
   }
 }
 
-/** A generation, and who wants it. */
+/** A wanted generation, its caller and the id of the request. */
 export interface GenerationOrder {
   wanted: WantedGeneration;
   scope: OwnerScope;
   requestId: string;
 }
 
-/** Asks the model for the questions of an order. */
+/** Calls the model for the questions of an order; returns the result envelope or a rejection. */
 export async function generate(
   deps: PreviewDeps,
   { wanted, scope, requestId }: GenerationOrder,
@@ -64,10 +67,13 @@ export async function generate(
   return askModel(deps, request, { task: generateTask(payload), read }, signal);
 }
 
-/** What a generation may follow of a question: not its key, which it could copy. */
+/** Question fields that the model sees of a reference. The answer key is omitted, because the model could copy it. */
 const SHOWN = ['id', 'type', 'content', 'contentText', 'options'];
 
-/** The questions that a generation follows, as the bank has them for this caller, in the order of their ids. */
+/**
+ * Loads the reference questions of a generation from the question bank on behalf of the caller, in the order of
+ * `referenceQuestionIds`. Returns a rejection if the bank fails, is not configured or does not have one of the questions.
+ */
 export async function loadReferences(
   { neighbours, outboundTimeoutMs: timeoutMs }: Pick<PreviewDeps, 'neighbours' | 'outboundTimeoutMs'>,
   { referenceQuestionIds: questionIds }: WantedGeneration,

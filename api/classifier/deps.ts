@@ -1,3 +1,4 @@
+import type { WorkerAccess } from '#api/ask-worker.ts';
 import type { Streams } from '#api/http/live-stream.ts';
 import type { Identity } from '#api/route.ts';
 import type { Neighbour, Neighbours } from '#infra/config/settings.ts';
@@ -8,33 +9,34 @@ import type { Mongo } from '#infra/mongo/connect.ts';
 import type { OwnerScope } from '#infra/neighbours/owner-call.ts';
 import type { ChangeBell } from '#infra/redis/change-bell.ts';
 import type { Doorbells } from '#infra/redis/doorbell.ts';
+import type { TrustedAddresses } from '#shared/classifier/provider/target.ts';
 import type { Models } from '#shared/classifier/tasks/task.ts';
 import { type Now, SECOND } from '#shared/kernel/time.ts';
 
-/** What the AI classifier's front door works with, by its three parts. */
+/** Dependencies of the AI classifier's front door, by its three parts. */
 export interface ClassifierDeps {
   jobs: JobDeps;
   previews: PreviewDeps;
   providers: ProviderDeps;
 }
 
-/** What the routes of classification jobs work with. */
+/** Dependencies of the classification job routes. */
 export interface JobDeps {
   mongo: Mongo;
   /** MongoDB's time. */
   now: Now;
   doorbells: Pick<Doorbells, 'ring'>;
-  /** null: prompts hold ids only. */
+  /** null = no bank is configured: prompts contain question ids only. */
   questionBank: Neighbour | null;
-  /** Attempts of one round of a job. */
+  /** Maximum attempts of the command that runs one round of a job. */
   jobAttempts: number;
-  /** Of jobs: wakes their streams, and is heard by them. */
+  /** Publishes job changes and wakes the streams that follow a job. */
   jobBell: Pick<ChangeBell, 'wake' | 'listen' | 'canHear'>;
   streams: Streams;
   log: Pick<Log, 'debug' | 'warn'>;
 }
 
-/** What previews work with. */
+/** Dependencies of the preview routes. */
 export interface PreviewDeps {
   mongo: Mongo;
   /** MongoDB's time. */
@@ -42,45 +44,57 @@ export interface PreviewDeps {
   models: Models;
   neighbours: Pick<Neighbours, 'questionBank' | 'usage' | 'wallet'>;
   outboundTimeoutMs: number;
-  /** Generated questions are paid for; else nothing of a preview is stored. */
+  /** true = generations are stored and paid for; false = previews are free and nothing is stored. */
   settles: boolean;
+  /** Settles stored generations; null = this front door calls the usage and wallet services itself. */
+  settlementWorker: SettlementWorker | null;
   patience: GenerationPatience;
   log: Pick<Log, 'warn'>;
 }
 
-/** Of generations that are paid for (ms). */
+/** Rings the settlement worker and waits for its reply. */
+export interface SettlementWorker extends Pick<WorkerAccess, 'doorbells' | 'replies' | 'looks'> {
+  /** Longest wait for the settlement (ms); after it the request is answered with AI_SETTLEMENT_PENDING. */
+  waitMs: number;
+}
+
+/** Time limits of paid generations (ms). */
 interface GenerationPatience {
-  /** For which one that is being made is its maker's; renewed meanwhile, so that a dead maker holds up nobody for longer. */
+  /**
+   * Lease of the request that holds a generation. The holder renews it, so a dead holder blocks equal requests for at most this
+   * long.
+   */
   leaseMs: number;
-  /** For which an equal request waits for it. */
+  /** Longest wait of an equal request for the holder's result. */
   waitMs: number;
 }
 
 export const GENERATION_PATIENCE: GenerationPatience = { leaseMs: 30 * SECOND, waitMs: 25 * SECOND };
 
-/** What the routes of model providers work with. */
+/** Dependencies of the model provider routes. */
 export interface ProviderDeps {
   mongo: Mongo;
   /** MongoDB's time. */
   now: Now;
   models: Pick<FollowedModels, 'status' | 'changed'>;
-  /** Origins beside the official ones to which a key may go. */
-  allowedOrigins: readonly string[];
-  /** By which the admin service proves itself; undefined = it cannot. */
+  /** Addresses that may receive a key, in addition to the official ones. */
+  trusted: TrustedAddresses;
+  /** Token of the admin service; undefined = the admin service cannot authenticate. */
   adminServiceToken: string | undefined;
 }
 
-/** Who asks, and in which organization: the guards of every route of jobs and previews demand both. */
+/** The acting user and its organization; the guards of all job and preview routes require both. */
 export interface Caller extends JobOwner {
   actorRole: string;
 }
 
+/** Returns the caller of a job or preview. @throws if the route has no guards that require actor and organization */
 export function callerOf({ actor, organizationId }: Identity): Caller {
   if (actor === undefined || organizationId === undefined) throw new Error('a route without guards asked who calls');
   return { actorId: actor.id, actorRole: actor.role, organizationId };
 }
 
-/** The same, as owners are called in its name. */
+/** Returns the scope under which owner services are called on behalf of the caller. */
 export function scopeOf(identity: Identity): OwnerScope {
   const { actorId, actorRole, organizationId } = callerOf(identity);
   return { organizationId, actor: { id: actorId, role: actorRole } };

@@ -7,7 +7,7 @@ import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 
 const mongo = await openTestMongo(t);
 
-t.test('cancel and retry each fit two states, and reset what they must', async (t) => {
+t.test('cancel accepts open jobs, retry failed or cancelled ones; a retry resets the round’s results', async (t) => {
   const { as, rings } = await openJobDoor(t, mongo);
   const teacher = as('TEACHER', 'minh');
   const { id } = (await teacher.create()).data.job;
@@ -26,7 +26,7 @@ t.test('cancel and retry each fit two states, and reset what they must', async (
   for (const wish of [teacher.cancel(id), teacher.retry(id)]) t.equal((await wish).status, 409);
 });
 
-t.test('a retry beside an equal open job is refused', async (t) => {
+t.test('a retry is refused while an equal job is open', async (t) => {
   const { as } = await openJobDoor(t, mongo);
   const teacher = as('TEACHER', 'nga');
   const { id } = (await teacher.create()).data.job;
@@ -39,7 +39,7 @@ t.test('a retry beside an equal open job is refused', async (t) => {
   t.equal((await teacher.retry(id)).status, 200);
 });
 
-t.test('races: of many retries one starts the job over; of retry and equal wish one makes it run', async (t) => {
+t.test('races: one of many retries restarts the job; a retry and an equal request leave one running', async (t) => {
   const { as } = await openJobDoor(t, mongo);
   const teacher = as('TEACHER', 'oanh');
   const { id } = (await teacher.create()).data.job;
@@ -56,7 +56,7 @@ t.test('races: of many retries one starts the job over; of retry and equal wish 
   }
 });
 
-t.test('races: a cancel and a finish never both win', async (t) => {
+t.test('races: a cancel and a finish never both succeed', async (t) => {
   const { as } = await openJobDoor(t, mongo);
   const teacher = as('TEACHER', 'phuc');
   const seen = new Set<string>();

@@ -7,7 +7,7 @@ import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 
 const mongo = await openTestMongo(t);
 
-t.test('a job is made, run, and told with all that it brought', async (t) => {
+t.test('a job is created, run and returned with all its results', async (t) => {
   const { as, rings } = await openJobDoor(t, mongo);
   const teacher = as('TEACHER', 'an');
   const made = await teacher.create({ mode: 'AUTO', threshold: 0, filters: { 'a.b': '$c', deep: { n: 1 } } });
@@ -54,7 +54,7 @@ t.test('a job is made, run, and told with all that it brought', async (t) => {
   t.equal(await finishedOnce(mongo, job.id), 1);
 });
 
-t.test('an equal wish finds the open job, whatever the order of its parts; a finished one is made anew', async (t) => {
+t.test('an equal request finds the open job, whatever its order of parts; a finished one is replaced', async (t) => {
   const { as } = await openJobDoor(t, mongo);
   const teacher = as('TEACHER', 'binh');
   const first = (await teacher.create({ filters: { a: 1, b: [1, 2] }, threshold: 0.7, mode: 'SUGGEST' })).data.job;
@@ -78,7 +78,7 @@ t.test('an equal wish finds the open job, whatever the order of its parts; a fin
   t.not(next.data.job.id, first.id);
 });
 
-t.test('of a hundred equal wishes at once one makes the job, and all get it', async (t) => {
+t.test('of a hundred equal requests at once one creates the job, and all receive it', async (t) => {
   const { as } = await openJobDoor(t, mongo);
   const teacher = as('TEACHER', 'dung');
   const replies = await Promise.all(Array.from({ length: 100 }, () => teacher.create()));
@@ -92,7 +92,7 @@ t.test('of a hundred equal wishes at once one makes the job, and all get it', as
   t.equal(await aiJobBatches(mongo).countDocuments({ jobId: id }), 2, 'those that lost left nothing');
 });
 
-t.test('what the schema and the guards refuse', async (t) => {
+t.test('schema and guards refuse invalid requests', async (t) => {
   const { as, url } = await openJobDoor(t, mongo);
   const teacher = as('TEACHER');
   const faults = async (change: Record<string, unknown>) => {

@@ -1,6 +1,7 @@
 import t from 'tap';
 import { aiJobBatches } from '#infra/mongo/classifier/collections.ts';
 import { commandsOfJob, runNewestRound } from '#testing/actors/classifier-scene.ts';
+import { openStream } from '#testing/clients/open-stream.ts';
 import { jobBody, openJobDoor } from '#testing/doors/job-door.ts';
 import { openFaultReceiver } from '#testing/neighbours/fault-receiver.ts';
 import { bankQuestion, openQuestionBank } from '#testing/neighbours/question-bank.ts';
@@ -8,7 +9,7 @@ import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 
 const mongo = await openTestMongo(t);
 
-t.test('the question bank is asked once, in the caller’s name, and what it says goes into the job', async (t) => {
+t.test('the question bank is called once on behalf of the caller, and the job stores its questions', async (t) => {
   const bank = await openQuestionBank(t);
   const neighbour = { url: bank.url, token: 'bank-token' };
   const { as } = await openJobDoor(t, mongo, { questionBank: neighbour });
@@ -57,7 +58,41 @@ t.test('the question bank is asked once, in the caller’s name, and what it say
   t.match((await teacher.get(job.id)).data.job, { status: 'COMPLETED', progress: { succeeded: 6, failed: 1 } });
 });
 
-t.test('a bank that fails fails the job; a retry asks it again', async (t) => {
+t.test('the bank may name its list `questionContext`; GET of one job returns the stored questions', async (t) => {
+  const bank = await openQuestionBank(t);
+  const { as, url } = await openJobDoor(t, mongo, { questionBank: { url: bank.url, token: undefined } });
+  const teacher = as('TEACHER', 'minh');
+  // As the bank returns them: extra fields are allowed, and the order is the bank's.
+  const known = jobBody()
+    .questionIds.slice(1)
+    .map((id) => ({ ...bankQuestion(id), $ref: 'a.b' }));
+  bank.answer = () => ({ body: { success: true, data: { questionContext: known.toReversed() } } });
+  const created = await teacher.create();
+  const { id } = created.data.job;
+  t.match(created, { status: 201, data: { job: { status: 'PENDING' } } });
+  const shown = async () => (await teacher.get(id)).data.job.scope.questionContext;
+  t.strictSame(await shown(), known, 'in the order of the ids, also before it has run');
+  const again = [await teacher.create(), await teacher.cancel(id), await teacher.retry(id)];
+  await runNewestRound(mongo, id);
+  t.strictSame(await shown(), known);
+
+  const stream = await openStream(t, `${url}/v1/ai-classifier/jobs/${id}/events`, teacher.headers);
+  const told = (await stream.next('snapshot')).data.job as { scope: object };
+  const replied = [created, ...again].map(({ data }) => data.job);
+  const listed = (await teacher.list()).data.items;
+  for (const job of [...replied, ...listed, told]) t.notOk('questionContext' in job.scope, 'nowhere else');
+});
+
+t.test('a job without stored questions returns none', async (t) => {
+  const { as } = await openJobDoor(t, mongo);
+  const failing = await openJobDoor(t, mongo, { questionBank: { url: 'http://127.0.0.1:1', token: undefined } });
+  for (const teacher of [as('TEACHER', 'tam'), failing.as('TEACHER', 'nhi')]) {
+    const { id } = (await teacher.create()).data.job;
+    t.equal((await teacher.get(id)).data.job.scope.questionContext, null);
+  }
+});
+
+t.test('a failing bank fails the job; a retry calls the bank again', async (t) => {
   const bank = await openQuestionBank(t);
   const { as, rings } = await openJobDoor(t, mongo, { questionBank: { url: bank.url, token: 'bank-token' } });
   const teacher = as('TEACHER', 'hoa');
@@ -68,6 +103,8 @@ t.test('a bank that fails fails the job; a retry asks it again', async (t) => {
     () => ({ status: 302, headers: { location: `${bank.url}/elsewhere` } }),
     () => ({ body: 'no json' }),
     () => ({ body: { data: { questions: {} } } }),
+    () => ({ body: { data: { questionContext: 'q1' } } }),
+    () => ({ body: { questions: [] } }),
     () => ({ body: [] }),
     () => ({ body: `{"data":{"questions":[${'"x",'.repeat(5_000_000)}"x"]}}` }),
   ];
@@ -93,7 +130,7 @@ t.test('a bank that fails fails the job; a retry asks it again', async (t) => {
   t.equal(bank.requests.at(-1)?.headers['x-actor-id'], 'hoa', 'in the name of whoever made the job');
 });
 
-t.test('a question that cannot be stored counts as left out', async (t) => {
+t.test('a question that cannot be stored is treated as missing', async (t) => {
   const bank = await openQuestionBank(t);
   const { as } = await openJobDoor(t, mongo, { questionBank: { url: bank.url, token: undefined } });
   const deep = `${'['.repeat(100_000)}${']'.repeat(100_000)}`;
@@ -106,7 +143,7 @@ t.test('a question that cannot be stored counts as left out', async (t) => {
   t.equal(batch?.contextText, '[{"id":"q3","__proto__":{"a":1}}]');
 });
 
-t.test('a bank that hangs holds a creation up for its bound and no longer', { timeout: 60_000 }, async (t) => {
+t.test('a hanging bank delays a creation only up to its time limit', { timeout: 60_000 }, async (t) => {
   const bank = await openFaultReceiver(t);
   bank.behaviour = { kind: 'hang' };
   const { as } = await openJobDoor(t, mongo, { questionBank: { url: bank.url, token: undefined } });

@@ -12,10 +12,16 @@ import { type Caller, callerOf, type JobDeps } from './deps.ts';
 import { wholeJob } from './job-queries.ts';
 
 const DEFAULT_THRESHOLD = 0.7;
-/** Equal jobs may end between insert and read; more rounds than these are no accident. */
+/**
+ * Limit of read-and-insert rounds. If an equal job blocks the insert and ends before the next read, the request needs another
+ * round. Past the limit it gets 503.
+ */
 const MOST_ROUNDS = 5;
 
-/** The open job of this wish, or a new one with its questions; of equal wishes at once, one makes it and all get it. */
+/**
+ * Returns the open job equal to this request, or creates it with its questions. Of concurrent equal requests one creates the job
+ * and all receive it. Rejects duplicate questions and fields.
+ */
 export async function createJob(deps: JobDeps, call: Call<CreateJobRequest>): Promise<Reply | Rejection> {
   const details = jobRequestFaults(call.body);
   if (details.length > 0) return { rejected: 'VALIDATION_FAILED', details };
@@ -44,7 +50,7 @@ function wishOf(body: CreateJobRequest, { actorId, organizationId }: Caller): Jo
   return { actorId, organizationId, filters, questionIds, fields, mode, overwrite, threshold };
 }
 
-/** What the bank knows of the wanted questions, where there is one. */
+/** Loads the wanted questions from the bank. If the bank fails, the result is FAILED; if no bank is configured, NONE. */
 async function questionsFor(deps: JobDeps, wish: JobWish, { actorRole }: Caller): Promise<JobQuestions> {
   if (deps.questionBank === null) return { kind: 'NONE' };
   try {
@@ -57,7 +63,7 @@ async function questionsFor(deps: JobDeps, wish: JobWish, { actorRole }: Caller)
   }
 }
 
-/** The command that runs one round of a job. */
+/** Returns the command that runs one round of a job. */
 function jobCommand(at: JobRound, { jobAttempts }: Pick<JobDeps, 'jobAttempts'>, now: number): CommandOf<'classifier'> {
   return newCommand({ ...roundOrder(at), maxAttempts: jobAttempts, now });
 }
@@ -66,7 +72,10 @@ function reply(status: 200 | 201, { view }: { view: unknown }): Reply {
   return { status, data: { job: view, created: status === 201 } };
 }
 
-/** Ends a job that is not finished. What it has brought stays; from here on nothing is added. */
+/**
+ * Cancels a job of the caller. Results that are already stored remain; none are added. Rejects a finished job with
+ * JOB_STATE_CONFLICT.
+ */
 export async function cancelOneJob(deps: JobDeps, call: Call): Promise<Reply | Rejection> {
   const jobId = call.params.jobId ?? '';
   const tried = await cancelJob(deps.mongo, jobId, callerOf(call.identity));
@@ -81,7 +90,10 @@ export async function cancelOneJob(deps: JobDeps, call: Call): Promise<Reply | R
   }
 }
 
-/** Starts a FAILED or CANCELLED job over under its id: result, error, times and attempts begin anew. */
+/**
+ * Restarts a FAILED or CANCELLED job under its id: result, error, times and attempts are reset. Rejects a job in another state, or
+ * one with an equal open job, with JOB_STATE_CONFLICT.
+ */
 export async function retryOneJob(deps: JobDeps, call: Call): Promise<Reply | Rejection> {
   const jobId = call.params.jobId ?? '';
   const now = deps.now();

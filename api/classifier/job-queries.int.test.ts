@@ -5,7 +5,7 @@ import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 
 const mongo = await openTestMongo(t);
 
-t.test('somebody else’s job is not there, for an ADMIN neither', async (t) => {
+t.test('a job of another user is not found, not even by an ADMIN', async (t) => {
   const { as } = await openJobDoor(t, mongo);
   const { id } = (await as('TEACHER', 'em').create()).data.job;
   const strangers = [as('ADMIN', 'boss'), as('TEACHER', 'em', 'org-2'), as('TEACHER', 'other')];
@@ -19,7 +19,7 @@ t.test('somebody else’s job is not there, for an ADMIN neither', async (t) => 
   t.equal((await as('TEACHER', 'em').get('nothing')).status, 404);
 });
 
-t.test('lists: the caller’s own, newest first, by status, a page at a time', async (t) => {
+t.test('a list holds the caller’s own jobs, newest first, by status and page', async (t) => {
   const { as } = await openJobDoor(t, mongo);
   const teacher = as('TEACHER', 'lan');
   const ids: string[] = [];

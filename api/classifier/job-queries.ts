@@ -1,6 +1,6 @@
 import type { Call, Reply } from '#api/route.ts';
 import type { JobRow } from '#infra/mongo/classifier/collections.ts';
-import { batchErrors, batchOutcomes } from '#infra/mongo/classifier/job-batches.ts';
+import { batchErrors, batchOutcomes, batchQuestions } from '#infra/mongo/classifier/job-batches.ts';
 import {
   findJob,
   findOwnJob,
@@ -16,7 +16,7 @@ import type { JobErrorsQuery, JobListQuery, QueueSummaryQuery } from '#shared/ge
 import type { Rejection } from '#shared/kernel/errors.ts';
 import { callerOf, type JobDeps } from './deps.ts';
 
-/** A page of the caller's jobs, newest first, without what they have brought. */
+/** Returns a page of the caller's jobs, newest first, without their results. */
 export async function listOwnJobs({ mongo }: JobDeps, call: Call<unknown, JobListQuery>): Promise<Reply> {
   const page = pageOf(call.query);
   const wanted = { ...callerOf(call.identity), status: call.query.status ?? null, ...page };
@@ -27,18 +27,23 @@ export async function listOwnJobs({ mongo }: JobDeps, call: Call<unknown, JobLis
   );
   const items = jobs.flatMap((job) => {
     const selection = selections.get(job._id);
-    return selection === undefined ? [] : [jobView(job, selection, null)];
+    return selection === undefined ? [] : [jobView(job, selection, { items: null })];
   });
   return { status: 200, data: { items, total, ...page } };
 }
 
+/**
+ * Returns a job of the caller with its results and stored questions, or JOB_NOT_FOUND. Only this reply contains the questions,
+ * because they can be megabytes.
+ */
 export async function showJob({ mongo }: JobDeps, call: Call): Promise<Reply | Rejection> {
   const job = await findOwnJob(mongo, call.params.jobId ?? '', callerOf(call.identity));
   if (job === null) return { rejected: 'JOB_NOT_FOUND' };
-  return { status: 200, data: { job: (await wholeJob(mongo, job)).view } };
+  const questionContext = job.context === 'LOADED' ? await batchQuestions(mongo, job._id) : null;
+  return { status: 200, data: { job: (await wholeJob(mongo, job, { questionContext })).view } };
 }
 
-/** A page of the questions that have no suggestions, and why; a job has 2,000 at most. */
+/** Returns a page of a job's questions without suggestions, each with its error. A job has at most 2,000 questions. */
 export async function listJobErrors(
   { mongo }: JobDeps,
   call: Call<unknown, JobErrorsQuery>,
@@ -52,7 +57,7 @@ export async function listJobErrors(
 
 const LIMIT = 20;
 
-/** The page that a query asks for, its bounds already checked by the schema. */
+/** Returns the page of a query, with defaults. The schema has already checked the bounds. */
 function pageOf(query: { limit?: number; offset?: number }): { limit: number; offset: number } {
   return { limit: query.limit ?? LIMIT, offset: query.offset ?? 0 };
 }
@@ -64,7 +69,7 @@ const COMMANDS = {
   cancel: '/v1/ai-classifier/jobs/{id}/cancel',
 };
 
-/** The jobs of every organization, counted, for an admin's projection. */
+/** Counts the jobs of every organization and lists samples, for an admin's projection. */
 export async function summarizeQueue({ mongo }: JobDeps, call: Call<unknown, QueueSummaryQuery>): Promise<Reply> {
   const failures = call.query.recentFailuresLimit ?? RECENT_FAILURES;
   const summary = await summarizeJobs(mongo, { open: SAMPLE, failures });
@@ -82,24 +87,32 @@ export async function summarizeQueue({ mongo }: JobDeps, call: Call<unknown, Que
   };
 }
 
-/** A job changes with each batch: so many looks for one at which it stood still, then its items may be ahead of its counts. */
+/** Limit of reads to find a job unchanged while its batches are read. Past it, the items may be ahead of the counts. */
 const MOST_LOOKS = 4;
 
-/** The job with all that it has brought so far; the row may be older than what comes back. */
-export async function wholeJob(mongo: Mongo, row: JobRow): Promise<{ revision: number; view: unknown }> {
+/**
+ * Returns the job with its results so far. Reads the job again if it changed meanwhile, so the returned revision may be newer than
+ * `row`.
+ */
+export async function wholeJob(
+  mongo: Mongo,
+  row: JobRow,
+  parts: { questionContext?: { id: string }[] | null } = {},
+): Promise<{ revision: number; view: unknown }> {
   const selection = await findSelection(mongo, row._id);
   let job = row;
   for (let look = 1; ; look++) {
     const batches = job.counts.batchesDone === 0 ? [] : await batchOutcomes(mongo, job._id);
     const now = batches.length === 0 ? job : ((await findJob(mongo, job._id)) ?? job);
     if (now.revision === job.revision || look === MOST_LOOKS) {
-      return { revision: job.revision, view: jobView(job, selection, itemsOfRound(job.round, batches)) };
+      const items = itemsOfRound(job.round, batches);
+      return { revision: job.revision, view: jobView(job, selection, { items, ...parts }) };
     }
     job = now;
   }
 }
 
-/** The job as lists show it. */
+/** Returns the job as lists show it, without its results. */
 export async function slimJob(mongo: Mongo, job: JobRow): Promise<unknown> {
-  return jobView(job, await findSelection(mongo, job._id), null);
+  return jobView(job, await findSelection(mongo, job._id), { items: null });
 }

@@ -6,7 +6,7 @@ import { cancelOneJob, createJob, retryOneJob } from './job-commands.ts';
 import { listJobErrors, listOwnJobs, showJob, summarizeQueue } from './job-queries.ts';
 import { streamJob } from './stream-job.ts';
 
-/** Classification jobs of the caller in its organization, through the gateway; and the queue of all of them for an ADMIN. */
+/** Routes of the caller's classification jobs, called through the gateway, and the queue summary of all jobs for an ADMIN. */
 export function jobRoutes(deps: JobDeps): Route[] {
   const makers = guardsFor('ADMIN', 'TEACHER');
   const one = (description: string): ReplyDoc[] => [{ status: 200, schema: 'classifier/job-reply', description }];
@@ -49,7 +49,7 @@ export function jobRoutes(deps: JobDeps): Route[] {
       method: 'GET',
       path: '/v1/ai-classifier/jobs/:jobId',
       operation: 'readJob',
-      summary: 'One job with all that it has brought so far',
+      summary: 'One job with its questions and all that it has brought so far',
       guards: makers,
       replies: one('As it is now'),
       errors: ['JOB_NOT_FOUND'],

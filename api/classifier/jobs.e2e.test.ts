@@ -32,7 +32,7 @@ async function setUp(t: Test, env: NodeJS.ProcessEnv = {}, workers = 1) {
   return { models, bank, cluster, call, create, job, ended, act };
 }
 
-t.test('two thousand questions: each asked once, five at a time, told live and in order', async (t) => {
+t.test('two thousand questions: each sent to the model once, in batches of five, and streamed in order', async (t) => {
   const { models, bank, cluster, create, job } = await setUp(t, { AI_CLASSIFIER_BATCH_CONCURRENCY: '5' }, 2);
   const ids = questionIds(2_000);
   const first = gate();
@@ -61,7 +61,7 @@ t.test('two thousand questions: each asked once, five at a time, told live and i
   t.match(progress, { total: 2_000, succeeded: 2_000, failed: 0, batchesDone: 400, percent: 100 });
 });
 
-t.test('a cancel ends the calls that are under way, and no other follows', async (t) => {
+t.test('a cancel aborts the calls in progress, and no other call follows', async (t) => {
   const { models, create, ended, act } = await setUp(t, { AI_CLASSIFIER_BATCH_CONCURRENCY: '2' });
   models.before = () => new Promise<undefined>(() => undefined);
   const id = await create(questionIds(50));
@@ -77,7 +77,7 @@ t.test('a cancel ends the calls that are under way, and no other follows', async
   t.equal(models.calls.length, 12);
 });
 
-t.test('a worker that is killed in the middle costs at most the batches that were with the provider', async (t) => {
+t.test('a worker that is killed midway repeats at most the batches that were with the provider', async (t) => {
   const { models, cluster, create, job, ended } = await setUp(t, {
     AI_CLASSIFIER_BATCH_CONCURRENCY: '3',
     AI_CLASSIFIER_WORKER_LEASE_MS: '1500',
@@ -95,7 +95,7 @@ t.test('a worker that is killed in the middle costs at most the batches that wer
   t.equal(models.calls.length, 23, 'thirteen before, three of them again, and the rest');
 });
 
-t.test('a worker that is asked to stop puts its job back for the next one, unspent', async (t) => {
+t.test('a worker that receives SIGTERM releases its job without spending the attempt', async (t) => {
   const { models, cluster, create, ended } = await setUp(t, { SHUTDOWN_TIMEOUT_MS: '2000' });
   models.before = () => new Promise<undefined>(() => undefined);
   const id = await create(questionIds(5));
@@ -108,7 +108,7 @@ t.test('a worker that is asked to stop puts its job back for the next one, unspe
   t.match(await ended(id, 'COMPLETED'), { progress: { succeeded: 5 } });
 });
 
-t.test('a provider that is down is asked again, and the job ends after its last attempt', async (t) => {
+t.test('an unavailable provider is called again, and the job ends after its last attempt', async (t) => {
   const { models, call, create, ended, act } = await setUp(t, {
     AI_CLASSIFIER_WORKER_MAX_ATTEMPTS: '3',
     AI_CLASSIFIER_CIRCUIT_FAILURES: '1000',
@@ -135,7 +135,7 @@ t.test('a provider that is down is asked again, and the job ends after its last 
   t.match(await ended(failed, 'COMPLETED'), { error: null, progress: { succeeded: 5 } });
 });
 
-t.test('what the provider refuses costs its own batch only', async (t) => {
+t.test('a provider refusal fails only its own batch', async (t) => {
   const { models, create, ended } = await setUp(t);
   const ids = questionIds(15);
   models.before = ({ questionIds: asked }) => (asked.includes(ids[5] ?? '') ? 400 : undefined);
@@ -144,7 +144,7 @@ t.test('what the provider refuses costs its own batch only', async (t) => {
   t.equal(models.calls.length, 3);
 });
 
-t.test('while the provider is left alone no attempt is spent', async (t) => {
+t.test('no attempt is spent while the circuit of the provider is open', async (t) => {
   const { models, cluster, create, ended } = await setUp(t, {
     AI_CLASSIFIER_WORKER_MAX_ATTEMPTS: '3',
     AI_CLASSIFIER_CIRCUIT_FAILURES: '1',

@@ -1,18 +1,14 @@
-import { openStreamPlaces } from '#api/http/live-stream.ts';
 import type { Route } from '#api/route.ts';
 import type { Mount } from '#api/service.ts';
 import { openFollowedModels } from '#infra/models/followed-models.ts';
+import { openSettledLooks } from '#infra/mongo/mailbox/mailbox.ts';
 import { openChangeBell } from '#infra/redis/change-bell.ts';
 import { type ClassifierDeps, GENERATION_PATIENCE } from './deps.ts';
 import { jobRoutes } from './job-routes.ts';
 import { previewRoutes } from './previews.ts';
 import { providerRoutes } from './providers.ts';
 
-/** Streams of jobs that the process holds open, and those of one caller. */
-const STREAMS = 2_000;
-const STREAMS_PER_ACTOR = 10;
-
-export const mountClassifier: Mount = ({ config, log, mongo, now, redis, doorbells, draining, atEnd }) => {
+export const mountClassifier: Mount = ({ config, log, mongo, now, redis, doorbells, replies, streams, atEnd }) => {
   const { classifier: settings, neighbours, outboundTimeoutMs } = config;
   const models = openFollowedModels({ settings, mongo, redisUrl: redis.redisUrl, now, log });
   const jobBell = openChangeBell({ ...redis, of: 'jobs' });
@@ -27,7 +23,7 @@ export const mountClassifier: Mount = ({ config, log, mongo, now, redis, doorbel
       log,
       questionBank: neighbours.questionBank,
       jobAttempts: settings.worker.maxAttempts,
-      streams: { places: openStreamPlaces({ perActor: STREAMS_PER_ACTOR, inAll: STREAMS }), draining },
+      streams,
     },
     previews: {
       mongo,
@@ -36,6 +32,9 @@ export const mountClassifier: Mount = ({ config, log, mongo, now, redis, doorbel
       neighbours,
       outboundTimeoutMs,
       settles: settings.settles,
+      settlementWorker: settings.settlementWorkerEnabled
+        ? { doorbells, replies, looks: openSettledLooks(mongo), waitMs: settings.settlementWaitMs }
+        : null,
       log,
       patience: GENERATION_PATIENCE,
     },
@@ -43,13 +42,13 @@ export const mountClassifier: Mount = ({ config, log, mongo, now, redis, doorbel
       mongo,
       now,
       models,
-      allowedOrigins: settings.allowedOrigins,
+      trusted: settings,
       adminServiceToken: config.internalServiceToken,
     },
   });
 };
 
-/** The AI classifier's routes: jobs and previews for teachers, the choice of a provider for admins. */
+/** Returns the AI classifier's routes: jobs and previews for teachers, the choice of a provider for admins. */
 export function classifierRoutes({ jobs, previews, providers }: ClassifierDeps): Route[] {
   return [...jobRoutes(jobs), ...previewRoutes(previews), ...providerRoutes(providers)];
 }

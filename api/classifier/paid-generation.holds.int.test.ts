@@ -5,7 +5,7 @@ import { generationCall } from '#testing/doors/preview-door.ts';
 import { gate, until } from '#testing/until.ts';
 import { previewGeneration } from './previews.ts';
 
-t.test('requests at once cannot spend more than there is', async (t) => {
+t.test('concurrent requests cannot spend more than the balance', async (t) => {
   for (const affordable of [1, 3]) {
     const { door, owners, models } = await paidDoor(t);
     owners.ledger.balance = affordable * 6 + 5;
@@ -32,7 +32,7 @@ t.test('requests at once cannot spend more than there is', async (t) => {
   }
 });
 
-t.test('limits count what is in flight as well', async (t) => {
+t.test('usage limits include generations in flight', async (t) => {
   const { door, owners, models } = await paidDoor(t);
   owners.ledger.limits.set('tokens_monthly', 3_000);
   const go = gate();
@@ -48,12 +48,12 @@ t.test('limits count what is in flight as well', async (t) => {
   t.equal(wordOf(await previewGeneration(door, generationCall({ topic: 'two' }))), 200, '300 are used');
 });
 
-t.test('a hold that a dead process left is over with its lease', async (t) => {
+t.test('the hold of a dead process ends with its lease', async (t) => {
   const { mongo, door, owners, models, held } = await paidDoor(t);
   owners.ledger.balance = 6;
   models.script = async (task, signal) => (models.asked.length === 1 ? hangs(task, signal) : undefined);
   const dying = new AbortController();
-  const dead = previewGeneration(door, generationCall({ topic: 'dies' }, { signal: dying.signal }));
+  const dead = previewGeneration(door, generationCall({ topic: 'dies' }, { stop: dying.signal }));
   await until('it is asked', () => models.asked.length === 1);
   t.equal((await held()).length, 1);
   const next = () => previewGeneration(door, generationCall({ topic: 'next' }));

@@ -9,7 +9,7 @@ import { tappedDb } from '#testing/stores/tapped-db.ts';
 import { gate, until } from '#testing/until.ts';
 import { previewGeneration } from './previews.ts';
 
-t.test('a generation is checked, made, counted and paid for, and then given again for nothing', async (t) => {
+t.test('a generation is checked, made, counted and paid for, and then replayed free of charge', async (t) => {
   const { door, owners, models, called, settlements, held } = await paidDoor(t);
   const first = await preview(door, { count: 2 });
   t.match(first, { chargePolicy: 'usage_wallet_settled', settlement: { credits: 6, tokens: 300 }, mode: 'fresh' });
@@ -45,7 +45,7 @@ t.test('a generation is checked, made, counted and paid for, and then given agai
   );
 });
 
-t.test('a day later the same request costs anew', async (t) => {
+t.test('after a day the same request is charged again', async (t) => {
   const { mongo, door, owners } = await paidDoor(t);
   const first = await preview(door);
   await ageGeneration(mongo, first.previewId);
@@ -56,7 +56,7 @@ t.test('a day later the same request costs anew', async (t) => {
   t.equal(await generations(mongo).countDocuments({}), 2, 'and what was paid for stays');
 });
 
-t.test('equal requests at once, at two doors: one provider call, one debit, one answer', async (t) => {
+t.test('concurrent equal requests at two doors make one provider call, one debit and one answer', async (t) => {
   const { mongo, door, owners, models } = await paidDoor(t);
   const other = previewDoor(mongo, { owners, models });
   const answered = await crowd(20, 20, (n) => preview(n % 2 === 0 ? door : other));
@@ -66,7 +66,7 @@ t.test('equal requests at once, at two doors: one provider call, one debit, one 
   t.equal(owners.ledger.consumed.size, 1);
 });
 
-t.test('a provider that fails is asked once for all who wait, and again for who comes later', async (t) => {
+t.test('a failing provider is called once for all waiting requests, and again for a later one', async (t) => {
   const { mongo, door, owners, models, held } = await paidDoor(t);
   const go = gate();
   models.script = async () => {
@@ -93,7 +93,7 @@ t.test('a provider that fails is asked once for all who wait, and again for who 
   t.equal(owners.ledger.debits.size, 1);
 });
 
-t.test('who waits too long for another is told to come again', async (t) => {
+t.test('a request that waits too long for an equal one gets AI_GENERATION_IN_PROGRESS', async (t) => {
   const { mongo, owners, models, door } = await paidDoor(t);
   const go = gate();
   models.script = async () => {
@@ -109,7 +109,7 @@ t.test('who waits too long for another is told to come again', async (t) => {
   t.strictSame(await preview(hasty), made);
 });
 
-t.test('whoever lost the row to another holder stores nothing and gives the answer of that one', async (t) => {
+t.test('a holder that lost its row stores nothing and returns the next holder’s answer', async (t) => {
   const { mongo, door, owners, models, held } = await paidDoor(t);
   const go = gate();
   const answer = (text: string): Partial<ModelAnswer> => ({ model: text });
@@ -129,7 +129,7 @@ t.test('whoever lost the row to another holder stores nothing and gives the answ
   t.strictSame(await held(), []);
 });
 
-t.test("an answer that comes when another holder is asking already is nobody's", async (t) => {
+t.test('a late answer is dropped if another holder is already calling the model', async (t) => {
   const { mongo, door, owners, models, held } = await paidDoor(t);
   const go = [gate(), gate()];
   models.script = async () => {
@@ -159,7 +159,7 @@ t.test("an answer that comes when another holder is asking already is nobody's",
   t.strictSame(await held(), []);
 });
 
-t.test('a holder that fails late does not let others at what the next one holds', async (t) => {
+t.test('a holder that fails late does not free the row of the next holder', async (t) => {
   const { mongo, door, owners, models } = await paidDoor(t);
   const go = [gate(), gate()];
   models.script = async () => {
@@ -182,7 +182,7 @@ t.test('a holder that fails late does not let others at what the next one holds'
   t.equal(owners.ledger.debits.size, 1);
 });
 
-t.test('what another request settles just before it is taken is not made again', async (t) => {
+t.test('a generation that another request settles first is not made again', async (t) => {
   const { mongo, door, owners, models, called } = await paidDoor(t);
   owners.fault = ({ path }) => (path.endsWith('/transactions') ? 'away' : undefined);
   t.match(await previewGeneration(door, generationCall()), { rejected: 'AI_SETTLEMENT_PENDING' });
@@ -200,14 +200,51 @@ t.test('what another request settles just before it is taken is not made again',
   t.equal(called('/check'), 1, 'nor is the balance looked at');
 });
 
-t.test('a client that leaves while the model is asked costs nothing, and holds up nobody', async (t) => {
+t.test('if a client leaves, its answer is still made, stored and paid for, and a retry gets it', async (t) => {
   const { door, owners, models, held } = await paidDoor(t);
-  const leaving = new AbortController();
-  models.script = hangs;
+  const [leaving, go] = [new AbortController(), gate()];
+  models.script = async (_task, signal) => {
+    leaving.abort(new Error('the client left'));
+    await go.opened;
+    signal.throwIfAborted();
+    return undefined;
+  };
   const left = previewGeneration(door, generationCall({}, { signal: leaving.signal }));
   await until('it is asked', () => models.asked.length === 1);
-  leaving.abort(new Error('the client left'));
-  await t.rejects(left, { message: 'the client left' });
+  const retried = preview(door);
+  go.open();
+  t.match(await left, { status: 200 });
+  t.match(await retried, { chargePolicy: 'usage_wallet_settled' });
+  t.strictSame(await preview(door), await retried);
+  t.equal(models.asked.length, 1);
+  t.match([...owners.ledger.debits.values()], [{ times: 1 }]);
+  t.strictSame(await held(), []);
+});
+
+t.test('a client that leaves while it waits for an equal request is released at once', async (t) => {
+  const { door, models } = await paidDoor(t);
+  const [leaving, go] = [new AbortController(), gate()];
+  models.script = async () => {
+    await go.opened;
+    return undefined;
+  };
+  const making = preview(door);
+  await until('it is asked', () => models.asked.length === 1);
+  const waiting = previewGeneration(door, generationCall({}, { signal: leaving.signal }));
+  leaving.abort();
+  await t.rejects(waiting, { name: 'AbortError' });
+  go.open();
+  t.match(await making, { chargePolicy: 'usage_wallet_settled' });
+});
+
+t.test('a stopping process aborts its model call, which costs nothing and blocks no later request', async (t) => {
+  const { door, owners, models, held } = await paidDoor(t);
+  const stopping = new AbortController();
+  models.script = hangs;
+  const cut = previewGeneration(door, generationCall({}, { stop: stopping.signal }));
+  await until('it is asked', () => models.asked.length === 1);
+  stopping.abort(new Error('the process ends'));
+  await t.rejects(cut, { message: 'the process ends' });
   t.strictSame(await held(), []);
   models.script = null;
   t.match(await preview(door), { chargePolicy: 'usage_wallet_settled' });

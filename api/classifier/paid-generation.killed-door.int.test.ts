@@ -1,6 +1,7 @@
 import t, { type Test } from 'tap';
 import { generationHolds, generations } from '#infra/mongo/classifier/collections.ts';
 import { isRejection } from '#shared/kernel/errors.ts';
+import { settlementBeside } from '#testing/actors/settlement-beside.ts';
 import { generationCall, previewDoor, scriptedModels } from '#testing/doors/preview-door.ts';
 import { openFakeOwners } from '#testing/neighbours/fake-owners.ts';
 import { dyingProcess } from '#testing/processes/dying-process.ts';
@@ -10,25 +11,40 @@ import { previewGeneration } from './previews.ts';
 
 const mongo = await openTestMongo(t);
 const owners = await openFakeOwners(t);
-/** More than a generation has. */
+/** More write and call points than a generation has. */
 const MOST_POINTS = 60;
 
-/** A door dies at one point of a generation and another one is sent the same. Where the first died; null = it came through. */
-async function dieAndAskAgain(t: Test, point: number, when: 'before' | 'after'): Promise<string | null> {
-  const organizationId = `org-${when}-${point}`;
+/** Settler of the dying door's answer: the door itself or the worker. */
+type Mode = 'door' | 'worker';
+
+/**
+ * Lets a door die at one point of a generation. Then its leases expire, the worker (if there is one) polls, and another door
+ * receives the same request. Returns where the first door died, or null if it finished.
+ */
+async function dieAndAskAgain(t: Test, mode: Mode, point: number, when: 'before' | 'after'): Promise<string | null> {
+  const organizationId = `org-${mode}-${when}-${point}`;
   const call = () => generationCall({}, { organizationId });
   const models = scriptedModels();
+  const worker = settlementBeside(mongo, owners.env);
+  const settlementWorker = mode === 'door' ? null : worker.door;
   const victim = dyingProcess(mongo, point, when);
-  const door = previewDoor(victim.mongo, { owners, models });
+  // The worker is another process: no part of it may run inside the dying one.
+  worker.asleep = true;
+  const change = { settlementWorker: settlementWorker && { ...settlementWorker, waitMs: 1 } };
+  const door = previewDoor(victim.mongo, { owners, models, change });
   const died = await victim.live(() => previewGeneration(door, call())).catch((error: unknown) => error);
   const about = `died ${victim.diedAt()}, point ${point}`;
-  if (victim.diedAt() === null) t.match(died, { status: 200 });
+  if (victim.diedAt() === null)
+    t.match(died, mode === 'door' ? { status: 200 } : { rejected: 'AI_SETTLEMENT_PENDING' });
 
-  // Its leases run out.
   await expireGenerations(mongo);
-  const reply = await previewGeneration(previewDoor(mongo, { owners, models }), call());
+  worker.asleep = false;
+  const owed = await generations(mongo).findOne({ organizationId, state: 'PENDING' });
+  if (mode === 'worker' && point % 2 === 0 && owed !== null) await worker.run(owed.commandId ?? '');
+  const reply = await previewGeneration(previewDoor(mongo, { owners, models, change: { settlementWorker } }), call());
   if (isRejection(reply)) throw new Error(`${about}: ${reply.rejected}`);
   const { previewId } = reply.data as { previewId: string };
+  if (owed !== null) t.equal(previewId, owed._id, `${about}: the stored answer is not lost`);
   const debits = [...owners.ledger.debits].filter(([, debit]) => debit.organizationId === organizationId);
   t.match(
     debits,
@@ -43,16 +59,25 @@ async function dieAndAskAgain(t: Test, point: number, when: 'before' | 'after'):
   return victim.diedAt();
 }
 
-for (const when of ['before', 'after'] as const) {
-  t.test(`a door that dies at any write or call, ${when} it is made, charges once`, async (t) => {
-    const deaths: string[] = [];
-    for (let point = 1; point < MOST_POINTS; point++) {
-      const diedAt = await dieAndAskAgain(t, point, when);
-      if (diedAt === null) break;
-      deaths.push(diedAt);
-    }
-    t.comment(deaths.join(', '));
-    t.equal(deaths.filter((death) => death.endsWith('fetch')).length, 4, 'two questions, two charges');
-    t.ok(deaths.length >= 15, `died at ${deaths.length} points`);
-  });
+for (const [mode, calls] of [
+  ['door', 4],
+  ['worker', 2],
+] as const) {
+  for (const when of ['before', 'after'] as const) {
+    t.test(
+      `a door that settles by the ${mode} and dies at any write or call, ${when} it is made, charges once`,
+      async (t) => {
+        const deaths: string[] = [];
+        for (let point = 1; point < MOST_POINTS; point++) {
+          const diedAt = await dieAndAskAgain(t, mode, point, when);
+          if (diedAt === null) break;
+          deaths.push(diedAt);
+        }
+        t.comment(deaths.join(', '));
+        const fetches = deaths.filter((death) => death.endsWith('fetch')).length;
+        t.equal(fetches, calls, 'two checks before the model, two charges where it is the door that charges');
+        t.ok(deaths.length >= calls + 8, `died at ${deaths.length} points`);
+      },
+    );
+  }
 }

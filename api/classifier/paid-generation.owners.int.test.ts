@@ -7,7 +7,7 @@ import { generationCall } from '#testing/doors/preview-door.ts';
 import { ageGeneration } from '#testing/stored/stored-generations.ts';
 import { previewGeneration } from './previews.ts';
 
-t.test('limits and balance refuse before the provider is asked', async (t) => {
+t.test('limits and balance refuse before the provider is called', async (t) => {
   const { door, owners, models, held } = await paidDoor(t);
   owners.ledger.limits.set('credits_hourly', 5);
   t.match(await previewGeneration(door, generationCall()), {
@@ -24,7 +24,7 @@ t.test('limits and balance refuse before the provider is asked', async (t) => {
   t.equal(owners.ledger.balance, 0);
 });
 
-t.test('an owner that is away before the provider call: nothing is made', async (t) => {
+t.test('if an owner is unavailable before the provider call, nothing is generated', async (t) => {
   const { door, owners, models } = await paidDoor(t);
   for (const path of ['/check', '/balance']) {
     for (const fault of ['away', { status: 500 }, { status: 401 }] as const) {
@@ -40,7 +40,7 @@ t.test('an owner that is away before the provider call: nothing is made', async 
   t.equal(models.asked.length, 0);
 });
 
-t.test('an owner that is away afterwards: the answer waits, unseen, and is paid for under the same keys', async (t) => {
+t.test('if an owner is unavailable afterwards, the answer stays unseen and is paid under the same keys', async (t) => {
   const { mongo, door, owners, models, called, settlements, held } = await paidDoor(t);
   let previewId: unknown;
   for (const [path, fault] of [
@@ -73,7 +73,7 @@ t.test('an owner that is away afterwards: the answer waits, unseen, and is paid 
   t.equal(await generations(mongo).countDocuments({ state: 'SETTLED', idleSince: null }), 1);
 });
 
-t.test('a conflict that asks to come again is not paid', async (t) => {
+t.test('a 409 with a retry delay does not count as paid', async (t) => {
   for (const path of ['/consume', '/transactions']) {
     const { door, owners } = await paidDoor(t);
     const busy = { status: 409, headers: { 'retry-after': '1' } };
@@ -85,7 +85,7 @@ t.test('a conflict that asks to come again is not paid', async (t) => {
   }
 });
 
-t.test('an old row that is tried again is not about to go', async (t) => {
+t.test('an old row that is taken again does not expire during the retry', async (t) => {
   const { mongo, door, models } = await paidDoor(t);
   models.script = async () => {
     throw new ProviderFailure('AI_PROVIDER_UNAVAILABLE', 'passing', { message: 'away' });
@@ -99,7 +99,7 @@ t.test('an old row that is tried again is not about to go', async (t) => {
   t.match(await preview(door), { chargePolicy: 'usage_wallet_settled' });
 });
 
-t.test('what could not be paid for in a day stays, and the same request costs anew', async (t) => {
+t.test('a generation unpaid after a day stays stored, and the same request is charged anew', async (t) => {
   const { mongo, door, owners } = await paidDoor(t);
   owners.fault = ({ path }) => (path.endsWith('/transactions') ? 'away' : undefined);
   const reply = await previewGeneration(door, generationCall());

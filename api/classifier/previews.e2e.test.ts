@@ -51,7 +51,7 @@ t.test('only a teacher or admin in an organization gets a preview', async (t) =>
   }
 });
 
-t.test('what does not fit is refused with every fault', async (t) => {
+t.test('an invalid request is refused with every fault', async (t) => {
   const faulty: [Kind, Record<string, unknown>, string][] = [
     ['generation', { count: 21 }, '/count'],
     ['generation', { count: 0 }, '/count'],
@@ -81,12 +81,12 @@ t.test('what does not fit is refused with every fault', async (t) => {
   t.strictSame(twice.json.details.map(({ path }: { path: string }) => path).sort(), ['/count', '/mode']);
 });
 
-t.test('an essay of 100,000 characters is taken, a body over 1 MiB is not', async (t) => {
+t.test('an essay of 100,000 characters is accepted, a body over 1 MiB is refused', async (t) => {
   t.match(await ask('essay-grade', { answerText: 'ơ'.repeat(100_000) }), { status: 200 });
   t.match(await ask('essay-grade', { answerText: 'ơ'.repeat(600_000) }), { status: 413 });
 });
 
-t.test('generated questions, a solution and a grade; the mock says the same each time', async (t) => {
+t.test('the mock returns the same questions, solution and grade each time', async (t) => {
   const strip = ({ data }: { data: { previewId: string; handoff?: object } }) => {
     const { previewId: _, handoff, ...rest } = data;
     return { ...rest, handoff: { ...handoff, sourceEventId: '', occurredAt: '' } };
@@ -102,12 +102,12 @@ t.test('generated questions, a solution and a grade; the mock says the same each
   t.match((await ask('explanation')).data, { kind: 'explain', solution: { text: String, steps: Array } });
 });
 
-t.test('similar questions need a bank', async (t) => {
+t.test('similar questions require a question bank', async (t) => {
   const similar = await ask('generation', { mode: 'similar', referenceQuestionIds: ['q-1'] });
   t.match(similar, { status: 503, json: { code: 'AI_OWNER_UNAVAILABLE' } });
 });
 
-t.test('a previewed grade is taken by the attempt service as it stands, and once', async (t) => {
+t.test('the attempt service accepts a previewed grade unchanged, and once', async (t) => {
   const { student, id } = await client.sitting({ questions: [essay()] });
   await student.save(id, { questionId: 'essay', textAnswer: 'Sông dài.' });
   await student.submit(id);

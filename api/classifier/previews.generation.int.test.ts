@@ -5,7 +5,7 @@ import { paidDoor, preview } from '#testing/doors/paid-door.ts';
 import { generationCall } from '#testing/doors/preview-door.ts';
 import { previewGeneration } from './previews.ts';
 
-t.test('fewer questions than asked for cost less; tokens that nobody counted are the estimate', async (t) => {
+t.test('fewer questions than wanted cost less; uncounted tokens cost the estimate', async (t) => {
   const { door, models } = await paidDoor(t);
   const written = { content: '?', explanation: '!', options: ['1', '2', '3', '4'], correctIndexes: [0] };
   models.script = async () => ({
@@ -15,14 +15,14 @@ t.test('fewer questions than asked for cost less; tokens that nobody counted are
   t.match(await preview(door, { count: 4 }), { settlement: { credits: 3, tokens: 4_000 }, questions: [{}] });
 });
 
-t.test('an answer without a question is no answer and costs nothing', async (t) => {
+t.test('an answer without questions is invalid and costs nothing', async (t) => {
   const { door, owners, models } = await paidDoor(t);
   models.script = async () => ({ json: { questions: [] } });
   t.match(await previewGeneration(door, generationCall()), { rejected: 'AI_PROVIDER_INVALID_RESPONSE' });
   t.equal(owners.ledger.consumed.size, 0);
 });
 
-t.test('similar questions follow what the bank has, for this caller', async (t) => {
+t.test('similar questions follow the references that the bank returns for this caller', async (t) => {
   const { door, owners, models } = await paidDoor(t);
   owners.questions.set('q-1', { id: 'q-1', content: 'Một', options: [], answerKey: { secret: 1 } });
   const similar: Partial<GenerationRequest> = { mode: 'similar', referenceQuestionIds: ['q-1'] };
@@ -52,7 +52,7 @@ t.test('similar questions follow what the bank has, for this caller', async (t) 
   t.match(await preview(door, similar), { mode: 'similar' }, 'what is paid for needs no bank');
 });
 
-t.test('a preview that is not paid for stores nothing and asks no owner', async (t) => {
+t.test('a free preview stores nothing and calls no owner', async (t) => {
   const { mongo, door, owners } = await paidDoor(t, { settles: false });
   const [first, second] = [await preview(door), await preview(door)];
   t.equal(first.chargePolicy, 'preview_only_no_consume');

@@ -27,7 +27,7 @@ const PROVIDER_CODES: readonly ErrorCode[] = [
   'AI_PROVIDER_NOT_CONFIGURED',
 ];
 
-/** What a model can make for a teacher to look at. Nothing of it is written; whoever owns it writes it, if asked to. */
+/** Routes that return model output for a teacher to review. This service never writes the output to its owner. */
 export function previewRoutes(deps: PreviewDeps): Route[] {
   const guards = [identity(ACTOR), scope(), role('ADMIN', 'TEACHER')];
   return [
@@ -75,13 +75,15 @@ export function previewRoutes(deps: PreviewDeps): Route[] {
   ];
 }
 
-/** Questions that nobody has stored; paid for where that is configured, and then the same for whoever asks the same again. */
+/** Returns generated questions. If settlement is on, they are paid for, and an equal request within a day gets the same answer. */
 export async function previewGeneration(deps: PreviewDeps, call: Call<GenerationRequest>): Promise<Reply | Rejection> {
   const details = generationFaults(call.body);
   if (details.length > 0) return { rejected: 'VALIDATION_FAILED', details };
-  const { requestId, signal } = call;
+  const { requestId } = call;
   const order = { wanted: wantedGeneration(call.body), scope: scopeOf(call.identity), requestId };
-  const preview = deps.settles ? await paidGeneration(deps, order, signal) : await freeGeneration(deps, order, signal);
+  const preview = deps.settles
+    ? await paidGeneration(deps, order, call)
+    : await freeGeneration(deps, order, call.signal);
   return isRejection(preview) ? preview : { status: 200, data: preview };
 }
 
@@ -92,7 +94,7 @@ async function freeGeneration(deps: PreviewDeps, order: GenerationOrder, signal:
   return isRejection(result) ? result : generationPreview(result, order.wanted.mode, null);
 }
 
-/** The solution of a question, for its editor. */
+/** Returns a model's solution of a question, for the question's editor. */
 export async function previewExplanation(
   deps: PreviewDeps,
   call: Call<ExplanationRequest>,
@@ -102,7 +104,7 @@ export async function previewExplanation(
   return isRejection(result) ? result : { status: 200, data: explanationPreview(result) };
 }
 
-/** The grade of an essay by its rubric, and the handoff with which the attempt service takes it. */
+/** Returns a model's grade of an essay by its rubric, with the handoff that the attempt service accepts. */
 export async function previewEssayGrade(deps: PreviewDeps, call: Call<EssayGradeRequest>): Promise<Reply | Rejection> {
   const essay = call.body;
   const details = gradeFaults(essay);
@@ -113,7 +115,7 @@ export async function previewEssayGrade(deps: PreviewDeps, call: Call<EssayGrade
   return isRejection(result) ? result : { status: 200, data: essayGradePreview(result, essay) };
 }
 
-/** For whom the task of a preview is done; it belongs to no job. */
+/** Returns the scope of a preview's task, which belongs to no job. */
 function taskScopeOf(deps: PreviewDeps, { identity, requestId }: Call) {
   const { organizationId, actorId } = callerOf(identity);
   return { taskId: newId(deps.now()), organizationId, actorId, requestId, jobId: null, batchIndex: null };

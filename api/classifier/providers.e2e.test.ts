@@ -7,7 +7,7 @@ const STATUS = '/v1/ai/providers/status';
 const SETTINGS = '/v1/admin/ai/providers/settings';
 const SENTINEL = 'sk-sentinel-5d1e0c77-never-shown';
 
-t.test('providers over HTTP', async (t) => {
+t.test('provider settings and status over HTTP', async (t) => {
   const cluster = await startCluster(t, {
     workers: [],
     doors: 2,
@@ -31,7 +31,7 @@ t.test('providers over HTTP', async (t) => {
     return reply;
   };
 
-  await t.test('who may', async (t) => {
+  await t.test('provider routes admit admins and the admin service only', async (t) => {
     t.match(await call('GET', SETTINGS), { status: 401, json: { code: 'UNAUTHENTICATED' } });
     const noOrganization = { 'x-actor-id': 'a', 'x-actor-role': 'ADMIN' };
     t.match(await call('GET', SETTINGS, { headers: noOrganization }), { status: 401 });
@@ -46,7 +46,7 @@ t.test('providers over HTTP', async (t) => {
     t.match(await call('GET', STATUS, { headers: service('admin-service', 'wrong') }), { status: 401 });
   });
 
-  await t.test('the environment is in force until something is saved', async (t) => {
+  await t.test('the environment is in force until a setting is saved', async (t) => {
     const reply = keep(await call('GET', SETTINGS, { headers: headers() }));
     t.match(reply.json.data, {
       setting: null,
@@ -61,7 +61,7 @@ t.test('providers over HTTP', async (t) => {
     });
   });
 
-  await t.test('what may not be saved', async (t) => {
+  await t.test('an unknown provider, foreign key or forbidden address is not saved', async (t) => {
     const refused: [Record<string, unknown>, string][] = [
       [{ provider: 'acme', model: 'm' }, 'AI_PROVIDER_UNSUPPORTED'],
       [{ provider: 'openai', model: 'm', apiKeyRef: 'ANTHROPIC_API_KEY' }, 'AI_API_KEY_REF_NOT_ALLOWED'],
@@ -104,7 +104,7 @@ t.test('providers over HTTP', async (t) => {
     });
   });
 
-  await t.test('a key that is named and not set is saved, and degraded', async (t) => {
+  await t.test('a choice whose key variable is unset is saved as degraded', async (t) => {
     const saved = keep(
       await put({ provider: 'openai', model: 'm', apiKeyRef: 'OPENAI_API_KEY', baseUrl: 'https://proxy.example/v1/' }),
     );
@@ -114,7 +114,7 @@ t.test('providers over HTTP', async (t) => {
     });
   });
 
-  await t.test('a choice that is switched off leaves the environment in force', async (t) => {
+  await t.test('a disabled choice leaves the environment in force', async (t) => {
     const saved = keep(await put({ provider: 'openai', model: 'm', enabled: false }));
     t.match(saved.json.data, {
       setting: { enabled: false },

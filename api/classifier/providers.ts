@@ -9,7 +9,7 @@ import type { ProviderDeps } from './deps.ts';
 
 const ADMIN_SERVICE = 'admin-service';
 
-/** Routes of the model provider: which one is chosen, and how it is. None of them calls a provider. */
+/** Routes to choose the model provider and to read its status. None of them calls a provider. */
 export function providerRoutes(deps: ProviderDeps): Route[] {
   const admin: Guard[] = [identity(ACTOR), scope(), role('ADMIN')];
   const adminOrService = adminOrSender(ACTOR, {
@@ -54,24 +54,24 @@ export function providerRoutes(deps: ProviderDeps): Route[] {
   ];
 }
 
-/** The state of the provider that is in force. */
+/** Returns the status of the provider that is in force. */
 async function readProviderStatus(deps: Pick<ProviderDeps, 'models'>): Promise<Reply> {
   return { status: 200, data: runtimeView(await deps.models.status()) };
 }
 
-/** The stored setting beside what is in force. */
+/** Returns the stored setting and the status of the provider in force. */
 async function readProviderSettings(deps: Pick<ProviderDeps, 'mongo' | 'models'>): Promise<Reply> {
   const setting = await findProviderSetting(deps.mongo);
   const runtime = runtimeView(await deps.models.status());
   return { status: 200, data: { setting: setting === null ? null : settingView(setting), runtime } };
 }
 
-/** Saves a choice, and only then switches: calls under way end where they began. */
+/** Saves a choice, then switches this process to it. Calls in progress finish at their old provider. */
 async function saveProviderSettings(
   deps: ProviderDeps,
   call: Call<ProviderSettingsRequest>,
 ): Promise<Reply | Rejection> {
-  const choice = readChoice(call.body, deps.allowedOrigins);
+  const choice = readChoice(call.body, deps.trusted);
   if (isRejection(choice)) return choice;
   const { actor, organizationId = '' } = call.identity;
   const by = { actorId: actor?.id ?? '', organizationId, at: new Date(deps.now()) };

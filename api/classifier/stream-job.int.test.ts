@@ -1,5 +1,5 @@
 import t from 'tap';
-import { openStreamPlaces } from '#api/http/live-stream.ts';
+import { openStreamPlaces, openStreams } from '#api/http/live-stream.ts';
 import { COMMANDS } from '#infra/mongo/mailbox/commands.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
@@ -29,7 +29,7 @@ function follow(test: Parameters<typeof openStream>[0], door: Door, id: string, 
   return openStream(test, `${door.url}/v1/ai-classifier/jobs/${id}/events`, { ...headers, ...resume });
 }
 
-t.test('a job is told from its first state to its last, and then the stream ends', async (t) => {
+t.test('a stream sends a job from its first state to its last and then ends', async (t) => {
   const door = await openJobDoor(t, mongo);
   const { id } = (await door.as('TEACHER', 'an').create({ questionIds: questionIds(30) })).data.job;
   const stream = await follow(t, door, id, 'an');
@@ -63,7 +63,7 @@ t.test('a job is told from its first state to its last, and then the stream ends
   );
 });
 
-t.test('who comes back goes on where it left off, and is sent away for good when all is told', async (t) => {
+t.test('a reconnecting client resumes where it left off and gets 204 once it knows the end', async (t) => {
   const door = await openJobDoor(t, mongo);
   const { id } = (await door.as('TEACHER', 'binh').create()).data.job;
   const unchanged = await follow(t, door, id, 'binh', '1');
@@ -89,7 +89,7 @@ t.test('who comes back goes on where it left off, and is sent away for good when
   }
 });
 
-t.test('without Redis a stream looks by itself', async (t) => {
+t.test('without Redis a stream polls by itself', async (t) => {
   const door = await openJobDoor(t, mongo, { jobBell: deafBell });
   const { id } = (await door.as('TEACHER', 'chi').create()).data.job;
   const stream = await follow(t, door, id, 'chi');
@@ -99,7 +99,7 @@ t.test('without Redis a stream looks by itself', async (t) => {
   t.match(stream.events.at(-1), { event: 'job.updated', data: { job: { status: 'COMPLETED' } } });
 });
 
-t.test('what changes between two looks is not missed', async (t) => {
+t.test('a change between the first two reads is not missed', async (t) => {
   const door = await openJobDoor(t, mongo);
   const teacher = door.as('TEACHER', 'dung');
   for (let round = 0; round < 10; round++) {
@@ -110,8 +110,9 @@ t.test('what changes between two looks is not missed', async (t) => {
   }
 });
 
-t.test('who may not look learns it before the stream begins; places are bounded', async (t) => {
-  const streams = { places: openStreamPlaces({ perActor: 1, inAll: 10 }), draining: new AbortController().signal };
+t.test('a forbidden caller is refused before the stream begins, and open streams are limited', async (t) => {
+  const places = openStreamPlaces({ perActor: 1, inAll: 10 });
+  const streams = { ...openStreams(new AbortController().signal), places };
   const door = await openJobDoor(t, mongo, { streams });
   const teacher = door.as('TEACHER', 'em');
   const { id } = (await teacher.create()).data.job;
@@ -132,7 +133,24 @@ t.test('who may not look learns it before the stream begins; places are bounded'
   });
 });
 
-t.test('a drain ends streams first', async (t) => {
+t.test('a stream ends at its maximum age, and its client resumes it', async (t) => {
+  const streams = { ...openStreams(new AbortController().signal), maxAgeMs: 100 };
+  const door = await openJobDoor(t, mongo, { streams });
+  const teacher = door.as('TEACHER', 'khanh');
+  const { id } = (await teacher.create()).data.job;
+  const first = await follow(t, door, id, 'khanh');
+  const { lastEventId } = await first.next('snapshot');
+  await until('it ended', () => first.ended());
+  t.match(first.text(), /\n\n$/, 'after a whole event');
+  const unchanged = await follow(t, door, id, 'khanh', lastEventId);
+  await until('it ended too', () => unchanged.ended());
+  t.match([unchanged.status, unchanged.events], [200, []], 'its client knows the state already');
+  await teacher.cancel(id);
+  const last = await follow(t, door, id, 'khanh', lastEventId);
+  t.match(await last.next('job.updated'), { lastEventId: '2', data: { job: { status: 'CANCELLED' } } });
+});
+
+t.test('a drain ends job streams first', async (t) => {
   const door = await openJobDoor(t, mongo);
   const { id } = (await door.as('TEACHER', 'giang').create()).data.job;
   const stream = await follow(t, door, id, 'giang');
@@ -142,7 +160,7 @@ t.test('a drain ends streams first', async (t) => {
   t.pass();
 });
 
-t.test('a finished job of two thousand questions goes out whole', async (t) => {
+t.test('a finished job of two thousand questions is sent whole', async (t) => {
   const door = await openJobDoor(t, mongo);
   const wish = { questionIds: questionIds(2_000), fields: ['topic', 'difficulty', 'cognitiveLevel', 'tags'] };
   const { id } = (await door.as('TEACHER', 'hoa').create(wish)).data.job;

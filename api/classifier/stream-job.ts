@@ -1,26 +1,30 @@
 import type { EventStream } from '#api/http/event-stream.ts';
-import { type Alarm, type Beginning, liveStream } from '#api/http/live-stream.ts';
+import { type Alarm, type Beginning, type LiveStream, liveStream } from '#api/http/live-stream.ts';
 import type { Call, RawReply } from '#api/route.ts';
 import type { JobRow } from '#infra/mongo/classifier/collections.ts';
 import { findJob, findOwnJob } from '#infra/mongo/classifier/jobs.ts';
 import { isOpen } from '#shared/classifier/job.ts';
 import { startOf } from '#shared/classifier/job-view.ts';
 import { ERRORS, type ErrorCode, type Rejection } from '#shared/kernel/errors.ts';
-import { MINUTE, SECOND } from '#shared/kernel/time.ts';
+import { SECOND } from '#shared/kernel/time.ts';
 import { callerOf, type JobDeps } from './deps.ts';
 import { slimJob, wholeJob } from './job-queries.ts';
 
-/** How often a stream looks by itself while wakes of other processes cannot arrive; while they can, for those that got lost. */
+/**
+ * Poll intervals of a stream. POLL_DEAF_MS applies while wakes of other processes cannot arrive. Otherwise POLL_MS applies and
+ * finds changes whose wake was lost.
+ */
 const POLL_DEAF_MS = 1 * SECOND;
 const POLL_MS = 3 * SECOND;
-/** Between two looks of one stream: a burst of batches is told as one. */
+/** Minimum pause between two polls of one stream, so that a burst of batches is sent as one update. */
 const PAUSE_MS = 200;
-/** Then its client comes again, and its right to look is judged anew. */
-const MAX_LIFE_MS = 10 * MINUTE;
-/** A finished job of 2,000 questions is one event of about a MiB. */
+/** Limit of unread bytes: a finished job of 2,000 questions is one event of about 1 MiB. */
 const MAX_UNREAD_BYTES = 8 * 1024 * 1024;
 
-/** One job, live, until it is finished. Each event holds the whole state: a client that missed some has missed nothing. */
+/**
+ * Streams a job of the caller until it is finished, or returns JOB_NOT_FOUND. Each event holds the whole state, so a client loses
+ * nothing by missing earlier events.
+ */
 export async function streamJob(deps: JobDeps, call: Call): Promise<RawReply | Rejection> {
   const { mongo, jobBell, streams } = deps;
   const caller = callerOf(call.identity);
@@ -31,7 +35,7 @@ export async function streamJob(deps: JobDeps, call: Call): Promise<RawReply | R
     streams,
     now: deps.now,
     maxUnreadBytes: MAX_UNREAD_BYTES,
-    holder: `${caller.organizationId} ${caller.actorId}`,
+    holder: caller.actorId,
     listen: (changed) => jobBell.listen(jobId, changed),
     async begin() {
       const job = (await findJob(mongo, jobId)) ?? first;
@@ -54,7 +58,7 @@ export async function streamJob(deps: JobDeps, call: Call): Promise<RawReply | R
           };
         }
         case 'update':
-          // What a client that came back has missed is told by the first look.
+          // The first poll sends the changes that the reconnecting client missed.
           return from(0);
         case 'nothing':
           return from(job.revision);
@@ -65,16 +69,15 @@ export async function streamJob(deps: JobDeps, call: Call): Promise<RawReply | R
 
 interface Following {
   jobId: string;
-  stream: EventStream;
+  stream: LiveStream;
   alarm: Alarm;
 }
 
-/** Tells each change until the job is finished, the client has gone or the stream is old. */
+/** Sends each change until the job is finished, the client disconnects or the stream reaches its maximum age. */
 async function follow(deps: JobDeps, { jobId, stream, alarm }: Following, start: number): Promise<void> {
   let known = start;
   let isTroubled = false;
-  const until = performance.now() + MAX_LIFE_MS;
-  while (stream.isOpen() && performance.now() < until) {
+  while (stream.isLive()) {
     try {
       const job = await findJob(deps.mongo, jobId);
       if (job === null) return tellError(stream, 'JOB_NOT_FOUND');
@@ -87,11 +90,15 @@ async function follow(deps: JobDeps, { jobId, stream, alarm }: Following, start:
       isTroubled = true;
     }
     await alarm.pause(PAUSE_MS);
+    if (!stream.isLive()) return;
     await alarm.wait(deps.jobBell.canHear() ? POLL_MS : POLL_DEAF_MS);
   }
 }
 
-/** With all that it has brought once it is finished, and without while it changes with each batch. Gives the revision that was told. */
+/**
+ * Sends the job and returns the sent revision. Results are included only once the job is finished, because an open job changes with
+ * each batch.
+ */
 async function tellUpdate({ mongo }: JobDeps, stream: EventStream, job: JobRow): Promise<number> {
   const told = isOpen(job.status)
     ? { revision: job.revision, view: await slimJob(mongo, job) }

@@ -3,14 +3,14 @@ import type { Rejection } from '#shared/kernel/errors.ts';
 import type { Exchange } from './exchange.ts';
 import { type Refused, refused } from './reply.ts';
 
-/** Reads the bodies of all requests of a process, within limits that they share. */
+/** Reads the request bodies of a process within a shared budget of bytes. */
 interface BodyReader {
   /**
-   * Checks what the head announces, then reads at most `maxBytes`. Returns no bytes if the request has no body, and `gone` if the
-   * client left before its body was whole.
+   * Checks the body that the head announces, then reads at most `maxBytes`. Returns no bytes if the request has no body, and
+   * `gone` if the client left before its body was complete.
    */
   read(exchange: Exchange, head: Head, maxBytes: number): Promise<BodyRead>;
-  /** Releases what an exchange holds of the budget. Called once it has been answered: its parsed body lives until then. */
+  /** Releases the bytes that an exchange holds. Called after its reply, because its parsed body is in memory until then. */
   release(exchange: Exchange): void;
 }
 
@@ -37,7 +37,7 @@ export function openBodyReader(limits: { bodyBudgetBytes: number; bodyTimeoutMs:
   };
 }
 
-/** A body of `length` bytes (undefined when it comes in chunks). */
+/** An announced body of `length` bytes; undefined for a chunked body. */
 interface Announced {
   kind: 'announced';
   length: number | undefined;
@@ -48,9 +48,9 @@ const JSON_TYPE = /^application\/json[ \t]*(?:;|$)/i;
 const CHARSET = /;[ \t]*charset[ \t]*=[ \t]*"?([^\s;"]*)"?/i;
 
 /**
- * Judges media type, encoding and announced size, in this order, before a byte of the body is read. A request
- * without a body has no type to judge. A chunked body without any Content-Type is let through with `typeMissing`:
- * only its first byte tells whether there is something to have a type.
+ * Checks media type, encoding and announced size, in this order, before a byte of the body is read. A request without
+ * a body needs no type. A chunked body without a Content-Type passes with `typeMissing`, because it may still be empty; its
+ * first byte then causes the refusal.
  */
 function judgeBodyHead(head: Head, maxBytes: number): Announced | { kind: 'none' } | Refused {
   const { headers, repeated } = head;
@@ -67,12 +67,12 @@ function judgeBodyHead(head: Head, maxBytes: number): Announced | { kind: 'none'
   if (encoding !== undefined && encoding.trim().toLowerCase() !== 'identity') {
     return refused({ rejected: 'UNSUPPORTED_ENCODING' });
   }
-  // An unreadable length cannot get here (Node's parser refuses it), but NaN must not pass as small.
+  // Node's parser refuses an unreadable length, but even then NaN must not pass as a small one.
   if (length !== undefined && !(length <= maxBytes)) return refused(tooLarge(maxBytes));
   return { kind: 'announced', length, typeMissing };
 }
 
-/** RFC 8259 knows one charset; a body in another would be decoded as what it is not. */
+/** Returns true for JSON in UTF-8, the only charset of RFC 8259. A body in another charset would be decoded wrongly. */
 function isJson(type: string): boolean {
   if (!JSON_TYPE.test(type)) return false;
   const charset = CHARSET.exec(type)?.[1]?.toLowerCase();
@@ -86,11 +86,11 @@ function tooLarge(maxBytes: number): Rejection {
 interface ReadLimits {
   maxBytes: number;
   budget: BodyBudget;
-  /** Measures from the end of the head to the end of the body. */
+  /** Limit of the time from the end of the head to the end of the body. */
   deadlines: Deadlines;
 }
 
-/** Reads a body that was announced, and stops reading at the cap, the time limit or the process's budget. */
+/** Reads an announced body. Stops reading at the size limit, the time limit or the process's budget. */
 function readBody(
   exchange: Exchange,
   announced: Announced,
@@ -143,11 +143,11 @@ function busy(): Rejection {
 }
 
 /**
- * Bytes of request bodies that the process holds at once, read or announced. Without it a few hundred large
- * starts sent together would fill the heap although each is within its own cap.
+ * Limits the bytes of request bodies that the process holds at once, read or announced. Without it, a few hundred concurrent
+ * large starts would fill the heap although each is within its own limit.
  */
 interface BodyBudget {
-  /** Adds `bytes` to what the exchange holds. False if the budget would overrun; then nothing is added. */
+  /** Adds `bytes` to those that the exchange holds. Returns false and adds nothing if the budget would be exceeded. */
   reserve(exchange: Exchange, bytes: number): boolean;
   release(exchange: Exchange): void;
 }
@@ -167,9 +167,9 @@ function openBodyBudget(limit: number): BodyBudget {
   };
 }
 
-/** One limit of time for many short things: cheaper than a timer each, because nearly all end in time. */
+/** One time limit for many body reads. Cheaper than a timer for each, because nearly all end in time. */
 interface Deadlines {
-  /** Calls `late` once `limitMs` has passed, at most CHECK_MS too late, unless removed before. */
+  /** Calls `late` after `limitMs`, at most CHECK_MS too late, unless the deadline is removed first. */
   add(late: () => void): Deadline;
   remove(deadline: Deadline): void;
 }
@@ -179,11 +179,11 @@ interface Deadline {
   late: () => void;
 }
 
-/** As often as Node looks after its own limits here. */
+/** Interval of the deadline checks (ms), the same as that of Node's own timeout checks. */
 const CHECK_MS = 500;
 
 function openDeadlines(limitMs: number): Deadlines {
-  // Insertion order is order of time, so a check stops at the first that still has some left.
+  // Insertion order is the order of deadlines, so a check stops at the first one that has not passed.
   const waiting = new Set<Deadline>();
   let timer: NodeJS.Timeout | undefined;
 

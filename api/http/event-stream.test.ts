@@ -6,7 +6,7 @@ import { type EventStream, openEventStream, type StreamOptions } from './event-s
 
 const LARGE = { event: 'notification', data: { text: 'x'.repeat(100_000) } };
 
-/** A stream to a client that reads nothing until told to. */
+/** Connects a client that reads nothing until the test makes it read. `open` opens the stream to it. */
 async function openTo(t: Test, options: Partial<StreamOptions> = {}) {
   const replied = Promise.withResolvers<ServerResponse>();
   const server = createServer((_request, response) => replied.resolve(response));
@@ -39,7 +39,7 @@ function readAll(client: Socket): () => number {
   return () => bytes;
 }
 
-t.test('who leaves more unread than the bound is cut off', async (t) => {
+t.test('a client that leaves more unread than the limit is cut off', async (t) => {
   const { open, response } = await openTo(t);
   const stream = open();
   for (let sent = 0; sent < 200 && stream.isOpen(); sent++) stream.send(LARGE);
@@ -48,7 +48,7 @@ t.test('who leaves more unread than the bound is cut off', async (t) => {
   t.ok(response.destroyed);
 });
 
-t.test('who reads gets far more than the bound, where the sender waits for it', async (t) => {
+t.test('a client that reads gets far more than the limit if the sender awaits `taken`', async (t) => {
   const { open, client } = await openTo(t);
   const stream = open();
   const bytes = readAll(client);
@@ -60,7 +60,7 @@ t.test('who reads gets far more than the bound, where the sender waits for it', 
   await until('all has come', () => bytes() > 50 * 100_000);
 });
 
-t.test('who takes nothing is waited for only so long', async (t) => {
+t.test('`taken` waits `patienceMs` for a client that reads nothing, then cuts it off', async (t) => {
   const { open } = await openTo(t, { patienceMs: 100 });
   const stream = open();
   await fill(stream);
@@ -68,7 +68,7 @@ t.test('who takes nothing is waited for only so long', async (t) => {
   t.equal(stream.isOpen(), false);
 });
 
-t.test('the end of a stream ends the wait for its reader', async (t) => {
+t.test('the end of a stream resolves a pending `taken`', async (t) => {
   const { open, client } = await openTo(t);
   const stream = open();
   await fill(stream);
@@ -78,7 +78,7 @@ t.test('the end of a stream ends the wait for its reader', async (t) => {
   await stream.ended;
 });
 
-t.test('a client that left before its stream was opened leaves nothing behind', async (t) => {
+t.test('a stream to a client that left before it was opened has already ended', async (t) => {
   const { open, client, response } = await openTo(t);
   client.destroy();
   await until('the server has noticed', () => response.destroyed);
@@ -87,7 +87,7 @@ t.test('a client that left before its stream was opened leaves nothing behind', 
   t.equal(stream.isOpen(), false);
 });
 
-/** Sends until the client's side is full, and the bound is not passed. */
+/** Sends until the socket is full, but stays below the limit of unread bytes. */
 async function fill(stream: EventStream): Promise<void> {
   const small = { event: 'notification', data: { text: 'x'.repeat(20_000) } };
   for (let full = false; !full; ) {

@@ -4,7 +4,7 @@ import type { ServerResponse } from 'node:http';
 export interface StreamEvent {
   event: string;
   data: unknown;
-  /** Comes back as Last-Event-ID when the client connects again. */
+  /** The client sends it as Last-Event-ID when it reconnects. */
   id?: string;
 }
 
@@ -12,41 +12,41 @@ export interface StreamEvent {
 export interface EventStream {
   send(event: StreamEvent): void;
   /**
-   * Resolves once the client has taken what was sent, or the reply has ended. Whoever has much to tell waits for it after each event:
-   * what is written at once is all unread. A client that takes nothing for too long is cut off.
+   * Resolves once the client has read enough to send more, or the reply has ended. A sender of many events awaits it after each
+   * event, because unread events count against `maxUnreadBytes`. A client that reads nothing for `patienceMs` is cut off.
    */
   taken(): Promise<void>;
-  /** Ends the reply in good order. */
+  /** Ends the reply after the events that were sent. */
   end(): void;
-  /** Resolves when the reply has ended, whoever ended it. */
+  /** Resolves when the reply has ended, by the server or by the client. */
   ended: Promise<void>;
   isOpen(): boolean;
 }
 
 export interface StreamOptions {
-  /** Aborted when the process begins to drain: the stream ends first, and its client connects elsewhere. */
+  /** Aborted when the process begins to drain. The stream then ends at once, and its client connects to another process. */
   draining: AbortSignal;
   heartbeatMs: number;
   heartbeat(): StreamEvent;
-  /** Bytes that a client may leave unread, where one event alone may be as large as what others may; 256 KiB unless given. */
+  /** Bytes that a client may leave unread; default 256 KiB. Streams of large events need more. */
   maxUnreadBytes?: number;
-  /** Time to take it, where somebody waits for that (ms); half a minute unless given. */
+  /** Time that `taken` waits for the client (ms); default 30 s. */
   patienceMs?: number;
 }
 
-/** For a client's next try (ms). */
+/** Delay before a client reconnects (ms). */
 const RETRY_MS = 3_000;
-/** Bytes that a client may leave unread; one that is slower is cut off and comes back when it can. */
+/** Bytes that a client may leave unread. A slower client is cut off and reconnects when it can. */
 const MAX_UNREAD_BYTES = 256 * 1024;
-/** Time that a client has to take what somebody waits for it to take (ms). */
+/** Time that a client has to read while a sender awaits `taken` (ms). */
 const PATIENCE_MS = 30_000;
 
-/** Begins the stream: from here on there is no other status to answer with. */
+/** Sends status 200 and the headers and returns the open stream. A later failure can no longer set the status. */
 export function openEventStream(response: ServerResponse, options: StreamOptions): EventStream {
   response.writeHead(200, {
     'Content-Type': 'text/event-stream; charset=utf-8',
     'Cache-Control': 'no-store, no-transform',
-    // Proxies that gather a reply before they pass it on would hold it for ever.
+    // A proxy that buffers a whole reply before it forwards it would hold a stream for ever.
     'X-Accel-Buffering': 'no',
   });
   response.write(`retry: ${RETRY_MS}\n\n`);
@@ -57,7 +57,7 @@ export function openEventStream(response: ServerResponse, options: StreamOptions
   response.once('close', finish);
   options.draining.addEventListener('abort', end, { once: true });
   if (options.draining.aborted) end();
-  // The client may have left while the stream was being prepared: then there is no 'close' to come.
+  // If the client left while the stream was being prepared, no 'close' event will come.
   if (!isOpen()) finish();
 
   function isOpen(): boolean {

@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Call, Head, Identity } from '#api/route.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 
-/** One request with its response, and what the server remembers about them until the last byte is written. */
+/** One request with its response, and the server's state of both until the last byte is written. */
 export interface Exchange {
   request: IncomingMessage;
   response: ServerResponse;
@@ -11,16 +11,18 @@ export interface Exchange {
   /** Path of the route as mounted, never the path as sent: it labels logs and metrics. */
   template: string;
   identity: Identity;
-  /** `performance.now()` at the start and when the reply was handed to the socket. */
+  /** `performance.now()` at the start, and when the reply was passed to the socket. */
   startedAt: number;
   answeredAt: number | undefined;
-  /** Bytes that this request holds of the body budget. */
+  /** Bytes of the body budget that this request holds. */
   reserved: number;
-  /** Set while the body is being read: how a fault of the connection reaches the reader. */
+  /** Set while the body is being read. Passes a fault of the connection to the reader. */
   interrupt: ((why: Rejection) => void) | undefined;
-  /** The rest of the body will not come, or nobody could tell where it ends: the connection ends with the reply. */
+  /** True if the rest of the body will not arrive or its end cannot be found; the connection then ends with the reply. */
   broken: boolean;
+  /** Controllers of the handler's signals, created when the handler first reads them. */
   abort: AbortController | undefined;
+  stop: AbortController | undefined;
 }
 
 const UNROUTED = '(none)';
@@ -38,17 +40,18 @@ export function newExchange(request: IncomingMessage, response: ServerResponse):
     interrupt: undefined,
     broken: false,
     abort: undefined,
+    stop: undefined,
   };
 }
 
 const ACCEPTED = /^[\w.-]{1,128}$/;
 
-/** The caller's X-Request-Id when it is harmless in a header and a log line, else a new one. */
+/** Returns the caller's X-Request-Id if it is safe in a header and a log line; otherwise a new one. */
 export function requestIdOf(header: string | string[] | undefined): string {
   return typeof header === 'string' && ACCEPTED.test(header) ? header : randomUUID();
 }
 
-/** True once the client cannot be answered any more. */
+/** Returns true once no reply can reach the client. */
 export function isGone(exchange: Exchange): boolean {
   return exchange.response.destroyed || exchange.request.socket.destroyed;
 }
@@ -73,8 +76,8 @@ export function splitTarget(target: string): { path: string; query: string } {
 const NONE: ReadonlySet<string> = new Set();
 
 /**
- * The head of a request as guards read it. Node joins or drops a header that came twice, which would let a second
- * X-User-Id pass unseen; `repeated` is found in the raw list instead.
+ * Returns the head of a request for its guards. Node joins or drops a repeated header, which would hide a second X-User-Id,
+ * so `repeated` is computed from the raw list.
  */
 export function readHead(
   request: IncomingMessage,
@@ -100,12 +103,12 @@ function repeatedNames(raw: readonly string[]): ReadonlySet<string> {
   return repeated;
 }
 
-/** The value of a header that came exactly once, else undefined: a second one may be an attacker's. */
+/** Returns the value of a header that was sent once, otherwise undefined: a second one may be an attacker's. */
 export function singleHeader(head: Head, name: string): string | undefined {
   return head.repeated.has(name) ? undefined : head.headers[name];
 }
 
-/** The call that a handler gets. Its AbortSignal is made when first asked for: most handlers never do. */
+/** The call that a handler gets. Its signals are created at their first use, because most handlers need none. */
 export class RouteCall implements Call<never, never> {
   readonly requestId: string;
   readonly params: Readonly<Record<string, string>>;
@@ -114,58 +117,89 @@ export class RouteCall implements Call<never, never> {
   readonly headers: Readonly<Record<string, string | undefined>>;
   readonly identity: Identity;
   readonly peer: string;
-  readonly #signal: () => AbortSignal;
+  readonly #exchange: Exchange;
+  readonly #running: RunningRequests;
 
   constructor(
     exchange: Exchange,
     head: { params: Readonly<Record<string, string>>; headers: Readonly<Record<string, string | undefined>> },
     input: { body: unknown; query: unknown },
-    signal: () => AbortSignal,
+    running: RunningRequests,
   ) {
     this.requestId = exchange.requestId;
     this.params = head.params;
     this.headers = head.headers;
     this.identity = exchange.identity;
     this.peer = exchange.request.socket.remoteAddress ?? '';
-    // Checked by the route's schemas just before; the handler names the generated types.
+    // The route's schemas have checked both; the handler names the generated types.
     this.body = input.body as never;
     this.query = input.query as never;
-    this.#signal = signal;
+    this.#exchange = exchange;
+    this.#running = running;
   }
 
   get signal(): AbortSignal {
-    return this.#signal();
+    return this.#running.signalOf(this.#exchange);
+  }
+
+  get stop(): AbortSignal {
+    return this.#running.stopOf(this.#exchange);
   }
 }
 
-/** The AbortSignals of requests whose handlers asked for one. */
-interface ClientSignals {
-  /** Aborted when the client leaves before its answer is whole, or by `cut`. */
-  of(exchange: Exchange): AbortSignal;
-  /** Aborts all: the process must stop now. */
+/** The running requests of a process, with the signals that their handlers use. */
+export interface RunningRequests {
+  begin(exchange: Exchange): void;
+  end(exchange: Exchange): void;
+  /** Returns a signal that is aborted when the client leaves before its reply is complete, or by `cut`. */
+  signalOf(exchange: Exchange): AbortSignal;
+  /** Returns a signal that only `cut` aborts. */
+  stopOf(exchange: Exchange): AbortSignal;
+  /** Aborts all signals, also those created later, because the process must stop now. */
   cut(): void;
+  /** Resolves as soon as no request is running; a request whose client has left counts until its handler ends. */
+  idle(): Promise<void>;
 }
 
-export function openClientSignals(): ClientSignals {
-  const live = new Set<AbortController>();
+export function openRunningRequests(): RunningRequests {
+  const running = new Set<Exchange>();
+  const waiting: (() => void)[] = [];
+  let isCut = false;
   return {
-    of(exchange) {
+    begin: (exchange) => void running.add(exchange),
+    end(exchange) {
+      running.delete(exchange);
+      if (running.size > 0) return;
+      for (const resolve of waiting.splice(0)) resolve();
+    },
+    signalOf(exchange) {
       if (exchange.abort !== undefined) return exchange.abort.signal;
       const controller = new AbortController();
       exchange.abort = controller;
-      if (isGone(exchange)) {
+      if (isCut || isGone(exchange)) {
         controller.abort();
       } else {
-        live.add(controller);
         exchange.response.once('close', () => {
-          live.delete(controller);
           if (!exchange.response.writableFinished) controller.abort();
         });
       }
       return controller.signal;
     },
+    stopOf(exchange) {
+      exchange.stop ??= new AbortController();
+      if (isCut) exchange.stop.abort();
+      return exchange.stop.signal;
+    },
     cut() {
-      for (const controller of live) controller.abort();
+      isCut = true;
+      for (const { abort, stop } of running) {
+        abort?.abort();
+        stop?.abort();
+      }
+    },
+    idle() {
+      if (running.size === 0) return Promise.resolve();
+      return new Promise((resolve) => waiting.push(resolve));
     },
   };
 }

@@ -31,7 +31,7 @@ const texts = fc.oneof(
     .map(([mantissa, exponent]) => `[${mantissa}e${exponent}]`),
 );
 
-t.test(`the scan counts depth exactly and misses nothing that needs a walk (seed ${seed})`, async (t) => {
+t.test(`the scan counts depth exactly and finds every text that needs a walk (seed ${seed})`, async (t) => {
   fc.assert(
     fc.property(texts, (text) => {
       const bytes = Buffer.from(text);
@@ -48,7 +48,7 @@ t.test(`the scan counts depth exactly and misses nothing that needs a walk (seed
   t.pass();
 });
 
-t.test(`what is accepted is what JSON.parse makes of it (seed ${seed})`, async (t) => {
+t.test(`an accepted body has the value that JSON.parse returns (seed ${seed})`, async (t) => {
   fc.assert(
     fc.property(fc.jsonValue({ maxDepth: 5, stringUnit: 'grapheme' }), fc.boolean(), (value, pretty) => {
       const text = JSON.stringify(value, null, pretty ? 2 : 0);
@@ -61,7 +61,7 @@ t.test(`what is accepted is what JSON.parse makes of it (seed ${seed})`, async (
   t.pass();
 });
 
-t.test(`no bytes make it throw (seed ${seed})`, async (t) => {
+t.test(`parseBody never throws, whatever the bytes (seed ${seed})`, async (t) => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 40 }), (bytes) => {
       parseBody(Buffer.from(bytes));
@@ -71,13 +71,13 @@ t.test(`no bytes make it throw (seed ${seed})`, async (t) => {
   t.pass();
 });
 
-t.test('depth 64 passes, 65 does not, and brackets in strings do not count', async (t) => {
+t.test('parseBody accepts depth 64 and refuses 65; brackets in strings do not count', async (t) => {
   t.notOk(isRejection(parseBody(Buffer.from('['.repeat(64) + ']'.repeat(64)))));
   t.match(parseBody(Buffer.from('['.repeat(65) + ']'.repeat(65))), { rejected: 'INVALID_JSON' });
   t.notOk(isRejection(parseBody(Buffer.from(JSON.stringify(['['.repeat(100), '\\"[[{{'])))), 'in strings');
 });
 
-t.test('no more faults than an envelope holds', async (t) => {
+t.test('parseBody returns at most as many faults as an envelope holds', async (t) => {
   const parsed = parseBody(Buffer.from(`[${'1e999,'.repeat(5_000)}0]`));
   t.equal(isRejection(parsed) ? 0 : parsed.faults.length, 1_000);
 });

@@ -5,18 +5,17 @@ import type { FaultDetail, Rejection } from '#shared/kernel/errors.ts';
 const MAX_DEPTH = 64;
 const BYTE_ORDER_MARK = 0xfeff;
 
-/** A parsed body, with the faults of its values that no schema can see. */
+/** A parsed body, with the faults of its values that no schema can express. */
 interface ParsedBody {
   value: unknown;
   faults: FaultDetail[];
 }
 
 /**
- * Parses a body. INVALID_JSON: bytes that are not UTF-8 or not JSON, nesting over 64, and keys that would reach a
- * prototype (`__proto__`, `constructor` holding `prototype`) if someone merged the body into an object. Values that
- * JSON can spell but MongoDB or a reply cannot hold (1e400, lone surrogates, NUL in a key) come back as faults.
- * One leading byte order mark is ignored (RFC 8259, section 8.1). The parser's own message quotes the body and
- * goes nowhere.
+ * Parses a body. Returns INVALID_JSON for bytes that are not UTF-8 or not JSON, nesting over 64 and forbidden keys.
+ * `__proto__`, and `constructor` holding `prototype`, would reach a prototype if code merged the body into an object.
+ * Values that JSON allows but MongoDB or a reply cannot hold (1e400, lone surrogates, NUL in a key) are returned as faults.
+ * One leading byte order mark is ignored (RFC 8259, section 8.1). The parser's own message quotes the body and is dropped.
  */
 export function parseBody(bytes: Buffer): ParsedBody | Rejection {
   const scan = scanJson(bytes, MAX_DEPTH);
@@ -38,11 +37,11 @@ export function parseBody(bytes: Buffer): ParsedBody | Rejection {
   return { value, faults };
 }
 
-/** What one pass over the bytes of a JSON text tells before it is parsed. */
+/** Result of one pass over the bytes of a JSON text before it is parsed. */
 interface Scan {
   /** Deepest nesting of arrays and objects, counted no further than `maxDepth + 1`. */
   depth: number;
-  /** True when a number could be infinite, or a string a forbidden key or no well-formed text. */
+  /** True if a number could be infinite, or a string could be a forbidden key or malformed Unicode. */
   suspicious: boolean;
   ascii: boolean;
 }
@@ -50,13 +49,13 @@ interface Scan {
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 const SMALL_U = 0x75;
-/** No double of fewer digits overflows: 1e308 has 309. */
+/** Digits up to which a number without an exponent is finite: 1e308 has 309 digits. */
 const LONGEST_FINITE = 308;
 
 /**
- * Counts nesting before `JSON.parse` builds it: 8 MiB of `[` would become millions of arrays first. Also tells
- * whether the parsed tree needs a walk, which nearly all bodies are spared. Exact for valid JSON; invalid JSON is left
- * to the parser.
+ * Counts nesting before `JSON.parse` builds it: 8 MiB of `[` would become millions of arrays first. `suspicious` decides
+ * whether the parsed tree must be walked; nearly all bodies need no walk. The depth is exact for valid JSON; the parser
+ * refuses invalid JSON.
  */
 export function scanJson(bytes: Uint8Array, maxDepth: number): Scan {
   let depth = 0;
@@ -90,7 +89,7 @@ export function scanJson(bytes: Uint8Array, maxDepth: number): Scan {
     } else if (byte === 0x5d || byte === 0x7d) {
       depth -= 1;
     } else if ((byte === 0x65 || byte === 0x45) && digits > 0) {
-      // An exponent: only this can make a short number infinite.
+      // Only an exponent can make a short number infinite.
       suspicious = true;
     }
     if (byte !== 0x2e) digits = 0;
@@ -98,13 +97,13 @@ export function scanJson(bytes: Uint8Array, maxDepth: number): Scan {
   return { depth: deepest, suspicious, ascii: every < 0x80 };
 }
 
-/** The first letters of `__proto__` and `constructor`; written otherwise they need an escape. */
+/** Returns true at the first letters of `__proto__` or `constructor`. Any other spelling needs an escape. */
 function mayBeForbidden(bytes: Uint8Array, at: number): boolean {
   if (bytes[at] === 0x5f) return bytes[at + 1] === 0x5f;
   return bytes[at] === 0x63 && bytes[at + 3] === 0x73 && bytes[at + 4] === 0x74;
 }
 
-/** False on a forbidden key. Recurses at most `MAX_DEPTH` deep: the scan has refused the rest. */
+/** Collects faults below `value`. Returns false on a forbidden key. Recursion ends: the scan refused depth over `MAX_DEPTH`. */
 function walk(value: unknown, path: string, faults: FaultDetail[]): boolean {
   if (typeof value === 'string') {
     if (!value.isWellFormed()) note(faults, path, 'must be well-formed Unicode');
@@ -128,7 +127,7 @@ function holdsPrototype(value: unknown): boolean {
   return typeof value === 'object' && value !== null && Object.hasOwn(value, 'prototype');
 }
 
-/** RFC 6901, section 3. Made well-formed, or the reply itself could not be encoded faithfully. */
+/** Escapes a key as in RFC 6901, section 3. Makes it well-formed, so that the reply itself can be encoded. */
 function pointerToken(key: string): string {
   return key.toWellFormed().replaceAll('~', '~0').replaceAll('/', '~1');
 }

@@ -6,29 +6,29 @@ import { type Exchange, requestIdOf } from './exchange.ts';
 import { failureText } from './reply.ts';
 
 export interface ListenerLimits {
-  /** Milliseconds for the head of a request, from the first byte of the connection or of the request. */
+  /** Time limit (ms) for the head of a request, from the first byte of the connection or of the request. */
   headTimeoutMs: number;
-  /** Milliseconds for the body, from the end of the head. */
+  /** Time limit (ms) for the body, from the end of the head. */
   bodyTimeoutMs: number;
 }
 
-/** Answers one request, whatever happens; never rejects. */
+/** Answers one request, also after an error; never rejects. */
 type Serve = (request: IncomingMessage, response: ServerResponse) => Promise<void>;
 
-/** Longer than the minute for which common gateways keep an idle connection, so that they close first. */
+/** Idle time after which a connection closes (ms). Common gateways close after a minute, so they close first. */
 const KEEP_ALIVE_MS = 65_000;
-/** Node's own default of 30 s would triple the time that a head may take. */
+/** Interval of Node's timeout checks (ms). The default of 30 s would triple the time that a head may take. */
 const TIMEOUT_CHECK_MS = 500;
 
-/** `first` is missing in the published types: it sees a request before restify does; false ends restify's part in it. */
+/** Adds `first`, which the published types lack. Its handler runs before restify's; false stops restify's processing. */
 interface RestifyServer extends restify.Server {
   first(handler: (request: IncomingMessage, response: ServerResponse) => boolean): void;
 }
 
 /**
- * A restify server around `serve`, not yet listening. Of restify we use the server and its `first` hook, through which
- * every request goes to `serve`: its router ends the process on `GET //` and folds dot segments away, its parsers and
- * formatters let through what the contract forbids, and its handler chain costs as much time as all else together.
+ * Returns a restify server that passes every request to `serve`; it does not listen yet. Only restify's server and its `first`
+ * hook are used. Its router ends the process on `GET //` and removes dot segments. Its parsers and formatters accept input
+ * that the contract forbids, and its handler chain takes as long as everything else together.
  */
 export function openListener(
   serve: Serve,
@@ -42,18 +42,18 @@ export function openListener(
   });
   const server = outer.server as Server;
   server.headersTimeout = limits.headTimeoutMs;
-  // Backstop for bodies that no route reads; a body that is read has its own, shorter timer.
+  // Time limit for bodies that no route reads. A body that is read has its own, shorter limit.
   server.requestTimeout = limits.headTimeoutMs + limits.bodyTimeoutMs;
   server.keepAliveTimeout = KEEP_ALIVE_MS;
-  // Not in the types, but read from the server when it begins to listen.
-  // Without a Host header Node would answer by itself, with nothing in it that a caller could read.
+  // The types lack these fields; Node reads them when the server begins to listen.
+  // With `requireHostHeader`, Node itself would answer a request without Host, and without our envelope.
   Object.assign(server, { connectionsCheckingInterval: TIMEOUT_CHECK_MS, requireHostHeader: false });
 
-  // restify takes upgrades from Node and drops them, which leaves their sockets open for ever: they are plain requests.
+  // restify's upgrade handler drops upgrades and leaves their sockets open for ever. Without it they are plain requests.
   server.removeAllListeners('upgrade');
-  // Whoever listens on the server itself must not be joined by an `error` event of restify that nobody handles.
+  // Listeners on the server itself handle errors. restify repeats each as its own `error` event, which must not be unhandled.
   outer.on('error', () => undefined);
-  // 100 Continue is sent by the body's reader, once the head has passed: a refused upload is then never sent.
+  // The body reader sends 100 Continue once the head has passed, so a client never sends a refused upload.
   outer.on('checkContinue', (request, response) => server.emit('request', request, response));
   server.on('checkExpectation', (request, response) => server.emit('request', request, response));
   server.on('connect', (_request, socket) => writeRaw(socket, { rejected: 'ROUTE_NOT_FOUND' }));
@@ -61,7 +61,7 @@ export function openListener(
   return server;
 }
 
-/** restify has nothing to say that the front door does not log itself. */
+/** Returns a log that discards everything: the front door itself logs every event that restify would. */
 function silentLog(): never {
   const silent = (): void => undefined;
   const log = {
@@ -77,10 +77,9 @@ function silentLog(): never {
 }
 
 /**
- * Answers a connection whose bytes Node's parser refused, or whose head did not come in time, in the envelope.
- * `newest` is the last request that came over the connection. A request that is waiting for its body gets the fault as its own; a
- * connection in the middle of a reply only loses what comes after it, because a second reply written into the first would be read as
- * part of it.
+ * Answers, in the envelope, a connection whose bytes Node's parser refused or whose head did not arrive in time. `newest` is the
+ * last request on the connection. If it is waiting for its body, it gets this rejection. If its reply is being written, the
+ * connection closes after that reply, because the client would read a second reply as part of the first.
  */
 function answerClientError(error: Error & { code?: string }, socket: Duplex, newest: Exchange | undefined): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
@@ -91,12 +90,12 @@ function answerClientError(error: Error & { code?: string }, socket: Duplex, new
   if (newest?.interrupt !== undefined) newest.interrupt(rejection);
   else if (newest !== undefined && !newest.response.writableFinished)
     newest.response.once('close', () => socket.destroy());
-  // The rest of a body whose request was answered early: there is nothing left to answer.
+  // These bytes are the rest of a body whose request was answered early: there is nothing to answer.
   else if (newest !== undefined && !newest.request.complete) socket.destroy();
   else writeRaw(socket, rejection);
 }
 
-/** Faults below HTTP have no code of their own; to a gateway they are a request that does not fit. */
+/** Maps a parser error to a rejection. Malformed HTTP has no code of its own and counts as an invalid request. */
 function rejectionOf(code: string): Rejection {
   if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return { rejected: 'REQUEST_TIMEOUT' };
   if (code === 'HPE_HEADER_OVERFLOW')
@@ -104,7 +103,7 @@ function rejectionOf(code: string): Rejection {
   return { rejected: 'VALIDATION_FAILED', message: 'The request is not valid HTTP/1.1' };
 }
 
-/** For sockets without a ServerResponse. The connection ends with it. */
+/** Writes a rejection to a socket that has no ServerResponse, then closes the connection. */
 function writeRaw(socket: Duplex, rejection: Rejection): void {
   const requestId = requestIdOf(undefined);
   const text = failureText(rejection, requestId);

@@ -2,7 +2,7 @@ import t from 'tap';
 import { isRejection } from '#shared/kernel/errors.ts';
 import { openStreamPlaces } from './live-stream.ts';
 
-t.test('so many for each caller and so many in all, each given back once', async (t) => {
+t.test('stream places are limited per actor and in all, and each is released once', async (t) => {
   const places = openStreamPlaces({ perActor: 2, inAll: 3 });
   const first = places.take('an');
   t.notOk(isRejection(first));

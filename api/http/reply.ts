@@ -3,18 +3,18 @@ import type { Reply } from '#api/route.ts';
 import { ERRORS, type Rejection } from '#shared/kernel/errors.ts';
 import { type Exchange, isGone } from './exchange.ts';
 
-/** Writes a success in its envelope. `closing`: the connection ends with the reply. */
+/** Writes a success in its envelope. `closing`: the connection ends after the reply. */
 export function writeReply(exchange: Exchange, reply: Reply, closing: boolean): void {
   const text = JSON.stringify({ success: true, data: reply.data ?? null, message: reply.message ?? 'OK' });
   send(exchange, reply.status, text, reply.headers, closing);
 }
 
-/** A rejection with the headers that go with its status: Allow. */
+/** A rejection with the headers of its status, such as `Allow`. */
 export interface Refusal extends Rejection {
   headers?: Record<string, string>;
 }
 
-/** How the life of a request ends early. */
+/** Outcome of a request that is refused before or by its handler. */
 export interface Refused {
   kind: 'refused';
   rejection: Refusal;
@@ -24,7 +24,7 @@ export function refused(rejection: Refusal): Refused {
   return { kind: 'refused', rejection };
 }
 
-/** Seconds; what a caller of a service that is down is told when nobody knows better. */
+/** `Retry-After` (s) of an UNAVAILABLE rejection that names no delay. */
 const DEFAULT_RETRY_AFTER = 1;
 
 export function writeRefusal(exchange: Exchange, refusal: Refusal, closing: boolean): void {
@@ -38,7 +38,7 @@ export function writeRefusal(exchange: Exchange, refusal: Refusal, closing: bool
   send(exchange, status, failureText(refusal, exchange.requestId), headers, closing);
 }
 
-/** The failure envelope; absent fields are left out. */
+/** Returns the failure envelope as JSON; absent fields are left out. */
 export function failureText(rejection: Rejection, requestId: string): string {
   return JSON.stringify({
     success: false,
@@ -53,8 +53,8 @@ export function failureText(rejection: Rejection, requestId: string): string {
 const TYPE = 'application/json; charset=utf-8';
 
 /**
- * Writes head and body in one go. A reply that overtakes its request's body must say so: the rest of the body
- * would be taken for the next request, or its arrival would reset the connection under the reply.
+ * Writes head and body at once. A reply that precedes the end of a large request body closes its connection. Otherwise the
+ * rest of the body would be parsed as the next request, or its arrival would reset the connection and lose the reply.
  */
 function send(
   exchange: Exchange,
@@ -88,14 +88,14 @@ function send(
   }
 }
 
-/** Up to this many announced bytes are cheaper to swallow than a new connection is to open. */
+/** Announced bytes up to which discarding the body is cheaper than opening a new connection. */
 const SWALLOWED_BYTES = 64 * 1_024;
 const LINGER_BYTES = 1_024 * 1_024;
 const LINGER_MS = 1_000;
 
 /**
- * How much of the body is still to come when a reply is ready: `none`, `little` (the connection stays open, Node
- * discards the rest) or `much` (the connection must be closed after the reply).
+ * Returns how much of the body is still to come when a reply is ready. `little`: the connection stays open and Node discards
+ * the rest. `much`: the connection must be closed after the reply.
  */
 function bodyLeft(request: IncomingMessage): 'none' | 'little' | 'much' {
   if (request.complete) return 'none';
@@ -106,9 +106,9 @@ function bodyLeft(request: IncomingMessage): 'none' | 'little' | 'much' {
 }
 
 /**
- * Ends a response whose request is still being sent. Closing at once would reset the connection, and the reset
- * destroys the reply in the client's receive buffer before it is read. So the rest is discarded for a moment, bounded in
- * bytes and time, and a client that writes everything before it reads still finds its answer.
+ * Ends a response whose request is still being sent. Closing at once would reset the connection, and the reset would
+ * destroy the reply in the client's receive buffer. So the rest is discarded first, up to LINGER_BYTES and LINGER_MS. A client
+ * that writes everything before it reads then still gets its reply.
  */
 function linger(request: IncomingMessage, response: ServerResponse): void {
   let discarded = 0;
@@ -116,7 +116,7 @@ function linger(request: IncomingMessage, response: ServerResponse): void {
 
   function onData(chunk: Buffer): void {
     discarded += chunk.length;
-    // What the kernel has buffered beyond this point can still be sent by the client while we wait for the timer.
+    // From here on the client can send only what the kernel still buffers, until the timer ends the response.
     if (discarded > LINGER_BYTES) request.pause();
   }
   function finish(): void {

@@ -4,7 +4,7 @@ import { compileTable } from './route-table.ts';
 
 const row = (method: string, path: string) => ({ method, path, value: `${method} ${path}` });
 
-t.test('static before parameter, with a way back', async (t) => {
+t.test('a static segment wins over a parameter unless it leads to no route', async (t) => {
   const table = compileTable([
     row('GET', '/v1/a/:id'),
     row('GET', '/v1/a/me'),
@@ -21,17 +21,17 @@ t.test('static before parameter, with a way back', async (t) => {
   t.strictSame(table('GET', '/v1/b'), { kind: 'no-route' });
 });
 
-t.test('names belong to their method, not to the place', async (t) => {
+t.test('two methods of one path may name its parameter differently', async (t) => {
   const table = compileTable([row('GET', '/v1/:examId'), row('POST', '/v1/:id')]);
   t.match(table('GET', '/v1/x'), { params: { examId: 'x' } });
   t.match(table('POST', '/v1/x'), { params: { id: 'x' } });
 });
 
-t.test('two routes in one place fail at boot', async (t) => {
+t.test('compiling two routes of one method and path throws', async (t) => {
   t.throws(() => compileTable([row('GET', '/v1/:a'), row('GET', '/v1/:b')]), /Two routes answer GET \/v1\/:b/);
 });
 
-t.test('targets', async (t) => {
+t.test('splitTarget splits path and query and drops the authority', async (t) => {
   t.strictSame(splitTarget('/a?b?c'), { path: '/a', query: 'b?c' });
   t.strictSame(splitTarget('/a'), { path: '/a', query: '' });
   t.strictSame(splitTarget('HTTP://host:1/a?b'), { path: '/a', query: 'b' });

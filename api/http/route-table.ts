@@ -1,14 +1,14 @@
 import type { Route } from '#api/route.ts';
 import type { QueryParser, Schemas, Validator } from '#infra/schema/validator.ts';
 
-/** What a compiled table knows of one mounted row. `T` is whatever the server wants back. */
+/** One row to compile. `value` is returned for each request that matches the row. */
 interface TableRow<T> {
   method: string;
   path: string;
   value: T;
 }
 
-/** `allow`: the methods of the path, which has none for this one. */
+/** Result of a lookup. `wrong-method`: the path exists, but only with the methods in `allow`. */
 type Match<T> =
   | { kind: 'found'; value: T; params: Readonly<Record<string, string>> }
   | { kind: 'wrong-method'; allow: string }
@@ -27,9 +27,9 @@ const NO_PARAMS: Readonly<Record<string, string>> = Object.freeze({});
 const NO_ROUTE = { kind: 'no-route' } as const;
 
 /**
- * Compiles rows into a lookup by path segment. Paths match as they were sent: no folding of dot segments, slashes
- * or case, because a gateway that checks paths by prefix would else see another path than we do. Parameters are
- * percent-decoded and must look like an id; whatever does not is no route. Throws at boot when two rows collide.
+ * Compiles rows into a lookup by path segment. Paths match as sent: dot segments, slashes and case are not normalized,
+ * because a gateway that checks paths by prefix would otherwise see another path than we do. Parameters are percent-decoded
+ * and must have the form of an id; any other value finds no route. Throws at boot if two rows collide.
  */
 export function compileTable<T>(rows: readonly TableRow<T>[]): RouteTable<T> {
   const root = newBranch<T>();
@@ -68,7 +68,7 @@ function newBranch<T>(): Branch<T> {
   return { statics: new Map(), parameter: undefined, methods: new Map() };
 }
 
-/** A static segment wins over a parameter, but a dead end behind it still tries the parameter. */
+/** Returns the branch of the segments. A static segment wins; if it leads to no route, the parameter is used instead. */
 function climb<T>(branch: Branch<T>, segments: string[], index: number, values: string[]): Branch<T> | undefined {
   const segment = segments[index];
   if (segment === undefined) return branch.methods.size > 0 ? branch : undefined;
@@ -104,16 +104,16 @@ function named(names: readonly string[], values: readonly string[]): Readonly<Re
   return params;
 }
 
-/** A route with everything that a request needs of it compiled, so that a request looks nothing up by name. */
+/** A route with its schemas compiled, so that a request needs no lookup by name. */
 export interface MountedRoute {
   route: Route;
   body: { validate: Validator; maxBytes: number } | undefined;
   parseQuery: QueryParser;
-  /** Without a query schema an empty query needs no reading. */
+  /** False if the route has no query schema; an empty query is then not parsed. */
   hasQuery: boolean;
 }
 
-/** @throws Error at boot when the route names a schema that does not exist */
+/** Compiles the schemas of a route. Throws at boot if the route names a schema that does not exist. */
 export function mountRoute(route: Route, schemas: Pick<Schemas, 'validator' | 'queryParser'>): MountedRoute {
   return {
     route,

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { newUserId, notificationClient } from '#testing/clients/notification-client.ts';
+import { newUserId, notificationBody, notificationClient } from '#testing/clients/notification-client.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 
 const cluster = await startCluster(t, { workers: [], neighbours: false });
@@ -7,12 +7,12 @@ const client = await notificationClient(cluster);
 const producer = client.service('exam-service');
 const admin = client.as('ADMIN');
 
-/** A new user's notification, by its id. */
+/** Creates a notification of this user and returns its id. */
 async function sent(userId: string, change: Record<string, unknown> = {}): Promise<string> {
   return (await producer.create(userId, change)).data.notification.id;
 }
 
-t.test('preferences: empty, merged, cleared; and each its caller’s own', async (t) => {
+t.test('preferences start empty, merge changes, can be cleared, and belong to their caller', async (t) => {
   const owner = client.as('STUDENT');
   t.strictSame((await owner.preferences()).data, { enabledTypes: {}, mutedUntil: null, updatedAt: null });
   const mutedUntil = '2100-01-01T07:00:00+07:00';
@@ -27,11 +27,11 @@ t.test('preferences: empty, merged, cleared; and each its caller’s own', async
   });
   t.match((await owner.prefer({ mutedUntil: null })).data, { mutedUntil: null });
   t.match((await client.as('ADMIN').preferences()).data, { enabledTypes: {} });
-  const refused = await owner.prefer({ enabledTypes: { 'a.b': true, C: 1 }, mutedUntil: 'soon', other: 1 });
+  const refused = await owner.prefer({ enabledTypes: { 'a\n': true, C: 1 }, mutedUntil: 'soon', other: 1 });
   t.match(refused, { status: 400, json: { code: 'VALIDATION_FAILED' } });
   t.strictSame(
     refused.json.details.map(({ path }: { path: string }) => path).sort(),
-    ['/enabledTypes/C', '/enabledTypes/a.b', '/mutedUntil', '/other'],
+    ['/enabledTypes/C', '/enabledTypes/a\n', '/mutedUntil', '/other'],
     'every fault at once',
   );
   const many = Object.fromEntries(Array.from({ length: 499 }, (_, n) => [`T${n}`, true]));
@@ -41,7 +41,40 @@ t.test('preferences: empty, merged, cleared; and each its caller’s own', async
   t.match(await owner.prefer({ enabledTypes: fits }), { status: 200 });
 });
 
-t.test('delivery attempts: recorded by services and admins, seen by their user', async (t) => {
+t.test('a disabled type of any name is suppressed on every route', async (t) => {
+  const owner = client.as('STUDENT');
+  const names = ['a.b.v1', '$set', '$a.b', '%24', 'hạn nộp', '🎓'.repeat(128), 'constructor', ' '];
+  const types = Object.fromEntries(names.map((name) => [name, false]));
+  t.match(await owner.prefer({ enabledTypes: types }), { status: 200 });
+  t.strictSame((await owner.preferences()).data.enabledTypes, types, 'as they were sent');
+  for (const name of names) {
+    const suppressed = [{ userId: owner.id, reason: 'TYPE_DISABLED' }];
+    t.match(await producer.create(owner.id, { type: name }), { status: 200, data: { created: 0, suppressed } }, name);
+    t.match((await producer.create(owner.id, { preferenceType: name })).data, { created: 0, suppressed }, name);
+    const notifications = [notificationBody(owner.id, { type: name })];
+    t.match((await producer.batch({ notifications })).data, { created: 0, suppressed }, name);
+    t.match((await producer.event({ notifications })).data, { created: 0, suppressed }, name);
+    const event = { preferenceType: name, notifications: [notificationBody(owner.id)] };
+    t.match((await producer.event(event)).data, { created: 0, suppressed }, name);
+  }
+  t.match((await owner.list()).data, { total: 0 });
+  t.match(await producer.create(owner.id, { type: 'a.b' }), { status: 201 }, 'another type is allowed');
+  t.match(await owner.prefer({ enabledTypes: { '$a.b': true } }), { status: 200 });
+  t.match(await producer.create(owner.id, { type: '$a.b' }), { status: 201 }, 'enabled again');
+  const forbidden = await client.call('PATCH', '/v1/notifications/preferences', {
+    headers: { ...owner.headers, 'content-type': 'application/json' },
+    body: '{"enabledTypes":{"__proto__":false}}',
+  });
+  t.match(forbidden, { status: 400, json: { code: 'INVALID_JSON' } });
+  for (const field of ['type', 'preferenceType']) {
+    t.match(await producer.create(owner.id, { [field]: 'a\tb' }), {
+      status: 400,
+      json: { code: 'VALIDATION_FAILED', details: [{ path: `/${field}` }] },
+    });
+  }
+});
+
+t.test('services and admins record delivery attempts, and the user of each can read it', async (t) => {
   const [owner, other] = [client.as('STUDENT'), client.as('STUDENT')];
   const notificationId = newUserId();
   const full = {
@@ -80,7 +113,7 @@ t.test('delivery attempts: recorded by services and admins, seen by their user',
   t.match(await producer.recordAttempt({ metadata: { x: 'x'.repeat(8_200) } }), { status: 400 });
 });
 
-t.test('a snapshot: made, changed, never another’s, deleted for good', async (t) => {
+t.test('a snapshot creates or updates its user’s notification, never another’s, and revives none', async (t) => {
   const owner = client.as('PARENT');
   const id = `legacy:${owner.id}`;
   t.match(await producer.snapshot(id, { userId: owner.id }), {
@@ -105,7 +138,7 @@ t.test('a snapshot: made, changed, never another’s, deleted for good', async (
   }
 });
 
-t.test('the support summary is an ADMIN’s', async (t) => {
+t.test('only an ADMIN reads the support summary', async (t) => {
   for (const role of ['STUDENT', 'TEACHER', 'PARENT']) {
     t.match(await client.as(role).summary(), { status: 403, json: { code: 'FORBIDDEN' } }, role);
   }

@@ -8,7 +8,7 @@ import { DELIVERY_STATUSES, deliveryAttemptView, recordedAttempt } from '#shared
 import { notificationView } from '#shared/notification/notification.ts';
 import { callerOf, type NotificationDeps, ownerIn, pagedData, pageOf } from './deps.ts';
 
-/** Keeps what another service tells of a try of its own. */
+/** Stores a delivery attempt that another service made and reports. */
 export async function recordDeliveryAttempt(
   deps: NotificationDeps,
   call: Call<DeliveryAttemptRequest>,
@@ -20,7 +20,7 @@ export async function recordDeliveryAttempt(
   return { status: 201, data: { deliveryAttempt: deliveryAttemptView(attempt) } };
 }
 
-/** A page of tries to deliver the caller's notifications; for an ADMIN anybody's. */
+/** Returns a page of delivery attempts of the caller's notifications; of all users' for an ADMIN. */
 export async function showDeliveryAttempts(
   deps: NotificationDeps,
   call: Call<unknown, DeliveryAttemptQuery>,
@@ -43,7 +43,7 @@ export async function showDeliveryAttempts(
 
 const RECENT = 20;
 
-/** What this service knows of support, for the queues of admins. */
+/** Returns counts of notifications, events and delivery attempts, for the support queues of admins. */
 export async function showSupportSummary(deps: NotificationDeps): Promise<Reply> {
   const counts = await summarizeSupport(deps.mongo, RECENT);
   const data = {

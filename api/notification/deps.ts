@@ -9,47 +9,48 @@ import type { Doorbells } from '#infra/redis/doorbell.ts';
 import type { Now } from '#shared/kernel/time.ts';
 import type { Channel } from '#shared/notification/delivery.ts';
 
-/** What the notification service's front door works with. */
+/** Dependencies of the notification service's front door. */
 export interface NotificationDeps {
   mongo: Mongo;
   /** MongoDB's time. */
   now: Now;
   doorbells: Pick<Doorbells, 'ring'>;
   senderTokens: NotificationSettings['senderTokens'];
-  /** Ways beside the inbox for which every new row gets a delivery job. */
+  /** Channels beside the inbox. Every new row gets a delivery job for each of them. */
   channels: ReadonlySet<Channel>;
-  /** Tries of one delivery. */
+  /** Maximum attempts of one delivery. */
   deliveryAttempts: number;
-  /** Attempts of any other command. */
+  /** Maximum attempts of any other command. */
   commandAttempts: number;
-  /** null: events are told to nobody. */
+  /** null = events are not sent to the audit service. */
   audit: Neighbour | null;
   outboundTimeoutMs: number;
-  /** For what may fail, be late or be lost. */
+  /** Runs work that may fail, be late or be lost. */
   background: Pick<Background, 'run'>;
-  /** Something has changed in the inboxes of these users: their live streams look again. Never throws, may be lost. */
+  /** Wakes the live streams of these users after a change in their inboxes. Never throws; a wake may be lost. */
   wake: (userIds: readonly string[]) => void;
-  /** Tells a live stream of its user's wakes. */
+  /** Wakes a live stream when its user's inbox changes. */
   inboxes: Pick<ChangeBell, 'listen' | 'canHear'>;
   streams: Streams;
   log: Pick<Log, 'debug'>;
 }
 
-/** Who asks, on routes whose guards demand an actor. */
+/** The calling user, on routes whose guards require an actor. */
 interface Caller {
   id: string;
   isAdmin: boolean;
 }
 
+/** Returns the calling user. @throws if the route has no identity guard */
 export function callerOf({ actor }: Identity): Caller {
   if (actor === undefined) throw new Error('a route without identity guard asked who calls');
   return { id: actor.id, isAdmin: actor.role === 'ADMIN' };
 }
 
-/** Whose notifications a call may touch: `own` the caller's, whoever that is; `role` any for an ADMIN, else the caller's. */
+/** Notifications that a call may access. `own`: the caller's, for every role. `role`: all for an ADMIN, otherwise the caller's. */
 export type Scope = 'own' | 'role';
 
-/** The user whose rows alone may be touched; null: anybody's. */
+/** Returns the only user whose rows the caller may access, or null if it may access all rows. */
 export function ownerIn(scope: Scope, caller: Caller): string | null {
   return scope === 'role' && caller.isAdmin ? null : caller.id;
 }
@@ -57,12 +58,12 @@ export function ownerIn(scope: Scope, caller: Caller): string | null {
 const FIRST_PAGE = 1;
 const LIMIT = 20;
 
-/** The page that a query asks for, its bounds already checked by the schema. */
+/** Returns the page of a query, with defaults. The schema has already checked the bounds. */
 export function pageOf(query: { page?: number; limit?: number }): { page: number; limit: number } {
   return { page: query.page ?? FIRST_PAGE, limit: query.limit ?? LIMIT };
 }
 
-/** `data` of a paged list; `total` is that of all pages. */
+/** Returns the `data` of a paged list; `total` counts the items of all pages. */
 export function pagedData<Item>(items: Item[], { page, limit }: { page: number; limit: number }, total: number) {
   return { items, page, limit, total, totalPages: Math.ceil(total / limit) };
 }

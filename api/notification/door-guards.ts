@@ -1,20 +1,35 @@
-import { ACTOR, identity, organization, type Role, role } from '#api/http/guards/identity.ts';
+import {
+  type IdentityHeaders,
+  identity,
+  organization,
+  type Role,
+  role,
+  roleOrNone,
+} from '#api/http/guards/identity.ts';
 import { adminOrSender, knownSender } from '#api/http/guards/senders.ts';
 import type { Guard } from '#api/route.ts';
 import { PRODUCERS, type Sender } from '#shared/notification/event.ts';
 import type { NotificationDeps } from './deps.ts';
 
-/** Whoever has one of these roles; any role when none is named. */
-export function actors(...roles: Role[]): Guard[] {
+/** A caller without a role is accepted as a plain user, with no right that requires a role. */
+const ACTOR: IdentityHeaders = { id: 'x-actor-id', role: 'x-actor-role', roleMayBeAbsent: true };
+
+/** Admits users without a role or with one of these roles; every role if none is named. */
+export function users(...roles: Role[]): Guard[] {
+  return [identity(ACTOR), organization(), roleOrNone(...roles)];
+}
+
+/** Admits only actors with one of these roles. */
+export function actors(...roles: [Role, ...Role[]]): Guard[] {
   return [identity(ACTOR), organization(), role(...roles)];
 }
 
-/** Only these services, each with its own token. */
+/** Admits only these services, each with its own token. */
 export function senders(deps: Pick<NotificationDeps, 'senderTokens'>, names: readonly Sender[]): Guard[] {
   return [knownSender(sendersOf(deps, names)), organization()];
 }
 
-/** An ADMIN, or a producer with its own token. */
+/** Admits an ADMIN, or a producer with its own token. */
 export function makers(deps: Pick<NotificationDeps, 'senderTokens'>): Guard[] {
   return [adminOrSender(ACTOR, sendersOf(deps, PRODUCERS))];
 }

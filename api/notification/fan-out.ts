@@ -10,20 +10,20 @@ import { type FanOutPlan, planFanOut } from '#shared/notification/fan-out.ts';
 import type { NotificationInput } from '#shared/notification/notification.ts';
 import type { NotificationDeps } from './deps.ts';
 
-/** What a producer brings: recipients that are resolved already, and the event that they are told of. */
+/** Input of a producer: resolved recipients with their texts, and the event that caused them. */
 export interface FanOutInput<Event extends EventInput | null> {
   notifications: readonly NotificationInput[];
   event: Event;
-  /** From the caller's header. */
+  /** Taken from the caller's header. */
   organizationId: string | null;
 }
 
-/** `made`: the stored event, null where the producer brought none, and its rows. `replayed`: the event was stored before. */
+/** `made`: the stored event, or null if the producer sent none, and its rows. `replayed`: the event was stored before. */
 export type FannedOut<Stored extends NotificationEvent | null> =
   | { kind: 'made'; event: Stored; plan: FanOutPlan }
   | { kind: 'replayed'; event: NotificationEvent };
 
-/** Makes the rows of an event, or finds that this event was brought before. */
+/** Stores an event and its rows, or returns the stored event if it was received before. */
 export async function fanOutEvent(
   deps: NotificationDeps,
   input: FanOutInput<EventInput>,
@@ -34,14 +34,14 @@ export async function fanOutEvent(
   return fanOut(deps, input, (made) => newEvent(event, { ...made, organizationId }));
 }
 
-/** Makes rows that belong to no event. */
+/** Stores rows that belong to no event. */
 export async function fanOutRows(deps: NotificationDeps, input: FanOutInput<null>): Promise<FannedOut<null>> {
   return fanOut(deps, input, () => null);
 }
 
 /**
- * Makes rows and their event, or finds that another call brought the event meanwhile. One commit makes event, rows and delivery
- * jobs; what follows it (rings, live streams, the audit's copy) may be lost.
+ * Stores rows and their event, or finds that a concurrent call has stored the event. One commit stores event, rows and delivery
+ * jobs. The later steps (rings, wakes of live streams, the audit's copy) may be lost.
  */
 async function fanOut<Stored extends NotificationEvent | null>(
   deps: NotificationDeps,
@@ -74,7 +74,9 @@ async function fanOut<Stored extends NotificationEvent | null>(
   return { kind: 'made', event, plan };
 }
 
-/** Rows of one fan-out share their instant: by their ids, the later in the request counts as the newer. */
+/**
+ * Returns ids in ascending order. Rows of one fan-out share their time, so the id makes a later row of the request the newer one.
+ */
 function orderedIds(count: number, now: number): ArrayIterator<string> {
   return Array.from({ length: count }, () => newId(now))
     .sort()
@@ -89,11 +91,11 @@ async function knownEvent(
   return findEvent(deps.mongo, { sourceService, sourceEventId });
 }
 
-/** Sends the audit service an event that has just been stored, once, in the background: a failure is counted and changes nothing. */
+/** Sends a newly stored event to the audit service once, in the background. A failure is counted and has no other effect. */
 function projectToAudit(deps: NotificationDeps, event: NotificationEvent): void {
   const { audit, outboundTimeoutMs: timeoutMs } = deps;
   if (audit === null) return;
-  // Small and made now: what waits in the background holds memory.
+  // Build the small body now: work that waits in the background holds memory.
   const body = auditEvent(event);
   deps.background.run(() => sendToAudit(audit, body, { timeoutMs }));
 }

@@ -2,7 +2,7 @@ import { NO_FIELDS, type Route, SMALL_BODY } from '#api/route.ts';
 import { preferencesFaults } from '#shared/notification/preferences.ts';
 import { showDeliveryAttempts, showSupportSummary } from './deliveries.ts';
 import type { NotificationDeps } from './deps.ts';
-import { actors } from './door-guards.ts';
+import { actors, users } from './door-guards.ts';
 import {
   changePreferences,
   deleteEverything,
@@ -15,10 +15,10 @@ import {
 } from './inbox.ts';
 import { streamInbox } from './stream-inbox.ts';
 
-/** What users do with their notifications, through the gateway. */
+/** Routes of users and their notifications, called through the gateway. */
 export function inboxRoutes(deps: NotificationDeps): Route[] {
-  const anybody = actors();
-  const parent = actors('PARENT', 'ADMIN');
+  const anybody = users();
+  const parent = users('PARENT', 'ADMIN');
   const one = (description: string) => [{ status: 200, schema: 'notification/notification-reply', description }];
   const list = [{ status: 200, schema: 'notification/list-reply', description: 'Newest first' }];
   const updated = [{ status: 200, schema: 'notification/updated-reply', description: 'How many were unread' }];

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { notificationClient } from '#testing/clients/notification-client.ts';
+import { newUserId, notificationBody, notificationClient } from '#testing/clients/notification-client.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 
 const cluster = await startCluster(t, { workers: [], neighbours: false });
@@ -8,12 +8,12 @@ const producer = client.service('exam-service');
 const admin = client.as('ADMIN');
 const ROLES = ['STUDENT', 'TEACHER', 'PARENT', 'ADMIN'] as const;
 
-/** A new user's notification, by its id. */
+/** Creates a notification of this user and returns its id. */
 async function sent(userId: string, change: Record<string, unknown> = {}): Promise<string> {
   return (await producer.create(userId, change)).data.notification.id;
 }
 
-t.test('a notification as its owner sees it: every field, absent ones null', async (t) => {
+t.test('the owner of a notification sees every field, absent ones as null', async (t) => {
   const owner = client.as('STUDENT');
   const data = { $where: 1, 'a.b': [null, { c: 'đ' }] };
   const made = await producer.create(owner.id, {
@@ -45,7 +45,7 @@ t.test('a notification as its owner sees it: every field, absent ones null', asy
   t.match(named.data.notification, { organizationId: 'org-3' }, 'the body’s own wins');
 });
 
-t.test('whose notification whose role may touch', async (t) => {
+t.test('users access their own notifications only, an ADMIN all of them', async (t) => {
   for (const role of ROLES) {
     const owner = client.as(role);
     for (const other of ROLES.map((name) => client.as(name))) {
@@ -69,7 +69,7 @@ t.test('whose notification whose role may touch', async (t) => {
   t.match(await admin.get('never-was'), { status: 404, json: { code: 'NOTIFICATION_NOT_FOUND' } });
 });
 
-t.test('reading twice keeps the first time', async (t) => {
+t.test('marking read twice keeps the first time', async (t) => {
   const owner = client.as('STUDENT');
   const id = await sent(owner.id);
   const first = (await owner.read(id)).data.notification;
@@ -78,7 +78,7 @@ t.test('reading twice keeps the first time', async (t) => {
   t.strictSame((await admin.read(id)).data.notification, first);
 });
 
-t.test('a list: scope, filters, text, pages', async (t) => {
+t.test('a list is filtered by scope, state and text, and paged', async (t) => {
   const owner = client.as('TEACHER');
   const other = client.as('TEACHER');
   const organizationId = `org-${owner.id}`;
@@ -129,7 +129,7 @@ t.test('a list: scope, filters, text, pages', async (t) => {
   t.match((await scoped.list()).data, { total: 3 }, 'the header filters nothing');
 });
 
-t.test('what a query may not say is 400, never clamped', async (t) => {
+t.test('an invalid query is answered 400 and never clamped', async (t) => {
   for (const query of [
     'page=0',
     'page=-1',
@@ -159,7 +159,7 @@ t.test('what a query may not say is 400, never clamped', async (t) => {
   }
 });
 
-t.test('read-all and delete-all are the caller’s own, an ADMIN’s too', async (t) => {
+t.test('read-all and delete-all affect the caller’s own notifications only, for an ADMIN too', async (t) => {
   const [owner, other, boss] = [client.as('STUDENT'), client.as('STUDENT'), client.as('ADMIN')];
   for (const { id } of [owner, owner, owner, other, boss]) await sent(id, { organizationId: 'org-9' });
   const scoped = client.as('STUDENT', owner.id, { 'x-organization-id': 'another' });
@@ -176,7 +176,7 @@ t.test('read-all and delete-all are the caller’s own, an ADMIN’s too', async
   t.match((await other.list()).data, { total: 1 });
 });
 
-t.test('a command that is all said by its path refuses fields, and does nothing', async (t) => {
+t.test('a command without a body refuses fields and changes nothing', async (t) => {
   const reader = client.as('PARENT');
   const id = await sent(reader.id);
   const headers = { 'x-actor-id': reader.id, 'x-actor-role': 'PARENT' };
@@ -195,7 +195,7 @@ t.test('a command that is all said by its path refuses fields, and does nothing'
   t.match(await client.call('POST', '/v1/notifications/read-all', { headers, body: {} }), { data: { updated: 1 } });
 });
 
-t.test('parent alerts: for parents and admins, each their own', async (t) => {
+t.test('parent alerts admit parents and admins, each to their own', async (t) => {
   const parent = client.as('PARENT');
   const boss = client.as('ADMIN');
   const id = await sent(parent.id, { type: 'WEAK_TOPIC_ALERT' });
@@ -222,7 +222,45 @@ t.test('parent alerts: for parents and admins, each their own', async (t) => {
   t.match((await parent.alerts()).data, { unreadCount: 0, total: 2 });
 });
 
-t.test('without an identity, or with half of one, nobody is answered', async (t) => {
+t.test('a caller without a role is treated as a plain user', async (t) => {
+  const id = newUserId();
+  const headers = { 'x-actor-id': id };
+  const get = (path: string) => client.call('GET', path, { headers });
+  const post = (path: string, body?: unknown) => client.call('POST', path, { headers, body });
+  const [first, second] = [await sent(id), await sent(id)];
+  const foreign = await sent(newUserId());
+  t.match((await get('/v1/notifications')).data, { total: 2, unreadCount: 2 });
+  t.match((await get(`/v1/notifications?userId=${newUserId()}`)).data, { total: 2 }, 'its own, whatever it asks for');
+  t.match(await get(`/v1/notifications/${first}`), { status: 200, data: { notification: { id: first } } });
+  t.match(await post(`/v1/notifications/${first}/read`), { data: { notification: { isRead: true } } });
+  t.match((await get('/v1/parent/alerts?filter=UNREAD')).data, { total: 1, unreadCount: 1 });
+  t.match(await post(`/v1/parent/alerts/${second}/read`), { status: 200 });
+  t.match(await post('/v1/parent/alerts/read-all'), { data: { updated: 0 } });
+  t.match(await post('/v1/notifications/read-all'), { data: { updated: 0 } });
+  t.match(await post(`/v1/notifications/${first}/delete`), { status: 200 });
+  t.match(await post('/v1/notifications/delete-all'), { data: { deleted: 1 } });
+  const patch = await client.call('PATCH', '/v1/notifications/preferences', {
+    headers,
+    body: { enabledTypes: { A: false } },
+  });
+  t.match(patch, { status: 200, data: { enabledTypes: { A: false } } });
+  t.match((await get('/v1/notifications/preferences')).data, { enabledTypes: { A: false } });
+  t.match((await get('/v1/delivery-attempts')).data, { total: 0 });
+  const weakTopic = { sourceService: 'bff-service', sourceEventId: 'e', studentId: 's', topic: 't', parentIds: ['p'] };
+  for (const reply of [
+    await get(`/v1/notifications/${foreign}`),
+    await post(`/v1/notifications/${foreign}/read`),
+    await post(`/v1/notifications/${foreign}/delete`),
+    await get('/v1/admin/support/notification-summary'),
+    await post('/v1/notifications', notificationBody(id)),
+    await post('/v1/notifications/batch', { notifications: [notificationBody(id)] }),
+    await post('/v1/alerts/weak-topic', weakTopic),
+  ]) {
+    t.match(reply, { status: 403, json: { code: 'FORBIDDEN' } });
+  }
+});
+
+t.test('a missing or incomplete identity is refused', async (t) => {
   const paths = [
     'GET /v1/notifications',
     'GET /v1/notifications/n',
@@ -244,8 +282,8 @@ t.test('without an identity, or with half of one, nobody is answered', async (t)
     const [method = '', target = ''] = path.split(' ');
     for (const headers of [
       {},
-      { 'x-actor-id': 'a' },
       { 'x-actor-role': 'ADMIN' },
+      { 'x-actor-id': 'a', 'x-actor-role': '' },
       { 'x-user-id': 'a', 'x-user-role': 'ADMIN' },
       { ...good, 'x-actor-id': ['a', 'a'] },
       { ...good, 'x-actor-id': 'two words' },

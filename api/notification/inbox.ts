@@ -13,7 +13,7 @@ import {
 } from '#shared/notification/preferences.ts';
 import { callerOf, type NotificationDeps, ownerIn, pagedData, pageOf, type Scope } from './deps.ts';
 
-/** A page of the caller's notifications; an ADMIN in its role sees one user's, or everybody's. */
+/** Returns a page of the caller's notifications. With `role`, an ADMIN gets those of one user or of all users. */
 export async function listInbox(deps: NotificationDeps, call: Call<unknown, ListQuery>, scope: Scope): Promise<Reply> {
   const { query } = call;
   const page = pageOf(query);
@@ -21,20 +21,20 @@ export async function listInbox(deps: NotificationDeps, call: Call<unknown, List
     userId: ownerIn(scope, callerOf(call.identity)) ?? query.userId ?? null,
     organizationId: query.organizationId ?? null,
     filter: query.filter ?? 'ALL',
-    // An empty text is in every text.
+    // Every text contains the empty one, so it filters nothing.
     q: query.q === undefined || query.q === '' ? null : query.q,
   };
   const { rows, total, unread } = await listNotifications(deps.mongo, wanted, page);
   return { status: 200, data: { ...pagedData(rows.map(notificationView), page, total), unreadCount: unread } };
 }
 
-/** One notification; looking at it does not mark it read. */
+/** Returns one notification without marking it read. Rejects one of another user, except for an ADMIN. */
 export async function showNotification(deps: NotificationDeps, call: Call): Promise<Reply | Rejection> {
   const found = await visibleTo(deps, call, 'role');
   return isRejection(found) ? found : { status: 200, data: { notification: notificationView(found) } };
 }
 
-/** Marks one notification read; a second time changes nothing. */
+/** Marks one notification read and returns it. Repeating the call changes nothing. */
 export async function markOneRead(deps: NotificationDeps, call: Call, scope: Scope): Promise<Reply | Rejection> {
   const found = await visibleTo(deps, call, scope);
   if (isRejection(found)) return found;
@@ -44,7 +44,7 @@ export async function markOneRead(deps: NotificationDeps, call: Call, scope: Sco
   return { status: 200, data: { notification: notificationView(row) } };
 }
 
-/** Hides one notification for good; whoever comes second finds nothing. */
+/** Hides one notification permanently. A second call gets NOTIFICATION_NOT_FOUND. */
 export async function deleteOneNotification(deps: NotificationDeps, call: Call): Promise<Reply | Rejection> {
   const found = await visibleTo(deps, call, 'role');
   if (isRejection(found)) return found;
@@ -54,7 +54,7 @@ export async function deleteOneNotification(deps: NotificationDeps, call: Call):
   return { status: 200, data: { notification: notificationView(row) } };
 }
 
-/** The notification that a path names, where this caller may touch it. */
+/** Returns the notification in the path if this caller may access it, otherwise a rejection. */
 async function visibleTo(
   deps: NotificationDeps,
   call: Pick<Call, 'params' | 'identity'>,
@@ -66,7 +66,7 @@ async function visibleTo(
   return owner === null || row.userId === owner ? row : { rejected: 'FORBIDDEN' };
 }
 
-/** Marks the caller's own notifications read, an ADMIN's too. */
+/** Marks all notifications of the caller read. An ADMIN affects only its own. */
 export async function markEverythingRead(deps: NotificationDeps, call: Call): Promise<Reply> {
   const { id } = callerOf(call.identity);
   const updated = await markAllRead(deps.mongo, id, call.signal);
@@ -74,7 +74,7 @@ export async function markEverythingRead(deps: NotificationDeps, call: Call): Pr
   return { status: 200, data: { updated } };
 }
 
-/** Deletes the caller's own notifications, an ADMIN's too. */
+/** Deletes all notifications of the caller. An ADMIN affects only its own. */
 export async function deleteEverything(deps: NotificationDeps, call: Call): Promise<Reply> {
   const { id } = callerOf(call.identity);
   const deleted = await deleteAll(deps.mongo, id, call.signal);
@@ -82,13 +82,13 @@ export async function deleteEverything(deps: NotificationDeps, call: Call): Prom
   return { status: 200, data: { deleted } };
 }
 
-/** The preferences that the caller has set. */
+/** Returns the preferences that the caller has set. */
 export async function showPreferences(deps: NotificationDeps, call: Call): Promise<Reply> {
   const stored = await findPreferences(deps.mongo, callerOf(call.identity).id);
   return { status: 200, data: preferencesView(stored) };
 }
 
-/** Merges changes into what the caller has set. */
+/** Merges changes into the caller's preferences; rejects them past the limit of types. */
 export async function changePreferences(
   deps: NotificationDeps,
   call: Call<PreferencesPatch>,

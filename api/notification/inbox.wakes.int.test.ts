@@ -16,7 +16,7 @@ const SNAPSHOT = {
   createdAt: '2026-01-01T00:00:00.000Z',
 };
 
-t.test('whatever changes an inbox wakes the streams of its owner, once it is committed', async (t) => {
+t.test('every change of an inbox wakes its owner’s streams, after the commit', async (t) => {
   const mongo = await openTestMongo(t);
   const [row] = await storeNotifications(mongo, 2);
   const woken: string[] = [];

@@ -30,7 +30,7 @@ const batch = (body: object, headers: Record<string, string> = sender('exam-serv
 const inbox = async (userId: string, query = '') =>
   (await call('GET', `/v1/notifications${query}`, { headers: actor(userId) })).data;
 
-t.test('an event makes its rows once; a replay is told the original and makes nothing', async (t) => {
+t.test('an event creates its rows once; a replay returns the original and creates none', async (t) => {
   const [an, binh] = [randomUUID(), randomUUID()];
   const about = { entity: 'Exam', entityId: 'exam-1', organizationId: 'org-1', actorId: 'teacher-1' };
   const body = event({
@@ -65,7 +65,7 @@ t.test('an event makes its rows once; a replay is told the original and makes no
   t.match((await inbox(binh)).items[0], { organizationId: 'org-2' });
 });
 
-t.test('the replay key is one for intake, batch and weak topics', async (t) => {
+t.test('intake, batch and weak topics share one replay key', async (t) => {
   const user = randomUUID();
   const pair = { sourceService: 'exam-service', sourceEventId: randomUUID() };
   const made = await batch({ notifications: [note(user), note(user)], event: pair });
@@ -89,7 +89,7 @@ t.test('the replay key is one for intake, batch and weak topics', async (t) => {
   t.match(await inbox(user), { total: 3 });
 });
 
-t.test('fifty deliveries at once on two doors make one set of rows and one audit post', async (t) => {
+t.test('fifty concurrent posts of an event at two doors create one set of rows and one audit post', async (t) => {
   const body = event({ notifications: Array.from({ length: 20 }, (_, n) => note(`crowd-${n}`)) });
   const replies = await Promise.all(Array.from({ length: 50 }, (_, n) => intake(body, 'exam-service', 1 + (n % 2))));
   t.equal(replies.filter(({ status }) => status === 201).length, 1);
@@ -98,7 +98,7 @@ t.test('fifty deliveries at once on two doors make one set of rows and one audit
   for (const n of [0, 19]) t.match(await inbox(`crowd-${n}`), { total: 1 });
 });
 
-t.test('ten thousand recipients in one event, and no more', { timeout: 180_000 }, async (t) => {
+t.test('one event accepts ten thousand recipients, and no more', { timeout: 180_000 }, async (t) => {
   const many = (count: number) => Array.from({ length: count }, (_, n) => note(`many-${n}`, { content: 'x' }));
   const body = event({ notifications: many(10_000) });
   const made = await intake(body);
@@ -120,7 +120,7 @@ t.test('ten thousand recipients in one event, and no more', { timeout: 180_000 }
   );
 });
 
-t.test('preferences and mutes are honoured before rows are made, each with its reason', async (t) => {
+t.test('preferences and mutes suppress rows before they are stored, each with its reason', async (t) => {
   const [off, muted, both, fine] = [randomUUID(), randomUUID(), randomUUID(), randomUUID()];
   const set = (id: string, body: object) =>
     call('PATCH', '/v1/notifications/preferences', { headers: actor(id), body });
@@ -144,7 +144,7 @@ t.test('preferences and mutes are honoured before rows are made, each with its r
   t.match(await intake(other), { data: { created: 1, suppressed: [{ userId: fine, reason: 'TYPE_DISABLED' }] } });
 });
 
-t.test('what does not fit is refused and stores nothing', async (t) => {
+t.test('an invalid request is refused and stores nothing', async (t) => {
   const before = await cluster.mongo.collection('notification_events').countDocuments({});
   const code = async (reply: ReturnType<typeof intake>) => [(await reply).status, (await reply).json.code];
   t.strictSame(await code(intake(event({ sourceService: 'admin-service' }))), [403, 'NOTIFICATION_SOURCE_MISMATCH']);
@@ -171,7 +171,7 @@ t.test('what does not fit is refused and stores nothing', async (t) => {
   t.match(await inbox('u'), { total: 0 });
 });
 
-t.test('each stored event is told to the audit service once, and its failures to nobody', async (t) => {
+t.test('each stored event is sent to the audit service once, and its failures affect no reply', async (t) => {
   const { neighbours } = cluster;
   const post = (body: object) =>
     audited.request('POST', '/v1/events/notification', { headers: sender('exam-service'), body });
@@ -214,7 +214,7 @@ t.test('each stored event is told to the audit service once, and its failures to
   neighbours.answer = null;
 });
 
-t.test('every fault of a body is told at once, what its rules have against it too', async (t) => {
+t.test('a reply lists every fault of a body, those of schema and rules together', async (t) => {
   const faults = async (path: string, headers: Record<string, string>, body: object) => {
     const reply = await call('POST', path, { headers, body });
     t.match(reply, { status: 400, json: { code: 'VALIDATION_FAILED' } });
@@ -246,7 +246,7 @@ t.test('every fault of a body is told at once, what its rules have against it to
   }
 });
 
-t.test('rows of one fan-out keep their order: what comes later in it is newer', async (t) => {
+t.test('rows of one fan-out keep their order: a later one counts as newer', async (t) => {
   const user = randomUUID();
   const titles = Array.from({ length: 12 }, (_, n) => `no. ${n}`);
   const made = await batch({ notifications: titles.map((title) => note(user, { title })) });

@@ -20,7 +20,10 @@ import { recipientFaults, weakTopicFanOut } from '#shared/notification/weak-topi
 import type { NotificationDeps } from './deps.ts';
 import { type FannedOut, fanOutEvent, fanOutRows } from './fan-out.ts';
 
-/** One notification for one recipient, unless that one does not want it. */
+/**
+ * Creates one notification for one recipient. If the recipient has disabled or muted it, replies 200 with the reason and creates
+ * none.
+ */
 export async function createOneNotification(deps: NotificationDeps, call: Call<CreateRequest>): Promise<Reply> {
   const input = call.body;
   const [wanted] = (await preferencesOf(deps.mongo, [input.userId])).values();
@@ -38,12 +41,15 @@ export async function createOneNotification(deps: NotificationDeps, call: Call<C
   return { status: 201, data: { notification: notificationView(row), created: 1 } };
 }
 
-/** Many notifications at once, all or none; with an event of a producer they are made once, however often they are sent. */
+/**
+ * Creates many notifications, all or none. If the request carries a producer's event, a repeat creates none and returns the ids of
+ * the first.
+ */
 export async function createBatch(deps: NotificationDeps, call: Call<BatchRequest>): Promise<Reply | Rejection> {
   const { notifications, event = null } = call.body;
   const { sender, organizationId = null } = call.identity;
   if (event !== null) {
-    // An ADMIN, who is no sender, brings events of any producer.
+    // An ADMIN has no sender and may submit events of any producer.
     const refused = whyEventRefused(event, (service) => sender === undefined || service === sender, '/event');
     if (refused !== null) return refused;
   }
@@ -61,7 +67,10 @@ export async function createBatch(deps: NotificationDeps, call: Call<BatchReques
   return { status: 201, data: { created: ids.length, suppressed, notifications: ids, event: stored } };
 }
 
-/** Stores a notification as another system has it. Nobody is told of it over any channel: they were, by that system. */
+/**
+ * Stores a notification as another system has it. No channel delivers it, because that system has already done so. Rejects a
+ * snapshot whose notification belongs to another user.
+ */
 export async function storeSnapshot(deps: NotificationDeps, call: Call<SnapshotRequest>): Promise<Reply | Rejection> {
   const snapshot = readSnapshot(call.params.notificationId ?? '', call.body);
   const { organizationId = null } = call.identity;
@@ -79,7 +88,7 @@ export async function storeSnapshot(deps: NotificationDeps, call: Call<SnapshotR
   }
 }
 
-/** A weak topic becomes one alert for each parent, once. */
+/** Creates one alert for each parent from a weak topic; a repeated event creates none. */
 export async function raiseWeakTopic(deps: NotificationDeps, call: Call<WeakTopicRequest>): Promise<Reply | Rejection> {
   const details = recipientFaults(call.body);
   if (details.length > 0) return { rejected: 'VALIDATION_FAILED', details };
@@ -87,7 +96,10 @@ export async function raiseWeakTopic(deps: NotificationDeps, call: Call<WeakTopi
   return intakeReply(await fanOutEvent(deps, { ...weakTopicFanOut(call.body), organizationId }));
 }
 
-/** An event of the producer that sends it, with the notifications that it makes. */
+/**
+ * Stores an event of the sending producer and creates the notifications in its body. Rejects an event that names another service as
+ * its source.
+ */
 export async function takeEvent(deps: NotificationDeps, call: Call<IntakeRequest>): Promise<Reply | Rejection> {
   const { notifications, ...event } = call.body;
   const { sender, organizationId = null } = call.identity;
@@ -96,7 +108,10 @@ export async function takeEvent(deps: NotificationDeps, call: Call<IntakeRequest
   return intakeReply(await fanOutEvent(deps, { notifications: notifications ?? [], event, organizationId }));
 }
 
-/** Why an event may not be taken, or null. `mayBring`: whether the caller may bring events of this service. */
+/**
+ * Returns the rejection of an event, or null if it is accepted. `mayBring` returns true if the caller may submit events of this
+ * service.
+ */
 function whyEventRefused(
   event: { sourceService?: string | null; sourceEventId?: string | null },
   mayBring: (service: string) => boolean,
@@ -108,7 +123,7 @@ function whyEventRefused(
   return isForeign ? { rejected: 'NOTIFICATION_SOURCE_MISMATCH' } : null;
 }
 
-/** The reply to the sender of an event: the notifications that it made, or that it had come before. */
+/** Returns the reply to an event's sender: how many notifications it created, or that it was a replay. */
 function intakeReply(made: FannedOut<NotificationEvent>): Reply {
   const event = eventView(made.event);
   if (made.kind === 'replayed') return { status: 200, data: { event, created: 0, replayed: true } };

@@ -6,7 +6,7 @@ import type { NotificationDeps } from './deps.ts';
 import { actors, makers, senders } from './door-guards.ts';
 import { createBatch, createOneNotification, raiseWeakTopic, storeSnapshot, takeEvent } from './intake.ts';
 
-/** Where notifications come from: admins and services. */
+/** Routes of the admins and services that create notifications. */
 export function producerRoutes(deps: NotificationDeps): Route[] {
   const maker = makers(deps);
   const intake = [

@@ -21,7 +21,7 @@ const client = await notificationClient(cluster);
 const { internal } = cluster.tokens;
 
 const PRODUCERS = ['admin-service', 'attempt-service', 'classroom-service', 'exam-service'];
-/** Method, path, and a body that is good. */
+/** Method, path and a valid body. */
 const MAKING = [
   ['POST', '/v1/notifications', notificationBody('u')],
   ['POST', '/v1/notifications/batch', { notifications: [notificationBody('u')] }],
@@ -41,7 +41,7 @@ const credentials = (service?: string | string[], token?: string | string[]): No
   'x-internal-token': token,
 });
 
-t.test('wrong credentials are refused before a byte of the body is read, and cost MongoDB nothing', async (t) => {
+t.test('wrong credentials are refused before the body is read and without a MongoDB command', async (t) => {
   const wrong = [
     credentials('exam-service'),
     credentials('exam-service', 'wrong'),
@@ -58,7 +58,7 @@ t.test('wrong credentials are refused before a byte of the body is read, and cos
   tap.clear();
   for (const [method, path] of [...MAKING, ['POST', EVENT], ['POST', WEAK_TOPIC]] as const) {
     for (const headers of headersOf(path)) {
-      // Neither JSON nor a media type: whoever looked at them would answer 415 or 400.
+      // Invalid JSON with a wrong media type: a door that read either would answer 400 or 415.
       const reply = await client.call(method, path, {
         headers: { ...headers, 'content-type': 'text/html' },
         body: '{',
@@ -76,7 +76,7 @@ t.test('wrong credentials are refused before a byte of the body is read, and cos
   t.strictSame(tap.commands(), [], 'no MongoDB command');
 });
 
-t.test('each producer may make notifications, the BFF weak topics, and an ADMIN both', async (t) => {
+t.test('producers may create notifications, the BFF weak topics, and an ADMIN both', async (t) => {
   for (const name of PRODUCERS) {
     for (const [method, path, body] of MAKING) {
       const reply = await client.call(method, path, { headers: credentials(name, internal), body });
@@ -109,14 +109,14 @@ t.test('each producer may make notifications, the BFF weak topics, and an ADMIN 
   }
 });
 
-t.test('internal credentials are judged alone: an ADMIN’s identity does not make good wrong ones', async (t) => {
+t.test('wrong internal credentials are refused even beside an ADMIN’s identity', async (t) => {
   const headers = { ...credentials('exam-service', 'wrong'), ...client.as('ADMIN').headers };
   for (const [method, path, body] of MAKING) {
     t.match(await client.call(method, path, { headers, body }), UNAUTHORIZED, path);
   }
 });
 
-t.test('a sender’s own token wins over the one for all, which wins over the last resort', async (t) => {
+t.test('a sender’s own token wins over the notification token, which wins over the internal one', async (t) => {
   const asks = (name: string, token: string) => client.service(name, token, {}, 2).event();
   t.equal((await asks('exam-service', 'exam-token')).status, 201);
   t.match(await asks('exam-service', 'notify-token'), UNAUTHORIZED);
@@ -125,7 +125,7 @@ t.test('a sender’s own token wins over the one for all, which wins over the la
   t.match(await asks('admin-service', internal), UNAUTHORIZED);
 });
 
-t.test('without any token the door is shut to services, and says why; an ADMIN passes', async (t) => {
+t.test('without any token services get 503 with the cause, and an ADMIN passes', async (t) => {
   const shut = { status: 503, json: { code: 'NOTIFICATION_INTERNAL_TOKEN_NOT_CONFIGURED' } };
   for (const token of ['', internal]) {
     t.match(await client.service('exam-service', token, {}, 3).event(), shut);
@@ -135,7 +135,7 @@ t.test('without any token the door is shut to services, and says why; an ADMIN p
   t.match(await client.as('ADMIN', undefined, {}, 3).create(newUserId()), { status: 201 });
 });
 
-t.test('behind a gateway token identity needs it, internal credentials do not', async (t) => {
+t.test('with a gateway token set, identity headers require it, internal credentials do not', async (t) => {
   const unauthenticated = { status: 401, json: { code: 'UNAUTHENTICATED' } };
   t.match(await client.as('ADMIN', undefined, {}, 4).create(newUserId()), unauthenticated);
   t.match(await client.as('STUDENT', undefined, {}, 4).list(), unauthenticated);

@@ -3,11 +3,11 @@ import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 
-/** What MongoDB answers a query that has passed its `maxTimeMS`. */
+/** Error code of MongoDB for a query that exceeded its `maxTimeMS`. */
 const MAX_TIME_EXPIRED = 50;
 
 t.test(
-  'a search that MongoDB breaks off for its length is a 503 to come back after, and no fault of ours',
+  'a search that exceeds the time limit of MongoDB is answered 503 with a Retry-After, not as a fault of ours',
   async (t) => {
     const { mongodb, close } = await startThrowAwayServices({ redis: false });
     if (mongodb === undefined) throw new Error('no MongoDB to slow down');

@@ -1,5 +1,5 @@
 import type { EventStream } from '#api/http/event-stream.ts';
-import { type Alarm, liveStream } from '#api/http/live-stream.ts';
+import { type Alarm, type LiveStream, liveStream } from '#api/http/live-stream.ts';
 import type { Call, RawReply } from '#api/route.ts';
 import { countUnread, recentNotifications } from '#infra/mongo/notification/inbox.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
@@ -14,23 +14,26 @@ import {
 } from '#shared/notification/stream-cursor.ts';
 import { callerOf, type NotificationDeps } from './deps.ts';
 
-/** How often a stream looks by itself while wakes of other processes cannot arrive; while they can, for those that got lost. */
+/**
+ * Poll intervals of a stream. POLL_DEAF_MS applies while wakes of other processes cannot arrive. Otherwise POLL_MS applies and
+ * finds changes whose wake was lost.
+ */
 const POLL_DEAF_MS = 3 * SECOND;
 const POLL_MS = 60 * SECOND;
-/** Between two looks of one stream: a burst of changes is told as one. */
+/** Minimum pause between two polls of one stream, so that a burst of changes costs one poll. */
 const PAUSE_MS = 200;
-/** A client that was away longer begins anew. */
+/** Maximum age of a Last-Event-ID; a client with an older one starts anew. */
 const OLDEST_MS = 1 * DAY;
 
-/** What a stream has told its client so far. */
+/** State that a stream has sent to its client so far. */
 interface Told {
   cursor: StreamCursor;
   unreadCount: number;
 }
 
 /**
- * The caller's inbox, live: first the count of what is unread, then each new notification and each change of that count. Whoever
- * comes back with a Last-Event-ID is told what came meanwhile. Every count is absolute.
+ * Streams the caller's inbox: first the count of unread notifications, then each new notification and each change of that count. A
+ * client that reconnects with a Last-Event-ID receives what it missed. Every count is absolute.
  */
 export async function streamInbox(deps: NotificationDeps, call: Call): Promise<RawReply | Rejection> {
   const userId = callerOf(call.identity).id;
@@ -41,14 +44,14 @@ export async function streamInbox(deps: NotificationDeps, call: Call): Promise<R
     listen: (changed) => deps.inboxes.listen(userId, changed),
     async begin() {
       const resumed = decodeCursor(call.headers['last-event-id'] ?? '', deps.now(), OLDEST_MS);
-      const told = await begin(deps, userId, resumed);
+      const { told, isBehind } = await begin(deps, userId, resumed);
       return {
         kind: 'follow',
         follow(stream, alarm) {
           const { unreadCount, cursor } = told;
           stream.send({ event: 'snapshot', data: { unreadCount }, id: encodeCursor(cursor) });
-          // What came while its client was away is told at once.
-          if (resumed !== null) alarm.ring();
+          // The first poll sends the notifications that the client missed.
+          if (isBehind) alarm.ring();
           return follow(deps, { userId, stream, alarm }, told);
         },
       };
@@ -56,32 +59,42 @@ export async function streamInbox(deps: NotificationDeps, call: Call): Promise<R
   });
 }
 
-/** Where a stream starts: where its client left off, else at what is there now. */
-async function begin(deps: NotificationDeps, userId: string, resumed: StreamCursor | null): Promise<Told> {
+/**
+ * Returns the starting point of a stream. A new client starts at the current state. So does a client that has missed nothing: its
+ * id then names this moment, and does not expire while its inbox is quiet. A client that has missed rows (`isBehind`) starts where
+ * it left off.
+ */
+async function begin(
+  deps: NotificationDeps,
+  userId: string,
+  resumed: StreamCursor | null,
+): Promise<{ told: Told; isBehind: boolean }> {
   const lookedAt = deps.now();
-  const nothing: StreamCursor = { lookedAt, known: new Map() };
+  const from: StreamCursor = resumed ?? { lookedAt, known: new Map() };
   const [unreadCount, rows] = await Promise.all([
     countUnread(deps.mongo, userId),
-    resumed === null ? recentNotifications(deps.mongo, userId, lookFrom(nothing)) : [],
+    recentNotifications(deps.mongo, userId, lookFrom(from)),
   ]);
-  return { unreadCount, cursor: resumed ?? advance(nothing, rows, lookedAt).cursor };
+  const { fresh, cursor } = advance(from, rows, lookedAt);
+  const isBehind = resumed !== null && fresh.length > 0;
+  return { told: { unreadCount, cursor: isBehind ? from : cursor }, isBehind };
 }
 
 interface Following {
   userId: string;
-  stream: EventStream;
+  stream: LiveStream;
   alarm: Alarm;
 }
 
 async function follow(deps: NotificationDeps, { userId, stream, alarm }: Following, start: Told): Promise<void> {
   let told = start;
   let deaf = false;
-  // Apart from each other: a thousand streams that opened together should not look together.
+  // Spread the first polls: a thousand streams that opened together must not poll together.
   let lookBy = performance.now() + POLL_MS * Math.random();
-  while (stream.isOpen()) {
+  while (stream.isLive()) {
     const rung = await alarm.wait(POLL_DEAF_MS);
-    if (!stream.isOpen()) return;
-    // What was said while nobody heard was said to nobody: one more look when hearing has come back.
+    if (!stream.isLive()) return;
+    // Wakes sent while Pub/Sub was down are lost, so poll once more after it reconnects.
     deaf ||= !deps.inboxes.canHear();
     if (!rung && !deaf && performance.now() < lookBy) continue;
     deaf = !deps.inboxes.canHear();
@@ -103,7 +116,7 @@ async function tellNews(deps: NotificationDeps, userId: string, stream: EventStr
   ]);
   const { fresh, cursor } = advance(told.cursor, rows, lookedAt);
   const id = encodeCursor(cursor);
-  // The id of all but the last stays the old one: a client that is cut off in between is told the rest again.
+  // Only the last event carries the new id: a client that is disconnected in between receives the rest again.
   for (const [at, row] of fresh.entries()) {
     const last = at === fresh.length - 1;
     stream.send({ event: 'notification', data: { notification: notificationView(row) }, ...(last ? { id } : {}) });

@@ -3,6 +3,7 @@ import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
 import { openStream } from '#testing/clients/open-stream.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { ownRedis } from '#testing/stores/own-redis.ts';
+import { until } from '#testing/until.ts';
 
 const cluster = await startCluster(t, { doors: 2, workers: [] });
 const PRODUCER = { 'x-internal-service': 'exam-service', 'x-internal-token': cluster.tokens.internal };
@@ -21,7 +22,7 @@ const streamOf = (userId: string, { door = 1, after = '' } = {}) =>
     ...(after === '' ? {} : { 'last-event-id': after }),
   });
 
-t.test('snapshot first, then each notification and each change of the count, whatever door makes it', async (t) => {
+t.test('a stream sends a snapshot, then each notification and each change of the count from any door', async (t) => {
   await create('an', 'before');
   const stream = await streamOf('an');
   t.equal(stream.status, 200);
@@ -50,7 +51,7 @@ t.test('snapshot first, then each notification and each change of the count, wha
   t.equal(stream.events.filter(({ event }) => event === 'notification').length, 3, 'none twice, none of others');
 });
 
-t.test('who comes back is told what came meanwhile, once, at whatever door', async (t) => {
+t.test('a reconnecting client receives once what it missed, at any door', async (t) => {
   const first = await streamOf('chi');
   await first.next('snapshot');
   const seen = await create('chi', 'seen');
@@ -74,7 +75,7 @@ t.test('who comes back is told what came meanwhile, once, at whatever door', asy
   }
 });
 
-t.test('who missed more than may be left unread at once is told all of it', async (t) => {
+t.test('a client that missed more than the limit of unread bytes receives all of it', async (t) => {
   const first = await streamOf('giang');
   const { lastEventId } = await first.next('snapshot');
   first.close();
@@ -87,18 +88,28 @@ t.test('who missed more than may be left unread at once is told all of it', asyn
   t.not(second.ended(), true);
 });
 
-t.test('identity is demanded, and nobody holds more than ten streams', async (t) => {
+t.test('a stream requires identity, and a user holds at most five, of inbox and jobs together', async (t) => {
   const anonymous = await cluster.request('GET', '/v1/notifications/stream');
   t.match(anonymous, { status: 401, json: { code: 'UNAUTHENTICATED' } });
-  const open = await Promise.all(Array.from({ length: 10 }, () => streamOf('dung')));
+  const open = await Promise.all(Array.from({ length: 5 }, () => streamOf('dung')));
   t.strictSame([...new Set(open.map(({ status }) => status))], [200]);
-  const eleventh = await cluster.request('GET', '/v1/notifications/stream', { headers: actor('dung') });
-  t.match(eleventh, { status: 429, json: { code: 'RATE_LIMITED' }, headers: { 'retry-after': '15' } });
+  const refused = { status: 429, json: { code: 'RATE_LIMITED' }, headers: { 'retry-after': '15' } };
+  t.match(await cluster.request('GET', '/v1/notifications/stream', { headers: actor('dung') }), refused);
+  const teacher = { ...actor('dung', 'TEACHER'), 'x-organization-id': 'org-1' };
+  const body = { questionIds: ['q1'], fields: ['topic'] };
+  const made = await cluster.request('POST', '/v1/ai-classifier/jobs', { headers: teacher, body });
+  const events = `/v1/ai-classifier/jobs/${made.data.job.id}/events`;
+  t.match(await cluster.request('GET', events, { headers: teacher }), refused);
   open[0]?.close();
+  await until('its place is free', async () => {
+    const next = await openStream(t, `${cluster.door(1).url}${events}`, teacher);
+    next.close();
+    return next.status === 200;
+  });
   await (await streamOf('em')).next('snapshot');
 });
 
-t.test('without Redis it is right as well, only later', async (t) => {
+t.test('without Redis a stream sends the same changes, only later', async (t) => {
   const redis = await ownRedis(startThrowAwayServices);
   t.teardown(() => redis.close());
   const alone = await startCluster(t, { doors: 2, workers: [], env: { REDIS_URL: redis.url } });
@@ -111,7 +122,7 @@ t.test('without Redis it is right as well, only later', async (t) => {
   t.match(await stream.next('counts'), { data: { unreadCount: 1 } });
 });
 
-t.test('a drain ends streams first, in good order', async (t) => {
+t.test('a drain ends streams first and cuts no event in two', async (t) => {
   const stream = await streamOf('an', { door: 2 });
   await stream.next('snapshot');
   t.equal(await cluster.kill('web2', 'SIGTERM'), 0);

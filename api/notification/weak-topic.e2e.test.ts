@@ -10,7 +10,7 @@ const sender = (name: string) => ({ 'x-internal-service': name, 'x-internal-toke
 const actor = (id: string, role = 'STUDENT') => ({ 'x-actor-id': id, 'x-actor-role': role });
 const inbox = async (userId: string) => (await call('GET', '/v1/notifications', { headers: actor(userId) })).data;
 
-t.test('a weak topic tells each parent once, in the words of the previous system', async (t) => {
+t.test('a weak topic notifies each parent once, in the words of the previous system', async (t) => {
   const parents = [randomUUID(), randomUUID(), randomUUID()];
   const alert = {
     sourceService: 'bff-service',
@@ -62,7 +62,7 @@ t.test('a weak topic tells each parent once, in the words of the previous system
   t.match(await send({ ...alert, sourceEventId: randomUUID() }), { data: { created: 2, suppressed } });
 });
 
-t.test('an event of a weak topic may name as many parents by as long ids as its schema says', async (t) => {
+t.test('an event of a weak topic accepts as many parents and as long ids as its schema allows', async (t) => {
   const ids = (from: string) => Array.from({ length: 1_000 }, (_, n) => `${from}${n}`.padEnd(128, 'x'));
   const alert = {
     sourceService: 'bff-service',

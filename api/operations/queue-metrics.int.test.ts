@@ -18,7 +18,7 @@ const ROW = {
   rssBytes: 1,
 };
 
-t.test('every queue and every actor has its number, zero as well', async (t) => {
+t.test('a scrape has a value for every queue and every actor, zeros included', async (t) => {
   const mongo = await openTestMongo(t);
   const metrics = openMetrics({ process: false });
   let now = Date.now();
@@ -41,7 +41,7 @@ t.test('every queue and every actor has its number, zero as well', async (t) => 
   t.match(await metrics.render(), /^examhall_workers\{actor="grading"\} 0$/m, 'its orderly end takes its row away');
 });
 
-t.test('with MongoDB away there is no number, and that is counted', async (t) => {
+t.test('a scrape without MongoDB has no gauge values and counts the failure', async (t) => {
   const mongo = await openTestMongo(t);
   const metrics = openMetrics({ process: false });
   let now = Date.now();

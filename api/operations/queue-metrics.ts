@@ -13,19 +13,19 @@ interface Reading {
 }
 
 /**
- * Gauges of the whole cluster, read from MongoDB at a scrape: what to scale and alarm on. `oldest_due` is the better
- * alarm than a depth: it grows only when nobody works. Every front door tells the same.
+ * Registers gauges of the whole cluster for scaling and alarms; each scrape reads them from MongoDB. Alarm on `oldest_due`
+ * rather than on a depth, because it grows only if no worker makes progress. Every front door returns the same values.
  */
 export function queueMetrics(metrics: Metrics, mongo: Mongo, now: Now): void {
   let last: { at: number; reading: Promise<Reading> } | undefined;
-  // Several gauges of one scrape, and several scrapes of a few seconds, share one reading.
+  // All gauges of one scrape, and scrapes within FRESH_MS of each other, share one reading.
   const reading = (): Promise<Reading> => {
     if (last === undefined || now() - last.at > FRESH_MS) last = { at: now(), reading: readAll(mongo, now()) };
     return last.reading;
   };
   const perQueue = (name: string, help: string, value: (depth: QueueDepth) => number): void =>
     void metrics.gauge(name, help, ['queue'], async (gauge) => {
-      // Of every queue, zero as well: one that was emptied must not go on showing its last depth.
+      // Set every queue, zeros included: otherwise an emptied queue would keep its last depth.
       for (const depth of (await reading()).depths) gauge.set(value(depth), { queue: depth.queue });
     });
 
@@ -40,7 +40,7 @@ export function queueMetrics(metrics: Metrics, mongo: Mongo, now: Now): void {
   );
   metrics.gauge('examhall_workers', 'Live worker processes', ['actor'], async (gauge) => {
     const { live } = await reading();
-    // Zero of an actor that has ended, or was never started: that is what the alarm waits for.
+    // An actor without a live worker is set to zero, because alarms fire on that value.
     for (const actor of new Set(QUEUES.map(actorOf)))
       gauge.set(live.filter((row) => row.actor === actor).length, { actor });
   });

@@ -20,7 +20,7 @@ const cluster = await startCluster(t, {
 });
 const client = await attemptClient(cluster);
 
-t.test('alive, ready and what is here', async (t) => {
+t.test('health, readiness and index describe a running door', async (t) => {
   const health = await client.call('GET', '/healthz');
   t.match(health.json, {
     success: true,
@@ -62,7 +62,7 @@ t.test('alive, ready and what is here', async (t) => {
   }
 });
 
-t.test('metrics: open in development, for operators in production', async (t) => {
+t.test('metrics are public in development and require the operator token in production', async (t) => {
   const open = await client.call('GET', '/metrics');
   t.match(open, { status: 200, headers: { 'content-type': /^text\/plain/ } });
   t.match(open.text, /^# TYPE /m);
@@ -75,7 +75,7 @@ t.test('metrics: open in development, for operators in production', async (t) =>
   t.match(cluster.output('web2'), /GATEWAY_TOKEN is not set/, 'production warns');
 });
 
-t.test('without Redis a door is degraded and everything goes on; without MongoDB it says so', async (t) => {
+t.test('a door without Redis is degraded and keeps working; without MongoDB it is unready', async (t) => {
   const look = () => client.call('GET', '/readyz', { door: 3 });
   await until('Redis is missed', async () => (await look()).data.status === 'degraded');
   t.match(await look(), { status: 200, data: { status: 'degraded', checks: { mongodb: {}, redis: {} } } });
@@ -97,7 +97,7 @@ t.test('without Redis a door is degraded and everything goes on; without MongoDB
   );
 });
 
-t.test('a door that is told to end says so first, and serves while it does', async (t) => {
+t.test('a draining door reports unready and still serves requests', async (t) => {
   const held = request(`${cluster.door(2).url}/v1/attempts/any/submit`, {
     method: 'POST',
     headers: { 'content-type': 'application/json', 'content-length': 2, 'x-user-id': 'u', 'x-user-role': 'STUDENT' },

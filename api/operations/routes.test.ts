@@ -7,7 +7,7 @@ const up = async (): Promise<void> => undefined;
 const down = (): Promise<void> => Promise.reject(new Error('connect ECONNREFUSED mongodb://user:pass@host'));
 const hung = (): Promise<void> => new Promise(() => undefined);
 
-t.test('readiness by what the stores say', async (t) => {
+t.test('readiness follows the state of both stores and of the drain', async (t) => {
   const draining = new AbortController();
   const asked = (checks: Checks) => readiness({ checks, draining: draining.signal, boundMs: 20 })();
   t.match(await asked({ mongodb: up, redis: up }), {
@@ -25,7 +25,7 @@ t.test('readiness by what the stores say', async (t) => {
   t.match(await asked({ mongodb: up, redis: up }), { status: 'unready' });
 });
 
-t.test('many probes are one question; draining is seen at once all the same', async (t) => {
+t.test('many probes share one check; draining takes effect at once', async (t) => {
   let count = 0;
   const draining = new AbortController();
   const mongodb = async (): Promise<void> => {
@@ -60,7 +60,7 @@ async function open(t: Test, change: Partial<OperationsDeps> = {}) {
   return (path: string, ...headers: string[]) => ask(t, port, 'GET', path, headers);
 }
 
-t.test('health, index, document', async (t) => {
+t.test('a process serves its health, its index and the OpenAPI document', async (t) => {
   const get = await open(t);
   t.match((await get('/healthz')).json, {
     success: true,
@@ -78,7 +78,7 @@ t.test('health, index, document', async (t) => {
   t.equal((await single('/healthz')).json.data.service, 'attempt');
 });
 
-t.test('readyz: 503 is a failure with the same data', async (t) => {
+t.test('an unready /readyz answers 503 with a failure envelope and the same data', async (t) => {
   const ready = await open(t);
   t.match(await ready('/readyz'), { status: 200, json: { success: true, data: { status: 'ready' } } });
   const unready = await open(t, { checks: { mongodb: down, redis: down } });
@@ -90,7 +90,7 @@ t.test('readyz: 503 is a failure with the same data', async (t) => {
   });
 });
 
-t.test('metrics in production need the token', async (t) => {
+t.test('metrics require the token in production', async (t) => {
   const metrics = openMetrics({ process: true });
   metrics.counter('things_total', 'Things', ['kind']).add({ kind: 'a' }, 2);
   const routes = operationsRoutes({

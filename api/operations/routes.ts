@@ -13,15 +13,15 @@ export interface OperationsDeps {
   metrics: Metrics;
   opsToken: string | undefined;
   production: boolean;
-  /** Asked once, at the first call for it. */
+  /** Returns the OpenAPI document. Called once, at the first request for it. */
   openApi(): object;
-  /** All mounted routes, these included. */
+  /** Returns all mounted routes, including these. */
   mounted(): readonly Pick<Route, 'method' | 'path'>[];
 }
 
 const ALL_SERVICES = 'examhall';
 
-/** What operators, platforms and gateway developers ask of a process, whatever services it serves. */
+/** Returns the routes for operators, platforms and gateway developers, which every process has. */
 export function operationsRoutes(deps: OperationsDeps): Route[] {
   const ready = readiness(deps);
   const startedAt = performance.now();
@@ -108,7 +108,7 @@ function bare(type: string, body: Buffer): ReturnType<Route['handle']> {
   });
 }
 
-/** Resolves when the dependency answered, rejects when it did not. Need not bound itself. */
+/** Each check resolves if its store answers and rejects if it does not. The caller bounds its time. */
 export interface Checks {
   mongodb(): Promise<void>;
   redis(): Promise<void>;
@@ -116,7 +116,7 @@ export interface Checks {
 
 interface CheckResult {
   status: 'up' | 'down';
-  /** Null when there was no answer. */
+  /** Null if the store did not answer. */
   latencyMs: number | null;
 }
 
@@ -128,15 +128,15 @@ interface Readiness {
 interface ReadinessDeps {
   checks: Checks;
   draining: AbortSignal;
-  /** Default 500 ms. */
+  /** Time limit of each check; default 500 ms. */
   boundMs?: number;
-  /** How long a result is told again without asking; default 250 ms. */
+  /** Time for which a result is reused without a new check; default 250 ms. */
   cacheMs?: number;
 }
 
 /**
- * Asks the stores, each within its bound. Results are shared for a moment and probes that come together wait for one
- * question: a platform with many probes must not become load. Redis is a doorbell, so its loss degrades only.
+ * Returns a function that checks both stores within `boundMs`. Concurrent probes share one check and its result is reused for
+ * `cacheMs`, so that many probes cause little load. Losing Redis, a mere doorbell, only degrades the process.
  */
 export function readiness({ checks, draining, boundMs = 500, cacheMs = 250 }: ReadinessDeps): () => Promise<Readiness> {
   let asked: Promise<Readiness['checks']> | undefined;
@@ -144,7 +144,7 @@ export function readiness({ checks, draining, boundMs = 500, cacheMs = 250 }: Re
 
   function results(): Promise<Readiness['checks']> {
     if (asked !== undefined && performance.now() < freshUntil) return asked;
-    // Until the answers are there, they count as fresh: whoever asks meanwhile waits for them.
+    // A running check counts as fresh, so that probes during it wait for its result.
     freshUntil = Number.POSITIVE_INFINITY;
     asked = Promise.all([result(checks.mongodb, boundMs), result(checks.redis, boundMs)]).then(([mongodb, redis]) => {
       freshUntil = performance.now() + cacheMs;

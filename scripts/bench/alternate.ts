@@ -1,16 +1,16 @@
-/** One operation of each side; both give the figure that counts (milliseconds, or a rate), so that each may prepare untimed. */
+/** One operation of each side. Both return their own figure (milliseconds, or a rate), so that each may prepare without being timed. */
 export interface Contest {
   ours(): Promise<number>;
   reference(): Promise<number>;
   rounds: number;
-  /** Rounds before those that count: caches, connections and the JIT. */
+  /** Rounds that are not counted, because caches, connections and the JIT are still cold. */
   warmUp: number;
   step(done: number, of: number): void;
 }
 
 /**
- * Runs both sides in turn, so that whatever else the machine does hits both alike, and changes who goes first at
- * every round, so that neither always finds the caches of the other.
+ * Runs both sides in turn, so that other load of the machine affects both equally. The order changes with every round, so that neither
+ * side always profits from the caches of the other. Returns the figures of the counted rounds.
  */
 export async function alternate(contest: Contest): Promise<{ ours: number[]; reference: number[] }> {
   const ours: number[] = [];
@@ -32,21 +32,22 @@ export async function alternate(contest: Contest): Promise<{ ours: number[]; ref
   return { ours, reference };
 }
 
-/** Milliseconds that `work` takes. */
+/** Returns the milliseconds that `work` takes. */
 export async function timed(work: () => Promise<unknown>): Promise<number> {
   const from = performance.now();
   await work();
   return performance.now() - from;
 }
 
-/** Adds up the time of chosen pieces of a longer work. */
+/** Adds up the time of selected steps. */
 export interface Stopwatch {
-  /** Runs `work`, adds its milliseconds, and gives its result. */
+  /** Runs `work`, adds its milliseconds, and returns its result. */
   time<Result>(work: () => Promise<Result>): Promise<Result>;
-  /** Milliseconds so far. */
+  /** Returns the milliseconds so far. */
   total(): number;
 }
 
+/** Opens a stopwatch at 0. */
 export function openStopwatch(): Stopwatch {
   let ms = 0;
   return {

@@ -14,7 +14,7 @@ const row = (overrides: Partial<ReportRow>): ReportRow => ({
   ...overrides,
 });
 
-t.test('the chart is well-formed and leaves out what has no ratio or no aim', async (t) => {
+t.test('the bench chart is well-formed and omits rows without a ratio or an aim', async (t) => {
   const alone = row({ name: 'alone', reference: null });
   const aimless = row({ name: 'aimless', aim: null });
   const svg = ratioChart([row({}), alone, aimless], 'R & D');
@@ -23,11 +23,11 @@ t.test('the chart is well-formed and leaves out what has no ratio or no aim', as
   t.notMatch(svg, /alone|aimless/);
 });
 
-t.test('the engines of a measure share its name and its aim, and have a bar each', async (t) => {
+t.test('the bench chart draws one bar for each engine of a measure, with one name and one aim', async (t) => {
   const slow = row({ engine: 'slow', ours: { p50: 14, p99: 20 } });
   const svg = ratioChart([row({}), row({ name: 'bare', engine: null }), slow], '');
   t.equal(svg.match(/a &lt;b>/g)?.length, 1);
-  t.equal(svg.match(/stroke-width="2"/g)?.length, 2, 'a mark for each aim');
+  t.equal(svg.match(/stroke-width="2"/g)?.length, 2, 'one mark for each aim');
   const ratios = [...svg.matchAll(/>(\d\.\d\d×)(?: <tspan class="small">(\w+)<)?/g)].map(([, ...found]) => found);
   t.strictSame(ratios, [
     ['1.20×', 'fast'],
@@ -39,5 +39,5 @@ t.test('the engines of a measure share its name and its aim, and have a bar each
     ys,
     ys.toSorted((a, b) => a - b),
   );
-  t.equal(new Set(ys).size, 3, 'no bar covers another one');
+  t.equal(new Set(ys).size, 3, 'no bar covers another');
 });

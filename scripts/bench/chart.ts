@@ -3,16 +3,16 @@ import { meetsAim, type ReportRow, ratioOf, rowsByName } from './row.ts';
 const LEFT = 300;
 const WIDTH = 420;
 const TOP = 56;
-/** Beside the bars: a ratio and the name of an engine. */
+/** Room beside the bars for a ratio and the name of an engine. */
 const RIGHT = 170;
-/** The lines of one measure: its name and its aim stand beside the bars, one for each engine. */
+/** A bar, and the distance between two bars of a measure. */
 const BAR = { height: 15, step: 18 };
 const LEAST_LINE = 44;
 const GAP = 14;
 const MET = '#2f7d4f';
 const MISSED = '#b4532a';
 
-/** Draws the ratios as bars, one for each engine of a measure, with a mark at its aim. 1 = as fast as the reference. */
+/** Returns an SVG with the ratios as bars, one for each engine of a measure, with a mark at its aim. 1 is as fast as the reference. */
 export function ratioChart(rows: readonly ReportRow[], title: string): string {
   const shown = rows.filter((row) => ratioOf(row) !== null && row.aim !== null);
   const largest = Math.max(1.5, ...shown.map((row) => Math.max(ratioOf(row) ?? 0, row.aim?.ratio ?? 0)));
@@ -55,7 +55,7 @@ function bars(group: readonly ReportRow[], y: number, x: (ratio: number) => numb
   ];
 }
 
-/** The engines after the first are drawn faint. */
+/** Returns one bar; `faint` marks the engines after the first. */
 function bar(row: ReportRow, place: { y: number; x: (ratio: number) => number; faint: boolean }): string[] {
   const { y, x, faint } = place;
   const ratio = ratioOf(row) ?? 0;

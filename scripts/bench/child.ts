@@ -3,10 +3,10 @@ import { closeSync, openSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** A process of the product (or of a rival), running until `stop`. */
+/** A process of the product or of a reference, which runs until `stop`. */
 export interface Child {
   pid: number;
-  /** Resolves when the process is gone. */
+  /** Resolves when the process has ended. */
   stop(): Promise<void>;
 }
 
@@ -15,7 +15,7 @@ export interface ChildPlan {
   /** Script and its arguments, the script relative to the project. */
   args: readonly string[];
   env: NodeJS.ProcessEnv;
-  /** Words of its output that say that it may be used. */
+  /** Text in its output that announces that it is ready. */
   readyWhen: string;
   folder: string;
 }
@@ -26,8 +26,9 @@ const STOP_MS = 5_000;
 const LOOK_EVERY_MS = 25;
 
 /**
- * Starts a Node process whose output goes to a file, as on a platform: a pipe would have us read its log lines
- * while we measure it. @throws Error with the end of its output when it dies or is not ready in time
+ * Starts a Node process and waits until it is ready. Its output goes to a file: with a pipe, the bench would read log lines while it
+ * measures.
+ * @throws Error with the end of the output if the process dies or is not ready in time
  */
 export async function startChild({ name, args, env, readyWhen, folder }: ChildPlan): Promise<Child> {
   const file = path.join(folder, `${name}-${process.hrtime.bigint()}.log`);

@@ -6,7 +6,7 @@ import { openPapers } from '#infra/mongo/attempt/papers.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { openSettledLooks } from '#infra/mongo/mailbox/mailbox.ts';
 
-/** A front door's dependencies as a cold process has them, without Redis: commands that ring are not for it. */
+/** Returns the dependencies of a front door with empty caches and without Redis. Operations that ring fail. */
 export function coldFrontDoor(mongo: Mongo): AttemptDeps {
   const config = readConfig({ MONGODB_URL: 'mongodb://127.0.0.1/' });
   const never = (): never => {
@@ -25,7 +25,7 @@ export function coldFrontDoor(mongo: Mongo): AttemptDeps {
   };
 }
 
-/** A call of a student, past all guards. */
+/** Returns a call of a student that has passed all guards. */
 export function studentCall<Body>(
   studentId: string,
   call: { body: Body; params: Record<string, string>; key?: string },
@@ -39,6 +39,7 @@ export function studentCall<Body>(
     body,
     headers: {},
     signal: new AbortController().signal,
+    stop: new AbortController().signal,
     identity: {
       actor: { id: studentId, role: 'STUDENT' },
       ...(key === undefined ? {} : { idempotency: { key, header: 'idempotency-key' } }),
@@ -48,11 +49,11 @@ export function studentCall<Body>(
 
 /** Names of the MongoDB commands that a client sends. */
 export interface CommandCount {
-  /** Those since the last asking, in order. */
+  /** Returns the commands since the last call, in order. */
   taken(): string[];
 }
 
-/** Watches a client by the driver's own command monitoring. Call it before the client's first command. */
+/** Records the commands of a client by the driver's command monitoring. Call it before the client's first command. */
 export function countCommands({ client }: Mongo): CommandCount {
   let names: string[] = [];
   client.options.monitorCommands = true;

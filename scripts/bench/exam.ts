@@ -8,12 +8,12 @@ import { isRejection } from '#shared/kernel/errors.ts';
 import type { HttpClient } from './http-client.ts';
 import { TOKEN } from './stage.ts';
 
-/** How many questions of each kind: the parts of the 2025 national mathematics paper, grown to forty. */
+/** Number of questions of each type: the parts of the 2025 national mathematics paper, extended to forty questions. */
 const CHOICES = 28;
 const GROUPS = 4;
 const NUMBERS = 8;
 
-/** The paper as the gateway would send it. */
+/** Returns the questions as the gateway would send them. */
 export function questions(): StartQuestion[] {
   return Array.from({ length: CHOICES + GROUPS + NUMBERS }, (_, index) => ({
     questionId: `toan-${index + 1}`,
@@ -54,6 +54,7 @@ function kindOf(index: number): Pick<StartQuestion, 'type' | 'score' | 'scoringR
   };
 }
 
+/** Returns the body of a start at this exam, as the gateway would send it. */
 export function startBody(examId: string): StartRequest {
   return {
     exam: {
@@ -74,7 +75,7 @@ export function startBody(examId: string): StartRequest {
   };
 }
 
-/** The body of a save that answers the question at this place of the paper, rightly every other time. */
+/** Returns the body of a save that answers the question at this index of the paper, rightly or wrongly. */
 export function answerBody(index: number, right: boolean): SaveBody {
   const questionId = `toan-${index + 1}`;
   if (index < CHOICES) return { questionId, answer: { selectedOptionIds: [right ? 'A' : 'B'] } };
@@ -83,13 +84,14 @@ export function answerBody(index: number, right: boolean): SaveBody {
   return { questionId, answer: { statementAnswers } };
 }
 
+/** Returns the stored form of the paper. @throws Error if the rules refuse it */
 export function benchPaper(): Paper {
   const copied = copyPaper(questions());
   if (isRejection(copied)) throw new Error('the paper of the bench is refused');
   return copied.paper;
 }
 
-/** What the answer to this question is stored as. */
+/** Returns the stored form of an answer to the question at this index. */
 export function contentOf(paper: Paper, index: number, right: boolean): AnswerContent {
   const { answer = {} } = answerBody(index, right);
   const question = paper.questions[index];
@@ -107,7 +109,7 @@ export function contentOf(paper: Paper, index: number, right: boolean): AnswerCo
   return fitted;
 }
 
-/** An answer to every question, as the store holds them. */
+/** Returns an answer to every question in stored form; every other answer is right. */
 export function storedAnswers(paper: Paper): Record<string, StoredAnswer> {
   const entries = paper.questions.map((_, index) => {
     const content = contentOf(paper, index, index % 2 === 0);
@@ -117,11 +119,12 @@ export function storedAnswers(paper: Paper): Record<string, StoredAnswer> {
   return Object.fromEntries(entries);
 }
 
+/** Returns the identity headers of a student. */
 export function studentHeaders(studentId: string): Record<string, string> {
   return { 'X-User-Id': studentId, 'X-User-Role': 'STUDENT' };
 }
 
-/** The headers with which the gateway sends a start. */
+/** Returns the headers of a start as the gateway sends it. */
 function startHeaders(studentId: string): Record<string, string> {
   return {
     ...studentHeaders(studentId),
@@ -132,7 +135,7 @@ function startHeaders(studentId: string): Record<string, string> {
   };
 }
 
-/** Starts an attempt through the front door and gives its id. */
+/** Starts an attempt through the front door and returns its id. @throws Error if the start is refused */
 export async function startOverHttp(client: HttpClient, examId: string, studentId: string): Promise<string> {
   const path = `/v1/exams/${examId}/attempts`;
   const reply = await client.request('POST', path, startHeaders(studentId), JSON.stringify(startBody(examId)));

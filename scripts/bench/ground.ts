@@ -1,21 +1,21 @@
 import type { Log } from '#infra/log/log.ts';
 import type { Row } from './row.ts';
 
-/** What every measure stands on. */
+/** Resources of every measure. */
 export interface Ground {
-  /** Empty for a measure in which no MongoDB takes part. */
+  /** Empty for a measure without MongoDB. */
   mongodbUrl: string;
   redisUrl: string;
   quick: boolean;
   progress: Progress;
-  /** A folder for logs of child processes; gone after the run. */
+  /** A folder for the logs of child processes; deleted after the run. */
   folder: string;
 }
 
-/** Measures one thing and gives the rows of it, most important first. */
+/** Measures one operation and returns its rows, most important first. */
 export type Measure = (ground: Ground) => Promise<Row[]>;
 
-/** A moving line on a terminal, one plain line per measure elsewhere. All on standard error: the report goes to standard output. */
+/** Shows progress on standard error: a bar on a terminal, otherwise one line for each measure. The report goes to standard output. */
 export interface Progress {
   begin(what: string): void;
   step(done: number, of: number): void;
@@ -26,6 +26,7 @@ export interface Progress {
 const BAR = 30;
 const REDRAW_MS = 100;
 
+/** Opens the progress display. */
 export function openProgress(terminal: NodeJS.WriteStream): Progress {
   let what = '';
   let drawnAt = 0;
@@ -52,7 +53,7 @@ export function openProgress(terminal: NodeJS.WriteStream): Progress {
 
 const silent = (): void => undefined;
 
-/** A log for parts that are measured here and not watched. */
+/** A log that discards every line. */
 export const quietLog: Log = {
   debug: silent,
   info: silent,

@@ -3,13 +3,13 @@ import { Agent } from 'node:http';
 import { connect } from 'node:net';
 import { type HttpAnswer, send } from '#scripts/http/call.ts';
 
-/** One kept-alive connection, one request at a time. */
+/** One keep-alive connection that sends one request at a time. */
 export interface HttpClient {
   request(method: string, path: string, headers: Readonly<Record<string, string>>, body?: string): Promise<HttpAnswer>;
   close(): void;
 }
 
-/** Connects to the server on `port`, so that no request is charged with the handshake. A body is JSON. */
+/** Connects to the server on `port` in advance, so that no request includes the handshake. A body is sent as JSON. */
 export async function openHttpClient(port: number): Promise<HttpClient> {
   const socket = connect({ port, host: '127.0.0.1', noDelay: true });
   await once(socket, 'connect');

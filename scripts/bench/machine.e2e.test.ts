@@ -5,7 +5,7 @@ import { identifyMongodb } from './machine.ts';
 
 const EXPECTED = { mongod: 'mongod', rust: 'secantusd-rs', python: 'SecantusDB' };
 
-t.test('the throw-away server is the wanted one, whatever EXAMHALL_ENGINE says, and says so itself', async (t) => {
+t.test('a temporary server runs the requested engine, even if EXAMHALL_ENGINE names another', async (t) => {
   const { name } = chooseEngine(process.env);
   process.env.EXAMHALL_ENGINE = 'no such engine';
   const services = await startThrowAwayServices({ engine: name, redis: false });

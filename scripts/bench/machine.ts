@@ -2,7 +2,7 @@ import os from 'node:os';
 import { Redis } from 'ioredis';
 import { MongoClient } from 'mongodb';
 
-/** Describes what the numbers were measured on, as `name: value` lines; `stores` are the lines of the databases. */
+/** Describes the machine of the measurements in `name: value` lines; `stores` are the lines of the databases. */
 export function machineLines(stores: readonly string[]): string[] {
   const [first] = os.cpus();
   return [
@@ -16,27 +16,28 @@ export function machineLines(stores: readonly string[]): string[] {
   ];
 }
 
-/** The program that answers as MongoDB. */
+/** The program that serves as MongoDB. */
 export interface MongodbServer {
-  /** For the column of a table: `secantusd-rs`. */
+  /** Name for the column of a table: `secantusd-rs`. */
   engine: string;
-  /** With its version: `secantusd-rs 0.5.3-beta.196 (speaks 8.2.11)`. */
+  /** Name and version: `secantusd-rs 0.5.3-beta.196 (speaks 8.2.11)`. */
   is: string;
 }
 
+/** Identifies the server at this URL. */
 export async function identifyMongodb(url: string): Promise<MongodbServer> {
   const client = new MongoClient(url);
   try {
     const admin = client.db('admin');
     const info = await admin.command({ buildInfo: 1 });
-    // A mongod may refuse serverStatus to this account, and it has nothing to add.
+    // A mongod may refuse serverStatus to this account, and its reply is not needed.
     return mongodbServer(info, 'secantusVersion' in info ? await admin.command({ serverStatus: 1 }) : {});
   } finally {
     await client.close();
   }
 }
 
-/** Names the server by its replies. Both stand-ins report the version of mongod that they imitate, and their own beside it. */
+/** Identifies the server by its replies. Both stand-ins report the version of mongod that they imitate and their own. */
 export function mongodbServer(
   info: { version?: string; secantusVersion?: string },
   status: { secantus?: { server?: string } },
@@ -49,7 +50,7 @@ export function mongodbServer(
   return { engine: 'SecantusDB', is: `SecantusDB ${secantusVersion} in ${language} (speaks ${version})` };
 }
 
-/** Returns the line of the Redis server. */
+/** Returns the report line of the Redis server. */
 export async function redisLine(url: string): Promise<string> {
   const client = new Redis(url);
   try {

@@ -18,13 +18,13 @@ import { enginesHere } from '#scripts/services/mongodb.ts';
 import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
 import { type Measure, openProgress } from './ground.ts';
 import { identifyMongodb, machineLines, redisLine } from './machine.ts';
+import { codeDigest, openMeasured, type Result } from './measured.ts';
 import { type Run, readOptions } from './options.ts';
 import { notesOf, textTable, writeReport } from './report.ts';
-import type { ReportRow } from './row.ts';
 
 /**
- * `npm run bench`: every measure in its order on every engine of this machine, a table, and `docs/bench.md` when all were run
- * at full length. Exits 0 whatever the ratios are, 1 when something could not be measured at all.
+ * `npm run bench`: runs every measure on every engine of this machine and prints a table. A full run also writes `docs/bench.md`. Exits
+ * with 0 for any ratio, with 1 if a measure failed, with 2 if the options are invalid.
  */
 const MEASURES: Readonly<Record<string, Measure>> = {
   save: measureSaveAnswer,
@@ -41,9 +41,10 @@ const MEASURES: Readonly<Record<string, Measure>> = {
   classify: measureClassify,
   preview: measurePreview,
 };
-/** Measures in which no MongoDB takes part. */
+/** Measures without MongoDB. */
 const WITHOUT_MONGODB: ReadonlySet<string> = new Set(['http', 'jobs']);
-const DOCS = path.resolve(import.meta.dirname, '../../docs');
+const ROOT = path.resolve(import.meta.dirname, '../..');
+const DOCS = path.join(ROOT, 'docs');
 
 const progress = openProgress(process.stderr);
 const options = optionsOrExit();
@@ -52,39 +53,48 @@ process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(130));
 
 const { MONGODB_URL = '', REDIS_URL } = process.env;
-const rows: ReportRow[] = [];
+const measured = options.whole ? openMeasuredOrExit() : null;
+const results: Result[] = [];
 const failed: string[] = [];
-const mongodbLines = new Set<string>();
-const redisLines = new Set<string>();
 for (const run of options.runs) {
   const title = run.on === null ? run.measure : `${run.measure} on ${run.on}`;
+  const earlier = measured?.get(title);
+  if (earlier !== undefined) {
+    results.push(earlier);
+    continue;
+  }
   progress.begin(title);
   try {
-    rows.push(...(await perform(run)));
+    const result = await perform(run);
+    results.push(result);
+    measured?.add(title, result);
   } catch (error) {
-    // The others are worth having all the same.
+    // Continue: the remaining measures are useful without this one.
     failed.push(title);
     progress.say(`${title} failed: ${error instanceof Error ? (error.stack ?? error.message) : error}`);
   }
   progress.end();
 }
-const machine = machineLines([...mongodbLines, ...redisLines]);
+const rows = results.flatMap((result) => result.rows);
+const machine = machineLines([...new Set(results.flatMap(({ servers }) => servers))].toSorted());
 console.log(['', textTable(rows), '', ...notesOf(rows), '', ...machine, ''].join('\n'));
 if (failed.length > 0) {
   process.exitCode = 1;
-  console.log(`Could not be measured: ${failed.join(', ')}. docs/bench.md stays as it is.`);
+  console.log(`Failed measures: ${failed.join(', ')}. docs/bench.md is unchanged.`);
+  if (measured !== null) console.log('`npm run bench -- --resume` keeps the finished measures and runs the others.');
 } else if (!options.whole) {
-  console.log('docs/bench.md is written by a full run only.');
+  console.log('docs/bench.md is unchanged: only a full run writes it.');
 } else {
   writeReport(DOCS, rows, machine);
+  measured?.forget();
   console.log('Written: docs/bench.md, docs/bench.svg');
 }
 process.exit();
 
-async function perform({ measure: name, on }: Run): Promise<ReportRow[]> {
+async function perform({ measure: name, on }: Run): Promise<Result> {
   const measure = MEASURES[name];
-  if (measure === undefined) throw new Error(`no measure is named ${name}`);
-  // Databases of its own for each: a stand-in still deletes a large one long after its command has returned.
+  if (measure === undefined) throw new Error(`unknown measure ${name}`);
+  // Each measure has its own servers, because a stand-in goes on deleting a large database long after its command has returned.
   const services = await startThrowAwayServices({
     ...(on === null || on === 'MONGODB_URL' ? { mongodb: false } : { engine: on }),
     redis: !REDIS_URL,
@@ -94,20 +104,29 @@ async function perform({ measure: name, on }: Run): Promise<ReportRow[]> {
     const mongodbUrl = on === 'MONGODB_URL' ? MONGODB_URL : (services.mongodb?.url ?? '');
     const redisUrl = REDIS_URL || services.redis?.url || '';
     const server = on === null ? null : await identifyMongodb(mongodbUrl);
-    if (server !== null) mongodbLines.add(`MongoDB: ${server.is}`);
-    redisLines.add(await redisLine(redisUrl));
-    const measured = await measure({ mongodbUrl, redisUrl, quick: options.quick, progress, folder });
-    return measured.map((row) => ({ ...row, engine: server?.engine ?? null }));
+    const servers = [...(server === null ? [] : [`MongoDB: ${server.is}`]), await redisLine(redisUrl)];
+    const rows = await measure({ mongodbUrl, redisUrl, quick: options.quick, progress, folder });
+    return { rows: rows.map((row) => ({ ...row, engine: server?.engine ?? null })), servers };
   } finally {
     await services.close();
   }
 }
 
 function optionsOrExit() {
-  try {
-    const measures = Object.keys(MEASURES).map((name) => ({ name, mongodb: !WITHOUT_MONGODB.has(name) }));
+  const measures = Object.keys(MEASURES).map((name) => ({ name, mongodb: !WITHOUT_MONGODB.has(name) }));
+  return orExit(() => {
     const engines = enginesHere(process.env).map(({ name }) => name);
     return readOptions(process.argv.slice(2), { measures, engines, env: process.env });
+  });
+}
+
+function openMeasuredOrExit() {
+  return orExit(() => openMeasured(path.join(ROOT, '.cache/bench/measured.json'), codeDigest(ROOT), options));
+}
+
+function orExit<Value>(read: () => Value): Value {
+  try {
+    return read();
   } catch (error) {
     console.error(`error: ${error instanceof Error ? error.message : error}`);
     process.exit(2);

@@ -11,15 +11,16 @@ import { startChild } from './child.ts';
 import type { Ground } from './ground.ts';
 import { type HttpClient, openHttpClient } from './http-client.ts';
 
-/** A model in a process of its own that answers after a fixed time; see servers/fake-model.ts. */
+/** A model in its own process that answers after a fixed time; see servers/fake-model.ts. */
 export interface FakeModel {
-  /** For AI_CLASSIFIER_BASE_URL; the wire's path is appended. */
+  /** Value for AI_CLASSIFIER_BASE_URL, without the path of the protocol. */
   baseUrl: string;
-  /** Environment of processes that ask this model. */
+  /** Environment of processes that call this model. */
   env: NodeJS.ProcessEnv;
   close(): Promise<void>;
 }
 
+/** Starts a model that answers each call after `answerMs` milliseconds. */
 export async function openFakeModel(ground: Ground, answerMs: number): Promise<FakeModel> {
   const port = await freePort();
   const env = { ...process.env, PORT: String(port), ANSWER_MS: String(answerMs) };
@@ -33,13 +34,12 @@ export async function openFakeModel(ground: Ground, answerMs: number): Promise<F
       AI_CLASSIFIER_PROVIDER: 'local',
       AI_CLASSIFIER_MODEL: 'bench-model',
       AI_CLASSIFIER_BASE_URL: `${origin}/v1`,
-      AI_CLASSIFIER_ALLOWED_BASE_URLS: origin,
     },
     close: () => child.stop(),
   };
 }
 
-/** LiteLLM's proxy in front of a model, in a process of its own. */
+/** LiteLLM's proxy in front of a model, in its own process. */
 export interface LiteLlm {
   connect(): Promise<HttpClient>;
   close(): Promise<void>;
@@ -50,7 +50,10 @@ const KEY = 'sk-bench';
 export const LITELLM_HEADERS = { authorization: `Bearer ${KEY}` };
 const PATIENCE_MS = 120_000;
 
-/** Installs it once, half a gigabyte, and starts it with one worker, without a database, as its documentation begins. */
+/**
+ * Starts the proxy with one worker and without a database, as the beginning of its documentation does. The first call installs it, half a
+ * gigabyte.
+ */
 export async function openLiteLlm(ground: Ground, baseUrl: string): Promise<LiteLlm> {
   const python = findPython({ min: 10, max: 13 }, process.env.PATH);
   if (python === undefined) throw new Error('LiteLLM needs a Python from 3.10 to 3.13');

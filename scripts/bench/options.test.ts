@@ -11,7 +11,7 @@ const CHOICE: Choice = {
   env: {},
 };
 
-t.test('each measure runs on every engine, and once where no MongoDB takes part', async (t) => {
+t.test('the bench runs each measure on every engine, and a measure without MongoDB once', async (t) => {
   t.strictSame(readOptions([], CHOICE), {
     runs: [
       { measure: 'save', on: 'rust' },
@@ -22,10 +22,11 @@ t.test('each measure runs on every engine, and once where no MongoDB takes part'
     ],
     quick: false,
     whole: true,
+    resume: false,
   });
 });
 
-t.test('--only, --engine, EXAMHALL_ENGINE and --quick make a run that is not whole', async (t) => {
+t.test('a bench run with --only, --engine, EXAMHALL_ENGINE or --quick is not whole', async (t) => {
   t.strictSame(readOptions(['--only', 'inbox', '--only', 'http', '--engine', 'python'], CHOICE), {
     runs: [
       { measure: 'http', on: null },
@@ -33,6 +34,7 @@ t.test('--only, --engine, EXAMHALL_ENGINE and --quick make a run that is not who
     ],
     quick: false,
     whole: false,
+    resume: false,
   });
   t.match(readOptions(['--quick'], CHOICE), { quick: true, whole: false });
   t.match(readOptions(['--only', 'save'], CHOICE), { whole: false });
@@ -42,7 +44,7 @@ t.test('--only, --engine, EXAMHALL_ENGINE and --quick make a run that is not who
   t.match(readOptions(['--only', 'save', '--engine', 'rust'], forced).runs, [{ measure: 'save', on: 'rust' }]);
 });
 
-t.test('the engines run in the order of the machine, whatever the order of the options', async (t) => {
+t.test('the bench orders engines by the machine and not by the options', async (t) => {
   const { runs } = readOptions(['--only', 'save', '--engine', 'python', '--engine', 'rust'], CHOICE);
   t.strictSame(runs, [
     { measure: 'save', on: 'rust' },
@@ -50,7 +52,7 @@ t.test('the engines run in the order of the machine, whatever the order of the o
   ]);
 });
 
-t.test('MONGODB_URL names the only server', async (t) => {
+t.test('the bench measures only the server of MONGODB_URL if it is set', async (t) => {
   const served: Choice = { ...CHOICE, engines: [], env: { MONGODB_URL: 'mongodb://x', EXAMHALL_ENGINE: 'rust' } };
   const { runs, whole } = readOptions([], served);
   t.strictSame(
@@ -59,13 +61,19 @@ t.test('MONGODB_URL names the only server', async (t) => {
   );
   t.equal(whole, true);
   t.throws(() => readOptions(['--engine', 'rust'], served), { message: /MONGODB_URL/ });
-  t.match(readOptions([], { ...CHOICE, env: { MONGODB_URL: '' } }).runs, [{ on: 'rust' }], 'set to nothing');
+  t.match(readOptions([], { ...CHOICE, env: { MONGODB_URL: '' } }).runs, [{ on: 'rust' }], 'empty');
 });
 
-t.test('a wrong name is refused with those that there are', async (t) => {
-  t.throws(() => readOptions(['--only', 'sav'], CHOICE), { message: /named sav; there are: save, http, inbox/ });
+t.test('the bench refuses unknown names and lists the known ones', async (t) => {
+  t.throws(() => readOptions(['--only', 'sav'], CHOICE), { message: /unknown measure sav; known: save, http, inbox/ });
   t.throws(() => readOptions(['--engine', 'mongod'], CHOICE), { message: /run mongod; it can run: rust, python/ });
   t.throws(() => readOptions([], { ...CHOICE, env: { EXAMHALL_ENGINE: 'Rust' } }), { message: /cannot run Rust/ });
   t.throws(() => readOptions([], { ...CHOICE, engines: [] }), { message: /no MongoDB/ });
   t.throws(() => readOptions(['--fast'], CHOICE));
+});
+
+t.test('only a full run can be resumed', async (t) => {
+  t.match(readOptions(['--resume'], CHOICE), { resume: true, whole: true });
+  t.throws(() => readOptions(['--resume', '--quick'], CHOICE), /--resume continues a full run/);
+  t.throws(() => readOptions(['--resume', '--only', 'save'], CHOICE), /--resume continues a full run/);
 });

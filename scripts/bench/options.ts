@@ -2,31 +2,33 @@ import { parseArgs } from 'node:util';
 import type { EngineName } from '#scripts/services/mongodb.ts';
 
 export interface BenchOptions {
-  /** In the order in which they are carried out. */
+  /** In the order of execution. */
   runs: readonly Run[];
-  /** Fewer rounds: shows that it works, not how fast it is. */
+  /** Fewer rounds: shows that the bench works, not how fast the product is. */
   quick: boolean;
-  /** Every measure on every engine at full length, which `docs/bench.md` shows. */
+  /** True for every measure on every engine at full length; only such a run writes `docs/bench.md`. */
   whole: boolean;
+  /** Takes the results of an earlier full run that failed, and carries out only what it lacks. */
+  resume: boolean;
 }
 
 /** One measure on one MongoDB. */
 export interface Run {
   measure: string;
-  /** Null where no MongoDB takes part. */
+  /** Null for a measure without MongoDB. */
   on: EngineName | 'MONGODB_URL' | null;
 }
 
-/** What there is to choose from. */
+/** The measures and engines that the options choose from. */
 export interface Choice {
-  /** Names of the measures in their order; `mongodb`: a MongoDB takes part. */
+  /** The measures in their order; `mongodb`: the measure uses MongoDB. */
   measures: readonly { name: string; mongodb: boolean }[];
   /** The engines of this machine, the best first. */
   engines: readonly EngineName[];
   env: NodeJS.ProcessEnv;
 }
 
-/** Reads `--only NAME` and `--engine NAME` (both repeatable) and `--quick`. @throws Error that names what is wrong */
+/** Reads `--only NAME` and `--engine NAME`, both repeatable, `--quick` and `--resume`. @throws Error that names the invalid option */
 export function readOptions(args: readonly string[], choice: Choice): BenchOptions {
   const { values } = parseArgs({
     args: [...args],
@@ -34,32 +36,35 @@ export function readOptions(args: readonly string[], choice: Choice): BenchOptio
       only: { type: 'string', multiple: true },
       engine: { type: 'string', multiple: true },
       quick: { type: 'boolean' },
+      resume: { type: 'boolean' },
     },
   });
-  const { only = [], engine = [], quick = false } = values;
+  const { only = [], engine = [], quick = false, resume = false } = values;
   const names = choice.measures.map(({ name }) => name);
   const unknown = only.filter((name) => !names.includes(name));
-  if (unknown.length > 0) throw new Error(`no measure is named ${unknown.join(', ')}; there are: ${names.join(', ')}`);
+  if (unknown.length > 0) throw new Error(`unknown measure ${unknown.join(', ')}; known: ${names.join(', ')}`);
   const { servers, restricted } = serversOf(engine, choice);
   const runs = choice.measures
     .filter(({ name }) => only.length === 0 || only.includes(name))
-    // Both engines of a measure one after the other: the machine changes least between figures that are compared.
+    // The engines of a measure run one after the other, so that the machine's load changes little between compared figures.
     .flatMap(({ name, mongodb }): Run[] =>
       mongodb ? servers.map((on) => ({ measure: name, on })) : [{ measure: name, on: null }],
     );
-  return { runs, quick, whole: !quick && only.length === 0 && !restricted };
+  const whole = !quick && only.length === 0 && !restricted;
+  if (resume && !whole) throw new Error('--resume continues a full run: leave out the other options');
+  return { runs, quick, whole, resume };
 }
 
-/** MONGODB_URL names the only server. Otherwise `--engine`, else EXAMHALL_ENGINE, restricts the engines of this machine. */
+/** Returns the servers: only that of MONGODB_URL if set, otherwise the machine's engines as restricted by `--engine` or EXAMHALL_ENGINE. */
 function serversOf(
   wanted: readonly string[],
   { engines, env }: Choice,
 ): { servers: NonNullable<Run['on']>[]; restricted: boolean } {
   if (env.MONGODB_URL) {
-    if (wanted.length > 0) throw new Error('MONGODB_URL names the server; unset it to choose by --engine');
+    if (wanted.length > 0) throw new Error('MONGODB_URL names the server; unset it to use --engine');
     return { servers: ['MONGODB_URL'], restricted: false };
   }
-  if (engines.length === 0) throw new Error('this machine can run no MongoDB; README.md lists what it may be');
+  if (engines.length === 0) throw new Error('this machine can run no MongoDB; README.md lists the possible servers');
   const names = wanted.length > 0 || !env.EXAMHALL_ENGINE ? wanted : [env.EXAMHALL_ENGINE];
   const missing = names.filter((name) => !engines.some((engine) => engine === name));
   if (missing.length > 0) {

@@ -14,7 +14,7 @@ const row = (overrides: Partial<ReportRow>): ReportRow => ({
   ...overrides,
 });
 
-t.test('a ratio meets an aim from its own side, the bound included', async (t) => {
+t.test('a bench ratio meets its aim on the right side of the bound or at the bound', async (t) => {
   t.equal(ratioOf(row({})), 1.2);
   t.equal(meetsAim(row({})), true);
   t.equal(meetsAim(row({ aim: { side: 'most', ratio: 1.19 } })), false);
@@ -24,7 +24,7 @@ t.test('a ratio meets an aim from its own side, the bound included', async (t) =
   t.equal(meetsAim(row({ reference: null })), null);
 });
 
-t.test('the table shows each row, its engine and whether met, and breaks no markdown', async (t) => {
+t.test('the bench table shows each row with its engine and result, and escapes markdown', async (t) => {
   const text = textTable([row({})]);
   t.match(text, /a <b> +fast +12\.0 \/ 1 234 ms +10\.0 \/ 20\.0 ms +x \| y +1\.20× +≤ 1\.3× +yes/);
   t.match(
@@ -33,7 +33,7 @@ t.test('the table shows each row, its engine and whether met, and breaks no mark
   );
 });
 
-t.test('the engines of a measure stand together in the order in which they ran', async (t) => {
+t.test('the bench table groups the engines of a measure in the order of their runs', async (t) => {
   const measured = [
     row({ name: 'first' }),
     row({ name: 'second' }),
@@ -54,7 +54,7 @@ t.test('the engines of a measure stand together in the order in which they ran',
   );
 });
 
-t.test('a note names its engine only where the engines differ', async (t) => {
+t.test('a bench note names its engine only if the notes of the engines differ', async (t) => {
   const rows = [row({ notes: ['same', 'took 2'] }), row({ engine: 'slow', notes: ['same', 'took 9'] })];
   t.strictSame(notesOf(rows), ['a <b>: same', 'a <b>, fast: took 2', 'a <b>, slow: took 9']);
   t.strictSame(notesOf([row({ engine: null })]), ['a <b>: odd']);

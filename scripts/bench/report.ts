@@ -5,7 +5,7 @@ import { type Figures, meetsAim, type ReportRow, type Row, ratioOf, rowsByName }
 
 const HEAD = ['measure', 'engine', 'ours p50 / p99', 'reference p50 / p99', 'against', 'ratio', 'aim', 'met'];
 
-/** The rows as aligned text, for a terminal; the rows of one measure stand together. */
+/** Returns the rows as aligned text for a terminal, grouped by measure. */
 export function textTable(rows: readonly ReportRow[]): string {
   const lines = [HEAD, ...rowsByName(rows).flat().map(cells)];
   const widths = HEAD.map((_, column) => Math.max(...lines.map((line) => (line[column] ?? '').length)));
@@ -19,12 +19,13 @@ export function textTable(rows: readonly ReportRow[]): string {
     .join('\n');
 }
 
+/** Returns the rows as a Markdown table, grouped by measure. */
 export function markdownTable(rows: readonly ReportRow[]): string {
   const lines = [HEAD, HEAD.map(() => '---'), ...rowsByName(rows).flat().map(cells)];
   return lines.map((line) => `| ${line.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`).join('\n');
 }
 
-/** A line for each note, named by its measure. A note names its engine where it differs between the engines of the measure. */
+/** Returns one line for each note, with the name of its measure, and of its engine if the engines have different notes. */
 export function notesOf(rows: readonly ReportRow[]): string[] {
   return rowsByName(rows).flatMap((group) => {
     const isCommon = (note: string) => group.every((row) => row.notes.includes(note));
@@ -63,9 +64,9 @@ function number(value: number): string {
 
 const HOW =
   'Both sides of a ratio were measured in one run, in turn, after a warm-up; a ratio compares medians. Absolute numbers ' +
-  'say as much about the machine as about the product. Nothing here is a test: `npm run bench` exits 0 whatever it measures.';
+  'depend on the machine as much as on the product. Nothing here is a test: `npm run bench` exits with 0 for any ratio.';
 const ENGINES =
-  'The engine is the program that was MongoDB: `mongod`, or one of the stand-ins, `secantusd-rs` and `SecantusDB`. A measure ' +
+  'The engine is the program that served as MongoDB: `mongod`, or one of the stand-ins, `secantusd-rs` and `SecantusDB`. A measure ' +
   'has a row for each engine, the one that `npm start` prefers first. “–”: the measure needs no database and ran once.';
 
 /** Writes `docs/bench.md` and its chart. */

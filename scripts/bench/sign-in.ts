@@ -11,14 +11,17 @@ export interface Tokens {
   refreshToken: string;
 }
 
+/** Registers an account and returns its tokens. @throws Error for a refusal */
 export function register(client: HttpClient, email: string): Promise<Tokens> {
   return callOurs(client, 'register', { email, password: PASSWORD, fullName: 'Nguyễn Văn An' });
 }
 
+/** Logs in and returns the tokens. @throws Error for a refusal */
 export function login(client: HttpClient, email: string): Promise<Tokens> {
   return callOurs(client, 'login', { email, password: PASSWORD });
 }
 
+/** Refreshes a session and returns the new tokens. @throws Error for a refusal */
 export function refresh(client: HttpClient, refreshToken: string): Promise<Tokens> {
   return callOurs(client, 'refresh', { refreshToken });
 }
@@ -29,12 +32,13 @@ async function callOurs(client: HttpClient, path: string, body: object): Promise
   return JSON.parse(reply.body.toString()).data;
 }
 
-/** A better-auth server in a process of its own, on a database of its own; see servers/better-auth.ts. */
+/** A better-auth server in its own process, on its own database; see servers/better-auth.ts. */
 export interface BetterAuth {
   connect(): Promise<HttpClient>;
   close(): Promise<void>;
 }
 
+/** Starts better-auth; `close` stops it and drops its database. */
 export async function openBetterAuth(
   ground: Ground,
   { database, passwordCost }: { database: string; passwordCost: number },
@@ -62,16 +66,17 @@ export async function openBetterAuth(
   };
 }
 
-/** Registers and gives the session's token. */
+/** Registers an account and returns the token of its session. */
 export function signUp(client: HttpClient, account: { email: string; password: string }): Promise<string> {
   return callRival(client, '/plain/sign-up/email', { ...account, name: 'Nguyễn Văn An' });
 }
 
+/** Signs in at better-auth and returns the token of the session. */
 export function signIn(client: HttpClient, account: { email: string; password: string }): Promise<string> {
   return callRival(client, '/plain/sign-in/email', account);
 }
 
-/** Its session is looked at, moved on by 7 days and written; under `/signed` a signed access token comes with it. */
+/** Reads a session, which better-auth extends by 7 days and writes. Under `/signed` the reply also has a signed access token. */
 export async function getSession(client: HttpClient, base: '/plain' | '/signed', token: string): Promise<void> {
   const { status, body } = await client.request('GET', `${base}/get-session`, { authorization: `Bearer ${token}` });
   const found = status === 200 ? JSON.parse(body.toString()) : null;
@@ -79,7 +84,7 @@ export async function getSession(client: HttpClient, base: '/plain' | '/signed',
 }
 
 async function callRival(client: HttpClient, path: string, body: object): Promise<string> {
-  // Without an Origin of its own it takes a browser's request for a forged one.
+  // The headers are those of a plain client: better-auth would refuse a browser's request without an Origin as forged.
   const reply = await client.request('POST', path, {}, JSON.stringify(body));
   if (reply.status !== 200)
     throw new Error(`better-auth ${path}: ${reply.status} ${reply.body.toString().slice(0, 500)}`);

@@ -7,16 +7,16 @@ import { type Child, startChild } from './child.ts';
 import type { Ground } from './ground.ts';
 import { type HttpClient, openHttpClient } from './http-client.ts';
 
-/** A database of its own with the product's processes on it. */
+/** A new database with processes of the product on it. */
 export interface Stage {
   mongo: Mongo;
   database: string;
   /** Port of the front door; 0 without a `web` process. */
   port: number;
-  /** A new connection to the front door, kept alive. */
+  /** Opens a new keep-alive connection to the front door. */
   connect(): Promise<HttpClient>;
   processes: ReadonlyMap<ProcessName, Child>;
-  /** One more process. */
+  /** Starts one more process. */
   start(name: ProcessName): Promise<void>;
   /** Ends the processes and drops the database. */
   close(): Promise<void>;
@@ -27,7 +27,7 @@ export type ProcessName = 'web' | 'grading' | 'resultsrelease' | 'delivery' | 'c
 export const TOKEN = 'bench-token';
 const READY = { worker: 'worker is ready', web: 'front door is open' };
 
-/** Opens a stage; the processes are the real ones, as the Procfile starts them. `more` is for all of them. */
+/** Opens a stage with real processes, as the Procfile starts them. `more` is added to the environment of each. */
 export async function openStage(
   ground: Ground,
   names: readonly ProcessName[],
@@ -69,7 +69,7 @@ export async function openStage(
   return { mongo, database, port, connect: () => openHttpClient(port), processes, start, close };
 }
 
-/** The front door listens before it has looked at the database. */
+/** Waits until the front door is ready: it listens before it has read the database. */
 async function untilServing(port: number): Promise<void> {
   const client = await openHttpClient(port);
   try {

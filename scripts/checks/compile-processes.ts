@@ -1,8 +1,8 @@
 import { spawnSync } from 'node:child_process';
 
 /**
- * Fills Node's compile cache (NODE_COMPILE_CACHE, set by bootstrap) with what front doors and workers load. Tests start hundreds
- * of them and kill most, and a killed process adds nothing to the cache. The processes started here reject their arguments and exit.
+ * Fills Node's compile cache (NODE_COMPILE_CACHE, set by bootstrap) with the modules of front doors and workers. Tests start hundreds of
+ * these processes and kill most, and a killed process adds nothing to the cache. The processes started here reject their arguments and exit.
  */
 export function compileProcesses(root: string): void {
   const env = { PATH: process.env.PATH, NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE, PORT: 'none' };

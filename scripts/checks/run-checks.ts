@@ -18,7 +18,7 @@ export interface ChecksOptions {
   readonly everyEngine?: boolean;
   /** Further options of tap. */
   readonly tapOptions?: readonly string[];
-  /** Takes the features of MongoDB that product code used, in place of the check that the document knows them; no static check runs. */
+  /** Receives the features of MongoDB that product code used. If set, static checks and the comparison with docs/engines.md are skipped. */
   readonly takeUses?: (uses: Uses, totals: TapTotals) => void;
 }
 
@@ -27,8 +27,8 @@ const SLOWEST_FILES = 5;
 const SLOW_MS = 3_000;
 
 /**
- * Runs the static checks and then tap. The last line is `N passed, N failed`, where every assertion and every static check counts.
- * Returns the exit code: not 0 after any failure, after a stop signal, and when nothing ran.
+ * Runs the static checks and then tap. The last line is `N passed, N failed`; every assertion and every static check counts as one.
+ * Returns the exit code: 1 after any failure, after a stop signal, or if nothing ran, otherwise 0.
  */
 export async function runChecks(options: ChecksOptions): Promise<number> {
   const stop = new AbortController();
@@ -56,7 +56,7 @@ export async function runChecks(options: ChecksOptions): Promise<number> {
   return totals.failed > 0 || totals.passed === 0 ? 1 : 0;
 }
 
-/** One run of tap: all that is wanted on the best engine, or on another what rests on the engine. */
+/** One run of tap: all requested files on the best engine, or the files that rest on the database on another engine. */
 interface Pass {
   title: string | undefined;
   env: NodeJS.ProcessEnv;
@@ -82,7 +82,7 @@ async function runTests(pass: Pass, options: ChecksOptions, signal: AbortSignal)
   const { filters = [], tapOptions = [] } = options;
   const all = findTestFiles(ROOT, filters);
   const files = all.filter(pass.wants);
-  // What is asked for need not rest on the engine, and then there is nothing to repeat on another one.
+  // If no requested file depends on the engine, there is nothing to repeat on another engine.
   if (files.length === 0 && pass.env.EXAMHALL_ENGINE !== undefined) return { passed: 0, failed: 0 };
   if (files.length === 0) {
     console.log(`FAIL no test file matches ${filters.join(' ') || 'at all'}`);
@@ -102,7 +102,7 @@ async function runTests(pass: Pass, options: ChecksOptions, signal: AbortSignal)
     if (slow.length > 0) console.log('slowest files:');
     for (const { file, durationMs } of slow) console.log(`  ${(durationMs / 1_000).toFixed(1).padStart(6)} s  ${file}`);
     const { passed, failed } = report.totals();
-    // A crash of tap, or of a file before its first assertion, is a failure as well.
+    // A crash of tap, or of a file before its first assertion, counts as a failure too.
     const totals = { passed, failed: Math.max(failed, ok ? 0 : 1) };
     if (options.takeUses === undefined) return { passed, failed: totals.failed + reportUnknown(notes.read()) };
     options.takeUses(notes.read(), totals);
@@ -112,7 +112,7 @@ async function runTests(pass: Pass, options: ChecksOptions, signal: AbortSignal)
   }
 }
 
-/** Reports features that docs/engines.md does not list, and returns how many there are. */
+/** Reports features that docs/engines.md does not list, and returns their number. */
 function reportUnknown(uses: Uses): number {
   const unknown = unknownUses(uses, MANUAL);
   if (unknown.length === 0) return 0;

@@ -14,24 +14,24 @@ export interface TapRun {
   readonly args: readonly string[];
   /** Added to the environment of the runner and of every test. */
   readonly env?: NodeJS.ProcessEnv;
-  /** Kills tap and every test. */
+  /** Kills tap and every test when it aborts. */
   readonly signal: AbortSignal;
 }
 
 const KEEPER_TIMEOUT_MS = 20_000;
 
 /**
- * Runs tap, whose TAP goes to `report`. Resolves to whether tap succeeded, when neither the tests nor their stores run any more.
+ * Runs tap and passes its TAP to `report`. Waits until neither the tests nor their stores run any more, and returns whether tap succeeded.
  *
- * The TAP itself is read, because tap's own reporters cannot be trusted without a terminal: the redrawing ones lose their last
- * report, with the totals, after the timeout of a file.
+ * It reads the TAP itself because tap's own reporters are unreliable without a terminal: after the timeout of a file, the redrawing
+ * reporters lose their last report with the totals.
  */
 export async function runTap({ root, args, env, signal }: TapRun, report: TapReport): Promise<boolean> {
   signal.throwIfAborted();
   const child = spawn(process.execPath, ['node_modules/.bin/tap', '--reporter=tap', ...args], {
     cwd: root,
     env: { ...process.env, ...env },
-    // A process group of its own: one signal reaches tap, the test files and whatever they started.
+    // In its own process group: one signal reaches tap, the test files and all their children.
     detached: true,
     stdio: ['ignore', 'pipe', 'inherit'],
   });
@@ -59,7 +59,7 @@ export async function runTap({ root, args, env, signal }: TapRun, report: TapRep
   }
 }
 
-/** The keeper of the stores ends when it misses the runner, and removes its folder last. */
+/** Waits for the end of the keeper of the stores. It ends when the runner has ended, and deletes its folder last. */
 async function keeperEnd(folder: string): Promise<void> {
   const giveUpAt = performance.now() + KEEPER_TIMEOUT_MS;
   while (existsSync(folder)) {

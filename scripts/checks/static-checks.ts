@@ -7,7 +7,7 @@ export interface StaticCheck {
   readonly args: readonly string[];
 }
 
-/** What needs no test runner: each counts as one passed or failed. */
+/** The checks without a test runner. Each counts as one passed or failed check. */
 export const STATIC_CHECKS: readonly StaticCheck[] = [
   { name: 'types', what: 'tsc --noEmit', args: ['node_modules/.bin/tsc', '--noEmit'] },
   { name: 'lint', what: 'biome check', args: ['node_modules/.bin/biome', 'check', '--max-diagnostics=50', '.'] },
@@ -18,12 +18,12 @@ export const STATIC_CHECKS: readonly StaticCheck[] = [
   },
   {
     name: 'generated',
-    what: 'generated files match what they are made from',
+    what: 'generated files match their sources',
     args: ['scripts/generate.ts', '--check'],
   },
 ];
 
-/** Runs one check, its output as it comes. `signal` ends it. Resolves to whether it passed. */
+/** Runs one check with its output on the terminal and returns whether it passed. `signal` kills it. */
 export async function runStaticCheck(root: string, check: StaticCheck, signal: AbortSignal): Promise<boolean> {
   const child = spawn(process.execPath, check.args, { cwd: root, stdio: ['ignore', 'inherit', 'inherit'], signal });
   return new Promise((resolve) => {

@@ -48,7 +48,7 @@ function reportOf(run: string) {
   return { report, said };
 }
 
-t.test('a line for each file, and the failures of those that fail', async (t) => {
+t.test('the tap report prints a line for each file and the failures of failed files', async (t) => {
   t.strictSame(reportOf(RUN).said, [
     'FAIL 1/5 api/a.test.ts (1.2 s)',
     '# Subtest: api/a.test.ts',
@@ -69,17 +69,17 @@ t.test('a line for each file, and the failures of those that fail', async (t) =>
   ]);
 });
 
-t.test('the totals are those of the run, not of a file', async (t) => {
+t.test('the tap report returns the totals of the run, not of a file', async (t) => {
   t.strictSame(reportOf(RUN).report.totals(), { passed: 2, failed: 2 });
   t.strictSame(reportOf('# { total: 4, pass: 4 }').report.totals(), { passed: 4, failed: 0 });
 });
 
-t.test('a run without a summary counts the failed files only', async (t) => {
+t.test('the tap report counts only the failed files of a run without a summary', async (t) => {
   const cut = RUN.split('\n').slice(0, -3).join('\n');
   t.strictSame(reportOf(cut).report.totals(), { passed: 0, failed: 2 });
 });
 
-t.test('lists the slow files, longest first', async (t) => {
+t.test('the tap report lists the slow files, longest first', async (t) => {
   const names = reportOf(RUN)
     .report.slowest(1_000)
     .map(({ file }) => file);

@@ -9,27 +9,27 @@ export interface FileResult {
   readonly durationMs: number;
 }
 
-/** Turns the TAP of a run into a report for people. */
+/** Turns the TAP of a run into a readable report. */
 export interface TapReport {
-  /** Takes the next line that tap prints. */
+  /** Reads the next line that tap prints. */
   read(line: string): void;
-  /** Before tap prints its summary, only failed files are counted. */
+  /** Returns the totals. Before tap prints its summary, they count only failed files. */
   totals(): TapTotals;
   /** Returns the files that took `minMs` or longer, longest first. */
   slowest(minMs: number): FileResult[];
 }
 
-/** The result of a file; results of the tests in it are indented. A skipped file has no duration. */
+/** Matches the result of a file. Results of the tests in it are indented and do not match. A skipped file has no duration. */
 const FILE = /^(not )?ok (\d+) - (.+?) # (?:time=([\d.]+)ms|SKIP (.*))/;
 const SUMMARY = /^# \{ (total: .*) \}$/;
-/** tap's reason for skipping a file that ends without an assertion. Such a file has proved nothing. */
+/** tap's reason for skipping a file that ends without an assertion. Such a file counts as failed. */
 const EMPTY = 'no tests found';
-/** Lines of a failed file that say nothing about its failure. */
+/** Matches lines of a failed file that do not concern its failure. */
 const PASSED = /^\s*(ok \d+ |1\.\.\d+|# time=|TAP version|$)/;
-/** How the process of a failed file ended. The other details of a file are its arguments and paths. */
+/** Matches details about the end of a failed file's process. Its other details are arguments and paths. */
 const ENDING = /^ {2}(exitCode|signal|expired|failure|reason): (?!null)/;
 
-/** Reports a line for each file, and the output of each that fails, except what passed in it. */
+/** Creates a report that prints one line for each file and, for a failed file, its output without the passed tests. */
 export function createTapReport(say: (line: string) => void): TapReport {
   const files: FileResult[] = [];
   let planned = '?';
@@ -61,14 +61,14 @@ export function createTapReport(say: (line: string) => void): TapReport {
       else if (ENDING.test(line)) say(line);
       if (line === '  ...') inDetails = false;
     },
-    // A file that is killed after its first assertion has no failed assertion.
+    // Count at least the failed files: a file that is killed may have no failed assertion.
     totals: () => ({ ...totals, failed: Math.max(totals.failed, failedFiles) }),
     slowest: (minMs) =>
       files.filter(({ durationMs }) => durationMs >= minMs).sort((a, b) => b.durationMs - a.durationMs),
   };
 }
 
-/** The summary omits keys that are zero. */
+/** Reads the totals from tap's summary, which omits keys that are zero. */
 function totalsOf(summary: string): TapTotals {
   const count = (key: string) => Number(new RegExp(`\\b${key}: (\\d+)`).exec(summary)?.[1] ?? 0);
   return { passed: count('pass'), failed: count('fail') };

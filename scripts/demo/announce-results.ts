@@ -11,12 +11,17 @@ import { part } from './parts.ts';
 import type { NoticeFacts } from './report.ts';
 import { asStudent, type DemoDeps, type Sitting } from './sitting.ts';
 
-/** How many of the students read their notice at the end; one more reads all there is. */
+/** Students who read their own notice at the end. One more student marks a whole inbox as read. */
 const READERS = 3;
+/** Longest wait for the notice in the live inbox, after all other notices have arrived. */
 const LIVE_MS = 10_000;
+/** Calls to the release route before the demo fails; each waits for the same command. */
 const LATE_TRIES = 6;
 
-/** Releases the results while one student looks on, and follows the notices into every inbox; null where there are no inboxes. */
+/**
+ * Releases the results while one student has a live inbox open, and checks that the notices arrive in every inbox.
+ * Returns null if the cluster serves no inboxes.
+ */
 export async function announceResults(
   deps: DemoDeps,
   progress: Progress,
@@ -36,7 +41,7 @@ export async function announceResults(
     await release(deps, progress, sittings.length);
     const parentsChecked = await deliverNotices(deps, progress, { students, parents }, delivery);
     const toldAt = live === null || onlooker === undefined ? null : await live.toldAt(onlooker.attemptId, LIVE_MS);
-    if (live !== null && toldAt === null) deps.complain(`${live.owner.id}: was not told while looking on`);
+    if (live !== null && toldAt === null) deps.complain(`${live.owner.id}: the live inbox received no notice`);
     const told = await verifyInboxes(deps, progress, [...students, ...(parentsChecked ? parents : [])]);
     return {
       students: { told: told.students, all: students.length },
@@ -57,7 +62,7 @@ async function release(deps: DemoDeps, progress: Progress, attempts: number): Pr
   progress.end(`${2 * attempts} notices queued`);
 }
 
-/** Releases the results as the exam service does, then says it once more, which must change nothing. */
+/** Releases the results as the exam service does, then repeats the event, which must change nothing. */
 async function releaseResults(deps: DemoDeps, attempts: number): Promise<void> {
   const event = {
     sourceService: 'exam-service',
@@ -68,16 +73,16 @@ async function releaseResults(deps: DemoDeps, attempts: number): Promise<void> {
     releasedAt: new Date().toISOString(),
   };
   const first = await sendRelease(deps, event);
-  // Where the reply of the first call was lost, this one met a replay, which counts nothing.
+  // If the reply of an earlier sending was lost, this reply is a replay, whose counts are 0.
   const isRight = first.updatedAttempts === attempts && first.queuedNotifications === 2 * attempts;
   if (!isRight && !first.wasRepeated) {
-    deps.complain(`the release told ${first.updatedAttempts} attempts and ${first.queuedNotifications} notices`);
+    deps.complain(`the release counts ${first.updatedAttempts} attempts and ${first.queuedNotifications} notices`);
   }
   const again = await sendRelease(deps, event);
-  if (again.updatedAttempts !== 0 || again.queuedNotifications !== 0) deps.complain('the release was made twice');
+  if (again.updatedAttempts !== 0 || again.queuedNotifications !== 0) deps.complain('a repeated release took effect');
 }
 
-/** Until it is done: 202 says that the worker is late, and asking again waits for the same command. */
+/** Sends a release until it is done. After a 202 the worker is still running it; the next call waits for the same command. */
 async function sendRelease(deps: DemoDeps, event: object) {
   for (let tried = 1; ; tried++) {
     const reply = await deps.gateway.send({
@@ -93,7 +98,7 @@ async function sendRelease(deps: DemoDeps, event: object) {
   }
 }
 
-/** An inbox that cannot be opened live is a fault, and the rest of the demo goes on. */
+/** Opens a live inbox. If that fails, records a fault and returns null, so that the demo continues. */
 async function openLive(deps: DemoDeps, { student }: Sitting): Promise<LiveInbox | null> {
   try {
     return await openLiveInbox(deps.gateway, asStudent(student));
@@ -103,10 +108,10 @@ async function openLive(deps: DemoDeps, { student }: Sitting): Promise<LiveInbox
   }
 }
 
-/** An inbox whose owner has it open in a browser and looks on. */
+/** An inbox that is open as a stream, as in a browser. */
 interface LiveInbox {
   owner: Caller;
-  /** When its owner was told of this attempt (performance.now()); null when that did not happen within so long. */
+  /** Waits until the notice of this attempt arrives. Returns its time (performance.now()), or null after `patienceMs`. */
   toldAt(attemptId: string, patienceMs: number): Promise<number | null>;
   close(): Promise<void>;
 }
@@ -115,7 +120,7 @@ const STREAM_PATH = '/v1/notifications/stream';
 const OPEN_MS = 10_000;
 const LOOK_MS = 20;
 
-/** Listens to the owner's stream. @throws Error where no `snapshot` has come after 10 s */
+/** Opens the owner's stream. @throws Error if no `snapshot` arrives within 10 s */
 async function openLiveInbox(gateway: Gateway, owner: Caller): Promise<LiveInbox> {
   const told = new Map<string, number>();
   let isOpen = false;

@@ -3,25 +3,26 @@ import { essayDraft } from './essay-drafts.ts';
 import { type Random, seededRandom } from './random.ts';
 import type { Student } from './students.ts';
 
-/** What goes wrong on the way: the reply is lost and the client sends again, or a second tab sends what is stale. */
+/** A mishap of a save: its reply is lost and the client repeats it, or a second tab then saves with an outdated version. */
 export type Mishap = 'none' | 'lost reply' | 'stale tab';
 
-/** One thing a student does while sitting the exam. */
+/** One action of a student during the exam. */
 export type Step =
   | { kind: 'save'; questionId: string; answer: Answer; mishap: Mishap }
   | { kind: 'event'; type: 'QUESTION_VIEW' | 'TAB_HIDDEN' | 'FOCUS_RETURNED'; metadata: Record<string, unknown> };
 
+/** Share of the questions whose last save loses its reply. */
 const LOST_REPLIES = 0.01;
-/** Of the saves that replace one. */
+/** Share of the saves that replace an earlier answer. */
 const STALE_TABS = 0.05;
 
-/** Everything one student does between start and submit, the same for the same seed. Skipped questions leave no step. */
+/** Returns the actions of one student between start and submit. Equal seeds return equal steps. A skipped question has no step. */
 export function answerSheet(student: Student, questions: readonly StartQuestion[], seed: string): Step[] {
   const random = seededRandom(`${seed}:sheet:${student.id}`);
   const steps: Step[] = [];
   for (const [index, question] of questions.entries()) {
     if (random.chance(0.015)) steps.push(...lookAway(random));
-    // The later the question, the harder, and the likelier it is left blank.
+    // Later questions are harder and more often left blank.
     const difficulty = index / questions.length;
     if (random.chance((1 - student.skill) * 0.3 * (0.5 + difficulty))) continue;
     steps.push(...savesOf(question, student.skill * (1.15 - 0.3 * difficulty), random));
@@ -31,7 +32,7 @@ export function answerSheet(student: Student, questions: readonly StartQuestion[
 
 function* savesOf(question: StartQuestion, chance: number, random: Random): Generator<Step> {
   const drafts = Array.from({ length: draftsOf(question, random) }, () => answerTo(question, chance, random));
-  // A few take their answer back at the end: stored, and worth nothing.
+  // A few students clear their answer at the end: the blank answer is stored and earns no points.
   if (random.chance(0.008)) drafts.push(blank(question));
   for (const [index, answer] of drafts.entries()) {
     yield { kind: 'save', questionId: question.questionId, answer, mishap: mishapOf(index, drafts.length, random) };
@@ -39,15 +40,15 @@ function* savesOf(question: StartQuestion, chance: number, random: Random): Gene
 }
 
 /**
- * Only of the last draft is a reply lost: the sending in doubt may be stored at any time after, and an earlier draft
- * would then rightly cost the later one a version conflict.
+ * Loses a reply only for the last draft. The repeated request may be stored late; if it were an earlier draft, the next draft would
+ * correctly meet a version conflict.
  */
 function mishapOf(index: number, drafts: number, random: Random): Mishap {
   if (index === drafts - 1 && random.chance(LOST_REPLIES)) return 'lost reply';
   return index > 0 && random.chance(STALE_TABS) ? 'stale tab' : 'none';
 }
 
-/** Essays are saved twice as they are written; elsewhere one in twenty-five changes their mind. */
+/** Returns the number of saves of a question: two for an essay, otherwise one, or two for one student in twenty-five. */
 function draftsOf(question: StartQuestion, random: Random): number {
   if (question.type === 'ESSAY') return 2;
   return random.chance(0.04) ? 2 : 1;
@@ -75,7 +76,7 @@ function answerTo(question: StartQuestion, chance: number, random: Random): Answ
   }
 }
 
-/** A number as students write it: decimal comma or point, white space, no leading zero, a superfluous one behind. */
+/** Writes a number as students do: decimal comma or point, blanks around it, no leading zero, or a superfluous trailing zero. */
 function numberText(value: number, right: boolean, random: Random): string {
   const written = String(right ? value : random.pick([value + 1, value / 2, value * 10, -value]));
   const style = random.below(6);

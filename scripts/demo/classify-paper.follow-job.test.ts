@@ -13,14 +13,14 @@ function told(event: string, state: Job): string {
   return `id: ${state.revision}\nevent: ${event}\ndata: ${JSON.stringify({ job: state })}\n\n`;
 }
 
-/** A stream that is cut off after each of these parts. */
+/** Follows a job over a stream that is cut after each of these parts. */
 async function follow(t: { teardown(work: () => unknown): void }, parts: readonly string[]) {
   const resumedAt: unknown[] = [];
   const server = await listenLocally((request, response) => {
     const part = parts[resumedAt.length];
     resumedAt.push(request.headers['last-event-id']);
     response.writeHead(200, { 'content-type': 'text/event-stream' });
-    // In two writes, cut where no event ends.
+    // Two writes, so that one chunk ends in the middle of an event.
     response.write(part?.slice(0, 30) ?? '');
     response.end(part?.slice(30));
   });
@@ -33,7 +33,7 @@ async function follow(t: { teardown(work: () => unknown): void }, parts: readonl
   return { ...followed, shown, resumedAt };
 }
 
-t.test('a job is followed to its end, over a stream that is cut off', async (t) => {
+t.test('the demo follows a job to its end and resumes a stream that is cut', async (t) => {
   const {
     job: last,
     told: times,
@@ -51,14 +51,14 @@ t.test('a job is followed to its end, over a stream that is cut off', async (t) 
   t.same(faults, []);
 });
 
-t.test('a job that goes backwards is told', async (t) => {
+t.test('the demo reports a job whose revision or progress decreases', async (t) => {
   const { faults } = await follow(t, [
     [job(2, 5), job(1, 6), job(1, 4), job(3, 3, 'FAILED')].map((state) => told('job.updated', state)).join(''),
   ]);
   t.same(faults, [
-    'revision 1 was told after 2',
-    'revision 1 was told with two states',
-    '4 questions were told after 6',
-    '3 questions were told after 4',
+    'revision 1 was received after 2',
+    'revision 1 was received with two states',
+    '4 processed questions were received after 6',
+    '3 processed questions were received after 4',
   ]);
 });

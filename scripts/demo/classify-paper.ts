@@ -16,12 +16,15 @@ import { asTeacher, type DemoDeps } from './sitting.ts';
 import type { StandIn } from './stand-in.ts';
 
 const PATH = '/v1/ai-classifier/jobs';
-/** What is asked about each question. */
+/** The fields that the job classifies. */
 const FIELDS = ['topic', 'difficulty'] as const;
-/** In the classifier's own batches. */
+/** Questions in a batch of the classifier. */
 const BATCH = 5;
 
-/** A teacher has the paper classified and looks on. `bank`: where its questions must have been asked for; null = nobody need ask the demo. */
+/**
+ * Classifies the paper as a teacher and follows the job live. `bank` is the question bank that the cluster must have called;
+ * null if the cluster calls another one.
+ */
 export async function classifyPaper(
   deps: DemoDeps,
   progress: Progress,
@@ -30,39 +33,42 @@ export async function classifyPaper(
 ): Promise<ClassificationFacts> {
   const owner = asTeacher();
   const questionIds = questions.map(({ questionId }) => questionId);
-  // Of an earlier demo that was broken off an equal job may be open, and it would be given.
+  // The exam id makes this job unique: an interrupted earlier demo may have left an equal job open, which would be returned.
   const body: CreateJobRequest = { questionIds, fields: [...FIELDS], filters: { examId: deps.examId } };
   progress.begin('classify the paper', questionIds.length);
   const reply = await deps.gateway.send({ name: 'classify', method: 'POST', path: PATH, caller: owner, body });
   const { job, created } = dataOf<CreateJobReply>('classify', reply, 200, 201);
-  // Sent again because no reply came: the first sending may have made it.
-  if (!created && reply.sentTimes === 1) deps.complain(`job ${job.id} was open before it was made`);
+  // If a repeated request finds the job open, an earlier sending may have created it.
+  if (!created && reply.sentTimes === 1) deps.complain(`job ${job.id} was open before its first request`);
   const followed = await followJob(deps.gateway, { owner, jobId: job.id }, ({ progress: { processed } }) => {
     progress.reach(processed);
   });
   followed.faults.forEach(deps.complain);
   const classified = followed.job === null ? 0 : await verifyJob(deps, followed.job, questionIds);
   const asked = bank === null ? null : bank.questionsAsked();
-  if (asked !== null && asked < questionIds.length) deps.complain(`the question bank was asked for ${asked} questions`);
-  progress.end(`${classified} of ${questionIds.length}, told live ${followed.told} times`);
+  if (asked !== null && asked < questionIds.length) deps.complain(`the question bank returned only ${asked} questions`);
+  progress.end(`${classified} of ${questionIds.length}, ${followed.told} live updates`);
   return { questions: questionIds.length, classified, told: followed.told, asked };
 }
 
-/** What the stream of a classification job told. */
+/** Events that the stream of a classification job has sent. */
 export interface FollowedJob {
-  /** As it was told at its end; null where that was not told. */
+  /** Final state from the stream; null if the stream never sent it. */
   job: Job | null;
-  /** How often it was told: the snapshot, and each change after it. */
+  /** Number of states received: the snapshot and each later change. */
   told: number;
-  /** What should not be: a job that goes backwards, or never ends. */
+  /** Faults: a revision or progress that decreases, or a job that does not end. */
   faults: string[];
 }
 
-/** A worker polls each second; a model takes its time over five questions, and asks once more where the answer was none. */
+/**
+ * Longest wait for the next state, before the job runs and while it runs. A worker polls each second. A model needs time for five
+ * questions and is called once more after an unreadable answer.
+ */
 const FIRST_MS = 20_000;
 const NEXT_MS = 180_000;
 
-/** Looks on until the job is finished, or nothing new has been told for too long. `show` is given each state that is told. */
+/** Follows a job until it is finished or no new state arrives in time. Calls `show` with each state. */
 export async function followJob(
   gateway: Pick<Gateway, 'url' | 'identityOf'>,
   { owner, jobId }: { owner: Caller; jobId: string },
@@ -74,8 +80,8 @@ export async function followJob(
   let patience = setTimeout(giveUp, FIRST_MS);
 
   function giveUp(): void {
-    const state = last?.status ?? `not told: ${source.trouble()}`;
-    followed.faults.push(`job ${jobId} does not end, it is ${state}; is there a classifier worker?`);
+    const state = last?.status ?? `unknown: ${source.trouble()}`;
+    followed.faults.push(`job ${jobId} does not end, its state is ${state}; is a classifier worker running?`);
     over.resolve();
   }
 
@@ -102,29 +108,32 @@ function isFinished({ status }: Job): boolean {
   return status !== 'PENDING' && status !== 'RUNNING';
 }
 
-/** A job only goes on, and what is told twice under one revision is the same. */
+/** Returns the faults between two states: revision and progress never decrease, and one revision has one progress. */
 function setbacks(before: Job | null, now: Job): string[] {
   if (before === null) return [];
   const faults: string[] = [];
-  if (now.revision < before.revision) faults.push(`revision ${now.revision} was told after ${before.revision}`);
+  if (now.revision < before.revision) faults.push(`revision ${now.revision} was received after ${before.revision}`);
   if (now.revision === before.revision && !isDeepStrictEqual(now.progress, before.progress)) {
-    faults.push(`revision ${now.revision} was told with two states`);
+    faults.push(`revision ${now.revision} was received with two states`);
   }
   if (now.progress.processed < before.progress.processed) {
-    faults.push(`${now.progress.processed} questions were told after ${before.progress.processed}`);
+    faults.push(`${now.progress.processed} processed questions were received after ${before.progress.processed}`);
   }
   return faults;
 }
 
 /**
- * The job was finished without an error, says something of each question, once and in order, and is the same when it is read again.
- * Gives how many questions are classified.
+ * Checks a finished job: no errors, one item for each question in the order of the request, and the stream's last state equal to the
+ * stored job. Returns the number of classified questions.
  */
 export async function verifyJob(deps: DemoDeps, told: Job, questionIds: readonly string[]): Promise<number> {
   const complain = (fault: string) => deps.complain(`job ${told.id}: ${fault}`);
   const { job } = await read<JobReply>(deps, 'job', `${PATH}/${told.id}`);
   const errors = await read<JobErrors>(deps, 'job errors', `${PATH}/${told.id}/errors`);
-  if (!isDeepStrictEqual(job, told)) complain('read again it is not what was told at its end');
+  // A stream leaves out the stored questions, which the job shows.
+  const { questionContext, ...scope } = job.scope;
+  if (!isDeepStrictEqual({ ...job, scope }, told)) complain('the stored job differs from the last state of the stream');
+  if (questionContext?.length !== questionIds.length) complain('lacks stored questions');
   if (job.status !== 'COMPLETED') complain(`is ${job.status} ${job.error?.code ?? ''}`.trim());
   if (errors.total !== 0) complain(`has errors for ${errors.total} questions`);
   if (job.result?.errorCount !== errors.total) complain(`counts ${job.result?.errorCount} errors of ${errors.total}`);
@@ -133,7 +142,7 @@ export async function verifyJob(deps: DemoDeps, told: Job, questionIds: readonly
   const items = job.result?.items ?? [];
   const ids = items.map(({ questionId }) => questionId);
   if (!isDeepStrictEqual(ids, questionIds))
-    complain(`speaks of ${ids.length} questions, and not of each once and in order`);
+    complain(`has ${ids.length} items, expected one for each question, in order`);
   items.flatMap(itemFaults).forEach(complain);
   return new Set(ids).size;
 }
@@ -152,7 +161,7 @@ function progressFaults({ progress }: Job, total: number): string[] {
   return isDeepStrictEqual(progress, wanted) ? [] : [`its progress is ${JSON.stringify(progress)}`];
 }
 
-/** Each field that was asked for and no other, a text with a confidence; accepted is nothing where it was only to suggest. */
+/** Checks an item: exactly the requested fields, each a text with a confidence from 0 to 1, and not accepted. */
 function itemFaults({ questionId, suggestions, accepted }: ClassifiedItem): string[] {
   const fields = Object.entries(suggestions as Record<string, { value?: unknown; confidence?: unknown }>);
   const isAsked = isDeepStrictEqual(fields.map(([field]) => field).sort(), [...FIELDS].sort());
@@ -160,7 +169,7 @@ function itemFaults({ questionId, suggestions, accepted }: ClassifiedItem): stri
     typeof value === 'string' && value !== '' && typeof confidence === 'number' && confidence >= 0 && confidence <= 1;
   return [
     ...(isAsked && fields.every(isTold) ? [] : [`${questionId} is classified as ${JSON.stringify(suggestions)}`]),
-    ...(accepted ? [`${questionId} was accepted, and nobody asked for that`] : []),
+    ...(accepted ? [`${questionId} was accepted, although the job only suggests`] : []),
   ];
 }
 

@@ -12,15 +12,27 @@ function item(questionId: string): ClassifiedItem {
 function finished(items: ClassifiedItem[]): Job {
   const progress = { total: 6, processed: 6, succeeded: 6, failed: 0, batchesTotal: 2, batchesDone: 2, percent: 100 };
   const result = { items, errorCount: 0, usage: { inputTokens: 1, outputTokens: 1 } };
-  return { id: 'job-1', status: 'COMPLETED', progress, result, error: null, revision: 9 } as unknown as Job;
+  return {
+    id: 'job-1',
+    status: 'COMPLETED',
+    scope: { questionIds: IDS },
+    progress,
+    result,
+    error: null,
+    revision: 9,
+  } as unknown as Job;
 }
 
-/** What the demo complains of where the service shows this. */
-async function complaints(job: Job, { told = job, errors = [] as JobErrors['items'] } = {}): Promise<string[]> {
+/** Returns the faults that the demo reports if the service returns this job with these stored questions, which a stream leaves out. */
+async function complaints(
+  job: Job,
+  { told = job, errors = [] as JobErrors['items'], stored = IDS } = {},
+): Promise<string[]> {
   const faults: string[] = [];
+  const shown = { ...job, scope: { ...job.scope, questionContext: stored.map((id) => ({ id })) } };
   const gateway = {
     async send({ path }: { path: string }) {
-      const data = path.endsWith('/errors') ? { items: errors, total: errors.length } : { job };
+      const data = path.endsWith('/errors') ? { items: errors, total: errors.length } : { job: shown };
       return { status: 200, headers: {}, sentTimes: 1, envelope: () => ({ success: true, data }) };
     },
   };
@@ -29,11 +41,11 @@ async function complaints(job: Job, { told = job, errors = [] as JobErrors['item
   return faults;
 }
 
-t.test('a job with a suggestion for each question, once and in order, is well', async (t) => {
+t.test('the demo accepts a job with one suggestion for each question, in order', async (t) => {
   t.same(await complaints(finished(IDS.map(item))), []);
 });
 
-t.test('whatever is missing, double, in another order or refused is told', async (t) => {
+t.test('the demo reports items that are missing, duplicated, out of order or failed', async (t) => {
   const good = IDS.map(item);
   const [first = item('q1'), second = item('q2'), ...others] = good;
   const error = { questionId: 'q1', batchIndex: 0, code: 'AI_ITEM_MISSING', message: 'no' };
@@ -44,7 +56,8 @@ t.test('whatever is missing, double, in another order or refused is told', async
     ['not finished', complaints({ ...finished(good), status: 'FAILED' })],
     ['counted wrong', complaints({ ...finished(good), progress: { ...finished(good).progress, failed: 1 } })],
     ['with an error', complaints(finished(good), { errors: [error] })],
-    ['told otherwise', complaints(finished(good), { told: { ...finished(good), revision: 8 } })],
+    ['different on the stream', complaints(finished(good), { told: { ...finished(good), revision: 8 } })],
+    ['without a stored question', complaints(finished(good), { stored: IDS.slice(1) })],
     ['without a field', complaints(finished([{ ...first, suggestions: { topic: {} } }, second, ...others]))],
     ['accepted', complaints(finished([{ ...first, accepted: true }, second, ...others]))],
   ];

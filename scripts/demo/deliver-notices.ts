@@ -8,17 +8,20 @@ import type { DemoDeps } from './sitting.ts';
 
 /** How the notices of a run reach their inboxes. */
 export interface Delivery {
-  /** Present where the demo's own cluster delivers through it. */
+  /** The lossy proxy that the demo's own cluster delivers through; null for another cluster. */
   intake: LossyIntake | null;
-  /** Adds a worker that asks the demo for parents; false where the cluster's stores are not known. null: the cluster needs none. */
+  /** Adds a worker that calls the demo for parents; returns false if the cluster's stores are unknown. null: the cluster needs none. */
   addDispatcher: (() => boolean) | null;
 }
 
+/** Longest wait for the first notice before a dispatcher is added. */
 const FIRST_MS = 4_000;
+/** Longest wait for each further notice. */
 const NEXT_MS = 20_000;
+/** Longest wait for the repeats of notices whose reply was lost. */
 const REPEATS_MS = 15_000;
 
-/** Waits for all notices. False where those to parents cannot come: nobody asks for parents, and nothing could be done about it. */
+/** Waits for all notices. Returns false if none for a parent can arrive, because no dispatcher can query parents or be added. */
 export async function deliverNotices(
   { gateway, complain }: DemoDeps,
   progress: Progress,
@@ -30,7 +33,7 @@ export async function deliverNotices(
   let isHelpless = false;
   progress.begin('notices', students.length + parents.length);
 
-  /** Those who were not told. Where nobody of them was, help is asked for, once. */
+  /** Returns the inboxes whose notice did not arrive. If none arrived, adds a dispatcher, once for all calls, and waits again. */
   async function wait(inboxes: readonly Inbox[]): Promise<Inbox[]> {
     const firstMs = help === null && !isHelpless ? NEXT_MS : FIRST_MS;
     const missing = await awaitNotices(gateway, inboxes, { firstMs, nextMs: NEXT_MS, arrived });
@@ -39,7 +42,9 @@ export async function deliverNotices(
     help = null;
     if (isHelpless) return missing;
     const whom = inboxes === students ? 'students' : 'parents';
-    progress.line(`  nobody in this cluster tells ${whom}: adding a dispatcher that asks the demo for parents`);
+    progress.line(
+      `  this cluster delivers no notices to ${whom}: adding a dispatcher that queries the demo for parents`,
+    );
     return awaitNotices(gateway, missing, { firstMs: NEXT_MS, nextMs: NEXT_MS, arrived });
   }
 
@@ -51,23 +56,25 @@ export async function deliverNotices(
   return parents.length === 0 || untoldParents < parents.length || !isHelpless;
 }
 
-/** A lost reply brings its notice again, a second or so later; without that, repeats could not be told from luck. */
+/** Waits until each notice whose reply was lost has been sent again, about a second later; otherwise no repeat would be checked. */
 async function awaitRepeats(intake: LossyIntake, complain: (fault: string) => void): Promise<void> {
   const until = performance.now() + REPEATS_MS;
   const settled = () => intake.recognised() + intake.doubled.length >= intake.lost();
   while (!settled() && performance.now() < until) await delay(50);
-  if (!settled()) complain('a notice whose reply was lost did not come again');
+  if (!settled()) complain('a notice whose reply was lost was not sent again');
   for (const id of intake.doubled) complain(`the repeat of ${id} was not recognised`);
 }
 
-/** Inboxes that are asked in one round, and how many at once. */
+/** Inboxes that one round polls. */
 const ROUND = 48;
+/** Inboxes that are polled at the same time. */
 const SOCKETS = 8;
+/** Shortest wait between two rounds. */
 const LEAST_REST_MS = 150;
 
 /**
- * Waits until each owner has been told, asking only for those who are outstanding, in turn; gives up when nothing has come
- * for so long (ms; `firstMs` for the first one). Gives those who have not been told.
+ * Polls the inboxes in turn until each has its notice. Returns those without it after `firstMs` without the first notice, or after
+ * `nextMs` without a further one.
  */
 async function awaitNotices(
   gateway: Gateway,
@@ -88,13 +95,13 @@ async function awaitNotices(
       lastAt = performance.now();
     });
     outstanding = [...outstanding.slice(ROUND), ...missing];
-    // Waiting must not slow down what is waited for: as long a rest as the asking took.
+    // Wait as long as the round took, so that polling does not slow the delivery down.
     if (missing.length > 0) await delay(Math.max(LEAST_REST_MS, performance.now() - began));
   }
   return outstanding;
 }
 
-/** What has just come stands on the first page. */
+/** Returns whether the notice has arrived. The newest rows are on the first page, so that one page is enough. */
 async function hasCome(gateway: Gateway, inbox: Inbox): Promise<boolean> {
   const { items } = await readPage(gateway, inbox, 1);
   return items.some((row) => row.entityId === inbox.attemptId);

@@ -2,7 +2,7 @@ import type { Random } from './random.ts';
 
 const OPENING = 'Gọi cạnh đáy của bể là a (m), chiều cao là h (m), với a > 0, h > 0.';
 
-/** The solution in the three steps that a rubric gives points for; each can be right or wrong. */
+/** The three steps of the solution. The rubric awards points for each; a draft has its right or its wrong version. */
 const STEPS = [
   {
     right: 'Từ thể tích a²h = 4 suy ra h = 4/a². Diện tích vật liệu: S(a) = a² + 4ah = a² + 16/a.',
@@ -25,7 +25,7 @@ const ESSAY_CRITERIA = [
   { id: 'ket-luan', name: 'Kết luận' },
 ] as const;
 
-/** A draft whose steps are right with this chance; weak students stop early. */
+/** Returns a draft in which each step is right with probability `chance`. The lower the chance, the earlier the draft may end. */
 export function essayDraft(chance: number, random: Random): string {
   const lines: string[] = [OPENING];
   for (const step of STEPS) {
@@ -35,12 +35,12 @@ export function essayDraft(chance: number, random: Random): string {
   return lines.join('\n');
 }
 
-/** An equal share of the points for each step. */
+/** Returns a rubric with an equal share of the points for each step. */
 export function essayRubric(maxScore: number) {
   return ESSAY_CRITERIA.map((criterion) => ({ ...criterion, maxScore: maxScore / ESSAY_CRITERIA.length }));
 }
 
-/** A grade by the rubric, for a cluster that gives none: a step is right or worth nothing. */
+/** Grades an essay by the rubric, for a cluster without a classifier. A step earns all of its points or none. */
 export function gradeEssay(text: string, maxScore: number) {
   const criteria = essayRubric(maxScore).map((criterion, index) => {
     const isRight = text.includes(STEPS[index]?.right ?? '');

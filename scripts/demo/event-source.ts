@@ -2,16 +2,16 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { openEventStream } from '#scripts/http/event-stream.ts';
 import type { Caller, Gateway } from './gateway.ts';
 
-/** A stream of server-sent events that is listened to, as a browser's EventSource does it: cut off, it comes back with the last id. */
+/** A stream of server-sent events. Like a browser's EventSource, it reconnects with the last event id when it is cut. */
 export interface EventSource {
-  /** Why the stream was cut off, or has not opened. */
+  /** Returns why the stream was last cut, or why it has not opened. */
   trouble(): string;
   close(): Promise<void>;
 }
 
 const REST_MS = 500;
 
-/** `hear` is given each event with its data, which must be JSON. A 204 ends it for good. */
+/** Opens the stream and calls `hear` with each event and its data, which must be JSON. A 204 ends the stream without a reconnect. */
 export function openEventSource(
   gateway: Pick<Gateway, 'url' | 'identityOf'>,
   { owner, path }: { owner: Caller; path: string },

@@ -2,14 +2,18 @@ import { Agent, type IncomingHttpHeaders } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { NoReply, send as sendCall } from '#scripts/http/call.ts';
 
-/** The part of the gateway that the demo plays: it names the caller, holds the tokens, and tries again. */
+/** The demo's replacement for the API gateway: adds the caller's identity and the tokens, and repeats calls without a usable reply. */
 export interface Gateway {
-  /** Of the cluster. */
+  /** URL of the cluster. */
   url: string;
-  /** What names this caller to every service. */
+  /** Returns the headers that identify this caller to every service. */
   identityOf(caller: Caller): Record<string, string>;
+  /**
+   * Sends a call, at most eight times while there is no reply or a 503. Returns the last reply.
+   * @throws NoReply if the last sending had no reply either
+   */
   send(call: GatewayCall): Promise<GatewayReply>;
-  /** Calls made again because there was no answer, or a 503. */
+  /** Number of sendings that repeated a call after a missing reply or a 503. */
   repeated(): number;
   close(): void;
 }
@@ -17,28 +21,28 @@ export interface Gateway {
 export interface Caller {
   id: string;
   role: 'STUDENT' | 'TEACHER' | 'PARENT' | 'ADMIN';
-  /** Where a service asks for whom the caller acts. */
+  /** The organization for which the caller acts, for services that require one. */
   organizationId?: string;
 }
 
 export interface GatewayCall {
-  /** What the call's time is filed under. */
+  /** Label of the call in the latency table. */
   name: string;
   method: 'GET' | 'POST';
   path: string;
   caller?: Caller;
   headers?: Record<string, string>;
   body?: unknown;
-  /** Hangs up as soon as the request has been sent, so that nobody knows what became of it, then sends it again. */
+  /** Hangs up as soon as the request has been sent, so that its effect is unknown, then sends it again. */
   loseReply?: boolean;
-  /** How long a reply may be silent (ms); 20 s unless given. */
+  /** Longest silence of a reply in milliseconds; default 20 s. */
   patienceMs?: number;
 }
 
 export interface GatewayReply {
   status: number;
   headers: IncomingHttpHeaders;
-  /** How often the call was sent; all but the last sending may have been worked on as well. */
+  /** Number of sendings. Each one before the last may have taken effect too. */
   sentTimes: number;
   /** The parsed envelope. */
   envelope(): Envelope;
@@ -55,7 +59,7 @@ const PATIENCE_MS = 20_000;
 const TRIES = 8;
 const REST_MS = 200;
 
-/** `sockets` bounds how many calls run at once. */
+/** Opens the gateway; at most `sockets` calls run at the same time. */
 export function openGateway(deps: {
   url: string;
   gatewayToken: string | undefined;
@@ -97,7 +101,7 @@ export function openGateway(deps: {
     };
   }
 
-  /** The attempt service reads other headers than the rest. */
+  /** Returns the identity headers of a caller. The attempt service reads other names than the remaining services. */
   function namesOf({ id, role, organizationId }: Caller): Record<string, string> {
     return {
       'x-user-id': id,
@@ -117,23 +121,24 @@ export function openGateway(deps: {
   };
 }
 
-/** The reply's data when its status is one of these. @throws Error that names call, status and code */
+/** Returns the data of a reply that has one of these statuses. @throws Error that names call, status and code, for another status */
 export function dataOf<Data>(call: string, reply: GatewayReply, ...statuses: number[]): Data {
   const envelope = reply.envelope();
   if (statuses.includes(reply.status)) return envelope.data as Data;
   throw new Error(`${call} answered ${reply.status} ${envelope.code ?? ''} ${envelope.message ?? ''}`.trim());
 }
 
-/** Milliseconds of many calls by what they were for. */
+/** Durations of calls in milliseconds, by the name of the call. */
 export interface Latencies {
   add(name: string, ms: number): void;
   /** Names in the order in which they were first seen. */
   names(): string[];
   count(name: string): number;
-  /** The smallest value that this share of the calls did not pass; 0 without calls. */
+  /** Returns the smallest duration that this share of the calls did not exceed; 0 without calls. */
   quantile(name: string, share: number): number;
 }
 
+/** Opens an empty table of durations. */
 export function openLatencies(): Latencies {
   const values = new Map<string, number[]>();
   return {

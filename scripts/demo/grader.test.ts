@@ -14,7 +14,7 @@ import { schoolYear } from './students.ts';
 const SEED = 'grader-test';
 const questions = mathsPaper();
 
-/** Each student's last answer to each question, as the service would store it. */
+/** Returns a student's last answer to each question, as the service would store it. */
 function finalAnswers(sheet: ReturnType<typeof answerSheet>): Map<string, Answer> {
   const last = new Map<string, Answer>();
   for (const step of sheet) if (step.kind === 'save') last.set(step.questionId, step.answer);
@@ -40,7 +40,7 @@ t.test("the demo's grader and the service's agree on every answer of two hundred
     const graded = gradeAttempt(copied.paper, stored);
     for (const [index, question] of questions.entries()) {
       const theirs = graded.answers[answerKeyOf(index)];
-      // An essay that waits to be marked has no score yet.
+      // An essay has no score before it is marked.
       if (theirs === undefined || theirs.score === null) continue;
       const ours = gradeAnswer(question, answers.get(question.questionId), null);
       if (ours.micro !== toMicro(theirs.score) || ours.full !== theirs.isCorrect) differences += 1;
@@ -49,7 +49,7 @@ t.test("the demo's grader and the service's agree on every answer of two hundred
   t.equal(differences, 0);
 });
 
-t.test('the same seed makes the same students and the same sheets', async (t) => {
+t.test('equal seeds make equal demo students and answer sheets', async (t) => {
   const [first, second] = [schoolYear(5, 'a'), schoolYear(5, 'a')];
   t.strictSame(first, second);
   t.strictNotSame(first, schoolYear(5, 'b'));

@@ -3,7 +3,7 @@ import type { Answer, StartQuestion } from '#shared/generated/attempt.ts';
 /** Millionths of a point: whole numbers, so that sums are exact. */
 export type Micro = number;
 
-/** How an answer must have been graded. `full`: it earned every point of its question. */
+/** The expected grade of an answer. `full`: the answer earned every point of its question. */
 export interface Expected {
   micro: Micro;
   full: boolean;
@@ -12,14 +12,14 @@ export interface Expected {
 const LADDER: readonly Micro[] = [0, 100_000, 250_000, 500_000, 1_000_000];
 const ONE: Micro = 1_000_000;
 
+/** Converts points to millionths, rounded. */
 export function toMicro(points: number): Micro {
   return Math.round(points * ONE);
 }
 
 /**
- * The demo's own grader, on purpose a second one: it shares no line with the service's, so that the two can
- * check each other. It knows the four kinds of question that the demo's paper holds and nothing else; an essay's points
- * are what was handed off, 0 where nothing was.
+ * Grades an answer without a line of the service's own grader, so that the two check each other. Knows only the four question types of
+ * the demo's paper. An essay earns the points that were handed off, or 0 without a handoff.
  */
 export function gradeAnswer(question: StartQuestion, answer: Answer | undefined, handedOff: number | null): Expected {
   const worth = toMicro(question.score);
@@ -50,7 +50,7 @@ function earnedShare(question: StartQuestion, answer: Answer, handedOff: number 
   }
 }
 
-/** A plain decimal of at most six places, comma or point, as millionths; null when the text is none. */
+/** Returns a decimal of at most six places, with comma or point, in millionths; null if the text is no such number. */
 function microOfText(text: string): Micro | null {
   const match = /^([-\u2212]?)(\d*)(?:[.,](\d{0,6}))?$/.exec(text.trim());
   if (match === null || (match[2] ?? '') + (match[3] ?? '') === '') return null;

@@ -4,16 +4,16 @@ import { type Caller, dataOf, type Gateway } from './gateway.ts';
 import { mathsExam } from './paper.ts';
 import type { DemoDeps, Sitting } from './sitting.ts';
 
-/** Somebody's inbox, and what this run must bring there. */
+/** The inbox of a student or parent, and the notice that this run must deliver to it. */
 export interface Inbox {
   owner: Caller;
-  /** Where the owner reads it. */
+  /** Route at which the owner reads the inbox. */
   path: '/v1/notifications' | '/v1/parent/alerts';
-  /** The attempt of whose result the owner must be told. */
+  /** The attempt whose result the notice announces. */
   attemptId: string;
 }
 
-/** An inbox as it was found. */
+/** Contents of an inbox, as the service returned them. */
 interface InboxContents {
   /** All rows, newest first. */
   rows: Notification[];
@@ -25,6 +25,7 @@ const LIMIT = 100;
 const READINGS = 5;
 const REST_MS = 200;
 
+/** Returns the inboxes of all students. */
 export function studentInboxes(sittings: readonly Sitting[]): Inbox[] {
   return sittings.map(({ attemptId, student }) => ({
     owner: { id: student.id, role: 'STUDENT' },
@@ -33,14 +34,14 @@ export function studentInboxes(sittings: readonly Sitting[]): Inbox[] {
   }));
 }
 
-/** Without parents on record nobody is told. */
+/** Returns the inboxes of all parents on record; a student without parents has none. */
 export function parentInboxes(sittings: readonly Sitting[]): Inbox[] {
   return sittings.flatMap(({ attemptId, student }) =>
     student.parentIds.map((id) => ({ owner: { id, role: 'PARENT' as const }, path: '/v1/parent/alerts', attemptId })),
   );
 }
 
-/** One page, newest first, with the counts of the whole. */
+/** Reads one page, newest first, with the counts of the whole inbox. */
 export async function readPage(gateway: Gateway, { owner, path }: Omit<Inbox, 'attemptId'>, page: number) {
   const name = 'inbox';
   const reply = await gateway.send({
@@ -53,8 +54,8 @@ export async function readPage(gateway: Gateway, { owner, path }: Omit<Inbox, 'a
 }
 
 /**
- * The whole inbox. What comes between two pages, or between the rows and their counts, may be in one and not in the other: then it is
- * read again, so that counts which differ from the rows at last are wrong.
+ * Reads the whole inbox. A notification that arrives between two pages, or between rows and counts, makes them differ. The inbox is
+ * then read again, up to five times; a difference in the last reading is a fault.
  */
 async function readInbox(gateway: Gateway, inbox: Omit<Inbox, 'attemptId'>): Promise<InboxContents> {
   for (let reading = 1; ; reading++) {
@@ -64,12 +65,12 @@ async function readInbox(gateway: Gateway, inbox: Omit<Inbox, 'attemptId'>): Pro
   }
 }
 
-/** How the counts differ from the rows. */
+/** Returns the differences between the counts and the rows. */
 function countFaults({ rows, total, unreadCount }: InboxContents): string[] {
   const unread = rows.filter((row) => !row.isRead).length;
   return [
-    ...(total === rows.length ? [] : [`the inbox tells ${total} notifications and has ${rows.length}`]),
-    ...(unreadCount === unread ? [] : [`the inbox tells ${unreadCount} unread and has ${unread}`]),
+    ...(total === rows.length ? [] : [`the inbox counts ${total} notifications and has ${rows.length}`]),
+    ...(unreadCount === unread ? [] : [`the inbox counts ${unreadCount} unread and has ${unread}`]),
   ];
 }
 
@@ -81,18 +82,18 @@ async function readPages(gateway: Gateway, inbox: Omit<Inbox, 'attemptId'>): Pro
 }
 
 /**
- * The owner was told once, in the words that are agreed, and of nobody else's attempt; the notice is unread and the counts are those of
- * the rows. `attempts`: all of this run, for earlier demos told the same people of theirs. True where the notice is there.
+ * Checks that the inbox has exactly one notice of this run: about the owner's attempt, with the agreed text, unread, and with correct
+ * counts. `attempts` are all attempts of this run; notices of earlier demos are ignored. Returns whether the notice is there.
  */
 export async function verifyInbox(deps: DemoDeps, inbox: Inbox, attempts: ReadonlySet<string>): Promise<boolean> {
   const complain = (fault: string) => deps.complain(`${inbox.owner.id}: ${fault}`);
   const contents = await readInbox(deps.gateway, inbox);
   countFaults(contents).forEach(complain);
-  if (contents.rows.some((row) => row.userId !== inbox.owner.id)) complain("the inbox shows somebody else's rows");
+  if (contents.rows.some((row) => row.userId !== inbox.owner.id)) complain("the inbox shows another user's rows");
   const told = contents.rows.filter((row) => row.entityId !== null && attempts.has(row.entityId));
   const own = told.filter((row) => row.entityId === inbox.attemptId);
-  if (own.length !== told.length) complain("was told of somebody else's result");
-  if (own.length !== 1) complain(`was told ${own.length} times, and should be once`);
+  if (own.length !== told.length) complain("has a notice of another student's result");
+  if (own.length !== 1) complain(`has ${own.length} notices, expected one`);
   for (const row of own) noticeFaults(row, inbox, deps.examId).forEach(complain);
   return own.length > 0;
 }
@@ -115,28 +116,28 @@ function noticeFaults(row: Notification, { owner, attemptId }: Inbox, examId: st
   };
   return Object.entries(wanted)
     .filter(([field, value]) => row[field as keyof Notification] !== value)
-    .map(([field, value]) => `the notice's ${field} is ${row[field as keyof Notification]}, and should be ${value}`);
+    .map(([field, value]) => `the notice's ${field} is ${row[field as keyof Notification]}, expected ${value}`);
 }
 
-/** The owner reads this run's notice, then once more, which must change nothing; the counts follow. */
+/** Marks this run's notice as read, then again, which must change nothing. Checks the counts and that no other row changed. */
 export async function readNotice(deps: DemoDeps, inbox: Inbox): Promise<void> {
   const complain = (fault: string) => deps.complain(`${inbox.owner.id}: ${fault}`);
   const before = await readInbox(deps.gateway, inbox);
   const row = before.rows.find(({ entityId }) => entityId === inbox.attemptId);
-  // Whoever was not told has been complained of already.
+  // A missing notice has been reported before.
   if (row === undefined) return;
   const first = await markRead(deps, inbox, row.id);
   const again = await markRead(deps, inbox, row.id);
-  if (!first.isRead || first.readAt === null) complain('a notice that was read is still unread');
-  if (again.readAt !== first.readAt) complain('reading twice changed when it was read');
+  if (!first.isRead || first.readAt === null) complain('a notice stays unread after it is marked as read');
+  if (again.readAt !== first.readAt) complain('the second read changed the time of the first');
   const after = await readInbox(deps.gateway, inbox);
   countFaults(after).forEach(complain);
   const others = unreadOf(before).filter((id) => id !== row.id);
-  if (isUnread(after, [row.id])) complain('a notice that was read is unread in the list');
-  if (others.some((id) => !isUnread(after, [id]))) complain('reading one notice read another');
+  if (isUnread(after, [row.id])) complain('the list shows a notice as unread after it is marked as read');
+  if (others.some((id) => !isUnread(after, [id]))) complain('marking one notice as read changed another');
 }
 
-/** The owner reads everything; nothing that was there stays unread. */
+/** Marks the whole inbox as read. No notification that was there before may stay unread. */
 export async function readAllNotices(deps: DemoDeps, inbox: Inbox): Promise<void> {
   const complain = (fault: string) => deps.complain(`${inbox.owner.id}: ${fault}`);
   const unread = unreadOf(await readInbox(deps.gateway, inbox));
@@ -147,11 +148,11 @@ export async function readAllNotices(deps: DemoDeps, inbox: Inbox): Promise<void
     caller: inbox.owner,
   });
   const { updated } = dataOf<UpdatedReply>('read all', reply, 200);
-  // Sent again because no reply came: the first sending may have read them.
-  if (updated < unread.length && reply.sentTimes === 1) complain(`read all told ${updated} of ${unread.length}`);
+  // If the call was repeated, an earlier sending may have marked them.
+  if (updated < unread.length && reply.sentTimes === 1) complain(`read-all counts ${updated} of ${unread.length}`);
   const after = await readInbox(deps.gateway, inbox);
   countFaults(after).forEach(complain);
-  if (isUnread(after, unread)) complain('read all left something unread');
+  if (isUnread(after, unread)) complain('read-all left notifications unread');
 }
 
 async function markRead(deps: DemoDeps, { owner, path }: Inbox, id: string) {

@@ -3,13 +3,13 @@ import { type HttpAnswer, send } from '#scripts/http/call.ts';
 import { answerJson, type LocalServer, listenLocally, type ReceivedCall } from '#scripts/http/local-server.ts';
 import type { IntakeReply } from '#shared/generated/notification.ts';
 
-/** A bad line in front of the notification service: all calls reach it, some of its replies are lost. */
+/** A proxy in front of the notification service: every call reaches the service, and some replies are lost. */
 export interface LossyIntake extends LocalServer {
-  /** Events that the service took and whose sender was told 503 instead. Each must come again. */
+  /** Number of events that the service stored and whose sender received 503. The sender must repeat each. */
   lost(): number;
-  /** How many of those came again and were recognised: `replayed`, nothing created. */
+  /** Number of those events whose repeat the service answered with `replayed` and created nothing. */
   recognised(): number;
-  /** Of those, the source event ids that were taken as something new. Must stay empty. */
+  /** Source event ids of repeats that the service stored as new events. Must stay empty. */
   doubled: readonly string[];
 }
 
@@ -17,7 +17,7 @@ const LOSE_EVERY = 25;
 const MAX_BODY_BYTES = 8 * 1024 * 1024;
 const PATIENCE_MS = 10_000;
 
-/** Forwards everything to the service at `url`; every 25th reply that tells of a new event is lost. */
+/** Forwards every call to the service at `url`. Replaces every 25th reply to a new event by a 503. */
 export async function openLossyIntake(url: string): Promise<LossyIntake> {
   const agent = new Agent({ keepAlive: true });
   const lost = new Set<string>();
@@ -25,7 +25,7 @@ export async function openLossyIntake(url: string): Promise<LossyIntake> {
   const doubled: string[] = [];
   let taken = 0;
 
-  /** Whether this reply is to be lost. */
+  /** Returns whether to lose this reply, and records a repeat of a lost one. */
   function judge(sent: string, reply: HttpAnswer): boolean {
     if (reply.status !== 200 && reply.status !== 201) return false;
     const { sourceEventId = '' } = JSON.parse(sent) as { sourceEventId?: string };
@@ -77,7 +77,7 @@ function forward(to: { url: string; agent: Agent }, { method, path, headers, byt
   });
 }
 
-/** Headers that belong to the message and not to its connection. */
+/** Returns the headers of the message, without those of its connection. */
 function passedOn(headers: IncomingHttpHeaders): IncomingHttpHeaders {
   const { host, connection, 'keep-alive': keepAlive, 'transfer-encoding': encoding, ...passed } = headers;
   return passed;

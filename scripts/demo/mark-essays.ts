@@ -14,13 +14,12 @@ import { part } from './parts.ts';
 import type { EssayFacts } from './report.ts';
 import { asTeacher, type DemoDeps, type Sitting } from './sitting.ts';
 
+/** Every tenth handoff is sent twice. */
 const REPEAT_EVERY = 10;
+/** Sendings of a handoff before the demo fails; each waits for the same command. */
 const LATE_TRIES = 6;
 
-/**
- * Marks every essay that was written: by preview and handoff, or where the cluster serves no classifier with a grade of the demo's
- * own. Every tenth handoff comes twice.
- */
+/** Marks every essay with text and hands the grade off. The grade is a model's preview, or the demo's own if there is no classifier. */
 export async function markEssays(
   deps: DemoDeps,
   progress: Progress,
@@ -39,12 +38,12 @@ export async function markEssays(
   return { marked: written.length, isPreviewed, graders: [...graders], repeated, points, maxScore: essay.score };
 }
 
-/** The sittings whose student wrote an essay: the others have nothing to be marked. */
+/** Returns the sittings whose essay has text. */
 function writtenEssays(sittings: readonly Sitting[], essay: StartQuestion): Sitting[] {
   return sittings.filter((sitting) => (sitting.answers.get(essay.questionId)?.textAnswer ?? '').trim() !== '');
 }
 
-/** What the AI classifier might have said. */
+/** Returns a handoff as the AI classifier would send it, with the demo's own grade. */
 function madeUpHandoff(sitting: Sitting, essay: StartQuestion): EssayGradeHandoffRequest {
   const { score, criteria, feedback } = gradeEssay(
     sitting.answers.get(essay.questionId)?.textAnswer ?? '',
@@ -65,10 +64,10 @@ function madeUpHandoff(sitting: Sitting, essay: StartQuestion): EssayGradeHandof
   };
 }
 
-/** Hands off one grade as the AI classifier does, `twice` to see that the second time changes nothing. */
+/** Hands off one grade as the AI classifier does. `twice` repeats the handoff, which must change nothing. */
 async function markEssay(deps: DemoDeps, sitting: Sitting, handoff: EssayGradeHandoffRequest, twice: boolean) {
   const first = await handOff(deps, sitting, handoff);
-  // Only the call that brought it is told so; where that one's reply was lost, this one met a replay.
+  // Only the sending that applied the grade returns `applied: true`. If its reply was lost, this reply is a replay.
   if (first.applied !== true && !first.wasRepeated)
     deps.complain(`the essay grade of ${sitting.student.id} was not applied`);
   sitting.essayPoints = handoff.score;
@@ -84,7 +83,7 @@ function timeless(attempt: AttemptDetail): Omit<AttemptDetail, 'serverTime'> {
   return rest;
 }
 
-/** Until it is applied: 202 says that the worker is late, and asking again waits for the same command. */
+/** Sends a handoff until it is applied. After a 202 the worker is still running it; the next call waits for the same command. */
 async function handOff(deps: DemoDeps, sitting: Sitting, body: EssayGradeHandoffRequest) {
   for (let tried = 1; ; tried++) {
     const reply = await deps.gateway.send({
@@ -100,10 +99,10 @@ async function handOff(deps: DemoDeps, sitting: Sitting, body: EssayGradeHandoff
   }
 }
 
-/** A call of a model may be tried three times, a minute each. */
+/** Longest wait for a preview: the service makes up to three provider calls of one minute each. */
 const PATIENCE_MS = 200_000;
 
-/** The teacher has an essay graded; gives the handoff of the preview, as it stands. */
+/** Requests the preview of an essay grade as the teacher. Returns its handoff unchanged. */
 async function previewEssay(
   deps: DemoDeps,
   { attemptId, student, answers }: Sitting,
@@ -131,7 +130,7 @@ async function previewEssay(
   return preview.handoff;
 }
 
-/** Every criterion of the rubric has points within its bounds, their sum is the grade, and the handoff says the same. */
+/** Checks that each criterion has points within its bounds, that the grade is their sum, and that the handoff has the same grade. */
 function previewFaults({ score, criteria, handoff }: EssayGradePreview, asked: EssayGradeRequest): string[] {
   const sum = criteria.reduce((micro, criterion) => micro + toMicro(criterion.score), 0);
   const isWithin = asked.rubric.criteria.every(({ id, maxScore }, index) => {
@@ -142,7 +141,7 @@ function previewFaults({ score, criteria, handoff }: EssayGradePreview, asked: E
     handoff.questionId === asked.questionId && handoff.score === score && handoff.maxScore === asked.maxScore;
   return [
     ...(isWithin && criteria.length === asked.rubric.criteria.length ? [] : ['does not follow its rubric']),
-    ...(toMicro(score) === sum ? [] : [`gives ${score}, and its criteria ${sum / 1e6}`]),
+    ...(toMicro(score) === sum ? [] : [`has the score ${score}, but its criteria add up to ${sum / 1e6}`]),
     ...(isSame ? [] : ['hands off another grade']),
   ];
 }

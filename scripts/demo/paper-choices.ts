@@ -1,4 +1,4 @@
-/** Four options in the order in which they are printed, and the letter of the right one. */
+/** A question with four options in printed order, and the letter of the right one. */
 export interface ChoiceData {
   text: string;
   options: readonly [string, string, string, string];

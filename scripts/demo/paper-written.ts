@@ -1,4 +1,4 @@
-/** A common stem and four statements to be judged. */
+/** A common stem and four statements that are true or false. */
 export interface TrueFalseData {
   text: string;
   statements: readonly [Judged, Judged, Judged, Judged];
@@ -17,7 +17,7 @@ export interface EssayData {
   text: string;
 }
 
-/** Part II: four statements each, every one judged true or false. */
+/** Part II: groups of four statements, each true or false. */
 export const TRUE_FALSE_GROUPS: readonly TrueFalseData[] = [
   {
     text: 'Cho hàm số y = x³ − 3x + 2.',
@@ -59,7 +59,7 @@ export const TRUE_FALSE_GROUPS: readonly TrueFalseData[] = [
   },
 ];
 
-/** Part III: one number each. */
+/** Part III: questions whose answer is one number. */
 export const NUMERIC_QUESTIONS: readonly NumericData[] = [
   { text: 'Cho hình chóp tứ giác đều có cạnh đáy bằng 6 và chiều cao bằng 4. Tính thể tích khối chóp.', answer: '48' },
   {
@@ -97,7 +97,7 @@ export const NUMERIC_QUESTIONS: readonly NumericData[] = [
   },
 ];
 
-/** Part IV. */
+/** Part IV: one essay. */
 export const ESSAY: EssayData = {
   text:
     'Người ta cần làm một bể chứa nước hình hộp chữ nhật không nắp, đáy hình vuông, thể tích 4 m³. ' +

@@ -5,7 +5,7 @@ import { mathsPaper } from './paper.ts';
 import { CHOICES } from './paper-choices.ts';
 import { NUMERIC_QUESTIONS } from './paper-written.ts';
 
-t.test('the paper has forty questions of four kinds that make ten points', async (t) => {
+t.test('the demo paper has forty questions of four types, worth ten points', async (t) => {
   const paper = mathsPaper();
   const kinds = Map.groupBy(paper, (question) => question.type);
   t.equal(paper.length, 40);
@@ -21,15 +21,15 @@ t.test('the paper has forty questions of four kinds that make ten points', async
   t.equal(sumExactly(paper.map((question) => question.score)), 10);
 });
 
-t.test('the service accepts the paper as it is', async (t) => {
+t.test('the attempt service accepts the demo paper', async (t) => {
   t.notMatch(copyPaper(mathsPaper()), { rejected: String });
 });
 
-t.test('no option stands twice in a question', async (t) => {
+t.test('the demo paper repeats no option within a question', async (t) => {
   for (const { text, options } of CHOICES) t.equal(new Set(options).size, 4, text);
 });
 
-t.test('the numbers of part III are what computing gives', async (t) => {
+t.test('the numeric answers of the demo paper equal computed values', async (t) => {
   const rounded = (value: number, places: number) => value.toFixed(places).replace('.', ',').replace(/,0+$/, '');
   const boxes = Array.from({ length: 6_001 }, (_, step) => step / 1_000).map((x) => x * (12 - 2 * x) ** 2);
   const computed = [
@@ -47,7 +47,7 @@ t.test('the numbers of part III are what computing gives', async (t) => {
   );
 });
 
-t.test('the right options of part I are what computing gives, where the answer is a number', async (t) => {
+t.test('the numeric right options of the demo paper equal computed values', async (t) => {
   const computed: readonly [beginning: string, answer: number][] = [
     ['Nghiệm của phương trình 2ˣ⁺¹', Math.log2(16) - 1],
     ['Cho cấp số cộng', 3 + 9 * 4],

@@ -16,8 +16,8 @@ export const ORGANIZATION = 'truong-thpt-demo';
 export const TEACHER = 'gv-toan-01';
 
 /**
- * Forty questions in the spirit of the national mathematics examination of 2025: single choice, true/false groups
- * with its ladder, short numeric answers, and an essay. Each call makes the same paper.
+ * Returns forty questions modelled on the national mathematics examination of 2025: single choice, true/false groups scored by the
+ * ladder, short numeric answers, and an essay. Each call returns the same paper.
  */
 export function mathsPaper(): StartQuestion[] {
   let number = 0;
@@ -30,7 +30,7 @@ export function mathsPaper(): StartQuestion[] {
   ];
 }
 
-/** The exam as the exam service would describe it. Results stay hidden until they are released. */
+/** Returns the exam as the exam service would describe it. Its results stay hidden until they are released. */
 export function mathsExam(examId: string): ExamRuntime {
   return {
     id: examId,

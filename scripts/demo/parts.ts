@@ -1,9 +1,9 @@
 import type { Progress } from '#scripts/progress.ts';
 
-/** Calls of the demo at once. */
+/** Calls that the demo makes at the same time. */
 export const SOCKETS = 24;
 
-/** One part of the demo over all of something, with its bar. */
+/** Runs one part of the demo, `work` for every item, and shows its progress. */
 export async function part<T>(
   progress: Progress,
   title: string,
@@ -18,7 +18,7 @@ export async function part<T>(
   progress.end(`${items.length} of ${items.length}`);
 }
 
-/** Does `work` for every item, at most `limit` at a time, in order of beginning. The first failure ends it. */
+/** Runs `work` for every item, at most `limit` at a time; items start in order. Rejects at the first failure. */
 export async function inParallel<T>(
   items: readonly T[],
   limit: number,
@@ -27,7 +27,7 @@ export async function inParallel<T>(
   const queue = items.values();
   await Promise.all(
     Array.from({ length: Math.min(limit, items.length) }, async () => {
-      // One iterator for all: whoever is free takes the next.
+      // All lanes share one iterator: a free lane takes the next item.
       for (const item of queue) await work(item);
     }),
   );

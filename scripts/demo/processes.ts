@@ -9,23 +9,26 @@ import { DEVELOPMENT_DEFAULTS } from '#infra/config/variable.ts';
 import { freePort, rememberedStores } from '#scripts/services/port.ts';
 import { type LossyIntake, openLossyIntake } from './lossy-intake.ts';
 
-/** A cluster that the demo has started for itself. */
+/** A cluster that the demo started. */
 export interface OwnCluster {
   url: string;
-  /** What stands between its outbox and its notification service. */
+  /** The lossy proxy between the cluster's outbox and its notification service. */
   intake: LossyIntake;
-  /** Stops every process of it and deletes its data. */
+  /** Stops every process of the cluster and deletes its data. */
   stop(): Promise<void>;
 }
 
+/** Lines of output that an error quotes if the cluster does not start. */
 const LAST_LINES = 30;
 const SHARED_MEMORY = '/dev/shm';
+/** Free space that shared memory needs to be chosen for the data folder. */
 const ENOUGH_BYTES = 2 * 1024 ** 3;
 
 /**
- * Runs `npm start`'s own script on a free port and a data folder that is thrown away, with `standInUrl` as its profile
- * service and question bank. Its notices go to its own notification service over a line that loses replies. MONGODB_URL and REDIS_URL count as they do there, with a database of the demo's own.
- * @throws Error with the cluster's last words when it does not come up
+ * Runs the script of `npm start` on a free port and a temporary data folder, with `standInUrl` as profile service and question bank.
+ * Notices reach its notification service through the lossy intake. MONGODB_URL and REDIS_URL are used as in `npm start`; the
+ * database is `examhall_demo`.
+ * @throws Error with the last lines of output if the cluster does not start
  */
 export async function startOwnCluster(deps: {
   root: string;
@@ -49,7 +52,7 @@ export async function startOwnCluster(deps: {
       PROFILE_SERVICE_URL: deps.standInUrl,
       QUESTION_BANK_SERVICE_URL: deps.standInUrl,
     },
-    // A group of its own, or Ctrl-C in a terminal would reach it before the demo can stop it in order.
+    // In its own process group: otherwise Ctrl-C in a terminal would reach the cluster before the demo stops it in order.
     detached: true,
     stdio: ['ignore', 'pipe', 'pipe'],
   });
@@ -86,7 +89,10 @@ export async function startOwnCluster(deps: {
   return { url, intake, stop };
 }
 
-/** In memory where there is room: data that is deleted at the end need not wait for a disk. TMPDIR decides otherwise. */
+/**
+ * Returns the folder for temporary data: TMPDIR if set, otherwise shared memory if it has room, otherwise the system's default. The data
+ * is deleted at the end, so that it never needs a disk.
+ */
 async function scratch(): Promise<string> {
   if (process.env.TMPDIR !== undefined) return tmpdir();
   try {
@@ -97,7 +103,7 @@ async function scratch(): Promise<string> {
   }
 }
 
-/** A dispatcher of notices that the demo adds to a cluster which has none that may deliver. */
+/** A worker for notices that the demo adds to a cluster whose own workers cannot deliver them. */
 export interface Dispatcher {
   stop(): Promise<void>;
 }
@@ -108,22 +114,22 @@ export interface Stores {
 }
 
 /**
- * Where the running cluster's stores are: MONGODB_URL, else the ports that `npm start` remembers in its data folder.
- * Undefined when neither says. Without Redis the dispatcher lives on its poll.
+ * Returns the URLs of the running cluster's stores: MONGODB_URL, otherwise the ports that `npm start` stores in its data folder.
+ * Returns undefined if neither is known. Without Redis the dispatcher relies on its poll.
  */
 export function storesOf(root: string, env: NodeJS.ProcessEnv): Stores | undefined {
   if (env.MONGODB_URL !== undefined) return env.MONGODB_URL === '' ? undefined : { MONGODB_URL: env.MONGODB_URL };
   const folder = path.resolve(root, env.DATA_DIR || '.data');
-  // Only while a supervisor holds the folder does anybody listen on its ports.
+  // The stores listen on these ports only while a supervisor holds the folder.
   if (!existsSync(path.join(folder, 'run', 'supervisor.json'))) return undefined;
   const { MONGODB_URL, ...rest } = rememberedStores(folder);
   return MONGODB_URL === undefined ? undefined : { MONGODB_URL, ...rest };
 }
 
 /**
- * One more `gradenotices` worker, which delivers to the cluster and asks the demo for parents: a process type scales by itself, so
- * the cluster need not be started again. The demo refuses to name parents of other students, so their notices go on
- * waiting, unspent. Its token comes from the environment, as the cluster's does.
+ * Starts one more `gradenotices` worker beside the running cluster. It delivers to the cluster and queries the demo for parents. The
+ * demo answers 403 for students that it does not know, so that their notices wait and spend no attempt. The worker reads its token
+ * from the environment, as the cluster does.
  */
 export function addDispatcher(
   root: string,

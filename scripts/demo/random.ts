@@ -1,18 +1,18 @@
 import { mulberry32 } from '#scripts/mulberry32.ts';
 
-/** Random choices that depend on nothing but their seed, so that a run can be repeated. */
+/** Random choices that depend only on their seed, so that a run can be repeated. */
 export interface Random {
-  /** In [0, 1). */
+  /** Returns a number in [0, 1). */
   fraction(): number;
-  /** True in this share of the calls. */
+  /** Returns true in this share of the calls. */
   chance(share: number): boolean;
-  /** A whole number from 0 to `below` − 1. */
+  /** Returns a whole number from 0 to `below` − 1. */
   below(below: number): number;
-  /** Throws on an empty list. */
+  /** Returns an item of the list. @throws Error if the list is empty */
   pick<T>(list: readonly T[]): T;
 }
 
-/** The seed is hashed by FNV-1a. */
+/** Returns random choices for this seed, which is hashed by FNV-1a. */
 export function seededRandom(seed: string): Random {
   let hash = 0x811c9dc5;
   for (const byte of Buffer.from(seed)) hash = Math.imul(hash ^ byte, 0x01000193);

@@ -21,43 +21,43 @@ export interface ReportFacts {
 export interface ClassificationFacts {
   questions: number;
   classified: number;
-  /** How often the job's state was told live. */
+  /** Number of states that the stream of the job sent. */
   told: number;
-  /** Of how many questions the content was asked for; null: not of the demo. */
+  /** Questions that the cluster read from the demo's question bank; null if it calls another one. */
   asked: number | null;
 }
 
 export interface EssayFacts {
   marked: number;
-  /** By a model; else the demo marked them. */
+  /** True if a model graded them, false if the demo did. */
   isPreviewed: boolean;
-  /** Provider and model. */
+  /** Provider and model of each grade. */
   graders: readonly string[];
-  /** Handoffs that came twice. */
+  /** Number of handoffs that were sent twice. */
   repeated: number;
-  /** Of all essays together. */
+  /** Points of all essays together. */
   points: number;
-  /** Of one essay. */
+  /** Maximum points of one essay. */
   maxScore: number;
 }
 
 export interface NoticeFacts {
   students: { told: number; all: number };
   parents: { told: number; all: number };
-  /** False where nobody could deliver those to parents. */
+  /** False if no worker could deliver the notices to parents. */
   parentsChecked: boolean;
-  /** null: the cluster delivers over a line of its own. */
+  /** null: the cluster does not deliver through the demo's lossy intake. */
   intake: { lost: number; recognised: number } | null;
-  /** From the release to the event in an open inbox; null: it did not come. */
+  /** Milliseconds from the release to the event in the open inbox; null if it did not arrive. */
   live: { owner: string; ms: number | null };
-  /** How many read theirs, and how many all that they had. */
+  /** Owners who marked their notice as read, and owners who marked a whole inbox as read. */
   readers: { one: number; all: number };
 }
 
 const BAR = 40;
 const SHOWN_FAULTS = 20;
 
-/** The report at the end, as lines. */
+/** Returns the lines of the report at the end. */
 export function reportLines(facts: ReportFacts, latencies: Latencies): string[] {
   return [
     '',
@@ -67,9 +67,9 @@ export function reportLines(facts: ReportFacts, latencies: Latencies): string[] 
     'Counts',
     classificationLine(facts.classification),
     `  attempts        ${facts.attempts} started, ${facts.graded} graded`,
-    `  answers         ${facts.acknowledged} saves acknowledged; of ${facts.answered} last ones ${facts.stored} are stored as given`,
+    `  answers         ${facts.acknowledged} saves acknowledged; ${facts.stored} of ${facts.answered} final answers stored unchanged`,
     ...essayLines(facts.essays),
-    `  sent again      ${facts.repeated} requests, because no reply came`,
+    `  sent again      ${facts.repeated} requests after a missing reply`,
     ...noticeLines(facts),
     '',
     `Scores, of ${facts.maxScore}`,
@@ -103,8 +103,8 @@ function latencyTable(latencies: Latencies): string[] {
 function classificationLine(classification: ClassificationFacts | null): string {
   if (classification === null) return '  classified      nothing; the cluster serves no classifier';
   const { questions, classified, told, asked } = classification;
-  const bank = asked === null ? '' : `; the question bank was asked for ${asked}`;
-  return `  classified      ${classified} of ${questions} questions, told live ${told} times${bank}`;
+  const bank = asked === null ? '' : `; ${asked} read from the question bank`;
+  return `  classified      ${classified} of ${questions} questions, ${told} live updates${bank}`;
 }
 
 function essayLines({ marked, isPreviewed, graders, repeated, points, maxScore }: EssayFacts): string[] {
@@ -112,29 +112,27 @@ function essayLines({ marked, isPreviewed, graders, repeated, points, maxScore }
   const mean = (points / Math.max(1, marked)).toFixed(2);
   return [
     `  essays          ${marked} ${how}, mean ${mean} of ${maxScore}`,
-    `                  ${repeated} of them were handed off twice, the second time without effect`,
+    `                  ${repeated} handoffs sent twice, the second without effect`,
   ];
 }
 
 function noticeLines({ notices }: ReportFacts): string[] {
-  if (notices === null) return ['  inboxes         none; the cluster serves no notification'];
+  if (notices === null) return ['  inboxes         none; the cluster serves no notification service'];
   const { students, parents, parentsChecked, intake, live, readers } = notices;
   return [
-    `  inboxes         ${students.told} of ${students.all} students have their notice, once`,
+    `  inboxes         ${students.told} of ${students.all} students have exactly one notice`,
     parentsChecked
-      ? `                  ${parents.told} of ${parents.all} parents have theirs, once`
-      : `                  the notices to ${parents.all} parents wait; nobody delivers them here`,
+      ? `                  ${parents.told} of ${parents.all} parents have exactly one notice`
+      : `                  the notices to ${parents.all} parents wait; no worker can deliver them here`,
     ...(intake === null
       ? []
-      : [
-          `                  ${intake.lost} replies were lost on purpose, ${intake.recognised} repeats were recognised`,
-        ]),
-    `  live inbox      ${live.owner} ${live.ms === null ? 'was not told while looking on' : `was told while looking on, ${Math.round(live.ms)} ms after the release`}`,
-    `  read            ${readers.one} read their notice, ${readers.all} read all they had; the counts were read again`,
+      : [`                  ${intake.lost} replies lost on purpose, ${intake.recognised} repeats recognised`]),
+    `  live inbox      ${live.owner} ${live.ms === null ? 'received no notice' : `received the notice ${Math.round(live.ms)} ms after the release`}`,
+    `  read            ${readers.one} marked their notice as read, ${readers.all} a whole inbox; the counts were checked`,
   ];
 }
 
-/** One bar per point. */
+/** Returns one bar for each point of the score, and the mean. */
 function histogram(scores: readonly number[], maxScore: number): string[] {
   const bins = Array.from({ length: Math.ceil(maxScore) }, () => 0);
   for (const score of scores) {
@@ -158,13 +156,14 @@ function verdict({ faults, notices, seconds }: ReportFacts): string[] {
   if (faults.length > 0) {
     const more = faults.length - SHOWN_FAULTS;
     return [
-      `${faults.length} fault(s) in ${time}:`,
+      `${faults.length} fault${faults.length === 1 ? '' : 's'} in ${time}:`,
       ...faults.slice(0, SHOWN_FAULTS).map((fault) => `  ✗ ${fault}`),
       ...(more > 0 ? [`  … and ${more} more`] : []),
     ];
   }
   const what = notices === null ? 'answer, score and total' : 'answer, score, total and inbox';
-  const held = `✓ nothing lost, nothing double: every ${what} was read again and compared (${time})`;
-  if (notices === null) return [held, '  … but the notices could not be read: the cluster serves no notification'];
+  const held = `✓ nothing lost, nothing duplicated: every ${what} was read again and compared (${time})`;
+  if (notices === null)
+    return [held, '  … but the notices could not be read: the cluster serves no notification service'];
   return notices.parentsChecked ? [held] : [held, '  … but the notices to parents could not be checked'];
 }

@@ -24,16 +24,16 @@ export interface DemoRun {
   internalToken: string;
   gatewayToken: string | undefined;
   delivery: Delivery;
-  /** Where the demo answers for parents and questions. */
+  /** The demo's replacement for the profile service and the question bank. */
   standIn: StandIn;
-  /** Whether the cluster asks the demo for questions, because the demo has started it. */
+  /** True if the demo started the cluster, which then reads questions from the stand-in. */
   isOwn: boolean;
 }
 
-/** Of the calls at once those that answer: that is where the time goes, and more would only lengthen every queue. */
+/** Students who save answers at the same time. More would only lengthen the queues, because saves take most of the time. */
 const WRITERS = 8;
 
-/** The whole demo on a cluster that is ready; gives the exit code. */
+/** Runs the whole demo on a cluster that is ready. Returns the exit code: 0, 1 if a check failed, 2 if the notices could not all be checked. */
 export async function runDemo(run: DemoRun): Promise<number> {
   const began = performance.now();
   const { progress, students, questions } = run;
@@ -55,8 +55,8 @@ export async function runDemo(run: DemoRun): Promise<number> {
   const served = await servicesOf(gateway);
   const [hasClassifier, hasInboxes] = [served.has('classifier'), served.has('notification')];
   if (!hasClassifier)
-    progress.line('  no classifier is served: the paper stays unclassified, essays are marked by the demo');
-  if (!hasInboxes) progress.line('  no notification is served: nobody has an inbox in which the notices could be read');
+    progress.line('  the cluster serves no classifier: the paper stays unclassified, and the demo marks the essays');
+  if (!hasInboxes) progress.line('  the cluster serves no notification service: the notices cannot be read');
 
   const bank = run.isOwn ? run.standIn : null;
   const classification = hasClassifier ? await classifyPaper(deps, progress, questions, bank) : null;
@@ -118,10 +118,10 @@ export async function runDemo(run: DemoRun): Promise<number> {
 function howToTellParents(url: string): string[] {
   return [
     '',
-    'The cluster has no profile service that knows these parents, and where its stores are is not known here; what is for parents waits',
-    'in the outbox. To see it arrive, either',
+    'The cluster has no profile service that knows these parents, and its stores are unknown here. The notices to parents wait in the outbox.',
+    'To see them arrive, run either',
     `  PROFILE_SERVICE_URL=${url} npm start     and then the demo again, or`,
-    '  npm run demo -- --own                                which starts a cluster of its own',
+    '  npm run demo -- --own                                which starts its own cluster',
   ];
 }
 
@@ -129,7 +129,7 @@ function sum(values: readonly number[]): number {
   return values.reduce((total, value) => total + value, 0);
 }
 
-/** Names of the services that the cluster serves. */
+/** Returns the names of the services that the cluster serves. */
 async function servicesOf(gateway: Gateway): Promise<ReadonlySet<string>> {
   const reply = await gateway.send({ name: 'services', method: 'GET', path: '/v1' });
   return new Set(dataOf<{ services: string[] }>('GET /v1', reply, 200).services);

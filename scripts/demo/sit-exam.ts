@@ -7,11 +7,12 @@ import { mathsExam } from './paper.ts';
 import { asStudent, type DemoDeps, type Sitting } from './sitting.ts';
 import type { Student } from './students.ts';
 
-/** One in twenty presses the button twice, and one in thirty never sees the first reply. */
+/** Every twentieth student starts twice. */
 const DOUBLE_START_EVERY = 20;
+/** Every thirtieth student loses the reply to the start. */
 const LOSE_START_EVERY = 30;
 
-/** Starts a student's attempt as the gateway does, and checks that asking again starts nothing else. */
+/** Starts a student's attempt as the gateway does, and checks that a second start returns the same attempt. */
 export async function startAttempt(
   deps: DemoDeps,
   student: Student,
@@ -72,7 +73,7 @@ async function sendStart(
 
 type Save = Extract<Step, { kind: 'save' }>;
 
-/** Takes one step of a student's answer sheet; what the service acknowledges is noted in the sitting. */
+/** Performs one step of a student's answer sheet and records acknowledged saves and events in the sitting. */
 export async function takeStep(deps: DemoDeps, sitting: Sitting, step: Step): Promise<void> {
   if (step.kind === 'event') return postEvent(deps, sitting, step);
   await save(deps, sitting, step);
@@ -92,7 +93,7 @@ async function postEvent(deps: DemoDeps, sitting: Sitting, { type, metadata }: E
   sitting.actsInDoubt += reply.sentTimes - 1;
 }
 
-/** A client that names the version it saw last, so that a save of its own that came through unseen is recognised. */
+/** Saves with the last version that the client saw. A conflict with its own save, whose reply was lost, then counts as acknowledged. */
 async function save(deps: DemoDeps, sitting: Sitting, step: Save): Promise<void> {
   const lost = step.mishap === 'lost reply';
   const reply = await sendSave(deps, sitting, step.questionId, step.answer, versionOf(sitting, step), 'tab-1', lost);
@@ -100,7 +101,7 @@ async function save(deps: DemoDeps, sitting: Sitting, step: Save): Promise<void>
   if (reply.status === 409) {
     const { code, data } = reply.envelope();
     const current = (data as { answer?: StoredAnswer } | undefined)?.answer;
-    // The save whose reply was lost had been stored: its own answer is what is newer.
+    // Accept the conflict only if the newer answer is this one: the sending whose reply was lost was stored.
     if (
       reply.sentTimes === 1 ||
       code !== 'ANSWER_VERSION_CONFLICT' ||
@@ -110,7 +111,7 @@ async function save(deps: DemoDeps, sitting: Sitting, step: Save): Promise<void>
       return;
     }
     note(sitting, step, current?.serverVersion ?? 0);
-    // Of all sendings one was stored, and that one is noted.
+    // Exactly one sending was stored, and `note` has counted it.
     sitting.actsInDoubt -= 1;
   } else {
     const detail = dataOf<AttemptDetail>('save', reply, 200);
@@ -122,7 +123,7 @@ async function save(deps: DemoDeps, sitting: Sitting, step: Save): Promise<void>
   }
 }
 
-/** Another tab, one version behind, must be told of the conflict and change nothing. */
+/** Saves from another tab with an outdated version. The reply must be a version conflict. */
 async function saveFromStaleTab(deps: DemoDeps, sitting: Sitting, step: Save): Promise<void> {
   const stale = versionOf(sitting, step) - 1;
   if (stale < 1) return;
@@ -173,7 +174,10 @@ const LATE_SAVE_EVERY = 10;
 const LATE_TRIES = 60;
 const LATE_REST_MS = 500;
 
-/** Hands in, now and then twice at once or with a lost reply, until the grade is there; gives how late it came. */
+/**
+ * Submits until the attempt is graded, for some students twice at the same time, with a lost reply, or followed by a late save.
+ * Checks that no reply shows the grade.
+ */
 export async function handIn(deps: DemoDeps, sitting: Sitting, index: number): Promise<void> {
   const requests = [submit(deps, sitting, index % LOSE_SUBMIT_EVERY === 0)];
   if (index % DOUBLE_SUBMIT_EVERY === 0) requests.push(submit(deps, sitting, false));
@@ -193,13 +197,13 @@ async function submit(deps: DemoDeps, sitting: Sitting, loseReply: boolean): Pro
     });
     const detail = dataOf<AttemptDetail>('submit', reply, 200, 202);
     if (reply.status === 200) return detail;
-    // The worker is late: the attempt is handed in, and asking again waits for the same grading.
+    // 202: the attempt is submitted and the worker is late. The next call waits for the same grading.
     if (tried === LATE_TRIES) throw new Error(`attempt ${sitting.attemptId} is still not graded`);
     await delay(LATE_REST_MS);
   }
 }
 
-/** Graded, yet nothing of the grade may be seen before the results are released. */
+/** Checks that a submitted attempt is graded and that no part of the grade is visible before the release. */
 function checkHidden(deps: DemoDeps, { student }: Sitting, detail: AttemptDetail): void {
   if (detail.status !== 'GRADED') deps.complain(`submit of ${student.id} left ${detail.status}`);
   const shown = [detail.totalScore, detail.correctCount, detail.wrongCount, detail.pendingManualCount];
@@ -211,7 +215,7 @@ function checkHidden(deps: DemoDeps, { student }: Sitting, detail: AttemptDetail
   if (leaks) deps.complain(`${student.id} sees a grade before the release`);
 }
 
-/** What comes after the submit must not change what was graded. */
+/** Saves after the submit. The reply must be 409 `ATTEMPT_LOCKED`. */
 async function saveTooLate(deps: DemoDeps, sitting: Sitting): Promise<void> {
   const [questionId] = sitting.answers.keys();
   if (questionId === undefined) return;

@@ -3,37 +3,38 @@ import type { Caller, Gateway } from './gateway.ts';
 import { ORGANIZATION, TEACHER } from './paper.ts';
 import type { Student } from './students.ts';
 
-/** What the demo knows of one student's exam because the service said so: the record that everything is held against. */
+/** Record of one student's attempt: everything that the service acknowledged. Later readings are compared with it. */
 export interface Sitting {
   student: Student;
   attemptId: string;
   /** The last acknowledged answer to each question. */
   answers: Map<string, Answer>;
-  /** The server's version of each. */
+  /** The server's version of each answer. */
   versions: Map<string, number>;
   savesAcknowledged: number;
   eventsAcknowledged: number;
-  /** Saves and events that were sent again because no reply came: each sending before the last may have been stored. */
+  /** Sendings of saves and events that had no reply; each may have been stored. */
   actsInDoubt: number;
-  /** Points of the essay that were handed off; null = none. */
+  /** Points of the essay that were handed off; null without a handoff. */
   essayPoints: number | null;
 }
 
-/** What every part of the demo works with. */
+/** Dependencies of every part of the demo. */
 export interface DemoDeps {
   gateway: Gateway;
-  /** Sent by the demo as gateway, exam service and AI classifier. */
+  /** The token that the demo sends in the name of the gateway, the exam service and the AI classifier. */
   internalToken: string;
   examId: string;
-  /** Notes what should not be; the demo goes on and fails at its end. */
+  /** Records a fault. The demo continues and fails at its end. */
   complain(fault: string): void;
 }
 
-/** The teacher of the exam, in its organization. */
+/** Returns the teacher of the exam, with its organization. */
 export function asTeacher(): Caller {
   return { id: TEACHER, role: 'TEACHER', organizationId: ORGANIZATION };
 }
 
+/** Returns a student as caller. */
 export function asStudent(student: Student) {
   return { id: student.id, role: 'STUDENT' as const };
 }

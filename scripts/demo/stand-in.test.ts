@@ -5,7 +5,7 @@ import { schoolYear } from './students.ts';
 
 const CONTEXT = '/v1/questions/ai-classify/context';
 
-t.test('the question bank knows the questions of the paper, and tells no key', async (t) => {
+t.test("the demo's question bank returns the questions of the paper without their keys", async (t) => {
   const questions = mathsPaper();
   const standIn = await openStandIn(0, { students: [], questions });
   t.teardown(standIn.close);
@@ -25,10 +25,10 @@ t.test('the question bank knows the questions of the paper, and tells no key', a
   );
   t.equal(known[0]?.contentText, questions[0]?.contentText);
   await ask(ids.slice(0, 3));
-  t.equal(standIn.questionsAsked(), ids.length, 'asked twice counts once');
+  t.equal(standIn.questionsAsked(), ids.length, 'a question is counted once');
 });
 
-t.test('the profile service knows the parents of its students, and refuses to speak of others', async (t) => {
+t.test("the demo's profile service returns the parents of its students and answers 403 for others", async (t) => {
   const students = schoolYear(60, 'stand-in');
   const standIn = await openStandIn(0, { students, questions: [] });
   t.teardown(standIn.close);

@@ -3,9 +3,9 @@ import { CONTEXT_PATH, questionsAnswer } from '#scripts/http/question-bank.ts';
 import type { StartQuestion } from '#shared/generated/attempt.ts';
 import type { Student } from './students.ts';
 
-/** Stands in for two services that do not run here: the profile service and the question bank. */
+/** A stand-in for two services that do not run here: the profile service and the question bank. */
 export interface StandIn extends LocalServer {
-  /** Of how many of its questions the content was asked for. */
+  /** Number of its questions whose content was requested. */
   questionsAsked(): number;
 }
 
@@ -17,8 +17,8 @@ interface Answer {
 const MAX_BODY_BYTES = 1024 * 1024;
 
 /**
- * It knows the parents of these students and these questions, and of nobody and nothing else. Asked for other students' parents it
- * answers 403, which the dispatcher reads as a fault of configuration: the notice goes back, unspent, and waits for the real service.
+ * Opens a stand-in that knows these questions and the parents of these students only. For other students it answers 403. The dispatcher
+ * treats that as a configuration fault: the notice waits for the real service and spends no attempt.
  */
 export async function openStandIn(
   port: number,
@@ -55,7 +55,7 @@ export async function openStandIn(
   return { ...server, questionsAsked: () => asked.size };
 }
 
-/** As a model may see it: without its key. */
+/** Returns the part of a question that a model may see: everything but the key. */
 function bankQuestion({ questionId, content, contentText, options = [] }: StartQuestion) {
   return { id: questionId, content, contentText, options };
 }

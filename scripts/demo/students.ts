@@ -6,9 +6,9 @@ export interface Student {
   studentCode: string;
   className: string;
   email: string;
-  /** 0 knows nothing, 1 knows all. */
+  /** From 0 to 1: the higher, the likelier an answer is right. */
   skill: number;
-  /** One or two; a few students have none on record. */
+  /** One or two parents; a few students have none on record. */
   parentIds: string[];
 }
 
@@ -23,7 +23,7 @@ const BOYS = {
 };
 const CLASSES = ['12A1', '12A2', '12A3', '12A4', '12A5', '12D1', '12D2', '12D3'];
 
-/** A school year of so many students; the same for the same seed. */
+/** Returns `count` students; equal seeds return equal students. */
 export function schoolYear(count: number, seed: string): Student[] {
   return Array.from({ length: count }, (_, index) => student(index + 1, seed));
 }
@@ -39,7 +39,7 @@ function student(number: number, seed: string): Student {
     studentCode: `2025${code}`,
     className: CLASSES[number % CLASSES.length] ?? '12A1',
     email: `hs${code}@thpt-demo.edu.vn`,
-    // The mean of three is a hill in the middle: a few very good, a few lost, most in between.
+    // The mean of three random numbers: few students are very good or very weak, most are in between.
     skill: 0.15 + 0.8 * ((random.fraction() + random.fraction() + random.fraction()) / 3),
     parentIds: ['ph', 'ph2'].slice(0, parents).map((prefix) => `${prefix}-${code}`),
   };

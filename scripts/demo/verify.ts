@@ -4,17 +4,17 @@ import { dataOf } from './gateway.ts';
 import { type Expected, gradeAnswer, toMicro } from './grader.ts';
 import { asStudent, asTeacher, type DemoDeps, type Sitting } from './sitting.ts';
 
-/** What was found of one sitting when everything was read again. */
+/** Result of reading one sitting again. */
 export interface Verified {
   totalScore: number;
   maxScore: number;
-  /** Acknowledged answers that are stored as they were acknowledged. */
+  /** Number of acknowledged answers that are stored unchanged. */
   answersStored: number;
 }
 
 /**
- * Reads a released result again and holds it against the record: each acknowledged answer is there and no other,
- * each score and every total is what the demo's own grader says, and the log tells every acknowledged act.
+ * Reads a released result and compares it with the record of the sitting. The result must have exactly the acknowledged answers, the
+ * scores and totals of the demo's own grader, and a log of every acknowledged action.
  */
 export async function verifySitting(
   deps: DemoDeps,
@@ -35,7 +35,7 @@ export async function verifySitting(
   return { totalScore: attempt.totalScore ?? 0, maxScore: attempt.maxScore, answersStored };
 }
 
-/** A teacher of the exam sees the keys that no student may see. */
+/** Checks that a teacher of the exam sees the answer keys, which are hidden from students. */
 export async function verifyTeacherView(deps: DemoDeps, sitting: Sitting): Promise<void> {
   const reply = await deps.gateway.send({
     name: 'teacher reads',
@@ -68,15 +68,16 @@ function checkAnswers(
   for (const [questionId, answer] of sitting.answers) {
     const found = stored.get(questionId);
     if (found === undefined) complain(`the answer to ${questionId} is lost`);
-    else if (!isDeepStrictEqual(found.answer, answer)) complain(`the answer to ${questionId} is another one`);
+    else if (!isDeepStrictEqual(found.answer, answer)) complain(`the answer to ${questionId} has changed`);
     else same += 1;
     const grade = expected.get(questionId);
     if (found === undefined || grade === undefined) continue;
     if (found.score === null || toMicro(found.score) !== grade.micro || found.isCorrect !== grade.full) {
-      complain(`${questionId} was graded ${found.score}, and should be ${grade.micro / 1e6}`);
+      complain(`${questionId} was graded ${found.score}, expected ${grade.micro / 1e6}`);
     }
   }
-  if (stored.size !== sitting.answers.size) complain(`${stored.size} answers stored, ${sitting.answers.size} given`);
+  if (stored.size !== sitting.answers.size)
+    complain(`${stored.size} answers are stored, ${sitting.answers.size} were acknowledged`);
   if (attempt.questions.some((question) => 'answerKey' in question)) complain('the result shows the answer key');
   return same;
 }
@@ -90,25 +91,28 @@ function checkTotals(
   const grades = [...expected.values()];
   const total = grades.reduce((sum, grade) => sum + grade.micro, 0);
   const correct = grades.filter((grade) => grade.full).length;
-  if (attempt.status !== 'GRADED' || !attempt.resultVisible) complain('the result cannot be seen');
+  if (attempt.status !== 'GRADED' || !attempt.resultVisible) complain('the result is not visible');
   if (attempt.totalScore === null || toMicro(attempt.totalScore) !== total) {
-    complain(`the total is ${attempt.totalScore}, and should be ${total / 1e6}`);
+    complain(`the total is ${attempt.totalScore}, expected ${total / 1e6}`);
   }
   if (attempt.correctCount !== correct || attempt.wrongCount !== grades.length - correct) {
-    complain(`${attempt.correctCount} right and ${attempt.wrongCount} wrong, and should be ${correct} right`);
+    complain(`${attempt.correctCount} right and ${attempt.wrongCount} wrong, expected ${correct} right`);
   }
-  if (attempt.pendingManualCount !== 0) complain('something still waits to be marked');
+  if (attempt.pendingManualCount !== 0) complain('an answer still waits to be marked');
   const percent = (total / toMicro(attempt.maxScore)) * 100;
   if (scorePercent === null || Math.abs(scorePercent - percent) > 1e-9) complain(`the percentage is ${scorePercent}`);
 }
 
-/** START, each save and client event, SUBMIT, the handoff: no acknowledged act is missing, none is there twice. */
+/**
+ * Checks that the log has START, SUBMIT, the handoff, and each acknowledged save and client event once. Unacknowledged sendings may
+ * add events.
+ */
 function checkLog(sitting: Sitting, attempt: AttemptDetail, complain: (fault: string) => void): void {
   const least = 2 + sitting.savesAcknowledged + sitting.eventsAcknowledged + (sitting.essayPoints === null ? 0 : 1);
   const most = least + sitting.actsInDoubt;
   if (attempt.eventCount < least || attempt.eventCount > most) {
-    complain(`the log has ${attempt.eventCount} events, and should have ${least} to ${most}`);
+    complain(`the log has ${attempt.eventCount} events, expected ${least} to ${most}`);
   }
   const ends = attempt.events.filter((event) => event.type === 'SUBMIT' || event.type === 'TIMEOUT').length;
-  if (ends !== 1) complain(`the log tells ${ends} submits`);
+  if (ends !== 1) complain(`the log has ${ends} submits, expected one`);
 }

@@ -1,17 +1,17 @@
 import type { EngineName } from '#scripts/services/mongodb.ts';
 import type { Feature } from './features.ts';
 
-/** How an engine differs from the manual, and what the product does about it. */
+/** A difference between an engine and the manual, with the product's workaround. */
 export interface Difference {
   readonly title: string;
   readonly engines: readonly EngineName[];
-  /** Features beside which the document cites this difference. */
+  /** Features whose rows in the document link to this difference. */
   readonly features: readonly Feature[];
   readonly manual: string;
   readonly differs: string;
-  /** The workaround, with its place. */
+  /** The workaround and the file that contains it. */
   readonly workaround: string;
-  /** What the workaround costs a real mongod. */
+  /** Cost of the workaround on a real mongod. */
   readonly cost: string;
 }
 
@@ -22,7 +22,7 @@ export const DIFFERENCES: readonly Difference[] = [
     features: ['variable $$NOW', 'expression $toLong'],
     manual: '`$$NOW` is a date and compares with a stored one by time.',
     differs:
-      'They have two types and compare by type, also in `$expr`: a deadline would never pass. `$subtract` of the two fails.',
+      'Their types differ and are compared first, in `$expr` too: a deadline would never pass. `$subtract` of the two fails.',
     workaround:
       '`NOW_MS` and `msOf` in `shared/infra/mongo/guarded-update.ts` compare Unix milliseconds; [note 2](design-notes.md#n2).',
     cost: 'a conversion for each operand. It hides a field from indexes, so it stays in pipelines, where no index is used.',
@@ -40,13 +40,13 @@ export const DIFFERENCES: readonly Difference[] = [
     title: 'An operator beside `_id` in a filter',
     engines: ['python'],
     features: ['command findAndModify', 'command update'],
-    manual: 'The index of `_id` finds the document, whatever else the filter holds.',
+    manual: 'The index of `_id` finds the document, independent of other conditions in the filter.',
     differs:
-      '`{_id, $expr}` reads the whole collection: 80 ms at 4,000 rows, where `{_id}` takes 2 ms. `findAndModify` read it always, until ' +
-      '`scripts/services/secantusdb.py` taught it otherwise.',
+      '`{_id, $expr}` reads the whole collection: 80 ms at 4,000 rows, where `{_id}` takes 2 ms. As published, `findAndModify` always ' +
+      'does; `scripts/services/secantusdb.py` corrects that.',
     workaround:
-      'The filter of a guarded update is `{_id}`, and its conditions are part of the pipeline. The product would do so anyway: the ' +
-      'document that comes back explains a refusal; [note 1](design-notes.md#n1).',
+      'The filter of a guarded update is `{_id}`, and its conditions are part of the pipeline. The product would do so anyway, because ' +
+      'the returned document explains a refusal; [note 1](design-notes.md#n1).',
     cost: 'none: `{_id}` alone is the shortest path of mongod, and a refused update writes nothing.',
   },
   {
@@ -54,8 +54,9 @@ export const DIFFERENCES: readonly Difference[] = [
     engines: ['python'],
     features: ['query $gte', 'index key=-1'],
     manual: '`$gte` includes its bound.',
-    differs: 'In an index that descends after an equality, rows at the bound are left out. `$gt` is right.',
-    workaround: '`shared/infra/mongo/notification/delivery-attempts.ts` asks for more than one millisecond earlier.',
+    differs: 'In an index that descends after an equality, rows at the bound are missing. `$gt` is right.',
+    workaround:
+      '`shared/infra/mongo/notification/delivery-attempts.ts` uses `$gt` with a bound one millisecond earlier.',
     cost: 'none.',
   },
   {
@@ -66,8 +67,8 @@ export const DIFFERENCES: readonly Difference[] = [
     differs:
       'All of the index is read. For 6 of 6,000 rows the Python one takes 107 ms instead of 2, the Rust one 3.3 instead of 0.6.',
     workaround:
-      '`shared/infra/mongo/notification/inbox.ts` gives no hint where the filter names a user. Other hints stay: they keep a planner that ' +
-      'tried its indexes on few rows from the wrong one.',
+      '`shared/infra/mongo/notification/inbox.ts` passes no hint if the filter names a user. Other hints stay, because a planner that ' +
+      'compared its indexes on few rows may choose the wrong one.',
     cost: 'none.',
   },
   {
@@ -76,7 +77,7 @@ export const DIFFERENCES: readonly Difference[] = [
     features: ['query $in'],
     manual: 'The index finds each id of the list.',
     differs:
-      'Each row was compared with the whole list, by a function call an entry: 1,000 ids of 6,000 rows took 2 s.',
+      'As published, each row is compared with the whole list, by a function call an entry: 1,000 ids of 6,000 rows take 2 s.',
     workaround: 'None in the product. `scripts/services/secantusdb.py` looks texts up in the list: 0.14 s.',
     cost: 'none.',
   },
@@ -85,7 +86,7 @@ export const DIFFERENCES: readonly Difference[] = [
     engines: ['rust'],
     features: ['index unique', 'index partialFilterExpression'],
     manual:
-      'A row that leaves a unique index frees its key at once, and one that enters it by an update is refused like an insert.',
+      'A row that leaves a unique index frees its key at once. An update that moves a row to a taken key is refused like an insert.',
     differs:
       'As published, the key stays taken for ever if an update changes it, unsets it or leaves the partial filter. A key that an ' +
       'update adds is not claimed.',
@@ -99,7 +100,8 @@ export const DIFFERENCES: readonly Difference[] = [
     features: ['option writeConcern.j'],
     manual: 'With `j: true` an acknowledged write survives the death of the process.',
     differs: 'The last writes may be lost, unless the engine is started with `--sync-on-commit`.',
-    workaround: '`npm start` passes it (`scripts/services/secantusdb.ts`); tests do where they kill the engine.',
+    workaround:
+      '`npm start` passes the option (`scripts/services/secantusdb.ts`), and so do tests that kill the engine.',
     cost: 'none.',
   },
   {

@@ -29,7 +29,7 @@ const SOURCES: Sources = {
   ],
 };
 
-t.test('a row says where a feature is used, on which engines, and what the manual promises', async (t) => {
+t.test('docs/engines.md lists the files, the engines and the guarantee of each feature', async (t) => {
   const page = enginesMarkdown(SOURCES);
   t.match(page, '| `find` | attempt/attempts, mailbox/claim | Python, Rust [1](#d1) | a cursor |');
   t.match(page, '| `$gt` | workers/main | Python | greater |');
@@ -39,7 +39,7 @@ t.test('a row says where a feature is used, on which engines, and what the manua
   t.match(page, '### <a id="d1"></a>1. Finding');
 });
 
-t.test('files that do not fit into a row are counted', async (t) => {
+t.test('docs/engines.md counts the files that do not fit into a row', async (t) => {
   const files = Array.from({ length: 30 }, (_, n) => `shared/infra/mongo/attempt/file-${n + 10}.ts`);
   const recordings = new Map([['python', { ...PYTHON, features: { 'command find': files } }]] as const);
   const page = enginesMarkdown({ ...SOURCES, recordings, manual: { 'command find': 'a cursor' } });
@@ -48,21 +48,24 @@ t.test('files that do not fit into a row are counted', async (t) => {
   t.ok(row.length <= 160, row);
 });
 
-t.test('a recorded feature without an entry and an entry that was never recorded fail, each by its name', async (t) => {
-  const { 'query $gt': _, ...fewer } = SOURCES.manual;
-  t.throws(() => enginesMarkdown({ ...SOURCES, manual: fewer }), { message: /no entry for: query \$gt/ });
-  const manual = { ...SOURCES.manual, 'query $lt': 'less' };
-  t.throws(() => enginesMarkdown({ ...SOURCES, manual }), { message: /that no test uses: query \$lt/ });
-  const page = enginesMarkdown({ ...SOURCES, manual, sometimes: ['query $lt'] });
-  t.match(page, '| `$lt` |  | rare | less |');
-});
+t.test(
+  'docs/engines.md is refused for a feature without an entry and for an entry that was never recorded',
+  async (t) => {
+    const { 'query $gt': _, ...fewer } = SOURCES.manual;
+    t.throws(() => enginesMarkdown({ ...SOURCES, manual: fewer }), { message: /no entry for: query \$gt/ });
+    const manual = { ...SOURCES.manual, 'query $lt': 'less' };
+    t.throws(() => enginesMarkdown({ ...SOURCES, manual }), { message: /that no test uses: query \$lt/ });
+    const page = enginesMarkdown({ ...SOURCES, manual, sometimes: ['query $lt'] });
+    t.match(page, '| `$lt` |  | rare | less |');
+  },
+);
 
-t.test('a difference names features that the document lists', async (t) => {
+t.test('docs/engines.md is refused if a difference names an unlisted feature', async (t) => {
   const differences = SOURCES.differences.map((difference) => ({ ...difference, features: ['query $near'] as const }));
   t.throws(() => enginesMarkdown({ ...SOURCES, differences }), { message: /names .*: query \$near/ });
 });
 
-t.test('the rows of docs/engines.md are no wider than a table may be', async (t) => {
+t.test('the rows of docs/engines.md have at most 160 characters', async (t) => {
   const wide = enginesMarkdown()
     .split('\n')
     .filter((line) => line.startsWith('| ') && line.length > 160);

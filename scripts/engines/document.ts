@@ -4,7 +4,7 @@ import { type Feature, type FeatureKind, KINDS } from './features.ts';
 import { MANUAL, SOMETIMES } from './manual.ts';
 import { compareFeatures, ENGINES, type Recording, type Recordings, readRecordings } from './recordings.ts';
 
-/** What the document is made of, so that a test can bring its own. */
+/** Sources of the document; a test may replace them. */
 export interface Sources {
   readonly recordings: Recordings;
   readonly manual: Readonly<Record<Feature, string>>;
@@ -25,14 +25,14 @@ const HEADINGS: Readonly<Record<FeatureKind, string>> = {
   variable: 'Variables',
   index: 'Options of indexes',
 };
-/** Nearly every file that uses MongoDB is below this folder. */
+/** Folder that is omitted in file names; nearly every file that uses MongoDB is below it. */
 const USUAL_FOLDER = 'shared/infra/mongo/';
-/** Files are named as long as they fit into a row of this width; the recordings name all. */
+/** Maximum width of a row, in characters. Files that do not fit are only counted; the recordings name all of them. */
 const ROW_WIDTH = 160;
 
 /**
- * `docs/engines.md`.
- * @throws Error if a recorded feature is not in the manual's table, or one of the table was never recorded
+ * Returns the text of `docs/engines.md`.
+ * @throws Error if a recorded feature has no entry in `MANUAL`, or an entry was never recorded
  */
 export function enginesMarkdown(sources: Sources = checkedIn()): string {
   const faults = faultsIn(sources);
@@ -50,9 +50,9 @@ Python and one in Rust. This page shows that the product uses nothing that only 
 
 The driver's command monitoring recorded each command that product code sent while the tests ran (\`npm run engines\`). A row is one
 feature of these commands. "Used in" names files below \`${USUAL_FOLDER}\`, or whole paths; \`scripts/engines/recorded/\` names all of them.
-"Engines" lists where the tests used it, with the [differences](#differences) that are known. The last column says what the MongoDB
-manual promises. Without a version, it holds since 4.0 or longer; "replica set" means that a standalone server lacks it, and "driver" that
-the driver sends it by itself. A feature that is "rare" is sent after a fault, which a run may not meet.
+"Engines" lists the engines on which the tests used it, with the known [differences](#differences). The last column states the guarantee
+of the MongoDB manual. Without a version, it holds since 4.0 or longer; "replica set" means that a standalone server lacks it, and "driver"
+that the driver sends it by itself. A feature that is "rare" is sent only after a fault, which a run may not meet.
 
 | engine | version | test suite |
 | --- | --- | --- |
@@ -61,7 +61,7 @@ ${engines.join('\n')}
 ${sections.join('\n')}
 ## Differences
 
-Where an engine differs from the manual, the product keeps to the manual. Each workaround says what it costs a real mongod.
+If an engine differs from the manual, the product relies on the manual. Each workaround states its cost on a real mongod.
 
 ${sources.differences.map(differenceText).join('\n')}`;
 }

@@ -10,10 +10,10 @@ function featuresOf(command: object): ReadonlySet<string> {
 }
 
 const sorted = (command: object) => [...featuresOf(command)].sort();
-/** What a user may have written: looks like operators and variables. */
+/** Text of a user that resembles operators and variables. */
 const SAVED = { answers: { q1: { $where: 'a', $$ROOT: 1 } }, $set: '$$NOW' };
 
-t.test('values are no features, whatever they look like', async (t) => {
+t.test('readFeatures ignores values that resemble operators', async (t) => {
   t.strictSame(sorted({ insert: 'rows', documents: [SAVED], ordered: true }), [
     'command insert',
     'option insert.ordered',
@@ -29,7 +29,7 @@ t.test('values are no features, whatever they look like', async (t) => {
   ]);
 });
 
-t.test('a value under $literal is not read, and the same value beside it is', async (t) => {
+t.test('readFeatures ignores values under $literal and reads those beside it', async (t) => {
   const pipeline = [{ $set: { body: { $literal: SAVED }, note: { $concat: ['$$NOW', '$title', '$$ROOT.a'] } } }];
   t.strictSame(sorted({ findAndModify: 'rows', query: { _id: '$$CLUSTER_TIME' }, update: pipeline, new: true }), [
     'command findAndModify',
@@ -43,7 +43,7 @@ t.test('a value under $literal is not read, and the same value beside it is', as
   ]);
 });
 
-t.test('the values of a guarded update stay out of the recording', async (t) => {
+t.test('readFeatures ignores the values of a guarded update', async (t) => {
   const { pipeline } = guardedUpdate([{ $lt: [NOW_MS, 5] }], { text: literal('$$REMOVE'), deep: literal(SAVED) });
   t.strictSame(
     sorted({ update: 'rows', updates: [{ q: { _id: 'a' }, u: pipeline }] }).filter((feature) =>
@@ -53,7 +53,7 @@ t.test('the values of a guarded update stay out of the recording', async (t) => 
   );
 });
 
-t.test('nested query operators', async (t) => {
+t.test('readFeatures finds nested query operators', async (t) => {
   const filter = {
     $or: [{ a: { $not: { $gte: 1, $regex: 'x' } } }, { $and: [{ b: /x/ }] }],
     list: { $elemMatch: { n: { $lt: 1 } } },
@@ -69,11 +69,11 @@ t.test('nested query operators', async (t) => {
   t.ok(featuresOf({ delete: 'rows', deletes: [{ q: {}, limit: 0 }] }).has('option delete.limit=0'));
 });
 
-t.test('a document of which the first field is no operator is a value to be equal to', async (t) => {
+t.test('readFeatures treats a document whose first field is not an operator as a value', async (t) => {
   t.strictSame(sorted({ find: 'rows', filter: { _id: { status: 'A', $gt: 1 } } }), ['command find']);
 });
 
-t.test('classic updates, with their modifiers, and pipelines in updates', async (t) => {
+t.test('readFeatures finds operators and modifiers of classic updates', async (t) => {
   const classic = {
     $push: { log: { $each: [SAVED], $slice: -5 } },
     $addToSet: { keys: { $slice: 1 } },
@@ -96,12 +96,12 @@ t.test('classic updates, with their modifiers, and pipelines in updates', async 
   );
 });
 
-t.test('a replacement holds no operator', async (t) => {
+t.test('readFeatures finds no operator in a replacement', async (t) => {
   const updates = [{ q: {}, u: { status: 'A', more: SAVED } }];
   t.strictSame(sorted({ update: 'rows', updates }), ['command update', 'option update.u=replacement']);
 });
 
-t.test('stages of an aggregation, with accumulators beside expressions', async (t) => {
+t.test('readFeatures finds stages, accumulators and expressions of an aggregation', async (t) => {
   const pipeline = [
     { $match: { at: { $gt: 1 } } },
     { $group: { _id: { $ifNull: ['$a', null] }, n: { $sum: { $cond: ['$b', 1, 0] } }, least: { $min: '$b' } } },
@@ -128,7 +128,7 @@ t.test('stages of an aggregation, with accumulators beside expressions', async (
   ]);
 });
 
-t.test('projections have operators of their own', async (t) => {
+t.test('readFeatures separates operators of projections from expressions', async (t) => {
   const projection = { a: 1, events: { $slice: -1 }, size: { $size: '$events' } };
   t.strictSame(sorted({ find: 'rows', filter: {}, projection }), [
     'command find',
@@ -137,7 +137,7 @@ t.test('projections have operators of their own', async (t) => {
   ]);
 });
 
-/** As the driver's own class, which is no plain object. */
+/** Like the driver's own class, an instance and not a plain object. */
 class ReadConcern {
   level: string;
   constructor(level: string) {
@@ -145,7 +145,7 @@ class ReadConcern {
   }
 }
 
-t.test('the read concern of a transaction is not that of a single read', async (t) => {
+t.test('readFeatures separates the read concern of a transaction from that of a single read', async (t) => {
   const session = { lsid: { id: new UUID() }, $db: 'examhall', $clusterTime: {} };
   const read = { find: 'rows', filter: {}, readConcern: new ReadConcern('snapshot'), ...session };
   t.strictSame(sorted(read), [
@@ -176,7 +176,7 @@ t.test('the read concern of a transaction is not that of a single read', async (
   );
 });
 
-t.test('options of an index, and what its partial filter needs', async (t) => {
+t.test('readFeatures finds options of an index and operators of its partial filter', async (t) => {
   const key = new Map([
     ['userId', 1],
     ['createdAt', -1],

@@ -18,7 +18,7 @@ export const KINDS = [
 ] as const;
 export type FeatureKind = (typeof KINDS)[number];
 
-/** One thing that a server must know, as in `query $gte`. */
+/** One operator, option or command that a server must support, for example `query $gte`. */
 export type Feature = `${FeatureKind} ${string}`;
 
 /** Called for each feature of a command. */
@@ -26,8 +26,8 @@ type Add = (kind: FeatureKind, name: string) => void;
 type Read = (add: Add, value: unknown) => void;
 
 /**
- * Reports each feature that a command uses, some more than once: its structure alone, never a value of a user. Whatever MongoDB takes as
- * data is not read: inserted documents, operands of a comparison, values of classic updates, and all below `$literal`.
+ * Reports each feature that a command uses, possibly more than once. Reads only the structure of the command and never a user's value:
+ * MongoDB's data are inserted documents, operands of a comparison, values of classic updates, and everything below `$literal`.
  */
 export function readFeatures(command: Document, add: Add): void {
   const [name = ''] = Object.keys(command);
@@ -39,7 +39,7 @@ export function readFeatures(command: Document, add: Add): void {
   }
 }
 
-/** Bodies of commands, by command and field; every other field is an option. */
+/** Readers of the bodies of commands, by command and field. Every other field is an option. */
 const BODIES: Readonly<Record<string, Read>> = {
   'find.filter': readFilter,
   'find.projection': readProjection,
@@ -56,16 +56,19 @@ const BODIES: Readonly<Record<string, Read>> = {
   'listCollections.filter': readFilter,
 };
 
-/** Every message names its database, and every command of a transaction its number: without one, the number makes a retryable write. */
+/**
+ * Returns whether a field is no feature: the database of a message, or the transaction number of a command in a transaction. Outside of a
+ * transaction, the number is a feature, because it makes a write retryable.
+ */
 function isUntold(command: Document, field: string): boolean {
   return field === '$db' || (field === 'txnNumber' && 'autocommit' in command);
 }
 
 /** Options that mean the same in every command. */
 const COMMON = ['lsid', 'txnNumber', 'autocommit', 'startTransaction', 'readConcern', 'writeConcern', 'maxTimeMS'];
-/** Options that hold others. */
+/** Options that contain further options. */
 const HOLDERS = ['readConcern', 'transaction.readConcern', 'writeConcern', '$readPreference', 'aggregate.cursor'];
-/** Options whose value is a word of the protocol. */
+/** Options whose value is part of the feature, because it is a word of the protocol. */
 const WORDS = [
   'readConcern.level',
   'transaction.readConcern.level',
@@ -74,7 +77,7 @@ const WORDS = [
   'delete.limit',
 ];
 
-/** The first command of a transaction carries the read concern of all of them. */
+/** Returns the name of an option. The read concern in the first command of a transaction applies to all its commands and has its own name. */
 function optionName(command: Document, name: string, field: string): string {
   if (field === 'readConcern' && 'startTransaction' in command) return `transaction.${field}`;
   return COMMON.includes(field) || field.startsWith('$') ? field : `${name}.${field}`;
@@ -119,7 +122,7 @@ function readFilter(add: Add, filter: unknown): void {
   }
 }
 
-/** The condition of one field. MongoDB takes a document whose first field is no operator as a value to be equal to. */
+/** Reads the condition of one field. MongoDB treats a document whose first field is not an operator as a value to compare with. */
 function readCondition(add: Add, condition: unknown): void {
   if (condition instanceof RegExp) add('query', '$regex');
   if (!holdsOperators(condition)) return;
@@ -130,13 +133,13 @@ function readCondition(add: Add, condition: unknown): void {
   }
 }
 
-/** The condition of one element of an array, which is a document or not. */
+/** Reads the condition of one element of an array, which may be a document or another value. */
 function readElement(add: Add, condition: unknown): void {
   if (holdsOperators(condition)) readCondition(add, condition);
   else readFilter(add, condition);
 }
 
-/** Operators that exist in projections alone; any other is an expression. */
+/** Operators that exist in projections only; any other is an expression. */
 const PROJECTIONS = ['$slice', '$elemMatch', '$meta'];
 
 function readProjection(add: Add, projection: unknown): void {
@@ -164,13 +167,13 @@ function readUpdateOperator(add: Add, operator: string, fields: unknown): void {
   add('update', operator);
   for (const [, value] of fieldsOf(fields)) {
     if (operator === '$pull') readElement(add, value);
-    // Without $each the value is an element, whatever its fields are called.
+    // Without $each, the value is an element and its fields are data.
     if (!ADDING.includes(operator) || !isPlain(value) || !('$each' in value)) continue;
     for (const modifier of Object.keys(value)) add('update', `${operator}.${modifier}`);
   }
 }
 
-/** Stages whose content is read. Of another one, the name alone is a feature: who uses the first such stage has to add it here. */
+/** Stages whose content is read. For any other stage, only the name is a feature; add a stage here when the product begins to use it. */
 const STAGES: Readonly<Record<string, Read>> = {
   $match: readFilter,
   $group: readGroup,
@@ -201,7 +204,7 @@ function readGroup(add: Add, group: unknown): void {
   }
 }
 
-/** Variables that an update or an aggregation declares itself begin with a small letter; `this` is declared by $map and $filter. */
+/** Matches variables of MongoDB. Variables that an expression declares itself begin with a small letter; $map and $filter declare `this`. */
 const VARIABLE = /^\$\$([A-Z_]+|this|value)(?:\.|$)/;
 
 function readExpression(add: Add, expression: unknown): void {
@@ -222,7 +225,7 @@ function each(list: unknown, read: (item: unknown) => void): void {
   if (Array.isArray(list)) for (const item of list) read(item);
 }
 
-/** A document as the product writes it, and no value of BSON such as a date or an id. */
+/** Returns whether a value is a document and not another BSON type such as a date or an id. */
 function isPlain(value: unknown): value is Document {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
   const prototype: unknown = Object.getPrototypeOf(value);
@@ -233,7 +236,7 @@ function fieldsOf(value: unknown): [string, unknown][] {
   return isPlain(value) ? Object.entries(value) : [];
 }
 
-/** Fields of what the driver makes itself: instances of its classes, and maps where the order counts. */
+/** Returns the fields of an object that the driver creates: an instance of its classes, or a map if the order matters. */
 function partsOf(value: unknown): [string, unknown][] {
   return value instanceof Map ? [...value] : Object.entries(value ?? {});
 }

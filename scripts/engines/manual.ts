@@ -1,8 +1,8 @@
 import type { Feature } from './features.ts';
 
 /**
- * What the MongoDB manual promises of each feature that the product uses, and since which version if that is later than 4.0. `replica set`:
- * not on a standalone server. `driver`: the driver sends it of itself.
+ * Guarantees of the MongoDB manual for each feature that the product uses, with the first version if that is later than 4.0.
+ * `replica set`: not on a standalone server. `driver`: the driver sends the feature by itself.
  */
 export const MANUAL: Readonly<Record<Feature, string>> = {
   'command abortTransaction': 'undoes all writes of the transaction; replica set',
@@ -35,9 +35,9 @@ export const MANUAL: Readonly<Record<Feature, string>> = {
   'option delete.ordered': 'stops at the first fault; the default',
   'option find.batchSize': 'documents in a batch, at most 16 MiB',
   'option find.hint': 'takes the named index; error if there is none',
-  'option find.limit': 'at most so many documents',
+  'option find.limit': 'at most this many documents',
   'option find.singleBatch': 'closes the cursor after the first batch; driver',
-  'option find.skip': 'leaves out so many documents',
+  'option find.skip': 'skips this many documents',
   'option find.sort': 'stable only if the keys are unique',
   'option findAndModify.new': 'returns the document after the change',
   'option findAndModify.remove=false': 'the default; driver',
@@ -51,9 +51,9 @@ export const MANUAL: Readonly<Record<Feature, string>> = {
   'option listCollections.nameOnly': 'names and types alone, without locks',
   'option listIndexes.cursor': 'driver',
   'option lsid': 'the session of the command; driver',
-  'option maxTimeMS': 'error 50 once the server has worked so long',
+  'option maxTimeMS': 'error 50 after this much work of the server',
   'option readConcern.afterClusterTime': 'waits until the read is as new as this; replica set',
-  'option readConcern.level=majority': 'only what no failover can roll back; always there since 5.0',
+  'option readConcern.level=majority': 'only writes that no failover can roll back; always enabled since 5.0',
   'option readConcern.level=snapshot': 'one instant; `find`, `aggregate`, `distinct`; since 5.0; replica set',
   'option startTransaction': 'the first command of a transaction',
   'option transaction.readConcern.afterClusterTime': 'the snapshot is at least this new; driver; replica set',
@@ -62,14 +62,14 @@ export const MANUAL: Readonly<Record<Feature, string>> = {
   'option update.multi': 'all matches; not one atomic step',
   'option update.ordered': 'stops at the first fault; the default',
   'option update.u=pipeline': 'since 4.2',
-  'option update.upsert': 'inserts if nothing matches; of two at once one may be error 11000',
+  'option update.upsert': 'inserts if nothing matches; one of two concurrent ones may be error 11000',
   'option writeConcern.j': 'acknowledged once journaled',
   'option writeConcern.w=0': 'no reply; driver, with `endSessions`',
-  'option writeConcern.w=50': 'acknowledged by so many members; error 100 if there are fewer',
+  'option writeConcern.w=50': 'acknowledged by 50 members; error 100 if there are fewer',
   'option writeConcern.w=majority': 'acknowledged once no failover can roll it back',
   'option writeConcern.wtimeout': 'driver, when a commit is repeated',
 
-  'query $exists': 'the field is there, null or not',
+  'query $exists': 'the field exists, null or not',
   'query $gt': 'greater, of the same type',
   'query $gte': 'greater or equal, of the same type',
   'query $in': 'equal to one of the list',
@@ -91,17 +91,17 @@ export const MANUAL: Readonly<Record<Feature, string>> = {
   'stage $addFields': 'adds or replaces fields',
   'stage $count': 'one document with the count, none for 0',
   'stage $group': 'one document for each key',
-  'stage $limit': 'at most so many documents',
-  'stage $match': 'an index serves it where it comes first',
+  'stage $limit': 'at most this many documents',
+  'stage $match': 'an index serves it if it is the first stage',
   'stage $project': 'keeps, drops or computes fields',
   'stage $set': 'reads fields as they were before the stage; since 4.2',
   'stage $sort': 'an index serves it after `$match`',
   'stage $unset': 'removes fields; since 4.2',
 
   'accumulator $first': 'of the first document, in no order without `$sort`',
-  'accumulator $max': 'the greatest, nulls left out',
-  'accumulator $min': 'the least, nulls left out',
-  'accumulator $sum': 'what is no number counts as 0',
+  'accumulator $max': 'the greatest, without nulls',
+  'accumulator $min': 'the least, without nulls',
+  'accumulator $sum': 'values other than numbers count as 0',
 
   'expression $add': 'numbers, or one date and milliseconds; null if one is null',
   'expression $and': 'null and 0 are false',
@@ -122,14 +122,14 @@ export const MANUAL: Readonly<Record<Feature, string>> = {
   'expression $lt': 'compares values, and types in their order',
   'expression $lte': 'compares values, and types in their order',
   'expression $map': 'an expression for each element',
-  'expression $max': 'the greatest of its operands, nulls left out',
+  'expression $max': 'the greatest of its operands, without nulls',
   'expression $mergeObjects': 'the later one wins; nulls count as empty',
-  'expression $min': 'the least of its operands, nulls left out',
+  'expression $min': 'the least of its operands, without nulls',
   'expression $ne': 'compares type and value',
   'expression $not': 'null and 0 are false',
   'expression $objectToArray': 'an array of `{k, v}`',
   'expression $or': 'null and 0 are false',
-  'expression $size': 'elements of an array; error if it is none',
+  'expression $size': 'elements of an array; error for other values',
   'expression $subtract': 'numbers; two dates: milliseconds; null if one is null',
   'expression $toDate': 'a long: Unix milliseconds; null stays null',
   'expression $toInt': 'truncates; error beyond 32 bits',
@@ -137,7 +137,7 @@ export const MANUAL: Readonly<Record<Feature, string>> = {
   'expression $toString': 'null stays null',
 
   'variable $$NOW': 'the same time in all of a command, a date; since 4.2',
-  'variable $$this': 'the element, where `as` is left out',
+  'variable $$this': 'the element, if `as` is omitted',
 
   'index expireAfterSeconds': 'deletes some time after the date, each minute',
   'index key=-1': 'descending',

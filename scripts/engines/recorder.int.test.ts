@@ -5,7 +5,7 @@ import { requiredEnv } from '#testing/stores/open-test-mongo.ts';
 import { openNotes } from './uses.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
-/** Uses MongoDB through product code, from the kit and by itself, and dies. */
+/** Uses MongoDB through product code, through the test kit and directly, then kills itself. */
 const PROGRAM = `
   import { findAttempt } from '#infra/mongo/attempt/attempts.ts';
   import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
@@ -17,7 +17,7 @@ const PROGRAM = `
   process.kill(process.pid, 'SIGKILL');
 `;
 
-t.test('a child process leaves what its product code used, and nothing of its tests, when it is killed', async (t) => {
+t.test('the recorder of a killed process stores the features of product code and none of its tests', async (t) => {
   const notes = openNotes();
   t.teardown(() => notes.remove());
   const args = [`--import=${import.meta.resolve('./recorder.ts')}`, '--input-type=module', '--eval', PROGRAM];

@@ -8,31 +8,31 @@ import { type FeatureKind, readFeatures } from './features.ts';
 import { FEATURES_FOLDER, lineOf } from './uses.ts';
 
 /**
- * Program, loaded with `--import` before a process of the tests: notes each feature of MongoDB that product code uses, and the file that
- * does, in a file of its own in the folder FEATURES_FOLDER. It writes at the first sight of a feature, because tests kill processes.
+ * Program, preloaded into a process of the tests by `--import`: records each feature of MongoDB that product code uses, with the file that
+ * uses it. Each process writes its own file in the folder FEATURES_FOLDER, at the first use of a feature, because tests kill processes.
  *
- * The driver's command monitoring shows each command as it is sent. The file is the first one of the checkout on the stack where the
- * driver begins an operation. Later, a function that returns the driver's promise without awaiting it has left the stack; so a later
- * batch of a cursor is noted for the function that awaits it.
+ * The driver's command monitoring shows each command as it is sent. The recorded file is the first one of the checkout on the stack when
+ * the driver begins an operation. For a later batch of a cursor, that is the function that awaits it: a function that returned the
+ * driver's promise without awaiting it has left the stack.
  */
 interface User {
   /** A file of the product, relative to the root. */
   readonly file: string;
-  /** Names of the features that are noted for it. */
+  /** Names of the features that are recorded for it. */
   readonly noted: Map<FeatureKind, Set<string>>;
 }
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
-/** The operator's tool and the migration are part of the product; other scripts are tools and tests. */
+/** Matches files of the product. The operator's tool and the migration are part of it; other scripts are tools and tests. */
 const PRODUCT = /^(?:(?:api|workers|shared)\/|scripts\/(?:examhall[./]|migrate\.ts$))(?!.*\.test\.ts$)/;
-/** Frames between the driver's entry and its caller: few for most operations, more for the later batches of a cursor. */
+/** Numbers of frames to search for the caller of the driver: few for most operations, more for later batches of a cursor. */
 const STACK_FRAMES = [10, 60];
 
 type Execute = (client: MongoClient, ...rest: unknown[]) => Promise<unknown>;
 const driver: { executeOperation: Execute } = createRequire(import.meta.url)(
   'mongodb/lib/operations/execute_operation',
 );
-/** Who began the operation; null if that was a test or a tool. */
+/** The file that began the operation; null if that is a test or a tool. */
 const caller = new AsyncLocalStorage<User | null>();
 const watched = new WeakSet<MongoClient>();
 
@@ -46,12 +46,12 @@ function watchOperations(): void {
   const execute = driver.executeOperation;
   driver.executeOperation = function watchedOperation(client, ...rest) {
     const user = userOnStack(watchedOperation);
-    // An operation of the driver's own belongs to the one in which it began.
+    // An operation that the driver begins itself belongs to the surrounding operation.
     return user === undefined ? execute(client, ...rest) : caller.run(user, () => execute(client, ...rest));
   };
 }
 
-/** Commands are monitored on connections that are made later, and a client makes its first in `connect`. */
+/** Switches on command monitoring before `connect`, because it applies to later connections only and `connect` opens the first. */
 function watchClients(notes: string): void {
   const connect = MongoClient.prototype.connect;
   MongoClient.prototype.connect = function watchedConnect() {
@@ -78,8 +78,8 @@ function note(notes: string, command: Document): void {
 type Callee = (...args: never[]) => unknown;
 
 /**
- * Returns the first file of the checkout on the stack above `callee`: null if it is no product code, undefined if there is none.
- * Test code may lie between the product and the driver; the command is the test's then.
+ * Returns the first file of the checkout on the stack above `callee`; null if it is not product code, undefined if there is no such file.
+ * If test code is between product code and the driver, the command belongs to the test.
  */
 function userOnStack(callee: Callee): User | null | undefined {
   const { stackTraceLimit, prepareStackTrace } = Error;
@@ -94,7 +94,7 @@ function userOnStack(callee: Callee): User | null | undefined {
     Error.stackTraceLimit = frames;
     const holder: { stack?: unknown } = {};
     Error.captureStackTrace(holder, callee);
-    // Reading the stack prepares it.
+    // Reading the property calls prepareStackTrace.
     void holder.stack;
   }
   Object.assign(Error, { stackTraceLimit, prepareStackTrace });

@@ -9,7 +9,7 @@ const BEFORE: Recording = {
 };
 const usesOf = (...lines: string[]) => usesIn(lines);
 
-t.test('the notes of several processes are one, without a line that was cut off', async (t) => {
+t.test('usesIn merges the records of several processes and ignores an incomplete line', async (t) => {
   const uses = usesOf(
     lineOf('query $gt', 'b.ts') + lineOf('query $gt', 'a.ts'),
     lineOf('query $gt', 'b.ts'),
@@ -18,7 +18,7 @@ t.test('the notes of several processes are one, without a line that was cut off'
   t.strictSame(uses, new Map([['query $gt', new Set(['b.ts', 'a.ts'])]]));
 });
 
-t.test('a whole run replaces the recording, sorted by kind and name', async (t) => {
+t.test('a whole run replaces the recording of an engine, sorted by kind and name', async (t) => {
   const uses = usesOf(lineOf('query $lt', 'b.ts'), lineOf('query $gt', 'b.ts'), lineOf('command find', 'a.ts'));
   const after = withRun(BEFORE, { version: '2', suite: { passed: 10, failed: 1 }, uses });
   t.strictSame(after, {
@@ -29,16 +29,16 @@ t.test('a whole run replaces the recording, sorted by kind and name', async (t) 
   t.strictSame(Object.keys(after.features), ['command find', 'query $gt', 'query $lt']);
 });
 
-t.test('a part adds to the recording, whose totals then no longer hold', async (t) => {
+t.test('a partial run adds to the recording of an engine and clears its totals', async (t) => {
   const added = withRun(BEFORE, { version: '1', suite: null, uses: usesOf(lineOf('command find', 'c.ts')) });
   t.strictSame(added, { ...BEFORE, suite: null, features: { ...BEFORE.features, 'command find': ['a.ts', 'c.ts'] } });
   const known = withRun(BEFORE, { version: '1', suite: null, uses: usesOf(lineOf('query $gt', 'a.ts')) });
-  t.equal(known, BEFORE, 'nothing new');
+  t.equal(known, BEFORE, 'a run without new features changes nothing');
   const other = withRun(BEFORE, { version: '2', suite: null, uses: usesOf() });
-  t.equal(other.suite, null, 'another version of the engine');
+  t.equal(other.suite, null, 'another version of the engine clears the totals');
 });
 
-t.test('a feature that the document does not list is named with its files', async (t) => {
+t.test('unknownUses names a feature that docs/engines.md does not list, with its files', async (t) => {
   const uses = usesOf(lineOf('query $near', 'b.ts'), lineOf('query $near', 'a.ts'), lineOf('command find', 'a.ts'));
   t.strictSame(unknownUses(uses, { 'command find': 'a cursor' }), ['query $near in a.ts, b.ts']);
   t.strictSame(unknownUses(uses, { 'command find': 'a cursor', 'query $near': 'close' }), []);

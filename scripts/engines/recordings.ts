@@ -7,7 +7,7 @@ import type { Uses } from './uses.ts';
 /** Servers that the tests run on, by the name of their recording. */
 export const ENGINES: Readonly<Record<EngineName, string>> = { python: 'Python', rust: 'Rust', mongod: 'mongod' };
 
-/** What `npm run engines` has seen on one engine; checked in. */
+/** Features that `npm run engines` recorded on one engine. The recordings are checked in. */
 export interface Recording {
   /** Version of the engine. */
   version: string;
@@ -21,18 +21,18 @@ export type Recordings = ReadonlyMap<EngineName, Recording>;
 const FOLDER = path.join(import.meta.dirname, 'recorded');
 const NAMES = Object.keys(ENGINES) as EngineName[];
 
-/** Reads the recordings that are there, in the order of ENGINES. */
+/** Reads the existing recordings, in the order of ENGINES. */
 export function readRecordings(): Recordings {
   const present = NAMES.filter((name) => existsSync(fileOf(name)));
   return new Map(present.map((name) => [name, JSON.parse(readFileSync(fileOf(name), 'utf8'))]));
 }
 
-/** What a run has shown; `suite` is null if it ran only parts of the suite. */
+/** Result of a run; `suite` is null if only parts of the suite ran. */
 export interface Run extends Pick<Recording, 'version' | 'suite'> {
   readonly uses: Uses;
 }
 
-/** A run of the whole suite replaces the recording. A part adds to it, and the totals no longer hold if that adds anything. */
+/** Returns the recording after a run. A whole run replaces the recording. A partial run adds to it, and new features clear the totals. */
 export function withRun(before: Recording | undefined, { version, suite, uses }: Run): Recording {
   if (before === undefined || suite !== null) return { version, suite, features: listed(uses) };
   const all = new Map(Object.entries(before.features).map(([feature, files]) => [feature as Feature, new Set(files)]));

@@ -6,22 +6,23 @@ import type { Feature } from './features.ts';
 /** Features that product code used in a run of the tests, each with the files that did. */
 export type Uses = ReadonlyMap<Feature, ReadonlySet<string>>;
 
-/** Names the folder into which processes of the tests note the features; recorders are off without it. */
+/** Variable with the folder for the records of test processes. Without it, recorders are off. */
 export const FEATURES_FOLDER = 'EXAMHALL_TEST_FEATURES';
 
-/** A recorder's note of one use. */
+/** Returns a recorder's line for one use. */
 export function lineOf(feature: Feature, file: string): string {
   return `${feature}\t${file}\n`;
 }
 
-/** Where the processes of one run note their uses. */
+/** Records of the processes of one run. */
 export interface Notes {
   readonly env: NodeJS.ProcessEnv;
-  /** Reads what all of them have noted so far. */
+  /** Reads the records of all processes so far. */
   read(): Uses;
   remove(): void;
 }
 
+/** Creates a temporary folder for the records of one run. */
 export function openNotes(): Notes {
   const folder = mkdtempSync(path.join(os.tmpdir(), 'examhall-features-'));
   return {
@@ -31,7 +32,7 @@ export function openNotes(): Notes {
   };
 }
 
-/** The last line of a process that was killed may be cut off. */
+/** Merges records. Ignores an incomplete last line, which a killed process may leave. */
 export function usesIn(notes: readonly string[]): Uses {
   const uses = new Map<Feature, Set<string>>();
   for (const [, feature = '', file = ''] of notes.join('').matchAll(/^(.+)\t(.+)\n/gm)) {
@@ -41,7 +42,7 @@ export function usesIn(notes: readonly string[]): Uses {
   return uses;
 }
 
-/** Lists the uses of features that `known` lacks, a line for each feature. */
+/** Returns one line for each used feature that `known` lacks, with its files. */
 export function unknownUses(uses: Uses, known: Readonly<Record<Feature, unknown>>): string[] {
   const unknown = [...uses].filter(([feature]) => !(feature in known));
   return unknown.map(([feature, files]) => `${feature} in ${[...files].sort().join(', ')}`).sort();

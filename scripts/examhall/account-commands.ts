@@ -9,11 +9,12 @@ import { openHasher } from '#infra/passwords/hasher.ts';
 import { ACCOUNT_STATUSES, type Account, userView } from '#shared/auth/account.ts';
 import { passwordFaults } from '#shared/auth/password-policy.ts';
 import { isEmail, normalizeEmail } from '#shared/auth/registration.ts';
+import { endOf } from '#shared/auth/session.ts';
 import { importAccounts } from './import-accounts.ts';
-import { type CliCommand, type Operator, reasonOf } from './operator.ts';
+import { type CliCommand, counted, type Operator, reasonOf } from './operator.ts';
 import { readSecret } from './read-secret.ts';
 
-/** What is done to one known account. */
+/** An audited action on one existing account. Returns the exit code. */
 type AccountAct = (operator: Operator, account: Account, act: OperatorAct, words: string[]) => Promise<number>;
 
 export const ACCOUNT_COMMANDS: Readonly<Record<string, CliCommand>> = {
@@ -39,15 +40,15 @@ function onAccount(work: AccountAct): CliCommand {
   };
 }
 
-/** By its e-mail however it is written; where there is none the operator is told, and this is the exit code. */
+/** Finds an account by its e-mail, in any case and with blanks around it. If none exists, prints an error and returns the exit code. */
 async function namedAccount(operator: Operator, email: string | undefined): Promise<Account | 1 | 2> {
   if (email === undefined) {
-    operator.say('name the e-mail of an account');
+    operator.fail('EMAIL is required');
     return 2;
   }
   const account = await findAccountByEmail(operator.mongo, normalizeEmail(email));
   if (account !== null) return account;
-  operator.say(`no account ${normalizeEmail(email)}`);
+  operator.fail(`no account with e-mail ${normalizeEmail(email)}`);
   return 1;
 }
 
@@ -55,10 +56,10 @@ async function promote(operator: Operator, account: Account, act: OperatorAct): 
   const done = await makeAdmin(operator.mongo, account._id, act);
   switch (done.kind) {
     case 'promoted':
-      operator.say(`${account.email} is an ADMIN from its next token on`);
+      operator.say(`granted ADMIN to ${account.email}; effective with its next access token`);
       return 0;
     case 'unchanged':
-      operator.say(`${account.email} is an ADMIN already`);
+      operator.fail(`${account.email} is already an ADMIN`);
       return 1;
   }
 }
@@ -66,51 +67,54 @@ async function promote(operator: Operator, account: Account, act: OperatorAct): 
 async function changeStatus(operator: Operator, account: Account, act: OperatorAct, [word]: string[]): Promise<number> {
   const status = ACCOUNT_STATUSES.find((known) => known === word);
   if (status === undefined) {
-    operator.say(`name a status: ${ACCOUNT_STATUSES.join(', ')}`);
+    operator.fail(`STATUS must be one of ${ACCOUNT_STATUSES.join(', ')}`);
     return 2;
   }
   const done = await setStatus(operator.mongo, { accountId: account._id, status }, act);
   switch (done.kind) {
     case 'changed':
-      operator.say(`${account.email} is ${status}; ${done.ended} session(s) ended`);
+      operator.say(`${account.email} is now ${status}; ended ${counted(done.ended, 'session')}`);
       return 0;
     case 'unchanged':
-      operator.say(`${account.email} is ${status} already`);
+      operator.fail(`${account.email} is already ${status}`);
       return 1;
     case 'deleted':
-      operator.say(`${account.email} is DELETED, and that is for good`);
+      operator.fail(`${account.email} is deleted; deletion cannot be undone`);
       return 1;
   }
 }
 
 async function endSessions(operator: Operator, account: Account, act: OperatorAct): Promise<number> {
-  operator.say(`${await signOut(operator.mongo, account._id, act)} session(s) of ${account.email} ended`);
+  const ended = await signOut(operator.mongo, account._id, act);
+  operator.say(`ended ${counted(ended, 'session')} of ${account.email}`);
   return 0;
 }
 
-/** Guesses at an e-mail are counted whether it has an account or not. */
+/** Clears the failed login attempts of an e-mail. They are counted for e-mails without an account too. */
 async function unlock(operator: Operator, [typed]: string[], flags: { reason?: string }): Promise<number> {
   const reason = reasonOf(operator, flags);
   if (reason === null) return 2;
   const email = normalizeEmail(typed ?? '');
   if (!isEmail(email)) {
-    operator.say('name an e-mail');
+    operator.fail(typed === undefined ? 'EMAIL is required' : 'EMAIL must be an e-mail address');
     return 2;
   }
   const account = await findAccountByEmail(operator.mongo, email);
   const act = { operator: operator.name, reason, now: operator.now() };
   const done = await unlockAccount(operator.mongo, { email, accountId: account?._id ?? null }, act);
-  operator.say(done ? `failed tries of ${email} are forgotten` : `${email} has no failed tries`);
+  if (done) operator.say(`cleared the failed login attempts of ${email}`);
+  else operator.fail(`${email} has no failed login attempts`);
   return done ? 0 : 1;
 }
 
 const NEWEST_EVENTS = 20;
 
-/** An account as JSON, with what an operator is asked about it; of its password only how it is kept. */
-async function showAccount({ mongo, now, say }: Operator, account: Account): Promise<number> {
+/** Prints an account as JSON, with its live sessions, login throttle and newest security events. Of its password, only the scheme. */
+async function showAccount({ mongo, now, say, settings }: Operator, account: Account): Promise<number> {
+  const { sessionMaxMs: maxAgeMs } = settings;
   const [row, sessions, throttle, securityEvents] = await Promise.all([
     accounts(mongo).findOne({ _id: account._id }, { projection: { lastLoginAt: 1 } }),
-    liveSessions(mongo, account._id, now()),
+    liveSessions(mongo, account._id, { now: now(), maxAgeMs }),
     throttles(mongo).findOne({ _id: throttleKey(account.email) }),
     newestSecurityEvents(mongo, account._id, NEWEST_EVENTS),
   ]);
@@ -120,12 +124,12 @@ async function showAccount({ mongo, now, say }: Operator, account: Account): Pro
     legacyId: account.legacyId,
     passwordScheme: account.password.scheme,
     lastLoginAt: row?.lastLoginAt ?? null,
-    sessions: sessions.map(({ _id, createdAt, lastUsedAt, expiresAt, userAgent }) => ({
-      id: _id,
-      createdAt,
-      lastUsedAt,
-      expiresAt,
-      userAgent,
+    sessions: sessions.map((session) => ({
+      id: session._id,
+      createdAt: session.createdAt,
+      lastUsedAt: session.lastUsedAt,
+      expiresAt: endOf(session, maxAgeMs),
+      userAgent: session.userAgent,
     })),
     throttle: throttle && {
       tries: throttle.tries,
@@ -140,22 +144,23 @@ async function showAccount({ mongo, now, say }: Operator, account: Account): Pro
 }
 
 /**
- * A password from standard input, under the policy that holds for its owner: an argument would be seen by everybody who lists
- * processes, and be kept in the shell's history.
+ * Sets a password that is read from standard input and meets the policy of its owner. An argument would be visible in the list of
+ * processes and stored in the shell's history.
  */
 async function givePassword(operator: Operator, account: Account, act: OperatorAct): Promise<number> {
   const { passwordMinLength: minLength, bcrypt } = operator.settings;
-  const password = await readSecret(operator.input, operator.say);
-  const faults =
-    typeof password === 'string'
-      ? passwordFaults(password, { ...account, minLength, isCommon: commonPasswords() })
-      : [password.fault];
-  if (typeof password !== 'string' || faults.length > 0) {
-    for (const fault of faults) operator.say(`the password ${fault}`);
+  const password = await readSecret(operator.input, operator.note);
+  if (typeof password !== 'string') {
+    operator.fail(password.fault);
     return 1;
   }
+  const faults = passwordFaults(password, { ...account, minLength, isCommon: commonPasswords() });
+  for (const fault of faults) operator.fail(`the password ${fault}`);
+  if (faults.length > 0) return 1;
   const hasher = openHasher({ ...bcrypt, concurrency: 1, maxWaiting: 1 });
   const ended = await setPassword(operator.mongo, account, await hasher.hashPassword(password), act);
-  operator.say(`${account.email} has a new password; ${ended} session(s) ended, failed tries forgotten`);
+  operator.say(
+    `set the password of ${account.email}; ended ${counted(ended, 'session')}, cleared its failed login attempts`,
+  );
   return 0;
 }

@@ -5,12 +5,12 @@ import { queueDepths } from '#infra/mongo/mailbox/queue-depths.ts';
 import { operatorAudit } from '#infra/mongo/operator-audit.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { deliveryJobState } from '#shared/notification/delivery.ts';
-import { type CliCommand, type Flags, type Operator, reasonOf } from './operator.ts';
+import { type CliCommand, counted, type Flags, type Operator, reasonOf } from './operator.ts';
 
 const MAX_BULK = 1_000;
-const LIMIT_WANTED = `--limit is a whole number from 1 to ${MAX_BULK}`;
+const LIMIT_WANTED = `--limit must be a whole number from 1 to ${MAX_BULK}`;
 
-/** Mailboxes and workers. */
+/** The commands for mailboxes, workers and the audit. */
 export const COMMANDS: Readonly<Record<string, CliCommand>> = {
   'dead list': listDead,
   'dead show': showDead,
@@ -40,14 +40,14 @@ async function listDead(operator: Operator, _words: string[], flags: Flags): Pro
 async function showDead(operator: Operator, [id]: string[]): Promise<number> {
   const command = id === undefined ? null : await findCommand(operator.mongo, id);
   if (command === null) {
-    operator.say(id === undefined ? 'name the id of a command' : `no command ${id}`);
+    operator.fail(id === undefined ? 'ID is required: the id of a command' : `no command with id ${id}`);
     return 1;
   }
   operator.say(JSON.stringify({ ...command, ...stateOf(command, operator.now()) }, null, 2));
   return 0;
 }
 
-/** A delivery job has words of its own for its state; the other commands have only their status. */
+/** Returns the state of a delivery as the API names it, for example DEAD_LETTERED. Other commands have a status only. */
 function stateOf({ queue, status, lockedUntil }: Command, now: number): { state?: string } {
   if (MAILBOX_OF[queue] !== DELIVERIES) return {};
   return { state: deliveryJobState(status, lockedUntil !== null && lockedUntil.getTime() > now) };
@@ -56,14 +56,17 @@ function stateOf({ queue, status, lockedUntil }: Command, now: number): { state?
 async function replay(operator: Operator, ids: string[], flags: Flags): Promise<number> {
   const reason = reasonOf(operator, flags);
   if (reason === null) return 2;
-  if (ids.length === 0 && flags.queue === undefined) return refuse(operator, 'name ids, or a --queue');
+  if (ids.length === 0 && flags.queue === undefined) return refuse(operator, 'pass command ids or --queue QUEUE');
   const noQueue = unknownQueue(flags);
   if (noQueue !== null) return refuse(operator, noQueue);
   const limit = limitOf(flags, 100);
   if (limit === null) return refuse(operator, LIMIT_WANTED);
   const wanted = await chosen(operator, ids, flags, limit);
   if (flags.yes !== true) {
-    operator.say(`would run ${wanted.length} dead command(s) again; say --yes to do it`);
+    const pronoun = wanted.length === 1 ? 'it' : 'them';
+    operator.say(
+      `dry run: ${counted(wanted.length, 'dead command')} would be replayed; pass --yes to replay ${pronoun}`,
+    );
     for (const command of wanted)
       operator.say(`  ${command._id}  ${command.queue}  ${command.lastError?.message ?? ''}`);
     return 0;
@@ -71,7 +74,7 @@ async function replay(operator: Operator, ids: string[], flags: Flags): Promise<
   let revived = 0;
   for (const command of wanted) {
     const done = await replayDead(operator.mongo, command, { operator: operator.name, reason, now: operator.now() });
-    operator.say(`${command._id}  ${done ? 'will run again' : 'is not dead (any more)'}`);
+    operator.say(`${command._id}  ${done ? 'replayed' : 'skipped: not dead'}`);
     if (done) revived += 1;
   }
   operator.say(`${revived} of ${wanted.length} replayed`);
@@ -87,7 +90,7 @@ async function chosen(operator: Operator, ids: string[], flags: Flags, limit: nu
     });
   }
   const found = await Promise.all(ids.map((id) => findCommand(operator.mongo, id)));
-  for (const [index, id] of ids.entries()) if (found[index] === null) operator.say(`no command ${id}`);
+  for (const [index, id] of ids.entries()) if (found[index] === null) operator.fail(`no command with id ${id}`);
   return found.filter((command) => command !== null);
 }
 
@@ -154,21 +157,21 @@ function print(operator: Operator, flags: Flags, value: unknown, asText: () => s
   operator.say(flags.json === true ? JSON.stringify(value, null, 2) : asText());
 }
 
-/** An empty list of a misspelt queue would say that all is well. */
+/** Returns the fault of a misspelt queue, otherwise null. An empty list would make the operator believe that the queue is empty. */
 function unknownQueue({ queue }: Flags): string | null {
   return queue === undefined || (QUEUES as readonly string[]).includes(queue)
     ? null
-    : `--queue is one of ${QUEUES.join(', ')}`;
+    : `--queue must be one of ${QUEUES.join(', ')}`;
 }
 
-/** Null where what was given is no limit. */
+/** Returns the limit, or `otherwise` if the operator passed none. Returns null if it is not a whole number from 1 to MAX_BULK. */
 function limitOf(flags: Flags, otherwise: number): number | null {
   const limit = Number(flags.limit ?? otherwise);
   return Number.isInteger(limit) && limit >= 1 && limit <= MAX_BULK ? limit : null;
 }
 
 function refuse(operator: Operator, why: string): number {
-  operator.say(why);
+  operator.fail(why);
   return 2;
 }
 
@@ -176,7 +179,7 @@ function iso(date: Date | null): string {
   return date === null ? '-' : date.toISOString();
 }
 
-/** Columns as wide as their widest cell, two spaces apart, the last one ragged. */
+/** Returns a table with two spaces between columns. Each column is as wide as its widest cell; the last one is not padded. */
 function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const all = [head, ...rows];
   const widths = head.map((_, column) => Math.max(...all.map((row) => (row[column] ?? '').length)));

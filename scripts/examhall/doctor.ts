@@ -2,10 +2,10 @@ import { type Finding, probe } from '#infra/mongo/probe/probe.ts';
 import { SCHEMA_VERSION, schemaFaults } from '#infra/mongo/schema/migrate.ts';
 import type { CliCommand, Flags, Operator } from './operator.ts';
 
-/** The command that examines MongoDB. */
+/** The command that checks MongoDB's behaviour and schema. */
 export const DOCTOR_COMMANDS: Readonly<Record<string, CliCommand>> = { doctor: examine };
 
-/** Probes the server, whatever `release` found before, and checks the schema. Returns 1 if anything is missing. */
+/** Probes the server, even if `release` has probed it before, and checks the schema. Returns 1 if anything is missing. */
 async function examine({ mongo, say }: Operator, _words: string[], { json }: Flags): Promise<number> {
   const { server, findings } = await probe(mongo);
   const schema = await schemaFaults(mongo);

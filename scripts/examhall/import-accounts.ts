@@ -8,30 +8,34 @@ import { ACCOUNT_CODE_BYTES, type Account, accountCodeOf, ROLES } from '#shared/
 import { newAccount, type Registration, readRegistration, registrationFaults } from '#shared/auth/registration.ts';
 import { isRejection } from '#shared/kernel/errors.ts';
 import { newId } from '#shared/kernel/ids.ts';
-import { type Flags, type Operator, reasonOf } from './operator.ts';
+import { counted, type Flags, type Operator, reasonOf } from './operator.ts';
 
+/** Accounts that are inserted at the same time. */
 const AT_ONCE = 8;
+/** Lines between two progress messages. */
 const PROGRESS_EVERY = 1_000;
+/** Faults of a file that are printed; further ones are only counted. */
 const MOST_FAULTS_TOLD = 1_000;
 
 type Result = 'imported' | 'thereAlready' | 'refused';
 type Counts = Record<Result, number>;
 
 /**
- * Accounts with plain bcrypt hashes from another system. A file with any fault is not begun; one that was begun and killed is
- * run again: what is there already is passed over. The audit says that it was begun, and how it ended.
+ * Imports accounts with plain bcrypt hashes from another system. A file with any fault is refused as a whole. After a killed import, run
+ * it again: accounts that are already present are skipped. The audit records the start of an import and its result.
  */
 export async function importAccounts(operator: Operator, [file]: string[], flags: Flags): Promise<number> {
   const reason = reasonOf(operator, flags);
   if (reason === null) return 2;
   if (file === undefined) {
-    operator.say('name a file of JSON lines');
+    operator.fail('FILE is required: JSON lines, one account per line');
     return 2;
   }
   const read = await readImportFile(file);
   if (tellFaults(operator, read)) return 1;
   if (flags.yes !== true) {
-    operator.say(`${read.rows.length} account(s) could be imported; say --yes to do it`);
+    const accounts = counted(read.rows.length, 'account');
+    operator.say(`dry run: ${accounts} would be imported; pass --yes to import`);
     return 0;
   }
   const audit = (end: 'begun' | 'done', counts: Partial<Counts>) => {
@@ -42,17 +46,20 @@ export async function importAccounts(operator: Operator, [file]: string[], flags
   await audit('begun', {});
   const counts = await importRows(operator, read.rows);
   await audit('done', counts);
-  operator.say(`${counts.imported} imported, ${counts.thereAlready} there already, ${counts.refused} refused`);
+  operator.say(`${counts.imported} imported, ${counts.thereAlready} already present, ${counts.refused} refused`);
   return counts.refused === 0 ? 0 : 1;
 }
 
-/** True: there are faults, and they have been told. */
+/** Prints the faults of a file. Returns true if there are any, or if the file has no accounts. */
 function tellFaults(operator: Operator, { rows, faults }: ImportFile): boolean {
   for (const { line, message } of faults.slice(0, MOST_FAULTS_TOLD)) {
-    operator.say(line === 0 ? message : `line ${line}: ${message}`);
+    operator.fail(line === 0 ? message : `line ${line}: ${message}`);
   }
-  if (faults.length > 0) operator.say(`${faults.length} fault(s), ${rows.length} good line(s): nothing was imported`);
-  else if (rows.length === 0) operator.say('the file has no lines');
+  const lines = rows.length + new Set(faults.map(({ line }) => line)).size;
+  if (lines === 0) operator.fail('the file contains no accounts');
+  else if (faults.length > 0 && faults[0]?.line !== 0) {
+    operator.fail(`${counted(faults.length, 'error')} in ${counted(lines, 'line')}; nothing was imported`);
+  }
   return faults.length > 0 || rows.length === 0;
 }
 
@@ -64,7 +71,7 @@ async function importRows(operator: Operator, rows: ImportFile['rows']): Promise
     for (const { line, row } of queue) {
       counts[await importRow(operator, line, row)] += 1;
       done += 1;
-      if (done % PROGRESS_EVERY === 0) operator.say(`${done} of ${rows.length} lines`);
+      if (done % PROGRESS_EVERY === 0) operator.note(`${done} of ${rows.length} lines`);
     }
   };
   await Promise.all(Array.from({ length: AT_ONCE }, lane));
@@ -79,7 +86,7 @@ async function importRow(operator: Operator, line: number, row: ImportedLine): P
     if (result.kind === 'inserted') return 'imported';
     if (result.kind === 'known') return 'thereAlready';
     if (result.what === 'code') continue;
-    operator.say(`line ${line}: ${WORDS[result.what]} taken by another account`);
+    operator.fail(`line ${line}: ${WORDS[result.what]} is taken by another account`);
     return 'refused';
   }
 }
@@ -95,16 +102,16 @@ function accountOf({ now, settings }: Operator, { registration, legacyId, passwo
   });
 }
 
-/** Rows with the numbers of their lines, and what is wrong with the others, in the order of the file. */
+/** Valid rows with their line numbers, from 1, and the faults of the other lines, both in the order of the file. */
 interface ImportFile {
   rows: { line: number; row: ImportedLine }[];
   faults: { line: number; message: string }[];
 }
 
-/** It is read whole before anything is written. */
+/** Upper bound of a file, in bytes: the whole file is read into memory and checked before the first account is written. */
 const MOST_BYTES = 256 * 1024 * 1024;
 
-/** Reads and checks every line; blank ones count as none. A file of another kind than text is one fault, on line 0. */
+/** Reads and checks every line; blank lines are skipped. A file that cannot be read as text has one fault, on line 0. */
 async function readImportFile(source: string): Promise<ImportFile> {
   const text = await readText(source);
   if (typeof text !== 'string') return { rows: [], faults: [{ line: 0, message: text.fault }] };
@@ -123,7 +130,7 @@ async function readImportFile(source: string): Promise<ImportFile> {
 
 async function readText(source: string): Promise<string | { fault: string }> {
   try {
-    if ((await stat(source)).size > MOST_BYTES) return { fault: 'the file is over 256 MiB: split it' };
+    if ((await stat(source)).size > MOST_BYTES) return { fault: 'the file is larger than 256 MiB; split it' };
     return new TextDecoder('utf-8', { fatal: true }).decode(await readFile(source));
   } catch (error) {
     if (error instanceof TypeError) return { fault: 'the file is not UTF-8' };
@@ -131,7 +138,7 @@ async function readText(source: string): Promise<string | { fault: string }> {
   }
 }
 
-/** What this line has in common with one before it, of what only one account can have. */
+/** Returns a fault for each value that must be unique and that an earlier line of the file has too. Remembers the values in `seen`. */
 function repeats(seen: Map<string, number>, line: number, { registration, legacyId }: ImportedLine): string[] {
   const faults: string[] = [];
   for (const [name, value] of Object.entries({ email: registration.email, phone: registration.phone, legacyId })) {
@@ -139,7 +146,7 @@ function repeats(seen: Map<string, number>, line: number, { registration, legacy
     const key = `${name} ${value}`;
     const first = seen.get(key);
     if (first === undefined) seen.set(key, line);
-    else faults.push(`${name} is that of line ${first} too`);
+    else faults.push(`duplicate ${name} (also on line ${first})`);
   }
   return faults;
 }
@@ -157,7 +164,7 @@ const REQUIRED = ['email', 'fullName', 'role', 'passwordHash'] as const;
 const OPTIONAL = ['phone', 'legacyId'] as const;
 const LEGACY_ID = /^[^\s\p{Cc}]{1,128}$/u;
 
-/** Reads a line of an import, or gives every fault of it. No fault quotes the line: it holds a hash. */
+/** Reads one line of an import. Returns the account, or every fault of the line. Faults never quote the line, because it contains a hash. */
 export function readImportLine(text: string): ReadLine {
   const line = parseObject(text);
   if (line === null) return { kind: 'faulty', faults: ['is not a JSON object'] };
@@ -195,7 +202,7 @@ function shapeFaults(line: Record<string, unknown>): string[] {
   for (const name of REQUIRED) if (!(name in line)) faults.push(`${name} is missing`);
   for (const [name, value] of Object.entries(line)) {
     const mayBeNull = (OPTIONAL as readonly string[]).includes(name);
-    if (!known.includes(name)) faults.push(`${JSON.stringify(name.slice(0, 40))} is not a field of an account`);
+    if (!known.includes(name)) faults.push(`unknown field ${JSON.stringify(name.slice(0, 40))}`);
     else if (name !== 'passwordHash' && typeof value !== 'string' && !(mayBeNull && value === null))
       faults.push(`${name} must be text`);
   }

@@ -4,8 +4,8 @@ import { rememberedStores } from '#scripts/services/port.ts';
 const ROOT = path.resolve(import.meta.dirname, '../..');
 
 /**
- * The environment with the MongoDB of the cluster that `npm start` keeps in this checkout, where nothing else is said and one has been
- * started: an operator's first commands work as they stand. Never in production.
+ * Returns the environment with the `MONGODB_URL` of the cluster that `npm start` has started in this checkout, so that an operator's first
+ * commands need no configuration. Returns `env` unchanged in production, if it names a MongoDB, or if no cluster was started here.
  */
 export function withLocalCluster(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   if (env.MONGODB_URL !== undefined || env.NODE_ENV === 'production') return env;

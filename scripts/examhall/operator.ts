@@ -2,13 +2,20 @@ import type { AuthSettings } from '#infra/config/settings.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import type { SecretInput } from './read-secret.ts';
 
-/** Who works, and with what. */
+/** The person at the command line, and the resources that a command works with. */
 export interface Operator {
   mongo: Mongo;
+  /** MongoDB's time, in milliseconds. */
   now: () => number;
+  /** Stored in the audit. */
   name: string;
+  /** Prints one line of the result on stdout. */
   say: (line: string) => void;
-  /** Where what must not be seen in a list of processes is read from. */
+  /** Prints a prompt or progress on stderr. */
+  note: (line: string) => void;
+  /** Prints `error: …` on stderr. */
+  fail: (fault: string) => void;
+  /** Standard input. Passwords are read from it, because arguments are visible in the list of processes. */
   input: SecretInput;
   settings: AuthSettings;
 }
@@ -22,15 +29,20 @@ export interface Flags {
   limit?: string;
 }
 
-/** Gives the exit code: 0 done, 1 nothing was done or something failed, 2 the words of the call are off. */
+/** Returns the exit code: 0 done, 1 nothing was done or something failed, 2 the arguments are invalid. */
 export type CliCommand = (operator: Operator, words: string[], flags: Flags) => Promise<number>;
 
 const MIN_REASON = 5;
 
-/** What the audit will say of why; null when it was not given, and then the operator has been told. */
-export function reasonOf(operator: Pick<Operator, 'say'>, flags: { reason?: string }): string | null {
+/** Returns the reason that the audit stores. If it is missing or too short, prints an error and returns null. */
+export function reasonOf(operator: Pick<Operator, 'fail'>, flags: { reason?: string }): string | null {
   const reason = flags.reason?.trim() ?? '';
   if (reason.length >= MIN_REASON) return reason;
-  operator.say(`--reason of at least ${MIN_REASON} characters is required: it goes into the audit`);
+  operator.fail(`--reason is required: at least ${MIN_REASON} characters, for the audit`);
   return null;
+}
+
+/** Returns the count and the noun, in the plural unless the count is 1. */
+export function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? '' : 's'}`;
 }

@@ -32,10 +32,10 @@ interface Sat {
   plan: ExamPlan;
 }
 
-/** Which door the nth try goes to. */
+/** Returns the front door for the nth sending. */
 type PickDoor = (n: number) => string;
 
-/** Sends until there is a reply that means something; counts what the client saw on the way. */
+/** Repeats a request until its status is not 503. Adds every status and connection error to `seen`. */
 async function insist<Data>(
   seen: string[],
   pick: PickDoor,
@@ -56,7 +56,7 @@ async function insist<Data>(
   }
 }
 
-/** Whole sittings, one after another in each lane, until `trouble` is over. */
+/** Runs whole sittings, one after the other in each lane, until `trouble` has ended. */
 async function sitDuring(trouble: () => Promise<void>, pick: PickDoor = door): Promise<{ sat: Sat[]; seen: string[] }> {
   const sat: Sat[] = [];
   const seen: string[] = [];
@@ -81,7 +81,7 @@ async function sitDuring(trouble: () => Promise<void>, pick: PickDoor = door): P
   return { sat, seen };
 }
 
-/** No attempt is half there, every one is graded in full, and its key still leads to it. */
+/** Checks that every attempt is complete and graded once, and that its start key still returns it. */
 async function checkWhole(t: Pick<Tap, 'same' | 'equal' | 'ok'>, sat: readonly Sat[]): Promise<void> {
   await patiently('every attempt is graded', async () => {
     return (await stored.attempts.countDocuments({ status: { $ne: 'GRADED' } })) === 0;
@@ -97,7 +97,7 @@ async function checkWhole(t: Pick<Tap, 'same' | 'equal' | 'ok'>, sat: readonly S
   t.equal(
     await stored.attempts.countDocuments(),
     await stored.commands.countDocuments({ queue: 'grading' }),
-    'one grading each',
+    'one grading command each',
   );
   for (const { who, plan, key, id } of sat.slice(-5)) {
     const again = await insist([], door, (at) => who.start(at, plan, key));
@@ -108,8 +108,8 @@ async function checkWhole(t: Pick<Tap, 'same' | 'equal' | 'ok'>, sat: readonly S
 type Tap = typeof t;
 
 /**
- * Sends only to doors whose last probe was ready, as a load balancer does: a connection that the kernel has accepted and
- * the process has not is lost when a door closes, and only who stays away from a draining door is safe from that.
+ * Returns a balancer that sends only to front doors whose last probe was ready. When a draining front door closes, connections that the
+ * kernel has accepted and the process has not are lost. Only a client that avoids draining front doors never loses one.
  */
 function openBalancer(): { pick: PickDoor; close(): void } {
   const ready = DOORS.map(() => true);
@@ -127,7 +127,7 @@ function openBalancer(): { pick: PickDoor; close(): void } {
   };
 }
 
-t.test('doors killed in the middle of starts, saves and submits leave nothing half done', async (t) => {
+t.test('front doors that are killed during starts, saves and submits leave every attempt complete', async (t) => {
   const { sat, seen } = await sitDuring(async () => {
     for (let kill = 0; kill < scaled(3, 40); kill++) {
       await delay(100 + chance.below(300));
@@ -139,7 +139,7 @@ t.test('doors killed in the middle of starts, saves and submits leave nothing ha
   await checkWhole(t, sat);
 });
 
-t.test('a rolling restart under load cuts no reply and loses nothing', async (t) => {
+t.test('a rolling restart of the front doors under load cuts no reply and loses no data', async (t) => {
   const before = cluster.output().length;
   const codes: (number | null)[] = [];
   const balancer = openBalancer();
@@ -157,9 +157,9 @@ t.test('a rolling restart under load cuts no reply and loses nothing', async (t)
   balancer.close();
   const counts = tally(seen);
   t.comment(`${sat.length} sittings:`, JSON.stringify(counts));
-  t.equal(counts.cut ?? 0, 0, 'every request that was taken was answered');
-  t.same(new Set(codes), new Set([0]), 'each door ended in order');
-  t.notMatch(cluster.output().slice(before), /requests were cut off|drain failed/);
+  t.equal(counts.cut ?? 0, 0, 'every accepted request is answered');
+  t.same(new Set(codes), new Set([0]), 'each front door exits with code 0');
+  t.notMatch(cluster.output().slice(before), /requests or runs aborted|drain failed/);
   await checkWhole(t, sat);
   t.equal((await readAsTeacher(door(), sat[0]?.id ?? '')).status, 200);
 });

@@ -10,10 +10,10 @@ import { until } from '#testing/until.ts';
 const SHOTS = scaled(1_500, 60_000);
 const LANES = 24;
 const PATIENCE_MS = 30_000;
-/** How much a door may grow under garbage beyond its warmed-up size. */
+/** Memory growth of a front door that is allowed after the warm-up. */
 const MOST_GROWTH_BYTES = 200 * 1024 * 1024;
 
-/** A 503 that says when to come again: on a loaded machine that is no finding. */
+/** Word for a 503 with Retry-After, which is no fault on a loaded machine. */
 const BUSY = '503, come again';
 
 const chance = openChance((line) => t.comment(line));
@@ -95,12 +95,12 @@ function shot(): Buffer {
   ])();
   const headers = Array.from({ length: chance.below(9) }, () => chance.pick(HEADERS)());
   const head = [`${method} ${path} HTTP/${chance.pick(['1.1', '1.1', '1.1', '1.0', '9'])}`, 'Host: localhost', length];
-  // A student's own request, so that garbage gets past the guards as well.
+  // Usually a valid identity, so that garbage passes the guards too.
   if (usual) headers.push(`X-User-Id: ${who.id}`, 'X-User-Role: STUDENT', 'Content-Type: application/json');
   return Buffer.concat([Buffer.from(`${[...head, ...headers].join('\r\n')}\r\n\r\n`, 'latin1'), body]);
 }
 
-/** Sends the bytes on a connection of their own and gives the status that came back, or how it ended without one. */
+/** Sends the bytes on a new connection. Returns the status of the reply, `nothing` if the connection ended without one, or `no answer`. */
 function fire(bytes: Buffer): Promise<string> {
   const port = cluster.door().port;
   return new Promise((resolve) => {
@@ -122,7 +122,7 @@ function fire(bytes: Buffer): Promise<string> {
     socket.on('error', () => undefined);
     socket.on('close', () => resolve(word));
     socket.write(bytes);
-    // Some hang up at once, some half-close, most wait.
+    // One in ten hangs up at once, two half-close, the others wait.
     const manner = chance.below(10);
     if (manner === 0) setImmediate(() => socket.destroy());
     else if (manner < 3) socket.end();
@@ -134,7 +134,7 @@ async function rssOf(): Promise<number> {
   return Number(/^process_resident_memory_bytes (\S+)/m.exec(text)?.[1] ?? Number.NaN);
 }
 
-t.test('no bytes at any route end a process, upset it or make it grow without bound', async (t) => {
+t.test('random bytes at any route cause no crash, no 500 and no unbounded growth of a front door', async (t) => {
   const pid = cluster.pid('web1');
   await crowd(SHOTS / 3, LANES, () => fire(shot()));
   const warm = await rssOf();
@@ -148,17 +148,17 @@ t.test('no bytes at any route end a process, upset it or make it grow without bo
     return got;
   });
   t.comment(JSON.stringify(tally(words)));
-  t.same(odd.slice(0, 3), [], 'nothing but the client is ever at fault');
-  t.equal(cluster.pid('web1'), pid, 'the door is the same process');
+  t.same(odd.slice(0, 3), [], 'every reply is a client error, a success or a busy front door');
+  t.equal(cluster.pid('web1'), pid, 'the front door is the same process');
   t.notMatch(cluster.output('web1'), /uncaught error/);
   const grown = (await rssOf()) - warm;
   t.comment(`grew by ${(grown / 1024 / 1024).toFixed(0)} MiB`);
   t.ok(grown < MOST_GROWTH_BYTES);
 
-  // The garbage may have handed in the attempt that it was about.
+  // The random requests may have submitted their attempt, so start another.
   const id = await started(who, door(), { examId: newExamId() });
   const saved = await insist(() => who.save(door(), id, { questionId: 'q1', text: '1' }));
-  t.match(saved, { status: 200 }, 'and it serves on');
+  t.match(saved, { status: 200 }, 'the front door still serves');
   const graded = await until('it is graded', async () => {
     const reply = await insist(() => who.submit(door(), id));
     return reply.status !== 202 && reply;

@@ -16,7 +16,7 @@ const STUDENTS = 6;
 const MAX_ATTEMPTS = 2;
 
 const chance = openChance((line) => t.comment(line));
-// Durable, as `npm start` runs it: only then may a killed database be held to what it acknowledged.
+// Durable, as `npm start` runs it: otherwise a killed stand-in may lose acknowledged writes.
 const { mongodb, close } = await startThrowAwayServices({ redis: false, durable: true });
 t.teardown(close);
 if (mongodb === undefined) throw new Error('these tests need a MongoDB of their own');
@@ -27,17 +27,17 @@ const cluster = await startCluster(t, {
     MONGODB_URL: mongodb.url,
     WORKER_MAX_ATTEMPTS: `${MAX_ATTEMPTS}`,
     WORKER_POLL_INTERVAL_MS: '250',
-    // Longer than MongoDB takes to come back: a claim whose reply was lost and whose lease is over is an attempt spent.
+    // Longer than an outage: if the reply to a claim is lost and its lease expires, the attempt is spent.
     WORKER_LEASE_MS: '15000',
   },
 });
 const door = doorsOf(cluster, 2);
 const stored = storedBy(cluster);
 
-/** What the students have been promised: by attempt and question, the newest version acknowledged and its text. */
+/** The newest acknowledged version and its text, by attempt and question. */
 type Ledger = Map<string, { version: number; text: string }>;
 
-/** Statuses that a request may get while MongoDB is away; no reply at all is an open question as well. */
+/** Returns the reply, or null without a reply: the request may or may not have taken effect. */
 async function asked<Data>(request: Promise<HttpReply<Data>>): Promise<HttpReply<Data> | null> {
   try {
     return await request;
@@ -47,7 +47,7 @@ async function asked<Data>(request: Promise<HttpReply<Data>>): Promise<HttpReply
   }
 }
 
-t.test('answers that were acknowledged outlive a killed MongoDB', async (t) => {
+t.test('acknowledged answers survive a killed MongoDB', async (t) => {
   const ledger: Ledger = new Map();
   const examId = newExamId();
   const crew = await crowd(STUDENTS, 3, async (n) => {
@@ -84,7 +84,7 @@ t.test('answers that were acknowledged outlive a killed MongoDB', async (t) => {
     await delay(chance.below(150));
     await mongodb.kill9();
     const seen = refusals.length;
-    await until('the doors say that they cannot', () => refusals.length > seen);
+    await until('a front door has refused a save', () => refusals.length > seen);
     await mongodb.start();
   }
   const before = acked;
@@ -101,7 +101,7 @@ t.test('answers that were acknowledged outlive a killed MongoDB', async (t) => {
   );
   t.ok(
     refusals.every(({ headers }) => /^\d+$/.test(headers['retry-after'] ?? '')),
-    'every 503 says when to come again',
+    'every 503 has a Retry-After',
   );
   for (const { id } of crew) {
     const { data } = await readAsTeacher(door(), id);
@@ -114,7 +114,7 @@ t.test('answers that were acknowledged outlive a killed MongoDB', async (t) => {
   }
 });
 
-t.test('hand-ins across an outage are all graded, and spend no attempt on it', async (t) => {
+t.test('submits during an outage of MongoDB are all graded and spend no attempt on the outage', async (t) => {
   const examId = newExamId();
   const crew = await crowd(scaled(16, 100), 4, async (n) => {
     const who = student();
@@ -122,7 +122,7 @@ t.test('hand-ins across an outage are all graded, and spend no attempt on it', a
     await insist(() => who.save(door(n), id, { questionId: 'q1', text: '1' }));
     return { who, id };
   });
-  // The outage is longer than the few attempts of a command would last.
+  // More outages than a command has attempts: if each spent one, the command would be dead.
   let outages = 0;
   async function fail(): Promise<void> {
     for (; outages < MAX_ATTEMPTS + 1; outages++) {
@@ -148,7 +148,7 @@ t.test('hand-ins across an outage are all graded, and spend no attempt on it', a
   const graded = await stored.attempts.find({ examId }).toArray();
   t.same(tally(graded.map(({ totalScore }) => `${totalScore}`)), { 1: crew.length });
   t.same(tally(graded.map(({ events }) => events.filter(({ type }) => type === 'SUBMIT').length)), { 1: crew.length });
-  t.equal(await stored.commands.countDocuments({ status: 'DEAD' }), 0, 'no command died of it');
+  t.equal(await stored.commands.countDocuments({ status: 'DEAD' }), 0, 'no command is dead');
   const gradings = await stored.commands
     .find({ queue: 'grading', subject: { $in: crew.map(({ id }) => id) } })
     .toArray();
@@ -156,7 +156,7 @@ t.test('hand-ins across an outage are all graded, and spend no attempt on it', a
   t.same(tally(gradings.map(({ attempts }) => attempts)), { 1: crew.length }, 'the outages spent no attempt');
 });
 
-t.test('a door is unready while MongoDB is away, alive all the time, and comes back by itself', async (t) => {
+t.test('a front door is unready while MongoDB is unavailable, stays alive, and recovers by itself', async (t) => {
   await mongodb.kill9();
   await until('unready', async () => (await cluster.request('GET', '/readyz')).status === 503);
   t.equal((await cluster.request('GET', '/healthz')).status, 200);
@@ -166,5 +166,5 @@ t.test('a door is unready while MongoDB is away, alive all the time, and comes b
   await mongodb.start();
   await until('ready', async () => (await cluster.request('GET', '/readyz')).status === 200);
   const id = await started(who, door(), { examId: newExamId() });
-  t.match(await insist(() => who.submit(door(), id)), { status: 200 }, 'the workers are back too');
+  t.match(await insist(() => who.submit(door(), id)), { status: 200 }, 'the workers recover too');
 });

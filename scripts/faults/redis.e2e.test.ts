@@ -19,7 +19,7 @@ t.teardown(close);
 if (redis === undefined) throw new Error('these tests need a Redis of their own');
 await redis.stop();
 
-// Its Redis is not there: nobody has started it yet.
+// The cluster starts while its Redis is stopped.
 const cluster = await startCluster(t, {
   env: { REDIS_URL: redis.url, WORKER_POLL_INTERVAL_MS: `${POLL_MS}` },
 });
@@ -30,12 +30,12 @@ type Checks = Pick<Tap, 'same' | 'equal' | 'match' | 'comment'>;
 
 interface Sat {
   id: string;
-  /** The longest that a save and the hand-in took (ms). */
+  /** Duration of the slowest save. */
   slowestSaveMs: number;
   submitMs: number;
 }
 
-/** A whole sitting: start, saves, hand-in, a grade by hand and the release, each answered as if nothing were amiss. */
+/** Runs a whole sitting, with start, saves, submit, handoff and release, and checks that each reply is the normal one. */
 async function sit(t: Checks): Promise<Sat> {
   const who = student();
   const plan = { examId: newExamId(), questions: 2, essay: true, showResultMode: 'MANUAL' as const };
@@ -63,14 +63,18 @@ async function sit(t: Checks): Promise<Sat> {
   return { id, slowestSaveMs, submitMs };
 }
 
-/** Nothing of these attempts is left over or told twice. */
+/** Checks that every command of these attempts has settled, without a spent attempt, and that each notice was delivered once. */
 async function checkSettled(t: Checks, sat: readonly Sat[]): Promise<void> {
   const rows = sat.flatMap(({ id }) => [
     `${id}:notification:grade_released`,
     `${id}:notification:grade_released_parent`,
   ]);
   await patiently('the notices arrive', async () => rows.every((id) => cluster.neighbours.notices.has(id)));
-  t.same(tally(rows.map((id) => cluster.neighbours.notices.get(id) ?? 0)), { 1: rows.length }, 'each notice came once');
+  t.same(
+    tally(rows.map((id) => cluster.neighbours.notices.get(id) ?? 0)),
+    { 1: rows.length },
+    'each notice was delivered once',
+  );
   t.equal(await stored.commands.countDocuments({ status: 'PENDING', queue: { $ne: 'upkeep' } }), 0);
   t.equal(
     await stored.commands.countDocuments({ attempts: { $gt: 1 }, queue: { $ne: 'upkeep' } }),
@@ -92,18 +96,22 @@ async function readiness(cluster: Cluster): Promise<{ status: number; redis: str
   return { status, redis: data.checks.redis.status };
 }
 
-t.test('without a Redis from the start everything is done, by the poll', async (t) => {
-  t.match(await readiness(cluster), { status: 200, redis: 'down' }, 'degraded, and still serving');
+t.test('a cluster that starts without Redis settles every command by polling', async (t) => {
+  t.match(
+    await readiness(cluster),
+    { status: 200, redis: 'down' },
+    'the front door is ready and reports Redis as down',
+  );
   await checkSettled(t, await sitAll(t, scaled(4, 60)));
 });
 
-t.test('a Redis that comes is used again', async (t) => {
+t.test('a cluster uses Redis again as soon as it starts', async (t) => {
   await redis.start();
-  await until('the door hears Redis', async () => (await readiness(cluster)).redis === 'up');
+  await until('the front door is connected to Redis', async () => (await readiness(cluster)).redis === 'up');
   await checkSettled(t, await sitAll(t, scaled(3, 20)));
 });
 
-t.test('a Redis that is emptied without pause loses nothing', async (t) => {
+t.test('a Redis that is emptied continuously loses no command', async (t) => {
   const client = new Redis(redis.url);
   t.teardown(() => client.disconnect());
   let over = false;
@@ -124,7 +132,7 @@ t.test('a Redis that is emptied without pause loses nothing', async (t) => {
   await checkSettled(t, sat);
 });
 
-t.test('a Redis that is killed and comes back, again and again, loses nothing', async (t) => {
+t.test('a Redis that is killed and restarted repeatedly loses no command', async (t) => {
   let over = false;
   let kills = 0;
   async function kill(): Promise<void> {
@@ -144,13 +152,13 @@ t.test('a Redis that is killed and comes back, again and again, loses nothing', 
   await checkSettled(t, sat);
 });
 
-t.test('a Redis that hangs holds up no request and loses nothing', async (t) => {
-  await until('the door hears Redis', async () => (await readiness(cluster)).redis === 'up');
+t.test('a Redis that hangs delays no request and loses no command', async (t) => {
+  await until('the front door is connected to Redis', async () => (await readiness(cluster)).redis === 'up');
   redis.freeze();
   t.teardown(() => redis.thaw());
   const sat = await sitAll(t, scaled(4, 60));
   await checkSettled(t, sat);
   redis.thaw();
-  await until('the door hears Redis again', async () => (await readiness(cluster)).redis === 'up');
+  await until('the front door is connected to Redis again', async () => (await readiness(cluster)).redis === 'up');
   await checkSettled(t, await sitAll(t, 2));
 });

@@ -9,7 +9,7 @@ import { requiredEnv } from '#testing/stores/open-test-mongo.ts';
 import { until } from '#testing/until.ts';
 
 let toldAnalytics = 0;
-/** Takes every call and answers none. */
+/** Receives every call and answers none. */
 const hung = await openReceiver(t, () => {
   toldAnalytics += 1;
 });
@@ -33,18 +33,18 @@ const cluster = await startCluster(t, {
 });
 const client = await attemptClient(cluster);
 
-const unusable = (name: string) => cluster.output(name).split('not usable yet').length - 1;
+const unusable = (name: string) => cluster.output(name).split('waiting for MongoDB or schema migration').length - 1;
 
-/** Starts a process for which MongoDB is away, and resolves when its first dial has failed. */
+/** Starts a process while MongoDB is unreachable for it, and waits until its first connection has failed. */
 async function startInVain(name: string): Promise<{ ready: Promise<void> }> {
   const before = unusable(name);
   const ready = cluster.start(name);
   ready.catch(() => undefined);
-  await until(`${name} has missed MongoDB`, () => unusable(name) > before);
+  await until(`${name} has logged that MongoDB is unavailable`, () => unusable(name) > before);
   return { ready };
 }
 
-t.test('what is started before MongoDB becomes ready with it', async (t) => {
+t.test('processes that start before MongoDB become ready when it is available', async (t) => {
   const names = ['web2', 'upkeep'];
   for (const name of names) t.equal(await cluster.kill(name, 'SIGTERM'), 0, name);
   tap.cut();
@@ -62,7 +62,7 @@ t.test('what is started before MongoDB becomes ready with it', async (t) => {
   for (const look of [door, worker]) t.equal((await look('/readyz')).status, 200);
 });
 
-t.test('SIGTERM ends in order what still waits for MongoDB', async (t) => {
+t.test('processes that wait for MongoDB exit with code 0 after SIGTERM', async (t) => {
   const names = ['web2', 'upkeep'];
   for (const name of names) await cluster.kill(name, 'SIGTERM');
   tap.cut();
@@ -71,12 +71,12 @@ t.test('SIGTERM ends in order what still waits for MongoDB', async (t) => {
   tap.join();
 });
 
-t.test('an analytics service that hangs keeps no grader from stopping in order', async (t) => {
+t.test('a grading worker exits with code 0 while the analytics service hangs', async (t) => {
   const { student, id } = await client.sitting();
   t.match(await student.submit(id), { status: 200, data: { status: 'GRADED' } });
   await until('analytics has been called', () => toldAnalytics > 0);
   t.equal(await cluster.kill('grading', 'SIGTERM'), 0);
   const said = cluster.output('grading');
-  t.match(said, /"dropped":1,.*"best-effort work was left undone"/);
+  t.match(said, /"dropped":1,.*"background work dropped at shutdown"/);
   t.notMatch(said, 'cut off');
 });

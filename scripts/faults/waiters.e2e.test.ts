@@ -9,7 +9,7 @@ import { patiently } from '#testing/until.ts';
 
 const WAITERS = scaled(200, 2_000);
 const SAVES = 40;
-/** Far above what the saves take: the last of the crowd still wait after them, however slow the machine. */
+/** Much longer than the saves take, so that some of the crowd still wait after the saves, even on a slow machine. */
 const GRADING_WAIT_MS = scaled(10_000, 30_000);
 
 const cluster = await startCluster(t, {
@@ -21,7 +21,7 @@ const cluster = await startCluster(t, {
 const door = doorsOf(cluster);
 const stored = storedBy(cluster);
 
-t.test('a crowd that waits for grades which do not come holds up nobody', async (t) => {
+t.test('many submits that wait for missing grades do not delay the saves of another student', async (t) => {
   const examId = newExamId();
   const crew = await crowd(WAITERS, 16, async () => {
     const who = student();
@@ -36,7 +36,7 @@ t.test('a crowd that waits for grades which do not come holds up nobody', async 
     answered += 1;
     return `${reply.status} ${reply.code ?? reply.data.status}`;
   });
-  await patiently('everybody has handed in', async () => {
+  await patiently('all students have submitted', async () => {
     return (await stored.attempts.countDocuments({ examId, status: 'SUBMITTED' })) === WAITERS;
   });
   const before = answered;
@@ -45,7 +45,7 @@ t.test('a crowd that waits for grades which do not come holds up nobody', async 
   );
   t.same(tally(saves.map(({ status }) => status)), { 200: SAVES });
   t.comment(`${before} of ${WAITERS} had their 202 before the saves, ${answered} after them`);
-  t.ok(answered < WAITERS, 'the saves did not have to wait until the crowd was gone');
+  t.ok(answered < WAITERS, 'the saves end before all submits are answered');
   t.same(tally(await Promise.all(waiting)), { '202 SUBMITTED': WAITERS }, 'the wait is bounded');
 
   await cluster.start('grading');
@@ -55,7 +55,7 @@ t.test('a crowd that waits for grades which do not come holds up nobody', async 
   t.equal(await stored.commands.countDocuments({ queue: 'grading', status: 'DONE' }), WAITERS);
 });
 
-t.test('a client that hangs up while it waits is graded all the same', async (t) => {
+t.test('a submit whose client hangs up while it waits is still graded', async (t) => {
   await cluster.kill('grading');
   const who = student();
   const id = await started(who, door(), { examId: newExamId() });
@@ -66,14 +66,14 @@ t.test('a client that hangs up while it waits is graded all the same', async (t)
     body: '{}',
     signal: hungUp.signal,
   });
-  await patiently('it is handed in', async () => {
+  await patiently('the attempt is submitted', async () => {
     return (await stored.attempts.countDocuments({ _id: id, status: 'SUBMITTED' })) === 1;
   });
   hungUp.abort();
   await t.rejects(sent);
   await cluster.start('grading');
   await patiently(
-    'it is graded',
+    'the attempt is graded',
     async () => (await stored.attempts.countDocuments({ _id: id, status: 'GRADED' })) === 1,
   );
 });

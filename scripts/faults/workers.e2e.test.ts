@@ -12,7 +12,7 @@ const LEASE_MS = 1_500;
 const MOST_PAUSES = 60;
 const GRADERS = ['grading', 'grading2'];
 const DISPATCHERS = ['gradenotices', 'gradenotices2'];
-/** Holds what it has claimed for as long as a test takes, also while it is paused itself. */
+/** A worker with a long lease, which keeps its claims for the whole test, even while it is paused. */
 const PATIENT = 'gradenotices3';
 
 const chance = openChance((line) => t.comment(line));
@@ -35,7 +35,7 @@ const { neighbours } = cluster;
 const door = doorsOf(cluster);
 const stored = storedBy(cluster);
 
-/** Students come and hand in for as long as `trouble` is made, while `goOn`; resolves when the last one is graded. */
+/** Runs sittings while `goOn` is true and `trouble` runs repeatedly. Returns the attempts when the last one is graded. */
 async function handInDuring(goOn: (time: number) => boolean, trouble: () => Promise<void>): Promise<string[]> {
   const examId = newExamId();
   const ids: string[] = [];
@@ -60,7 +60,7 @@ async function handInDuring(goOn: (time: number) => boolean, trouble: () => Prom
   return ids;
 }
 
-/** What must hold of each attempt, whatever was done to its workers. */
+/** Checks that each attempt is graded once and that each of its notices exists once and is delivered. */
 async function checkOnce(t: Pick<Tap, 'same' | 'equal'>, ids: readonly string[]): Promise<void> {
   const attempts = await stored.attempts.find({ _id: { $in: [...ids] } }).toArray();
   t.same(tally(attempts.map(({ status, totalScore }) => `${status} ${totalScore}`)), { 'GRADED 1': ids.length });
@@ -70,19 +70,19 @@ async function checkOnce(t: Pick<Tap, 'same' | 'equal'>, ids: readonly string[])
     return (await stored.notices.countDocuments({ status: { $ne: 'DELIVERED' } })) === 0;
   });
   const commands = await stored.commands.find({ subject: { $in: [...ids] } }).toArray();
-  t.same(tally(commands.map(({ status }) => status)), { DONE: ids.length }, 'one grading each, and it is done');
+  t.same(tally(commands.map(({ status }) => status)), { DONE: ids.length }, 'one grading command each, DONE');
   const rows = ids.flatMap((id) => [`${id}:notification:grade_released`, `${id}:notification:grade_released_parent`]);
   t.same(
     rows.filter((id) => !neighbours.notices.has(id)),
     [],
     'no notice is lost',
   );
-  t.equal(await stored.notices.countDocuments({ subject: { $in: [...ids] } }), rows.length, 'and none is made twice');
+  t.equal(await stored.notices.countDocuments({ subject: { $in: [...ids] } }), rows.length, 'no notice is duplicated');
 }
 
 type Tap = typeof t;
 
-t.test('workers that are killed again and again lose nothing and double nothing', async (t) => {
+t.test('workers that are killed repeatedly lose no grade or notice and duplicate none', async (t) => {
   const times = scaled(5, 60);
   const ids = await handInDuring(
     (time) => time < times,
@@ -92,11 +92,11 @@ t.test('workers that are killed again and again lose nothing and double nothing'
     },
   );
   await checkOnce(t, ids);
-  // A worker killed between the receiver's answer and its own note of it sends again; the receiver tells by the id.
+  // A worker that is killed after the receiver's answer and before its settlement sends again, under the same id.
   t.comment(`${ids.length} attempts; deliveries per notice:`, JSON.stringify(tally(neighbours.notices.values())));
 });
 
-t.test('workers that are paused past their lease, and wake, double nothing', async (t) => {
+t.test('workers that are paused past their lease and resumed duplicate no grade or notice', async (t) => {
   async function pauseOne(from: readonly string[]): Promise<void> {
     const victim = chance.pick(from);
     await cluster.kill(victim, 'SIGSTOP');
@@ -104,19 +104,19 @@ t.test('workers that are paused past their lease, and wake, double nothing', asy
     await cluster.kill(victim, 'SIGCONT');
   }
   const fenced = () => cluster.output().split('lease lost; nothing written').length - 1;
-  // A pause may meet a worker that has nothing in hand: go on until one has met a run.
+  // A pause may meet an idle worker. Continue until one has interrupted a run.
   const goOn = (time: number) => time < scaled(2, 30) || (time < MOST_PAUSES && fenced() === 0);
   const ids = await handInDuring(goOn, async () => {
     await delay(chance.below(200));
     await Promise.all([pauseOne(GRADERS), pauseOne(DISPATCHERS)]);
   });
   await checkOnce(t, ids);
-  t.comment(`${ids.length} attempts; ${fenced()} runs found their lease lost`);
-  t.ok(fenced() > 0, 'a worker was paused in the middle of a run');
+  t.comment(`${ids.length} attempts; ${fenced()} runs lost their lease`);
+  t.ok(fenced() > 0, 'at least one run was interrupted');
 });
 
 t.test(
-  'a worker that is paused with a refusal in its socket leaves alone what another has claimed since',
+  'a worker that is paused before it reads a 500 does not change a notice that another worker has claimed since',
   async (t) => {
     const [first = '', second = ''] = DISPATCHERS;
     await cluster.kill(second, 'SIGTERM');
@@ -124,7 +124,7 @@ t.test(
     const id = await started(who, door(), { examId: newExamId() });
     const notice = `${id}:notification:grade_released`;
     const row = () => stored.notices.findOne({ _id: notice });
-    // The first worker is refused, so that once awake it would write "again later"; the second one is still at it then.
+    // The first worker receives a 500 and would write a retry when it resumes. The second worker still holds the notice then.
     let calls = 0;
     neighbours.answer = (call) => {
       if (call.body?.sourceEventId !== notice) return undefined;
@@ -134,16 +134,20 @@ t.test(
     };
     await insist(() => who.submit(door(), id));
     await until('the first worker is paused with the answer in its socket', () => calls === 1);
-    await cluster.start(PATIENT);
+    // The second worker may claim the notice, and so be paused, before it says that it is ready.
+    const ready = cluster.start(PATIENT);
     await until('the second worker is paused with its answer', () => calls === 2);
     const held = await row();
     t.match(held, { status: 'PENDING', fence: 2, attempts: 2 });
 
     const said = cluster.output(first).length;
     await cluster.kill(first, 'SIGCONT');
-    await until('the first worker has noticed', () => cluster.output(first).slice(said).includes('lease lost'));
-    t.same(await row(), held, 'the row is as the second worker holds it');
+    await until('the first worker has logged the lost lease', () =>
+      cluster.output(first).slice(said).includes('lease lost'),
+    );
+    t.same(await row(), held, 'the claim of the second worker is unchanged');
     await cluster.kill(PATIENT, 'SIGCONT');
+    await ready;
     const delivered = await until('the second worker delivers', () =>
       stored.notices.findOne({ _id: notice, status: 'DELIVERED' }),
     );

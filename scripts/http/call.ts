@@ -3,19 +3,19 @@ import { type Agent, type ClientRequest, type IncomingHttpHeaders, type Incoming
 /** One HTTP request to `origin`. */
 export interface HttpCall {
   method: string;
-  /** Path and query, sent as they are: a test may send what a URL would normalize. */
+  /** Path and query, sent unchanged, so that a test may send a path that a URL would normalize. */
   target: string;
-  /** A list sends the header several times. */
+  /** A header with a list of values is sent several times. */
   headers?: HttpHeaders;
-  /** An object is sent as JSON with its media type; text and bytes are sent as they are, with the media type that `headers` name. */
+  /** An object is sent as JSON with its media type. Text and bytes are sent unchanged, with the media type in `headers`. */
   body?: unknown;
-  /** Keeps connections between calls; without an agent each call opens a connection of its own. */
+  /** Keeps connections between calls; without an agent, each call opens its own connection. */
   agent?: Agent;
-  /** Longest silence of the server (ms); no limit unless given. */
+  /** Longest silence of the server in milliseconds; default no limit. */
   patienceMs?: number;
-  /** Cuts the connection when it is aborted. */
+  /** Cuts the connection when it aborts. */
   signal?: AbortSignal;
-  /** Cuts the connection a moment after the request has been sent: the server may have read it, acted on it, even answered. */
+  /** Cuts the connection a moment after the request has been sent. The server may or may not have executed the request. */
   hangsUp?: boolean;
 }
 
@@ -27,11 +27,11 @@ export interface HttpAnswer {
   body: Buffer;
 }
 
-/** No whole reply: refused, reset, cut or timed out. The request may or may not have taken effect. */
+/** A call without a complete reply: refused, reset, cut or timed out. The request may or may not have taken effect. */
 export class NoReply extends Error {
   /**
-   * The request went out on a kept-alive connection at the moment at which the server closed it as idle: no server can
-   * rule that out, and every client must be ready to ask again (RFC 9112, section 9.3.1).
+   * True if the request was sent on a kept-alive connection just when the server closed it as idle. No server can prevent that, and
+   * clients must be ready to repeat the request (RFC 9112, section 9.3.1).
    */
   readonly metIdleClose: boolean;
 
@@ -42,10 +42,10 @@ export class NoReply extends Error {
   }
 }
 
-/** The delay before `hangsUp` cuts the connection. */
+/** Delay after which `hangsUp` cuts the connection. */
 const HANG_UP_MS = 2;
 
-/** Sends one request and returns the whole reply, whatever its status. @throws NoReply */
+/** Sends one request and returns the complete reply with any status. @throws NoReply */
 export function send(origin: string, call: HttpCall): Promise<HttpAnswer> {
   return new Promise((resolve, reject) => {
     begin(origin, call, reject, (response) => {
@@ -57,7 +57,7 @@ export function send(origin: string, call: HttpCall): Promise<HttpAnswer> {
   });
 }
 
-/** Sends one request and resolves with the head of the reply, whose body is still to be read. @throws NoReply */
+/** Sends one request and returns the head of the reply; the caller reads the body. @throws NoReply */
 export function openReply(origin: string, call: HttpCall): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => void begin(origin, call, reject, resolve));
 }
@@ -110,7 +110,7 @@ function begin(
   return sent;
 }
 
-/** The length and, for JSON, the media type; `given` wins. */
+/** Returns the headers with the length and, for JSON, the media type; `given` overrides both. */
 function headersOf(given: HttpHeaders = {}, bytes: Buffer | undefined, isRaw: boolean) {
   const headers: Record<string, string | string[]> = {};
   if (bytes !== undefined) {

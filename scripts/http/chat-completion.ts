@@ -1,4 +1,4 @@
-/** The body of a chat completion with this text as its whole answer. */
+/** Returns the body of a chat completion whose answer is this text. */
 export function chatCompletion(
   model: string,
   content: string,

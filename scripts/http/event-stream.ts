@@ -2,25 +2,26 @@ import type { IncomingMessage } from 'node:http';
 import { createParser } from 'eventsource-parser';
 import { type HttpHeaders, openReply } from './call.ts';
 
-/** A server-sent event as a browser's EventSource would hand it over, its data parsed. */
+/** A server-sent event as a browser's EventSource would deliver it, with parsed data. */
 export interface ServerEvent {
-  /** `message` where the server names none. */
+  /** Name of the event; `message` if the server names none. */
   event: string;
   data: unknown;
-  /** The last id of this stream, sent with this event or before; empty before the first id. */
+  /** Last id that the stream has sent so far; empty before the first id. */
   lastEventId: string;
 }
 
-/** A reply whose events are read as they come. */
+/** A reply whose events are read on arrival. */
 export interface EventStream {
   response: IncomingMessage;
-  /** Resolves when the stream has ended. Rejects when it is cut, or when the data of an event is not JSON. */
+  /** Resolves when the stream has ended. Rejects if it is cut or if the data of an event is not JSON. */
   ended: Promise<void>;
 }
 
 /**
- * Opens a stream on a connection of its own and hands each event to `hear`; `signal` cuts it. A reply with another status than 200 is
- * returned as well, and has no events. @throws NoReply when no head comes
+ * Opens a stream on a new connection and calls `hear` with each event; `signal` cuts the stream. A reply with another status than 200 is
+ * returned too and has no events.
+ * @throws NoReply without a head
  */
 export async function openEventStream(
   url: URL,

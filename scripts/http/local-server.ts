@@ -3,17 +3,17 @@ import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'nod
 import type { AddressInfo } from 'node:net';
 import { bytesOf } from './call.ts';
 
-/** An HTTP server on the loopback, out of reach for other machines. */
+/** An HTTP server on the loopback address, which other machines cannot reach. */
 export interface LocalServer {
   url: string;
-  /** Cuts every connection; resolves when the port is free. */
+  /** Cuts every connection and waits until the port is free. */
   close(): Promise<void>;
 }
 
-/** One call that arrived whole. */
+/** One call that arrived completely. */
 export interface ReceivedCall {
   method: string;
-  /** With its query. */
+  /** Path with query. */
   path: string;
   headers: IncomingHttpHeaders;
   /** The body; empty without one. */
@@ -28,15 +28,15 @@ export interface ReceivedCall {
 export type Serve = (call: ReceivedCall, response: ServerResponse) => unknown;
 
 export interface LocalServerOptions {
-  /** A free one unless given. */
+  /** Default: a free port. */
   port?: number;
-  /** A call with a longer body is cut off; no limit unless given. */
+  /** Cuts calls with a longer body; default no limit. */
   maxBodyBytes?: number;
-  /** True: if `serve` throws, the call is cut off. Otherwise the error stays unhandled and ends the process, so that a test fails. */
+  /** True cuts the call if `serve` throws. By default the error is unhandled and ends the process, so that a test fails. */
   survivesErrors?: boolean;
 }
 
-/** Opens a server that reads each call to its end before `serve` gets it. If the caller dies while it sends, the call never arrives. */
+/** Opens a server that calls `serve` with each call after reading it completely. If the caller dies while it sends, `serve` is not called. */
 export async function listenLocally(serve: Serve, options: LocalServerOptions = {}): Promise<LocalServer> {
   const { port = 0, maxBodyBytes, survivesErrors = false } = options;
   const server = createServer(async (request, response) => {
@@ -67,18 +67,19 @@ export async function listenLocally(serve: Serve, options: LocalServerOptions = 
   };
 }
 
-/** Opens a server that is closed when the test ends. Returns its origin. */
+/** Opens a server that is closed at the end of the test. Returns its origin. */
 export async function openReceiver(t: { teardown(work: () => unknown): void }, serve: Serve): Promise<string> {
   const server = await listenLocally(serve);
   t.teardown(server.close);
   return server.url;
 }
 
+/** Answers a call with JSON. A string is sent unchanged; without a body, `{}` is sent. */
 export function answerJson(
   response: ServerResponse,
   { status, headers = {}, body = {} }: { status: number; headers?: Record<string, string> | undefined; body?: unknown },
 ): void {
-  // Apart: restify's own writeHead, in a process that has loaded it, gives nothing back.
+  // Two calls: in a process that has loaded restify, writeHead is restify's and returns nothing.
   response.writeHead(status, { 'content-type': 'application/json', ...headers });
   response.end(typeof body === 'string' ? body : JSON.stringify(body));
 }

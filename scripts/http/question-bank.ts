@@ -1,6 +1,6 @@
 import type { ReceivedCall } from './local-server.ts';
 
-/** The question bank's path for what a model may see of questions. */
+/** Path of the question bank for the content of questions that a model may see. */
 export const CONTEXT_PATH = '/v1/questions/ai-classify/context';
 
 /** Answers a call of a question bank with the questions that `questionOf` knows, in the order of the call. */

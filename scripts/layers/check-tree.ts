@@ -39,7 +39,7 @@ export function checkTree(root: string, exemptions: Readonly<Record<string, stri
   for (const file of files) {
     const targets: string[] = [];
     const source = readFileSync(path.join(root, file), 'utf8');
-    const { imports, hidden } = readImports(source);
+    const { imports, hidden } = readImports(file, source);
     if (!isFree(file)) {
       lines.set(file, source.trimEnd().split('\n').length);
       const folder = path.posix.dirname(file);

@@ -2,11 +2,12 @@ import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:f
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** A holder writes its lock again this often (ms); one that is older than STALE_MS is nobody's. */
+/** Interval at which a holder rewrites its lock. */
 const TOUCH_MS = 10_000;
+/** Age from which a lock has no holder any more. */
 const STALE_MS = 5 * 60_000;
 
-/** Runs `work` while no other process runs the work of the same lock file. */
+/** Waits for the lock file and runs `work` while holding it. Only one process at a time runs the work of a lock file. */
 export async function withInstallLock<T>(lock: string, work: () => Promise<T>): Promise<T> {
   mkdirSync(path.dirname(lock), { recursive: true });
   while (!tryLock(lock)) {
@@ -40,7 +41,7 @@ function isStale(lock: string): boolean {
   try {
     const holder = Number(readFileSync(lock, 'utf8'));
     const ageMs = Date.now() - statSync(lock).mtimeMs;
-    // Empty: its holder is between open and write. Not touched: the pid was given out again.
+    // An empty lock belongs to a holder between open and write. An old lock names a pid that may have been reused.
     if (holder === 0) return ageMs > 5_000;
     if (ageMs > STALE_MS) return true;
     process.kill(holder, 0);

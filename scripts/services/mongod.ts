@@ -2,24 +2,24 @@ import { type Db, MongoClient } from 'mongodb';
 import type { Service } from './service.ts';
 
 export interface MongodbPlace {
-  /** Where the data lies. */
+  /** Folder of the data. */
   readonly folder: string;
   readonly port: number;
-  /** Every acknowledged write survives a kill -9. Without it a stand-in loses a few; a real mongod never does. */
+  /** True: every acknowledged write survives a kill -9. If false, a stand-in may lose a few; a real mongod never does. */
   readonly durable: boolean;
-  /** Switches on configureFailPoint, for tests of faults. */
+  /** Enables configureFailPoint, for tests of faults. */
   readonly testCommands: boolean;
 }
 
 /**
- * A process that is killed in the middle of a transaction leaves it open, and every document that it wrote locked, for
- * this long; MongoDB's own default is a minute. Above the 5 s that our transactions may last.
+ * Lifetime limit of a transaction. If a process is killed inside a transaction, the documents that it wrote stay locked for this long.
+ * MongoDB's default is a minute. Must exceed the 5 s that our transactions may last.
  */
 export const TRANSACTION_SECONDS = 10;
 
 const REPLICA_SET = 'examhall';
 
-/** `mongod` as a replica set of one: transactions need a set. */
+/** Returns a `mongod` that runs as a replica set of one member, because transactions need a replica set. */
 export function mongodService(mongod: string, place: MongodbPlace): Service {
   const host = `127.0.0.1:${place.port}`;
   const direct = `mongodb://${host}/?directConnection=true`;
@@ -45,13 +45,17 @@ export function mongodService(mongod: string, place: MongodbPlace): Service {
   };
 }
 
-/** A new folder has no replica set yet; one that last ran on another port names a member that no longer exists. */
+/**
+ * Makes the server the primary of its replica set. Initiates the set in a new folder. If the folder was last used on another port, renames
+ * the member.
+ * @throws Error until the server is primary
+ */
 async function becomePrimary(direct: string, host: string): Promise<void> {
   await withClient(direct, async (client) => {
     const admin = client.db('admin');
     const hello = await admin.command({ hello: 1 });
     if (hello.isWritablePrimary === true && hello.me === host) return;
-    // So it answers with no configuration, and with one in which it does not find itself.
+    // True if the server has no configuration, or one that does not contain it.
     const isOutside = hello.info !== undefined && hello.isreplicaset === true;
     const isNew = isOutside && (await initiate(admin, host));
     if (!isNew && (isOutside || !hello.hosts?.includes(host))) await rename(admin, host);
@@ -59,7 +63,7 @@ async function becomePrimary(direct: string, host: string): Promise<void> {
   });
 }
 
-/** False: it has a configuration already. */
+/** Initiates the replica set. Returns false if the server already has a configuration. */
 async function initiate(admin: Db, host: string): Promise<boolean> {
   try {
     await admin.command({ replSetInitiate: { _id: REPLICA_SET, members: [{ _id: 0, host }] } });
@@ -77,13 +81,14 @@ async function rename(admin: Db, host: string): Promise<void> {
   await admin.command({ replSetReconfig: { ...config, members, version: config.version + 1 }, force: true });
 }
 
-/** Resolves when the server answers. */
+/** Pings the server. @throws Error if it does not answer */
 export function ping(url: string): Promise<void> {
   return withClient(url, async (client) => {
     await client.db('admin').command({ ping: 1 });
   });
 }
 
+/** Runs `work` with a client that waits at most a second for the server, and closes the client. */
 export async function withClient(url: string, work: (client: MongoClient) => Promise<void>): Promise<void> {
   const client = new MongoClient(url, { serverSelectionTimeoutMS: 1_000, connectTimeoutMS: 1_000, maxPoolSize: 1 });
   try {

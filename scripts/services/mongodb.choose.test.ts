@@ -6,7 +6,7 @@ import { engineFolder, sha256OfFile } from './engine/engine.ts';
 import { chooseEngine } from './mongodb.ts';
 import { ServiceMissing } from './service.ts';
 
-/** A machine without anything on PATH and with an empty cache of its own. */
+/** Returns the environment of a machine with an empty PATH and an empty cache. */
 function machine(t: Test): NodeJS.ProcessEnv & { PATH: string } {
   const folder = mkdtempSync(path.join(os.tmpdir(), 'examhall-engine-'));
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
@@ -26,7 +26,7 @@ function putEngine(env: NodeJS.ProcessEnv): string {
   return binary;
 }
 
-t.test('the best server that the machine has is chosen', async (t) => {
+t.test('chooseEngine chooses the best MongoDB server of the machine', async (t) => {
   const env = machine(t);
   t.match(chooseEngine(env), { name: 'python', advice: /npm run engine/ });
   putEngine(env);
@@ -35,25 +35,25 @@ t.test('the best server that the machine has is chosen', async (t) => {
   t.strictSame(chooseEngine(env), { name: 'mongod', is: 'mongod' });
 });
 
-t.test('EXAMHALL_ENGINE names another one, or none that is known', async (t) => {
+t.test('chooseEngine follows EXAMHALL_ENGINE and refuses unknown names', async (t) => {
   const env = machine(t);
   putEngine(env);
   t.match(chooseEngine({ ...env, EXAMHALL_ENGINE: 'python' }), { name: 'python' });
   t.match(chooseEngine({ ...env, EXAMHALL_ENGINE: 'mongod' }), { name: 'mongod' });
-  t.match(chooseEngine({ ...env, EXAMHALL_ENGINE: '' }), { name: 'rust' }, 'set to nothing');
+  t.match(chooseEngine({ ...env, EXAMHALL_ENGINE: '' }), { name: 'rust' }, 'empty');
   t.throws(() => chooseEngine({ ...env, EXAMHALL_ENGINE: 'Rust' }), ServiceMissing);
 });
 
-t.test('a binary that is not what was built is never run', async (t) => {
+t.test('chooseEngine never chooses an engine binary that differs from the built one', async (t) => {
   const env = machine(t);
   const binary = putEngine(env);
   writeFileSync(binary, '#!/bin/sh\necho other\n');
-  t.match(chooseEngine(env), { name: 'python', advice: /does not hold what `npm run engine` has built/ });
+  t.match(chooseEngine(env), { name: 'python', advice: /does not contain the binary that `npm run engine` built/ });
   rmSync(binary);
   t.match(chooseEngine(env), { name: 'python', advice: /npm run engine/ });
 });
 
-t.test('an engine of another patch is another engine', async (t) => {
+t.test('an engine with another patch has another folder', async (t) => {
   const env = machine(t);
   const patch = path.join(env.PATH, 'other.patch');
   put(patch, 'other');

@@ -8,7 +8,7 @@ import type { Say } from './run-with-progress.ts';
 import { pythonService, rustService, SECANTUSDB, SECANTUSDB_PYTHON } from './secantusdb.ts';
 import { type Service, ServiceMissing } from './service.ts';
 
-/** The servers that can be MongoDB on this machine, the best first, each with the folder of its data. */
+/** The servers that can serve as MongoDB, the best first, each with the name of its data folder. */
 const ENGINES = {
   mongod: { is: 'mongod', folder: 'mongodb' },
   rust: { is: `${ENGINE.binary} ${ENGINE.version}`, folder: ENGINE.binary },
@@ -23,14 +23,14 @@ interface Deps {
   say: Say;
 }
 
-/** A MongoDB that somebody else runs. */
+/** Returns the MongoDB at a URL, which this project does not start. */
 export function mongodbAt(url: string): Service {
   return { name: 'mongodb', origin: 'MONGODB_URL', url, launch: undefined, readiness: () => ping(url) };
 }
 
 /**
- * The server that `chooseEngine` names. In `place.folder` each engine has a folder of its own.
- * @throws ServiceMissing when it cannot be had
+ * Returns the server that `chooseEngine` names. Each engine has its own folder in `place.folder`.
+ * @throws ServiceMissing if the server is not available
  */
 export async function localMongodb(deps: Deps, place: MongodbPlace): Promise<Service> {
   const { name, advice } = chooseEngine(deps.env);
@@ -38,7 +38,9 @@ export async function localMongodb(deps: Deps, place: MongodbPlace): Promise<Ser
   const folderOf = (engine: EngineName) => path.join(place.folder, ENGINES[engine].folder);
   const elsewhere = NAMES.filter((other) => existsSync(folderOf(other)));
   if (elsewhere.length > 0 && !elsewhere.includes(name)) {
-    deps.say(`${ENGINES[name].is} begins empty: what is stored here is of EXAMHALL_ENGINE=${elsewhere.join(' or ')}`);
+    deps.say(
+      `${ENGINES[name].is} starts empty: the data in this folder is of EXAMHALL_ENGINE=${elsewhere.join(' or ')}`,
+    );
   }
   const found = await FIND[name](deps, { ...place, folder: folderOf(name) });
   mkdirSync(folderOf(name), { recursive: true });
@@ -46,15 +48,15 @@ export async function localMongodb(deps: Deps, place: MongodbPlace): Promise<Ser
 }
 
 /**
- * The server that a local MongoDB is: the one that EXAMHALL_ENGINE names, else `mongod` from PATH, else the stand-in that
- * `npm run engine` has built, else the one in Python, which is installed on first use. `advice` is for the person at the terminal.
- * @throws ServiceMissing when EXAMHALL_ENGINE names none of them
+ * Chooses the local MongoDB server: that of EXAMHALL_ENGINE, otherwise `mongod` from PATH, otherwise the stand-in that `npm run engine`
+ * built, otherwise the stand-in in Python, which is installed on first use. `advice` is for the user at the terminal.
+ * @throws ServiceMissing if EXAMHALL_ENGINE is unknown
  */
 export function chooseEngine(env: NodeJS.ProcessEnv): { name: EngineName; is: string; advice?: string } {
   const { EXAMHALL_ENGINE: wanted } = env;
   if (wanted) {
     const name = NAMES.find((known) => known === wanted);
-    if (name === undefined) throw missing(`EXAMHALL_ENGINE is none of ${NAMES.join(', ')}`);
+    if (name === undefined) throw missing(`EXAMHALL_ENGINE must be one of ${NAMES.join(', ')}`);
     return { name, is: ENGINES[name].is };
   }
   if (onPath(['mongod'], env.PATH) !== undefined) return { name: 'mongod', is: ENGINES.mongod.is };
@@ -63,7 +65,7 @@ export function chooseEngine(env: NodeJS.ProcessEnv): { name: EngineName; is: st
   return { name: 'python', is: ENGINES.python.is, advice: engine.kind === 'damaged' ? damaged(engine.folder) : FASTER };
 }
 
-/** The servers that this machine can run, the best first. Python counts wherever there is one: its packages are installed on first use. */
+/** Returns the servers that this machine can run, the best first. A Python is enough for its stand-in, which is installed on first use. */
 export function enginesHere(env: NodeJS.ProcessEnv): { name: EngineName; is: string }[] {
   const here: Record<EngineName, boolean> = {
     mongod: onPath(['mongod'], env.PATH) !== undefined,
@@ -77,13 +79,13 @@ const FASTER =
   'this stand-in for MongoDB is slow: `npm run engine` builds a faster one (needs Rust, a C compiler and cmake; 5 minutes)';
 
 function damaged(folder: string): string {
-  return `${folder} does not hold what \`npm run engine\` has built, and is not used: run it again`;
+  return `${folder} does not contain the binary that \`npm run engine\` built and is ignored; run \`npm run engine\` again`;
 }
 
 const FIND: Record<EngineName, (deps: Deps, place: MongodbPlace) => Promise<Service>> = {
   async mongod({ env }, place) {
     const mongod = onPath(['mongod'], env.PATH);
-    if (mongod === undefined) throw missing('EXAMHALL_ENGINE asks for mongod, and none is on PATH');
+    if (mongod === undefined) throw missing('EXAMHALL_ENGINE is mongod, but no mongod is on PATH');
     return mongodService(mongod, place);
   },
 
@@ -91,14 +93,14 @@ const FIND: Record<EngineName, (deps: Deps, place: MongodbPlace) => Promise<Serv
     const engine = engineState(env);
     if (engine.kind === 'built') return rustService(engine.binary, place);
     if (engine.kind === 'damaged') throw missing(damaged(engine.folder));
-    throw missing('EXAMHALL_ENGINE asks for rust, and `npm run engine` has not been run for this version of it');
+    throw missing('EXAMHALL_ENGINE is rust, but `npm run engine` has not built this version');
   },
 
   async python(deps, place) {
     const python = findPython(SECANTUSDB_PYTHON, deps.env.PATH);
     if (python === undefined) {
       throw missing(
-        'there is no MONGODB_URL, no mongod on PATH, no stand-in that `npm run engine` has built, and no Python 3.10–3.13',
+        'there is no MONGODB_URL, no mongod on PATH, no stand-in built by `npm run engine`, and no Python 3.10–3.13',
       );
     }
     try {
@@ -113,7 +115,7 @@ function missing(reason: string): ServiceMissing {
   return new ServiceMissing('MongoDB', reason, [
     'MONGODB_URL=mongodb://host:27017/?replicaSet=name (a replica set: transactions need one)',
     'a mongod binary on PATH (7.0 or later)',
-    `npm run engine: ${ENGINE.binary} is then built for you (Rust, a C compiler, cmake)`,
-    `Python 3.10–3.13 with pip or venv on PATH and access to PyPI: ${SECANTUSDB} is then installed for you`,
+    `npm run engine, which builds ${ENGINE.binary} (needs Rust, a C compiler, cmake)`,
+    `Python 3.10–3.13 with pip or venv on PATH and access to PyPI; ${SECANTUSDB} is then installed automatically`,
   ]);
 }

@@ -1,7 +1,7 @@
 import { accessSync, constants, statSync } from 'node:fs';
 import path from 'node:path';
 
-/** The first of `names` that is an executable file on PATH, as an absolute path. */
+/** Returns the absolute path of the first of `names` that is an executable file on PATH; undefined if none is. */
 export function onPath(names: readonly string[], searchPath: string | undefined): string | undefined {
   for (const name of names) {
     for (const folder of (searchPath ?? '').split(path.delimiter)) {

@@ -4,14 +4,14 @@ import { createServer } from 'node:net';
 import path from 'node:path';
 
 /**
- * Below the range from which the system picks a client's own port: a client that dials a service which was just
- * killed there could meet itself, and hold the port against the service's restart.
+ * Ports below the system's range for outgoing connections. A client that connects to a killed service could otherwise be assigned the
+ * same port, connect to itself, and block the port for the restarted service.
  */
 const LOWEST = 10_000;
 const HIGHEST = 32_000;
 const TRIES = 200;
 
-/** A port on 127.0.0.1 that nobody listened on a moment ago. */
+/** Returns a port on 127.0.0.1 that is free at the moment. */
 export async function freePort(): Promise<number> {
   for (let tried = 0; tried < TRIES; tried++) {
     const port = randomInt(LOWEST, HIGHEST);
@@ -20,6 +20,7 @@ export async function freePort(): Promise<number> {
   throw new Error(`no free port between ${LOWEST} and ${HIGHEST}`);
 }
 
+/** Returns whether no program listens on this port of 127.0.0.1. */
 export async function isPortFree(port: number): Promise<boolean> {
   const server = createServer();
   return new Promise((resolve) => {
@@ -28,7 +29,7 @@ export async function isPortFree(port: number): Promise<boolean> {
   });
 }
 
-/** The port a service had at the last start from this folder, when it is still free, else a new one. */
+/** Returns the port that a service had at its last start from this folder if it is free, otherwise a new port, which it stores. */
 export async function rememberedPort(folder: string, name: string): Promise<number> {
   const file = portsFile(folder);
   const ports = rememberedPorts(folder);
@@ -40,11 +41,11 @@ export async function rememberedPort(folder: string, name: string): Promise<numb
   return port;
 }
 
-/** The addresses of the stores that were last started from this folder. Each is absent if none was. */
+/** Returns the URLs of the stores that were last started from this folder. A store that never was is absent. */
 export function rememberedStores(folder: string): { MONGODB_URL?: string; REDIS_URL?: string } {
   const { mongodb, redis } = rememberedPorts(folder);
   return {
-    // Whatever its replica set is called.
+    // A direct connection works with any name of the replica set.
     ...(mongodb === undefined ? {} : { MONGODB_URL: `mongodb://127.0.0.1:${mongodb}/?directConnection=true` }),
     ...(redis === undefined ? {} : { REDIS_URL: `redis://127.0.0.1:${redis}` }),
   };

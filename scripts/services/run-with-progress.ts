@@ -3,8 +3,8 @@ import { spawn } from 'node:child_process';
 export type Say = (line: string) => void;
 
 /**
- * Runs a command that takes a while, saying so once at its beginning and once at its end.
- * @throws Error with the last lines of its output when it fails.
+ * Runs a long command and reports its beginning and its end through `say`.
+ * @throws Error with the last lines of its output if it fails
  */
 export async function runWithProgress(say: Say, what: string, command: string, args: readonly string[]): Promise<void> {
   const began = performance.now();
@@ -30,7 +30,7 @@ export async function runWithProgress(say: Say, what: string, command: string, a
   say(`${what}: done in ${((performance.now() - began) / 1_000).toFixed(1)} s`);
 }
 
-/** A PYTHONPATH or PYTHONHOME of the caller would put other packages before the pinned ones. */
+/** Returns the environment without PYTHONPATH and PYTHONHOME, which would put other packages before the pinned ones. */
 export function cleanPythonEnvironment(): NodeJS.ProcessEnv {
   const { PYTHONPATH: _path, PYTHONHOME: _home, ...rest } = process.env;
   return { ...rest, PIP_DISABLE_PIP_VERSION_CHECK: '1', PYTHONDONTWRITEBYTECODE: '1' };

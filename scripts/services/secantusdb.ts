@@ -6,15 +6,15 @@ import type { Service } from './service.ts';
 
 /**
  * The stand-ins for MongoDB: two programs of one project, in Python and in Rust, which speak MongoDB's protocol on WiredTiger.
- * Both are GPL-2.0, so each only ever runs as a process of its own.
+ * Both are GPL-2.0, so each always runs as a separate process.
  */
 export const SECANTUSDB = 'SecantusDB==0.7.0b3';
-/** Of Python 3, for which that package has compiled modules. */
+/** Minor versions of Python 3 for which the package has compiled modules. */
 export const SECANTUSDB_PYTHON = { min: 10, max: 13 };
 
 const PYTHON_MAIN = path.join(import.meta.dirname, 'secantusdb.py');
 
-/** What both take. Without `--sync-on-commit` a kill -9 loses a few acknowledged writes. */
+/** Returns the arguments of both stand-ins. Without `--sync-on-commit`, a kill -9 loses a few acknowledged writes. */
 function commonArgs(place: MongodbPlace): string[] {
   const where = ['--host', '127.0.0.1', '--port', String(place.port), '--storage-path', place.folder];
   const size = ['--cache-size', place.durable ? '512M' : '256M', '--log-level', 'WARNING'];
@@ -25,7 +25,7 @@ function commonArgs(place: MongodbPlace): string[] {
 
 const urlOf = (place: MongodbPlace): string => `mongodb://127.0.0.1:${place.port}/?replicaSet=secantus`;
 
-/** `tool` is the folder of the installed package. */
+/** Returns the stand-in in Python; `tool` is the folder of the installed package. */
 export function pythonService(python: string, tool: string, place: MongodbPlace): Service {
   const url = urlOf(place);
   return {
@@ -36,7 +36,7 @@ export function pythonService(python: string, tool: string, place: MongodbPlace)
       command: python,
       args: [PYTHON_MAIN, String(TRANSACTION_SECONDS), ...commonArgs(place)],
       env: { ...cleanPythonEnvironment(), PYTHONPATH: path.join(tool, 'site'), PYTHONUNBUFFERED: '1' },
-      // It reads a secantusdb.toml of its working directory: the data folder has none.
+      // It would read a secantusdb.toml in its working directory. The data folder has none.
       cwd: place.folder,
     },
     readiness: () => ping(url),
@@ -44,21 +44,21 @@ export function pythonService(python: string, tool: string, place: MongodbPlace)
 }
 
 const RUST_SETTINGS = path.join(import.meta.dirname, 'secantusd.toml');
-/** Seconds between checkpoints: what was written since the last one is replayed at the next start. */
+/** Seconds between checkpoints. Writes since the last checkpoint are replayed at the next start. */
 const CHECKPOINT_SECONDS = { durable: 10, fast: 60 };
 
-/** `binary` is what `npm run engine` has built. */
+/** Returns the stand-in in Rust; `binary` is the one that `npm run engine` built. */
 export function rustService(binary: string, place: MongodbPlace): Service {
   const url = urlOf(place);
   const seconds = place.durable ? CHECKPOINT_SECONDS.durable : CHECKPOINT_SECONDS.fast;
-  // It allocates a log file in full: at its default an empty store takes 128 MB.
+  // It allocates each log file in full. With its default size, an empty store would take 128 MB.
   const storage = ['--config', RUST_SETTINGS, '--checkpoint-seconds', String(seconds), '--log-file-max', '16MB'];
   return {
     name: 'mongodb',
     origin: `${ENGINE.binary} ${ENGINE.version}`,
     url,
     launch: { command: binary, args: [...commonArgs(place), ...storage], env: process.env, cwd: place.folder },
-    // No option sets the parameter. It is set before anybody else is let in.
+    // No command-line option exists for this parameter, so set it before the service counts as ready.
     readiness: () =>
       withClient(url, async (client) => {
         const limit = { transactionLifetimeLimitSeconds: TRANSACTION_SECONDS };

@@ -3,16 +3,16 @@ import type { LaunchPlan } from '#scripts/supervisor/kept-process.ts';
 
 export interface Service {
   readonly name: 'mongodb' | 'redis';
-  /** What it is, for a person: where the binary came from, which folder it keeps. */
+  /** Description for the user: the program or the variable that the service comes from. */
   readonly origin: string;
   readonly url: string;
-  /** undefined: somebody else runs it. Every start of the plan answers at the same url. */
+  /** How to start it; undefined if this project does not. Every start answers at the same URL. */
   readonly launch: LaunchPlan | undefined;
-  /** Resolves when it answers; throws when it does not. One try, under a second or two. */
+  /** Checks once, in at most two seconds, whether the service answers. @throws Error if not */
   readiness(): Promise<void>;
 }
 
-/** @throws Error with the last fault when the service does not answer within `withinMs`, or when `signal` aborts. */
+/** Polls the service until it answers. @throws Error with the last fault after `withinMs`, or if `signal` aborts */
 export async function untilReady(service: Service, withinMs: number, signal?: AbortSignal): Promise<void> {
   const deadline = performance.now() + withinMs;
   while (true) {
@@ -30,7 +30,7 @@ export async function untilReady(service: Service, withinMs: number, signal?: Ab
   }
 }
 
-/** Nothing was found and nothing could be installed: says what is missing and every way to provide it. */
+/** A service that was neither found nor installed. The message names the reason and every way to provide the service. */
 export class ServiceMissing extends Error {
   constructor(what: string, reason: string, ways: readonly string[]) {
     super(

@@ -10,16 +10,16 @@ import { freePort } from './port.ts';
 import { localRedis } from './redis.ts';
 import { type Service, untilReady } from './service.ts';
 
-/** A service of one test: it keeps its url and its data through every stop and start, until `close`. */
+/** A temporary service for tests. It keeps its URL and data over stops and starts, until `close`. */
 export interface ThrowAwayService {
   readonly url: string;
   pid(): number | undefined;
-  /** Resolves when the process is gone. */
+  /** Resolves when the process has ended. */
   stop(signal?: NodeJS.Signals): Promise<void>;
   kill9(): Promise<void>;
-  /** Resolves when it answers again. Does nothing while it runs. */
+  /** Starts the service and waits until it answers. Does nothing if it runs. */
   start(): Promise<void>;
-  /** SIGSTOP: connections stay open and nothing answers. */
+  /** Sends SIGSTOP: connections stay open, and the service does not answer. */
   freeze(): void;
   thaw(): void;
 }
@@ -27,21 +27,21 @@ export interface ThrowAwayService {
 export interface ThrowAwayServices {
   readonly mongodb: ThrowAwayService | undefined;
   readonly redis: ThrowAwayService | undefined;
-  /** Stops what runs and removes the data. */
+  /** Stops the services and deletes their data. */
   close(): Promise<void>;
 }
 
 export interface ThrowAwayOptions {
   readonly mongodb?: boolean;
   readonly redis?: boolean;
-  /** The server that MongoDB is, whatever EXAMHALL_ENGINE says. Default: the one that `chooseEngine` names. */
+  /** MongoDB server, which overrides EXAMHALL_ENGINE. Default: the one that `chooseEngine` names. */
   readonly engine?: EngineName;
-  /** The database keeps every acknowledged write through a kill -9, at the price of a sync for each commit. */
+  /** True: acknowledged writes survive a kill -9, and each commit costs a sync. Default false. */
   readonly durable?: boolean;
   readonly say?: (line: string) => void;
 }
 
-/** Databases on ports and in a folder of their own, for tests that stop or kill them. MONGODB_URL and REDIS_URL are not looked at. */
+/** Starts MongoDB and Redis on free ports with a temporary folder, for tests that stop or kill them. Ignores MONGODB_URL and REDIS_URL. */
 export async function startThrowAwayServices(options: ThrowAwayOptions = {}): Promise<ThrowAwayServices> {
   const folder = mkdtempSync(path.join(os.tmpdir(), 'examhall-'));
   const env = options.engine === undefined ? process.env : { ...process.env, EXAMHALL_ENGINE: options.engine };
@@ -121,10 +121,10 @@ function manageService(service: Service, log: string): RunningService {
 
   async function stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
     child?.kill(signal);
-    // A frozen process takes no signal but SIGKILL until it is thawed.
+    // A stopped process receives only SIGKILL until SIGCONT resumes it.
     if (signal !== 'SIGKILL') child?.kill('SIGCONT');
     await gone;
-    // The port of a killed process can stay busy for a moment.
+    // The port of a killed process may stay busy for a moment.
     await delay(0);
   }
 
@@ -142,7 +142,7 @@ function manageService(service: Service, log: string): RunningService {
   };
 }
 
-/** A test that is itself killed cannot stop its services; the runner does, from these files. */
+/** Records a process in a file. If a test is killed before it stops the process, the runner kills the process by this record. */
 export function recordForRunner(pid: number): void {
   const folder = process.env.EXAMHALL_TEST_PIDS;
   if (folder === undefined || folder === '') return;

@@ -13,18 +13,19 @@ import { type ProcessType, parseFormation, parseProcfile } from './procfile.ts';
 import { runOnce } from './run-once.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
+/** Longest wait for MongoDB or a local Redis. */
 const SERVICE_PATIENCE_MS = 60_000;
-/** After which whoever looks at the terminal is told what is waited for. */
+/** Wait for a service before a message names it. */
 const SILENCE_MS = 2_000;
-/** The processes themselves tell of their start. */
+/** Wait for the front door before a message names it; longer, because the processes log their own start. */
 const DOOR_SILENCE_MS = 15_000;
 
-/** A start that cannot be: its message is for the person at the terminal, a stack would only hide it. */
+/** A refused start. The message is for the user at the terminal and is printed without a stack. */
 export class StartRefused extends Error {}
 
 interface Plan {
   readonly port: number;
-  /** Of the first front door, as this machine dials it. */
+  /** URL of the first front door, for clients on this machine. */
   readonly url: string;
   readonly folder: string;
   readonly env: NodeJS.ProcessEnv;
@@ -37,10 +38,10 @@ export interface Cluster {
   kill(): void;
 }
 
-/** Reads everything that is asked of a start before anything runs. @throws StartRefused listing every fault. */
+/** Checks all settings of a start before anything runs. @throws StartRefused with every fault */
 export function planCluster(given: NodeJS.ProcessEnv): Plan {
   const faults: string[] = [];
-  /** What cannot be read is one fault more, and something harmless stands in for it while the others are looked for. */
+  /** Returns the result of `read`. If it throws, records a fault and returns `otherwise`, so that the remaining settings are checked too. */
   const readOr = <T>(otherwise: T, read: () => T): T => {
     try {
       return read();
@@ -50,7 +51,7 @@ export function planCluster(given: NodeJS.ProcessEnv): Plan {
     }
   };
   const port = readOr(3000, () => portOf(given.PORT ?? '3000'));
-  if (given.DATA_DIR === '') faults.push('DATA_DIR is set to nothing');
+  if (given.DATA_DIR === '') faults.push('DATA_DIR: empty; expected a folder');
   const folder = path.resolve(ROOT, given.DATA_DIR || '.data');
   const types = readOr([], () => parseProcfile(readProcfile(given.PROCFILE ?? 'Procfile')));
   const running = types.filter(({ name }) => name !== 'release');
@@ -83,7 +84,7 @@ function readProcfile(file: string): string {
   }
 }
 
-/** A start that will be refused leaves no folder behind. */
+/** Returns the generated secret of the data folder. If the start is refused anyway, creates no folder and returns a placeholder. */
 function secretIn(folder: string, isRefused: boolean): string {
   if (isRefused) return 'none';
   try {
@@ -93,7 +94,7 @@ function secretIn(folder: string, isRefused: boolean): string {
   }
 }
 
-/** One port for each process: on a shared one, one of them would be measured, and which one would be chance. */
+/** Returns a METRICS_PORT for each process. On a shared port, only one process could serve its metrics. */
 function metricsPortOf(env: NodeJS.ProcessEnv, nth: number): NodeJS.ProcessEnv {
   const first = Number(env.METRICS_PORT || 0);
   return first === 0 ? {} : { METRICS_PORT: String(first + nth) };
@@ -102,13 +103,14 @@ function metricsPortOf(env: NodeJS.ProcessEnv, nth: number): NodeJS.ProcessEnv {
 function portOf(text: string): number {
   const port = text === '' ? Number.NaN : Number(text);
   if (Number.isInteger(port) && port > 0 && port <= 65_535) return port;
-  throw new Error(`PORT=${text}: a cluster listens on a port of 1 to 65535`);
+  throw new Error(`PORT=${text}: a cluster listens on a port from 1 to 65535`);
 }
 
 function refused(faults: readonly string[]): StartRefused {
   return new StartRefused(['not started:', ...faults.map((fault) => `  - ${fault}`)].join('\n'));
 }
 
+/** Returns the prefixed output for all processes of a plan. Lines are coloured on a terminal, unless NO_COLOR is set. */
 export function outputFor(plan: Plan, stream: NodeJS.WriteStream, env: NodeJS.ProcessEnv): PrefixedOutput {
   return createPrefixedOutput({
     write: (text) => stream.write(text),
@@ -118,8 +120,9 @@ export function outputFor(plan: Plan, stream: NodeJS.WriteStream, env: NodeJS.Pr
 }
 
 /**
- * Services, release, processes, in this order; resolves when the front door answers ready. The supervisor is handed out
- * through `begun` before anything runs, so that a stop signal can end a start that is under way.
+ * Starts services, release and processes, in this order, and resolves when the front door is ready. Calls `begun` with the cluster before
+ * anything runs, so that a stop signal can end a start in progress.
+ * @throws StartRefused with the reason
  */
 export async function startCluster(
   deps: { output: PrefixedOutput; signal: AbortSignal; begun: (cluster: Cluster) => void },
@@ -135,7 +138,7 @@ export async function startCluster(
   const supervisor = createSupervisor({ output, folder });
   deps.begun(clusterOf(supervisor, folder));
 
-  // After a predecessor's leftovers are gone, for they hold the same ports.
+  // Check the ports only now: orphans of a killed supervisor, which `takeDataFolder` has stopped, use the same ports.
   for (const { name, port } of plan.processes) {
     if (port !== undefined && !(await isPortFree(port))) {
       throw new StartRefused(`port ${port} (${name}) is in use by another program; stop it or set PORT`);
@@ -144,7 +147,7 @@ export async function startCluster(
   const { mongodb, redis } = await orStopped(developmentServices({ env: plan.env, folder: plan.folder, say }), signal);
   if (plan.env.NODE_ENV === 'production' && mongodb.launch !== undefined) {
     say(
-      `MONGODB_URL is not set: this production cluster keeps its data in one local ${mongodb.origin}, without a replica`,
+      `MONGODB_URL is not set: this production cluster stores its data in one local ${mongodb.origin}, without a replica`,
     );
   }
   for (const service of [mongodb, redis]) {
@@ -178,7 +181,7 @@ function clusterOf(supervisor: Supervisor, folder: DataFolder): Cluster {
   };
 }
 
-/** An installation over a slow network must not hold up a stop; leaving the process ends it. */
+/** Waits for `work`, or rejects when the signal aborts. An installation over a slow network must not delay a stop; it ends with the process. */
 function orStopped<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   const stopped = new Promise<never>((_, reject) => {
     signal.addEventListener('abort', () => reject(signal.reason), { once: true });
@@ -187,12 +190,16 @@ function orStopped<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   return Promise.race([work, stopped]);
 }
 
-/** Redis is a doorbell: a given one that is down does not keep the cluster from starting. MongoDB is the truth and does. */
+/**
+ * Waits until a service answers. If the Redis of REDIS_URL does not answer, prints a warning and continues, because Redis is only a
+ * doorbell.
+ * @throws StartRefused if another service does not answer in time
+ */
 async function serviceAnswers(say: (line: string) => void, service: Service, signal: AbortSignal): Promise<void> {
   if (service.name === 'redis' && service.launch === undefined) {
     await untilReady(service, 2_000, signal).catch((error: Error) => {
       signal.throwIfAborted();
-      say(`${error.message}; going on without it, commands wait for the poll`);
+      say(`${error.message}; continuing without it, commands wait for the poll`);
     });
     return;
   }
@@ -222,7 +229,7 @@ async function frontDoorReady(url: string, signal: AbortSignal): Promise<void> {
   }
 }
 
-/** The shell is replaced by the command, so that signals reach the command and its death is seen at once. */
+/** Returns a plan whose shell is replaced by a simple command, so that signals reach the command and its exit is seen at once. */
 function shell(command: string, env: NodeJS.ProcessEnv, port: number | undefined): LaunchPlan {
   const { PORT: _port, ...rest } = env;
   const isSimple = !/[;&|()<>`]|^\w+=/.test(command);
@@ -234,7 +241,7 @@ function shell(command: string, env: NodeJS.ProcessEnv, port: number | undefined
   };
 }
 
-/** In a Procfile `node` is the platform's Node 24; here it is the one that this process runs on. */
+/** Returns a PATH whose `node` is the one of this process. In the Procfile, `node` means the platform's Node 24. */
 function pinnedNodeFirst(searchPath: string | undefined): string {
   return [path.dirname(process.execPath), searchPath ?? ''].join(path.delimiter);
 }

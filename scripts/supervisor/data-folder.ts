@@ -3,22 +3,22 @@ import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { identify, isAlive, type ProcessIdentity } from './process-identity.ts';
 
-/** A process that the supervisor of this folder has started, as its successor finds it after a kill -9. */
+/** A process of the supervisor of this folder. After a kill -9 the next supervisor reads this record. */
 export interface RecordedProcess extends ProcessIdentity {
   readonly name: string;
 }
 
 export interface DataFolder {
   readonly path: string;
-  /** Replaces the record of what is running; call it at every start and death. */
+  /** Replaces the record of running processes. Call it at every start and death. */
   record(processes: readonly RecordedProcess[]): void;
   release(): void;
 }
 
 /**
- * Makes this process the only supervisor of a data folder and stops what a killed predecessor left running there: an orphaned
- * database would hold the files, an orphaned worker would go on working beside its replacement.
- * @throws Error naming the other supervisor's pid when one is alive.
+ * Makes this process the only supervisor of a data folder and stops the processes of a killed predecessor. An orphaned database would lock
+ * the files, and an orphaned worker would run beside its replacement.
+ * @throws Error with the pid of the other supervisor if one is alive
  */
 export async function takeDataFolder(folder: string, say: (line: string) => void): Promise<DataFolder> {
   const run = path.join(folder, 'run');
@@ -44,7 +44,7 @@ export async function takeDataFolder(folder: string, say: (line: string) => void
 
 function takeLock(lock: string, folder: string): void {
   const self = JSON.stringify(identify(process.pid));
-  // Linking a file already written: nobody ever reads a lock that is half there.
+  // Link a complete file, so that no process ever reads an incomplete lock.
   const own = `${lock}.${process.pid}`;
   writeFileSync(own, self);
   try {
@@ -59,13 +59,13 @@ function takeLock(lock: string, folder: string): void {
       }
       removeStale(lock, seen);
     }
-    throw new Error(`${lock} cannot be taken`);
+    throw new Error(`${lock} cannot be locked`);
   } finally {
     rmSync(own, { force: true });
   }
 }
 
-/** Only one of several that saw the same stale lock may remove it, and none may remove a fresh one. */
+/** Removes a stale lock. If several processes saw it, only one removes it. A lock that was replaced since `seen` is put back. */
 function removeStale(lock: string, seen: string | undefined): void {
   const aside = `${lock}.stale.${process.pid}`;
   try {
@@ -79,9 +79,7 @@ function removeStale(lock: string, seen: string | undefined): void {
 
 async function stopOrphans(orphans: readonly RecordedProcess[], say: (line: string) => void): Promise<void> {
   if (orphans.length === 0) return;
-  say(
-    `stopping what a killed predecessor left running: ${orphans.map(({ name, pid }) => `${name} (${pid})`).join(', ')}`,
-  );
+  say(`stopping processes of a killed npm start: ${orphans.map(({ name, pid }) => `${name} (${pid})`).join(', ')}`);
   for (const orphan of orphans) signalGroup(orphan.pid, 'SIGTERM');
   const patience = Date.now() + 5_000;
   while (orphans.some(isAlive) && Date.now() < patience) await delay(50);
@@ -89,12 +87,12 @@ async function stopOrphans(orphans: readonly RecordedProcess[], say: (line: stri
   while (orphans.some(isAlive)) await delay(20);
 }
 
-/** Each of our processes leads a group of its own; signalling the group reaches what it started as well. */
+/** Signals a process group; does nothing if it has ended. Each of our processes leads its own group, which includes its children. */
 export function signalGroup(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(-pid, signal);
   } catch {
-    // Gone already.
+    // The group has ended.
   }
 }
 

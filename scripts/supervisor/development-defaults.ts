@@ -4,7 +4,7 @@ import path from 'node:path';
 import { ConfigError, readConfig } from '#infra/config/config.ts';
 import { DEVELOPMENT_DEFAULTS } from '#infra/config/variable.ts';
 
-/** Both opt-in workers on, and a provider that costs nothing. */
+/** Enables both opt-in workers, with a provider that costs nothing. */
 const CLASSIFIER_SETTINGS = {
   AI_CLASSIFIER_PROVIDER: 'mock',
   AI_CLASSIFIER_WORKER_ENABLED: '1',
@@ -18,9 +18,9 @@ export interface EffectiveEnvironment {
 }
 
 /**
- * The environment of every process: what is given, and in development a default for what is not. A variable set to the empty
- * string counts as set. With NODE_ENV=production nothing is defaulted, and secrets that the processes would refuse are refused here:
- * once, before anything is started.
+ * Returns the environment of every process, and its faults. In development, unset variables have defaults; an empty variable counts as
+ * set. With NODE_ENV=production there are no defaults. Values that the processes would refuse are reported here once, before anything
+ * starts.
  */
 export function effectiveEnvironment(
   given: NodeJS.ProcessEnv,
@@ -29,17 +29,19 @@ export function effectiveEnvironment(
   if (given.NODE_ENV === 'production') return { env: { ...given }, faults: configFaults(given) };
   const env: NodeJS.ProcessEnv = { NODE_ENV: 'development', ...DEVELOPMENT_DEFAULTS, ...CLASSIFIER_SETTINGS, ...given };
   env.AUTH_JWT_SECRET ??= place.secret();
-  env.NOTIFICATION_SERVICE_URL ??= frontDoorUrl(env, place.port);
+  // Its second name counts as well: two addresses would let the default win over the one that was given.
+  if (env.NOTIFICATION_SERVICE_URL === undefined && env.NOTIFICATION_SERVICE_BASE_URL === undefined)
+    env.NOTIFICATION_SERVICE_URL = frontDoorUrl(env, place.port);
   return { env, faults: configFaults(env) };
 }
 
-/** Where the front door is found from this machine: a HOST that stands for every address is no address to dial. */
+/** Returns the URL of the front door for clients on this machine. If HOST means every address, that is the loopback address. */
 export function frontDoorUrl({ HOST }: NodeJS.ProcessEnv, port: number): string {
   const host = HOST === undefined || ['0.0.0.0', '::'].includes(HOST) ? '127.0.0.1' : HOST;
   return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
-/** What every process would refuse, told once and before anything is started; its stores are not known yet. */
+/** Returns the faults that every process would report. The URLs of the stores are placeholders, because the stores have not started. */
 function configFaults(env: NodeJS.ProcessEnv): readonly string[] {
   const stores = { MONGODB_URL: 'mongodb://127.0.0.1/', REDIS_URL: 'redis://127.0.0.1/' };
   try {
@@ -51,14 +53,14 @@ function configFaults(env: NodeJS.ProcessEnv): readonly string[] {
   }
 }
 
-/** The same secret at every start from this folder, or everybody would be signed out by a restart. */
+/** Returns the secret of this folder and creates it at the first start. A new secret at every start would end all sessions. */
 export function generatedSecret(folder: string): string {
   const file = path.join(folder, 'auth-jwt-secret');
   try {
     const kept = readFileSync(file, 'utf8').trim();
     if (kept !== '') return kept;
   } catch {
-    // The first start from this folder.
+    // This is the first start from this folder.
   }
   const secret = randomBytes(48).toString('base64url');
   mkdirSync(folder, { recursive: true });

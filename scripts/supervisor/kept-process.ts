@@ -13,13 +13,13 @@ export interface LaunchPlan {
 export interface KeptProcess {
   readonly name: string;
   pid(): number | undefined;
-  /** No more restarts; SIGTERM to the process group. Resolves when the process is gone. */
+  /** Ends the restarts and sends SIGTERM to the process group. Resolves when the process has ended. */
   stop(): Promise<void>;
-  /** SIGKILL to the process group, no more restarts. */
+  /** Ends the restarts and sends SIGKILL to the process group. */
   kill(): void;
 }
 
-/** Starts a process, and again each time it dies, until it is stopped. */
+/** Starts a process and restarts it each time it dies, with a backoff, until it is stopped. */
 export function keepProcess(
   deps: { output: PrefixedOutput; changed: () => void },
   name: string,
@@ -33,7 +33,7 @@ export function keepProcess(
 
   function launch(): void {
     const born = performance.now();
-    // A group of its own: Ctrl-C in the terminal reaches the supervisor alone, which then stops everything in order.
+    // In its own process group, so that Ctrl-C in the terminal reaches only the supervisor, which stops everything in order.
     const running = spawn(plan.command, plan.args, {
       env: plan.env,
       cwd: plan.cwd,
@@ -51,7 +51,7 @@ export function keepProcess(
       if (over) return;
       over = true;
       child = undefined;
-      // What it started must not outlive it: a grandchild would hold the port or the files of the next life.
+      // Kill its children too: a surviving child would use the port or the files of the restarted process.
       if (running.pid !== undefined) signalGroup(running.pid, 'SIGKILL');
       deps.changed();
       if (stopping) {

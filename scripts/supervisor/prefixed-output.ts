@@ -1,19 +1,19 @@
 import { StringDecoder } from 'node:string_decoder';
 
 const COLOURS = [36, 33, 32, 35, 34, 96, 93, 92, 95, 94];
-/** A line without end must not grow in memory without end. */
+/** Length at which a line is written without its end, so that memory stays bounded. */
 const LONGEST_LINE = 64 * 1024;
 
 export interface PrefixedOutput {
-  /** One line under a name. */
+  /** Writes one line with the prefix of a name. */
   line(name: string, text: string): void;
-  /** One line as it is: for what a machine waits to read. */
+  /** Writes one line without prefix, for programs that wait for it. */
   plain(text: string): void;
-  /** A sink for the chunks of one stream; `end` writes what stood after the last line feed. */
+  /** Returns a sink for the chunks of one stream; `end` writes the text after the last line feed. */
   stream(name: string): { write(chunk: Buffer): void; end(): void };
 }
 
-/** Output of several processes in one stream: whole lines only, each behind its process's name, in its own colour. */
+/** Merges the output of several processes line by line. Each line has the name of its process as prefix, in the colour of that process. */
 export function createPrefixedOutput(options: {
   write: (text: string) => void;
   colour: boolean;

@@ -1,18 +1,19 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 
-/** A pid alone is given out again after its owner's death; with its start it names one process for ever. */
+/** Identifies one process for ever. The pid alone is reused after the death of a process. */
 export interface ProcessIdentity {
   readonly pid: number;
   readonly startedAt: string;
 }
 
-/** The identity of a living process; undefined when there is none (a zombie counts as none). */
+/** Returns the identity of a living process; undefined if there is no such process or if it is a zombie. */
 export function identify(pid: number): ProcessIdentity | undefined {
   const startedAt = process.platform === 'linux' ? startFromProc(pid) : startFromPs(pid);
   return startedAt === undefined ? undefined : { pid, startedAt };
 }
 
+/** Returns whether exactly this process is alive. */
 export function isAlive(identity: ProcessIdentity): boolean {
   return identify(identity.pid)?.startedAt === identity.startedAt;
 }
@@ -20,9 +21,9 @@ export function isAlive(identity: ProcessIdentity): boolean {
 function startFromProc(pid: number): string | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    // The second field is the command in brackets and may hold spaces and brackets itself: count from the last one.
+    // The second field is the command in brackets, which may contain spaces and brackets itself: count from the last bracket.
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-    // Ticks since boot begin anew with each boot of the machine, so the boot belongs to the identity.
+    // The start is counted in ticks since boot, so the identity includes the boot id.
     const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
     return fields[0] === 'Z' || fields[0] === 'X' ? undefined : `${boot}:${fields[19]}`;
   } catch {

@@ -1,13 +1,13 @@
-/** One line of a Procfile: the process type and the command that a shell would run for it. */
+/** One line of a Procfile: a process type and its shell command. */
 export interface ProcessType {
   readonly name: string;
   readonly command: string;
 }
 
-/** Platforms allow letters and digits only in a process type; so do we, or a name would work here and fail there. */
+/** Process types have letters and digits only, as platforms require. */
 const LINE = /^([A-Za-z][A-Za-z0-9]*)\s*:\s*(\S.*)$/;
 
-/** @throws Error naming the line number when a line is neither blank, a comment nor `name: command`. */
+/** Reads the process types of a Procfile. @throws Error with the line number if a line is not blank, a comment or `name: command` */
 export function parseProcfile(text: string): ProcessType[] {
   const types: ProcessType[] = [];
   for (const [index, raw] of text.split(/\r?\n/).entries()) {
@@ -24,8 +24,8 @@ export function parseProcfile(text: string): ProcessType[] {
 }
 
 /**
- * How many of each process type to run: one each, changed by `web=2,grading=0`.
- * @throws Error when a name is not among `names` or a count is not 0–99.
+ * Returns the number of processes of each type: one, unless `text` sets another count, for example `web=2,grading=0`.
+ * @throws Error if a name is not in `names` or a count is not 0–99
  */
 export function parseFormation(text: string, names: readonly string[]): Map<string, number> {
   const formation = new Map(names.map((name) => [name, 1]));
@@ -33,7 +33,7 @@ export function parseFormation(text: string, names: readonly string[]): Map<stri
     if (part === '') continue;
     const [, name, count] = /^([A-Za-z][A-Za-z0-9]*)=(\d{1,2})$/.exec(part) ?? [];
     if (name === undefined || count === undefined) throw new Error(`FORMATION: "${part}" is not name=count`);
-    if (!formation.has(name)) throw new Error(`FORMATION: "${name}" is no process type (${names.join(', ')})`);
+    if (!formation.has(name)) throw new Error(`FORMATION: "${name}" is not a process type (${names.join(', ')})`);
     formation.set(name, Number(count));
   }
   return formation;

@@ -1,6 +1,6 @@
-/** What is remembered of a process between its lives. */
+/** History of a process over its restarts. */
 export interface RestartHistory {
-  /** Lives in a row that ended at once. */
+  /** Number of consecutive lives that ended within 5 s. */
   readonly shortLives: number;
 }
 
@@ -12,8 +12,8 @@ const FIRST_DELAY_MS = 100;
 const LONGEST_DELAY_MS = 30_000;
 
 /**
- * When to start a process again that lived `livedMs`. A process that had come up returns within a second, however often it
- * is killed; only one that dies at once is slowed down (1, 2, 4 … 30 s), so that it neither fills the log nor eats the machine.
+ * Returns the delay before the restart of a process that lived `livedMs`, and its new history. A process that lived 5 s or longer restarts
+ * within a second. For repeated early deaths the delay grows (1, 2, 4 … 30 s), which spares the log and the machine.
  */
 export function afterDeath(history: RestartHistory, livedMs: number): { history: RestartHistory; delayMs: number } {
   if (livedMs >= SETTLED_LIFE_MS) return { history: FIRST_LIFE, delayMs: FIRST_DELAY_MS };

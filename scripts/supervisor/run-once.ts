@@ -3,10 +3,10 @@ import { signalGroup } from './data-folder.ts';
 import type { LaunchPlan } from './kept-process.ts';
 import type { PrefixedOutput } from './prefixed-output.ts';
 
-/** What a stopped command has for leaving in order; the rest of the 25 s belongs to the services. */
+/** Time for a stopped command to end before SIGKILL. The rest of the 25 s is for the services. */
 const PATIENCE_MS = 20_000;
 
-/** Runs a command to its end. @throws Error when it fails, or when `signal` ends it. */
+/** Runs a command to its end. @throws Error if it fails or if `signal` aborts it */
 export async function runOnce(
   output: PrefixedOutput,
   name: string,

@@ -1,8 +1,6 @@
-/** Signals that ask for a stop. HUP is what a closed terminal sends. */
+/** Signals that request a stop. A closed terminal sends SIGHUP. */
 const STOP_SIGNALS: readonly NodeJS.Signals[] = ['SIGTERM', 'SIGINT', 'SIGHUP'];
-/**
- * One Ctrl-C can arrive twice: from the terminal, and passed on by npm. Only a signal later than this is a second wish.
- */
+/** One Ctrl-C may arrive twice, from the terminal and forwarded by npm. Only a signal after this time counts as a second one. */
 const ECHO_MS = 700;
 
 /** Calls `first` at the first stop signal and `again` at a later one. */

@@ -1,17 +1,17 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { mulberry32 } from '#scripts/mulberry32.ts';
 
-/** Random numbers from a seed, so that a run that found something can be had again. */
+/** Random numbers from a seed, so that a failing run can be repeated. */
 export interface Chance {
   readonly seed: number;
-  /** 0 ≤ x < 1. */
+  /** Returns a number, 0 ≤ x < 1. */
   next(): number;
-  /** A whole number, 0 ≤ x < below. */
+  /** Returns a whole number, 0 ≤ x < below. */
   below(below: number): number;
   pick<T>(from: readonly T[]): T;
 }
 
-/** FAULTS_SEED repeats an earlier run, as far as processes and networks let themselves be repeated. */
+/** Opens a generator with the seed of FAULTS_SEED, otherwise a fresh one, and prints it. Processes and networks still vary from run to run. */
 export function openChance(say: (line: string) => void, env: NodeJS.ProcessEnv = process.env): Chance {
   const seed = Number(env.FAULTS_SEED ?? freshSeed());
   say(`FAULTS_SEED=${seed}`);
@@ -29,20 +29,21 @@ export function openChance(say: (line: string) => void, env: NodeJS.ProcessEnv =
   };
 }
 
-/** FAULTS_FULL=1 runs the numbers that the issue names; without it a run is small enough for every commit. */
+/** Returns `full` if FAULTS_FULL=1, otherwise `small`, which is fast enough for every commit. */
 export function scaled(small: number, full: number, env: NodeJS.ProcessEnv = process.env): number {
   return env.FAULTS_FULL === '1' ? full : small;
 }
 
-/** A random order of events that a failing run can be told by: pass its seed in RACE_SEED. */
+/** Random pauses from a seed. RACE_SEED repeats the pauses of an earlier run. */
 export interface Jitter {
   seed: number;
-  /** In [0, 1). */
+  /** Returns a number, 0 ≤ x < 1. */
   next(): number;
-  /** Lets a random moment pass, up to `mostMs`, often none at all. */
+  /** Waits 0 to `mostMs` milliseconds. */
   pause(mostMs: number): Promise<void>;
 }
 
+/** Opens a jitter with the seed of RACE_SEED, otherwise a fresh one. Tests print the seed. */
 export function openJitter(seed: number = Number(process.env.RACE_SEED ?? freshSeed())): Jitter {
   const next = mulberry32(seed);
   return {

@@ -3,7 +3,7 @@ import { ConfigError, readConfig } from '#infra/config/config.ts';
 export const MONGODB_URL = 'mongodb://127.0.0.1:27017/?replicaSet=rs0';
 export const REDIS_URL = 'redis://127.0.0.1:6379';
 
-/** What a process would tell of this environment before it refuses to start. */
+/** Returns the configuration faults that a process with this environment would report before it exits; none if it would start. */
 export function configFaults(env: NodeJS.ProcessEnv): readonly string[] {
   try {
     readConfig(env);

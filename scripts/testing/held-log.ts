@@ -1,10 +1,11 @@
 import type { Fields, Log } from '#infra/log/log.ts';
 
-/** A log that says nothing and remembers everything. */
+/** A log that prints nothing and records every line. */
 export interface HeldLog extends Log {
   lines: { level: string; fields: Fields; message: string }[];
 }
 
+/** Returns an empty log. Its children write into the same list. */
 export function heldLog(): HeldLog {
   const lines: HeldLog['lines'] = [];
   const at = (level: string) => (fields: Fields, message: string) => void lines.push({ level, fields, message });

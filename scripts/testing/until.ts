@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 type Falsy = false | null | undefined | 0 | '';
 
-/** Looks every few milliseconds until `condition` is truthy, and gives what it was. Throws when that never happens. */
+/** Polls `condition` every few milliseconds until it is truthy, and returns its value. @throws Error after `withinMs`, default a minute */
 export async function until<T>(
   what: string,
   condition: () => T | Promise<T>,
@@ -20,7 +20,7 @@ export async function until<T>(
 const PACE_MS = 100;
 const PATIENCE_MS = 90_000;
 
-/** Like `until`, at a pace that leaves the database to the cluster under test, and with the patience that faults ask for. */
+/** Like `until`, but polls ten times a second, which spares the database of the cluster under test, and waits up to 90 s. */
 export function patiently(what: string, condition: () => Promise<boolean>): Promise<boolean> {
   return until(
     what,
@@ -33,12 +33,13 @@ export function patiently(what: string, condition: () => Promise<boolean>): Prom
   );
 }
 
-/** A door that somebody else opens: what waits at it and when it is opened are the test's to say. */
+/** A promise that a test resolves by `open`: the code under test waits for `opened`. */
 export interface Gate {
   opened: Promise<void>;
   open(): void;
 }
 
+/** Returns a closed gate. */
 export function gate(): Gate {
   const { promise, resolve } = Promise.withResolvers<void>();
   return { opened: promise, open: resolve };

@@ -12,13 +12,13 @@ const paper = samplePaper(
     scoringRule: { mode: 'ESSAY' },
     answerKey: { acceptedTexts: ['canary-key'] },
   },
-  { score: 1 },
+  { score: 1, type: 'PICK_ONE' },
 );
 const attempt = sampleAttempt({
   _id: 'attempt-1',
   status: 'GRADED',
   accessLinkId: 'canary-link',
-  studentInfo: { email: 'canary-mail' },
+  studentInfo: JSON.stringify({ email: 'canary-mail' }),
   submittedAt: new Date('2026-05-04T03:40:00.000Z'),
   submittedBy: 'STUDENT',
   durationSeconds: 2_400,
@@ -34,7 +34,7 @@ const attempt = sampleAttempt({
   },
 });
 
-t.test('submitted and graded, with stable ids', async (t) => {
+t.test('the first grading yields submitted and graded events with stable ids', async (t) => {
   const events = analyticsEvents(attempt, paper, gradedAt);
   t.strictSame(
     events.map(({ sourceEventId, type, occurredAt }) => [sourceEventId, type, occurredAt]),
@@ -91,7 +91,7 @@ t.test('submitted and graded, with stable ids', async (t) => {
       {
         questionId: 'question-3',
         questionVersionId: null,
-        type: 'SINGLE_CHOICE',
+        type: 'PICK_ONE',
         mode: 'EXACT',
         score: 0,
         maxScore: 1,
@@ -102,7 +102,13 @@ t.test('submitted and graded, with stable ids', async (t) => {
   t.notMatch(JSON.stringify(events), 'canary', 'no content, no answer, no key, no student data');
 });
 
-t.test('v2 only where a course owns the attempt, without an exam id', async (t) => {
+t.test('the events of an attempt that contains only practice have no percentage', async (t) => {
+  const practice = samplePaper({ score: 0 }, { score: 0 }, { score: 0 });
+  const [event] = analyticsEvents({ ...attempt, maxScore: 0, totalScore: 0 }, practice, gradedAt);
+  t.match(event?.payload.result, { totalScore: 0, maxScore: 0, scorePercent: null });
+});
+
+t.test('the v2 event exists only for an attempt of a course and contains no exam id', async (t) => {
   const ids = {
     courseId: 'c',
     courseQuizReferenceId: 'r',

@@ -6,9 +6,9 @@ import type { Paper } from './question.ts';
 export type AnalyticsEvent = ReturnType<typeof analyticsEvents>[number];
 
 /**
- * What the first successful grading tells the analytics service, best effort and after its commit: v1 submitted,
- * v1 graded, and v2 graded where a course owns the attempt. `attempt` is GRADED. The ids are stable, so a second
- * sending is a replay. v2's courseContext names no exam on purpose.
+ * Returns the events of the first successful grading for the analytics service. They are sent after its commit, best effort:
+ * v1 submitted, v1 graded and, if a course owns the attempt, v2 graded. `attempt` must be GRADED. The ids are stable, so that
+ * sending twice is a replay. The courseContext of v2 deliberately contains no exam id.
  */
 export function analyticsEvents(attempt: Attempt, paper: Paper, gradedAt: Date) {
   const submittedAt = (attempt.submittedAt ?? gradedAt).toISOString();
@@ -35,7 +35,7 @@ export function analyticsEvents(attempt: Attempt, paper: Paper, gradedAt: Date) 
   return [...v1, { ...event('graded:v2', 'attempt.graded.v2', occurredAt), schemaVersion: 2 as const, courseContext }];
 }
 
-/** Bounded: one short line per question, no content, no answer, no key. */
+/** Returns a payload of bounded size: one short line per question, without content, answer or answer key. */
 function payloadOf(attempt: Attempt, paper: Paper) {
   const { exam } = attempt;
   return {

@@ -8,7 +8,7 @@ const single = sampleQuestion();
 const group = sampleQuestion({ type: 'TRUE_FALSE_GROUP' });
 const text = sampleQuestion({ type: 'ESSAY', options: [] });
 
-/** The stored content, or the paths of the faults. */
+/** Returns the content to store, or the error code and the paths of the faults. */
 function read(body: Omit<SaveBody, 'questionId'>, question: Question = single): unknown {
   const picked = pickAnswer({ questionId: question.questionId, ...body });
   const content = isRejection(picked) ? picked : fitAnswer(picked, question);
@@ -16,7 +16,7 @@ function read(body: Omit<SaveBody, 'questionId'>, question: Question = single): 
   return [content.rejected, ...(content.details ?? []).map(({ path }) => path)];
 }
 
-t.test('nested or at the top level, exactly as sent', async (t) => {
+t.test('an answer is read from `answer` or the top level, exactly as sent', async (t) => {
   t.strictSame(read({ answer: { selectedOptionIds: ['a'] } }), { selected: ['a'] });
   t.strictSame(read({ selectedOptionIds: ['a'] }), { selected: ['a'] });
   t.strictSame(read({ answer: null, selectedOptionIds: ['a'], textAnswer: null }), { selected: ['a'] });
@@ -32,16 +32,80 @@ t.test('nested or at the top level, exactly as sent', async (t) => {
   });
 });
 
-t.test('both places, none, or two kinds', async (t) => {
+const EMPTIES = [
+  { selectedOptionIds: [], statementAnswers: [], textAnswer: '' },
+  { selectedOptionIds: null, statementAnswers: null, textAnswer: '' },
+  { selectedOptionIds: [], statementAnswers: null, textAnswer: null },
+  { selectedOptionIds: null, statementAnswers: null, textAnswer: null },
+];
+const judgement = [{ statementId: 'a', value: true }];
+const FILLED: [SaveBody['answer'] & object, Question, object][] = [
+  [{ selectedOptionIds: ['b'] }, single, { selected: ['b'] }],
+  [{ statementAnswers: judgement }, group, { statements: judgement }],
+  [{ textAnswer: ' ' }, text, { text: ' ' }],
+];
+
+t.test('an empty member beside a filled one is ignored, nested and at the top level', async (t) => {
+  for (const empty of EMPTIES) {
+    for (const [filled, question, stored] of FILLED) {
+      t.strictSame(read({ answer: { ...empty, ...filled } }, question), stored);
+      t.strictSame(read({ ...empty, ...filled }, question), stored);
+      t.strictSame(read({ ...empty, answer: filled }, question), stored, 'empty ones beside the nested answer');
+    }
+  }
+});
+
+t.test('an answer with only empty members is stored as an empty answer of the kind that fits', async (t) => {
+  for (const empty of EMPTIES) {
+    for (const [question, stored] of [
+      [single, { selected: [] }],
+      [group, { statements: [] }],
+      [text, { text: '' }],
+      [sampleQuestion({ type: 'CLOZE', options: [], scoringRule: { mode: 'SHORT_TEXT' } }), { text: '' }],
+    ] as const) {
+      t.strictSame(read({ answer: empty }, question), stored);
+      t.strictSame(read(empty, question), stored);
+    }
+  }
+  t.strictSame(read({ answer: { selectedOptionIds: [] } }, text), { text: '' }, 'one empty member of another kind');
+});
+
+t.test('a filled member of the wrong kind is refused, whatever the other members are', async (t) => {
+  for (const empty of EMPTIES) {
+    const wrong = ['VALIDATION_FAILED', '/answer/textAnswer'];
+    t.strictSame(read({ answer: { ...empty, textAnswer: 'x' } }), wrong);
+    t.strictSame(read({ answer: { ...empty, selectedOptionIds: ['a'], textAnswer: 'x' } }), [
+      'VALIDATION_FAILED',
+      '/answer',
+    ]);
+  }
+});
+
+t.test('a question of an unknown type takes the answer kind of its mode', async (t) => {
+  const named = (change: Partial<Question>) => sampleQuestion({ type: 'PICK', ...change });
+  t.strictSame(read({ selectedOptionIds: ['a', 'b'] }, named({})), { selected: ['a', 'b'] }, 'more than one option');
+  t.strictSame(read({ statementAnswers: judgement }, named({ scoringRule: { mode: 'TRUE_FALSE_GROUP' } })), {
+    statements: judgement,
+  });
+  for (const mode of ['SHORT_TEXT', 'NUMERIC', 'MANUAL', 'ESSAY'] as const) {
+    t.strictSame(read({ textAnswer: 'x' }, named({ scoringRule: { mode } })), { text: 'x' }, mode);
+  }
+  t.strictSame(read({ textAnswer: 'x' }, named({ options: [] })), { text: 'x' });
+  t.strictSame(read({ textAnswer: 'x' }, named({})), ['VALIDATION_FAILED', '/textAnswer']);
+});
+
+t.test('an answer in both places, without content or of two kinds is refused', async (t) => {
   const refused = (...paths: string[]) => ['VALIDATION_FAILED', ...paths];
   t.strictSame(read({ answer: { selectedOptionIds: ['a'] }, selectedOptionIds: ['a'] }), refused('/answer'));
   t.strictSame(read({ answer: {}, textAnswer: 'x' }), refused('/answer'));
   t.strictSame(read({}), refused(''));
   t.strictSame(read({ answer: {} }), refused('/answer'));
+  t.strictSame(read({ answer: { selectedOptionIds: [] }, textAnswer: 'x' }), refused('/answer'));
+  t.strictSame(read({ textAnswer: null }), refused(''), 'one null member is an absent one');
   t.strictSame(read({ selectedOptionIds: ['a'], textAnswer: 'x' }), refused(''));
 });
 
-t.test('the kind that fits, and ids that the question has', async (t) => {
+t.test('an answer must have the kind that fits and contain only ids of the question', async (t) => {
   const refused = (...paths: string[]) => ['VALIDATION_FAILED', ...paths];
   t.strictSame(read({ textAnswer: 'a' }), refused('/textAnswer'));
   t.strictSame(read({ answer: { selectedOptionIds: ['a'] } }, group), refused('/answer/selectedOptionIds'));
@@ -59,17 +123,17 @@ t.test('the kind that fits, and ids that the question has', async (t) => {
   t.strictSame(read({ selectedOptionIds: ['__proto__'] }, odd), refused('/selectedOptionIds/0'));
 });
 
-t.test('bytes are those of JSON in UTF-8', async (t) => {
+t.test('the size of an answer is that of its JSON in UTF-8', async (t) => {
   t.equal(answerBytes({ text: 'é' }), Buffer.byteLength('{"text":"é"}'));
 });
 
-t.test('a reply has the kind that was given, and never loses a text', async (t) => {
+t.test('the fields of an answer have its kind; an answer whose text was not loaded throws', async (t) => {
   t.strictSame(answerFields({ selected: [] }), { selectedOptionIds: [] });
   t.strictSame(answerFields({ text: '' }), { textAnswer: '' });
   t.throws(() => answerFields({}));
 });
 
-t.test('a body that is refused already is told of its answer as well, where its shape is right', async (t) => {
+t.test('a body with a schema fault elsewhere also gets the faults of its answer', async (t) => {
   const elsewhere = [{ path: '/questionId', message: 'must be string' }];
   const paths = (body: unknown, known = elsewhere) => answerFaults(body, known).map(({ path }) => path);
   const twice = { questionId: 5, answer: { textAnswer: 'a' }, textAnswer: 'b' };

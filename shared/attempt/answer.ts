@@ -1,7 +1,7 @@
 import { type FaultDetail, isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import type { Optional } from '#shared/kernel/json-object.ts';
 import type { AnswerContent } from './attempt.ts';
-import { ANSWER_KIND, type Question } from './question.ts';
+import { ANSWER_KIND, type AnswerKind, type Question, ruleTypeOf } from './question.ts';
 
 interface AnswerFields {
   selectedOptionIds?: Optional<readonly string[]>;
@@ -9,7 +9,7 @@ interface AnswerFields {
   textAnswer?: Optional<string>;
 }
 
-/** The body of a save, its shape already validated. The answer stands in `answer` or at the top, never in both. */
+/** The body of a save that passed its schema. The answer is either in `answer` or at the top level, never in both. */
 export interface SaveBody extends AnswerFields {
   questionId: string;
   answer?: Optional<AnswerFields>;
@@ -17,14 +17,13 @@ export interface SaveBody extends AnswerFields {
   sourceTabId?: Optional<string>;
 }
 
-/** An answer that has been read but not yet held against its question. */
+/** An answer that was read but not yet checked against its question. */
 export interface PickedAnswer {
+  /** Contains at most one kind, the filled one. If it is empty, the answer is empty and the question decides its kind. */
   content: AnswerContent;
-  /** Where it stood in the body, for the paths of faults: `/answer` or nothing. */
+  /** JSON pointer of the answer in the body, used in the paths of faults. */
   base: '/answer' | '';
 }
-
-export type AnswerKind = (typeof ANSWER_KIND)[Question['type']];
 
 const FIELD_OF_KIND = {
   selected: 'selectedOptionIds',
@@ -32,18 +31,20 @@ const FIELD_OF_KIND = {
   text: 'textAnswer',
 } as const satisfies Record<AnswerKind, keyof AnswerFields>;
 
-/** What of a save's body is a fault whatever the question is: no answer, two of them, or a statement judged twice. */
+/**
+ * Reads the answer of a save. Rejects faults that do not depend on the question: no answer, two answers, or a repeated
+ * statement. Some clients always send all three members, so an empty member beside a filled one is treated as missing.
+ */
 export function pickAnswer(body: SaveBody): PickedAnswer | Rejection {
-  const top = contentOf(body);
-  const nested = body.answer == null ? null : contentOf(body.answer);
-  const atTop = kindsOf(top);
-  if (nested !== null && atTop.length > 0) {
+  const nested = body.answer ?? null;
+  if (nested !== null && kindsOf(contentOf(body)).length > 0) {
     const message = 'the answer stands either in /answer or at the top level, not in both';
     return refused([{ path: '/answer', message }]);
   }
-  const content = nested ?? top;
+  const fields = nested ?? body;
   const base = nested === null ? '' : '/answer';
-  if (kindsOf(content).length !== 1) {
+  const content = contentOf(fields);
+  if (!namesAnswer(fields) || kindsOf(content).length > 1) {
     const message = 'exactly one of selectedOptionIds, statementAnswers and textAnswer is required';
     return refused([{ path: base, message }]);
   }
@@ -51,7 +52,7 @@ export function pickAnswer(body: SaveBody): PickedAnswer | Rejection {
   return repeated.length > 0 ? refused(repeated) : { content, base };
 }
 
-/** The same of a body that is refused already, beside the `known` faults of its shape: none where those are about the answer. */
+/** Returns the answer faults of a body that failed its schema. Returns [] if a `known` schema fault concerns the answer. */
 export function answerFaults(body: unknown, known: readonly FaultDetail[]): readonly FaultDetail[] {
   const isBroken = known.some(({ path }) => path === '' || ANSWER_PATHS.has(path.split('/', 2).join('/')));
   if (isBroken || typeof body !== 'object' || body === null) return [];
@@ -64,16 +65,18 @@ const ANSWER_PATHS: ReadonlySet<string> = new Set([
   ...Object.values(FIELD_OF_KIND).map((name) => `/${name}`),
 ]);
 
-/** Holds a picked answer against its question: the kind that fits the type, and ids that the question has. */
+/**
+ * Checks a picked answer against its question: its kind must fit the type, and its ids must be in the question. An empty
+ * answer clears an earlier one; it is returned with the kind that fits.
+ */
 export function fitAnswer({ content, base }: PickedAnswer, question: Question): AnswerContent | Rejection {
-  const kind = ANSWER_KIND[question.type];
+  const kind = ANSWER_KIND[ruleTypeOf(question)];
   const field = FIELD_OF_KIND[kind];
-  if (content[kind] === undefined) {
-    const sent = kindsOf(content).map((other) => ({
-      path: `${base}/${FIELD_OF_KIND[other]}`,
-      message: `a ${question.type} question takes ${field}`,
-    }));
-    return refused(sent);
+  const [sent] = kindsOf(content);
+  if (sent === undefined) return emptyAnswer(kind);
+  if (sent !== kind) {
+    const message = `a ${question.type} question takes ${field}`;
+    return refused([{ path: `${base}/${FIELD_OF_KIND[sent]}`, message }]);
   }
   const details = [...unknownIds(content, question, base)];
   if (question.type === 'SINGLE_CHOICE' && new Set(content.selected).size > 1) {
@@ -82,12 +85,12 @@ export function fitAnswer({ content, base }: PickedAnswer, question: Question): 
   return details.length > 0 ? refused(details) : content;
 }
 
-/** What the answer takes up, in bytes of JSON: the measure of an attempt's total, and of what needs a row of its own. */
+/** Returns the size of the answer in bytes of JSON. Both the size limit of an attempt and TEXT_ROW_BYTES use this size. */
 export function answerBytes(content: AnswerContent): number {
   return Buffer.byteLength(JSON.stringify(content));
 }
 
-/** The answer as it was sent; only the kind that was given. */
+/** Returns the answer as it was sent, with its own kind only. @throws if a text in a row of its own was not loaded. */
 export function answerFields(content: AnswerContent): {
   selectedOptionIds?: string[];
   statementAnswers?: { statementId: string; value: boolean | null }[];
@@ -99,15 +102,38 @@ export function answerFields(content: AnswerContent): {
   throw new Error('an answer was read without its text');
 }
 
+/** Returns the members that are not empty. */
 function contentOf(fields: AnswerFields): AnswerContent {
-  const { selectedOptionIds, statementAnswers, textAnswer } = fields;
+  const selected = fields.selectedOptionIds ?? [];
+  const statements = fields.statementAnswers ?? [];
+  const text = fields.textAnswer ?? '';
   return {
-    ...(selectedOptionIds == null ? {} : { selected: [...selectedOptionIds] }),
-    ...(statementAnswers == null
+    ...(selected.length === 0 ? {} : { selected: [...selected] }),
+    ...(statements.length === 0
       ? {}
-      : { statements: statementAnswers.map(({ statementId, value }) => ({ statementId, value: value ?? null })) }),
-    ...(textAnswer == null ? {} : { text: textAnswer }),
+      : { statements: statements.map(({ statementId, value }) => ({ statementId, value: value ?? null })) }),
+    ...(text === '' ? {} : { text }),
   };
+}
+
+/**
+ * Returns true if these fields contain an answer, even an empty one. A null member is treated as missing. If all three members
+ * are null, however, the answer is empty.
+ */
+function namesAnswer({ selectedOptionIds, statementAnswers, textAnswer }: AnswerFields): boolean {
+  const members = [selectedOptionIds, statementAnswers, textAnswer];
+  return members.some((member) => member != null) || members.every((member) => member === null);
+}
+
+function emptyAnswer(kind: AnswerKind): AnswerContent {
+  switch (kind) {
+    case 'selected':
+      return { selected: [] };
+    case 'statements':
+      return { statements: [] };
+    case 'text':
+      return { text: '' };
+  }
 }
 
 function kindsOf(content: AnswerContent): AnswerKind[] {

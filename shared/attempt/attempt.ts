@@ -1,6 +1,6 @@
 import { LAST_INSTANT, MINUTE } from '#shared/kernel/time.ts';
 
-/** One exam sitting of one student: the aggregate that every route and worker of this service is about. */
+/** One student's sitting of one exam: the central document of the attempt service. */
 export interface Attempt {
   _id: string;
   v: 1;
@@ -15,34 +15,42 @@ export interface Attempt {
   deadlineAt: Date | null;
   durationSeconds: number | null;
   submittedBy: SubmitSource | null;
-  /** The key of the first start, then the aliases under which the open attempt was asked for again. */
+  /** The key of the first start, followed by its aliases: keys of later starts that returned this open attempt. */
   startKeys: string[];
-  studentInfo: Record<string, string> | null;
+  /** JSON text of the object that was sent, because MongoDB does not accept every key. */
+  studentInfo: string | null;
   courseContext: CourseContext | null;
   exam: ExamSnapshot;
   scope: TeacherScope;
   paperId: string;
-  /** Position in this attempt -> index in the paper. */
+  /** Maps a position in this attempt to an index in the paper. */
   order: number[];
-  /** By paper index, positions into the question's options; [] = the paper's own order. */
+  /** By paper index: positions of the question's options. [] means the order of the paper. */
   optionOrders: number[][];
   seed: string;
   /** The sum of the questions' scores. */
   maxScore: number;
-  /** Under `answerKeyOf(paperIndex)`. */
+  /** The key of an answer is `answerKeyOf(paperIndex)`. */
   answers: Record<string, StoredAnswer>;
-  /** The newest events, ascending; older ones lie in rows of their own. */
+  /** The newest events, ascending. Older events are stored in rows of their own. */
   events: AttemptEvent[];
-  /** How many events were ever written. */
+  /** Number of events ever written. */
   eventSeq: number;
   clientEvents: number;
   answerBytes: number;
+  /**
+   * Number of the exam's newest release when the start was decided, or 0. Only releases with a higher number bind this
+   * attempt. Attempts of older processes lack the field, which means 0.
+   */
+  releasesSeen?: number;
+  /** Source event of the release that set `exam.resultsReleasedAt`; null if the start set the time or it is not set. */
+  releaseEventId?: string | null;
   totalScore: number | null;
   correctCount: number | null;
   wrongCount: number | null;
   pendingManualCount: number | null;
   tally: Tally;
-  /** A new random word at every write: a decision made on this copy is committed only if it is still the newest. */
+  /** A new random text at every write. A decision that was made on a copy commits only if the stored stamp is unchanged. */
   stamp: string;
 }
 
@@ -50,43 +58,43 @@ export type AttemptStatus = 'IN_PROGRESS' | 'SUBMITTED' | 'GRADED';
 export type SubmitSource = 'STUDENT' | 'TIMEOUT';
 
 export interface StoredAnswer extends AnswerContent {
-  /** The text lies in a row of its own; `text` is filled in by the store when it is loaded for grading or detail. */
+  /** The text is stored in a row of its own. The store fills `text` when it loads the answer for grading or detail. */
   textRef?: true;
-  /** 1 at the first save, one more at each later one. */
+  /** 1 at the first save; incremented by each later save. */
   serverVersion: number;
   clientVersion: number;
-  /** What this answer adds to `answerBytes`. */
+  /** The part of `answerBytes` that belongs to this answer. */
   bytes: number;
   updatedAt: Date;
-  /** Both set by grading; null while ungraded or waiting for a grade by hand. */
+  /** Grading sets `isCorrect` and `score`. Both are null while the answer is ungraded or waits for a grade by hand. */
   isCorrect: boolean | null;
   score: number | null;
 }
 
-/** What a student gave as an answer: exactly one of the three kinds. */
+/** Content of a student's answer: exactly one of the three kinds. */
 export interface AnswerContent {
   selected?: string[];
   statements?: { statementId: string; value: boolean | null }[];
   text?: string;
 }
 
-/** The field of `attempt.answers` that holds the answer to the question at this paper index. */
+/** Returns the field of `attempt.answers` for the question at this paper index. */
 export function answerKeyOf(paperIndex: number): string {
   return `q${paperIndex}`;
 }
 
 export interface AttemptEvent {
-  /** 1 for START, one more each. */
+  /** 1 for START; incremented by each later event. */
   seq: number;
   type: EventType;
-  /** JSON text, so that keys which begin with `$` or hold a dot survive the store. */
+  /** JSON text, because keys may begin with `$` or contain a dot. */
   metadata: string;
   createdAt: Date;
-  /** The metadata is long and lies in the event's own row; what stands here is only its place in the order. */
+  /** The metadata is long and stored in the event's own row. This entry only marks the event's position. */
   inRow?: true;
 }
 
-/** What a client may post. Its TIMEOUT submits an attempt that is still open. */
+/** Types of events that a client may post. A client's TIMEOUT submits an attempt that is still open. */
 export const CLIENT_EVENT_TYPES = [
   'QUESTION_VIEW',
   'TAB_HIDDEN',
@@ -99,7 +107,7 @@ export type ClientEventType = (typeof CLIENT_EVENT_TYPES)[number];
 export const EVENT_TYPES = ['START', 'SAVE_ANSWER', 'SUBMIT', ...CLIENT_EVENT_TYPES, 'ESSAY_GRADE_HANDOFF'] as const;
 export type EventType = (typeof EVENT_TYPES)[number];
 
-/** The exam's result policy and description as they were at the start; only the release time ever changes. */
+/** The exam's result policy and description as of the start. Only `resultsReleasedAt` ever changes. */
 export interface ExamSnapshot {
   title: string;
   subject: string | null;
@@ -113,14 +121,14 @@ export interface ExamSnapshot {
 
 export type ShowResultMode = 'IMMEDIATE' | 'AFTER_CLOSE' | 'MANUAL';
 
-/** Who besides the student may read the attempt. */
+/** Teachers and classrooms of the exam. Its author and the result viewers may read the attempt, as may its student. */
 interface TeacherScope {
   createdById: string | null;
   assignedClassroomIds: string[];
   resultViewerTeacherIds: string[];
 }
 
-/** What summaries count, kept on the attempt so that an index alone can answer them. `events` is `eventSeq`. */
+/** Facts that summaries count. They are stored on the attempt so that an index alone can answer; `eventSeq` counts the events. */
 interface Tally {
   linked: boolean;
   keyed: boolean;
@@ -131,7 +139,7 @@ interface Tally {
   graded: number;
 }
 
-/** The owner decision of the course service: identifiers and validation facts only, all or none, immutable. */
+/** Immutable identifiers of the course that owns the attempt, as validated by the course service. All fields are required. */
 export interface CourseContext {
   courseId: string;
   courseQuizReferenceId: string;
@@ -142,7 +150,7 @@ export interface CourseContext {
   validatedAt: Date;
 }
 
-/** The course context as replies and events carry it: named fields only, its instant as ISO 8601 text. */
+/** Returns the course context for replies and events: named fields only, with the instant as ISO 8601 text. */
 export function courseContextOnWire(context: CourseContext | null) {
   if (context === null) return null;
   return {
@@ -157,8 +165,8 @@ export function courseContextOnWire(context: CourseContext | null) {
 }
 
 /**
- * When the attempt must be handed in: the earliest of what bounds it, null when nothing does. At that very instant
- * it is over. A due time binds assignment starts only, so a link start passes null for it.
+ * Returns the deadline of an attempt: the earliest of its bounds, or null if it has none. At that instant the attempt is
+ * over. A due time binds assignment starts only, so a link start passes null as `assignmentDueAt`.
  */
 export function deadlineOf(bounds: {
   startedAt: Date;
@@ -168,7 +176,7 @@ export function deadlineOf(bounds: {
 }): Date | null {
   const instants: number[] = [];
   if (bounds.durationMinutes !== null) {
-    // A longer duration must not make a date that ISO 8601 writes with a sign.
+    // Limits the deadline to dates that ISO 8601 writes without a sign.
     instants.push(Math.min(bounds.startedAt.getTime() + bounds.durationMinutes * MINUTE, LAST_INSTANT));
   }
   if (bounds.closeTime !== null) instants.push(bounds.closeTime.getTime());
@@ -180,7 +188,7 @@ export function isOver(deadlineAt: Date | null, now: Date): boolean {
   return deadlineAt !== null && now.getTime() >= deadlineAt.getTime();
 }
 
-/** Whole seconds left at `now`, 0 when over, null without a deadline. */
+/** Returns the whole seconds left at `now`, 0 if the attempt is over, or null if it has no deadline. */
 export function remainingSeconds(deadlineAt: Date | null, now: Date): number | null {
   if (deadlineAt === null) return null;
   return Math.max(0, Math.floor((deadlineAt.getTime() - now.getTime()) / 1_000));

@@ -1,42 +1,48 @@
 import type { Order } from '#shared/kernel/command.ts';
 import type { EssayHandoff } from './handoff.ts';
 import type { GradeNotice } from './notices.ts';
-import type { Release } from './release.ts';
+import type { StoredRelease } from './release.ts';
 
 /**
- * What the commands of the attempt service carry, by queue: the body that their sender writes, how far a run has come,
- * and the result that a sender may read. Front doors and workers know them from here alone.
+ * Body, progress and result of the attempt service's commands, by queue. The sender writes the body and may read the result;
+ * a run stores its progress. Front doors and workers share these definitions only.
  */
 export interface AttemptCommands {
   /** SUBMITTED → GRADED. */
-  grading: { body: { attemptId: string }; progress: null; result: { attemptId: string } };
-  /** Applies one grade that was given by hand or by a model. */
+  grading: { body: GradingBody; progress: null; result: { attemptId: string } };
+  /** Applies one grade by a person or a model. */
   essayhandoff: {
     body: { attemptId: string; handoff: EssayHandoff };
     progress: null;
     result: { attemptId: string };
   };
   /** Makes the results of an exam visible. */
-  resultsrelease: { body: Release; progress: ReleaseProgress; result: ReleaseCounts };
+  resultsrelease: { body: StoredRelease; progress: ReleaseProgress; result: ReleaseCounts };
   'gradenotices:student': NoticeContent;
   'gradenotices:parent': NoticeContent;
 }
 
-/** An outbox row: the notice is the body of the command that sends it. */
+interface GradingBody {
+  attemptId: string;
+  /** Metadata of the client's TIMEOUT event that submitted the attempt, as JSON text; absent if the client sent none. */
+  client?: string;
+}
+
+/** Content of an outbox command. Its body is the notice to send. */
 interface NoticeContent {
   body: GradeNotice;
   progress: null;
-  /** 0: the student has no parents. */
+  /** `recipients` is 0 if the student has no parents. */
   result: { recipients: number };
 }
 
-/** What a release has changed. */
+/** Counts of a release's changes. */
 export interface ReleaseCounts {
   updatedAttempts: number;
   queuedNotifications: number;
 }
 
-/** How far a release has come: the last attempt of the newest chunk, and the counts up to it. */
+/** Progress of a release: the id of the last attempt in the newest chunk, and the counts so far. */
 export interface ReleaseProgress extends ReleaseCounts {
   afterId: string;
 }
@@ -44,16 +50,17 @@ export interface ReleaseProgress extends ReleaseCounts {
 /** The recurring command that submits overdue attempts. */
 export const OVERDUE_ATTEMPTS_SWEEP = { queue: 'upkeep', key: 'upkeep:overdue-attempts', subject: 'attempts' } as const;
 
-/** One grading of an attempt, ever. */
-export function gradingOrder(attemptId: string): Order<'grading', AttemptCommands['grading']['body']> {
-  return { queue: 'grading', key: gradingKey(attemptId), subject: attemptId, body: { attemptId } };
+/** Returns the only grading command of an attempt. `client` is the metadata of a client's TIMEOUT event, as JSON text. */
+export function gradingOrder(attemptId: string, client?: string): Order<'grading', GradingBody> {
+  const body = { attemptId, ...(client === undefined ? {} : { client }) };
+  return { queue: 'grading', key: gradingKey(attemptId), subject: attemptId, body };
 }
 
 export function gradingKey(attemptId: string): string {
   return `grading:${attemptId}`;
 }
 
-/** One handoff per attempt and source event. */
+/** Returns the handoff command of an attempt and source event. */
 export function handoffOrder(
   attemptId: string,
   handoff: EssayHandoff,
@@ -62,29 +69,33 @@ export function handoffOrder(
   return { queue: 'essayhandoff', key, subject: attemptId, body: { attemptId, handoff } };
 }
 
-/** Bounds of the keys of an attempt's handoffs, the upper one excluded. */
+/** Returns the range of the keys of an attempt's handoffs: `from` is inclusive, `below` exclusive. */
 export function handoffKeys(attemptId: string): { from: string; below: string } {
-  // The source event follows as JSON text: it begins with a quotation mark, and the next character is a hash.
+  // The source event follows as JSON text, which begins with a quotation mark. The next character in the code table is `#`.
   const prefix = handoffPrefix(attemptId);
   return { from: `${prefix}"`, below: `${prefix}#` };
 }
 
-/** As JSON, so that no choice of ids lets two pairs share a key. */
+/** Returns the prefix with the id as JSON, so that different pairs of ids never have the same key. */
 function handoffPrefix(attemptId: string): string {
   return `essayhandoff:[${JSON.stringify(attemptId)},`;
 }
 
-/** One release per source event. */
-export function releaseOrder(release: Release): Order<'resultsrelease', Release> {
+/** Returns the release command of a source event. */
+export function releaseOrder(release: StoredRelease): Order<'resultsrelease', StoredRelease> {
   return {
     queue: 'resultsrelease',
-    key: `resultsrelease:${release.sourceEventId}`,
+    key: releaseKey(release.sourceEventId),
     subject: release.examId,
     body: release,
   };
 }
 
-/** One notice per attempt and recipient; its key is the row's `_id` too. */
+export function releaseKey(sourceEventId: string): string {
+  return `resultsrelease:${sourceEventId}`;
+}
+
+/** Returns the notice command of an attempt and recipient. Its key is also the row's `_id`. */
 export function noticeOrder(notice: GradeNotice): Order<'gradenotices:student' | 'gradenotices:parent', GradeNotice> {
   return {
     queue: notice.recipient === 'STUDENT' ? 'gradenotices:student' : 'gradenotices:parent',

@@ -17,7 +17,7 @@ function question(change: object = {}): object {
   };
 }
 
-t.test('the paper’s faults are told beside those of the schema, but not of a question that has one', async (t) => {
+t.test('paper faults are returned beside schema faults, except for questions with a schema fault', async (t) => {
   const questions = [question({ score: 0, answerKey: {} }), question({ questionId: 'q2', answerKey: {} })];
   t.same(
     paperFaults({ questions }, [
@@ -29,10 +29,11 @@ t.test('the paper’s faults are told beside those of the schema, but not of a q
   t.same(paperFaults({ questions: [question({ answerKey: {} })] }, [{ path: '/questions', message: '' }]), []);
 });
 
-t.test('it stands any value that the schema has refused', async () => {
+t.test('checking a paper accepts any value that the schema has refused', async () => {
   const field = fc.constantFrom(
     'id',
     'questionId',
+    'orderIndex',
     'score',
     'type',
     'options',

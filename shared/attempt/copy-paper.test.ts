@@ -43,13 +43,12 @@ function faults(...questions: QuestionInput[]): string[] {
   return (copied.details ?? []).map(({ path }) => path);
 }
 
-t.test('copies what is named and drops the rest', async (t) => {
+t.test('copying a paper copies the named fields and drops all others', async (t) => {
   const sent = {
     ...single,
     id: 'id-1',
-    orderIndex: 9,
     hint: 'drop me',
-    options: [{ id: 'a', label: 'A', content: 'x', isCorrect: true }, ...options('b')],
+    options: [{ id: 'a', label: 'A', content: 'x', isHint: true }, ...options('b')],
     optionOrder: ['b', 'a'],
     scoringRule: { mode: 'EXACT' as const, maxScore: null, secret: 1 },
     answerKey: { correctOptionIds: ['a'], note: 'drop me' },
@@ -76,7 +75,7 @@ t.test('copies what is named and drops the rest', async (t) => {
   });
 });
 
-t.test('every combination of type and mode that fits is accepted with its own key', async (t) => {
+t.test('every fitting combination of type and mode is accepted with its own key', async (t) => {
   const fitting: QuestionInput[] = [
     single,
     { ...single, scoringRule: { mode: 'PARTIAL', minScore: -1, maxScore: 2 } },
@@ -106,7 +105,46 @@ t.test('every combination of type and mode that fits is accepted with its own ke
   }
 });
 
-t.test('a mode that does not fit its type', async (t) => {
+t.test('a question of an unknown type follows the rules of its mode and keeps its type', async (t) => {
+  const other = (question: QuestionInput, name = 'constructor'): QuestionInput => ({ ...question, type: name });
+  const numbers = { numericAnswers: [{ value: 1 }] };
+  const fitting: QuestionInput[] = [
+    other(group),
+    other({ ...group, scoringRule: { mode: 'TRUE_FALSE_GROUP' } }),
+    other(short),
+    other(numeric),
+    other({ ...short, scoringRule: { mode: 'ESSAY' }, answerKey: null }),
+    other({ ...single, scoringRule: { mode: 'MANUAL' }, answerKey: null }),
+    other(single),
+    other(
+      { ...single, scoringRule: { mode: 'PARTIAL' }, answerKey: { correctOptionIds: ['a', 'b'] } },
+      'single_choice',
+    ),
+    other({ ...short, scoringRule: { mode: 'EXACT' } }),
+    other({ ...short, scoringRule: { mode: 'PARTIAL' } }),
+  ];
+  for (const question of fitting) {
+    const copied = copyPaper([question]);
+    t.match(copied, { paper: { questions: [{ type: question.type }] } }, question.scoringRule.mode);
+  }
+  const key = (question: QuestionInput, answerKey: QuestionInput['answerKey']) =>
+    faults(other({ ...question, answerKey }));
+  t.strictSame(key(group, { statements: judged('a') }), ['/questions/0/answerKey/statements']);
+  t.strictSame(key(short, {}), ['/questions/0/answerKey/acceptedTexts']);
+  t.strictSame(key(numeric, { acceptedTexts: ['1'] }), ['/questions/0/answerKey/numericAnswers']);
+  t.strictSame(key(single, { acceptedTexts: ['a'] }), ['/questions/0/answerKey/correctOptionIds']);
+  t.strictSame(key({ ...short, scoringRule: { mode: 'EXACT' } }, numbers), ['/questions/0/answerKey/acceptedTexts']);
+});
+
+t.test('a question of 0 points is accepted as practice', async (t) => {
+  t.strictSame(faults({ ...single, score: 0 }), []);
+  t.strictSame(faults({ ...single, score: 0, scoringRule: { mode: 'PARTIAL', minScore: -1 } }), []);
+  t.strictSame(faults({ ...single, score: 0, scoringRule: { mode: 'PARTIAL', minScore: 0.5 } }), [
+    '/questions/0/scoringRule/minScore',
+  ]);
+});
+
+t.test('a mode that does not fit its type is refused', async (t) => {
   const misfits: QuestionInput[] = [
     { ...single, scoringRule: { mode: 'TRUE_FALSE_GROUP' } },
     { ...single, scoringRule: { mode: 'ESSAY' } },
@@ -118,7 +156,7 @@ t.test('a mode that does not fit its type', async (t) => {
   for (const question of misfits) t.strictSame(faults(question), ['/questions/0/scoringRule/mode']);
 });
 
-t.test('a key that cannot grade', async (t) => {
+t.test('an answer key that cannot grade its question is refused', async (t) => {
   const key = (question: QuestionInput, answerKey: QuestionInput['answerKey']) => faults({ ...question, answerKey });
   t.strictSame(key(single, null), ['/questions/0/answerKey/correctOptionIds']);
   t.strictSame(key(single, { correctOptionIds: [] }), ['/questions/0/answerKey/correctOptionIds']);
@@ -141,7 +179,7 @@ t.test('a key that cannot grade', async (t) => {
   t.strictSame(faults({ ...short, scoringRule: { mode: 'NUMERIC' } }), ['/questions/0/answerKey/numericAnswers']);
 });
 
-t.test('ladders', async (t) => {
+t.test('a ladder must fit the mode and the number of statements', async (t) => {
   const five = options('a', 'b', 'c', 'd', 'e');
   t.strictSame(faults({ ...group, options: five, answerKey: { statements: judged('a', 'b', 'c', 'd', 'e') } }), [
     '/questions/0/options',
@@ -154,7 +192,7 @@ t.test('ladders', async (t) => {
   ]);
 });
 
-t.test('points', async (t) => {
+t.test('scores and minScores beyond their limits are refused', async (t) => {
   t.strictSame(faults({ ...single, scoringRule: { mode: 'PARTIAL', minScore: 1.5 } }), [
     '/questions/0/scoringRule/minScore',
   ]);
@@ -165,7 +203,7 @@ t.test('points', async (t) => {
   ]);
 });
 
-t.test('names that meet', async (t) => {
+t.test('names that two questions or two options share are refused', async (t) => {
   const two = { ...single, questionId: 'two' };
   t.strictSame(faults(single, single), ['/questions/1/questionId']);
   t.strictSame(faults({ ...single, id: 'x' }, { ...two, id: 'x' }), ['/questions/1/id']);
@@ -174,13 +212,13 @@ t.test('names that meet', async (t) => {
   t.strictSame(faults({ ...single, options: options('a', 'b', 'a') }), ['/questions/0/options/2/id']);
 });
 
-t.test('an option order that is no permutation', async (t) => {
+t.test('an option order that is not a permutation is refused', async (t) => {
   for (const optionOrder of [['a'], ['a', 'a'], ['a', 'z'], ['a', 'b', 'b'], []]) {
     t.strictSame(faults({ ...single, optionOrder }), ['/questions/0/optionOrder'], optionOrder.join());
   }
 });
 
-t.test('every fault of every question at once', async (t) => {
+t.test('copying a paper returns every fault of every question at once', async (t) => {
   const broken = { ...single, optionOrder: ['a'], answerKey: {} };
   const second = { ...short, questionId: 'two', answerKey: { acceptedTexts: [' '] } };
   t.strictSame(faults(broken, second), [

@@ -1,16 +1,26 @@
 import type { FaultDetail, Rejection } from '#shared/kernel/errors.ts';
 import type { Optional } from '#shared/kernel/json-object.ts';
-import type { AnswerKey, Paper, Question, QuestionOption, QuestionType, ScoringMode, ScoringRule } from './question.ts';
+import {
+  ANSWER_KIND,
+  type AnswerKey,
+  type Paper,
+  type Question,
+  type QuestionOption,
+  ruleTypeOf,
+  type ScoringMode,
+  type ScoringRule,
+} from './question.ts';
 import { questionFaults } from './question-faults.ts';
 
-/** One element of a start's `questions`, its shape already validated. Fields not named here are never copied. */
+/** One element of a start's `questions`, which passed its schema. Fields that are not named here are never copied. */
 export interface QuestionInput {
   id?: Optional<string>;
   examQuestionId?: Optional<string>;
   questionId: string;
   questionVersionId?: Optional<string>;
+  orderIndex?: Optional<number>;
   score: number;
-  type: QuestionType;
+  type: string;
   content?: Optional<string>;
   contentText?: Optional<string>;
   options?: Optional<readonly OptionInput[]>;
@@ -23,6 +33,7 @@ interface OptionInput {
   id: string;
   label?: Optional<string>;
   content?: Optional<string>;
+  isCorrect?: Optional<boolean>;
 }
 
 interface ScoringRuleInput {
@@ -44,21 +55,40 @@ interface AnswerKeyInput {
 }
 
 /**
- * Copies the question snapshots of a start, field by field: a producer's further fields are dropped here and never
- * stored. Rejects with every fault of every question at once (paths as `/questions/3/answerKey/correctOptionIds`),
- * because a paper that cannot be graded must be refused before a student sits it.
+ * Copies the question snapshots of a start field by field; additional fields of a producer are dropped. Rejects the start
+ * with every fault of every question at once (paths as `/questions/3/answerKey/correctOptionIds`). A paper that cannot be
+ * graded must be refused before a student sits it.
  */
 export function copyPaper(questions: readonly QuestionInput[]): { paper: Paper } | Rejection {
   if (questions.length === 0) {
     return { rejected: 'VALIDATION_FAILED', details: [{ path: '/questions', message: 'at least one is required' }] };
   }
   const { copies, details } = copyQuestions([...questions.entries()]);
-  return details.length > 0 ? { rejected: 'VALIDATION_FAILED', details } : { paper: { questions: copies } };
+  if (details.length > 0) return { rejected: 'VALIDATION_FAILED', details };
+  return { paper: inSentOrder(copies, questions) };
 }
 
 /**
- * The faults of the questions of a body that has not passed its schema, beside those in `known`: a sender is told of
- * everything at once. Questions in which the schema found a fault are left alone.
+ * Orders the paper by the sender's `orderIndex` and stores these numbers. If a question lacks a number or two numbers are
+ * equal, all numbers are ignored and the paper keeps the order of the array.
+ */
+function inSentOrder(copies: Question[], questions: readonly QuestionInput[]): Paper {
+  const numbered = questions.flatMap(({ orderIndex }, index) => {
+    const question = copies[index];
+    return orderIndex == null || question === undefined ? [] : [{ orderIndex, question }];
+  });
+  const distinct = new Set(numbered.map(({ orderIndex }) => orderIndex));
+  if (distinct.size < questions.length) return { questions: copies };
+  numbered.sort((one, other) => one.orderIndex - other.orderIndex);
+  return {
+    questions: numbered.map(({ question }) => question),
+    orderIndexes: numbered.map(({ orderIndex }) => orderIndex),
+  };
+}
+
+/**
+ * Returns the question faults of a body that failed its schema, so that the sender receives every fault at once. Questions
+ * with a `known` schema fault are skipped.
  */
 export function paperFaults(body: unknown, known: readonly FaultDetail[]): FaultDetail[] {
   const questions = isRecord(body) ? body.questions : undefined;
@@ -69,7 +99,7 @@ export function paperFaults(body: unknown, known: readonly FaultDetail[]): Fault
   return copyQuestions(sound as [number, QuestionInput][]).details;
 }
 
-/** Pairs of a question and its place in the body. */
+/** Copies questions and returns their faults. `questions` are pairs of an index in the body and a question. */
 function copyQuestions(questions: readonly [number, QuestionInput][]): { copies: Question[]; details: FaultDetail[] } {
   const details = [...identityFaults(questions)];
   const copies: Question[] = [];
@@ -102,7 +132,7 @@ function copyQuestion(input: QuestionInput, options: QuestionOption[]): Question
     options,
     optionOrder: positionsOf(options, input.optionOrder ?? null),
     scoringRule: copyRule(input.scoringRule),
-    answerKey: copyKey(input.answerKey ?? {}),
+    answerKey: input.answerKey == null ? markedKey(input) : copyKey(input.answerKey),
   };
 }
 
@@ -110,7 +140,7 @@ function copyOption(option: OptionInput): QuestionOption {
   return { id: option.id, label: option.label ?? '', content: option.content ?? '' };
 }
 
-/** Unknown ids become -1; `questionFaults` refuses such an order before anyone reads it. */
+/** Returns the positions of the option ids. An unknown id becomes -1; `questionFaults` refuses such an order before any use. */
 function positionsOf(options: readonly QuestionOption[], order: readonly string[] | null): number[] | null {
   if (order === null) return null;
   const positions = new Map(options.map((option, position) => [option.id, position]));
@@ -149,8 +179,25 @@ function copyKey(key: AnswerKeyInput): AnswerKey {
 }
 
 /**
- * A question is named by its questionId or by its id, so across the paper no two of these names may meet; a
- * question's own two names may be equal.
+ * Returns the answer key of a question without `answerKey`, made from `isCorrect` of each option or statement. If any option
+ * lacks `isCorrect`, the key is empty, because the missing marks would be a guess.
+ */
+function markedKey(input: QuestionInput): AnswerKey {
+  const marks = (input.options ?? []).flatMap(({ id, isCorrect }) => (isCorrect == null ? [] : [{ id, isCorrect }]));
+  if (marks.length === 0 || marks.length < (input.options ?? []).length) return {};
+  switch (ANSWER_KIND[ruleTypeOf({ ...input, options: marks })]) {
+    case 'selected':
+      return { correctOptionIds: marks.filter(({ isCorrect }) => isCorrect).map(({ id }) => id) };
+    case 'statements':
+      return { statements: marks.map(({ id, isCorrect }) => ({ statementId: id, value: isCorrect })) };
+    case 'text':
+      return {};
+  }
+}
+
+/**
+ * Returns a fault for each ambiguous name. A question is found by its questionId or its id, so two questions of a paper must
+ * not share any of these names. The two names of one question may be equal.
  */
 function* identityFaults(questions: readonly [number, QuestionInput][]): Generator<FaultDetail> {
   const byQuestionId = new Map<string, number>();

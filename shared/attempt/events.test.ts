@@ -3,12 +3,12 @@ import { admitClientEvent, attemptEvent, submitEventType, submitMetadata, visibl
 
 const at = new Date('2026-05-04T03:00:00.000Z');
 
-t.test('metadata keeps any key', async (t) => {
+t.test('event metadata keeps any key', async (t) => {
   const metadata = { $set: 1, 'a.b': { $ne: null } };
   t.strictSame(visibleMetadata(attemptEvent(2, 'QUESTION_VIEW', metadata, at), false), metadata);
 });
 
-t.test('while hidden, what gives a grade away is null', async (t) => {
+t.test('metadata fields that reveal a grade are null while grades are hidden', async (t) => {
   const source = 'STUDENT';
   const submit = attemptEvent(2, 'SUBMIT', submitMetadata({ source, totalScore: 7.7731, remainingSeconds: 5 }), at);
   t.strictSame(visibleMetadata(submit, false), { source, totalScore: null, remainingSeconds: 5 });
@@ -34,7 +34,16 @@ t.test('while hidden, what gives a grade away is null', async (t) => {
   );
 });
 
-t.test('a TIMEOUT leaves its own event', async (t) => {
+t.test('a TIMEOUT event contains the metadata of the client as `client`', async (t) => {
+  const submit = { source: 'TIMEOUT', totalScore: 1, remainingSeconds: 0 } as const;
+  t.strictSame(submitMetadata({ ...submit, client: '{"$tab":{"a.b":1}}' }), {
+    ...submit,
+    client: { $tab: { 'a.b': 1 } },
+  });
+  t.notOk('client' in submitMetadata(submit));
+});
+
+t.test('a submit by timeout is recorded as a TIMEOUT event', async (t) => {
   t.equal(submitEventType('STUDENT'), 'SUBMIT');
   t.equal(submitEventType('TIMEOUT'), 'TIMEOUT');
 });

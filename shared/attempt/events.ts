@@ -2,7 +2,7 @@ import type { Rejection } from '#shared/kernel/errors.ts';
 import type { AttemptEvent, EventType, SubmitSource } from './attempt.ts';
 import { MAX_CLIENT_EVENTS, MAX_METADATA_BYTES } from './limits.ts';
 
-/** `seq` is the attempt's `eventSeq` after this event. */
+/** Returns an event with its metadata as JSON text. `seq` is the attempt's `eventSeq` after this event. */
 export function attemptEvent(seq: number, type: EventType, metadata: object, createdAt: Date): AttemptEvent {
   return { seq, type, metadata: JSON.stringify(metadata), createdAt };
 }
@@ -21,18 +21,26 @@ export function saveAnswerMetadata(save: {
   return { questionId, serverVersion, clientVersion, sourceTabId };
 }
 
-/** Of SUBMIT and TIMEOUT, written with the grade. `remainingSeconds` is what was left when the attempt was handed in. */
-export function submitMetadata(submit: { source: SubmitSource; totalScore: number; remainingSeconds: number | null }) {
-  const { source, totalScore, remainingSeconds } = submit;
-  return { source, totalScore, remainingSeconds };
+/**
+ * Returns the metadata of a SUBMIT or TIMEOUT event, which is written with the grade. `remainingSeconds` is the time left at the
+ * submit; `client` is the metadata of the client's TIMEOUT event, as JSON text.
+ */
+export function submitMetadata(submit: {
+  source: SubmitSource;
+  totalScore: number;
+  remainingSeconds: number | null;
+  client?: string | undefined;
+}) {
+  const { source, totalScore, remainingSeconds, client } = submit;
+  return { source, totalScore, remainingSeconds, ...(client === undefined ? {} : { client: JSON.parse(client) }) };
 }
 
-/** The event that a submit of this source leaves. */
+/** Returns the type of the event that records a submit from this source. */
 export function submitEventType(source: SubmitSource): EventType {
   return source === 'TIMEOUT' ? 'TIMEOUT' : 'SUBMIT';
 }
 
-/** May a client add this event? A TIMEOUT that submits does not ask: it is never limited. */
+/** Returns why a client may not add this event, or null. Callers skip this check for a TIMEOUT that submits. */
 export function admitClientEvent(attempt: { clientEvents: number }, metadata: object): Rejection | null {
   if (Buffer.byteLength(JSON.stringify(metadata)) > MAX_METADATA_BYTES) {
     const details = [{ path: '/metadata', message: `must be at most ${MAX_METADATA_BYTES} bytes as JSON` }];
@@ -41,14 +49,14 @@ export function admitClientEvent(attempt: { clientEvents: number }, metadata: ob
   return attempt.clientEvents >= MAX_CLIENT_EVENTS ? { rejected: 'EVENT_LIMIT_REACHED' } : null;
 }
 
-/** Fields that give a grade away, by the type of the event that carries them. */
+/** Metadata fields that reveal a grade, by event type. */
 const GRADE_FIELDS: Readonly<Partial<Record<EventType, readonly string[]>>> = {
   SUBMIT: ['totalScore'],
   TIMEOUT: ['totalScore'],
   ESSAY_GRADE_HANDOFF: ['score', 'feedback', 'criteria'],
 };
 
-/** The metadata as a reader may see it: while grades are hidden, what gives one away is null. */
+/** Returns the metadata for a reader. While grades are hidden, fields that reveal a grade are null. */
 export function visibleMetadata(event: AttemptEvent, showsGrades: boolean): Record<string, unknown> {
   const metadata: Record<string, unknown> = JSON.parse(event.metadata);
   if (showsGrades) return metadata;

@@ -6,10 +6,7 @@ import { parseInstant } from '#shared/kernel/time.ts';
 import { type Attempt, answerKeyOf } from './attempt.ts';
 import { isScoredByHand, type Paper, paperIndexOf } from './question.ts';
 
-export const HANDOFF_TYPE = 'ai.essay_grade.handoff.v1';
-export const HANDOFF_SENDER = 'ai-classifier-service';
-
-/** The body of a handoff, its shape already validated. */
+/** The body of a handoff that passed its schema. */
 export interface HandoffBody {
   sourceEventId: string;
   questionId: string;
@@ -30,7 +27,7 @@ interface HandoffCriterionInput {
   comment?: Optional<string>;
 }
 
-/** A handoff as its command and its event keep it. */
+/** A handoff as it is stored in its command and its event. */
 export interface EssayHandoff {
   sourceEventId: string;
   questionId: string;
@@ -41,10 +38,12 @@ export interface EssayHandoff {
   occurredAt: string | null;
   feedback: string | null;
   criteria: Record<string, string | number>[] | null;
+  /** The admin or teacher whose grade a gateway forwarded; absent if the sender graded by itself. */
+  gradedById?: string;
 }
 
-/** Copies the named fields; what a producer added is dropped and never stored. */
-export function copyHandoff(body: HandoffBody): EssayHandoff {
+/** Copies the named fields of a handoff and adds the grader. Additional fields of a producer are dropped. */
+export function copyHandoff(body: HandoffBody, gradedById?: string): EssayHandoff {
   const occurredAt = body.occurredAt == null ? null : parseInstant(body.occurredAt);
   return {
     sourceEventId: body.sourceEventId,
@@ -56,10 +55,11 @@ export function copyHandoff(body: HandoffBody): EssayHandoff {
     occurredAt: occurredAt?.toISOString() ?? null,
     feedback: body.feedback ?? null,
     criteria: body.criteria?.map(copyCriterion) ?? null,
+    ...(gradedById === undefined ? {} : { gradedById }),
   };
 }
 
-/** What an applied handoff changes, together with the ESSAY_GRADE_HANDOFF event whose metadata it is. */
+/** Changes that an applied handoff makes. `metadata` belongs to its ESSAY_GRADE_HANDOFF event. */
 export interface HandoffEffects {
   kind: 'apply';
   paperIndex: number;
@@ -77,9 +77,9 @@ function refuse(rejected: Rejection['rejected']): HandoffDecision {
 }
 
 /**
- * What a handoff that has not been applied yet does to an attempt. What can never become right is refused at once,
- * also while SUBMITTED: paper and answers no longer change then. A good one waits for the grade, because the
- * grading worker owns the scores until it is done.
+ * Decides a handoff that was not applied yet. An invalid handoff is refused at once, even while the attempt is SUBMITTED,
+ * because paper and answers no longer change then. A valid one waits while the attempt is SUBMITTED, because the grading
+ * worker owns the scores until the attempt is GRADED.
  */
 export function decideHandoff(
   attempt: Pick<Attempt, '_id' | 'status' | 'answers'>,
@@ -95,9 +95,9 @@ export function decideHandoff(
   const stored = attempt.answers[answerKey];
   if (stored === undefined) return refuse('ANSWER_NOT_FOUND');
   const { maxScore, score } = handoff;
-  const inRange = Number.isFinite(score) && score >= 0 && score <= question.score;
-  // Another scale than the question's own is refused, not converted: nobody agreed on how.
-  if (!inRange || maxScore !== question.score) return refuse('SCORE_OUT_OF_RANGE');
+  // `score` is in points of the question. It is never scaled, even if maxScore differs from the question's score.
+  const inRange = Number.isFinite(score) && score >= 0 && score <= maxScore && score <= question.score;
+  if (!inRange) return refuse('SCORE_OUT_OF_RANGE');
   if (attempt.status === 'SUBMITTED') return { kind: 'wait' };
   const grade = gradeByHand(question, score);
   const totals = totalsOf(paper, { ...attempt.answers, [answerKey]: grade });

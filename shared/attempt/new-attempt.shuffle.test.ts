@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import t from 'tap';
 import { shuffledPositions } from './new-attempt.ts';
 
-t.test('is a permutation, and the same one for the same seed', async () => {
+t.test('shuffled positions are a permutation that depends on the seed only', async () => {
   fc.assert(
     fc.property(fc.nat(500), fc.string(), (length, seed) => {
       const order = shuffledPositions(length, seed);
@@ -14,11 +14,11 @@ t.test('is a permutation, and the same one for the same seed', async () => {
   );
 });
 
-t.test('never changes for a seed that was stored', async (t) => {
+t.test('shuffled positions of a stored seed never change', async (t) => {
   t.strictSame(shuffledPositions(8, 'seed-1'), STORED);
 });
 
-t.test('sends every question to every place about equally often', async (t) => {
+t.test('shuffling moves every question to every place about equally often', async (t) => {
   const counts = Array.from({ length: 5 }, () => [0, 0, 0, 0, 0]);
   for (let seed = 0; seed < 10_000; seed += 1) {
     for (const [place, position] of shuffledPositions(5, `fair-${seed}`).entries()) {

@@ -3,10 +3,10 @@ import { instantOf } from '#shared/kernel/time.ts';
 import { type Attempt, type CourseContext, deadlineOf, type ExamSnapshot } from './attempt.ts';
 import { attemptEvent, startMetadata } from './events.ts';
 import type { Paper } from './question.ts';
-import type { StartBody, StartExam, StudentInfoInput } from './start-body.ts';
+import type { StartBody, StartExam } from './start-body.ts';
 import type { StartPlan } from './start-rules.ts';
 
-/** Facts that a start's rules cannot make: ids, the clock, counts, and what was already decided. */
+/** Facts that the caller supplies because the rules of a start are pure: ids, the time, counts and earlier decisions. */
 interface NewAttemptFacts {
   attemptId: string;
   studentId: string;
@@ -18,16 +18,16 @@ interface NewAttemptFacts {
   paper: Paper;
   plan: StartPlan;
   courseContext: CourseContext | null;
-  /** The time of a release of this exam's results that came before the start. */
-  releasedAt: Date | null;
+  /** Number of the exam's newest release when the start was decided, or 0. */
+  releasesSeen: number;
   seed: string;
   now: Date;
 }
 
-/** The attempt as it is first stored, its START event included. Only named fields of the body are copied. */
+/** Returns the attempt as it is first stored, with its START event. Only `studentInfo` is copied whole from the body. */
 export function newAttempt(body: StartBody, facts: NewAttemptFacts): Attempt {
   const { attemptId, now, paper, plan } = facts;
-  const exam = examSnapshot(body.exam, facts.releasedAt);
+  const exam = examSnapshot(body.exam);
   const accessLinkId = plan.link?.id ?? null;
   const start = startMetadata({ accessLinkId, idempotencyHeader: facts.idempotencyHeader });
   return {
@@ -50,7 +50,7 @@ export function newAttempt(body: StartBody, facts: NewAttemptFacts): Attempt {
     durationSeconds: null,
     submittedBy: null,
     startKeys: [facts.startKey],
-    studentInfo: copyStudentInfo(body.studentInfo ?? null),
+    studentInfo: body.studentInfo == null ? null : JSON.stringify(body.studentInfo),
     courseContext: facts.courseContext,
     exam,
     scope: {
@@ -68,6 +68,8 @@ export function newAttempt(body: StartBody, facts: NewAttemptFacts): Attempt {
     eventSeq: 1,
     clientEvents: 0,
     answerBytes: 0,
+    releasesSeen: facts.releasesSeen,
+    releaseEventId: null,
     totalScore: null,
     correctCount: null,
     wrongCount: null,
@@ -85,7 +87,7 @@ export function newAttempt(body: StartBody, facts: NewAttemptFacts): Attempt {
   };
 }
 
-function examSnapshot(exam: StartExam, releasedAt: Date | null): ExamSnapshot {
+function examSnapshot(exam: StartExam): ExamSnapshot {
   return {
     title: exam.title ?? '',
     subject: exam.subject ?? null,
@@ -94,15 +96,8 @@ function examSnapshot(exam: StartExam, releasedAt: Date | null): ExamSnapshot {
     durationMinutes: exam.durationMinutes ?? null,
     showResultMode: exam.showResultMode,
     closeTime: instantOf(exam.closeTime),
-    resultsReleasedAt: instantOf(exam.resultsReleasedAt) ?? releasedAt,
+    resultsReleasedAt: instantOf(exam.resultsReleasedAt),
   };
-}
-
-function copyStudentInfo(info: StudentInfoInput | null): Record<string, string> | null {
-  if (info === null) return null;
-  const { fullName, studentCode, className, email, phone } = info;
-  const named = Object.entries({ fullName, studentCode, className, email, phone });
-  return Object.fromEntries(named.filter((entry): entry is [string, string] => entry[1] != null));
 }
 
 function questionOrder(exam: StartExam, paper: Paper, seed: string): number[] {
@@ -111,7 +106,7 @@ function questionOrder(exam: StartExam, paper: Paper, seed: string): number[] {
   return paper.questions.map((_, index) => index);
 }
 
-/** Nothing is stored for an attempt that keeps every question's own option order. */
+/** Returns the shuffled option order of each question, or [] if the exam does not shuffle options. */
 function optionOrders(exam: StartExam, paper: Paper, seed: string): number[][] {
   if (exam.shuffleOptions !== true) return [];
   return paper.questions.map((question, index) =>
@@ -120,8 +115,8 @@ function optionOrders(exam: StartExam, paper: Paper, seed: string): number[][] {
 }
 
 /**
- * `0 … length − 1` in an order that depends on nothing but the seed: Fisher–Yates over a generator of our own,
- * because an attempt's order must come out the same on every process and every version of Node.
+ * Returns `0 … length − 1` in an order that depends on the seed only. It uses Fisher–Yates with our own generator, because an
+ * attempt's order must be the same on every process and every version of Node.
  */
 export function shuffledPositions(length: number, seed: string): number[] {
   const next = generator(seed);
@@ -136,8 +131,8 @@ export function shuffledPositions(length: number, seed: string): number[] {
 }
 
 /**
- * sfc32 seeded by xmur3 over the seed's UTF-16 units; numbers in [0, 1). Good enough to spread orders, and no
- * secret: whoever knows the seed knows the order.
+ * Returns a generator of numbers in [0, 1): sfc32, seeded by xmur3 over the seed's UTF-16 units. It distributes orders evenly
+ * but is not secure: a caller that knows the seed knows the order.
  */
 function generator(seed: string): () => number {
   const hash = seedHash(seed);

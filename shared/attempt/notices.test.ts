@@ -1,35 +1,77 @@
+import fc from 'fast-check';
 import t from 'tap';
 import { sampleAttempt } from '#testing/stored/sample-attempt.ts';
-import { gradeNotices, intakeBody, noticesOnGrade } from './notices.ts';
+import type { ShowResultMode } from './attempt.ts';
+import { gradeNotices, intakeBody, isEarly, noticesOnGrade } from './notices.ts';
+import { visibilityForStudent } from './visibility.ts';
 
 const now = new Date('2026-05-04T06:00:00.000Z');
 const attempt = sampleAttempt({
   _id: 'attempt-1',
   status: 'GRADED',
   accessLinkId: 'canary-link',
-  studentInfo: { email: 'canary-mail', phone: 'canary-phone' },
+  studentInfo: JSON.stringify({ email: 'canary-mail', phone: 'canary-phone' }),
 });
 const manual = { ...attempt.exam, showResultMode: 'MANUAL' as const };
 
-t.test('a grade queues both rows when the student may see it now, else none', async (t) => {
+t.test('grading queues both notices if the student may see the result now, else none', async (t) => {
   t.strictSame(
-    noticesOnGrade(attempt, null, now).map(({ recipient, sourceEventId }) => [recipient, sourceEventId]),
+    noticesOnGrade(attempt, now).map(({ recipient, sourceEventId }) => [recipient, sourceEventId]),
     [
       ['STUDENT', 'attempt-1:notification:grade_released'],
       ['PARENT', 'attempt-1:notification:grade_released_parent'],
     ],
   );
-  t.strictSame(noticesOnGrade({ ...attempt, exam: manual }, null, now), []);
-  t.strictSame(noticesOnGrade({ ...attempt, status: 'SUBMITTED' }, null, now), []);
-  const released = { ...attempt, exam: { ...manual, resultsReleasedAt: now } };
+  t.strictSame(noticesOnGrade({ ...attempt, exam: manual }, now), []);
+  t.strictSame(noticesOnGrade({ ...attempt, status: 'SUBMITTED' }, now), []);
   t.strictSame(
-    noticesOnGrade(released, 'release-1', now).map((notice) => notice.releaseEventId),
-    ['release-1', 'release-1'],
+    noticesOnGrade({ ...attempt, status: 'SUBMITTED', exam: { ...manual, resultsReleasedAt: now } }, now),
+    [],
   );
 });
 
-t.test("the intake body of the student's notice", async (t) => {
-  const [notice] = gradeNotices(attempt, 'release-1');
+t.test('a notice names a release only if the release makes the result visible', async (t) => {
+  const released = { ...attempt, releaseEventId: 'release-1', exam: { ...manual, resultsReleasedAt: now } };
+  const causes = (of: Parameters<typeof noticesOnGrade>[0]) =>
+    noticesOnGrade(of, now).map(({ releaseEventId, notBefore }) => [releaseEventId, notBefore]);
+  t.strictSame(causes(released), [
+    ['release-1', now],
+    ['release-1', now],
+  ]);
+  const shown = { ...released, exam: { ...released.exam, showResultMode: 'IMMEDIATE' as const } };
+  t.strictSame(causes(shown), [
+    [null, null],
+    [null, null],
+  ]);
+});
+
+t.test('grading queues notices if the result is visible or has a release time, and they wait for it', async () => {
+  const instant = fc.option(
+    fc.integer({ min: -3, max: 3 }).map((ms) => new Date(now.getTime() + ms)),
+    { nil: null },
+  );
+  fc.assert(
+    fc.property(
+      fc.constantFrom<ShowResultMode>('IMMEDIATE', 'AFTER_CLOSE', 'MANUAL'),
+      instant,
+      instant,
+      (showResultMode, closeTime, resultsReleasedAt) => {
+        const graded = { ...attempt, exam: { ...attempt.exam, showResultMode, closeTime, resultsReleasedAt } };
+        const seenAt = (at: Date) => visibilityForStudent(graded, at).resultVisible;
+        const queued = noticesOnGrade(graded, now);
+        if (queued.length !== (seenAt(now) || resultsReleasedAt !== null ? 2 : 0)) return false;
+        // No notice waits while the student may see the result, and no notice is sent while the result is hidden.
+        return queued.every(
+          (notice) =>
+            isEarly(notice, now) === !seenAt(now) && seenAt(isEarly(notice, now) ? (notice.notBefore ?? now) : now),
+        );
+      },
+    ),
+  );
+});
+
+t.test("the intake body of the student's notice contains all its fields", async (t) => {
+  const [notice] = gradeNotices(attempt, { releaseEventId: 'release-1', notBefore: now });
   if (!notice) throw new Error('no notice');
   const common = {
     preferenceType: 'GRADE_RELEASED',
@@ -62,8 +104,8 @@ t.test("the intake body of the student's notice", async (t) => {
   });
 });
 
-t.test("the parents' notice names each of them, and nothing it need not", async (t) => {
-  const [, notice] = gradeNotices({ ...attempt, organizationId: null }, null);
+t.test("the parents' notice contains one notification per parent and no unnecessary field", async (t) => {
+  const [, notice] = gradeNotices({ ...attempt, organizationId: null });
   if (!notice) throw new Error('no notice');
   const body = intakeBody(notice, ['parent-1', 'parent-2']);
   t.strictSame(
@@ -78,8 +120,8 @@ t.test("the parents' notice names each of them, and nothing it need not", async 
   t.notMatch(JSON.stringify(body), 'canary');
 });
 
-t.test('a title without end still makes a notice that can be received', async (t) => {
-  const [notice] = gradeNotices({ ...attempt, exam: { ...attempt.exam, title: '😀'.repeat(15_000) } }, null);
+t.test('a very long title is cut so that the receiver accepts the notice', async (t) => {
+  const [notice] = gradeNotices({ ...attempt, exam: { ...attempt.exam, title: '😀'.repeat(15_000) } });
   if (!notice) throw new Error('no notice');
   const { content } = intakeBody(notice, ['student-1']).notifications[0] ?? { content: '' };
   t.ok(content.length < 20_000);

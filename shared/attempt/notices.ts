@@ -1,18 +1,18 @@
 import type { Attempt } from './attempt.ts';
 import { visibilityForStudent } from './visibility.ts';
 
-/** The outbox's only kind, and the event type under which the notification service receives it. */
+/** The only kind of outbox row, and its event type in the notification service. */
 const GRADE_NOTICE_KIND = 'attempt.grade_released.notification.v1';
 export const ATTEMPT_SERVICE = 'attempt-service';
 export const ATTEMPT_ENTITY = 'ExamAttempt';
 const PAYLOAD_SCHEMA_VERSION = 1;
 
-/** The receiver takes texts up to 20,000 characters; a title past this would end its notice as a dead letter. */
+/** Longer titles are cut. The receiver accepts texts of up to 20,000 characters; a longer one would dead-letter the notice. */
 const MAX_TITLE_CHARACTERS = 2_000;
 
 export type NoticeRecipient = 'STUDENT' | 'PARENT';
 
-/** What one outbox row says. `sourceEventId` never changes for an attempt, so no recipient is told twice. */
+/** Content of one outbox row. `sourceEventId` is fixed per attempt and recipient, so that no recipient is notified twice. */
 export interface GradeNotice {
   sourceEventId: string;
   kind: typeof GRADE_NOTICE_KIND;
@@ -22,14 +22,27 @@ export interface GradeNotice {
   examTitle: string;
   studentId: string;
   organizationId: string | null;
-  /** The release that made the result visible, as provenance; null when the grade itself did. */
+  /** The release that made the result visible; null if the grade or the release time of the start did. */
   releaseEventId: string | null;
+  /** The release time, before which the notice is not sent. Null (absent on rows of older processes): it is sent at once. */
+  notBefore?: Date | null;
 }
 
-type NoticedAttempt = Pick<Attempt, '_id' | 'examId' | 'studentId' | 'organizationId' | 'status' | 'exam'>;
+/** Cause and release time of a notice. */
+type NoticeCause = Required<Pick<GradeNotice, 'releaseEventId' | 'notBefore'>>;
 
-/** The two rows of an attempt, the student's first. When they are queued is `noticesOnGrade` and `releaseEffect`. */
-export function gradeNotices(attempt: Omit<NoticedAttempt, 'status'>, releaseEventId: string | null): GradeNotice[] {
+type NoticedAttempt = Pick<
+  Attempt,
+  '_id' | 'examId' | 'studentId' | 'organizationId' | 'status' | 'exam' | 'releaseEventId'
+>;
+
+const BY_GRADE: NoticeCause = { releaseEventId: null, notBefore: null };
+
+/** Returns the two rows of an attempt, the student's first. `noticesOnGrade` and `releaseEffect` decide when to queue them. */
+export function gradeNotices(
+  attempt: Omit<NoticedAttempt, 'status' | 'releaseEventId'>,
+  cause: NoticeCause = BY_GRADE,
+): GradeNotice[] {
   return (['STUDENT', 'PARENT'] as const).map((recipient) => ({
     sourceEventId: `${attempt._id}:notification:${RECIPIENTS[recipient].idSuffix}`,
     kind: GRADE_NOTICE_KIND,
@@ -39,22 +52,33 @@ export function gradeNotices(attempt: Omit<NoticedAttempt, 'status'>, releaseEve
     examTitle: clip(attempt.exam.title),
     studentId: attempt.studentId,
     organizationId: attempt.organizationId,
-    releaseEventId,
+    ...cause,
   }));
 }
 
 /**
- * What the grading of an attempt queues: both rows when the student may see the result at that instant, none while
- * it is hidden. A result that a later closeTime makes visible all by itself queues nothing, ever. `attempt` is the
- * attempt as graded, a remembered release already copied onto it; `releaseEventId` names that release.
+ * Returns the rows that the grading of an attempt queues. `attempt` is as graded and has the release that binds it.
+ * - If the student may see the result without any release: both rows, to be sent at once.
+ * - Otherwise, if there is a release time: both rows, to be sent at that time. A future time queues them too, because no
+ *   later event would.
+ * - Otherwise: []. If a later closeTime makes the result visible, no row is ever queued.
  */
-export function noticesOnGrade(attempt: NoticedAttempt, releaseEventId: string | null, now: Date): GradeNotice[] {
-  return visibilityForStudent(attempt, now).resultVisible ? gradeNotices(attempt, releaseEventId) : [];
+export function noticesOnGrade(attempt: NoticedAttempt, now: Date): GradeNotice[] {
+  const { resultsReleasedAt: notBefore } = attempt.exam;
+  const unreleased = { ...attempt, exam: { ...attempt.exam, resultsReleasedAt: null } };
+  if (visibilityForStudent(unreleased, now).resultVisible) return gradeNotices(attempt);
+  if (attempt.status !== 'GRADED' || notBefore === null) return [];
+  return gradeNotices(attempt, { releaseEventId: attempt.releaseEventId ?? null, notBefore });
+}
+
+/** Returns true while the notice must wait for its release time. */
+export function isEarly({ notBefore }: GradeNotice, now: Date): boolean {
+  return notBefore != null && notBefore.getTime() > now.getTime();
 }
 
 /**
- * The notification service's intake body for a notice. Names no answer, key, access link, e-mail, phone or profile;
- * a field without a value is left out.
+ * Returns the body that sends a notice to the notification service. It contains no answer, answer key, access link, e-mail,
+ * phone or profile. Fields without a value are omitted.
  */
 export function intakeBody(notice: GradeNotice, recipientIds: readonly string[]) {
   const { preferenceType, title, content } = RECIPIENTS[notice.recipient];
@@ -102,7 +126,7 @@ const RECIPIENTS = {
   },
 } as const satisfies Record<NoticeRecipient, object>;
 
-/** By code points, so that no letter is cut in two. */
+/** Cuts a title by code points, so that no surrogate pair is split. */
 function clip(title: string): string {
   if (title.length <= MAX_TITLE_CHARACTERS) return title;
   return `${Array.from(title).slice(0, MAX_TITLE_CHARACTERS).join('')}…`;

@@ -2,12 +2,12 @@ import { isBlank } from '#shared/attempt/scoring/short-answer.ts';
 import { decimal } from '#shared/kernel/decimal.ts';
 import type { FaultDetail } from '#shared/kernel/errors.ts';
 import { MAX_QUESTION_SCORE } from './limits.ts';
-import { isScoredByHand, MODES_OF_TYPE, type Question } from './question.ts';
+import { isScoredByHand, modeFits, type Question, ruleTypeOf } from './question.ts';
 
 /**
- * Everything that makes a snapshot impossible to show or to grade, with paths inside the question. A part of the
- * key that the mode does not read may be there, but is held to the same rules.
- * `optionOrder` is the order as it was sent: ids, not positions.
+ * Returns every fault that makes a question impossible to show or to grade, with paths inside the question. Parts of the answer
+ * key that the mode does not read are optional, but must follow the same rules.
+ * `optionOrder` contains ids as they were sent, not positions.
  */
 export function questionFaults(question: Question, optionOrder: readonly string[] | null): FaultDetail[] {
   return [
@@ -36,7 +36,7 @@ function* optionFaults(question: Question, optionOrder: readonly string[] | null
 function* ruleFaults(question: Question): Generator<FaultDetail> {
   const { score, scoringRule: rule, type } = question;
   if (score > MAX_QUESTION_SCORE) yield { path: '/score', message: `must be <= ${MAX_QUESTION_SCORE}` };
-  if (!MODES_OF_TYPE[type].includes(rule.mode)) {
+  if (!modeFits(question)) {
     yield { path: '/scoringRule/mode', message: `${rule.mode} does not fit the type ${type}` };
   }
   const ruleMax = rule.maxScore ?? score;
@@ -53,7 +53,7 @@ function* ruleFaults(question: Question): Generator<FaultDetail> {
   }
 }
 
-/** A floor far below zero would make totals that JSON cannot carry. */
+/** Returns true if the scaled `minScore` is below -MAX_QUESTION_SCORE. JSON could not represent the resulting totals. */
 function scaledTooFar(minScore: number, score: number, ruleMax: number): boolean {
   return decimal(minScore).times(score).lessThan(decimal(-MAX_QUESTION_SCORE).times(ruleMax));
 }
@@ -76,10 +76,11 @@ function* keyPartFaults(question: Question): Generator<FaultDetail> {
   }
 }
 
-/** Does the key hold what the mode reads? Faults of a mode that fits no type are told by `ruleFaults` alone. */
+/** Returns a fault for each missing part of the key that the mode reads. `ruleFaults` alone reports a mode that does not fit. */
 function* missingKeyFaults(question: Question): Generator<FaultDetail> {
-  if (isScoredByHand(question) || !MODES_OF_TYPE[question.type].includes(question.scoringRule.mode)) return;
-  const { answerKey: key, scoringRule, type } = question;
+  if (isScoredByHand(question) || !modeFits(question)) return;
+  const { answerKey: key, scoringRule } = question;
+  const type = ruleTypeOf(question);
   switch (type) {
     case 'SINGLE_CHOICE':
     case 'MULTIPLE_CHOICE': {

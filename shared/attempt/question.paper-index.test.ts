@@ -4,7 +4,7 @@ import { paperIndexOf, questionIdAt } from './question.ts';
 
 const paper = samplePaper({}, { id: 'given-id' }, { id: 'question-3' });
 
-t.test('ids are given, or made once for an attempt', async (t) => {
+t.test('a question keeps the id that was sent, else gets a fixed id per attempt', async (t) => {
   t.equal(questionIdAt('attempt-1', 1, { id: 'given-id' }), 'given-id');
   const made = questionIdAt('attempt-1', 0, { id: null });
   t.equal(questionIdAt('attempt-1', 0, { id: null }), made);
@@ -12,7 +12,7 @@ t.test('ids are given, or made once for an attempt', async (t) => {
   t.not(questionIdAt('attempt-1', 1, { id: null }), made);
 });
 
-t.test('a question answers to both of its names', async (t) => {
+t.test('a question is found by its questionId and by its id', async (t) => {
   t.equal(paperIndexOf('attempt-1', paper, 'question-2'), 1);
   t.equal(paperIndexOf('attempt-1', paper, 'given-id'), 1);
   t.equal(paperIndexOf('attempt-1', paper, 'question-3'), 2);

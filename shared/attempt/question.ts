@@ -1,31 +1,37 @@
 import { derivedId } from '#shared/kernel/ids.ts';
 
-/** All snapshots of one start, in the order in which they were sent. */
+/** All question snapshots of one start, in the order of the paper. */
 export interface Paper {
   questions: Question[];
+  /**
+   * The sender's own numbers, ascending, if every question has a distinct one. They number the places of an attempt in
+   * its own order, whichever question is there. If absent, places are numbered 0 … n − 1.
+   */
+  orderIndexes?: number[];
 }
 
-/** One copied question snapshot. Immutable, and shared by every attempt that copied the same paper. */
+/** One copied question snapshot. It is immutable and shared by every attempt that copied the same paper. */
 export interface Question {
-  /** The attempt question's id when the sender gave one; null = made per attempt, see `questionIdAt`. */
+  /** The attempt question's id if the sender set one. If null, each attempt derives its own, see `questionIdAt`. */
   id: string | null;
   examQuestionId: string | null;
   questionId: string;
   questionVersionId: string | null;
-  /** The full mark, above zero. */
+  /** The full mark. A question of 0 points is practice: it changes no total and is counted only while its grade is pending. */
   score: number;
-  type: QuestionType;
+  /** The type as sent: one of `QUESTION_TYPES`, or another name, for which `ruleTypeOf` returns the rules. */
+  type: string;
   content: string;
   contentText: string;
-  /** For a true/false group these are the statements. */
+  /** In a true/false group, the options are the statements. */
   options: QuestionOption[];
-  /** Positions into `options`; null = as they stand. */
+  /** Positions in `options`; null means the order of `options`. */
   optionOrder: number[] | null;
   scoringRule: ScoringRule;
   answerKey: AnswerKey;
 }
 
-/** The kinds of question a paper can hold. */
+/** The question types that have rules of their own. */
 export const QUESTION_TYPES = [
   'SINGLE_CHOICE',
   'MULTIPLE_CHOICE',
@@ -36,7 +42,7 @@ export const QUESTION_TYPES = [
 ] as const;
 export type QuestionType = (typeof QUESTION_TYPES)[number];
 
-/** The kind of answer each type of question takes. */
+/** The kind of answer that each question type accepts. */
 export const ANSWER_KIND = {
   SINGLE_CHOICE: 'selected',
   MULTIPLE_CHOICE: 'selected',
@@ -46,13 +52,15 @@ export const ANSWER_KIND = {
   ESSAY: 'text',
 } as const satisfies Record<QuestionType, 'selected' | 'statements' | 'text'>;
 
+export type AnswerKind = (typeof ANSWER_KIND)[QuestionType];
+
 export interface QuestionOption {
   id: string;
   label: string;
   content: string;
 }
 
-/** How a question is scored. */
+/** Scoring modes of a question. */
 export const SCORING_MODES = [
   'EXACT',
   'PARTIAL',
@@ -68,8 +76,8 @@ export type ScoringMode = (typeof SCORING_MODES)[number];
 const BY_HAND: readonly ScoringMode[] = ['MANUAL'];
 const CHOICE_MODES: readonly ScoringMode[] = ['EXACT', 'PARTIAL', ...BY_HAND];
 
-/** Which mode fits which type. */
-export const MODES_OF_TYPE: Readonly<Record<QuestionType, readonly ScoringMode[]>> = {
+/** The modes that fit each type. */
+const MODES_OF_TYPE: Readonly<Record<QuestionType, readonly ScoringMode[]>> = {
   SINGLE_CHOICE: CHOICE_MODES,
   MULTIPLE_CHOICE: CHOICE_MODES,
   TRUE_FALSE_GROUP: ['THPT_TRUE_FALSE_LADDER', 'TRUE_FALSE_GROUP', ...CHOICE_MODES],
@@ -78,7 +86,43 @@ export const MODES_OF_TYPE: Readonly<Record<QuestionType, readonly ScoringMode[]
   ESSAY: ['ESSAY', ...BY_HAND],
 };
 
-/** As sent, absent fields left out. Points are on the rule's own scale, whose full mark is `maxScore`. */
+/** Returns true if the mode can score the type. An unknown type follows the rules of its mode, so every mode fits it. */
+export function modeFits({ type, scoringRule }: Pick<Question, 'type' | 'scoringRule'>): boolean {
+  return !isKnownType(type) || MODES_OF_TYPE[type].includes(scoringRule.mode);
+}
+
+function isKnownType(type: string): type is QuestionType {
+  return (QUESTION_TYPES as readonly string[]).includes(type);
+}
+
+/**
+ * Returns the type whose rules a question follows: its own type if known, else the type that its mode implies. EXACT and
+ * PARTIAL imply a choice if the question has options, else a text.
+ */
+export function ruleTypeOf(question: {
+  type: string;
+  scoringRule: { mode: ScoringMode };
+  options: readonly unknown[];
+}): QuestionType {
+  if (isKnownType(question.type)) return question.type;
+  switch (question.scoringRule.mode) {
+    case 'THPT_TRUE_FALSE_LADDER':
+    case 'TRUE_FALSE_GROUP':
+      return 'TRUE_FALSE_GROUP';
+    case 'EXACT':
+    case 'PARTIAL':
+      return question.options.length > 0 ? 'MULTIPLE_CHOICE' : 'SHORT_TEXT';
+    case 'SHORT_TEXT':
+      return 'SHORT_TEXT';
+    case 'NUMERIC':
+      return 'NUMERIC';
+    case 'MANUAL':
+    case 'ESSAY':
+      return 'ESSAY';
+  }
+}
+
+/** A scoring rule as sent, without absent fields. Its points are on the rule's own scale, whose full mark is `maxScore`. */
 export interface ScoringRule {
   mode: ScoringMode;
   maxScore?: number;
@@ -90,7 +134,7 @@ export interface ScoringRule {
   ladder?: number[];
 }
 
-/** What is right. It never leaves the service towards a student. */
+/** The correct answers of a question. They are never sent to a student. */
 export interface AnswerKey {
   correctOptionIds?: string[];
   statements?: Statement[];
@@ -103,20 +147,19 @@ interface Statement {
   value: boolean;
 }
 
-/** Scored by a person or by the AI classifier, never by the grading worker. */
+/** Returns true if a person or the AI classifier scores the question, not the grading worker. */
 export function isScoredByHand(question: Question): boolean {
   return question.scoringRule.mode === 'MANUAL' || question.scoringRule.mode === 'ESSAY';
 }
 
-/** The attempt question's id: the one its sender gave, else one derived from the attempt and the paper index. */
+/** Returns the attempt question's id: the sender's id, else one derived from the attempt and the paper index. */
 export function questionIdAt(attemptId: string, paperIndex: number, question: Pick<Question, 'id'>): string {
   return question.id ?? derivedId(attemptId, `question:${paperIndex}`);
 }
 
 /**
- * The paper index of the question that an answer or handoff names by its questionId or by its id in this attempt;
- * null when the attempt has no such question. The questionId is looked for first, and the names of a paper never
- * meet (`copyPaper`), so the order only saves work.
+ * Returns the paper index of the question with this questionId or with this id in the attempt, or null if it does not exist.
+ * The names of a paper are unambiguous (`copyPaper`), so searching by questionId first only saves work.
  */
 export function paperIndexOf(attemptId: string, paper: Paper, name: string): number | null {
   const byQuestionId = paper.questions.findIndex((question) => question.questionId === name);

@@ -11,7 +11,7 @@ const now = new Date('2026-05-04T06:00:00.000Z');
 const ADMIN: Viewer = { role: 'ADMIN', id: 'admin-1' };
 const STUDENT: Viewer = { role: 'STUDENT', id: 'student-1' };
 
-/** Numbers and texts that stand nowhere else: where one of them shows, a grade or a key has leaked. */
+/** Unique numbers and texts: if one of them appears in a reply, the reply has leaked a grade or a key. */
 const GRADE_CANARIES = ['7.7731', '5.5513', '4.4409', '7707', '8808', '9909', 'canary-feedback', 'canary-criterion'];
 const KEY_CANARIES = ['canary-key', '31337.25', 'correctOptionIds', 'acceptedTexts', 'numericAnswers', 'answerKey'];
 
@@ -73,7 +73,7 @@ function graded(overrides: Partial<Attempt> = {}): Attempt {
 const detailFor = (attempt: Attempt, viewer: Viewer) =>
   redactAttempt({ attempt, paper, events: attempt.events }, viewer, now);
 
-t.test('questions stand in the order of the attempt, renumbered, each with its own option order', async (t) => {
+t.test('questions are in the order of the attempt, renumbered, each with its own option order', async (t) => {
   const { questions } = detailFor(graded(), STUDENT);
   t.strictSame(
     questions.map(({ id, orderIndex, optionOrder, questionId }) => [orderIndex, questionId, id, optionOrder]),
@@ -89,7 +89,7 @@ t.test('questions stand in the order of the attempt, renumbered, each with its o
   t.strictSame(plain.questions[0]?.optionOrder, ['a', 'b', 'c']);
 });
 
-t.test('answers hold the stored ones only', async (t) => {
+t.test('a detail contains stored answers only', async (t) => {
   t.strictSame(detailFor(graded(), STUDENT).answers, [
     {
       questionId: 'question-3',
@@ -112,7 +112,7 @@ t.test('answers hold the stored ones only', async (t) => {
   ]);
 });
 
-t.test('the fields of a detail, and no others', async (t) => {
+t.test('a detail contains exactly the named fields', async (t) => {
   const detail = detailFor(graded(), STUDENT);
   t.strictSame(Object.keys(detail), [
     'id',
@@ -152,7 +152,7 @@ t.test('the fields of a detail, and no others', async (t) => {
   t.equal(detailFor(graded(), ADMIN).events[0]?.id, start?.id, 'ids are stable');
 });
 
-t.test('the key goes to examiners, in every state', async (t) => {
+t.test('only examiners receive the answer key, in every status', async (t) => {
   for (const status of ['IN_PROGRESS', 'SUBMITTED', 'GRADED'] as const) {
     for (const viewer of [ADMIN, { role: 'TEACHER', id: 'teacher-2' } as const]) {
       t.strictSame(detailFor(graded({ status }), viewer).questions[2]?.answerKey, { correctOptionIds: ['a'] });
@@ -160,7 +160,7 @@ t.test('the key goes to examiners, in every state', async (t) => {
   }
 });
 
-t.test('a course context shows its identifiers and an ISO time', async (t) => {
+t.test('a course context in a reply contains its identifiers and an ISO time', async (t) => {
   const ids = { courseId: 'c', courseQuizReferenceId: 'r', lessonId: 'l', studentId: 's', organizationId: 'o' };
   const courseContext = { ...ids, validatedBy: 'course-service' as const, validatedAt: now };
   t.strictSame(detailFor(graded({ courseContext }), STUDENT).courseContext, {
@@ -169,11 +169,13 @@ t.test('a course context shows its identifiers and an ISO time', async (t) => {
   });
 });
 
-t.test('result and list agree with the detail', async (t) => {
+t.test('result and list show the same values as the detail', async (t) => {
   const attempt = graded();
   const shown = resultOf(detailFor(attempt, STUDENT));
   t.equal(shown.scorePercent, (7.7731 / 23) * 100);
   t.equal(resultOf(detailFor(graded({ totalScore: 0 }), STUDENT)).scorePercent, 0);
+  const practice = graded({ totalScore: 0, maxScore: 0 });
+  t.equal(resultOf(detailFor(practice, STUDENT)).scorePercent, null, 'there is no percentage of nothing');
   t.equal(resultOf(detailFor(graded({ status: 'SUBMITTED', totalScore: null }), ADMIN)).scorePercent, null);
   t.strictSame(studentListItem(attempt, now), {
     id: attempt._id,
@@ -200,7 +202,21 @@ t.test('result and list agree with the detail', async (t) => {
   });
 });
 
-t.test('nothing hidden shows, over the whole product of mode, time, release, status and viewer', async (t) => {
+const CANARY_SCOPE = {
+  createdById: 'teacher-1',
+  assignedClassroomIds: ['canary-class'],
+  resultViewerTeacherIds: ['teacher-2'],
+};
+
+t.test('only examiners receive the teacher scope, in every status', async (t) => {
+  for (const status of ['IN_PROGRESS', 'SUBMITTED', 'GRADED'] as const) {
+    for (const viewer of [ADMIN, { role: 'TEACHER', id: 'teacher-1' }, { role: 'TEACHER', id: 'teacher-2' }] as const) {
+      t.strictSame(detailFor(graded({ status, scope: CANARY_SCOPE }), viewer).scope, CANARY_SCOPE);
+    }
+  }
+});
+
+t.test('no reply shows a hidden value, for every combination of mode, time, release, status and viewer', async (t) => {
   const modes: ShowResultMode[] = ['IMMEDIATE', 'AFTER_CLOSE', 'MANUAL'];
   const times = [null, new Date(now.getTime() - 1), now, new Date(now.getTime() + 1)];
   const statuses: AttemptStatus[] = ['IN_PROGRESS', 'SUBMITTED', 'GRADED'];
@@ -219,7 +235,7 @@ t.test('nothing hidden shows, over the whole product of mode, time, release, sta
         for (const status of statuses)
           for (const viewer of others) {
             const exam = { ...sampleAttempt().exam, showResultMode, closeTime, resultsReleasedAt };
-            const attempt = graded({ exam, status });
+            const attempt = graded({ exam, status, scope: CANARY_SCOPE });
             const detail = detailFor(attempt, viewer);
             const captured = JSON.stringify([
               resultOf(detail),
@@ -229,10 +245,11 @@ t.test('nothing hidden shows, over the whole product of mode, time, release, sta
             const what = `${showResultMode} ${closeTime?.getTime()} ${resultsReleasedAt?.getTime()} ${status} ${viewer.role}`;
             const keys = KEY_CANARIES.filter((canary) => captured.includes(canary));
             if (keys.length > 0) t.fail(`${what} leaks the key: ${keys}`);
+            if (captured.includes('canary-class') || 'scope' in detail) t.fail(`${what} leaks the scope`);
             const maySee =
               status === 'GRADED' &&
               (showResultMode === 'IMMEDIATE' ||
-                resultsReleasedAt !== null ||
+                (resultsReleasedAt !== null && resultsReleasedAt <= now) ||
                 (showResultMode === 'AFTER_CLOSE' && closeTime !== null && closeTime <= now));
             const grades = GRADE_CANARIES.filter((canary) => captured.includes(canary));
             if (maySee) {
@@ -261,12 +278,18 @@ t.test('an examiner sees every grade from SUBMITTED on', async (t) => {
   }
 });
 
-t.test('whatever a client logs comes back as it was', async () => {
+t.test('metadata of client events is returned unchanged', async () => {
   fc.assert(
     fc.property(fc.dictionary(fc.string(), fc.jsonValue()), (metadata) => {
-      const attempt = graded({ status: 'IN_PROGRESS', events: [attemptEvent(1, 'TAB_HIDDEN', metadata, now)] });
-      const [event] = redactEvents(attempt, attempt.events, STUDENT, now);
-      return JSON.stringify(event?.metadata) === JSON.stringify(metadata);
+      const client = JSON.stringify(metadata);
+      const timeout = submitMetadata({ source: 'TIMEOUT', totalScore: 7.7731, remainingSeconds: 0, client });
+      const attempt = graded({
+        exam: { ...sampleAttempt().exam, showResultMode: 'MANUAL' },
+        events: [attemptEvent(1, 'TAB_HIDDEN', metadata, now), attemptEvent(2, 'TIMEOUT', timeout, now)],
+      });
+      const [logged, timedOut] = redactEvents(attempt, attempt.events, STUDENT, now);
+      const kept = JSON.stringify(timedOut?.metadata.client);
+      return JSON.stringify(logged?.metadata) === client && kept === client && timedOut?.metadata.totalScore === null;
     }),
   );
 });

@@ -3,15 +3,15 @@ import { derivedId } from '#shared/kernel/ids.ts';
 import { answerFields } from './answer.ts';
 import { type Attempt, type AttemptEvent, answerKeyOf, courseContextOnWire, type StoredAnswer } from './attempt.ts';
 import { visibleMetadata } from './events.ts';
-import { type Paper, type Question, questionIdAt } from './question.ts';
+import { type Paper, type Question, type QuestionOption, questionIdAt } from './question.ts';
 import { isExaminer, type Viewer, visibilityFor, visibilityForStudent } from './visibility.ts';
 
 export type AttemptDetail = ReturnType<typeof redactAttempt>;
 
 /**
- * The one way from a stored attempt to a reply. What this viewer may not see is not in the result: it is built
- * field by field, so that a field added to the store stays inside until someone names it here.
- * `events` are those to show, ascending. Timestamps are ISO 8601 UTC texts.
+ * Converts a stored attempt to a reply; there is no other way. The result contains only fields that this viewer may see. It
+ * is built field by field, so that a new stored field stays internal until it is added here.
+ * `events` are the events to show, ascending. Timestamps are ISO 8601 UTC texts.
  */
 export function redactAttempt(
   { attempt, paper, events }: { attempt: Attempt; paper: Paper; events: readonly AttemptEvent[] },
@@ -20,7 +20,7 @@ export function redactAttempt(
 ) {
   const visibility = visibilityFor(attempt, viewer, now);
   const showsGrades = visibility.resultVisible;
-  const places = attempt.order.map((paperIndex, orderIndex) => placeOf(attempt, paper, paperIndex, orderIndex));
+  const places = attempt.order.map((paperIndex, place) => placeOf(attempt, paper, paperIndex, place));
   return {
     id: attempt._id,
     examId: attempt.examId,
@@ -39,7 +39,7 @@ export function redactAttempt(
     correctCount: showsGrades ? attempt.correctCount : null,
     wrongCount: showsGrades ? attempt.wrongCount : null,
     pendingManualCount: showsGrades ? attempt.pendingManualCount : null,
-    studentInfo: attempt.studentInfo,
+    studentInfo: attempt.studentInfo === null ? null : (JSON.parse(attempt.studentInfo) as Record<string, unknown>),
     courseContext: courseContextOnWire(attempt.courseContext),
     resultVisible: visibility.resultVisible,
     hiddenReason: visibility.hiddenReason,
@@ -62,6 +62,16 @@ export function redactAttempt(
     }),
     events: events.map((event) => eventForReply(attempt._id, event, showsGrades)),
     eventCount: attempt.eventSeq,
+    ...(isExaminer(attempt, viewer) ? { scope: scopeForReply(attempt) } : {}),
+  };
+}
+
+/** Returns the teacher scope, for examiners only, because it names classrooms and other teachers. */
+function scopeForReply({ scope }: Attempt) {
+  return {
+    createdById: scope.createdById,
+    assignedClassroomIds: scope.assignedClassroomIds,
+    resultViewerTeacherIds: scope.resultViewerTeacherIds,
   };
 }
 
@@ -71,14 +81,19 @@ interface Place {
   orderIndex: number;
 }
 
-function placeOf(attempt: Attempt, paper: Paper, paperIndex: number, orderIndex: number): Place {
+/** Returns a question with its place, which counts from 0 in the attempt's order. An `orderIndex` belongs to the place. */
+function placeOf(attempt: Attempt, paper: Paper, paperIndex: number, place: number): Place {
   const question = paper.questions[paperIndex];
   if (question === undefined) throw new Error(`attempt ${attempt._id} has no question ${paperIndex} in its paper`);
-  return { question, paperIndex, orderIndex };
+  return { question, paperIndex, orderIndex: paper.orderIndexes?.[place] ?? place };
 }
 
-/** The key goes to examiners only, in every state; a student never receives it, in none. */
-function questionForReply(attempt: Attempt, { question, paperIndex, orderIndex }: Place, showsKey: boolean) {
+/**
+ * Returns a question for a reply. Only examiners receive the answer key and the options in their authored order, in every
+ * status of the attempt. Other viewers must not learn that order, because it may list the correct option first.
+ */
+function questionForReply(attempt: Attempt, { question, paperIndex, orderIndex }: Place, forExaminer: boolean) {
+  const ordered = optionsInOrder(question, attempt.optionOrders[paperIndex] ?? []);
   return {
     id: questionIdAt(attempt._id, paperIndex, question),
     examQuestionId: question.examQuestionId,
@@ -89,24 +104,23 @@ function questionForReply(attempt: Attempt, { question, paperIndex, orderIndex }
     type: question.type,
     content: question.content,
     contentText: question.contentText,
-    options: question.options,
-    optionOrder: optionOrder(question, attempt.optionOrders[paperIndex] ?? []),
+    options: forExaminer ? question.options : ordered,
+    optionOrder: ordered.map((option) => option.id),
     scoringRule: question.scoringRule,
-    ...(showsKey ? { answerKey: question.answerKey } : {}),
+    ...(forExaminer ? { answerKey: question.answerKey } : {}),
   };
 }
 
-function optionOrder(question: Question, shuffled: readonly number[]): string[] {
-  const ids = question.options.map((option) => option.id);
-  const positions = shuffled.length > 0 ? shuffled : (question.optionOrder ?? ids.keys());
+function optionsInOrder({ questionId, options, optionOrder }: Question, shuffled: readonly number[]): QuestionOption[] {
+  const positions = shuffled.length > 0 ? shuffled : (optionOrder ?? options.keys());
   return Array.from(positions, (position) => {
-    const id = ids[position];
-    if (id === undefined) throw new Error(`question ${question.questionId} has no option at ${position}`);
-    return id;
+    const option = options[position];
+    if (option === undefined) throw new Error(`question ${questionId} has no option at ${position}`);
+    return option;
   });
 }
 
-/** One stored answer, also the payload of a version conflict. */
+/** Returns one stored answer for a reply; a version conflict also contains it. */
 export function answerForReply(question: Pick<Question, 'questionId'>, stored: StoredAnswer, showsGrades: boolean) {
   return {
     questionId: question.questionId,
@@ -135,7 +149,7 @@ function isoOf(date: Date | null): string | null {
   return date === null ? null : date.toISOString();
 }
 
-/** The event log alone, for its own route; hides what the detail would hide. */
+/** Returns the event log for its own route. It hides the same metadata as the detail. */
 export function redactEvents(
   attempt: Attempt,
   events: readonly AttemptEvent[],
@@ -147,15 +161,15 @@ export function redactEvents(
 }
 
 /**
- * The body of a result read, made from the redacted detail and from nothing else, so that it cannot show what the
- * detail hides. scorePercent = totalScore / Σ question scores × 100, unrounded; null while there is no total to see.
+ * Returns the body of a result read. It is made from the redacted detail alone, so that it cannot show hidden fields.
+ * scorePercent = totalScore / Σ question scores × 100, unrounded; null while the total is hidden or missing.
  */
 export function resultOf(detail: AttemptDetail): { attempt: AttemptDetail; scorePercent: number | null } {
   const scorePercent = detail.totalScore === null ? null : percentOf(detail.totalScore, detail.maxScore);
   return { attempt: detail, scorePercent };
 }
 
-/** The fields a list query has to load: no answers, no events, no paper. */
+/** The fields that a list query must load; answers, events and paper are not needed. */
 export type ListedAttempt = Pick<
   Attempt,
   | '_id'
@@ -171,7 +185,7 @@ export type ListedAttempt = Pick<
   | 'exam'
 >;
 
-/** One line of the owner's own list. Counts and total are null until the student may see the result. */
+/** Returns one line of a student's own list. Counts and total are null until the student may see the result. */
 export function studentListItem(attempt: ListedAttempt, now: Date) {
   const { exam } = attempt;
   const { hiddenReason, resultVisible } = visibilityForStudent(attempt, now);

@@ -2,7 +2,7 @@ import t from 'tap';
 import { isRejection } from '#shared/kernel/errors.ts';
 import { sampleAttempt } from '#testing/stored/sample-attempt.ts';
 import type { AttemptStatus, ExamSnapshot } from './attempt.ts';
-import { isReleased, readRelease, releaseEffect, releaseFaults } from './release.ts';
+import { isBoundBy, readRelease, releaseEffect, releaseFaults, takeRelease } from './release.ts';
 
 const source = { sourceService: 'exam-service', sourceEventId: 'event-1', type: 'exam.results_released.v1' };
 const flat = { ...source, examId: 'exam-1', organizationId: 'org-1', releasedAt: '2026-05-04T10:00:00+07:00' };
@@ -28,7 +28,7 @@ function faults(body: object): string[] {
   return (read.details ?? []).map(({ path }) => path);
 }
 
-t.test('both styles say the same, and further fields are dropped', async (t) => {
+t.test('both styles of a release yield the same release, and other fields are dropped', async (t) => {
   t.strictSame(readRelease({ ...flat, extra: 1 }), release);
   t.strictSame(readRelease(analytics), release);
   t.strictSame(readRelease({ ...flat, organizationId: null }), { ...release, organizationId: null });
@@ -40,7 +40,7 @@ t.test('both styles say the same, and further fields are dropped', async (t) => 
   });
 });
 
-t.test('ids that disagree', async (t) => {
+t.test('a release whose ids disagree is refused', async (t) => {
   t.strictSame(faults({ ...flat, entity: 'Exam', entityId: 'exam-2' }), ['/entityId']);
   t.strictSame(faults({ ...analytics, payload: { schemaVersion: 1, examId: 'exam-2' } }), ['/payload/examId']);
   t.strictSame(faults({ ...analytics, payload: { schemaVersion: 1, organizationId: 'org-2' } }), [
@@ -48,7 +48,7 @@ t.test('ids that disagree', async (t) => {
   ]);
 });
 
-t.test('another version, a draft, another sender', async (t) => {
+t.test('a release of another version, type or sender, or of a draft, is refused', async (t) => {
   for (const schemaVersion of [2, '1', undefined, null]) {
     t.strictSame(faults({ ...analytics, payload: { schemaVersion } }), ['/payload/schemaVersion']);
   }
@@ -58,7 +58,7 @@ t.test('another version, a draft, another sender', async (t) => {
   t.strictSame(faults({ ...analytics, entity: 'Course' }), ['/entity']);
 });
 
-t.test('every fault at once', async (t) => {
+t.test('reading a release returns every fault at once', async (t) => {
   t.strictSame(faults({}), ['/sourceService', '/type', '/sourceEventId', '/examId', '/releasedAt']);
   t.strictSame(faults({ ...flat, examId: 7, releasedAt: '2026-02-30T00:00:00Z', payload: [] }), [
     '/payload',
@@ -67,15 +67,37 @@ t.test('every fault at once', async (t) => {
   ]);
 });
 
-t.test('which attempts it is about', async (t) => {
-  t.ok(isReleased(sampleAttempt(), release));
-  t.ok(isReleased(sampleAttempt({ organizationId: 'org-2' }), { ...release, organizationId: null }));
-  t.notOk(isReleased(sampleAttempt({ organizationId: 'org-2' }), release));
-  t.notOk(isReleased(sampleAttempt({ organizationId: null }), release));
-  t.notOk(isReleased(sampleAttempt({ examId: 'exam-2' }), release));
+const stored = { ...release, number: 3 };
+
+t.test('a release binds attempts of its exam and organization that started before it was stored', async (t) => {
+  const binds = (attempt: Parameters<typeof sampleAttempt>[0], by = {}) =>
+    isBoundBy(sampleAttempt(attempt), { ...stored, ...by });
+  t.ok(binds({}));
+  t.ok(binds({ organizationId: 'org-2' }, { organizationId: null }));
+  t.notOk(binds({ organizationId: 'org-2' }));
+  t.notOk(binds({ organizationId: null }));
+  t.notOk(binds({ examId: 'exam-2' }));
+  t.ok(binds({ releasesSeen: 2 }));
+  t.notOk(binds({ releasesSeen: 3 }), 'its start has read this release');
+  t.notOk(binds({ releasesSeen: 4 }));
+  t.ok(
+    isBoundBy(sampleAttempt({ releasesSeen: 9 }), release as typeof stored),
+    'a command of an older process binds all',
+  );
+  const { releasesSeen: _, ...old } = sampleAttempt();
+  t.ok(isBoundBy(old, { ...stored, number: 1 }), 'an attempt of an older process has seen none');
 });
 
-t.test('the time is set once, and only a graded attempt that was hidden notifies', async (t) => {
+t.test('an attempt without a release time takes the time of its release, once', async (t) => {
+  const attempt = sampleAttempt();
+  t.equal(takeRelease(attempt, null), attempt);
+  const taken = takeRelease(attempt, stored);
+  t.match(taken, { exam: { resultsReleasedAt: stored.releasedAt }, releaseEventId: 'event-1' });
+  const later = { ...stored, number: 4, sourceEventId: 'event-2', releasedAt: new Date(0) };
+  t.equal(takeRelease(taken, later), taken);
+});
+
+t.test('a release sets the time once and notifies only for a graded attempt with a hidden result', async (t) => {
   const now = new Date('2026-05-04T06:00:00.000Z');
   const effect = (status: AttemptStatus, exam: Partial<ExamSnapshot>) => {
     const attempt = sampleAttempt({ status, exam: { ...sampleAttempt().exam, ...exam } });
@@ -93,7 +115,7 @@ t.test('the time is set once, and only a graded attempt that was hidden notifies
   t.equal(effect('GRADED', { showResultMode: 'MANUAL', resultsReleasedAt: future }), 'leaves');
 });
 
-t.test('a body that is refused already is told of all that disagrees', async (t) => {
+t.test('a release that failed its schema also gets the faults of its other fields', async (t) => {
   const body = {
     sourceService: 'exam-service',
     type: 'exam.results_released.v1',

@@ -8,19 +8,24 @@ const RELEASE_TYPE = 'exam.results_released.v1';
 export const RELEASE_SENDER = 'exam-service';
 const SCHEMA_VERSION = 1;
 
-/** What a release says, whichever of its two styles it came in. */
+/** A release in normal form, read from either of its two styles. */
 export interface Release {
   examId: string;
-  /** null = attempts of every organization. */
+  /** null means the attempts of every organization. */
   organizationId: string | null;
   releasedAt: Date;
   sourceEventId: string;
 }
 
+/** A release with its number among the releases of its exam, in the order of storing. The first has number 1. */
+export interface StoredRelease extends Release {
+  number: number;
+}
+
 /**
  * Reads a release, flat (`examId`, `releasedAt`) or in the analytics style (`entity: Exam`, `entityId`,
- * `occurredAt`, `payload`). The same thing said twice must be said alike. Every fault at once; fields that are not
- * read here are dropped. `releasedAt` wins over the payload's, and that over `occurredAt`.
+ * `occurredAt`, `payload`). An id that appears in several places must be the same in each. `releasedAt` takes precedence over
+ * the payload's, which takes precedence over `occurredAt`. Rejects with every fault at once; other fields are dropped.
  */
 export function readRelease(body: object): Release | Rejection {
   const event: Fields = { ...body };
@@ -70,7 +75,7 @@ export function readRelease(body: object): Release | Rejection {
   return { examId, organizationId, releasedAt, sourceEventId };
 }
 
-/** What `readRelease` has against a body that is refused already, beside the `known` faults of its shape. */
+/** Returns the faults that `readRelease` finds in a body that failed its schema. Places of `known` schema faults are omitted. */
 export function releaseFaults(body: unknown, known: readonly FaultDetail[]): FaultDetail[] {
   if (!isJsonObject(body)) return [];
   const read = readRelease(body);
@@ -79,16 +84,31 @@ export function releaseFaults(body: unknown, known: readonly FaultDetail[]): Fau
   return isRejection(read) ? (read.details ?? []).filter(({ path }) => !isTold(path)) : [];
 }
 
-/** Is this attempt one of those a release is about? Its status does not matter. */
-export function isReleased(attempt: Pick<Attempt, 'examId' | 'organizationId'>, release: Release): boolean {
-  if (attempt.examId !== release.examId) return false;
+/**
+ * Returns true if the release binds this attempt, whatever its status. It binds attempts of its exam and organization whose start
+ * was decided before the release was stored. A later start has read the release's number and keeps the release time of its own
+ * snapshot. A command of an older process has no number and binds every attempt.
+ */
+export function isBoundBy(
+  attempt: Pick<Attempt, 'examId' | 'organizationId' | 'releasesSeen'>,
+  release: StoredRelease,
+): boolean {
+  const { number = Number.POSITIVE_INFINITY }: Partial<StoredRelease> = release;
+  if (attempt.examId !== release.examId || number <= (attempt.releasesSeen ?? 0)) return false;
   return release.organizationId === null || attempt.organizationId === release.organizationId;
 }
 
+/** Returns the attempt with the release's time if it has no time yet. `release` is null if no release binds the attempt. */
+export function takeRelease(attempt: Attempt, release: StoredRelease | null): Attempt {
+  if (release === null || attempt.exam.resultsReleasedAt !== null) return attempt;
+  const exam = { ...attempt.exam, resultsReleasedAt: release.releasedAt };
+  return { ...attempt, exam, releaseEventId: release.sourceEventId };
+}
+
 /**
- * What a release changes on one attempt it is about. The time is set once. Only an attempt that is GRADED and was
- * hidden until now has a result that becomes visible, so only that one queues notices here; one in progress or
- * being graded queues its own when it is graded.
+ * Returns the changes that a release makes to an attempt that it binds. The release time is set once, even if it is in the
+ * future; a later release does not move it. Notices are queued only for a GRADED attempt with a hidden result. Any other
+ * attempt that still needs notices queues them when it is graded.
  */
 export function releaseEffect(
   attempt: Pick<Attempt, 'status' | 'exam'>,
@@ -109,7 +129,7 @@ function textAt(fields: Fields, name: string): string | null {
 
 type Places = [first: [path: string, value: unknown], ...others: [path: string, value: unknown][]];
 
-/** The one text that all present places agree on; null when there is none or they are at fault. */
+/** Returns the text of the first present place, or null if it is missing or not a text. Reports places that disagree. */
 function agreed(places: Places, { isRequired }: { isRequired: boolean }, say: Say): string | null {
   const present = places.filter(([, value]) => value != null);
   if (present.length === 0 && isRequired) say(places[0][0], 'is required');
@@ -121,7 +141,7 @@ function agreed(places: Places, { isRequired }: { isRequired: boolean }, say: Sa
   return typeof first?.[1] === 'string' ? first[1] : null;
 }
 
-/** The first of the present times; each of them has to be one. */
+/** Returns the first present time, or null if it is missing or invalid. Reports every invalid time. */
 function releaseTime(places: Places, say: Say): Date | null {
   const present = places.filter(([, value]) => value != null);
   if (present.length === 0) say(places[0][0], 'is required');

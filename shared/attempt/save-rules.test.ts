@@ -42,18 +42,18 @@ const stored = sampleAnswer({
   score: 1,
 });
 
-t.test('a save that fits is placed with its content and size', async (t) => {
+t.test('a save that fits its paper is placed with its content and size', async (t) => {
   t.match(place({}), { paperIndex: 0, content: { selected: ['b'] }, bytes: 18, clientVersion: 0 });
 });
 
-t.test('a question is named by its questionId or by its id in the attempt', async (t) => {
+t.test('a save may name its question by questionId or by its id in the attempt', async (t) => {
   const id = questionIdAt(sampleAttempt()._id, 0, { id: null });
   t.match(place({ questionId: id }), { paperIndex: 0 });
   t.equal(verdict({ questionId: id }), 'accepted');
   t.equal(verdict({ questionId: 'question-9' }), 'QUESTION_NOT_IN_ATTEMPT');
 });
 
-t.test('a stale version writes nothing and carries the current answer, without its grade', async (t) => {
+t.test('a save of a stale version is refused with the current answer, without its grade', async (t) => {
   const attempt = { answers: { q0: stored } };
   for (const clientVersion of [0, 3, 4]) t.equal(verdict({ attempt, clientVersion }), 'accepted');
   t.strictSame(save({ attempt, clientVersion: 2 }), {
@@ -73,7 +73,7 @@ t.test('a stale version writes nothing and carries the current answer, without i
   t.equal(verdict({ clientVersion: 2 }), 'accepted', 'no stored answer can be newer');
 });
 
-t.test('the first rule that fails is the one that is told', async (t) => {
+t.test('a refused save returns the first rule that fails', async (t) => {
   const late = new Date('2026-05-04T04:00:00.000Z');
   const wrong = { questionId: 'question-9', selected: ['z'], clientVersion: 1 };
   t.equal(verdict({ ...wrong, viewer: { role: 'STUDENT', id: 'student-2' } }), 'FORBIDDEN');
@@ -87,7 +87,7 @@ t.test('the first rule that fails is the one that is told', async (t) => {
   t.equal(verdict({ attempt: { deadlineAt: null }, now: late }), 'accepted');
 });
 
-t.test('stored answers are bounded, counting what a save replaces', async (t) => {
+t.test('the size limit of stored answers accounts for the answer that a save replaces', async (t) => {
   t.equal(verdict({ attempt: { answerBytes: MAX_ANSWER_BYTES - 18 } }), 'accepted');
   t.equal(verdict({ attempt: { answerBytes: MAX_ANSWER_BYTES - 17 } }), 'ATTEMPT_TOO_LARGE');
   t.equal(verdict({ attempt: { answerBytes: MAX_ANSWER_BYTES, answers: { q0: stored } } }), 'accepted');

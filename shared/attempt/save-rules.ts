@@ -6,17 +6,17 @@ import { type Paper, paperIndexOf, type Question } from './question.ts';
 import { answerForReply } from './redact.ts';
 import { isOwner, type Viewer } from './visibility.ts';
 
-/** A save that fits its paper: what is written, and to which question. */
+/** A save that fits its paper: the content to write and its question. */
 export interface PlacedSave {
   paperIndex: number;
   question: Question;
   content: AnswerContent;
-  /** Of this answer. */
+  /** Size of this answer, see `answerBytes`. */
   bytes: number;
   clientVersion: number;
 }
 
-/** Finds the question of a save and holds the answer against it: the rules that need the paper and nothing else stored. */
+/** Finds the question of a save and checks the answer against it. These rules read only the paper. */
 export function placeSave(
   attemptId: string,
   paper: Paper,
@@ -31,9 +31,9 @@ export function placeSave(
 }
 
 /**
- * Why the attempt refuses this save; null if it does not. Judged in the order owner, locked, deadline, question, kind,
- * version, size. The store repeats status, deadline, version and size in its update; this explains a save that it refused.
- * ATTEMPT_DEADLINE_EXPIRED obliges the caller to commit the TIMEOUT submit. A conflict carries the current answer.
+ * Returns why the attempt refuses this save, or null. Rules apply in the order owner, status, deadline, question, kind, version,
+ * size. The store's update checks status, deadline, version and size itself; this function explains its refusal.
+ * On ATTEMPT_DEADLINE_EXPIRED the caller must commit the TIMEOUT submit. A version conflict contains the current answer.
  */
 export function whySaveRefused(
   attempt: Attempt,
@@ -54,7 +54,7 @@ export function whySaveRefused(
   return total > MAX_ANSWER_BYTES ? { rejected: 'ATTEMPT_TOO_LARGE' } : null;
 }
 
-/** A client that names a version must have seen the newest one; 0 names none and overwrites. */
+/** Returns true if the client has not seen the newest version. Version 0 is never stale and overwrites any answer. */
 function isStale(stored: { serverVersion: number }, clientVersion: number): boolean {
   return clientVersion > 0 && stored.serverVersion > clientVersion;
 }

@@ -2,12 +2,12 @@ import type { Optional } from '#shared/kernel/json-object.ts';
 import type { ShowResultMode } from './attempt.ts';
 import type { QuestionInput } from './copy-paper.ts';
 
-/** A start request's body, its shape already validated; timestamps are still RFC 3339 texts. */
+/** A start request's body that passed its schema. Timestamps are still RFC 3339 texts. */
 export interface StartBody {
   exam: StartExam;
   access: StartAccess;
   questions: readonly QuestionInput[];
-  studentInfo?: Optional<StudentInfoInput>;
+  studentInfo?: Optional<Readonly<Record<string, unknown>>>;
   courseAttemptContext?: Optional<CourseContextInput>;
 }
 
@@ -50,15 +50,7 @@ export interface StartLink {
   studentLimit?: Optional<number>;
 }
 
-export interface StudentInfoInput {
-  fullName?: Optional<string>;
-  studentCode?: Optional<string>;
-  className?: Optional<string>;
-  email?: Optional<string>;
-  phone?: Optional<string>;
-}
-
-/** Loose on purpose: an incomplete context is a rule's rejection with a code of its own, not a shape fault. */
+/** The types are loose on purpose: a rule rejects an incomplete context with its own error code instead of a schema fault. */
 export interface CourseContextInput {
   courseId?: unknown;
   courseQuizReferenceId?: unknown;

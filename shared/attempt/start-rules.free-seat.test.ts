@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import t from 'tap';
 import { freeSeat } from './start-rules.ts';
 
-t.test('any free seat of an empty link, none of a full one', async (t) => {
+t.test('drawing a seat returns any free seat, or null if the link is full', async (t) => {
   const empty = { taken: [], unnumbered: 0, limit: 3 };
   t.strictSame(
     [0, 0.34, 0.999].map((random) => freeSeat(empty, random)),
@@ -13,8 +13,8 @@ t.test('any free seat of an empty link, none of a full one', async (t) => {
   t.equal(freeSeat({ taken: [], unnumbered: 3, limit: 3 }, 0), null);
 });
 
-t.test('a lowered limit counts those beyond it', async (t) => {
-  // Two of five sit on 3 and 4; of three there is one place left, and two who draw at once must want the same one.
+t.test('after the limit was lowered, seats above it still count', async (t) => {
+  // Two of five seats are taken: 3 and 4. With limit 3, one place is left, so two concurrent draws must choose the same seat.
   const lowered = { taken: [3, 4], unnumbered: 0, limit: 3 };
   t.strictSame(
     [0, 0.5, 0.99].map((random) => freeSeat(lowered, random)),
@@ -23,12 +23,12 @@ t.test('a lowered limit counts those beyond it', async (t) => {
   t.equal(freeSeat({ taken: [3, 4], unnumbered: 2, limit: 5 }, 0.9), 0);
 });
 
-t.test('a limit of billions costs nothing', async (t) => {
+t.test('drawing a seat is fast for a limit of billions', async (t) => {
   const seat = freeSeat({ taken: [5, 1], unnumbered: 0, limit: Number.MAX_SAFE_INTEGER }, 0.5);
   t.ok(Number.isSafeInteger(seat));
 });
 
-t.test('however many draw from stale reads, the link holds no more than its limit', async () => {
+t.test('a link never exceeds its limit, however many students draw seats from stale reads', async () => {
   const someone = fc.record({
     reads: fc.nat(40),
     random: fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }),
@@ -40,7 +40,7 @@ t.test('however many draw from stale reads, the link holds no more than its limi
       fc.integer({ min: 1, max: 12 }),
       fc.array(someone, { maxLength: 40 }),
       (before, unnumbered, limit, comers) => {
-        // Each comer has read the seats as they were some moves ago; the unique index refuses a seat that is taken.
+        // Each student draws from an earlier state of the seats. The unique index refuses a taken seat.
         const history: number[][] = [before];
         const seated = new Set(before);
         for (const { reads, random } of comers) {

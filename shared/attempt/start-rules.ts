@@ -4,14 +4,14 @@ import type { Attempt, CourseContext } from './attempt.ts';
 import { MAX_START_KEY_ALIASES } from './limits.ts';
 import type { CourseContextInput, StartAccess, StartBody, StartExam, StartLink } from './start-body.ts';
 
-/** The rules of a start, in the order in which a start asks them. */
+/** The rules of a start, in the order in which a start applies them. */
 
-/** The only sender and the only validator of a course context. */
+/** The only service that may send and validate a course context. */
 export const COURSE_SERVICE = 'course-service';
 
 /**
- * Rules 2 and 12, which bind the body to the path, to the student and to the course service's marker header. They
- * run before the replay of a key: a body about someone else must not even learn that a key is known.
+ * Checks rules 2 and 12: the body must match the path, the student and the course service's marker header. They run before
+ * the replay of a key, because a request about another student must not learn whether a key is known.
  */
 export function bindStart(
   request: { examId: string; studentId: string; courseMarker: string | null },
@@ -24,13 +24,13 @@ export function bindStart(
   const courseContext = readCourseContext(input);
   const matches =
     courseContext !== null &&
-    input.examId === request.examId &&
+    (input.examId == null || input.examId === request.examId) &&
     courseContext.studentId === request.studentId &&
     courseContext.organizationId === (body.exam.organizationId ?? null);
   return matches ? { courseContext } : { rejected: 'COURSE_CONTEXT_INVALID' };
 }
 
-/** All or none: null unless every field is there and course-service is the validator. */
+/** Returns the course context, or null if a stored field is missing or course-service is not the validator. */
 function readCourseContext(input: CourseContextInput): CourseContext | null {
   const { courseId, courseQuizReferenceId, lessonId, studentId, organizationId, validatedBy, validatedAt } = input;
   if (!isName(courseId) || !isName(courseQuizReferenceId) || !isName(lessonId)) return null;
@@ -45,26 +45,7 @@ function isName(value: unknown): value is string {
   return typeof value === 'string' && value.trim() !== '';
 }
 
-/**
- * What a start does when the student has an open attempt at the exam. It is handed back, and the new key becomes an
- * alias of it while there is room, so that the retry of this very request can never start a second attempt. Only a
- * start through an active link other than the attempt's own is refused: it asks for a new attempt.
- */
-export function reuseOpenAttempt(
-  open: Pick<Attempt, '_id' | 'accessLinkId' | 'startKeys'>,
-  request: { access: StartAccess; startKey: string; now: Date },
-): { reuse: true; storeAlias: boolean } | Rejection {
-  const link = activeLink(request.access, request.now);
-  if (link !== null && link.id !== open.accessLinkId) {
-    return { rejected: 'ATTEMPT_ALREADY_OPEN', data: { attemptId: open._id } };
-  }
-  const known = open.startKeys.includes(request.startKey);
-  // The first key is the start's own; only the others are aliases.
-  const hasRoom = open.startKeys.length - 1 < MAX_START_KEY_ALIASES;
-  return { reuse: true, storeAlias: !known && hasRoom };
-}
-
-/** The link that makes this a link start: active, and its expiry still ahead of the current instant. */
+/** Returns the link of a link start, or null if the link is missing, inactive or expired. */
 function activeLink(access: StartAccess, now: Date): StartLink | null {
   const link = access.link ?? null;
   if (link === null || !link.active) return null;
@@ -72,21 +53,24 @@ function activeLink(access: StartAccess, now: Date): StartLink | null {
   return expiresAt !== null && expiresAt.getTime() <= now.getTime() ? null : link;
 }
 
-/** What rules 4–8 decided, and what rules 9 and 10 still need facts for. */
+/** The decision of rules 4–8 and 10, with the data for rule 9 and the deadline. */
 export interface StartPlan {
   kind: 'link' | 'assignment';
   link: { id: string; mode: StartLink['mode'] } | null;
-  /** Submitted and graded attempts allowed within `limitScope`; null = unlimited. */
+  /** Maximum of submitted and graded attempts within `limitScope`; null means unlimited. */
   limit: number | null;
-  /** `exam`: that student's attempts at the exam; `link`: that student's attempts on the link. */
+  /** `exam` counts the student's attempts at the exam; `link` counts the student's attempts on the link. */
   limitScope: 'exam' | 'link';
-  /** Distinct students of a GUEST_ALLOWED link; null = no seats are counted. */
+  /** Maximum of distinct students of a GUEST_ALLOWED link; null means that seats are not counted. */
   seatLimit: number | null;
-  /** Binds assignment starts only. */
+  /** Due time of an assignment start; null for a link start. */
   dueAt: Date | null;
 }
 
-/** Rules 4–8, in their order: may an attempt begin now, and by which way in? */
+/**
+ * Applies rules 4–8 and 10 in order and returns how the student may start the exam now. They bind every start except a replay,
+ * even if the student has an open attempt. Reading an open attempt needs no start.
+ */
 export function planStart(body: Pick<StartBody, 'exam' | 'access'>, now: Date): StartPlan | Rejection {
   const { exam, access } = body;
   if (exam.status !== 'PUBLISHED') return { rejected: 'EXAM_NOT_PUBLISHED' };
@@ -103,6 +87,7 @@ export function planStart(body: Pick<StartBody, 'exam' | 'access'>, now: Date): 
   if (access.assigned === true) {
     const limit = smallerLimit(exam, access);
     const dueAt = instantOf(access.assignmentDueAt);
+    if (dueAt !== null && now.getTime() >= dueAt.getTime()) return { rejected: 'ASSIGNMENT_OVERDUE' };
     return { kind: 'assignment', link: null, limit, limitScope: 'exam', seatLimit: null, dueAt };
   }
   return { rejected: access.link == null ? 'EXAM_ACCESS_DENIED' : 'ACCESS_LINK_EXPIRED' };
@@ -125,32 +110,50 @@ function smallerLimit(exam: StartExam, access: StartAccess): number | null {
   return limits.length === 0 ? null : Math.min(...limits);
 }
 
-/** What the store counts for rule 9, inside the transaction that inserts the attempt. */
+/** Counts for rule 9, read inside the transaction that inserts the attempt. */
 interface StartCounts {
   /** Submitted and graded attempts within the plan's `limitScope`. */
   attempts: number;
-  /** Seats of the link already taken, by anyone. */
+  /** Taken seats of the link. */
   seats: number;
-  /** The student holds one of them. */
+  /** True if the student has one of these seats. */
   hasSeat: boolean;
 }
 
-/** Rules 9 and 10, in their order. */
-export function admitStart(plan: StartPlan, counts: StartCounts, now: Date): Rejection | null {
+/**
+ * Decides a start while the student has an open attempt at the exam. The caller returns that attempt and stores the new key
+ * as its alias, up to MAX_START_KEY_ALIASES, so that a retry of this request cannot start a second attempt. A start through a
+ * link other than the attempt's own requests a new attempt and is refused.
+ */
+export function reuseOpenAttempt(
+  open: Pick<Attempt, '_id' | 'accessLinkId' | 'startKeys'>,
+  plan: Pick<StartPlan, 'link'>,
+  startKey: string,
+): { storeAlias: boolean } | Rejection {
+  if (plan.link !== null && plan.link.id !== open.accessLinkId) {
+    return { rejected: 'ATTEMPT_ALREADY_OPEN', data: { attemptId: open._id } };
+  }
+  const known = open.startKeys.includes(startKey);
+  // The first key is that of the start; only the other keys are aliases.
+  const hasRoom = open.startKeys.length - 1 < MAX_START_KEY_ALIASES;
+  return { storeAlias: !known && hasRoom };
+}
+
+/** Applies rule 9. Returns why the attempt limit or the seat limit refuses the start, or null. */
+export function admitStart(plan: StartPlan, counts: StartCounts): Rejection | null {
   if (plan.limit !== null && counts.attempts >= plan.limit) return { rejected: 'ATTEMPT_LIMIT_REACHED' };
   if (plan.seatLimit !== null && !counts.hasSeat && counts.seats >= plan.seatLimit) {
     return { rejected: 'ACCESS_LINK_FULL' };
   }
-  if (plan.dueAt !== null && now.getTime() >= plan.dueAt.getTime()) return { rejected: 'ASSIGNMENT_OVERDUE' };
   return null;
 }
 
 /**
- * A free seat number that keeps a link within `limit` students, or null when it is full. `taken` are the numbers of those who
- * sit, `unnumbered` counts those who came while the link had no limit; `random` is in [0, 1).
+ * Returns a free seat number that keeps a link within `limit` students, or null if the link is full. `taken` are the seat
+ * numbers in use. `unnumbered` counts students who started while the link had no limit. `random` is in [0, 1).
  *
- * A seat is drawn only below a bound L with L + (everybody who sits elsewhere) ≤ limit: seats are unique, so however many draw
- * at once from what they have read, no more than `limit` can sit, also after the limit was lowered.
+ * A seat is drawn only below a bound L with L + (students seated elsewhere) ≤ limit. Seat numbers are unique, so concurrent
+ * starts with outdated reads can never seat more than `limit` students, even after the limit was lowered.
  */
 export function freeSeat(
   { taken, unnumbered, limit }: { taken: readonly number[]; unnumbered: number; limit: number },
@@ -159,7 +162,7 @@ export function freeSeat(
   const ascending = [...taken].sort((a, b) => a - b);
   let below = ascending.length;
   let bound = limit - unnumbered;
-  // Who sits at or above the bound takes a place from it, and that lowers the bound.
+  // Each student seated at or above the bound uses one place below it, which lowers the bound.
   while (below > 0 && (ascending[below - 1] ?? 0) >= bound) {
     below -= 1;
     bound -= 1;

@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import t from 'tap';
 import { sampleAttempt } from '#testing/stored/sample-attempt.ts';
 import type { AttemptStatus, ShowResultMode } from './attempt.ts';
@@ -19,7 +20,7 @@ function seen(
   return visibilityFor(sampleAttempt({ status, exam }), viewer, now).hiddenReason ?? 'visible';
 }
 
-t.test('the student', async (t) => {
+t.test('the student sees the result according to its mode, close time and release time', async (t) => {
   t.equal(seen('GRADED', 'IMMEDIATE', null, null), 'visible');
   t.equal(seen('GRADED', 'AFTER_CLOSE', future, null), HIDDEN_REASONS.untilClose);
   t.equal(seen('GRADED', 'AFTER_CLOSE', now, null), 'visible', 'from closeTime on');
@@ -27,14 +28,39 @@ t.test('the student', async (t) => {
   t.equal(seen('GRADED', 'AFTER_CLOSE', null, null), HIDDEN_REASONS.untilClose, 'without one only once released');
   t.equal(seen('GRADED', 'AFTER_CLOSE', future, past), 'visible');
   t.equal(seen('GRADED', 'MANUAL', past, null), HIDDEN_REASONS.untilRelease);
-  t.equal(seen('GRADED', 'MANUAL', null, future), 'visible', 'released, whatever the value');
+  t.equal(seen('GRADED', 'AFTER_CLOSE', future, future), HIDDEN_REASONS.untilClose, 'a release time ahead hides');
+  t.equal(seen('GRADED', 'AFTER_CLOSE', null, future), HIDDEN_REASONS.untilClose);
+  t.equal(seen('GRADED', 'AFTER_CLOSE', past, future), 'visible', 'closed is enough');
+  t.equal(seen('GRADED', 'MANUAL', null, future), HIDDEN_REASONS.untilRelease);
+  t.equal(seen('GRADED', 'MANUAL', past, future), HIDDEN_REASONS.untilRelease);
+  t.equal(seen('GRADED', 'MANUAL', null, now), 'visible', 'from the release time on');
+  t.equal(seen('GRADED', 'IMMEDIATE', null, future), 'visible');
   for (const mode of ['IMMEDIATE', 'AFTER_CLOSE', 'MANUAL'] as const) {
     t.equal(seen('IN_PROGRESS', mode, past, past), HIDDEN_REASONS.inProgress);
     t.equal(seen('SUBMITTED', mode, past, past), HIDDEN_REASONS.beingGraded);
   }
 });
 
-t.test('an examiner is told nothing is hidden from SUBMITTED on', async (t) => {
+t.test('a student sees a grade from the instant of the close or the release, and never earlier', async () => {
+  const instant = fc.option(
+    fc.integer({ min: -3, max: 3 }).map((ms) => new Date(now.getTime() + ms)),
+    { nil: null },
+  );
+  const has = (time: Date | null) => time !== null && time.getTime() <= now.getTime();
+  fc.assert(
+    fc.property(
+      fc.constantFrom<ShowResultMode>('IMMEDIATE', 'AFTER_CLOSE', 'MANUAL'),
+      instant,
+      instant,
+      (mode, close, released) => {
+        const wanted = mode === 'IMMEDIATE' || has(released) || (mode === 'AFTER_CLOSE' && has(close));
+        return (seen('GRADED', mode, close, released) === 'visible') === wanted;
+      },
+    ),
+  );
+});
+
+t.test('the result is visible to an examiner from SUBMITTED on', async (t) => {
   const examiners: Viewer[] = [
     { role: 'ADMIN', id: 'anyone' },
     { role: 'TEACHER', id: 'teacher-1' },
@@ -47,7 +73,7 @@ t.test('an examiner is told nothing is hidden from SUBMITTED on', async (t) => {
   }
 });
 
-t.test('who may read', async (t) => {
+t.test('only the owner, admins and teachers in the scope may read an attempt', async (t) => {
   const attempt = sampleAttempt();
   const readers: [Viewer, boolean][] = [
     [{ role: 'ADMIN', id: 'x' }, true],

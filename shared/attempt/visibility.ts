@@ -14,8 +14,8 @@ type Visibility = { resultVisible: true; hiddenReason: null } | { resultVisible:
 export type Role = 'STUDENT' | 'TEACHER' | 'PARENT' | 'ADMIN';
 
 /**
- * Who asks. SERVICE is a sister service on an internal route: it is told no more than the student, because what it
- * is sent may end up in its logs.
+ * The caller that reads an attempt. SERVICE is a sister service on an internal route. It sees no more than the student,
+ * because its logs may contain the replies.
  */
 export interface Viewer {
   role: Role | 'SERVICE';
@@ -29,45 +29,47 @@ type VisibilityFacts = Pick<Attempt, 'status' | 'scope'> & {
 const VISIBLE: Visibility = { resultVisible: true, hiddenReason: null };
 
 /**
- * May this viewer see the result now, and if not, why? The first reason that fits. An examiner is told that nothing
- * is hidden from SUBMITTED on, although there are no scores until the grade.
+ * Returns whether this viewer may see the result now, or the first reason why not. For an examiner the result is visible from
+ * SUBMITTED on, although there are no scores until the attempt is GRADED.
  */
 export function visibilityFor(attempt: VisibilityFacts, viewer: Viewer, now: Date): Visibility {
   if (attempt.status === 'IN_PROGRESS') return hidden('inProgress');
   return isExaminer(attempt, viewer) ? VISIBLE : visibilityForStudent(attempt, now);
 }
 
-/** The same for the owner; also the question that a grade and a release ask before they queue a notice. */
+/** Returns the visibility for the student of the attempt. Grading and releases also use it to decide about notices. */
 export function visibilityForStudent(attempt: Omit<VisibilityFacts, 'scope'>, now: Date): Visibility {
   if (attempt.status === 'IN_PROGRESS') return hidden('inProgress');
   if (attempt.status === 'SUBMITTED') return hidden('beingGraded');
   const { closeTime, resultsReleasedAt, showResultMode } = attempt.exam;
   if (showResultMode === 'IMMEDIATE') return VISIBLE;
-  // Released is that the time is set, whatever its value: even one that lies ahead.
-  if (resultsReleasedAt !== null) return VISIBLE;
-  if (showResultMode === 'AFTER_CLOSE') {
-    return closeTime !== null && now.getTime() >= closeTime.getTime() ? VISIBLE : hidden('untilClose');
-  }
+  if (hasCome(resultsReleasedAt, now)) return VISIBLE;
+  if (showResultMode === 'AFTER_CLOSE') return hasCome(closeTime, now) ? VISIBLE : hidden('untilClose');
   return hidden('untilRelease');
+}
+
+/** Returns true from that instant on, and false if it is null or in the future. */
+function hasCome(instant: Date | null, now: Date): boolean {
+  return instant !== null && now.getTime() >= instant.getTime();
 }
 
 function hidden(reason: keyof typeof HIDDEN_REASONS): Visibility {
   return { resultVisible: false, hiddenReason: HIDDEN_REASONS[reason] };
 }
 
-/** Sees grades and keys whatever the result policy says: an admin, or a teacher in the copied scope. */
+/** Returns true for an admin or a teacher in the copied scope. Examiners see grades and keys under every result policy. */
 export function isExaminer(attempt: Pick<Attempt, 'scope'>, viewer: Viewer): boolean {
   if (viewer.role === 'ADMIN') return true;
   if (viewer.role !== 'TEACHER') return false;
   return attempt.scope.createdById === viewer.id || attempt.scope.resultViewerTeacherIds.includes(viewer.id);
 }
 
-/** The only one who saves answers, submits and posts events. */
+/** Returns true for the student of the attempt. Only the owner may save answers, submit and post events. */
 export function isOwner(attempt: Pick<Attempt, 'studentId'>, viewer: Viewer): boolean {
   return viewer.role === 'STUDENT' && viewer.id === attempt.studentId;
 }
 
-/** Detail, events and result. Parents and other teachers have no way in. */
+/** Returns true if the viewer may read detail, events and result: the owner or an examiner. */
 export function mayRead(attempt: Pick<Attempt, 'studentId' | 'scope'>, viewer: Viewer): boolean {
   return isOwner(attempt, viewer) || isExaminer(attempt, viewer);
 }

@@ -4,7 +4,7 @@ import { accountCodeOf } from './account.ts';
 
 const bytes = fc.uint8Array({ minLength: 5, maxLength: 5 });
 
-t.test('five bytes are eight letters that nobody mistakes', async (t) => {
+t.test('an account code encodes five bytes as eight unambiguous characters', async (t) => {
   t.equal(accountCodeOf(Uint8Array.of(0, 0, 0, 0, 0)), 'ACC-00000000');
   t.equal(accountCodeOf(Uint8Array.of(255, 255, 255, 255, 255)), 'ACC-ZZZZZZZZ');
   t.equal(accountCodeOf(Uint8Array.of(0, 0, 0, 0, 33)), 'ACC-00000011');
@@ -13,7 +13,7 @@ t.test('five bytes are eight letters that nobody mistakes', async (t) => {
   fc.assert(fc.property(bytes, (given) => /^ACC-[0-9A-HJKMNP-TV-Z]{8}$/.test(accountCodeOf(given))));
 });
 
-t.test('no bit is lost: different bytes are different codes', async () => {
+t.test('account codes of different bytes differ', async () => {
   fc.assert(
     fc.property(bytes, fc.nat(39), (given, bit) => {
       const other = Uint8Array.from(given);

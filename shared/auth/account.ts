@@ -4,15 +4,15 @@ import type { Rejection } from '#shared/kernel/errors.ts';
 export interface Account {
   /** A UUIDv7. */
   _id: string;
-  /** `ACC-` and 8 Crockford base32; unique, made to be read aloud. */
+  /** `ACC-` and 8 characters of Crockford base32; unique and easy to read aloud. */
   accountCode: string;
   /** Normalized; unique. */
   email: string;
-  /** E.164; unique among those that have one. */
+  /** E.164; unique among the accounts with a phone. */
   phone: string | null;
-  /** Whether `phone` is set: a unique index that leaves out the phoneless needs an equality to tell them by. */
+  /** True if `phone` is set. The unique index on `phone` covers these accounts only, and its filter needs an equality. */
   hasPhone: boolean;
-  /** The id in the previous system; unique among those that have one. */
+  /** The id in the previous system; unique among the accounts with such an id. */
   legacyId: string | null;
   hasLegacyId: boolean;
   fullName: string;
@@ -28,24 +28,24 @@ export interface Account {
 export const ROLES = ['STUDENT', 'TEACHER', 'PARENT', 'ADMIN'] as const;
 export type Role = (typeof ROLES)[number];
 
-/** SUSPENDED may come back, DELETED never does: to whoever asks it is an account that does not exist. */
+/** A SUSPENDED account can become ACTIVE again. DELETED is final: callers see a DELETED account as missing. */
 export const ACCOUNT_STATUSES = ['ACTIVE', 'SUSPENDED', 'DELETED'] as const;
 export type AccountStatus = (typeof ACCOUNT_STATUSES)[number];
 
-/** Returns the account, or null if it is missing or DELETED: callers cannot tell the two apart. */
+/** Returns the account, or null if it is missing or DELETED. Callers cannot distinguish the two cases. */
 export function existing(account: Account | null): Account | null {
   return account?.status === 'DELETED' ? null : account;
 }
 
 /**
- * Refuses an existing account that is SUSPENDED; null if its owner may act. Only a caller that has proven to be its owner may see
- * the rejection.
+ * Returns the rejection of a SUSPENDED account, or null if its owner may act. Only a caller that has proven to be the owner
+ * may receive the rejection.
  */
 export function whyAccountRefused({ status }: Pick<Account, 'status'>): Rejection | null {
   return status === 'SUSPENDED' ? { rejected: 'AUTH_ACCOUNT_DISABLED' } : null;
 }
 
-/** What the account is in an organization. */
+/** The account's role and status in one organization. */
 interface Membership {
   organizationId: string;
   organizationName: string;
@@ -54,21 +54,21 @@ interface Membership {
 }
 
 /**
- * A password as it is kept. `bcrypt-sha256`: bcrypt over base64(SHA-256 of the NFC text), so that every byte counts and a NUL
- * ends nothing. `bcrypt`: plain, as imported from elsewhere; replaced at the next login.
+ * A stored password. `bcrypt-sha256` is bcrypt over base64(SHA-256 of the NFC text): bcrypt alone would ignore every byte after
+ * the 72nd or after a NUL. `bcrypt` is an imported hash of the plain text; the next login replaces it.
  */
 export interface StoredPassword {
   scheme: 'bcrypt-sha256' | 'bcrypt';
   hash: string;
 }
 
-/** Crockford base32: without I, L, O and U, which are misheard, misread or make words. */
+/** Crockford base32. It omits I, L, O and U, which are easily misread or misheard or form words. */
 const CODE_ALPHABET = '0123456789ABCDEFGHJKMNPQRSTVWXYZ';
 const CODE_LETTERS = 8;
-/** Random bytes that a code takes. */
+/** Random bytes in one account code. */
 export const ACCOUNT_CODE_BYTES = (CODE_LETTERS * 5) / 8;
 
-/** `ACC-` and 8 letters from the first ACCOUNT_CODE_BYTES of the given random bytes. @throws RangeError when there are fewer. */
+/** Returns `ACC-` and 8 characters that encode the first ACCOUNT_CODE_BYTES bytes. @throws RangeError if there are fewer. */
 export function accountCodeOf(bytes: Uint8Array): string {
   if (bytes.length < ACCOUNT_CODE_BYTES)
     throw new RangeError(`An account code takes ${ACCOUNT_CODE_BYTES} random bytes`);
@@ -79,7 +79,7 @@ export function accountCodeOf(bytes: Uint8Array): string {
   return `ACC-${letters.join('')}`;
 }
 
-/** An account as its owner sees it. */
+/** The account fields that its owner may see. */
 interface UserView {
   id: string;
   accountCode: string;
@@ -94,7 +94,7 @@ interface UserView {
   defaultOrganizationId: string;
 }
 
-/** Built field by field: what nobody names here, the password's hash above all, never leaves the service. */
+/** Returns the owner's view of an account. Only named fields are copied, so that the password hash or a new field cannot leak. */
 export function userView(account: Account): UserView {
   return {
     id: account._id,

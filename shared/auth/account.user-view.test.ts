@@ -1,7 +1,7 @@
 import t from 'tap';
 import { type Account, userView } from './account.ts';
 
-t.test('the owner sees what the view names, and nothing that is merely stored', async (t) => {
+t.test('the user view contains the named account fields and no other stored field', async (t) => {
   const when = new Date('2026-11-21T08:00:00.000Z');
   const membership = { organizationId: 'local', organizationName: 'Local', role: 'STUDENT', status: 'ACTIVE' } as const;
   const account: Account = {

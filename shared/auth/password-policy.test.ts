@@ -11,7 +11,7 @@ const CONTEXT: PasswordContext = {
 const faultsOf = (password: string, context: Partial<PasswordContext> = {}) =>
   passwordFaults(password, { ...CONTEXT, ...context });
 
-t.test('every reason is told at once', async (t) => {
+t.test('the password policy returns every fault at once', async (t) => {
   t.strictSame(faultsOf('a strange horse'), []);
   t.match(faultsOf('short'), [/at least 8/]);
   t.match(faultsOf('a'.repeat(129)), [/at most 128/]);
@@ -24,7 +24,7 @@ t.test('every reason is told at once', async (t) => {
   t.match(faultsOf('fifteen letters', { minLength: 16 }), [/at least 16/]);
 });
 
-t.test('code points are counted, of the composed form', async (t) => {
+t.test('the password length counts code points of the NFC form', async (t) => {
   t.strictSame(faultsOf('🐘'.repeat(8)), []);
   t.match(faultsOf('🐘'.repeat(7)), [/at least 8/], 'not UTF-16 units');
   t.strictSame(faultsOf('🐘'.repeat(128)), []);
@@ -32,7 +32,7 @@ t.test('code points are counted, of the composed form', async (t) => {
   t.match(faultsOf('ễễễễ'.normalize('NFD')), [/at least 8/], 'twelve code points as typed, four letters');
 });
 
-t.test('any length in the bounds is enough; a control character or half a pair never is', async () => {
+t.test('a password fails if its length is out of bounds or it has a control character or lone surrogate', async () => {
   const letters = fc.string({ unit: 'grapheme', minLength: 8, maxLength: 200 }).map(normalizePassword);
   fc.assert(
     fc.property(letters, fc.integer({ min: 8, max: 64 }), (text, minLength) => {
@@ -50,7 +50,7 @@ t.test('any length in the bounds is enough; a control character or half a pair n
   );
 });
 
-t.test('both spellings of a text are judged alike', async () => {
+t.test('the NFC and NFD forms of a password have the same faults', async () => {
   fc.assert(
     fc.property(fc.string({ unit: 'grapheme' }), (text) => {
       const [composed, apart] = [faultsOf(text.normalize('NFC')), faultsOf(text.normalize('NFD'))];
@@ -59,7 +59,7 @@ t.test('both spellings of a text are judged alike', async () => {
   );
 });
 
-t.test('an account without a name or an address forbids nothing for it', async (t) => {
+t.test('a blank name or e-mail forbids no password', async (t) => {
   t.strictSame(passwordFaults('', { ...CONTEXT, email: '', fullName: ' ', minLength: 0 }), []);
   t.strictSame(faultsOf('school.vn'), [], 'the domain is everybody’s');
 });

@@ -1,21 +1,21 @@
 const MOST_CHARACTERS = 128;
 
-/** What a password is judged by besides itself. */
+/** Account data and settings that a password is checked against. */
 export interface PasswordContext {
   email: string;
   fullName: string;
   /** Code points. */
   minLength: number;
-  /** Whether everybody tries it first; asked with the normalized text in lower case. */
+  /** Returns true if the password is commonly used. `text` is the normalized password in lower case. */
   isCommon(text: string): boolean;
 }
 
-/** The form in which a password is judged and hashed: two keyboards may write one letter in two ways. */
+/** Returns the NFC form, which is checked and hashed: keyboards may encode the same letter in different ways. */
 export function normalizePassword(text: string): string {
   return text.normalize('NFC');
 }
 
-/** Every reason why this may not be a password, as sentences for its owner; [] = it may. Length counts code points. */
+/** Returns every fault of a password, as texts for its owner; [] if it is acceptable. Length is counted in code points. */
 export function passwordFaults(password: string, context: PasswordContext): string[] {
   const text = normalizePassword(password);
   const length = [...text].length;
@@ -23,7 +23,7 @@ export function passwordFaults(password: string, context: PasswordContext): stri
   const faults: string[] = [];
   if (length < context.minLength) faults.push(`must have at least ${context.minLength} characters`);
   if (length > MOST_CHARACTERS) faults.push(`must have at most ${MOST_CHARACTERS} characters`);
-  // Half a surrogate pair is no character: stored, it would be the same as any other half.
+  // Half a surrogate pair is not a character. UTF-8 encodes every such half alike, so different passwords would be equal.
   if (/\p{Cc}/u.test(text) || !text.isWellFormed()) faults.push('must not contain control characters');
   if (context.isCommon(folded)) faults.push('must not be a commonly used password');
   if (emailForms(context.email).includes(folded)) faults.push('must not be the e-mail address or its first part');
@@ -36,7 +36,7 @@ function emailForms(email: string): string[] {
   return [whole, whole.slice(0, Math.max(whole.lastIndexOf('@'), 0))].filter((form) => form !== '');
 }
 
-/** Undefined when there is no name to be equal to. */
+/** Returns the name in the form of a folded password, or undefined if the name is blank. */
 function nameOf(fullName: string): string | undefined {
   const name = normalizePassword(fullName).trim().toLowerCase();
   return name === '' ? undefined : name;

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import t from 'tap';
 import { isEmail, normalizeEmail } from './registration.ts';
 
-t.test('every spelling of an address is one address', async () => {
+t.test('e-mails that differ only in ASCII case or surrounding blanks normalize to one address', async () => {
   const letters = fc.array(fc.constantFrom('a', 'B', 'z', 'Q', '7', '.', '@', '+'), { maxLength: 20 });
   const blanks = fc.constantFrom('', ' ', '\t', '\n', '\u00a0', '  ');
   fc.assert(
@@ -17,7 +17,7 @@ t.test('every spelling of an address is one address', async () => {
   );
 });
 
-t.test('letters that only look like ASCII never become ASCII', async (t) => {
+t.test('normalizing an e-mail never turns a letter that resembles ASCII into ASCII', async (t) => {
   t.equal(normalizeEmail('\u212aim@school.vn'), '\u212aim@school.vn', 'the Kelvin sign');
   fc.assert(
     fc.property(fc.string({ unit: 'grapheme' }), (text) => {
@@ -27,7 +27,7 @@ t.test('letters that only look like ASCII never become ASCII', async (t) => {
   );
 });
 
-t.test('an address is dotted atoms, one @ and a domain of two labels or more', async (t) => {
+t.test('an e-mail consists of dotted atoms, one @ and a domain of two or more labels', async (t) => {
   for (const good of [
     'an@school.edu.vn',
     'an.nguyen+exam@school.vn',
@@ -73,7 +73,7 @@ t.test('an address is dotted atoms, one @ and a domain of two labels or more', a
   }
 });
 
-t.test('254 characters are an address, 255 are not', async (t) => {
+t.test('an e-mail may have 254 characters but not 255', async (t) => {
   const longest = `${'a'.repeat(64)}@${`${'b'.repeat(60)}.`.repeat(3)}ccc.vn`;
   t.equal(longest.length, 254);
   t.ok(isEmail(longest));

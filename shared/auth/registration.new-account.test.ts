@@ -1,7 +1,7 @@
 import t from 'tap';
 import { newAccount } from './registration.ts';
 
-t.test('an account is whole from the start, and says by itself what it lacks', async (t) => {
+t.test('a new account sets every field and flags a missing phone and legacy id', async (t) => {
   const now = new Date('2026-11-21T08:00:00Z');
   const registration = { email: 'an@school.vn', phone: null, fullName: 'An', role: 'TEACHER' } as const;
   const password = { scheme: 'bcrypt', hash: 'h' } as const;

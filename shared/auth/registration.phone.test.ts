@@ -7,7 +7,7 @@ const phoneOf = (text: string | null | undefined) => {
   return typed.kind === 'number' ? typed.phone : undefined;
 };
 
-t.test('every spelling of a number is one number', async (t) => {
+t.test('every notation of a phone number normalizes to the same E.164 number', async (t) => {
   for (const text of [
     '0912345678',
     '+84912345678',
@@ -23,7 +23,7 @@ t.test('every spelling of a number is one number', async (t) => {
   t.equal(phoneOf('024 3825 1234'), '+842438251234', 'a fixed line');
 });
 
-t.test('nothing is no phone, which is not the same as a wrong one', async (t) => {
+t.test('a blank phone is missing, a malformed phone is invalid', async (t) => {
   for (const nothing of [undefined, null, '', ' ', '\t\n', '\u00a0'])
     t.strictSame(normalizePhone(nothing), { kind: 'none' });
   for (const wrong of [
@@ -44,7 +44,7 @@ t.test('nothing is no phone, which is not the same as a wrong one', async (t) =>
   }
 });
 
-t.test('what comes out is E.164 and comes out again, whatever went in', async () => {
+t.test('a normalized phone is E.164 and normalizes to itself, for any input', async () => {
   const typed = fc.oneof(
     fc.string({ unit: 'binary' }),
     fc.array(fc.constantFrom(...'+0123456789 -.()'.split('')), { maxLength: 24 }).map((parts) => parts.join('')),

@@ -4,7 +4,7 @@ import { readRegistration, registrationFaults } from './registration.ts';
 const ROLES = ['STUDENT', 'TEACHER'] as const;
 const body = { email: ' An.Nguyen@Example.VN ', fullName: ' Nguyễn Văn An ' };
 
-t.test('what is asked for, normalized', async (t) => {
+t.test('reading a registration returns its normalized fields', async (t) => {
   t.strictSame(readRegistration(body, ROLES), {
     email: 'an.nguyen@example.vn',
     fullName: 'Nguyễn Văn An',
@@ -18,7 +18,7 @@ t.test('what is asked for, normalized', async (t) => {
   for (const phone of [null, '', '  ']) t.match(readRegistration({ ...body, phone }, ROLES), { phone: null });
 });
 
-t.test('every fault at once', async (t) => {
+t.test('reading a registration returns every fault at once', async (t) => {
   const faulty = { email: 'nobody', fullName: ' ', phone: 'call me', role: 'ADMIN' };
   t.match(readRegistration(faulty, ROLES), {
     rejected: 'VALIDATION_FAILED',
@@ -33,7 +33,7 @@ t.test('every fault at once', async (t) => {
   t.match(readRegistration({ ...body, fullName: 'x'.repeat(200) }, ROLES), { role: 'STUDENT' });
 });
 
-t.test('of a body that is refused already, what else is wrong with it', async (t) => {
+t.test('a registration that failed its schema also gets the faults of its well-formed fields', async (t) => {
   const paths = (body: unknown, ...known: string[]) =>
     registrationFaults(
       body,

@@ -2,7 +2,7 @@ import { parsePhoneNumberFromString } from 'libphonenumber-js/min';
 import { type FaultDetail, isRejection, type Rejection, unknownTo } from '#shared/kernel/errors.ts';
 import { type Account, ROLES, type Role, type StoredPassword } from './account.ts';
 
-/** What a registration asks for, its password apart. */
+/** The fields of a registration, without its password. */
 export interface Registration {
   email: string;
   phone: string | null;
@@ -10,7 +10,7 @@ export interface Registration {
   role: Role;
 }
 
-/** Normalizes a registration whose shape has been validated; rejects with every fault at once. `roles`: whom anybody may be. */
+/** Normalizes a registration that passed its schema, or rejects it with every fault at once. `roles`: the allowed roles. */
 export function readRegistration(
   body: { email: string; fullName: string; phone?: string | null; role?: string | null },
   roles: Iterable<Role>,
@@ -36,12 +36,12 @@ export function readRegistration(
   return { email, fullName, phone: phone.kind === 'number' ? phone.phone : null, role };
 }
 
-/** What is judged in the place of a field that is missing or no text, so that the faults of the others are told all the same. */
+/** Valid values in place of a required field that is missing or not a text, so that the other fields can still be checked. */
 const STAND_IN = { email: 'an@school.vn', fullName: 'An' };
 
 /**
- * What `readRegistration` has against the texts of a body that is refused already, beside the `known` faults of its shape: whoever
- * mends it is told of everything at once.
+ * Returns the faults that `readRegistration` finds in the text fields of a body that failed its schema. Places of `known` schema
+ * faults are omitted. The client thus receives every fault in one reply.
  */
 export function registrationFaults(
   body: unknown,
@@ -60,7 +60,7 @@ function isName(text: string): boolean {
   return text !== '' && text.length <= MOST_NAME_CHARACTERS && text.isWellFormed() && !/\p{Cc}/u.test(text);
 }
 
-/** The longest address that fits a mail server's path (RFC 5321, 4.5.3.1.3). */
+/** Characters of the longest address that fits a mail server's path (RFC 5321, 4.5.3.1.3). */
 const LONGEST_EMAIL = 254;
 const LONGEST_LOCAL_PART = 64;
 
@@ -68,17 +68,17 @@ const ATOM = /^[a-z0-9!#$%&'*+/=?^_`{|}~-]+$/i;
 const LABEL = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/i;
 
 /**
- * The one spelling under which an e-mail is stored, looked up and throttled. Only ASCII letters are lower-cased: Unicode's
- * own rules would make a `k` of the Kelvin sign, and two people's addresses one.
+ * Returns the form under which an e-mail is stored, looked up and throttled. Only ASCII letters are lower-cased: Unicode's
+ * rules would turn the Kelvin sign into `k` and so merge the addresses of two people.
  */
 export function normalizeEmail(text: string): string {
   return text.trim().replace(/[A-Z]+/g, (letters) => letters.toLowerCase());
 }
 
 /**
- * Whether a normalized text is an address that a school's mail can have: dotted atoms, one `@`, a domain of two labels or
- * more. ASCII only, since look-alike letters would let two accounts look the same; an international domain is given in its
- * `xn--` form. Quoted local parts and address literals are valid mail and refused all the same.
+ * Returns true if a normalized text is an acceptable e-mail: dotted atoms, one `@`, a domain of two or more labels. Only ASCII
+ * is accepted, because similar letters of other scripts would make two accounts appear the same. An international domain must
+ * be in its `xn--` form. Quoted local parts and address literals are refused although RFC 5321 allows them.
  */
 export function isEmail(text: string): boolean {
   if (text.length > LONGEST_EMAIL) return false;
@@ -86,36 +86,36 @@ export function isEmail(text: string): boolean {
   if (local === undefined || domain === undefined || more.length > 0) return false;
   if (local.length > LONGEST_LOCAL_PART || !local.split('.').every((atom) => ATOM.test(atom))) return false;
   const labels = domain.split('.');
-  // A last label of digits only is the end of an IP address.
+  // If the last label contains only digits, the domain is an IP address.
   return labels.length >= 2 && labels.every((label) => LABEL.test(label)) && !/^\d+$/.test(labels.at(-1) ?? '');
 }
 
-/** Where a number without a country code is at home. */
+/** Country of a phone number without a country code. */
 const HOME_COUNTRY = 'VN';
-/** Longer than any number with its blanks, dashes and brackets. */
+/** Characters before parsing; longer than any number with its blanks, dashes and brackets. */
 const LONGEST_PHONE = 64;
 
-/** `none`: nothing or blank. `invalid`: no phone number, which includes one with an extension: nobody is reached by it alone. */
+/** `none`: missing or blank. `invalid`: not a phone number. A number with an extension is invalid: E.164 cannot express it. */
 type TypedPhone = { kind: 'number'; phone: string } | { kind: 'none' } | { kind: 'invalid' };
 
-/** The E.164 form of what a person typed: a leading 0 is +84, `+` or `00` begins a country code. */
+/** Returns the E.164 form of a typed phone number. A leading 0 means +84; a leading `+` or `00` begins a country code. */
 export function normalizePhone(text: string | null | undefined): TypedPhone {
   const trimmed = (text ?? '').trim();
   if (trimmed === '') return { kind: 'none' };
   if (trimmed.length > LONGEST_PHONE) return { kind: 'invalid' };
   const parsed = parsePhoneNumberFromString(trimmed, { defaultCountry: HOME_COUNTRY, extract: false });
-  // Possible, not valid: ranges are given out faster than the tables of a library are updated.
+  // `isPossible` instead of `isValid`: new number ranges are assigned before the library's tables contain them.
   if (parsed === undefined || parsed.ext !== undefined || !parsed.isPossible()) return { kind: 'invalid' };
   return { kind: 'number', phone: parsed.number };
 }
 
-/** Where everybody belongs who registers or is imported. */
+/** The organization of every account that is registered or imported. */
 interface DefaultOrganization {
   id: string;
   name: string;
 }
 
-/** What only its maker knows of an account beside what was asked for. */
+/** Fields of a new account that the caller supplies in addition to the registration. */
 interface Making {
   id: string;
   accountCode: string;
@@ -125,7 +125,7 @@ interface Making {
   now: Date;
 }
 
-/** An ACTIVE account, a member of the default organization in the role that was asked for. */
+/** Returns an ACTIVE account that belongs to the default organization in the registered role. */
 export function newAccount(registration: Registration, making: Making): Account {
   const { id, accountCode, legacyId, password, organization, now } = making;
   const { email, phone, fullName, role } = registration;

@@ -1,8 +1,8 @@
 import type { Rejection } from '#shared/kernel/errors.ts';
-import { SECOND } from '#shared/kernel/time.ts';
+import { DAY, SECOND } from '#shared/kernel/time.ts';
 import { type Account, existing, type Role, whyAccountRefused } from './account.ts';
 
-/** Why a session is over: its owner left, ended it from elsewhere, changed the password, a stolen token came back, an operator. */
+/** Cause of a session's end. ENDED: its owner ended it from elsewhere. REUSE: a used refresh token was presented too late. */
 export type SessionEnd = 'LOGOUT' | 'ENDED' | 'PASSWORD' | 'REUSE' | 'OPERATOR';
 
 /** One login and all the refresh tokens that descend from it. */
@@ -14,7 +14,7 @@ export interface Session {
   userAgent: string | null;
   createdAt: Date;
   lastUsedAt: Date;
-  /** That of its newest refresh token. */
+  /** Expiry of its newest refresh token. The session may end before, see `endOf`. */
   expiresAt: Date;
   endedAt: Date | null;
   endReason: SessionEnd | null;
@@ -28,12 +28,28 @@ export interface Current {
   session: Session;
 }
 
-/** True if tokens of this session are invalid, whatever they say: it was ended, or its account does not exist any more. */
-export function isLost({ account, session }: Current): boolean {
-  return session.endedAt !== null || existing(account) === null;
+/**
+ * Returns true if every token of this session is invalid: the session was ended or has reached its latest end, or its account
+ * no longer exists.
+ */
+export function isLost({ account, session }: Current, now: Date, maxAgeMs: number): boolean {
+  return session.endedAt !== null || latestEnd(session, maxAgeMs) <= now.getTime() || existing(account) === null;
 }
 
-/** A refresh token as it is kept; never the token itself. */
+/** Returns when a session ends if it is not refreshed: at `expiresAt` or at its latest end, whichever is first. */
+export function endOf(session: Pick<Session, 'createdAt' | 'expiresAt'>, maxAgeMs: number): Date {
+  return new Date(Math.min(session.expiresAt.getTime(), latestEnd(session, maxAgeMs)));
+}
+
+/**
+ * Returns the latest end of a session, in Unix ms: `maxAgeMs` after its login, however often it is refreshed. The end is rounded
+ * down to a whole second, as in tokens. It is computed at each use, so that a changed maximum also applies to stored sessions.
+ */
+function latestEnd({ createdAt }: Pick<Session, 'createdAt'>, maxAgeMs: number): number {
+  return wholeSecond(createdAt.getTime() + maxAgeMs);
+}
+
+/** The stored row of a refresh token. It contains a hash, never the token itself. */
 export interface RefreshToken {
   /** Its `jti`, a UUIDv7. */
   _id: string;
@@ -43,12 +59,12 @@ export interface RefreshToken {
   hash: string;
   issuedAt: Date;
   expiresAt: Date;
-  /** When it was exchanged for its successor; it stays until it expires, or its reuse could not be seen. */
+  /** When it was exchanged for its successor. The row stays until it expires, so that reuse can be detected. */
   consumedAt: Date | null;
   successorId: string | null;
 }
 
-/** What an access token says of its bearer; the signer adds when and by whom (`iat`, `exp`, `iss`). */
+/** Claims of an access token, without `iat`, `exp` and `iss`. */
 export interface AccessClaims {
   /** The account's id. */
   sub: string;
@@ -63,7 +79,7 @@ export interface AccessClaims {
   jti: string;
 }
 
-/** What a refresh token says: no more than what its record is found by. */
+/** Claims of a refresh token: only the ids that are needed to find its row. */
 export interface RefreshClaims {
   sub: string;
   type: 'refresh';
@@ -78,14 +94,36 @@ export interface TokenTimes {
   exp: number;
 }
 
-/** For which an access token is good. Short: an ended session is noticed where it is looked up, and nowhere else before that. */
-export const ACCESS_SECONDS = 900;
-/** For which a refresh token may be exchanged: 30 days. */
-export const REFRESH_SECONDS = 30 * 24 * 3_600;
+/** Lifetime of an access token: short, because a service that does not read the session accepts the token until it expires. */
+const ACCESS_MS = 900 * SECOND;
+/** Lifetime of a refresh token. */
+const REFRESH_MS = 30 * DAY;
+
+/** The times of a pair of tokens, in Unix ms. All are whole seconds, so that stored times equal those in the tokens. */
+export interface PairTimes {
+  issuedAt: number;
+  accessExpiresAt: number;
+  refreshExpiresAt: number;
+}
+
+/** Returns the times of the tokens that are issued to a session at `now`. No token outlives the latest end of its session. */
+export function pairTimes(session: Pick<Session, 'createdAt'>, now: Date, maxAgeMs: number): PairTimes {
+  const issuedAt = wholeSecond(now.getTime());
+  const end = latestEnd(session, maxAgeMs);
+  return {
+    issuedAt,
+    accessExpiresAt: Math.min(issuedAt + ACCESS_MS, end),
+    refreshExpiresAt: Math.min(issuedAt + REFRESH_MS, end),
+  };
+}
+
+function wholeSecond(ms: number): number {
+  return Math.floor(ms / SECOND) * SECOND;
+}
 
 /**
- * Ms after its exchange in which a refresh token that comes again is only refused: two tabs, or a repeat after a lost reply.
- * Later it is in two hands, and nobody can tell which of them is the owner's.
+ * Ms after its exchange during which a refresh token that is presented again is only refused. Two tabs or a retry after a lost
+ * reply cause such a repeat. After that, the token is treated as stolen and its session ends.
  */
 export const REUSE_GRACE_MS = 10 * SECOND;
 
@@ -94,25 +132,23 @@ export interface PresentedRefresh extends Current {
   token: RefreshToken;
 }
 
-/**
- * `rotate`: the token may be exchanged, and this is whose it is. `reused`: refuse it like any other and end its session.
- */
+/** `rotate`: exchange the token. `reused`: refuse the token and end its session. `refused`: refuse the token only. */
 type RefreshVerdict =
-  | { kind: 'rotate'; token: RefreshToken; account: Account }
+  | ({ kind: 'rotate' } & PresentedRefresh)
   | { kind: 'reused'; token: RefreshToken }
   | { kind: 'refused'; rejection: Rejection };
 
 /**
- * Judges a stored refresh token at `now`. A used token is refused as used before the account's state is looked at: it is no
- * credential, and its bearer learns nothing.
+ * Checks a stored refresh token at `now`; `maxAgeMs` is the maximum age of a session. A used token is refused before the
+ * account's status is checked, so that its bearer does not learn whether the account is suspended.
  */
-export function judgeRefresh(presented: PresentedRefresh, now: Date): RefreshVerdict {
-  const { token, account } = presented;
+export function judgeRefresh(presented: PresentedRefresh, now: Date, maxAgeMs: number): RefreshVerdict {
+  const { token, session, account } = presented;
   const invalid: RefreshVerdict = { kind: 'refused', rejection: { rejected: 'AUTH_INVALID_TOKEN' } };
-  if (token.expiresAt.getTime() <= now.getTime() || isLost(presented)) return invalid;
+  if (token.expiresAt.getTime() <= now.getTime() || isLost(presented, now, maxAgeMs)) return invalid;
   if (token.consumedAt !== null) {
     return now.getTime() - token.consumedAt.getTime() > REUSE_GRACE_MS ? { kind: 'reused', token } : invalid;
   }
   const rejection = whyAccountRefused(account);
-  return rejection === null ? { kind: 'rotate', token, account } : { kind: 'refused', rejection };
+  return rejection === null ? { kind: 'rotate', token, session, account } : { kind: 'refused', rejection };
 }

@@ -1,31 +1,31 @@
 import { HOUR, MINUTE, SECOND } from '#shared/kernel/time.ts';
 
-/** Consecutive failures of an e-mail, known or not, that cost no wait. */
+/** From this many consecutive failed logins with one e-mail on, each failure causes a wait. The e-mail may be unknown. */
 export const FREE_FAILURES = 5;
-/** Consecutive tries of an e-mail that are judged at all, however many come at once. */
+/** Maximum of verified login attempts with one e-mail since its last success. Further ones are refused until QUIET_MS is over. */
 export const MAX_JUDGED = 100;
-/** Ms without a judged try after which an e-mail begins anew. */
+/** Ms after the last verified login attempt after which the counts of an e-mail start again at 0. */
 export const QUIET_MS = 24 * HOUR;
 
 const FIRST_WAIT_MS = SECOND;
 const LONGEST_WAIT_MS = 15 * MINUTE;
 
-/** How the guesses at one e-mail went. */
+/** Counts of the login attempts with one e-mail. */
 export interface Throttle {
-  /** A digest of the e-mail: people mistype addresses that are nobody's, and passwords where the address belongs. */
+  /** A digest of the e-mail, because users sometimes type a password or an unknown address into the e-mail field. */
   _id: string;
-  /** Tries that were judged since the last success; counted before they are judged. */
+  /** Login attempts since the last success. Each is counted before its password is verified. */
   tries: number;
-  /** Of these, the wrong ones. */
+  /** Those of `tries` whose password was wrong. */
   failures: number;
-  /** Until then every try is refused, the right password's too. */
+  /** Until then every login attempt is refused, even one with the correct password. */
   blockedUntil: Date | null;
   lastTryAt: Date;
 }
 
-/** Ms to wait after so many consecutive failures: none at first, then 1 s doubling to 15 min. */
+/** Returns the ms to wait after so many consecutive failures: 0 below FREE_FAILURES, then 1 s, doubling up to 15 min. */
 export function waitAfter(failures: number): number {
   if (failures < FREE_FAILURES) return 0;
-  // The exponent is bounded, so that no count makes it Infinity.
+  // The exponent is bounded so that the wait stays finite for any count.
   return Math.min(FIRST_WAIT_MS * 2 ** Math.min(failures - FREE_FAILURES, 30), LONGEST_WAIT_MS);
 }

@@ -1,30 +1,30 @@
 import type { Order } from '#shared/kernel/command.ts';
 import type { JobStatus } from './job.ts';
 
-/** What the commands of the AI classifier carry, by queue: the body, how far a run has come, and the result. */
+/** Bodies, progress and results of the AI classifier's commands, by queue. */
 export interface ClassifierCommands {
-  /** Runs one round of a job; the sweep of lost jobs shares the queue. */
+  /** Runs one round of a job. The sweep of lost jobs shares the queue. */
   classifier: {
     body: JobRound | SweepBody;
     progress: JobProgress | SweepProgress;
     result: { status: JobStatus } | { roundIsOver: true };
   };
-  /** Pays for a generation that its front door could not pay for. */
+  /** Settles a generation whose answer is stored. */
   settlement: {
     body: { previewId: string };
-    /** Stored once the usage service has counted it. */
+    /** Stored once the usage service has counted the charge. */
     progress: { usageConsumed: true };
     result: { settledBy: 'front door' | 'worker' };
   };
 }
 
-/** A job in one of its rounds: what is written for an older round changes nothing. */
+/** One round of a job. A write that names an older round has no effect. */
 export interface JobRound {
   jobId: string;
   round: number;
 }
 
-/** What the newest checkpoint of a round stored, for operators: a run goes on from the batches themselves. */
+/** Newest checkpoint of a round, for operators only: a repeated run resumes from the batches themselves. */
 export interface JobProgress {
   phase: 'begin' | 'questions' | 'batches';
   /** Index of a batch; -1 = none yet. */
@@ -36,19 +36,22 @@ interface SweepBody {
   jobId?: undefined;
 }
 
-/** Where the next sweep goes on; absent = at the beginning. */
+/** Position at which the next sweep resumes; absent = at the beginning. */
 interface SweepProgress {
   phase?: undefined;
   afterId?: string;
 }
 
-/** The recurring command that ends the jobs whose own command is dead. */
+/** The recurring command that ends jobs whose own command is dead. */
 export const LOST_JOBS_SWEEP = { queue: 'classifier', key: 'classifier:lost-jobs', subject: 'jobs' } as const;
 
-/** What a command of the queue `classifier` asks for. */
+/** Work of a command in the queue `classifier`. */
 export type ClassifierWork = { kind: 'round'; at: JobRound } | { kind: 'sweep'; afterId: string };
 
-/** @throws if the body of a round names no job */
+/**
+ * Returns the work of a command.
+ * @throws if the body of a round names no job
+ */
 export function classifierWork(command: {
   key: string;
   body: ClassifierCommands['classifier']['body'];
@@ -62,7 +65,7 @@ export function classifierWork(command: {
   return { kind: 'round', at: body };
 }
 
-/** One command per round of a job. */
+/** Returns the order of a round's command: one per round of a job. */
 export function roundOrder(at: JobRound): Order<'classifier', JobRound> {
   return { queue: 'classifier', key: roundKey(at), subject: at.jobId, body: at };
 }
@@ -71,7 +74,7 @@ export function roundKey({ jobId, round }: JobRound): string {
   return `classifier:${jobId}:${round}`;
 }
 
-/** One settlement per generation. */
+/** Returns the order of a settlement command: one per generation. */
 export function settlementOrder(previewId: string): Order<'settlement', { previewId: string }> {
   return { queue: 'settlement', key: `settlement:${previewId}`, subject: previewId, body: { previewId } };
 }

@@ -16,7 +16,7 @@ const REQUEST: GenerationRequest = {
 const SCOPE = { organizationId: 'org-1', actorId: 'teacher-1' };
 const keyOf = (request: GenerationRequest, scope = SCOPE) => generationKey(wantedGeneration(request), scope);
 
-t.test('requests that mean the same have one key', async (t) => {
+t.test('equivalent requests have one key', async (t) => {
   const key = keyOf(REQUEST);
   t.match(key, /^[0-9a-f]{64}$/);
   const same: GenerationRequest[] = [
@@ -28,7 +28,7 @@ t.test('requests that mean the same have one key', async (t) => {
   for (const request of same) t.equal(keyOf(request), key, JSON.stringify(request));
 });
 
-t.test('every difference in what is asked, or by whom, is another key', async (t) => {
+t.test('every difference in request or caller changes the key', async (t) => {
   const keys = [
     keyOf(REQUEST),
     keyOf(REQUEST, { ...SCOPE, organizationId: 'org-2' }),
@@ -53,7 +53,7 @@ t.test('every difference in what is asked, or by whom, is another key', async (t
 });
 
 t.test(
-  'whatever white space and composition of letters: the same key, and what is asked is what is hashed',
+  'white space and composition of letters do not change the key, because the normalized text is hashed',
   async () => {
     const text = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 30 });
     const blank = fc.constantFrom('', ' ', '\n\t', ' ');
@@ -67,7 +67,7 @@ t.test(
   },
 );
 
-t.test('references belong to similar, which needs them, each once', async (t) => {
+t.test('references are required for similar, forbidden otherwise, and unique', async (t) => {
   const path = '/referenceQuestionIds';
   t.strictSame(generationFaults(REQUEST), []);
   t.strictSame(generationFaults({ ...REQUEST, mode: 'fresh', referenceQuestionIds: [] }), []);

@@ -3,15 +3,17 @@ import type { GeneratePayload, GenerationRequest } from '#shared/generated/class
 import type { FaultDetail } from '#shared/kernel/errors.ts';
 import { repeatedAt } from './new-job.ts';
 
-/** A generation without the questions that it follows. */
+/** A generation request with its defaults, before its reference questions are loaded. */
 export interface WantedGeneration extends Omit<GeneratePayload, 'references'> {
-  /** Sorted; empty but with `similar`. */
+  /** Sorted; empty unless the mode is `similar`. */
   referenceQuestionIds: string[];
 }
 
 const DEFAULT_LANGUAGE = 'vi';
 
-/** What the schema cannot say of a generation. */
+/**
+ * Returns the faults of a generation request that the schema cannot detect: references that are forbidden, missing or duplicate.
+ */
 export function generationFaults({ mode, referenceQuestionIds: ids = [] }: GenerationRequest): FaultDetail[] {
   const path = '/referenceQuestionIds';
   if (mode !== 'similar') return ids.length === 0 ? [] : [{ path, message: 'belongs to mode similar' }];
@@ -19,7 +21,7 @@ export function generationFaults({ mode, referenceQuestionIds: ids = [] }: Gener
   return repeatedAt(ids).map((index) => ({ path: `${path}/${index}`, message: 'is named twice' }));
 }
 
-/** The request with its defaults filled in, so that requests which mean the same are the same. */
+/** Returns the request with defaults filled in and texts normalized, so that equivalent requests become equal. */
 export function wantedGeneration(body: GenerationRequest): WantedGeneration {
   const instructions = plain(body.instructions ?? '');
   return {
@@ -37,8 +39,8 @@ export function wantedGeneration(body: GenerationRequest): WantedGeneration {
 }
 
 /**
- * SHA-256 under which equal generations of one actor in one organization meet, as hex. Blind to the order of fields and ids; says
- * nothing of provider or model: switching those must not charge a repeated request again.
+ * Returns the key that equal generations of one actor in one organization share: SHA-256 as hex. The order of fields and ids has no
+ * effect. Provider and model are not part of it, so switching them never charges a repeated request again.
  */
 export function generationKey(wanted: WantedGeneration, scope: { organizationId: string; actorId: string }): string {
   const sorted = Object.entries(wanted).sort(([a], [b]) => (a < b ? -1 : 1));

@@ -9,7 +9,7 @@ const hold = (previewId: string, credits: number): Hold => ({
   until: new Date(),
 });
 
-t.test('only what was held earlier stands before a hold', async (t) => {
+t.test('only earlier holds count ahead of a hold', async (t) => {
   const holds = [hold('a', 3), hold('b', 6), hold('c', 9)];
   t.strictSame(heldBefore({ holds }, 'a'), { credits: 0, tokens: 0 });
   t.strictSame(heldBefore({ holds }, 'c'), { credits: 9, tokens: 900 });

@@ -39,9 +39,9 @@ const PENDING: Generation = { ...MADE, state: 'PENDING', settledAt: null };
 const SETTLED: Generation = { ...MADE, state: 'SETTLED', settledAt: at(0) };
 
 const step = (row: Generation | null, waitedFor: { id: string; fence: number } | null = null) =>
-  nextStep(row, NOW, waitedFor);
+  nextStep(row, { now: NOW, settledBy: 'door', waitedFor });
 
-t.test('the newest row of a key says what becomes of a request', async (t) => {
+t.test('the newest row of a key determines the next step of a request', async (t) => {
   t.match(step(null), { kind: 'open', epoch: 1 });
   t.match(step(MAKING), { kind: 'wait' });
   t.match(step({ ...MAKING, leaseUntil: at(0) }), { kind: 'take' });
@@ -50,13 +50,28 @@ t.test('the newest row of a key says what becomes of a request', async (t) => {
   t.match(step(SETTLED), { kind: 'replay' });
 });
 
-t.test('a day later it costs anew, paid for or not', async (t) => {
+t.test('if the worker settles, an unpaid answer is left to it, even after the lease of its row', async (t) => {
+  for (const leaseUntil of [at(1_000), at(0)]) {
+    for (const heldBy of ['door', 'worker'] as const) {
+      const beside = { now: NOW, settledBy: 'worker', waitedFor: { id: 'p-1', fence: 7 } } as const;
+      const failure = failureOf(7, { rejected: 'AI_PROVIDER_TIMEOUT' });
+      t.match(nextStep({ ...PENDING, leaseUntil, heldBy, failure }, beside), { kind: 'settle', row: { _id: 'p-1' } });
+      t.match(nextStep({ ...SETTLED, leaseUntil, heldBy }, beside), { kind: 'replay' });
+    }
+  }
+  t.match(nextStep({ ...PENDING, replayUntil: at(0) }, { now: NOW, settledBy: 'worker', waitedFor: null }), {
+    kind: 'open',
+    epoch: 4,
+  });
+});
+
+t.test('after a day a request is charged anew, whether or not the old answer was paid', async (t) => {
   for (const row of [PENDING, SETTLED]) {
     t.match(step({ ...row, replayUntil: at(0) }), { kind: 'open', epoch: 4 }, row.state);
   }
 });
 
-t.test('who waited for a holder gets what became of that one; who comes later tries', async (t) => {
+t.test('a request that waited for a failed holder returns its failure; a later request takes the row', async (t) => {
   const failure = failureOf(7, { rejected: 'AI_PROVIDER_TIMEOUT', retryAfter: 2 });
   const left = { ...MAKING, failure, leaseUntil: at(-1) };
   t.match(step(left, { id: 'p-1', fence: 7 }), {

@@ -2,14 +2,14 @@ import type { TaskResult, TokenUsage } from '#shared/classifier/tasks/task.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import { DAY, SECOND } from '#shared/kernel/time.ts';
 
-/** How long an answer is given again, paid for or waiting to be (ms). */
+/** Time for which an answer is replayed, whether it is paid for or still owed (ms). */
 export const REPLAY_MS = DAY;
-/** What the next request of the same kind is told to wait where another one is being answered, or the owners are away (s). */
+/** Retry-After of a request that must wait because an equal one is in progress or the owners are unavailable (s). */
 export const COME_BACK_SECONDS = 3;
 
 /**
- * A generation that is to be paid for, and its replay. MAKING: somebody asks the model, or died of it; nothing is owed. PENDING: the
- * answer is stored, with what it costs and the keys to charge it by. SETTLED: both owners have it. Only MAKING rows ever go.
+ * A paid generation and its replay. MAKING: a holder is calling the model or died doing so; nothing is owed. PENDING: the answer is
+ * stored with its price and the keys to charge it by. SETTLED: both owners have charged it. Only MAKING rows are ever deleted.
  */
 export type Generation = UnmadeGeneration | OwedGeneration | SettledGeneration;
 
@@ -39,34 +39,34 @@ interface MadeGeneration extends GenerationRow {
   charge: Charge;
   /** The command of the settlement worker. */
   commandId: string;
-  /** Until when the answer is given again, and until when it is tried to be paid for. */
+  /** End of replay: until then the answer is returned again and its settlement is attempted. */
   replayUntil: Date;
 }
 
 interface GenerationRow {
-  /** The preview's id; the owners' keys derive from it. */
+  /** The preview's id; the owners' idempotency keys derive from it. */
   _id: string;
-  /** What equal requests share. */
+  /** Key that equal requests share. */
   key: string;
-  /** One more each time that an equal request costs anew. Unique with the key. */
+  /** Incremented each time an equal request is charged anew. Unique together with the key. */
   epoch: number;
   organizationId: string;
   actor: { id: string; role: string };
-  /** Whoever works on the row has it until then; each holder has a fence of its own. */
+  /** Lease of the current holder; each holder has its own fence. */
   leaseUntil: Date;
-  /** The kind of its newest holder. */
+  /** Kind of the newest holder. */
   heldBy: GenerationHolder;
   fence: number;
-  /** How the newest holder gave up, for those who waited for it. */
+  /** Failure of the newest holder, returned to the requests that waited for it. */
   failure: GenerationFailure | null;
-  /** The usage service has it. */
+  /** true = the usage service has counted the charge. */
   usageConsumed: boolean;
   createdAt: Date;
-  /** When it was last taken. A row without an answer goes some time after it; null once there is one. */
+  /** Time of the last claim. A row without an answer expires some time after it; null once there is an answer. */
   idleSince: Date | null;
 }
 
-/** A front door that answers a request, or the worker that settles what front doors could not. */
+/** A front door that answers a request, or the settlement worker. */
 export type GenerationHolder = 'door' | 'worker';
 
 /** Returns `result` as it is stored; `resultOf` reads it. */
@@ -78,7 +78,7 @@ export function resultOf({ result }: Pick<MadeGeneration, 'result'>): TaskResult
   return JSON.parse(result) as TaskResult<'generate'>;
 }
 
-/** How a holder gave up. */
+/** Failure of a holder. */
 interface GenerationFailure {
   fence: number;
   /** JSON text, written by `failureOf` and read by `rejectionOf`. */
@@ -94,26 +94,38 @@ function rejectionOf({ rejection }: GenerationFailure): Rejection {
   return JSON.parse(rejection) as Rejection;
 }
 
-/** What is to be done for a request, given the newest row of its key. */
+/** Next step of a request, given the newest row of its key. */
 type NextStep =
   | { kind: 'open'; epoch: number }
   | { kind: 'take'; row: Generation }
   | { kind: 'wait'; row: Generation }
+  /** Rings the settlement worker and waits for it. */
+  | { kind: 'settle'; row: OwedGeneration }
   | { kind: 'replay'; row: SettledGeneration }
   | { kind: 'refuse'; rejection: Rejection };
 
+/** Input of `nextStep` beside the row. */
+interface StepContext {
+  /** Current time of MongoDB's clock (Unix ms). */
+  now: number;
+  /** Caller of the usage and wallet services for a stored answer. */
+  settledBy: GenerationHolder;
+  /**
+   * The holder that this request has waited for. If that holder failed, all requests that waited for it return its failure.
+   * Otherwise each of them would call a failing provider in turn.
+   */
+  waitedFor: { id: string; fence: number } | null;
+}
+
 /**
- * `waitedFor` names the holder that this very request has waited for: if that one gave up, all who waited get its answer, or a provider
- * that fails would be asked once for each of them.
+ * Returns the next step of a request. If the worker settles, a front door never takes a row with an unpaid answer, even one with an
+ * expired lease.
  */
-export function nextStep(
-  row: Generation | null,
-  now: number,
-  waitedFor: { id: string; fence: number } | null,
-): NextStep {
+export function nextStep(row: Generation | null, { now, settledBy, waitedFor }: StepContext): NextStep {
   if (row === null) return { kind: 'open', epoch: 1 };
   if (row.replayUntil !== null && row.replayUntil.getTime() <= now) return { kind: 'open', epoch: row.epoch + 1 };
   if (row.state === 'SETTLED') return { kind: 'replay', row };
+  if (row.state === 'PENDING' && settledBy === 'worker') return { kind: 'settle', row };
   const { failure } = row;
   if (failure !== null && waitedFor?.id === row._id && waitedFor.fence === failure.fence) {
     return { kind: 'refuse', rejection: rejectionOf(failure) };
@@ -121,44 +133,58 @@ export function nextStep(
   return row.leaseUntil.getTime() > now ? { kind: 'wait', row } : { kind: 'take', row };
 }
 
-/** The owners have not taken it: the answer stays stored, and unseen. */
+/**
+ * Returns the rejection of an answer that the owners have not charged yet: the answer remains stored, and the client does not see
+ * it.
+ */
 export function settlementPending(previewId: string): Rejection {
   return { rejected: 'AI_SETTLEMENT_PENDING', data: { previewId }, retryAfter: COME_BACK_SECONDS };
 }
 
 export const SETTLEMENT_BACKOFF = { baseMs: 3 * SECOND, capMs: 600 * SECOND };
-/** Tries of a day: some ten until the rests are ten minutes long, then six in an hour, jitter taken off; the day ends it, not the count. */
+/**
+ * Maximum settlement attempts. About 150 fit into a day: ten until the backoff reaches ten minutes, then six an hour. The end of
+ * the day stops them before this count does.
+ */
 export const SETTLEMENT_ATTEMPTS = 250;
 
-/** The keys under which the owners take a charge once; whoever settles it, and however often, names the same. */
+/** Returns the idempotency keys of a charge. Every settler uses the same keys, so the owners charge once. */
 export function ownerKeysOf(previewId: string): { usage: string; debit: string } {
   return { usage: `ai-generation:${previewId}:usage`, debit: `ai-generation:${previewId}:debit` };
 }
 
-/** What a generation costs, in whole credits and tokens. */
+/** Price of a generation, in whole credits and tokens. */
 export interface Charge {
   credits: number;
   tokens: number;
 }
 
-/** Price of a generated question, and what it is thought to use before anybody has counted. */
+/** Price of a generated question, and its estimated tokens until the provider has counted them. */
 const CREDITS_PER_QUESTION = 3;
 const TOKENS_PER_QUESTION = 1_000;
 
-/** The most that a generation of so many questions is held to cost before it is made. */
+/**
+ * Returns the estimate that is held before a generation of this many questions is made. Its credits are the highest possible price.
+ */
 export function estimateOf(count: number): Charge {
   return { credits: CREDITS_PER_QUESTION * count, tokens: TOKENS_PER_QUESTION * count };
 }
 
-/** What it does cost: the questions that came, and the tokens that the provider counted, else the estimate. */
+/**
+ * Returns the price of an answer: credits for the returned questions, at most for those requested, and the tokens that the provider
+ * counted. If a token count is missing or invalid, the estimate applies.
+ */
 export function chargeOf(made: { asked: number; returned: number; usage: TokenUsage }): Charge {
   const { inputTokens, outputTokens } = made.usage;
-  const counted = inputTokens === null || outputTokens === null ? Number.NaN : inputTokens + outputTokens;
-  const isCount = Number.isSafeInteger(counted) && counted >= 0;
+  const counted = isCount(inputTokens) && isCount(outputTokens) ? inputTokens + outputTokens : null;
   return {
     credits: CREDITS_PER_QUESTION * Math.min(made.returned, made.asked),
-    tokens: isCount ? counted : estimateOf(made.asked).tokens,
+    tokens: isCount(counted) ? counted : estimateOf(made.asked).tokens,
   };
+}
+
+function isCount(value: number | null): value is number {
+  return value !== null && Number.isSafeInteger(value) && value >= 0;
 }
 
 export function sumOfCharges(charges: readonly Charge[]): Charge {
@@ -176,7 +202,7 @@ const TOKEN_COUNTER = 'tokens_monthly';
 export const COUNTERS = [...CREDIT_COUNTERS, TOKEN_COUNTER] as const;
 export type Counter = (typeof COUNTERS)[number];
 
-/** The same charge for each counter that it touches. */
+/** Returns the amount of a charge for each usage counter. */
 export function amountsOf({ credits, tokens }: Charge): { counter: Counter; amount: number }[] {
   return [
     ...CREDIT_COUNTERS.map((counter) => ({ counter, amount: credits })),
@@ -184,22 +210,22 @@ export function amountsOf({ credits, tokens }: Charge): { counter: Counter; amou
   ];
 }
 
-/** What one generation may still cost its organization. */
+/** Amount that one generation may still cost its organization. */
 export interface Hold extends Charge {
   previewId: string;
-  /** Of the generation's holder that put it there. */
+  /** Fence of the holder that placed the hold. */
   fence: number;
-  /** A hold of a process that died is over then. */
+  /** The hold expires then, if its process died. */
   until: Date;
 }
 
-/** Everything that an organization has in flight, in the order in which it was held; `_id` is the organization's. */
+/** All holds of an organization, in the order in which they were placed; `_id` is the organization's id. */
 export interface OrganizationHolds {
   _id: string;
   holds: Hold[];
 }
 
-/** What stands before a generation's own hold: all of it, where that one is not there. */
+/** Returns the sum of the holds ahead of a generation's own, or of all holds if it has none. */
 export function heldBefore({ holds }: Pick<OrganizationHolds, 'holds'>, previewId: string): Charge {
   const place = holds.findIndex((hold) => hold.previewId === previewId);
   return sumOfCharges(place === -1 ? holds : holds.slice(0, place));

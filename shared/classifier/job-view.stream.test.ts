@@ -1,7 +1,7 @@
 import t from 'tap';
 import { startOf } from './job-view.ts';
 
-t.test('a stream begins where its client left off', async (t) => {
+t.test('a job stream begins where its client left off', async (t) => {
   const running = { revision: 7, isOpen: true };
   const finished = { revision: 7, isOpen: false };
   t.equal(startOf(undefined, running).kind, 'snapshot');

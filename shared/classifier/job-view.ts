@@ -8,8 +8,16 @@ import {
   type QuestionError,
 } from './job.ts';
 
-/** A job as callers see it; `items` null: without them, as in lists. Field by field: what nobody names here never leaves the service. */
-export function jobView(job: ClassificationJob, selection: JobSelection, items: readonly ClassifiedItem[] | null) {
+/** Parts of a job's view that are stored outside the job row. */
+interface JobParts {
+  /** null = the view omits the items, as in lists. */
+  items: readonly ClassifiedItem[] | null;
+  /** The stored questions, or null if the job has none; undefined = the view omits the field. */
+  questionContext?: readonly { id: string }[] | null;
+}
+
+/** Returns a job as callers see it. Fields are listed one by one, so an internal field can never leave the service by accident. */
+export function jobView(job: ClassificationJob, selection: JobSelection, { items, questionContext }: JobParts) {
   const { _id: id, status, revision, error, createdAt, startedAt, finishedAt, updatedAt } = job;
   return {
     id,
@@ -24,6 +32,7 @@ export function jobView(job: ClassificationJob, selection: JobSelection, items: 
       overwrite: job.overwrite,
       threshold: job.threshold,
       questionIds: selection.questionIds,
+      ...(questionContext === undefined ? {} : { questionContext }),
     },
     progress: progressOf(job),
     result:
@@ -43,7 +52,7 @@ export function jobView(job: ClassificationJob, selection: JobSelection, items: 
   };
 }
 
-/** A job as the queue summary tells of it: without its questions. */
+/** Returns a job as the queue summary lists it, without its questions. */
 export function queuedJobView(job: ClassificationJob) {
   const { _id: id, status, organizationId, actorId, error, createdAt, startedAt, finishedAt, updatedAt } = job;
   return {
@@ -84,17 +93,17 @@ export function errorsOfRound(
   );
 }
 
-/** Outcomes of earlier rounds count no more. */
+/** Returns the outcomes of this round; those of earlier rounds are ignored. */
 function outcomesOf(round: number, batches: readonly EndedBatch[]) {
   return batches.flatMap(({ index, outcome }) => (outcome?.round === round ? [{ index, outcome }] : []));
 }
 
-/** How a stream of a job begins. `snapshot`: as if for the first time. */
+/** First event of a job's stream. `snapshot`: the whole job, as for a new client. */
 type StreamStart = { kind: 'snapshot' } | { kind: 'update' } | { kind: 'nothing' } | { kind: 'over' };
 
 /**
- * What a client is told first that names the last revision which it was told of. `over`: it knows the end of a finished job, and need not
- * come again.
+ * Returns the first event for a client that names the last revision it received. `over`: the client knows the final state of a
+ * finished job, and no event will follow.
  */
 export function startOf(lastEventId: string | undefined, job: { revision: number; isOpen: boolean }): StreamStart {
   const known = /^[1-9]\d{0,14}$/.test(lastEventId ?? '') ? Number(lastEventId) : null;

@@ -13,7 +13,7 @@ const wishes: fc.Arbitrary<JobWish> = fc.record({
   threshold: fc.double({ min: 0, max: 1, noNaN: true }),
 });
 
-t.test('the order of ids, fields and keys makes no other wish', async (t) => {
+t.test('the order of ids, fields and filter keys does not change the open key', async (t) => {
   fc.assert(
     fc.property(wishes, (wish) => {
       const turned: JobWish = {
@@ -28,7 +28,7 @@ t.test('the order of ids, fields and keys makes no other wish', async (t) => {
   t.pass('of every wish');
 });
 
-t.test('everything else does', async (t) => {
+t.test('every other difference changes the open key', async (t) => {
   const wish: JobWish = {
     actorId: 'a',
     organizationId: 'o',

@@ -1,13 +1,13 @@
 import { createHash } from 'node:crypto';
 import type { TokenUsage } from '#shared/classifier/tasks/task.ts';
 
-/** A classification job; small, whatever it classifies: its questions lie in the selection, what came of them in batches. */
+/** A classification job. It stays small: the selection stores its questions, the batches their results. */
 export interface ClassificationJob {
   _id: string;
   status: JobStatus;
-  /** One more at each retry. Whatever names an older round counts no more. */
+  /** Incremented by each retry. Writes that name an older round have no effect. */
   round: number;
-  /** One more at each change, never reset: the event id of streams. */
+  /** Incremented by each change and never reset: the event id of streams. */
   revision: number;
   actorId: string;
   actorRole: string;
@@ -16,12 +16,12 @@ export interface ClassificationJob {
   mode: ClassifyMode;
   overwrite: boolean;
   threshold: number;
-  /** PENDING or RUNNING: another one with this `openKey` cannot be made. */
+  /** true while PENDING or RUNNING: no second job with this `openKey` can be created. */
   open: boolean;
   openKey: string;
   context: JobContext;
   counts: JobCounts;
-  /** Of this round; absent where no provider has counted yet. */
+  /** Tokens of this round; a count is absent until a provider has returned one. */
   usage: { inputTokens?: number; outputTokens?: number };
   error: { code: string; message: string } | null;
   createdAt: Date;
@@ -30,7 +30,7 @@ export interface ClassificationJob {
   updatedAt: Date;
 }
 
-/** What is counted of the running round. */
+/** Progress counters of the current round. */
 export interface JobCounts {
   total: number;
   succeeded: number;
@@ -40,8 +40,8 @@ export interface JobCounts {
 }
 
 /**
- * Whether the questions' texts lie in the batches. `NONE`: no bank was configured when the job was made, prompts hold ids only. `FAILED`:
- * the bank did not give them; no prompt is made before it has.
+ * State of the question texts. `LOADED`: the batches store them. `NONE`: no bank was configured at creation, so prompts contain ids
+ * only. `FAILED`: the bank did not return them; no prompt is built until it does.
  */
 export type JobContext = 'LOADED' | 'NONE' | 'FAILED';
 
@@ -52,14 +52,14 @@ export function isOpen(status: JobStatus): boolean {
   return status === 'PENDING' || status === 'RUNNING';
 }
 
-/** What can be suggested of a question. */
+/** Fields that a model can suggest for a question. */
 export const CLASSIFY_FIELDS = ['subject', 'gradeLevel', 'topic', 'difficulty', 'cognitiveLevel', 'tags'] as const;
 export type ClassifyField = (typeof CLASSIFY_FIELDS)[number];
 
-/** AUTO: what is sure enough counts as accepted. Nothing is ever written into the bank, by either. */
+/** AUTO marks items as accepted if every confidence reaches the threshold. Neither mode writes to the question bank. */
 export type ClassifyMode = 'SUGGEST' | 'AUTO';
 
-/** What a job classifies; never changed. `_id` is the job's. */
+/** The questions that a job classifies; never changed. `_id` is the job's id. */
 export interface JobSelection {
   _id: string;
   questionIds: string[];
@@ -75,10 +75,10 @@ export function filtersOf({ filtersText }: JobSelection): Record<string, unknown
   return JSON.parse(filtersText) as Record<string, unknown>;
 }
 
-/** Questions that go to the provider together, always so many but in the last batch. */
+/** Questions of one model call; only the last batch of a job may have fewer. */
 export const BATCH_SIZE = 5;
 
-/** Five questions of a job; `_id` is `<job>:<index>`. */
+/** Up to five questions of a job; `_id` is `<job>:<index>`. */
 export interface JobBatch {
   _id: string;
   jobId: string;
@@ -86,7 +86,7 @@ export interface JobBatch {
   questionIds: string[];
   /** JSON text, written by `contextTextOf` and read by `contextOf`; null = the questions are not loaded. */
   contextText: string | null;
-  /** null until a first round has finished it; counts for the round that it names. */
+  /** null until a round has finished the batch; valid only for the round that it names. */
   outcome: StoredOutcome | null;
 }
 
@@ -109,11 +109,11 @@ export function itemsOf({ itemsText }: Pick<StoredOutcome, 'itemsText'>): Classi
   return JSON.parse(itemsText) as ClassifiedItem[];
 }
 
-/** How one batch of one round ended: each of its questions is in one of the two lists, in their order. */
+/** Result of one batch in one round. Each of its questions is in exactly one of the two lists, in the batch's order. */
 export interface BatchOutcome {
   items: ClassifiedItem[];
   errors: QuestionError[];
-  /** null: the model was not asked, or gave nothing usable. */
+  /** null = the model was not called, or returned no usable answer. */
   usage: TokenUsage | null;
 }
 
@@ -123,21 +123,21 @@ export interface ClassifiedItem {
   accepted: boolean;
 }
 
-/** What a model says of one field; tags are a list, all else text. */
+/** A model's suggestion for one field: a list for tags, text for every other field. */
 export interface Suggestion {
   value: unknown;
-  /** 0-1. */
+  /** From 0 (a guess) to 1 (certain). */
   confidence: number;
 }
 
-/** Why one question has no suggestions. */
+/** Reason why one question has no suggestions. */
 export interface QuestionError {
   questionId: string;
   code: string;
   message: string;
 }
 
-/** How a job ends whose batches are all done. */
+/** Final state of a job whose batches are all done. */
 export interface JobEnd {
   status: Extract<JobStatus, 'COMPLETED' | 'FAILED'>;
   error: ClassificationJob['error'];
@@ -145,7 +145,7 @@ export interface JobEnd {
 
 const NOTHING_CAME = { code: 'AI_PROVIDER_INVALID_RESPONSE', message: 'No question was classified' };
 
-/** COMPLETED when any question has suggestions; else FAILED, by the last of the errors that kept them from it. */
+/** Returns COMPLETED if any question has suggestions, otherwise FAILED with the last error of its questions. */
 export function endOf(
   counts: Pick<JobCounts, 'succeeded'>,
   lastError: { code: string; message: string } | null,
@@ -155,13 +155,13 @@ export function endOf(
   return { status: 'FAILED', error: { code, message } };
 }
 
-/** Of a job, or what was still open of it, whose command died with the workers that ran it: nobody works on it any more. */
+/** Error of a job, or of its unfinished questions, whose command is dead because its workers failed at every attempt. */
 export const WORKERS_LOST = {
   code: 'INTERNAL',
   message: 'The job was given up: its worker failed at every attempt',
 } as const;
 
-/** What makes two requests for a job equal. */
+/** Fields that make two job requests equal. */
 export interface JobWish {
   actorId: string;
   organizationId: string;
@@ -173,7 +173,7 @@ export interface JobWish {
   threshold: number;
 }
 
-/** Equal for equal wishes, whatever the order of their ids, their fields and the keys of their filters: hex of SHA-256. */
+/** Returns a key that equal requests share, whatever the order of ids, fields and filter keys: SHA-256 as hex. */
 export function openKeyOf(wish: JobWish): string {
   const { actorId, organizationId, filters, questionIds, fields, mode, overwrite, threshold } = wish;
   const parts = [actorId, organizationId, filters, sorted(questionIds), sorted(fields), mode, overwrite, threshold];
@@ -186,7 +186,10 @@ function sorted(values: readonly string[]): string[] {
   return [...values].sort();
 }
 
-/** Objects as lists of pairs, by key: an object of our own could not hold a key named `__proto__`, and would put numbers first. */
+/**
+ * Converts objects to lists of pairs, sorted by key. A rebuilt object could not hold a key `__proto__` and would put numeric keys
+ * first.
+ */
 function inOrder(value: unknown): unknown {
   if (Array.isArray(value)) return { list: value.map(inOrder) };
   if (typeof value !== 'object' || value === null) return value;

@@ -29,7 +29,7 @@ const SCHEMA = {
   },
 };
 
-t.test('openai: everything is required, nothing may be added, what is not understood is said', async (t) => {
+t.test('openai: all fields are required, none may be added, unsupported keywords become words', async (t) => {
   const { schema, strict } = toOpenAi(SCHEMA);
   t.equal(strict, true);
   t.strictSame(schema, {
@@ -58,7 +58,7 @@ t.test('openai: everything is required, nothing may be added, what is not unders
   });
 });
 
-t.test('gemini: null is a flag, a constant a choice, and choices are texts', async (t) => {
+t.test('gemini: null becomes a flag, a constant an enum, and enums contain texts only', async (t) => {
   t.strictSame(toGemini(SCHEMA), {
     type: 'object',
     required: ['items'],
@@ -85,7 +85,7 @@ t.test('gemini: null is a flag, a constant a choice, and choices are texts', asy
   });
 });
 
-t.test('an answer to the strict schema is one to the whole schema once its nulls are out', async (t) => {
+t.test('an answer to the strict schema fits the whole schema once its nulls are removed', async (t) => {
   const check = new Ajv2020({ strict: false, validateFormats: false }).compile(SCHEMA);
   const strict = { items: [{ id: 'q-1', kind: 'x', grade: null, topic: null, note: null }] };
   t.notOk(check(strict));
@@ -94,7 +94,7 @@ t.test('an answer to the strict schema is one to the whole schema once its nulls
   t.ok(check(read));
 });
 
-t.test('an answer is read from bare JSON and out of a fence, and from nothing else', async (t) => {
+t.test('an answer is read from bare JSON or a Markdown fence, and from no other text', async (t) => {
   for (const text of [
     '{"a":1}',
     ' \n{"a":1}\n',

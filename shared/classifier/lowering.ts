@@ -1,9 +1,9 @@
 import { membersOf } from '#shared/kernel/json-object.ts';
 import { hasFreeMap, inWords, mapParts, type Schema, typesOf } from './schema.ts';
 
-/** The schema of a task's answer, lowered to the part of JSON Schema that each provider's wire understands. */
+/** Functions that lower the schema of a task's answer to the part of JSON Schema that each provider supports. */
 
-/** A schema as the input of a tool: any JSON Schema may stand there, so it goes whole. */
+/** Returns a schema as the input of an Anthropic tool, which accepts any JSON Schema; only `$schema` and `$id` are removed. */
 export function toAnthropic(schema: Schema): Schema {
   const { $schema: _dialect, $id: _id, ...bare } = schema;
   return bare;
@@ -30,13 +30,13 @@ const READ_BY_GEMINI = new Set([
   'propertyOrdering',
 ]);
 const FORMATS_OF_GEMINI = ['enum', 'date-time', 'float', 'double', 'int32', 'int64'];
-/** Keywords that Gemini is not sent and that no words stand in for. */
+/** Keywords that Gemini does not receive, not even in words. */
 const DROPPED_FOR_GEMINI = ['$schema', '$id', '$defs', 'const', 'oneOf', 'additionalProperties', 'format'];
 
 /**
- * A schema in the part of OpenAPI 3.0 that Gemini reads: null is a flag and no type, a constant is a choice of one, and
- * what it does not know is said in words. null when it cannot be said there at all (a reference, a free map): then it has
- * to stand in the prompt.
+ * Returns a schema in the part of OpenAPI 3.0 that Gemini supports. A null type becomes a flag, a constant becomes an enum of one,
+ * and unsupported keywords become words in the description. Returns null if the schema cannot be expressed (a reference, a free
+ * map). It must then be sent in the prompt.
  */
 export function toGemini(schema: Schema): Schema | null {
   if (JSON.stringify(schema).includes('"$ref"') || hasFreeMap(schema)) return null;
@@ -59,7 +59,7 @@ function openApi(schema: Schema): Schema {
   foldNull(mapped);
   const words = inWords(schema, wordedKeywords(schema, mapped));
   if (words !== undefined) mapped.description = words;
-  // Choices are of texts alone there.
+  // Gemini's enums contain texts only.
   if (Array.isArray(mapped.enum)) {
     const choices = mapped.enum.filter((choice) => choice !== null);
     if (choices.every((choice) => typeof choice === 'string')) Object.assign(mapped, { enum: choices, type: 'string' });
@@ -79,7 +79,7 @@ function wordedKeywords(schema: Schema, mapped: Schema): string[] {
   return isLost ? [...unknown, 'enum' in schema ? 'enum' : 'const'] : unknown;
 }
 
-/** `anyOf: [X, null]` is X with the flag. */
+/** Replaces `anyOf: [X, null]` by X with the nullable flag. */
 function foldNull(mapped: Record<string, unknown>): void {
   if (!Array.isArray(mapped.anyOf)) return;
   const branches = mapped.anyOf
@@ -92,7 +92,7 @@ function foldNull(mapped: Record<string, unknown>): void {
   else mapped.anyOf = branches;
 }
 
-/** What strict structured output refuses or does not look at; said in words instead. */
+/** Keywords that strict structured output refuses or ignores; they are sent as words in the description instead. */
 const REFUSED_BY_OPENAI = [
   'minLength',
   'maxLength',
@@ -112,8 +112,8 @@ const REFUSED_BY_OPENAI = [
 ];
 
 /**
- * A schema for OpenAI's structured output. Strict mode knows no optional fields: they become required and nullable, and
- * the nulls are taken out of the answer. A schema with a free map cannot be strict and goes as it is.
+ * Returns a schema for OpenAI's structured output. Strict mode has no optional fields: they become required and nullable, and
+ * `readAnswer` removes the nulls. A schema with a free map cannot be strict and is sent unchanged.
  */
 export function toOpenAi(schema: Schema): { schema: Schema; strict: boolean } {
   const { $schema: _dialect, $id: _id, ...bare } = schema;

@@ -6,7 +6,7 @@ import { mockAnswer } from './mock.ts';
 
 const ajv = new Ajv2020({ strict: false, validateFormats: false });
 
-/** Schemas as tasks have them: objects of named fields, bounded texts, numbers and arrays, choices, things that may be null. */
+/** Schemas like those of tasks: objects of named fields, bounded texts, numbers and arrays, choices, nullable values. */
 const { schema: schemas } = fc.letrec<{ schema: Record<string, unknown> }>((tie) => ({
   schema: fc.oneof(
     { maxDepth: 4 },
@@ -39,7 +39,7 @@ const { schema: schemas } = fc.letrec<{ schema: Record<string, unknown> }>((tie)
   ),
 }));
 
-t.test('it fits the schema, whatever that is, and is always the same', async () => {
+t.test('a mock answer fits any schema and is always the same', async () => {
   fc.assert(
     fc.property(schemas, fc.constantFrom(...TASK_KINDS), fc.jsonValue(), (schema, kind, data) => {
       const answer = mockAnswer({ kind, data, schema });
@@ -57,14 +57,14 @@ const fields = (properties: Record<string, unknown>) => ({
 });
 const list = (items: unknown, more = {}) => ({ type: 'array', items, ...more });
 
-t.test('it speaks of each question that the data names, in order', async (t) => {
+t.test('a mock answer has an item for each question that the data names, in order', async (t) => {
   const schema = fields({ items: list(fields({ questionId: text, subject: text })) });
   for (const data of [{ questionIds: ['q-2', 'q-1'] }, { questions: [{ id: 'q-2', content: 'x' }, { id: 'q-1' }] }]) {
     t.match(mockAnswer({ kind: 'classify', data, schema }), { items: [{ questionId: 'q-2' }, { questionId: 'q-1' }] });
   }
 });
 
-t.test('it makes as many questions as wanted, each with a key among its options', async (t) => {
+t.test('a mock answer has as many questions as wanted, each with a key among its options', async (t) => {
   const option = fields({ id: text, label: text, content: text });
   const schema = fields({
     questions: list(fields({ answerKey: list(text), type: text, options: list(option) }), { maxItems: 20 }),
@@ -79,7 +79,7 @@ t.test('it makes as many questions as wanted, each with a key among its options'
   });
 });
 
-t.test('its scores are within what each criterion gives, and add up', async (t) => {
+t.test('mock scores are within the maximum of each criterion and add up', async (t) => {
   const schema = fields({
     score: { type: 'number', minimum: 0, maximum: 10 },
     criteria: list(fields({ id: text, score: { type: 'number', minimum: 0 } })),
@@ -104,7 +104,7 @@ t.test('its scores are within what each criterion gives, and add up', async (t) 
   }
 });
 
-t.test('a criterion of a quarter of a point is given by some and not by others', async (t) => {
+t.test('the mock grants a criterion of a quarter point to some essays and not to others', async (t) => {
   const schema = fields({ criteria: list(fields({ id: text, score: { type: 'number', minimum: 0 } })) });
   const rubric = { criteria: [{ id: 'c1', maxScore: 0.25 }] };
   const scores = Array.from({ length: 30 }, (_, essay) => {

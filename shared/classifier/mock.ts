@@ -4,10 +4,11 @@ import { membersOf } from '#shared/kernel/json-object.ts';
 import type { Schema } from './schema.ts';
 
 /**
- * An answer as the mock provider gives it: always the same for the same task, and one that the task's schema admits,
- * whatever it is. It speaks of what the data speaks of: an array whose items name a question or a criterion gets one
- * item for each that the data (or an `enum`) names, `questions` gets as many items as the data's `count`, scores stay
- * within their `maxScore` and a score beside scored parts is their sum, an answer key is the first option.
+ * Returns the mock provider's answer: always the same for the same task, and valid for any task schema. It follows the data:
+ * - An array whose items name a question or a criterion gets one item for each that the data (or an `enum`) names.
+ * - `questions` gets as many items as the data's `count`.
+ * - Scores stay within their `maxScore`, and a score beside scored parts is their sum.
+ * - An answer key is the first option.
  */
 export function mockAnswer({ kind, data, schema }: Pick<ModelTask, 'kind' | 'data' | 'schema'>): unknown {
   const seed = hexDigest(`${kind}\n${JSON.stringify(data) ?? 'null'}`);
@@ -20,15 +21,15 @@ function hexDigest(text: string): string {
   return createHash('sha256').update(text).digest('hex');
 }
 
-/** What is answered: the schema of a task and its data. */
+/** Input of an answer: the task's schema and data. */
 interface Asked {
   root: Schema;
   data: Fields;
-  /** [0, 1), settled by the data and the path alone: a field more elsewhere changes nothing here. */
+  /** Returns a number in [0, 1) that depends only on data and path: an additional field elsewhere does not change it. */
   chance(path: string): number;
 }
 
-/** Where the sampler stands: the path to here, the object being made so far, and the part of the data that it speaks of. */
+/** Position of the sampler: its path, the object built so far, and the row of the data that it describes. */
 interface Spot {
   path: string;
   name: string;
@@ -38,10 +39,10 @@ interface Spot {
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** Levels below which neither an answer nor the data is followed: a schema may refer to itself. */
+/** Maximum depth at which answer and data are followed: a schema may refer to itself. */
 const DEEPEST = 12;
 
-/** A value that the schema admits at this spot. */
+/** Returns a value that the schema admits at this position. */
 function sample(asked: Asked, schema: Schema, spot: Spot): unknown {
   const node = followed(asked.root, schema);
   if ('const' in node) return node.const;
@@ -76,7 +77,7 @@ function sampleObject(asked: Asked, node: Schema, { path, subject }: Spot): Fiel
   return Object.fromEntries(properties.map(([name]) => [name, made[name]]));
 }
 
-/** Options, then other arrays, then the rest: an answer key and a sum speak of what stands beside them. */
+/** Orders fields as they are made: options, other arrays, the rest. An answer key and a sum depend on the fields beside them. */
 function inOrderOfMaking(root: Schema, properties: [string, unknown][]): [string, unknown][] {
   const rank = ([name, schema]: [string, unknown]) => {
     if (name === 'options') return 0;
@@ -85,7 +86,7 @@ function inOrderOfMaking(root: Schema, properties: [string, unknown][]): [string
   return properties.toSorted((a, b) => rank(a) - rank(b));
 }
 
-/** Fields by which an answer names what it speaks of, in the order in which they are looked for. */
+/** Fields that name the subject of an item, in order of precedence. */
 const NAMING_FIELDS = ['questionId', 'criterionId', 'id'];
 const CHOICES = 4;
 const MOST_FREE_ITEMS = 2;
@@ -108,15 +109,15 @@ function sampleList(asked: Asked, node: Schema, { path, name, made, subject }: S
   });
 }
 
-/** How many items a list gets that speaks of nothing in the data. */
+/** Returns the length of a list that describes no rows of the data. */
 function freeLength({ data }: Asked, name: string): number {
   if (name === 'questions') return numberOr(data.count, 1);
   return name === 'options' ? CHOICES : MOST_FREE_ITEMS;
 }
 
 /**
- * What an array of the answer is to speak of, each with its `id`: the ids that `idSchema` allows, else those of the data's rows of
- * the same name, else of its questions. None when the data names nothing for it, and for what is made anew.
+ * Returns the subjects of an array in the answer, each with its `id`. They are the ids that `idSchema` allows, else the data's rows
+ * of the same name, else its questions. The result is empty if the data names none, or if the items are to be newly written.
  */
 function subjectsOf(data: Fields, idSchema: Schema, arrayName: string): Fields[] {
   if (arrayName === 'options' || (arrayName === 'questions' && data.count !== undefined)) return [];
@@ -137,7 +138,7 @@ function idOf(row: unknown): unknown {
   return id ?? questionId;
 }
 
-/** The non-empty arrays of objects that stand anywhere in the data under this name. */
+/** Returns the non-empty arrays of objects with this name, at any depth of the data. */
 function arraysNamed(value: unknown, name: string, depth = 0): unknown[][] {
   if (depth > DEEPEST || typeof value !== 'object' || value === null) return [];
   return Object.entries(value).flatMap(([key, member]) => [
@@ -146,7 +147,7 @@ function arraysNamed(value: unknown, name: string, depth = 0): unknown[][] {
   ]);
 }
 
-/** A score beside scored parts is their sum; every other number lies in its range, and has few digits. */
+/** Returns the sum for a score beside scored parts, otherwise a number in the schema's range with few digits. */
 function mockNumber(asked: Asked, node: Schema, spot: Spot): number {
   const { name, path, made, subject } = spot;
   const total = name === 'score' ? sumOfScores(made) : undefined;
@@ -154,12 +155,12 @@ function mockNumber(asked: Asked, node: Schema, spot: Spot): number {
   if (name === 'maxScore' && typeof subject.maxScore === 'number') return subject.maxScore;
 
   const { least, most } = rangeOf(asked, node, spot);
-  // A confidence is never a low one.
+  // A mock confidence is at least 0.5.
   const share = name === 'confidence' ? 0.5 + asked.chance(path) / 2 : asked.chance(path);
   const drawn = least + (most - least) * share;
   const isWhole = typeOf(node) === 'integer';
   const rounded = name === 'score' ? scoreAt(share, node, { least, most }) : roundedDown(drawn, isWhole ? 1 : 100);
-  // Inside the range whatever its ends are.
+  // Rounding down may leave the range. Then round an integer up, and do not round another number.
   const isIn = node.exclusiveMinimum === undefined ? rounded >= least : rounded > least;
   return isIn ? rounded : isWhole ? Math.ceil(drawn) : drawn;
 }
@@ -177,7 +178,10 @@ function rangeOf({ data }: Asked, node: Schema, { name, subject }: Spot): Range 
   return { least, most: Math.min(most, numberOr(subject.maxScore, numberOr(data.maxScore, most))) };
 }
 
-/** One of the scores of the range, each as likely: full points are drawn too, or a criterion of a quarter would never give any. */
+/**
+ * Returns one of the range's scores, all equally likely. Full points must be possible, or a criterion of a quarter point would
+ * always get 0.
+ */
 function scoreAt(share: number, node: Schema, { least, most }: Range): number {
   // Quarters of points add up exactly.
   const steps = typeOf(node) === 'integer' ? 1 : 4;
@@ -190,7 +194,7 @@ function roundedDown(value: number, steps: number): number {
   return Math.floor(value * steps) / steps;
 }
 
-/** The sum of the scored parts beside a score; undefined when there are none. */
+/** Returns the sum of the scored parts beside a score; undefined without scored parts. */
 function sumOfScores(made: Fields): number | undefined {
   const parts = Object.values(made).find(
     (value): value is Fields[] => Array.isArray(value) && value.length > 0 && 'score' in membersOf(value[0]),
@@ -200,7 +204,7 @@ function sumOfScores(made: Fields): number | undefined {
 
 const LONGEST_TEXT = 2_000;
 
-/** What the data says of such a field, else a name for it; the first of them that the schema admits. */
+/** Returns the data's value of this field, otherwise a generated name; the first candidate that the schema admits. */
 function mockText({ data, chance }: Asked, node: Schema, { name, path, made, subject }: Spot): string {
   const index = Number(path.split('/').findLast((step) => /^\d+$/.test(step)) ?? 0);
   const letter = String.fromCharCode(65 + (index % 26));
@@ -217,7 +221,7 @@ function mockText({ data, chance }: Asked, node: Schema, { name, path, made, sub
   return fitting ?? cutToLength(node, candidates.at(-1) ?? '');
 }
 
-/** An answer key is the first of the options that stand beside it. */
+/** Returns the id of the first option beside an answer key. */
 function firstOptionId(made: Fields, name: string): unknown {
   if (!/answer|correct|optionId/i.test(name) || !Array.isArray(made.options)) return undefined;
   return membersOf(made.options[0]).id;
@@ -238,7 +242,7 @@ function lengthsOf({ minLength, maxLength }: Schema): { least: number; most: num
   return { least: numberOr(minLength, 0), most: numberOr(maxLength, LONGEST_TEXT) };
 }
 
-/** The schema that a local `$ref` (`#/$defs/x`) leads to. */
+/** Returns the schema that a local `$ref` (`#/$defs/x`) leads to. */
 function followed(root: Schema, schema: Schema): Schema {
   const { $ref } = schema;
   if (typeof $ref !== 'string' || !$ref.startsWith('#/')) return schema;
@@ -248,19 +252,19 @@ function followed(root: Schema, schema: Schema): Schema {
     .reduce<Schema>((node, step) => membersOf(node[step]), root);
 }
 
-/** The first type that is not null, where none is named the one that its keywords speak of. */
+/** Returns the first type that is not null. If the schema names none, the type follows from its keywords. */
 function typeOf(node: Schema): unknown {
   const { type } = node;
   if (Array.isArray(type)) return type.find((name) => name !== 'null') ?? 'null';
   return type ?? ('properties' in node ? 'object' : 'items' in node ? 'array' : 'null');
 }
 
-/** The first schema of a list of choices (`anyOf`, `oneOf`). */
+/** Returns the first schema of a list of choices (`anyOf`, `oneOf`). */
 function firstOf(choices: unknown): Schema | undefined {
   return Array.isArray(choices) && choices.length > 0 ? membersOf(choices[0]) : undefined;
 }
 
-/** The value of a keyword or field where it is a number. */
+/** Returns the value if it is a number, else `otherwise`. */
 function numberOr(value: unknown, otherwise: number): number {
   return typeof value === 'number' ? value : otherwise;
 }

@@ -34,7 +34,7 @@ t.test('batches hold every question once, in order, five at a time', async (t) =
   t.pass('of every selection');
 });
 
-t.test('a batch keeps the questions of its own that the bank knows', async (t) => {
+t.test('a batch stores those of its questions that the bank knows', async (t) => {
   const ids = ['q1', 'q2', 'q3', 'q4', 'q5', 'q6'];
   const questions = new Map(['q6', 'q2', 'q1'].map((id) => [id, { id, content: `text of ${id}` }]));
   const { batches, job, selection } = newJob(wish(ids), ORIGIN, { kind: 'LOADED', known: questions });
@@ -46,7 +46,7 @@ t.test('a batch keeps the questions of its own that the bank knows', async (t) =
   t.equal(selection.filtersText, '{"a.b":"$x"}');
 });
 
-t.test('a job whose questions did not come has failed, and stands in nobody’s way', async (t) => {
+t.test('a job without its questions is created FAILED and does not block an equal job', async (t) => {
   const { job, batches } = newJob(wish(['q1']), ORIGIN, { kind: 'FAILED' });
   t.match(job, {
     status: 'FAILED',
@@ -57,7 +57,7 @@ t.test('a job whose questions did not come has failed, and stands in nobody’s 
   t.equal(batches[0]?.contextText, null);
 });
 
-t.test('a question or a field that stands twice is a fault where it stands the second time', async (t) => {
+t.test('a duplicate question or field is a fault at its second position', async (t) => {
   t.strictSame(
     jobRequestFaults({ questionIds: ['a', 'b', 'a'], fields: ['topic', 'topic'] }).map(({ path }) => path),
     ['/questionIds/2', '/fields/1'],

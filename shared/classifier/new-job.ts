@@ -11,7 +11,7 @@ import {
   openKeyOf,
 } from './job.ts';
 
-/** A job as it is first written, with all that lies beside it. */
+/** A new job with its selection and batches. */
 export interface NewJob {
   job: ClassificationJob;
   selection: JobSelection;
@@ -25,15 +25,15 @@ interface JobOrigin {
 }
 
 /**
- * What the bank knows of a job's questions, by id. `NONE`: no bank is configured. `FAILED`: it did not answer, and such a job has failed from
- * its beginning.
+ * Questions of a job that the bank returned, by id. `NONE`: no bank is configured. `FAILED`: the bank did not answer; such a job is
+ * created as FAILED.
  */
 export type JobQuestions =
   | { kind: 'LOADED'; known: ReadonlyMap<string, unknown> }
   | { kind: 'NONE' }
   | { kind: 'FAILED' };
 
-/** A new job of this wish. */
+/** Returns a new job for this wish: PENDING, or FAILED if the bank did not return its questions. */
 export function newJob(wish: JobWish, { id, now, actorRole }: JobOrigin, questions: JobQuestions): NewJob {
   const batches = batchesOf(id, wish.questionIds, questions.kind === 'LOADED' ? questions.known : null);
   const hasFailed = questions.kind === 'FAILED';
@@ -65,7 +65,7 @@ export function newJob(wish: JobWish, { id, now, actorRole }: JobOrigin, questio
 
 export const CONTEXT_FAILED = {
   code: 'AI_QUESTION_CONTEXT_FAILED',
-  message: 'The question bank did not give the questions',
+  message: 'The question bank did not return the questions',
 } as const;
 
 function batchesOf(
@@ -82,7 +82,7 @@ function batchesOf(
   return batches;
 }
 
-/** Returns a batch's context as it is stored: those of its questions that the bank knows, in the batch's order. */
+/** Returns the context of a batch as stored text: its questions that the bank knows, in the batch's order. */
 export function contextTextOf(ids: readonly string[], questions: ReadonlyMap<string, unknown>): string {
   return JSON.stringify(ids.map((id) => questions.get(id)).filter((question) => question !== undefined));
 }
@@ -92,7 +92,7 @@ export function contextOf(contextText: string): { id: string }[] {
   return JSON.parse(contextText) as { id: string }[];
 }
 
-/** What the schema cannot say: each question and each field stands once. Takes a body of any shape. */
+/** Returns the faults that the schema cannot detect: a question or a field that is listed twice. Accepts a body of any shape. */
 export function jobRequestFaults(body: unknown): FaultDetail[] {
   return [...repeats(body, 'questionIds'), ...repeats(body, 'fields')];
 }
@@ -103,7 +103,7 @@ function repeats(body: unknown, name: string): FaultDetail[] {
   return repeatedAt(list).map((at) => ({ path: `/${name}/${at}`, message: 'is there already' }));
 }
 
-/** Where a value stands that stands earlier as well. */
+/** Returns the indexes of values that occur earlier in the list. */
 export function repeatedAt(values: readonly unknown[]): number[] {
   const seen = new Set<unknown>();
   return values.flatMap((value, index) => {

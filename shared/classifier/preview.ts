@@ -11,7 +11,7 @@ import type {
   Settlement,
 } from '#shared/generated/classifier.ts';
 
-/** Where what a preview shows may be written; this service never does. */
+/** Services and routes that may store a preview's content; this service never does. */
 const OWNERS: Readonly<Record<Exclude<TaskKind, 'classify'>, PreviewOwner>> = {
   generate: { service: 'question-service', route: 'POST /v1/questions/ai-preview-drafts' },
   explain: { service: 'question-service', route: 'POST /v1/questions/ai-preview-solutions' },
@@ -21,7 +21,7 @@ const OWNERS: Readonly<Record<Exclude<TaskKind, 'classify'>, PreviewOwner>> = {
 export const HANDOFF_TYPE = 'ai.essay_grade.handoff.v1';
 export const HANDOFF_SENDER = 'ai-classifier-service';
 
-/** `settlement` null: it is not paid for. */
+/** Returns the preview of a generation. `settlement` is null if the generation is free. */
 export function generationPreview(
   result: TaskResult<'generate'>,
   mode: GenerationMode,
@@ -63,7 +63,7 @@ export function essayGradePreview(result: TaskResult<'grade'>, request: EssayGra
   };
 }
 
-/** What the attempt service takes as it stands, and once, however often it is sent. */
+/** Returns the handoff that the attempt service accepts unchanged. Its event id makes repeats harmless. */
 function essayHandoff(result: TaskResult<'grade'>, { questionId, rubric }: EssayGradeRequest): EssayHandoff {
   const { score, maxScore, feedback, criteria } = result.grade;
   const nameOf = new Map(rubric.criteria.map(({ id, name }) => [id, name]));

@@ -3,13 +3,13 @@ import { membersOf } from '#shared/kernel/json-object.ts';
 /** A JSON Schema, or a part of one. */
 export type Schema = Readonly<Record<string, unknown>>;
 
-/** The types that a schema names; empty = any. */
+/** Returns the types that a schema names; an empty list = any type. */
 export function typesOf(schema: Schema): readonly unknown[] {
   if (schema.type === undefined) return [];
   return Array.isArray(schema.type) ? schema.type : [schema.type];
 }
 
-/** `schema` with `change` applied to every schema right below it. */
+/** Returns `schema` with `change` applied to each direct subschema. */
 export function mapParts(schema: Schema, change: (part: Schema, name: string | null) => unknown): Schema {
   const mapped: Record<string, unknown> = { ...schema };
   for (const keyword of ['properties', '$defs']) {
@@ -28,7 +28,7 @@ export function mapParts(schema: Schema, change: (part: Schema, name: string | n
   return mapped;
 }
 
-/** Whether an object anywhere in it may have members that it does not name. */
+/** Returns true if an object anywhere in the schema declares no properties, so its members are free. */
 export function hasFreeMap(schema: Schema): boolean {
   let found = typesOf(schema).includes('object') && Object.keys(membersOf(schema.properties)).length === 0;
   mapParts(schema, (part) => {
@@ -38,7 +38,10 @@ export function hasFreeMap(schema: Schema): boolean {
   return found;
 }
 
-/** Keywords that some wires refuse, said in words where a model still reads them. */
+/**
+ * Returns the description with the unsupported keywords added in words, which a model still reads. Returns undefined if the schema
+ * has no such keyword.
+ */
 export function inWords(schema: Schema, keywords: readonly string[]): string | undefined {
   const said = keywords
     .filter((keyword) => keyword in schema)
@@ -48,7 +51,7 @@ export function inWords(schema: Schema, keywords: readonly string[]): string | u
   return `${own}(${said.join(', ')})`;
 }
 
-/** An object of exactly these fields, each of them required. */
+/** Returns the schema of an object with exactly these fields, all required. */
 export function closedObject(properties: Schema): Schema {
   return { type: 'object', additionalProperties: false, required: Object.keys(properties), properties };
 }

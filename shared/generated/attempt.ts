@@ -86,7 +86,7 @@ export interface AdminSummary {
 }
 
 /**
- * Exactly one of the three, the one that fits the type of the question.
+ * A stored answer has exactly one of the three, the one that fits the type of the question.
  */
 export interface Answer {
   /**
@@ -226,6 +226,10 @@ export interface AttemptDetail {
    * All events, those left out of `events` too.
    */
   eventCount: number;
+  /**
+   * For admins and teachers in it only.
+   */
+  scope?: TeacherScope;
 }
 
 /**
@@ -273,7 +277,7 @@ export interface AttemptQuestion {
   questionId: Identifier;
   questionVersionId: Identifier | null;
   /**
-   * 0 ... n-1 in the order of the attempt.
+   * Ascending in the order of the attempt: the numbers that the start sent where they order the paper, else 0 ... n-1.
    */
   orderIndex: number;
   score: number;
@@ -287,6 +291,8 @@ export interface AttemptQuestion {
    */
   contentText: string | null;
   /**
+   * In the order of `optionOrder`; to admins and the teachers of the exam, as the start sent them.
+   *
    * @maxItems 100
    */
   options: QuestionOption[];
@@ -312,7 +318,7 @@ export type AttemptStatus = 'IN_PROGRESS' | 'SUBMITTED' | 'GRADED';
 export type ClientEventType = 'QUESTION_VIEW' | 'TAB_HIDDEN' | 'FOCUS_RETURNED' | 'NETWORK_RETRY' | 'TIMEOUT';
 
 /**
- * The decision of the course service. All or none: an incomplete one is refused as COURSE_CONTEXT_INVALID.
+ * The decision of the course service. All or none: one that lacks a field other than `examId` is refused as COURSE_CONTEXT_INVALID.
  */
 export interface CourseAttemptContext {
   courseId?: string;
@@ -320,6 +326,9 @@ export interface CourseAttemptContext {
   lessonId?: string;
   studentId?: string;
   organizationId?: string;
+  /**
+   * Need not be there; if it is, it equals the id of the path.
+   */
   examId?: string;
   validatedBy?: string;
   validatedAt?: Timestamp;
@@ -349,9 +358,12 @@ export interface EssayGradeHandoffRequest {
    */
   sourceEventId: string;
   questionId: Identifier;
+  /**
+   * Points of the question: from 0 to its score, and at most `maxScore`.
+   */
   score: number;
   /**
-   * Must equal the score of the question.
+   * May differ from the score of the question; nothing is converted.
    */
   maxScore: number;
   feedback?: string;
@@ -490,10 +502,9 @@ export interface QuestionOption {
 }
 
 /**
- * What kind of answer a question takes.
+ * Type of a question. Each type named here fixes the kind of its answer. Any other name is kept, and the scoring mode decides the kind. THPT_TRUE_FALSE_LADDER and TRUE_FALSE_GROUP take statements. SHORT_TEXT, NUMERIC, MANUAL and ESSAY take a text. EXACT and PARTIAL take choices if the question has options, otherwise a text.
  */
-export type QuestionType =
-  'SINGLE_CHOICE' | 'MULTIPLE_CHOICE' | 'TRUE_FALSE_GROUP' | 'SHORT_TEXT' | 'NUMERIC' | 'ESSAY';
+export type QuestionType = string;
 
 /**
  * What a release changed.
@@ -516,7 +527,7 @@ export interface ReleaseReply {
 export interface ResultReply {
   attempt: AttemptDetail;
   /**
-   * totalScore of maxScore, not rounded; null while hidden.
+   * totalScore of maxScore, not rounded; null while hidden, and where every question has 0 points.
    */
   scorePercent: number | null;
 }
@@ -563,21 +574,21 @@ export interface SaveAnswerRequest {
    * The question id; the id of the attempt question is taken too.
    */
   questionId: Identifier;
-  answer?: Answer;
+  answer?: SentAnswer;
   /**
    * @maxItems 100
    */
-  selectedOptionIds?: Identifier[];
+  selectedOptionIds?: Identifier[] | null;
   /**
    * Each statement at most once; an omitted one is blank.
    *
    * @maxItems 100
    */
-  statementAnswers?: StatementAnswer[];
+  statementAnswers?: StatementAnswer[] | null;
   /**
    * Stored exactly as sent.
    */
-  textAnswer?: string;
+  textAnswer?: string | null;
   /**
    * The serverVersion that the client saw last; 0 (default) overwrites.
    */
@@ -614,9 +625,45 @@ export interface ScoringRule {
 }
 
 /**
+ * One of the three filled, the one that fits the type of the question: null, `[]` and `""` beside it count as absent. If all are empty, the answer is stored empty.
+ */
+export interface SentAnswer {
+  /**
+   * @maxItems 100
+   */
+  selectedOptionIds?: Identifier[] | null;
+  /**
+   * Each statement at most once; an omitted one is blank.
+   *
+   * @maxItems 100
+   */
+  statementAnswers?: StatementAnswer[] | null;
+  /**
+   * Stored exactly as sent.
+   */
+  textAnswer?: string | null;
+}
+
+/**
  * When a student sees the result.
  */
 export type ShowResultMode = 'IMMEDIATE' | 'AFTER_CLOSE' | 'MANUAL';
+
+/**
+ * A choice, or a statement of a true/false group, as it is sent.
+ */
+export interface StartOption {
+  id: Identifier;
+  label?: string;
+  /**
+   * Markup.
+   */
+  content?: string;
+  /**
+   * Where the question has no `answerKey`, and every option has this, it is the key. It becomes part of the key and is never returned with the option.
+   */
+  isCorrect?: boolean;
+}
 
 /**
  * A question as the exam service resolved it; copied whole onto the attempt.
@@ -630,11 +677,11 @@ export interface StartQuestion {
   questionId: Identifier;
   questionVersionId?: Identifier;
   /**
-   * Questions come in array order; this number orders nothing.
+   * Orders the paper, ascending, where every question has one and no two are equal; else the order of the array counts.
    */
   orderIndex?: number;
   /**
-   * Points of the question.
+   * Points of the question; 0 = practice, in neither correctCount nor wrongCount.
    */
   score: number;
   type: QuestionType;
@@ -649,7 +696,7 @@ export interface StartQuestion {
   /**
    * @maxItems 100
    */
-  options?: QuestionOption[];
+  options?: StartOption[];
   /**
    * A permutation of the option ids; absent = the order of `options`.
    *
@@ -658,7 +705,7 @@ export interface StartQuestion {
   optionOrder?: Identifier[];
   scoringRule: ScoringRule;
   /**
-   * Not needed by MANUAL and ESSAY.
+   * Absent = what `isCorrect` of the options says. Not needed by MANUAL and ESSAY.
    */
   answerKey?: AnswerKey;
 }
@@ -701,14 +748,10 @@ export interface StatementAnswer {
 }
 
 /**
- * What the student wrote about themself.
+ * Description of the student by the sender of the start, with any members. It is stored and returned whole. At most 16 KiB of JSON and 8 levels of objects and arrays; the object itself is the first level.
  */
 export interface StudentInfo {
-  fullName?: string;
-  studentCode?: string;
-  className?: string;
-  email?: string;
-  phone?: string;
+  [k: string]: unknown;
 }
 
 /**
@@ -764,3 +807,18 @@ export interface SubmitRequest {
  * Who ended the attempt.
  */
 export type SubmitSource = 'STUDENT' | 'TIMEOUT';
+
+/**
+ * Ids of the classrooms and teachers of the attempt, copied at its start. The creator and the result viewers may read the attempt.
+ */
+export interface TeacherScope {
+  createdById: Identifier | null;
+  /**
+   * @maxItems 1000
+   */
+  assignedClassroomIds: Identifier[];
+  /**
+   * @maxItems 1000
+   */
+  resultViewerTeacherIds: Identifier[];
+}

@@ -91,7 +91,7 @@ export type Role = 'STUDENT' | 'TEACHER' | 'PARENT' | 'ADMIN';
 export interface SessionEnvelope {
   user: User;
   /**
-   * JWT; `Authorization: Bearer` of the calls that follow.
+   * JWT; `Authorization: Bearer` of the calls that follow. HS256 with AUTH_JWT_SECRET.
    */
   accessToken: string;
   /**
@@ -100,7 +100,7 @@ export interface SessionEnvelope {
   refreshToken: string;
   tokenType: 'Bearer';
   /**
-   * Seconds for which the access token is good.
+   * Seconds for which the access token is good: 900, fewer just before the session ends.
    */
   expiresIn: number;
 }
@@ -123,7 +123,7 @@ export interface SessionItem {
    */
   lastUsedAt: Timestamp;
   /**
-   * Unless it is refreshed before.
+   * Unless it is refreshed before; never later than AUTH_SESSION_MAX_DAYS after `createdAt`.
    */
   expiresAt: Timestamp;
   userAgent: string | null;

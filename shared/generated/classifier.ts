@@ -611,6 +611,16 @@ export interface JobScope {
    * @maxItems 2000
    */
   questionIds: Identifier[];
+  /**
+   * The stored questions, in the order of questionIds; null where none are stored. Only in the reply of GET of one job.
+   *
+   * @maxItems 2000
+   */
+  questionContext?:
+    | {
+        [k: string]: unknown;
+      }[]
+    | null;
 }
 
 /**

@@ -21,7 +21,7 @@ export interface BatchEvent {
   /**
    * Preference key of every notification of the event; absent: their own.
    */
-  preferenceType?: string;
+  preferenceType?: NotificationType;
   /**
    * Kind of the thing that it is about.
    */
@@ -109,16 +109,13 @@ export interface CreateRequest {
    * Absent: that of the event, else of the header.
    */
   organizationId?: Identifier;
-  /**
-   * Kind of notification; the preference key where nothing else names one.
-   */
-  type: string;
+  type: NotificationType;
   title: string;
   content: string;
   /**
    * Key that the preferences of a recipient are looked up by; the type where absent.
    */
-  preferenceType?: string;
+  preferenceType?: NotificationType;
   /**
    * Who caused it.
    */
@@ -302,16 +299,13 @@ export interface IntakeNotification {
    * Absent: that of the event, else of the header.
    */
   organizationId?: Identifier;
-  /**
-   * Kind of notification; the preference key where nothing else names one.
-   */
-  type: string;
+  type: NotificationType;
   title: string;
   content: string;
   /**
    * Key that the preferences of a recipient are looked up by; the type where absent.
    */
-  preferenceType?: string;
+  preferenceType?: NotificationType;
   /**
    * Who caused it.
    */
@@ -367,7 +361,7 @@ export interface IntakeRequest {
   /**
    * Preference key of every notification of the event; absent: their own.
    */
-  preferenceType?: string;
+  preferenceType?: NotificationType;
   /**
    * Kind of the thing that it is about.
    */
@@ -491,6 +485,11 @@ export interface NotificationReply {
 }
 
 /**
+ * Kind of notification. Preferences are looked up by it where nothing else names a key.
+ */
+export type NotificationType = string;
+
+/**
  * What a user wants to be told.
  */
 export interface Preferences {
@@ -515,7 +514,7 @@ export interface Preferences {
  */
 export interface PreferencesPatch {
   /**
-   * Merged by type: keys `^[A-Z][A-Z0-9_]{0,63}$`, values boolean; at most 500 types in all.
+   * Merged by type. A key is any text that the type of a notification may be: 1–128 characters without control characters. Values are boolean; at most 500 types in all.
    */
   enabledTypes?: {
     [k: string]: unknown;
@@ -535,10 +534,7 @@ export interface SnapshotRequest {
    */
   userId: Identifier;
   organizationId?: Identifier;
-  /**
-   * Kind of notification; the preference key where nothing else names one.
-   */
-  type: string;
+  type: NotificationType;
   title: string;
   content: string;
   isRead: boolean;

@@ -1,30 +1,40 @@
 import type { Rejection } from './errors.ts';
 
 /**
- * Terminology (the whole of it: ARCHITECTURE.md, section 8), used alike in routes, queues, folders and documents:
- * - **front door**: a process that answers HTTP; it writes a command, rings and may wait for the reply.
- * - **command**: a MongoDB document that says what is to be done; the truth. Redis only ever holds its id.
- * - **queue**: the commands of one kind; **mailbox**: the collection in which those of an actor's queues lie.
- * - **doorbell**: the Redis job queue beside a queue; a **ring** on it tells a worker of a command at once, and without it the
- *   worker's poll finds the command.
- * - **claim**: taking a command under a **lease**, a time for which no other worker may; each claim has its own **fence**, and only
- *   the newest may write.
+ * Core terms. Routes, queues, folders and documents use them alike; ARCHITECTURE.md, section 8, has the whole glossary.
+ * - **front door**: a process that answers HTTP. It writes a command, rings and may wait for the reply.
+ * - **command**: a MongoDB document that states what must be done. It is the truth; Redis only ever holds its id.
+ * - **queue**: the commands of one kind.
+ * - **mailbox**: the collection that stores the commands of an actor's queues.
+ * - **doorbell**: the Redis job queue beside a queue. A **ring** on it wakes a worker at once; without it, the worker's poll
+ *   finds the command.
+ * - **claim**: takes a command under a **lease**, a time in which no other worker may claim it. Each claim has its own **fence**,
+ *   and only the newest fence may write.
  * - **outcome**: how a run of a command ends; see `workers/actor.ts`.
- * - **actor**: the one kind of process that makes one kind of change; a worker process runs one actor.
+ * - **actor**: the only kind of process that makes one kind of change. A worker process runs one actor.
  *
- * And of the attempt service: a **paper** is the copied questions of a start, shared by all attempts that copied the same; a
- * **notice** is an outbox row, itself a command; a **release** makes an exam's results visible; a **handoff** brings a grade that
- * was given by hand or by a model.
+ * Attempt service:
+ * - **paper**: the copied questions of a start, shared by all attempts that copied the same questions.
+ * - **notice**: an outbox row, which is itself a command.
+ * - **release**: makes an exam's results visible.
+ * - **handoff**: carries the grade of one answer, decided by a person or a model.
  *
- * And of the notification service: a **fan-out** makes the rows of many recipients at once; a **channel** is a way to reach a user
- * beside the inbox; a **delivery** is the command that takes one notification over one channel.
+ * Notification service:
+ * - **fan-out**: creates the rows of many recipients at once.
+ * - **channel**: a way to reach a user besides the inbox.
+ * - **delivery**: the command that sends one notification over one channel.
  *
- * And of the AI classifier: a **job** classifies questions, five in each **batch**; a **round** of it is all of its work from a start or
- * a retry on. A **preview** is what a model made and nobody has stored; a **generation** is a preview of questions that is paid for,
- * and its **settlement** is that the owners of usage and wallet have taken what it costs.
+ * AI classifier:
+ * - **job**: classifies questions, five in each **batch**. Its **round** is all of its work from its start or from one retry.
+ * - **preview**: a model's draft that is not stored as content.
+ * - **generation**: a preview of questions that is paid for. Its **settlement** is complete once the usage and wallet services
+ *   have both accepted the charge.
  */
 
-/** Which commands exist, by their stable queue names. Renaming one strands what is in flight: add, drain, remove. */
+/**
+ * The kinds of commands, by their stable queue names. A renamed queue strands its pending commands: add the new name, let the
+ * old queue drain, then remove the old name.
+ */
 export type Queue =
   | 'grading'
   | 'essayhandoff'
@@ -38,57 +48,66 @@ export type Queue =
   | 'upkeep'
   | 'upkeep:fanouts';
 
-/** A notice that was delivered, a delivery that was sent or suppressed say so in words of their own; others are simply done. */
+/** Successful end states: a notice ends DELIVERED, a delivery SENT or SUPPRESSED, every other command DONE. */
 export type DoneStatus = 'DONE' | 'DELIVERED' | 'SENT' | 'SUPPRESSED';
 export type CommandStatus = 'PENDING' | DoneStatus | 'REJECTED' | 'DEAD';
 
 export interface CommandError {
-  /** What an operator groups by: the error's name and its message with the varying parts taken out. */
+  /** Groups errors of one cause for operators: the error's name, and its message without the varying parts. */
   fingerprint: string;
   message: string;
   at: Date;
 }
 
-/** What a command is to do, before it has an id, a time and a budget of attempts. Each queue's maker is in its service's `commands.ts`. */
+/**
+ * The task of a command before it has an id, a time and a budget of attempts. Each service creates its orders in
+ * `shared/<service>/commands.ts`.
+ */
 export interface Order<Q extends Queue, Body> {
   queue: Q;
-  /** Unique among live commands: what this command does once and only once. */
+  /** Names the change that this command makes exactly once. Unique among live commands. */
   key: string;
-  /** For operators: the attempt, exam or job that it is about. */
+  /** The attempt, exam or job that the command concerns; shown to operators. */
   subject: string;
   body: Body;
 }
 
-/** The stored document. Which body, progress and result go with which queue: `CommandOf` in the mailbox. */
+/** The stored document. `CommandOf` in the mailbox maps each queue to its body, progress and result. */
 export interface Command<Body = unknown, Progress = unknown, Result = unknown> {
   _id: string;
-  /** The version of `body`'s shape, so that old and new processes can share a mailbox. */
+  /** Version of the shape of `body`, so that old and new processes can share a mailbox. */
   v: 1;
   queue: Queue;
-  /** What this command does once and only once; unique among live commands. */
+  /** Names the change that this command makes exactly once. Unique among live commands. */
   key: string;
-  /** Absent once rejected: the key is free again. */
+  /** Unset when the command is rejected, which frees its key. */
   live?: true;
-  /** What the command is about, for operators: an attempt, an exam. */
+  /** The attempt, exam or job that the command concerns; shown to operators. */
   subject: string;
   status: CommandStatus;
-  /** Claims that were spent, the current one included. Counted before the run: a command that kills its worker ends dead. */
+  /**
+   * Claims that were not refunded, including the current one. Counted before the run, so that a command that kills its worker
+   * each time ends dead instead of looping.
+   */
   attempts: number;
   maxAttempts: number;
-  /** When it may be claimed next. While it is leased this is the end of the lease, so one index finds both. */
+  /** The earliest time of the next claim. While leased it is the end of the lease, so one index finds due and abandoned commands. */
   nextRunAt: Date;
   lockedUntil: Date | null;
   workerId: string | null;
-  /** The MongoDB session of the claim's transactions; who finds its lease over ends it first. Absent until first claimed. */
+  /**
+   * Id of the MongoDB session in which the claim's transactions run. A worker that claims the command after its lease expired
+   * ends this session first. Absent until the first claim.
+   */
   session?: string | null;
-  /** One more at every claim; a write that names an older fence changes nothing. */
+  /** Grows by one at every claim. A write that names an older fence changes nothing. */
   fence: number;
   body: Body;
   progress: Progress | null;
-  /** The rule's no of a rejected command; otherwise what the run found, once it is done. */
+  /** The rejection of a rejected command; the result of the run once the command is done; null before. */
   result: Result | Rejection | null;
   lastError: CommandError | null;
-  /** How often an operator ran it again after death. */
+  /** How many times an operator replayed the command after it was dead. */
   replays: number;
   createdAt: Date;
   settledAt: Date | null;

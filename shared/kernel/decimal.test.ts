@@ -10,7 +10,7 @@ t.test('sums decimals as they were written, not as binary fractions', async (t) 
   t.ok(Object.is(sumExactly([-0.5, 0.5]), 0), 'never the negative zero');
 });
 
-t.test('a sum equals the sum of whole millionths, in any order', async () => {
+t.test('a sum of scores equals the sum of their whole millionths, in any order', async () => {
   const score = fc.integer({ min: -9_000_000, max: 9_000_000 });
   fc.assert(
     fc.property(fc.array(score, { maxLength: 60 }), fc.infiniteStream(fc.nat()), (millionths, shuffle) => {
@@ -23,7 +23,7 @@ t.test('a sum equals the sum of whole millionths, in any order', async () => {
   );
 });
 
-t.test('rounds to six places, a tie away from zero', async (t) => {
+t.test('rounds a score to six decimal places, and a tie to the larger magnitude', async (t) => {
   t.equal(roundScore(decimal('0.0000005')), 0.000001);
   t.equal(roundScore(decimal('0.00000049999')), 0);
   t.equal(roundScore(decimal('-0.0000005')), -0.000001);
@@ -33,21 +33,21 @@ t.test('rounds to six places, a tie away from zero', async (t) => {
   t.ok(Object.is(roundScore(decimal('-0.0000001')), 0), 'never the negative zero');
 });
 
-t.test('percentages are not rounded', async (t) => {
+t.test('does not round percentages', async (t) => {
   t.equal(percentOf(3.9, 3.9), 100);
   t.equal(percentOf(1, 3), 33.333333333333336);
   t.equal(percentOf(-1, 4), -25);
   t.equal(percentOf(0, 0), null);
 });
 
-t.test('differences across the whole accepted range stay exact', async (t) => {
+t.test('keeps differences exact across the whole range of accepted decimals', async (t) => {
   const huge = decimal('1e800');
   const tiny = decimal('1e-800');
   t.ok(huge.plus(tiny).minus(huge).equals(tiny));
   t.ok(decimal(5e-324).times(5e-324).greaterThan(0));
 });
 
-t.test('refuses what is not a finite number and leaves the library as it was', async (t) => {
+t.test('rejects a text that is not a finite decimal, and leaves the decimal.js defaults unchanged', async (t) => {
   for (const value of [Number.NaN, Number.POSITIVE_INFINITY, 'abc', '']) t.throws(() => decimal(value));
   t.equal(Decimal.precision, 20, 'the shared constructor keeps its own precision');
 });

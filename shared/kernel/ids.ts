@@ -1,16 +1,16 @@
 import { createHash, randomBytes } from 'node:crypto';
 
 /**
- * UUIDv7 (RFC 9562, section 5.7): 48 bits of Unix milliseconds, then 74 random bits. Ids made in one process
- * sort by their millisecond, which keeps MongoDB's `_id` index appending at one end.
+ * Returns a new UUIDv7 (RFC 9562, section 5.7): 48 bits of Unix milliseconds, then 74 random bits. The ids of one process sort
+ * by millisecond, so MongoDB appends to its `_id` index at one end.
  */
 export function newId(now: number = Date.now()): string {
   return format(timeBytes(now), randomBytes(10));
 }
 
 /**
- * The id of a part (`question:3`, `event:17`) of a thing that has a UUIDv7: the parent's time and 74 bits of
- * SHA-256 over parent and name. Same input, same id, so that parts need no stored id of their own.
+ * Returns the id of a part (`question:3`, `event:17`) of a parent that has a UUIDv7. The id consists of the parent's time and
+ * 74 bits of SHA-256 over parent and name. The same input always has the same id, so parts need no stored id.
  */
 export function derivedId(parent: string, name: string): string {
   const time = Buffer.from(parent.replaceAll('-', '').slice(0, 12).padEnd(12, '0'), 'hex');

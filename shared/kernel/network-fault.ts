@@ -1,6 +1,6 @@
 /**
- * Nobody was found at the other end, or the connection broke: refused, reset, ended, unresolved. What was asked for is not at
- * fault. An answer, even a 500, and silence until the timeout are the neighbour's own.
+ * Returns true if the other end could not be reached or the connection broke: refused, reset, closed or host name unresolved.
+ * The request itself is not at fault. A reply, even a 500, and no reply until the timeout are failures of the neighbour: false.
  */
 export function isNetworkFault(error: unknown): boolean {
   for (let cause: unknown = error, depth = 0; cause instanceof Error && depth < 5; cause = cause.cause, depth++) {

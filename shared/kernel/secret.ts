@@ -1,8 +1,8 @@
 import { hash, timingSafeEqual } from 'node:crypto';
 
 /**
- * A comparison with a configured secret whose time does not depend on where the texts differ, nor on their
- * lengths: both sides are hashed first. Undefined when no secret is configured; an empty secret is none.
+ * Returns a function that compares a text with the configured secret. Both sides are hashed first, so the time of a comparison
+ * reveals neither the first difference nor the lengths. Returns undefined if the secret is not configured or empty.
  */
 export function secretCheck(secret: string | undefined): ((given: string) => boolean) | undefined {
   if (secret === undefined || secret === '') return undefined;

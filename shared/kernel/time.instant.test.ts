@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import t from 'tap';
 import { instantOf, parseInstant } from './time.ts';
 
-t.test('RFC 3339 with a zone', async (t) => {
+t.test('accepts RFC 3339 timestamps with a zone', async (t) => {
   const accepted: [string, string][] = [
     ['2026-05-04T10:00:00Z', '2026-05-04T10:00:00.000Z'],
     ['2026-05-04t10:00:00.123999999z', '2026-05-04T10:00:00.123Z'],
@@ -16,7 +16,7 @@ t.test('RFC 3339 with a zone', async (t) => {
   for (const [text, iso] of accepted) t.equal(parseInstant(text)?.toISOString(), iso, text);
 });
 
-t.test('what is none', async (t) => {
+t.test('rejects a text that is not an RFC 3339 timestamp with a zone and a real date', async (t) => {
   const refused = [
     '',
     'now',
@@ -53,7 +53,7 @@ t.test('what is none', async (t) => {
   t.equal(instantOf(undefined), null);
 });
 
-t.test('reads every date that JavaScript writes', async () => {
+t.test('parses every ISO date that JavaScript writes', async () => {
   const years = {
     min: new Date('0001-01-01T00:00:00Z'),
     max: new Date('9999-12-31T23:59:59.999Z'),

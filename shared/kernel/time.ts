@@ -1,7 +1,7 @@
 /**
- * The time by which business is judged, in Unix milliseconds. In a running process it is MongoDB's time through
- * a measured offset (`shared/infra/mongo/server-clock.ts`), never the bare process clock: two front doors whose
- * clocks differ by minutes must judge one deadline alike.
+ * Returns the current time for rules and deadlines, in Unix milliseconds. In a running process it is MongoDB's time, computed
+ * with a measured offset (`shared/infra/mongo/server-clock.ts`), never the bare process clock. Two front doors whose clocks
+ * differ by minutes must decide alike about one deadline.
  */
 export type Now = () => number;
 
@@ -13,15 +13,17 @@ export const DAY = 24 * HOUR;
 const RFC_3339 =
   /^(\d{4})-(\d{2})-(\d{2})[Tt]([01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d+)?(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/;
 
-/** The years that ISO 8601 writes with four digits and no sign. */
+/** The start of the year 1. ISO 8601 writes the years 1–9999 with four digits and no sign. */
 const FIRST_INSTANT = Date.parse('0001-01-01T00:00:00.000Z');
-/** The end of the year 9999. */
+/** The last millisecond of the year 9999. */
 export const LAST_INSTANT = Date.parse('9999-12-31T23:59:59.999Z');
 
 /**
- * A timestamp as the API takes it, RFC 3339 (section 5.6) with a zone and a real date, as a Date of whole milliseconds
- * (more places are cut off); null when the text is none. Its instant lies in the years 1–9999 of UTC, since it is written back
- * in UTC with a four-digit year. A leap second (`:60`) is refused: JavaScript's clock has none, and folding it would move a deadline.
+ * Parses a timestamp of the API: RFC 3339 (section 5.6) with a zone and a real date. Returns a Date of whole milliseconds
+ * (further digits are cut off), or null if the text is not such a timestamp.
+ *
+ * The instant must be in the years 1–9999 of UTC, because it is written back in UTC with a four-digit year. A leap second
+ * (`:60`) is refused: JavaScript has no leap seconds, and moving it to a neighbouring second would move a deadline.
  */
 export function parseInstant(text: string): Date | null {
   const match = RFC_3339.exec(text);
@@ -32,7 +34,7 @@ export function parseInstant(text: string): Date | null {
   return instant >= FIRST_INSTANT && instant <= LAST_INSTANT ? new Date(instant) : null;
 }
 
-/** For a timestamp whose shape has been validated; an absent one stays null. Throws on a text that is none. */
+/** Returns the Date of a timestamp that a schema has validated, or null if it is absent. Throws if the text is not a timestamp. */
 export function instantOf(text: string | null | undefined): Date | null {
   if (text == null) return null;
   const date = parseInstant(text);
@@ -45,18 +47,17 @@ function daysIn(year: number, month: number): number {
   return [4, 6, 9, 11].includes(month) ? 30 : 31;
 }
 
-/** 2^40 ms is 35 years: past that any cap has bound long ago, and the power must not reach Infinity. */
+/** Upper bound of the exponent, so that the power never reaches Infinity. 2^40 ms is 35 years, longer than any cap. */
 const MAX_DOUBLINGS = 40;
 
 /**
- * How long to wait before the next try, in milliseconds.
+ * Returns the wait before the next attempt, in whole milliseconds.
  *
- * `attempt` is how many tries were made, 1 after the first failure: the full wait is `baseMs × 2^(attempt − 1)`,
- * never more than `capMs`. Up to a quarter of it is taken off at random, so that what failed together does not
- * come back together. The result therefore lies in `[0.75 × full, full]` and is a whole number: a cap is a
- * promise to operators, and jitter never breaks it.
+ * `attempt` is the number of attempts made so far, 1 after the first failure. The full wait is `baseMs × 2^(attempt − 1)`,
+ * at most `capMs`. Jitter lengthens it by up to a quarter, so that commands that failed together do not run again together.
+ * The result is in `[full, min(1.25 × full, capMs)]`: jitter never shortens a wait and never exceeds the cap.
  *
- * `random` is in [0, 1). Numbers out of range are pulled into it, because a wrong wait is better than none.
+ * `random` is in [0, 1). Numbers out of range are clamped, because a wrong wait is better than no wait.
  */
 export function backoff(input: { baseMs: number; capMs: number; attempt: number; random: number }): number {
   const baseMs = Math.max(0, input.baseMs);
@@ -64,5 +65,5 @@ export function backoff(input: { baseMs: number; capMs: number; attempt: number;
   const doublings = Math.max(0, Math.floor(input.attempt) - 1);
   const full = Math.floor(Math.min(capMs, baseMs * 2 ** Math.min(doublings, MAX_DOUBLINGS)));
   const random = Math.min(1, Math.max(0, input.random));
-  return full - Math.floor((full * random) / 4);
+  return Math.min(Math.floor(capMs), full + Math.floor((full * random) / 4));
 }

@@ -1,21 +1,21 @@
 import type { Order } from '#shared/kernel/command.ts';
 import { type Channel, type DispatchRefusal, deliveryJobId } from './delivery.ts';
 
-/** What the commands of the notification service carry, by queue: the body, how far a run has come, and the result. */
+/** Body, progress and result of the notification service's commands, by queue. */
 export type NotificationCommands = Record<`delivery:${Channel}`, DeliveryContent> & {
   /** Moves the rows of a published fan-out to their inboxes. */
   'upkeep:fanouts': {
     body: { fanOutId: string };
     progress: SettleProgress;
-    /** `rows` is absent where an earlier run had finished. */
+    /** `rows` is absent if an earlier run had already finished. */
     result: { fanOutId: string; rows?: number };
   };
 };
 
-/** Takes one notification over one channel. */
+/** Content of a command that delivers one notification over one channel. */
 interface DeliveryContent {
   body: DeliveryBody;
-  /** The row of the newest try that was begun. */
+  /** The row of the newest delivery attempt that was started. */
   progress: { tryId: string };
   result: { providerId: string | null } | { reason: DispatchRefusal };
 }
@@ -26,13 +26,13 @@ export interface DeliveryBody {
   channel: Channel;
 }
 
-/** How far the settling of a fan-out has come. `movedAt`: when the last row was moved, in Unix milliseconds. */
+/** Progress of settling a fan-out. `movedAt`: when the last row was moved, in Unix milliseconds. */
 export type SettleProgress =
   | { phase: 'deliveries'; after: number }
   | { phase: 'rows'; after: number }
   | { phase: 'leave'; movedAt: number };
 
-/** One delivery per notification and channel; its key is the row's `_id` too. */
+/** Returns the command of a delivery: one per notification and channel. Its key is also the row's `_id`. */
 export function deliveryOrder(body: DeliveryBody): Order<`delivery:${Channel}`, DeliveryBody> {
   return {
     queue: `delivery:${body.channel}`,
@@ -45,7 +45,7 @@ export function deliveryOrder(body: DeliveryBody): Order<`delivery:${Channel}`, 
 /** The recurring command that deletes the rows of fan-outs that were never published. */
 export const LOST_FAN_OUTS_SWEEP = { queue: 'upkeep', key: 'upkeep:lost-fan-outs', subject: 'fan-outs' } as const;
 
-/** One settling per fan-out. */
+/** Returns the command that settles a fan-out: one per fan-out. */
 export function settleFanOutOrder(fanOutId: string): Order<'upkeep:fanouts', { fanOutId: string }> {
   return { queue: 'upkeep:fanouts', key: `fan-out:${fanOutId}`, subject: fanOutId, body: { fanOutId } };
 }

@@ -4,30 +4,30 @@ import { instantOf } from '#shared/kernel/time.ts';
 import type { Notification } from './notification.ts';
 import { type Preferences, preferenceKey, type SuppressionReason, suppressionOf } from './preferences.ts';
 
-/** Ways to reach a user beside the inbox. One exists where its adapter is configured (`NOTIFICATION_CHANNELS`). */
+/** Ways to reach a user in addition to the inbox. `NOTIFICATION_CHANNELS` lists the enabled ones. */
 export const CHANNELS = ['log', 'webhook'] as const;
 export type Channel = (typeof CHANNELS)[number];
 
-/** One per notification and channel, the same at every try: a receiver tells a repeat by it. */
+/** Returns one id per notification and channel. Every delivery attempt sends the same id, so that a receiver detects a repeat. */
 export function deliveryJobId(notificationId: string, channel: Channel): string {
   return `${notificationId}:${channel}`;
 }
 
 type DeliveryJobState = 'PENDING' | 'LEASED' | 'SENT' | 'SUPPRESSED' | 'DEAD_LETTERED';
 
-/** The state of a delivery job in its own words. `leased`: under a lease that is not over. */
+/** Maps a command's status to the state of a delivery job. `leased`: the command has a lease that has not expired. */
 export function deliveryJobState(status: CommandStatus, leased: boolean): DeliveryJobState {
   if (status === 'SENT' || status === 'SUPPRESSED') return status;
   if (status === 'PENDING') return leased ? 'LEASED' : 'PENDING';
   return 'DEAD_LETTERED';
 }
 
-/** What a delivery is decided on, as it stands at that moment. */
+/** The stored state that decides a delivery, read when the delivery is due. */
 export interface Dispatch {
-  /** null: there is no such row. */
+  /** null if the row does not exist. */
   notification: Notification | null;
   preferences: Preferences | null;
-  /** Of the event that it came with; null where that names none. */
+  /** The preference type of the notification's event; null if the event has none. */
   eventPreferenceType: string | null;
 }
 
@@ -35,7 +35,7 @@ export type DispatchRefusal = 'GONE' | 'DELETED' | SuppressionReason;
 
 type DispatchVerdict = { kind: 'deliver'; notification: Notification } | { kind: 'suppress'; reason: DispatchRefusal };
 
-/** The notification to deliver, or why it is not to be delivered any more, ever. Pure. */
+/** Returns the notification to deliver, or the reason why it must never be delivered. Pure. */
 export function judgeDispatch(dispatch: Dispatch, now: Date): DispatchVerdict {
   const { notification, preferences, eventPreferenceType } = dispatch;
   if (notification === null) return { kind: 'suppress', reason: 'GONE' };
@@ -44,7 +44,7 @@ export function judgeDispatch(dispatch: Dispatch, now: Date): DispatchVerdict {
   return reason === null ? { kind: 'deliver', notification } : { kind: 'suppress', reason };
 }
 
-/** One try to deliver, ours or reported by another service: diagnostics, which never change an inbox. */
+/** One delivery attempt, ours or reported by another service. It is for diagnostics and never changes an inbox. */
 export interface DeliveryAttempt {
   _id: string;
   notificationId: string;
@@ -54,13 +54,13 @@ export interface DeliveryAttempt {
   provider: string;
   status: DeliveryStatus;
   attempt: number;
-  /** The provider's own name for what it took. */
+  /** The provider's id of the accepted message. */
   providerId: string | null;
   nextRetryAt: Date | null;
   error: string | null;
   /** JSON text. */
   metadata: string | null;
-  /** Whether its notification is a support one; for the support summary. */
+  /** True if its notification is a support notification; used by the support summary. */
   isSupport: boolean;
   createdAt: Date;
   updatedAt: Date;
@@ -69,7 +69,7 @@ export interface DeliveryAttempt {
 export const DELIVERY_STATUSES = ['QUEUED', 'SENT', 'FAILED', 'DEAD_LETTERED'] as const;
 export type DeliveryStatus = (typeof DELIVERY_STATUSES)[number];
 
-/** The row of a try that another service reports, its shape already checked. Whether it is about support its notification knows. */
+/** Returns the row of a delivery attempt that another service reports. The caller adds `isSupport` from the notification. */
 export function recordedAttempt(
   body: DeliveryAttemptRequest,
   made: { id: string; now: Date; organizationId: string | null },

@@ -4,7 +4,7 @@ import { weakTopicFaults } from './weak-topic.ts';
 
 const paths = (faults: readonly { path: string }[]) => faults.map(({ path }) => path);
 
-t.test('bodies of any shape are told what their rules have against them', async (t) => {
+t.test('event and weak-topic rules return their faults for a body of any shape', async (t) => {
   for (const body of [null, 1, 'text', [], {}]) {
     t.strictSame(eventFaults(body, []), []);
     t.strictSame(batchFaults(body, []), []);
@@ -22,7 +22,7 @@ t.test('bodies of any shape are told what their rules have against them', async 
   t.strictSame(weakTopicFaults({ parentIds: 'p' }, []), [], 'its shape says enough');
 });
 
-t.test('what its shape has said of a place is not said again', async (t) => {
+t.test('event rules return no fault at the place of a schema fault', async (t) => {
   const known = [{ path: '/sourceEventId', message: 'must be string' }];
   t.strictSame(eventFaults({ sourceService: 'a', sourceEventId: null }, known), []);
 });

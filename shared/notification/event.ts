@@ -1,12 +1,12 @@
 import { type FaultDetail, unknownTo } from '#shared/kernel/errors.ts';
 import { isJsonObject } from '#shared/kernel/json-object.ts';
 
-/** A producer's event as it is stored. `_id` is the id of its fan-out too. */
+/** A producer's event as it is stored. `_id` is also the id of its fan-out. */
 export interface NotificationEvent {
   _id: string;
   sourceService: string | null;
   sourceEventId: string | null;
-  /** True where both are given: the pair is then unique for ever. */
+  /** True if `sourceService` and `sourceEventId` are set. The pair is then unique forever. */
   replayable: boolean;
   type: string | null;
   preferenceType: string | null;
@@ -17,9 +17,9 @@ export interface NotificationEvent {
   targetUserIds: readonly string[] | null;
   /** JSON text. */
   payload: string | null;
-  /** Rows that it made. */
+  /** Number of notification rows that the event created. */
   created: number;
-  /** Whether `type` begins with `support.`; written once, so that an index can answer for it. */
+  /** True if `type` begins with `support.`; stored so that an index can answer for it. */
   isSupport: boolean;
   createdAt: Date;
 }
@@ -63,7 +63,7 @@ export function newEvent(
   };
 }
 
-/** How rows name the event that they came with; null where a repeat of it could not be told. */
+/** Returns the reference that rows store to their event, or null if the event has no replay key. */
 export function sourceEventRef(input: Pick<EventInput, 'sourceService' | 'sourceEventId'>): string | null {
   const { sourceService, sourceEventId } = input;
   if (sourceService === undefined || sourceService === null) return null;
@@ -91,7 +91,7 @@ export const NOTIFICATION_SERVICE = 'notification-service';
 
 export type AuditEvent = ReturnType<typeof auditEvent>;
 
-/** What the audit service is told of an event: who and what, never titles, contents or the payload. */
+/** Returns the audit service's record of an event: who did what, without titles, contents or the payload. */
 export function auditEvent(event: NotificationEvent) {
   return {
     sourceService: NOTIFICATION_SERVICE,
@@ -115,7 +115,7 @@ export function auditEvent(event: NotificationEvent) {
   };
 }
 
-/** An event names both halves of its replay key or neither: one alone would promise what nobody keeps. */
+/** Returns a fault if an event names only one half of its replay key, because half a key cannot detect a repeat. */
 export function sourcePairFaults(
   { sourceService, sourceEventId }: { sourceService?: unknown; sourceEventId?: unknown },
   at = '',
@@ -126,7 +126,7 @@ export function sourcePairFaults(
   return [{ path: `${at}/${missing}`, message: 'is required beside the other half of the replay key' }];
 }
 
-/** The same of bodies that are refused already, of whatever shape: a fault that stands at the place is not told twice. */
+/** Returns the `sourcePairFaults` of a body of any shape that failed its schema. Places of `known` schema faults are omitted. */
 export function eventFaults(body: unknown, known: readonly FaultDetail[]): FaultDetail[] {
   return isJsonObject(body) ? unknownTo(known, sourcePairFaults(body)) : [];
 }
@@ -139,7 +139,7 @@ function isThere(value: unknown): boolean {
   return value !== undefined && value !== null;
 }
 
-/** Services that may send here, by the name in `X-Internal-Service`. */
+/** Services that may call the internal routes, named as in `X-Internal-Service`. */
 export const SENDERS = [
   'admin-service',
   'attempt-service',
@@ -149,8 +149,8 @@ export const SENDERS = [
 ] as const;
 export type Sender = (typeof SENDERS)[number];
 
-/** Producers of events; they may also create notifications, snapshots and delivery attempts. */
+/** Services that produce events. They may also create notifications, snapshots and delivery attempts. */
 export const PRODUCERS: readonly Sender[] = ['admin-service', 'attempt-service', 'classroom-service', 'exam-service'];
 
-/** The only sender of weak topics. */
+/** The only service that may send weak-topic alerts. */
 export const WEAK_TOPIC_SENDER: Sender = 'bff-service';

@@ -12,7 +12,7 @@ const wanted = (more: Partial<Preferences> = {}): Preferences => ({
   ...more,
 });
 
-t.test('whom not to tell, and why', async (t) => {
+t.test('a disabled type or a running mute suppresses a notification', async (t) => {
   const muted = new Date(NOW.getTime() + 1);
   t.equal(suppressionOf(null, 'A', NOW), null, 'who has set nothing is told everything');
   t.equal(suppressionOf(wanted(), 'A', NOW), null);
@@ -25,13 +25,13 @@ t.test('whom not to tell, and why', async (t) => {
     t.equal(suppressionOf(wanted(), inherited, NOW), null);
 });
 
-t.test("the preference key: the event's, the notification's own, its type", async (t) => {
+t.test("the preference key is the event's preference type, else the notification's, else its type", async (t) => {
   t.equal(preferenceKey({ type: 'T', preferenceType: 'P' }, 'E'), 'E');
   t.equal(preferenceKey({ type: 'T', preferenceType: 'P' }), 'P');
   t.equal(preferenceKey({ type: 'T', preferenceType: null }), 'T');
 });
 
-t.test('each notification is made or reported, in order, and never against a preference', async () => {
+t.test('a fan-out plan creates or reports each notification in order and never overrides a preference', async () => {
   const user = fc.constantFrom('a', 'b', 'c', 'd');
   const type = fc.constantFrom('T', 'U');
   const setting = fc.record({
@@ -53,7 +53,7 @@ t.test('each notification is made or reported, in order, and never against a pre
         );
         if (rows.length + suppressed.length !== notifications.length || staged) return false;
         if (rows.some((row, ordinal) => row.ordinal !== ordinal || row._id !== `n-${ordinal}`)) return false;
-        // Taken in turn, both lists together give back what was sent.
+        // Merging both lists in their order yields the notifications that were sent.
         const order = notifications.map(({ userId, type }) => {
           const reason = suppressionOf(preferences.get(userId) ?? null, preferenceType ?? type, NOW);
           return reason === null ? rows.shift()?.userId === userId : suppressed.shift()?.reason === reason;
@@ -64,7 +64,7 @@ t.test('each notification is made or reported, in order, and never against a pre
   );
 });
 
-t.test('what a row takes from its event and its caller', async (t) => {
+t.test('a row takes its source and organization from its event, else from its caller', async (t) => {
   const plan = (event: object | null, own: object = {}) =>
     planFanOut(
       {
@@ -83,7 +83,7 @@ t.test('what a row takes from its event and its caller', async (t) => {
   t.match(plan(null, { data: { $a: { 'b.c': 1 } }, type: 'X' }), { data: '{"$a":{"b.c":1}}', isSupport: false });
 });
 
-t.test('more rows than one transaction should hold are staged out of sight', async (t) => {
+t.test('a fan-out of more than MAX_AT_ONCE rows is staged', async (t) => {
   for (const count of [MAX_AT_ONCE, MAX_AT_ONCE + 1]) {
     const notifications = Array.from({ length: count }, () => ({ userId: 'u', type: 'T', title: 't', content: '' }));
     const { rows, staged } = planFanOut(

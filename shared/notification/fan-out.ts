@@ -4,59 +4,59 @@ import { type Notification, type NotificationInput, newNotification } from './no
 import { type Preferences, preferenceKey, type Suppression, suppressionOf } from './preferences.ts';
 
 /**
- * A fan-out with more rows than one transaction should hold. Its rows are staged in chunks; no reader sees them, as their `place` is
- * the fan-out's id. One transaction publishes: the event and PUBLISHED are there or not, and with them every row for every reader.
+ * A fan-out of more than MAX_AT_ONCE rows. The rows are staged in chunks and hidden from readers, because their `place` is the
+ * fan-out's id. One transaction then stores the event and the state PUBLISHED, which makes all rows visible at once.
  * Afterwards the rows are settled: moved to `INBOX` one by one.
  *
- * Readers take as inbox `INBOX` and every published fan-out that they find. They look for those and for rows at the same time, so
- * rows must not move while a reader may hold an older list: they are moved only REST_MS after publishing, and the fan-out stays in
- * the list for REST_MS after the last was moved. A reader whose two looks lie further apart than LOOK_MS looks again.
+ * A reader's inbox is `INBOX` and every published fan-out. Readers query the list of published fan-outs and the rows at the same
+ * time, so a row must not move while a reader may use an older list. Rows therefore move only REST_MS after publication, and the
+ * fan-out stays in the list until REST_MS after the last move. A reader whose queries take longer than LOOK_MS repeats them.
  */
 export interface FanOut {
   _id: string;
   state: FanOutState;
-  /** `sourceEventRef` of its event: who brings the same one meanwhile waits for this instead of staging it too. */
+  /** `sourceEventRef` of its event. A concurrent request with the same event waits for this fan-out and stages nothing. */
   source: string | null;
-  /** Rows that it will have, and those staged so far. */
+  /** Total number of rows; `staged` is the number of rows staged so far. */
   rows: number;
   staged: number;
-  /** Staging must have ended by then, or somebody may sweep the rows away (MongoDB's clock). */
+  /** Deadline of staging by MongoDB's clock. After it, the recurring sweep may delete the rows. */
   stageBy: Date;
   publishedAt: Date | null;
 }
 
-/** ABANDONED: nobody may stage or publish any more, its rows are being taken away. */
+/** ABANDONED: staging and publishing are forbidden, and the rows are being deleted. */
 type FanOutState = 'STAGING' | 'PUBLISHED' | 'ABANDONED';
 
-/** Rows that one transaction makes: beyond it a fan-out is staged. */
+/** Maximum number of rows in one transaction. A larger fan-out is staged. */
 export const MAX_AT_ONCE = 1_000;
 
-/** From the first chunk to the publication. A row is visible within this of its `createdAt`, or never. */
+/** Maximum time from the first chunk to publication. A row becomes visible within this time of its `createdAt`, or never. */
 export const STAGE_WITHIN_MS = 90 * SECOND;
 export const REST_MS = 1 * MINUTE;
-/** Well within REST_MS, and longer than any two queries of a healthy reader take. */
+/** Longer than the queries of a healthy reader take, and much shorter than REST_MS. */
 export const LOOK_MS = 20 * SECOND;
 
-/** What a producer wants made, and what is known of its recipients. */
+/** The notifications that a producer requests, and the preferences of their recipients. */
 interface FanOutRequest {
   notifications: readonly NotificationInput[];
-  /** null: a batch that belongs to no event. */
+  /** null if the batch belongs to no event. */
   event: EventInput | null;
-  /** From the caller's header: used where neither row nor event says one. */
+  /** The organization in the caller's header. It is used if neither the notification nor the event names one. */
   organizationId: string | null;
-  /** Of the recipients that have set any, by user id. */
+  /** By user id; a recipient without stored preferences has no entry. */
   preferences: ReadonlyMap<string, Pick<Preferences, 'enabledTypes' | 'mutedUntil'>>;
 }
 
 export interface FanOutPlan {
   rows: Notification[];
-  /** One for each notification that is not made, in their order. */
+  /** One entry for each notification that is not created, in the order of the request. */
   suppressed: Suppression[];
-  /** More rows than one transaction should hold: they are staged first, out of sight. */
+  /** True if the rows exceed one transaction and must be staged before they become visible. */
   staged: boolean;
 }
 
-/** Which rows a fan-out makes and whom it leaves out, and why. Pure: ids and time come from the caller. */
+/** Returns the rows that a fan-out creates and the suppressed recipients with reasons. Pure: the caller passes ids and time. */
 export function planFanOut(
   request: FanOutRequest,
   made: { fanOutId: string; now: Date; newId: () => string; rowsAtOnce?: number },

@@ -1,10 +1,10 @@
 import t from 'tap';
 import { literalPattern } from './notification.ts';
 
-// JavaScript's engine stands for PCRE here: the two agree about what is escaped.
+// This test replaces PCRE by JavaScript's engine: both engines treat the escaped characters alike.
 const finds = (q: string, text: string) => new RegExp(literalPattern(q), 'i').test(text);
 
-t.test('what is searched for is found as it is, and nothing else is', async (t) => {
+t.test('the search pattern matches its text literally', async (t) => {
   const marks = '^\\d[a-z](b)|{2}*+?.$-/# ';
   t.ok(finds(marks, `x${marks}y`));
   for (const mark of marks) {
@@ -18,7 +18,7 @@ t.test('what is searched for is found as it is, and nothing else is', async (t) 
   t.notMatch(literalPattern('a\0b'), /\0/, 'a pattern travels as a text that NUL ends');
 });
 
-t.test('accents are found in one code point and in several', async (t) => {
+t.test('the search pattern matches composed and decomposed accents', async (t) => {
   const text = 'Trường Đường Ếch';
   for (const form of ['NFC', 'NFD'] as const) {
     for (const stored of ['NFC', 'NFD'] as const) {

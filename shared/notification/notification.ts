@@ -1,4 +1,4 @@
-/** A notification as it is stored: one recipient's own row. */
+/** A notification as it is stored: one row per recipient. */
 export interface Notification {
   _id: string;
   userId: string;
@@ -10,16 +10,16 @@ export interface Notification {
   actorId: string | null;
   entity: string | null;
   entityId: string | null;
-  /** JSON text: keys may begin with `$` or hold a dot. */
+  /** JSON text, because keys may begin with `$` or contain a dot. */
   data: string | null;
-  /** `{sourceService}:{sourceEventId}` of the event that it came with; null without one. */
+  /** `{sourceService}:{sourceEventId}` of its event; null if there is no event or the event has no replay key. */
   sourceEventRef: string | null;
   place: Place;
   isRead: boolean;
   readAt: Date | null;
-  /** Whether `type` begins with `SUPPORT_`; written once, so that an index can answer for it. */
+  /** True if `type` begins with `SUPPORT_`; stored so that an index can answer for it. */
   isSupport: boolean;
-  /** The fan-out that made it, and its number there; null and 0 for one that was made alone. */
+  /** The fan-out that created the row; null for a row that was created alone. `ordinal` is its number there, or 0. */
   fanOutId: string | null;
   ordinal: number;
   createdAt: Date;
@@ -27,8 +27,9 @@ export interface Notification {
 }
 
 /**
- * Where a row stands, and so who sees it: `INBOX` in its owner's inbox, `DELETED` in nobody's for good, else the id of the fan-out
- * whose staged row it is: in the inbox from the write that publishes that fan-out. See `shared/notification/fan-out.ts`.
+ * The place of a row decides its visibility. `INBOX`: in its owner's inbox. `DELETED`: permanently in no inbox. Any other value
+ * is the id of a fan-out that staged the row; publishing that fan-out makes the row visible. See
+ * `shared/notification/fan-out.ts`.
  */
 export type Place = 'INBOX' | 'DELETED' | (string & {});
 
@@ -36,7 +37,7 @@ export function isSupportType(type: string): boolean {
   return type.startsWith('SUPPORT_');
 }
 
-/** What a producer says of one notification; a field without a value is null. */
+/** A producer's input for one notification. An absent field is stored as null. */
 export interface NotificationInput {
   userId: string;
   organizationId?: string | null;
@@ -50,14 +51,14 @@ export interface NotificationInput {
   data?: Record<string, unknown> | null;
 }
 
-/** What a row of a fan-out takes from what it comes with, where its own input says nothing. */
+/** Fields that a row takes from its fan-out. `organizationId` is used only if the row's input names none. */
 interface Origin {
   fanOutId: string | null;
   sourceEventRef: string | null;
   organizationId: string | null;
 }
 
-/** A new, unread row. `id` and `now` come from the caller; pure. */
+/** Returns a new, unread row. Pure: the caller passes `id` and `now`. */
 export function newNotification(
   input: NotificationInput,
   made: { id: string; now: Date; place: Place; ordinal: number; origin: Origin },
@@ -86,7 +87,7 @@ export function newNotification(
   };
 }
 
-/** What leaves the service of a row; `place` and the fan-out are nobody's business. */
+/** Returns the fields of a row that clients may see. `place`, the fan-out and the other internal fields are omitted. */
 export function notificationView(row: Notification) {
   return {
     id: row._id,
@@ -108,15 +109,15 @@ export function notificationView(row: Notification) {
 }
 
 /**
- * A regular expression, for a PCRE engine, that finds `q` literally: as it was typed, and with its accents in one code point or in
- * several. Vietnamese is written both ways, and a stored text keeps the way that its sender chose.
+ * Returns a PCRE pattern that matches `q` literally, with composed or decomposed accents. Vietnamese is written in both forms,
+ * and a stored text keeps the form that its sender chose.
  */
 export function literalPattern(q: string): string {
   const forms = new Set([q, q.normalize('NFC'), q.normalize('NFD')]);
   return [...forms].map(escaped).join('|');
 }
 
-/** A pattern is sent as a text that NUL ends, so that one is spelt out; `\u` escapes are not known to PCRE. */
+/** Escapes a text for PCRE. A pattern is sent as a NUL-terminated text, so NUL becomes `\x00`; PCRE has no `\u` escapes. */
 function escaped(text: string): string {
   return text.replace(/[\\^$.|?*+()[\]{}]/g, '\\$&').replaceAll('\0', '\\x00');
 }

@@ -1,4 +1,6 @@
+import fc from 'fast-check';
 import t from 'tap';
+import { loadSchemas } from '#infra/schema/validator.ts';
 import {
   MAX_ENABLED_TYPES,
   preferencesFaults,
@@ -9,21 +11,58 @@ import {
 
 const pathsOf = (body: unknown) => preferencesFaults(body).map(({ path }) => path);
 
-t.test('a patch names types and says true or false', async (t) => {
-  t.strictSame(preferencesFaults({ enabledTypes: { A: true, [`B${'_'.repeat(63)}`]: false, X9: true } }), []);
-  const bad = ['a', '9A', '_A', 'A-B', 'A.B', '$A', '', `B${'_'.repeat(64)}`];
+t.test('a preferences patch maps valid type names to booleans', async (t) => {
+  const good = [
+    'A',
+    'a',
+    '9A',
+    'A-B',
+    'a.b.v1',
+    '$A',
+    '$set',
+    'constructor',
+    ' ',
+    'Điểm thi',
+    '🎓',
+    '%24',
+    'x'.repeat(128),
+  ];
+  t.strictSame(preferencesFaults({ enabledTypes: Object.fromEntries(good.map((name) => [name, false])) }), []);
+  t.strictSame(preferencesFaults({ enabledTypes: { ['🎓'.repeat(128)]: true } }), [], 'characters are code points');
+  const bad = ['', 'A\n', '\t', 'a\u007f', 'a\u0085', 'x'.repeat(129)];
   t.strictSame(
     pathsOf({ enabledTypes: Object.fromEntries(bad.map((name) => [name, true])) }).sort(),
     bad.map((name) => `/enabledTypes/${name}`).sort(),
     'all of them at once',
   );
-  t.strictSame(pathsOf({ enabledTypes: { 'a/b~': true } }), ['/enabledTypes/a~1b~0'], 'a JSON pointer');
+  t.strictSame(pathsOf({ enabledTypes: { 'a/b~': 1 } }), ['/enabledTypes/a~1b~0'], 'a JSON pointer');
   t.strictSame(pathsOf({ enabledTypes: { A: 'true', B: 1, C: null, D: {} } }), [
     ...['A', 'B', 'C', 'D'].map((name) => `/enabledTypes/${name}`),
   ]);
+  t.equal(pathsOf({ enabledTypes: { ['🎓'.repeat(129)]: true } }).length, 1);
+  const [huge = ''] = pathsOf({ enabledTypes: { ['x'.repeat(100_000)]: true } });
+  t.ok(huge.length < 300, 'a giant name makes no giant reply');
+  const known = [{ path: '/enabledTypes/A', message: 'said before' }];
+  t.strictSame(preferencesFaults({ enabledTypes: { A: 1 } }, known), [], 'a place is named once');
 });
 
-t.test('too many at once are told without their names; what is no map at all the schema tells', async (t) => {
+t.test('preferences accept exactly the type names that a notification may have', async (t) => {
+  const isType = loadSchemas().validator('notification/notification-type');
+  const unit = fc.constantFrom(...'aZ09_.$%~/\\"\u00a0\u2028Đệ🎓 ');
+  const text = fc.string({ unit, maxLength: 140 });
+  const control = fc
+    .tuple(text, fc.constantFrom('\n', '\u0000', '\u009f', '\u2028', ''))
+    .map((parts) => parts.join(''));
+  fc.assert(
+    fc.property(fc.oneof(text, control, fc.constant('x'.repeat(128))), (name) => {
+      const isAllowed = preferencesFaults({ enabledTypes: { [name]: false } }).length === 0;
+      return isAllowed === (isType(name).length === 0);
+    }),
+  );
+  t.pass();
+});
+
+t.test('a patch with too many types has one fault; one without a map of types has none here', async (t) => {
   const many = (count: number) => ({
     enabledTypes: Object.fromEntries(Array.from({ length: count }, (_, n) => [`T${n}`, true])),
   });
@@ -34,7 +73,7 @@ t.test('too many at once are told without their names; what is no map at all the
   }
 });
 
-t.test('null ends a mute, absence leaves it', async (t) => {
+t.test('a patch ends a mute with null and leaves an absent mute unchanged', async (t) => {
   t.strictSame(readPreferencesPatch({}), { enabledTypes: {}, mutedUntil: undefined });
   t.strictSame(readPreferencesPatch({ mutedUntil: null }).mutedUntil, null);
   t.strictSame(

@@ -1,7 +1,7 @@
-import type { FaultDetail } from '#shared/kernel/errors.ts';
+import { type FaultDetail, unknownTo } from '#shared/kernel/errors.ts';
 import { instantOf } from '#shared/kernel/time.ts';
 
-/** What a user wants to be told. `_id` is the user's id; no row = everything allowed, nothing muted. */
+/** A user's notification preferences. `_id` is the user's id. Without a row, every type is allowed and nothing is muted. */
 export interface Preferences {
   _id: string;
   /** An explicit false disables a type; every other type is allowed. */
@@ -11,7 +11,9 @@ export interface Preferences {
 }
 
 export const MAX_ENABLED_TYPES = 500;
-const TYPE_NAME = /^[A-Z][A-Z0-9_]{0,63}$/;
+
+/** Matches the valid notification types, as `schemas/notification/notification-type.json` does. */
+const TYPE_NAME = /^\P{Cc}{1,128}$/u;
 
 export type SuppressionReason = 'TYPE_DISABLED' | 'MUTED';
 
@@ -20,7 +22,7 @@ export interface Suppression {
   reason: SuppressionReason;
 }
 
-/** The key that a preference is looked up by: the event's, else the notification's own, else its type. */
+/** Returns the key of a preference: the event's preference type, else the notification's own, else its type. */
 export function preferenceKey(
   input: { type: string; preferenceType?: string | null },
   eventPreferenceType: string | null = null,
@@ -28,7 +30,7 @@ export function preferenceKey(
   return eventPreferenceType ?? input.preferenceType ?? input.type;
 }
 
-/** Why this user is not to be told now; null = tell. At the very instant of `mutedUntil` the mute is over. Pure. */
+/** Returns why this user must not be notified at `now`, or null. At the instant `mutedUntil` the mute is over. Pure. */
 export function suppressionOf(
   preferences: Pick<Preferences, 'enabledTypes' | 'mutedUntil'> | null,
   key: string,
@@ -40,34 +42,44 @@ export function suppressionOf(
   return null;
 }
 
-/** Changes of preferences; an absent field stays as it is. */
+/** Changes to stored preferences. */
 export interface PreferencesChange {
-  /** Merged into what is stored, type by type. */
+  /** Merged into the stored map, type by type. */
   enabledTypes: Readonly<Record<string, boolean>>;
-  /** null ends the mute; undefined leaves it. */
+  /** null ends the mute; undefined leaves it unchanged. */
   mutedUntil: Date | null | undefined;
 }
 
-/** What of a patch is a fault beside its shape: names that are no types, values that are not boolean, too many at once. */
-export function preferencesFaults(body: unknown): FaultDetail[] {
+/**
+ * Returns the faults of a patch that its schema does not detect: invalid type names, values that are not boolean, too many types.
+ * Places of `known` faults are omitted.
+ */
+export function preferencesFaults(body: unknown, known: readonly FaultDetail[] = []): FaultDetail[] {
   const types = typeof body === 'object' && body !== null && 'enabledTypes' in body ? body.enabledTypes : undefined;
   if (typeof types !== 'object' || types === null || Array.isArray(types)) return [];
   const entries = Object.entries(types);
   if (entries.length > MAX_ENABLED_TYPES) return [TOO_MANY_TYPES];
-  return entries.flatMap(([name, value]) => {
-    const path = `/enabledTypes/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`;
-    if (!TYPE_NAME.test(name)) return [{ path, message: `must be a type: ${TYPE_NAME.source}` }];
+  const faults = entries.flatMap(([name, value]): FaultDetail[] => {
+    const path = `/enabledTypes/${pointerStep(name)}`;
+    if (!TYPE_NAME.test(name)) return [{ path, message: 'must be a type: 1 to 128 characters, no control characters' }];
     return typeof value === 'boolean' ? [] : [{ path, message: 'must be boolean' }];
   });
+  return unknownTo(known, faults);
 }
 
-/** Also where a patch that is small enough would make the stored map too large. */
+/** Returns a name as a step of a JSON pointer. A name of more than 256 characters is cut, so that the reply stays small. */
+function pointerStep(name: string): string {
+  const short = name.length > 256 ? `${name.slice(0, 256)}...` : name;
+  return short.toWellFormed().replaceAll('~', '~0').replaceAll('/', '~1');
+}
+
+/** Also returned if a patch of acceptable size would make the stored map too large. */
 export const TOO_MANY_TYPES: FaultDetail = {
   path: '/enabledTypes',
   message: `must leave at most ${MAX_ENABLED_TYPES} types`,
 };
 
-/** A patch without faults as what is to be changed. */
+/** Converts a patch without faults to a change. */
 export function readPreferencesPatch(body: {
   enabledTypes?: Record<string, unknown>;
   mutedUntil?: string | null;
@@ -78,7 +90,7 @@ export function readPreferencesPatch(body: {
   };
 }
 
-/** As `data` of a reply; a user without a row has set nothing. */
+/** Returns the `data` of a reply. A user without a row (null) has the default preferences. */
 export function preferencesView(
   stored: { enabledTypes: Readonly<Record<string, boolean>>; mutedUntil: Date | null; updatedAt: Date | null } | null,
 ) {

@@ -13,7 +13,7 @@ const now = new Date('2026-11-21T00:00:00.000Z');
 const rowOf = (change: object) =>
   newFromSnapshot(readSnapshot('n', { ...BODY, ...change }), { now, organizationId: 'o' });
 
-t.test('the first snapshot of an id is a whole row', async (t) => {
+t.test('the first snapshot of an id creates a complete row', async (t) => {
   t.strictSame(rowOf({}), {
     _id: 'n',
     userId: 'u',
@@ -38,7 +38,7 @@ t.test('the first snapshot of an id is a whole row', async (t) => {
   });
 });
 
-t.test('what it says wins over what is taken for granted', async (t) => {
+t.test('the values of a snapshot take precedence over defaults', async (t) => {
   const readAt = '2026-09-02T00:00:00.000Z';
   t.match(rowOf({ readAt, organizationId: 'p' }), { readAt: new Date(readAt), organizationId: 'p' });
   t.match(rowOf({ isRead: false, readAt }), { isRead: false, readAt: null }, 'an unread one was read at no time');

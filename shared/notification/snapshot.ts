@@ -2,7 +2,7 @@ import type { SnapshotRequest } from '#shared/generated/notification.ts';
 import { instantOf } from '#shared/kernel/time.ts';
 import { isSupportType, type Notification } from './notification.ts';
 
-/** A notification as another system has it; what it does not name stays as it is stored. */
+/** A notification as another system has it. Fields that a snapshot does not have keep their stored values. */
 export interface Snapshot {
   id: string;
   userId: string;
@@ -11,14 +11,14 @@ export interface Snapshot {
   title: string;
   content: string;
   isRead: boolean;
-  /** Of a read one: null keeps what is stored, else it is now. */
+  /** If null and `isRead`, the stored value is kept; without a stored value it becomes the current time. */
   readAt: Date | null;
-  /** Given: deleted, for good. */
+  /** If set, the notification is deleted permanently. */
   deletedAt: Date | null;
   createdAt: Date;
 }
 
-/** A body whose shape has been checked. */
+/** Converts a body that passed its schema to a snapshot. */
 export function readSnapshot(id: string, body: SnapshotRequest): Snapshot {
   const createdAt = instantOf(body.createdAt);
   if (createdAt === null) throw new Error('a snapshot without createdAt passed its schema');
@@ -27,7 +27,7 @@ export function readSnapshot(id: string, body: SnapshotRequest): Snapshot {
   return { id, userId, organizationId, type, title, content, isRead, readAt, deletedAt, createdAt };
 }
 
-/** The row of a snapshot that is the first of its id. */
+/** Returns the row of the first snapshot of an id. */
 export function newFromSnapshot(snapshot: Snapshot, made: { now: Date; organizationId: string | null }): Notification {
   const { id, userId, organizationId, type, title, content, isRead, readAt, deletedAt, createdAt } = snapshot;
   return {

@@ -16,9 +16,9 @@ const START: StreamCursor = { lookedAt: NOW, known: new Map() };
 const row = (n: number, at: number) => ({ _id: `row-${n}`, createdAt: new Date(at) });
 
 t.test(
-  'rows that become visible in any order are told once each, also by a process that knows only the last id',
+  'a live inbox sends each row once, whatever the order of visibility, even after resuming from the last event id',
   async () => {
-    // Each row: when it was made, and how much later it can be seen (less than the overlap).
+    // Each row: its creation time, and the delay until it is visible (less than the overlap).
     const rows = fc.array(fc.tuple(fc.nat(600_000), fc.nat(OVERLAP_MS - 1)), { maxLength: 60 });
     const looks = fc.array(fc.tuple(fc.integer({ min: 1, max: 180_000 }), fc.boolean()), {
       minLength: 1,
@@ -47,7 +47,7 @@ t.test(
   },
 );
 
-t.test('an id comes back as the cursor that it was, and fits a header', async (t) => {
+t.test('an encoded cursor fits a header and decodes to the same cursor', async (t) => {
   const known = new Map(Array.from({ length: 500 }, (_, n) => [markOf(`${n}`), NOW - n * 100]));
   const id = encodeCursor({ lookedAt: NOW, known });
   t.ok(id.length < 4_096);
@@ -57,7 +57,7 @@ t.test('an id comes back as the cursor that it was, and fits a header', async (t
   t.equal(back?.known.get(markOf('0')), NOW);
   t.equal(back?.known.get(markOf('199')), NOW - 19_900, 'the newest are kept');
   t.strictSame(decodeCursor(encodeCursor(START), NOW, DAY), START);
-  // A snapshot may bring a row of any time.
+  // A snapshot may create a row with any `createdAt`.
   const ahead = new Map([
     [markOf('x'), NOW + 5],
     [markOf('y'), Date.parse('9999-12-31T23:59:59.999Z')],
@@ -65,7 +65,7 @@ t.test('an id comes back as the cursor that it was, and fits a header', async (t
   t.strictSame(decodeCursor(encodeCursor({ lookedAt: NOW, known: ahead }), NOW, DAY), { lookedAt: NOW, known: ahead });
 });
 
-t.test('what is no id of ours, too old or from the future is none', async (t) => {
+t.test('decoding rejects a cursor that is malformed, too old or from the future', async (t) => {
   const at = (ms: number) => encodeCursor({ lookedAt: ms, known: new Map() });
   t.equal(decodeCursor(at(NOW - DAY - 1), NOW, DAY), null);
   t.equal(decodeCursor(at(NOW + OVERLAP_MS + 1), NOW, DAY), null);

@@ -2,35 +2,35 @@ import { createHash } from 'node:crypto';
 import { MINUTE } from '#shared/kernel/time.ts';
 
 /**
- * How far a live inbox has come. Rows do not become visible in the order of their times: one whose commit took longer, or that was
- * staged, comes after younger ones, though never later than OVERLAP_MS after its own time. So each look begins that long before
- * the last one, and what was told already is known by its mark. Both travel to the client and back as the event's id, so that any
- * process can go on where another left off.
+ * Position of a live inbox. Rows do not become visible in the order of `createdAt`: a row that was staged or committed slowly
+ * can appear after younger rows. It appears at most OVERLAP_MS after its `createdAt`. Each poll therefore starts OVERLAP_MS
+ * before the last poll, and marks identify the rows that were already sent. The cursor is the id of each event, so that a
+ * client can resume on any process.
  */
 export interface StreamCursor {
-  /** When the last look began, in Unix milliseconds by MongoDB's clock. */
+  /** Start of the last poll, in Unix milliseconds by MongoDB's clock. */
   lookedAt: number;
-  /** Marks of the rows that are known, with their times. */
+  /** Marks of the rows that were already sent, with their `createdAt` in Unix milliseconds. */
   known: ReadonlyMap<string, number>;
 }
 
-/** Longer than the longest way of a row from its `createdAt` to its readers. */
+/** Longer than the longest delay between a row's `createdAt` and its visibility. */
 export const OVERLAP_MS = 2 * MINUTE;
-/** An id with more marks would not fit a header; a client that was told more within a minute may hear of some twice. */
+/** Maximum of marks in an id, which must fit a header. A client that resumes after more rows may receive some of them twice. */
 const MOST_MARKS = 200;
 const TIME_DIGITS = 36;
 
-/** The first instant that the next look asks for. */
+/** Returns the instant after which the next poll reads rows. */
 export function lookFrom(cursor: StreamCursor): Date {
   return new Date(cursor.lookedAt - OVERLAP_MS);
 }
 
-/** Six characters of a digest: two rows of one minute and one user share theirs about never. */
+/** Returns six characters of a digest. A collision between rows of one user within OVERLAP_MS is practically impossible. */
 export function markOf(notificationId: string): string {
   return createHash('sha256').update(notificationId).digest('base64url').slice(0, 6);
 }
 
-/** The rows that are not known yet, in their order, and the cursor once they have been told. Pure. */
+/** Returns the rows that were not sent yet, in their order, and the cursor after they are sent. Pure. */
 export function advance<Row extends { _id: string; createdAt: Date }>(
   cursor: StreamCursor,
   rows: readonly Row[],
@@ -42,14 +42,14 @@ export function advance<Row extends { _id: string; createdAt: Date }>(
   return { fresh, cursor: { lookedAt, known } };
 }
 
-/** `lookedAt.mark…`, letters that any header takes. */
+/** Encodes a cursor as `lookedAt.mark…`, in characters that are valid in a header. */
 export function encodeCursor({ lookedAt, known }: StreamCursor): string {
   const newest = [...known].sort(([, a], [, b]) => b - a).slice(0, MOST_MARKS);
   const marks = newest.map(([mark, at]) => `${mark}${(lookedAt - at).toString(TIME_DIGITS)}`);
   return [lookedAt.toString(TIME_DIGITS), ...marks].join('.');
 }
 
-/** null: not an id of ours, or one from the future, or too old to be gone on from. */
+/** Returns the cursor, or null if the text is not a cursor, is from the future or is older than `oldestMs`. */
 export function decodeCursor(text: string, now: number, oldestMs: number): StreamCursor | null {
   if (text.length > 4_096) return null;
   const [head = '', ...marks] = text.split('.');
@@ -68,7 +68,7 @@ function numberOf(text: string): number | null {
   return /^[0-9a-z]{1,10}$/.test(text) ? Number.parseInt(text, TIME_DIGITS) : null;
 }
 
-/** A row may be younger than the look that found it. */
+/** Parses an age, which is negative if the row is younger than the poll that found it. */
 function signedNumberOf(text: string): number | null {
   const size = numberOf(text.replace(/^-/, ''));
   if (size === null) return null;

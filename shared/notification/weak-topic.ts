@@ -7,7 +7,7 @@ const WEAK_TOPIC_TYPE = 'WEAK_TOPIC_ALERT';
 const WEAK_TOPIC_EVENT = 'analytics.weak_topic_alert.v1';
 const TITLE = 'Cảnh báo chủ đề yếu';
 
-/** A topic in which a student is weak, and the parents to be told of it. */
+/** An alert about a topic in which a student is weak, with the parents to notify. */
 interface WeakTopic {
   sourceService: string;
   sourceEventId: string;
@@ -20,12 +20,12 @@ interface WeakTopic {
   organizationId?: string | null;
 }
 
-/** The parents of both lists, each once, in the order in which they are first named. */
+/** Returns the parents of both lists without duplicates, in the order of their first occurrence. */
 function parentsOf(alert: Pick<WeakTopic, 'parentIds' | 'recipientIds'>): string[] {
   return [...new Set([...(alert.parentIds ?? []), ...(alert.recipientIds ?? [])])];
 }
 
-/** The event and the rows that an alert stands for; title and content are those of the previous system. */
+/** Returns the event and the notifications of an alert. Title and content are those of the previous system. */
 export function weakTopicFanOut(alert: WeakTopic): { event: EventInput; notifications: NotificationInput[] } {
   const parents = parentsOf(alert);
   const about = { studentId: alert.studentId, topic: alert.topic, score: alert.score ?? null };
@@ -53,12 +53,12 @@ export function weakTopicFanOut(alert: WeakTopic): { event: EventInput; notifica
   };
 }
 
-/** Somebody must be told. */
+/** Returns a fault if the alert names no parent. */
 export function recipientFaults(alert: Parameters<typeof parentsOf>[0]): FaultDetail[] {
   return parentsOf(alert).length > 0 ? [] : [{ path: '/parentIds', message: 'must name at least one parent' }];
 }
 
-/** The same of a body that is refused already, of whatever shape: a fault that stands at the place is not told twice. */
+/** Returns the `recipientFaults` of a body of any shape that failed its schema. Places of `known` schema faults are omitted. */
 export function weakTopicFaults(body: unknown, known: readonly FaultDetail[]): FaultDetail[] {
   if (!isJsonObject(body)) return [];
   const names = [body.parentIds, body.recipientIds].some(

@@ -13,7 +13,7 @@ import { gate } from '#testing/until.ts';
 import { postStandingCommands } from '#workers/worker-process.ts';
 import { classifierActor } from './actor.ts';
 
-t.test('a job whose command died with its workers is ended by the sweep, and no other', async (t) => {
+t.test('the sweep ends a job whose command died with its workers, and no other job', async (t) => {
   const { mongo, actor, run, job } = await classifierScene(t);
   const sweeper = actor(() => undefined);
   await postStandingCommands(mongo, sweeper, Date.now() - 1_000);
@@ -32,7 +32,7 @@ t.test('a job whose command died with its workers is ended by the sweep, and no 
   t.match(await job(cancelled), { status: 'CANCELLED' });
 });
 
-t.test('what a job has brought before its command died counts, and what was open becomes errors', async (t) => {
+t.test('outcomes stored before the command died count, and open batches become errors', async (t) => {
   const { mongo, actor, run, job, brought, told } = await classifierScene(t);
   const command = await postJob(mongo, { ...twelve, maxAttempts: 2 });
   const fails = actor((ids) => {
@@ -53,7 +53,7 @@ t.test('what a job has brought before its command died counts, and what was open
   t.strictSame(told, [command.subject]);
 });
 
-t.test('a job whose command an operator runs again while the sweep looks at it is left to its worker', async (t) => {
+t.test('the sweep leaves a job to its worker if an operator replays its command during the sweep', async (t) => {
   const { mongo, actor, run, job } = await classifierScene(t);
   const command = await postJob(mongo, { ...twelve, maxAttempts: 1 });
   await mailboxOf(mongo, 'classifier').updateOne({ _id: command._id }, { $set: { attempts: 1 } });
@@ -69,7 +69,7 @@ t.test('a job whose command an operator runs again while the sweep looks at it i
   const replayed = tappedDb(mongo, (method, name, collection) => {
     if (name !== 'findOne' || collection !== COMMANDS) return undefined;
     return async (...args) => {
-      // Of the sweep's two looks at the command the one in its transaction: it has read by then what is open.
+      // Intercept the second of the sweep's two reads of the command, in its transaction. The open batches are read by then.
       const [, options] = args as [unknown, { session?: object }];
       if (options?.session === undefined || working !== undefined) return method(...args);
       const dead = await again(mongo, command);

@@ -15,8 +15,8 @@ import { runJob } from './run-job.ts';
 const CAP_MS = 5 * MINUTE;
 
 /**
- * Classifies the questions of jobs, five at a time, and nobody else does. What a batch has brought is stored before its slot is free: a
- * run that is cut off repeats at most the batches that were with the provider. Idles unless it is enabled.
+ * Classifies the questions of jobs in batches of five; no other actor does. The outcome of a batch is stored before its slot is free.
+ * A run that is cut off therefore repeats at most the batches that were with the provider. Idles unless it is enabled.
  */
 export function classifierActor(deps: WorkerDeps, models: () => Models = deps.models): Actor {
   const { enabled, concurrency, pollIntervalMs, leaseMs, retryBaseDelayMs } = deps.config.classifier.worker;
@@ -45,10 +45,10 @@ export function classifierActor(deps: WorkerDeps, models: () => Models = deps.mo
 
 type SweepDeps = Pick<WorkerDeps, 'mongo' | 'log' | 'tellJob'>;
 
-/** Jobs that one sweep reads; the next sweep goes on behind them. */
+/** Number of jobs that one sweep reads. The next sweep continues after them. */
 const CHUNK = 200;
 
-/** Ends the jobs whose command is dead: it killed every worker that ran it, and nobody else would ever end them. */
+/** Ends the jobs whose command is dead. Such a command killed every worker that ran it, so no run is left to end its job. */
 async function sweepLostJobs(
   deps: SweepDeps & Pick<WorkerDeps, 'config'>,
   run: Run<'classifier'>,
@@ -75,8 +75,8 @@ async function lostRound(
 }
 
 /**
- * As if its last attempt had failed: what it has brought stays, what is open becomes errors. A job that was ended or started over
- * since it was read is left as it is, and so is one whose command an operator runs again.
+ * Ends a job as a failed last attempt would: stored outcomes stay, open batches become errors. The job is left unchanged if it was
+ * ended or restarted since it was read, or if an operator has replayed its command.
  */
 async function giveUp({ mongo, log, tellJob }: SweepDeps, lost: LostRound): Promise<void> {
   const { jobId } = lost.at;

@@ -2,7 +2,7 @@ import t from 'tap';
 import { gate } from '#testing/until.ts';
 import { openGroupWriter } from './batch-io.ts';
 
-t.test('what is finished while a group is written goes into the next one, in order and once', async (t) => {
+t.test('parts finished while a group is written go into the next group, in order and once', async (t) => {
   const groups: number[][] = [];
   const first = gate();
   let atOnce = 0;
@@ -25,7 +25,7 @@ t.test('what is finished while a group is written goes into the next one, in ord
   ]);
 });
 
-t.test('after a failure nothing more is written, and everybody hears of it', async (t) => {
+t.test('after a failed write the group writer writes nothing more, and each write rejects', async (t) => {
   let calls = 0;
   const writer = openGroupWriter<number>(async () => {
     calls += 1;

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { readAhead } from './batch-io.ts';
 
-t.test('parts are read in groups, and one group ahead of the one that is taken from', async (t) => {
+t.test('readAhead reads parts in groups, one group ahead of the current one', async (t) => {
   const asked: string[] = [];
   const take = readAhead(['a', 'b', 'c', 'd', 'e'], 2, async (keys) => {
     asked.push(keys.join(''));
@@ -16,7 +16,7 @@ t.test('parts are read in groups, and one group ahead of the one that is taken f
   t.strictSame(asked, ['ab', 'cd', 'e'], 'each once');
 });
 
-t.test('a failed read is told to whoever takes of its group, and to nobody else', async (t) => {
+t.test('a failed read rejects only for callers that take a part of its group', async (t) => {
   const take = readAhead([1, 2, 3], 1, async ([key]) => {
     if (key === 2) throw new Error('no 2');
     return [key];

@@ -1,8 +1,8 @@
-// How the batches of a job come and go while several are worked on at once: read ahead in groups, and written in groups.
+// Batch input and output of a job while several batches are in progress: read ahead in groups, and written in groups.
 
 /**
- * Reads parts in groups, each while those of the one before are worked on; no more than two groups are held. Places are taken in
- * their order, from 0. If no caller takes a group that was read ahead, its failure is dropped.
+ * Reads parts in groups and prefetches one group ahead; at most two groups are held. Call the returned function with 0, 1, 2, … in
+ * order. An error in a prefetched group is ignored if no caller takes a part of that group.
  */
 export function readAhead<Key, Part>(
   keys: readonly Key[],
@@ -26,13 +26,13 @@ export function readAhead<Key, Part>(
   };
 }
 
-/** Writes parts that are finished at about the same time as one group, and one group after another. */
+/** Collects parts that finish at about the same time into a group, and writes one group after another. */
 interface GroupWriter<Part> {
-  /** Resolves when the part is written; rejects as its group does. */
+  /** Resolves when the part's group is written; rejects if that write fails. */
   write(part: Part): Promise<void>;
 }
 
-/** `writeGroup` is never called twice at a time, nor after it has failed: every later part is refused with the same error. */
+/** Opens a group writer. It calls `writeGroup` once at a time. After a failed call, later parts are rejected with its error. */
 export function openGroupWriter<Part>(writeGroup: (parts: readonly Part[]) => Promise<void>): GroupWriter<Part> {
   let next: { parts: Part[]; written: Promise<void> } | null = null;
   let before: Promise<void> = Promise.resolve();
@@ -40,14 +40,14 @@ export function openGroupWriter<Part>(writeGroup: (parts: readonly Part[]) => Pr
   function openGroup() {
     const parts: Part[] = [];
     const written = before
-      // Those who finish in the same turn come along.
+      // Wait one turn of the event loop, so that parts finished in the same turn join the group.
       .then(() => new Promise((resolve) => setImmediate(resolve)))
       .then(() => {
         next = null;
         return writeGroup(parts);
       });
     before = written;
-    // Whoever wrote hears of it; the chain itself is nobody's.
+    // `write` rejects for its caller; this handler only prevents an unhandled rejection on the chain.
     written.catch(() => undefined);
     return { parts, written };
   }

@@ -14,15 +14,15 @@ import type { Now } from '#shared/kernel/time.ts';
 
 const MAX_MESSAGE = 500;
 
-/** Whom to ask, and MongoDB's time. */
+/** The models to call, and MongoDB's clock. */
 export interface Asker {
   models: Models;
   now: Now;
 }
 
 /**
- * What the model says of one batch. Questions that the bank does not know are not asked about; what the provider refuses for good leaves
- * errors.
+ * Classifies one batch. Questions that the bank does not know are not sent to the model; they become errors. If the provider refuses
+ * the call for good, every question that was sent becomes an error.
  * @throws ProviderFailure that may pass, or the signal's reason
  */
 export async function classifyBatch(
@@ -53,7 +53,7 @@ interface Asked {
   questions: readonly { id: string }[] | null;
 }
 
-/** From the envelope of a request to that of its result, as previews do. */
+/** Calls the model with the request envelope that previews use, and returns its result as a batch outcome. */
 async function ask({ models, now }: Asker, job: JobRow, asked: Asked, signal: AbortSignal): Promise<BatchOutcome> {
   const { questionIds, questions } = asked;
   const { fields, mode, threshold, overwrite } = job;
@@ -89,7 +89,7 @@ function requestOf(job: JobRow, { batch, questionIds, questions }: Asked): TaskR
 
 type Failure = Pick<QuestionError, 'code' | 'message'>;
 
-/** A batch that is given up: every question of it ends in the same failure. */
+/** Returns a batch that is given up: each of its questions ends in the same failure. */
 export function allFailed(
   { index, questionIds }: Pick<JobBatch, 'index' | 'questionIds'>,
   failure: Failure,
@@ -102,7 +102,7 @@ function errorsOf(questionIds: readonly string[], failure: Failure): BatchOutcom
   return questionIds.map((questionId) => ({ questionId, code: failure.code, message }));
 }
 
-/** null where there are only ids: no bank is configured. */
+/** Returns the batch's stored questions, or null if the job has ids only (no bank is configured). Throws if they are missing. */
 function questionsOf(job: JobRow, { _id, contextText }: JobBatch): { id: string }[] | null {
   if (job.context === 'NONE') return null;
   if (contextText === null) throw new Error(`batch ${_id} has no questions`);

@@ -8,7 +8,7 @@ import { faultyMongo } from '#testing/stores/faulty-mongo.ts';
 import { expire } from '#testing/suites/kernel-features/feature.ts';
 import { classifierActor } from './actor.ts';
 
-t.test('questions that the bank does not give are not asked about', async (t) => {
+t.test('questions that the bank does not return are not sent to the model', async (t) => {
   const { mongo, asked, actor, run, job, brought } = await classifierScene(t);
   const ids = ['a', 'b', 'c', 'd', 'e', 'f', 'g'];
   const known = new Map(['d', 'b'].map((id) => [id, { id, content: 'c' }]));
@@ -35,7 +35,7 @@ t.test('questions that the bank does not give are not asked about', async (t) =>
   );
 });
 
-t.test('without a bank prompts hold ids only', async (t) => {
+t.test('prompts contain only ids if no bank is configured', async (t) => {
   const { mongo, actor, run, job } = await classifierScene(t);
   const command = await postJob(mongo, { context: { kind: 'NONE' } });
   const datas: Data[] = [];
@@ -47,7 +47,7 @@ t.test('without a bank prompts hold ids only', async (t) => {
   t.ok(datas.length === 2 && datas.every((data) => data.questions === undefined));
 });
 
-t.test('a round that has no questions yet loads them first, and fails when they do not come', async (t) => {
+t.test('a round without questions loads them first, and fails if they cannot be loaded', async (t) => {
   const { mongo, asked, actor, run, job } = await classifierScene(t);
   const bank = await openFaultReceiver(t);
   const env = { QUESTION_BANK_SERVICE_URL: bank.url, INTERNAL_SERVICE_TOKEN: 'token-of-the-bank' };
@@ -79,7 +79,7 @@ t.test('a round that has no questions yet loads them first, and fails when they 
   t.strictSame(asked, [], 'never with ids only');
 });
 
-t.test('questions that came half way are loaded again, all of them', async (t) => {
+t.test('an interrupted load is repeated for all questions', async (t) => {
   const { mongo, actor, run, job } = await classifierScene(t);
   const owners = await openFakeOwners(t);
   const ids = questionIds(260);

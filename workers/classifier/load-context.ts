@@ -12,18 +12,18 @@ export interface JobRun extends Run<'classifier'> {
   at: JobRound;
 }
 
-/** Batches whose questions are stored by one transaction. */
+/** Number of batches whose questions one transaction stores. */
 const CHUNK = 50;
 
-/** Whether prompts can be made: the questions are there, or no bank is configured and nobody ever asked one. */
+/** Returns true if prompts can be built: the questions are loaded, or the job runs with ids only. */
 export function hasContext(job: JobRow, config: WorkerDeps['config']): boolean {
   if (job.context === 'LOADED') return true;
-  // A bank that was configured since is asked, unless questions have gone out without it already.
+  // If a bank was configured since the job was posted, load from it, unless a batch has already finished with ids only.
   return job.context === 'NONE' && (config.neighbours.questionBank === null || job.counts.batchesDone > 0);
 }
 
 /**
- * Loads the questions of a job that has none, chunk by chunk; it counts as loaded when all are there.
+ * Loads the questions of a job and stores them chunk by chunk. The last chunk marks the job as LOADED.
  * @throws QuestionBankFailed, RoundOver
  */
 export async function loadContext(deps: Pick<WorkerDeps, 'mongo' | 'config'>, run: JobRun, job: JobRow): Promise<void> {

@@ -12,7 +12,7 @@ import { again, expire } from '#testing/suites/kernel-features/feature.ts';
 import { gate, until } from '#testing/until.ts';
 import { runCommand } from '#workers/run-command.ts';
 
-t.test('a cancelled job stops calling, and nothing is written any more', async (t) => {
+t.test('a cancelled job stops its provider calls and writes nothing more', async (t) => {
   const { mongo, asked, actor, run, job } = await classifierScene(t);
   const command = await postJob(mongo, { questions: 30 });
   const aborted = Promise.withResolvers<void>();
@@ -32,7 +32,7 @@ t.test('a cancelled job stops calling, and nothing is written any more', async (
   t.equal((await cancelJob(mongo, command.subject, OWNER)).kind, 'finished');
 });
 
-t.test('a cancel that comes before an answer is written refuses it', async (t) => {
+t.test('an answer that arrives after a cancel is not stored', async (t) => {
   const { mongo, actor, run, job } = await classifierScene(t);
   const command = await postJob(mongo, { questions: 5 });
   const cancelling = actor(async () => {
@@ -47,7 +47,7 @@ t.test('a cancel that comes before an answer is written refuses it', async (t) =
   );
 });
 
-t.test('a worker that lost its lease writes nothing: the next one does it all', async (t) => {
+t.test('a worker that lost its lease writes nothing, and the next worker runs the whole job', async (t) => {
   const { mongo, asked, actor, run, job } = await classifierScene(t);
   const command = await postJob(mongo, { questions: 5 });
   const paused = gate();
@@ -66,7 +66,7 @@ t.test('a worker that lost its lease writes nothing: the next one does it all', 
   t.equal(await finishedOnce(mongo, command.subject), 1);
 });
 
-t.test('a worker that finds its lease lost asks nobody any more', async (t) => {
+t.test('a worker makes no further provider call once it finds its lease lost', async (t) => {
   const { mongo, asked, actor, run, job } = await classifierScene(t);
   const command = await postJob(mongo, { questions: 15 });
   const overtaken = actor(async () => {
@@ -78,7 +78,7 @@ t.test('a worker that finds its lease lost asks nobody any more', async (t) => {
   t.match(await job(command), { counts: { batchesDone: 0 } });
 });
 
-t.test('a stop cuts the calls and puts the job back, unspent', async (t) => {
+t.test('a stop aborts the provider calls and snoozes the job without spending an attempt', async (t) => {
   const { mongo, asked, actor, job } = await classifierScene(t);
   const command = await postJob(mongo, { questions: 15 });
   const hanging = actor(
@@ -94,7 +94,7 @@ t.test('a stop cuts the calls and puts the job back, unspent', async (t) => {
   t.match(await job(command), { open: true, counts: { batchesDone: 0 } });
 });
 
-t.test('started over, a job takes nothing from the round before, nor from a worker that is still at it', async (t) => {
+t.test('a restarted job takes no outcome of the earlier round, nor of a worker that still runs it', async (t) => {
   const { mongo, asked, actor, run, job } = await classifierScene(t);
   const command = await postJob(mongo, { questions: 10 });
   const paused = gate();
@@ -136,7 +136,7 @@ t.test('started over, a job takes nothing from the round before, nor from a work
   t.equal(await finishedOnce(mongo, command.subject), 1);
 });
 
-t.test('a command of an earlier round neither begins the next one nor puts it back', async (t) => {
+t.test('a command of an earlier round neither begins nor snoozes the next round', async (t) => {
   const { mongo, asked, actor, run, job } = await classifierScene(t);
   async function startOver(jobId: string) {
     await cancelJob(mongo, jobId, OWNER);

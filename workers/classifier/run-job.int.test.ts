@@ -6,7 +6,7 @@ import { again, expire } from '#testing/suites/kernel-features/feature.ts';
 import { gate } from '#testing/until.ts';
 import { queuesOf } from '#workers/actor.ts';
 
-t.test('batches of five, each asked once; the result in the order of the questions', async (t) => {
+t.test('a job calls the model once for each batch of five and stores items in question order', async (t) => {
   const { mongo, asked, actor, run, job, brought, told } = await classifierScene(t);
   const command = await postJob(mongo, twelve);
   const slow = gate();
@@ -20,7 +20,7 @@ t.test('batches of five, each asked once; the result in the order of the questio
     { AI_CLASSIFIER_BATCH_CONCURRENCY: '3' },
   );
   t.equal(await run(good, command), 'done');
-  // All three at once: which one MongoDB gives its questions first is not said.
+  // All three batches run at once, so the order in which MongoDB returns their questions is not fixed.
   t.strictSame(asked.map((ids) => ids.length).sort(), [2, 5, 5]);
   t.equal(await finishedOnce(mongo, command.subject), 1);
   const { items, errors } = await brought(command);
@@ -42,7 +42,7 @@ t.test('batches of five, each asked once; the result in the order of the questio
   t.ok(told.length >= 3 && told.every((id) => id === command.subject), 'streams were told');
 });
 
-t.test('what the provider refuses for good leaves errors at once, and the rest goes on', async (t) => {
+t.test('a batch that the provider refuses for good becomes errors at once, and other batches continue', async (t) => {
   const { mongo, asked, actor, run, job, brought } = await classifierScene(t);
   const refused = new ProviderFailure('AI_PROVIDER_INVALID_RESPONSE', 'refused', { message: 'x'.repeat(2_000) });
   const command = await postJob(mongo, twelve);
@@ -70,7 +70,7 @@ t.test('what the provider refuses for good leaves errors at once, and the rest g
   t.match(await job(none), { status: 'FAILED', open: false, error: { code: 'AI_PROVIDER_INVALID_RESPONSE' } });
 });
 
-t.test('a passing failure puts the job back; what was finished is kept and not asked for again', async (t) => {
+t.test('a passing failure makes the job due again; finished batches stay stored and are not sent again', async (t) => {
   const { mongo, asked, actor, run, job } = await classifierScene(t);
   const command = await postJob(mongo, { questions: 15, maxAttempts: 3 });
   const busy = actor((ids) => {
@@ -101,7 +101,7 @@ t.test('a passing failure puts the job back; what was finished is kept and not a
   t.equal(await finishedOnce(mongo, command.subject), 1);
 });
 
-t.test('batches in flight are waited for when another one fails in passing', async (t) => {
+t.test('a run waits for its batches in flight after a passing failure of another batch', async (t) => {
   const { mongo, actor, run, job } = await classifierScene(t);
   const command = await postJob(mongo, { questions: 15 });
   const failed = gate();
@@ -120,7 +120,7 @@ t.test('batches in flight are waited for when another one fails in passing', asy
   t.match(await job(command), { status: 'PENDING', counts: { batchesDone: 1, succeeded: 5 } });
 });
 
-t.test('a provider that is left alone costs no attempt', async (t) => {
+t.test('a run spends no attempt while the provider circuit is open', async (t) => {
   const { mongo, asked, actor, run, job } = await classifierScene(t);
   const command = await postJob(mongo, { maxAttempts: 1 });
   const open = actor(() => {
@@ -135,7 +135,7 @@ t.test('a provider that is left alone costs no attempt', async (t) => {
   t.equal(asked.length, 3, 'one look each time');
 });
 
-t.test('after the last attempt a job ends with what it has', async (t) => {
+t.test('a job ends with its stored outcomes after its last attempt fails', async (t) => {
   const { mongo, actor, run, job, brought } = await classifierScene(t);
   const some = await postJob(mongo, { ...twelve, maxAttempts: 1 });
   const busy = actor((ids) => {
@@ -157,7 +157,7 @@ t.test('after the last attempt a job ends with what it has', async (t) => {
   t.match(await job(none), { status: 'FAILED', open: false, error: { code: 'AI_PROVIDER_UNAVAILABLE' } });
 });
 
-t.test('it idles unless it is enabled', async (t) => {
+t.test('the classifier actor idles unless it is enabled', async (t) => {
   const { actor } = await classifierScene(t);
   const idle = actor(() => undefined, { AI_CLASSIFIER_WORKER_ENABLED: '0' });
   t.strictSame(queuesOf(idle), []);

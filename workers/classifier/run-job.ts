@@ -26,13 +26,13 @@ interface JobDeps extends Pick<WorkerDeps, 'mongo' | 'now' | 'config' | 'log' | 
   models: Models;
 }
 
-/** One run of a round: goes on where the last one was cut off, and ends the job or puts it back. */
+/** Runs one round of a job from where the last run was cut off. Ends the job or makes its command due again. */
 export async function runJob(deps: JobDeps, run: JobRun): Promise<Outcome<'classifier'>> {
   try {
     return await classify(deps, run);
   } catch (error) {
     if (!(error instanceof RoundOver)) throw error;
-    // Cancelled or started over: whoever did that has written how the job stands.
+    // The job was cancelled or restarted. That request has already written the job's state.
     return { kind: 'done', result: { roundIsOver: true } };
   }
 }
@@ -56,14 +56,14 @@ async function classify(deps: JobDeps, run: JobRun): Promise<Outcome<'classifier
   if (failures.length === 0) return finished(deps, at);
   const { attempts, maxAttempts } = run.command;
   const passing = failures.find(({ nature }) => nature === 'passing');
-  // Nobody was asked at all: that is no attempt.
+  // No provider was called, so no attempt is spent.
   if (passing === undefined) return snoozed(deps, at, failures);
   if (attempts < maxAttempts) return putBack(deps, at, passing, failures);
   await giveUpOpen(deps, run, passing);
   return finished(deps, at);
 }
 
-/** The job in this round. Throws RoundOver. */
+/** Returns the job. Throws RoundOver if it is gone or in another round. */
 async function ownJob({ mongo }: JobDeps, at: JobRound): Promise<JobRow> {
   const job = await findJob(mongo, at.jobId);
   if (job === null || job.round !== at.round) throw new RoundOver(at);
@@ -71,8 +71,8 @@ async function ownJob({ mongo }: JobDeps, at: JobRound): Promise<JobRow> {
 }
 
 /**
- * Asks for every open batch and stores what comes. After a failure that may pass no further batch is begun, and those that are with the
- * provider are waited for: their answers are paid for. Gives those failures.
+ * Classifies every open batch and stores the outcomes. After a failure that may pass, no further batch begins. Batches that are with
+ * the provider are awaited, because their answers are paid for. Returns the failures that may pass.
  */
 async function classifyAll(deps: JobDeps, run: JobRun, job: JobRow): Promise<ProviderFailure[]> {
   const { mongo } = deps;
@@ -103,7 +103,7 @@ async function classifyAll(deps: JobDeps, run: JobRun, job: JobRow): Promise<Pro
   const runs = indexes.map((_, place) =>
     slots(() =>
       classifyOne(place).catch((error: unknown) => {
-        // What cannot be stored or must not go on: nobody is asked for more. Before the slot is free, or the next one would begin.
+        // Storing failed or the run must stop. Abort the other calls before this slot is free, or the next batch would start.
         broken.abort(error);
         throw error;
       }),
@@ -111,14 +111,14 @@ async function classifyAll(deps: JobDeps, run: JobRun, job: JobRow): Promise<Pro
   );
   await Promise.allSettled(runs);
   watch.stop();
-  // The first error that broke it off, not those of the calls that were aborted for it.
+  // Throw the error that stopped the run, not the errors of the calls that it aborted.
   signal.throwIfAborted();
   return failures;
 }
 
 const LOOK_EVERY_MS = 500;
 
-/** Aborts with RoundOver soon after the job was cancelled or started over, so that nobody is called for it any more. */
+/** Aborts with RoundOver soon after the job was cancelled or restarted, so that the run makes no further provider call. */
 interface RoundWatch {
   signal: AbortSignal;
   stop(): void;
@@ -130,7 +130,7 @@ function watchRound(mongo: Mongo, at: JobRound, everyMs = LOOK_EVERY_MS): RoundW
   let stopped = false;
 
   async function look(): Promise<void> {
-    // What is not known now will be at the next look; what is written demands the round in any case.
+    // If this read fails, the next one will do. Every write of the run requires its round in any case.
     const job = await findJob(mongo, at.jobId).catch(() => undefined);
     if (stopped) return;
     if (job !== undefined && (job === null || job.round !== at.round || !isOpen(job.status))) {
@@ -155,10 +155,10 @@ async function storeGroup(deps: JobDeps, run: JobRun, group: readonly FinishedBa
   deps.tellJob(at.jobId);
 }
 
-/** Batches that are given up by one transaction. */
+/** Number of open batches that one transaction ends with errors. */
 const CHUNK = 50;
 
-/** The last attempt has failed: what is still open becomes errors. */
+/** Stores errors for all open batches, after the last attempt has failed. */
 async function giveUpOpen(deps: JobDeps, run: JobRun, failure: ProviderFailure): Promise<void> {
   const { jobId, round } = run.at;
   const open = await openBatches(deps.mongo, jobId, round);
@@ -207,7 +207,7 @@ function longestWait(failures: readonly ProviderFailure[]): number | null {
   return waits.length === 0 ? null : Math.max(...waits);
 }
 
-/** A round that was over by the commit: the next look at the job sees it, and ends the run. */
+/** Turns RoundOver inside the commit into Stale, so that the command is decided again. That run reads the job and ends. */
 function inRound(effects: Effects): Effects {
   return async (session) => {
     try {

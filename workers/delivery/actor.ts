@@ -26,9 +26,9 @@ const CAP_MS = 10 * MINUTE;
 type DeliveryQueue = `delivery:${Channel}`;
 
 /**
- * Takes notifications over the channels beside the inbox, at least once; a receiver tells a repeat by the job's id. Who is muted, has the
- * type disabled or has deleted it by then is not reached, for good. Each try has a delivery attempt row: written before it, and
- * ended in the commit that settles the job. Jobs of a channel that is not configured are left alone.
+ * Delivers notifications over the channels beside the inbox, at least once; a receiver recognises a repeat by the job's id. A job is
+ * suppressed for good if its user is muted, has disabled the type or has deleted the notification by then. Each delivery attempt has
+ * a row: written before the call, ended in the commit that settles the job. Jobs of a channel that is not configured stay unclaimed.
  */
 export function deliveryActor(
   deps: WorkerDeps,
@@ -56,7 +56,7 @@ async function deliver(deps: WorkerDeps, adapter: Adapter, run: Run<DeliveryQueu
     if (left !== null) await breakOffTry(deps.mongo, left, session);
     await beginTry(deps.mongo, row, session);
   });
-  // Whoever was muted or has deleted it since is not reached: nothing lies between this look and the call.
+  // Check again directly before the call: the user may have muted or deleted the notification during the checkpoint.
   const last = await judge(deps, command.body);
   if (last.kind === 'suppress') return suppressed(deps, command, last.reason, row._id);
 
@@ -70,7 +70,7 @@ async function judge(deps: WorkerDeps, body: DeliveryBody) {
   return judgeDispatch(await findDispatch(deps.mongo, body), new Date(deps.now()));
 }
 
-/** A try that was begun is none after all; one that was left behind is not told by a next one any more. */
+/** Deletes the attempt row of this run, because nothing was sent, and marks as FAILED a row that an interrupted run left QUEUED. */
 function suppressed(
   deps: WorkerDeps,
   command: CommandOf<DeliveryQueue>,
@@ -89,7 +89,7 @@ function suppressed(
   };
 }
 
-/** The row of the newest try before this claim; it may still say QUEUED. */
+/** Returns the row id of the last delivery attempt before this claim, or null. That row may still be QUEUED. */
 function leftBehind({ progress }: CommandOf<DeliveryQueue>): string | null {
   return progress?.tryId ?? null;
 }
@@ -120,15 +120,15 @@ function attemptRow(
   };
 }
 
-/** How a try ended, for the job and for its row. */
+/** The end of a delivery attempt, for the job and for the attempt row. */
 interface Sent {
   outcome: Extract<Outcome<DeliveryQueue>, { kind: 'done' | 'retry' | 'dead' }>;
   end: TryEnd;
 }
 
 /**
- * One call of the adapter. Whatever it throws is the channel's own fault and spends the try, a network fault as well; only a
- * run that was cut short throws on, and leaves its row as it is.
+ * Calls the adapter once. Any error it throws is the channel's fault, even a network fault, and spends the attempt. Rethrows only if
+ * the run was cut short; the attempt row then stays QUEUED.
  */
 async function sendOver(adapter: Adapter, job: DeliveryJob, signal: AbortSignal): Promise<Sent> {
   try {

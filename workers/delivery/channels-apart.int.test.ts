@@ -3,6 +3,7 @@ import { DELIVERIES } from '#infra/mongo/mailbox/commands.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { testKernel, testWorker, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { openFaultReceiver } from '#testing/neighbours/fault-receiver.ts';
+import { WEBHOOK_SECRET } from '#testing/neighbours/neighbours.ts';
 import { postDelivery } from '#testing/stored/stored-deliveries.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { again } from '#testing/suites/kernel-features/feature.ts';
@@ -12,14 +13,14 @@ import { deliveryActor } from './actor.ts';
 
 const SLOTS = 2;
 
-t.test('a receiver that hangs holds up its own channel and no other', async (t) => {
+t.test('a hanging receiver delays its own channel and no other', async (t) => {
   const mongo = await openTestMongo(t);
   const receiver = await openFaultReceiver(t);
   receiver.behaviour = { kind: 'hang' };
   const deps = testWorkerDeps(mongo, {
     NOTIFICATION_CHANNELS: 'log,webhook',
     NOTIFICATION_WEBHOOK_URL: receiver.url,
-    NOTIFICATION_WEBHOOK_SECRET: 'webhook-secret-of-the-test',
+    NOTIFICATION_WEBHOOK_SECRET: WEBHOOK_SECRET,
     NOTIFICATION_WEBHOOK_TIMEOUT_MS: '25000',
   });
   const actor = deliveryActor(deps);
@@ -40,7 +41,7 @@ t.test('a receiver that hangs holds up its own channel and no other', async (t) 
   t.equal(worker.busy().length >= SLOTS, true);
   for (const job of hanging) t.match(await again(mongo, job), { status: 'PENDING' });
 
-  // It comes back: what hung is put back unspent by the stop, and everything arrives.
+  // The receiver recovers. The stop snoozes the hanging jobs without spending an attempt, and a new worker delivers them all.
   kernel.halt.abort(new Error('the process is stopping'));
   await worker.drain();
   receiver.behaviour = { kind: 'answer', status: 204 };
@@ -51,7 +52,7 @@ t.test('a receiver that hangs holds up its own channel and no other', async (t) 
   }
 });
 
-t.test('without a channel nothing is claimed, and jobs of earlier days wait', async (t) => {
+t.test('a worker without channels claims nothing, and jobs posted earlier wait', async (t) => {
   const mongo = await openTestMongo(t);
   const job = await postDelivery(mongo, { channel: 'log' });
   const polled = async (env: NodeJS.ProcessEnv) => {

@@ -10,7 +10,7 @@ import { openLane } from '#testing/suites/crash-suite.ts';
 import { again } from '#testing/suites/kernel-features/feature.ts';
 import { until } from '#testing/until.ts';
 
-t.test('the process holds its jobs under the lease of deliveries, and tells the slots of all its queues', async (t) => {
+t.test('the process claims its jobs with the delivery lease and reports the slots of all its queues', async (t) => {
   const { mongo, env } = await openLane(t);
   const receiver = await openFaultReceiver(t);
   receiver.behaviour = { kind: 'hang' };
@@ -39,7 +39,7 @@ t.test('the process holds its jobs under the lease of deliveries, and tells the 
   t.match(await mailboxOf(mongo, job.queue).findOne({ _id: job._id }), { status: 'PENDING', attempts: 1 });
 });
 
-t.test('a process without a channel idles: it lives, takes nothing and stops in order', async (t) => {
+t.test('a process without a channel idles: it stays alive, claims nothing and stops in order', async (t) => {
   const { mongo, env } = await openLane(t);
   const job = await postDelivery(mongo);
   const worker = startWorker('delivery', { ...env, NOTIFICATION_CHANNELS: '' });

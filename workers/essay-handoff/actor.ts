@@ -6,12 +6,12 @@ import { backoff } from '#shared/kernel/time.ts';
 import type { Actor, Outcome, WorkerDeps } from '#workers/actor.ts';
 
 /**
- * How a handoff rests while its attempt is being graded: twice as long each time it looks, because a grade that does
- * not come in a moment may need an operator. The grading wakes it (`wakeHandoffs`), so a long rest costs nothing.
+ * Backoff of a handoff while its attempt is not graded yet. The wait doubles after each check, because a late grade may need an
+ * operator. The grading wakes the handoff (`wakeHandoffs`), so a long wait delays nothing.
  */
 const GRADE_REST = { baseMs: 250, capMs: 30_000, random: 0 };
 
-/** Applies a grade by hand, once per attempt and source event: score, recomputed totals, event. */
+/** Applies a score given by hand, once per attempt and source event: stores the score, the recomputed totals and the event. */
 export function essayHandoffActor(deps: WorkerDeps): Actor {
   return {
     name: 'essayhandoff',
@@ -29,7 +29,7 @@ async function handOff(deps: WorkerDeps, { body, fence }: CommandOf<'essayhandof
     case 'refuse':
       return { kind: 'rejected', result: decision.rejection };
     case 'wait':
-      // Waiting spends no attempt, so it is the claims that tell how often it has looked.
+      // Waiting spends no attempt, so the fence, which counts the claims, is the number of checks so far.
       return { kind: 'snooze', afterMs: backoff({ ...GRADE_REST, attempt: fence }) };
     case 'apply': {
       const metadata = JSON.stringify(decision.metadata);

@@ -1,4 +1,4 @@
 import t from 'tap';
 import { kernelSuite } from '#testing/suites/kernel-suite.ts';
 
-t.test('the kernel with this actor', (t) => kernelSuite(t, 'essayhandoff'));
+t.test('the essayhandoff actor passes the kernel suite', (t) => kernelSuite(t, 'essayhandoff'));

@@ -12,7 +12,7 @@ import { runCommand } from '#workers/run-command.ts';
 
 const FAR_MS = 20_000;
 
-/** The rest that a look at an attempt which waits for its grade ends with (ms, by the clock of this machine). */
+/** Runs the handoff of an attempt that has no grade yet. Returns the wait before its next run (ms, by the local clock). */
 async function restOfLook(mongo: TestMongo, handoff: Command): Promise<number> {
   const actor = makeActor('essayhandoff', testWorkerDeps(mongo));
   const before = Date.now();
@@ -21,7 +21,7 @@ async function restOfLook(mongo: TestMongo, handoff: Command): Promise<number> {
 }
 
 async function waitLong(mongo: TestMongo, handoff: Command): Promise<void> {
-  // Seven looks are enough where each rest is twice the one before.
+  // Seven runs suffice if each wait is twice the one before.
   for (let look = 1; look <= 10 && (await restOfLook(mongo, handoff)) < FAR_MS; look++) await expire(mongo, handoff);
 }
 
@@ -30,7 +30,7 @@ async function submitted(mongo: TestMongo): Promise<{ attempt: Attempt; handoff:
   return { attempt, handoff: await postHandoff(mongo, attempt) };
 }
 
-t.test('a handoff whose grade does not come looks ever more rarely, unspent', async (t) => {
+t.test('a handoff whose grade does not come checks ever more rarely and spends no attempt', async (t) => {
   const mongo = await openTestMongo(t);
   const { attempt, handoff } = await submitted(mongo);
   const grading = await postGrading(mongo, attempt);
@@ -50,7 +50,7 @@ t.test('a handoff whose grade does not come looks ever more rarely, unspent', as
 t.test('the grade wakes the handoffs that wait for it, and no others', async (t) => {
   const mongo = await openTestMongo(t);
   const [{ attempt, handoff }, other] = [await submitted(mongo), await submitted(mongo)];
-  // Ids that begin alike, and one at the end of all code points.
+  // Use ids with a common prefix, and one with the last code point of all.
   const last = await postHandoff(mongo, attempt, { sourceEventId: '\u{10ffff}' });
   const near = await postHandoff(mongo, await storeAttempt(mongo, { ...SUBMITTED, _id: `${attempt._id}x` }));
   for (const command of [handoff, last, near, other.handoff]) await waitLong(mongo, command);
@@ -69,7 +69,7 @@ t.test('the grade wakes the handoffs that wait for it, and no others', async (t)
   }
 });
 
-t.test('one that rests after a failure of its own is not woken', async (t) => {
+t.test('a handoff that backs off after its own failure is not woken', async (t) => {
   const mongo = await openTestMongo(t);
   const { attempt, handoff } = await submitted(mongo);
   const fails = scripted(makeActor('essayhandoff', testWorkerDeps(mongo)), async () => ({

@@ -6,10 +6,10 @@ import type { GradeNotice } from '#shared/attempt/notices.ts';
 import type { Run, WorkerDeps } from '#workers/actor.ts';
 import { gradeNoticesActor } from './actor.ts';
 
-/** Services where nobody listens. */
+/** A service whose port has no listener. */
 const nobody = { url: 'http://127.0.0.1:1', token: undefined };
 
-/** A notice to the parents of this student, run once. */
+/** Runs a notice to the parents of this student once. */
 function run(studentId: string, profile = nobody, alarms: string[] = []) {
   const deps = {
     config: {
@@ -25,12 +25,12 @@ function run(studentId: string, profile = nobody, alarms: string[] = []) {
   return handler?.({ command: { body }, signal } as Run<'gradenotices:parent'>);
 }
 
-t.test('a notice whose parents cannot be resolved is tried again, and one without parents is delivered', async (t) => {
+t.test('a notice is retried if its parents cannot be resolved, and delivered if the student has none', async (t) => {
   t.strictSame(await run('.'), { kind: 'done', as: 'DELIVERED', result: { recipients: 0 } });
   t.match(await run('...'), { kind: 'retry', error: { message: 'the profile service gave no whole answer' } });
 });
 
-t.test('a profile service that refuses our token is named, and spends nothing', async (t) => {
+t.test('a refusal of our token by the profile service raises an alarm and spends no attempt', async (t) => {
   let status = 401;
   const server = createServer((_, response) => response.writeHead(status).end()).listen(0, '127.0.0.1');
   await once(server, 'listening');

@@ -10,8 +10,8 @@ type NoticeOutcome = Outcome<'gradenotices:student' | 'gradenotices:parent'>;
 const CAP_MS = 60 * 60_000;
 
 /**
- * Delivers the outbox to the notification service, at least once; the receiver tells a repeat by the row's stable
- * sourceEventId. Parents are resolved here and nowhere else. Rows whose neighbour is not configured are left alone.
+ * Delivers the outbox to the notification service, at least once; the receiver recognises a repeat by the row's stable
+ * sourceEventId. Only this actor resolves parents. Rows whose neighbour is not configured stay unclaimed.
  */
 export function gradeNoticesActor(deps: WorkerDeps): Actor {
   const { notification, profile } = deps.config.neighbours;
@@ -32,7 +32,7 @@ export function gradeNoticesActor(deps: WorkerDeps): Actor {
   };
 }
 
-/** Alarms the operator of a misconfigured neighbour: nothing else puts a notice back, unspent. */
+/** Counts an alarm for a misconfigured neighbour, the only cause for which a notice is snoozed. */
 async function watched(deps: WorkerDeps, delivery: Promise<NoticeOutcome>): Promise<NoticeOutcome> {
   const outcome = await delivery;
   if (outcome.kind === 'snooze') deps.alarm('notice_misconfigured');
@@ -69,15 +69,15 @@ async function deliverTo(
   return noticeOutcome(await sendNotice(notification, notice, recipients, patience), result);
 }
 
-/** The receiver will never take this row: trying again cannot help. */
+/** Statuses with which the receiver refuses the row for good. A retry cannot help. */
 const PERMANENT = new Set([400, 413, 422]);
-/** Token, sender or address are set wrong: an operator's fault, which must not use up the row's attempts. */
+/** Statuses of a wrong token, sender or address. The configuration is at fault, so the row's attempts must not be spent. */
 const MISCONFIGURED = new Set([401, 403, 404, 405]);
 const MISCONFIGURED_REST_MS = 60_000;
-/** A service may ask for more patience than the schedule has, up to here. */
+/** Upper bound for a `Retry-After` that exceeds our backoff. */
 const MAX_WAIT_MS = 60 * 60_000;
 
-/** What the end of a delivery means for its outbox row. No answer spends the attempt, whatever its cause. */
+/** Maps the end of a call to the outcome of its outbox row. A missing reply spends the attempt, whatever its cause. */
 export function noticeOutcome(sent: CallEnd, result: { recipients: number }): NoticeOutcome {
   switch (sent.kind) {
     case 'served':
@@ -96,19 +96,19 @@ function noticeRefusal(reply: ServiceReply): NoticeOutcome {
   return { kind: 'retry', error, ...restAskedFor(reply) };
 }
 
-/** A profile service never ends a row: only its own refusal of our token or sender leaves the attempt unspent. */
+/** Maps a refusal by the profile service, which never ends a row. A refused token, sender or address spends no attempt. */
 function profileRefusal(reply: ServiceReply): NoticeOutcome {
   const error = new Error(`the profile service answered ${reply.status}`);
   if (MISCONFIGURED.has(reply.status)) return { kind: 'snooze', afterMs: MISCONFIGURED_REST_MS, error };
   return { kind: 'retry', error, ...restAskedFor(reply) };
 }
 
-/** `fetch failed` names neither whom nor why: the words are for the operator's list, the reason stays below them. */
+/** Names the service in the operator's list, because `fetch failed` names neither service nor reason. The reason stays as `cause`. */
 function noAnswerOf(service: string, reason: Error): Error {
   return new Error(`the ${service} service gave no whole answer`, { cause: reason });
 }
 
-/** The least rest that the answer asks for, as part of a retry. */
+/** Returns the wait that the reply's `Retry-After` requests, up to MAX_WAIT_MS, as part of a retry. */
 function restAskedFor({ retryAfterMs }: ServiceReply): { afterMs?: number } {
   return retryAfterMs === null ? {} : { afterMs: Math.min(retryAfterMs, MAX_WAIT_MS) };
 }

@@ -10,10 +10,10 @@ import { graded, storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { gradeNoticesActor } from './actor.ts';
 
-t.test('notices of a neighbour that is not configured wait, unclaimed and unspent', async (t) => {
+t.test('notices of a neighbour that is not configured stay unclaimed and spend no attempt', async (t) => {
   const mongo = await openTestMongo(t);
   const neighbours = await openNeighbours(t);
-  const notices = gradeNotices(await storeAttempt(mongo, graded()), null);
+  const notices = gradeNotices(await storeAttempt(mongo, graded()));
   const options = { maxAttempts: 3, now: Date.now() - 1_000 };
   await inTransaction(mongo, 5_000, (session) => queueNotices(mongo, session, notices, options));
   const rows = () =>

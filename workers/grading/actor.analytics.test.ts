@@ -22,7 +22,7 @@ function depsOf(log: Log, env: NodeJS.ProcessEnv) {
   return { queued, alarms, deps: { config: testConfig(env), log, background, alarm } as unknown as WorkerDeps };
 }
 
-t.test('what waits for a neighbour that hangs holds the events, not the attempt', async (t) => {
+t.test('a queued analytics call holds the events, not the attempt', async (t) => {
   const { queued, deps } = depsOf(heldLog(), { ANALYTICS_SERVICE_URL: 'http://127.0.0.1:1' });
   const attempt = new WeakRef(queueOne(deps));
   // A WeakRef holds its target until the end of the turn in which it was made.
@@ -38,7 +38,7 @@ function queueOne(deps: WorkerDeps): Attempt {
   return attempt;
 }
 
-t.test('a failure is told and counted, whatever it is, and never thrown', async (t) => {
+t.test('any analytics failure is logged and counted, and never thrown', async (t) => {
   const log = heldLog();
   const { queued, alarms, deps } = depsOf(log, { ANALYTICS_SERVICE_URL: 'http://127.0.0.1:1' });
   const attempt = gradedAttempt();
@@ -46,13 +46,13 @@ t.test('a failure is told and counted, whatever it is, and never thrown', async 
   await queued[0]?.();
   t.strictSame(alarms, ['analytics_failed', 'analytics_failed'], 'nobody listens there');
   t.match(log.lines, [{ level: 'warn', fields: { attemptId: attempt._id, err: Error } }, { level: 'warn' }]);
-  // Of an attempt that cannot be told: its commit is behind it and must not be undone.
+  // Building the events of this attempt fails. Its grade has committed already and must not be undone.
   reportToAnalytics(deps, { ...attempt, answers: null } as never, PAPER, new Date(Number.NaN));
   t.equal(queued.length, 1);
   t.equal(alarms.length, 3);
 });
 
-t.test('without an analytics service nothing is queued', async (t) => {
+t.test('no analytics call is queued if no analytics service is configured', async (t) => {
   const { queued, deps } = depsOf(heldLog(), {});
   reportToAnalytics(deps, gradedAttempt(), PAPER, new Date());
   t.strictSame(queued, []);

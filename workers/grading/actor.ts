@@ -1,46 +1,50 @@
 import type { Neighbour } from '#infra/config/settings.ts';
 import { findAttempt } from '#infra/mongo/attempt/attempts.ts';
 import { type GradeWrite, storeGrade, wakeHandoffs } from '#infra/mongo/attempt/grade.ts';
-import { findRelease, queueNotices } from '#infra/mongo/attempt/release.ts';
+import { findBindingRelease, queueNotices } from '#infra/mongo/attempt/release.ts';
+import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';
 import { sendToAnalytics } from '#infra/neighbours/analytics.ts';
 import { type AnalyticsEvent, analyticsEvents } from '#shared/attempt/analytics.ts';
 import { type Attempt, remainingSeconds } from '#shared/attempt/attempt.ts';
 import { submitEventType, submitMetadata } from '#shared/attempt/events.ts';
 import { noticesOnGrade } from '#shared/attempt/notices.ts';
 import { isScoredByHand, type Paper } from '#shared/attempt/question.ts';
+import { takeRelease } from '#shared/attempt/release.ts';
 import { gradeAttempt } from '#shared/attempt/scoring/grade-attempt.ts';
 import type { Actor, Outcome, WorkerDeps } from '#workers/actor.ts';
 import { ringForNotices } from '#workers/runtime.ts';
 
 /**
- * SUBMITTED → GRADED, for every attempt once: scores and totals from nothing but the copied paper and the stored
- * answers, the terminal event, and the notices where the student may see the result at once.
+ * Moves each attempt from SUBMITTED to GRADED, once. Scores and totals depend only on the copied paper and the stored answers. The
+ * same commit stores the terminal event, and the notices if the student may see the result at once.
  */
 export function gradingActor(deps: WorkerDeps): Actor {
   return {
     name: 'grading',
     backoff: { baseMs: deps.config.worker.retryBaseDelayMs, capMs: 60_000 },
-    handlers: { grading: ({ command }) => grade(deps, command.body.attemptId) },
+    handlers: { grading: ({ command }) => grade(deps, command.body) },
   };
 }
 
-async function grade(deps: WorkerDeps, attemptId: string): Promise<Outcome<'grading'>> {
-  const attempt = await findAttempt(deps.mongo, attemptId);
-  if (attempt === null) return { kind: 'dead', error: new Error(`attempt ${attemptId} does not exist`) };
-  // Graded by a run whose settling was lost with its process: nothing is left to do.
-  if (attempt.status === 'GRADED') return { kind: 'done', result: { attemptId } };
-  if (attempt.status !== 'SUBMITTED')
-    return { kind: 'dead', error: new Error(`attempt ${attemptId} is not submitted`) };
+async function grade(
+  deps: WorkerDeps,
+  { attemptId, client }: CommandOf<'grading'>['body'],
+): Promise<Outcome<'grading'>> {
+  const loaded = await findAttempt(deps.mongo, attemptId);
+  if (loaded === null) return { kind: 'dead', error: new Error(`attempt ${attemptId} does not exist`) };
+  // An earlier run graded the attempt but ended before it settled the command. Nothing is left to do.
+  if (loaded.status === 'GRADED') return { kind: 'done', result: { attemptId } };
+  if (loaded.status !== 'SUBMITTED') return { kind: 'dead', error: new Error(`attempt ${attemptId} is not submitted`) };
 
   const [paper, release] = await Promise.all([
-    deps.papers.find(attempt.paperId),
-    findRelease(deps.mongo, attempt.examId, attempt.organizationId),
+    deps.papers.find(loaded.paperId),
+    loaded.exam.resultsReleasedAt === null ? findBindingRelease(deps.mongo, loaded) : null,
   ]);
   const now = new Date(deps.now());
-  const releasedAt = attempt.exam.resultsReleasedAt ?? release?.releasedAt ?? null;
-  const write = gradeWrite(attempt, paper, releasedAt, now);
-  const graded = asGraded(attempt, write);
-  const notices = noticesOnGrade(graded, releasedAt === null ? null : (release?.sourceEventId ?? null), now);
+  const attempt = takeRelease(loaded, release);
+  const write = gradeWrite(attempt, paper, client, now);
+  const graded = asGraded(write);
+  const notices = noticesOnGrade(graded, now);
   return {
     kind: 'done',
     result: { attemptId },
@@ -52,43 +56,44 @@ async function grade(deps: WorkerDeps, attemptId: string): Promise<Outcome<'grad
       });
     },
     after: () => {
-      ringForNotices(deps, notices);
+      ringForNotices(deps, notices, now);
       reportToAnalytics(deps, graded, paper, now);
       if (paper.questions.some(isScoredByHand)) wakeWaitingHandoffs(deps, attemptId);
     },
   };
 }
 
-function gradeWrite(attempt: Attempt, paper: Paper, releasedAt: Date | null, now: Date): GradeWrite {
+function gradeWrite(attempt: Attempt, paper: Paper, client: string | undefined, now: Date): GradeWrite {
   const grading = gradeAttempt(paper, attempt.answers);
   const source = attempt.submittedBy ?? 'STUDENT';
   const metadata = submitMetadata({
     source,
     totalScore: grading.totals.totalScore,
     remainingSeconds: remainingSeconds(attempt.deadlineAt, attempt.submittedAt ?? now),
+    client,
   });
   const event = { type: submitEventType(source), metadata: JSON.stringify(metadata), createdAt: now };
-  return { attempt, grading, event, releasedAt };
+  return { attempt, grading, event };
 }
 
-/** The attempt as the write will leave it: what notices and analytics are decided on. */
-function asGraded(attempt: Attempt, { grading, releasedAt }: GradeWrite): Attempt {
+/** Returns the attempt as the write will leave it. Notices and analytics are decided on it. */
+function asGraded({ attempt, grading }: GradeWrite): Attempt {
   const answers = Object.fromEntries(
     Object.entries(attempt.answers).map(([key, answer]) => [key, { ...answer, ...grading.answers[key] }]),
   );
-  const exam = { ...attempt.exam, resultsReleasedAt: releasedAt };
-  return { ...attempt, ...grading.totals, status: 'GRADED', answers, exam };
+  return { ...attempt, ...grading.totals, status: 'GRADED', answers };
 }
 
 /**
- * Tells the analytics service of a first grading, best effort: after the commit, in the background, one try each, and a
- * failure changes nothing but a counter. The ids are stable, so a second telling is the receiver's replay. Never throws.
+ * Sends the events of a first grading to the analytics service, best effort: after the commit, in the background, one call for each
+ * event. A failure is logged and counted. The ids are stable, so the receiver recognises a repeat. Never throws.
  */
 export function reportToAnalytics(deps: WorkerDeps, graded: Attempt, paper: Paper, at: Date): void {
   const { analytics } = deps.config.neighbours;
   if (analytics === null) return;
   try {
-    // Built now: behind a neighbour that hangs a thousand of these wait, and an attempt with its answers may be megabytes.
+    // Build the events now so that the queue does not retain attempts. Up to 1,000 calls can wait behind a hanging service, and an
+    // attempt with its answers can be megabytes.
     const events = analyticsEvents(graded, paper, at);
     deps.background.run(() => tellAnalytics(deps, analytics, events));
   } catch (err) {
@@ -108,9 +113,9 @@ function analyticsFailed(deps: WorkerDeps, attemptId: string | undefined, err: u
   deps.log.warn({ err, attemptId }, 'analytics was not told');
 }
 
-/** A handoff that came before the grade rests, the longer the more often it has looked: now there is something to see. */
+/** Makes handoffs due that wait for this grade. Without it, a handoff would wait out its backoff of up to 30 seconds. */
 function wakeWaitingHandoffs(deps: WorkerDeps, attemptId: string): void {
-  // Queued from here and not from the run, whose whole scope, the attempt with it, would wait in the queue.
+  // Queue the work here and not in the run: a closure there would keep the run's scope, with the attempt, in memory.
   deps.background.run(async () => {
     for (const commandId of await wakeHandoffs(deps.mongo, attemptId)) deps.ring('essayhandoff', commandId);
   });

@@ -1,27 +1,21 @@
-import {
-  queueNotices,
-  rememberRelease,
-  setReleased,
-  type UnreleasedAttempt,
-  unreleasedAttempts,
-} from '#infra/mongo/attempt/release.ts';
+import { queueNotices, setReleased, type UnreleasedAttempt, unreleasedAttempts } from '#infra/mongo/attempt/release.ts';
 import { Stale } from '#infra/mongo/guarded-update.ts';
 import type { ReleaseProgress } from '#shared/attempt/commands.ts';
 import { gradeNotices } from '#shared/attempt/notices.ts';
-import { isReleased, type Release, releaseEffect } from '#shared/attempt/release.ts';
+import { isBoundBy, releaseEffect, type StoredRelease } from '#shared/attempt/release.ts';
 import type { Actor, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
 import { ringForNotices } from '#workers/runtime.ts';
 
-/** Attempts per transaction: small enough for one to end in a moment, large enough that a class is one. */
+/** Attempts per transaction: small enough for a short transaction, large enough for a whole class. */
 const CHUNK = 100;
-/** Attempts per read: a server that sorts what it finds should not have to do so for each chunk. About 1 MiB. */
+/** Attempts per read, about 1 MiB. One read serves ten chunks, because MongoDB may have to sort all matches for each read. */
 const READ_AHEAD = 1_000;
 const START: ReleaseProgress = { afterId: '', updatedAttempts: 0, queuedNotifications: 0 };
 
 /**
- * Sets the release time on every attempt of the exam and queues the notices of those whose result it makes visible,
- * in chunks of one transaction each. The release is remembered first: whatever is started or graded after that finds
- * it by itself, and whatever was before is found by this walk.
+ * Sets the release time on every attempt that the release binds, and queues notices for each result that becomes visible. Each chunk
+ * is one transaction. The release was stored with its command, so an attempt inserted or graded during this walk finds the release
+ * itself; this walk finds all earlier attempts.
  */
 export function resultsReleaseActor(deps: WorkerDeps): Actor {
   return {
@@ -33,7 +27,6 @@ export function resultsReleaseActor(deps: WorkerDeps): Actor {
 
 async function release(deps: WorkerDeps, run: Run<'resultsrelease'>): Promise<Outcome<'resultsrelease'>> {
   const { body, progress } = run.command;
-  await rememberRelease(deps.mongo, body);
   const read = (from: ReleaseProgress, limit: number) =>
     unreleasedAttempts(deps.mongo, body.examId, from.afterId, limit);
   let at = progress ?? START;
@@ -45,7 +38,7 @@ async function release(deps: WorkerDeps, run: Run<'resultsrelease'>): Promise<Ou
       ahead = ahead.slice(CHUNK);
     } catch (error) {
       if (!(error instanceof Stale)) throw error;
-      // One of the chunk was graded, saved to or handed in since it was read: read that chunk again and decide anew.
+      // An attempt of the chunk was graded, saved or submitted since it was read. Read that chunk again and decide anew.
       ahead = await read(at, CHUNK);
     }
     if (ahead.length === 0) ahead = await read(at, READ_AHEAD);
@@ -54,7 +47,7 @@ async function release(deps: WorkerDeps, run: Run<'resultsrelease'>): Promise<Ou
   return { kind: 'done', result: { updatedAttempts, queuedNotifications } };
 }
 
-/** Releases these attempts, as they were read, and gives the progress after them. Throws Stale. */
+/** Releases these attempts and returns the progress after them. Throws Stale if one has changed since it was read. */
 async function releaseChunk(
   deps: WorkerDeps,
   run: Run<'resultsrelease'>,
@@ -63,7 +56,7 @@ async function releaseChunk(
 ): Promise<ReleaseProgress> {
   const { body } = run.command;
   const now = deps.now();
-  const ours = chunk.filter((attempt) => isReleased(attempt, body));
+  const ours = chunk.filter((attempt) => isBoundBy(attempt, body));
   const notices = ours
     .filter((attempt) => releaseEffect(attempt, new Date(now)).notifies)
     .flatMap((attempt) => noticesOf(attempt, body));
@@ -73,16 +66,13 @@ async function releaseChunk(
     queuedNotifications: at.queuedNotifications + notices.length,
   };
   await run.checkpoint(next, async (session) => {
-    await setReleased(deps.mongo, ours, body.releasedAt, session);
+    await setReleased(deps.mongo, ours, body, session);
     await queueNotices(deps.mongo, session, notices, { maxAttempts: deps.config.attempt.outbox.maxAttempts, now });
   });
-  ringForNotices(deps, notices);
+  ringForNotices(deps, notices, new Date(now));
   return next;
 }
 
-function noticesOf(attempt: UnreleasedAttempt, body: Release) {
-  return gradeNotices(
-    { ...attempt, exam: { ...attempt.exam, resultsReleasedAt: body.releasedAt } },
-    body.sourceEventId,
-  );
+function noticesOf(attempt: UnreleasedAttempt, { releasedAt, sourceEventId }: StoredRelease) {
+  return gradeNotices(attempt, { releaseEventId: sourceEventId, notBefore: releasedAt });
 }

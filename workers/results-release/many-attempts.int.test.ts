@@ -11,7 +11,7 @@ import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { runCommand } from '#workers/run-command.ts';
 import { resultsReleaseActor } from './actor.ts';
 
-/** Ten thousand take a minute and more on a small machine; `npm run bench` measures them as well. */
+/** Ten thousand attempts take over a minute on a small machine; `npm run bench` also measures that many. */
 const ATTEMPTS = process.env.FAULTS_FULL === '1' ? 10_000 : 2_000;
 const MIB = 1024 * 1024;
 v8.setFlagsFromString('--expose-gc');
@@ -45,7 +45,7 @@ t.test('thousands of attempts are released in chunks, in memory that does not gr
   t.ok(heap.length >= ATTEMPTS / 100, 'not one transaction for all');
   t.equal(await mongo.db.collection(NOTICES).countDocuments({ 'body.examId': 'exam-big' }), ATTEMPTS * 2);
 
-  // Without the first chunk, which may load code of its own.
+  // Skip the first chunk, which may load code.
   const [early = 0, late = 0] = [heap[1], heap.at(-1)];
   t.comment(`heap after a chunk: ${(early / MIB).toFixed(1)} MiB, ${(late / MIB).toFixed(1)} MiB at the end`);
   // Each attempt with its two rows is some 4 KiB.

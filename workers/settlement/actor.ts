@@ -12,14 +12,14 @@ import type { Command } from '#shared/kernel/command.ts';
 import { SECOND } from '#shared/kernel/time.ts';
 import type { Actor, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
 
-/** A look at a row that a front door is settling just now (ms). */
+/** Wait before the next run if a front door holds the row and may settle it (ms). */
 const BUSY_REST_MS = SECOND;
-/** Beside the two calls to the owners (ms). */
+/** Part of the lease beyond the time limits of the two calls to usage and wallet (ms). */
 const LEASE_MARGIN_MS = 5 * SECOND;
 
 /**
- * Pays for generations that their front door could not pay for, under the keys that were stored with them. Asks no model, no preflight and
- * no question bank. What is a day old is given up: it stays, with its command dead, and is tried again when an operator says so.
+ * Pays for generations whose answer is stored, under the keys of the generation. Calls no model, no preflight and no question bank. A
+ * generation not settled within a day is given up: its row stays, its command becomes DEAD, and an operator can replay it.
  */
 export function settlementActor(deps: WorkerDeps): Actor {
   const { classifier, neighbours } = deps.config;
@@ -52,7 +52,7 @@ async function settle(deps: WorkerDeps, payees: Payees, run: Run<'settlement'>):
   }
 }
 
-/** An operator who runs a dead one again has looked. */
+/** Returns true if the generation's day is over. A command that an operator has replayed is never given up for its age. */
 function isGivenUp({ now }: WorkerDeps, { replayUntil }: Generation, { replays }: Pick<Command, 'replays'>): boolean {
   return replays === 0 && replayUntil !== null && replayUntil.getTime() <= now();
 }
@@ -72,7 +72,7 @@ async function charge(
     if (!(error instanceof OwnerFailed)) throw error;
     const afterMs =
       error.retryAfterMs === null ? {} : { afterMs: Math.min(error.retryAfterMs, SETTLEMENT_BACKOFF.capMs) };
-    // A request of the same kind need not wait for the lease.
+    // Free the row now, so that a request for the same generation need not wait for the lease.
     return { kind: 'retry', error, ...afterMs, effects: (session) => giveUpGeneration(mongo, held, null, session) };
   }
   return { kind: 'done', result: { settledBy: 'worker' }, effects: (session) => markSettled(mongo, row, session) };

@@ -26,7 +26,7 @@ async function setUp(t: Test) {
   return { mongo, owners, run, failAt };
 }
 
-t.test('it goes on from what the front door had done, under the same keys, and asks nobody else', async (t) => {
+t.test('a settlement continues where the front door ended, with the same keys, at usage and wallet only', async (t) => {
   const { mongo, owners, run, failAt } = await setUp(t);
   const command = await postSettlement(mongo);
   const keys = ownerKeysOf(command.subject);
@@ -51,7 +51,7 @@ t.test('it goes on from what the front door had done, under the same keys, and a
   t.strictSame((await generationHolds(mongo).findOne())?.holds, []);
 });
 
-t.test('what fails rests, longer each time, and longer still where an owner asks for it', async (t) => {
+t.test('a failed settlement backs off longer each time, and longer still if an owner requests it', async (t) => {
   const { mongo, run, failAt } = await setUp(t);
   const command = await postSettlement(mongo);
   const rest = async () => (await again(mongo, command)).nextRunAt.getTime() - Date.now();
@@ -68,7 +68,7 @@ t.test('what fails rests, longer each time, and longer still where an owner asks
   t.match(await again(mongo, command), { lastError: { fingerprint: /usage service answered/ } });
 });
 
-t.test('a generation that a front door settles is left alone; one that it has settled is done', async (t) => {
+t.test('a settlement snoozes while a front door holds its generation, and runs once that lease expires', async (t) => {
   const { mongo, owners, run } = await setUp(t);
   const command = await postSettlement(mongo);
   t.match(await takeGeneration(mongo, command.subject, { by: 'door', leaseMs: 60_000 }), { kind: 'held' });
@@ -80,7 +80,7 @@ t.test('a generation that a front door settles is left alone; one that it has se
   t.equal(await run(command), 'done');
 });
 
-t.test('what is a day old is a dead letter that stays, and is paid for when an operator says so', async (t) => {
+t.test('a generation older than a day becomes a dead letter and is paid for when an operator replays it', async (t) => {
   const { mongo, owners, run } = await setUp(t);
   const command = await postSettlement(mongo);
   await ageGeneration(mongo, command.subject);
@@ -94,7 +94,7 @@ t.test('what is a day old is a dead letter that stays, and is paid for when an o
   t.equal(owners.ledger.debits.size, 1);
 });
 
-t.test('what is paid for late is given again for a whole day from then on', async (t) => {
+t.test('a late settlement restarts the 24-hour replay of its generation', async (t) => {
   const { mongo, run } = await setUp(t);
   const command = await postSettlement(mongo);
   await generations(mongo).updateOne({ _id: command.subject }, { $set: { replayUntil: new Date(Date.now() + HOUR) } });
@@ -104,7 +104,7 @@ t.test('what is paid for late is given again for a whole day from then on', asyn
   t.ok(replayUntil !== null && replayUntil.getTime() > Date.now() + 23 * HOUR);
 });
 
-t.test('without its flag or an owner it idles, and what is owed waits', async (t) => {
+t.test('the settlement actor idles without its flag or an owner, and its commands wait', async (t) => {
   const { mongo, owners } = await setUp(t);
   const command = await postSettlement(mongo);
   for (const env of [owners.env, { ...ON, WALLET_SERVICE_URL: owners.url }, { ...ON, USAGE_SERVICE_URL: owners.url }]) {

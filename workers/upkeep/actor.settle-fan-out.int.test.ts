@@ -6,6 +6,7 @@ import { insertFanOut } from '#infra/mongo/notification/fan-out.ts';
 import { look } from '#infra/mongo/notification/inbox.ts';
 import { REST_MS, STAGE_WITHIN_MS } from '#shared/notification/fan-out.ts';
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
+import { WEBHOOK_SECRET } from '#testing/neighbours/neighbours.ts';
 import { sampleFanOut, stageOnly } from '#testing/stored/sample-fan-out.ts';
 import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
 import { makeActor } from '#testing/suites/actor-subjects.ts';
@@ -15,14 +16,14 @@ const ROWS = 25;
 const WEBHOOK = {
   NOTIFICATION_CHANNELS: 'log,webhook',
   NOTIFICATION_WEBHOOK_URL: 'http://127.0.0.1:1/',
-  NOTIFICATION_WEBHOOK_SECRET: 'secret',
+  NOTIFICATION_WEBHOOK_SECRET: WEBHOOK_SECRET,
 };
 
 const counted = (mongo: TestMongo) => look(mongo, (place) => notifications(mongo).countDocuments({ place }));
 const moved = (mongo: TestMongo) => notifications(mongo).countDocuments({ place: 'INBOX' });
 
 t.test(
-  'a published fan-out is settled: deliveries, rows after a rest, and after another rest it is forgotten',
+  'a published fan-out queues its deliveries, then moves its rows after a wait, and is deleted after another wait',
   async (t) => {
     const mongo = await openTestMongo(t);
     const fanOut = sampleFanOut({ rows: ROWS, rowsAtOnce: 10 });
@@ -31,7 +32,7 @@ t.test(
     await notifications(mongo).updateOne({ _id: gone?._id ?? '' }, { $set: { place: 'DELETED' } });
     const start = Date.now();
 
-    /** Runs the command as a worker that finds it due so long after the publication. */
+    /** Runs the command as a worker would, `ms` after the publication. */
     async function runAt(ms: number) {
       await mailboxOf(mongo, 'upkeep:fanouts').updateOne(
         { _id: fanOut.settle._id },
@@ -66,7 +67,7 @@ t.test(
   },
 );
 
-t.test('rows of a front door that never published are taken away, and no others', async (t) => {
+t.test('the sweep deletes the rows of a front door that never published, and no others', async (t) => {
   const mongo = await openTestMongo(t);
   const [lost, young] = [sampleFanOut({ rows: ROWS, rowsAtOnce: 10 }), sampleFanOut({ rows: ROWS, rowsAtOnce: 10 })];
   await stageOnly(mongo, { ...lost, now: Date.now() - STAGE_WITHIN_MS - 60_000 });

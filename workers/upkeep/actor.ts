@@ -15,12 +15,13 @@ import { LOST_FAN_OUTS_SWEEP, type SettleProgress } from '#shared/notification/c
 import { REST_MS } from '#shared/notification/fan-out.ts';
 import type { Actor, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
 
-/** Runs the standing sweeps for overdue attempts and lost fan-outs, and settles large fan-outs. */
+/** Runs the recurring sweeps for overdue attempts (unless disabled) and lost fan-outs, and settles large fan-outs. */
 export function upkeepActor(deps: WorkerDeps): Actor {
+  const { overdueSweepEnabled } = deps.config.attempt;
   return {
     name: 'upkeep',
     backoff: { baseMs: deps.config.worker.retryBaseDelayMs, capMs: 60_000 },
-    standing: [OVERDUE_ATTEMPTS_SWEEP, LOST_FAN_OUTS_SWEEP],
+    standing: [...(overdueSweepEnabled ? [OVERDUE_ATTEMPTS_SWEEP] : []), LOST_FAN_OUTS_SWEEP],
     handlers: {
       upkeep: (run) =>
         run.command.key === LOST_FAN_OUTS_SWEEP.key ? sweepLostFanOuts(deps, run) : sweepOverdueAttempts(deps, run),
@@ -30,7 +31,7 @@ export function upkeepActor(deps: WorkerDeps): Actor {
 }
 
 const FAN_OUTS_PER_SWEEP = 20;
-/** A front door that is about to publish in its last moment must find its own rows. */
+/** Extra time before staged rows are deleted: a front door that publishes at the last moment must find its rows. */
 const GRACE_MS = 15 * SECOND;
 
 /** Deletes the staged rows of front doors that ended before they could publish them. No reader has seen one. */
@@ -46,8 +47,10 @@ async function sweepLostFanOuts(deps: WorkerDeps, { signal }: Run<'upkeep'>): Pr
 const ATTEMPTS_PER_CHUNK = 50;
 const HAND_IN_BUDGET_MS = 5 * SECOND;
 
-/** Submits attempts whose deadline and grace are over and that no student submitted. */
+/** Submits attempts that are still in progress after their deadline plus the grace period. */
 async function sweepOverdueAttempts(deps: WorkerDeps, { signal }: Run<'upkeep'>): Promise<Outcome<'upkeep'>> {
+  // The command may exist from a time when the sweep was enabled. Snooze it, so that it runs once the sweep is enabled again.
+  if (!deps.config.attempt.overdueSweepEnabled) return { kind: 'snooze', afterMs: deps.config.upkeep.intervalMs };
   const graceMs = deps.config.attempt.overdueGraceSeconds * SECOND;
   for await (const chunk of overdueAttempts(deps.mongo, deps.now() - graceMs, ATTEMPTS_PER_CHUNK)) {
     signal.throwIfAborted();
@@ -58,8 +61,8 @@ async function sweepOverdueAttempts(deps: WorkerDeps, { signal }: Run<'upkeep'>)
 }
 
 /**
- * One attempt that cannot be handed in must not keep those behind it in progress: it is told and passed, and met again
- * by the next sweep. @throws the outage, when MongoDB rather than an attempt is at fault: nothing of the chunk went through
+ * Logs each attempt that could not be submitted and goes on, so that it does not block the attempts after it; the next sweep retries
+ * it. @throws the outage if every submit of the chunk failed with one, because MongoDB is then at fault and no attempt
  */
 function reportFailures(
   deps: WorkerDeps,
@@ -73,7 +76,7 @@ function reportFailures(
   for (const failure of failed) deps.log.error(failure, 'an overdue attempt could not be handed in');
 }
 
-/** Judged again inside the write, by MongoDB's clock: the student may have been quicker. */
+/** Submits one overdue attempt. The write checks the deadline again by MongoDB's clock: the student may have submitted first. */
 async function handInOverdue(deps: WorkerDeps, attemptId: string, graceMs: number): Promise<void> {
   const submitted = await handIn(deps.mongo, {
     attemptId,
@@ -91,13 +94,13 @@ type SettleRun = Run<'upkeep:fanouts'>;
 const START: SettleProgress = { phase: 'deliveries', after: -1 };
 
 /**
- * Settles a published fan-out: queues its deliveries, moves its rows to their inboxes and, when no reader can hold an older list
- * any more, forgets it. The two rests are what readers count on (`shared/notification/fan-out.ts`).
+ * Settles a published fan-out: queues its deliveries, moves its rows to their inboxes, and deletes it once no reader can hold an
+ * older list. Readers depend on the two waits (`shared/notification/fan-out.ts`).
  */
 async function settleFanOut(deps: WorkerDeps, run: SettleRun): Promise<Outcome<'upkeep:fanouts'>> {
   const { fanOutId } = run.command.body;
   const fanOut = await findFanOut(deps.mongo, fanOutId);
-  // Forgotten by a run whose end was not heard of.
+  // An earlier run deleted the fan-out, but its end was not stored.
   if (fanOut === null) return { kind: 'done', result: { fanOutId } };
   if (fanOut.publishedAt === null) return { kind: 'dead', error: new Error(`fan-out ${fanOutId} is not published`) };
 
@@ -118,7 +121,7 @@ async function settleFanOut(deps: WorkerDeps, run: SettleRun): Promise<Outcome<'
   };
 }
 
-/** Each chunk's jobs and the note of them are one commit, so none is queued twice. */
+/** Queues the deliveries in chunks. A chunk's jobs and the progress commit together, so no job is queued twice. */
 async function queueAll(deps: WorkerDeps, run: SettleRun, from: number): Promise<SettleProgress> {
   const { channels, delivery } = deps.config.notification;
   let after = from;

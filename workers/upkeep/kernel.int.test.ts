@@ -1,4 +1,4 @@
 import t from 'tap';
 import { kernelSuite } from '#testing/suites/kernel-suite.ts';
 
-t.test('the kernel with this actor', (t) => kernelSuite(t, 'upkeep'));
+t.test('the upkeep actor passes the kernel suite', (t) => kernelSuite(t, 'upkeep'));

@@ -2,7 +2,8 @@ import t from 'tap';
 import { attempts } from '#infra/mongo/attempt/collections.ts';
 import { newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { mailboxOf, postCommand } from '#infra/mongo/mailbox/mailbox.ts';
-import { gradingOrder } from '#shared/attempt/commands.ts';
+import { gradingOrder, OVERDUE_ATTEMPTS_SWEEP } from '#shared/attempt/commands.ts';
+import { LOST_FAN_OUTS_SWEEP } from '#shared/notification/commands.ts';
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { faultyMongo } from '#testing/stores/faulty-mongo.ts';
@@ -20,14 +21,14 @@ async function postSweep(mongo: TestMongo): Promise<string> {
 
 const sweepOf = (mongo: TestMongo, id: string) => mailboxOf(mongo, 'upkeep').findOne({ _id: id });
 
-t.test('attempts that cannot be handed in hold up nobody behind them', async (t) => {
+t.test('attempts that cannot be submitted do not delay the attempts after them', async (t) => {
   const mongo = await openTestMongo(t);
   const stuck: string[] = [];
   for (let n = 0; n < STUCK; n++) {
-    // The longest overdue, and all at one instant, as a closing time makes them.
+    // These attempts are overdue the longest, and all by one instant, as after a common closing time.
     const { _id } = await storeAttempt(mongo, { deadlineAt: new Date('2020-01-01T00:00:00Z') });
     stuck.push(_id);
-    // What no attempt in progress has: its grading. The hand-in meets the unique key, each time.
+    // Store a grading command, which no attempt in progress has. Each submit then violates its unique key.
     await postCommand(mongo, newCommand({ ...gradingOrder(_id), maxAttempts: 1, now: Date.now() }));
   }
   const sound = [];
@@ -46,7 +47,24 @@ t.test('attempts that cannot be handed in hold up nobody behind them', async (t)
   t.match(await sweepOf(mongo, id), { status: 'PENDING', attempts: 0 }, 'the sweep comes back, unspent');
 });
 
-t.test('with MongoDB away the sweep is put back, and blames no attempt', async (t) => {
+t.test('a disabled sweep is not posted, and one that was posted before submits nothing', async (t) => {
+  const mongo = await openTestMongo(t);
+  const { _id } = await storeAttempt(mongo, { deadlineAt: new Date('2020-01-01T00:00:00Z') });
+  const off = makeActor('upkeep', testWorkerDeps(mongo, { ATTEMPT_OVERDUE_SWEEP_ENABLED: '0' }));
+  const keysOf = ({ standing = [] }: typeof off) => standing.map(({ key }) => key);
+  t.strictSame(keysOf(off), [LOST_FAN_OUTS_SWEEP.key], 'the other sweep goes on');
+  const id = await postSweep(mongo);
+  t.equal(await runCommand(testKernel(mongo), off, 'upkeep', id), 'snoozed');
+  t.match(await attempts(mongo).findOne({ _id }), { status: 'IN_PROGRESS' });
+  t.match(await sweepOf(mongo, id), { status: 'PENDING', attempts: 0 });
+  await mailboxOf(mongo, 'upkeep').updateOne({ _id: id }, { $set: { nextRunAt: new Date(0) } });
+  const on = makeActor('upkeep', testWorkerDeps(mongo));
+  t.strictSame(keysOf(on), [OVERDUE_ATTEMPTS_SWEEP.key, LOST_FAN_OUTS_SWEEP.key]);
+  t.equal(await runCommand(testKernel(mongo), on, 'upkeep', id), 'snoozed');
+  t.match(await attempts(mongo).findOne({ _id }), { status: 'SUBMITTED', submittedBy: 'TIMEOUT' });
+});
+
+t.test('the sweep is snoozed while MongoDB is unavailable, and blames no attempt', async (t) => {
   const mongo = await openTestMongo(t);
   for (let n = 0; n < 3; n++) await storeAttempt(mongo);
   const id = await postSweep(mongo);

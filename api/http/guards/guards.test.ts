@@ -3,11 +3,11 @@ import { readHead } from '#api/http/exchange.ts';
 import type { Guard, Head, Identity } from '#api/route.ts';
 import { echoRoute } from '#testing/doors/test-door.ts';
 import { idempotencyKey } from './idempotency-key.ts';
-import { identity } from './identity.ts';
+import { identity, optionalIdentity, role, roleOrNone } from './identity.ts';
 import { type InternalSender, internalSender, trustedStart } from './senders.ts';
 import { behindGateway, gatewayToken, opsToken } from './tokens.ts';
 
-/** A head as Node delivers it: names lower-cased, repeats joined. */
+/** Returns a head as Node delivers it: names in lower case, repeated headers joined. */
 function head(...pairs: [string, string][]): Head {
   const headers: Record<string, string> = {};
   for (const [name, value] of pairs) {
@@ -21,7 +21,7 @@ function codeOf(guard: Guard | undefined, given: Head, known: Identity = {}): st
   return guard?.check(given, known)?.rejected;
 }
 
-t.test('idempotencyKey: the first present header decides', async (t) => {
+t.test('idempotencyKey reads only the first header that is present', async (t) => {
   const guard = idempotencyKey();
   const cases: [[string, string][], Identity['idempotency']][] = [
     [
@@ -69,7 +69,7 @@ const START: [string, string][] = [
   ['X-Exam-Runtime-Decision-Source', 'exam-service'],
 ];
 
-t.test('trustedStart: every header, once, and a configured token', async (t) => {
+t.test('trustedStart requires each header once and a configured token', async (t) => {
   const guard = trustedStart({ token: 'the-token' });
   t.equal(codeOf(guard, head(...START)), undefined);
   for (let i = 0; i < START.length; i += 1) {
@@ -86,9 +86,9 @@ t.test('trustedStart: every header, once, and a configured token', async (t) => 
   t.equal(codeOf(trustedStart({ token: '' }), head(...empty)), 'ATTEMPT_START_UNTRUSTED', 'an empty token is none');
 });
 
-t.test('internalSender: 503 without a token, 401 for any fault', async (t) => {
+t.test('internalSender answers 503 without a configured token and 401 for any fault', async (t) => {
   const options: InternalSender = {
-    sender: 'exam-service',
+    senders: ['exam-service'],
     token: 'the-token',
     unauthorizedCode: 'ATTEMPT_INTERNAL_UNAUTHORIZED',
     unconfiguredCode: 'ATTEMPT_INTERNAL_TOKEN_NOT_CONFIGURED',
@@ -118,7 +118,66 @@ t.test('internalSender: 503 without a token, 401 for any fault', async (t) => {
   }
 });
 
-t.test('gatewayToken stands first, and only where identity headers are trusted', async (t) => {
+t.test('internalSender accepts each of several services with the receiver’s token', async (t) => {
+  const guard = internalSender({
+    senders: ['ai-classifier-service', 'api-gateway'],
+    token: 'the-token',
+    unauthorizedCode: 'ATTEMPT_INTERNAL_UNAUTHORIZED',
+    unconfiguredCode: 'ATTEMPT_INTERNAL_TOKEN_NOT_CONFIGURED',
+  });
+  const token: [string, string] = ['X-Internal-Token', 'the-token'];
+  for (const sender of ['ai-classifier-service', 'api-gateway']) {
+    const known: Identity = {};
+    t.equal(codeOf(guard, head(['X-Internal-Service', sender], token), known), undefined);
+    t.equal(known.sender, sender);
+  }
+  for (const sender of ['exam-service', 'ai-classifier-service,api-gateway', '__proto__', '']) {
+    t.equal(codeOf(guard, head(['X-Internal-Service', sender], token)), 'ATTEMPT_INTERNAL_UNAUTHORIZED', sender);
+  }
+});
+
+t.test('optionalIdentity accepts no identity, or a complete one with a permitted role', async (t) => {
+  const guard = optionalIdentity('TEACHER', 'ADMIN');
+  const id: [string, string] = ['X-User-Id', 'teacher-1'];
+  const teacher: [string, string] = ['X-User-Role', 'TEACHER'];
+  const nobody: Identity = {};
+  t.equal(codeOf(guard, head(), nobody), undefined);
+  t.strictSame(nobody, {});
+  const known: Identity = {};
+  t.equal(codeOf(guard, head(id, teacher), known), undefined);
+  t.strictSame(known.actor, { id: 'teacher-1', role: 'TEACHER' });
+  for (const pairs of [
+    [id],
+    [teacher],
+    [id, ['X-User-Role', '']],
+    [['X-User-Id', ''], teacher],
+    [['X-User-Id', 'two words'], teacher],
+    [id, id, teacher],
+    [id, teacher, teacher],
+  ] as [string, string][][]) {
+    t.equal(codeOf(guard, head(...pairs)), 'UNAUTHENTICATED', JSON.stringify(pairs));
+  }
+  for (const role of ['STUDENT', 'PARENT', 'teacher', 'ROOT']) {
+    t.equal(codeOf(guard, head(id, ['X-User-Role', role])), 'FORBIDDEN', role);
+  }
+  t.ok(
+    guard.headers.every(({ required }) => !required),
+    'a service need not name anybody',
+  );
+});
+
+t.test('optionalIdentity requires the gateway’s token only with an identity', async (t) => {
+  const gate = gatewayToken({ gatewayToken: 'gate' });
+  const [route] = behindGateway([echoRoute({ guards: [optionalIdentity('ADMIN')] })], gate);
+  const [first] = route?.guards ?? [];
+  t.equal(codeOf(first, head()), undefined);
+  for (const pairs of [[['X-User-Id', 'a']], [['X-User-Role', 'ADMIN']]] as [string, string][][]) {
+    t.equal(codeOf(first, head(...pairs)), 'UNAUTHENTICATED');
+    t.equal(codeOf(first, head(...pairs, ['X-Gateway-Token', 'gate'])), undefined);
+  }
+});
+
+t.test('gatewayToken comes first, and only on routes that trust identity headers', async (t) => {
   t.equal(gatewayToken({ gatewayToken: undefined }), undefined);
   const shut = gatewayToken({ gatewayToken: '' });
   for (const given of [head(), head(['X-Gateway-Token', '']), head(['X-Gateway-Token', 'any'])]) {
@@ -134,7 +193,7 @@ t.test('gatewayToken stands first, and only where identity headers are trusted',
   t.strictSame(names, [['gatewayToken', 'trustedStart', 'identity'], []]);
 });
 
-t.test('opsToken: open in development, shut in production', async (t) => {
+t.test('opsToken passes every call in development and requires the token in production', async (t) => {
   t.equal(codeOf(opsToken({ opsToken: 'ops-token', production: false }), head()), undefined);
   const guard = opsToken({ opsToken: 'ops-token', production: true });
   t.equal(codeOf(guard, head(['Authorization', 'Bearer ops-token'])), undefined);
@@ -148,10 +207,27 @@ t.test('opsToken: open in development, shut in production', async (t) => {
   );
 });
 
-t.test('identity takes its header names', async (t) => {
+t.test('identity reads the headers that it is configured with', async (t) => {
   const guard = identity({ id: 'x-actor-id', role: 'x-actor-role' });
   const known: Identity = {};
   t.equal(codeOf(guard, head(['X-Actor-Id', 'a'], ['X-Actor-Role', 'ADMIN']), known), undefined);
   t.strictSame(known.actor, { id: 'a', role: 'ADMIN' });
   t.equal(codeOf(guard, head(['X-User-Id', 'a'], ['X-User-Role', 'ADMIN'])), 'UNAUTHENTICATED');
+});
+
+t.test('a role may be absent only if both guards permit it, and is otherwise matched exactly', async (t) => {
+  const names = { id: 'x-actor-id', role: 'x-actor-role', roleMayBeAbsent: true };
+  const codes = (...pairs: [string, string][]) => {
+    const known: Identity = {};
+    const refused = codeOf(identity(names), head(['X-Actor-Id', 'a'], ...pairs), known);
+    if (refused !== undefined) return refused;
+    const guards = [role(), role('ADMIN'), roleOrNone(), roleOrNone('PARENT')];
+    return guards.map((guard) => codeOf(guard, head(), known) ?? 'passes');
+  };
+  t.strictSame(codes(), ['FORBIDDEN', 'FORBIDDEN', 'passes', 'passes']);
+  t.strictSame(codes(['X-Actor-Role', 'ADMIN']), ['passes', 'passes', 'passes', 'FORBIDDEN']);
+  t.strictSame(codes(['X-Actor-Role', 'PARENT']), ['passes', 'FORBIDDEN', 'passes', 'passes']);
+  t.strictSame(codes(['X-Actor-Role', 'parent']), ['FORBIDDEN', 'FORBIDDEN', 'FORBIDDEN', 'FORBIDDEN']);
+  t.equal(codes(['X-Actor-Role', '']), 'UNAUTHENTICATED');
+  t.equal(codeOf(identity(), head(['X-User-Id', 'a'])), 'UNAUTHENTICATED', 'every other service demands a role');
 });

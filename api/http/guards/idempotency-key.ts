@@ -4,8 +4,8 @@ const HEADERS = ['idempotency-key', 'x-idempotency-key', 'x-correlation-id'] as 
 const PRINTABLE = /^[\x20-\x7e]{1,255}$/;
 
 /**
- * Demands a key in the first present of three headers and fills `identity.idempotency`. A malformed first one is
- * not passed over for the next: two retries of one request would then disagree about their key.
+ * Requires a key in the first present of three headers and fills `identity.idempotency`. If that header is malformed, the
+ * next one is not read: two retries of one request could otherwise use different keys.
  */
 export function idempotencyKey(): Guard {
   return {

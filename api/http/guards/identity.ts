@@ -2,28 +2,43 @@ import { singleHeader } from '#api/http/exchange.ts';
 import type { Guard, Head, Identity } from '#api/route.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 
-/** Lower-case names of the headers in which a service's gateway passes on who calls. */
+/** Lower-case names of the headers in which a service's gateway passes on the caller. */
 export interface IdentityHeaders {
   id: string;
   role: string;
+  /** True if a caller without a role is an ordinary user. Default false: every caller needs a role. */
+  roleMayBeAbsent?: boolean;
 }
 
 const USER: IdentityHeaders = { id: 'x-user-id', role: 'x-user-role' };
 export const ACTOR: IdentityHeaders = { id: 'x-actor-id', role: 'x-actor-role' };
 
-/** Demands well-formed identity headers, each sent once, and fills `identity.actor`. Which role may, `role` judges. */
+/** Role of an actor for whom the gateway sent no role. No header can carry it, because an empty header is malformed. */
+const NO_ROLE = '';
+
+/**
+ * Requires well-formed identity headers, each sent once, and fills `identity.actor`. The guard `role` decides which roles
+ * pass. If the role may be absent, an actor without one gets an empty role, which no list of roles contains.
+ */
 export function identity(names: IdentityHeaders = USER): Guard {
+  const { roleMayBeAbsent = false } = names;
   return {
     name: 'identity',
     trustsIdentity: 'always',
     codes: ['UNAUTHENTICATED'],
     headers: [
       { name: names.id, required: true, description: 'Id of the caller, set by the gateway', example: 'student-1' },
-      { name: names.role, required: true, description: 'Role of the caller, set by the gateway', example: 'STUDENT' },
+      {
+        name: names.role,
+        required: !roleMayBeAbsent,
+        description: 'Role of the caller, set by the gateway',
+        example: 'STUDENT',
+      },
     ],
     check(head, known) {
       const id = plainHeader(head, names.id);
-      const role = plainHeader(head, names.role);
+      const isAbsent = roleMayBeAbsent && head.headers[names.role] === undefined;
+      const role = isAbsent ? NO_ROLE : plainHeader(head, names.role);
       if (id === undefined || role === undefined) return { rejected: 'UNAUTHENTICATED' };
       known.actor = { id, role };
       return undefined;
@@ -34,12 +49,22 @@ export function identity(names: IdentityHeaders = USER): Guard {
 const ROLES = ['STUDENT', 'TEACHER', 'PARENT', 'ADMIN'] as const;
 export type Role = (typeof ROLES)[number];
 
-/** Lets only these roles pass, matched exactly. Stands behind `identity`; without arguments any known role passes. */
+/** Requires one of these roles, matched exactly; without arguments any known role. Must follow `identity`. */
 export function role(...allowed: Role[]): Guard {
-  const passing = new Set<string>(allowed.length === 0 ? ROLES : allowed);
+  const named = allowed.length === 0 ? ROLES : allowed;
+  return roleGuard(named, new Set(named));
+}
+
+/** Requires one of these roles, or no role at all. Must follow `identity`. */
+export function roleOrNone(...allowed: Role[]): Guard {
+  const named = allowed.length === 0 ? ROLES : allowed;
+  return roleGuard(named, new Set([...named, NO_ROLE]));
+}
+
+function roleGuard(named: readonly Role[], passing: ReadonlySet<string>): Guard {
   return {
     name: 'role',
-    roles: [...passing],
+    roles: named,
     codes: ['FORBIDDEN'],
     headers: [],
     check(_head, known) {
@@ -48,9 +73,36 @@ export function role(...allowed: Role[]): Guard {
   };
 }
 
+/**
+ * Accepts the identity of a person in a service's call, and requires one of these roles. If both headers are missing, the
+ * service acts for itself. One header alone is refused as malformed. Fills `identity.actor`.
+ */
+export function optionalIdentity(...allowed: Role[]): Guard {
+  const whole = [identity(), role(...allowed)];
+  return {
+    name: 'optionalIdentity',
+    roles: allowed,
+    codes: whole.flatMap((guard) => guard.codes),
+    headers: whole.flatMap((guard) => guard.headers.map((header) => ({ ...header, required: false }))),
+    trustsIdentity: namesCaller,
+    check(head, known) {
+      if (!namesCaller(head)) return undefined;
+      for (const guard of whole) {
+        const refused = guard.check(head, known);
+        if (refused !== undefined) return refused;
+      }
+      return undefined;
+    },
+  };
+}
+
+function namesCaller({ headers }: Head): boolean {
+  return headers[USER.id] !== undefined || headers[USER.role] !== undefined;
+}
+
 const ORGANIZATION = 'x-organization-id';
 
-/** Takes the organization that the gateway may name into `identity.organizationId`; a malformed one is an identity fault. */
+/** Fills `identity.organizationId` if the gateway names an organization. A malformed one is an identity fault. */
 export function organization(): Guard {
   return {
     name: 'organization',
@@ -67,7 +119,7 @@ export function organization(): Guard {
   };
 }
 
-/** Demands the organization in which the caller acts, sent once, and fills `identity.organizationId`: what is another's is not there. */
+/** Requires the caller's organization, sent once. Fills `identity.organizationId`; handlers hide objects of any other. */
 export function scope(): Guard {
   return {
     name: 'scope',
@@ -92,10 +144,10 @@ function takeOrganization(head: Head, known: Identity): Rejection | undefined {
   return undefined;
 }
 
-/** The characters and the length that an identity header may have. */
+/** Permitted characters and length of an identity header. */
 const PLAIN_IDENTITY = /^[A-Za-z0-9._:@-]{1,128}$/;
 
-/** The value of an identity header, or undefined if it is missing, malformed or was sent twice. */
+/** Returns the value of an identity header, or undefined if it is missing, malformed or repeated. */
 function plainHeader(head: Head, name: string): string | undefined {
   const value = singleHeader(head, name);
   return value !== undefined && PLAIN_IDENTITY.test(value) ? value : undefined;

@@ -48,7 +48,7 @@ const WRONG: Pairs[] = [
   [service('exam-service'), service('exam-service'), token('exam-token')],
 ];
 
-t.test('knownSender: each service with its own token', async (t) => {
+t.test('knownSender accepts each service with its own token only', async (t) => {
   const guard = [knownSender(KNOWN)];
   t.strictSame(ask(guard, service('exam-service'), token('exam-token')), { sender: 'exam-service' });
   t.strictSame(ask(guard, service('admin-service'), token('admin-token')), { sender: 'admin-service' });
@@ -57,7 +57,7 @@ t.test('knownSender: each service with its own token', async (t) => {
   }
 });
 
-t.test('without any token nobody passes, and it is said why', async (t) => {
+t.test('sender guards refuse services with a code of its own while no token is configured', async (t) => {
   for (const tokens of [{}, { 'exam-service': undefined, 'admin-service': '' }, { 'bff-service': 'bff-token' }]) {
     for (const guard of [knownSender({ ...KNOWN, tokens }), adminOrSender(NAMES, { ...KNOWN, tokens })]) {
       const answer = ask([guard], service('exam-service'), token(''));
@@ -69,7 +69,7 @@ t.test('without any token nobody passes, and it is said why', async (t) => {
 
 const NAMES = { id: 'x-actor-id', role: 'x-actor-role' };
 
-t.test('adminOrSender: internal credentials are judged alone, else an ADMIN is demanded', async (t) => {
+t.test('adminOrSender checks internal credentials alone if sent, and otherwise requires an ADMIN', async (t) => {
   const guard = [adminOrSender(NAMES, KNOWN)];
   t.strictSame(ask(guard, service('exam-service'), token('exam-token')), { sender: 'exam-service' });
   t.strictSame(ask(guard, ...actor('ADMIN')), { actor: { id: 'a', role: 'ADMIN' } });
@@ -85,7 +85,7 @@ t.test('adminOrSender: internal credentials are judged alone, else an ADMIN is d
   }
 });
 
-t.test('adminOrSender: an organization is identity, and judged before the role', async (t) => {
+t.test('adminOrSender checks the organization as part of the identity, before the role', async (t) => {
   const guard = [adminOrSender(NAMES, KNOWN)];
   const good: Pairs[number] = ['X-Organization-Id', 'org-1'];
   const bad: Pairs[number] = ['X-Organization-Id', 'two words'];
@@ -102,7 +102,7 @@ t.test('adminOrSender: an organization is identity, and judged before the role',
   );
 });
 
-t.test('the gateway’s token is demanded where identity headers are trusted, and only there', async (t) => {
+t.test('the gateway’s token is required only where adminOrSender trusts identity headers', async (t) => {
   const gate = gatewayToken({ gatewayToken: 'gate' });
   const [route] = behindGateway([echoRoute({ guards: [adminOrSender(NAMES, KNOWN)] })], gate);
   const guards = route?.guards ?? [];
@@ -124,7 +124,7 @@ t.test('the gateway’s token is demanded where identity headers are trusted, an
   );
 });
 
-t.test('organization: taken where it is there; a malformed or a second one is an identity fault', async (t) => {
+t.test('organization is optional; a malformed or repeated one is an identity fault', async (t) => {
   const guard = [organization()];
   t.strictSame(ask(guard), {});
   t.strictSame(ask(guard, ['X-Organization-Id', 'org-1']), { organizationId: 'org-1' });

@@ -7,14 +7,14 @@ import { type IdentityHeaders, identity, organization, role } from './identity.t
 export interface KnownSenders {
   /** Services that may send here. */
   senders: readonly string[];
-  /** What each of them proves itself with; one without a token is nobody. */
+  /** Token of each sender. A sender without a token is refused. */
   tokens: Readonly<Record<string, string | undefined>>;
   unauthorizedCode: ErrorCode;
-  /** Answered while none of the senders has a token: an open door would be worse than a closed one. */
+  /** Code of every reply while no sender has a token: the route refuses all calls rather than accept unproven ones. */
   unconfiguredCode: ErrorCode;
 }
 
-/** Demands one of several services and the token of that very one, before a byte of the body is read. Fills `identity.sender`. */
+/** Requires one of several services with its own token, before a byte of the body is read. Fills `identity.sender`. */
 export function knownSender(known: KnownSenders): Guard {
   const check = senderCheck(known);
   return {
@@ -31,30 +31,24 @@ export function knownSender(known: KnownSenders): Guard {
 }
 
 export interface InternalSender {
-  /** The only service that may send here. */
-  sender: string;
+  /** The services that may send here. */
+  senders: readonly string[];
   token: string | undefined;
   unauthorizedCode: ErrorCode;
-  /** Answered while no token is configured. */
+  /** Code of every reply while no token is configured. */
   unconfiguredCode: ErrorCode;
 }
 
-/** Demands one service, which proves itself with the receiver's token. Fills `identity.sender`. */
-export function internalSender({ sender, token, unauthorizedCode, unconfiguredCode }: InternalSender): Guard {
-  return {
-    ...knownSender({ senders: [sender], tokens: { [sender]: token }, unauthorizedCode, unconfiguredCode }),
-    name: 'internalSender',
-    headers: [
-      { name: 'x-internal-service', required: true, description: 'The calling service', example: sender },
-      { name: 'x-internal-token', required: true, description: 'The receiver token of this service' },
-    ],
-  };
+/** Requires one of these services with the receiver's token. Fills `identity.sender`. */
+export function internalSender({ senders, token, unauthorizedCode, unconfiguredCode }: InternalSender): Guard {
+  const tokens = Object.fromEntries(senders.map((sender) => [sender, token]));
+  return { ...knownSender({ senders, tokens, unauthorizedCode, unconfiguredCode }), name: 'internalSender' };
 }
 
 /**
- * The trusted header set of a start: only the gateway, holding the receiver token, may bring a runtime that the
- * exam service decided. One code for every fault, and also when no token is configured, so that a prober learns
- * nothing from the difference.
+ * Requires the trusted headers of a start: only the gateway, with the receiver token, may send a runtime that the exam
+ * service decided. Every fault gets the same code, also while no token is configured, so that a prober learns nothing
+ * from the difference.
  */
 export function trustedStart({ token }: { token: string | undefined }): Guard {
   const check = senderCheck({
@@ -86,9 +80,9 @@ export function trustedStart({ token }: { token: string | undefined }): Guard {
 }
 
 /**
- * Lets an ADMIN pass, or a known service with its own token. Whoever shows internal credentials is judged by them alone: wrong ones
- * are not made good by identity headers, and right ones need none, nor the gateway's token. Either may name an organization, which is
- * identity and judged as such: before the role. Fills `identity.actor` or `identity.sender`, and `identity.organizationId`.
+ * Requires an ADMIN, or a known service with its own token. A call with internal credentials is checked by them alone: identity
+ * headers cannot replace wrong ones, and right ones need neither identity headers nor the gateway's token. Either caller may name
+ * an organization, which is checked before the role. Fills `identity.actor` or `identity.sender`, and `identity.organizationId`.
  */
 export function adminOrSender(names: IdentityHeaders, known: KnownSenders): Guard {
   const check = senderCheck(known);
@@ -123,7 +117,7 @@ function showsCredentials({ headers }: Head): boolean {
   return headers['x-internal-service'] !== undefined || headers['x-internal-token'] !== undefined;
 }
 
-/** The service that a head proves to come from. */
+/** Returns the service whose name and token the head carries, or a rejection. */
 type SenderCheck = (head: Head) => { sender: string } | Rejection;
 
 function senderCheck(known: KnownSenders): SenderCheck {
@@ -144,7 +138,7 @@ function senderCheck(known: KnownSenders): SenderCheck {
   };
 }
 
-/** The pair of headers by which a service proves itself, for OpenAPI. */
+/** Returns the two headers by which a service authenticates, for OpenAPI. */
 function senderHeaders(known: KnownSenders, required: boolean): HeaderDoc[] {
   const [example] = known.senders;
   return [

@@ -2,14 +2,14 @@ import { singleHeader } from '#api/http/exchange.ts';
 import type { Guard, Head, Route } from '#api/route.ts';
 import { secretCheck } from '#shared/kernel/secret.ts';
 
-// Guards that demand a token: that of an account, an operator or the gateway.
+// Guards that require a token: of an account, an operator or the gateway.
 
-/** Reads an access token: its account and session, or null. What they are now, a handler looks up. */
+/** Returns the account and session of a valid access token, or null. A handler then reads their current state. */
 type ReadAccess = (token: string) => { sub: string; sid: string } | null;
 
 const HEADER = { name: 'authorization', example: 'Bearer eyJhbGciOiJIUzI1NiJ9…' };
 
-/** Demands a good access token and fills `identity.session`. */
+/** Requires a valid access token and fills `identity.session`. */
 export function accessToken(read: ReadAccess): Guard {
   return {
     name: 'accessToken',
@@ -26,8 +26,8 @@ export function accessToken(read: ReadAccess): Guard {
 }
 
 /**
- * Fills `identity.bearer` with a token that may as well stand in the body. A malformed header is refused, unless `isLenient`:
- * whoever wants to be rid of a token is not told that it is none.
+ * Fills `identity.bearer` with a token that the body may hold instead. Refuses a malformed header, unless `isLenient`: a logout
+ * with an invalid token succeeds.
  */
 export function tokenInHeader({ isLenient }: { isLenient: boolean }): Guard {
   return {
@@ -45,7 +45,7 @@ export function tokenInHeader({ isLenient }: { isLenient: boolean }): Guard {
 
 const REFUSED = { rejected: 'UNAUTHENTICATED', message: 'Authorization: Bearer OPS_TOKEN is required' } as const;
 
-/** In production operators' routes need `Authorization: Bearer OPS_TOKEN`; without a configured one nobody passes. */
+/** Requires `Authorization: Bearer OPS_TOKEN` in production. If no token is configured there, refuses every call. */
 export function opsToken(config: { opsToken?: string | undefined; production: boolean }): Guard {
   const isToken = secretCheck(config.opsToken);
   return {
@@ -62,14 +62,14 @@ export function opsToken(config: { opsToken?: string | undefined; production: bo
 
 const BEARER = /^Bearer +([^\s]+)$/i;
 
-/** The token of `Authorization: Bearer`; undefined where the header is missing, malformed or came twice. */
+/** Returns the token of `Authorization: Bearer`, or undefined if the header is missing, malformed or repeated. */
 function bearerToken(head: Head): string | undefined {
   return BEARER.exec(singleHeader(head, 'authorization') ?? '')?.[1];
 }
 
 /**
- * Undefined when no gateway token is configured: then identity headers are trusted from whoever can connect. An empty one is
- * configured and passes nobody: a secret that failed to arrive must not open the door.
+ * Requires the gateway token. Returns undefined if none is configured: identity headers are then trusted from every caller.
+ * An empty token counts as configured and refuses every call, so that a missing secret does not open the door.
  */
 export function gatewayToken(config: { gatewayToken?: string | undefined }): Guard | undefined {
   if (config.gatewayToken === undefined) return undefined;
@@ -85,7 +85,7 @@ export function gatewayToken(config: { gatewayToken?: string | undefined }): Gua
   };
 }
 
-/** Puts the gateway token before all other guards of every route that trusts identity headers. */
+/** Returns the routes with `gate` before all other guards of each route that trusts identity headers. */
 export function behindGateway(routes: readonly Route[], gate: Guard | undefined): Route[] {
   if (gate === undefined) return [...routes];
   return routes.map((route) => {
@@ -94,7 +94,7 @@ export function behindGateway(routes: readonly Route[], gate: Guard | undefined)
   });
 }
 
-/** The gate, passed by a request whose identity headers nobody is going to look at. */
+/** Returns the gate for these guards. A request whose identity headers none of them trusts passes without a token. */
 function gateWhere(trusting: readonly NonNullable<Guard['trustsIdentity']>[], gate: Guard): Guard {
   if (trusting.includes('always')) return gate;
   return {

@@ -8,11 +8,11 @@ import { openStage } from '#scripts/bench/stage.ts';
 const ANSWER_MS = 100;
 const AT_ONCE = 5;
 const BATCH = 5;
-/** The job itself tells when it began and ended; who looks often costs the database what the job would have had. */
+/** Poll interval. The job stores its own start and end, and frequent polls would take database time from the job. */
 const LOOK_MS = 250;
 const TUTOR = { 'x-actor-id': 'teacher-1', 'x-actor-role': 'TEACHER', 'x-organization-id': 'org-1' };
 
-/** A job against a model that takes 100 ms for each answer: what is not the model's time is ours. */
+/** Measures a job against a model that takes 100 ms for each answer. All further time is the product's. */
 export const measureClassify: Measure = async (ground) => {
   const questions = ground.quick ? 200 : 1_000;
   const model = await openFakeModel(ground, ANSWER_MS);
@@ -24,7 +24,7 @@ export const measureClassify: Measure = async (ground) => {
   const stage = await openStage(ground, ['web', 'classifier'], env);
   const client = await stage.connect();
   try {
-    // One that does not count: connections, caches and the JIT.
+    // Warm-up for connections, caches and the JIT.
     await runJob(client, 50, 'warm-up', ground);
     const took: number[] = [];
     for (let round = 0; round < (ground.quick ? 1 : 3); round++) {
@@ -40,7 +40,7 @@ export const measureClassify: Measure = async (ground) => {
         against: `the model's own time, ${AT_ONCE} at once`,
         aim: { side: 'most', ratio: 1.05 },
         notes: [
-          `from the claim to COMPLETED; batches of ${BATCH}, each finished one is a commit; the model answers after ${ANSWER_MS} ms`,
+          `from the claim to COMPLETED; batches of ${BATCH}, one commit for each; the model answers after ${ANSWER_MS} ms`,
         ],
       },
     ];
@@ -59,7 +59,7 @@ interface Job {
   finishedAt: string | null;
 }
 
-/** Milliseconds from the claim to the end, as the job tells. */
+/** Runs a job and returns the milliseconds from its claim to its end, by the times that the job stores. */
 async function runJob(client: HttpClient, questions: number, name: string, ground: Ground): Promise<number> {
   const questionIds = Array.from({ length: questions }, (_, n) => `${name}-${n}`);
   const body = JSON.stringify({ questionIds, fields: ['topic', 'difficulty'] });

@@ -8,7 +8,7 @@ import { freePort } from '#scripts/services/port.ts';
 const CONNECTIONS = 50;
 const PIPELINE_NONE = 1;
 
-/** A route of our server that touches no database against Fastify with the same schema, each in a process of its own. */
+/** Measures a route without a database against Fastify with the same schema, each in its own process. */
 export const measureHttp: Measure = async (ground) => {
   const bare = await duel(ground, { logs: false, name: 'HTTP without a database', against: 'Fastify, same schema' });
   const logged = await duel(ground, { logs: true, name: 'HTTP, a log line each', against: 'Fastify with its logger' });
@@ -41,7 +41,7 @@ async function duel(ground: Ground, match: { logs: boolean; name: string; agains
     const rounds = ground.quick ? 2 : 12;
     const seconds = ground.quick ? 1 : 2;
     const rates: { ours: number[]; fastify: number[] } = { ours: [], fastify: [] };
-    // The first round warms up.
+    // The first round is the warm-up.
     for (let round = 0; round <= rounds; round++) {
       const turns = [['ours', ours] as const, ['fastify', fastify] as const];
       for (const [side, url] of round % 2 === 0 ? turns : turns.toReversed()) {

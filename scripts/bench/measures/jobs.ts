@@ -7,21 +7,21 @@ import { figuresOf, type Row } from '#scripts/bench/row.ts';
 
 const CONCURRENCY = 10;
 
-/** One way of getting jobs done: `send` gives a job away, `onJob` is called for each that a consumer takes. */
+/** One queue for no-op jobs: `send` adds a job, and `onJob` is called for each job that a consumer receives. */
 interface JobPath {
   send(id: string): Promise<unknown>;
   close(): Promise<unknown>;
 }
 type OpenJobPath = (redisUrl: string, name: string, onJob: () => void) => Promise<JobPath>;
 
-/** Ring and listen against whole job queues: no-op jobs per second, ten at a time. */
+/** Measures no-op jobs per second, ten at a time: the doorbell against complete job queues. */
 export const measureJobs: Measure = async (ground) => {
   const jobs = ground.quick ? 500 : 5_000;
   const rounds = ground.quick ? 2 : 7;
   const sides = { doorbell, beeQueue, bullMq };
   const rates = { doorbell: [] as number[], beeQueue: [] as number[], bullMq: [] as number[] };
   const names = Object.keys(sides) as (keyof typeof sides)[];
-  // The first round warms up.
+  // The first round is the warm-up.
   for (let round = 0; round <= rounds; round++) {
     for (const name of round % 2 === 0 ? names : names.toReversed()) {
       const rate = await jobsPerSecond(sides[name], ground.redisUrl, `bench-${name}-${process.pid}-${round}`, jobs);
@@ -51,7 +51,7 @@ export const measureJobs: Measure = async (ground) => {
   return rows;
 };
 
-/** From the first job sent to the last one done. */
+/** Returns the rate from the first job sent to the last one done. */
 async function jobsPerSecond(open: OpenJobPath, redisUrl: string, name: string, jobs: number): Promise<number> {
   const finished = Promise.withResolvers<void>();
   let done = 0;
@@ -73,7 +73,7 @@ async function jobsPerSecond(open: OpenJobPath, redisUrl: string, name: string, 
 }
 
 const doorbell: OpenJobPath = async (redisUrl, queue, onJob) => {
-  // Wide: a pause of this machine must not count as a Redis that is away.
+  // A long limit: a pause of this machine must not count as a lost ring.
   const bells = openDoorbells({ redisUrl, log: quietLog, boundMs: 5_000 });
   const listener = answerDoorbell({ redisUrl, log: quietLog, queue, concurrency: CONCURRENCY }, async (id) => {
     if (id !== 'first') onJob();
@@ -110,7 +110,7 @@ const bullMq: OpenJobPath = async (redisUrl, name, onJob) => {
   };
 };
 
-/** Of rates the bad end is the low one. */
+/** Returns the median and the lowest rate: for rates, the worst value is the lowest. */
 function ratesOf(rates: readonly number[]) {
   return { p50: figuresOf(rates).p50, p99: Math.min(...rates) };
 }

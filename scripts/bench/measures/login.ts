@@ -10,7 +10,7 @@ import { openStage, type Stage } from '#scripts/bench/stage.ts';
 const EMAIL = 'an@truong.example';
 const CROWD = 8;
 
-/** A login against nothing but the comparison of its hash and against better-auth's, and what one front door's processor allows. */
+/** Measures a login against its bare hash comparison and against better-auth's, and the login rate of one front door. */
 export const measureLogin: Measure = async (ground) => {
   const { passwordCost } = readConfig({ MONGODB_URL: ground.mongodbUrl }).auth.bcrypt;
   const stage = await openStage(ground, ['web']);
@@ -51,8 +51,8 @@ export const measureLogin: Measure = async (ground) => {
           reference: figuresOf(rivals.reference),
           against: 'better-auth’s e-mail sign-in',
           notes: [
-            `better-auth on the same MongoDB, its passwords hashed with the same bcrypt at cost ${passwordCost}, without rate limits; ours counts the try, ` +
-              'keeps the refresh token under bcrypt and gives a signed access token',
+            `better-auth on the same MongoDB, its passwords hashed with the same bcrypt at cost ${passwordCost}, without rate limits; ours counts ` +
+              'the login attempt, stores a bcrypt hash of the refresh token and returns a signed access token',
           ],
         },
         await crowd(ground, stage, hash),
@@ -65,7 +65,7 @@ export const measureLogin: Measure = async (ground) => {
   }
 };
 
-/** As many logins at once as keep every thread busy, against as many hashes without a server. */
+/** Measures enough concurrent logins to keep every thread busy, against the same number of hashes without a server. */
 async function crowd(ground: Ground, stage: Stage, hash: string): Promise<Row> {
   const each = ground.quick ? 2 : 8;
   async function perSecond(work: (n: number) => Promise<unknown>): Promise<number> {
@@ -79,7 +79,7 @@ async function crowd(ground: Ground, stage: Stage, hash: string): Promise<Row> {
     return (CROWD * each * 1_000) / ms;
   }
   async function logins(): Promise<number> {
-    // New ones each time: a front door closes what is idle while the other side has its turn.
+    // New connections each time: a front door closes idle ones while the other side has its turn.
     const clients = await Promise.all(Array.from({ length: CROWD }, () => stage.connect()));
     const rate = await perSecond((n) => login(clients[n] as HttpClient, EMAIL));
     for (const client of clients) client.close();

@@ -15,7 +15,7 @@ const QUESTION = {
   language: 'vi',
 };
 
-/** What stands between a caller and a model that answers at once: a preview of ours, and the same prompt through LiteLLM's proxy. */
+/** Measures the overhead between a caller and a model that answers at once: our preview against the same prompt through LiteLLM's proxy. */
 export const measurePreview: Measure = async (ground) => {
   const model = await openFakeModel(ground, 0);
   const stage = await openStage(ground, ['web'], model.env);
@@ -85,7 +85,7 @@ async function complete(client: HttpClient): Promise<void> {
   if (reply.status !== 200) throw new Error(`LiteLLM: ${reply.status} ${reply.body.toString().slice(0, 500)}`);
 }
 
-/** Requests per second over a few connections. */
+/** Returns the requests per second over AT_ONCE connections. */
 async function rateOf(
   ground: Ground,
   connect: () => Promise<HttpClient>,

@@ -8,19 +8,19 @@ import { openStage } from '#scripts/bench/stage.ts';
 
 const CROWD = 8;
 
-/** Refreshes over a connection, each time with what the last one gave. */
+/** Refreshes over a connection, each time with the token of the previous refresh. */
 type Refresher = (client: HttpClient) => Promise<void>;
 
-/** Where to connect to, and those who are signed in there. */
+/** A server and the users who are signed in there. */
 interface Side {
   connect(): Promise<HttpClient>;
   people: readonly Refresher[];
 }
 
 /**
- * A refresh against the nearest that better-auth has. Its sessions have no refresh token: the session's own token stays the same, and a look
- * at the session (`get-session`) moves its end on, here at every look. With the JWT plugin that look gives a signed access token as
- * well, as a refresh does.
+ * Measures a refresh against better-auth's nearest operation. Its sessions have no refresh token: the session's token stays the same, and
+ * `get-session` extends the session, here at every call. With the JWT plugin, `get-session` also returns a signed access token, as a
+ * refresh does.
  */
 export const measureRefresh: Measure = async (ground) => {
   const { passwordCost } = readConfig({ MONGODB_URL: ground.mongodbUrl }).auth.bcrypt;
@@ -37,11 +37,10 @@ export const measureRefresh: Measure = async (ground) => {
           against: 'better-auth, session moved on, JWT',
           aim: { side: 'most', ratio: 1 },
           notes: [
-            'ours: one transaction of three writes, one read, two bcrypt hashes of the token’s own cost (the presented one judged, its ' +
-              'successor kept), two signatures',
-            'better-auth has no refresh token in its core. Compared is what its clients call for the same end, a longer session and a new ' +
-              'access token: get-session with the end of the session written at every call and the JWT plugin; the session’s token stays the ' +
-              'same and lies in the database as it is',
+            'ours: one transaction of three writes, one read, two bcrypt hashes of the token’s own cost (the presented token checked, its ' +
+              'successor stored), two signatures',
+            'better-auth has no refresh token in its core. Its clients extend a session and get a new access token by get-session with the ' +
+              'JWT plugin, here with the session written at every call; the session’s token stays the same and is stored in plain text',
           ],
         }),
         await duel(ground, ours, moved, {
@@ -49,7 +48,7 @@ export const measureRefresh: Measure = async (ground) => {
           against: 'better-auth, session moved on',
           aim: { side: 'most', ratio: 1 },
           notes: [
-            'the same without the plugin: two reads and a write, no access token and no hash; the least that it does',
+            'the same without the plugin: two reads and a write, no access token and no hash; its cheapest operation',
           ],
         }),
         await crowd(ground, ours, moved),
@@ -108,7 +107,7 @@ async function duel(
 async function crowd(ground: Ground, ours: Side, rival: Side): Promise<Row> {
   const each = ground.quick ? 10 : 40;
   async function perSecond({ connect, people }: Side): Promise<number> {
-    // New connections each time: a front door closes what is idle while the other side has its turn.
+    // New connections each time: a front door closes idle ones while the other side has its turn.
     const clients = await Promise.all(people.map(() => connect()));
     const ms = await timed(() =>
       Promise.all(

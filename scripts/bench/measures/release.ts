@@ -1,14 +1,13 @@
 import { readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { attempts } from '#infra/mongo/attempt/collections.ts';
-import { newCommand } from '#infra/mongo/mailbox/commands.ts';
-import { postCommand, readCommand } from '#infra/mongo/mailbox/mailbox.ts';
+import { storeRelease } from '#infra/mongo/attempt/release.ts';
+import { readCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { openDoorbells } from '#infra/redis/doorbell.ts';
 import { benchPaper, startOverHttp, storedAnswers } from '#scripts/bench/exam.ts';
 import { type Ground, type Measure, quietLog } from '#scripts/bench/ground.ts';
 import { openStage, type Stage } from '#scripts/bench/stage.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
-import { releaseOrder } from '#shared/attempt/commands.ts';
 import type { Release } from '#shared/attempt/release.ts';
 import { gradeAttempt } from '#shared/attempt/scoring/grade-attempt.ts';
 import { newId } from '#shared/kernel/ids.ts';
@@ -19,7 +18,7 @@ const SAMPLE_MS = 50;
 const SAMPLES_PER_LOOK = 4;
 const GIVE_UP_MS = 20 * 60_000;
 
-/** A release over a whole cohort of graded attempts, by the real worker: how fast, and does its memory stay flat? */
+/** Measures the release of a whole cohort of graded attempts by the real worker: its duration, and the growth of its memory. */
 export const measureRelease: Measure = async (ground) => {
   const cohort = ground.quick ? 1_000 : 10_000;
   const stage = await openStage(ground, ['web', 'resultsrelease']);
@@ -27,9 +26,8 @@ export const measureRelease: Measure = async (ground) => {
   try {
     await storeCohort(stage, cohort, ground);
     const body: Release = { examId: EXAM, organizationId: null, releasedAt: new Date(), sourceEventId: newId() };
-    const wanted = newCommand({ ...releaseOrder(body), maxAttempts: 10, now: Date.now() });
     const from = performance.now();
-    const { command } = await postCommand(stage.mongo, wanted);
+    const { command } = await storeRelease(stage.mongo, body, { maxAttempts: 10, now: Date.now(), budgetMs: 5_000 });
     void doorbells.ring(command.queue, command._id, 0);
 
     const memory: number[] = [];
@@ -39,7 +37,7 @@ export const measureRelease: Measure = async (ground) => {
         memory.push(residentMiB(pid));
         await delay(SAMPLE_MS);
       }
-      // A server that is busy with the release itself may fail a look; the next one will tell.
+      // A server that is busy with the release may fail one poll; the next poll shows the state.
       const now = await readCommand(stage.mongo, command.queue, command._id).catch(() => null);
       settled = now?.status === 'DONE';
       const progress = (now?.progress ?? {}) as { updatedAttempts?: number };
@@ -79,7 +77,7 @@ export const measureRelease: Measure = async (ground) => {
   }
 };
 
-/** Copies of one attempt that was started through the front door, graded, their result hidden until released. */
+/** Stores copies of one attempt that was started through the front door, graded, with results hidden until the release. */
 async function storeCohort(stage: Stage, cohort: number, ground: Ground): Promise<void> {
   const client = await stage.connect();
   const firstId = await startOverHttp(client, EXAM, 'student-first');
@@ -111,7 +109,7 @@ async function storeCohort(stage: Stage, cohort: number, ground: Ground): Promis
   }
 }
 
-/** What the process holds in memory. 0 where the system has no /proc to tell. */
+/** Returns the resident memory of a process in MiB; 0 if the system has no /proc. */
 function residentMiB(pid: number): number {
   try {
     const kib = /VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];

@@ -14,7 +14,7 @@ import { isRejection } from '#shared/kernel/errors.ts';
 const EXAM = 'bench-save';
 const COUNTED_SAVES = 200;
 
-/** A save through the real front door against its one MongoDB command in a bare loop. */
+/** Measures a save through the real front door against its single MongoDB command in a bare loop. */
 export const measureSaveAnswer: Measure = async (ground) => {
   const stage = await openStage(ground, ['web']);
   try {
@@ -57,7 +57,7 @@ export const measureSaveAnswer: Measure = async (ground) => {
         done = (await saveAnswer(stage.mongo, write)).kind === 'saved';
       });
       if (done) return ms;
-      // The tail was full. Rolled untimed, so that both documents stay equally large.
+      // The event tail is full. Roll it without timing, so that both documents stay equally large.
       await saveAnswerWithRows(stage.mongo, write, 5_000, Date.now);
       return reference();
     }
@@ -85,7 +85,7 @@ export const measureSaveAnswer: Measure = async (ground) => {
   }
 };
 
-/** How many MongoDB commands saves take in a front door that begins cold, as a sentence. */
+/** Returns a sentence with the number of MongoDB commands that saves take, from the first save of a cold front door on. */
 async function commandsOfSaves(ground: Ground, stage: Stage): Promise<string> {
   const client = await stage.connect();
   const attemptId = await startOverHttp(client, EXAM, 'student-counted');

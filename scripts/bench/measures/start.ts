@@ -11,7 +11,7 @@ import { isRejection } from '#shared/kernel/errors.ts';
 const EXAM = 'bench-start';
 const COUNTED_STARTS = 10;
 
-/** A whole year begins an exam at one stroke: every student over a connection of its own. */
+/** Measures the start of an exam by all students at the same time, each over its own connection. */
 export const measureStart: Measure = async (ground) => {
   const students = ground.quick ? 50 : 200;
   const stage = await openStage(ground, ['web']);
@@ -19,7 +19,7 @@ export const measureStart: Measure = async (ground) => {
     const clients = await Promise.all(Array.from({ length: students }, () => stage.connect()));
     const [first] = clients;
     if (first === undefined) throw new Error('no client');
-    // One start before them all, and one after the other: what a start costs by itself.
+    // First some starts one after the other: the cost of a start without concurrency.
     const alone: number[] = [];
     for (let i = 0; i < 20; i++) alone.push(await timed(() => startOverHttp(first, EXAM, `early-${i}`)));
     const latencies: number[] = [];
@@ -51,7 +51,7 @@ export const measureStart: Measure = async (ground) => {
   }
 };
 
-/** How many MongoDB commands a start takes, as a sentence. */
+/** Returns a sentence with the number of MongoDB commands that a start takes. */
 async function commandsOfStarts(ground: Ground, stage: Stage): Promise<string> {
   const mongo = openMongo({ url: ground.mongodbUrl, database: stage.database, appName: 'examhall-bench-count' });
   try {

@@ -3,7 +3,7 @@ import { findAttempt } from '#infra/mongo/attempt/attempts.ts';
 import { attempts } from '#infra/mongo/attempt/collections.ts';
 import { storeGrade } from '#infra/mongo/attempt/grade.ts';
 import { handIn } from '#infra/mongo/attempt/hand-in.ts';
-import { findRelease, queueNotices } from '#infra/mongo/attempt/release.ts';
+import { findBindingRelease, queueNotices } from '#infra/mongo/attempt/release.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { claimCommand } from '#infra/mongo/mailbox/claim.ts';
 import { settleCommand } from '#infra/mongo/mailbox/settle.ts';
@@ -24,7 +24,7 @@ const EXAM = 'bench-submit';
 const WARM_UP = 10;
 const BUDGET_MS = 5_000;
 
-/** Submit to grade through the front door and the grading worker against its MongoDB calls alone, and one hop of Redis. */
+/** Measures submit to grade, through front door and grading worker, against its MongoDB calls plus one Redis round trip. */
 export const measureSubmit: Measure = async (ground) => {
   const stage = await openStage(ground, ['web', 'grading']);
   const hop = openRedisHop(ground.redisUrl);
@@ -79,7 +79,7 @@ export const measureSubmit: Measure = async (ground) => {
   }
 };
 
-/** An attempt with an answer to each question, as forty saves would have left it. */
+/** Starts an attempt and stores an answer to each question, as forty saves would have done. Returns its id. */
 async function answered(stage: Stage, client: HttpClient, studentId: string, paper: Paper): Promise<string> {
   const attemptId = await startOverHttp(client, EXAM, studentId);
   const answers = storedAnswers(paper);
@@ -89,7 +89,7 @@ async function answered(stage: Stage, client: HttpClient, studentId: string, pap
   return attemptId;
 }
 
-/** The MongoDB calls of one submit and its grading, in their order; what lies between them is not timed. */
+/** Makes the MongoDB calls of one submit and its grading, in their order. The watch times the calls only. */
 async function replay(mongo: Mongo, watch: Stopwatch, attemptId: string, paper: Paper): Promise<void> {
   const submitted = await watch.time(() =>
     handIn(mongo, {
@@ -101,23 +101,23 @@ async function replay(mongo: Mongo, watch: Stopwatch, attemptId: string, paper: 
       budgetMs: BUDGET_MS,
     }),
   );
-  if (submitted.kind !== 'submitted') throw new Error('not handed in');
+  if (submitted.kind !== 'submitted') throw new Error('not submitted');
   const { command } = submitted;
   const claim = { queue: command.queue, id: command._id, workerId: 'bench', leaseMs: 10_000 };
   const claimed = await watch.time(() => claimCommand(mongo, claim));
   const attempt = await watch.time(() => findAttempt(mongo, attemptId));
   if (claimed.kind !== 'claimed' || attempt === null) throw new Error('not claimed');
-  await watch.time(() => findRelease(mongo, attempt.examId, attempt.organizationId));
+  await watch.time(() => findBindingRelease(mongo, attempt));
   const now = new Date();
   const grading = gradeAttempt(paper, attempt.answers);
   const graded: Attempt = { ...attempt, ...grading.totals, status: 'GRADED' };
-  const notices = noticesOnGrade(graded, null, now);
+  const notices = noticesOnGrade(graded, now);
   const left = remainingSeconds(attempt.deadlineAt, attempt.submittedAt ?? now);
   const metadata = submitMetadata({ source: 'STUDENT', totalScore: grading.totals.totalScore, remainingSeconds: left });
   const event = { type: 'SUBMIT', metadata: JSON.stringify(metadata), createdAt: now } as const;
   await watch.time(() =>
     inTransaction(mongo, BUDGET_MS, async (session) => {
-      await storeGrade(mongo, { attempt, grading, event, releasedAt: null }, session);
+      await storeGrade(mongo, { attempt, grading, event }, session);
       await queueNotices(mongo, session, notices, { maxAttempts: 30, now: now.getTime() });
       await settleCommand(mongo, claimed.command, { to: 'DONE', result: { attemptId } }, session);
     }),
@@ -126,7 +126,7 @@ async function replay(mongo: Mongo, watch: Stopwatch, attemptId: string, paper: 
   if (after?.answers[answerKeyOf(0)]?.score === null) throw new Error('not graded');
 }
 
-/** The least that a question to another process through Redis costs: a list that it blocks on, and a word back. */
+/** The cheapest round trip to another client through Redis: a push to a list that it blocks on, and a published reply. */
 interface RedisHop {
   go(): Promise<void>;
   close(): Promise<void>;

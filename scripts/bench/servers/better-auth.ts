@@ -6,8 +6,8 @@ import { bearer, jwt } from 'better-auth/plugins';
 import { MongoClient } from 'mongodb';
 
 /**
- * better-auth as it comes, on our MongoDB: e-mail and password with bcrypt of our cost, sessions that each look moves on. Under
- * `/signed` the same with its JWT plugin: each look gives a signed access token as well.
+ * better-auth with its defaults on our MongoDB: e-mail and password with bcrypt at our cost, sessions that every `get-session` extends.
+ * Under `/signed` it also has its JWT plugin, so that `get-session` returns a signed access token.
  */
 const { PORT, MONGODB_URL = '', MONGODB_DATABASE, PASSWORD_COST } = process.env;
 const client = await new MongoClient(MONGODB_URL).connect();
@@ -36,7 +36,7 @@ function open(basePath: string, plugins: Parameters<typeof betterAuth>[0]['plugi
 const plain = open('/plain', [bearer()]);
 const signed = open('/signed', [bearer(), jwt()]);
 
-/** Not its own handler for Node: that one answers in chunks, and this in one piece, which costs it less. */
+/** Answers a request. better-auth's own handler for Node answers in chunks; one piece is faster. */
 async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
   const chunks: Buffer[] = [];
   for await (const chunk of request) chunks.push(chunk);
@@ -58,7 +58,7 @@ const server = createServer((request, response) => {
     response.destroy();
   });
 });
-// A client that waits for its turn keeps its connection.
+// Keep the connections of clients that wait for their turn.
 server.keepAliveTimeout = 0;
 server.listen(Number(PORT), '127.0.0.1', () => process.stdout.write('bench server is ready\n'));
 process.on('SIGTERM', () => process.exit(0));

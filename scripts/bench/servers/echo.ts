@@ -2,7 +2,7 @@ import type { SaveAnswerRequest } from '#shared/generated/attempt.ts';
 
 export type EchoBody = SaveAnswerRequest;
 
-/** A reply of a dozen fields, the same from both servers. */
+/** Returns the reply of both servers, a dozen fields. */
 export function echoed(id: string, body: EchoBody) {
   return {
     id,
@@ -18,7 +18,7 @@ export function echoed(id: string, body: EchoBody) {
 
 const text = { type: 'string' };
 
-/** What Fastify compiles its serialiser from. */
+/** The schema from which Fastify compiles its serialiser. */
 export const REPLY_SCHEMA = {
   type: 'object',
   properties: {

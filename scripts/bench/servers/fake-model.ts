@@ -2,10 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { chatCompletion } from '#scripts/http/chat-completion.ts';
 import { answerJson, listenLocally, type ReceivedCall } from '#scripts/http/local-server.ts';
 
-/**
- * A model that speaks chat completions and answers each request after a fixed time (`ANSWER_MS`): classifications and solutions,
- * whatever of the two is asked for.
- */
+/** A model that speaks chat completions and answers each request after a fixed time, `ANSWER_MS`, with a classification or a solution. */
 const { PORT, ANSWER_MS = '0' } = process.env;
 const USAGE = { promptTokens: 500, completionTokens: 200 };
 const SOLUTION = {
@@ -41,7 +38,7 @@ function classified({ questionIds = [], fields = [] }: Asked) {
   return { items: questionIds.map((questionId) => ({ questionId, suggestions })) };
 }
 
-/** What stands between the two lines. */
+/** Returns the data between the two marker lines of a prompt; empty without them. */
 function dataOf(content: string): Asked {
   const json = /^BEGIN DATA \w+\n(.*)\nEND DATA \w+$/ms.exec(content)?.[1];
   return json === undefined ? {} : (JSON.parse(json) as Asked);

@@ -2,7 +2,7 @@ import Fastify from 'fastify';
 import { loadSchemas } from '#infra/schema/validator.ts';
 import { type EchoBody, echoed, REPLY_SCHEMA } from './echo.ts';
 
-/** Fastify as it comes, with the same body schema (its references put in place) and a schema for its serialiser. */
+/** Fastify with its defaults, the same body schema (with its references resolved) and a schema for its serialiser. */
 const server = Fastify({ logger: process.env.LOG_LEVEL === 'info' });
 server.post(
   '/echo/:id',

@@ -5,7 +5,7 @@ import { httpMetrics, openMetrics } from '#infra/metrics/metrics.ts';
 import { loadSchemas } from '#infra/schema/validator.ts';
 import { type EchoBody, echoed } from './echo.ts';
 
-/** Our front door with one route that does nothing: all that a `web` process does to a request but the handler's work. */
+/** Our front door with a route that returns its input: everything that a `web` process does for a request, except the handler's work. */
 const { log, access } = openLog({ level: process.env.LOG_LEVEL === 'info' ? 'info' : 'silent', name: 'web' });
 const door = openServer({
   log,
@@ -20,7 +20,7 @@ const door = openServer({
       method: 'POST',
       path: '/echo/:id',
       operation: 'echo',
-      summary: 'Says what it was told',
+      summary: 'Return the request',
       guards: [identity(), role('STUDENT')],
       body: { schema: 'attempt/save-answer-request', maxBytes: 1_048_576 },
       replies: [],

@@ -37,8 +37,8 @@ const PATCH = `A word before it.
 `;
 
 /**
- * A machine whose cargo is a script: it gives out two small crates, and its "binary" is what it was asked to compile. `build`
- * is what the script does when it is to compile.
+ * Sets up a machine whose cargo is a script with two small crates. Its "binary" is a concatenation of the sources, so that a test can
+ * read them. `build` is the shell command that replaces the compilation.
  */
 function machine(t: Test, build = 'cat ../thing-storage/src/lib.rs Cargo.lock Cargo.toml > "$target/thing"') {
   const root = mkdtempSync(path.join(os.tmpdir(), 'examhall-build-'));
@@ -101,33 +101,36 @@ esac
   };
 }
 
-/** What a build has left in the cache. */
+/** Returns the entries of the cache after a build. */
 const left = (env: { XDG_CACHE_HOME: string }): string[] =>
   existsSync(env.XDG_CACHE_HOME) ? readdirSync(path.join(env.XDG_CACHE_HOME, 'examhall')) : [];
 
-t.test('the published sources are patched, compiled and kept under their checksum', async (t) => {
-  const { env, spec, stages, build } = machine(t);
-  const { binary, record } = await build();
-  const compiled = readFileSync(binary, 'utf8');
-  t.match(compiled, 'fn mended() {}', 'the patch');
-  t.notMatch(compiled, 'fn broken() {}');
-  t.match(
-    compiled,
-    'name = "thing-storage"\nversion = "1.0.0"\ndependencies',
-    'the lock no longer asks for the published crate',
-  );
-  t.match(compiled, '[patch.crates-io]\nthing-storage = { path = ');
-  t.match(record, {
-    crate: 'thing',
-    version: '1.0.0',
-    rustc: 'rustc 1.95.0 (test)',
-    binarySha256: sha256OfFile(binary),
-  });
-  t.strictSame(stages, ['fetching the sources', 'compiling', '1/2']);
-  t.strictSame(left(env), [path.basename(engineFolder(env, spec))], 'sources and lock are gone');
-});
+t.test(
+  'npm run engine patches and compiles the published sources and stores the binary with its checksum',
+  async (t) => {
+    const { env, spec, stages, build } = machine(t);
+    const { binary, record } = await build();
+    const compiled = readFileSync(binary, 'utf8');
+    t.match(compiled, 'fn mended() {}', 'the patch');
+    t.notMatch(compiled, 'fn broken() {}');
+    t.match(
+      compiled,
+      'name = "thing-storage"\nversion = "1.0.0"\ndependencies',
+      'the lock file no longer names the published crate',
+    );
+    t.match(compiled, '[patch.crates-io]\nthing-storage = { path = ');
+    t.match(record, {
+      crate: 'thing',
+      version: '1.0.0',
+      rustc: 'rustc 1.95.0 (test)',
+      binarySha256: sha256OfFile(binary),
+    });
+    t.strictSame(stages, ['fetching the sources', 'compiling', '1/2']);
+    t.strictSame(left(env), [path.basename(engineFolder(env, spec))], 'sources and lock are deleted');
+  },
+);
 
-t.test('a second build, and one at the same time, find the first', async (t) => {
+t.test('a later and a concurrent build of the engine reuse the first', async (t) => {
   const { stages, build } = machine(t);
   const [one, other] = await Promise.all([build(), build()]);
   t.strictSame(one, other);
@@ -135,7 +138,7 @@ t.test('a second build, and one at the same time, find the first', async (t) => 
   t.equal(stages.filter((stage) => stage === 'compiling').length, 1);
 });
 
-t.test('a binary that was changed is built again', async (t) => {
+t.test('a changed engine binary is built again', async (t) => {
   const { env, spec, build } = machine(t);
   const { binary } = await build();
   writeFileSync(binary, 'other');
@@ -144,29 +147,29 @@ t.test('a binary that was changed is built again', async (t) => {
   t.match(engineState(env, spec), { kind: 'built' });
 });
 
-t.test('other sources than those that were read are refused, and nothing is compiled', async (t) => {
+t.test('the engine build refuses sources that differ from the reviewed ones, without compiling', async (t) => {
   const { env, stages, build, put } = machine(t);
-  await t.rejects(build({ lockSha256: 'f'.repeat(64) }), /thing is not what it was when this version was chosen/);
+  await t.rejects(build({ lockSha256: 'f'.repeat(64) }), /thing differs from the reviewed version/);
   put('thing-storage/src/lib.rs', 'fn first() {}\nfn rewritten() {}\n');
   await t.rejects(build(), /thing\.patch does not fit thing-storage/);
   t.notOk(stages.includes('compiling'));
   t.strictSame(left(env), []);
 });
 
-t.test("a failed build tells cargo's last words and leaves nothing behind", async (t) => {
+t.test("a failed engine build reports cargo's last lines and leaves no files", async (t) => {
   const { env, build } = machine(t, 'echo "error: no space left" >&2; exit 101');
   await t.rejects(build(), /cargo build failed:\nerror: no space left/);
   t.strictSame(left(env), []);
 });
 
-t.test('a build that is stopped ends its compilers and leaves nothing behind', async (t) => {
+t.test('a stopped engine build kills its compilers and leaves no files', async (t) => {
   const { root, env, stop, build } = machine(t, 'sleep 600 & echo $! > "$root/compiler"; wait');
   const building = build();
   const note = path.join(root, 'compiler');
   const pid = Number(await until('a compiler runs', () => existsSync(note) && readFileSync(note, 'utf8').trim()));
   stop.abort();
   await t.rejects(building);
-  await until('the compiler is gone', () => !isAlive(pid));
+  await until('the compiler has ended', () => !isAlive(pid));
   t.strictSame(left(env), []);
 });
 

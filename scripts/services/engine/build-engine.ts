@@ -17,21 +17,21 @@ import { findToolchain, type Toolchain } from './toolchain.ts';
 
 export interface BuildOptions {
   env: NodeJS.ProcessEnv;
-  /** Kills the build. */
+  /** Kills the build when it aborts. */
   signal: AbortSignal;
-  /** A stage begins. */
+  /** Called when a stage begins. */
   stage: (name: string) => void;
-  /** So many of the crates are compiled. */
+  /** Called with the number of compiled crates. */
   compiled: (crates: number, of: number) => void;
 }
 
-/** The build cannot begin or did not succeed; the message is for the person at the terminal. */
+/** The build cannot begin or has failed. The message is for the user at the terminal. */
 export class EngineNotBuilt extends Error {}
 
 /**
- * Builds the engine into the user's cache: fetch ▸ patch ▸ compile ▸ keep. Does nothing where it is there already.
- * Two builds at once are one: the second waits, and finds it there.
- * @throws EngineNotBuilt with what is missing, or with cargo's own words
+ * Builds the engine into the user's cache: fetch, patch, compile, store. Does nothing if it is built already. Of two concurrent builds,
+ * the second waits for the first and reuses its result.
+ * @throws EngineNotBuilt with the missing tools, or for sources that do not fit
  */
 export async function buildEngine(
   options: BuildOptions,
@@ -50,7 +50,7 @@ export async function buildEngine(
   return withInstallLock(`${folder}.lock`, async () => {
     const since = engineState(env, spec);
     if (since.kind === 'built') return since;
-    // A build that was killed leaves this folder behind.
+    // Delete what a killed build left in this folder.
     const work = `${folder}.build`;
     rmSync(work, { recursive: true, force: true });
     try {
@@ -62,26 +62,29 @@ export async function buildEngine(
       rmSync(work, { recursive: true, force: true, maxRetries: 3 });
     }
     const built = engineState(env, spec);
-    if (built.kind !== 'built') throw new EngineNotBuilt(`${folder} does not hold what was just built`);
+    if (built.kind !== 'built') throw new EngineNotBuilt(`${folder} does not contain the binary that was just built`);
     return built;
   });
 }
 
 interface Build {
-  /** The folder of the build, which is removed at its end. */
+  /** Working folder of the build, which is deleted at its end. */
   work: string;
   spec: EngineSpec;
   toolchain: Toolchain;
 }
 
-/** The folders of both crates, copied to where they may be changed. */
+/** Folders with copies of both crates, which may be changed. */
 interface Sources {
-  /** Of the one that has the binary. */
+  /** Folder of the crate with the binary. */
   crate: string;
   patched: string;
 }
 
-/** cargo checks what it fetches against the checksums of the registry; the crate's lock file is checked against ours. */
+/**
+ * Fetches both crates and copies them. cargo verifies its downloads by the checksums of the registry; `patchSources` verifies the crate's
+ * lock file by our own.
+ */
 async function fetchSources({ work, spec, toolchain }: Build, options: BuildOptions): Promise<Sources> {
   options.stage('fetching the sources');
   const wish = path.join(work, 'wish');
@@ -100,11 +103,14 @@ async function fetchSources({ work, spec, toolchain }: Build, options: BuildOpti
   return { crate: copied(spec.crate), patched: copied(spec.patched) };
 }
 
-/** The lock file stays as it was published but for the one crate that is no longer the published one. */
+/**
+ * Patches the crate. Its lock file stays as published, except for the patched crate, which loses source and checksum.
+ * @throws EngineNotBuilt if the lock file or the source is not the expected one
+ */
 function patchSources(spec: EngineSpec, { crate, patched }: Sources): void {
   const lock = path.join(crate, 'Cargo.lock');
   if (sha256OfFile(lock) !== spec.lockSha256)
-    throw new EngineNotBuilt(`${spec.crate} is not what it was when this version was chosen`);
+    throw new EngineNotBuilt(`${spec.crate} differs from the reviewed version`);
   const source = path.join(patched, 'src/lib.rs');
   const mended = applyPatch(readFileSync(source, 'utf8'), readFileSync(spec.patch, 'utf8'), { fuzzFactor: 0 });
   if (mended === false) throw new EngineNotBuilt(`${path.basename(spec.patch)} does not fit ${spec.patched}`);
@@ -119,7 +125,7 @@ function patchSources(spec: EngineSpec, { crate, patched }: Sources): void {
 /** @returns the path of the binary */
 async function compile({ work, spec, toolchain }: Build, { crate }: Sources, options: BuildOptions): Promise<string> {
   options.stage('compiling');
-  // The crate names a newer Rust than it needs.
+  // The crate requires a newer Rust than it needs.
   const wanted = ['build', '--release', '--locked', '--ignore-rust-version', '--bin', spec.binary];
   const args = [...wanted, '--target-dir', path.join(work, 'target'), '--message-format', 'json-render-diagnostics'];
   const said = await runCargo(toolchain, { ...options, cwd: crate, args });
@@ -127,10 +133,10 @@ async function compile({ work, spec, toolchain }: Build, { crate }: Sources, opt
     const { executable } = JSON.parse(line);
     if (typeof executable === 'string' && existsSync(executable)) return executable;
   }
-  throw new EngineNotBuilt('cargo has built no binary');
+  throw new EngineNotBuilt('cargo built no binary');
 }
 
-/** Put in place as a whole: what is there is complete, also after a kill. */
+/** Stores binary and record by one rename, so that the folder is complete even after a kill. */
 function keep(spec: EngineSpec, { binary, folder, rustc }: { binary: string; folder: string; rustc: string }): void {
   const fresh = `${folder}.new`;
   rmSync(fresh, { recursive: true, force: true });

@@ -10,7 +10,7 @@ export interface EngineSpec {
   patched: string;
   version: string;
   binary: string;
-  /** SHA-256 of the lock file inside the crate. The lock file names the checksum of every other crate of the build. */
+  /** SHA-256 of the lock file inside the crate. The lock file contains the checksum of every other crate of the build. */
   lockSha256: string;
   /** Path of a unified diff. */
   patch: string;
@@ -26,7 +26,7 @@ export const ENGINE: EngineSpec = {
   patch: path.join(import.meta.dirname, '../secantus-storage.patch'),
 };
 
-/** What `npm run engine` notes beside the binary. */
+/** The record that `npm run engine` stores beside the binary. */
 export interface BuildRecord {
   crate: string;
   version: string;
@@ -38,16 +38,13 @@ export interface BuildRecord {
 
 export const RECORD = 'built.json';
 
-/**
- * Whether this user has the engine of this version and this patch. `damaged`: the binary is not the one that was built, so
- * nothing may run it.
- */
+/** State of the engine of this version and patch for this user. `damaged`: the binary is not the one that was built and must not run. */
 export type EngineState =
   | { kind: 'built'; binary: string; record: BuildRecord }
   | { kind: 'absent' }
   | { kind: 'damaged'; folder: string };
 
-/** Reads and hashes the binary, which takes some 20 ms. */
+/** Returns the state of the engine. Hashes the binary, which takes about 20 ms. */
 export function engineState(env: NodeJS.ProcessEnv, spec = ENGINE): EngineState {
   const folder = engineFolder(env, spec);
   const binary = path.join(folder, spec.binary);
@@ -62,13 +59,14 @@ export function engineState(env: NodeJS.ProcessEnv, spec = ENGINE): EngineState 
   }
 }
 
-/** One folder for each version, patch and platform: checkouts of different ages share the cache and not the binary. */
+/** Returns the engine's folder. Each version, patch and platform has its own, because checkouts of different ages share the cache. */
 export function engineFolder(env: NodeJS.ProcessEnv, spec = ENGINE): string {
   const patch = sha256OfFile(spec.patch).slice(0, 12);
   const name = [spec.binary, spec.version, patch, process.platform, process.arch].join('-');
   return path.join(userCache(env), name);
 }
 
+/** Returns the SHA-256 of a file in hexadecimal. @throws Error if the file cannot be read */
 export function sha256OfFile(file: string): string {
   return createHash('sha256').update(readFileSync(file)).digest('hex');
 }

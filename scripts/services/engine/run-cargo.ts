@@ -13,13 +13,14 @@ interface CargoRun {
 
 /** cargo draws a bar such as `Building [==>   ] 34/290: bson, zstd`. */
 const BAR = /\] (\d+)\/(\d+)/g;
-/** What of its messages is kept for the fault. */
+/** Characters at the end of cargo's messages that are stored for an error. */
 const TAIL = 8_192;
+/** Lines of cargo's messages that an error quotes. */
 const TOLD_LINES = 15;
 
 /**
- * Runs cargo and gives what it wrote to standard output.
- * @throws Error with cargo's last lines when it fails
+ * Runs cargo and returns its standard output.
+ * @throws Error with cargo's last lines if it fails
  */
 export async function runCargo({ cargo }: Toolchain, { args, cwd, env, signal, compiled }: CargoRun): Promise<string> {
   signal.throwIfAborted();
@@ -57,7 +58,7 @@ export async function runCargo({ cargo }: Toolchain, { args, cwd, env, signal, c
   }
 }
 
-/** Without the bar, which is drawn again and again over itself. */
+/** Returns the last messages without the lines of the progress bar, which is redrawn over itself. */
 function lastLines(messages: string): string {
   const lines = messages.split(/[\r\n]+/).map((line) => line.trimEnd());
   return lines

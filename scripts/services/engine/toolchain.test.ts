@@ -7,13 +7,13 @@ import { buildEnvironment, findToolchain, judgeRust } from './toolchain.ts';
 const said = (release: string) =>
   `rustc ${release} (abc 2026-01-01)\nrelease: ${release}\nhost: x86_64-unknown-linux-gnu\n`;
 
-t.test('every missing tool is named, with the way to get it', async (t) => {
+t.test('the engine toolchain names every missing tool and how to install it', async (t) => {
   const found = findToolchain({ PATH: '' });
   t.match(found, { kind: 'missing', tools: [/^Rust 1\.95 or later/, /^a C compiler/, /^cmake/, /^make or ninja/] });
   t.match(findToolchain({ PATH: '', CC: 'tcc' }), { tools: [/^Rust/, /^cmake/, /^make/] }, 'CC names a compiler');
 });
 
-t.test('tools on PATH that do not run are missing', async (t) => {
+t.test('the engine toolchain treats tools that do not run as missing', async (t) => {
   const folder = mkdtempSync(path.join(os.tmpdir(), 'examhall-tools-'));
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
   for (const name of ['cargo', 'rustc', 'cc', 'cmake', 'make']) {
@@ -23,7 +23,7 @@ t.test('tools on PATH that do not run are missing', async (t) => {
   t.match(findToolchain({ PATH: folder }), { kind: 'missing', tools: [/^Rust .* does not run$/] });
 });
 
-t.test('Rust is judged by its own word', async (t) => {
+t.test('the engine toolchain accepts Rust by the version that rustc reports', async (t) => {
   for (const release of ['1.95.0', '1.98.1', '2.0.0', '1.95.0-nightly']) {
     const toolchain = {
       cargo: '/bin/cargo',
@@ -36,7 +36,7 @@ t.test('Rust is judged by its own word', async (t) => {
     t.match(judgeRust('/bin/cargo', said(release)), { kind: 'missing' });
 });
 
-t.test('the build learns no secret of its caller', async (t) => {
+t.test("the engine build's environment contains no secret of its caller", async (t) => {
   const env = {
     PATH: '/bin',
     HOME: '/home/a',

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { onPath } from '../on-path.ts';
 
-/** What builds the engine. */
+/** The tools that build the engine. */
 export interface Toolchain {
   cargo: string;
   /** The platform that Rust compiles for, such as `x86_64-unknown-linux-gnu`. */
@@ -10,7 +10,7 @@ export interface Toolchain {
   rustc: string;
 }
 
-/** The crate itself asks for 1.98; every older version down to this one has been seen to build it. */
+/** The crate requires 1.98, but the versions from this one on have built it. */
 const OLDEST_RUST = { major: 1, minor: 95 };
 
 const C_COMPILER =
@@ -19,7 +19,7 @@ const CMAKE = 'cmake (Debian: apt-get install cmake; macOS: brew install cmake)'
 const MAKE = 'make or ninja (Debian: apt-get install build-essential; macOS: xcode-select --install)';
 const RUST = `Rust ${OLDEST_RUST.major}.${OLDEST_RUST.minor} or later, with cargo (https://rustup.rs)`;
 
-/** `missing`: one line for each tool that cannot be used, with the way to get it. */
+/** Finds the tools on PATH. `missing` has one line for each unusable tool, with the way to install it. */
 export function findToolchain(
   env: NodeJS.ProcessEnv,
 ): { kind: 'ready'; toolchain: Toolchain } | { kind: 'missing'; tools: string[] } {
@@ -39,7 +39,7 @@ function findRust(env: NodeJS.ProcessEnv): { kind: 'ready'; toolchain: Toolchain
   const rustc = onPath(['rustc'], env.PATH);
   if (cargo === undefined || rustc === undefined) return { kind: 'missing', what: RUST };
   try {
-    // A version manager puts both on PATH, also where no version is installed: only an answer tells.
+    // A version manager puts both on PATH even if no version is installed, so run them.
     execFileSync(cargo, ['--version'], { env, stdio: 'ignore', timeout: 30_000 });
     const said = execFileSync(rustc, ['-vV'], { env, encoding: 'utf8', timeout: 30_000 });
     return judgeRust(cargo, said);
@@ -48,7 +48,7 @@ function findRust(env: NodeJS.ProcessEnv): { kind: 'ready'; toolchain: Toolchain
   }
 }
 
-/** `said` is the answer to `rustc -vV`. */
+/** Checks the version of Rust. `said` is the output of `rustc -vV`. */
 export function judgeRust(
   cargo: string,
   said: string,
@@ -67,8 +67,8 @@ const PASSED_ON =
 const PASSED_ON_TOO = /^(CARGO|RUST|CMAKE|SSL_CERT_|(HTTPS?|ALL|NO)_PROXY$)/i;
 
 /**
- * The environment of the build. Each of some 300 crates may run a script of its own while it is built: none of them learns a
- * token or a connection string that the caller's environment holds.
+ * Returns the environment of the build: only variables that tools need. Each of about 300 crates may run its own build script, which
+ * must not see tokens or connection strings of the caller.
  */
 export function buildEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   const names = Object.keys(env).filter((name) => PASSED_ON.test(name) || PASSED_ON_TOO.test(name));

@@ -15,31 +15,35 @@ import type { Ending } from '#workers/life.ts';
 import { runCommand } from '#workers/run-command.ts';
 import { testKernel, testWorkerDeps } from './test-kernel.ts';
 
-/** Whose jobs a scene stores. */
+/** Owner of the jobs that a scene stores. */
 export const OWNER = { actorId: 'teacher-1', organizationId: 'org-1' };
 
-/** What a model is given of a batch. */
+/** The data of one batch in a model's task. */
 export interface Data {
   questionIds: string[];
   questions?: { id: string }[];
 }
 type Ask = (ids: string[], signal: AbortSignal, task: ModelTask) => unknown;
 
-/** The classifier's actor on a database of its own, its model scripted; `asked` is what that was asked, batch by batch. */
+/** The classifier's actor on its own database, with a scripted model. */
 export interface ClassifierScene {
   mongo: TestMongo;
+  /** Question ids of each model call, in order. */
   asked: string[][];
-  /** An actor whose model answers so; what it gives is the answer, `undefined` a good one. */
+  /** Returns an actor whose model answers with the result of `ask`; `undefined` becomes a valid answer to every question. */
   actor(ask: Ask, env?: NodeJS.ProcessEnv): ReturnType<typeof classifierActor>;
   run(actor: ReturnType<typeof classifierActor>, command: Command, workerId?: string): Promise<Ending>;
   job(command: CommandOf<'classifier'>): ReturnType<typeof findJob>;
+  /** Returns the stored items and errors of the command's round. */
   brought(command: CommandOf<'classifier'>): Promise<{
     items: ReturnType<typeof itemsOfRound>;
     errors: ReturnType<typeof errorsOfRound>;
   }>;
+  /** Ids of the jobs whose change was published, in order. */
   told: string[];
 }
 
+/** Opens a scene with a new database. */
 export async function classifierScene(t: Test): Promise<ClassifierScene> {
   const mongo = await openTestMongo(t);
   const asked: string[][] = [];
@@ -73,7 +77,7 @@ export async function classifierScene(t: Test): Promise<ClassifierScene> {
   };
 }
 
-/** What a model says that is sure of everything. */
+/** Returns a valid answer for these questions, with high confidence. */
 export function goodAnswer(ids: readonly string[]) {
   const sure = (value: string) => ({ value, confidence: 0.9 });
   return {
@@ -81,14 +85,14 @@ export function goodAnswer(ids: readonly string[]) {
   };
 }
 
-/** A provider that is busy. */
+/** Returns the failure of a busy provider, which a later call may not meet. */
 export function passing(retryAfterMs: number | null = null) {
   return new ProviderFailure('AI_PROVIDER_UNAVAILABLE', 'passing', { message: 'busy', retryAfterMs });
 }
 
 export const twelve: StoredJobOptions = { questions: 12 };
 
-/** The commands of a job, one for each of its rounds. */
+/** Returns the commands of a job, one for each round, oldest first. */
 export function commandsOfJob(mongo: Mongo, jobId: string): Promise<Command[]> {
   return mailboxOf(mongo, 'classifier')
     .find({ subject: jobId }, { sort: { _id: 1 } })

@@ -2,22 +2,22 @@ import type { Queue } from '#shared/kernel/command.ts';
 import { type Actor, type Effects, type Handlers, type Outcome, queuesOf, type Run } from '#workers/actor.ts';
 
 type Done = Extract<Outcome, { kind: 'done' }>;
-/** An outcome with whatever result a test wants. */
+/** An outcome whose result may be anything. */
 export type AnyOutcome =
   | Exclude<Outcome, { kind: 'done' | 'rejected' }>
   | (Omit<Done, 'result'> & { result: unknown })
   | { kind: 'rejected'; result: unknown };
 
-/** One run as a test wants it; `real` is what the actor itself would do with the run, or with the one given. */
+/** Replaces one run of an actor. `real` calls the actor's own handler, with this run or with the run passed to it. */
 export type Step = (run: Run<Queue>, real: (run?: Run<Queue>) => Promise<Outcome>) => Promise<AnyOutcome>;
 
-/** The actor with `step` in place of each of its runs. */
+/** Returns the actor with `step` in place of each of its runs. */
 export function around(actor: Actor, step: Step): Actor {
   const handlers: Handlers = {};
   function wrap<Q extends Queue>(queue: Q): void {
     const real = actor.handlers[queue];
     if (real === undefined) return;
-    // A step may end a run as no actor of this queue would.
+    // A step may return an outcome that no actor of this queue returns.
     const handler = (run: Run<Q>) => step(run, (given = run) => real(given as Run<Q>)) as Promise<Outcome<Q>>;
     Object.assign(handlers, { [queue]: handler });
   }
@@ -25,7 +25,7 @@ export function around(actor: Actor, step: Step): Actor {
   return { ...actor, handlers };
 }
 
-/** The actor with its first runs led astray, one step each; `null` and every run after the last step are its own. */
+/** Returns the actor with its first runs replaced, one step each. `null`, and every run after the last step, calls the actor's handler. */
 export function scripted(actor: Actor, ...steps: (Step | null)[]): Actor & { runs: string[] } {
   const runs: string[] = [];
   const led = around(actor, (run, real) => {
@@ -35,12 +35,12 @@ export function scripted(actor: Actor, ...steps: (Step | null)[]): Actor & { run
   return { ...led, runs };
 }
 
-/** The actor with the same step at every run of the commands that `when` names. */
+/** Returns the actor with `step` in place of every run of the commands that `when` accepts. */
 export function misled(actor: Actor, when: (commandId: string) => boolean, step: Step): Actor {
   return around(actor, (run, real) => (when(run.command._id) ? step(run, real) : real()));
 }
 
-/** An outcome with one more effect in its transaction. */
+/** Returns the outcome with one more effect in its transaction. A rejected outcome has no effects and is returned unchanged. */
 export function alsoDoing(outcome: AnyOutcome, more: Effects): AnyOutcome {
   if (outcome.kind === 'rejected') return outcome;
   const { effects } = outcome;

@@ -12,13 +12,13 @@ import { openWorker, type Worker } from '#workers/worker.ts';
 
 export interface TestKernel extends Kernel {
   log: HeldLog;
-  /** Commands of which waiting front doors were told. */
+  /** Ids of the commands whose end was published to waiting front doors. */
   announced: string[];
   endings: { queue: Queue; ending: Ending }[];
   halt: AbortController;
 }
 
-/** A kernel whose lease is too long to run out by itself, so that a test says when one does. */
+/** Returns a kernel with a lease of a minute, which does not expire during a test unless the test makes it. */
 export function testKernel(mongo: Mongo, overrides: { workerId?: string; leaseMs?: number } = {}): TestKernel {
   const halt = new AbortController();
   const announced: string[] = [];
@@ -43,11 +43,11 @@ export interface TestWorkerDeps extends WorkerDeps {
   log: HeldLog;
   rings: { queue: Queue; commandId: string }[];
   alarms: string[];
-  /** Jobs of which streams were told. */
+  /** Ids of the jobs whose change was published to streams. */
   toldJobs: string[];
 }
 
-/** What an actor is made of, with the product's own configuration reader behind it. */
+/** Returns the dependencies of an actor, configured by the product's own configuration reader. Rings, alarms and job changes are recorded. */
 export function testWorkerDeps(mongo: Mongo, env: NodeJS.ProcessEnv = {}): TestWorkerDeps {
   const rings: TestWorkerDeps['rings'] = [];
   const alarms: string[] = [];
@@ -72,7 +72,7 @@ export function testWorkerDeps(mongo: Mongo, env: NodeJS.ProcessEnv = {}): TestW
 
 const MOCK_ONLY = { now: Date.now, recordUsage: () => undefined, shared: null, selection: null };
 
-/** Waits between tries are as short as they may be. */
+/** Returns a configuration with the shortest allowed backoffs. */
 export function testConfig(env: NodeJS.ProcessEnv = {}): Config {
   return readConfig({
     MONGODB_URL: 'mongodb://127.0.0.1/',
@@ -85,7 +85,7 @@ export function testConfig(env: NodeJS.ProcessEnv = {}): Config {
   });
 }
 
-/** A worker around any actor. Its own poll is out of the way (an hour) unless a test asks for it. */
+/** Opens a worker for an actor and drains it at the end of the test. It polls once an hour, in effect never, unless `pollMs` is set. */
 export function testWorker(
   t: { teardown(work: () => unknown): void },
   kernel: Kernel,

@@ -14,7 +14,7 @@ export interface StartChange {
   courseAttemptContext?: unknown;
 }
 
-/** One person at the attempt service's front door. Every reply has been held against the OpenAPI document. */
+/** One person at the attempt service's front door. Every reply is checked against the OpenAPI document. */
 export interface Person {
   id: string;
   get(attemptId: string): Promise<HttpReply>;
@@ -38,17 +38,17 @@ export interface AttemptClient {
   teacher(id: string): Person;
   admin(id?: string): Person;
   as(role: string, id: string): Person;
-  /** Starts for a new student and gives both; throws when the start is refused. */
+  /** Starts an attempt for a new student and returns both. @throws Error if the start is refused */
   sitting(
     change?: StartChange & { examId?: string },
   ): Promise<{ student: Person; id: string; attempt: HttpReply['data'] }>;
   handOff(attemptId: string, change?: Json, headers?: Headers): Promise<HttpReply>;
   release(body: Json, headers?: Headers): Promise<HttpReply>;
-  /** The bytes of every reply that a person of this role has received, with what was asked. */
+  /** Every reply body, with the role of its receiver and, in `about`, method, target and status. */
   received: { role: string; about: string; text: string }[];
 }
 
-/** At one of the cluster's front doors. */
+/** Returns a client of one of the cluster's front doors, counted from 1. */
 export async function attemptClient(cluster: Cluster, door = 1): Promise<AttemptClient> {
   const call = await checkedApi((method, target, options) => cluster.request(method, target, { door, ...options }));
   const received: AttemptClient['received'] = [];
@@ -116,11 +116,12 @@ export async function attemptClient(cluster: Cluster, door = 1): Promise<Attempt
   };
 }
 
+/** Returns an exam id that no other test uses. */
 export function newExamId(): string {
   return `exam-${randomUUID()}`;
 }
 
-/** An assigned exam of an hour with one question of a point, results shown at once; change what a test is about. */
+/** Returns the body of a start: an assigned exam of one hour, one question of one point, results visible at once. `change` overrides fields. */
 export function startBody(examId: string, change: StartChange = {}): Json {
   const { exam, access, questions, ...rest } = change;
   return {
@@ -152,7 +153,7 @@ export function startBody(examId: string, change: StartChange = {}): Json {
   };
 }
 
-/** A single choice of one point among a, b and c, where a is right. */
+/** Returns a single-choice question of one point with the options a, b and c; a is right. */
 export function choice(questionId: string, change: Json = {}): Json {
   return {
     questionId,
@@ -167,6 +168,7 @@ export function choice(questionId: string, change: Json = {}): Json {
   };
 }
 
+/** Returns a true/false group with the statements s1, s2, … and these values. */
 export function statements(questionId: string, values: readonly boolean[], change: Json = {}): Json {
   const ids = values.map((_, index) => `s${index + 1}`);
   return choice(questionId, {
@@ -178,6 +180,7 @@ export function statements(questionId: string, values: readonly boolean[], chang
   });
 }
 
+/** Returns a numeric question of one point with these accepted answers. */
 export function numeric(questionId: string, numericAnswers: readonly Json[], change: Json = {}): Json {
   return choice(questionId, {
     type: 'NUMERIC',
@@ -188,6 +191,7 @@ export function numeric(questionId: string, numericAnswers: readonly Json[], cha
   });
 }
 
+/** Returns a short-text question of one point with these accepted texts. */
 export function shortText(questionId: string, acceptedTexts: readonly string[], change: Json = {}): Json {
   return choice(questionId, {
     type: 'SHORT_TEXT',
@@ -198,7 +202,7 @@ export function shortText(questionId: string, acceptedTexts: readonly string[], 
   });
 }
 
-/** Five points, by hand. */
+/** Returns an essay question of five points, which is graded by handoff. */
 export function essay(questionId = 'essay', change: Json = {}): Json {
   return choice(questionId, {
     type: 'ESSAY',
@@ -210,11 +214,12 @@ export function essay(questionId = 'essay', change: Json = {}): Json {
   });
 }
 
+/** Returns one option for each id. */
 export function options(...ids: string[]): Json[] {
   return ids.map((id) => ({ id, label: id.toUpperCase(), content: `option ${id}` }));
 }
 
-/** RFC 3339, this far from now (ms). */
+/** Returns the time `ms` milliseconds from now in RFC 3339. */
 export function inMs(ms: number): string {
   return new Date(Date.now() + ms).toISOString();
 }

@@ -5,17 +5,17 @@ import type { HttpReply, HttpRequest } from './http-call.ts';
 
 type Headers = HttpRequest['headers'];
 
-/** A good password that is nobody's name. */
+/** A password that meets the policy for every test account. */
 export const PASSWORD = 'Sông Hương núi Ngự 1802';
 
-/** The auth service's front door. Every reply has been held against the OpenAPI document. */
+/** Client of the auth service's front door. Every reply is checked against the OpenAPI document. */
 export interface AuthClient {
   call: Awaited<ReturnType<typeof checkedApi>>;
   register(change?: Record<string, unknown>, headers?: Headers, door?: number): Promise<HttpReply>;
   login(email: string, password?: string, headers?: Headers): Promise<HttpReply>;
   refresh(refreshToken: string, door?: number): Promise<HttpReply>;
   logout(refreshToken: string): Promise<HttpReply>;
-  /** With an access token as Bearer. */
+  /** Returns calls that send this access token as Bearer. */
   as(accessToken: string): {
     me(): Promise<HttpReply>;
     sessions(): Promise<HttpReply>;
@@ -25,11 +25,12 @@ export interface AuthClient {
   };
 }
 
-/** An e-mail that is nobody else's. */
+/** Returns an e-mail address that no other account has. */
 export function newEmail(): string {
   return `hs-${randomUUID()}@truong.example`;
 }
 
+/** Returns a client of the cluster's auth service. */
 export async function authClient(cluster: Cluster): Promise<AuthClient> {
   const call = await checkedApi((method, target, options) => cluster.request(method, target, options));
   const post = (path: string, body: unknown, headers: Headers = {}, door = 1) =>
@@ -54,7 +55,7 @@ export async function authClient(cluster: Cluster): Promise<AuthClient> {
   };
 }
 
-/** What a token says, unverified. */
+/** Returns the claims of a token without verifying it. */
 // biome-ignore lint/suspicious/noExplicitAny: claims are matched by tests, field by field
 export function claimsIn(token: string): any {
   return JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString());

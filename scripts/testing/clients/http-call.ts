@@ -8,7 +8,7 @@ export interface HttpReply<Data = any> {
   status: number;
   headers: Readonly<Record<string, string | undefined>>;
   text: string;
-  /** The parsed body; undefined where it is no JSON. */
+  /** The parsed body; undefined if it is not JSON. */
   // biome-ignore lint/suspicious/noExplicitAny: replies are matched by tests, field by field
   json: any;
   /** `json.code`; null without one. */
@@ -23,7 +23,7 @@ const callers = new Agent({ keepAlive: true, maxSockets: 64 });
 const crowd = new Agent({ keepAlive: true, maxSockets: Number.POSITIVE_INFINITY });
 const PATIENCE_MS = 60_000;
 
-/** One request, exactly as told: no header but Host, length and, for a JSON body, its type is added. */
+/** Sends one request. Adds no header but Host, the length and, for a JSON body, its content type. */
 export async function callHttp(
   origin: string,
   method: string,
@@ -34,13 +34,16 @@ export async function callHttp(
   try {
     return replyOf(await send(origin, call));
   } catch (error) {
-    // A kept connection may be closed by the door just as it is used again; the request has not been read then.
+    // The front door may close an idle connection just as it is reused. The request was not read then and is safe to repeat.
     if (!(error instanceof NoReply) || !error.metIdleClose) throw error;
     return replyOf(await send(origin, call));
   }
 }
 
-/** One request that is never sent twice, beside any number of others. Rejects with NoReply; every status is an answer. */
+/**
+ * Sends one request, never twice; the number of concurrent requests is unbounded. Resolves with any status.
+ * @throws NoReply if the connection ends without a reply
+ */
 export async function exchange<Data = unknown>(
   url: string,
   { method = 'GET', headers = {}, body }: { method?: string; headers?: HttpHeaders; body?: unknown } = {},

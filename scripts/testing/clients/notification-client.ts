@@ -6,7 +6,7 @@ import type { HttpReply, HttpRequest } from './http-call.ts';
 type Headers = NonNullable<HttpRequest['headers']>;
 type Fields = Record<string, unknown>;
 
-/** What a user does, whose id and role the gateway has set. */
+/** Calls of a user whose id and role the gateway has set. */
 export interface InboxClient {
   id: string;
   headers: Headers;
@@ -25,7 +25,7 @@ export interface InboxClient {
   summary(): Promise<HttpReply>;
 }
 
-/** What makes notifications: an ADMIN or a service, told apart by its headers. */
+/** Calls that create notifications, by an ADMIN or a service; the headers name which. */
 export interface MakerClient {
   headers: Headers;
   create(userId: string, change?: Fields): Promise<HttpReply>;
@@ -37,23 +37,25 @@ export interface MakerClient {
   alertWeakTopic(change?: Fields): Promise<HttpReply>;
 }
 
-/** The notification service's front door. Every reply has been held against the OpenAPI document. */
+/** Client of the notification service's front door. Every reply is checked against the OpenAPI document. */
 export interface NotificationClient {
   call: Awaited<ReturnType<typeof checkedApi>>;
-  /** Without an id: somebody new. */
+  /** Returns the calls of a user; without an id, of a new user. */
   as(role: string, id?: string, more?: Headers, door?: number): InboxClient & MakerClient;
   service(name: string, token?: string, more?: Headers, door?: number): MakerClient;
 }
 
-/** A user who has no notification yet. */
+/** Returns the id of a user without notifications. */
 export function newUserId(): string {
   return `user-${randomUUID()}`;
 }
 
+/** Returns the body of a notification; `change` overrides fields. */
 export function notificationBody(userId: string, change: Fields = {}): Fields {
   return { userId, type: 'GRADE_RELEASED', title: 'Kết quả bài thi', content: 'Đã có kết quả.', ...change };
 }
 
+/** Returns a client of the cluster's notification service. */
 export async function notificationClient(cluster: Cluster): Promise<NotificationClient> {
   const call = await checkedApi((method, target, options) => cluster.request(method, target, options));
 

@@ -9,17 +9,17 @@ export interface HeardStream {
   status: number;
   headers: NodeJS.Dict<string | string[]>;
   events: HeardEvent[];
-  /** What came, as it came. */
+  /** Returns the raw text received so far. */
   text: () => string;
   ended: () => boolean;
-  /** Resolves with the next event of this kind that has not been taken yet. */
+  /** Waits for an event of this kind that no earlier call returned, and returns it. */
   next(kind: string): Promise<HeardEvent>;
-  /** Stops reading: what the server sends then piles up. */
+  /** Stops reading, so that the server's output fills the buffers. */
   pause(): void;
   close(): void;
 }
 
-/** Opens a stream and listens until it is closed or the test ends. */
+/** Opens a stream and records its events until it is closed or the test ends. */
 export async function openStream(
   t: { teardown(work: () => unknown): void },
   url: string,
@@ -41,7 +41,7 @@ export async function openStream(
     isOver = true;
   });
   stream.ended.catch((error: unknown) => {
-    // A stream that is cut has ended; data that is not JSON fails the test.
+    // A cut stream counts as ended. Data that is not JSON fails the test.
     if (error instanceof SyntaxError) throw error;
   });
 

@@ -4,7 +4,7 @@ import { essay, numeric, startBody } from './attempt-client.ts';
 import { insist } from './crowd.ts';
 import { exchange, type HttpReply } from './http-call.ts';
 
-/** The parts of an attempt's detail that the scenarios look at. */
+/** The fields of an attempt's detail that the scenarios read. */
 export interface Detail {
   id: string;
   status: 'IN_PROGRESS' | 'SUBMITTED' | 'GRADED';
@@ -24,7 +24,7 @@ export interface Started {
   created: boolean;
 }
 
-/** The exam that a scenario is about; unsaid: one question, an hour, assigned, results shown at once. */
+/** The exam of a scenario. Defaults: one question, one hour, assigned, results visible at once. */
 export interface ExamPlan {
   examId: string;
   questions?: number;
@@ -37,12 +37,12 @@ export interface ExamPlan {
   link?: { id: string; mode: 'LOGIN_REQUIRED' | 'GUEST_ALLOWED'; studentLimit?: number };
 }
 
-/** Round the front doors of a cluster: n picks one of `doors`. */
+/** Returns a function that maps `n` to one of the first `doors` front doors of a cluster, in turn. */
 export function doorsOf(cluster: Cluster, doors = 1): (n?: number) => string {
   return (n = 0) => cluster.door((n % doors) + 1).url;
 }
 
-/** Numeric questions q1, q2, … of one point each, whose right answer is their number. */
+/** Returns the body of a start with numeric questions q1, q2, … of one point each; the right answer of a question is its number. */
 function bodyOf(plan: ExamPlan): object {
   const { questions = 1, link, durationMinutes = 60, showResultMode = 'IMMEDIATE' } = plan;
   const byNumber = Array.from({ length: questions }, (_, index) => numeric(`q${index + 1}`, [{ value: index + 1 }]));
@@ -58,7 +58,7 @@ function bodyOf(plan: ExamPlan): object {
   });
 }
 
-/** One student at a front door. Each call may go to another door. */
+/** One student. Each call names the front door that it goes to. */
 export interface Student {
   readonly id: string;
   start(door: string, plan: ExamPlan, key?: string): Promise<HttpReply<Started>>;
@@ -74,6 +74,7 @@ export interface SaveBody {
   clientVersion?: number;
 }
 
+/** Returns the calls of one student, by default of a new one. */
 export function student(id: string = `student-${randomUUID()}`): Student {
   const headers = { 'x-user-id': id, 'x-user-role': 'STUDENT' };
   const post = <Data>(url: string, body: object) => exchange<Data>(url, { method: 'POST', headers, body });
@@ -102,7 +103,7 @@ export function student(id: string = `student-${randomUUID()}`): Student {
   };
 }
 
-/** To look at an attempt when no answer but its own is of interest. */
+/** Reads an attempt as its teacher, and repeats the call while the front door is busy. */
 export function readAsTeacher(door: string, attemptId: string): Promise<HttpReply<Detail>> {
   const headers = { 'x-user-id': 'teacher-1', 'x-user-role': 'TEACHER' };
   return insist(() => exchange(`${door}/v1/attempts/${attemptId}`, { headers }));
@@ -113,6 +114,7 @@ export interface ReleaseReply {
   queuedNotifications: number | null;
 }
 
+/** Releases the results of an exam as the exam service does. */
 export function release(door: string, examId: string, sourceEventId: string): Promise<HttpReply<ReleaseReply>> {
   return exchange(`${door}/v1/events/exam-results-released`, {
     method: 'POST',
@@ -127,6 +129,7 @@ export function release(door: string, examId: string, sourceEventId: string): Pr
   });
 }
 
+/** Hands off a grade with a maximum of five points, as the AI classifier does. */
 export function handOff(
   door: string,
   attemptId: string,
@@ -143,11 +146,11 @@ function internal(sender: string): Record<string, string> {
   return { 'x-internal-service': sender, 'x-internal-token': TOKENS.internal };
 }
 
-/** Starts, or says why not; for scenarios that begin after the start. */
+/** Starts an attempt and returns its id, for scenarios that begin after the start. @throws Error if the start is refused */
 export async function started(who: Student, door: string, plan: ExamPlan): Promise<string> {
   const key = randomUUID();
   const reply = await insist(() => who.start(door, plan, key));
-  // 200: the start that was answered 503 had taken effect after all.
+  // 200: an earlier sending that was answered 503 had taken effect.
   if (reply.status !== 201 && reply.status !== 200)
     throw new Error(`start answered ${reply.status} ${reply.code} ${reply.message}`);
   return reply.data.attempt.id;

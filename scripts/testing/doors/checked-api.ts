@@ -14,12 +14,12 @@ interface Document {
   paths: Record<string, Record<string, { responses: Operation['responses'] }>>;
 }
 
-/** Statuses of requests that never got as far as a route. */
+/** Statuses that a front door may answer before it has found a route. */
 const UNROUTED = [404, 405, 408, 431];
 
 /**
- * Makes `call` hold each reply against the product's own OpenAPI document: the operation must list its status and the
- * body must fit that status's schema, fields that the schema does not name being faults. Throws on what does not fit.
+ * Returns `call` with a check of each reply against the product's own OpenAPI document. The operation must list the status, and the
+ * body must match that status's schema, without further fields. The returned function throws if a reply does not match.
  */
 export async function checkedApi(call: Call): Promise<Call> {
   const document = (await call('GET', '/openapi.json')).json as Document;
@@ -65,7 +65,7 @@ export async function checkedApi(call: Call): Promise<Call> {
 function operationsOf(document: Document): Map<string, Operation[]> {
   const operations = new Map<string, Operation[]>();
   for (const [path, item] of Object.entries(document.paths)) {
-    // Literals win over parameters, as in the product: /v1/student/attempts before /v1/student/{id}.
+    // The sort below puts literals before parameters, as the product does: /v1/student/attempts before /v1/student/{id}.
     const pattern = new RegExp(`^${path.replace(/\./g, '\\.').replace(/\{\w+\}/g, '[A-Za-z0-9._:-]{1,128}')}$`);
     const at = `/paths/${path.replace(/~/g, '~0').replace(/\//g, '~1').replace(/[{}]/g, encodeURIComponent)}`;
     for (const [method, { responses }] of Object.entries(item)) {

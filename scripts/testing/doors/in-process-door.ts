@@ -10,8 +10,8 @@ import { until } from '#testing/until.ts';
 import type { Worker } from '#workers/worker.ts';
 
 /**
- * What the attempt service's commands need, without HTTP and Redis: a ring goes straight to every worker of the queue,
- * and a reply is read from MongoDB.
+ * Returns the dependencies of the attempt service's commands without HTTP and Redis. A ring calls every worker of the queue directly, and
+ * a reply is awaited by polling MongoDB.
  */
 export function inProcessDoor(mongo: Mongo, workers: Partial<Record<Queue, readonly Worker[]>>): AttemptDeps {
   return {
@@ -40,12 +40,12 @@ export function inProcessDoor(mongo: Mongo, workers: Partial<Record<Queue, reado
   };
 }
 
-/** A call as the server would hand it to a command: shape checked, identity known. */
+/** Returns a call as the server would pass it to a command: its shape is checked and its identity known. */
 export function callOf<Body>(body: Body, params: Record<string, string>, studentId: string, key = 'key-1'): Call<Body> {
   const identity = {
     actor: { id: studentId, role: 'STUDENT' },
     idempotency: { key, header: 'idempotency-key' },
   } as Identity;
   const { signal } = new AbortController();
-  return { requestId: 'request-1', params, query: {}, body, headers: {}, identity, peer: '', signal };
+  return { requestId: 'request-1', params, query: {}, body, headers: {}, identity, peer: '', signal, stop: signal };
 }

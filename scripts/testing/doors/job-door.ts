@@ -1,7 +1,7 @@
 import type { Test } from 'tap';
 import type { JobDeps } from '#api/classifier/deps.ts';
 import { jobRoutes } from '#api/classifier/job-routes.ts';
-import { openStreamPlaces } from '#api/http/live-stream.ts';
+import { openStreams } from '#api/http/live-stream.ts';
 import { openApi } from '#api/openapi.ts';
 import { openServer } from '#api/server.ts';
 import { loadSchemas } from '#infra/schema/validator.ts';
@@ -13,10 +13,10 @@ import { checkedApi } from './checked-api.ts';
 export interface JobDoor {
   url: string;
   deps: JobDeps;
-  /** Of each ring, the id of its command. */
+  /** Command id of each ring, in order. */
   rings: string[];
   draining: AbortController;
-  /** Somebody of an organization; every reply has been held against the OpenAPI document. */
+  /** Returns the calls of one member of an organization. Every reply is checked against the OpenAPI document. */
   as(role: string, actorId?: string, organizationId?: string): JobClient;
 }
 
@@ -31,7 +31,7 @@ export interface JobClient {
   summary(query?: string): Promise<HttpReply>;
 }
 
-/** A front door that serves classification jobs alone, in this process; its bell rings within the process only. */
+/** Opens a front door in this process that serves classification jobs only. Job changes are published within the process. */
 export async function openJobDoor(
   t: Pick<Test, 'teardown'>,
   mongo: TestMongo,
@@ -61,7 +61,7 @@ export async function openJobDoor(
       },
       canHear: () => true,
     },
-    streams: { places: openStreamPlaces({ perActor: 3, inAll: 100 }), draining: draining.signal },
+    streams: openStreams(draining.signal),
     ...change,
   };
   const [routes, schemas] = [jobRoutes(deps), loadSchemas()];
@@ -99,6 +99,7 @@ export async function openJobDoor(
   return { url, deps, rings, draining, as };
 }
 
+/** Returns the body of a job with seven questions, which are two batches. */
 export function jobBody() {
   return { questionIds: ['q1', 'q2', 'q3', 'q4', 'q5', 'q6', 'q7'], fields: ['topic', 'difficulty'] };
 }

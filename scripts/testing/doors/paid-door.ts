@@ -6,11 +6,12 @@ import { generationHolds } from '#infra/mongo/classifier/collections.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import type { GenerationPreview } from '#shared/generated/classifier.ts';
 import { isRejection } from '#shared/kernel/errors.ts';
+import { settlementBeside } from '#testing/actors/settlement-beside.ts';
 import { openFakeOwners } from '#testing/neighbours/fake-owners.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { generationCall, previewDoor, type ScriptedModels, scriptedModels } from './preview-door.ts';
 
-/** A front door whose generations are paid for, on a database of its own, with owners and a model that the test scripts. */
+/** Opens a front door with paid generations on its own database. The test scripts the owners and the model. */
 export async function paidDoor(t: Test, change: Partial<PreviewDeps> = {}) {
   const [mongo, owners, models] = [await openTestMongo(t), await openFakeOwners(t), scriptedModels()];
   const door = previewDoor(mongo, { owners, models, change });
@@ -20,7 +21,14 @@ export async function paidDoor(t: Test, change: Partial<PreviewDeps> = {}) {
   return { mongo, owners, models, door, called, settlements, held };
 }
 
-/** The preview that a call gives. @throws what it refuses */
+/** Opens the same door with a settlement worker, which the door notifies and for which it waits at most `waitMs`. */
+export async function doorWithWorker(t: Test, waitMs?: number) {
+  const parts = await paidDoor(t);
+  const worker = settlementBeside(parts.mongo, parts.owners.env, waitMs);
+  return { ...parts, worker, door: { ...parts.door, settlementWorker: worker.door } };
+}
+
+/** Returns the preview of a call. @throws Error with the code of a refusal */
 export async function preview(
   door: PreviewDeps,
   ...call: Parameters<typeof generationCall>
@@ -30,11 +38,11 @@ export async function preview(
   return reply.data as GenerationPreview;
 }
 
-/** How a call ended: its status, or the code that refuses it. */
+/** Returns the status of a reply, or the code of a refusal. */
 export const wordOf = (reply: Awaited<ReturnType<typeof previewGeneration>>) =>
   isRejection(reply) ? reply.rejected : (reply as Reply).status;
 
-/** A model that never answers, and stops when told to. */
+/** A model call that never answers; it rejects when its signal aborts. */
 export const hangs: NonNullable<ScriptedModels['script']> = (_task, signal) =>
   new Promise((_, reject) => {
     signal.addEventListener('abort', () => reject(signal.reason));

@@ -8,14 +8,15 @@ import { testConfig } from '#testing/actors/test-kernel.ts';
 import { heldLog } from '#testing/held-log.ts';
 import type { FakeOwners } from '#testing/neighbours/fake-owners.ts';
 
-/** A model that answers like the mock, unless told otherwise, and writes down what it was asked. */
+/** A model that answers like the mock unless `script` changes the answer, and records its calls. */
 export interface ScriptedModels {
   asked: { task: ModelTask; about: AskedFor }[];
-  /** Before each answer: waits, throws, or gives the answer itself. */
+  /** Called before each answer. It may wait, throw, or return fields that replace those of the answer. */
   script: ((task: ModelTask, signal: AbortSignal) => Promise<Partial<ModelAnswer> | undefined>) | null;
   ask(task: ModelTask, about: AskedFor, signal: AbortSignal): Promise<ModelAnswer>;
 }
 
+/** Returns models without a script. */
 export function scriptedModels(): ScriptedModels {
   const models: ScriptedModels = {
     asked: [],
@@ -30,7 +31,7 @@ export function scriptedModels(): ScriptedModels {
   return models;
 }
 
-/** One front door's previews, without HTTP. Generations are paid for to these owners. */
+/** Returns the dependencies of one front door's previews, without HTTP. Generations are charged to `owners`. */
 export function previewDoor(
   mongo: Mongo,
   parts: { owners: FakeOwners; models: ScriptedModels; change?: Partial<PreviewDeps> },
@@ -43,16 +44,17 @@ export function previewDoor(
     neighbours: config.neighbours,
     outboundTimeoutMs: 5_000,
     settles: true,
+    settlementWorker: null,
     patience: { leaseMs: 30_000, waitMs: 60_000 },
     log: heldLog(),
     ...parts.change,
   };
 }
 
-/** A generation as the server would hand it to its command. */
+/** Returns the call of a generation as the server would pass it to its command. */
 export function generationCall(
   change: Partial<GenerationRequest> = {},
-  who: { organizationId?: string; actorId?: string; signal?: AbortSignal } = {},
+  who: { organizationId?: string; actorId?: string; signal?: AbortSignal; stop?: AbortSignal } = {},
 ): Call<GenerationRequest> {
   const body: GenerationRequest = {
     mode: 'fresh',
@@ -64,7 +66,8 @@ export function generationCall(
     count: 2,
     ...change,
   };
-  const { organizationId = 'org-1', actorId = 'teacher-1', signal = new AbortController().signal } = who;
+  const never = new AbortController().signal;
+  const { organizationId = 'org-1', actorId = 'teacher-1', signal = never, stop = never } = who;
   const identity = { actor: { id: actorId, role: 'TEACHER' }, organizationId };
-  return { requestId: 'request-1', params: {}, query: {}, body, headers: {}, identity, peer: '', signal };
+  return { requestId: 'request-1', params: {}, query: {}, body, headers: {}, identity, peer: '', signal, stop };
 }

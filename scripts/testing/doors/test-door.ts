@@ -6,7 +6,7 @@ import { openServer, type ServerDeps, type ServerLimits } from '#api/server.ts';
 import { openLog } from '#infra/log/log.ts';
 import { loadSchemas } from '#infra/schema/validator.ts';
 
-/** What a test of the front door may change. */
+/** Settings of the front door that a test may override. */
 export interface TestDoorOptions {
   routes?: Route[];
   limits?: Partial<ServerLimits>;
@@ -24,7 +24,7 @@ export interface TestDoor {
 
 type Teardown = Pick<Test, 'teardown' | 'testdir'>;
 
-/** The front door with routes of the test's own, on a free loopback port. */
+/** Opens a front door with the test's routes on a free loopback port. */
 export async function openTestDoor(t: Teardown, options: TestDoorOptions = {}): Promise<TestDoor> {
   const text: string[] = [];
   const { log, access } = openLog({ level: 'debug', name: 'test', destination: { write: (line) => text.push(line) } });
@@ -45,7 +45,7 @@ export async function openTestDoor(t: Teardown, options: TestDoorOptions = {}): 
   return { door, port, draining, observed, lines: () => text.map((line) => JSON.parse(line)) };
 }
 
-/** `POST /v1/echo/:id` with a schema, which answers what it got. */
+/** Returns the route `POST /v1/echo/:id`, which has a schema and answers with the request. */
 export function echoRoute(change: Partial<Route> = {}): Route {
   return {
     method: 'POST',
@@ -92,15 +92,16 @@ export interface RawReply {
   json: any;
 }
 
-/** One raw connection: what is written goes out as it is, replies are read one by one. */
+/** One raw connection: sends bytes unchanged and reads replies one by one. */
 export interface Wire {
   socket: Socket;
   write(text: string | Buffer): void;
-  /** The next whole reply; rejects when the connection ends before. */
+  /** Returns the next complete reply. @throws Error if the connection ends before */
   reply(): Promise<RawReply>;
   closed: Promise<void>;
 }
 
+/** Opens a raw connection to a port of 127.0.0.1 and closes it at the end of the test. */
 export function openWire(t: Pick<Teardown, 'teardown'>, port: number): Wire {
   const socket = connect({ port, host: '127.0.0.1' });
   let buffer = Buffer.alloc(0);
@@ -154,7 +155,7 @@ function takeReply(buffer: Buffer): { reply: RawReply; size: number } | undefine
   return { reply: { status, headers, json: text === '' ? undefined : JSON.parse(text) }, size };
 }
 
-/** Text of a request with a Host and, for a body, its length; headers as raw lines. */
+/** Returns the text of a request with a Host and, for a body, its length. `headers` are raw lines. */
 export function requestText(method: string, target: string, headers: readonly string[] = [], body?: string): string {
   const length = body === undefined ? [] : [`Content-Length: ${Buffer.byteLength(body)}`];
   return `${[`${method} ${target} HTTP/1.1`, 'Host: test', ...headers, ...length].join('\r\n')}\r\n\r\n${body ?? ''}`;
@@ -162,7 +163,7 @@ export function requestText(method: string, target: string, headers: readonly st
 
 export const JSON_TYPE = 'Content-Type: application/json';
 
-/** One request on a connection of its own. */
+/** Sends one request on its own connection and returns the reply. */
 export async function ask(
   t: Pick<Teardown, 'teardown'>,
   port: number,

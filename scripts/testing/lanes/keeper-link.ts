@@ -28,13 +28,15 @@ export function keeperFolder(runner: ProcessIdentity): string {
   return path.join(os.tmpdir(), `examhall-lanes-${name}`);
 }
 
+/** Returns the path of the keeper's socket. */
 export const socketIn = (folder: string): string => path.join(folder, 'keeper.sock');
+/** Returns the folder in which tests record the pids of their processes. */
 export const pidsIn = (folder: string): string => path.join(folder, 'pids');
 const logIn = (folder: string): string => path.join(folder, 'keeper.log');
 
 /**
- * Asks the keeper of this run to prepare a lane, and starts the keeper if it is the first to ask.
- * @throws Error if the keeper does not start, or cannot start the stores.
+ * Requests a prepared lane from the keeper of this run. The first request starts the keeper.
+ * @throws Error if the keeper does not start, or cannot start the stores
  */
 export async function prepareLane(runner: ProcessIdentity, lane: string): Promise<ReadyLane> {
   const folder = keeperFolder(runner);
@@ -49,7 +51,7 @@ export async function prepareLane(runner: ProcessIdentity, lane: string): Promis
   }
 }
 
-/** Creating the folder is the lock: of several files that start at once, exactly one starts the keeper. */
+/** Creates the keeper's folder, which is the lock: among files that start at the same time, exactly one returns true and starts the keeper. */
 function isFirst(folder: string): boolean {
   try {
     mkdirSync(folder, { mode: 0o700 });
@@ -60,7 +62,7 @@ function isFirst(folder: string): boolean {
   }
 }
 
-/** The keeper gets no pipe of the test file: tap waits for the end of every pipe before it reports the file. */
+/** Starts the keeper without the test file's pipes: tap waits for the end of every pipe before it reports the file. */
 function startKeeper(folder: string, runner: ProcessIdentity): void {
   const log = openSync(logIn(folder), 'a');
   const args = [KEEPER, folder, String(runner.pid), runner.startedAt];
@@ -68,7 +70,7 @@ function startKeeper(folder: string, runner: ProcessIdentity): void {
   closeSync(log);
 }
 
-/** Returns undefined while no keeper listens. */
+/** Sends the id of a lane to the keeper and returns the reply, or undefined while no keeper listens. */
 async function ask(socketPath: string, lane: string): Promise<LaneReply | undefined> {
   const socket = connect(socketPath);
   socket.end(`${lane}\n`);
@@ -76,7 +78,7 @@ async function ask(socketPath: string, lane: string): Promise<LaneReply | undefi
     const reply = await text(socket);
     return reply === '' ? undefined : (JSON.parse(reply) as LaneReply);
   } catch (error) {
-    // A code is the system's: there is no socket yet, or its keeper has ended.
+    // An error with a code comes from the system: the socket does not exist yet, or its keeper has ended.
     if (error instanceof Error && 'code' in error) return undefined;
     throw error;
   }

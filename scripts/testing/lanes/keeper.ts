@@ -49,7 +49,7 @@ function openLane(id: string): { lane: Lane; said: string[] } {
   return opened;
 }
 
-/** Kills the processes first: some of them are clients of the stores. The folder goes last, because `npm test` waits for that. */
+/** Kills the processes first: some are clients of the stores. Deletes the folder last, because `npm test` waits for its deletion. */
 async function end(): Promise<void> {
   killLeftovers();
   await Promise.allSettled([...lanes.values()].map(({ lane }) => lane.close()));
@@ -58,7 +58,7 @@ async function end(): Promise<void> {
   process.exit(0);
 }
 
-/** Kills what a test could not stop because it was killed itself, for instance by its time limit. */
+/** Kills the processes of tests that were killed themselves, for instance by their time limit. */
 function killLeftovers(): void {
   for (const identity of recordedProcesses()) {
     if (identity !== null && isAlive(identity)) process.kill(identity.pid, 'SIGKILL');

@@ -11,7 +11,7 @@ import { keeperFolder, pidsIn, prepareLane } from './keeper-link.ts';
  * REDIS_URL of its lane in its environment; a pure file starts nothing.
  */
 const { TAP_JOB_ID: lane, _TAPJS_PROCESSINFO_COVERAGE_: coverage } = process.env;
-/** Programs of the product, as tests start them. */
+/** Matches the product's programs as tests start them. */
 const PRODUCT_MAIN = /(?:^|\/)(?:(?:api|workers)\/main|scripts\/(?:examhall|migrate))\.ts$/;
 if (coverage === '0') leaveChildrenAlone();
 if (lane !== undefined && !isPure(process.argv[1] ?? '')) {
@@ -41,7 +41,7 @@ async function enterLane(lane: string): Promise<void> {
   writeFileSync(path.join(pids, `${process.pid}.json`), JSON.stringify(identify(process.pid)));
 }
 
-/** Loads the recorder into this process, and into each process of the product that it starts, whatever environment that is given. */
+/** Loads the recorder into this process and into each process of the product that it starts, even if the test replaces the environment. */
 async function recordFeatures(): Promise<void> {
   const recorder = import.meta.resolve('#scripts/engines/recorder.ts');
   processOnSpawn.addListener((spawn) => {

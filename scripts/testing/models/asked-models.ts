@@ -7,16 +7,16 @@ import type { AskedFor, ModelTask } from '#shared/classifier/tasks/task.ts';
 import { type HeldLog, heldLog } from '#testing/held-log.ts';
 import type { HttpProvider } from './provider-replies.ts';
 
-/** Must turn up nowhere but in a request. */
+/** A provider key that may appear only in requests to the provider. */
 export const SENTINEL_KEY = 'sk-sentinel-7f3a9b2c-never-shown';
 
-/** Models whose waits pass at once and are written down. */
+/** Models whose waits end at once and are recorded. */
 export interface AskedModels {
   models: ModelRuntime;
   events: UsageEvent[];
   waits: number[];
   log: HeldLog;
-  /** Moves the time on (ms). */
+  /** Advances the clock by this many milliseconds. */
   pass(ms: number): void;
   ask(task?: Partial<ModelTask>, signal?: AbortSignal): ReturnType<ModelRuntime['ask']>;
 }
@@ -37,7 +37,7 @@ export const TASK: ModelTask = {
   },
   promptVersion: 'test-1',
 };
-/** What fits the task. */
+/** An answer that matches the schema of `TASK`. */
 export const GOOD = { subject: 'toán', confidence: 0.5 };
 
 export const ABOUT: AskedFor = {
@@ -49,7 +49,7 @@ export const ABOUT: AskedFor = {
   batchIndex: null,
 };
 
-/** Settings as the environment gives them, for a provider with a key. */
+/** Returns the settings for a provider with a key, read from an environment. */
 export function settingsFor(provider: HttpProvider, env: NodeJS.ProcessEnv = {}): ClassifierSettings {
   const place = provider === 'local' ? { AI_CLASSIFIER_BASE_URL: 'https://models.example/v1' } : {};
   return readConfig({
@@ -57,12 +57,12 @@ export function settingsFor(provider: HttpProvider, env: NodeJS.ProcessEnv = {})
     AI_CLASSIFIER_PROVIDER: provider,
     AI_CLASSIFIER_MODEL: 'test-model',
     AI_CLASSIFIER_API_KEY: SENTINEL_KEY,
-    AI_CLASSIFIER_ALLOWED_BASE_URLS: 'https://models.example',
     ...place,
     ...env,
   }).classifier;
 }
 
+/** Opens models with these settings and closes them at the end of the test. Their clock advances by waits and `pass` only, unless `realTime`. */
 export function askedModels(
   t: { teardown(work: () => unknown): void },
   settings: ClassifierSettings,

@@ -2,25 +2,25 @@ import { chatCompletion } from '#scripts/http/chat-completion.ts';
 import { answerJson, openReceiver } from '#scripts/http/local-server.ts';
 import type { Teardown } from '#testing/stores/open-test-mongo.ts';
 
-/** One call of the model server, by the questions that its prompt names. */
+/** One call that the model server received, with the questions that its prompt names. */
 export interface ModelCall {
   questionIds: string[];
-  /** Whether the caller has gone away before it was answered. */
+  /** Returns whether the caller disconnected before the answer. */
   aborted(): boolean;
 }
 
 export interface ModelServer {
-  /** As AI_CLASSIFIER_BASE_URL; its origin must be allowed. */
+  /** Value for AI_CLASSIFIER_BASE_URL. */
   url: string;
   env: NodeJS.ProcessEnv;
   calls: ModelCall[];
-  /** Before each answer; a status but 200 is a failure. At once and well unless told otherwise. */
+  /** Called before each answer; may wait or return the status. Default: 200 at once. */
   before: (call: ModelCall) => Promise<number | undefined> | number | undefined;
-  /** Calls at once, at the most. */
+  /** Returns the highest number of concurrent calls. */
   busiest: () => number;
 }
 
-/** Speaks chat completions and classifies whatever ids stand in the prompt, `q-<n>-of-<x>`. */
+/** Opens a server that speaks chat completions and classifies the ids in the prompt, `q-<n>-of-<x>`. */
 export async function openModelServer(t: Teardown): Promise<ModelServer> {
   const calls: ModelCall[] = [];
   let [atOnce, busiest] = [0, 0];
@@ -46,7 +46,6 @@ export async function openModelServer(t: Teardown): Promise<ModelServer> {
       AI_CLASSIFIER_PROVIDER: 'local',
       AI_CLASSIFIER_MODEL: 'test-model',
       AI_CLASSIFIER_BASE_URL: `${origin}/v1`,
-      AI_CLASSIFIER_ALLOWED_BASE_URLS: origin,
       AI_CLASSIFIER_WORKER_ENABLED: '1',
       AI_CLASSIFIER_MAX_RETRIES: '0',
       AI_CLASSIFIER_WORKER_RETRY_BASE_DELAY_MS: '50',

@@ -2,30 +2,51 @@ import type { ProviderName } from '#shared/classifier/provider/names.ts';
 
 export type HttpProvider = Exclude<ProviderName, 'mock'>;
 
-/** Providers of which each has a wire of its own or a way of its own on a shared one. */
+/** Providers that differ in their protocol, or in details of a shared one. */
 export const HTTP_PROVIDERS: readonly HttpProvider[] = ['openai', 'deepseek', 'local', 'anthropic', 'gemini'];
 
-/** Where tests ask each of them: the official origins, and for `local` one that a test lists. */
-export const ASKED_AT: Readonly<Record<HttpProvider, { origin: string; path: string; streamPath: string }>> = {
-  openai: { origin: 'https://api.openai.com', path: '/v1/chat/completions', streamPath: '/v1/chat/completions' },
-  deepseek: { origin: 'https://api.deepseek.com', path: '/chat/completions', streamPath: '/chat/completions' },
-  local: { origin: 'https://models.example', path: '/v1/chat/completions', streamPath: '/v1/chat/completions' },
-  anthropic: { origin: 'https://api.anthropic.com', path: '/v1/messages', streamPath: '/v1/messages' },
+/**
+ * Addresses at which tests call each provider: the official origins, and for `local` the one that the environment sets. `base` is the
+ * path of the base URL.
+ */
+export const ASKED_AT: Readonly<
+  Record<HttpProvider, { origin: string; base: string; path: string; streamPath: string }>
+> = {
+  openai: {
+    origin: 'https://api.openai.com',
+    base: '/v1',
+    path: '/v1/chat/completions',
+    streamPath: '/v1/chat/completions',
+  },
+  deepseek: {
+    origin: 'https://api.deepseek.com',
+    base: '',
+    path: '/chat/completions',
+    streamPath: '/chat/completions',
+  },
+  local: {
+    origin: 'https://models.example',
+    base: '/v1',
+    path: '/v1/chat/completions',
+    streamPath: '/v1/chat/completions',
+  },
+  anthropic: { origin: 'https://api.anthropic.com', base: '', path: '/v1/messages', streamPath: '/v1/messages' },
   gemini: {
     origin: 'https://generativelanguage.googleapis.com',
+    base: '/v1beta',
     path: '/v1beta/models/test-model:generateContent',
     streamPath: '/v1beta/models/test-model:streamGenerateContent?alt=sse',
   },
 };
 
-/** How an answer ends, in our words. */
+/** Provider-independent reason why an answer ended. */
 export type Ending = 'stop' | 'length' | 'filter';
 
 const CHAT_ENDS: Readonly<Record<Ending, string>> = { stop: 'stop', length: 'length', filter: 'content_filter' };
 const ANTHROPIC_ENDS: Readonly<Record<Ending, string>> = { stop: 'tool_use', length: 'max_tokens', filter: 'refusal' };
 const GEMINI_ENDS: Readonly<Record<Ending, string>> = { stop: 'STOP', length: 'MAX_TOKENS', filter: 'SAFETY' };
 
-/** The body of a 200 with this text, 7 tokens in and 11 out. */
+/** Returns the body of a 200 reply with this text, 7 input tokens and 11 output tokens. */
 export function replyOf(provider: HttpProvider, text: string, end: Ending = 'stop'): Record<string, unknown> {
   if (provider === 'anthropic') {
     return {
@@ -71,7 +92,7 @@ export function replyOf(provider: HttpProvider, text: string, end: Ending = 'sto
   };
 }
 
-/** The same as a stream of events, the text in pieces; `without` leaves its end out. */
+/** Returns the same reply as a stream of events, with the text in pieces. `without` omits the end, the `[DONE]` line or the usage. */
 export function streamOf(
   provider: HttpProvider,
   text: string,
@@ -134,7 +155,7 @@ export function streamOf(
   ].join('');
 }
 
-/** The body of a refusal in the provider's own shape. */
+/** Returns the body of a refusal in the provider's own format. */
 export function refusalBody(provider: HttpProvider, word: string, message = 'no'): Record<string, unknown> {
   if (provider === 'anthropic') return { type: 'error', error: { type: word, message }, request_id: 'req_1' };
   if (provider === 'gemini') return { error: { code: 400, status: word, message, details: [] } };

@@ -4,12 +4,12 @@ import { openReceiver, type ReceivedCall } from '#scripts/http/local-server.ts';
 import { askedModels, GOOD, settingsFor } from './asked-models.ts';
 import { replyOf } from './provider-replies.ts';
 
-/** What a served provider does with its `count`th request. */
+/** Answers one request of a served provider; `count` is its number, from 1. */
 type Handle = (response: ServerResponse, request: ReceivedCall, count: number) => void;
 
 /**
- * A provider on a real socket that answers as it is told, and models that ask it once more after a failure. `gone` resolves when the
- * caller of a request went away before its answer.
+ * Opens a provider on a real socket that answers by `handle`, and models that repeat a failed call once. `gone` resolves if a caller
+ * disconnects before its answer.
  */
 export async function servedModels(t: Test, handle: Handle, env: NodeJS.ProcessEnv = {}) {
   let count = 0;
@@ -22,21 +22,21 @@ export async function servedModels(t: Test, handle: Handle, env: NodeJS.ProcessE
   });
   const settings = settingsFor('local', {
     AI_CLASSIFIER_BASE_URL: `${origin}/v1`,
-    AI_CLASSIFIER_ALLOWED_BASE_URLS: origin,
     AI_CLASSIFIER_MAX_RETRIES: '1',
     ...env,
   });
   return { asked: askedModels(t, settings), paths, gone: gone.promise, origin };
 }
 
-/** The body of an answer that fits. */
+/** The body of a reply whose answer matches the schema. */
 export const goodBody = JSON.stringify(replyOf('local', JSON.stringify(GOOD)));
 
+/** Answers 200 with this JSON body, by default with a valid answer. */
 export function answerJson(response: ServerResponse, body = goodBody): void {
   response.writeHead(200, { 'content-type': 'application/json' }).end(body);
 }
 
-/** What an ask rejects with that a provider refused. */
+/** Returns the expected rejection of a model call that the provider refused. */
 export function refusedWith(code: string, nature = 'passing'): { code: string; nature: string } {
   return { code, nature };
 }

@@ -10,18 +10,18 @@ export interface OwnerCall extends ReceivedCall {
 }
 
 /**
- * What an owner makes of a call beside its usual answer. `lost`: it does what it is asked and the reply does not come back; `away`: it
- * does nothing and hangs up; `hangs`: it does nothing and never answers.
+ * A fault of an owner. `lost`: it performs the call and hangs up instead of replying. `away`: it performs nothing and hangs up.
+ * `hangs`: it performs nothing and never replies. An object is the reply, and nothing is performed.
  */
 export type OwnerFault = 'lost' | 'away' | 'hangs' | { status: number; headers?: Record<string, string> };
 
-/** What the owners have in their books: under each key a write counts once. */
+/** The state of usage service and wallet. Each idempotency key takes effect once. */
 export interface Ledger {
   balance: number;
-  /** By counter; absent = without limit. */
+  /** Limit by counter; a missing counter is unlimited. */
   limits: Map<string, number>;
   used: Map<string, number>;
-  /** By key: what was counted, and how often it was asked for. */
+  /** By key: the counted items, and the number of calls with this key. */
   consumed: Map<string, { items: unknown; times: number }>;
   debits: Map<string, { organizationId: string; amount: number; times: number }>;
 }
@@ -30,20 +30,21 @@ export interface FakeOwners {
   url: string;
   ledger: Ledger;
   calls: OwnerCall[];
-  /** Questions that the bank has. */
+  /** Questions of the question bank, by id. */
   questions: Map<string, Record<string, unknown>>;
   fault: ((call: OwnerCall) => OwnerFault | undefined) | null;
   /** Environment that names this server as usage service, wallet and question bank. */
   env: NodeJS.ProcessEnv;
 }
 
+/** Returns a ledger without limits, usage or debits. */
 export function newLedger(balance = 1_000_000): Ledger {
   return { balance, limits: new Map(), used: new Map(), consumed: new Map(), debits: new Map() };
 }
 
 type Answer = { status: number; body: unknown };
 
-/** The answer of usage service or wallet to a call that is for one of them, written down in the ledger. */
+/** Applies a call for usage service or wallet to the ledger and returns the answer. Returns undefined for any other call. */
 export function answerFrom(ledger: Ledger, { method, path, headers, body }: OwnerCall): Answer | undefined {
   const ok = (data: unknown): Answer => ({ status: 200, body: { success: true, data } });
   if (path === '/v1/usage/check') {
@@ -71,7 +72,7 @@ export function answerFrom(ledger: Ledger, { method, path, headers, body }: Owne
   return ok({ transactionId: key });
 }
 
-/** Usage service, wallet and question bank in one real HTTP server that keeps books and fails when told to. */
+/** Opens usage service, wallet and question bank as one real HTTP server. `fault` makes its calls fail. */
 export async function openFakeOwners(t: Teardown): Promise<FakeOwners> {
   const url = await openReceiver(t, serve);
   const env = { USAGE_SERVICE_URL: url, WALLET_SERVICE_URL: url, QUESTION_BANK_SERVICE_URL: url };

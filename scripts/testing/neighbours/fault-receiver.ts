@@ -2,29 +2,29 @@ import type { ServerResponse } from 'node:http';
 import { openReceiver, type ReceivedCall } from '#scripts/http/local-server.ts';
 import type { Teardown } from '#testing/stores/open-test-mongo.ts';
 
-/** How the receiver behaves; each is a fault that real ones have. */
+/** Behaviour of the receiver; apart from `answer`, faults that occur in real servers. */
 export type Behaviour =
   | { kind: 'answer'; status: number; headers?: Record<string, string>; body?: string }
-  /** Takes the request and says nothing. */
+  /** Reads the request and never replies. */
   | { kind: 'hang' }
-  /** Half a status line, then the connection is closed. */
+  /** Sends half a status line, then closes the connection. */
   | { kind: 'cut-head' }
-  /** A whole head, half a body, then the connection is closed. */
+  /** Sends a complete head and part of the body, then closes the connection. */
   | { kind: 'cut-body' }
-  /** The head, and then a byte now and then, for ever. */
+  /** Sends the head, then one byte every 20 ms for ever. */
   | { kind: 'drip' }
-  /** A body without end, as fast as it is taken. */
+  /** Sends a body without end, as fast as the client reads it. */
   | { kind: 'flood' };
 
 export interface FaultReceiver {
   url: string;
   posts: ReceivedCall[];
   behaviour: Behaviour;
-  /** Bytes of floods that were written so far. */
+  /** Returns the number of bytes that floods have written so far. */
   flooded: () => number;
 }
 
-/** A real HTTP server that misbehaves as it is told: no stub shows what a cut connection does. */
+/** Opens a real HTTP server that behaves as `behaviour` demands. A stub could not show the effects of a cut connection. */
 export async function openFaultReceiver(t: Teardown): Promise<FaultReceiver> {
   const posts: ReceivedCall[] = [];
   let flooded = 0;

@@ -12,14 +12,14 @@ export interface NeighbourCall extends ReceivedCall {
 export interface Neighbours {
   url: string;
   calls: NeighbourCall[];
-  /** Notices and deliveries that were taken, by source event id or delivery job id: how often each came. */
+  /** How often each notice or delivery arrived, by source event id or delivery job id. */
   notices: Map<string, number>;
-  /** Analytics events that were taken, by source event id. */
+  /** How often each analytics event arrived, by source event id. */
   analytics: Map<string, number>;
   parents: string[];
-  /** Books of usage service and wallet. */
+  /** State of usage service and wallet. */
   ledger: Ledger;
-  /** When set, decides the answer to each call; undefined = the usual one. */
+  /** If set, returns the answer to each call, or undefined for the default answer. */
   answer:
     | ((call: NeighbourCall) => { status: number; body?: unknown; headers?: Record<string, string> } | undefined)
     | null;
@@ -31,14 +31,20 @@ export interface Neighbours {
   webhookEnv: NodeJS.ProcessEnv;
 }
 
-/** Notification, profile, analytics and usage service, wallet and a webhook receiver in one real HTTP server that counts what it takes. */
+/** Secret with which the webhook channel signs in tests: `whsec_` and the base64 of 32 bytes. */
+export const WEBHOOK_SECRET = `whsec_${Buffer.from('webhook-secret-of-32-test-bytes!').toString('base64')}`;
+
+/**
+ * Opens notification, profile, analytics and usage service, wallet and a webhook receiver as one real HTTP server, which records the
+ * calls.
+ */
 export async function openNeighbours(t: Teardown): Promise<Neighbours> {
   const url = await openReceiver(t, serve);
   const env = { NOTIFICATION_SERVICE_URL: url, PROFILE_SERVICE_URL: url, ANALYTICS_SERVICE_URL: url };
   const webhookEnv = {
     NOTIFICATION_CHANNELS: 'webhook',
     NOTIFICATION_WEBHOOK_URL: `${url}/hook`,
-    NOTIFICATION_WEBHOOK_SECRET: 'webhook-secret-of-the-test',
+    NOTIFICATION_WEBHOOK_SECRET: WEBHOOK_SECRET,
   };
   const ownersEnv = {
     USAGE_SERVICE_URL: url,

@@ -2,7 +2,7 @@ import { answerJson, openReceiver, type ReceivedCall } from '#scripts/http/local
 import { questionsAnswer } from '#scripts/http/question-bank.ts';
 import type { Teardown } from '#testing/stores/open-test-mongo.ts';
 
-/** What the bank was asked. */
+/** One request that the question bank received. */
 export interface BankRequest extends ReceivedCall {
   body: { questionIds: string[]; fields: string[]; mode: string; overwrite: boolean };
 }
@@ -10,11 +10,11 @@ export interface BankRequest extends ReceivedCall {
 export interface TestBank {
   url: string;
   requests: BankRequest[];
-  /** What it answers; a text for each wanted question unless told otherwise. */
+  /** Returns the answer to a request. Default: a content for each requested question. */
   answer: (request: BankRequest) => { status?: number; headers?: Record<string, string>; body?: unknown };
 }
 
-/** A question bank that answers as it is told. */
+/** Opens a question bank whose answers the test may change. */
 export async function openQuestionBank(t: Teardown): Promise<TestBank> {
   const requests: BankRequest[] = [];
   const url = await openReceiver(t, (call, response) => {
@@ -31,6 +31,7 @@ export async function openQuestionBank(t: Teardown): Promise<TestBank> {
   return bank;
 }
 
+/** Returns a question as the question bank does. */
 export function bankQuestion(id: string) {
   return { id, content: `<p>Nội dung ${id}</p>`, contentText: `Nội dung ${id}`, options: [{ id: 'A', content: '1' }] };
 }

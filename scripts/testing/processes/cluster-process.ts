@@ -8,26 +8,27 @@ export interface ProcessPlan {
   /** Arguments of this Node. */
   args: readonly string[];
   env: NodeJS.ProcessEnv;
-  /** Resolves when the process can be used; throws when it has died instead. */
+  /** Resolves when the process is ready. @throws Error if it dies first */
   untilReady(output: () => string, hasDied: () => boolean): Promise<void>;
 }
 
-/** One process of a cluster through all its deaths and starts. */
+/** One process of a cluster, which may be killed and started again. */
 export interface ClusterProcess {
   name: string;
   port: number | undefined;
   start(): Promise<void>;
-  /** Resolves with the exit code when the process is gone; null where a signal ended it, or only paused it. */
+  /** Waits for the end of the process and returns its exit code; null if a signal ended or only paused it. */
   kill(signal: NodeJS.Signals): Promise<number | null>;
   pid(): number | undefined;
-  /** Of every run so far. */
+  /** Returns the output of every run so far. */
   output(): string;
-  /** Deaths that nobody asked for, with the end of what the process said. */
+  /** Returns the deaths that `kill` did not cause, with the last output of each. */
   crashes(): string[];
 }
 
 const PASSING: readonly NodeJS.Signals[] = ['SIGSTOP', 'SIGCONT'];
 
+/** Returns a process that `start` starts. A running process is killed when this process exits. */
 export function planProcess(plan: ProcessPlan): ClusterProcess {
   const said: string[] = [];
   const crashes: string[] = [];
@@ -78,7 +79,7 @@ export function planProcess(plan: ProcessPlan): ClusterProcess {
       }
       wanted = true;
       child.kill(signal);
-      // A frozen process takes no signal but SIGKILL until it is thawed.
+      // A stopped process receives only SIGKILL until SIGCONT resumes it.
       if (signal !== 'SIGKILL') child.kill('SIGCONT');
       return gone;
     },

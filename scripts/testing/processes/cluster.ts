@@ -12,66 +12,66 @@ import { takeRedisDatabase } from '#testing/stores/redis-database.ts';
 import { until } from '#testing/until.ts';
 import { type ClusterProcess, type ProcessPlan, planProcess } from './cluster-process.ts';
 
-/** Those of the attempt service: what most tests are about. */
+/** Default workers: those of the attempt service, which most tests need. */
 const USUAL = ['grading', 'essayhandoff', 'resultsrelease', 'gradenotices', 'upkeep'] as const;
 export const WORKERS = [...USUAL, 'delivery', 'classifier', 'settlement'] as const;
 export type WorkerName = (typeof WORKERS)[number];
 
 export interface ClusterOptions {
-  /** For every process; beats what the cluster itself sets. MONGODB_URL and REDIS_URL may name a proxy or another server. */
+  /** Environment of every process; overrides the cluster's own. MONGODB_URL and REDIS_URL may name a proxy or another server. */
   env?: NodeJS.ProcessEnv;
-  /** For one process, by its name; beats `env`. */
+  /** Environment of one process, by its name; overrides `env`. */
   envOf?: Readonly<Record<string, NodeJS.ProcessEnv>>;
-  /** Front doors, named web1, web2, …; 1 unless given. */
+  /** Number of front doors, named web1, web2, …; default 1. */
   doors?: number;
-  /** Workers that start with the cluster; a type listed twice gets a second process: grading, grading2. Default: one of each of the attempt service's. */
+  /** Workers that start with the cluster. A type that is listed twice has two processes: grading, grading2. Default: one of each in `USUAL`. */
   workers?: readonly WorkerName[];
-  /** Workers that only `start` starts; numbered after those of `workers`: beside two gradings it is grading3. */
+  /** Workers that run only after `start`. They are numbered after those of `workers`: beside two gradings, the next is grading3. */
   asleep?: readonly WorkerName[];
-  /** How far the wall clock of a process is off, by its name; a number is for all of them (ms). */
+  /** Error of the wall clock in milliseconds, by the name of a process; a number applies to all processes. */
   skewMs?: number | Readonly<Record<string, number>>;
-  /** False: notification, profile and analytics services are not configured. */
+  /** False leaves notification, profile and analytics services without configuration. */
   neighbours?: boolean;
-  /** True: notices end in the notification service of the cluster's own first door. */
+  /** True delivers notices to the notification service of the cluster's own first front door. */
   ownNotifications?: boolean;
 }
 
 export interface Cluster {
   door(n?: number): { url: string; port: number };
-  /** At the first door, unless `door` says another. */
+  /** Sends a request to front door `door`; default 1. */
   request(method: string, target: string, options?: HttpRequest & { door?: number }): Promise<HttpReply>;
-  /** Resolves with the exit code (null after a signal) when the process is gone; at once for SIGSTOP and SIGCONT. Its death counts as wanted. */
+  /** Waits for the end of the process and returns its exit code, null after a signal. Returns at once for SIGSTOP and SIGCONT. */
   kill(name: string, signal?: NodeJS.Signals): Promise<number | null>;
-  /** Resolves when the process is ready; with the same port, for a door. Does nothing while it runs. */
+  /** Starts the process and waits until it is ready; a front door keeps its port. Does nothing if it runs. */
   start(name: string): Promise<void>;
   restart(name: string, signal?: NodeJS.Signals): Promise<void>;
   pid(name: string): number | undefined;
-  /** Everything that the process (or all of them) has written, stdout and stderr. Lines come up to 200 ms late. */
+  /** Returns stdout and stderr of one process, or of all. Lines may be missing for up to 200 ms. */
   output(name?: string): string;
   mongo: Db;
   neighbours: Neighbours;
   tokens: typeof TOKENS;
   env: NodeJS.ProcessEnv;
-  /** Kills every process and drops the database; rejects when one had died that nobody killed. Teardown calls it too. */
+  /** Kills every process and drops the database; the teardown calls it too. @throws Error if a process died before without `kill` */
   stop(): Promise<void>;
 }
 
-/** Tokens of every test cluster: also the canaries that no log may hold. */
+/** Tokens of every test cluster. Tests also check that no log contains them. */
 export const TOKENS = {
   internal: 'internal-token-of-the-test',
   ops: 'ops-token-of-the-test',
   jwtSecret: 'jwt-secret-of-the-test-that-is-long-enough',
 } as const;
 
-/** A machine that runs other tests as well may take its time. */
+/** Longest start of a process; generous, because other tests share the machine. */
 const START_PATIENCE_MS = 90_000;
-/** However busy the machine is, a submit answers with the grade; a test that wants its 202 asks for a short wait. */
+/** Long enough for a submit to return the grade on a busy machine. A test of the 202 sets a shorter wait. */
 const GRADING_WAIT_MS = '60000';
 const ROOT = path.resolve(import.meta.dirname, '../../..');
 
 /**
- * Real processes of the product on the runner's MongoDB and Redis, in a database of their own, ready to be called.
- * About two seconds for all of them.
+ * Starts real processes of the product on the runner's MongoDB and Redis, with their own database, and waits until they are ready. Takes
+ * about two seconds.
  */
 export async function startCluster(t: Teardown, options: ClusterOptions = {}): Promise<Cluster> {
   const url = options.env?.MONGODB_URL ?? requiredEnv('MONGODB_URL');
@@ -95,7 +95,7 @@ export async function startCluster(t: Teardown, options: ClusterOptions = {}): P
     OPS_TOKEN: TOKENS.ops,
     DRAIN_GRACE_MS: '0',
     ATTEMPT_GRADING_WAIT_MS: GRADING_WAIT_MS,
-    // The least that bcrypt knows: what is tested here is not how slow it is.
+    // The lowest cost that bcrypt allows, so that logins in tests are fast.
     AUTH_JWT_SECRET: TOKENS.jwtSecret,
     AUTH_BCRYPT_COST: '4',
     AUTH_REFRESH_BCRYPT_COST: '4',
@@ -106,7 +106,7 @@ export async function startCluster(t: Teardown, options: ClusterOptions = {}): P
   await migrate(mongo, () => undefined, { isProbed: true });
   const plans = await plansOf(options, env);
   for (const plan of plans) processes.set(plan.name, planProcess(plan));
-  // The last plans are those of the workers that sleep.
+  // The last plans are those of `options.asleep`.
   const awake = plans.slice(0, plans.length - (options.asleep ?? []).length);
   await Promise.all(awake.map(({ name }) => named(name).start()));
 
@@ -132,7 +132,7 @@ export async function startCluster(t: Teardown, options: ClusterOptions = {}): P
     await Promise.all([...processes.values()].map((one) => one.kill('SIGKILL')));
     await dropTestDatabase(mongo);
     await Promise.all([mongo.close(), redis.give()]);
-    if (crashes.length > 0) throw new Error(`died unasked: ${crashes.join('\n')}`);
+    if (crashes.length > 0) throw new Error(`processes died without being killed: ${crashes.join('\n')}`);
   }
 
   return {
@@ -160,7 +160,7 @@ async function plansOf(options: ClusterOptions, env: NodeJS.ProcessEnv): Promise
   for (let n = 1; n <= (options.doors ?? 1); n++) {
     const port = await freePort();
     const isReady = async () => {
-      // Each look costs the starting process a request.
+      // Polling more often would slow the start, because each poll is a request.
       await delay(20);
       return (await callHttp(`http://127.0.0.1:${port}`, 'GET', '/readyz')).status === 200;
     };

@@ -2,12 +2,11 @@ import { writeSync } from 'node:fs';
 import { createRequire } from 'node:module';
 
 /**
- * For tests only, as `node --import <this file>`: the process kills itself (SIGKILL, no handler runs) at one point of
- * the run of the command CRASH_COMMAND. Points are counted from its claim on: one before each MongoDB command is sent
- * and one after its reply, one before and one after each call to another service. CRASH_POINT is the point's number;
- * 0 = every claim of the command is fatal, right after it.
+ * For tests only, loaded by `node --import <this file>`: the process kills itself with SIGKILL at one point of its run of the command
+ * CRASH_COMMAND. Points are counted from the claim on: before each MongoDB command, after its reply, before each call to another service,
+ * and after it. CRASH_POINT is the number of the point, from 1; 0 kills the process right after every claim of the command.
  *
- * The product has no seam for this: what is wrapped is the driver's connection and the global fetch.
+ * The product has no hook for this, so the driver's connection and the global fetch are wrapped.
  */
 const wanted = { commandId: process.env.CRASH_COMMAND, point: Number(process.env.CRASH_POINT) };
 
@@ -26,20 +25,20 @@ function point(name: string): void {
   process.kill(process.pid, 'SIGKILL');
 }
 
-/** What belongs to no command's run, or comes when a timer says so: poll, heartbeat, renewals, the driver's own talk. */
+/** Returns whether a MongoDB command is outside of any run or sent by a timer: polls, heartbeats, renewals, the driver's own commands. */
 function isBystander(name: string, command: Sent): boolean {
   if (DRIVER_TALK.includes(name)) return true;
   if (name === 'find' && MAILBOXES.includes(command.find)) return true;
   return command.update === 'workers' || command.delete === 'workers' || isRenewal(command);
 }
 
-/** Outside a transaction a mailbox is updated by renewals and settlements; only the latter touch the attempts or the end. */
+/** Returns whether a MongoDB command renews a lease. Of the updates of a mailbox, only renewals set `lockedUntil` to a time. */
 function isRenewal(command: Sent): boolean {
   if (!MAILBOXES.includes(command.update) || 'autocommit' in command) return false;
   return JSON.stringify(command.updates).includes('"$set":{"lockedUntil":{"$toDate"');
 }
 
-/** Whether it claims the wanted command; null = it is no claim. */
+/** Returns whether a claim is for CRASH_COMMAND; null for any other MongoDB command. */
 function claimsWanted(command: Sent): boolean | null {
   const { query } = command;
   if (!MAILBOXES.includes(command.findAndModify) || typeof query !== 'object' || query === null) return null;
@@ -57,8 +56,8 @@ driver.Connection.prototype.command = async function crashing(ns, command, ...re
   if (!running || isBystander(name, command)) return send.call(this, ns, command, ...rest);
   point(`before ${name}`);
   const reply = await send.call(this, ns, command, ...rest);
-  // A reply to best-effort work of this run may come once another command is claimed: a death then would be that one's.
-  // The reply to the claim itself always counts, whatever a worker of several commands has claimed meanwhile.
+  // Best-effort work of this run may be answered after another command is claimed. A kill then would hit that command's run.
+  // The reply to the claim itself always counts, even if the worker has claimed another command since.
   if (running || isClaim) point(`after ${name}`);
   return reply;
 };

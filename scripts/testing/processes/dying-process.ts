@@ -5,8 +5,9 @@ import { type Method, tappedDb } from '#testing/stores/tapped-db.ts';
 const WRITES = ['insertOne', 'insertMany', 'updateOne', 'updateMany', 'bulkWrite', 'deleteOne', 'findOneAndUpdate'];
 
 /**
- * What a process sees that dies at its `point`-th write, commit or call to another service (1 = the first): `before` it leaves, or `after`
- * it was done and before anybody hears of that. Nothing leaves it from then on. `live` runs it with its own `fetch`; one at a time.
+ * Simulates a process that dies at its `point`-th write, commit or call to another service, counted from 1: `before` sending it, or
+ * `after` it took effect but before its reply. Everything later throws too. `live` runs the process; it replaces the global `fetch`, so
+ * that only one may run at a time.
  */
 export function dyingProcess(mongo: Mongo, point: number, when: 'before' | 'after') {
   let passed = 0;
@@ -36,7 +37,7 @@ export function dyingProcess(mongo: Mongo, point: number, when: 'before' | 'afte
   });
   return {
     mongo: { ...mongo, db, client },
-    /** Where it died; null = it came through. */
+    /** Returns the step at which the process died; null if it finished. */
     diedAt: () => diedAt,
     async live<T>(work: () => Promise<T>): Promise<T> {
       const call = globalThis.fetch;

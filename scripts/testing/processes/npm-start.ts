@@ -10,7 +10,7 @@ import type { Teardown } from '#testing/stores/open-test-mongo.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '../../..');
 
-/** A second door listens one port further on. */
+/** Returns a free port whose successor is free too; a second front door listens on that one. */
 async function freePortPair(): Promise<number> {
   for (;;) {
     const port = await freePort();
@@ -18,7 +18,7 @@ async function freePortPair(): Promise<number> {
   }
 }
 
-/** Ends whatever of a cluster still runs: npm, the supervisor, and the groups of what that has started. */
+/** Kills all processes of a cluster that still run: npm, the supervisor, and the process groups that the supervisor started. */
 function killAll(npm: ChildProcess, dataFolder: string): void {
   npm.kill('SIGKILL');
   const identities = ['supervisor.json', 'processes.json'].flatMap((name): ProcessIdentity[] => {
@@ -31,7 +31,7 @@ function killAll(npm: ChildProcess, dataFolder: string): void {
   }
 }
 
-/** A real `npm start` of small fake processes, each a script by the name of its process type, on the stores that `env` names. */
+/** Runs a real `npm start` with small fake processes, given as scripts by process type, on the stores that `env` names. */
 export async function startNpm(
   t: Teardown,
   folder: string,
@@ -63,7 +63,7 @@ export async function startNpm(
   t.teardown(async () => {
     killAll(child, dataFolder);
     await cluster.exit;
-    // The supervisor may have started one more between the two: it is dead now, and cannot.
+    // The supervisor may have started another process during the first call. It is dead now and cannot start more.
     killAll(child, dataFolder);
   });
   return cluster;
@@ -82,7 +82,7 @@ function watch(child: ChildProcess, port: number) {
     });
   }
   const exit = new Promise<number | null>((resolve) => child.on('exit', (code) => resolve(code)));
-  // Its last lines can come after its exit; those that it left behind keep the pipes open and are still heard.
+  // The last lines may arrive after the exit. Processes that npm left behind keep the pipes open, and their lines count too.
   let isClosed = false;
   const closed = new Promise<number | null>((resolve) => child.on('close', (code) => resolve(code)));
   void closed.then(() => {
@@ -90,7 +90,7 @@ function watch(child: ChildProcess, port: number) {
     for (const look of waiting) look();
   });
 
-  /** The nth line that matches, waited for. */
+  /** Waits for the nth line that matches and returns the match. @throws Error if all output ends before */
   function line(pattern: RegExp, nth = 1): Promise<RegExpExecArray> {
     return new Promise((resolve, reject) => {
       const look = () => {

@@ -1,11 +1,11 @@
-/** Loaded before a process of a test cluster: its wall clock is off by TEST_SKEW_MS, its monotonic clock is not. */
+/** Preloaded into a process of a test cluster: shifts its wall clock by TEST_SKEW_MS and leaves its monotonic clock unchanged. */
 const skew = Number(process.env.TEST_SKEW_MS);
 const TrueDate = Date;
 const trueNow = Date.now.bind(Date);
 
 class SkewedDate extends TrueDate {
   constructor(...given: unknown[]) {
-    // As `new Date` is called: nothing means now.
+    // `new Date()` without arguments is the current time.
     if (given.length === 0) super(trueNow() + skew);
     else super(...(given as [number]));
   }

@@ -9,22 +9,22 @@ const MAIN = fileURLToPath(new URL('../../../workers/main.ts', import.meta.url))
 const CRASH_AT = new URL('./crash-at.ts', import.meta.url).href;
 
 const LOOK_MS = 50;
-/** Before its own command a worker may have to finish those of others that were killed. */
+/** Longest wait for a worker. Before its own command it may have to finish commands of killed workers. */
 const PATIENCE_MS = 240_000;
 
 export interface WorkerProcess {
   child: ChildProcess;
-  /** How it ended: `SIGKILL`, or its exit code. */
+  /** Resolves with the signal that ended the worker, or with its exit code. */
   ended: Promise<string>;
-  /** What it wrote to standard error. */
+  /** Returns its standard error. */
   said(): string;
-  /** What it logged, at its LOG_LEVEL (default: silent). */
+  /** Returns its log, at its LOG_LEVEL; default: silent. */
   logged(): string;
-  /** SIGTERM, and the end of what it had begun. */
+  /** Sends SIGTERM and waits until the worker has finished its commands. Returns the same as `ended`. */
   stop(): Promise<string>;
 }
 
-/** A real worker process, as the Procfile starts it. With `crash` it kills itself on its way. */
+/** Starts a real worker process as the Procfile does. With `crash` it kills itself at that point of that command. */
 export function startWorker(
   name: string,
   env: NodeJS.ProcessEnv,
@@ -65,7 +65,7 @@ function collected(stream: Readable | null): () => string {
   return () => text;
 }
 
-/** Runs the worker until `isDone`; it then ends what it has begun. How it ended; `SIGKILL` = its crash point was reached. */
+/** Runs the worker until `isDone`, then stops it. Returns how it ended; `SIGKILL` if it reached its crash point. */
 export async function runWorkerUntil(worker: WorkerProcess, isDone: () => Promise<boolean>): Promise<string> {
   const giveUpAt = performance.now() + PATIENCE_MS;
   for (;;) {
@@ -73,7 +73,7 @@ export async function runWorkerUntil(worker: WorkerProcess, isDone: () => Promis
     if (over !== null) return over;
     if (await isDone()) return worker.stop();
     if (performance.now() > giveUpAt) {
-      throw new Error(`the worker does not get done: ${worker.said()}${worker.logged()}`);
+      throw new Error(`the worker did not finish in time: ${worker.said()}${worker.logged()}`);
     }
   }
 }

@@ -2,7 +2,7 @@ import type { Attempt, StoredAnswer } from '#shared/attempt/attempt.ts';
 import { attemptEvent, startMetadata } from '#shared/attempt/events.ts';
 import type { Paper, Question } from '#shared/attempt/question.ts';
 
-/** A single choice of one point among a, b and c, where a is right; override what a test is about. */
+/** Returns a single-choice question of one point with the options a, b and c; a is right. */
 export function sampleQuestion(overrides: Partial<Question> = {}): Question {
   return {
     id: null,
@@ -21,17 +21,19 @@ export function sampleQuestion(overrides: Partial<Question> = {}): Question {
   };
 }
 
+/** Returns one option for each id. */
 export function sampleOptions(...ids: string[]): Question['options'] {
   return ids.map((id) => ({ id, label: id.toUpperCase(), content: `option ${id}` }));
 }
 
-/** Questions named question-1, question-2, … unless they name themselves. */
+/** Returns a paper; questions without an id of their own are named question-1, question-2, … */
 export function samplePaper(...questions: Partial<Question>[]): Paper {
   return {
     questions: questions.map((question, index) => sampleQuestion({ questionId: `question-${index + 1}`, ...question })),
   };
 }
 
+/** Returns a stored answer without a grade; `overrides` adds its content. */
 export function sampleAnswer(overrides: Partial<StoredAnswer>): StoredAnswer {
   return {
     serverVersion: 1,
@@ -44,7 +46,7 @@ export function sampleAnswer(overrides: Partial<StoredAnswer>): StoredAnswer {
   };
 }
 
-/** An attempt of student-1 at exam-1, in progress since 03:00 UTC for an hour, results shown at once. */
+/** Returns an attempt of student-1 at exam-1, in progress since 03:00 UTC, with one hour and results visible at once. */
 export function sampleAttempt(overrides: Partial<Attempt> = {}): Attempt {
   const startedAt = new Date('2026-05-04T03:00:00.000Z');
   return {
@@ -87,6 +89,8 @@ export function sampleAttempt(overrides: Partial<Attempt> = {}): Attempt {
     eventSeq: 1,
     clientEvents: 0,
     answerBytes: 0,
+    releasesSeen: 0,
+    releaseEventId: null,
     totalScore: null,
     correctCount: null,
     wrongCount: null,

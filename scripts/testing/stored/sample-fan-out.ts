@@ -8,7 +8,7 @@ import { type EventInput, newEvent, sourceEventRef } from '#shared/notification/
 import { planFanOut } from '#shared/notification/fan-out.ts';
 import type { NotificationInput } from '#shared/notification/notification.ts';
 
-/** What a producer brings for so many recipients, `user-0` and on. */
+/** Returns the notifications of a producer for `count` recipients, `user-0` and so on. */
 export function recipients(count: number, more: Partial<NotificationInput> = {}): NotificationInput[] {
   return Array.from({ length: count }, (_, n) => ({
     userId: `user-${n}`,
@@ -25,13 +25,13 @@ export interface FanOutSample {
   channels?: NewFanOut['deliveries']['channels'];
   more?: Partial<NotificationInput>;
   now?: number;
-  /** Fewer rows in one transaction: the staging of a large fan-out at a small one's price. */
+  /** Rows in one transaction. A small number stages a small fan-out like a large one. */
   rowsAtOnce?: number;
-  /** How long one that stages the same event may stand still. */
+  /** Milliseconds without progress after which another fan-out of the same event counts as stalled. */
   stalledMs?: number;
 }
 
-/** Stages a fan-out and goes no further: as a front door that ended before it could publish. */
+/** Stages a fan-out without publishing it, as a front door that ended in between would leave it. */
 export async function stageOnly(mongo: Mongo, fanOut: NewFanOut): Promise<void> {
   const { fanOutId, rows, now, event } = fanOut;
   const source = event === null ? null : sourceEventRef(event);
@@ -39,7 +39,7 @@ export async function stageOnly(mongo: Mongo, fanOut: NewFanOut): Promise<void> 
   await stageRows(mongo, fanOut);
 }
 
-/** A fan-out as a front door decides it: an event of its own, no preferences, no channel unless said. */
+/** Returns a fan-out as a front door plans it. Defaults: a new event, no preferences, no channels. */
 export function sampleFanOut(sample: FanOutSample): NewFanOut {
   const { rows, event, channels, more, rowsAtOnce, stalledMs, now = Date.now() } = sample;
   const fanOutId = newId(now);

@@ -6,7 +6,7 @@ import type { RefreshToken, Session } from '#shared/auth/session.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { DAY } from '#shared/kernel/time.ts';
 
-/** One login as it is stored: who, where, and with which token. */
+/** One stored login: the account, its session and its refresh token. */
 export interface SignedIn {
   account: Account;
   session: Session;
@@ -15,7 +15,7 @@ export interface SignedIn {
 
 const LIFE_MS = 30 * DAY;
 
-/** A student's account that no unique index confuses with another one. */
+/** Returns a student's account whose unique fields no other account has. */
 export function freshAccount(overrides: Partial<Account> = {}): Account {
   const id = overrides._id ?? newId();
   const { phone = null, legacyId = null } = overrides;
@@ -40,7 +40,7 @@ export function freshAccount(overrides: Partial<Account> = {}): Account {
   };
 }
 
-/** A new session of the account and its first token, not stored. */
+/** Returns a new session of the account and its first token, without storing them. */
 export function freshSession(account: Account): { session: Session; token: RefreshToken } {
   const now = new Date();
   const expiresAt = new Date(now.getTime() + LIFE_MS);
@@ -57,7 +57,7 @@ export function freshSession(account: Account): { session: Session; token: Refre
   return { session, token: freshToken(session) };
 }
 
-/** A further token of the session, not stored. */
+/** Returns another token of the session, without storing it. */
 export function freshToken(session: Session, overrides: Partial<RefreshToken> = {}): RefreshToken {
   const id = newId();
   return {
@@ -73,22 +73,23 @@ export function freshToken(session: Session, overrides: Partial<RefreshToken> = 
   };
 }
 
-/** Stores an account that is signed in once. */
+/** Stores an account with one session. */
 export async function storeSignedIn(mongo: Mongo, overrides: Partial<Account> = {}): Promise<SignedIn> {
   const account = freshAccount(overrides);
   await accounts(mongo).insertOne(account);
   return { account, ...(await storeSession(mongo, account)) };
 }
 
-/** Stores one more session of the account. */
-export async function storeSession(mongo: Mongo, account: Account): Promise<Omit<SignedIn, 'account'>> {
+/** Stores one more session of the account, begun `ageMs` ago. */
+export async function storeSession(mongo: Mongo, account: Account, ageMs = 0): Promise<Omit<SignedIn, 'account'>> {
   const { session, token } = freshSession(account);
+  session.createdAt = new Date(session.createdAt.getTime() - ageMs);
   await sessions(mongo).insertOne(session);
   await tokens(mongo).insertOne(token);
   return { session, token };
 }
 
-/** The claims of the token's JWT, by which it is found. */
+/** Returns the claims of the token's JWT, by which the token is looked up. */
 export function claimsOf(token: RefreshToken): { jti: string; sid: string; sub: string } {
   return { jti: token._id, sid: token.sessionId, sub: token.accountId };
 }

@@ -1,10 +1,11 @@
 import { attempts } from '#infra/mongo/attempt/collections.ts';
 import { openPapers } from '#infra/mongo/attempt/papers.ts';
+import { storeRelease } from '#infra/mongo/attempt/release.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { type CommandOf, type Commands, newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { postCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
-import { gradingOrder, handoffOrder, releaseOrder } from '#shared/attempt/commands.ts';
+import { gradingOrder, handoffOrder } from '#shared/attempt/commands.ts';
 import type { EssayHandoff } from '#shared/attempt/handoff.ts';
 import type { Paper } from '#shared/attempt/question.ts';
 import type { Release } from '#shared/attempt/release.ts';
@@ -12,7 +13,7 @@ import type { Command, Order, Queue } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { sampleAnswer, sampleAttempt, samplePaper } from './sample-attempt.ts';
 
-/** A choice of one point, answered right, and an essay of two points, answered: one graded by rule, one by hand. */
+/** A single choice of one point, graded by rule, and an essay of two points, graded by handoff. */
 export const MIXED_PAPER: Paper = samplePaper(
   { questionId: 'choice' },
   { questionId: 'essay', score: 2, type: 'ESSAY', options: [], scoringRule: { mode: 'ESSAY' }, answerKey: {} },
@@ -22,7 +23,7 @@ const MIXED_ANSWERS: Attempt['answers'] = {
   q1: sampleAnswer({ text: 'Sông Hương' }),
 };
 
-/** An attempt that no unique index confuses with another one: id, student and start key are its own. */
+/** Returns an attempt whose id, student and start key no other attempt has. */
 export function freshAttempt(overrides: Partial<Attempt> = {}): Attempt {
   const id = overrides._id ?? newId();
   return sampleAttempt({
@@ -34,7 +35,7 @@ export function freshAttempt(overrides: Partial<Attempt> = {}): Attempt {
   });
 }
 
-/** Stores an attempt that is in progress, its paper (MIXED_PAPER unless told) and both its answers. */
+/** Stores an attempt in progress, its paper (default MIXED_PAPER) and its answers (default both of MIXED_PAPER, the choice right). */
 export async function storeAttempt(
   mongo: Mongo,
   overrides: Partial<Attempt> = {},
@@ -50,7 +51,7 @@ export async function storeAttempt(
   return attempt;
 }
 
-/** What turns a stored attempt into one that waits for its grade. */
+/** Fields that make an attempt one that waits for its grade. */
 export const SUBMITTED = {
   status: 'SUBMITTED',
   submittedAt: new Date('2026-05-04T03:30:00.000Z'),
@@ -58,7 +59,7 @@ export const SUBMITTED = {
   durationSeconds: 1_800,
 } as const satisfies Partial<Attempt>;
 
-/** What turns a stored MIXED_PAPER attempt into a graded one whose essay is pending. */
+/** Returns the fields that make a MIXED_PAPER attempt a graded one whose essay is pending. */
 export function graded(exam: Partial<Attempt['exam']> = {}): Partial<Attempt> {
   return {
     ...SUBMITTED,
@@ -81,10 +82,12 @@ export interface PostOptions {
   runAt?: number;
 }
 
+/** Posts the grading command of an attempt, due one second ago by default. */
 export async function postGrading(mongo: Mongo, attempt: Attempt, options: PostOptions = {}): Promise<Command> {
   return post(mongo, gradingOrder(attempt._id), options);
 }
 
+/** Posts a handoff of 1.5 points for the essay, unless `handoff` overrides fields. */
 export async function postHandoff(
   mongo: Mongo,
   attempt: Attempt,
@@ -106,25 +109,25 @@ export async function postHandoff(
   return post(mongo, handoffOrder(attempt._id, whole), options);
 }
 
+/** Posts the release of an exam's results, with the current time as release time by default. */
 export async function postRelease(
   mongo: Mongo,
   release: Pick<Release, 'examId'> & Partial<Release>,
   options: PostOptions = {},
 ): Promise<Command> {
   const whole: Release = { organizationId: null, releasedAt: new Date(), sourceEventId: newId(), ...release };
-  return post(mongo, releaseOrder(whole), options);
+  return (await storeRelease(mongo, whole, { ...termsOf(options), budgetMs: 60_000 })).command;
 }
 
 async function post<Q extends Queue>(
   mongo: Mongo,
   order: Order<Q, Commands[Q]['body']>,
-  { maxAttempts = 10, runAt }: PostOptions,
+  options: PostOptions,
 ): Promise<CommandOf<Q>> {
-  // A moment ago, so that it is due whatever the two clocks of a test say.
-  const now = Date.now() - 1_000;
-  const { command } = await postCommand(
-    mongo,
-    newCommand({ ...order, maxAttempts, now, ...(runAt === undefined ? {} : { runAt }) }),
-  );
-  return command;
+  return (await postCommand(mongo, newCommand({ ...order, ...termsOf(options) }))).command;
+}
+
+function termsOf({ maxAttempts = 10, runAt }: PostOptions) {
+  // One second ago, so that the command is due even if the test's clock is ahead of MongoDB's.
+  return { maxAttempts, now: Date.now() - 1_000, ...(runAt === undefined ? {} : { runAt }) };
 }

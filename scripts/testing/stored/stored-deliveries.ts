@@ -8,7 +8,7 @@ import { newId } from '#shared/kernel/ids.ts';
 import { type Channel, deliveryJobId } from '#shared/notification/delivery.ts';
 import { type Notification, newNotification } from '#shared/notification/notification.ts';
 
-/** A notification that stands in the inbox of a user of its own. */
+/** Returns a notification in the inbox of a user who has no other. */
 export function freshNotification(overrides: Partial<Notification> = {}): Notification {
   const id = overrides._id ?? newId();
   const input = { userId: `user-${id}`, type: 'GRADE_RELEASED', title: 'Có điểm', content: 'Bài thi đã có điểm.' };
@@ -16,7 +16,7 @@ export function freshNotification(overrides: Partial<Notification> = {}): Notifi
   return { ...newNotification(input, { id, now: new Date(), place: 'INBOX', ordinal: 0, origin }), ...overrides };
 }
 
-/** Stores a notification and queues its delivery over one channel, due a moment ago; gives the job. */
+/** Stores a notification and queues its delivery over one channel, due one second ago. Returns the delivery. */
 export async function postDelivery(
   mongo: Mongo,
   options: { channel?: Channel; maxAttempts?: number; now?: number; notification?: Partial<Notification> } = {},

@@ -1,6 +1,6 @@
 import { generations } from '#infra/mongo/classifier/collections.ts';
 import { placeHold } from '#infra/mongo/classifier/generation-holds.ts';
-import { findGeneration, giveUpGeneration, openGeneration, storeReplay } from '#infra/mongo/classifier/generations.ts';
+import { findGeneration, openGeneration, storeReplay } from '#infra/mongo/classifier/generations.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { settlementOrder } from '#shared/classifier/commands.ts';
@@ -31,7 +31,7 @@ function sampleResult(previewId: string, count = 2): TaskResult<'generate'> {
   };
 }
 
-/** A generation whose answer is stored and not paid for, nobody's at the moment; gives the command that settles it, due a moment ago. */
+/** Stores an unpaid generation that has an answer and no holder. Returns the command that settles it, due one second ago by default. */
 export async function postSettlement(
   mongo: Mongo,
   options: { organizationId?: string; maxAttempts?: number; runAt?: number } = {},
@@ -41,14 +41,13 @@ export async function postSettlement(
   const { organizationId = `org-${_id}`, maxAttempts = 10, runAt = now - 1_000 } = options;
   const actor = { id: 'teacher-1', role: 'TEACHER' };
   const opened = await openGeneration(mongo, { _id, key: _id, epoch: 1, organizationId, actor, now, leaseMs: 60_000 });
-  if (opened.kind === 'raced') throw new Error('a new generation was there before');
+  if (opened.kind === 'raced') throw new Error('a generation with a new id exists already');
   const { held } = opened;
   const leaseMs = 60_000;
   await placeHold(mongo, { _id, organizationId, fence: held.fence }, { ...estimateOf(2), leaseMs });
   const result = sampleResult(_id);
   const charge = chargeOf({ asked: 2, returned: 2, usage: result.usage });
-  await storeReplay(mongo, held, { result: JSON.stringify(result), charge, now });
-  await giveUpGeneration(mongo, held, null);
+  await storeReplay(mongo, held, { result: JSON.stringify(result), charge, settledBy: 'worker', now });
   const key = settlementOrder(_id).key;
   await mailboxOf(mongo, 'settlement').updateOne(
     { key, live: true },
@@ -57,16 +56,17 @@ export async function postSettlement(
   return (await mailboxOf(mongo, 'settlement').findOne({ key, live: true })) as Command;
 }
 
-/** What the passing of time does: whoever held the row is gone for long. */
+/** Expires the leases of all unsettled generations, as time would. */
 export async function expireGenerations(mongo: Mongo): Promise<void> {
   await generations(mongo).updateMany({ state: { $ne: 'SETTLED' } }, { $set: { leaseUntil: new Date(0) } });
 }
 
-/** A day later: nothing of it is given again. */
+/** Ends the replay of a generation, as a day would: an equal request starts a new generation. */
 export async function ageGeneration(mongo: Mongo, previewId: string): Promise<void> {
   await generations(mongo).updateOne({ _id: previewId }, { $set: { replayUntil: new Date(Date.now() - 1) } });
 }
 
+/** Reads the generation of a settlement command. @throws Error if it does not exist */
 export async function generationOf(mongo: Mongo, { subject }: Pick<Command, 'subject'>) {
   const row = await findGeneration(mongo, subject);
   if (row === null) throw new Error(`generation ${subject} is gone`);

@@ -9,17 +9,17 @@ import { newJob } from '#shared/classifier/new-job.ts';
 import { newId } from '#shared/kernel/ids.ts';
 
 export interface StoredJobOptions {
-  /** How many questions; seven are two batches. */
+  /** Number of questions; default 7, which are two batches. */
   questions?: number;
   maxAttempts?: number;
-  /** Unix milliseconds; a moment ago unless given. */
+  /** Unix milliseconds; default one second ago. */
   runAt?: number;
   wish?: Partial<JobWish>;
-  /** As `newJob` takes it; texts of all questions unless given. */
+  /** Context for `newJob`; default: the contents of all questions. */
   context?: Parameters<typeof newJob>[2];
 }
 
-/** Ids that no other job has. */
+/** Returns question ids that no other job has. */
 export function questionIds(count: number, prefix = newId()): string[] {
   return Array.from({ length: count }, (_, n) => `q-${n + 1}-of-${prefix}`);
 }
@@ -28,7 +28,7 @@ function bankQuestions(ids: readonly string[]): Map<string, unknown> {
   return new Map(ids.map((id) => [id, { id, content: `Nội dung ${id}`, options: [] }]));
 }
 
-/** Stores an open job of its own owner and posts its command. */
+/** Stores an open job and posts its command. Returns the command. */
 export async function postJob(mongo: Mongo, options: StoredJobOptions = {}): Promise<CommandOf<'classifier'>> {
   const { questions = 7, maxAttempts = 10, runAt = Date.now() - 1_000 } = options;
   const id = newId();
@@ -51,10 +51,7 @@ export async function postJob(mongo: Mongo, options: StoredJobOptions = {}): Pro
   return command;
 }
 
-/**
- * Whether the job is finished, and whole: every batch of its round once, counted once. 0 = not
- * finished, 1 = so it is, NaN = something is missing or twice.
- */
+/** Returns 1 if the job is completed with every batch of its round once, 0 if it is not completed, NaN if a batch is missing or counted twice. */
 export async function finishedOnce(mongo: Mongo, jobId: string): Promise<number> {
   const job = await findJob(mongo, jobId);
   if (job === null || job.status !== 'COMPLETED') return 0;

@@ -3,7 +3,7 @@ import { notifications } from '#infra/mongo/notification/collections.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { isSupportType, type Notification } from '#shared/notification/notification.ts';
 
-/** A row in an inbox, unread; `change` says what of it is otherwise. */
+/** Returns an unread notification in an inbox; `change` overrides fields. */
 export function freshNotification(change: Partial<Notification> = {}): Notification {
   const type = change.type ?? 'GRADE_RELEASED';
   return {
@@ -33,7 +33,7 @@ export function freshNotification(change: Partial<Notification> = {}): Notificat
 
 const CHUNK = 5_000;
 
-/** Stores so many rows, `change` of each number; in chunks, in their order. */
+/** Stores `count` notifications in order. `change` overrides fields by the number of the row, from 0. */
 export async function storeNotifications(
   mongo: Mongo,
   count: number,

@@ -5,7 +5,7 @@ import type { Attempt } from '#shared/attempt/attempt.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import type { Cluster } from '#testing/processes/cluster.ts';
 
-/** What a cluster has stored, for looking behind its doors. */
+/** Collections of a cluster, for tests that check stored documents. */
 export interface Stored {
   attempts: Collection<Attempt>;
   events: Collection<EventRow>;
@@ -14,6 +14,7 @@ export interface Stored {
   notices: Collection<Command>;
 }
 
+/** Returns the collections of a cluster. */
 export function storedBy({ mongo }: Pick<Cluster, 'mongo'>): Stored {
   return {
     attempts: mongo.collection('attempts'),
@@ -25,14 +26,14 @@ export function storedBy({ mongo }: Pick<Cluster, 'mongo'>): Stored {
 }
 
 /**
- * Ends the time of an attempt at `at`, as if its exam had been started with that close time. A test that let the start
- * itself name a close a second ahead would race its own start and saves against it on a slow machine.
+ * Sets deadline and close time of attempts to `at`, as if the start had named that close time. A start with a close time one second
+ * ahead would make the test's own start and saves race against it on a slow machine.
  */
 export async function closeExam(mongo: Db, attemptIds: string | readonly string[], at: Date): Promise<Date> {
   const ids = typeof attemptIds === 'string' ? [attemptIds] : [...attemptIds];
   const { matchedCount } = await mongo
     .collection<{ _id: string }>('attempts')
     .updateMany({ _id: { $in: ids } }, { $set: { deadlineAt: at, 'exam.closeTime': at } });
-  if (matchedCount !== ids.length) throw new Error(`${matchedCount} of ${ids.length} attempts are there to be closed`);
+  if (matchedCount !== ids.length) throw new Error(`only ${matchedCount} of ${ids.length} attempts exist`);
   return at;
 }

@@ -2,22 +2,22 @@ import { type ClientSession, MongoNetworkError } from 'mongodb';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { type Method, tappedDb } from './tapped-db.ts';
 
-/** Names of collection methods, in the order in which they must fail. */
+/** The calls of one collection method that fail. */
 export interface FaultPlan {
   method: string;
-  /** `lost`: the command reached the server and its reply did not come back. `refused`: it never got there. */
+  /** `lost`: the server executed the command and the reply is lost. `refused`: the command never reached the server. */
   how: 'lost' | 'refused';
   times: number;
-  /** Which calls of the method; absent: all. */
+  /** Selects the calls that fail; default all. */
   when?: (args: readonly unknown[]) => boolean;
-  /** What goes on elsewhere before the caller learns of the fault. */
+  /** Runs before the caller receives the fault. */
   meanwhile?: () => Promise<void>;
 }
 
-/** Calls of updateOne that settle a command: of the writes to a mailbox, they and the renewals alone are pipelines. */
+/** Selects calls of updateOne with a pipeline: in a mailbox, those that settle a command or renew its lease. */
 export const settles = ([, update]: readonly unknown[]): boolean => Array.isArray(update);
 
-/** The same MongoDB behind a connection that breaks as planned: what the driver throws when its own retries are spent. */
+/** Returns the same MongoDB behind a connection that fails as planned, with the error of a driver whose own retries are exhausted. */
 export function faultyMongo(mongo: Mongo, plan: FaultPlan): { mongo: Mongo; left: () => number } {
   let left = plan.times;
   const breakDown = (method: Method): Method =>
@@ -32,7 +32,7 @@ export function faultyMongo(mongo: Mongo, plan: FaultPlan): { mongo: Mongo; left
   return { mongo: { ...mongo, db }, left: () => left };
 }
 
-/** The same MongoDB, of which the reply to the next commit does not come back once told so: what it wrote is there. */
+/** Returns the same MongoDB. After `loseNext`, the next commit takes effect and its reply is lost. */
 export function losingCommit(mongo: Mongo): { mongo: Mongo; loseNext: () => void } {
   let loses = false;
   function losing(session: ClientSession): ClientSession {

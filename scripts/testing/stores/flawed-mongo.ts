@@ -3,8 +3,8 @@ import { BSON, type Document } from 'mongodb';
 import type { Teardown } from './open-test-mongo.ts';
 
 /**
- * How a server misbehaves. Both functions change their document in place; `reply` gets the command as it was sent to the real
- * server. A document that `command` returns is the reply, and the command goes no further; SILENCE means there is none.
+ * A fault of a server. Both functions change their document in place; `reply` receives the command as it was sent to the real server.
+ * If `command` returns a document, that is the reply and the server never receives the command; SILENCE means no reply at all.
  */
 export interface Flaw {
   command?(command: Document): Document | typeof SILENCE | undefined;
@@ -16,12 +16,12 @@ export const SILENCE = Symbol('silence');
 const OP_MSG = 2013;
 const HEADER_BYTES = 16;
 const FLAGS_BYTES = 4;
-/** The kind of section that holds a named list of documents. */
+/** Kind of a section of OP_MSG with a named list of documents. */
 const LIST = 1;
-/** Keeps the types that plain numbers and buffers of JavaScript would lose. */
+/** Preserves BSON types that numbers and buffers of JavaScript would lose. */
 const EXACT: BSON.DeserializeOptions = { promoteLongs: false, promoteBuffers: false, bsonRegExp: true };
 
-/** Opens a way to MongoDB on which every command and every reply passes through the flaw. Returns the URL for MONGODB_URL. */
+/** Opens a proxy to MongoDB that passes every command and every reply through the flaw. Returns its URL for MONGODB_URL. */
 export async function openFlawedMongo(t: Teardown, mongodbUrl: string, flaw: Flaw): Promise<string> {
   const target = new URL(mongodbUrl);
   const open = new Set<Socket>();
@@ -44,7 +44,7 @@ export async function openFlawedMongo(t: Teardown, mongodbUrl: string, flaw: Fla
   });
   const address = server.address();
   if (address === null || typeof address === 'string') throw new Error('the flawed server has no port');
-  // Direct, or the driver would go to the address by which the server knows itself, past the flaw.
+  // A direct connection: otherwise the driver would connect to the server's own address and bypass the flaw.
   return `mongodb://127.0.0.1:${address.port}/?directConnection=true`;
 }
 
@@ -67,7 +67,7 @@ function pass(client: Socket, upstream: Socket, flaw: Flaw): void {
     const to = message.readInt32LE(8);
     const command = underWay.get(to);
     underWay.delete(to);
-    // Without its command: a reply to the driver's own heartbeat, which is answered many times.
+    // A reply without a command belongs to the driver's heartbeat, which one command answers many times.
     if (command === undefined || flaw.reply === undefined) return void client.write(message);
     const reply = readDocument(message);
     flaw.reply(reply, command);
@@ -87,7 +87,7 @@ function messageReader(onMessage: (message: Buffer) => void): (chunk: Buffer) =>
   };
 }
 
-/** The document of an OP_MSG, with the lists that are sent beside it put into their fields. */
+/** Returns the document of an OP_MSG, with its separate lists as fields. */
 function readDocument(message: Buffer): Document {
   const lists: Document = {};
   let document: Document = {};
@@ -109,7 +109,7 @@ function readDocument(message: Buffer): Document {
   return { ...document, ...lists };
 }
 
-/** They say if further replies follow by themselves. */
+/** Returns the flags of a message, which announce further replies without further requests. */
 function flagsOf(message: Buffer): number {
   return message.readInt32LE(HEADER_BYTES);
 }

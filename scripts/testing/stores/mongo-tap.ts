@@ -2,33 +2,34 @@ import { connect, createServer, type Socket } from 'node:net';
 import { PROVIDER_SETTINGS } from '#infra/mongo/classifier/collections.ts';
 import type { Teardown } from './open-test-mongo.ts';
 
-/** A wire to MongoDB that writes down the name of every command that passes, and can be cut. */
+/** A proxy to MongoDB that records the name of every command and can be cut. */
 export interface MongoTap {
-  /** For MONGODB_URL of the process that is listened to. */
+  /** Value for MONGODB_URL of the observed process. */
   url: string;
-  /** Commands since the last `clear`, without the driver's own housekeeping and the door's polls. */
+  /** Returns the commands since the last `clear`, without the driver's housekeeping and the front door's polls. */
   commands(): string[];
   clear(): void;
-  /** From now on MongoDB is away for whoever is behind this tap, until `join`. */
+  /** Makes MongoDB unreachable through this proxy until `join`. */
   cut(): void;
   join(): void;
 }
 
 const OP_MSG = 2013;
 const HEADER_BYTES = 16;
-/** After the header: flags, the kind of the first section, the length of its document, the type of its first field. */
+/** Position of the first name: behind header, flags, kind of the first section, length of its document and type of its first field. */
 const FIRST_NAME_AT = HEADER_BYTES + 4 + 1 + 4 + 1;
 const STRING = 2;
 const HOUSEKEEPING = new Set(['hello', 'isMaster', 'ismaster', 'ping', 'endSessions']);
-/** Collections that a front door reads every few seconds, whatever it is asked. */
+/** Collections that a front door polls every few seconds, independent of requests. */
 const POLLED = new Set([PROVIDER_SETTINGS]);
 
-/** `find` of `attempts`; `collection` is empty for a command that names none. */
+/** A command, for example `find` of `attempts`; `collection` is empty for a command without one. */
 interface SeenCommand {
   name: string;
   collection: string;
 }
 
+/** Opens a tap in front of the server at `mongodbUrl` and closes it at the end of the test. */
 export async function openMongoTap(t: Teardown, mongodbUrl: string): Promise<MongoTap> {
   const target = new URL(mongodbUrl);
   const seen: SeenCommand[] = [];
@@ -57,7 +58,7 @@ export async function openMongoTap(t: Teardown, mongodbUrl: string): Promise<Mon
   });
   const address = server.address();
   if (address === null || typeof address === 'string') throw new Error('the tap has no port');
-  // Direct, or the driver would go to the address by which the server knows itself, past the tap.
+  // A direct connection: otherwise the driver would connect to the server's own address and bypass the tap.
   const url = `mongodb://127.0.0.1:${address.port}/?directConnection=true`;
   return {
     url,
@@ -88,7 +89,7 @@ function commandReader(onCommand: (command: SeenCommand) => void): (chunk: Buffe
   };
 }
 
-/** The first field of a command is its name, with the collection as its value where it has one. */
+/** Reads the first field of a command, which is its name. Its value is the collection, if the command has one. */
 function firstField(message: Buffer): SeenCommand {
   const end = message.indexOf(0, FIRST_NAME_AT);
   const name = message.toString('utf8', FIRST_NAME_AT, end);

@@ -3,7 +3,7 @@ import { type Mongo, openMongo } from '#infra/mongo/connect.ts';
 import { notifications } from '#infra/mongo/notification/collections.ts';
 import { createIndexes } from '#infra/mongo/schema/migrate.ts';
 
-/** The part of a tap test that these need. */
+/** The part of a tap test that the helpers need. */
 export interface Teardown {
   teardown(work: () => unknown): void;
 }
@@ -14,8 +14,8 @@ export interface TestMongo extends Mongo {
 }
 
 /**
- * A fresh database on MONGODB_URL, every index in place, dropped when the test ends. `empty` leaves the indexes out;
- * `url` names another server.
+ * Opens a new database with all indexes on MONGODB_URL, and drops it when the test ends. `empty` omits the indexes; `url` names another
+ * server.
  */
 export async function openTestMongo(t: Teardown, options: { url?: string; empty?: boolean } = {}): Promise<TestMongo> {
   const url = options.url ?? requiredEnv('MONGODB_URL');
@@ -29,21 +29,22 @@ export async function openTestMongo(t: Teardown, options: { url?: string; empty?
   return { ...mongo, url, database };
 }
 
+/** Returns the URL of the lane's store. @throws Error if the file does not run in a lane */
 export function requiredEnv(name: 'MONGODB_URL' | 'REDIS_URL'): string {
   const value = process.env[name];
   if (value === undefined) throw new Error(`${name} is not set: run this file through \`npm test -- <path>\``);
   return value;
 }
 
-/** Rows of a large fan-out, about. */
+/** Notifications above which a database counts as large. */
 const LARGE = 3_000;
 
 /**
- * Takes a test's database away, unless it is large and its whole server is thrown away after the tests (the runner then says so): the
- * embedded stand-in drops row by row and lets nobody else write meanwhile, which for a fan-out of ten thousand takes minutes.
+ * Drops a test's database. Keeps a large one if TEST_STORES_THROWN_AWAY=1, because its server is deleted after the tests. The stand-in in
+ * Python drops row by row and blocks all other writes meanwhile, which takes minutes for ten thousand rows.
  */
 export async function dropTestDatabase(mongo: Mongo): Promise<void> {
-  // A server that the test itself has taken away takes its data along.
+  // Ignore failures: a server that the test itself stopped has no data to delete.
   await dropUnlessLarge(mongo).catch(() => undefined);
 }
 

@@ -1,6 +1,6 @@
 import { Redis } from 'ioredis';
 
-/** What a test needs of a Redis that it may freeze, kill and empty. */
+/** A Redis that a test may freeze, kill and empty. */
 interface ThrowAwayRedis {
   readonly url: string;
   start(): Promise<void>;
@@ -14,13 +14,14 @@ type StartServices = (options: { mongodb: false; redis: true }) => Promise<{
   close(): Promise<void>;
 }>;
 
-/** For tests only: a Redis of a test's own, so that its faults hurt no other test. */
+/** For tests only: a Redis for one test, so that its faults affect no other test. */
 export interface OwnRedis extends ThrowAwayRedis {
-  /** Runs one command on a connection of its own. */
+  /** Runs one command on a new connection. */
   command(name: string, ...args: string[]): Promise<unknown>;
   close(): Promise<void>;
 }
 
+/** Starts a Redis for one test, through the `startServices` of the caller. */
 export async function ownRedis(startServices: StartServices): Promise<OwnRedis> {
   const { redis, close } = await startServices({ mongodb: false, redis: true });
   if (redis === undefined) throw new Error('The throw-away services came without Redis');

@@ -6,19 +6,19 @@ import { INDEXES } from '#infra/mongo/schema/indexes.ts';
 /** One read or write of the product, as the driver sent it. */
 export interface SeenFilter {
   collection: string;
-  /** What a plan depends on: which command, which fields, which order. */
+  /** Everything that a plan depends on: command, fields and order. */
   shape: string;
   /** The same selection as a command that any server explains. */
   explainable: Document;
-  /** `_id` by equality or $in. */
+  /** True if the filter selects by `_id`, by equality or $in. */
   isPointRead: boolean;
 }
 
-/** Writes down every filter that passes through this client; before its first connection is made. */
+/** Records every filter that passes through this client. Call it before the client's first connection. */
 export function watchFilters(mongo: Mongo): { seen: Map<string, SeenFilter>; commands: string[] } {
   const seen = new Map<string, SeenFilter>();
   const commands: string[] = [];
-  // The product has no seam for this; the driver's own switch is internal.
+  // The product has no hook for this; the driver's own switch is internal.
   Reflect.set(mongo.client, 'monitorCommands', true);
   mongo.client.on('commandStarted', ({ commandName, command }) => {
     commands.push(commandName);
@@ -54,7 +54,7 @@ function pinsId({ _id }: Document): boolean {
   return typeof _id !== 'object' || Object.keys(_id).every((operator) => operator === '$in' || operator === '$eq');
 }
 
-/** Fields and operators without their values. */
+/** Returns fields and operators of a filter without their values. */
 function shapeOf(filter: Document): unknown {
   return Object.entries(filter).map(([field, value]) =>
     typeof value === 'object' && value !== null && !(value instanceof Date)
@@ -63,7 +63,7 @@ function shapeOf(filter: Document): unknown {
   );
 }
 
-/** The stages of the plan that the server would run, outermost first, and the index of each scan of one. */
+/** Returns the stages of the plan that the server would run, outermost first, with the index of each index scan. */
 export async function planOf(mongo: Mongo, seen: SeenFilter): Promise<string[]> {
   const reply = await mongo.db.command({ explain: seen.explainable, verbosity: 'queryPlanner' });
   const planner = reply.queryPlanner ?? reply.stages?.[0]?.$cursor?.queryPlanner;
@@ -80,8 +80,8 @@ export async function planOf(mongo: Mongo, seen: SeenFilter): Promise<string[]> 
 }
 
 /**
- * The plan. Where the stand-in in Python shows a scan, the plan of what the filter shares with an index by equality: it explains a
- * filter as a scan as soon as it has a condition beside an index, and runs it from the index all the same. Every other server is believed.
+ * Returns the plan of a filter. The stand-in in Python explains every filter with a condition outside an index as a scan, although it
+ * runs it from the index. If it shows a scan, this returns the plan of the conditions that the filter shares with an index instead.
  */
 async function planOrCore(mongo: Mongo, seen: SeenFilter): Promise<string[]> {
   const plan = await planOf(mongo, seen);
@@ -100,7 +100,7 @@ async function isStandInInPython(mongo: Mongo): Promise<boolean> {
   return secantusVersion !== undefined && buildEnvironment?.cc !== 'rustc';
 }
 
-/** The leading fields of an index that the filter fixes. */
+/** Returns the conditions of a filter on the leading fields of an index, as far as they are equalities. */
 function coreOf(filter: Document, keys: Readonly<Record<string, unknown>>): Document {
   const core: Document = {};
   for (const field of Object.keys(keys)) {
@@ -112,10 +112,9 @@ function coreOf(filter: Document, keys: Readonly<Record<string, unknown>>): Docu
 }
 
 /**
- * Not asked of the planner but of what was really sent: the commands of a whole exam, or a whole school day of logins, are caught on
- * their way and each different one is explained. A filter that pins `_id` reads one document on any server; the
- * stand-in in Python names such a read COLLSCAN when the filter has a second condition, so it is told by the filter itself. The
- * plan of a write is that of a read with its filter.
+ * Explains each recorded filter and requires that none scans a collection, and that at least `least` different filters were seen. Skips
+ * filters that fix `_id`: they read one document on any server, but the stand-in in Python explains them as COLLSCAN if they have a
+ * second condition. A write is explained as a read with its filter.
  */
 export async function noneScans(
   t: Pick<Test, 'comment' | 'strictSame' | 'ok'>,

@@ -2,13 +2,12 @@ import { randomInt } from 'node:crypto';
 import { Redis } from 'ioredis';
 
 const DATABASES = 15;
-/** Longer than a test file may take. */
+/** Expiry of a lock, longer than the time limit of a test file. */
 const HOLD_SECONDS = 900;
 
 /**
- * A Redis database of one cluster's own: test files run side by side on one server, and another cluster's worker must not
- * answer this one's rings. Where none can be had (no Redis, all taken), the URL as it is: rings then get lost, and the
- * poll makes up for them.
+ * Reserves a Redis database for one cluster, so that workers of clusters in other test files do not answer its rings. Returns the URL
+ * unchanged if Redis is unavailable or all databases are reserved: rings may then be lost, and the poll finds the commands.
  */
 export async function takeRedisDatabase(url: string): Promise<{ url: string; give(): Promise<void> }> {
   const redis = new Redis(url, { lazyConnect: true, retryStrategy: null, connectTimeout: 2_000 });
@@ -23,7 +22,7 @@ export async function takeRedisDatabase(url: string): Promise<{ url: string; giv
       return { url: withDatabase(url, database), give: () => give(url, database, lock) };
     }
   } catch {
-    // Said above.
+    // Redis is unavailable: return the URL unchanged.
   } finally {
     redis.disconnect();
   }
@@ -37,7 +36,7 @@ async function give(url: string, database: number, lock: string): Promise<void> 
     await redis.connect();
     await redis.multi().select(database).flushdb().select(0).del(lock).exec();
   } catch {
-    // Gone with its server; the lock runs out.
+    // The database ended with its server; otherwise the lock expires.
   } finally {
     redis.disconnect();
   }

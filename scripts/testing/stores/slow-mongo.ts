@@ -13,13 +13,13 @@ const METHODS = [
   'bulkWrite',
 ] as const;
 
-/** Environment of a process whose MongoDB answers each command up to so many milliseconds late, as `seed` has it. */
+/** Returns the environment of a process that sends each MongoDB command up to `mostMs` milliseconds late, at random from `seed`. */
 export function slowMongo(mostMs: number, seed: number): NodeJS.ProcessEnv {
   const preload = pathToFileURL(import.meta.filename).href;
   return { NODE_OPTIONS: `--import ${preload}`, FAULTS_SLOW_MONGO_MS: `${mostMs}`, FAULTS_SEED: `${seed}` };
 }
 
-/** On a fast machine what races another process is over before that one has begun: this holds the windows open. */
+/** Delays every call of these collection methods. On a fast machine, races between processes would otherwise hardly occur. */
 function slowDown(mostMs: number): void {
   const chance = openChance(() => undefined);
   for (const name of METHODS) {

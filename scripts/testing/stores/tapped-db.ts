@@ -2,10 +2,10 @@ import type { Mongo } from '#infra/mongo/connect.ts';
 
 export type Method = (...args: unknown[]) => Promise<unknown>;
 
-/** What stands in for a method of a collection, which comes bound; undefined = the method itself. */
+/** Returns the replacement of a collection's method, which is passed bound, or undefined to keep the method. */
 export type Tap = (method: Method, name: string, collection: string) => Method | undefined;
 
-/** The same database, where calls of collections' methods go through `tap`. */
+/** Returns the same database with the methods of its collections replaced by `tap`. */
 export function tappedDb(mongo: Mongo, tap: Tap): Mongo['db'] {
   return new Proxy(mongo.db, {
     get(target, name) {

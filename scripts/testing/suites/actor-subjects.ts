@@ -26,25 +26,25 @@ import { finishedOnce, postJob } from '#testing/stored/stored-jobs.ts';
 import type { WorkerDeps } from '#workers/actor.ts';
 import { ACTORS } from '#workers/actors.ts';
 
-/** What the kernel suite must know of an actor to run any of its features against it. */
+/** Describes an actor to the kernel suite, which runs its features against it. */
 export interface ActorSubject {
   name: string;
-  /** Stores what a command is about and posts the command. */
+  /** Stores the subject of a command and posts the command. */
   post(options?: PostOptions): Promise<Command>;
-  /** How often the command's change was made, seen from the data alone; NaN = half made. */
+  /** Returns from the stored data how often the command's change was made; NaN if it is incomplete. */
   effects(command: Command): Promise<number>;
-  /** How a good run ends. A standing command never ends: it puts itself back for the next time. */
+  /** End of a successful run. A recurring command never settles: each run snoozes it. */
   ends: { ending: 'done' | 'snoozed'; status: CommandStatus };
-  /** A command that a rule refuses, where the actor has such a rule. */
+  /** Posts a command that a rule rejects; absent if the actor has no such rule. */
   postRejected?: () => Promise<Command>;
 }
 
-/** A subject for each actor that the product has. */
+/** Returns a subject for each of the product's actors. */
 export function actorSubjects(mongo: Mongo, neighbours: Neighbours): ActorSubject[] {
   return Object.keys(ACTORS).map((name) => actorSubject(name, mongo, neighbours));
 }
 
-/** The subject for one of the product's actors; one without its entry here is an error. */
+/** Returns the subject of one of the product's actors. @throws Error if the actor has no entry here */
 export function actorSubject(name: string, mongo: Mongo, neighbours: Neighbours): ActorSubject {
   const makers: Record<string, () => ActorSubject> = {
     grading: () => grading(mongo),
@@ -57,13 +57,14 @@ export function actorSubject(name: string, mongo: Mongo, neighbours: Neighbours)
     upkeep: () => upkeep(mongo),
   };
   const make = makers[name];
-  if (make === undefined) throw new Error(`the kernel suite does not know how to post a command of ${name}`);
+  if (make === undefined) throw new Error(`the kernel suite has no subject for the actor ${name}`);
   return make();
 }
 
+/** Creates one of the product's actors. @throws Error if there is no actor with this name */
 export function makeActor(name: string, deps: WorkerDeps) {
   const make = ACTORS[name];
-  if (make === undefined) throw new Error(`no actor is called ${name}`);
+  if (make === undefined) throw new Error(`there is no actor ${name}`);
   return make(deps);
 }
 
@@ -113,13 +114,13 @@ function gradeNotice(mongo: Mongo, neighbours: Neighbours): ActorSubject {
     name: 'gradenotices',
     ends: { ending: 'done', status: 'DELIVERED' },
     async post({ maxAttempts = 10, runAt } = {}) {
-      const [notice] = gradeNotices(await storeAttempt(mongo, graded()), null);
+      const [notice] = gradeNotices(await storeAttempt(mongo, graded()));
       if (notice === undefined) throw new Error('an attempt has no notice');
       const now = runAt ?? Date.now() - 1_000;
       await inTransaction(mongo, 5_000, (session) => queueNotices(mongo, session, [notice], { maxAttempts, now }));
       return (await mailboxOf(mongo, 'gradenotices:student').findOne({ _id: notice.sourceEventId })) as Command;
     },
-    // Delivery is at least once; what must be one is the receiver's distinct events.
+    // Delivery is at least once, so that repeats under one id count once.
     effects: async (command) => (neighbours.notices.has(command._id) ? 1 : 0),
   };
 }
@@ -133,7 +134,7 @@ function delivery(mongo: Mongo, neighbours: Neighbours): ActorSubject {
         ...(maxAttempts === undefined ? {} : { maxAttempts }),
         ...(runAt === undefined ? {} : { now: runAt }),
       }),
-    // Delivery is at least once; what must be one is the receiver's distinct jobs, and the try that says so.
+    // Delivery is at least once, so that repeats under one job id count once. Exactly one delivery attempt may be SENT.
     async effects({ _id, subject }) {
       const sent = await deliveryAttempts(mongo).countDocuments({ notificationId: subject, status: 'SENT' });
       return sent === 1 && !neighbours.notices.has(_id) ? Number.NaN : sent;
@@ -155,7 +156,7 @@ function settlement(mongo: Mongo, { ledger }: Neighbours): ActorSubject {
     name: 'settlement',
     ends: DONE,
     post: (options) => postSettlement(mongo, options),
-    // Owners are asked at least once; what must be one is what stands in their books, and settled is what both of them have.
+    // Calls to owners are at least once, so that repeats under one key count once. SETTLED requires usage and debit.
     async effects(command) {
       const { _id, state } = await generationOf(mongo, command);
       const keys = ownerKeysOf(_id);

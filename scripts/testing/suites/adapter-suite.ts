@@ -7,27 +7,28 @@ import type { Behaviour, FaultReceiver } from '#testing/neighbours/fault-receive
 import { freshNotification } from '#testing/stored/stored-deliveries.ts';
 import { until } from '#testing/until.ts';
 
-/** What the suite must know of an adapter. */
+/** Describes an adapter to the suite. */
 export interface AdapterSubject {
   adapter: Adapter;
-  /** Jobs that were taken, by `deliveryJobId`, a repeat each time it came. */
+  /** Returns the `deliveryJobId` of every send that the provider accepted, repeats included. */
   taken(): string[];
-  /** What must stand in no message: secrets. */
+  /** Secrets that no error message may contain. */
   secrets: readonly string[];
-  /** The adapter's provider, where it is reached over HTTP; the adapter must give a hanging one up within a second. */
+  /** The adapter's provider if it is called over HTTP. The adapter must abandon a hanging provider within a second. */
   receiver?: FaultReceiver;
 }
 
-/** A title by which content would be known in a message. */
+/** A title that would reveal content in an error message. */
 const CONTENT = 'Điểm của em là 9,25';
 
+/** Returns a new delivery job for a channel. */
 export function sampleJob(channel: Channel): DeliveryJob {
   const id = newId();
   const row = freshNotification({ _id: id, title: CONTENT, content: CONTENT, data: '{"score":9.25}' });
   return { deliveryJobId: deliveryJobId(id, channel), channel, notification: notificationView(row) };
 }
 
-/** A fault of a provider, and what the adapter must make of it. */
+/** A fault of a provider and the error that the adapter must throw for it. */
 interface Fault {
   name: string;
   behaviour: Behaviour;
@@ -58,12 +59,12 @@ const FAULTS: readonly Fault[] = [
     afterMs: 90_000,
   },
   {
-    name: 'asks for days',
+    name: 'requests a wait of days',
     behaviour: answer(429, { 'retry-after': '900000' }),
     thrown: 'Retryable',
     afterMs: 3_600_000,
   },
-  { name: 'asks for nonsense', behaviour: answer(429, { 'retry-after': 'soon' }), thrown: 'Retryable' },
+  { name: 'sends an invalid Retry-After', behaviour: answer(429, { 'retry-after': 'soon' }), thrown: 'Retryable' },
   ...[400, 401, 403, 404, 410, 413, 422, 425].map((status): Fault => {
     return { name: `answers ${status}`, behaviour: answer(status, { 'retry-after': '7' }), thrown: 'Permanent' };
   }),
@@ -76,12 +77,12 @@ const FAULTS: readonly Fault[] = [
   }),
 ];
 
-/** Holds an adapter to its contract (`shared/infra/channels/channel.ts`). */
+/** Tests that an adapter fulfils its interface (`shared/infra/channels/channel.ts`). */
 export async function adapterSuite(t: Test, subject: AdapterSubject): Promise<void> {
   const { adapter } = subject;
   const quiet = () => ({ signal: new AbortController().signal });
 
-  await t.test('a job is taken under its own id, again under the same', async (t) => {
+  await t.test('the adapter sends a job under its own id, and a repeat under the same id', async (t) => {
     const job = sampleJob(adapter.channel);
     const before = structuredClone(job);
     for (const times of [1, 2]) {
@@ -89,11 +90,11 @@ export async function adapterSuite(t: Test, subject: AdapterSubject): Promise<vo
       t.ok(providerId === null || typeof providerId === 'string');
       t.strictSame(subject.taken(), Array(times).fill(job.deliveryJobId));
     }
-    t.strictSame(job, before, 'and is left as it was');
+    t.strictSame(job, before, 'the job is unchanged');
     t.match(adapter.provider, /^[a-z][a-z0-9-]*$/);
   });
 
-  await t.test('a run that is cut short before the call makes none', async (t) => {
+  await t.test('the adapter makes no call if its signal is already aborted', async (t) => {
     const taken = subject.taken().length;
     const reason = new Error('the process is stopping');
     await t.rejects(adapter.send(sampleJob(adapter.channel), { signal: AbortSignal.abort(reason) }), reason);
@@ -111,7 +112,7 @@ async function overHttp(t: Test, { adapter, secrets }: AdapterSubject, receiver:
       (error: unknown) => error,
     );
 
-  await t.test('a run that is cut short in the call throws its reason, and is no fault of the provider', async (t) => {
+  await t.test('an abort during the call rejects with its reason, not as a fault of the provider', async (t) => {
     receiver.behaviour = { kind: 'hang' };
     const { length } = receiver.posts;
     const cut = new AbortController();
@@ -123,27 +124,28 @@ async function overHttp(t: Test, { adapter, secrets }: AdapterSubject, receiver:
   });
 
   for (const fault of FAULTS) {
-    await t.test(`a provider that ${fault.name}: ${fault.thrown}`, async (t) => {
+    await t.test(`the adapter throws ${fault.thrown} for a provider that ${fault.name}`, async (t) => {
       receiver.behaviour = fault.behaviour;
       const { length } = receiver.posts;
       const error = await sent();
       t.ok(error instanceof (fault.thrown === 'Retryable' ? Retryable : Permanent), String(error));
       if (error instanceof Retryable) t.equal(error.afterMs, fault.afterMs);
-      t.equal(receiver.posts.length, length + 1, 'one call, and none elsewhere');
-      // As the log writes it, causes included.
+      t.equal(receiver.posts.length, length + 1, 'one call');
+      // Everything that the log would write, causes included.
       const told = error instanceof Error ? `${error.message} ${error.stack} ${String(error.cause)}` : '';
-      for (const secret of [CONTENT, ...secrets]) t.notOk(told.includes(secret), 'nothing leaks into the message');
+      for (const secret of [CONTENT, ...secrets])
+        t.notOk(told.includes(secret), 'the message contains neither content nor secrets');
     });
   }
 
-  await t.test('a provider that says yes at length is not listened to the end', async (t) => {
+  await t.test('the adapter stops reading an endless body after a successful status', async (t) => {
     receiver.behaviour = { kind: 'flood' };
     t.equal(await sent(), 'taken');
     const written = receiver.flooded();
-    t.ok(written < 16 * 1024 * 1024, `${written} bytes were written before the connection was given up`);
+    t.ok(written < 16 * 1024 * 1024, `the provider wrote ${written} bytes before the adapter closed the connection`);
   });
 
-  await t.test('a yes with any body', async (t) => {
+  await t.test('the adapter accepts a successful status with any body', async (t) => {
     for (const status of [200, 201, 202, 204]) {
       receiver.behaviour = { kind: 'answer', status, ...(status === 204 ? {} : { body: '<not json' }) };
       t.equal(await sent(), 'taken', `${status}`);

@@ -32,26 +32,27 @@ import { finishedOnce, postJob } from '#testing/stored/stored-jobs.ts';
 import { runCommand } from '#workers/run-command.ts';
 import { makeActor } from './actor-subjects.ts';
 
-/** A kind of command whose worker is killed at every point, and what must be true once another has finished it. */
+/** A command whose worker is killed at every point of its run, and a check of the state after another worker has finished it. */
 export interface CrashScenario {
   name: string;
   actor: string;
   status: CommandStatus;
-  /** How many points a run has at the least; fewer would mean that the rig sees nothing. */
+  /** Minimum number of points in a run. Fewer would mean that the suite no longer observes the run. */
   leastPoints: number;
-  /** Whether nobody needs to run it any more. Default: it is settled. A standing command never is. */
+  /** Returns whether no worker needs to run the command any more. Default: it is settled. A recurring command never settles. */
   isOver?: (command: Command) => boolean;
-  /** Attempts that it has spent in the end, at the least and at the most. Default: 1 and 2. */
+  /** Minimum and maximum of the attempts spent in the end. Default: 1 and 2. */
   spent?: readonly [number, number];
   post(mongo: Mongo): Promise<Command>;
   check(t: Test, world: { mongo: Mongo; neighbours: Neighbours }, command: Command): Promise<void>;
 }
 
-/** For MongoDB to end the transaction of a process that was killed in the middle of it. */
+/** Longest wait until MongoDB ends the transaction of a killed process. */
 const PATIENCE_MS = 60_000;
 /** Attempts of one release: more than fit in one of its chunks. */
 const CLASS = 103;
 
+/** Returns all scenarios. */
 export function crashScenarios(): CrashScenario[] {
   return [
     release(),
@@ -137,14 +138,14 @@ function notice(name: string, recipient: NoticeRecipient): CrashScenario {
     status: 'DELIVERED',
     leastPoints: recipient === 'STUDENT' ? 6 : 8,
     async post(mongo) {
-      const wanted = gradeNotices(freshAttempt(graded()), null).filter((row) => row.recipient === recipient);
+      const wanted = gradeNotices(freshAttempt(graded())).filter((row) => row.recipient === recipient);
       const options = { maxAttempts: 10, now: Date.now() - 1_000 };
       await inTransaction(mongo, 5_000, (session) => queueNotices(mongo, session, wanted, options));
       return (await mailboxOf(mongo, queue).findOne({ _id: wanted[0]?.sourceEventId ?? '' })) as Command;
     },
     async check(t, { neighbours }, { _id }) {
       const times = neighbours.notices.get(_id) ?? 0;
-      // Killed between the answer and its own note of it, a worker sends again; the receiver tells by the same id.
+      // A worker that was killed after the answer and before its settlement sends again, under the same id.
       t.ok(times === 1 || times === 2, `the receiver saw it ${times} times under one id`);
     },
   };
@@ -164,7 +165,7 @@ function delivery(): CrashScenario {
         .find({ notificationId: subject }, { sort: { _id: 1 } })
         .toArray();
       const statuses = rows.map(({ status }) => status);
-      t.equal(statuses.pop(), 'SENT', 'the last try is the one that succeeded');
+      t.equal(statuses.pop(), 'SENT', 'the last delivery attempt succeeded');
       t.ok(statuses.length <= 1 && statuses.every((status) => status === 'FAILED'), `before it: ${statuses}`);
       t.strictSame(
         rows.filter(({ error }) => error !== null).map(({ error }) => error),
@@ -182,7 +183,7 @@ function classification(): CrashScenario {
     leastPoints: 25,
     post: (mongo) => postJob(mongo),
     async check(t, { mongo }, { subject }) {
-      t.equal(await finishedOnce(mongo, subject), 1, 'every batch is there once, and counted once');
+      t.equal(await finishedOnce(mongo, subject), 1, 'every batch is stored and counted once');
       const job = await findJob(mongo, subject);
       t.match(job, { open: false, error: null, counts: { succeeded: 7, failed: 0, batchesDone: 2 } });
     },
@@ -200,14 +201,14 @@ function settlement(): CrashScenario {
       const row = await generationOf(mongo, { subject });
       t.match(row, { state: 'SETTLED', usageConsumed: true });
       const keys = ownerKeysOf(row._id);
-      // Killed between an owner's answer and its own note of it, a worker asks again, under the same key.
+      // A worker that was killed after an owner's answer and before its own write calls again, under the same key.
       for (const entry of [ledger.consumed.get(keys.usage), ledger.debits.get(keys.debit)]) {
-        t.ok(entry?.times === 1 || entry?.times === 2, `asked ${entry?.times} times under one key`);
+        t.ok(entry?.times === 1 || entry?.times === 2, `${entry?.times} calls under one key`);
       }
       const own = [...ledger.debits.values()].filter(({ organizationId }) => organizationId === row.organizationId);
       t.match(own, [{ amount: row.charge?.credits }], 'one debit');
       const held = await generationHolds(mongo).findOne({ _id: row.organizationId });
-      t.strictSame(held?.holds ?? [], [], 'nothing is held for it any more');
+      t.strictSame(held?.holds ?? [], [], 'its hold is removed');
     },
   };
 }
@@ -218,18 +219,18 @@ function overdueSweep(): CrashScenario {
     actor: 'upkeep',
     status: 'PENDING',
     leastPoints: 8,
-    // Put back for the next sweep; the attempt of that run is given back.
+    // Each run snoozes the command for the next sweep and refunds the attempt.
     isOver: ({ fence, lockedUntil }) => fence > 0 && lockedUntil === null,
     spent: [0, 1],
     async post(mongo) {
       const late = Date.now() + HOUR;
-      // What a killed sweep left is laid aside, or each one would have more points than the last, and for ever. In a
-      // transaction: it is told at once, again and again, that the dead one's is still open.
+      // Postpone the attempts that killed sweeps left: otherwise each run would have more points than the one before. Inside a
+      // transaction, the update meets the dead sweep's open transaction as a conflict and is repeated until that one ends.
       const aside = { $set: { deadlineAt: new Date(late) } };
       await inTransaction(mongo, PATIENCE_MS, (session) =>
         attempts(mongo).updateMany({ status: 'IN_PROGRESS' }, aside, { session }),
       );
-      // The worker's own standing sweep must not come first.
+      // Postpone the worker's own recurring sweep, which would run first.
       const standing = { queue: 'upkeep', key: 'upkeep:overdue-attempts', subject: 'attempts', body: {} } as const;
       await postCommand(mongo, newCommand({ ...standing, maxAttempts: 10, now: late }));
       return postSweep(mongo, (await storeAttempt(mongo))._id);
@@ -237,25 +238,29 @@ function overdueSweep(): CrashScenario {
     async check(t, { mongo }, { subject }) {
       const gradings = () => mailboxOf(mongo, 'grading').countDocuments({ queue: 'grading', subject });
       const before = await attempts(mongo).findOne({ _id: subject });
-      t.equal(await gradings(), before?.status === 'SUBMITTED' ? 1 : 0, 'handed in with its grading, or neither');
+      t.equal(
+        await gradings(),
+        before?.status === 'SUBMITTED' ? 1 : 0,
+        'submitted with its grading command, or neither',
+      );
       const { deadlineAt } = freshAttempt();
       await attempts(mongo).updateOne({ _id: subject, status: 'IN_PROGRESS' }, { $set: { deadlineAt } });
       const sweep = await postSweep(mongo, `again:${subject}`);
       await runCommand(testKernel(mongo), makeActor('upkeep', testWorkerDeps(mongo)), sweep.queue, sweep._id);
       const attempt = await attempts(mongo).findOne({ _id: subject });
       t.match(attempt, { status: 'SUBMITTED', submittedBy: 'TIMEOUT', submittedAt: deadlineAt });
-      t.equal(await gradings(), 1, 'one grading');
+      t.equal(await gradings(), 1, 'one grading command');
     },
   };
 }
 
 async function postSweep(mongo: Mongo, subject: string): Promise<Command> {
   const about = { queue: 'upkeep', key: `upkeep:${subject}`, subject, body: {} } as const;
-  // Before the killed ones, whose leases have ended meanwhile and who would sweep for it.
+  // Due before the killed sweeps, whose leases have expired: the worker would run those first, and they would do this one's work.
   return (await postCommand(mongo, newCommand({ ...about, maxAttempts: 10, now: Date.now() - HOUR }))).command;
 }
 
-/** The parts of a graded attempt that a fresh one would overwrite. */
+/** Returns the fields of a graded attempt that a fresh attempt would overwrite. */
 function keep({ status, answers, exam, submittedAt, submittedBy, totalScore }: Attempt): Partial<Attempt> {
   return { status, answers, exam, submittedAt, submittedBy, totalScore };
 }

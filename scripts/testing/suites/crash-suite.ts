@@ -10,9 +10,9 @@ import { takeRedisDatabase } from '#testing/stores/redis-database.ts';
 import { until } from '#testing/until.ts';
 import { type CrashScenario, crashScenarios } from './crash-scenarios.ts';
 
-/** The runner has as many files at work as well. */
+/** Scenarios at the same time; few, because the test runner runs other files too. */
 const LANES = 2;
-/** More than any run has; a run with more points than this is a run that does not end. */
+/** Upper bound of the points of a run. A run with more points would not end. */
 const MOST_POINTS = 200;
 
 const ENV = {
@@ -31,8 +31,8 @@ const ENV = {
 };
 
 /**
- * Leases longer than a busy machine keeps a live worker from renewing them: one that it loses for that is an attempt
- * more, and no crash of ours. Those of the dead are over while the next points are visited.
+ * Leases that outlast any pause of a busy machine. A live worker that loses its lease would spend an attempt that no crash explains. The
+ * leases of killed workers expire while the suite visits further points.
  */
 const LONG_LEASES = {
   WORKER_LEASE_MS: '10000',
@@ -40,7 +40,7 @@ const LONG_LEASES = {
   AI_CLASSIFIER_WORKER_LEASE_MS: '10000',
 };
 
-/** What a test that kills workers has to itself: a database, a Redis, neighbours, and the environment that names them. */
+/** Opens a database, a Redis database and neighbours for a test that kills workers. Returns them with the environment that names them. */
 export async function openLane(t: Teardown) {
   const mongo = await openTestMongo(t, { empty: true });
   await migrate(mongo, () => undefined, { isProbed: true });
@@ -48,7 +48,7 @@ export async function openLane(t: Teardown) {
   const redis = await takeRedisDatabase(requiredEnv('REDIS_URL'));
   t.teardown(() => redis.give());
   const stores = { MONGODB_URL: mongo.url, MONGODB_DATABASE: mongo.database, REDIS_URL: redis.url };
-  // Without analytics: what is told there is told beside the runs, and would be counted among the next one's points.
+  // Without analytics: its events are sent in the background and would count as points of the next run.
   const { ANALYTICS_SERVICE_URL: _, ...services } = neighbours.env;
   return {
     mongo,
@@ -57,12 +57,12 @@ export async function openLane(t: Teardown) {
   };
 }
 
-/** Kills a worker of this actor at every await of each of its scenarios' runs. */
+/** Runs each scenario of this actor and kills a worker at every point of the run. */
 export async function crashSuite(t: Test, actor: string): Promise<void> {
   const scenarios = crashScenarios().filter((scenario) => scenario.actor === actor);
   if (scenarios.length === 0) throw new Error(`no crash scenario is about ${actor}`);
   const lane = pLimit(LANES);
-  // Shared out, so that the lanes end together.
+  // A single scenario is split over the lanes by its points.
   const step = scenarios.length < LANES ? LANES : 1;
   const tasks = scenarios.flatMap((scenario) =>
     Array.from({ length: step }, (_, index) => () => crashAtEach(t, scenario, { first: index + 1, step })),
@@ -71,8 +71,8 @@ export async function crashSuite(t: Test, actor: string): Promise<void> {
 }
 
 /**
- * One command for each point of its actor's run. The worker of each dies at its point; those that follow find what it
- * left when its lease is over, and at last a healthy one clears up.
+ * Posts one command for each point of the actor's run and kills the command's worker at that point. Later workers claim the command after
+ * its lease has expired. At the end a worker without crash point finishes the remaining commands.
  */
 async function crashAtEach(t: Test, scenario: CrashScenario, at: { first: number; step: number }): Promise<void> {
   const { mongo, neighbours, env: laneEnv } = await openLane(t);
@@ -97,7 +97,7 @@ async function crashAtEach(t: Test, scenario: CrashScenario, at: { first: number
     const how = await runWorkerUntil(worker, () => isSettled(command));
     logged += worker.logged();
     if (how !== 'SIGKILL') {
-      t.equal(how, '0', `a worker that reached no point ${point} ended in order`);
+      t.equal(how, '0', `a worker whose run has no point ${point} stops with exit code 0`);
       break;
     }
     points.push(worker.said().trim());
@@ -118,10 +118,10 @@ async function crashAtEach(t: Test, scenario: CrashScenario, at: { first: number
     t.ok(hasSpent, `${now?.attempts} attempts`, { now, logged: linesOf(logged, command) });
     await scenario.check(t, { mongo, neighbours }, command);
   }
-  t.ok(neighbours.notices.size <= commands.length, 'nothing was sent under another id');
+  t.ok(neighbours.notices.size <= commands.length, 'every notice has the id of its command');
 }
 
-/** What the workers have logged of this command. */
+/** Returns the log lines of this command. */
 function linesOf(logged: string, { _id }: Command): string[] {
   return logged.split('\n').filter((line) => line.includes(_id));
 }

@@ -8,10 +8,10 @@ import { OUTCOME_FEATURES } from '#testing/suites/kernel-features/outcomes.ts';
 import { SLOT_FEATURES } from '#testing/suites/kernel-features/slots.ts';
 import { actorSubject, makeActor } from './actor-subjects.ts';
 
-/** Every promise of the kernel. */
+/** All features of the kernel. */
 const FEATURES = [...OUTCOME_FEATURES, ...LEASE_FEATURES, ...SLOT_FEATURES];
 
-/** Holds one actor to every promise of the kernel. */
+/** Tests every feature of the kernel with one actor. */
 export async function kernelSuite(t: Test, actor: string): Promise<void> {
   const mongo = await openTestMongo(t);
   const neighbours = await openNeighbours(t);
@@ -20,7 +20,7 @@ export async function kernelSuite(t: Test, actor: string): Promise<void> {
   for (const feature of FEATURES) {
     if (feature.applies?.(subject) === false) continue;
     await t.test(feature.name, async (t) => {
-      // A poll takes up whatever lies there, so nothing of an earlier feature may.
+      // A poll claims every due command, so commands of an earlier feature are deleted.
       for (const name of MAILBOXES) await mongo.db.collection(name).deleteMany({});
       const kernel = (overrides = {}) => testKernel(mongo, overrides);
       await feature.show({ t, mongo, subject, deps, kernel, actor: makeActor(subject.name, deps) });

@@ -5,10 +5,11 @@ import { type Grade, scoreQuestion } from './score-question.ts';
 
 export interface Totals {
   totalScore: number;
+  /** Graded questions with full score. Practice (a question of 0 points) is counted neither here nor in `wrongCount`. */
   correctCount: number;
   /** Graded questions without full score, unanswered ones included. */
   wrongCount: number;
-  /** Answered questions that still wait for a grade by hand; in neither of the other counts. */
+  /** Answered questions that still wait for a grade by hand. They are in no other count. */
   pendingManualCount: number;
 }
 
@@ -18,7 +19,7 @@ export interface Grading {
   totals: Totals;
 }
 
-/** Grades a whole attempt from nothing but its copied paper and its stored answers. */
+/** Grades a whole attempt from its copied paper and its stored answers alone. */
 export function gradeAttempt(paper: Paper, stored: Readonly<Record<string, AnswerContent>>): Grading {
   const answers: Record<string, Grade> = {};
   for (const [index, question] of paper.questions.entries()) {
@@ -30,8 +31,8 @@ export function gradeAttempt(paper: Paper, stored: Readonly<Record<string, Answe
 }
 
 /**
- * The totals as a function of the graded answers, and of nothing else: grading and every later grade by hand go
- * through here, so that stored totals can always be recomputed. A question without a stored answer counts 0.
+ * Returns the totals of graded answers. Grading and every later grade by hand use this function, so that stored totals can
+ * always be recomputed from the answers. A question without a stored answer scores 0.
  */
 export function totalsOf(
   paper: Paper,
@@ -47,6 +48,7 @@ export function totalsOf(
       pendingManualCount += 1;
       continue;
     }
+    if (question.score === 0) continue;
     scores.push(answer?.score ?? 0);
     if (answer?.isCorrect === true) correctCount += 1;
     else wrongCount += 1;

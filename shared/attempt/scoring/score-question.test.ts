@@ -15,7 +15,7 @@ function check(t: Test, question: Question, vectors: Vector[]) {
 const picked = (...selected: string[]): AnswerContent => ({ selected });
 const typed = (text: string): AnswerContent => ({ text });
 
-/** `judge('TF-?')`: a true, b false, c left blank, d omitted. */
+/** Returns statements: `judge('TF-?')` answers a with true and b with false, leaves c blank and omits d. */
 function judge(marks: string): AnswerContent {
   const statements = [...marks].flatMap((mark, index) => {
     if (mark === '?') return [];
@@ -29,7 +29,7 @@ function choice(score: number, scoringRule: ScoringRule, correctOptionIds: strin
   return sampleQuestion({ type: 'MULTIPLE_CHOICE', score, scoringRule, options, answerKey: { correctOptionIds } });
 }
 
-/** Every statement of the group is true. */
+/** Returns a true/false group whose statements are all true. */
 function group(score: number, scoringRule: ScoringRule, statementCount = 4): Question {
   const ids = [...'abcdefgh'].slice(0, statementCount);
   const statements = ids.map((statementId) => ({ statementId, value: true }));
@@ -41,7 +41,7 @@ function numeric(scoringRule: ScoringRule, ...numericAnswers: { value: number; t
   return sampleQuestion({ type: 'NUMERIC', score: 2, scoringRule, options: [], answerKey: { numericAnswers } });
 }
 
-t.test('EXACT: the chosen set equals the key', async (t) => {
+t.test('EXACT: an answer is correct only if the selected set equals the key', async (t) => {
   check(t, sampleQuestion({ score: 0.25 }), [
     [picked('a'), 0.25, true],
     [picked('a', 'a'), 0.25, true, 'a selection counts once'],
@@ -61,7 +61,7 @@ t.test('EXACT: the chosen set equals the key', async (t) => {
   ]);
 });
 
-t.test('PARTIAL of options', async (t) => {
+t.test('PARTIAL: options earn their share of the key, minus penalties', async (t) => {
   check(t, choice(3, { mode: 'PARTIAL', incorrectPenalty: 0.5 }, ['a', 'b', 'c']), [
     [picked('a'), 1, false],
     [picked('a', 'b'), 2, false],
@@ -86,7 +86,7 @@ t.test('PARTIAL of options', async (t) => {
   ]);
 });
 
-t.test("a rule's own full mark scales its result to the question's score", async (t) => {
+t.test("the maxScore of a rule scales its result to the question's score", async (t) => {
   check(t, choice(0.5, { mode: 'PARTIAL', maxScore: 4, incorrectPenalty: 1, minScore: -2 }, ['a', 'b']), [
     [picked('a', 'b'), 0.5, true],
     [picked('a'), 0.25, false, '2 of 4'],
@@ -97,7 +97,7 @@ t.test("a rule's own full mark scales its result to the question's score", async
   check(t, sampleQuestion({ score: 2, scoringRule: { mode: 'EXACT', maxScore: 10 } }), [[picked('a'), 2, true]]);
 });
 
-t.test('PARTIAL of statements: a blank one is neither right nor wrong', async (t) => {
+t.test('PARTIAL: a blank statement is neither right nor wrong', async (t) => {
   check(t, group(2, { mode: 'PARTIAL', incorrectPenalty: 0.5 }), [
     [judge('TTTT'), 2, true],
     [judge('TTT-'), 1.5, false],
@@ -107,7 +107,7 @@ t.test('PARTIAL of statements: a blank one is neither right nor wrong', async (t
   ]);
 });
 
-t.test('the national ladder: 0, 0.1, 0.25, 0.5, 1 of the full mark', async (t) => {
+t.test('the national ladder yields 0, 0.1, 0.25, 0.5 or 1 of the full mark', async (t) => {
   for (const mode of ['THPT_TRUE_FALSE_LADDER', 'TRUE_FALSE_GROUP'] as const) {
     check(t, group(1, { mode, incorrectPenalty: 9, minScore: 0.4 }), [
       [judge('FFFF'), 0, false, 'penalty and floor do not count'],
@@ -122,7 +122,7 @@ t.test('the national ladder: 0, 0.1, 0.25, 0.5, 1 of the full mark', async (t) =
   }
 });
 
-t.test('a group of another size, and a ladder of its own', async (t) => {
+t.test('a group of another size is scored equally per statement or by its own ladder', async (t) => {
   check(t, group(1, { mode: 'TRUE_FALSE_GROUP' }, 3), [
     [judge('TFF'), 0.333333, false],
     [judge('TTF'), 0.666667, false],
@@ -136,7 +136,7 @@ t.test('a group of another size, and a ladder of its own', async (t) => {
   ]);
 });
 
-t.test('SHORT_TEXT', async (t) => {
+t.test('SHORT_TEXT compares a text with the accepted texts and numbers', async (t) => {
   const answerKey = { acceptedTexts: ['Hà Nội', 'Thăng Long'] };
   const text: Partial<Question> = { type: 'SHORT_TEXT', options: [], answerKey };
   check(t, sampleQuestion({ ...text, scoringRule: { mode: 'SHORT_TEXT' } }), [
@@ -165,7 +165,77 @@ t.test('SHORT_TEXT', async (t) => {
   ]);
 });
 
-t.test('NUMERIC: inclusive, in exact decimals', async (t) => {
+t.test('SHORT_TEXT with a tolerance also compares accepted texts as numbers', async (t) => {
+  const ask = (scoringRule: ScoringRule, acceptedTexts: string[], numericAnswers: { value: number }[] = []) =>
+    sampleQuestion({ type: 'SHORT_TEXT', options: [], scoringRule, answerKey: { acceptedTexts, numericAnswers } });
+  check(t, ask({ mode: 'SHORT_TEXT' }, ['0,5']), [
+    [typed('0,5'), 1, true],
+    [typed('0.5'), 0, false, 'without a tolerance it is a text'],
+  ]);
+  check(t, ask({ mode: 'SHORT_TEXT', tolerance: 0 }, ['0,5', ' 5 cm', '1/2']), [
+    [typed('.50'), 1, true],
+    [typed('5e-1'), 1, true],
+    [typed('0.5000000000000000000001'), 0, false, 'in exact decimals'],
+    [typed('5'), 0, false, 'a text that only begins with a number is a text'],
+    [typed('5 CM'), 1, true],
+  ]);
+  check(t, ask({ mode: 'SHORT_TEXT', tolerance: 0.1 }, ['3'], [{ value: 7 }]), [
+    [typed('3,1'), 1, true],
+    [typed('2.8999'), 0, false],
+    [typed('7.1'), 1, true, 'the numbers of the key still count'],
+  ]);
+  check(t, ask({ mode: 'SHORT_TEXT', tolerance: 0.1, toleranceType: 'RELATIVE' }, ['\u2212200']), [
+    [typed('-220'), 1, true],
+    [typed('-220.1'), 0, false],
+  ]);
+  const digits = `0.${'1'.repeat(300)}`;
+  check(t, ask({ mode: 'SHORT_TEXT', tolerance: 0 }, [digits]), [
+    [typed(`${digits}0`), 1, true],
+    [typed(`${digits}1`), 0, false, 'also beyond the digits of a JSON number'],
+  ]);
+  check(t, ask({ mode: 'EXACT', tolerance: 0.1 }, ['3']), [
+    [typed('3,0'), 0, false, 'EXACT reads texts alone'],
+    [typed('3'), 1, true],
+  ]);
+});
+
+t.test('a question of an unknown type is scored by its mode', async (t) => {
+  const named = (question: Question): Question => ({ ...question, type: 'OTHER' });
+  check(t, named(choice(2, { mode: 'PARTIAL' }, ['a', 'b'])), [[picked('a'), 1, false]]);
+  check(t, named(choice(2, { mode: 'EXACT' }, ['a', 'b'])), [[picked('b', 'a'), 2, true]]);
+  check(t, named(group(1, { mode: 'THPT_TRUE_FALSE_LADDER' })), [[judge('TTTF'), 0.5, false]]);
+  check(t, named(numeric({ mode: 'NUMERIC', tolerance: 0.5 }, { value: 1 })), [[typed('1,5'), 2, true]]);
+  const text = (scoringRule: ScoringRule) =>
+    named(sampleQuestion({ options: [], scoringRule, answerKey: { acceptedTexts: ['Hà Nội'] } }));
+  check(t, text({ mode: 'SHORT_TEXT' }), [[typed('hà nội'), 1, true]]);
+  check(t, text({ mode: 'EXACT' }), [[typed('hà  nội'), 1, true]]);
+  check(t, text({ mode: 'PARTIAL', incorrectPenalty: 0.25, minScore: -1 }), [
+    [typed('hà nội'), 1, true, 'PARTIAL of a text: one part, right or wrong'],
+    [typed('Huế'), -0.25, false],
+    [typed(' '), 0, false],
+  ]);
+  check(t, text({ mode: 'MANUAL' }), [[typed('x'), null, null]]);
+});
+
+t.test('practice neither earns nor loses points', async (t) => {
+  check(t, sampleQuestion({ score: 0 }), [
+    [picked('a'), 0, true],
+    [picked('b'), 0, false],
+    [picked(), 0, false],
+  ]);
+  const penal = { mode: 'PARTIAL', incorrectPenalty: 1, minScore: -2 } as const;
+  for (const rule of [penal, { ...penal, maxScore: 4 }]) {
+    check(t, choice(0, rule, ['a', 'b']), [
+      [picked('c', 'd'), 0, false],
+      [picked('a'), 0, false],
+      [picked('a', 'b'), 0, true],
+    ]);
+  }
+  check(t, group(0, { mode: 'THPT_TRUE_FALSE_LADDER' }), [[judge('TTTT'), 0, true]]);
+  t.strictSame(gradeByHand(sampleQuestion({ score: 0 }), 0), { isCorrect: true, score: 0 });
+});
+
+t.test('NUMERIC: a tolerance is inclusive and computed in exact decimals', async (t) => {
   check(t, numeric({ mode: 'NUMERIC', tolerance: 0.1 }, { value: 0.3 }), [
     [typed('0.2'), 2, true],
     [typed('0,4'), 2, true],
@@ -197,7 +267,7 @@ t.test('NUMERIC: inclusive, in exact decimals', async (t) => {
   ]);
 });
 
-t.test('by hand: pending once answered, 0 when there is nothing to grade', async (t) => {
+t.test('a question scored by hand is pending if answered, and scores 0 if unanswered', async (t) => {
   for (const mode of ['MANUAL', 'ESSAY'] as const) {
     check(t, sampleQuestion({ type: 'ESSAY', options: [], answerKey: {}, scoringRule: { mode } }), [
       [typed('Bài làm'), null, null],
@@ -214,7 +284,7 @@ t.test('by hand: pending once answered, 0 when there is nothing to grade', async
   t.strictSame(gradeByHand(sampleQuestion({ score: 2 }), 1.9999999), { isCorrect: false, score: 2 });
 });
 
-t.test('full score is judged before rounding', async (t) => {
+t.test('full score is decided before rounding', async (t) => {
   check(t, sampleQuestion({ score: 0.0000001 }), [[picked('a'), 0, true]]);
   const nearly = choice(1, { mode: 'PARTIAL', incorrectPenalty: 0.0000001 }, ['a']);
   check(t, nearly, [[picked('a', 'b'), 1, false]]);

@@ -1,31 +1,32 @@
 import type { AnswerContent } from '#shared/attempt/attempt.ts';
-import { isScoredByHand, type Question } from '#shared/attempt/question.ts';
+import { isScoredByHand, type Question, ruleTypeOf } from '#shared/attempt/question.ts';
 import { decimal, roundScore } from '#shared/kernel/decimal.ts';
 import { FULL, isFull, ladderShare, NOTHING, partialShare, pointsOf, type Share } from './share.ts';
 import { isBlank, textShare } from './short-answer.ts';
 
-/** Points rounded to six places and whether the mark was full before rounding; both null = waits for a grade by hand. */
+/** Points rounded to six places; `isCorrect` is decided before rounding. Both are null while a grade by hand is pending. */
 export type Grade = { isCorrect: boolean; score: number } | { isCorrect: null; score: null };
 
 const PENDING: Grade = { isCorrect: null, score: null };
 
 /**
- * Grades one question from its copied snapshot. Unanswered is 0 whatever the floor says, also where a person
- * scores: nobody has to grade an empty page. `answer` is undefined when nothing is stored.
+ * Grades one question from its copied snapshot. An unanswered question scores 0 regardless of `minScore`, even if it is scored
+ * by hand, so that no teacher has to grade an empty page. `answer` is undefined if no answer is stored.
  */
 export function scoreQuestion(question: Question, answer: AnswerContent | undefined): Grade {
   if (answer === undefined || isUnanswered(answer)) return gradeOf(question, NOTHING);
   if (isScoredByHand(question)) return PENDING;
-  const ruleMax = question.scoringRule.maxScore ?? question.score;
+  // A practice question has 0 points, which cannot serve as a scale. A scale of 1 still yields the right `isCorrect`.
+  const ruleMax = question.scoringRule.maxScore ?? (question.score || 1);
   return gradeOf(question, shareOf(question, ruleMax, answer));
 }
 
-/** The grade of a score given by hand, which lies on the question's own scale. */
+/** Returns the grade of a score by hand, which is on the question's own scale. */
 export function gradeByHand(question: Question, score: number): { isCorrect: boolean; score: number } {
   return { isCorrect: score >= question.score, score: roundScore(decimal(score)) };
 }
 
-/** An empty selection, nothing but blank judgements, or white space only. */
+/** Returns true for an empty selection, statements without any value, or a text of white space only. */
 function isUnanswered(answer: AnswerContent): boolean {
   if (answer.selected !== undefined) return answer.selected.length === 0;
   if (answer.statements !== undefined) return answer.statements.every((statement) => statement.value === null);
@@ -34,7 +35,7 @@ function isUnanswered(answer: AnswerContent): boolean {
 }
 
 function shareOf(question: Question, ruleMax: number, answer: AnswerContent): Share {
-  switch (question.type) {
+  switch (ruleTypeOf(question)) {
     case 'SINGLE_CHOICE':
     case 'MULTIPLE_CHOICE':
       return choiceShare(question, ruleMax, answer.selected ?? []);
@@ -42,7 +43,7 @@ function shareOf(question: Question, ruleMax: number, answer: AnswerContent): Sh
       return statementsShare(question, ruleMax, answer.statements ?? []);
     case 'SHORT_TEXT':
     case 'NUMERIC':
-      return textShare(question, answer.text ?? '');
+      return textShare(question, ruleMax, answer.text ?? '');
     case 'ESSAY':
       return NOTHING;
   }
@@ -52,7 +53,7 @@ function gradeOf(question: Question, earned: Share): Grade {
   return { isCorrect: isFull(earned), score: roundScore(pointsOf(earned, question.score)) };
 }
 
-/** SINGLE_CHOICE and MULTIPLE_CHOICE under EXACT or PARTIAL. A selection counts once, however often it was sent. */
+/** Returns the share of a choice under EXACT or PARTIAL. A repeated selection counts once. */
 function choiceShare(question: Question, ruleMax: number, selected: readonly string[]): Share {
   const key = new Set(question.answerKey.correctOptionIds ?? []);
   const chosen = new Set(selected);
@@ -64,7 +65,7 @@ function choiceShare(question: Question, ruleMax: number, selected: readonly str
   return right === key.size && wrong === 0 ? FULL : NOTHING;
 }
 
-/** TRUE_FALSE_GROUP under each of its modes. A blank or omitted judgement is neither right nor wrong. */
+/** Returns the share of a true/false group under each of its modes. A blank or omitted statement is neither right nor wrong. */
 function statementsShare(
   question: Question,
   ruleMax: number,

@@ -35,7 +35,7 @@ function scoreOf(question: Question, answer: AnswerContent): number {
   return scoreQuestion(question, answer).score ?? Number.NaN;
 }
 
-t.test('a partial score lies between floor and full mark', async () => {
+t.test('a partial score is between floor and full mark', async () => {
   fc.assert(
     fc.property(partial, selection, (question, answer) => {
       const { maxScore = 1, minScore = 0 } = question.scoringRule;
@@ -46,7 +46,7 @@ t.test('a partial score lies between floor and full mark', async () => {
   );
 });
 
-t.test('one more right option never lowers a score, one more wrong one never raises it', async () => {
+t.test('a further right option never lowers a score, and a further wrong option never raises it', async () => {
   fc.assert(
     fc.property(partial, fc.subarray(IDS, { minLength: 1 }), fc.constantFrom(...IDS), (question, selected, more) => {
       if (selected.includes(more)) return true;
@@ -57,7 +57,7 @@ t.test('one more right option never lowers a score, one more wrong one never rai
   );
 });
 
-t.test('neither the order nor the repetition of a selection counts', async () => {
+t.test('order and repetition of a selection do not change its score', async () => {
   const mode = fc.constantFrom('EXACT' as const, 'PARTIAL' as const);
   fc.assert(
     fc.property(partial, someIds, mode, (question, selected, scored) => {
@@ -68,7 +68,7 @@ t.test('neither the order nor the repetition of a selection counts', async () =>
   );
 });
 
-t.test('a partial score is the rational number it should be, rounded once', async () => {
+t.test('a partial score equals the exact rational result, rounded once', async () => {
   fc.assert(
     fc.property(partial, fc.subarray(IDS, { minLength: 1 }), (question, selected) => {
       return scoreOf(question, { selected }) === rationalPartial(question, selected);
@@ -77,7 +77,7 @@ t.test('a partial score is the rational number it should be, rounded once', asyn
   );
 });
 
-t.test('the ladder climbs with every right judgement', async () => {
+t.test('a ladder score rises with every correct statement', async () => {
   const judgement = fc.constantFrom(true, false, null);
   const mode = fc.constantFrom('TRUE_FALSE_GROUP' as const, 'THPT_TRUE_FALSE_LADDER' as const, 'PARTIAL' as const);
   fc.assert(
@@ -104,7 +104,7 @@ t.test('the ladder climbs with every right judgement', async () => {
   );
 });
 
-t.test('a tolerance includes its own edge and nothing beyond it', async () => {
+t.test('a tolerance includes its edge and excludes the next thousandth', async () => {
   const thousandths = fc.integer({ min: -1e9, max: 1e9 });
   fc.assert(
     fc.property(thousandths, fc.nat(1e6), fc.constantFrom(1, -1), (key, tolerance, side) => {
@@ -121,7 +121,76 @@ t.test('a tolerance includes its own edge and nothing beyond it', async () => {
   );
 });
 
-t.test('totals are the exact sum of the rounded scores, and can be had from the graded answers alone', async () => {
+t.test('an accepted text that is a number has exactly the tolerance of the rule', async () => {
+  const number = fc.record({ digits: fc.bigInt({ min: -(10n ** 30n), max: 10n ** 30n }), places: fc.nat(30) });
+  const near = fc.bigInt({ min: -60n, max: 60n });
+  const marks = fc.constantFrom('.', ',');
+  fc.assert(
+    fc.property(
+      number,
+      near,
+      fc.nat(50),
+      fc.boolean(),
+      marks,
+      ({ digits, places }, away, allowed, isRelative, mark) => {
+        // Key and answer are in units of 10^-places. The tolerance is `allowed` units, or `allowed` percent if relative.
+        const given = digits + away;
+        const question = sampleQuestion({
+          type: 'SHORT_TEXT',
+          options: [],
+          scoringRule: isRelative
+            ? { mode: 'SHORT_TEXT', tolerance: allowed / 100, toleranceType: 'RELATIVE' }
+            : { mode: 'SHORT_TEXT', tolerance: Number(`${allowed}e-${places}`) },
+          answerKey: { acceptedTexts: [written(digits, places, mark)] },
+        });
+        const distance = away < 0n ? -away : away;
+        const size = digits < 0n ? -digits : digits;
+        const isRight = isRelative ? distance * 100n <= BigInt(allowed) * size : distance <= BigInt(allowed);
+        return scoreOf(question, { text: `${given}e-${places}` }) === (isRight ? 1 : 0);
+      },
+    ),
+    { numRuns: 1_000 },
+  );
+});
+
+t.test('without a tolerance an accepted text is compared only as a text', async () => {
+  fc.assert(
+    fc.property(fc.integer(), fc.nat(5), (value, zeros) => {
+      const question = sampleQuestion({
+        type: 'SHORT_TEXT',
+        options: [],
+        scoringRule: { mode: 'SHORT_TEXT' },
+        answerKey: { acceptedTexts: [String(value)] },
+      });
+      return scoreOf(question, { text: `${value}.${'0'.repeat(zeros)}` }) === 0;
+    }),
+  );
+});
+
+t.test('practice changes no total, whatever its position and answer', async () => {
+  const place = fc.record({
+    question: partial,
+    answer: fc.option(selection, { nil: undefined }),
+    isPractice: fc.boolean(),
+  });
+  fc.assert(
+    fc.property(fc.array(place, { minLength: 1, maxLength: 20 }), (places) => {
+      const graded = (of: typeof places) => {
+        const questions = of.map(({ question, isPractice }) => (isPractice ? { ...question, score: 0 } : question));
+        const stored = of.flatMap(({ answer }, index) => (answer === undefined ? [] : [[answerKeyOf(index), answer]]));
+        return gradeAttempt({ questions }, Object.fromEntries(stored));
+      };
+      const { answers, totals } = graded(places);
+      const practised = places.flatMap(({ isPractice }, index) => (isPractice ? [answers[answerKeyOf(index)]] : []));
+      return (
+        JSON.stringify(totals) === JSON.stringify(graded(places.filter(({ isPractice }) => !isPractice)).totals) &&
+        practised.every((grade) => grade === undefined || grade.score === 0)
+      );
+    }),
+  );
+});
+
+t.test('totals are the exact sum of the rounded scores and depend on the graded answers only', async () => {
   const sitting = fc.array(fc.record({ question: partial, answer: fc.option(selection, { nil: undefined }) }), {
     minLength: 1,
     maxLength: 30,
@@ -142,11 +211,18 @@ t.test('totals are the exact sum of the rounded scores, and can be had from the 
   );
 });
 
+/** Writes a decimal number: `written(-5n, 2, ',')` returns `-0,05`. */
+function written(digits: bigint, places: number, mark: string): string {
+  const size = String(digits < 0n ? -digits : digits).padStart(places + 1, '0');
+  const cut = size.length - places;
+  return `${digits < 0n ? '-' : ''}${size.slice(0, cut)}${places === 0 ? '' : mark}${size.slice(cut)}`;
+}
+
 function toMillionths(score: number): number {
   return Math.round(score * 1_000_000);
 }
 
-/** The contract's formula over whole thousandths, with BigInt: no library, no rounding before the end. */
+/** Computes the contract's formula in whole thousandths with BigInt, without a library, and rounds only at the end. */
 function rationalPartial(question: Question, selected: readonly string[]): number {
   const whole = (value: number) => BigInt(Math.round(value * 1_000));
   const key = new Set(question.answerKey.correctOptionIds ?? []);
@@ -159,7 +235,7 @@ function rationalPartial(question: Question, selected: readonly string[]): numbe
   const full = whole(maxScore) * size;
   if (numerator < floor) numerator = floor;
   if (numerator > full) numerator = full;
-  // score × numerator / full in millionths, doubled so that the tie can be seen, away from zero.
+  // Computes score × numerator / full in half millionths, so that a tie is visible. Ties round to the larger magnitude.
   const scaled = whole(question.score) * numerator * 1_000n * 2n;
   const magnitude = (scaled < 0n ? -scaled : scaled) / full;
   const rounded = (magnitude + 1n) / 2n;

@@ -2,8 +2,8 @@ import type { ScoringRule } from '#shared/attempt/question.ts';
 import { type Decimal, decimal } from '#shared/kernel/decimal.ts';
 
 /**
- * What an answer earned, as an exact fraction of the full mark. Kept as a fraction until the very end, because
- * `M · right / key` has no finite decimal for a key of three, and full marks are judged before any rounding.
+ * The earned part of the full mark, as an exact fraction. It stays a fraction until the score is rounded: `M · right / key`
+ * has no finite decimal for a key of three, and full marks are decided before rounding.
  */
 export interface Share {
   numerator: Decimal;
@@ -14,20 +14,20 @@ export interface Share {
 export const FULL: Share = { numerator: decimal(1), denominator: decimal(1) };
 export const NOTHING: Share = { numerator: decimal(0), denominator: decimal(1) };
 
-/** Full marks, or more (which no rule gives). */
+/** Returns true if the share is at least 1. No rule yields more than 1. */
 export function isFull({ numerator, denominator }: Share): boolean {
   return numerator.greaterThanOrEqualTo(denominator);
 }
 
-/** The points of a share on a scale whose full mark is `full`, unrounded but for the division itself. */
+/** Returns the points of a share on a scale whose full mark is `full`. Only the division itself rounds. */
 export function pointsOf({ numerator, denominator }: Share, full: number): Decimal {
   return numerator.times(full).dividedBy(denominator);
 }
 
 /**
- * PARTIAL: `clamp(M · right / key − incorrectPenalty · wrong, minScore, M)` as a share of M, where M is the
- * rule's full mark and penalty and floor are points on its scale. Multiplied out by `M · key`, so that nothing is
- * divided before the score is rounded. Without a penalty, ticking everything earns full marks: so it was decided.
+ * PARTIAL: returns `clamp(M · right / key − incorrectPenalty · wrong, minScore, M)` as a share of M. M is the rule's full
+ * mark; penalty and floor are points on its scale. The denominator is `M · key`, so that no division precedes the rounding of
+ * the score. Without a penalty, selecting every option earns full marks; this is intended.
  */
 export function partialShare(
   rule: ScoringRule,
@@ -46,12 +46,12 @@ export function partialShare(
   return share(numerator, denominator);
 }
 
-/** The national examination's ladder: what 0, 1, 2, 3 or 4 right judgements of four are worth. */
+/** The national examination's ladder: shares for 0, 1, 2, 3 and 4 correct statements of four. */
 const FOUR_STATEMENTS = [0, 0.1, 0.25, 0.5, 1] as const;
 
 /**
- * THPT_TRUE_FALSE_LADDER and TRUE_FALSE_GROUP: the rule's own ladder where it has one, the national one for four
- * statements, else an equal share each. Penalty and floor do not count here; a blank judgement is not right.
+ * THPT_TRUE_FALSE_LADDER and TRUE_FALSE_GROUP: returns the step of the rule's own ladder, else of the national ladder if there
+ * are four statements, else an equal share per statement. Penalty and floor are ignored; a blank statement is not correct.
  */
 export function ladderShare(rule: ScoringRule, { right, statements }: { right: number; statements: number }): Share {
   const steps = rule.ladder ?? (statements === 4 ? FOUR_STATEMENTS : null);

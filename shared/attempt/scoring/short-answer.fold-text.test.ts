@@ -4,7 +4,7 @@ import { foldText, isBlank, trimWhiteSpace } from './short-answer.ts';
 
 const equal = (one: string, other: string) => foldText(one, false) === foldText(other, false);
 
-t.test('texts that are the same answer', async (t) => {
+t.test('texts that differ only in case, normal form or white space fold to the same form', async (t) => {
   const pairs: [string, string][] = [
     ['Hà Nội', '  hà\t\u00a0NỘI '],
     ['Việt', 'Vie\u0323\u0302t'],
@@ -24,7 +24,7 @@ t.test('texts that are the same answer', async (t) => {
   for (const [one, other] of pairs) t.ok(equal(one, other), `${one} = ${other}`);
 });
 
-t.test('texts that are not', async (t) => {
+t.test('texts that are different answers fold to different forms', async (t) => {
   const pairs: [string, string][] = [
     ['Hà Nội', 'Ha Noi'],
     ['ma', 'má'],
@@ -36,12 +36,12 @@ t.test('texts that are not', async (t) => {
   for (const [one, other] of pairs) t.notOk(equal(one, other), `${one} ≠ ${other}`);
 });
 
-t.test('case counts when it is said to', async (t) => {
+t.test('case-sensitive folding keeps case', async (t) => {
   t.not(foldText('NaCl', true), foldText('NACL', true));
   t.equal(foldText('  Na  Cl ', true), 'Na Cl');
 });
 
-t.test('folding is idempotent and blind to case and to normal form', async () => {
+t.test('folding a text is idempotent and ignores case and normal form', async () => {
   const letters = fc.string({ unit: 'grapheme', maxLength: 40 });
   fc.assert(
     fc.property(letters, fc.boolean(), (text, caseSensitive) => {
@@ -53,7 +53,7 @@ t.test('folding is idempotent and blind to case and to normal form', async () =>
   fc.assert(fc.property(vietnamese, (text) => equal(text, text.toUpperCase())));
 });
 
-t.test('blank is Unicode white space only', async (t) => {
+t.test('a text is blank only if it consists of Unicode white space', async (t) => {
   t.ok(isBlank(''));
   t.ok(isBlank(' \t\r\n\u00a0\u0085\u2028\u3000'));
   t.notOk(isBlank('\u200b'), 'a zero width space is no white space');
@@ -61,7 +61,7 @@ t.test('blank is Unicode white space only', async (t) => {
   t.equal(trimWhiteSpace('\u3000 a b\u0085'), 'a b');
 });
 
-t.test('a long inner run of spaces costs no more than its length', async (t) => {
+t.test('folding a long inner run of spaces takes linear time', async (t) => {
   const text = `a${' '.repeat(100_000)}b`;
   const before = process.cpuUsage();
   t.equal(foldText(text, false), 'a b');

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import t from 'tap';
 import { parseNumber } from './short-answer.ts';
 
-t.test('numbers as students type them', async (t) => {
+t.test('parses numbers as students type them', async (t) => {
   const accepted: [string, string][] = [
     ['12', '12'],
     [' \u00a0-3,5\t', '-3.5'],
@@ -21,14 +21,14 @@ t.test('numbers as students type them', async (t) => {
   t.equal(parseNumber(`${' '.repeat(500)}${'9'.repeat(400)}`)?.toString(), '9'.repeat(400), 'spaces do not count');
 });
 
-t.test('texts that are none', async (t) => {
+t.test('rejects text that is not a number', async (t) => {
   const refused = ['', ' ', '.', ',', '-', 'e5', '1e', '1e401', '1e-401', '1.234,5', '1,234,567', '1 000', '0x1F'];
   refused.push('1_000', 'Infinity', 'NaN', '--1', '+-1', '٣', '１', '1/2', '5%', '1e1.5', '9'.repeat(401));
   refused.push(`1e${'9'.repeat(300)}`);
   for (const text of refused) t.equal(parseNumber(text), null, JSON.stringify(text.slice(0, 20)));
 });
 
-t.test('agrees with a reader by hand on any text of these characters', async () => {
+t.test('parsing a number agrees with a reference parser on any short text', async () => {
   const text = fc.string({ unit: fc.constantFrom(...'0159.,eE+-\u2212 x'), maxLength: 9 });
   fc.assert(
     fc.property(text, (typed) => {
@@ -40,7 +40,7 @@ t.test('agrees with a reader by hand on any text of these characters', async () 
   );
 });
 
-t.test('reads back every number that JSON can write', async () => {
+t.test('parses every number that JSON can write', async () => {
   fc.assert(
     fc.property(fc.double({ noNaN: true, noDefaultInfinity: true }), (value) => {
       return parseNumber(String(value))?.toNumber() === (value === 0 ? 0 : value);
@@ -48,7 +48,7 @@ t.test('reads back every number that JSON can write', async () => {
   );
 });
 
-/** Character by character, no pattern: the reference for short texts. */
+/** Reference parser for short texts: reads character by character, without a pattern. */
 function readByHand(text: string): string | null {
   let rest = text;
   const take = (characters: string) => {

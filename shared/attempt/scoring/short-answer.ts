@@ -1,18 +1,20 @@
-import type { Question } from '#shared/attempt/question.ts';
+import { type Question, ruleTypeOf } from '#shared/attempt/question.ts';
 import { type Decimal, decimal } from '#shared/kernel/decimal.ts';
-import { FULL, NOTHING, type Share } from './share.ts';
+import { FULL, NOTHING, partialShare, type Share } from './share.ts';
 
 /**
- * SHORT_TEXT and NUMERIC questions under EXACT, SHORT_TEXT or NUMERIC: all or nothing. SHORT_TEXT reads the
- * accepted texts and, where the key has numbers and the answer is one, those too; EXACT reads the part of the key
- * that fits the question's type.
+ * Scores a text as a whole: right or wrong. A numeric question compares the numbers of its key, a text question the accepted
+ * texts, and SHORT_TEXT both. Only an unknown type can have PARTIAL here; the text is then its only part, so that penalty
+ * and floor apply.
  */
-export function textShare(question: Question, text: string): Share {
+export function textShare(question: Question, ruleMax: number, text: string): Share {
   const { mode } = question.scoringRule;
-  const readsTexts = mode === 'SHORT_TEXT' || (mode === 'EXACT' && question.type === 'SHORT_TEXT');
-  const readsNumbers = mode !== 'EXACT' || question.type === 'NUMERIC';
-  const isRight = (readsTexts && equalsAccepted(question, text)) || (readsNumbers && equalsNumber(question, text));
-  return isRight ? FULL : NOTHING;
+  const ofNumbers = mode === 'NUMERIC' || ruleTypeOf(question) === 'NUMERIC';
+  const isRight =
+    (!ofNumbers && equalsAccepted(question, text)) ||
+    ((ofNumbers || mode === 'SHORT_TEXT') && equalsNumber(question, text));
+  if (mode !== 'PARTIAL') return isRight ? FULL : NOTHING;
+  return partialShare(question.scoringRule, ruleMax, { right: isRight ? 1 : 0, wrong: isRight ? 0 : 1, key: 1 });
 }
 
 function equalsAccepted({ answerKey, scoringRule }: Question, text: string): boolean {
@@ -27,30 +29,42 @@ function equalsNumber(question: Question, text: string): boolean {
 }
 
 /**
- * NUMERIC: `|x − key| ≤ tolerance` for any of the key's numbers, inclusive and in exact decimals. A number's own
- * tolerance wins over the rule's, none is zero; RELATIVE is a share of |key|. Under EXACT every tolerance is zero.
+ * NUMERIC: returns true if `|x − key| ≤ tolerance` for any of the key's numbers, in exact decimals. A number's own tolerance
+ * takes precedence over the rule's; the default is 0. A RELATIVE tolerance is a share of |key|. EXACT ignores tolerances.
  */
-function matchesNumber({ answerKey, scoringRule }: Question, given: Decimal): boolean {
-  return (answerKey.numericAnswers ?? []).some((answer) => {
-    const key = decimal(answer.value);
-    const distance = given.minus(key).absoluteValue();
+function matchesNumber(question: Question, given: Decimal): boolean {
+  const { scoringRule } = question;
+  return numbersOf(question).some(({ value, tolerance = scoringRule.tolerance ?? 0 }) => {
+    const distance = given.minus(value).absoluteValue();
     if (scoringRule.mode === 'EXACT') return distance.isZero();
-    const tolerance = decimal(answer.tolerance ?? scoringRule.tolerance ?? 0);
-    const allowed = scoringRule.toleranceType === 'RELATIVE' ? tolerance.times(key.absoluteValue()) : tolerance;
+    const isRelative = scoringRule.toleranceType === 'RELATIVE';
+    const allowed = isRelative ? value.absoluteValue().times(tolerance) : decimal(tolerance);
     return distance.lessThanOrEqualTo(allowed);
   });
 }
 
-/** Sign (U+2212 too), digits with `.` or `,` as the decimal mark on either side of them, exponent. */
+/**
+ * Returns the numbers of the key. Under SHORT_TEXT with a tolerance, even 0, accepted texts that are numbers are included:
+ * an accepted `0.5` then also accepts `0,50`.
+ */
+function numbersOf({ answerKey, scoringRule }: Question): { value: Decimal; tolerance?: number }[] {
+  const { acceptedTexts = [], numericAnswers = [] } = answerKey;
+  const numbers = numericAnswers.map((answer) => ({ ...answer, value: decimal(answer.value) }));
+  if (scoringRule.mode !== 'SHORT_TEXT' || scoringRule.tolerance === undefined) return numbers;
+  const inTexts = acceptedTexts.flatMap((text) => parseNumber(text) ?? []);
+  return [...numbers, ...inTexts.map((value) => ({ value }))];
+}
+
+/** An optional sign (`+`, `-` or U+2212), digits with an optional decimal mark (`.` or `,`) and an optional exponent. */
 const NUMBER = /^[+\-\u2212]?(?:[0-9]+(?:[.,][0-9]*)?|[.,][0-9]+)(?:[eE]([+\-\u2212]?[0-9]+))?$/u;
 
 const MAX_NUMBER_CHARACTERS = 400;
 const MAX_EXPONENT = 400;
 
 /**
- * A number as a student types it, exactly; null when the text is none. White space around it does not count, not
- * even towards the 400 characters. No thousands marks: `1,234` is one and a bit, `1.234,5` is no number.
- * The bounds come first and the pattern cannot backtrack, so that no text costs more than its length.
+ * Returns the exact number that a student or an author typed, or null if the text is not a number. Surrounding white space is
+ * ignored and does not count towards the 400 characters. Thousands marks are unsupported: `1,234` is 1.234, `1.234,5` is invalid.
+ * The length is checked first and the pattern cannot backtrack, so that the cost is linear in the length.
  */
 export function parseNumber(text: string): Decimal | null {
   const trimmed = trimWhiteSpace(text);
@@ -67,8 +81,8 @@ const WHITE_SPACE = /^\p{White_Space}$/u;
 const WHITE_SPACE_RUN = /\p{White_Space}+/gu;
 
 /**
- * Strips Unicode white space from both ends. By hand, because a regular expression anchored at the end rescans
- * every inner run: 100,000 spaces before a letter would hold the worker for seconds.
+ * Strips Unicode white space from both ends. It loops by hand, because a regular expression anchored at the end rescans every
+ * inner run: 100,000 spaces before a letter would block the worker for seconds.
  */
 export function trimWhiteSpace(text: string): string {
   let start = 0;
@@ -78,27 +92,27 @@ export function trimWhiteSpace(text: string): string {
   return text.slice(start, end);
 }
 
-/** Empty or white space only. */
+/** Returns true if the text is empty or consists of white space. */
 export function isBlank(text: string): boolean {
   return trimWhiteSpace(text) === '';
 }
 
 /**
- * The form in which short texts are compared: NFC, white space trimmed and inner runs folded to one space, and,
- * unless case counts, full Unicode case folding. Accents count. Folding is idempotent.
+ * Returns the form in which short texts are compared: NFC, trimmed, with inner runs of white space reduced to one space. If
+ * `caseSensitive` is false, full Unicode case folding is applied. Accents are kept. Folding is idempotent.
  */
 export function foldText(text: string, caseSensitive: boolean): string {
   const spaced = trimWhiteSpace(text.normalize('NFC')).replace(WHITE_SPACE_RUN, ' ');
-  // Folding can take a letter and its accent apart (U+0390), so that NFC has to come again.
+  // Case folding can separate a letter and its accent (U+0390), so NFC is applied again.
   return caseSensitive ? spaced : foldCase(spaced).normalize('NFC');
 }
 
 /**
- * Full Unicode case folding (CaseFolding.txt, statuses C and F) from the mappings JavaScript has. Lower, upper,
- * lower reaches the same classes: the first lower turns U+1E9E into ß, upper makes that SS, and both small sigmas
- * meet in Σ. One repair: the dotless ı folds to itself although its upper case is I. Only the classes of equal
- * texts are promised, not which letter stands for them (Cherokee folds to small letters here, to capitals in the
- * table, and a final sigma stays one).
+ * Folds case like full Unicode case folding (CaseFolding.txt, statuses C and F), using JavaScript's mappings. The sequence
+ * lower, upper, lower yields the same classes of equal texts. The first lower turns U+1E9E into ß, and upper turns ß into SS
+ * and both small sigmas into Σ. The dotless ı is excluded, because it folds to itself although its upper case is I.
+ * The representative of a class may differ from the table: Cherokee folds to small letters here and to capitals in the table,
+ * and a final sigma stays final.
  */
 function foldCase(text: string): string {
   return text

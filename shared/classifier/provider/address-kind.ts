@@ -1,10 +1,10 @@
 /**
- * What an IP address means for a call with a key in it. `forbidden`: link-local (where clouds keep their metadata),
- * unspecified, multicast, reserved; nobody asks a model there. `private` and `loopback`: only where an operator listed it.
+ * Kind of an IP address, for a call that carries a key. `forbidden`: link-local (cloud metadata), unspecified, multicast or
+ * reserved; no model is ever called there. `private` and `loopback`: allowed only if the environment names the address.
  */
 export type AddressKind = 'public' | 'private' | 'loopback' | 'forbidden';
 
-/** Metadata services that lie outside the link-local range. */
+/** Addresses of metadata services outside the link-local range. */
 const METADATA = ['100.100.100.200', '168.63.129.16', 'fd00:ec2:0:0:0:0:0:254', 'fd20:ce:0:0:0:0:0:254'];
 const METADATA_NAMES = [
   'metadata',
@@ -16,7 +16,7 @@ const METADATA_NAMES = [
 
 type Range = readonly [first: readonly number[], bits: number, kind: AddressKind];
 
-/** The first range that holds an address says what it is. */
+/** The first range that contains an address determines its kind. */
 const IPV4: readonly Range[] = [
   [[169, 254], 16, 'forbidden'],
   [[0], 8, 'forbidden'],
@@ -35,7 +35,10 @@ const IPV6: readonly Range[] = [
   [[0xff00], 8, 'forbidden'],
   [[0xfc00], 7, 'private'],
 ];
-/** Behind these prefixes an IPv4 address is meant: mapped, compatible, NAT64, 6to4. `[groups, where it begins]`. */
+/**
+ * IPv6 prefixes that embed an IPv4 address (mapped, compatible, NAT64, 6to4), whose kind then applies. `[prefix, index of the
+ * embedded groups]`.
+ */
 const EMBEDDED: readonly (readonly [readonly number[], number])[] = [
   [[0, 0, 0, 0, 0, 0xffff], 6],
   [[0, 0, 0, 0, 0, 0], 6],
@@ -43,7 +46,10 @@ const EMBEDDED: readonly (readonly [readonly number[], number])[] = [
   [[0x2002], 1],
 ];
 
-/** Of an address as the resolver or a URL's host name gives it (IPv6 with or without brackets); null when it is none. */
+/**
+ * Returns the kind of an address as a resolver or a URL's host name spells it; IPv6 may have brackets. Returns null if the text is
+ * not an IP address.
+ */
 export function addressKind(text: string): AddressKind | null {
   const bare = text.replace(/^\[|\]$/g, '').replace(/%.*$/, '');
   const quad = octetsOf(bare);
@@ -52,7 +58,7 @@ export function addressKind(text: string): AddressKind | null {
   return groups === null ? null : kindOfGroups(groups);
 }
 
-/** Names under which clouds serve their metadata, whatever address they resolve to. */
+/** Returns true for a host name of a cloud's metadata service, whatever address it resolves to. */
 export function isMetadataName(hostname: string): boolean {
   return METADATA_NAMES.includes(hostname.toLowerCase());
 }
@@ -96,7 +102,10 @@ function groupsOf(text: string): number[] | null {
   return isWhole && groups.every((group) => group >= 0 && group <= 0xffff) ? groups : null;
 }
 
-/** A dotted tail stands for two groups; what is none becomes NaN, which is in no range. */
+/**
+ * Parses one side of an IPv6 address. A dotted tail counts as two groups. An invalid group becomes NaN, which no range check
+ * admits.
+ */
 function groupsIn(part: string): number[] {
   if (part === '') return [];
   return part.split(':').flatMap((group) => {

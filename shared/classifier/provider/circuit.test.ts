@@ -16,7 +16,7 @@ const at = (now: number, asTrial = false) => ({ now, rules: RULES, asTrial });
 const failed: CallEnd = { kind: 'failure' };
 const isKeptOut = ({ kind }: Admission) => kind === 'open' || kind === 'throttled';
 
-/** Any life of a circuit: what happened, and how long after the thing before it. */
+/** Any history of a circuit: the end of each call, and the time since the previous one. */
 const happenings = fc.array(
   fc.record({
     afterMs: fc.integer({ min: 0, max: 2_000 }),
@@ -28,7 +28,7 @@ const happenings = fc.array(
   { maxLength: 60 },
 );
 
-t.test('it opens at so many failures in a row, and an answer between them begins anew', async (t) => {
+t.test('a circuit opens after the limit of failures in a row, and an answer in between resets the count', async (t) => {
   let state = CLOSED;
   for (const end of [failed, failed, { kind: 'answer' }, failed, failed] satisfies CallEnd[]) {
     state = afterCall(state, end, at(10));
@@ -40,7 +40,7 @@ t.test('it opens at so many failures in a row, and an answer between them begins
   t.match(admit(state, 1_010, RULES), { kind: 'trial' });
 });
 
-t.test('one trial is out at a time, until it is lost', async (t) => {
+t.test('an open circuit admits one trial at a time, until that trial is lost', async (t) => {
   const open: CircuitState = { ...CLOSED, failures: 3, openUntil: 1_000 };
   const admission = admit(open, 1_000, RULES);
   t.equal(admission.kind, 'trial');
@@ -53,14 +53,14 @@ t.test('one trial is out at a time, until it is lost', async (t) => {
   t.match(admit(given, 1_100, RULES), { kind: 'trial' }, 'a trial that was given up leaves its turn to the next');
 });
 
-t.test('a call that began before it opened changes nothing of that', async (t) => {
+t.test('a call that began before the circuit opened leaves it open', async (t) => {
   const open: CircuitState = { ...CLOSED, failures: 3, openUntil: 1_000 };
   for (const end of [{ kind: 'success' }, failed, { kind: 'answer' }] satisfies CallEnd[]) {
     t.strictSame(afterCall(open, end, at(500)), open);
   }
 });
 
-t.test('a pause is extended and never shortened, and opens nothing', async (t) => {
+t.test('a pause is extended, never shortened, and does not open the circuit', async (t) => {
   fc.assert(
     fc.property(fc.array(fc.tuple(fc.nat(1_000), fc.nat(90_000)), { minLength: 1 }), (pauses) => {
       let state = CLOSED;
@@ -78,7 +78,7 @@ t.test('a pause is extended and never shortened, and opens nothing', async (t) =
   t.strictSame(admit(paused, 10, RULES), { kind: 'throttled', retryAfterMs: 50 });
 });
 
-t.test('whatever happens, it is never open for longer than a cooldown and a lost trial from now', async () => {
+t.test('a circuit is never open for longer than a cooldown and a lost trial from now', async () => {
   fc.assert(
     fc.property(happenings, (life) => {
       let state = CLOSED;
@@ -98,7 +98,7 @@ t.test('whatever happens, it is never open for longer than a cooldown and a lost
   );
 });
 
-t.test('a stored state is read as it was written, anything else as closed', async (t) => {
+t.test('a stored circuit is read as it was written, any other text as closed', async (t) => {
   const state: CircuitState = { failures: 2, openUntil: 5, probeUntil: 0, throttledUntil: 7 };
   t.strictSame(readCircuit(JSON.stringify(state)), state);
   for (const text of [

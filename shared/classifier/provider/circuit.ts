@@ -1,20 +1,20 @@
-/** What is remembered of one provider, by its address and model. Times are Unix ms, 0 = none. */
+/** State of one provider's circuit, by its address and model. Times are Unix ms, 0 = none. */
 export interface CircuitState {
   /** Failures in a row. */
   failures: number;
-  /** Open until then; from then on, one call at a time may try. 0 = closed. */
+  /** The circuit is open until then; afterwards one trial call at a time may pass. 0 = closed. */
   openUntil: number;
-  /** Until then a trial is out; then it counts as lost with its process. */
+  /** A trial call is in progress until then; afterwards it counts as lost with its process. */
   probeUntil: number;
-  /** The provider asked for a pause until then. */
+  /** The provider requested a pause until then. */
   throttledUntil: number;
 }
 
 export interface CircuitRules {
-  /** Failures in a row that open it. */
+  /** Failures in a row that open the circuit. */
   failures: number;
   cooldownMs: number;
-  /** For how long a trial may be out: longer than any call. */
+  /** Longest time of a trial call (ms); must exceed the duration of any call. */
   probeMs: number;
 }
 
@@ -23,14 +23,17 @@ const LAST_DATE = 8.64e15;
 
 export const CLOSED: CircuitState = { failures: 0, openUntil: 0, probeUntil: 0, throttledUntil: 0 };
 
-/** Whether a call may be made now; a trial is taken by storing `state`. Nothing is called while `open` or `throttled`. */
+/** Decision whether a call may be made now. A caller claims a trial by storing `state`. `open` and `throttled` forbid the call. */
 export type Admission =
   | { kind: 'call' }
   | { kind: 'trial'; state: CircuitState }
   | { kind: 'open'; retryAfterMs: number }
   | { kind: 'throttled'; retryAfterMs: number };
 
-/** What became of a call that was admitted. `failure`: the provider's fault; `answer`: it spoke; `nothing`: we gave up. */
+/**
+ * Result of an admitted call. `answer`: the provider replied, so it is up; `failure`: the provider's fault; `nothing`: the caller
+ * aborted.
+ */
 export type CallEnd =
   | { kind: 'success' }
   | { kind: 'answer' }
@@ -38,6 +41,7 @@ export type CallEnd =
   | { kind: 'throttle'; waitMs: number | null }
   | { kind: 'nothing' };
 
+/** Returns whether a call may be made at `now` (Unix ms), and otherwise how long to wait. */
 export function admit(state: CircuitState, now: number, rules: CircuitRules): Admission {
   if (now < state.throttledUntil) return { kind: 'throttled', retryAfterMs: state.throttledUntil - now };
   if (state.openUntil === 0) return { kind: 'call' };
@@ -49,8 +53,8 @@ export function admit(state: CircuitState, now: number, rules: CircuitRules): Ad
 }
 
 /**
- * The state after a call. `asTrial`: the call was the one that tried an open circuit, and its end decides; an ordinary
- * call that began before the circuit opened and ends after it changes nothing of that.
+ * Returns the state after a call. `asTrial`: the call was the trial of an open circuit, and its result decides whether the circuit
+ * closes. An ordinary call that began before the circuit opened leaves it open.
  */
 export function afterCall(
   state: CircuitState,
@@ -59,7 +63,7 @@ export function afterCall(
 ): CircuitState {
   const isOpen = state.openUntil > 0;
   const paused = end.kind === 'throttle' && end.waitMs !== null ? now + end.waitMs : 0;
-  // Extended, never shortened: an earlier answer may have asked for more.
+  // Extend the pause, never shorten it: an earlier answer may have requested more.
   const gated = { ...state, throttledUntil: Math.max(state.throttledUntil, paused) };
   if (isOpen && !asTrial) return gated;
   switch (end.kind) {
@@ -78,7 +82,7 @@ export function afterCall(
   }
 }
 
-/** What the circuit of a provider was when an attempt was made. */
+/** Phase of a provider's circuit at the time of an attempt. */
 export type CircuitPhase = 'closed' | 'open' | 'half-open';
 
 export function phaseOf(state: CircuitState, now: number): CircuitPhase {
@@ -86,7 +90,7 @@ export function phaseOf(state: CircuitState, now: number): CircuitPhase {
   return now < state.openUntil ? 'open' : 'half-open';
 }
 
-/** A stored state as it was written; a closed one for anything else. */
+/** Returns a stored state as it was written, or the closed state for any other text. */
 export function readCircuit(text: string | null): CircuitState {
   if (text === null) return CLOSED;
   try {

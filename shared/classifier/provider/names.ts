@@ -1,4 +1,4 @@
-/** Who can be asked. `local` speaks OpenAI's protocol at an address of the operator's own. */
+/** Providers that can be called. `local` is a server of the operator that speaks OpenAI's protocol. */
 export const PROVIDERS = ['mock', 'local', 'openai', 'anthropic', 'gemini', 'deepseek'] as const;
 export type ProviderName = (typeof PROVIDERS)[number];
 
@@ -12,11 +12,11 @@ export const KEY_VARIABLE = {
   deepseek: 'DEEPSEEK_API_KEY',
 } as const satisfies Record<ProviderName, string | null>;
 
-/** The variable whose key goes to whatever provider is selected. */
+/** The variable whose key is sent only to the environment's provider. */
 export const GENERIC_KEY_VARIABLE = 'AI_CLASSIFIER_API_KEY';
 export type KeyVariable = Exclude<(typeof KEY_VARIABLE)[ProviderName], null> | typeof GENERIC_KEY_VARIABLE;
 
-/** Where the providers themselves answer; null = it has no address of its own. */
+/** Base URLs of the providers themselves; null = the provider has no address of its own. */
 export const OFFICIAL_BASE_URLS: Readonly<Record<ProviderName, string | null>> = {
   mock: null,
   local: null,

@@ -2,21 +2,21 @@ import type { FailureNature, ProviderFailure } from '#shared/classifier/tasks/ta
 import { membersOf } from '#shared/kernel/json-object.ts';
 import { DAY } from '#shared/kernel/time.ts';
 
-/** What an answer that is none means. */
+/** Meaning of a provider's reply that is an error. */
 interface Refusal {
   code: ProviderFailure['code'];
   nature: Exclude<FailureNature, 'open'>;
-  /** The same call may be made again. */
+  /** true = the same call may be repeated. */
   retry: boolean;
-  /** The provider's own word for it, where it is a plain one; never a text of its, which may quote what it was sent. */
+  /** The provider's error code, if it is a plain identifier. Never message text, which may quote the request. */
   word: string | null;
 }
 
 const PERMANENT_QUOTA =
   /^(insufficient_quota|credit_balance_exhausted|billing_hard_limit_reached|billing_not_active|billing_error|enforced_spend_limit_reached|\w*_(usage|spend)_limit_exceeded)$/;
-/** Said by Anthropic and OpenAI with a plain 400. */
+/** Anthropic and OpenAI report an exhausted budget with a plain 400 and these words. */
 const QUOTA_IN_WORDS = /credit balance is too low|spend(ing)? limit/i;
-/** The statuses that stand for the types of an error that came with a 200. */
+/** Status of each error type, for an error inside a reply with status 200. */
 const STATUS_OF_TYPE: ReadonlyMap<string, number> = new Map(
   Object.entries({
     invalid_request_error: 400,
@@ -36,8 +36,8 @@ const STATUS_OF_TYPE: ReadonlyMap<string, number> = new Map(
 );
 
 /**
- * What a status other than 2xx, or an error inside of one, says. `shouldRetry`: the provider's own word (x-should-retry),
- * which beats ours on whether to call again, unless its purse is empty, and says nothing of whose fault it was.
+ * Classifies a status other than 2xx, or an error inside a 200. `shouldRetry` is the provider's x-should-retry header. It overrides
+ * our decision whether to call again, except for an exhausted quota, and has no effect on code and nature.
  */
 export function refusalOf(status: number, body: unknown, shouldRetry: string | null): Refusal {
   const told = toldIn(body);
@@ -47,7 +47,7 @@ export function refusalOf(status: number, body: unknown, shouldRetry: string | n
   return { ...meant, retry, word: told.words.find((word) => /^[A-Za-z0-9_.-]{1,64}$/.test(word)) ?? null };
 }
 
-/** The status that an error inside a 200 stands for; null when the body is no error. */
+/** Returns the status that corresponds to an error inside a 200, or null if the body is not an error. */
 export function statusInside(body: unknown): number | null {
   const { error, type } = membersOf(Array.isArray(body) ? body[0] : body);
   if ((error === undefined || error === null) && type !== 'error') return null;
@@ -61,7 +61,7 @@ function judged(status: number, { words, message }: Told): Omit<Refusal, 'word'>
   if (status === 402 || (isQuota && status >= 400 && status < 500)) {
     return { code: 'AI_PROVIDER_QUOTA', nature: 'refused', retry: false };
   }
-  // Gemini says so of a wrong key, with a 400.
+  // Gemini reports a wrong key this way, with a 400.
   const isKey = words.includes('API_KEY_INVALID');
   if (status === 401 || status === 403 || isKey) {
     return { code: 'AI_PROVIDER_UNAVAILABLE', nature: 'refused', retry: false };
@@ -78,7 +78,7 @@ interface Told {
   message: string;
 }
 
-/** The codes and types of an error, the most telling first, whichever provider's shape it has. */
+/** Returns the codes and types of an error in any provider's shape, most specific first. */
 function toldIn(body: unknown): Told {
   const whole = membersOf(Array.isArray(body) ? body[0] : body);
   // vLLM's older flat shape has no `error`.
@@ -97,18 +97,21 @@ function toldIn(body: unknown): Told {
   };
 }
 
-/** Any set of headers, as Headers has them. */
+/** Headers, reduced to the method that is read here. */
 interface HeaderReader {
   get(name: string): string | null;
 }
 
-/** Longer waits are a slip of the provider's: they would leave it, and jobs that wait for it, alone for good. */
+/**
+ * Upper bound of a requested wait (ms). A longer one must be the provider's mistake: it would suspend the provider and its waiting
+ * jobs indefinitely.
+ */
 const MOST_ASKED_WAIT_MS = 1 * DAY;
 
 /**
- * The wait that an answer asks for before the next call (ms, a day at most), null when it asks for none that can be read: a header in
- * milliseconds, Retry-After in seconds or as a date, or Gemini's RetryInfo in the body. A date counts from the sender's
- * own, where it tells it: `now` (Unix ms) may be minutes away from that.
+ * Returns the wait that a reply requests before the next call (ms, at most a day), or null if it requests none in a readable form.
+ * Sources are a header in milliseconds, Retry-After in seconds or as a date, and Gemini's RetryInfo in the body. A date is compared
+ * with the reply's Date header if present, because our clock (`now`, Unix ms) may differ by minutes.
  */
 export function askedWaitMs(headers: HeaderReader, body: unknown, now: number): number | null {
   const wait = toldWaitMs(headers, body, now);
@@ -135,7 +138,7 @@ function decimal(text: string | null): number | null {
   return text !== null && /^\d{1,12}(\.\d{1,9})?$/.test(text.trim()) ? Number(text) : null;
 }
 
-/** `{error: {details: [{"@type": "…google.rpc.RetryInfo", retryDelay: "34.4s"}]}}`, alone or in an array. */
+/** Reads `{error: {details: [{"@type": "…google.rpc.RetryInfo", retryDelay: "34.4s"}]}}`, alone or in an array. */
 function retryInfoMs(body: unknown): number | null {
   const { error } = membersOf(Array.isArray(body) ? body[0] : body);
   const { details } = membersOf(error);

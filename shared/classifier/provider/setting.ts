@@ -1,31 +1,37 @@
 import type { ProviderRuntime, ProviderSetting as SettingView } from '#shared/generated/classifier.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import { type KeyVariable, PROVIDERS, type ProviderName } from './names.ts';
-import { keyVariablesOf, type ProviderSelection, type ProviderStatus, readBaseUrl } from './target.ts';
+import {
+  keyVariablesOf,
+  type ProviderSelection,
+  type ProviderStatus,
+  readBaseUrl,
+  type TrustedAddresses,
+} from './target.ts';
 
-/** The one setting that there is: the default of every feature. */
+/** Id of the only setting, the default of every feature. */
 export const DEFAULT_SETTING = 'default';
 
-/** What an ADMIN chose. Names the variable of a key and never holds one. */
+/** The choice of an ADMIN. It names the variable of a key and never holds a key. */
 export interface ProviderChoice {
   provider: ProviderName;
   model: string;
   /** null = the provider's official address. */
   baseUrl: string | null;
   apiKeyRef: KeyVariable | null;
-  /** false = the environment says who is asked. */
+  /** false = the environment selects the provider. */
   enabled: boolean;
 }
 
 export interface ProviderSetting extends ProviderChoice {
   _id: typeof DEFAULT_SETTING;
-  /** Grows by one with each save; by it the processes notice one. */
+  /** Incremented by each save; processes detect a change by it. */
   version: number;
   updatedAt: Date;
   updatedBy: string;
 }
 
-/** Who changed the setting, from what to what; kept for ever. */
+/** Audit row of a change: its author, the choice before and after. Kept for ever. */
 export interface SettingChange {
   _id: string;
   settingId: typeof DEFAULT_SETTING;
@@ -37,7 +43,7 @@ export interface SettingChange {
   after: ProviderChoice;
 }
 
-/** A choice as it came, its shape checked and nothing else. */
+/** A choice as received; only its shape has been checked. */
 interface ChoiceBody {
   provider: string;
   model: string;
@@ -46,11 +52,8 @@ interface ChoiceBody {
   enabled?: boolean;
 }
 
-/**
- * What may be stored of a choice, or why none of it may. A key can be named that is not set yet: then the setting is saved
- * and its status is `degraded`.
- */
-export function readChoice(body: ChoiceBody, allowedOrigins: readonly string[]): ProviderChoice | Rejection {
+/** Returns the choice to store, or the rejection. A key variable that is not set yet is accepted; the status is then `degraded`. */
+export function readChoice(body: ChoiceBody, trusted: TrustedAddresses): ProviderChoice | Rejection {
   const provider = PROVIDERS.find((name) => name === body.provider);
   if (provider === undefined) return { rejected: 'AI_PROVIDER_UNSUPPORTED' };
   const apiKeyRef = body.apiKeyRef ?? null;
@@ -58,25 +61,25 @@ export function readChoice(body: ChoiceBody, allowedOrigins: readonly string[]):
   if (named !== apiKeyRef) return { rejected: 'AI_API_KEY_REF_NOT_ALLOWED' };
   const { model, baseUrl: given, enabled = true } = body;
   if (given === undefined && provider !== 'local') return { provider, model, baseUrl: null, apiKeyRef: named, enabled };
-  const address = readBaseUrl(given ?? '', { provider, allowedOrigins });
+  const address = readBaseUrl(given ?? '', provider, trusted);
   if (address.kind === 'refused') return { rejected: 'AI_BASE_URL_NOT_ALLOWED' };
   return { provider, model, baseUrl: address.url, apiKeyRef: named, enabled };
 }
 
-/** Who is asked by a setting; null = the environment says it. */
+/** Returns the provider that a setting selects; null = the environment selects it. */
 export function selectionOf(setting: ProviderSetting | null): ProviderSelection | null {
   if (setting === null || !setting.enabled) return null;
   const { provider, model, baseUrl, apiKeyRef } = setting;
   return { provider, model, baseUrl, apiKeyRef };
 }
 
-/** A setting as an ADMIN sees it. */
+/** Returns a setting as an ADMIN sees it. */
 export function settingView(setting: ProviderSetting): SettingView {
   const { provider, model, baseUrl, apiKeyRef, enabled, version, updatedAt, updatedBy } = setting;
   return { provider, model, baseUrl, apiKeyRef, enabled, version, updatedAt: updatedAt.toISOString(), updatedBy };
 }
 
-/** What is known of the provider of now, as it is told. */
+/** Returns the status of the current provider as API callers see it. */
 export function runtimeView({ circuit, ...status }: ProviderStatus): ProviderRuntime {
   const { openUntil, throttledUntil } = circuit;
   return {

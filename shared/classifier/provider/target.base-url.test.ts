@@ -3,18 +3,26 @@ import t from 'tap';
 import { addressKind, isMetadataName } from './address-kind.ts';
 import { readBaseUrl } from './target.ts';
 
-const read = (text: string, provider: 'openai' | 'local' | 'mock' = 'openai', allowedOrigins: string[] = []) =>
-  readBaseUrl(text, { provider, allowedOrigins });
+const MOCK_ONLY = { provider: 'mock', baseUrl: null } as const;
 
-t.test('official origins and listed ones', async (t) => {
+const read = (text: string, provider: 'openai' | 'local' | 'mock' = 'openai', allowedOrigins: string[] = []) =>
+  readBaseUrl(text, provider, { ...MOCK_ONLY, allowedOrigins });
+
+/** Reads a URL in a process whose environment selects `local` at this base URL. */
+const readBeside = (baseUrl: string, text = baseUrl, provider: 'openai' | 'local' = 'local') =>
+  readBaseUrl(text, provider, { provider: 'local', baseUrl, allowedOrigins: [] });
+
+t.test('official and listed origins are allowed', async (t) => {
   t.strictSame(read('https://api.openai.com/v1/'), {
     kind: 'allowed',
     url: 'https://api.openai.com/v1',
     origin: 'https://api.openai.com',
+    isNamed: false,
   });
   t.match(read('https://api.openai.com:443/other'), { url: 'https://api.openai.com/other' });
   t.match(read('https://proxy.example:8443/x', 'openai', ['https://proxy.example:8443']), {
     origin: 'https://proxy.example:8443',
+    isNamed: true,
   });
   t.match(read('http://127.0.0.1:11434/v1', 'local', ['http://127.0.0.1:11434']), { url: 'http://127.0.0.1:11434/v1' });
   t.match(read('http://localhost:11434', 'local', ['http://localhost:11434']), { origin: 'http://localhost:11434' });
@@ -22,7 +30,7 @@ t.test('official origins and listed ones', async (t) => {
   t.match(read('https://10.0.0.5', 'local', ['https://10.0.0.5']), { origin: 'https://10.0.0.5' });
 });
 
-t.test('every other origin keeps its hands off the key', async (t) => {
+t.test('every other origin is refused', async (t) => {
   for (const text of [
     'https://evil.example',
     'https://api.openai.com.evil.example',
@@ -40,13 +48,42 @@ t.test('every other origin keeps its hands off the key', async (t) => {
   t.match(read('https://api.openai.com', 'mock'), { fault: 'ORIGIN_NOT_ALLOWED' });
 });
 
-t.test('plain http is for listed loopback addresses', async (t) => {
-  for (const origin of ['http://models.example', 'http://10.0.0.5', 'http://localhost.example']) {
-    t.match(read(`${origin}/v1`, 'local', [origin]), { fault: 'NOT_HTTPS' }, origin);
+t.test("the environment's own base URL is trusted for its provider", async (t) => {
+  for (const origin of ['https://models.example', 'https://10.0.0.5:8443', 'http://127.0.0.1:11434']) {
+    t.match(readBeside(`${origin}/v1`), { kind: 'allowed', url: `${origin}/v1`, origin, isNamed: true });
+    t.match(readBeside(`${origin}/v1/`, `${origin}/other`), { kind: 'allowed' }, 'another path of its origin');
+    t.match(readBeside(origin, origin, 'openai'), { fault: 'ORIGIN_NOT_ALLOWED' }, 'not for another provider');
+    t.match(readBeside('https://elsewhere.example', origin), { fault: 'ORIGIN_NOT_ALLOWED' });
   }
+  t.match(readBeside('', 'https://models.example'), { fault: 'ORIGIN_NOT_ALLOWED' });
 });
 
-t.test('link-local and metadata addresses are never asked, listed or not', async (t) => {
+t.test(
+  'plain http is allowed for loopback and private addresses and one-label hosts that the environment names',
+  async (t) => {
+    for (const host of [
+      '127.0.0.1:11434',
+      'localhost:1',
+      '[::1]:1',
+      '10.0.0.5',
+      '192.168.1.4:8000',
+      '[fd12::1]',
+      'ollama:11434',
+    ]) {
+      const url = `http://${host}`;
+      t.match(read(url, 'local', [url]), { kind: 'allowed', url }, `listed ${host}`);
+      t.match(readBeside(url), { kind: 'allowed', url }, `own ${host}`);
+      t.match(read(url, 'local'), { fault: 'ORIGIN_NOT_ALLOWED' }, `neither ${host}`);
+    }
+    for (const host of ['models.example', 'localhost.example', '8.8.8.8', '[2001:db8::1]', 'host.docker.internal']) {
+      const url = `http://${host}`;
+      t.match(read(url, 'local', [url]), { fault: 'NOT_HTTPS' }, `listed ${host}`);
+      t.match(readBeside(url), { fault: 'NOT_HTTPS' }, `own ${host}`);
+    }
+  },
+);
+
+t.test('link-local and metadata addresses are refused, even if the environment names them', async (t) => {
   for (const host of [
     '169.254.169.254',
     '[::ffff:169.254.169.254]',
@@ -61,11 +98,14 @@ t.test('link-local and metadata addresses are never asked, listed or not', async
     '224.0.0.1',
   ]) {
     const { origin } = new URL(`https://${host}`);
-    t.match(read(origin, 'local', [origin]), { fault: 'FORBIDDEN_HOST' }, host);
+    for (const url of [origin, origin.replace('https', 'http')]) {
+      t.match(read(url, 'local', [url]), { fault: 'FORBIDDEN_HOST' }, url);
+      t.match(readBeside(url), { fault: 'FORBIDDEN_HOST' }, url);
+    }
   }
 });
 
-t.test('what two readers could understand differently is no address', async (t) => {
+t.test('a spelling that two URL parsers could read differently is refused', async (t) => {
   const listed = ['https://127.0.0.1', 'https://api.openai.com', 'https://xn--bcher-kva.example'];
   for (const text of [
     '',
@@ -98,20 +138,22 @@ t.test('what two readers could understand differently is no address', async (t) 
   }
 });
 
-t.test('every text is judged, and what passes goes to a known origin', async () => {
+t.test('any text is refused or becomes a known origin without credentials or query', async () => {
   const known = ['https://api.openai.com', 'https://listed.example'];
   fc.assert(
     fc.property(
       fc.oneof(fc.string(), fc.webUrl(), fc.webUrl({ withFragments: true, withQueryParameters: true })),
       (text) => {
         const found = read(text, 'openai', ['https://listed.example']);
-        return found.kind === 'refused' || known.includes(new URL(found.url).origin);
+        if (found.kind === 'refused') return true;
+        const { origin, username, password, search, hash } = new URL(found.url);
+        return known.includes(origin) && `${username}${password}${search}${hash}` === '';
       },
     ),
   );
 });
 
-t.test('kinds of addresses', async (t) => {
+t.test('addresses are public, private, loopback or forbidden', async (t) => {
   const kinds = {
     public: ['8.8.8.8', '2606:4700::1111', '172.32.0.1', '100.128.0.1', '[2001:db8::1]', '::ffff:8.8.8.8'],
     private: [

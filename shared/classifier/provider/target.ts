@@ -9,38 +9,48 @@ import {
   type ProviderName,
 } from './names.ts';
 
-/** Which provider is asked, as the environment or a stored setting says it. */
+/** The selected provider, from the environment or a stored setting. */
 export interface ProviderSelection {
-  /** May be none that this process knows: a slip in the environment, or stored by a newer process. */
+  /** May be unknown to this process, through a typing error in the environment or a setting of a newer process. */
   provider: string;
-  /** null = a default of the provider. */
+  /** null = the provider's default model. */
   model: string | null;
   /** null = the provider's official address. */
   baseUrl: string | null;
-  /** The variable that holds the key; null = the generic one, else the provider's own. */
+  /** The variable that holds the key; null = the generic variable, otherwise the provider's own. */
   apiKeyRef: KeyVariable | null;
 }
 
-/** A provider that can be asked. */
+/** A provider with everything that a call needs. */
 export interface Target {
   provider: ProviderName;
   model: string;
-  /** Without a final slash; null for the mock alone. */
+  /** Has no final slash; null only for the mock. */
   baseUrl: string | null;
   origin: string | null;
+  /** The environment names the origin, so its host may resolve to a private address. */
+  mayBePrivate: boolean;
   key: string | null;
 }
 
-/** Why nothing can be asked. */
+/** Reason why a selection cannot be called. */
 type TargetFault = 'UNSUPPORTED' | 'NO_MODEL' | 'NO_BASE_URL' | 'NO_KEY' | BaseUrlFault;
 
-interface Surroundings {
-  keys: Readonly<Partial<Record<KeyVariable, string>>>;
-  /** Origins beside the official ones to which a key may go. */
+/** Addresses that the environment trusts with a key. */
+export interface TrustedAddresses {
+  /** The environment's provider. A typing error there may name an unknown one. */
+  provider: string;
+  /** Base URL of the environment's provider; null = its official one. */
+  baseUrl: string | null;
+  /** Origins to which the key of any provider may go. */
   allowedOrigins: readonly string[];
 }
 
-/** What is asked where a selection names no model; `local` has none. */
+interface Surroundings extends TrustedAddresses {
+  keys: Readonly<Partial<Record<KeyVariable, string>>>;
+}
+
+/** Models for selections that name none; `local` has no default. */
 const DEFAULT_MODELS: Readonly<Record<ProviderName, string | null>> = {
   mock: 'mock-1',
   local: null,
@@ -52,21 +62,23 @@ const DEFAULT_MODELS: Readonly<Record<ProviderName, string | null>> = {
 
 export type ChosenTarget = { kind: 'usable'; target: Target } | { kind: 'unusable'; fault: TargetFault };
 
-/** The provider that a selection means, or why it cannot be asked. */
+/** Returns the provider that a selection means, or the reason why it cannot be called. */
 export function targetOf(selection: ProviderSelection, around: Surroundings): ChosenTarget {
   const provider = knownProvider(selection);
   if (provider === undefined) return unusable('UNSUPPORTED');
   const model = modelOf(selection);
   if (model === null) return unusable('NO_MODEL');
-  if (provider === 'mock') return usable({ provider, model, baseUrl: null, origin: null, key: null });
+  if (provider === 'mock')
+    return usable({ provider, model, baseUrl: null, origin: null, mayBePrivate: false, key: null });
   const given = selection.baseUrl ?? OFFICIAL_BASE_URLS[provider];
   if (given === null) return unusable('NO_BASE_URL');
-  const address = readBaseUrl(given, { provider, allowedOrigins: around.allowedOrigins });
+  const address = readBaseUrl(given, provider, around);
   if (address.kind === 'refused') return unusable(address.fault);
   const key = keyOf(selection, around);
-  // A server of one's own may want no key; one that was named is wanted.
+  // A local server may need no key, but a key variable that the setting names must be set.
   if (key === null && (provider !== 'local' || selection.apiKeyRef !== null)) return unusable('NO_KEY');
-  return usable({ provider, model, baseUrl: address.url, origin: address.origin, key });
+  const { url: baseUrl, origin, isNamed: mayBePrivate } = address;
+  return usable({ provider, model, baseUrl, origin, mayBePrivate, key });
 }
 
 function usable(target: Target): ChosenTarget {
@@ -86,69 +98,85 @@ export function modelOf(selection: ProviderSelection): string | null {
   return selection.model ?? (provider === undefined ? null : DEFAULT_MODELS[provider]);
 }
 
-/** The key that this selection would be asked with; null = there is none, which the mock and `local` can do without. */
-export function keyOf(selection: ProviderSelection, { keys }: Pick<Surroundings, 'keys'>): string | null {
+/**
+ * Returns the key for the calls of this selection, or null if it has no key; the mock and `local` can do without. The generic key
+ * belongs to the environment's provider. For another provider it counts as unset, even if a setting names it.
+ */
+export function keyOf(
+  selection: ProviderSelection,
+  { keys, provider: ownProvider }: Pick<Surroundings, 'keys' | 'provider'>,
+): string | null {
   const { apiKeyRef } = selection;
   const provider = knownProvider(selection);
   if (provider === undefined || provider === 'mock') return null;
-  const own = KEY_VARIABLE[provider];
-  const key = apiKeyRef === null ? (keys[GENERIC_KEY_VARIABLE] ?? (own === null ? null : keys[own])) : keys[apiKeyRef];
-  // Set to nothing is set: it beats the provider's own, and is no key.
+  const keyIn = (variable: KeyVariable | null) => {
+    const isForeign = variable === GENERIC_KEY_VARIABLE && provider !== ownProvider;
+    return variable === null || isForeign ? undefined : keys[variable];
+  };
+  const key = apiKeyRef === null ? (keyIn(GENERIC_KEY_VARIABLE) ?? keyIn(KEY_VARIABLE[provider])) : keyIn(apiKeyRef);
+  // A variable set to the empty string overrides the provider's own variable and means "no key".
   return key === undefined || key === '' ? null : key;
 }
 
-/** The variables that a selection of this provider may name as its key. */
+/** Returns the variables that a selection of this provider may name as its key. */
 export function keyVariablesOf(provider: ProviderName): readonly KeyVariable[] {
   const own = KEY_VARIABLE[provider];
   return own === null ? [GENERIC_KEY_VARIABLE] : [GENERIC_KEY_VARIABLE, own];
 }
 
-/** `url` is without a final slash. */
-type BaseUrl = { kind: 'allowed'; url: string; origin: string } | { kind: 'refused'; fault: BaseUrlFault };
+/** `url` has no final slash. `isNamed`: the environment names this origin. */
+type BaseUrl =
+  | { kind: 'allowed'; url: string; origin: string; isNamed: boolean }
+  | { kind: 'refused'; fault: BaseUrlFault };
 
-/** Why a text is no address that a provider may be asked at. */
+/** Reason why a text is refused as the base URL of a provider. */
 type BaseUrlFault = 'NOT_A_BASE_URL' | 'FORBIDDEN_HOST' | 'ORIGIN_NOT_ALLOWED' | 'NOT_HTTPS';
 
 const MOST_URL_LETTERS = 2_048;
 
 /**
- * A base URL at which this provider may be asked, with its key: its official origin or one that the operator listed,
- * over https except to a listed loopback address, and never a link-local address or a metadata service, listed or not.
- * Whatever is spelled in a way that two readers could understand differently is none.
+ * Reads a base URL at which this provider may be called with its key. Allowed are the provider's official origin, the origin of the
+ * environment's base URL for this provider, and the origins in the environment's list. Plain http requires that the environment
+ * names the URL, and that its host is a loopback address, a private address or a name of one label. Link-local addresses and
+ * metadata services are always refused. So is a spelling that two URL parsers could read differently.
  */
-export function readBaseUrl(
-  text: string,
-  { provider, allowedOrigins }: { provider: ProviderName; allowedOrigins: readonly string[] },
-): BaseUrl {
+export function readBaseUrl(text: string, provider: ProviderName, trusted: TrustedAddresses): BaseUrl {
   const url = plainUrl(text);
   if (url === null) return { kind: 'refused', fault: 'NOT_A_BASE_URL' };
   const kind = addressKind(url.hostname);
   if (kind === 'forbidden' || isMetadataName(url.hostname)) return { kind: 'refused', fault: 'FORBIDDEN_HOST' };
-  const isListed = allowedOrigins.includes(url.origin);
+  const isNamed = isNamedBy(trusted, provider, url.origin);
   const official = OFFICIAL_BASE_URLS[provider];
-  if (!isListed && (official === null || new URL(official).origin !== url.origin)) {
+  if (!isNamed && (official === null || new URL(official).origin !== url.origin)) {
     return { kind: 'refused', fault: 'ORIGIN_NOT_ALLOWED' };
   }
-  const isLoopback = kind === 'loopback' || url.hostname === 'localhost';
-  if (url.protocol !== 'https:' && !(isListed && isLoopback)) return { kind: 'refused', fault: 'NOT_HTTPS' };
-  return { kind: 'allowed', url: url.href.replace(/\/+$/, ''), origin: url.origin };
+  const isNear = kind === null ? !url.hostname.includes('.') : kind !== 'public';
+  if (url.protocol !== 'https:' && !(isNamed && isNear)) return { kind: 'refused', fault: 'NOT_HTTPS' };
+  return { kind: 'allowed', url: url.href.replace(/\/+$/, ''), origin: url.origin, isNamed };
 }
 
-/** Printable ASCII, a host spelled as every reader understands it, no credentials, query or fragment. */
+function isNamedBy(trusted: TrustedAddresses, provider: ProviderName, origin: string): boolean {
+  if (trusted.allowedOrigins.includes(origin)) return true;
+  return trusted.provider === provider && trusted.baseUrl !== null && plainUrl(trusted.baseUrl)?.origin === origin;
+}
+
+/**
+ * Parses a URL of printable ASCII, without credentials, query or fragment. Returns null if URL parsers could disagree on the host.
+ */
 function plainUrl(text: string): URL | null {
   if (text.length > MOST_URL_LETTERS || !/^https?:\/\/[^/?#@%\\\s]+(\/[^?#@%\\\s]*)?$/i.test(text)) return null;
   if (!/^[\x21-\x7e]+$/.test(text)) return null;
   const url = URL.parse(text);
   if (url === null || url.port === '0' || url.hostname.endsWith('.')) return null;
-  // 2130706433 and 0x7f.1 are 127.0.0.1 to some readers: an address is to be spelled as one.
+  // Some parsers read 2130706433 and 0x7f.1 as 127.0.0.1, so an address must be spelled in its usual form.
   const host = /^https?:\/\/([^/]+)/i.exec(text)?.[1]?.toLowerCase() ?? '';
   const named = host.startsWith('[') ? host.replace(/\].*$/, ']') : host.replace(/:\d*$/, '');
   return url.hostname === named || named.startsWith('[') ? url : null;
 }
 
-/** What is known of the provider without asking it; never a secret. */
+/** Status of the provider, known without calling it; never contains a secret. */
 export interface ProviderStatus {
-  /** `degraded`: asks are refused, or fail for want of a key. */
+  /** `degraded`: calls are refused, or fail because a key is missing. */
   status: 'ok' | 'degraded';
   provider: string;
   model: string | null;
@@ -165,9 +193,9 @@ export interface ProviderStatus {
   circuit: {
     state: CircuitPhase;
     consecutiveFailures: number;
-    /** Until when the provider is left alone. */
+    /** Time until which the circuit is open. */
     openUntil: Date | null;
-    /** Until when the provider asked for a pause. */
+    /** Time until which the provider requested a pause. */
     throttledUntil: Date | null;
   };
 }

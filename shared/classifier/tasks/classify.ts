@@ -10,10 +10,10 @@ import {
 import { closedObject } from '#shared/classifier/schema.ts';
 import type { ModelTask } from './task.ts';
 
-/** One batch, as a model is asked for it. */
+/** One batch of a job, as input of a task. */
 export interface ClassifyBatch {
   questionIds: readonly string[];
-  /** The bank's questions, in the order of their ids; null: there are only ids. */
+  /** The bank's questions, in the order of their ids; null = only the ids are known. */
   questions: readonly unknown[] | null;
   fields: readonly ClassifyField[];
   overwrite: boolean;
@@ -40,7 +40,7 @@ export function classifyTask({ questionIds, questions, fields, overwrite }: Clas
   };
 }
 
-/** Which ids come back is not for the schema to say: one that was made up costs its item, and not the whole answer. */
+/** The schema does not restrict `questionId`: an invented id then costs only its item, not the whole answer. */
 function answerSchema(fields: readonly ClassifyField[]): Record<string, unknown> {
   const suggestions = closedObject(Object.fromEntries(fields.map((field) => [field, suggestionSchema(field)])));
   const item = closedObject({ questionId: { type: 'string', description: 'As it stands in the data' }, suggestions });
@@ -61,8 +61,8 @@ interface Answer {
 }
 
 /**
- * What an answer says of these questions, in their order. Questions that nobody asked about are dropped, of two items for one
- * question the first counts, and one that the model left out is an error of its own.
+ * Returns the result for each wanted question, in their order. Items for other questions are dropped. Of two items for one question
+ * the first counts. A question that the model left out becomes an error.
  */
 export function readClassification(
   json: unknown,
@@ -92,7 +92,7 @@ export const UNKNOWN_QUESTION = {
   message: 'The question bank does not give this question',
 };
 
-/** The wanted fields in the order of the wish; null where one is missing. */
+/** Returns the wanted fields in the order of the request, or null if one is missing. */
 function wantedOf(
   suggested: Partial<Record<ClassifyField, Suggestion>>,
   fields: readonly ClassifyField[],

@@ -18,7 +18,7 @@ const EXPLAIN_INSTRUCTIONS = [
 
 const LINE = { type: 'string', minLength: 1, maxLength: 20_000, pattern: '\\S' };
 
-/** A solution to be written. */
+/** Returns the task to write the solution of a question. */
 export function explainTask(payload: ExplanationRequest): ModelTask {
   return {
     kind: 'explain',
@@ -46,8 +46,8 @@ const GRADE_INSTRUCTIONS = [
 ].join('\n');
 
 /**
- * An essay to be graded. Each criterion has a key of its own in the answer, with bounds of its own: a list could name one twice, and
- * ids of a rubric may be anything.
+ * Returns the task to grade an essay. In the answer each criterion has its own key with its own bounds. A list could contain a
+ * criterion twice, and rubric ids may be any text.
  */
 export function gradeTask({ questionId, prompt, answerText, maxScore, rubric }: EssayGradeRequest): ModelTask {
   const criteria = rubric.criteria.map((criterion, index) => ({ key: keyOf(index), ...criterion }));
@@ -75,26 +75,26 @@ function keyOf(index: number): string {
   return `c${index + 1}`;
 }
 
-/** What a model writes; criteria by the key that the data gives each of them. */
+/** A grade as the model writes it; criteria by the keys that the task's data assigns. */
 interface WrittenGrade {
   feedback: string;
   criteria: Record<string, { score: number; comment: string }>;
 }
 
-/** The grade of an answer: its score is the sum of the criteria; null where a score is missing or outside its bounds. */
+/** Returns the grade of an answer; its score is the sum of the criteria. Returns null if a score is missing or out of bounds. */
 export function readGrade({ maxScore, rubric }: EssayGradeRequest, json: unknown): GradeResult | null {
   const { criteria: written, feedback } = json as WrittenGrade;
   const criteria = rubric.criteria.map(({ id, maxScore: most }, index) => {
     const { score, comment } = written[keyOf(index)] ?? { score: Number.NaN, comment: '' };
     const isWithin = score >= 0 && score <= most;
-    // On the scale of stored scores, where rounding must not lift one above what the criterion gives.
+    // Rounded to the scale of stored scores; rounding must not exceed the criterion's maximum.
     return { id, score: isWithin ? Math.min(roundScore(decimal(score)), most) : Number.NaN, maxScore: most, comment };
   });
   if (criteria.some((criterion) => Number.isNaN(criterion.score))) return null;
   return { score: sumExactly(criteria.map((criterion) => criterion.score)), maxScore, feedback, criteria };
 }
 
-/** What the schema cannot say of an essay grade request. */
+/** Returns the faults of a grade request that the schema cannot detect: duplicate criterion ids and a wrong `maxScore`. */
 export function gradeFaults({ maxScore, rubric: { criteria } }: EssayGradeRequest): FaultDetail[] {
   const twice = repeatedAt(criteria.map(({ id }) => id));
   const faults = twice.map((index) => ({ path: `/rubric/criteria/${index}/id`, message: 'is named twice' }));

@@ -22,7 +22,7 @@ const payload = (change: Partial<GeneratePayload> = {}): GeneratePayload => ({
   ...change,
 });
 
-t.test('whatever a type demands, an answer that fits the schema makes whole questions', async (t) => {
+t.test('for every question type, an answer that fits the schema becomes complete questions', async (t) => {
   for (const questionType of TYPES) {
     const wanted = payload({ questionType });
     const task = generateTask(wanted);
@@ -41,7 +41,7 @@ t.test('whatever a type demands, an answer that fits the schema makes whole ques
   }
 });
 
-t.test('answers are read into ids, labels and keys; more than was asked for is dropped', async (t) => {
+t.test('answers become ids, labels and keys; extra questions are dropped', async (t) => {
   const written = {
     content: ' 1 + 1 = ? ',
     explanation: 'Cộng',
@@ -69,7 +69,7 @@ t.test('answers are read into ids, labels and keys; more than was asked for is d
   t.notOk(ajv.validate(schema, { questions: [] }));
 });
 
-t.test('what users wrote stands in the data, never among the instructions', async (t) => {
+t.test('text of users is in the data, never in the instructions', async (t) => {
   const words = {
     topic: 'TOPIC-WORD',
     instructions: 'WISH-WORD',

@@ -4,24 +4,25 @@ import type { FaultDetail } from '#shared/kernel/errors.ts';
 import { membersOf } from '#shared/kernel/json-object.ts';
 import type { ModelTask } from './task.ts';
 
-/** What goes over any wire: our word, and apart from it what it is to be applied to. */
+/** A prompt as every wire sends it: our instructions, and separately the material. */
 export interface Prompt {
   system: string;
   user: string;
 }
 
-/** An answer that did not fit, which the model may make good once. */
+/** An invalid answer that the model may correct once. */
 export interface Repair {
   answer: string;
   faults: readonly FaultDetail[];
 }
 
-/** Of an unfit answer, in letters: the model has to see what it did, not all of it again. */
+/** Maximum letters of an invalid answer in a repair prompt: enough for the model to see its fault. */
 const MOST_OF_ANSWER = 8_000;
 
 /**
- * The instructions stand alone in `system`. Whatever users wrote goes as JSON between two lines that carry a hash of
- * it: a text can name such a line only by holding its own hash. `withSchema` for wires that have no other place for it.
+ * Returns the prompt of a task. `system` contains only our text. User-written data is sent as JSON between two lines that carry its
+ * hash, so a text could forge such a line only by containing its own hash. `withSchema`: for wires that cannot send the schema
+ * elsewhere.
  */
 export function promptOf(
   task: Pick<ModelTask, 'instructions' | 'data' | 'schema'>,
@@ -53,8 +54,8 @@ function fenced(what: string, text: string): string {
 }
 
 /**
- * The JSON value in a model's text; undefined when there is none. A fence of Markdown around it is taken off, and a
- * null is taken out where the schema has an optional field that admits none: wires that know no optional fields ask for null.
+ * Returns the JSON value in a model's text, or undefined if it has none. Removes a surrounding Markdown fence. Also removes a null
+ * for an optional field whose schema does not admit null: wires without optional fields request null instead.
  */
 export function readAnswer(text: string, schema: Schema): unknown {
   const inFence = /^```[a-z]*\s*\n?([\s\S]*?)\n?\s*```$/i.exec(text.trim());

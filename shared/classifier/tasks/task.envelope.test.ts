@@ -60,7 +60,7 @@ function envelopes<Kind extends TaskKind>(kind: Kind) {
   return { request, result: taskResult(request, RESULTS[kind], ANSWER, Date.parse('2026-11-21T00:00:00.000Z')) };
 }
 
-t.test('every kind has an envelope of its own payload, going and coming', async (t) => {
+t.test('every kind of task has a request and a result envelope with its own payload', async (t) => {
   for (const kind of TASK_KINDS) {
     const { request, result } = envelopes(kind);
     t.strictSame(schemas.validator('classifier/ai-task-request-envelope')(structuredClone(request)), [], kind);
@@ -76,7 +76,7 @@ t.test('every kind has an envelope of its own payload, going and coming', async 
   t.strictSame(schemas.document('classifier/task-kind').enum, [...TASK_KINDS]);
 });
 
-t.test('a task ends with what it is part of', async (t) => {
+t.test('a task is cancelled with its job or its preview', async (t) => {
   t.match(envelopes('grade').request, { cancellationKey: 'preview:t-1', idempotencyKey: 't-1' });
   const batch = taskRequest('classify', PAYLOADS.classify, {
     ...SCOPE,
@@ -91,7 +91,7 @@ t.test('a task ends with what it is part of', async (t) => {
   });
 });
 
-t.test('previews are what their schemas promise, and a handoff is what the attempt service takes', async (t) => {
+t.test('previews match their schemas, and the attempt service accepts the handoff', async (t) => {
   const settlement = { credits: 3, tokens: 5, settledAt: '2026-11-21T00:00:00.000Z' };
   const [generated, graded] = [envelopes('generate').result, essayGradePreview(envelopes('grade').result, ESSAY)];
   const cases: [string, unknown][] = [

@@ -15,26 +15,26 @@ import type { ErrorCode } from '#shared/kernel/errors.ts';
 export const TASK_KINDS = ['classify', 'generate', 'explain', 'grade'] as const;
 export type TaskKind = (typeof TASK_KINDS)[number];
 
-/** What a model is asked. Whatever users wrote stands in `data`, never among the instructions. */
+/** A task for a model. Text that users wrote is in `data` only, never in the instructions. */
 export interface ModelTask {
   kind: TaskKind;
-  /** Ours alone: what is to be done and how. */
+  /** Our own text: the work to do and its rules. */
   instructions: string;
-  /** What it is to be done with, as it came: question texts, answers, ids. Goes to the model as delimited JSON. */
+  /** The material as received: question texts, answers, ids. Sent to the model as delimited JSON. */
   data: unknown;
-  /** JSON Schema 2020-12 of the answer, the full one; each wire sends what its provider understands of it. */
+  /** Full JSON Schema 2020-12 of the answer; each wire sends the part that its provider supports. */
   schema: Readonly<Record<string, unknown>>;
-  /** Names the instructions' wording in usage events. */
+  /** Identifies the wording of the instructions in usage events. */
   promptVersion: string;
 }
 
-/** Tokens as the provider counted them; null = it did not say, which is not 0. */
+/** Tokens as the provider counted them; null = the provider sent no count, which differs from 0. */
 export interface TokenUsage {
   inputTokens: number | null;
   outputTokens: number | null;
 }
 
-/** A usable answer: JSON that has passed the task's schema. */
+/** A usable answer: JSON that passed the task's schema. */
 export interface ModelAnswer {
   json: unknown;
   usage: TokenUsage;
@@ -42,7 +42,7 @@ export interface ModelAnswer {
   model: string;
 }
 
-/** What a usage event is told of an ask, beside what the call itself knows. */
+/** Origin of a task, stored in its usage events. */
 export interface AskedFor {
   /** `question-classification`, `question-generation`, `question-solution`, `essay-grade`. */
   operation: string;
@@ -54,8 +54,9 @@ export interface AskedFor {
 }
 
 /**
- * Why there is no answer. `refused`: this very task will not succeed (4xx, no valid answer after one repair). `passing`: another time it
- * may (network, 408, 429, 5xx, timeouts), own retries included. `open`: not asked at all, the provider is being left alone.
+ * Reason why there is no answer. `refused`: this task cannot succeed (4xx, or still invalid after one repair). `passing`: a later
+ * call may succeed (network, 408, 429, 5xx, timeouts); our retries are spent. `open`: the provider was not called, because its
+ * circuit is open or it requested a pause.
  */
 export type FailureNature = 'refused' | 'passing' | 'open';
 
@@ -63,7 +64,7 @@ export type FailureNature = 'refused' | 'passing' | 'open';
 export class ProviderFailure extends Error {
   readonly code: Extract<ErrorCode, `AI_PROVIDER_${string}`>;
   readonly nature: FailureNature;
-  /** The least wait before another ask, where one is known (ms). */
+  /** Minimum wait before the next call (ms), or null if unknown. */
   readonly retryAfterMs: number | null;
 
   constructor(
@@ -79,16 +80,17 @@ export class ProviderFailure extends Error {
   }
 }
 
-/** The models, whoever provides them now. */
+/** The models of the provider in force. */
 export interface Models {
   /**
-   * Asks until there is a valid answer, the retries are spent or the deadline is over; leaves a usage event for each attempt.
-   * @throws ProviderFailure, or the signal's reason when it was aborted
+   * Calls the model until it returns a valid answer, the retries are spent or the deadline has passed. Stores a usage event for
+   * each attempt.
+   * @throws ProviderFailure, or the signal's reason if it was aborted
    */
   ask(task: ModelTask, about: AskedFor, signal: AbortSignal): Promise<ModelAnswer>;
 }
 
-/** What each kind of task is given. */
+/** Payload of each kind of task. */
 export interface TaskPayloads {
   classify: ClassifyPayload;
   generate: GeneratePayload;
@@ -96,7 +98,7 @@ export interface TaskPayloads {
   grade: EssayGradeRequest;
 }
 
-/** What comes of it. */
+/** Result of each kind of task. */
 export interface TaskResults {
   classify: ClassifyResult;
   generate: GenerateResult;
@@ -106,12 +108,12 @@ export interface TaskResults {
 
 type Payload<Kind extends TaskKind> = { [K in Kind]: TaskPayloads[K] };
 type Result<Kind extends TaskKind> = { [K in Kind]: TaskResults[K] };
-/** The fields of the payloads of other kinds are not there. */
+/** An envelope without the payload fields of the other kinds. */
 type Envelope<Whole, Kind extends TaskKind, Part> = Omit<Whole, TaskKind | 'kind'> & { kind: Kind } & Part;
 
-/** A task as it is handed over inside the service: AITaskRequestEnvelope, its payload under the name of its kind. */
+/** A task as passed on inside the service: AITaskRequestEnvelope, with the payload in the field named after its kind. */
 export type TaskRequest<Kind extends TaskKind> = Envelope<AiTaskRequestEnvelope, Kind, Payload<Kind>>;
-/** AITaskResultEnvelope, likewise. */
+/** AITaskResultEnvelope, with the result in the field named after its kind. */
 export type TaskResult<Kind extends TaskKind> = Envelope<AiTaskResultEnvelope, Kind, Result<Kind>>;
 
 const OPERATIONS: Readonly<Record<TaskKind, AiTaskRequestEnvelope['usageEvent']['operation']>> = {
@@ -129,10 +131,10 @@ const ROLLBACKS: Readonly<Record<TaskKind, string>> = {
   grade: 'No grade was written and nothing was charged; a handoff that was not sent has no effect.',
 };
 
-/** Who asks, and for what part of which work. */
+/** Caller of a task, and the part of the work that it belongs to. */
 type TaskScope = Omit<AskedFor, 'operation'> & {
   taskId: string;
-  /** By which the task's costs are owed once; the task's id unless it has another. */
+  /** Key under which the task's costs are charged once; defaults to the task's id. */
   idempotencyKey?: string;
 };
 
@@ -145,7 +147,7 @@ export function taskRequest<Kind extends TaskKind>(
     taskId,
     kind,
     idempotencyKey,
-    // A classification ends with its job, a preview with the request of whoever waits for it.
+    // A classification is cancelled with its job, a preview with its request.
     cancellationKey: about.jobId === null ? `preview:${taskId}` : `job:${about.jobId}`,
     features: { structuredOutput: true, repairs: 1, streaming: true },
     usageEvent: { operation: OPERATIONS[kind], ...about },

@@ -1,31 +1,32 @@
 import type { Channel } from '#shared/notification/delivery.ts';
 import type { notificationView } from '#shared/notification/notification.ts';
 
-/** What an adapter is given to deliver. */
+/** One delivery, as an adapter receives it. */
 export interface DeliveryJob {
-  /** The same at every try: whatever the adapter reaches must be able to tell a repeat by it. */
+  /** The same at every delivery attempt, so that the receiver can recognize a repeat. */
   deliveryJobId: string;
   channel: Channel;
   notification: ReturnType<typeof notificationView>;
 }
 
-/** One way to reach a user beside the inbox. Registered in `channels.ts`, held to `scripts/testing/suites/adapter-suite.ts`. */
+/** One way to reach a user besides the inbox. Registered in `channels.ts` and tested by `scripts/testing/suites/adapter-suite.ts`. */
 export interface Adapter {
   channel: Channel;
-  /** By which delivery attempts name it. */
+  /** Name of the provider in delivery attempts. */
   provider: string;
   /**
-   * Resolves once the provider has taken the job, with the provider's own name for it, if it gives one. Bounded in time by
-   * itself, and ends soon after `signal`. May be called again for the same job at any time, after a success as well.
-   * @throws Retryable, Permanent; anything else counts as Retryable. Messages go into logs and attempt rows: they quote
-   * neither content nor secrets nor what the provider said.
+   * Sends a delivery. Resolves once the provider has accepted it, with the provider's own id if there is one. Has its own time limit
+   * and ends soon after `signal`. May be called again for the same delivery at any time, even after a success.
+   *
+   * @throws Retryable, Permanent; any other error counts as Retryable. Messages go into logs and attempt rows, so they quote neither
+   * content nor secrets nor the provider's reply.
    */
   send(job: DeliveryJob, options: { signal: AbortSignal }): Promise<{ providerId: string | null }>;
 }
 
-/** The same job may well be taken later. */
+/** Thrown if a later delivery attempt may succeed. */
 export class Retryable extends Error {
-  /** The least rest that the provider asks for, in milliseconds. */
+  /** The minimum delay that the provider requests, in milliseconds. */
   readonly afterMs: number | undefined;
 
   constructor(message: string, options: { afterMs?: number; cause?: unknown } = {}) {
@@ -35,7 +36,7 @@ export class Retryable extends Error {
   }
 }
 
-/** The provider will never take this job. */
+/** Thrown if the provider will never accept this delivery. */
 export class Permanent extends Error {
   constructor(message: string) {
     super(message);

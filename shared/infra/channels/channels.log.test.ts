@@ -3,7 +3,7 @@ import { heldLog } from '#testing/held-log.ts';
 import { adapterSuite } from '#testing/suites/adapter-suite.ts';
 import { logAdapter } from './channels.ts';
 
-t.test('the log adapter keeps the contract, and tells neither content nor user', async (t) => {
+t.test('the log adapter passes the adapter suite, and logs neither content nor user', async (t) => {
   const log = heldLog();
   const adapter = logAdapter(log);
   await adapterSuite(t, {

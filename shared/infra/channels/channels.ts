@@ -9,11 +9,11 @@ type ChannelSettings = Pick<NotificationSettings, 'channels' | 'webhook'>;
 
 interface ChannelDeps {
   log: Log;
-  /** Unix milliseconds, MongoDB's clock. */
+  /** MongoDB's time in Unix milliseconds. */
   now: Now;
 }
 
-/** The one place where adapters are registered: every channel has its maker. */
+/** The only place where adapters are registered: one constructor for each channel. */
 const MAKERS: Readonly<Record<Channel, (settings: ChannelSettings, deps: ChannelDeps) => Adapter>> = {
   log: (_settings, { log }) => logAdapter(log),
   webhook({ webhook }, { now }) {
@@ -22,12 +22,12 @@ const MAKERS: Readonly<Record<Channel, (settings: ChannelSettings, deps: Channel
   },
 };
 
-/** An adapter for every channel that is configured; none by default. */
+/** Returns an adapter for each configured channel; by default no channel is configured. */
 export function openChannels(settings: ChannelSettings, deps: ChannelDeps): ReadonlyMap<Channel, Adapter> {
   return new Map([...settings.channels].map((channel) => [channel, MAKERS[channel](settings, deps)]));
 }
 
-/** For development: one line per delivery, without its content and without the user. */
+/** Returns an adapter for development. It logs one line per delivery, without its content and without the user. */
 export function logAdapter(log: Log): Adapter {
   return {
     channel: 'log',

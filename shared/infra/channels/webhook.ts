@@ -1,25 +1,28 @@
-import { createHmac } from 'node:crypto';
 import { retryAfterMs } from '#infra/neighbours/call.ts';
 import { HOUR, type Now } from '#shared/kernel/time.ts';
 import { type Adapter, type DeliveryJob, Permanent, Retryable } from './channel.ts';
+import { signWebhook } from './standard-webhooks.ts';
 
 interface WebhookSettings {
   url: string;
-  secret: string;
-  /** Over connect, headers and body together. */
+  /** Each secret signs: the current one first, then earlier ones that a receiver may still use. */
+  secrets: readonly string[];
+  /** Time limit for connect, headers and body together, in milliseconds. */
   timeoutMs: number;
-  /** Unix milliseconds: what is signed as the time of a try. */
+  /** Returns the signed time of a delivery attempt, in Unix milliseconds. */
   now: Now;
 }
 
-/** Of a reply that says yes: nothing in it matters, but a connection whose body was read can be used again. */
+/** How much of a successful reply is read. Its content is ignored, but a connection whose body was read can be reused. */
 const MOST_REPLY_BYTES = 64 * 1024;
-/** A receiver may ask for more patience than the schedule has, up to here. */
+/** Upper bound for a `Retry-After` of the receiver. */
 const MOST_PATIENCE_MS = HOUR;
 
 /**
- * Posts each delivery to one URL, signed anew at each try. 2xx with its whole body is a yes; no answer, a cut one, 408, 429
- * and 5xx are retryable; every other answer is permanent, a redirect as well: what is signed for one address goes to no other.
+ * Returns an adapter that posts each delivery to one URL, with a new signature at each delivery attempt.
+ *
+ * 2xx with a complete body is a success. No reply, an incomplete one, 408, 429 and 5xx are retryable. Every other status is permanent.
+ * That includes redirects, because a request that is signed for one address must not go to another.
  */
 export function webhookAdapter(settings: WebhookSettings): Adapter {
   return {
@@ -38,7 +41,7 @@ export function webhookAdapter(settings: WebhookSettings): Adapter {
         throw new Retryable(
           timeout.aborted
             ? `the webhook receiver did not answer within ${settings.timeoutMs} ms`
-            : 'the webhook receiver gave no whole answer',
+            : 'the webhook receiver sent no complete reply',
           { cause: error },
         );
       }
@@ -46,7 +49,7 @@ export function webhookAdapter(settings: WebhookSettings): Adapter {
   };
 }
 
-function post({ url, secret, now }: WebhookSettings, job: DeliveryJob, signal: AbortSignal): Promise<Response> {
+function post({ url, secrets, now }: WebhookSettings, job: DeliveryJob, signal: AbortSignal): Promise<Response> {
   const { deliveryJobId, channel, notification } = job;
   const body = JSON.stringify({ deliveryJobId, channel, notification });
   return fetch(url, {
@@ -56,16 +59,16 @@ function post({ url, secret, now }: WebhookSettings, job: DeliveryJob, signal: A
     body,
     headers: {
       'content-type': 'application/json; charset=utf-8',
-      // Nothing that is read here is worth unpacking.
+      // The reply's content is ignored, so it needs no compression.
       'accept-encoding': 'identity',
-      'x-signature': signWebhook(body, { secret, now: now() }),
+      ...signWebhook({ id: deliveryJobId, now: now(), body }, secrets),
     },
   });
 }
 
 async function refusal(response: Response): Promise<Retryable | Permanent> {
   const { status, headers } = response;
-  // A failure to hang up changes nothing of what was said.
+  // Closing the reply may fail, but its status has been read already.
   await response.body?.cancel().catch(() => undefined);
   const message = `the webhook receiver answered ${status}`;
   if (status !== 408 && status !== 429 && status < 500) return new Permanent(message);
@@ -73,20 +76,11 @@ async function refusal(response: Response): Promise<Retryable | Permanent> {
   return new Retryable(message, afterMs === null ? {} : { afterMs: Math.min(afterMs, MOST_PATIENCE_MS) });
 }
 
-/** Reads the body to its end or to the cap, past which the connection is given up; rejects where it is cut. */
+/** Reads the body to its end, or up to the cap, at which the connection is dropped. Rejects if the body is incomplete. */
 async function drop(response: Response): Promise<void> {
   let size = 0;
   for await (const chunk of response.body ?? []) {
     size += chunk.byteLength;
     if (size > MOST_REPLY_BYTES) return;
   }
-}
-
-/**
- * The `X-Signature` of a body: `t=<unix ms>,v1=<hex HMAC-SHA256 of "t.body">`. The time is under the signature, so that a
- * receiver may refuse what somebody recorded and sends again later. How a receiver checks it: docs/webhook.md.
- */
-export function signWebhook(body: string, { secret, now }: { secret: string; now: number }): string {
-  const t = Math.floor(now);
-  return `t=${t},v1=${createHmac('sha256', secret).update(`${t}.${body}`).digest('hex')}`;
 }

@@ -3,7 +3,7 @@ import { configFaults, MONGODB_URL, REDIS_URL } from '#testing/config-faults.ts'
 import { readConfig } from './config.ts';
 import { DEVELOPMENT_JWT_SECRET } from './variable.ts';
 
-t.test('only MONGODB_URL is needed in development, and every default is as documented', async (t) => {
+t.test('only MONGODB_URL is required in development, and every default is as documented', async (t) => {
   const config = readConfig({ MONGODB_URL });
   t.strictSame(config, {
     environment: 'development',
@@ -34,6 +34,8 @@ t.test('only MONGODB_URL is needed in development, and every default is as docum
     attempt: {
       receiverToken: undefined,
       gradingWaitMs: 10_000,
+      handoffSenders: ['ai-classifier-service', 'api-gateway'],
+      overdueSweepEnabled: true,
       overdueGraceSeconds: 300,
       outbox: { maxAttempts: 30, retryBaseMs: 5_000 },
       startBudgetMs: 5_000,
@@ -41,8 +43,9 @@ t.test('only MONGODB_URL is needed in development, and every default is as docum
     auth: {
       jwt: { secret: DEVELOPMENT_JWT_SECRET, previousSecrets: [], issuer: 'examhall' },
       bcrypt: { passwordCost: 12, tokenCost: 6 },
+      sessionMaxMs: 90 * 86_400_000,
       passwordMinLength: 8,
-      selfRegisterRoles: new Set(['STUDENT', 'TEACHER', 'PARENT']),
+      selfRegisterRoles: new Set(['STUDENT', 'PARENT']),
       defaultOrganization: { id: 'local', name: 'Local' },
       trustedProxies: [],
     },
@@ -71,6 +74,7 @@ t.test('only MONGODB_URL is needed in development, and every default is as docum
       batchConcurrency: 1,
       settles: false,
       settlementWorkerEnabled: false,
+      settlementWaitMs: 5_000,
       worker: {
         enabled: false,
         concurrency: 2,
@@ -86,7 +90,7 @@ t.test('only MONGODB_URL is needed in development, and every default is as docum
   });
 });
 
-t.test('every fault stands in one message, which shows what was given but no secret', async (t) => {
+t.test('one message lists every configuration fault, with the given value but without secrets', async (t) => {
   const env = {
     NODE_ENV: 'prod',
     MONGODB_URL: 'mongodb://root:hunter2@db/?w=1',
@@ -114,40 +118,37 @@ t.test('every fault stands in one message, which shows what was given but no sec
   const message = faults.join('\n');
   t.notMatch(message, 'hunter');
   t.match(message, 'PORT: set to "70000", wanted an integer from 0 to 65535');
-  t.match(message, 'METRICS_PORT: set to nothing');
+  t.match(message, 'METRICS_PORT: empty');
   t.match(message, 'some of attempt, auth, classifier, notification');
   t.match(message, 'w is not majority');
   t.throws(() => readConfig(env), { name: 'ConfigError', message: /16 fault/ });
 });
 
-t.test('a connection string that reads from a secondary is refused', async (t) => {
+t.test('the configuration refuses a connection string that reads from a secondary', async (t) => {
   t.strictSame(configFaults({ MONGODB_URL: `${MONGODB_URL}&readPreference=secondaryPreferred` }), [
     'MONGODB_URL: set to a value not shown here, wanted w=majority, journaled writes and majority reads of the primary (readPreference is not primary)',
   ]);
 });
 
-t.test(
-  'an address that no client could read is a fault of the configuration, not of the process that dials it',
-  async (t) => {
-    const refused = (env: NodeJS.ProcessEnv) => configFaults({ MONGODB_URL, ...env }).join();
-    t.match(
-      refused({ MONGODB_URL: 'mongodb://db/?retryWrite=true' }),
-      /^MONGODB_URL: .*option retrywrite is not supported/,
-    );
-    t.match(refused({ MONGODB_URL: 'mongodb://root:hunt@er2@db/' }), /percent-encoded/);
-    t.match(refused({ REDIS_URL: 'redis://redis:99999' }), /^REDIS_URL: .*is not a URL/);
-    t.match(refused({ REDIS_URL: 'redis://redis/one' }), /^REDIS_URL: .*must be a number/);
-    t.match(refused({ REDIS_URL: 'redis://:hunt%er2@redis' }), /^REDIS_URL: .*percent-encoded/);
-    for (const url of ['redis://:hunt%er2@redis', 'redis://:hunt/er2@redis', 'redis://:hunt?er2@redis'])
-      t.notMatch(refused({ REDIS_URL: url }), /hunt|er2/, url);
-  },
-);
+t.test('the configuration refuses connection strings that no client could parse', async (t) => {
+  const refused = (env: NodeJS.ProcessEnv) => configFaults({ MONGODB_URL, ...env }).join();
+  t.match(
+    refused({ MONGODB_URL: 'mongodb://db/?retryWrite=true' }),
+    /^MONGODB_URL: .*option retrywrite is not supported/,
+  );
+  t.match(refused({ MONGODB_URL: 'mongodb://root:hunt@er2@db/' }), /percent-encoded/);
+  t.match(refused({ REDIS_URL: 'redis://redis:99999' }), /^REDIS_URL: .*is not a URL/);
+  t.match(refused({ REDIS_URL: 'redis://redis/one' }), /^REDIS_URL: .*must be a number/);
+  t.match(refused({ REDIS_URL: 'redis://:hunt%er2@redis' }), /^REDIS_URL: .*percent-encoded/);
+  for (const url of ['redis://:hunt%er2@redis', 'redis://:hunt/er2@redis', 'redis://:hunt?er2@redis'])
+    t.notMatch(refused({ REDIS_URL: url }), /hunt|er2/, url);
+});
 
-t.test('a missing MONGODB_URL is told as not set', async (t) => {
+t.test('the configuration reports a missing MONGODB_URL as not set', async (t) => {
   t.strictSame(configFaults({}), ['MONGODB_URL: not set, wanted a mongodb:// or mongodb+srv:// URL']);
 });
 
-t.test('set to the empty string counts as set', async (t) => {
+t.test('a variable set to the empty string counts as set', async (t) => {
   const config = readConfig({
     MONGODB_URL,
     GATEWAY_TOKEN: '',
@@ -158,8 +159,8 @@ t.test('set to the empty string counts as set', async (t) => {
     PROFILE_SERVICE_URL: '',
     PROFILE_SERVICE_BASE_URL: 'http://profile',
   });
-  t.equal(config.gatewayToken, '', 'an empty gateway token closes the door, it does not take it away');
-  t.equal(config.attempt.receiverToken, undefined, 'an empty receiver token is none, not the shared one');
+  t.equal(config.gatewayToken, '', 'an empty gateway token closes the front door instead of disabling the check');
+  t.equal(config.attempt.receiverToken, undefined, 'an empty receiver token does not fall back to the shared one');
   t.strictSame(config.neighbours.notification, { url: 'http://notify', token: undefined });
   t.equal(config.neighbours.profile, null, 'an empty URL is a service that is not configured');
   for (const name of [
@@ -176,7 +177,26 @@ t.test('set to the empty string counts as set', async (t) => {
   }
 });
 
-t.test('tokens and neighbours fall back in their order', async (t) => {
+t.test('the overdue sweep is on or off, and nothing else', async (t) => {
+  const sweeps = (value: string) =>
+    readConfig({ MONGODB_URL, ATTEMPT_OVERDUE_SWEEP_ENABLED: value }).attempt.overdueSweepEnabled;
+  t.equal(sweeps('0'), false);
+  t.equal(sweeps('1'), true);
+  for (const value of ['', 'false', 'true', ' 0', '2']) {
+    t.match(configFaults({ MONGODB_URL, ATTEMPT_OVERDUE_SWEEP_ENABLED: value }).join(), /wanted one of 0, 1$/, value);
+  }
+});
+
+t.test('the senders of handoffs are a list of services, never an empty one', async (t) => {
+  const senders = (value: string) => readConfig({ MONGODB_URL, ATTEMPT_HANDOFF_SENDERS: value }).attempt.handoffSenders;
+  t.strictSame(senders('grading-service'), ['grading-service']);
+  t.strictSame(senders(' api-gateway, marker.v2 '), ['api-gateway', 'marker.v2']);
+  for (const value of ['', ',', 'api-gateway,', 'two words', 'ấ']) {
+    t.match(configFaults({ MONGODB_URL, ATTEMPT_HANDOFF_SENDERS: value }).join(), /wanted names of services/, value);
+  }
+});
+
+t.test('tokens and URLs of neighbours fall back in the documented order', async (t) => {
   const base = {
     MONGODB_URL,
     NOTIFICATION_SERVICE_BASE_URL: 'https://notify.example/base//',
@@ -199,7 +219,7 @@ t.test('tokens and neighbours fall back in their order', async (t) => {
   t.equal(first.internalServiceToken, 'c');
 });
 
-t.test('production refuses what everybody knows and warns about what is missing', async (t) => {
+t.test('production refuses public secrets and warns about missing tokens', async (t) => {
   const env = {
     NODE_ENV: 'production',
     MONGODB_URL,
@@ -217,7 +237,7 @@ t.test('production refuses what everybody knows and warns about what is missing'
     }).map((fault) => fault.split(':')[0]),
     ['INTERNAL_SERVICE_TOKEN', 'REDIS_URL', 'GATEWAY_TOKEN', 'OPS_TOKEN', 'AUTH_JWT_SECRET'],
   );
-  t.same(configFaults({ MONGODB_URL, OPS_TOKEN: 'dev-ops-token' }), [], 'development takes them');
+  t.same(configFaults({ MONGODB_URL, OPS_TOKEN: 'dev-ops-token' }), [], 'development accepts them');
   const bare = readConfig(env);
   t.equal(bare.host, '0.0.0.0');
   t.strictSame([bare.warnings.length, bare.doorWarnings.length], [2, 2]);
@@ -226,7 +246,7 @@ t.test('production refuses what everybody knows and warns about what is missing'
   t.strictSame([...warnings, ...doorWarnings], []);
 });
 
-t.test('the database is the named one, else that of the URL, else examhall', async (t) => {
+t.test('the database name comes from MONGODB_DATABASE, else from the URL, else it is examhall', async (t) => {
   const database = (env: NodeJS.ProcessEnv) => readConfig(env).mongodb.database;
   t.equal(database({ MONGODB_URL: 'mongodb://a,b:27018/school?replicaSet=rs0' }), 'school');
   t.equal(database({ MONGODB_URL: 'mongodb+srv://u:p@cluster/?w=majority' }), 'examhall');

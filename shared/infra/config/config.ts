@@ -23,23 +23,23 @@ import {
 } from './variable.ts';
 import { variableReader } from './variable-reader.ts';
 
-/** The version that health, index and OpenAPI tell. */
+/** The version of this software, as health, index and OpenAPI return it. */
 export const VERSION: string = manifest.version;
 
-/** Everything a process knows from its environment. `...Ms` are milliseconds, `...Seconds` seconds; an undefined token = there is none. */
+/** The configuration of a process. `...Ms` are milliseconds, `...Seconds` seconds. An undefined token is not configured. */
 export interface Config extends Warnings {
   environment: Environment;
   production: boolean;
   services: ReadonlySet<ServiceName>;
   host: string;
   port: number;
-  /** Port of a worker's own health and metrics; null = it does not listen. */
+  /** Port of a worker's own health and metrics; null means that it does not listen. */
   metricsPort: number | null;
   logLevel: LogLevel;
   shutdown: { timeoutMs: number; drainGraceMs: number };
   mongodb: { url: string; database: string };
   redis: { url: string };
-  /** Empty = it is demanded and nobody has it: every route that trusts identity headers is closed. */
+  /** Undefined: not required. Empty: required, but no request can match it, so routes that trust identity headers are closed. */
   gatewayToken: string | undefined;
   internalServiceToken: string | undefined;
   opsToken: string | undefined;
@@ -60,16 +60,16 @@ export interface Config extends Warnings {
   limits: { bodyBudgetBytes: number; headTimeoutMs: number; bodyTimeoutMs: number };
 }
 
-/** Sentences for the log of a start: `warnings` of any process, `doorWarnings` of a front door. */
+/** Warnings to log at the start: `warnings` in any process, `doorWarnings` in a front door. */
 interface Warnings {
   warnings: readonly string[];
   doorWarnings: readonly string[];
 }
 
-/** A configuration before it is known what is odd in it. */
+/** A configuration without its warnings. */
 type Settings = Omit<Config, keyof Warnings>;
 
-/** The environment does not make a Config. The message lists every fault, one per line, and shows no secret. */
+/** Thrown if the environment is invalid. The message lists every fault, one per line, and shows no secret. */
 export class ConfigError extends Error {
   readonly faults: readonly string[];
 
@@ -81,8 +81,9 @@ export class ConfigError extends Error {
 }
 
 /**
- * Reads and checks the whole environment at once; nothing reads the environment later.
- * @throws ConfigError
+ * Reads and checks the whole environment at once. No other code reads the environment later.
+ *
+ * @throws ConfigError that lists every fault
  */
 export function readConfig(env: NodeJS.ProcessEnv): Config {
   const production = env.NODE_ENV === 'production';
@@ -125,7 +126,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
       bodyTimeoutMs: from.integer('REQUEST_BODY_TIMEOUT_MS'),
     },
   };
-  // A token is read once for each of its uses.
+  // A token that several settings use is read several times, so remove duplicate faults.
   const faults = [...new Set(from.faults)];
   if (faults.length > 0) throw new ConfigError(faults);
   return { ...config, ...warningsOf(config) };
@@ -136,10 +137,10 @@ function databaseOf(mongodbUrl: string): string {
   return path === undefined || path === '' ? 'examhall' : path;
 }
 
-/** EX_CONFIG of sysexits.h: whoever restarts what dies can tell that a restart will not help. */
+/** EX_CONFIG of sysexits.h. A supervisor can see from it that a restart will not help. */
 const EXIT_CODE = 78;
 
-/** The configuration of a process that has nothing to do without one: its faults go to stderr, without the stack of a bug. */
+/** Returns the configuration. If it is invalid, prints its faults to stderr, without a stack, and exits with 78. */
 export function configOrExit(env: NodeJS.ProcessEnv): Config {
   try {
     return readConfig(env);
@@ -150,7 +151,7 @@ export function configOrExit(env: NodeJS.ProcessEnv): Config {
   }
 }
 
-/** What is allowed and probably not meant. In development only what others could use. */
+/** Returns warnings about settings that are allowed but probably unintended. In development, warns only about exposed secrets. */
 export function warningsOf(config: Settings): Warnings {
   const secret = knownSecretWarnings(config);
   if (!config.production) return { warnings: [], doorWarnings: secret };
@@ -159,7 +160,7 @@ export function warningsOf(config: Settings): Warnings {
 
 function processWarnings(config: Settings): string[] {
   const warnings: string[] = [];
-  if (config.opsToken === undefined) warnings.push('OPS_TOKEN is not set: /metrics refuses everybody');
+  if (config.opsToken === undefined) warnings.push('OPS_TOKEN is not set: /metrics refuses every request');
   if (config.internalServiceToken === undefined) {
     warnings.push('INTERNAL_SERVICE_TOKEN is not set: calls to other services carry no token');
   }
@@ -169,25 +170,30 @@ function processWarnings(config: Settings): string[] {
 function doorWarnings(config: Settings): string[] {
   const warnings: string[] = [];
   if (config.gatewayToken === undefined) {
-    warnings.push('GATEWAY_TOKEN is not set: whoever reaches this port can write identity headers');
+    warnings.push('GATEWAY_TOKEN is not set: every caller that reaches this port can set identity headers');
   }
   if (config.gatewayToken === '') {
-    warnings.push('GATEWAY_TOKEN is set to nothing: every route that trusts identity headers refuses everybody');
+    warnings.push('GATEWAY_TOKEN is empty: every route that trusts identity headers refuses every request');
   }
   if (config.services.has('attempt') && config.attempt.receiverToken === undefined) {
-    warnings.push('No receiver token of the attempt service is set: it refuses every start, release and handoff');
+    warnings.push('no receiver token of the attempt service is set: it refuses every start, release and handoff');
   }
   return warnings;
 }
 
-/** NODE_ENV forgotten on a machine that others reach: whoever reads this repository could sign in as anybody. */
+/**
+ * Warns if the development secret is used on an address that other machines reach, for example because NODE_ENV was forgotten. Any
+ * reader of this repository could then sign in to any account.
+ */
 function knownSecretWarnings({ services, host, auth }: Settings): string[] {
   const reached = !/^(127\.|::1$|localhost$)/.test(host);
   if (!services.has('auth') || !reached || !WELL_KNOWN.has(auth.jwt.secret)) return [];
-  return ['AUTH_JWT_SECRET is the development default, and HOST is reachable from elsewhere: anybody can sign tokens'];
+  return [
+    'AUTH_JWT_SECRET is the development default and HOST is reachable from elsewhere: any caller can sign tokens',
+  ];
 }
 
-/** Every secret of a configuration, for the log to cut out wherever one turns up. */
+/** Returns every secret of a configuration. The log replaces them wherever they occur. */
 export function secretsOf(config: Config): string[] {
   const all = [
     config.gatewayToken,
@@ -195,7 +201,7 @@ export function secretsOf(config: Config): string[] {
     config.opsToken,
     config.attempt.receiverToken,
     ...Object.values(config.notification.senderTokens),
-    config.notification.webhook?.secret,
+    ...(config.notification.webhook?.secrets ?? []),
     ...Object.values(config.classifier.keys),
     config.auth.jwt.secret,
     ...config.auth.jwt.previousSecrets,
@@ -206,7 +212,7 @@ export function secretsOf(config: Config): string[] {
   return [...new Set(all.filter((secret): secret is string => secret !== undefined && secret !== ''))];
 }
 
-/** MongoDB URLs may name several hosts, which URL refuses. */
+/** Returns the password of a connection string. `URL` cannot parse MongoDB URLs that name several hosts. */
 function passwordOf(url: string): string | undefined {
   const password = /^[a-z+]+:\/\/[^/?@]*?:([^/?@]*)@/i.exec(url)?.[1];
   return password === undefined ? undefined : decodeURIComponent(password);

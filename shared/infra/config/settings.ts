@@ -1,17 +1,21 @@
 import type { Role } from '#shared/auth/account.ts';
 import { GENERIC_KEY_VARIABLE, KEY_VARIABLE, type KeyVariable } from '#shared/classifier/provider/names.ts';
+import { DAY } from '#shared/kernel/time.ts';
 import { CHANNELS, type Channel } from '#shared/notification/delivery.ts';
 import { SENDERS, type Sender } from '#shared/notification/event.ts';
 import { SELF_REGISTER_ROLES } from './variable.ts';
 import type { VariableReader } from './variable-reader.ts';
 import type { NamesOf } from './variables.ts';
 
-/** The parts of a configuration, and how each is read: one for each service, and the neighbours. */
+/** The parts of a configuration and their readers: one for each service, and one for the neighbours. */
 
 export interface AttemptSettings {
-  /** Demanded by start, release and handoff. */
+  /** Token that start, release and handoff require. */
   receiverToken: string | undefined;
   gradingWaitMs: number;
+  /** Services that may hand off a grade. */
+  handoffSenders: readonly string[];
+  overdueSweepEnabled: boolean;
   overdueGraceSeconds: number;
   outbox: { maxAttempts: number; retryBaseMs: number };
   startBudgetMs: number;
@@ -21,6 +25,8 @@ export function readAttempt(from: VariableReader): AttemptSettings {
   return {
     receiverToken: firstToken(from, ['ATTEMPT_INTERNAL_SERVICE_TOKEN', 'INTERNAL_SERVICE_TOKEN']),
     gradingWaitMs: from.integer('ATTEMPT_GRADING_WAIT_MS'),
+    handoffSenders: from.names('ATTEMPT_HANDOFF_SENDERS'),
+    overdueSweepEnabled: isOn(from, 'ATTEMPT_OVERDUE_SWEEP_ENABLED'),
     overdueGraceSeconds: from.integer('ATTEMPT_OVERDUE_GRACE_SECONDS'),
     outbox: {
       maxAttempts: from.integer('ATTEMPT_OUTBOX_MAX_ATTEMPTS'),
@@ -31,19 +37,22 @@ export function readAttempt(from: VariableReader): AttemptSettings {
 }
 
 export interface AuthSettings {
-  /** Good for a signer where the auth service is served; elsewhere `secret` may be empty. */
+  /** Valid for a signer if the auth service is served; otherwise `secret` may be empty. */
   jwt: { secret: string; previousSecrets: readonly string[]; issuer: string };
   bcrypt: { passwordCost: number; tokenCost: number };
-  /** Code points. */
+  /** Maximum age of a session, however often it is refreshed. */
+  sessionMaxMs: number;
+  /** In code points. */
   passwordMinLength: number;
+  /** Empty = registration is closed. */
   selfRegisterRoles: ReadonlySet<Role>;
-  /** Everybody's who registers. */
+  /** The organization of new accounts. */
   defaultOrganization: { id: string; name: string };
   /** IP addresses and networks in CIDR notation. */
   trustedProxies: readonly string[];
 }
 
-/** Without secrets only where the auth service is not `served`. */
+/** Reads the settings of the auth service. Missing secrets are a fault if the service is `served`. */
 export function readAuth(from: VariableReader, { served }: { served: boolean }): AuthSettings {
   return {
     jwt: {
@@ -55,6 +64,7 @@ export function readAuth(from: VariableReader, { served }: { served: boolean }):
       passwordCost: from.integer('AUTH_BCRYPT_COST'),
       tokenCost: from.integer('AUTH_REFRESH_BCRYPT_COST'),
     },
+    sessionMaxMs: from.integer('AUTH_SESSION_MAX_DAYS') * DAY,
     passwordMinLength: from.integer('AUTH_PASSWORD_MIN_LENGTH'),
     selfRegisterRoles: from.list('AUTH_SELF_REGISTER_ROLES', SELF_REGISTER_ROLES),
     defaultOrganization: {
@@ -66,14 +76,14 @@ export function readAuth(from: VariableReader, { served }: { served: boolean }):
 }
 
 export interface ClassifierSettings {
-  /** May be none that we know. */
+  /** Name of the provider; may be unknown. */
   provider: string;
   model: string | null;
-  /** null = unset; empty = set to nothing, which is no address, not the provider's official one. */
+  /** null: unset, so the provider's official URL applies. Empty: set to the empty string, so there is no address at all. */
   baseUrl: string | null;
-  /** Origins beside the official ones to which a key may go. */
+  /** Further origins to which the key of any provider may be sent. */
   allowedOrigins: readonly string[];
-  /** Keys by the variable that holds them; what is unset is not there, what is set to nothing is empty and no key. */
+  /** Keys by their variable. An unset variable is absent. A variable set to the empty string is empty and means "no key". */
   keys: Readonly<Partial<Record<KeyVariable, string>>>;
   timeoutMs: number;
   maxRetries: number;
@@ -88,9 +98,10 @@ export interface ClassifierSettings {
     maxAttempts: number;
     retryBaseDelayMs: number;
   };
-  /** Generated questions are paid for. */
+  /** True if generated questions are charged. */
   settles: boolean;
   settlementWorkerEnabled: boolean;
+  settlementWaitMs: number;
 }
 
 const KEY_VARIABLES: readonly KeyVariable[] = [
@@ -104,9 +115,8 @@ export function readClassifier(from: VariableReader): ClassifierSettings {
     const key = from.token(name);
     if (from.isSet(name)) keys[name] = key ?? '';
   }
-  // Both are read: a fault of the one that is beaten is a fault all the same.
+  // Read both timeouts, because a fault in the overridden one is a fault as well.
   const timeoutMs = from.integer('AI_PROVIDER_TIMEOUT_MS');
-  const isOn = (name: Parameters<VariableReader['word']>[0]) => from.word(name, ['0', '1']) === '1';
   return {
     provider: from.text('AI_CLASSIFIER_PROVIDER'),
     model: from.optionalText('AI_CLASSIFIER_MODEL'),
@@ -119,27 +129,28 @@ export function readClassifier(from: VariableReader): ClassifierSettings {
       failures: from.integer('AI_CLASSIFIER_CIRCUIT_FAILURES'),
       cooldownMs: from.integer('AI_CLASSIFIER_CIRCUIT_COOLDOWN_MS'),
     },
-    streaming: isOn('AI_CLASSIFIER_STREAMING'),
+    streaming: isOn(from, 'AI_CLASSIFIER_STREAMING'),
     batchConcurrency: from.integer('AI_CLASSIFIER_BATCH_CONCURRENCY'),
     worker: {
-      enabled: isOn('AI_CLASSIFIER_WORKER_ENABLED'),
+      enabled: isOn(from, 'AI_CLASSIFIER_WORKER_ENABLED'),
       concurrency: from.integer('AI_CLASSIFIER_WORKER_CONCURRENCY'),
       pollIntervalMs: from.integer('AI_CLASSIFIER_WORKER_POLL_INTERVAL_MS'),
       leaseMs: from.integer('AI_CLASSIFIER_WORKER_LEASE_MS'),
       maxAttempts: from.integer('AI_CLASSIFIER_WORKER_MAX_ATTEMPTS'),
       retryBaseDelayMs: from.integer('AI_CLASSIFIER_WORKER_RETRY_BASE_DELAY_MS'),
     },
-    settles: isOn('AI_GENERATION_USAGE_WALLET_ENABLED'),
-    settlementWorkerEnabled: isOn('AI_GENERATION_SETTLEMENT_WORKER_ENABLED'),
+    settles: isOn(from, 'AI_GENERATION_USAGE_WALLET_ENABLED'),
+    settlementWorkerEnabled: isOn(from, 'AI_GENERATION_SETTLEMENT_WORKER_ENABLED'),
+    settlementWaitMs: from.integer('AI_SETTLEMENT_WAIT_MS'),
   };
 }
 
 export interface NotificationSettings {
-  /** What each sender proves itself with, here as receiver and, for the attempt service, as caller. */
+  /** The token of each sender. The receiver checks it, and the attempt service sends its own. */
   senderTokens: Readonly<Record<Sender, string | undefined>>;
   channels: ReadonlySet<Channel>;
-  /** Present where the `webhook` channel is on. */
-  webhook: { url: string; secret: string; timeoutMs: number } | null;
+  /** Present if the `webhook` channel is enabled. */
+  webhook: { url: string; secrets: readonly string[]; timeoutMs: number } | null;
   delivery: { maxAttempts: number; retryBaseMs: number; leaseMs: number };
 }
 
@@ -157,7 +168,7 @@ export function readSenderTokens(from: VariableReader): Record<Sender, string | 
   return Object.fromEntries(SENDERS.map((sender) => [sender, tokenOf(sender)])) as Record<Sender, string | undefined>;
 }
 
-/** `needsToken`: a production front door must not open without a token for every sender. */
+/** Reads the settings of the notification service. If `needsToken` (a production front door), a sender without a token is a fault. */
 export function readNotification(
   from: VariableReader,
   senderTokens: NotificationSettings['senderTokens'],
@@ -184,21 +195,23 @@ export function readNotification(
 
 function readWebhook(from: VariableReader, isOn: boolean): NotificationSettings['webhook'] {
   const url = from.webhook('NOTIFICATION_WEBHOOK_URL');
-  const secret = from.token('NOTIFICATION_WEBHOOK_SECRET');
+  const secret = from.webhookSecret('NOTIFICATION_WEBHOOK_SECRET');
+  const previous = from.webhookSecret('NOTIFICATION_WEBHOOK_SECRET_PREVIOUS');
   const timeoutMs = from.integer('NOTIFICATION_WEBHOOK_TIMEOUT_MS');
   if (!isOn) return null;
   if (url === null) from.faults.push('NOTIFICATION_WEBHOOK_URL: not set, wanted by the webhook channel');
   if (secret === undefined) from.faults.push('NOTIFICATION_WEBHOOK_SECRET: not set, wanted by the webhook channel');
-  return { url: url ?? '', secret: secret ?? '', timeoutMs };
+  const secrets = [secret, previous].filter((one) => one !== undefined);
+  return { url: url ?? '', secrets, timeoutMs };
 }
 
-/** Another service: base URL without a final slash; without a token calls carry none. */
+/** Another service: its base URL without a final slash, and the token that calls send, if there is one. */
 export interface Neighbour {
   url: string;
   token: string | undefined;
 }
 
-/** null = not configured. */
+/** The services that examhall calls; null if not configured. */
 export interface Neighbours {
   notification: Neighbour | null;
   profile: Neighbour | null;
@@ -209,7 +222,7 @@ export interface Neighbours {
   wallet: Neighbour | null;
 }
 
-/** Each with the token of ours that it knows: the notification service knows its senders apart. */
+/** Reads the neighbours. The notification service gets its own token, because it distinguishes its senders. */
 export function readNeighbours(
   from: VariableReader,
   { internal, notification }: { internal: string | undefined; notification: string | undefined },
@@ -230,7 +243,11 @@ export function readNeighbours(
   };
 }
 
-/** The first of these that is set decides, even by being empty: an empty token is no token, not the next one. */
+function isOn(from: VariableReader, name: NamesOf<'word'>): boolean {
+  return from.word(name, ['0', '1']) === '1';
+}
+
+/** Returns the token of the first variable that is set. If it is set to the empty string there is no token, and later ones are ignored. */
 function firstToken(from: VariableReader, names: readonly NamesOf<'token'>[]): string | undefined {
   const values = names.map((name) => ({ set: from.isSet(name), value: from.token(name) }));
   return values.find((token) => token.set)?.value;

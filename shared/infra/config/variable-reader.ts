@@ -1,12 +1,13 @@
 import { isIP } from 'node:net';
+import { webhookSecretFault } from '#infra/channels/standard-webhooks.ts';
 import { unreadableIn, weaknessOf } from '#infra/mongo/connect.ts';
 import { readRedisUrl } from '#infra/redis/redis-url.ts';
 import { type Variable, WELL_KNOWN } from './variable.ts';
 import { type NamesOf, VARIABLES, type VariableName } from './variables.ts';
 
-/** Reads variables one by one and collects every fault instead of stopping at the first. */
+/** Reads variables one by one and collects all faults instead of stopping at the first. */
 export interface VariableReader {
-  /** One sentence per faulty variable; complete once everything has been read. */
+  /** One sentence per faulty variable. Complete once every variable has been read. */
   faults: string[];
   isSet(name: VariableName): boolean;
   integer(name: NamesOf<'integer'>): number;
@@ -16,16 +17,18 @@ export interface VariableReader {
   text(name: NamesOf<'text' | 'id' | 'mongodb' | 'redis'>): string;
   optionalText(name: NamesOf<'text'>): string | null;
   token(name: NamesOf<'token'>): string | undefined;
-  /** Empty = there is none, which is a fault where it is `needed`; where it is not, anything goes. */
+  /** Returns the empty string if the secret is not set. If it is `needed`, a missing or weak secret is a fault; otherwise it is not checked. */
   secret(name: NamesOf<'secret'>, needed: boolean): string;
   secrets(name: NamesOf<'secrets'>, needed: boolean): string[];
   addresses(name: NamesOf<'addresses'>): string[];
+  names(name: NamesOf<'names'>): string[];
   neighbour(name: NamesOf<'neighbour'>): string | null;
   webhook(name: NamesOf<'webhook'>): string | null;
+  webhookSecret(name: NamesOf<'webhook-secret'>): string | undefined;
   origins(name: NamesOf<'origins'>): string[];
 }
 
-/** A faulty variable reads as a harmless value of its type: the caller throws on `faults` before it is used. */
+/** Opens a reader. A faulty variable reads as a harmless value of its type, because the caller throws on `faults` before it uses any. */
 export function variableReader(env: NodeJS.ProcessEnv, production: boolean): VariableReader {
   const faults: string[] = [];
   const read = (name: VariableName): string | null => env[name] ?? defaultOf(VARIABLES[name], production);
@@ -60,8 +63,9 @@ export function variableReader(env: NodeJS.ProcessEnv, production: boolean): Var
     },
     list(name, words) {
       const value = read(name) ?? '';
-      // Nothing is a list where nothing is the default.
-      const parts = value === '' && VARIABLES[name].default === '' ? [] : value.split(',').map((part) => part.trim());
+      // The empty string is an empty list if the variable may be empty; otherwise it is a fault.
+      const isNone = value === '' && 'mayBeEmpty' in VARIABLES[name];
+      const parts = isNone ? [] : value.split(',').map((part) => part.trim());
       const found = words.filter((word) => parts.includes(word));
       if (parts.some((part) => !(words as readonly string[]).includes(part))) {
         refuse(name, `some of ${words.join(', ')}, comma-separated`);
@@ -73,7 +77,7 @@ export function variableReader(env: NodeJS.ProcessEnv, production: boolean): Var
     token(name) {
       const value = read(name);
       if (value === null || value === '') return undefined;
-      // A header value is trimmed on its way: a token that ends in a line break would never match.
+      // HTTP trims header values, so a token with white space at its end (a line break) would never match.
       if (!/^[!-~]([ -~]*[!-~])?$/.test(value)) refuse(name, 'printable ASCII without white space at either end');
       else if (production && WELL_KNOWN.has(value)) refuse(name, 'a value of its own, not the development default');
       return value;
@@ -96,6 +100,11 @@ export function variableReader(env: NodeJS.ProcessEnv, production: boolean): Var
         refuse(name, 'IP addresses and networks in CIDR notation, comma-separated');
       return values;
     },
+    names(name) {
+      const values = (read(name) ?? '').split(',').map((part) => part.trim());
+      if (!values.every((value) => SERVICE_NAME.test(value))) refuse(name, 'names of services, comma-separated');
+      return values;
+    },
     neighbour(name) {
       const value = read(name);
       if (value === null || value === '') return null;
@@ -116,35 +125,47 @@ export function variableReader(env: NodeJS.ProcessEnv, production: boolean): Var
         refuse(name, 'an https URL (http to a loopback address) without credentials or fragment');
       return value;
     },
+    webhookSecret(name) {
+      const value = read(name);
+      if (value === null || value === '') return undefined;
+      const wanted = webhookSecretFault(value, production);
+      if (wanted !== undefined) refuse(name, wanted);
+      return value;
+    },
   };
 }
+
+/** The form of a service name in `X-Internal-Service`. */
+const SERVICE_NAME = /^[A-Za-z0-9._:-]{1,128}$/;
 
 function partsOf(list: string | null): string[] {
   const parts = (list ?? '').split(',').map((part) => part.trim());
   return parts.filter((part) => part !== '');
 }
 
-/** What is used when a variable is unset, as text; null = nothing. */
+/** Returns the value of an unset variable as text, or null if it has no default. */
 export function defaultOf(variable: Variable, production: boolean): string | null {
   const value = production && 'productionDefault' in variable ? (variable.productionDefault ?? null) : variable.default;
   return value === null ? null : String(value);
 }
 
-/** Whether a value must never be printed. A neighbour's URL may hold a password where it is faulty. */
+/** Returns true if a value must never be printed. A faulty URL of a neighbour may contain a password. */
 export function isSecret(variable: Variable): boolean {
-  return ['token', 'secret', 'secrets', 'mongodb', 'redis', 'neighbour', 'webhook'].includes(variable.kind);
+  return ['token', 'secret', 'secrets', 'mongodb', 'redis', 'neighbour', 'webhook', 'webhook-secret'].includes(
+    variable.kind,
+  );
 }
 
 function given(value: string | undefined, secret: boolean): string {
   if (value === undefined) return 'not set';
-  if (value === '') return 'set to nothing';
+  if (value === '') return 'empty';
   return secret ? 'set to a value not shown here' : `set to ${JSON.stringify(value.slice(0, 100))}`;
 }
 
-/** What a text should have been, or undefined when it is that. */
+/** Returns a description of the wanted value, or undefined if the text is valid. */
 function wantedText(kind: 'text' | 'id' | 'mongodb' | 'redis', value: string): string | undefined {
   if (kind === 'id') return /^[A-Za-z0-9._:-]{1,128}$/.test(value) ? undefined : '1 to 128 of A-Z a-z 0-9 . _ : -';
-  if (kind === 'text') return value.trim() === '' ? 'a text' : undefined;
+  if (kind === 'text') return value.trim() === '' ? 'non-empty text' : undefined;
   return kind === 'redis' ? wantedOfRedis(value) : wantedOfMongodb(value);
 }
 
@@ -154,7 +175,7 @@ function wantedOfRedis(value: string): string | undefined {
     readRedisUrl(value);
     return undefined;
   } catch (error) {
-    // Of a URL that is half escaped the message is the language's own.
+    // For an incomplete escape the error is JavaScript's own URIError, whose message does not help.
     const reason = error instanceof URIError ? 'its user name or password is not percent-encoded' : messageOf(error);
     return `a redis:// or rediss:// URL (${reason})`;
   }
@@ -185,21 +206,21 @@ function isWebhookUrl(text: string): boolean {
   return url.protocol === 'http:' && /^(localhost|127(\.\d+){3}|\[::1\])$/.test(url.hostname);
 }
 
-/** Whether a text is an IP address or a network in CIDR notation, such as `10.0.0.0/8`. */
+/** Returns true for an IP address or a network in CIDR notation, such as `10.0.0.0/8`. */
 function isAddressOrNetwork(text: string): boolean {
   const [address = '', prefix, ...more] = text.split('/');
   const family = isIP(address);
-  // A zone (`fe80::1%eth0`) names an interface of this machine, which no network elsewhere has.
+  // A zone (`fe80::1%eth0`) names an interface of this machine and cannot describe a remote network.
   if (family === 0 || more.length > 0 || address.includes('%')) return false;
   return prefix === undefined || (/^\d{1,3}$/.test(prefix) && Number(prefix) <= (family === 4 ? 32 : 128));
 }
 
-/** HS256 takes a key as long as its hash (RFC 7518, 3.2), and a derived key knows no more than what it came from. */
+/** HS256 requires a key as long as its hash (RFC 7518, 3.2), and a derived key is no stronger than its secret. */
 const FEWEST_SECRET_BYTES = 32;
 
-/** What a secret that keys are derived from should have been, or undefined when it is that. Never quotes it. */
+/** Returns a description of the wanted secret, or undefined if the secret is valid. Never quotes the secret. */
 function secretFault(secret: string, production: boolean): string | undefined {
-  // The comma parts the earlier secrets from each other, where this one will stand some day.
+  // A comma is refused because this secret will later be in the comma-separated list of earlier secrets.
   if (!/^[!-~]([ -~]*[!-~])?$/.test(secret) || secret.includes(',')) {
     const wanted = 'printable ASCII without a comma and without white space at either end';
     return production ? `at least ${FEWEST_SECRET_BYTES} bytes of ${wanted}` : wanted;

@@ -1,4 +1,4 @@
-/** What the table of environment variables says of each of them. */
+/** One row of the table of environment variables. */
 export type Variable = IntegerVariable | WordVariable | TextVariable;
 
 interface Described {
@@ -6,7 +6,7 @@ interface Described {
   description: string;
 }
 
-/** A whole number within bounds. `default: null` = off unless set. */
+/** A whole number from `min` to `max`. `default: null` means that the feature is off unless the variable is set. */
 interface IntegerVariable extends Described {
   kind: 'integer';
   default: number | null;
@@ -14,19 +14,28 @@ interface IntegerVariable extends Described {
   max: number;
 }
 
-/** One of a few words, or (`list`) some of them, comma-separated. */
+/** One of a few words, or, for a `list`, some of them, comma-separated. */
 interface WordVariable extends Described {
   kind: 'word' | 'list';
   default: string;
   words: readonly string[];
+  /** True if a `list` may be set to the empty string, which means no word at all. */
+  mayBeEmpty?: true;
 }
 
 /**
- * `token`: a secret; empty = there is none. `neighbour`: base URL of a service; empty = it is not configured. `mongodb` and
- * `redis`: connection strings, never printed since they may hold a password. `text`: anything but empty. `id`: one that routes
- * and headers can carry. `secret`: what keys are derived from; `secrets` and `addresses` (IPs and CIDRs) are comma-separated
- * lists, empty = there are none. `webhook`: an https URL, or http to a loopback address; empty = there is none. `origins`: scheme,
- * host and port, comma-separated; empty = there are none.
+ * A text of one of these kinds:
+ * - `text`: any text that is not empty.
+ * - `id`: an id that fits into routes and headers.
+ * - `token`: a secret; empty means "no token".
+ * - `secret`, `secrets`: keys are derived from them. `secrets` is a comma-separated list, which may be empty.
+ * - `addresses`: IP addresses and CIDR networks, comma-separated; may be empty.
+ * - `names`: names of services, comma-separated, at least one.
+ * - `neighbour`: base URL of a service; empty means "not configured".
+ * - `webhook`: an https URL, or http to a loopback address; empty means "not configured".
+ * - `webhook-secret`: `whsec_` and base64; empty means "no secret".
+ * - `origins`: scheme, host and port, comma-separated; may be empty.
+ * - `mongodb`, `redis`: connection strings. They are never printed, because they may contain a password.
  */
 interface TextVariable extends Described {
   kind:
@@ -36,20 +45,22 @@ interface TextVariable extends Described {
     | 'secret'
     | 'secrets'
     | 'addresses'
+    | 'names'
     | 'neighbour'
     | 'webhook'
+    | 'webhook-secret'
     | 'origins'
     | 'mongodb'
     | 'redis';
   default: string | null;
-  /** Instead of `default` under NODE_ENV=production; null = it must be set there. */
+  /** Replaces `default` if NODE_ENV is production; null means that the variable must be set there. */
   productionDefault?: string | null;
 }
 
 export const SERVICE_NAMES = ['attempt', 'auth', 'classifier', 'notification'] as const;
 export type ServiceName = (typeof SERVICE_NAMES)[number];
 
-/** Who may register without an operator. */
+/** Roles that `AUTH_SELF_REGISTER_ROLES` may contain. */
 export const SELF_REGISTER_ROLES = ['STUDENT', 'TEACHER', 'PARENT'] as const;
 
 export const ENVIRONMENTS = ['development', 'test', 'production'] as const;
@@ -58,16 +69,16 @@ export type Environment = (typeof ENVIRONMENTS)[number];
 export const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
-/** What `npm start` gives a development machine, and what production refuses as too well known. */
+/** Tokens that `npm start` sets on a development machine. Production refuses them, because they are public. */
 export const DEVELOPMENT_DEFAULTS = {
   INTERNAL_SERVICE_TOKEN: 'dev-internal-token',
   OPS_TOKEN: 'dev-ops-token',
 } as const;
 
-/** Signs the tokens of a front door that is started by hand on a development machine; `npm start` generates its own instead. */
+/** Signs the tokens of a front door that is started by hand on a development machine. `npm start` generates a secret instead. */
 export const DEVELOPMENT_JWT_SECRET = 'dev-auth-jwt-secret-that-everybody-knows';
 
-/** Every value that stands in this repository: never a secret. */
+/** Every secret value that this repository contains, and that is therefore public. */
 export const WELL_KNOWN: ReadonlySet<string> = new Set([
   ...Object.values(DEVELOPMENT_DEFAULTS),
   DEVELOPMENT_JWT_SECRET,

@@ -7,8 +7,8 @@ import { LIMITS, PROCESS, STORES, TRUST, WORKERS } from '#infra/config/variables
 import type { Variable } from './variable.ts';
 
 /**
- * Every environment variable that a process reads, in one table: validation, `docs/configuration.md` and `.env.example`
- * come from it, in this order. A variable set to the empty string counts as set.
+ * Every environment variable that a process reads. Validation, `docs/configuration.md` and `.env.example` are made from this table,
+ * in its order. A variable set to the empty string counts as set.
  */
 export const VARIABLES = {
   ...PROCESS,

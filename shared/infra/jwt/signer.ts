@@ -1,54 +1,55 @@
-import { createSecretKey, hash, hkdfSync, type KeyObject } from 'node:crypto';
+import { createSecretKey, hkdfSync, type KeyObject, pbkdf2Sync } from 'node:crypto';
 import jwt from 'jsonwebtoken';
 import { ROLES } from '#shared/auth/account.ts';
 import type { AccessClaims, RefreshClaims, TokenTimes } from '#shared/auth/session.ts';
 import { type Now, SECOND } from '#shared/kernel/time.ts';
 
 export interface Signer {
-  /** A token issued at `at` (Unix ms; default now): give it where a record must name the same times. Milliseconds are cut off. */
-  access(claims: AccessClaims, at?: number): string;
-  refresh(claims: RefreshClaims, at?: number): string;
-  /** What a token of ours says while it is valid; null for anything else, without a reason. */
+  /** Returns an access token with exactly these claims and times, and its issuer. */
+  access(claims: AccessClaims & TokenTimes): string;
+  /** Returns a refresh token, signed as `access` does. */
+  refresh(claims: RefreshClaims & TokenTimes): string;
+  /** Returns the claims of a valid access token of ours; null for any other text, without a reason. */
   readAccess(text: string): (AccessClaims & TokenTimes) | null;
+  /** Returns the claims of a valid refresh token of ours; null for any other text, without a reason. */
   readRefresh(text: string): (RefreshClaims & TokenTimes) | null;
 }
 
 export interface SignerOptions {
   secret: string;
-  /** Tokens of these still count, so that a secret can be changed while people are signed in. */
+  /** Tokens signed with these secrets are still valid, so that a secret can be changed without ending sessions. */
   previousSecrets: readonly string[];
   issuer: string;
-  accessSeconds: number;
-  refreshSeconds: number;
+  /** Decides whether a token that is read has expired. */
   now: Now;
 }
 
-/** Members of each kind, by type; a token that lacks one is not ours. */
+/** Claims that are text, of each kind of token. A token without one of them is refused. */
 const ACCESS_TEXTS = ['sub', 'type', 'role', 'accountCode', 'fullName', 'email', 'defaultOrganizationId', 'sid', 'jti'];
 const REFRESH_TEXTS = ['sub', 'type', 'jti', 'sid'];
 
 /**
- * Makes and reads tokens, HS256 only. A header is never interpreted: it must be, letter by letter, the header that goes with one of
- * our keys of this purpose, so no token chooses its algorithm, its key or where to fetch one, nor adds `crit`.
+ * Opens a signer that creates and verifies tokens with HS256 only.
+ *
+ * A header is never interpreted. It must equal the header of one of our keys for this purpose, character by character. A token can
+ * therefore choose neither its algorithm nor its key nor a URL to fetch one, and it cannot add `crit`.
  */
 export function openSigner(options: SignerOptions): Signer {
   const { secret, previousSecrets, issuer, now } = options;
-  const rings = { access: keyRing('access'), refresh: keyRing('refresh') };
+  const current = tokenKeys(secret);
+  const all = [current, ...previousSecrets.map(tokenKeys)];
+  const bySegment = {
+    access: new Map(all.map(({ access }) => [access.segment, access])),
+    refresh: new Map(all.map(({ refresh }) => [refresh.segment, refresh])),
+  };
 
-  function keyRing(purpose: Purpose): { current: TokenKey; bySegment: ReadonlyMap<string, TokenKey> } {
-    const current = deriveKey(secret, purpose);
-    const keys = [current, ...previousSecrets.map((previous) => deriveKey(previous, purpose))];
-    return { current, bySegment: new Map(keys.map((key) => [key.segment, key])) };
-  }
-
-  function sign(claims: AccessClaims | RefreshClaims, seconds: number, at: number): string {
-    const { key, header } = rings[claims.type].current;
-    const iat = Math.floor(at / SECOND);
-    return jwt.sign({ ...claims, iat, exp: iat + seconds, iss: issuer }, key, { algorithm: 'HS256', header });
+  function sign(claims: (AccessClaims | RefreshClaims) & TokenTimes): string {
+    const { key, header } = current[claims.type];
+    return jwt.sign({ ...claims, iss: issuer }, key, { algorithm: 'HS256', header });
   }
 
   function read(text: string, purpose: Purpose, members: readonly string[]): object | null {
-    const key = rings[purpose].bySegment.get(headerOf(text) ?? '');
+    const key = bySegment[purpose].get(headerOf(text) ?? '');
     if (key === undefined) return null;
     const payload = verified(text, key, { issuer, clockTimestamp: Math.floor(now() / SECOND) });
     if (payload === null || payload.type !== purpose) return null;
@@ -57,8 +58,8 @@ export function openSigner(options: SignerOptions): Signer {
   }
 
   return {
-    access: (claims, at = now()) => sign(claims, options.accessSeconds, at),
-    refresh: (claims, at = now()) => sign(claims, options.refreshSeconds, at),
+    access: sign,
+    refresh: sign,
     readAccess(text) {
       const claims = read(text, 'access', ACCESS_TEXTS) as (AccessClaims & TokenTimes) | null;
       return claims !== null && ROLES.includes(claims.role) ? claims : null;
@@ -77,8 +78,8 @@ function verified(text: string, { key }: TokenKey, options: jwt.VerifyOptions): 
 }
 
 /**
- * These texts and the two times: `exp` above all, as the library takes a token without one. Further claims are those of a newer
- * process beside this one, which has signed them with our key.
+ * Returns true if the claims contain these texts and the two times. `exp` matters most, because the library accepts a token without
+ * it. Further claims are allowed: a newer version of this process may have signed them with our key.
  */
 function hasAll(claims: Record<string, unknown>, texts: readonly string[]): boolean {
   return (
@@ -88,40 +89,61 @@ function hasAll(claims: Record<string, unknown>, texts: readonly string[]): bool
   );
 }
 
-/** Which kind of token a key makes; no key makes or reads the other kind. */
+/** The kind of token that a key signs and verifies. No key is used for both kinds. */
 export type Purpose = 'access' | 'refresh';
 
-/** `typ` of the header (RFC 9068 names the first): the kinds are told apart before anything is believed. */
-const TYPES: Readonly<Record<Purpose, string>> = { access: 'at+jwt', refresh: 'rt+jwt' };
-const KEY_BYTES = 32;
-const KID_LETTERS = 16;
-
-/** A key and the header of every token that is made with it. */
-interface TokenKey {
+/** A key and the header of every token that it signs. */
+export interface TokenKey {
   key: KeyObject;
   header: { alg: 'HS256'; typ: string; kid: string };
-  /** The header as it stands in a token. */
+  /** The header in the encoding of a token. */
   segment: string;
 }
 
-/** The key of one purpose, derived from a secret that serves several; its `kid` tells nothing of either. */
-export function deriveKey(secret: string, purpose: Purpose): TokenKey {
+const DERIVED_KEY_BYTES = 32;
+
+/**
+ * Returns the keys of a secret. Its own UTF-8 bytes sign access tokens, so that a service with the secret can verify them with any
+ * JWT library. A derived key signs refresh tokens, which only this service reads, so that no library accepts one as an access token.
+ * Header `typ` distinguishes the kinds (RFC 9068 defines the first), and `kid` the secrets.
+ *
+ * @throws Error if the secret is empty
+ */
+export function tokenKeys(secret: string): Readonly<Record<Purpose, TokenKey>> {
   if (secret === '') throw new Error('Tokens cannot be signed with an empty secret');
-  const bytes = Buffer.from(hkdfSync('sha256', secret, '', `examhall ${purpose} token`, KEY_BYTES));
-  const kid = hash('sha256', bytes, 'base64url').slice(0, KID_LETTERS);
-  const header = { alg: 'HS256', typ: TYPES[purpose], kid } as const;
+  const bytes = Buffer.from(secret, 'utf8');
+  const derived = Buffer.from(hkdfSync('sha256', bytes, '', 'examhall refresh token', DERIVED_KEY_BYTES));
+  const kid = kidOf(bytes);
+  return { access: tokenKey(bytes, 'at+jwt', kid), refresh: tokenKey(derived, 'rt+jwt', kid) };
+}
+
+function tokenKey(bytes: Buffer, typ: string, kid: string): TokenKey {
+  const header = { alg: 'HS256', typ, kid } as const;
   return { key: createSecretKey(bytes), header, segment: Buffer.from(JSON.stringify(header)).toString('base64url') };
 }
 
-/** Far more than a token with the longest name takes; what is longer is not even decoded. */
+const KID_BYTES = 12;
+/** Testing a guessed secret against a `kid` costs this many times as much as testing it against a signature: about 5 ms a secret. */
+const KID_ITERATIONS = 20_000;
+
+/**
+ * Returns the `kid` of a secret. With a plain digest, an attacker could test guesses faster than with a signature, and could use one
+ * table of digests against every installation. A slow digest makes both useless.
+ */
+function kidOf(secret: Buffer): string {
+  return pbkdf2Sync(secret, 'examhall kid', KID_ITERATIONS, KID_BYTES, 'sha256').toString('base64url');
+}
+
+/** Maximum length of a token, in characters, far above a token with the longest names. A longer text is not even decoded. */
 const LONGEST_TOKEN = 8_192;
 
 const SEGMENTS = /^([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)$/;
 
 /**
- * The header segment of a text that is shaped like a token of ours, or null. Ours are exactly three canonical base64url segments
- * (no bits hidden behind the last letter), whose payload is an object in the spelling of JSON.stringify: each member once,
- * no blanks. One token then has one spelling, and no two parsers read two things in it.
+ * Returns the header segment of a text that has the form of our tokens, or null.
+ *
+ * Our tokens are exactly three canonical base64url segments, without unused bits in the last character. Their payload is an object
+ * as JSON.stringify writes it: each member once, no white space. So a token has exactly one spelling, and all parsers read the same.
  */
 function headerOf(text: string): string | null {
   if (text.length > LONGEST_TOKEN) return null;

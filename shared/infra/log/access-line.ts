@@ -4,7 +4,7 @@ import { hash } from 'node:crypto';
 export interface AccessLine {
   requestId: string;
   method: string;
-  /** Path as mounted: paths as sent would carry ids. */
+  /** The route template. Actual paths would contain ids. */
   route: string;
   status: number;
   /** From the head of the request to its reply, in milliseconds. */
@@ -15,9 +15,9 @@ export interface AccessLine {
 const LEVEL_INFO = 30;
 
 /**
- * Writes request lines past the logger, in its format: there is one per request, and its fields need neither
- * redaction nor escaping. The request id has been checked, method, route and name are our own words, the caller
- * stands there as a hash.
+ * Returns a function that writes request lines in the logger's format without the logger, because there is one per request. Its
+ * fields need neither redaction nor escaping: the request id has been validated, method, route and name are constants, and the
+ * caller is written as a hash.
  */
 export function accessWriter(name: string, sink: { write(text: string): void }): (line: AccessLine) => void {
   let stampedAt = 0;
@@ -36,12 +36,13 @@ export function accessWriter(name: string, sink: { write(text: string): void }):
   };
 }
 
+/** Maximum number of cached actor hashes. */
 const REMEMBERED = 10_000;
 const hashes = new Map<string, string>();
 
 /**
- * Twelve hex digits that let an operator follow one caller through the log without learning who it is. Remembered for
- * the callers of the moment: hashing costs more than the rest of a log line.
+ * Returns twelve hex digits by which an operator can follow one caller through the log without knowing its identity. They are cached,
+ * because hashing costs more than the rest of a log line.
  */
 function actorHash(actorId: string): string {
   let hashed = hashes.get(actorId);

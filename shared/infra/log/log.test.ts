@@ -6,7 +6,7 @@ function rig(level: 'info' | 'debug' | 'warn' = 'debug', secrets: string[] = [])
   return { lines, ...openLog({ level, name: 'test', secrets, destination: { write: (line) => lines.push(line) } }) };
 }
 
-t.test('one JSON line each, with time, level and name', async (t) => {
+t.test('each log message is one line of JSON with time, level and name', async (t) => {
   const { log, lines } = rig();
   log.child({ queue: 'grading' }).warn({ n: 1 }, 'slow');
   t.equal(lines.length, 1);
@@ -20,7 +20,7 @@ t.test('one JSON line each, with time, level and name', async (t) => {
   });
 });
 
-t.test('secret fields are cut out on two levels', async (t) => {
+t.test('the log redacts secret fields on two levels', async (t) => {
   const { log, lines } = rig();
   log.info(
     {
@@ -34,7 +34,7 @@ t.test('secret fields are cut out on two levels', async (t) => {
   t.match(lines[0], /v-5/);
 });
 
-t.test('errors: message, code, stack and causes; nothing else that hangs on them', async (t) => {
+t.test('the log writes message, code, stack and causes of an error, and none of its other properties', async (t) => {
   const { log, lines } = rig('debug', ['configured-secret']);
   const cause = new Error('connect to mongodb://admin:pw12@db with configured-secret');
   const error = Object.assign(new Error('outer', { cause }), { code: 11_000, command: { answers: 'private' } });
@@ -59,7 +59,7 @@ t.test('errors: message, code, stack and causes; nothing else that hangs on them
   t.equal(lines.length, 3);
 });
 
-t.test('request lines', async (t) => {
+t.test('request lines contain the route, status, duration and a hash of the actor', async (t) => {
   const line = { requestId: 'r-1', method: 'GET', route: '/v1/:id', status: 200, ms: 1.234, actorId: 'student-1' };
   const { access, lines } = rig();
   access(line);
@@ -81,7 +81,7 @@ t.test('request lines', async (t) => {
   t.equal(quiet.lines.length, 0);
 });
 
-t.test('the last net', async (t) => {
+t.test('the scrubber replaces configured secrets, bearer tokens, JWTs and credentials in URLs', async (t) => {
   const scrub = scrubber(['s3cret"quoted', 'short', undefined]);
   t.equal(scrub(JSON.stringify({ a: 's3cret"quoted' })), '{"a":"[redacted]"}');
   t.equal(scrub('short stays'), 'short stays');

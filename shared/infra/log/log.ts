@@ -3,7 +3,7 @@ import { type AccessLine, accessWriter } from './access-line.ts';
 
 export type Fields = Record<string, unknown>;
 
-/** What a part of the program may do with the log. Errors go under the field `err`. */
+/** The log of a part of the program. Errors go into the field `err`. */
 export interface Log {
   debug(fields: Fields, message: string): void;
   info(fields: Fields, message: string): void;
@@ -16,7 +16,7 @@ export interface Log {
 interface Logs {
   log: Log;
   access(line: AccessLine): void;
-  /** Writes what is buffered, at once and synchronously; for the last moment of a process. */
+  /** Writes buffered lines synchronously. Call it at the end of a process. */
   flush(): void;
 }
 
@@ -24,15 +24,17 @@ interface LogOptions {
   level: 'fatal' | 'error' | 'warn' | 'info' | 'debug' | 'trace' | 'silent';
   /** Name of the process type: `web`, `grading`, … */
   name: string;
-  /** Configured secrets. Wherever one turns up in a line, it is cut out. */
+  /** Configured secrets. They are replaced wherever they occur in a line. */
   secrets?: readonly (string | undefined)[];
-  /** Tests give their own; default is standard output, buffered. */
+  /** Where lines go. Default: standard output, buffered. Tests pass their own. */
   destination?: { write(text: string): void };
 }
 
+/** Interval at which buffered lines are written. */
 const FLUSH_MS = 200;
+/** Lines are also written once this many bytes are buffered. */
 const BUFFER_BYTES = 4_096;
-/** Fields that are cut out wherever they stand in the first two levels of a line. */
+/** Fields whose values are replaced on the first two levels of a line. */
 const SECRET_FIELDS = [
   'token',
   'accessToken',
@@ -45,7 +47,7 @@ const SECRET_FIELDS = [
 ];
 const SECRET_HEADERS = ['authorization', 'cookie', 'x-internal-token', 'x-gateway-token', 'idempotency-key'];
 
-/** The process's log: JSON, one line each. A killed process loses at most the last 200 ms of it. */
+/** Opens the log of a process: one line of JSON per message. A killed process loses at most the last 200 ms. */
 export function openLog(options: LogOptions): Logs {
   const sink = options.destination ?? bufferedStdout();
   const scrub = scrubber(options.secrets ?? []);
@@ -89,14 +91,17 @@ function redactedPaths(): string[] {
   return [...SECRET_FIELDS, ...SECRET_FIELDS.map((name) => `*.${name}`), ...headers];
 }
 
-/** Type, message, code and stack, and those of its causes. Drivers hang whole commands and replies on their errors. */
+/**
+ * Returns type, message, code and stack of an error, with those of its causes. Other properties are dropped, because drivers attach
+ * whole commands and replies to their errors.
+ */
 function briefError(error: unknown): unknown {
   if (!(error instanceof Error)) return typeof error === 'object' ? { type: 'not an error' } : String(error);
   const { type, message, stack }: SerializedError = stdSerializers.err(error);
   return { type, code: codeOf(error), message: brief(message), stack: brief(stack) };
 }
 
-/** The first code on the way down: fetch hangs `ECONNREFUSED` below an error that only says that it failed. */
+/** Returns the first code among the error and its causes. For example, `ECONNREFUSED` is the code of a cause of fetch's error. */
 function codeOf(error: Error): unknown {
   for (let at: unknown = error, depth = 0; at instanceof Error && depth < 5; at = at.cause, depth++) {
     if ('code' in at && at.code !== undefined) return at.code;
@@ -108,7 +113,7 @@ function brief(text: string | undefined): string | undefined {
   return text === undefined || text.length <= 4_000 ? text : `${text.slice(0, 4_000)} [cut]`;
 }
 
-/** Short secrets turn up in ordinary words; cutting those out would only maim the log. */
+/** Minimum length of a secret that is replaced. Shorter ones occur in ordinary words, and replacing those would damage the log. */
 const SHORTEST_SECRET = 8;
 const SECRET_PATTERNS: readonly [RegExp, string][] = [
   [/\b(Bearer|Basic)\s+[A-Za-z0-9._~+/=-]{8,}/gi, '$1 [redacted]'],
@@ -117,16 +122,15 @@ const SECRET_PATTERNS: readonly [RegExp, string][] = [
 ];
 
 /**
- * Returns a function that cuts secrets out of a line of text: the configured ones by value, others by the shape in
- * which they come (bearer tokens, JWTs, credentials in a URL). The last net behind redaction by field name: drivers
- * quote URLs in their messages.
+ * Returns a function that replaces secrets in a line of text: configured ones by value, others by their form (bearer tokens, JWTs,
+ * credentials in a URL). It catches secrets that redaction by field name misses: drivers quote URLs in their messages.
  */
 export function scrubber(secrets: readonly (string | undefined)[]): (line: string) => string {
   const values = new Set<string>();
   for (const secret of secrets) {
     if (secret === undefined || secret.length < SHORTEST_SECRET) continue;
     values.add(secret);
-    // As it looks inside a JSON string.
+    // The secret in its escaped form inside a JSON string.
     values.add(JSON.stringify(secret).slice(1, -1));
   }
   return (line) => {

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { httpMetrics, openMetrics } from './metrics.ts';
 
-t.test('each process has a registry of its own, a name gives one metric', async (t) => {
+t.test('each registry is independent, and one name returns one metric', async (t) => {
   const [one, two] = [openMetrics({ process: false }), openMetrics({ process: false })];
   one.counter('c_total', 'C', ['queue']).add({ queue: 'a' });
   one.counter('c_total', 'C', ['queue']).add({ queue: 'a' }, 2);
@@ -12,7 +12,7 @@ t.test('each process has a registry of its own, a name gives one metric', async 
   t.throws(() => one.gauge('c_total', 'C'));
 });
 
-t.test('a gauge asks at the scrape', async (t) => {
+t.test('a gauge reads its source at each scrape', async (t) => {
   const metrics = openMetrics({ process: false, labels: { service: 'attempt' } });
   let depth = 1;
   metrics.gauge('depth', 'D', ['queue'], (gauge) => gauge.set(depth, { queue: 'a' }));
@@ -41,7 +41,7 @@ t.test('a gauge whose source fails has no value and is counted', async (t) => {
   t.match(before, /^age 7$/m);
   away = true;
   const during = await metrics.render();
-  t.notMatch(during, /^(depth|age)\b/m, 'no old value stands');
+  t.notMatch(during, /^(depth|age)\b/m, 'no old value remains');
   t.match(during, /^sound 1$/m);
   const after = await metrics.render();
   for (const metric of ['depth', 'age'])
@@ -51,7 +51,7 @@ t.test('a gauge whose source fails has no value and is counted', async (t) => {
   t.match(await metrics.render(), /^depth\{queue="a"\} 7$/m);
 });
 
-t.test('requests are counted by template and status', async (t) => {
+t.test('requests are counted by method, route template and status', async (t) => {
   const metrics = openMetrics({ process: false });
   const observe = httpMetrics(metrics);
   observe('GET', '/v1/:id', 200, 0.02);

@@ -15,25 +15,25 @@ interface HistogramMetric {
 }
 
 /**
- * The metrics of one process. Asking twice for a name gives the same metric. Label values must be few and known:
- * route templates, queue names, codes; never ids. Durations are in seconds, as Prometheus wants them.
+ * The metrics of one process. The same name always returns the same metric. Label values must be few and known: route templates,
+ * queue names, codes; never ids. Durations are in seconds, as Prometheus requires.
  */
 export interface Metrics {
   counter(name: string, help: string, labels?: readonly string[]): CounterMetric;
   /**
-   * `collect` is asked at each scrape. When it throws, the gauge has no value (an old one would lull an alarm to sleep)
-   * and `examhall_scrape_failures_total{metric}` grows, to be seen at the latest by the next scrape.
+   * Returns a gauge. `collect` runs at each scrape. If it throws, the gauge has no value, because an old one could hide an alarm, and
+   * `examhall_scrape_failures_total{metric}` grows. This scrape or the next one shows the new count.
    */
   gauge(name: string, help: string, labels?: readonly string[], collect?: GaugeCollect): GaugeMetric;
   histogram(name: string, help: string, labels: readonly string[], buckets: readonly number[]): HistogramMetric;
-  /** Text exposition, version 0.0.4. */
+  /** Returns the text exposition format, version 0.0.4. */
   render(): Promise<string>;
   contentType: string;
 }
 
 type GaugeCollect = (gauge: GaugeMetric) => void | Promise<void>;
 
-/** `process` adds CPU, memory, handles and event-loop lag of this process. `labels` stand on every metric. */
+/** Opens the metrics of a process. `process` adds its CPU, memory, handles and event-loop lag. Every metric gets `labels`. */
 export function openMetrics(options: { process: boolean; labels?: Labels }): Metrics {
   const registry = new Registry();
   const registers = [registry];
@@ -47,7 +47,7 @@ export function openMetrics(options: { process: boolean; labels?: Labels }): Met
     registers,
   });
 
-  /** Names are unique per registry; two kinds under one name are a bug and throw there. */
+  /** Returns the metric of this name, and makes it at the first call. Throws for one name with two kinds, which is a bug. */
   function once<T>(kind: string, name: string, make: () => T): T {
     const key = `${kind} ${name}`;
     const metric = (known.get(key) as T | undefined) ?? make();
@@ -55,7 +55,7 @@ export function openMetrics(options: { process: boolean; labels?: Labels }): Met
     return metric;
   }
 
-  /** One gauge whose source is down must not take the whole scrape with it. */
+  /** Runs `collect`. If it fails, the gauge loses its value and the failure is counted, but the scrape continues. */
   async function harmless(name: string, collect: () => void | Promise<void>, forget: () => void): Promise<void> {
     try {
       await collect();
@@ -74,7 +74,7 @@ export function openMetrics(options: { process: boolean; labels?: Labels }): Met
     gauge: (name, help, labels = [], collect) =>
       once('gauge', name, () => {
         const metric: GaugeMetric = { set: (value, values = {}) => gauge.set(values, value) };
-        // Reset, a gauge without labels would be zero, which is a value as well.
+        // `reset` would set a gauge without labels to zero, which is a value. Remove it instead.
         const forget = () => (labels.length === 0 ? gauge.remove({}) : gauge.reset());
         const gauge: Gauge<string> = new Gauge<string>({
           name,
@@ -97,9 +97,10 @@ export function openMetrics(options: { process: boolean; labels?: Labels }): Met
 
 const HTTP_BUCKETS_S = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20];
 
-/** Counts one answered request. `route` is the path as mounted. `seconds` from its head to its reply. */
+/** Records one answered request. `route` is its template; `seconds` is the time from its head to its reply. */
 export type ObserveHttp = (method: string, route: string, status: number, seconds: number) => void;
 
+/** Returns the recorder of requests, which fills the histogram `http_request_duration_seconds`. */
 export function httpMetrics(metrics: Metrics): ObserveHttp {
   const histogram = metrics.histogram(
     'http_request_duration_seconds',

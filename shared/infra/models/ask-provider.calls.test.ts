@@ -7,7 +7,7 @@ import { ASKED_AT, HTTP_PROVIDERS, refusalBody, replyOf } from '#testing/models/
 mockProviders(t);
 
 for (const provider of HTTP_PROVIDERS) {
-  t.test(`${provider}: an answer`, async (t) => {
+  t.test(`${provider}: a valid answer is returned with its usage event`, async (t) => {
     at(provider).reply(200, good(provider), { 'x-request-id': 'r-1', 'request-id': 'r-1' });
     const asked = opened(t, provider);
     t.strictSame(await asked.ask(), {
@@ -19,7 +19,7 @@ for (const provider of HTTP_PROVIDERS) {
     t.match(asked.events, [
       {
         provider,
-        baseUrl: ASKED_AT[provider].origin,
+        baseUrl: `${ASKED_AT[provider].origin}${ASKED_AT[provider].base}`,
         model: 'test-model',
         operation: 'question-classification',
         organizationId: 'org-1',
@@ -42,7 +42,7 @@ for (const provider of HTTP_PROVIDERS) {
     t.equal(asked.events.length, 1);
   });
 
-  t.test(`${provider}: an answer without counts has none, which is not 0`, async (t) => {
+  t.test(`${provider}: the token counts of an answer without usage are null, not 0`, async (t) => {
     const { usage: _usage, usageMetadata: _counts, ...body } = good(provider);
     at(provider).reply(200, body);
     const asked = opened(t, provider);
@@ -50,7 +50,7 @@ for (const provider of HTTP_PROVIDERS) {
     t.match(asked.events, [{ inputTokens: null, outputTokens: null }]);
   });
 
-  t.test(`${provider}: an answer in a fence, and one with blank lines before it`, async (t) => {
+  t.test(`${provider}: an answer in a code fence or after blank lines is read`, async (t) => {
     at(provider).reply(200, replyOf(provider, `\`\`\`json\n${JSON.stringify(GOOD)}\n\`\`\``));
     at(provider).reply(200, `\n\n  \n${JSON.stringify(good(provider))}`);
     const asked = opened(t, provider);
@@ -58,7 +58,7 @@ for (const provider of HTTP_PROVIDERS) {
     t.strictSame((await asked.ask()).json, GOOD);
   });
 
-  t.test(`${provider}: what a 200 may be instead of an answer`, async (t) => {
+  t.test(`${provider}: a 200 without a complete answer fails`, async (t) => {
     const error =
       provider === 'gemini' ? { error: { code: 503, status: 'UNAVAILABLE' } } : { error: { type: 'server_error' } };
     for (const body of ['{"choices":[{"mess', '', '<html>', {}, [], 'null', error]) {
@@ -73,7 +73,7 @@ for (const provider of HTTP_PROVIDERS) {
     }
   });
 
-  t.test(`${provider}: an answer of a hostile shape is an answer that does not fit`, async (t) => {
+  t.test(`${provider}: an answer of a hostile shape is treated as unfit`, async (t) => {
     const deep = '['.repeat(100_000) + ']'.repeat(100_000);
     const odd = { toString: null, valueOf: null };
     for (const [status, body, calls] of [
@@ -96,7 +96,7 @@ for (const provider of HTTP_PROVIDERS) {
     }
   });
 
-  t.test(`${provider}: an answer that was cut or filtered is not repaired`, async (t) => {
+  t.test(`${provider}: a cut or filtered answer is not repaired`, async (t) => {
     for (const end of ['length', 'filter'] as const) {
       at(provider)
         .times(2)
@@ -109,7 +109,7 @@ for (const provider of HTTP_PROVIDERS) {
     }
   });
 
-  t.test(`${provider}: an answer that does not fit is repaired once`, async (t) => {
+  t.test(`${provider}: an unfit answer is repaired once`, async (t) => {
     const bodies: string[] = [];
     const unfit = replyOf(provider, JSON.stringify({ subject: '', confidence: 2 }));
     keepBodies(at(provider).reply(200, unfit as nock.Body), bodies);
@@ -135,19 +135,19 @@ for (const provider of HTTP_PROVIDERS) {
   });
 }
 
-t.test('gemini says of a wrong key that the request is', async (t) => {
+t.test('gemini: a 400 with API_KEY_INVALID is treated as a wrong key', async (t) => {
   const details = [{ '@type': 'type.googleapis.com/google.rpc.ErrorInfo', reason: 'API_KEY_INVALID' }];
   at('gemini').reply(400, { error: { code: 400, status: 'INVALID_ARGUMENT', message: 'x', details } });
   await failed(t, opened(t, 'gemini'), { code: 'AI_PROVIDER_UNAVAILABLE', nature: 'refused' });
 });
 
-t.test('anthropic says of an empty purse that the request is wrong', async (t) => {
+t.test('anthropic: a 400 for a low credit balance is treated as a used-up quota', async (t) => {
   const message = 'Your credit balance is too low to access the Anthropic API.';
   at('anthropic').reply(400, refusalBody('anthropic', 'invalid_request_error', message));
   await failed(t, opened(t, 'anthropic'), { code: 'AI_PROVIDER_QUOTA', nature: 'refused' });
 });
 
-t.test('gemini blocks a prompt without a candidate', async (t) => {
+t.test('gemini: a blocked prompt without a candidate is a filtered answer', async (t) => {
   at('gemini')
     .times(2)
     .reply(200, { promptFeedback: { blockReason: 'SAFETY' }, usageMetadata: { promptTokenCount: 3 } });
@@ -156,7 +156,7 @@ t.test('gemini blocks a prompt without a candidate', async (t) => {
   t.match(asked.events, [{ inputTokens: 3, outputTokens: null }]);
 });
 
-t.test('openai refuses in a field of its own', async (t) => {
+t.test('openai: a text in the refusal field is a refusal', async (t) => {
   const message = { role: 'assistant', content: null, refusal: 'I cannot.' };
   at('openai')
     .times(2)
@@ -166,7 +166,7 @@ t.test('openai refuses in a field of its own', async (t) => {
   t.equal(asked.events.length, 1);
 });
 
-t.test('deepseek may break off for want of resources, and is asked again', async (t) => {
+t.test('deepseek: an answer that stopped for lack of resources is retried', async (t) => {
   const body = replyOf('deepseek', '{"sub');
   const [choice] = body.choices as [Record<string, unknown>];
   choice.finish_reason = 'insufficient_system_resource';
@@ -178,7 +178,7 @@ t.test('deepseek may break off for want of resources, and is asked again', async
 });
 
 t.test(
-  'a server of one’s own that knows no schema is asked for JSON, then for nothing; and that is remembered',
+  'local: a server without schema support is called for JSON, then without a form, and the form is remembered',
   async (t) => {
     const bodies: string[] = [];
     const error = {
@@ -201,17 +201,17 @@ t.test(
   },
 );
 
-t.test('an optional field that came as null was left out', async (t) => {
+t.test('an optional field that is null is treated as missing', async (t) => {
   at('openai').reply(200, replyOf('openai', JSON.stringify({ ...GOOD, note: null })));
   t.strictSame((await opened(t, 'openai').ask()).json, GOOD);
 });
 
-t.test('retries end with their number, and with the time', async (t) => {
+t.test('retries end when their number or the time is used up', async (t) => {
   at('openai').times(9).reply(500, {});
   const none = opened(t, 'openai', { AI_CLASSIFIER_MAX_RETRIES: '0' });
   await failed(t, none, { code: 'AI_PROVIDER_UNAVAILABLE', nature: 'passing' });
   t.equal(none.events.length, 1);
-  // Two calls of 5 s each may be made in 10 s; the wait for the second one would take all of it.
+  // Two calls of 5 s each fit into 10 s, but the requested wait alone exceeds 10 s.
   const short = opened(t, 'openai', { AI_CLASSIFIER_MAX_RETRIES: '1', AI_CLASSIFIER_TIMEOUT_MS: '5000' });
   nock.cleanAll();
   at('openai').times(2).reply(503, {}, { 'retry-after': '11' });

@@ -7,7 +7,7 @@ import { HTTP_PROVIDERS, refusalBody } from '#testing/models/provider-replies.ts
 mockProviders(t);
 
 for (const provider of HTTP_PROVIDERS) {
-  t.test(`${provider}: refusals`, async (t) => {
+  t.test(`${provider}: each refusal is mapped to its error code and number of calls`, async (t) => {
     const cases: [number, unknown, string, string, number][] = [
       [400, refusalBody(provider, 'invalid_request_error'), 'AI_PROVIDER_INVALID_RESPONSE', 'refused', 1],
       [401, refusalBody(provider, 'authentication_error'), 'AI_PROVIDER_UNAVAILABLE', 'refused', 1],
@@ -36,7 +36,7 @@ for (const provider of HTTP_PROVIDERS) {
     }
   });
 
-  t.test(`${provider}: a quota that is used up is not asked about again`, async (t) => {
+  t.test(`${provider}: a call with a used-up quota is not retried`, async (t) => {
     const bodies = [
       refusalBody(provider, 'insufficient_quota'),
       { error: { message: 'x', type: 'x', code: 'organization_usage_limit_exceeded' } },
@@ -54,7 +54,7 @@ for (const provider of HTTP_PROVIDERS) {
     }
   });
 
-  t.test(`${provider}: the wait before the next call`, async (t) => {
+  t.test(`${provider}: the wait before a retry is the requested one, else a random one`, async (t) => {
     const soon = new Date(Date.UTC(2026, 0, 1) + 4_000).toUTCString();
     const retryInfo = {
       error: { details: [{ '@type': 'type.googleapis.com/google.rpc.RetryInfo', retryDelay: '34.4s' }] },
@@ -81,7 +81,7 @@ for (const provider of HTTP_PROVIDERS) {
     }
   });
 
-  t.test(`${provider}: who asks for more than a minute is left alone at once`, async (t) => {
+  t.test(`${provider}: a requested wait of more than a minute ends the request at once`, async (t) => {
     at(provider).times(2).reply(429, {}, { 'retry-after': '3600' });
     const asked = opened(t, provider);
     const failure = await failed(t, asked, { code: 'AI_PROVIDER_THROTTLED', nature: 'passing' });
@@ -94,7 +94,7 @@ for (const provider of HTTP_PROVIDERS) {
     t.match(await asked.models.status(), { circuit: { state: 'closed', consecutiveFailures: 0 } });
   });
 
-  t.test(`${provider}: who asks for an age is left alone for a day`, async (t) => {
+  t.test(`${provider}: an excessive requested wait is limited to a day`, async (t) => {
     at(provider).reply(429, {}, { 'retry-after': '999999999999' });
     const asked = opened(t, provider);
     const failure = await failed(t, asked, { code: 'AI_PROVIDER_THROTTLED', nature: 'passing' });
@@ -102,13 +102,13 @@ for (const provider of HTTP_PROVIDERS) {
     t.match(await asked.models.status(), { circuit: { throttledUntil: new Date(Date.UTC(2026, 0, 2)) } });
   });
 
-  t.test(`${provider}: a part of the key where a code belongs is not repeated`, async (t) => {
+  t.test(`${provider}: an error code that contains a part of the key is omitted from the message`, async (t) => {
     at(provider).reply(400, { error: { code: SENTINEL_KEY.slice(0, 20) } });
     const failure = await failed(t, opened(t, provider), { code: 'AI_PROVIDER_INVALID_RESPONSE', nature: 'refused' });
     t.notMatch(failure.message, SENTINEL_KEY.slice(0, 20));
   });
 
-  t.test(`${provider}: the provider's own word on trying again`, async (t) => {
+  t.test(`${provider}: the header x-should-retry decides about a retry`, async (t) => {
     at(provider).times(2).reply(500, {}, { 'x-should-retry': 'false' });
     const asked = opened(t, provider);
     await failed(t, asked, { code: 'AI_PROVIDER_UNAVAILABLE', nature: 'passing' });
@@ -119,7 +119,7 @@ for (const provider of HTTP_PROVIDERS) {
     t.strictSame((await opened(t, provider).ask()).json, GOOD);
   });
 
-  t.test(`${provider}: a connection that breaks`, async (t) => {
+  t.test(`${provider}: a call whose connection breaks is retried`, async (t) => {
     at(provider)
       .times(2)
       .replyWithError(Object.assign(new Error('reset'), { code: 'ECONNRESET' }));
@@ -130,7 +130,7 @@ for (const provider of HTTP_PROVIDERS) {
     t.match(asked.events, [{ httpStatus: null, errorCode: 'AI_PROVIDER_UNAVAILABLE' }, {}, { outcome: 'success' }]);
   });
 
-  t.test(`${provider}: a redirect is an error, and nobody goes there`, async (t) => {
+  t.test(`${provider}: a redirect is an error and is not followed`, async (t) => {
     const inside = nock('http://169.254.169.254')
       .post(/.*/)
       .reply(200, good(provider))

@@ -3,9 +3,9 @@ import t from 'tap';
 import { GOOD } from '#testing/models/asked-models.ts';
 import { answerJson, refusedWith, servedModels } from '#testing/models/served-models.ts';
 
-/** How a provider that fails, asks for a pause or is slow is spared. */
+/** Tests the protection of a provider that fails, requests a pause or is slow. */
 
-t.test('a circuit opens after failures in a row, tries once, and closes', async (t) => {
+t.test('a circuit opens after consecutive failures, admits one trial and closes', async (t) => {
   let works = false;
   const env = { AI_CLASSIFIER_CIRCUIT_FAILURES: '2', AI_CLASSIFIER_CIRCUIT_COOLDOWN_MS: '1000' };
   const { asked, paths } = await servedModels(
@@ -42,7 +42,7 @@ t.test('a circuit opens after failures in a row, tries once, and closes', async 
   await asked.ask();
 });
 
-t.test('an ask whose own failures open the circuit fails with those', async (t) => {
+t.test('a request whose own failures open the circuit fails with the last of them', async (t) => {
   const { asked } = await servedModels(t, (response) => response.writeHead(500).end(), {
     AI_CLASSIFIER_CIRCUIT_FAILURES: '1',
     AI_CLASSIFIER_MAX_RETRIES: '2',
@@ -51,7 +51,7 @@ t.test('an ask whose own failures open the circuit fails with those', async (t) 
   t.equal(asked.events.length, 1);
 });
 
-t.test('a pause that one caller was told of is kept by the next, and waited out where it is short', async (t) => {
+t.test('a pause that the provider requested binds the next caller, which waits if it is short', async (t) => {
   const { asked, paths } = await servedModels(
     t,
     (response, _request, count) =>
@@ -67,7 +67,7 @@ t.test('a pause that one caller was told of is kept by the next, and waited out 
   t.strictSame([asked.waits, paths.length], [[20_000], 2]);
 });
 
-t.test('an ask does not wait for a slot longer than for an answer', async (t) => {
+t.test('a request waits for a slot no longer than for an answer', async (t) => {
   const env = { AI_CLASSIFIER_TIMEOUT_MS: '300', AI_CLASSIFIER_MAX_RETRIES: '0' };
   const { asked, paths } = await servedModels(t, () => undefined, env);
   const asks = await Promise.allSettled(Array.from({ length: 33 }, () => asked.ask()));
@@ -75,7 +75,7 @@ t.test('an ask does not wait for a slot longer than for an answer', async (t) =>
   t.equal(paths.length, 16, 'nobody was asked for those who had gone');
 });
 
-t.test('calls of one process to one provider are bounded, whoever makes them', async (t) => {
+t.test('the concurrent calls of one process to one provider are limited across all callers', async (t) => {
   let [now, most] = [0, 0];
   const held: ServerResponse[] = [];
   const full = Promise.withResolvers<void>();

@@ -6,9 +6,9 @@ import { streamOf } from '#testing/models/provider-replies.ts';
 import { answerJson, goodBody, refusedWith, servedModels } from '#testing/models/served-models.ts';
 import { MOST_BYTES } from './http-call.ts';
 
-/** Cuts, silence and trickles, which only real sockets have. */
+/** Tests cut, silent and slow answers, which require real sockets. */
 
-t.test('an answer over a real socket, through the guarded agent', async (t) => {
+t.test('an answer is read over a real socket through the guarded agent', async (t) => {
   const { asked, paths } = await servedModels(t, (response, request) => {
     t.equal(request.headers.authorization, `Bearer ${SENTINEL_KEY}`);
     answerJson(response);
@@ -17,8 +17,8 @@ t.test('an answer over a real socket, through the guarded agent', async (t) => {
   t.strictSame(paths, ['/v1/chat/completions']);
 });
 
-t.test('silence, headers without a body, and a body that trickles for ever all end at one timeout', async (t) => {
-  const env = { AI_CLASSIFIER_TIMEOUT_MS: '150', AI_CLASSIFIER_MAX_RETRIES: '0' };
+t.test('one timeout ends a silent server, headers without a body and an endless body', async (t) => {
+  const env = { AI_CLASSIFIER_TIMEOUT_MS: '1000', AI_CLASSIFIER_MAX_RETRIES: '0' };
   const silent = await servedModels(t, () => undefined, env);
   await t.rejects(silent.asked.ask(), refusedWith('AI_PROVIDER_TIMEOUT'));
   const headless = await servedModels(t, (response) => void response.writeHead(200).write('{'), env);
@@ -40,7 +40,7 @@ t.test('silence, headers without a body, and a body that trickles for ever all e
   t.match(await trickling.asked.models.status(), { circuit: { consecutiveFailures: 1 } });
 });
 
-t.test('a body and a stream that are cut are asked for again', async (t) => {
+t.test('a call whose body or stream is cut is retried', async (t) => {
   const cut = (type: string, body: string) => (response: ServerResponse, _request: ReceivedCall, count: number) => {
     if (count > 1) {
       response.writeHead(200, { 'content-type': type }).end(body);
@@ -60,7 +60,7 @@ t.test('a body and a stream that are cut are asked for again', async (t) => {
 });
 
 t.test(
-  'a stream may be cut into bytes anywhere, end its lines as it likes and leave its last event open',
+  'a stream is read correctly with any chunk boundaries, with any line ends and with an unclosed last event',
   async (t) => {
     const text = JSON.stringify({ ...GOOD, subject: 'tiếng Việt 🙂' });
     const bytes = Buffer.from(streamOf('local', text).replaceAll('\n', '\r\n').trimEnd());
@@ -80,7 +80,7 @@ t.test(
   },
 );
 
-t.test('an answer over the cap is not read to its end, and says nothing of the provider', async (t) => {
+t.test('an answer over the size limit is not read to its end and does not count against the provider', async (t) => {
   const blank = (bytes: number) => ' '.repeat(bytes - Buffer.byteLength(goodBody)) + goodBody;
   const { asked } = await servedModels(t, (response, _request, count) =>
     answerJson(response, blank(count === 1 ? MOST_BYTES : MOST_BYTES + 1)),
@@ -91,7 +91,7 @@ t.test('an answer over the cap is not read to its end, and says nothing of the p
   t.match(await asked.models.status(), { circuit: { consecutiveFailures: 0 } });
 });
 
-t.test('whoever does not want the answer any more gets none, and the call ends', async (t) => {
+t.test('an abort rejects the request and ends the call', async (t) => {
   const { asked, gone } = await servedModels(t, () => controller.abort(new Error('cancelled')));
   const controller = new AbortController();
   await t.rejects(asked.ask({}, controller.signal), { message: 'cancelled' });

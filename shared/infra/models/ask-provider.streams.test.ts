@@ -6,7 +6,7 @@ import { HTTP_PROVIDERS, streamOf } from '#testing/models/provider-replies.ts';
 mockProviders(t);
 
 for (const provider of HTTP_PROVIDERS) {
-  t.test(`${provider}: streamed, it is the same answer`, async (t) => {
+  t.test(`${provider}: a streamed answer equals the answer without streaming`, async (t) => {
     for (const without of [undefined, 'done', 'usage'] as const) {
       const body = streamOf(provider, JSON.stringify(GOOD), without === undefined ? {} : { without });
       streamAt(provider).reply(200, body, { 'content-type': 'text/event-stream; charset=utf-8' });
@@ -19,7 +19,7 @@ for (const provider of HTTP_PROVIDERS) {
     }
   });
 
-  t.test(`${provider}: a stream without its end is no answer`, async (t) => {
+  t.test(`${provider}: a stream without its end is an incomplete answer`, async (t) => {
     streamAt(provider)
       .times(3)
       .reply(200, streamOf(provider, JSON.stringify(GOOD), { without: 'end' }), {
@@ -31,7 +31,7 @@ for (const provider of HTTP_PROVIDERS) {
     t.match(await asked.models.status(), { circuit: { consecutiveFailures: 3 } });
   });
 
-  t.test(`${provider}: an error inside of a stream is one`, async (t) => {
+  t.test(`${provider}: an error event in a stream fails the call`, async (t) => {
     const overloaded =
       provider === 'anthropic'
         ? `event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"x"}}\n\n`
@@ -43,7 +43,7 @@ for (const provider of HTTP_PROVIDERS) {
     t.match(asked.events, [{ outcome: 'failure', errorCode: 'AI_PROVIDER_UNAVAILABLE' }, { outcome: 'success' }]);
   });
 
-  t.test(`${provider}: a stream that was asked for and came as JSON is read all the same`, async (t) => {
+  t.test(`${provider}: a JSON answer to a request for a stream is read`, async (t) => {
     streamAt(provider).reply(200, good(provider));
     t.strictSame((await opened(t, provider, { AI_CLASSIFIER_STREAMING: '1' }).ask()).json, GOOD);
   });

@@ -7,19 +7,19 @@ import { type Try, type TryParts, tryProvider } from './try-provider.ts';
 
 export interface AskParts extends TryParts {
   maxRetries: number;
-  /** The form of answer that the servers asked so far were found to know, by origin and model. */
+  /** Answer forms of servers that rejected another form, by origin and model. */
   forms: Map<string, AnswerForm>;
   checkOf: ReturnType<typeof openAnswerChecks>;
 }
 
-/** What is asked, of whom. */
+/** A task and the provider to call for it. */
 export type Ask = Pick<Try, 'target' | 'wire' | 'dispatcher' | 'slots' | 'task' | 'about' | 'signal'>;
 
 const NEXT_FORM = { schema: 'json', json: 'prompt', prompt: 'prompt' } as const;
 
 /**
- * Asks a provider until there is an answer that fits the task's schema. All calls, waits and the one repair of an answer
- * that does not fit share one deadline and one number of retries.
+ * Calls a provider until an answer fits the task's schema. All calls, waits and the single repair of an unfit answer share
+ * one deadline and one number of retries.
  * @throws ProviderFailure, or the signal's reason
  */
 export async function askProvider(parts: AskParts, ask: Ask): Promise<ModelAnswer> {
@@ -45,7 +45,7 @@ export async function askProvider(parts: AskParts, ask: Ask): Promise<ModelAnswe
     } else if (repair === null) {
       repair = tried.repair;
     } else {
-      // Paths and what is wanted there; what came is nobody's business but the model's.
+      // The message contains the path and the expected value only, because the answer itself may contain request data.
       const [fault] = tried.repair.faults;
       throw new ProviderFailure('AI_PROVIDER_INVALID_RESPONSE', 'refused', {
         message: `${target.provider} answered twice what does not fit: ${fault?.path ?? ''} ${fault?.message ?? ''}`,

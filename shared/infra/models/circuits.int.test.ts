@@ -14,10 +14,11 @@ const TARGET: Target = {
   model: 'm-1',
   baseUrl: 'https://x.example',
   origin: 'https://x.example',
+  mayBePrivate: false,
   key: 'k',
 };
 
-/** Cells of this test alone, as one process has them; once Redis answers. */
+/** Opens the cells of one process, separate for this test, and waits until Redis answers. */
 async function cellsOf(t: Test, prefix: string): Promise<SharedCells> {
   const cells = openSharedCells({
     redisUrl: requiredEnv('REDIS_URL'),
@@ -43,7 +44,7 @@ async function processes(t: Test, count: number) {
   return { clock, circuits };
 }
 
-t.test('processes count the failures of a provider together, and one of them tries', async (t) => {
+t.test('processes count the failures of a provider together, and only one makes the trial', async (t) => {
   const { clock, circuits } = await processes(t, 5);
   await Promise.all(circuits.slice(0, 3).map((circuit) => circuit.end(TARGET, { kind: 'failure' }, false)));
   for (const circuit of circuits) {
@@ -58,14 +59,14 @@ t.test('processes count the failures of a provider together, and one of them tri
   for (const circuit of circuits) t.match(await circuit.admit(TARGET), { kind: 'call' });
 });
 
-t.test('many ends at once are all counted', async (t) => {
+t.test('a circuit counts all concurrent results', async (t) => {
   const { circuits } = await processes(t, 8);
   await Promise.all(circuits.map((circuit) => circuit.end(TARGET, { kind: 'throttle', waitMs: 7 }, false)));
   await Promise.all(circuits.slice(0, 2).map((circuit) => circuit.end(TARGET, { kind: 'failure' }, false)));
   t.match(await circuits[7]?.look(TARGET), { failures: 2, throttledUntil: 1_000_007 });
 });
 
-t.test('without Redis each process goes on by itself, from what it knew last', async (t) => {
+t.test('without Redis each process continues from the last state that it knew', async (t) => {
   const prefix = `test:${randomUUID()}`;
   const cells = await cellsOf(t, prefix);
   let isAway = false;
@@ -81,7 +82,7 @@ t.test('without Redis each process goes on by itself, from what it knew last', a
   t.match(await circuit.admit(TARGET), { kind: 'open' });
 });
 
-t.test('what lies in a cell by mistake is a closed circuit', async (t) => {
+t.test('an invalid cell is treated as a closed circuit', async (t) => {
   const prefix = `test:${randomUUID()}`;
   const cells = await cellsOf(t, prefix);
   const circuit = openCircuits({

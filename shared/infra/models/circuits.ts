@@ -14,20 +14,20 @@ import {
 import type { Target } from '#shared/classifier/provider/target.ts';
 import type { Now } from '#shared/kernel/time.ts';
 
-/** The circuits of the providers that this process asks. No method rejects. */
+/** The circuits of the providers that this process calls. No method rejects. */
 export interface Circuits {
-  /** Whether a call may be made now. Whoever gets `call` or `try` says afterwards how it ended. */
+  /** Returns whether a call may be made now. After `call` or `trial`, the caller must report the result with `end`. */
   admit(target: Target): Promise<Admission>;
   end(target: Target, end: CallEnd, asTrial: boolean): Promise<void>;
   look(target: Target): Promise<CircuitState>;
 }
 
-/** Circuits of which a process remembers this many; asking more providers in one life is a mistake somewhere else. */
+/** Maximum of circuits in this process's memory. At the limit all are dropped; so many providers indicate a fault elsewhere. */
 const MOST_CIRCUITS = 256;
 
 /**
- * What the processes know of a provider together, in Redis; while that is away each goes on by itself, from what it knew
- * last. Nothing of this is a promise: a lost state costs a provider that is down a few calls more.
+ * Opens circuits that all processes share in Redis. While Redis is unavailable, each process continues alone from the state
+ * that it knew last. The state may be lost: a provider that is down then receives a few more calls.
  */
 export function openCircuits(parts: {
   rules: CircuitRules;
@@ -38,7 +38,7 @@ export function openCircuits(parts: {
   const { rules, now, log, shared } = parts;
   const here = new Map<string, CircuitState>();
 
-  /** Moves a circuit on; `decide` gives the new state, null = it stays as it is, and may be asked several times. */
+  /** Updates a circuit. `decide` returns the new state, or null to leave it unchanged. It may be called several times. */
   async function move(target: Target, decide: (state: CircuitState) => CircuitState | null): Promise<CircuitState> {
     const key = keyOf(target);
     const found = await shared?.update(key, (text) => {
@@ -76,7 +76,7 @@ export function openCircuits(parts: {
   };
 }
 
-/** A switch to another address or model begins with a closed circuit. The key itself must not show an address to Redis. */
+/** Another address or model has its own key and starts with a closed circuit. The hash hides the address from Redis. */
 function keyOf({ provider, origin, model }: Target): string {
   return createHash('sha256')
     .update(JSON.stringify([provider, origin, model]))
@@ -84,7 +84,7 @@ function keyOf({ provider, origin, model }: Target): string {
     .slice(0, 32);
 }
 
-/** The trial was taken by somebody else in the very moment. */
+/** Returns true if another process took the trial at the same time. */
 function isLost(admission: Admission, state: CircuitState): boolean {
   return admission.kind === 'trial' && !isSame(admission.state, state);
 }

@@ -23,7 +23,7 @@ function followed(t: Test, mongo: TestMongo, options: { redisUrl?: string; lookE
   return models;
 }
 
-t.test('a stored setting that is enabled is in force from the first ask on', async (t) => {
+t.test('an enabled stored setting is in force from the first request', async (t) => {
   const mongo = await openTestMongo(t);
   t.match(await followed(t, mongo).status(), {
     status: 'degraded',
@@ -39,7 +39,7 @@ t.test('a stored setting that is enabled is in force from the first ask on', asy
   t.match(await followed(t, mongo).status(), { provider: 'openai', configurationSource: 'environment' });
 });
 
-t.test('a change reaches every process, told by Redis or found by looking', async (t) => {
+t.test('every process applies a change, through a Redis wake-up or a poll', async (t) => {
   const mongo = await openTestMongo(t);
   const [saving, told, looking] = [
     followed(t, mongo),
@@ -51,7 +51,7 @@ t.test('a change reaches every process, told by Redis or found by looking', asyn
   await save(MOCK);
   t.match(await saving.status(), { model: 'mock-9' }, 'whoever saved it at once');
   await until('the one that looks has seen it', async () => (await looking.status()).model === 'mock-9');
-  // A subscription that is not there yet hears nothing: said again, as a next save would.
+  // A subscription that is not active yet misses the wake-up, so save again until it arrives.
   await until('the one that is told has heard it', async () => {
     await save({ ...MOCK, model: 'mock-10' });
     return (await told.status()).model === 'mock-10';
@@ -60,7 +60,7 @@ t.test('a change reaches every process, told by Redis or found by looking', asyn
   await until('back to the environment', async () => (await looking.status()).configurationSource === 'environment');
 });
 
-t.test('whatever is stored is in force, also when it is taken away or put back', async (t) => {
+t.test('the stored setting is in force, even after it is deleted or saved again', async (t) => {
   const mongo = await openTestMongo(t);
   const models = followed(t, mongo, { lookEveryMs: 20 });
   for (const model of ['mock-1', 'mock-2', 'mock-3']) {
@@ -74,7 +74,7 @@ t.test('whatever is stored is in force, also when it is taken away or put back',
   await until('the next one is in force', async () => (await models.status()).model === 'mock-4');
 });
 
-t.test('of two saves at once the later one is in force, whichever was told last', async (t) => {
+t.test('after two concurrent saves the later one is in force, whatever the order of notification', async (t) => {
   const mongo = await openTestMongo(t);
   const models = followed(t, mongo);
   await models.status();
@@ -85,7 +85,7 @@ t.test('of two saves at once the later one is in force, whichever was told last'
   t.match(await models.status(), { model: 'mock-2' });
 });
 
-t.test('a process that has not seen the setting yet asks nobody while MongoDB is away', async (t) => {
+t.test('a process that has not read the setting calls no provider while MongoDB is unavailable', async (t) => {
   const mongo = await openTestMongo(t);
   await saveProviderSetting(mongo, MOCK, by());
   await mongo.client.close();
@@ -95,7 +95,7 @@ t.test('a process that has not seen the setting yet asks nobody while MongoDB is
   await t.rejects(models.status());
 });
 
-t.test('saves that race are all kept, one after another', async (t) => {
+t.test('concurrent saves are all stored, one after another', async (t) => {
   const mongo = await openTestMongo(t);
   const saves = Array.from({ length: 6 }, (_, index) =>
     saveProviderSetting(mongo, { ...MOCK, model: `mock-${index}` }, by(`admin-${index}`)),
@@ -112,7 +112,7 @@ t.test('saves that race are all kept, one after another', async (t) => {
   }
 });
 
-t.test('usage events are stored behind the answer, and go with time', async (t) => {
+t.test('usage events are stored after the answer and expire', async (t) => {
   const mongo = await openTestMongo(t);
   await saveProviderSetting(mongo, MOCK, by());
   const models = followed(t, mongo);
@@ -140,7 +140,7 @@ t.test('usage events are stored behind the answer, and go with time', async (t) 
   );
 });
 
-t.test('answers do not wait for events that cannot be stored', async (t) => {
+t.test('answers do not wait for usage events that cannot be stored', async (t) => {
   const mongo = await openTestMongo(t);
   await saveProviderSetting(mongo, MOCK, by());
   const models = followed(t, mongo);

@@ -10,26 +10,26 @@ import type { Models } from '#shared/classifier/tasks/task.ts';
 import { HOUR, type Now, SECOND } from '#shared/kernel/time.ts';
 import { type ModelRuntime, openModels } from './open-models.ts';
 
-/** The models of one process, who follow the stored setting by themselves. */
+/** The models of one process. They follow the stored setting automatically. */
 export interface FollowedModels extends Models, Pick<ModelRuntime, 'status'> {
-  /** After a save: switches this process now, and the others in a moment. */
+  /** Call this after a save. It switches this process at once and wakes the other processes through Redis. */
   changed(setting: ProviderSetting): void;
   close(): Promise<void>;
 }
 
-/** By which a process that heard nothing notices a change. */
+/** Poll interval. It bounds the delay after which a process that missed the wake-up applies a change. */
 const LOOK_EVERY_MS = 5 * SECOND;
-/** An ask of a process that has not seen the setting yet does not wait longer than this for it. */
+/** Maximum wait of a request for the first read of the setting. */
 const FIRST_LOOK_MS = 5 * SECOND;
-/** For events that are not written yet when the process ends. */
+/** Maximum time at close to write pending usage events. */
 const LAST_WRITES_MS = SECOND;
-/** A circuit of which nobody heard for so long is forgotten. */
+/** Redis deletes a circuit that was not updated for this time. */
 const CIRCUIT_KEPT_MS = 24 * HOUR;
 
 /**
- * Models as the stored setting says, else as the environment does: the setting is read at once, every few seconds and
- * whenever Redis tells of a change. While MongoDB is away the last one stands; a process that has seen none asks nobody
- * and throws what the driver does. Usage events go to MongoDB, circuits to Redis.
+ * Opens models that use the stored setting, or the environment's if none is enabled. The setting is read at once, every
+ * LOOK_EVERY_MS and on each wake-up from Redis. While MongoDB is unavailable, the last setting remains in force. Until the first
+ * read succeeds, requests reject with the driver's error. Usage events are stored in MongoDB, circuits in Redis.
  */
 export function openFollowedModels(parts: {
   settings: ClassifierSettings;
@@ -45,7 +45,7 @@ export function openFollowedModels(parts: {
   const shared = openSharedCells({ redisUrl, log, ...circuits });
   const bell = openChangeBell({ redisUrl, log, of: 'providers' });
   const models = openModels({ settings, now, log, recordUsage: usage.record, shared, selection: null });
-  /** What is in force; undefined = nobody has looked yet, null = none was ever saved. */
+  /** The setting in force. undefined: not read yet. null: never saved. */
   let held: ProviderSetting | null | undefined;
   let saves = 0;
 
@@ -60,15 +60,15 @@ export function openFollowedModels(parts: {
   async function lookOnce(): Promise<void> {
     const savesBefore = saves;
     const setting = await findProviderSetting(mongo);
-    // A look that began before a save may end after it.
+    // A read that started before a save can end after it and return the old setting.
     if (saves === savesBefore) take(setting);
   }
-  /** Rejects when MongoDB is away. */
+  /** Reads the setting; concurrent calls share one read. Rejects if MongoDB is unavailable. */
   function look(): Promise<void> {
     isCalledAgain = looking !== undefined;
     looking ??= lookOnce().finally(() => {
       looking = undefined;
-      // What was told while we looked may be newer than what we found.
+      // A wake-up during the read may concern a newer setting than the one found.
       if (isCalledAgain) lookBehind();
     });
     return looking;
@@ -77,7 +77,7 @@ export function openFollowedModels(parts: {
     look().catch(() => undefined);
   }
 
-  /** Whoever asks before the setting was seen waits for it: the environment's provider may be quite another one. */
+  /** Waits for the first read of the setting, because the environment may name a different provider. */
   async function known(): Promise<void> {
     if (held === undefined) await bounded(look(), FIRST_LOOK_MS, tooLate);
   }
@@ -98,7 +98,7 @@ export function openFollowedModels(parts: {
     },
     changed(setting) {
       saves++;
-      // Of two saves at once the later one may have been told first.
+      // After two concurrent saves, the call for the later version may come first.
       if (setting.version > (held?.version ?? 0)) take(setting);
       bell.wake([DEFAULT_SETTING]);
     },
@@ -110,7 +110,7 @@ export function openFollowedModels(parts: {
   };
 }
 
-/** Late is what an outage is: nobody knows whom to ask. */
+/** Returns an error that callers treat as an outage, because the provider is still unknown. */
 function tooLate(): Error {
   return Object.assign(new Error('the setting of the model provider was not to be had in time'), { code: 'ETIMEDOUT' });
 }

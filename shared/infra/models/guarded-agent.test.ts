@@ -2,7 +2,7 @@ import type { LookupAddress } from 'node:dns';
 import t from 'tap';
 import { guardedLookup, isForbiddenAddress } from './guarded-agent.ts';
 
-/** What the guarded lookup gives for a name that resolves to these addresses. */
+/** Returns the result of the guarded lookup for a name that resolves to these addresses. */
 function looked(addresses: string[], options: { allowsPrivate: boolean; all?: boolean; hostname?: string }) {
   const found = addresses.map((address): LookupAddress => ({ address, family: address.includes(':') ? 6 : 4 }));
   const resolve = (_name: string, _options: unknown, answer: (error: null, found: LookupAddress[]) => void) =>
@@ -16,7 +16,7 @@ function looked(addresses: string[], options: { allowsPrivate: boolean; all?: bo
   });
 }
 
-t.test('a name is called only at addresses that were looked at', async (t) => {
+t.test('the guarded lookup returns the addresses that it has checked', async (t) => {
   t.strictSame(await looked(['93.184.216.34', '2606:4700::1'], { allowsPrivate: false }), [
     [
       { address: '93.184.216.34', family: 4 },
@@ -26,14 +26,14 @@ t.test('a name is called only at addresses that were looked at', async (t) => {
   t.strictSame(await looked(['93.184.216.34'], { allowsPrivate: false, all: false }), ['93.184.216.34', 4]);
 });
 
-t.test('a private one among them refuses them all, unless an operator listed the origin', async (t) => {
+t.test('one private address refuses all addresses, unless an operator listed the origin', async (t) => {
   for (const address of ['127.0.0.1', '10.0.0.5', '::1', 'fd12::1', '::ffff:192.168.0.1']) {
     t.ok(isForbiddenAddress(await looked(['93.184.216.34', address], { allowsPrivate: false })), address);
     t.notOk(isForbiddenAddress(await looked(['93.184.216.34', address], { allowsPrivate: true })), address);
   }
 });
 
-t.test('link-local and metadata are refused, listed or not', async (t) => {
+t.test('link-local and metadata addresses are refused, even for a listed origin', async (t) => {
   for (const address of ['169.254.169.254', 'fe80::1', '::ffff:169.254.169.254', '0.0.0.0', '100.100.100.200']) {
     t.ok(isForbiddenAddress(await looked([address], { allowsPrivate: true })), address);
   }
@@ -41,11 +41,11 @@ t.test('link-local and metadata are refused, listed or not', async (t) => {
   t.ok(isForbiddenAddress(await looked(['93.184.216.34'], { allowsPrivate: true, hostname })));
 });
 
-t.test('a name without an address is one that is not there', async (t) => {
+t.test('a name without an address fails with ENOTFOUND', async (t) => {
   t.match(await looked([], { allowsPrivate: true }), { code: 'ENOTFOUND' });
 });
 
-t.test('fetch hands the reason on as a cause', async (t) => {
+t.test('a forbidden address is recognized as the cause of a fetch error', async (t) => {
   const reason = await looked(['169.254.169.254'], { allowsPrivate: true });
   t.ok(isForbiddenAddress(new TypeError('fetch failed', { cause: reason })));
   t.notOk(isForbiddenAddress(new TypeError('fetch failed')));

@@ -6,7 +6,7 @@ import { addressKind, isMetadataName } from '#shared/classifier/provider/address
 const CONNECT_MS = 10_000;
 const FORBIDDEN = 'ERR_FORBIDDEN_ADDRESS';
 
-/** A name led to an address at which no provider is asked. Told apart by its code: fetch hands it on as a cause. */
+/** A host name resolved to a forbidden address. Recognize it by its code, because fetch passes it on as a cause. */
 class ForbiddenAddress extends Error {
   readonly code = FORBIDDEN;
 
@@ -24,9 +24,9 @@ export function isForbiddenAddress(error: unknown): boolean {
 }
 
 /**
- * A resolver that gives an address only after looking at it, so that a name checked when it was saved cannot lead
- * elsewhere when it is called: never to link-local or metadata addresses, and to private ones only where an operator
- * listed the origin. One bad address among good ones refuses them all.
+ * Returns a resolver that checks every address. A host name that was valid when it was saved may resolve to another address
+ * later. Link-local and metadata addresses are always refused; private ones are allowed only if the environment lists the
+ * origin. One forbidden address refuses the whole host name.
  */
 export function guardedLookup(options: { allowsPrivate: boolean }, ask: typeof resolve = resolve): LookupFunction {
   return (hostname, asked, callback) => {
@@ -51,7 +51,7 @@ function isFit(address: string, allowsPrivate: boolean): boolean {
   return kind === 'public' || (allowsPrivate && (kind === 'private' || kind === 'loopback'));
 }
 
-/** Connections of which each is made through a guarded lookup. Time is bounded by whoever calls, headers and body together. */
+/** Opens an agent that connects through a guarded lookup. The caller must limit the time of headers and body. */
 export function openGuardedAgent(options: { allowsPrivate: boolean }): Agent {
   return new Agent({
     connect: { lookup: guardedLookup(options), timeout: CONNECT_MS },

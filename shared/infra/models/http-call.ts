@@ -6,28 +6,28 @@ import { isForbiddenAddress } from './guarded-agent.ts';
 export interface HttpAnswer {
   status: number;
   headers: Headers;
-  /** undefined = it was no JSON that can be read, or a stream that broke off. */
+  /** undefined if the body is not readable JSON or the stream ended early. */
   body: unknown;
 }
 
 interface HttpCall {
   request: WireRequest;
-  /** Takes the events where an answer comes as a stream; one that comes as JSON all the same is read as that. */
+  /** Receives the events of a streamed answer. A JSON answer is read as JSON even if a stream was requested. */
   fold: StreamFold | null;
-  /** Over connect, headers and body together (ms). */
+  /** Ms for connect, headers and body together. */
   timeoutMs: number;
   signal: AbortSignal;
   dispatcher: Dispatcher;
 }
 
 /**
- * One POST to a provider. Any answer is one, whatever its status. Redirects are not followed: a key goes to the address
- * that was checked and to no other.
- * @throws CallFailed, or the signal's reason when it was aborted
+ * Sends one POST to a provider and returns its answer, whatever the status. Redirects are not followed, so that the key is
+ * sent only to the address that was checked.
+ * @throws CallFailed, or the signal's reason if it was aborted
  */
 export async function callProvider(call: HttpCall): Promise<HttpAnswer> {
   const timeout = new AbortController();
-  // Not AbortSignal.timeout: its timer would not keep a short-lived process from ending in the middle of a call.
+  // AbortSignal.timeout is unsuitable: its timer does not keep the process alive, so a short process could end during a call.
   const timer = setTimeout(() => timeout.abort(), call.timeoutMs);
   let status: number | null = null;
   try {
@@ -53,7 +53,7 @@ function send({ request, dispatcher, fold }: HttpCall, signal: AbortSignal): Pro
     headers: headersOf(request, fold !== null),
     body: JSON.stringify(request.body),
   };
-  // Node's fetch takes any dispatcher of its undici's generation; the two packages' types differ in a corner that nobody uses.
+  // Node's fetch accepts dispatchers of undici's same generation. The types of both packages differ only in unused parts.
   return fetch(request.url, init as unknown as RequestInit);
 }
 
@@ -65,7 +65,7 @@ function headersOf({ headers }: WireRequest, streams: boolean): Headers {
       ...headers,
     });
   } catch {
-    // Without the cause, which quotes the header, and that may be the key.
+    // The cause is omitted, because it quotes the header, which may contain the key.
     throw new CallFailed('request');
   }
 }
@@ -79,7 +79,7 @@ async function bodyOf(response: Response, fold: StreamFold | null): Promise<unkn
   return parseBody(Buffer.concat(parts).toString('utf8'));
 }
 
-/** Of any answer, unpacked. */
+/** Maximum size of a decompressed answer in bytes. A larger answer fails with `oversize`. */
 export const MOST_BYTES = 4 * 1024 * 1024;
 
 async function* capped(response: Response): AsyncGenerator<Uint8Array> {
@@ -91,10 +91,10 @@ async function* capped(response: Response): AsyncGenerator<Uint8Array> {
   }
 }
 
-/** Deeper than any answer of any wire, and shallow enough for whoever walks through it. */
+/** Maximum nesting of an answer. It exceeds any valid answer and is low enough for recursive functions. */
 const MOST_DEPTH = 200;
 
-/** The JSON of a body; undefined when it is none, or nested so deep that reading it could end in a stack overflow. */
+/** Returns the JSON of a body, or undefined if it is invalid or so deeply nested that reading could overflow the stack. */
 function parseBody(text: string): unknown {
   try {
     const body: unknown = JSON.parse(text);
@@ -114,8 +114,8 @@ function isDeep(body: unknown): boolean {
 }
 
 /**
- * Feeds the events of a stream to `fold`; what comes back is the body that it makes of them, null when the end was not
- * among them. Bytes may be cut anywhere, also inside a letter, and the last event need not be closed by an empty line.
+ * Passes the events of a stream to `fold` and returns the resulting body, or null if the stream ended early. Chunks may split
+ * a character, and the last event may lack its closing empty line.
  */
 async function readEvents(chunks: AsyncIterable<Uint8Array>, fold: StreamFold): Promise<unknown> {
   const decoder = new TextDecoder();
@@ -127,12 +127,13 @@ async function readEvents(chunks: AsyncIterable<Uint8Array>, fold: StreamFold): 
 }
 
 /**
- * A call that brought no answer. `network`: refused, reset, cut, unresolved. `timeout`: ours ran out. `oversize`: the
- * answer grew over our cap. `address`: the name led where no provider may be asked. `request`: it could not even be sent.
+ * A call without an answer. `network`: the connection was refused, reset or cut, or the name did not resolve. `timeout`: our
+ * time limit expired. `oversize`: the answer exceeded MOST_BYTES. `address`: the name resolved to a forbidden address.
+ * `request`: the request could not be built.
  */
 export class CallFailed extends Error {
   readonly kind: 'network' | 'timeout' | 'oversize' | 'address' | 'request';
-  /** null = it broke before the head of an answer. */
+  /** null if the call failed before the head of an answer arrived. */
   readonly status: number | null;
 
   constructor(kind: CallFailed['kind'], options: { status?: number | null; cause?: unknown } = {}) {

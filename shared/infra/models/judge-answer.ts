@@ -9,7 +9,7 @@ import { TryFailed } from './retries.ts';
 
 export interface Judging {
   provider: string;
-  /** Must be in no word of ours. */
+  /** Must not appear in any message. */
   key: string | null;
   wire: Wire;
   schema: Readonly<Record<string, unknown>>;
@@ -18,7 +18,7 @@ export interface Judging {
   now: number;
 }
 
-/** What one try came to. `end` is what the circuit learns of it. */
+/** Result of one provider call. `end` is reported to the circuit. */
 export type Judged = { end: CallEnd; usage: TokenUsage } & (
   | { kind: 'fits'; json: unknown }
   | { kind: 'unfit'; text: string; faults: FaultDetail[] }
@@ -32,7 +32,7 @@ const LAST_WORDS = {
   refusal: 'the model refused to answer',
 } as const;
 
-/** What an HTTP answer is worth: an answer that fits, one that may be repaired, or a failure with its code. */
+/** Classifies an HTTP answer: it fits, it may be repaired, or it is a failure with its code. */
 export function judgeAnswer(answer: HttpAnswer, judging: Judging): Judged {
   const { wire, provider } = judging;
   const isOk = answer.status >= 200 && answer.status < 300;
@@ -61,7 +61,7 @@ export function judgeAnswer(answer: HttpAnswer, judging: Judging): Judged {
   };
 }
 
-/** A call that brought no answer at all. */
+/** Maps a call without an answer to a failure with its code. */
 export function judgeNoAnswer(error: CallFailed, provider: string): Judged {
   const of = (code: ProviderFailure['code'], nature: Nature, words: string, end: CallEnd): Judged => ({
     kind: 'failed',
@@ -89,7 +89,7 @@ function judgeRefusal(status: number, { headers, body }: HttpAnswer, { provider,
   const refusal = refusalOf(status, body, headers.get('x-should-retry'));
   const { code, nature, retry } = refusal;
   const asked = nature === 'passing' ? askedWaitMs(headers, body, now) : null;
-  // A provider that repeats the key, or a part of it, where its error code belongs is not to be repeated.
+  // If the provider's error code contains the key or a part of it, the message omits the code.
   const isOfKey = key !== null && refusal.word !== null && (refusal.word.includes(key) || key.includes(refusal.word));
   const word = refusal.word === null || isOfKey ? '' : ` (${refusal.word})`;
   const message = `${provider} answered ${status}${word}`;
@@ -104,7 +104,7 @@ function judgeRefusal(status: number, { headers, body }: HttpAnswer, { provider,
   };
 }
 
-/** Only what is the provider's own trouble counts against it: a wrong key or request of ours does not. */
+/** Maps a refusal to a result for the circuit. Only faults of the provider count as failures, not a wrong key or request. */
 function endOf(status: number, code: ProviderFailure['code'], waitMs: number | null): CallEnd {
   if (code === 'AI_PROVIDER_THROTTLED') return { kind: 'throttle', waitMs };
   return { kind: status === 408 || status >= 500 ? 'failure' : 'answer' };

@@ -1,8 +1,8 @@
 import t from 'tap';
-import { ABOUT, askedModels, GOOD, settingsFor, TASK } from '#testing/models/asked-models.ts';
+import { ABOUT, askedModels, GOOD, SENTINEL_KEY, settingsFor, TASK } from '#testing/models/asked-models.ts';
 import { answerJson, goodBody, refusedWith, servedModels } from '#testing/models/served-models.ts';
 
-t.test('a call under way ends where it began when the provider is switched', async (t) => {
+t.test('a running call continues with its provider after a switch', async (t) => {
   const { asked } = await servedModels(t, (response) => {
     asked.models.select({ provider: 'mock', model: null, baseUrl: null, apiKeyRef: null });
     answerJson(response);
@@ -14,7 +14,7 @@ t.test('a call under way ends where it began when the provider is switched', asy
   t.match(await asked.models.status(), { provider: 'local', configurationSource: 'environment' });
 });
 
-t.test('what cannot be asked is refused before anybody is called', async (t) => {
+t.test('an unusable provider is refused before any call', async (t) => {
   const cases: [NodeJS.ProcessEnv, string][] = [
     [
       { AI_CLASSIFIER_PROVIDER: 'openai', AI_CLASSIFIER_API_KEY: undefined, AI_CLASSIFIER_BASE_URL: undefined },
@@ -34,12 +34,8 @@ t.test('what cannot be asked is refused before anybody is called', async (t) => 
     [{ AI_CLASSIFIER_PROVIDER: 'constructor', AI_CLASSIFIER_MODEL: undefined }, 'UNSUPPORTED'],
     [{ AI_CLASSIFIER_MODEL: undefined }, 'NO_MODEL'],
     [{ AI_CLASSIFIER_BASE_URL: undefined }, 'NO_BASE_URL'],
-    [{ AI_CLASSIFIER_ALLOWED_BASE_URLS: undefined }, 'ORIGIN_NOT_ALLOWED'],
-    [{ AI_CLASSIFIER_PROVIDER: 'openai', AI_CLASSIFIER_BASE_URL: 'https://evil.example/v1' }, 'ORIGIN_NOT_ALLOWED'],
-    [
-      { AI_CLASSIFIER_BASE_URL: 'http://169.254.169.254', AI_CLASSIFIER_ALLOWED_BASE_URLS: 'http://169.254.169.254' },
-      'FORBIDDEN_HOST',
-    ],
+    [{ AI_CLASSIFIER_BASE_URL: 'http://models.example/v1' }, 'NOT_HTTPS'],
+    [{ AI_CLASSIFIER_BASE_URL: 'http://169.254.169.254' }, 'FORBIDDEN_HOST'],
   ];
   for (const [env, fault] of cases) {
     const asked = askedModels(t, settingsFor('local', env));
@@ -49,7 +45,7 @@ t.test('what cannot be asked is refused before anybody is called', async (t) => 
   }
 });
 
-t.test('local is asked without a key, but not where one is named and unset', async (t) => {
+t.test('local is called without a key, but refused if its named key is unset', async (t) => {
   const { asked, origin } = await servedModels(
     t,
     (response, request) => answerJson(response, goodBody.slice(request.headers.authorization ? 1 : 0)),
@@ -66,13 +62,50 @@ t.test('local is asked without a key, but not where one is named and unset', asy
   t.match(await asked.models.status(), { status: 'ok', apiKeyConfigured: false });
 });
 
-t.test('a listed name that leads to a metadata address is not called', async (t) => {
+t.test('the generic key and the base URL apply only to the provider of the environment', async (t) => {
+  const keys: unknown[] = [];
+  const { asked, origin } = await servedModels(
+    t,
+    (response, request) => {
+      keys.push(request.headers.authorization);
+      answerJson(response);
+    },
+    { OPENAI_API_KEY: undefined },
+  );
+  await asked.ask();
+  t.strictSame(keys, [`Bearer ${SENTINEL_KEY}`], 'local, at its base URL alone');
+  const selection = { provider: 'openai', model: 'm', baseUrl: null } as const;
+  for (const apiKeyRef of [null, 'AI_CLASSIFIER_API_KEY'] as const) {
+    asked.models.select({ ...selection, apiKeyRef });
+    t.match(await asked.models.status(), { status: 'degraded', apiKeyConfigured: false });
+    await t.rejects(asked.ask(), { ...refusedWith('AI_PROVIDER_NOT_CONFIGURED', 'refused'), message: 'NO_KEY' });
+  }
+  asked.models.select({ ...selection, baseUrl: `${origin}/v1`, apiKeyRef: null });
+  await t.rejects(asked.ask(), { message: 'ORIGIN_NOT_ALLOWED' });
+  t.equal(keys.length, 1);
+});
+
+t.test("a listed origin receives the provider's own key and not the generic key", async (t) => {
+  const keys: unknown[] = [];
+  const { asked, origin } = await servedModels(t, (response, request) => {
+    keys.push(request.headers.authorization);
+    answerJson(response);
+  });
+  const settings = settingsFor('local', { OPENAI_API_KEY: 'sk-own', AI_CLASSIFIER_ALLOWED_BASE_URLS: origin });
+  const listed = askedModels(t, settings);
+  listed.models.select({ provider: 'openai', model: 'm', baseUrl: `${origin}/v1`, apiKeyRef: null });
+  await listed.ask();
+  t.strictSame(keys, ['Bearer sk-own']);
+  t.match(listed.events, [{ provider: 'openai', baseUrl: `${origin}/v1`, outcome: 'success' }]);
+  t.strictSame(asked.events, []);
+});
+
+t.test('a base URL with a metadata address is not called', async (t) => {
   const asked = askedModels(
     t,
     settingsFor('local', {
       AI_CLASSIFIER_BASE_URL: 'https://[::ffff:a9fe:a9fe]/v1',
       AI_CLASSIFIER_MAX_RETRIES: '0',
-      AI_CLASSIFIER_ALLOWED_BASE_URLS: 'https://[::ffff:a9fe:a9fe]',
     }),
   );
   await t.rejects(asked.models.ask(TASK, ABOUT, new AbortController().signal), { message: 'FORBIDDEN_HOST' });

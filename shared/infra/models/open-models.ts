@@ -32,32 +32,32 @@ import type { HttpTarget } from './try-provider.ts';
 
 export interface ModelParts {
   settings: ClassifierSettings;
-  /** MongoDB's time: of usage events, and what processes that share a circuit agree on. */
+  /** MongoDB's time. It dates usage events and is common to all processes that share a circuit. */
   now: Now;
   log: Pick<Log, 'info' | 'warn'>;
-  /** Takes a usage event and returns at once; never throws. */
+  /** Accepts a usage event and returns at once; never throws. */
   recordUsage(event: UsageEvent): void;
-  /** null = every process counts a provider's failures for itself. */
+  /** If null, every process counts a provider's failures separately. */
   shared: SharedCells | null;
-  /** The enabled stored setting; null = the environment says who is asked. */
+  /** The enabled stored setting. If null, the environment selects the provider. */
   selection: ProviderSelection | null;
-  /** Tests give their own. */
+  /** Replaced by tests; default: real time and randomness. */
   patience?: Patience;
 }
 
-/** Models that can be looked at, and switched while they are asked. */
+/** Models that report their status and can be switched while calls are running. */
 export interface ModelRuntime extends Models {
-  /** What is known of the provider of now; asks nobody but Redis. */
+  /** Returns the status of the current provider. Reads Redis but does not call the provider. */
   status(): Promise<ProviderStatus>;
-  /** From now on asks go there; those under way end where they began. null = back to the environment. */
+  /** Selects the provider of new requests; running requests keep theirs. null selects the environment's provider. */
   select(selection: ProviderSelection | null): void;
-  /** Gives up the connections. */
+  /** Closes the connections. */
   close(): Promise<void>;
 }
 
-/** Calls of one process to one provider at once, of previews and jobs together. */
+/** Maximum of concurrent calls from one process to one provider, for previews and jobs together. */
 const CALLS_AT_ONCE = 16;
-/** A trial is out for no longer than its call, and what a busy process needs to say how it ended. */
+/** Time in addition to a call's timeout after which a circuit treats its trial as lost. A busy process reports late. */
 const PROBE_SLACK_MS = 10 * SECOND;
 const PATIENCE: Patience = {
   clock: () => performance.now(),
@@ -65,7 +65,7 @@ const PATIENCE: Patience = {
   sleep: (ms, signal) => delay(ms, undefined, { signal }).catch(() => signal.throwIfAborted()),
 };
 
-/** The protocol that each provider speaks; the mock speaks none. */
+/** The protocol of each provider. The mock has none. */
 export const WIRE_OF: Readonly<Record<Exclude<ProviderName, 'mock'>, Wire>> = {
   local: CHAT_COMPLETIONS,
   openai: CHAT_COMPLETIONS,
@@ -74,14 +74,14 @@ export const WIRE_OF: Readonly<Record<Exclude<ProviderName, 'mock'>, Wire>> = {
   gemini: GEMINI,
 };
 
-/** The provider of now: what is selected, and where it leads. */
+/** The current provider: its selection and the resulting target. */
 interface Selected {
   selection: ProviderSelection;
   source: ProviderStatus['configurationSource'];
   chosen: ChosenTarget;
 }
 
-/** Opens no connection and asks nobody before the first ask. */
+/** Opens models. The first request opens the first connection. */
 export function openModels(parts: ModelParts): ModelRuntime {
   const { settings, now, log, recordUsage, patience = PATIENCE } = parts;
   const rules: CircuitRules = { ...settings.circuit, probeMs: settings.timeoutMs + PROBE_SLACK_MS };
@@ -113,9 +113,7 @@ export function openModels(parts: ModelParts): ModelRuntime {
     return limit;
   }
 
-  /** Only what an operator listed may lie in a private network. */
-  function agentOf({ origin }: Target): Agent {
-    const allowsPrivate = origin !== null && settings.allowedOrigins.includes(origin);
+  function agentOf({ mayBePrivate: allowsPrivate }: Target): Agent {
     const agent = agents.get(allowsPrivate) ?? openGuardedAgent({ allowsPrivate });
     agents.set(allowsPrivate, agent);
     return agent;

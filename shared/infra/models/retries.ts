@@ -1,11 +1,11 @@
 import { ProviderFailure } from '#shared/classifier/tasks/task.ts';
 
-/** What all the calls of one ask may use up together. */
+/** Limits that all provider calls of one request share. */
 export interface Budget {
-  /** By `clock`: nothing is begun that cannot end by then. */
+  /** Deadline by `clock`. No call or wait starts after it, and no call lasts beyond it. */
   deadlineAt: number;
   retriesLeft: number;
-  /** Tries so far. */
+  /** Provider calls so far. */
   tries: number;
 }
 
@@ -14,27 +14,27 @@ export interface Patience {
   clock(): number;
   /** [0, 1). */
   random(): number;
-  /** Rejects with the signal's reason when it is aborted. */
+  /** Rejects with the signal's reason if the signal is aborted. */
   sleep(ms: number, signal: AbortSignal): Promise<void>;
 }
 
 const BASE_MS = 500;
 const CAP_MS = 8_000;
-/** Whoever asks for more than this is left alone at once: nobody waits for an answer that long. */
+/** If a provider requests a longer wait, the request fails at once, because no caller waits that long. */
 export const LONGEST_WAIT_MS = 60_000;
 
-/** Which try of its ask one is, as usage events count them, and the wait before it. */
+/** Number of a provider call within its request, as usage events count them, and the wait before the call. */
 export interface Turn {
-  /** 1 = the first. */
+  /** 1 for the first call. */
   attempt: number;
   retryWaitMs: number;
 }
 
 /**
- * Tries until one succeeds or the budget is spent; then the last failure is thrown. The wait before the next
- * one is what the provider asked for, else a random share of a doubling bound: what failed together does not come back
- * together. A wait that would not leave any time to the next try is not begun.
- * @throws ProviderFailure, or whatever else `tryOnce` throws
+ * Calls `tryOnce` until it succeeds or the budget is spent; then throws the last failure. The wait before the next call is the
+ * one that the provider requested, else a random part of a doubling limit. The randomness keeps requests that failed together
+ * from returning together. If a wait would leave no time for the next call, the failure is thrown at once.
+ * @throws ProviderFailure, or any other error of `tryOnce`
  */
 export async function callWithRetries<T>(
   patience: Patience,
@@ -49,7 +49,7 @@ export async function callWithRetries<T>(
       budget.tries++;
       return await tryOnce({ attempt: budget.tries, retryWaitMs });
     } catch (error) {
-      // Left alone from now on, for what it did to the try before: that is what the caller asks for.
+      // The previous failure opened the circuit. Throw that failure, because it is the cause.
       if (error instanceof ProviderFailure && error.nature === 'open' && last !== undefined) throw last;
       if (!(error instanceof TryFailed)) throw error;
       last = error.failure;
@@ -63,11 +63,11 @@ export async function callWithRetries<T>(
   }
 }
 
-/** One try that failed, and what that means for the next one. */
+/** A failed provider call, with the conditions of a retry. */
 export class TryFailed extends Error {
   readonly failure: ProviderFailure;
   readonly retry: boolean;
-  /** The wait that the provider asked for (ms); null = it asked for none. */
+  /** Wait that the provider requested, in ms; null if it requested none. */
   readonly askedWaitMs: number | null;
 
   constructor(failure: ProviderFailure, options: { retry: boolean; askedWaitMs: number | null }) {

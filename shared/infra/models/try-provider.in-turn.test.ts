@@ -10,7 +10,7 @@ const rules = (more: { signal?: AbortSignal; waitMs?: number } = {}) => ({
   ...more,
 });
 
-t.test('whoever gets no slot in time goes, and its turn passes unused', async (t) => {
+t.test('a caller without a slot in time is rejected, and its work never starts', async (t) => {
   const slots = pLimit(1);
   const held = Promise.withResolvers<string>();
   const first = inTurn(slots, rules({ waitMs: 1 }), () => held.promise);
@@ -27,7 +27,7 @@ t.test('whoever gets no slot in time goes, and its turn passes unused', async (t
   t.equal(await third, 1, 'the slots of those who went are free');
 });
 
-t.test('work that has begun ends by itself when its caller is gone', async (t) => {
+t.test('work that has started runs to its end after its caller was aborted', async (t) => {
   const slots = pLimit(1);
   const controller = new AbortController();
   const held = Promise.withResolvers<void>();

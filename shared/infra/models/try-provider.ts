@@ -13,10 +13,10 @@ import { CallFailed, callProvider, type HttpAnswer } from './http-call.ts';
 import { type Judged, judgeAnswer, judgeNoAnswer } from './judge-answer.ts';
 import { type Budget, LONGEST_WAIT_MS, type Patience, type Turn } from './retries.ts';
 
-/** A target that is asked over HTTP. */
+/** A target that is called over HTTP. */
 export type HttpTarget = Target & { provider: Exclude<ProviderName, 'mock'>; baseUrl: string };
 
-/** What every try works with. */
+/** Settings and services that every provider call uses. */
 export interface TryParts {
   circuits: Circuits;
   patience: Patience;
@@ -26,13 +26,13 @@ export interface TryParts {
   recordUsage(event: UsageEvent): void;
 }
 
-/** What is asked, of whom, in which form. */
+/** A task, the provider to call for it and the form of the answer. */
 export interface Try {
   target: HttpTarget;
   wire: Wire;
   form: AnswerForm;
   dispatcher: Dispatcher;
-  /** Calls to this provider that the process has out at once. */
+  /** Limits the concurrent calls of this process to this provider. */
   slots: LimitFunction;
   task: ModelTask;
   about: AskedFor;
@@ -45,19 +45,19 @@ export interface Try {
 type Tried =
   | { kind: 'fits'; json: unknown; usage: TokenUsage }
   | { kind: 'unfit'; repair: Repair }
-  /** The server knows no answers of this form. */
+  /** The server does not support this form of answer. */
   | { kind: 'otherForm' };
 
-/** A turn that was let in: as a trial of an open circuit, and how long its call may take. */
+/** An admitted call. `asTrial`: it tests an open circuit. */
 interface TryTurn extends Turn {
   asTrial: boolean;
   timeoutMs: number;
 }
 
 /**
- * Asks once, when the circuit and a slot let it, and leaves a usage event. A pause that the provider has asked for is
- * waited out where it fits into the budget, as a slot is waited for.
- * @throws TryFailed; ProviderFailure of nature `open`, when nobody was asked; the signal's reason
+ * Makes one provider call once the circuit and a slot allow it, and records a usage event. If the provider has requested a
+ * pause that fits into the budget, the call waits for its end.
+ * @throws TryFailed; ProviderFailure if no call was made (`open`, or `passing` if time ran out); the signal's reason
  */
 export async function tryProvider(parts: TryParts, asked: Try, turn: Turn): Promise<Tried> {
   const { budget, signal, slots } = asked;
@@ -108,7 +108,7 @@ async function admitAndCall(
   }
 }
 
-/** The call itself: what comes of it the circuit learns, then the accounts, then the caller. */
+/** Makes the call. Its result updates the circuit first, is then recorded as a usage event and finally returned. */
 async function call(parts: TryParts, asked: Try, turn: TryTurn): Promise<Tried> {
   const { target, signal } = asked;
   const startedAt = parts.patience.clock();
@@ -157,19 +157,19 @@ function judge(answer: HttpAnswer | CallFailed, { target, wire, task, check }: T
   return judgeAnswer(answer, { provider: target.provider, key: target.key, wire, schema: task.schema, check, now });
 }
 
-/** Servers that one runs oneself differ in what they know: some refuse a schema, some any form, with a 400 that names it. */
+/** Returns true if a self-hosted server refuses the form of answer. Such servers name it in the body of a 400 or 422. */
 function knowsNoSuchForm({ status, body }: HttpAnswer, { target, form }: Try): boolean {
   if (target.provider !== 'local' || form === 'prompt' || (status !== 400 && status !== 422)) return false;
   return /response_format|json_schema|json_object|schema|grammar|structured/i.test(JSON.stringify(body) ?? '');
 }
 
-/** The head of an answer; nulls = none came. */
+/** The head of an answer; both fields are null if no answer arrived. */
 interface Told {
   status: number | null;
   headers: Headers | null;
 }
 
-/** What one try leaves for the accounts. `judged` is null where the caller broke it off; times are Unix ms. */
+/** Returns the usage event of a provider call. `judged` is null if the caller cancelled it; `now` is in Unix ms. */
 function usageOfTry(
   { target, task, wire, about }: Pick<Try, 'target' | 'task' | 'wire' | 'about'>,
   turn: TryTurn,
@@ -179,7 +179,7 @@ function usageOfTry(
     ...about,
     ...(judged?.usage ?? { inputTokens: null, outputTokens: null }),
     provider: target.provider,
-    baseUrl: target.origin,
+    baseUrl: target.baseUrl,
     model: target.model,
     promptVersion: task.promptVersion,
     attempt: turn.attempt,
@@ -199,7 +199,7 @@ function codeOf(judged: Judged): UsageEvent['errorCode'] {
   return judged.kind === 'fits' ? null : 'AI_PROVIDER_INVALID_RESPONSE';
 }
 
-/** What is no plain word, or repeats the key, is not kept. */
+/** Returns the provider's request id, or null if it is missing, not a plain word or contains the key. */
 function requestIdOf({ headers }: Told, { wire, target }: Pick<Try, 'wire' | 'target'>): string | null {
   const id = wire.requestIdHeader === null ? null : (headers?.get(wire.requestIdHeader) ?? null);
   if (id === null || !/^[\x21-\x7e]{1,200}$/.test(id)) return null;
@@ -207,9 +207,9 @@ function requestIdOf({ headers }: Told, { wire, target }: Pick<Try, 'wire' | 'ta
 }
 
 /**
- * Does `work` when a slot is free. Whoever waits for one goes when it is told to, or after `waitMs`, and its turn passes
- * unused; work that has begun ends by itself, and only the signal lets its caller go before.
- * @throws what `work` does, the signal's reason, or what `late` gives
+ * Runs `work` when a slot is free. A caller stops waiting for a slot on abort or after `waitMs`; `work` then never starts.
+ * Once `work` has started, it runs to its end. Only an abort then releases the caller early.
+ * @throws the error of `work`, the signal's reason, or the result of `late`
  */
 export async function inTurn<T>(
   slots: LimitFunction,

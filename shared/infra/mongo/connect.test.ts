@@ -3,7 +3,7 @@ import { openMongo, openReleaseMongo } from './connect.ts';
 
 const PLACE = { url: 'mongodb://127.0.0.1:1/?readPreference=secondaryPreferred', database: 'd', appName: 'a' };
 
-t.test('reads come from the primary, whatever the connection string says', async (t) => {
+t.test('MongoDB reads come from the primary, whatever the connection string requests', async (t) => {
   for (const open of [openMongo, openReleaseMongo]) {
     const { client, db } = open(PLACE);
     t.equal(client.readPreference.mode, 'primary');
@@ -12,7 +12,7 @@ t.test('reads come from the primary, whatever the connection string says', async
   }
 });
 
-t.test('a release waits for an index as long as it takes; nobody else waits for ever', async (t) => {
+t.test('only the MongoDB client of a release has no socket timeout', async (t) => {
   t.equal(openReleaseMongo(PLACE).client.options.socketTimeoutMS, 0);
   t.ok(openMongo(PLACE).client.options.socketTimeoutMS > 0);
 });

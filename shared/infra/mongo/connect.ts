@@ -1,7 +1,7 @@
 import { type Db, MongoClient, type MongoClientOptions } from 'mongodb';
 import { bounded } from '#infra/process/background.ts';
 
-/** A process's one door to MongoDB. Closing it ends every socket. */
+/** The MongoDB client of a process. `close` ends every socket. */
 export interface Mongo {
   client: MongoClient;
   db: Db;
@@ -10,30 +10,30 @@ export interface Mongo {
 
 export interface MongoPlace {
   url: string;
-  /** Wins over the URL's path. */
+  /** Takes precedence over the path of the URL. */
   database: string;
-  /** By which the server's own log names this process. */
+  /** Name of this process in the server's own log. */
   appName: string;
 }
 
 /**
- * A read that takes longer than this is a missing index or a sick server; it ends as an outage (ms). So does a write:
- * one that meets the open transaction of a killed process would wait for as long as MongoDB keeps that open.
+ * Time limit of one query or write, in milliseconds. A command that exceeds it fails as an outage. A slow read means a missing index
+ * or a sick server. A write could otherwise wait for the open transaction of a killed process as long as MongoDB keeps it.
  */
 export const QUERY_LIMIT_MS = 5_000;
 
 const OPTIONS: MongoClientOptions = {
-  // An acknowledged answer must survive the loss of any one server and of power: majority and journal.
+  // An acknowledged write must survive the loss of any one server and a power failure: majority and journal.
   writeConcern: { w: 'majority', journal: true },
   readConcern: { level: 'majority' },
-  // What is graded and answered was just written: a secondary may not know it yet.
+  // A secondary may lack the latest writes, on which grades and replies depend.
   readPreference: 'primary',
   retryWrites: true,
   retryReads: true,
   ignoreUndefined: true,
   serverSelectionTimeoutMS: 3_000,
   connectTimeoutMS: 3_000,
-  // A hung server must not hold a request for ever. Longer than any command here may take.
+  // A hung server must not block a request for ever. This is longer than the limit of any command here.
   socketTimeoutMS: 20_000,
   heartbeatFrequencyMS: 2_000,
   maxPoolSize: 50,
@@ -41,17 +41,16 @@ const OPTIONS: MongoClientOptions = {
 };
 
 /**
- * Opens the client without waiting for a server: a process starts, answers `/healthz` and reports unready until
- * MongoDB comes. Once a first command has failed for want of a server, only `client.connect()` dials again; see
- * `until-usable.ts`.
+ * Opens the client without waiting for a server. A process can therefore start before MongoDB, answer `/healthz` and report
+ * unready. If the first command fails because no server was found, only `client.connect()` dials again; see `until-usable.ts`.
  */
 export function openMongo(place: MongoPlace): Mongo {
   return openWith(OPTIONS, place);
 }
 
 /**
- * For changes of the schema. An index is built for as long as it takes, and a connection that was given up on would
- * fail the release while the build goes on.
+ * Opens the client for schema changes, without a socket timeout. Building an index may take long. A timeout would fail the
+ * release although the build continues on the server.
  */
 export function openReleaseMongo(place: MongoPlace): Mongo {
   return openWith({ ...OPTIONS, socketTimeoutMS: 0 }, place);
@@ -62,30 +61,30 @@ function openWith(settings: MongoClientOptions, { url, database, appName }: Mong
   return { client, db: client.db(database), close: () => client.close() };
 }
 
-/** Rejects when MongoDB does not answer within `limitMs`; used by `/readyz`. */
+/** Resolves if MongoDB answers a ping within `limitMs`, rejects otherwise. `/readyz` uses it. */
 export async function pingMongo(mongo: Mongo, limitMs: number): Promise<void> {
-  // The driver has no bound of its own for one command: its `timeoutMS` has no effect.
+  // The driver has no time limit for one command: its `timeoutMS` has no effect.
   const late = () => new Error(`MongoDB did not answer within ${limitMs} ms`);
   await bounded(mongo.db.command({ ping: 1 }), limitMs, late);
 }
 
-/** What each option of a connection string must be, where it is given at all. */
+/** Required values of connection string options, if an option is present. */
 const WANTED_OPTIONS: Readonly<Record<string, string>> = {
-  // An acknowledged submit that a failover may roll back is worse than a refused start.
+  // A weaker setting would let a failover roll back an acknowledged submit. A process that refuses to start is better.
   w: 'majority',
   journal: 'true',
   j: 'true',
   safe: 'true',
-  // A secondary may not know yet what was just written: a grade would be decided on answers of a moment ago.
+  // A secondary may lack the latest writes, so a grade could be decided on outdated answers.
   readpreference: 'primary',
   readconcernlevel: 'majority',
 };
-/** They choose among secondaries. */
+/** Options that select secondaries. */
 const REFUSED_OPTIONS = ['readpreferencetags', 'maxstalenessseconds'];
 
 /**
- * What in a MongoDB connection string weakens `w: majority, journal: true` or majority reads of the primary, as a phrase
- * without the string itself (it may hold a password); undefined when nothing does.
+ * Returns which option of a MongoDB connection string weakens `w: majority, journal: true` or majority reads of the primary, or
+ * undefined if none does. The phrase does not quote the string, which may contain a password.
  */
 export function weaknessOf(url: string): string | undefined {
   if (!url.includes('?')) return undefined;
@@ -107,22 +106,25 @@ function decode(text: string): string {
   }
 }
 
-const UNESCAPED = 'its user name or password holds a character that must be percent-encoded';
-/** One `@`, and before it nothing that would end the credentials early: what follows is then no part of a password. */
+const UNESCAPED = 'its user name or password contains a character that must be percent-encoded';
+/**
+ * Matches URLs with at most one `@` and no character before it that would end the credentials early. The text after the `@` then
+ * contains no part of a password.
+ */
 const WELL_ESCAPED = /^[a-z+]+:\/\/(?:(?:[^/?#@:%]|%[0-9a-f]{2})*(?::(?:[^/?#@:%]|%[0-9a-f]{2})*)?@)?[^@]*$/i;
 
 /**
- * What the driver would refuse in a connection string, as a phrase for the operator; undefined when it takes it. Nothing is dialled.
- * The driver quotes what it cannot read, and that may be half of a password: then the phrase is ours.
+ * Returns why the driver would refuse a connection string, as a phrase for the operator, or undefined if it accepts the string. Opens
+ * no connection. The driver quotes the part that it cannot parse; if that could be part of a password, the phrase is our own.
  */
 export function unreadableIn(url: string): string | undefined {
   try {
-    // Its path names a database, which the driver judges only when it is asked for.
+    // The path names a database. The driver checks the name only when `db` is called.
     new MongoClient(url).db();
     return undefined;
   } catch (error) {
     if (!WELL_ESCAPED.test(url)) return UNESCAPED;
-    // Options that hold secrets of their own.
+    // These options may contain secrets.
     if (/password|properties/i.test(url)) return 'one of its options cannot be read';
     return error instanceof Error ? error.message : 'it cannot be read';
   }

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { unreadableIn } from './connect.ts';
 
-t.test('what the driver takes', async (t) => {
+t.test('accepts connection strings that the driver accepts', async (t) => {
   for (const url of [
     'mongodb://a,b:27018/school?replicaSet=rs0',
     'mongodb://root:p%40ss%2Fword@db/?w=majority',
@@ -11,14 +11,14 @@ t.test('what the driver takes', async (t) => {
   }
 });
 
-t.test('what it refuses is named', async (t) => {
+t.test('reports why a connection string is invalid', async (t) => {
   t.equal(unreadableIn('mongodb://db/?retryWrite=true'), 'option retrywrite is not supported');
   t.match(unreadableIn('mongodb://root:hunter2@db:99999/'), /db:99999/);
   t.match(unreadableIn('mongodb+srv://db:27017/'), /port/);
   t.match(unreadableIn('mongodb://db/ex.am'), /Database names/);
 });
 
-t.test('a password that was not escaped is told of without a piece of it', async (t) => {
+t.test('reports an unescaped password in a connection string without quoting any part of it', async (t) => {
   for (const password of [
     'hunt@er2',
     'hunt/er2',

@@ -3,7 +3,7 @@ import { weaknessOf } from './connect.ts';
 
 const at = (query: string) => weaknessOf(`mongodb://user:pa%3Fss@a,b/db${query}`);
 
-t.test('a connection string may not weaken what an acknowledgement means', async (t) => {
+t.test('a connection string may not weaken the write concern', async (t) => {
   for (const query of ['', '?', '?replicaSet=rs0', '?w=majority', '?journal=true&w=majority', '?W=Majority&j=true']) {
     t.equal(at(query), undefined, query);
   }
@@ -21,7 +21,7 @@ t.test('a connection string may not weaken what an acknowledgement means', async
   }
 });
 
-t.test('nor send reads to where the last write may not have come yet', async (t) => {
+t.test('a connection string may not weaken majority reads of the primary', async (t) => {
   for (const query of ['?readPreference=primary', '?readpreference=Primary&readConcernLevel=majority']) {
     t.equal(at(query), undefined, query);
   }

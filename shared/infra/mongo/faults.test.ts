@@ -21,19 +21,19 @@ import { isDuplicateKey, isOutage, outageInWords } from './faults.ts';
 
 const socketError = (code: string) => Object.assign(new Error('This socket has been ended'), { code });
 const server = (code: number, ...errorLabels: string[]) =>
-  new MongoServerError({ message: 'said by the server', code, errorLabels });
-/** As insertMany throws what one of its writes met. */
+  new MongoServerError({ message: 'from the server', code, errorLabels });
+/** Returns the error that insertMany throws for a failure of one of its writes. */
 const bulk = (response: object) =>
   new MongoBulkWriteError(response as never, {} as ConstructorParameters<typeof MongoBulkWriteError>[1]);
-/** Codes that no list of ours holds: only a label can tell what they mean. */
+/** Codes that none of our lists contains. Only a label classifies such an error. */
 const UNKNOWN_CODE = 999_999;
 
-t.test('what means that MongoDB is away', async (t) => {
+t.test('isOutage recognizes errors that mean MongoDB is unavailable', async (t) => {
   const transient = new MongoError('unlike others');
   transient.addErrorLabel('TransientTransactionError');
   for (const [name, error] of Object.entries({
     network: new MongoNetworkError('connection closed'),
-    // As Node's socket throws it, past the driver: seen when mongod was killed between two commands.
+    // Node's socket throws this past the driver, if mongod is killed between two commands.
     'write after the end': socketError('EPIPE'),
     'wrapped socket error': new Error('failed', { cause: socketError('ECONNRESET') }),
     'not primary': server(10107),
@@ -60,15 +60,15 @@ t.test('what means that MongoDB is away', async (t) => {
   }
   // Lock timeout, not yet initialized, no majority to read, snapshot gone, transaction too old, overloaded, interrupted.
   for (const code of [24, 94, 134, 246, 290, 365, 11601]) t.ok(isOutage(server(code)), `code ${code}`);
-  // Not allowed, password changed, cursor gone, writes blocked, sign in again, too many requests, Atlas says no, disk full.
+  // Not allowed, password changed, cursor gone, writes blocked, sign in again, too many requests, refused by Atlas, disk full.
   for (const code of [13, 18, 43, 371, 391, 462, 8000, 14031]) t.ok(isOutage(server(code)), `code ${code}`);
 });
 
-t.test('what does not', async (t) => {
+t.test('isOutage rejects bugs and refused writes', async (t) => {
   for (const [name, error] of Object.entries({
     'duplicate key': server(11000),
     'duplicate key in a bulk': bulk({ code: 11000, message: '', writeErrors: [] }),
-    // The reply of one write may carry both: the key that is taken, and a majority that did not hear of it in time.
+    // The reply to one write may report both a taken key and a write concern timeout.
     'duplicate key with a label': server(11000, 'RetryableWriteError'),
     'refused document': server(121),
     'refused document with a label': server(121, 'TransientTransactionError'),
@@ -84,7 +84,7 @@ t.test('what does not', async (t) => {
   }
 });
 
-t.test('a duplicate key tells its index', async (t) => {
+t.test('isDuplicateKey matches the key fields of one index', async (t) => {
   const error = new MongoServerError({ message: 'E11000', code: 11000, keyPattern: { examId: 1, studentId: 1 } });
   t.ok(isDuplicateKey(error));
   t.ok(isDuplicateKey(error, ['examId', 'studentId']));
@@ -93,7 +93,7 @@ t.test('a duplicate key tells its index', async (t) => {
   t.ok(MongoBulkWriteError.prototype instanceof MongoServerError, 'a bulk write is one of the server errors');
 });
 
-t.test('for a person: why MongoDB cannot be worked with, and nothing of what is a bug', async (t) => {
+t.test('outageInWords explains an outage to an operator, and is undefined for a bug', async (t) => {
   t.equal(
     outageInWords(new MongoNetworkError('connect ECONNREFUSED')),
     'MongoDB does not answer: connect ECONNREFUSED',

@@ -2,12 +2,13 @@ import { randomBytes } from 'node:crypto';
 import type { Document } from 'mongodb';
 
 /**
- * A conditional write whose condition is judged inside the update itself, under MongoDB's own clock.
+ * A conditional write whose conditions MongoDB evaluates inside the update itself, by its own clock.
  *
- * The filter of such a write is `{_id}` alone, a point read on any server; the conditions stand in the pipeline. If
- * they hold, the document takes the write's `stamp`, a random word, and every change; if not, nothing changes and
- * the reply carries the document as it is, so that one command both tries and tells. The stamp also serves readers
- * that decide outside a transaction: their commit names the stamp that they read, and a write between is noticed.
+ * The filter is `{_id}` alone, a point read on any server; the conditions are in the pipeline. If they hold, the document gets the
+ * write's `stamp`, a random word, and every change. Otherwise nothing changes. The reply contains the document in both cases, so
+ * one command writes and also shows why a write was refused.
+ *
+ * A reader that decides outside a transaction names the stamp that it read in its commit, and so detects a write in between.
  */
 export interface GuardedUpdate {
   stamp: string;
@@ -15,8 +16,8 @@ export interface GuardedUpdate {
 }
 
 /**
- * `changes` maps field paths to aggregation expressions, all evaluated on the document as it was; values that come
- * from outside must be wrapped with `literal`. Paths may be dotted into sub-documents, not into arrays.
+ * Returns a guarded update. `changes` maps field paths to aggregation expressions, which all read the document before the update.
+ * Wrap values from outside with `literal`. A path may lead into sub-documents, not into arrays.
  */
 export function guardedUpdate(
   conditions: readonly Document[],
@@ -30,46 +31,51 @@ export function guardedUpdate(
   return { stamp, pipeline: [{ $set: { stamp: taken } }, { $set: guarded }] };
 }
 
-/** Whether the document that the write returned is the one that it made. */
+/** Returns true if the conditions held: the returned document has the stamp of this write. */
 export function wasAccepted(update: GuardedUpdate, document: object | null): boolean {
   return document !== null && 'stamp' in document && document.stamp === update.stamp;
 }
 
-/** A stamp for one write: 64 random bits, URL-safe. */
+/** Returns a stamp for one write: 64 random bits, URL-safe. */
 export function newStamp(): string {
   return randomBytes(8).toString('base64url');
 }
 
-/** The random word of the last guarded write; absent until the first one. */
+/** A document with guarded writes. */
 export interface Stamped {
+  /** The random word of the last accepted guarded write; absent until the first one. */
   stamp?: string;
 }
 
-/** A value from outside inside a pipeline: without this, text beginning with `$` would be read as a field path. */
+/** Wraps a value from outside for a pipeline. Otherwise MongoDB would read a text that begins with `$` as a field path. */
 export function literal(value: unknown): Document {
   return { $literal: value };
 }
 
 /**
- * MongoDB's own time inside an update, as Unix milliseconds. Deadlines and leases are compared as numbers and not as dates, a
- * workaround for the stand-in in Python (docs/engines.md): its `$$NOW` is of another type than stored dates, and comparing the two
- * orders by type, which would let a deadline never pass.
+ * MongoDB's own time inside an update, as Unix milliseconds.
+ *
+ * Deadlines and leases are compared as numbers, not as dates. This works around the stand-in in Python (docs/engines.md): its
+ * `$$NOW` has another type than stored dates, so a comparison would go by type and a deadline would never pass.
  */
 export const NOW_MS: Document = { $toLong: '$$NOW' };
 
-/** A stored date field as Unix milliseconds; null stays null and sorts before every number. */
+/** Returns the expression for a stored date field as Unix milliseconds. null stays null, which sorts before every number. */
 export function msOf(path: string): Document {
   return { $toLong: path };
 }
 
-/** `$$NOW` plus so many milliseconds, as a date. Numbers are added: the stand-in in Rust (docs/engines.md) adds none to a date. */
+/**
+ * Returns the expression for `$$NOW` plus `ms` milliseconds, as a date. It adds numbers, because the stand-in in Rust
+ * (docs/engines.md) cannot add a number to a date.
+ */
 export function nowPlus(ms: number | Document): Document {
   return { $toDate: { $add: [NOW_MS, ms] } };
 }
 
 /**
- * A document was written by somebody else between the load on which a decision rests and its commit. The decision is
- * thrown away and made again on what is there now; nobody is at fault and no attempt is spent.
+ * Thrown if another writer changed a document between the read on which a decision is based and its commit. The caller discards
+ * the decision and makes it again on the current document. This is no failure and spends no attempt.
  */
 export class Stale extends Error {
   constructor(what: string) {

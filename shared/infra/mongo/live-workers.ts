@@ -1,11 +1,11 @@
 import { SECOND } from '#shared/kernel/time.ts';
 import { type Mongo, QUERY_LIMIT_MS } from './connect.ts';
 
-/** A worker process, as it last wrote of itself. */
+/** A worker process, as it last described itself. */
 export interface WorkerRow {
   _id: string;
   actor: string;
-  /** What it claims: an actor whose neighbour is not configured leaves a queue out. Absent in rows of older processes. */
+  /** The queues that it serves. An actor omits a queue whose neighbour is not configured. Absent in rows of older processes. */
   queues?: string[];
   host: string;
   pid: number;
@@ -13,17 +13,17 @@ export interface WorkerRow {
   startedAt: Date;
   seenAt: Date;
   slots: number;
-  /** Ids of the commands it is running. */
+  /** Ids of the commands that it runs. */
   busy: string[];
   rssBytes: number;
 }
 
 export const WORKERS = 'workers';
 
-/** Rows are written every five seconds: one that is older than this is of a process that was killed. */
+/** Age at which a row belongs to a killed process. Live processes write their row every five seconds. */
 const SILENT_MS = 20 * SECOND;
 
-/** The processes that live by `now` (Unix milliseconds, MongoDB's clock), by actor, the oldest of each first. */
+/** Returns the processes that are alive at `now` (Unix milliseconds, MongoDB's clock), sorted by actor and start time. */
 export async function liveWorkers(mongo: Mongo, now: number): Promise<WorkerRow[]> {
   return mongo.db
     .collection<WorkerRow>(WORKERS)
@@ -32,7 +32,7 @@ export async function liveWorkers(mongo: Mongo, now: number): Promise<WorkerRow[
     .toArray();
 }
 
-/** Whether the queue's actor is at work and leaves it alone: its commands wait until its neighbour is configured. */
+/** Returns true if the queue's actor runs but does not serve the queue. Its commands wait until a neighbour is configured. */
 export function isLeftAlone(queue: string, actor: string, live: readonly WorkerRow[]): boolean {
   const own = live.filter((row) => row.actor === actor);
   return own.length > 0 && own.every(({ queues }) => queues !== undefined && !queues.includes(queue));

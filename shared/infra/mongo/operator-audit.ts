@@ -3,10 +3,10 @@ import type { Command } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import type { Mongo } from './connect.ts';
 
-/** What operators did, and why; append-only. */
+/** Append-only collection of the actions of operators and their reasons. */
 export const OPERATOR_AUDIT = 'operator_audit';
 
-/** Who acts, and why; `now` is MongoDB's time (Unix milliseconds). */
+/** The operator, the reason and the time of an action; `now` is MongoDB's time in Unix milliseconds. */
 export interface OperatorAct {
   operator: string;
   reason: string;
@@ -15,12 +15,15 @@ export interface OperatorAct {
 
 export interface AccountLine {
   action: `account.${string}`;
-  /** Id of an account, or of a throttle where there is none; of an import, its file. No address: the audit is kept for ever. */
+  /**
+   * Account id; throttle id if there is no account; file name for an import. Never an e-mail address, because audit rows are
+   * stored for ever.
+   */
   subject: string;
   detail: Readonly<Record<string, string | number | null>>;
 }
 
-/** That a dead command was run again, and what it had died of. */
+/** A replay of a dead command, with the error of which it died. */
 export interface ReplayLine extends Pick<Command, 'queue' | 'subject' | 'lastError'> {
   action: 'dead.replay';
   commandId: string;
@@ -33,7 +36,7 @@ export function operatorAudit(mongo: Mongo): Collection<AuditRow> {
   return mongo.db.collection<AuditRow>(OPERATOR_AUDIT);
 }
 
-/** One line of the audit, in the caller's transaction or by itself. */
+/** Inserts one line of the audit, in the caller's transaction or by itself. */
 export async function writeAudit(
   mongo: Mongo,
   { operator, reason, now }: OperatorAct,

@@ -24,6 +24,7 @@ import { deadCommands, deadGroups, findCommand, replayDead } from '#infra/mongo/
 import { queueDepths } from '#infra/mongo/mailbox/queue-depths.ts';
 import { createIndexes } from '#infra/mongo/schema/migrate.ts';
 import type { Queue } from '#shared/kernel/command.ts';
+import { DAY } from '#shared/kernel/time.ts';
 import { around } from '#testing/actors/scripted-actor.ts';
 import { testKernel, testWorker, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { callOf, inProcessDoor } from '#testing/doors/in-process-door.ts';
@@ -63,17 +64,17 @@ const QUESTIONS = [
   },
 ];
 
-t.test('no filter of the attempt service and its mailboxes scans a collection', async (t) => {
+t.test('no query of the attempt service and its mailboxes scans a collection', async (t) => {
   const mongo = await openTestMongo(t, { empty: true });
   const { seen } = watchFilters(mongo);
   await createIndexes(mongo);
-  // A planner that finds next to nothing may well scan it.
+  // A planner may scan a collection that is almost empty.
   for (let n = 0; n < 20; n++) await storeAttempt(mongo, { deadlineAt: null });
   await runAnExam(t, mongo);
   await noneScans(t, mongo, seen, 35);
 });
 
-t.test('nor does one of the auth service', async (t) => {
+t.test('no query of the auth service scans a collection', async (t) => {
   const mongo = await openTestMongo(t, { empty: true });
   const { seen } = watchFilters(mongo);
   await createIndexes(mongo);
@@ -82,9 +83,10 @@ t.test('nor does one of the auth service', async (t) => {
   await noneScans(t, mongo, seen, 12);
 });
 
-/** Every operation of the auth service and of its operators. */
+/** Runs every operation of the auth service and of its operators. */
 async function comeAndGo(mongo: Mongo): Promise<void> {
   const now = Date.now();
+  const maxAgeMs = 90 * DAY;
   const act = { operator: 'op', reason: 'a test', now };
   const account = freshAccount({ phone: '+84912345678', legacyId: 'L-1' });
   const accountId = account._id;
@@ -95,11 +97,11 @@ async function comeAndGo(mongo: Mongo): Promise<void> {
   await findRefresh(mongo, claimsOf(login.token));
   const successor = freshToken(login.session);
   const rotation = { presented: login.token._id, sessionId: login.session._id, successor };
-  await rotateToken(mongo, { ...rotation, expiresAt: successor.expiresAt }, 5_000);
-  await liveSessions(mongo, accountId, now);
+  await rotateToken(mongo, rotation, 5_000);
+  await liveSessions(mongo, accountId, { now, maxAgeMs });
   const passwordHash = account.password.hash;
   await openSession(mongo, { ...freshSession(account), passwordHash }, 5_000);
-  await endSession(mongo, { accountId, sessionId: 'another', reason: 'ENDED' });
+  await endSession(mongo, { accountId, sessionId: 'another', reason: 'ENDED', maxAgeMs });
   await endOtherSessions(mongo, { accountId, keep: login.session._id, reason: 'ENDED' });
   await endOtherSessions(mongo, { accountId, keep: null, reason: 'ENDED' });
   await reportReuse(mongo, login.token, now);
@@ -156,7 +158,7 @@ async function runAnExam(t: Parameters<typeof testWorker>[0], mongo: Parameters<
     ids.push((started.data as { attempt: { id: string } }).attempt.id);
   }
   const [id = ''] = ids;
-  // Long, replaced by short, long again; then enough to roll the tail of events.
+  // A long text, a short one in its place, and a long one again. Then so many saves that events leave the tail.
   for (const textAnswer of ['x'.repeat(5_000), 'short', 'y'.repeat(5_000)]) {
     await saveOneAnswer(door, call({ questionId: 'essay', answer: { textAnswer } }, id));
   }

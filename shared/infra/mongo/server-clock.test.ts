@@ -3,10 +3,10 @@ import t from 'tap';
 import type { Mongo } from './connect.ts';
 import { openServerClock } from './server-clock.ts';
 
-/** Far from every offset here, and more than a busy machine stands still between two readings. */
+/** Tolerance of a comparison: far below every offset here, and longer than a busy machine pauses between two readings. */
 const NEAR_MS = 10_000;
 
-/** A server whose clock is ahead by `aheadMs`, and whose answers are under way for `wayBackMs`. */
+/** Returns a server whose clock is ahead by `aheadMs` and whose replies arrive `wayBackMs` late. */
 function fakeServer() {
   const server = { aheadMs: 0, wayBackMs: 0, asked: 0 };
   const command = async () => {
@@ -18,7 +18,7 @@ function fakeServer() {
   return { server, mongo: { db: { admin: () => ({ command }) } } as unknown as Mongo };
 }
 
-t.test('tells the server’s time, not its own', async (t) => {
+t.test('the server clock returns the time of the server, not of the process', async (t) => {
   const { mongo, server } = fakeServer();
   const clock = openServerClock(mongo);
   t.teardown(clock.stop);
@@ -27,18 +27,18 @@ t.test('tells the server’s time, not its own', async (t) => {
   t.ok(Math.abs(clock.now() - Date.now() - 3_600_000) < NEAR_MS);
 });
 
-t.test('a slow answer does not move what a quick one has told', async (t) => {
+t.test('a slow reply does not change an offset measured by a quick one', async (t) => {
   const { mongo, server } = fakeServer();
   const clock = openServerClock(mongo);
   t.teardown(clock.stop);
   await clock.measure();
-  // All of it on the way back: taken at its word, this would put the clock behind by half of it.
+  // The whole delay is on the way back. If the reply were accepted, the clock would be wrong by half of the delay.
   server.wayBackMs = 400;
   await clock.measure();
   t.ok(Math.abs(clock.now() - Date.now()) < 150, `off by ${clock.now() - Date.now()} ms`);
 });
 
-t.test('a slow answer is better than none, and is asked for again', async (t) => {
+t.test('the server clock accepts a slow reply if it has no better one, and measures again', async (t) => {
   const { mongo, server } = fakeServer();
   const clock = openServerClock(mongo);
   t.teardown(clock.stop);
@@ -49,7 +49,7 @@ t.test('a slow answer is better than none, and is asked for again', async (t) =>
   t.ok(Math.abs(clock.now() - Date.now() + 500_000) < NEAR_MS);
 });
 
-t.test('a server whose clock was set is followed, however slow its answer', async (t) => {
+t.test('the server clock follows a server whose clock was set, even if its reply is slow', async (t) => {
   const { mongo, server } = fakeServer();
   const clock = openServerClock(mongo);
   t.teardown(clock.stop);

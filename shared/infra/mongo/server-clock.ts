@@ -2,31 +2,33 @@ import { performance } from 'node:perf_hooks';
 import { type Now, SECOND } from '#shared/kernel/time.ts';
 import type { Mongo } from './connect.ts';
 
-/** MongoDB's time, told without asking it each time. */
+/** MongoDB's time, computed from a measured offset instead of a query each time. */
 export interface ServerClock {
-  /** Unix milliseconds by MongoDB's clock, right to about half a round trip. */
+  /** Returns Unix milliseconds by MongoDB's clock, exact to about half a round trip. */
   now: Now;
-  /** Measures the offset at once; rejects when MongoDB does not answer. */
+  /** Measures the offset now. Rejects if MongoDB does not answer. */
   measure(): Promise<void>;
   stop(): void;
 }
 
 const MEASURE_EVERY_MS = 10 * SECOND;
-/** How far two clocks may drift apart, in ms for each ms: generous, a quartz is ten times better. */
+/** Assumed drift between two clocks, in milliseconds per millisecond. A quartz clock is ten times better. */
 const DRIFT = 0.000_2;
-/** A process measures first while it boots, when its own event loop is at its slowest: it asks again for a better one. */
+/** Maximum number of samples in one measurement. The first one is taken while the process boots and its event loop is slow. */
 const SAMPLES = 4;
+/** A measurement ends once the error is at most this (ms). */
 const GOOD_ENOUGH_MS = 5;
 
 /**
- * Holds the offset between this process's monotonic clock and MongoDB's wall clock. The process's own wall clock is
- * not used after the first measurement: a step of it (NTP, an operator) moves no deadline. Before the first
- * measurement the process clock is all there is; a process that serves or works measures first.
+ * Opens a clock that stores the offset between this process's monotonic clock and MongoDB's wall clock, and measures it every 10 s.
+ *
+ * After the first measurement, a step of the process's own wall clock (by NTP or an operator) moves no deadline. Before it, only
+ * the process clock is available, so front doors and workers measure before they start.
  */
 export function openServerClock(mongo: Mongo): ServerClock {
-  // Added to performance.now(); starts as the process's own idea of the time.
+  // Added to performance.now(). Until the first measurement, it is the offset of the process's own wall clock.
   let offset = Date.now() - performance.now();
-  // What `offset` may be wrong by, when it was measured.
+  // Possible error of `offset` at the time of its measurement, in milliseconds.
   let error = Number.POSITIVE_INFINITY;
   let measuredAt = performance.now();
   let measuring: Promise<void> | undefined;
@@ -39,8 +41,10 @@ export function openServerClock(mongo: Mongo): ServerClock {
   }
 
   /**
-   * A slow answer (a busy machine, a full wire) says less than a quick one of a while ago, and must not move the
-   * deadlines of a whole exam. Only one that cannot be explained by its own slowness tells that MongoDB's clock was set.
+   * Accepts a measurement if it is more exact than the known offset, or if it proves that MongoDB's clock was set.
+   *
+   * A slow reply (a busy machine, a congested network) is less exact than a quick earlier one and must not move the deadlines of a
+   * whole exam. If its own slowness cannot explain the difference, MongoDB's clock was set.
    */
   function take(measured: number, halfRoundTrip: number): void {
     const at = performance.now();
@@ -66,7 +70,7 @@ export function openServerClock(mongo: Mongo): ServerClock {
     }
   }
 
-  // A failed measurement keeps the last offset: monotonic clocks drift by milliseconds an hour.
+  // A failed measurement changes nothing. The last offset stays good, because monotonic clocks drift by milliseconds an hour.
   const timer = setInterval(() => void measure().catch(() => undefined), MEASURE_EVERY_MS);
   timer.unref();
   return { now: () => Math.round(performance.now() + offset), measure, stop: () => clearInterval(timer) };

@@ -7,7 +7,7 @@ import { inTransaction } from './transaction.ts';
 
 const WATCHED = ['find', 'insert', 'update', 'commitTransaction', 'abortTransaction'];
 
-/** A collection with one row, and the commands that reach the server from now on. */
+/** Returns a collection with one row, and records the commands that reach the server from now on. */
 async function watched(t: Parameters<typeof openTestMongo>[0]) {
   const mongo = await openTestMongo(t, { empty: true });
   const seen: { name: string; readConcern: Document }[] = [];
@@ -20,7 +20,7 @@ async function watched(t: Parameters<typeof openTestMongo>[0]) {
   return { mongo, things, seen, names: () => seen.splice(0).map(({ name }) => name) };
 }
 
-t.test('who was refused by a transaction finds what refused it: a majority is waited for', async (t) => {
+t.test('a refused transaction waits for a majority, so that the next read finds the cause', async (t) => {
   const { mongo, things, seen, names } = await watched(t);
   let seenAt = new Timestamp({ t: 0, i: 0 });
   const insert = inTransaction(mongo, 5_000, async (session) => {
@@ -32,7 +32,10 @@ t.test('who was refused by a transaction finds what refused it: a majority is wa
   const read = seen.at(-1);
   t.same(names(), ['insert', 'abortTransaction', 'find']);
   t.equal(read?.readConcern.level, 'majority');
-  t.ok(seenAt.t > 0 && seenAt.lessThanOrEqual(read?.readConcern.afterClusterTime), 'it is as new as what was seen');
+  t.ok(
+    seenAt.t > 0 && seenAt.lessThanOrEqual(read?.readConcern.afterClusterTime),
+    'it is as new as everything that the session has seen',
+  );
 
   await t.rejects(
     inTransaction(mongo, 5_000, async (session) => {
@@ -44,10 +47,10 @@ t.test('who was refused by a transaction finds what refused it: a majority is wa
   t.same(names(), ['update', 'abortTransaction', 'find']);
 
   await things.findOne({ _id: 'taken' });
-  t.same(seen.splice(0), [{ name: 'find', readConcern: { level: 'majority' } }], 'others’ reads wait for nothing');
+  t.same(seen.splice(0), [{ name: 'find', readConcern: { level: 'majority' } }], 'reads of other sessions do not wait');
 });
 
-t.test('where a majority is waited for in vain, that and not the refusal is told', async (t) => {
+t.test('throws the outage instead of the refusal if no majority answers in time', async (t) => {
   const { mongo, things } = await watched(t);
   const refused = (wait: Error) => {
     const db = tappedDb(mongo, (_, name) => (name === 'findOne' ? () => Promise.reject(wait) : undefined));
@@ -57,7 +60,7 @@ t.test('where a majority is waited for in vain, that and not the refusal is told
   await t.rejects(refused(new Error('the wait itself is at fault')), { code: 11000 });
 });
 
-t.test('nobody waits who has committed, has seen nothing, or met an outage', async (t) => {
+t.test('does not wait for a majority after a commit, without a read, or in an outage', async (t) => {
   const { mongo, things, names } = await watched(t);
   await inTransaction(mongo, 5_000, async (session) => void (await things.findOne({ _id: 'taken' }, { session })));
   t.same(names(), ['find', 'commitTransaction']);

@@ -5,7 +5,7 @@ import { backoff, SECOND } from '#shared/kernel/time.ts';
 import type { Mongo } from './connect.ts';
 import { isOutage } from './faults.ts';
 
-/** A front door's transaction must end within this, retries included (ms); then the request is a 503. */
+/** Time limit of a front door's transaction, retries included, in milliseconds. The request fails with 503 afterwards. */
 export const FRONT_DOOR_BUDGET_MS = 5 * SECOND;
 
 /** Options of every transaction. */
@@ -13,12 +13,15 @@ export const TRANSACTION: TransactionOptions = {
   readConcern: { level: 'snapshot' },
   writeConcern: { w: 'majority', journal: true },
 };
+/** Backoff between two runs of a transaction that met a conflict. */
 const CONFLICT_REST = { baseMs: 5, capMs: 200 };
 
 /**
- * Runs `work` in one transaction, again when the server says that it was a passing conflict. `work` may run several
- * times and must do nothing but MongoDB commands of this session. A duplicate key must leave `work` as the error it
- * is: map it outside.
+ * Runs `work` in one transaction and returns its result. If the server reports a transient error, the transaction is repeated
+ * within `budgetMs`.
+ *
+ * `work` may therefore run several times, and may use only MongoDB commands of this session. It must not catch a duplicate key
+ * error; map that error outside.
  */
 export async function inTransaction<Result>(
   mongo: Mongo,
@@ -29,8 +32,8 @@ export async function inTransaction<Result>(
 }
 
 /**
- * The same in a session that the caller holds. Not the driver's own `withTransaction`: that one goes on for two
- * minutes, conflicts and lost servers alike, and its `timeoutMS` has no effect.
+ * Does the same as `inTransaction` in a session of the caller. The driver's own `withTransaction` is not used: it repeats for two
+ * minutes after conflicts and lost servers alike, and its `timeoutMS` has no effect.
  */
 export async function inTransactionOf<Result>(
   mongo: Mongo,
@@ -51,7 +54,7 @@ export async function inTransactionOf<Result>(
         await untilKnown(mongo, session, error, giveUpAt);
         throw error;
       }
-      // Jitter over the whole wait: those who conflicted must not meet again.
+      // Spread the wait over its whole length, so that conflicting transactions do not collide again.
       const restMs = backoff({ ...CONFLICT_REST, attempt, random: 0 }) * Math.random();
       if (performance.now() + restMs >= giveUpAt) throw error;
       await delay(restMs);
@@ -59,7 +62,7 @@ export async function inTransactionOf<Result>(
   }
 }
 
-/** A commit whose reply was lost is asked for again: the server answers what became of it, and never commits twice. */
+/** Commits, and repeats a commit whose reply was lost. The server then returns the result of the first one; it never commits twice. */
 async function commit(session: ClientSession, giveUpAt: number): Promise<void> {
   for (;;) {
     try {
@@ -72,15 +75,18 @@ async function commit(session: ClientSession, giveUpAt: number): Promise<void> {
 }
 
 /**
- * What refused a transaction (a key that is taken, a document that has changed) was seen as soon as one server had it. A commit waits for
- * a majority, also one that changed nothing; an abort waits for nobody. Our reads ask a majority, so whoever looks next for what refused
- * them may not find it yet: a read that must be as new as all that this session has seen waits until they would. Where it waits in vain
- * nobody can be told why it was refused, and the outage is what is thrown.
+ * Waits until a majority has caught up with everything that this session has seen.
+ *
+ * A transaction can fail on a write (a taken key, a changed document) that is not majority-committed yet. A commit waits for a
+ * majority, even if it changed nothing, but an abort does not. Our reads use majority read concern, so a follow-up read might not
+ * see the write that refused the transaction.
+ *
+ * If no majority answers in time, the outage is thrown instead, because the caller could not find the cause.
  */
 async function untilKnown(mongo: Mongo, session: ClientSession, error: unknown, giveUpAt: number): Promise<void> {
   const leftMs = Math.ceil(giveUpAt - performance.now());
   if (session.operationTime === undefined || leftMs <= 0 || isOutage(error)) return;
-  // Its own read concern: the driver writes the time into the object, and the client's is that of everybody's reads.
+  // Pass a new read concern: the driver writes the time into this object, and the client's object serves all other reads.
   const limits = { session, readConcern: { level: 'majority' }, maxTimeMS: leftMs } as const;
   await schemaState(mongo)
     .findOne({ _id: 'schema' }, limits)

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { untilUsable } from './until-usable.ts';
 
-/** A database that gives these reasons, one per try, and is usable after the last. */
+/** Returns a check that fails with these reasons, one per call, and then succeeds. */
 function rig(...reasons: string[]) {
   const said: unknown[] = [];
   const stop = new AbortController();
@@ -16,14 +16,14 @@ function rig(...reasons: string[]) {
   return { said, stop, tries: () => tries, deps: { check, log, stop: stop.signal, retryMs: 1 } };
 }
 
-t.test('tries until it is usable; each new reason is said once', async (t) => {
+t.test('the wait for a usable database repeats its check and logs each new reason once', async (t) => {
   const { deps, said, tries } = rig('away', 'old', 'old', 'no clock');
   t.equal(await untilUsable(deps), true);
   t.strictSame(said, ['away', 'old', 'no clock']);
   t.equal(tries(), 5);
 });
 
-t.test('a stop ends the wait, whatever it is waiting for', async (t) => {
+t.test('a stop ends the wait for a usable database at any point', async (t) => {
   const [told, during, late] = [rig('away'), rig('away', 'stop', 'away'), rig()];
   told.stop.abort();
   t.equal(await untilUsable(told.deps), false);
@@ -31,7 +31,7 @@ t.test('a stop ends the wait, whatever it is waiting for', async (t) => {
   t.equal(await untilUsable(during.deps), false);
   t.equal(during.tries(), 2);
   const usableTooLate = { ...late.deps, check: async () => late.stop.abort() };
-  t.equal(await untilUsable(usableTooLate), false, 'a process that is to end begins nothing');
+  t.equal(await untilUsable(usableTooLate), false, 'a process that must stop starts nothing');
   const asleep = rig('away');
   const waiting = untilUsable({ ...asleep.deps, retryMs: 3_600_000 });
   setImmediate(() => asleep.stop.abort());

@@ -5,19 +5,18 @@ import type { Mongo } from './connect.ts';
 import type { ServerClock } from './server-clock.ts';
 
 interface UsableDeps {
-  /** One try: resolves when the database is fit to work with, rejects with the reason why it is not. */
+  /** Resolves if the database is usable, rejects with the reason if it is not. */
   check(): Promise<void>;
   log: Log;
-  /** Ends the wait: the process is to stop. */
+  /** Ends the wait when the process must stop. */
   stop: AbortSignal;
-  /** Default 1 s. */
+  /** Wait between two checks, in milliseconds. Default 1,000. */
   retryMs?: number;
 }
 
 /**
- * Tries until the database is fit to work with, then never again: a process may well be started before MongoDB, or
- * before the release that brings the schema. True when it is; false when `stop` came first. Each new reason is said
- * once, not once a second.
+ * Repeats the check until the database is usable. A process may start before MongoDB, or before the release that creates the
+ * schema. Returns true once the database is usable, false if `stop` came first. Logs a reason only when it changes.
  */
 export async function untilUsable({ check, log, stop, retryMs = 1_000 }: UsableDeps): Promise<boolean> {
   for (let said = ''; !stop.aborted; ) {
@@ -26,21 +25,23 @@ export async function untilUsable({ check, log, stop, retryMs = 1_000 }: UsableD
       return !stop.aborted;
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error);
-      if (reason !== said && !stop.aborted) log.warn({ reason }, 'not usable yet');
+      if (reason !== said && !stop.aborted) log.warn({ reason }, 'waiting for MongoDB or schema migration');
       said = reason;
     }
-    // Woken by the stop: what it means is told by the loop's own condition.
+    // A stop rejects this wait; the condition of the loop handles it.
     await delay(retryMs, undefined, { signal: stop }).catch(() => undefined);
   }
   return false;
 }
 
 /**
- * What every process needs of MongoDB: the schema of this code, and MongoDB's clock, since no deadline may be judged by
- * our own. @throws Error that says what is missing
+ * Checks what every process requires of MongoDB: the schema of this code, and a measurement of MongoDB's clock, because no deadline
+ * may depend on our own clock.
+ *
+ * @throws Error that states what is missing
  */
 export async function checkUsable(mongo: Mongo, clock: ServerClock): Promise<void> {
-  // A client whose first dial failed never dials again of itself: each command would end with "topology is closed".
+  // A client whose first dial failed never dials again by itself; each command would fail with "topology is closed".
   await mongo.client.connect();
   const faults = await schemaFaults(mongo);
   if (faults.length > 0) throw new Error(faults.join('; '));

@@ -4,8 +4,9 @@ import { ATTEMPT_SERVICE } from '#shared/attempt/notices.ts';
 import { isSuccess, type Patience, postEvent } from './call.ts';
 
 /**
- * Sends one event to the analytics service, which tells a repeat by the event's stable id.
- * @throws if the service did not take it
+ * Sends one event to the analytics service, which recognizes a repeat by the event's stable id.
+ *
+ * @throws if the service does not accept it
  */
 export async function sendToAnalytics(service: Neighbour, event: AnalyticsEvent, patience: Patience): Promise<void> {
   const reply = await postEvent(service, { sender: ATTEMPT_SERVICE, body: event }, patience);

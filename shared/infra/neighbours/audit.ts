@@ -4,7 +4,8 @@ import { isSuccess, type Patience, postEvent } from './call.ts';
 
 /**
  * Sends one event to the audit service.
- * @throws if the service did not take it
+ *
+ * @throws if the service does not accept it
  */
 export async function sendToAudit(service: Neighbour, event: AuditEvent, patience: Patience): Promise<void> {
   const reply = await postEvent(service, { sender: NOTIFICATION_SERVICE, body: event }, patience);

@@ -13,7 +13,8 @@ import { callOwner, isTaken, OwnerFailed, type OwnerScope, refusal } from './own
 const USAGE = 'usage';
 
 /**
- * The counters that would pass their limit; empty = it may be made.
+ * Returns the counters that this charge would raise above their limits; an empty list if the charge is allowed.
+ *
  * @throws OwnerFailed; the signal's reason
  */
 export async function checkUsage(
@@ -27,15 +28,16 @@ export async function checkUsage(
   const reply = await callOwner(service, { ...scope, ...patience, ...request });
   if (!isSuccess(reply)) throw refusal(USAGE, reply);
   const [allowed, exceeded] = [dataField(reply.body, 'allowed'), dataField(reply.body, 'exceeded')];
-  if (typeof allowed !== 'boolean') throw new OwnerFailed(USAGE, 'answered no verdict');
+  if (typeof allowed !== 'boolean') throw new OwnerFailed(USAGE, 'returned no verdict');
   if (allowed) return [];
   const named = Array.isArray(exceeded) ? COUNTERS.filter((counter) => exceeded.includes(counter)) : [];
   return named.length === 0 ? [...COUNTERS] : named;
 }
 
 /**
- * Counts what was used, once under the key.
- * @throws OwnerFailed, after which it may or may not be counted; the signal's reason
+ * Charges the usage counters. The service applies a key once.
+ *
+ * @throws OwnerFailed, after which the usage may or may not be counted; the signal's reason
  */
 async function consumeUsage(
   service: Neighbour,
@@ -53,7 +55,8 @@ async function consumeUsage(
 const WALLET = 'wallet';
 
 /**
- * Credits of the organization.
+ * Returns the organization's balance, in credits.
+ *
  * @throws OwnerFailed; the signal's reason
  */
 export async function readBalance(service: Neighbour, scope: OwnerScope, patience: Patience): Promise<number> {
@@ -61,13 +64,14 @@ export async function readBalance(service: Neighbour, scope: OwnerScope, patienc
   const reply = await callOwner(service, { ...scope, ...patience, owner: WALLET, method: 'GET', path });
   if (!isSuccess(reply)) throw refusal(WALLET, reply);
   const balance = dataField(reply.body, 'balance');
-  if (typeof balance !== 'number' || !Number.isFinite(balance)) throw new OwnerFailed(WALLET, 'answered no balance');
+  if (typeof balance !== 'number' || !Number.isFinite(balance)) throw new OwnerFailed(WALLET, 'returned no balance');
   return balance;
 }
 
 /**
- * Takes credits from the organization, once under the key.
- * @throws OwnerFailed, after which they may or may not be taken; the signal's reason
+ * Debits credits from the organization. The service applies a key once.
+ *
+ * @throws OwnerFailed, after which the credits may or may not be debited; the signal's reason
  */
 async function debit(
   service: Neighbour,
@@ -81,22 +85,26 @@ async function debit(
   if (!isTaken(reply)) throw refusal(WALLET, reply);
 }
 
-/** Of a URL's path these ids are steps, encoded or not, and would ask for something else. */
+/**
+ * Returns the path of the organization's wallet. Refuses the ids `.` and `..`: they are path segments even when percent-encoded and
+ * would change the requested URL.
+ */
 function walletOf({ organizationId }: OwnerScope): string {
-  if (organizationId === '.' || organizationId === '..') throw new OwnerFailed(WALLET, 'cannot be asked for this id');
+  if (organizationId === '.' || organizationId === '..') throw new OwnerFailed(WALLET, 'has no path for this id');
   return `/v1/wallets/${encodeURIComponent(organizationId)}`;
 }
 
-/** The two that a generation is paid to. */
+/** The two services that a generation is paid to. */
 export interface Payees {
   usage: Neighbour;
   wallet: Neighbour;
 }
 
 /**
- * Has both owners take what a generation costs, usage first; each under its own key, so that it may be done again from any point and
- * by anybody. `consumed` notes that the first of them has it.
- * @throws OwnerFailed; the signal's reason; what `consumed` throws
+ * Charges a generation to both owners, usage first. Each charge has its own key, so any process can repeat it from any point.
+ * `consumed` is called once usage is charged, to store that step.
+ *
+ * @throws OwnerFailed; the signal's reason; any error of `consumed`
  */
 export async function chargeOwners(
   { usage, wallet }: Payees,

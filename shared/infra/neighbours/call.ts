@@ -1,38 +1,41 @@
 import type { Neighbour } from '#infra/config/settings.ts';
 import { membersOf } from '#shared/kernel/json-object.ts';
 
-/** What another service answered. The body is read whole, up to a cap; null where it was not JSON. */
+/** The reply of another service, with its complete body. */
 export interface ServiceReply {
   status: number;
+  /** Parsed JSON; null if the body is not JSON. */
   body: unknown;
-  /** From Retry-After, in milliseconds; null when absent or unreadable. */
+  /** From `Retry-After`, in milliseconds; null if absent or unreadable. */
   retryAfterMs: number | null;
 }
 
-/** Bounds of one call. */
+/** Limits of one call. */
 export interface Patience {
-  /** Over connect, headers and body together (ms). */
+  /** Time limit for connect, headers and body together, in milliseconds. */
   timeoutMs: number;
+  /** Aborts the call. */
   signal?: AbortSignal;
 }
 
 interface ServiceCall extends Patience {
   method: 'GET' | 'POST';
   url: string;
-  /** The service that calls, and the token that proves it, where one is configured. */
+  /** Name of the calling service. */
   sender: string;
+  /** Proves the sender, if a token is configured. */
   token: string | undefined;
   headers?: Record<string, string>;
   body?: unknown;
-  /** A longer reply is none; 1 MiB unless given. */
+  /** A longer reply is an error. Default 1 MiB. */
   maxReplyBytes?: number;
 }
 
 const MAX_REPLY_BYTES = 1024 * 1024;
 
 /**
- * One call to a neighbour. Any answer is a reply, whatever its status; rejects when there is none: refused, reset,
- * timed out, too large. Redirects are not followed, so a token never travels to where it was not configured to.
+ * Calls a neighbour and returns its reply, whatever the status. Rejects if there is no complete reply: connection refused or reset,
+ * timeout, body too large. Redirects are not followed, so a token is only ever sent to the configured address.
  */
 export async function callService(call: ServiceCall): Promise<ServiceReply> {
   const timeout = AbortSignal.timeout(call.timeoutMs);
@@ -53,7 +56,8 @@ export async function callService(call: ServiceCall): Promise<ServiceReply> {
 }
 
 /**
- * Posts an event to the intake of a neighbour, below `/v1/events`. Any answer is a reply.
+ * Posts an event to the intake of a neighbour, below `/v1/events`. Returns the reply, whatever the status.
+ *
  * @throws as `callService` does
  */
 export function postEvent(
@@ -64,13 +68,14 @@ export function postEvent(
   return callService({ method: 'POST', url: `${url}/v1/events${path}`, sender, token, body, ...patience });
 }
 
-/** A call that did not do what it was for: the service answered with no success, or gave no whole answer. */
+/** A failed call: the service answered with another status than 2xx, or there was no complete reply. */
 export type Unserved = { kind: 'refused'; reply: ServiceReply } | { kind: 'unanswered'; error: Error };
 export type CallEnd = { kind: 'served'; reply: ServiceReply } | Unserved;
 
 /**
- * Waits for a call and returns how it ended, for a caller that acts on each end.
- * @throws the signal's reason, if that was aborted
+ * Waits for a call and returns how it ended, for a caller that handles each case.
+ *
+ * @throws the signal's reason, if the signal was aborted
  */
 export async function endOfCall(call: Promise<ServiceReply>, signal: AbortSignal | undefined): Promise<CallEnd> {
   try {
@@ -86,7 +91,7 @@ export function isSuccess({ status }: ServiceReply): boolean {
   return status >= 200 && status < 300;
 }
 
-/** A field of the `data` in the envelope of a reply. */
+/** Returns a field of the `data` in the envelope of a reply, or undefined if it is absent. */
 export function dataField(body: unknown, name: string): unknown {
   return membersOf(membersOf(body).data)[name];
 }
@@ -102,7 +107,7 @@ async function readCapped(response: Response, maxBytes: number): Promise<string>
   return Buffer.concat(chunks).toString('utf8');
 }
 
-/** JSON.parse messages quote the body, which may hold what no log should: a reply that is not JSON is just null. */
+/** Returns parsed JSON, or null. The error of JSON.parse is dropped, because it quotes the body, which must not reach a log. */
 function parse(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -112,9 +117,8 @@ function parse(text: string): unknown {
 }
 
 /**
- * The patience that an answer asks for (RFC 9110, section 10.2.3), in milliseconds from now; null when it asks for none
- * or cannot be read. A date is counted from the answer's own `Date`: both are of the sender's clock, and ours may be
- * minutes away from it.
+ * Returns the delay that a reply requests by `Retry-After` (RFC 9110, section 10.2.3), in milliseconds from now, or null if it is
+ * absent or unreadable. A date is compared with the reply's own `Date`, because our clock may differ from the sender's by minutes.
  */
 export function retryAfterMs(headers: Headers): number | null {
   const value = headers.get('retry-after');

@@ -3,8 +3,9 @@ import { ATTEMPT_SERVICE, type GradeNotice, intakeBody } from '#shared/attempt/n
 import { type CallEnd, endOfCall, type Patience, postEvent } from './call.ts';
 
 /**
- * Sends a grade notice for these recipients to the notification service, which tells a repeat by the notice's sourceEventId.
- * @throws the signal's reason, if that was aborted
+ * Sends a grade notice for these recipients to the notification service, which recognizes a repeat by the notice's `sourceEventId`.
+ *
+ * @throws the signal's reason, if the signal was aborted
  */
 export function sendNotice(
   service: Neighbour,

@@ -1,15 +1,15 @@
 import type { Neighbour } from '#infra/config/settings.ts';
 import { callService, isSuccess, type Patience, type ServiceReply } from './call.ts';
 
-/** In whose name an owner is called. */
+/** The organization and the actor on whose behalf an owner is called. */
 export interface OwnerScope {
   organizationId: string;
   actor: { id: string; role: string };
 }
 
-/** An owner did not do what it was asked, or it is not known whether it did. Its words are not passed on. */
+/** Thrown if an owner refused a call or the result is unknown. The message quotes nothing of its reply. */
 export class OwnerFailed extends Error {
-  /** The least wait that it asked for (ms); null = it said nothing. */
+  /** The minimum delay that the owner requested, in milliseconds; null if it requested none. */
   readonly retryAfterMs: number | null;
 
   constructor(owner: string, reason: string, options: { retryAfterMs?: number | null; cause?: unknown } = {}) {
@@ -20,7 +20,7 @@ export class OwnerFailed extends Error {
 }
 
 export interface OwnerRequest extends OwnerScope, Patience {
-  /** For messages: `usage`, `wallet`. */
+  /** Name of the owner in error messages: `usage`, `wallet`. */
   owner: string;
   method: 'GET' | 'POST';
   path: string;
@@ -28,12 +28,13 @@ export interface OwnerRequest extends OwnerScope, Patience {
   body?: unknown;
 }
 
-/** As whom owners and the question bank are called. */
+/** The sender of calls to owners and to the question bank. */
 export const SENDER = 'ai-classifier-service';
 
 /**
- * One call in the name of an organization and an actor. Any answer is a reply.
- * @throws OwnerFailed without one; the signal's reason when that was aborted
+ * Calls an owner on behalf of an organization and an actor. Returns the reply, whatever the status.
+ *
+ * @throws OwnerFailed if there is no complete reply; the signal's reason, if the signal was aborted
  */
 export async function callOwner(service: Neighbour, request: OwnerRequest): Promise<ServiceReply> {
   const { owner, method, path, organizationId, actor, headers, body, timeoutMs, signal } = request;
@@ -54,14 +55,14 @@ export async function callOwner(service: Neighbour, request: OwnerRequest): Prom
   }
 }
 
-/** For an answer that is no success. */
+/** Returns the error for a reply with another status than 2xx. */
 export function refusal(owner: string, { status, retryAfterMs }: ServiceReply): OwnerFailed {
   return new OwnerFailed(owner, `answered ${status}`, { retryAfterMs });
 }
 
 /**
- * A write under a key: what the owner has done already, under that key, is done. A conflict that asks to come again says something
- * else: it is being done just now, and may still fail.
+ * Returns true if the owner has applied a write with an idempotency key. A 409 means that it applied the same key before. A 409 with
+ * `Retry-After` means that the same key is in progress and may still fail.
  */
 export function isTaken(reply: ServiceReply): boolean {
   return isSuccess(reply) || (reply.status === 409 && reply.retryAfterMs === null);

@@ -1,10 +1,10 @@
 import t from 'tap';
 import { resolveParents } from './profile.ts';
 
-/** A profile service where nobody listens: whoever is asked about is not found to have no parents, but to be unreachable. */
+/** A profile service that is unreachable. A call to it ends as `unanswered`, not with an empty list. */
 const profile = { url: 'http://127.0.0.1:1', token: undefined };
 
-t.test('an id that is a step in a path is not asked for: the path would be another', async (t) => {
+t.test('a student id that is a path segment has no parents, and the profile service is not called', async (t) => {
   const of = (studentId: string) =>
     resolveParents(
       profile,

@@ -2,19 +2,20 @@ import type { Neighbour } from '#infra/config/settings.ts';
 import { ATTEMPT_SERVICE } from '#shared/attempt/notices.ts';
 import { callService, dataField, endOfCall, type Patience, type Unserved } from './call.ts';
 
-/** `parents`: none, or an unknown student, is an answer too. `unreadable`: a success without a list of parent ids. */
+/** `parents`: the list is empty for an unknown student too. `unreadable`: a success without a list of parent ids. */
 type ResolvedParents = { kind: 'parents'; ids: string[] } | { kind: 'unreadable' } | Unserved;
 
 /**
- * Asks the profile service for the ids of a student's parents.
- * @throws the signal's reason, if that was aborted
+ * Reads the ids of a student's parents from the profile service.
+ *
+ * @throws the signal's reason, if the signal was aborted
  */
 export async function resolveParents(
   service: Neighbour,
   { studentId, organizationId }: { studentId: string; organizationId: string | null },
   patience: Patience,
 ): Promise<ResolvedParents> {
-  // Of a URL's path these are steps, encoded or not, and would ask the profile service for something else.
+  // `.` and `..` are path segments even when percent-encoded and would change the requested URL.
   if (studentId === '.' || studentId === '..') return { kind: 'parents', ids: [] };
   const call = callService({
     method: 'GET',
@@ -31,7 +32,7 @@ export async function resolveParents(
   return ids === null ? { kind: 'unreadable' } : { kind: 'parents', ids };
 }
 
-/** More than any child has; a reply with more is not believed. */
+/** Maximum number of parents. A longer list is treated as unreadable. */
 const MAX_PARENTS = 100;
 
 function parentIdsOf(body: unknown): string[] | null {

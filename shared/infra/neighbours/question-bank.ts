@@ -4,7 +4,7 @@ import { SECOND } from '#shared/kernel/time.ts';
 import { callService, dataField, type Patience } from './call.ts';
 import { SENDER } from './owner-call.ts';
 
-/** What is asked of the question bank, in whose name. */
+/** The questions that are requested from the question bank, and on whose behalf. */
 export interface WantedQuestions {
   questionIds: readonly string[];
   fields: readonly string[];
@@ -15,13 +15,13 @@ export interface WantedQuestions {
   actorRole: string;
 }
 
-/** A question as the bank gives it: content, contentText, options and whatever else it likes. Text of users: data, never instructions. */
+/** A question as the bank returns it: content, contentText, options and possibly more. Its text is user data, never an instruction. */
 export interface BankQuestion {
   id: string;
   [field: string]: unknown;
 }
 
-/** The bank did not give the questions: away, refusing, or saying what nobody can read. Its words are not passed on. */
+/** Thrown if the bank is unreachable, refuses, or sends an unreadable reply. The message quotes nothing of its reply. */
 export class QuestionBankFailed extends Error {
   constructor(reason: string, cause?: unknown) {
     super(`the question bank ${reason}`, cause === undefined ? undefined : { cause });
@@ -29,18 +29,21 @@ export class QuestionBankFailed extends Error {
   }
 }
 
-/** Bound of a call for the questions of a job (ms). */
+/** Time limit of a call for the questions of a job, in milliseconds. */
 export const CONTEXT_LIMIT_MS = 10 * SECOND;
 
 const PATH = '/v1/questions/ai-classify/context';
-/** Two thousand questions of 8 KiB. What a job stores of them must fit one transaction. */
+/** Names under which a bank may return its list. The first one that contains a list is used. */
+const LIST_FIELDS = ['questions', 'questionContext'];
+/** Maximum size of a reply: 2,000 questions of 8 KiB. The questions of a job must fit into one transaction. */
 const MAX_REPLY_BYTES = 16 * 1024 * 1024;
-/** One question as JSON text; five of them lie in one document. A longer one counts as left out. */
+/** Maximum size of one question as JSON text, because one document stores five of them. A longer question counts as missing. */
 const MAX_QUESTION_BYTES = 256 * 1024;
 
 /**
- * The wanted questions that the bank knows, by id; what it leaves out is missing, what nobody asked for is dropped.
- * @throws QuestionBankFailed; the signal's reason when that was aborted
+ * Returns the wanted questions that the bank knows, by id. Unknown ones are missing; questions that were not requested are dropped.
+ *
+ * @throws QuestionBankFailed; the signal's reason, if the signal was aborted
  */
 export async function loadQuestions(
   bank: Neighbour,
@@ -63,8 +66,8 @@ export async function loadQuestions(
     throw new QuestionBankFailed('could not be reached', error);
   });
   if (reply.status !== 200 && reply.status !== 201) throw new QuestionBankFailed(`answered ${reply.status}`);
-  const questions = dataField(reply.body, 'questions');
-  if (!Array.isArray(questions)) throw new QuestionBankFailed('answered what is no list of questions');
+  const questions = LIST_FIELDS.map((name) => dataField(reply.body, name)).find((value) => Array.isArray(value));
+  if (questions === undefined) throw new QuestionBankFailed('returned no list of questions');
   return asWanted(questions, new Set(questionIds));
 }
 
@@ -78,7 +81,7 @@ function asWanted(questions: readonly unknown[], wanted: ReadonlySet<string>): M
   return known;
 }
 
-/** Whether it can be written down again: JSON that was nested too deep to be written was still read. */
+/** Returns true if the question is small enough and can be serialized. Very deep JSON can be parsed but not serialized again. */
 function isStorable(question: unknown): boolean {
   try {
     return Buffer.byteLength(JSON.stringify(question)) <= MAX_QUESTION_BYTES;

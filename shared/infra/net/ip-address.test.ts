@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import t from 'tap';
 import { groupsOf, readAddress } from './ip-address.ts';
 
-t.test('an IPv4 address is one, however it is dressed', async (t) => {
+t.test('reads IP addresses, and an IPv4 address also in its IPv4-mapped IPv6 forms', async (t) => {
   for (const [text, address] of [
     ['203.0.113.7', '203.0.113.7'],
     ['::ffff:203.0.113.7', '203.0.113.7'],
@@ -25,7 +25,7 @@ t.test('an IPv4 address is one, however it is dressed', async (t) => {
   }
 });
 
-t.test('the groups of an address, however it is shortened', async (t) => {
+t.test('reads the eight groups of an IPv6 address in every shortened form', async (t) => {
   t.strictSame(groupsOf('::'), [0, 0, 0, 0, 0, 0, 0, 0]);
   t.strictSame(groupsOf('64:ff9b::203.0.113.7'), [0x64, 0xff9b, 0, 0, 0, 0, 0xcb00, 0x7107]);
   const group = fc.integer({ min: 0, max: 0xffff });

@@ -1,12 +1,12 @@
 import { isIPv4, isIPv6 } from 'node:net';
 
 const GROUPS = 8;
-/** Where an IPv4 address lies in an IPv6 one: behind five groups of zeros and this (RFC 4291, 2.5.5.2). */
+/** The first six groups of an IPv6 address that contains an IPv4 address (RFC 4291, 2.5.5.2). */
 const MAPPED = [0, 0, 0, 0, 0, 0xffff];
 
 /**
- * The address that a text names; null when it names none. An IPv6 one loses its zone, which only means something on this host, and
- * an IPv4 one in IPv6's clothes, as a socket that listens on both gives it, is taken out of them, however they are spelled.
+ * Returns the IP address in a text, or null if the text is not one. The zone of an IPv6 address is removed, because it has a meaning
+ * only on this host. An IPv4-mapped IPv6 address, which a dual-stack socket reports, becomes the plain IPv4 address.
  */
 export function readAddress(text: string): string | null {
   if (isIPv4(text)) return text;
@@ -20,7 +20,7 @@ export function readAddress(text: string): string | null {
     .join('.');
 }
 
-/** The eight groups of an IPv6 address as readAddress gives it. */
+/** Returns the eight groups of an IPv6 address that `readAddress` has returned. */
 export function groupsOf(address: string): number[] {
   const [head = '', tail] = address.split('::');
   const before = groupsIn(head);
@@ -29,7 +29,7 @@ export function groupsOf(address: string): number[] {
   return [...before, ...Array.from({ length: GROUPS - before.length - after.length }, () => 0), ...after];
 }
 
-/** A dotted tail stands for two groups. */
+/** Returns the groups of one side of `::`. A dotted IPv4 tail is two groups. */
 function groupsIn(part: string): number[] {
   if (part === '') return [];
   return part.split(':').flatMap((text) => {

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { commonPasswords } from './common-passwords.ts';
 
-t.test('what everybody tries first is common, and only that', async (t) => {
+t.test('recognizes common passwords and no others', async (t) => {
   const isCommon = commonPasswords();
   for (const text of ['password', '12345678', 'qwertyuiop', 'iloveyou', 'password1'])
     t.equal(isCommon(text), true, text);

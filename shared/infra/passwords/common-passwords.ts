@@ -1,8 +1,8 @@
 import { dictionary } from '@zxcvbn-ts/language-common';
 
 /**
- * Tells whether a text, normalized and in lower case, is among the fifty thousand passwords that leaks show most often. The
- * list is kept once per call (some 4 MB): call it when the process starts.
+ * Returns a function that is true for the 50,000 most frequent passwords of leaks. It expects a normalized text in lower case. Each
+ * call builds its own list of about 4 MB, so call it once, when the process starts.
  */
 export function commonPasswords(): (text: string) => boolean {
   const common = new Set(dictionary['passwords-common']);

@@ -5,7 +5,7 @@ import { type BcryptEngine, HasherBusy, type HasherOptions, openHasher } from '.
 
 const OPTIONS: HasherOptions = { passwordCost: 5, tokenCost: 4, concurrency: 2, maxWaiting: 100 };
 
-/** The real engine, and the work that was asked of it: one entry per compare, in units of the cheapest. */
+/** Returns the real engine. It records the work of each comparison, as a power of two. */
 function countedEngine(): BcryptEngine & { compares: number[] } {
   const compares: number[] = [];
   return {
@@ -18,7 +18,7 @@ function countedEngine(): BcryptEngine & { compares: number[] } {
   };
 }
 
-/** An engine whose works end when the test says so. */
+/** Returns an engine whose comparisons end when the test ends them. */
 function heldEngine() {
   const held: { text: string; end: (result: boolean) => void }[] = [];
   const engine: BcryptEngine = {
@@ -30,7 +30,7 @@ function heldEngine() {
 
 const plain = (hash: string): StoredPassword => ({ scheme: 'bcrypt', hash });
 
-t.test('a password matches its own hash and no other’s', async (t) => {
+t.test('a password matches only its own hash', async (t) => {
   const hasher = openHasher(OPTIONS);
   const stored = await hasher.hashPassword('a strange horse');
   t.equal(stored.scheme, 'bcrypt-sha256');
@@ -40,7 +40,7 @@ t.test('a password matches its own hash and no other’s', async (t) => {
   t.notSame(await hasher.hashPassword('a strange horse'), stored, 'salted');
 });
 
-t.test('every byte of a password counts: after 72 of them, and after a NUL', async (t) => {
+t.test('every byte of a password counts, also after 72 bytes and after a NUL', async (t) => {
   const hasher = openHasher(OPTIONS);
   const long = 'ễ'.repeat(40);
   t.equal(await hasher.verifyPassword(`${long}2`, await hasher.hashPassword(`${long}1`)), false);
@@ -50,7 +50,7 @@ t.test('every byte of a password counts: after 72 of them, and after a NUL', asy
   t.equal(await hasher.verifyPassword('before', nul), false);
 });
 
-t.test('one text typed on two keyboards is one password', async (t) => {
+t.test('a password matches in every Unicode normalization form', async (t) => {
   const hasher = openHasher(OPTIONS);
   const stored = await hasher.hashPassword('mật khẩu'.normalize('NFC'));
   t.equal(await hasher.verifyPassword('mật khẩu'.normalize('NFD'), stored), true);
@@ -66,7 +66,7 @@ t.test('two refresh tokens with the same first 72 bytes do not match each other'
   t.equal(await hasher.verifyToken(`${prefix}.two`, hash), false);
 });
 
-t.test('nobody’s password and a wrong one take the same work', async (t) => {
+t.test('a wrong password takes the same work with and without an account', async (t) => {
   const engine = countedEngine();
   const hasher = openHasher(OPTIONS, engine);
   const work = async (stored: StoredPassword | null, text = 'wrong') => {
@@ -76,25 +76,25 @@ t.test('nobody’s password and a wrong one take the same work', async (t) => {
   };
   const ours = await hasher.hashPassword('right');
   t.strictSame(await work(ours), [32]);
-  t.strictSame(await work(null), [32], 'the same compare, not a wait');
+  t.strictSame(await work(null), [32], 'the same comparison, not a delay');
   t.strictSame(await work(null, ''), [32]);
   t.strictSame(await work(null, 'x'.repeat(10_000)), [32]);
   t.strictSame(await work(plain('what an import left')), [32]);
-  t.strictSame(await work(plain(`$2b$31$${'a'.repeat(53)}`)), [32], 'a hash that would take two days is not tried');
+  t.strictSame(await work(plain(`$2b$31$${'a'.repeat(53)}`)), [32], 'a hash that would take two days is not compared');
   const cheaper = openHasher({ ...OPTIONS, passwordCost: 7 }, engine);
   engine.compares.length = 0;
   t.equal(await cheaper.verifyPassword('wrong', ours), false);
   t.equal(
     engine.compares.reduce((sum, units) => sum + units),
     128,
-    'a cheaper hash is made up for',
+    'the missing work of a cheaper hash is added',
   );
   engine.compares.length = 0;
   t.equal(await cheaper.verifyPassword('right', ours), true);
-  t.strictSame(engine.compares, [32], 'but not for who knows the password');
+  t.strictSame(engine.compares, [32], 'but not for the right password');
 });
 
-t.test('imported hashes work under all their names until they are upgraded', async (t) => {
+t.test('imported bcrypt hashes match under every name and are outdated', async (t) => {
   const hasher = openHasher(OPTIONS);
   const hash = await bcrypt.hash('from elsewhere', 5);
   for (const name of ['$2a$', '$2b$', '$2y$']) {
@@ -109,7 +109,7 @@ t.test('imported hashes work under all their names until they are upgraded', asy
   t.equal(openHasher({ ...OPTIONS, passwordCost: 4 }).isOutdated(ours), true);
 });
 
-t.test('beyond the line, hashing is refused at once; a place that falls free is taken again', async (t) => {
+t.test('a full hash queue refuses further work at once, and accepts work again once it has room', async (t) => {
   const { engine, held } = heldEngine();
   const hasher = openHasher({ ...OPTIONS, concurrency: 2, maxWaiting: 3 }, engine);
   const running = Array.from({ length: 5 }, (_, index) => hasher.verifyPassword(`${index}`, null));
@@ -119,7 +119,7 @@ t.test('beyond the line, hashing is refused at once; a place that falls free is 
   t.equal(held.length, 2, 'two at a time');
   const token = hasher.verifyToken('token', 'hash');
   await new Promise(setImmediate);
-  t.equal(held.length, 3, 'a refresh does not stand behind logins');
+  t.equal(held.length, 3, 'a refresh does not wait behind logins');
   held[2]?.end(true);
   t.equal(await token, true);
   held[0]?.end(false);
@@ -132,7 +132,7 @@ t.test('beyond the line, hashing is refused at once; a place that falls free is 
   t.strictSame(await Promise.all([...running, next]), [false, false, false, false, false, false]);
 });
 
-t.test('a hash that fails leaves its place', async (t) => {
+t.test('a hash that fails leaves its place in the queue', async (t) => {
   const engine: BcryptEngine = { hash: () => Promise.reject(new Error('no memory')), compare: bcrypt.compare };
   const hasher = openHasher({ ...OPTIONS, concurrency: 1, maxWaiting: 0 }, engine);
   await t.rejects(hasher.hashPassword('x'), /no memory/);
@@ -140,7 +140,7 @@ t.test('a hash that fails leaves its place', async (t) => {
   t.equal(await hasher.verifyPassword('x', null), false);
 });
 
-t.test('the event loop turns while passwords are hashed', async (t) => {
+t.test('hashing passwords does not block the event loop', async (t) => {
   const hasher = openHasher({ ...OPTIONS, passwordCost: 8 });
   let isDone = false;
   const hashing = hasher.hashPassword('x').then(async (stored) => {

@@ -4,12 +4,15 @@ import pLimit from 'p-limit';
 import type { StoredPassword } from '#shared/auth/account.ts';
 import { normalizePassword } from '#shared/auth/password-policy.ts';
 
-/** Every method but `isOutdated` may reject with HasherBusy: nothing was hashed, the caller may try again in a second. */
+/** Every method except `isOutdated` may reject with HasherBusy. Nothing was hashed then, and the caller may retry in a second. */
 export interface Hasher {
   hashPassword(text: string): Promise<StoredPassword>;
-  /** `null`: no account has this e-mail. Works as long as for a wrong password of an account, then says false. */
+  /** Compares a password. If `stored` is null (no account), it takes as long as for a wrong password and returns false. */
   verifyPassword(text: string, stored: StoredPassword | null): Promise<boolean>;
-  /** Whether a right password should be hashed again. Cheaper hashes are weaker, dearer ones tell that their account exists. */
+  /**
+   * Returns true if the password should be hashed again at the current cost. A cheaper hash is weaker. A more expensive one reveals
+   * by its duration that the account exists.
+   */
   isOutdated(stored: StoredPassword): boolean;
   hashToken(jwt: string): Promise<string>;
   verifyToken(jwt: string, hash: string): Promise<boolean>;
@@ -18,32 +21,35 @@ export interface Hasher {
 export interface HasherOptions {
   passwordCost: number;
   tokenCost: number;
-  /** Passwords hashed at once. Hashes run on libuv's threads (4 unless UV_THREADPOOL_SIZE says otherwise): leave one for the rest. */
+  /** Passwords hashed at once. Hashes run on libuv's threads (UV_THREADPOOL_SIZE, default 4); leave one for other work. */
   concurrency: number;
-  /** Passwords that may wait for a thread. */
+  /** Maximum number of passwords that wait for a thread. */
   maxWaiting: number;
 }
 
-/** The native, asynchronous half of bcrypt: the event loop goes on meanwhile. */
+/** The native, asynchronous part of bcrypt, which does not block the event loop. */
 export interface BcryptEngine {
   hash(text: string, cost: number): Promise<string>;
   compare(text: string, hash: string): Promise<boolean>;
 }
 
 /**
- * Tokens take milliseconds: in a line of their own they do not stand behind logins, and it is over in a second. A thread that
- * falls free takes what has waited longest, so two at once never wait for more than the one password before them.
+ * Limits of token hashes. They take milliseconds, and their own queue keeps them from waiting behind logins. A full queue is done
+ * within a second. Because libuv runs the oldest work first, two token hashes wait for at most one password hash.
  */
 const TOKEN_QUEUE = { concurrency: 2, maxWaiting: 256 };
 
-/** bcrypt for passwords and refresh tokens, bounded in how much runs and how much waits. */
+/** Opens bcrypt for passwords and refresh tokens, with limits for running and waiting work. */
 export function openHasher(options: HasherOptions, engine: BcryptEngine = bcrypt): Hasher {
   const { passwordCost, tokenCost, concurrency, maxWaiting } = options;
   const passwords = boundedQueue({ concurrency, maxWaiting });
   const tokens = boundedQueue(TOKEN_QUEUE);
   const nobody = hashOfNobody(bcrypt.genSaltSync(passwordCost), randomBytes(31));
 
-  /** Wrong passwords all take 2^passwordCost: what a cheaper hash, c, leaves of it is 2^c + 2^(c+1) + … + 2^(passwordCost−1). */
+  /**
+   * Makes every wrong password take the same work, 2^passwordCost. After the comparison with a cheaper hash of cost c, the missing
+   * work is 2^c + 2^(c+1) + … + 2^(passwordCost−1).
+   */
   async function refuseSlowly(text: string, spentCost: number): Promise<false> {
     for (let cost = spentCost; cost < passwordCost; cost += 1) {
       await engine.compare(text, hashOfNobody(bcrypt.genSaltSync(cost), randomBytes(31)));
@@ -61,7 +67,7 @@ export function openHasher(options: HasherOptions, engine: BcryptEngine = bcrypt
           await engine.compare(passwordDigest(text), nobody);
           return false;
         }
-        // An imported hash was made of the text as it was typed.
+        // An imported hash was computed from the text as it was typed.
         const input = stored.scheme === 'bcrypt' ? text : passwordDigest(text);
         return (await engine.compare(input, underKnownName(stored.hash))) || refuseSlowly(input, cost);
       }),
@@ -72,19 +78,19 @@ export function openHasher(options: HasherOptions, engine: BcryptEngine = bcrypt
 }
 
 /**
- * bcrypt reads 72 bytes and, elsewhere, stops at a NUL: of 64 letters of Vietnamese it would read a third. The digest is text,
- * since raw bytes may hold a NUL.
+ * Returns the text that bcrypt hashes for a password. bcrypt reads only 72 bytes, about a third of 64 Vietnamese letters, and some
+ * implementations stop at a NUL. The digest is base64, because raw bytes may contain a NUL.
  */
 function passwordDigest(text: string): string {
   return digest('sha256', normalizePassword(text), 'base64');
 }
 
-/** The refresh tokens of one account begin with the same 72 bytes and more. */
+/** Returns the text that bcrypt hashes for a token. The refresh tokens of an account share their first 72 bytes, all that bcrypt reads. */
 function tokenDigest(jwt: string): string {
   return digest('sha256', jwt, 'hex');
 }
 
-/** More hashes are waiting than would be done in a time that anybody waits for. */
+/** Thrown if so many hashes are waiting that a further one would take too long. */
 export class HasherBusy extends Error {
   constructor() {
     super('Too many hashes are waiting');
@@ -94,7 +100,7 @@ export class HasherBusy extends Error {
 
 type BoundedQueue = <T>(work: () => Promise<T>) => Promise<T>;
 
-/** Runs `concurrency` works at once and lets `maxWaiting` more wait their turn; beyond that it rejects with HasherBusy at once. */
+/** Returns a queue that runs `concurrency` pieces of work at once and lets `maxWaiting` wait. It rejects more with HasherBusy at once. */
 function boundedQueue({ concurrency, maxWaiting }: { concurrency: number; maxWaiting: number }): BoundedQueue {
   const limit = pLimit(concurrency);
   let admitted = 0;
@@ -109,27 +115,27 @@ function boundedQueue({ concurrency, maxWaiting }: { concurrency: number; maxWai
   };
 }
 
-/** `$2a$`, `$2b$` or `$2y$` (PHP's name for `$2b$`), a cost, 22 letters of salt and 31 of hash. */
+/** `$2a$`, `$2b$` or `$2y$` (PHP's name for `$2b$`), a cost, 22 characters of salt and 31 of hash. */
 const BCRYPT_HASH = /^\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{53}$/;
 const LETTERS = './ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789';
 const HASH_LETTERS = 31;
 
 const LEAST_COST = 4;
-/** A hash that somebody imports says how long every try at it takes: at 15 about two seconds, at 31 two days. */
+/** Upper bound of a cost. An imported hash determines how long each comparison takes: about two seconds at 15, two days at 31. */
 const MOST_COST = 15;
 
-/** The cost of a bcrypt hash that can be worked with; null when it is none, or would take too long. */
+/** Returns the cost of a bcrypt hash; null if the text is not a bcrypt hash or its cost is out of bounds. */
 export function costOf(hash: string): number | null {
   const cost = Number(BCRYPT_HASH.exec(hash)?.[1] ?? 0);
   return cost >= LEAST_COST && cost <= MOST_COST ? cost : null;
 }
 
-/** The same hash under the one name that the library knows. */
+/** Returns the same hash under a name that the library accepts. */
 function underKnownName(hash: string): string {
   return hash.replace(/^\$2y\$/, '$2b$');
 }
 
-/** A hash of this cost that nobody knows a password of: to compare with it takes what a real one takes. */
+/** Returns a random hash that no known password matches. A comparison takes as long as with a real hash of the same cost. */
 function hashOfNobody(salt: string, randomBytes: Uint8Array): string {
   const letters = Array.from({ length: HASH_LETTERS }, (_, index) => LETTERS[(randomBytes[index] ?? 0) & 63]);
   return salt + letters.join('');

@@ -6,7 +6,7 @@ const LONG_MS = 60_000;
 const never = () => new Promise<never>(() => undefined);
 const late = () => new Error('late');
 
-t.test('work that ends in time is passed on, and leaves no timer behind', async (t) => {
+t.test('a time limit passes on the result of work that ends in time, and leaves no timer', async (t) => {
   t.equal(await bounded(Promise.resolve(1), LONG_MS, late), 1);
   await t.rejects(bounded(Promise.reject(new Error('its own')), LONG_MS, late), { message: 'its own' });
   t.equal(await endsWithin(Promise.resolve(), LONG_MS), true);
@@ -14,7 +14,7 @@ t.test('work that ends in time is passed on, and leaves no timer behind', async 
   t.notOk(process.getActiveResourcesInfo().includes('Timeout'));
 });
 
-t.test('work that does not is given up; how it ends then is nobody’s', async (t) => {
+t.test('a time limit stops waiting for late work, and its later rejection is ignored', async (t) => {
   await t.rejects(bounded(never(), 1, late), { message: 'late' });
   t.equal(await endsWithin(never(), 1), false);
   const failing = delay(20).then(() => Promise.reject(new Error('too late to matter')));

@@ -19,7 +19,7 @@ function rig(maxWaiting = 10) {
   return { seen, background, work };
 }
 
-t.test('what is taken is done; a failure is told and ends nothing', async (t) => {
+t.test('background work that is accepted runs, and a failure is reported without stopping the rest', async (t) => {
   const { seen, background, work } = rig();
   for (let n = 0; n < 5; n++) background.run(() => work());
   background.run(() => Promise.reject(new Error('no')));
@@ -27,23 +27,23 @@ t.test('what is taken is done; a failure is told and ends nothing', async (t) =>
   t.match(seen, { done: 5, dropped: 0, failed: [{ message: 'no' }] });
 });
 
-t.test('what hangs is left behind at the end, and what waits for it; both are counted', async (t) => {
+t.test('the end of background work drops and counts pieces that hang or still wait', async (t) => {
   const { seen, background, work } = rig();
   const never = gate();
   for (let n = 0; n < 4; n++) background.run(() => work(never.opened));
   t.equal(await background.end(1), 4);
   t.equal(seen.dropped, 4);
   background.run(() => work());
-  t.equal(seen.dropped, 5, 'nothing is taken any more');
+  t.equal(seen.dropped, 5, 'no more work is accepted');
   never.open();
   await new Promise(setImmediate);
-  t.equal(seen.done, 2, 'what waited never began');
+  t.equal(seen.done, 2, 'waiting work never started');
 });
 
-t.test('no more than so much waits', async (t) => {
+t.test('background work beyond the waiting limit is dropped', async (t) => {
   const { seen, background, work } = rig(1);
   const hold = gate();
-  // p-limit counts a piece as waiting until the next turn.
+  // p-limit counts a new piece as waiting until the next turn of the event loop.
   for (let n = 0; n < 6; n++) {
     background.run(() => work(hold.opened));
     await new Promise(setImmediate);

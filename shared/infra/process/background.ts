@@ -1,24 +1,25 @@
 import pLimit from 'p-limit';
 
-/** Work after a command that nobody waits for: it may fail, be late or be lost, and must never hold a worker's slot. */
+/** Best-effort work after a command: it may fail, be late or be lost, and must never hold a worker's slot. */
 export interface Background {
-  /** Starts the work soon, or drops it when too much is waiting already. What waits holds memory: let it be little. */
+  /** Starts the work soon, or drops it if too much is waiting. Waiting work occupies memory, so it should retain little. */
   run(work: () => Promise<void>): void;
-  /** Takes no more and lets what was taken end, for so long; the rest is dropped. How many pieces that were. */
+  /** Accepts no more work and waits up to `limitMs` for the accepted work. Drops the rest and returns its number. */
   end(limitMs: number): Promise<number>;
 }
 
-/** Default limits of a process's background work: calls at once, and calls that wait. */
+/** Limits of a process's background work: pieces that run at once, and pieces that may wait. */
 export const BACKGROUND_LIMITS = { concurrency: 16, maxWaiting: 1_000 };
 /** Time for background work at the end of a process (ms). No caller waits for it, and a neighbour that hangs must not delay the stop. */
 export const LAST_BACKGROUND_MS = 1_000;
 
-/** Bounded: a neighbour that hangs costs memory for `maxWaiting` pieces of work and nothing else. */
+/** Opens the background work of a process. A hanging neighbour only costs the memory of `maxWaiting` pieces of work. */
 export function openBackground(options: {
   concurrency: number;
   maxWaiting: number;
-  /** So many pieces of work were not done, or not to their end. */
+  /** Called with the number of pieces that were not run, or not to their end. */
   dropped: (count: number) => void;
+  /** Called with the error of a piece that failed. */
   failed: (error: unknown) => void;
 }): Background {
   const slots = pLimit(options.concurrency);
@@ -42,7 +43,7 @@ export function openBackground(options: {
   };
 }
 
-/** What `work` gives; rejects with what `late` makes once `ms` are over. A result that comes later is dropped, a rejection too. */
+/** Returns the result of `work`, or rejects with the error of `late` after `ms`. A later result or rejection is ignored. */
 export async function bounded<Result>(work: Promise<Result>, ms: number, late: () => Error): Promise<Result> {
   const over = Promise.withResolvers<never>();
   const timer = setTimeout(() => over.reject(late()), ms);
@@ -53,7 +54,7 @@ export async function bounded<Result>(work: Promise<Result>, ms: number, late: (
   }
 }
 
-/** Whether `work` ended within `ms`. @throws what it rejects with in that time */
+/** Resolves with true if `work` ends within `ms`, and with false otherwise. @throws the rejection of `work` within that time */
 export async function endsWithin(work: Promise<unknown>, ms: number): Promise<boolean> {
   const over = Promise.withResolvers<false>();
   const timer = setTimeout(over.resolve, ms, false);

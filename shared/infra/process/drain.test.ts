@@ -29,21 +29,21 @@ function rig(change: Partial<DrainDeps> = {}) {
   return { signals, steps, exited: exited.promise };
 }
 
-t.test('SIGTERM: unready, close, stores, exit 0', async (t) => {
+t.test('SIGTERM turns the process unready, closes it and its stores, and exits 0', async (t) => {
   const { signals, steps, exited } = rig();
   signals.emit('SIGTERM', 'SIGTERM');
   t.equal(await exited, 0);
   t.strictSame(steps, ['draining', 'unready', 'close 20000', 'after']);
 });
 
-t.test('a second signal ends it as it is', async (t) => {
+t.test('a second signal exits at once with 1', async (t) => {
   const { signals, exited } = rig({ close: () => new Promise(() => undefined) });
   signals.emit('SIGTERM');
   signals.emit('SIGINT');
   t.equal(await exited, 1);
 });
 
-t.test('requests that were cut off, or a close that fails, exit 1', async (t) => {
+t.test('a shutdown that aborts requests, or whose close fails, exits 1', async (t) => {
   for (const close of [async () => false, () => Promise.reject(new Error('no'))]) {
     const { signals, steps, exited } = rig({ close });
     signals.emit('SIGINT');
@@ -52,7 +52,7 @@ t.test('requests that were cut off, or a close that fails, exit 1', async (t) =>
   }
 });
 
-t.test('an uncaught error is logged, drains and exits 1; another one while draining changes nothing', async (t) => {
+t.test('an uncaught error is logged, drains and exits 1, and a second one changes nothing', async (t) => {
   for (const event of ['uncaughtException', 'unhandledRejection']) {
     const { signals, steps, exited } = rig();
     signals.emit(event, new Error('bug'));

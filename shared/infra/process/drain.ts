@@ -1,28 +1,28 @@
 import type { Log } from '#infra/log/log.ts';
 
 export interface DrainDeps {
-  /** The process; tests give an emitter of their own. */
+  /** Emits the signals: the process itself, or an emitter in tests. */
   signals: Pick<NodeJS.Process, 'on'>;
   exit(code: number): void;
   log: Log;
   /** Aborted first: `/readyz` turns 503, replies close their connections, streams end. */
   draining: AbortController;
-  /** Stops accepting and lets requests finish; false when some had to be cut off. */
+  /** Stops accepting requests or commands and waits for those in progress. Returns false if some had to be aborted. */
   close(timeoutMs: number): Promise<boolean>;
-  /** After the last request: close stores, flush the log. */
+  /** Called after the last request or run: closes stores and flushes the log. */
   after(): Promise<void>;
   /** Time in which a load balancer's probe can see the 503 while connections are still accepted. */
   graceMs: number;
-  /** For the grace and the requests together. */
+  /** Time limit for the grace and `close` together. */
   timeoutMs: number;
 }
 
-/** The stores' own closing must not outlast the platform's patience. */
+/** Time limit of `after`, so that a slow store does not delay the exit until the platform kills the process. */
 const AFTER_MS = 2_000;
 
 /**
- * Ends the process in order at SIGTERM or SIGINT, exit code 0 when nothing was cut off; a second signal ends it as it
- * is. An uncaught error ends it too, in order but with code 1: what it left behind in memory cannot be trusted.
+ * Shuts the process down in order at SIGTERM or SIGINT. The exit code is 0 if nothing was aborted, else 1. A second signal exits at
+ * once. An uncaught error also shuts the process down in order, with code 1, because its state in memory cannot be trusted.
  */
 export function drainOnSignal(deps: DrainDeps): void {
   const { signals, log } = deps;
@@ -50,7 +50,7 @@ export function drainOnSignal(deps: DrainDeps): void {
       await sleep(deps.graceMs);
       const whole = await deps.close(Math.max(0, deps.timeoutMs - deps.graceMs));
       if (!whole) {
-        log.warn({ timeoutMs: deps.timeoutMs }, 'requests were cut off');
+        log.warn({ timeoutMs: deps.timeoutMs }, 'shutdown time limit reached; requests or runs aborted');
         exitCode = 1;
       }
     } catch (error) {

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import t from 'tap';
 import { countedAs } from './address-failures.ts';
 
-t.test('IPv4 is counted by address, IPv6 by the network of a household', async (t) => {
+t.test('failed logins are counted by IPv4 address or IPv6 /64 network', async (t) => {
   for (const [address, key] of [
     ['203.0.113.7', '203.0.113.7'],
     ['::ffff:203.0.113.7', '203.0.113.7'],
@@ -20,10 +20,10 @@ t.test('IPv4 is counted by address, IPv6 by the network of a household', async (
   ] as const) {
     t.equal(countedAs(address), key, address);
   }
-  t.equal(countedAs('x'.repeat(1_000)).length, 64, 'whatever a proxy forwards');
+  t.equal(countedAs('x'.repeat(1_000)).length, 64, 'a long text from a proxy is cut');
 });
 
-t.test('one network is one key however it is written, two networks are two', async () => {
+t.test('an IPv6 network has one key in every notation, and two networks have two keys', async () => {
   const group = fc.integer({ min: 0, max: 0xffff });
   const network = fc.tuple(group, group, group, group);
   const hex = (groups: readonly number[], width: number) =>

@@ -9,7 +9,7 @@ import { type AddressFailures, openAddressFailures } from './address-failures.ts
 const LIMIT = 3;
 const MAPPED = '::ffff:203.0.113.7';
 
-/** The bound is for a Redis that hangs: elsewhere a slow machine must not look like one. */
+/** Opens counters with a wide time limit by default, so that a slow machine is not taken for a hung Redis. */
 function openFor(
   redisUrl: string,
   { log = heldLog(), windowMs = 600_000, boundMs = 5_000 }: { log?: HeldLog; windowMs?: number; boundMs?: number } = {},
@@ -17,7 +17,7 @@ function openFor(
   return openAddressFailures({ redisUrl, log, limit: LIMIT, windowMs, boundMs });
 }
 
-/** Records failures of an address of its own until Redis has seen one: the connection is up from here on. */
+/** Records failures of `address` until Redis has one. From then on, the connection is up. */
 async function connected(redis: OwnRedis, failures: AddressFailures, address: string): Promise<void> {
   await until('the failure is in Redis', async () => {
     await failures.record(address);
@@ -29,7 +29,7 @@ async function fail(failures: AddressFailures, address: string, times: number): 
   for (let time = 0; time < times; time += 1) await failures.record(address);
 }
 
-t.test('front doors count together, addresses apart', async (t) => {
+t.test('failed logins are counted for all front doors together, and for each address separately', async (t) => {
   const redis = await ownRedis(startThrowAwayServices);
   const [first, second] = [openFor(redis.url), openFor(redis.url)];
   t.teardown(async () => {
@@ -41,16 +41,16 @@ t.test('front doors count together, addresses apart', async (t) => {
   t.equal(await second.isOver('203.0.113.7'), false, 'two of three');
   await fail(second, MAPPED, 1);
   t.equal(await first.isOver('203.0.113.7'), true);
-  t.equal(await second.isOver('203.0.113.7'), true, 'though it saw only one itself');
+  t.equal(await second.isOver('203.0.113.7'), true, 'also for the front door that saw only one itself');
   t.equal(await first.isOver('203.0.113.8'), false);
   await fail(first, '2001:db8:0:1::1', LIMIT);
-  t.equal(await second.isOver('2001:db8:0:1:ffff::'), true, 'another address of that household');
+  t.equal(await second.isOver('2001:db8:0:1:ffff::'), true, 'another address of the same network');
   t.equal(await second.isOver('2001:db8:0:2::1'), false);
   const [key] = (await redis.command('KEYS', '*203.0.113.7')) as string[];
-  t.ok(Number(await redis.command('PTTL', key ?? '')) > 0, 'Redis forgets it by itself');
+  t.ok(Number(await redis.command('PTTL', key ?? '')) > 0, 'the key expires by itself');
 });
 
-t.test('the window closes', async (t) => {
+t.test('failed logins of an address expire with their window', async (t) => {
   const redis = await ownRedis(startThrowAwayServices);
   const [failures, other] = [openFor(redis.url, { windowMs: 1_000 }), openFor(redis.url, { windowMs: 1_000 })];
   t.teardown(async () => {
@@ -63,12 +63,12 @@ t.test('the window closes', async (t) => {
     return failures.isOver('203.0.113.7');
   });
   await until(
-    'both doors have forgotten the address',
+    'the window has ended for both front doors',
     async () => !(await failures.isOver('203.0.113.7')) && !(await other.isOver('203.0.113.7')),
   );
 });
 
-t.test('while Redis is away each front door goes on with what it saw itself', async (t) => {
+t.test('while Redis is unreachable, each front door decides by the failed logins that it saw itself', async (t) => {
   const redis = await ownRedis(startThrowAwayServices);
   const failures = openFor(redis.url);
   t.teardown(async () => {
@@ -80,14 +80,14 @@ t.test('while Redis is away each front door goes on with what it saw itself', as
   await redis.kill9();
   t.equal(await failures.isOver('203.0.113.7'), false);
   await fail(failures, '203.0.113.7', 1);
-  t.equal(await failures.isOver('203.0.113.7'), true, 'those before the outage count');
+  t.equal(await failures.isOver('203.0.113.7'), true, 'failures before the outage count');
   t.equal(await failures.isOver('203.0.113.8'), false);
   await redis.start();
   await connected(redis, failures, '198.51.100.3');
-  t.equal(await failures.isOver('203.0.113.7'), true, 'and those of the outage after it');
+  t.equal(await failures.isOver('203.0.113.7'), true, 'failures during the outage count after it');
 });
 
-t.test('a Redis that hangs costs one call its patience', async (t) => {
+t.test('a hung Redis delays one call of the failure counter by its time limit', async (t) => {
   const redis = await ownRedis(startThrowAwayServices);
   const log = heldLog();
   const failures = openFor(redis.url, { log, boundMs: 50 });
@@ -102,13 +102,13 @@ t.test('a Redis that hangs costs one call its patience', async (t) => {
   t.equal(await failures.isOver('203.0.113.7'), true);
   t.match(
     log.lines.filter(({ level }) => level === 'warn'),
-    [{ message: 'Redis is away', fields: { reason: 'No answer within 50 ms' } }],
+    [{ message: 'Redis connection lost', fields: { reason: 'No answer within 50 ms' } }],
   );
   redis.thaw();
   await connected(redis, failures, '198.51.100.2');
 });
 
-t.test('without any Redis, or one that speaks nonsense, nothing throws', async (t) => {
+t.test('the failure counter never throws, without Redis or with a server that is not Redis', async (t) => {
   const server = createServer((socket) => {
     socket.on('error', () => {});
     socket.on('data', () => socket.write(':1\r\n$3\r\nabc\r\n*0\r\n'));
@@ -122,7 +122,7 @@ t.test('without any Redis, or one that speaks nonsense, nothing throws', async (
     t.equal(await failures.isOver('203.0.113.19'), true);
     t.equal(await failures.isOver(''), false);
     await failures.close();
-    t.equal(await failures.isOver('203.0.113.19'), true, 'even after its end');
+    t.equal(await failures.isOver('203.0.113.19'), true, 'even after close');
   }
   server.close();
 });

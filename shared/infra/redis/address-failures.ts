@@ -6,28 +6,33 @@ import { MINUTE, SECOND } from '#shared/kernel/time.ts';
 import { keepIoredis } from './connection.ts';
 import { type Log, within } from './link.ts';
 
-/** Counts failed logins by the address that they came from. No method throws or takes longer than the bound. */
+/** Counts failed logins by client address. No method throws or takes longer than `boundMs`. */
 export interface AddressFailures {
-  /** Whether this address has used up its failures; false when in doubt. */
+  /** Returns true if this address has reached its limit of failures. */
   isOver(address: string): Promise<boolean>;
+  /** Counts one failed login of this address. */
   record(address: string): Promise<void>;
   close(): Promise<void>;
 }
 
-/** After Redis ran out of time, it is left alone for this long: it may cost one login the bound, not all. */
+/** Pause before the next dial after a call timed out. A slow Redis then delays one login by `boundMs`, not every login. */
 const QUIET_MS = SECOND;
 const PREFIX = 'examhall:auth:address-failures';
 
 /**
- * Redis counts for all front doors. This process counts what it sees as well: while Redis is away its own count decides, and it does
- * not begin at nothing. That count needs no bound of its own, as a failure takes a password hash: some ten a second.
+ * Opens the counters. Redis counts for all front doors, and this process also counts the failures that it sees itself. While
+ * Redis is unreachable, its own count decides, and already contains the earlier failures.
+ *
+ * The size of the own count needs no limit: each failure costs a password hash, so there are about ten a second at most.
  */
 export function openAddressFailures(deps: {
   redisUrl: string;
   log: Log;
-  /** Failures after which an address is over, within a window that its first failure opens. */
+  /** Failures in one window after which an address is over its limit. Default 100. */
   limit?: number;
+  /** Length of a window, which starts at the first failure. Default 15 minutes. */
   windowMs?: number;
+  /** Time limit of a call to Redis. Default 50. */
   boundMs?: number;
 }): AddressFailures {
   const { limit = 100, windowMs = 15 * MINUTE, boundMs = 50 } = deps;
@@ -36,7 +41,7 @@ export function openAddressFailures(deps: {
   const here = new RateLimiterMemory(counting);
   let shared: { client: Redis; limiter: RateLimiterAbstract } | null = null;
 
-  /** The limiter on the current connection: it defines its script on the client that it is given. */
+  /** Returns the limiter of the current connection. A limiter defines its script on one client, so each client needs its own. */
   function limiterOn(client: Redis): RateLimiterAbstract {
     if (shared?.client !== client) {
       shared = { client, limiter: new RateLimiterRedis({ ...counting, storeClient: client }) };
@@ -44,7 +49,7 @@ export function openAddressFailures(deps: {
     return shared.limiter;
   }
 
-  /** What Redis says; null while it is away or slow. */
+  /** Returns the reply of Redis, or null if it is unreachable, fails or exceeds `boundMs`. */
   async function ask<T>(question: (limiter: RateLimiterAbstract) => Promise<T>): Promise<T | null> {
     const client = link.current();
     if (client === null) return null;
@@ -70,12 +75,12 @@ export function openAddressFailures(deps: {
   };
 }
 
-/** A provider gives a household a /64: within it, addresses cost nothing. */
+/** Groups of an IPv6 address that are counted: a /64. A household usually owns a whole /64, so an attacker gets more addresses in it for free. */
 const COUNTED_GROUPS = 4;
-/** What is no address stays bounded as a key. */
+/** Maximum length of a key that is not an IP address, in characters. */
 const LONGEST_KEY = 64;
 
-/** Whom failures are counted against: an IPv4 address, or an IPv6 network as `2001:db8:0:1::/64`. */
+/** Returns the key under which failures are counted: an IPv4 address, or an IPv6 network as `2001:db8:0:1::/64`. */
 export function countedAs(text: string): string {
   const address = readAddress(text);
   if (address === null) return text.slice(0, LONGEST_KEY);

@@ -3,18 +3,20 @@ import { keepIoredis, openIoredis } from './connection.ts';
 import { keepConnected, type Link, type Log, within } from './link.ts';
 import { readRedisUrl } from './redis-url.ts';
 
+/** Time limit of one PUBLISH; the link is dropped afterwards. */
 const PUBLISH_PATIENCE_MS = 1_000;
-/** Messages on their way to a Redis that hangs; more are dropped, whoever waits for them polls. */
+/** Maximum number of messages without a reply of Redis. Further ones are dropped, because their receivers poll as well. */
 const MOST_IN_FLIGHT = 1_000;
 
-/** Says short texts on one channel to whoever listens just then. Pub/Sub ignores database numbers. */
+/** Publishes short texts on one channel to the current subscribers. Pub/Sub ignores database numbers. */
 export interface Broadcaster {
-  /** Returns at once, never throws; dropped while Redis is away. */
+  /** Publishes a text, or drops it while Redis is unreachable. Returns at once and never throws. */
   say(text: string): void;
-  /** Lets the last texts leave, for half a second at most. */
+  /** Waits up to half a second until the last texts are sent. */
   close(): Promise<void>;
 }
 
+/** Opens the publishing end of one channel. */
 export function openBroadcaster(deps: { redisUrl: string; log: Log; purpose: string; channel: string }): Broadcaster {
   const link = keepIoredis(deps);
   const inFlight = new Set<Promise<void>>();
@@ -38,7 +40,7 @@ export function openBroadcaster(deps: { redisUrl: string; log: Log; purpose: str
   };
 }
 
-/** Hears every text on one channel, while Redis is there (`current()` of the link is not null). */
+/** Subscribes to one channel and calls `hear` for every text. Texts are lost while `current()` of the returned link is null. */
 export function hearBroadcasts(deps: {
   redisUrl: string;
   log: Log;

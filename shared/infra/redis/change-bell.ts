@@ -1,7 +1,7 @@
 import { type Broadcaster, hearBroadcasts, openBroadcaster } from './broadcast.ts';
 import type { Log } from './link.ts';
 
-/** What changes, and the channel that says so; each message is a JSON array of ids. */
+/** The Pub/Sub channel of each kind of change. A message is a JSON array of the ids that changed. */
 const CHANNELS = {
   /** Users whose inbox has changed. */
   inboxes: 'examhall:inbox',
@@ -12,23 +12,23 @@ const CHANNELS = {
 } as const;
 export type Changing = keyof typeof CHANNELS;
 
-/** Ids in one message: a fan-out of ten thousand is twenty messages of some 20 KB. */
+/** Maximum number of ids in one message. A fan-out to 10,000 users is 20 messages of about 20 KB. */
 const IDS_AT_ONCE = 500;
 
-/** Says what has changed to those who look at it, in whatever process. It may be lost: lookers poll as well. */
+/** Publishes changes to the listeners of every process. A message may be lost, so listeners poll as well. */
 export interface ChangeTeller {
-  /** Returns at once, never throws. */
+  /** Publishes the ids that changed. Returns at once and never throws. */
   tell(ids: readonly string[]): void;
   close(): Promise<void>;
 }
 
-/** Wakes whoever looks at a thing that has changed, in whatever process. A wake may be lost: lookers poll as well. */
+/** Publishes changes, and calls the listeners of this process for changes of every process. Changes may be lost: poll as well. */
 export interface ChangeBell {
-  /** Returns at once, never throws. */
+  /** Publishes the ids that changed. Returns at once and never throws. */
   wake(ids: readonly string[]): void;
-  /** Calls `changed` at each wake of this id; the function that comes back ends that. */
+  /** Calls `changed` at each published change of this id. Returns the function that ends this. */
   listen(id: string, changed: () => void): () => void;
-  /** False while wakes of other processes cannot arrive. */
+  /** Returns false while the subscription is down, so that changes of other processes are lost. */
   canHear(): boolean;
   close(): Promise<void>;
 }
@@ -39,20 +39,21 @@ export interface ChangeLink {
   of: Changing;
 }
 
-/** For a process that changes and does not look. */
+/** Opens the publishing end alone, for a process that makes changes and does not listen. */
 export function openChangeTeller({ redisUrl, log, of }: ChangeLink): ChangeTeller {
-  const broadcaster = openBroadcaster({ redisUrl, log, purpose: `telling of ${of}`, channel: CHANNELS[of] });
+  const broadcaster = openBroadcaster({ redisUrl, log, purpose: `publishing changes of ${of}`, channel: CHANNELS[of] });
   return {
     tell: (ids) => say(broadcaster, [...new Set(ids)]),
     close: () => broadcaster.close(),
   };
 }
 
+/** Opens both ends: one connection to publish and one subscription that all listeners of the process share. */
 export function openChangeBell({ redisUrl, log, of }: ChangeLink): ChangeBell {
   const listeners = new Map<string, Set<() => void>>();
   const channel = CHANNELS[of];
-  const broadcaster = openBroadcaster({ redisUrl, log, purpose: `waking ${of}`, channel });
-  const link = hearBroadcasts({ redisUrl, log, purpose: `hearing of ${of}`, channel, hear });
+  const broadcaster = openBroadcaster({ redisUrl, log, purpose: `publishing changes of ${of}`, channel });
+  const link = hearBroadcasts({ redisUrl, log, purpose: `receiving changes of ${of}`, channel, hear });
 
   function hear(text: string): void {
     for (const id of idsOf(text)) callListeners(id);
@@ -64,7 +65,7 @@ export function openChangeBell({ redisUrl, log, of }: ChangeLink): ChangeBell {
   return {
     wake(given) {
       const ids = [...new Set(given)];
-      // Those in this process hear of it at once, with Redis or without.
+      // Listeners in this process are called at once, even if Redis is unreachable.
       if (listeners.size > 0) for (const id of ids) callListeners(id);
       say(broadcaster, ids);
     },
@@ -91,7 +92,7 @@ function say(broadcaster: Broadcaster, ids: readonly string[]): void {
   }
 }
 
-/** Whatever else somebody says on the channel wakes nobody. */
+/** Returns the ids of a message; an empty list for a message that is not a JSON array. */
 function idsOf(text: string): string[] {
   try {
     const ids: unknown = JSON.parse(text);

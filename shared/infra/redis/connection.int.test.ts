@@ -15,11 +15,11 @@ import { answerDoorbell } from './doorbell-listener.ts';
 import type { Log } from './link.ts';
 import { openReplySender, openReplyWaiters } from './replies.ts';
 
-/** All that a log was told, as one text. */
+/** Returns all lines of a log as one text. */
 const textOf = ({ lines }: HeldLog) =>
   lines.map(({ message, fields }) => `${message} ${JSON.stringify(fields)}`).join('\n');
 
-/** Everything of this folder that talks to Redis, at one address. */
+/** Opens every kind of Redis connection of this folder, at one address. */
 function openAll(redisUrl: string, log: Log) {
   const heard: string[] = [];
   const bells = openDoorbells({ redisUrl, log, boundMs: 5_000 });
@@ -54,11 +54,11 @@ function openAll(redisUrl: string, log: Log) {
   };
 }
 
-t.test('a password and a user with rights of its own; no log line shows a secret', async (t) => {
+t.test('connects with a password and as a restricted user, and logs no secret', async (t) => {
   for (const [allow, auth, wrong] of [
     [['CONFIG', 'SET', 'requirepass', 'pass-secret'], ':pass-secret@', ':bad-secret@'],
     [['ACL', 'SETUSER', 'app', 'on', '>app-secret', '~*', '&*', '+@all'], 'app:app-secret@', 'app:bad-secret@'],
-    // As narrow as docs/operating.md asks for. Redis 6.2 lets a user into every channel unless told otherwise.
+    // The permissions that docs/operating.md recommends. Redis 6.2 allows every channel by default.
     [
       [
         'ACL',
@@ -81,14 +81,17 @@ t.test('a password and a user with rights of its own; no log line shows a secret
     const stranger = openAll(redis.url.replace('//', `//${wrong}`), log);
     const all = openAll(redis.url.replace('//', `//${auth}`), log);
     await all.work();
-    await until('each link has said that Redis is away', () => textOf(log).split('Redis is away').length > 5);
+    await until(
+      'each link has logged the lost connection',
+      () => textOf(log).split('Redis connection lost').length > 5,
+    );
     t.notMatch(textOf(log), /secret/);
     await Promise.all([all.close(), stranger.close()]);
     await redis.close();
   }
 });
 
-t.test('TLS, and a database of its own', async (t) => {
+t.test('connects by TLS with a server name, and to a numbered database', async (t) => {
   const redis = await ownRedis(startThrowAwayServices);
   const { key, cert } = selfSigned();
   const trusted = getCACertificates('default');
@@ -115,8 +118,8 @@ t.test('TLS, and a database of its own', async (t) => {
 });
 
 /**
- * An error that nobody listens to ends the process, and this one with it: tap reports it. Two errors in one chunk are
- * the hard case, as a library that stops listening after the first throws the second.
+ * An error event without a listener would end this process, and tap would report it. Two errors in one chunk are the hard case: a
+ * library that stops listening after the first throws the second.
  */
 for (const [name, answer] of [
   ['refuses everything, twice per answer', '-NOAUTH Authentication required.\r\n-ERR no\r\n'],
@@ -139,23 +142,23 @@ for (const [name, answer] of [
     t.teardown(() => void server.close());
     const log = heldLog();
     const all = openAll(`redis://:secret@127.0.0.1:${port}`, log);
-    const saidAway = () => textOf(log).split('Redis is away').length - 1;
-    // Each has been away, and in all they have dialled more than once.
+    const saidAway = () => textOf(log).split('Redis connection lost').length - 1;
+    // Each link has lost its connection, and together they have dialled more than once.
     await until('five links have dialled', () => saidAway() >= 5 && accepted >= 12);
     await all.close();
-    t.equal(saidAway(), 5, 'each of the five links says so once');
+    t.equal(saidAway(), 5, 'each of the five links logs it once');
     let idleLooks = 0;
     await until('no connection is left open', async () => {
-      // One look each 5 ms: none for a fifth of a second.
+      // One check every 5 ms: no connection for a fifth of a second.
       idleLooks = (await connections(server)) === 0 ? idleLooks + 1 : 0;
       return idleLooks === 40;
     });
-    t.pass('nobody dials');
+    t.pass('no link dials');
   });
 }
 
 t.test(
-  'a server that turns away only the blocking connection, twice in one answer, does not end the process',
+  'a server that refuses only the blocking connection, with two errors in one reply, does not end the process',
   async (t) => {
     const redis = await ownRedis(startThrowAwayServices);
     let accepted = 0;
@@ -183,7 +186,7 @@ t.test(
   },
 );
 
-t.test('a process that opened and closed everything ends by itself', async (t) => {
+t.test('a process that has closed all its Redis connections exits by itself', async (t) => {
   const redis = await ownRedis(startThrowAwayServices);
   t.teardown(() => redis.close());
   const here = (file: string) => JSON.stringify(new URL(file, import.meta.url).href);
@@ -221,7 +224,7 @@ t.test('a process that opened and closed everything ends by itself', async (t) =
     const [code] = await once(child, 'close');
     t.equal(code, 0);
     t.match(output, /left after/);
-    t.ok(Number(output.split(' ').at(-1)) < 5_000, 'no timer of the abandoned ring held it');
+    t.ok(Number(output.split(' ').at(-1)) < 5_000, 'no timer of the abandoned ring keeps the process alive');
   }
 });
 
@@ -236,7 +239,7 @@ function connections(server: Server): Promise<number> {
   );
 }
 
-/** A throw-away certificate for localhost, written in DER by hand, as Node signs but does not issue. */
+/** Returns a self-signed certificate for localhost. It is written in DER by hand, because Node cannot issue certificates. */
 function selfSigned(): { key: string; cert: string } {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const der = (tag: number, ...parts: Buffer[]): Buffer => {

@@ -5,7 +5,7 @@ import { type OwnRedis, ownRedis } from '#testing/stores/own-redis.ts';
 import { until } from '#testing/until.ts';
 import { redisProbe } from './connection.ts';
 
-/** Whether the probe calls this Redis well. */
+/** Opens a probe of this Redis and returns a function that resolves with true if the probe succeeds. */
 function openProbe(t: Test, redis: OwnRedis): () => Promise<boolean> {
   const probe = redisProbe({ redisUrl: redis.url, log: heldLog() });
   t.teardown(async () => {
@@ -19,7 +19,7 @@ function openProbe(t: Test, redis: OwnRedis): () => Promise<boolean> {
     );
 }
 
-t.test('the probe tells the truth while Redis comes, hangs, dies and returns', async (t) => {
+t.test('the Redis probe succeeds exactly while Redis answers, through start, hang, kill and restart', async (t) => {
   const redis = await ownRedis(startThrowAwayServices);
   await redis.kill9();
   const answers = openProbe(t, redis);
@@ -36,7 +36,7 @@ t.test('the probe tells the truth while Redis comes, hangs, dies and returns', a
   await until('the probe is well', answers);
 });
 
-t.test('the probe does not call well a Redis that takes no ring', async (t) => {
+t.test('the Redis probe fails if Redis is full or a read-only replica', async (t) => {
   const redis = await ownRedis(startThrowAwayServices);
   const answers = openProbe(t, redis);
   for (const [broken, mended] of [

@@ -5,21 +5,23 @@ import { createClient, type RedisClient } from 'redis';
 import { keepConnected, type Link, type Log, type Session, within } from './link.ts';
 import { type RedisAddress, readRedisUrl } from './redis-url.ts';
 
-/** A silent peer is noticed by the kernel about 10 s after this, also on a connection that only waits. */
+/** Silence before the first keep-alive probe. The operating system reports a dead peer about 10 s later, also on an idle connection. */
 const KEEP_ALIVE_AFTER_MS = 5_000;
-/** ioredis ends a socket politely; a hung Redis never says goodbye, so the socket is destroyed after this. */
+/** Time for ioredis to close a socket in order. The socket of a hung Redis is destroyed afterwards. */
 const POLITE_END_MS = 100;
+/** Time limit of the readiness probe. */
 const PROBE_PATIENCE_MS = 500;
-/** What a ring asks of Redis: a script that writes, over more keys than one. */
+/** Requires from Redis the same as a ring does: a script that writes and uses several keys. */
 const PROBE = `
 redis.call('SET', KEYS[1], '1', 'PX', 1000)
 return redis.call('EXISTS', KEYS[2])`;
 const PROBE_KEYS = ['examhall:probe:1', 'examhall:probe:2'] as const;
 
 /**
- * Opens one node_redis connection, which is what bee-queue takes. It never queues a command for later and never
- * reconnects (see Session). Its 'error' listener stays for ever: node_redis can emit two errors in one turn, and the
- * second would end the process.
+ * Opens one node_redis connection, the type that bee-queue requires. It never queues a command and never reconnects (see Session).
+ *
+ * Its 'error' listener is never removed: node_redis can emit two errors in one turn, and without a listener the second would end
+ * the process.
  */
 export function openNodeRedis(address: RedisAddress, lost: (reason: unknown) => void): Session<RedisClient> {
   const ready = Promise.withResolvers<void>();
@@ -31,7 +33,7 @@ export function openNodeRedis(address: RedisAddress, lost: (reason: unknown) => 
     ...(address.db === 0 ? {} : { db: address.db }),
     ...(address.tls ? { tls: tlsOf(address) } : {}),
     enable_offline_queue: false,
-    // Its own check asks for INFO, which a user without the dangerous commands may not; ours is a PING.
+    // The library's ready check sends INFO, which a user without dangerous commands may not run. Ours sends PING.
     no_ready_check: true,
     retry_strategy: () => undefined,
     socket_initial_delay: KEEP_ALIVE_AFTER_MS,
@@ -50,21 +52,21 @@ export function openNodeRedis(address: RedisAddress, lost: (reason: unknown) => 
     client,
     ready: ready.promise,
     check,
-    // Not at once: the error that ends a session is often told from the middle of a chunk of replies, and the parser
-    // goes on with the rest of it, or dials anew by itself after bytes that are no Redis protocol.
+    // End in a later turn. The error that ends a session is often raised while the parser is inside a chunk of replies. The
+    // parser then continues with the rest, or redials by itself after bytes that are not Redis protocol.
     end: () => void setImmediate(endNow, client),
   };
 }
 
 function endNow(client: RedisClient): void {
   client.end(true);
-  // end() waits until the peer has taken what was written: for ever, if it hangs.
+  // end() waits until the peer has read everything that was written. A hung peer never does, so destroy the socket.
   client.stream.destroy();
 }
 
 /**
- * node_redis throws inside its socket's 'data' event when a reply comes that no command asked for, and that would end
- * the process. It may end the connection.
+ * Turns an exception of the reply parser into a lost connection. node_redis throws inside its socket's 'data' event when a reply
+ * belongs to no command, which would end the process.
  */
 function survive(client: RedisClient, lost: (reason: unknown) => void): void {
   for (const method of ['return_reply', 'return_error'] as const) {
@@ -79,7 +81,7 @@ function survive(client: RedisClient, lost: (reason: unknown) => void): void {
   }
 }
 
-/** Opens one ioredis connection: our own traffic (Pub/Sub, rate limits, probes). Same rules as openNodeRedis. */
+/** Opens one ioredis connection for our own traffic: Pub/Sub, rate limits, probes. The rules are those of openNodeRedis. */
 export function openIoredis(address: RedisAddress, lost: (reason: unknown) => void): Session<Redis> {
   const ready = Promise.withResolvers<void>();
   const client = new Redis({
@@ -89,7 +91,7 @@ export function openIoredis(address: RedisAddress, lost: (reason: unknown) => vo
     ...(address.password === undefined ? {} : { password: address.password }),
     db: address.db,
     ...(address.tls ? { tls: tlsOf(address) } : {}),
-    // RESP2: a subscriber answers PING in it, and servers older than 6 speak nothing else.
+    // RESP2: subscribers can still PING, and servers before version 6 support only this protocol.
     protocol: 2,
     enableOfflineQueue: false,
     enableReadyCheck: false,
@@ -106,14 +108,17 @@ export function openIoredis(address: RedisAddress, lost: (reason: unknown) => vo
   return { client, ready: ready.promise, check: () => client.ping(), end: () => client.disconnect() };
 }
 
-/** Node names the server in the handshake only when told to, and what stands before many a Redis routes by that name. */
+/**
+ * Returns TLS options that send the server's name in the handshake. Node omits the name by default, but proxies in front of
+ * hosted Redis route by it. An IP address cannot be sent as a name.
+ */
 function tlsOf({ host }: RedisAddress): ConnectionOptions {
   return isIP(host) === 0 ? { servername: host } : {};
 }
 
 /**
- * A shared ioredis client that is there or is not: `current()` is null while Redis is away. Bound every command on
- * it with `within` and `drop` the client when that runs out, or a hung Redis collects commands.
+ * Keeps one shared ioredis client; `current()` is null while Redis is unreachable. Callers must limit every command with `within`
+ * and `drop` the client on a timeout. Otherwise commands accumulate while Redis hangs.
  */
 export function keepIoredis({ redisUrl, log, purpose }: { redisUrl: string; log: Log; purpose: string }): Link<Redis> {
   const address = readRedisUrl(redisUrl);
@@ -122,20 +127,20 @@ export function keepIoredis({ redisUrl, log, purpose }: { redisUrl: string; log:
 
 export interface RedisProbe {
   /**
-   * Resolves when Redis did just now what a ring asks of it; rejects within half a second when it did not: away, full, read-only, in
-   * cluster mode, without the rights.
+   * Resolves if Redis has just run the probe script, which needs the same as a ring. Rejects within half a second otherwise: if
+   * Redis is unreachable, full, read-only or in cluster mode, or if the user lacks permissions.
    */
   ping(): Promise<void>;
   close(): Promise<void>;
 }
 
-/** The readiness check's own connection: it says what Redis does, not what another connection remembers of it. */
+/** Opens the readiness check's own connection. It tests Redis itself, independent of the state of other connections. */
 export function redisProbe({ redisUrl, log }: { redisUrl: string; log: Log }): RedisProbe {
   const link = keepIoredis({ redisUrl, log, purpose: 'probe' });
   return {
     async ping() {
       const client = link.current();
-      if (client === null) throw new Error('Redis is away');
+      if (client === null) throw new Error('Redis is unreachable');
       try {
         await within(PROBE_PATIENCE_MS, client.eval(PROBE, PROBE_KEYS.length, ...PROBE_KEYS));
       } catch (error) {

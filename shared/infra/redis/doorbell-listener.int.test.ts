@@ -6,7 +6,7 @@ import { until } from '#testing/until.ts';
 import { openDoorbells } from './doorbell.ts';
 import { answerDoorbell } from './doorbell-listener.ts';
 
-/** A Redis of its own, and bells to ring there; wide bounds, so that a busy machine is not mistaken for a Redis that is away. */
+/** Starts a Redis and opens doorbells on it. Their limit is wide, so that a busy machine is not taken for an unreachable Redis. */
 async function rungRedis(t: Test) {
   const redis = await ownRedis(startThrowAwayServices);
   t.teardown(() => redis.close());
@@ -16,7 +16,7 @@ async function rungRedis(t: Test) {
   return { redis, bells, log };
 }
 
-t.test('a ring that a dead worker took is heard by another, and an empty one is cleared away', async (t) => {
+t.test('a ring of a dead worker is delivered to another worker, and a ring without content is removed', async (t) => {
   const { redis, bells, log } = await rungRedis(t);
   await until('the bell rings', () => bells.ring('grading', 'orphan', 1));
   await redis.command('RPOPLPUSH', 'examhall:grading:waiting', 'examhall:grading:active');
@@ -32,7 +32,7 @@ t.test('a ring that a dead worker took is heard by another, and an empty one is 
   await until('the rings are removed', async () => (await redis.command('EXISTS', ...keys)) === 0);
 });
 
-t.test('an answer that fails is logged and its ring removed; the next rings are heard', async (t) => {
+t.test('a ring whose handler fails is logged and removed, and later rings are delivered', async (t) => {
   const { redis, bells, log } = await rungRedis(t);
   const heard: string[] = [];
   const listener = answerDoorbell({ redisUrl: redis.url, log, queue: 'grading', concurrency: 1 }, (id) => {
@@ -47,10 +47,10 @@ t.test('an answer that fails is logged and its ring removed; the next rings are 
     'the rings are removed',
     async () => (await redis.command('EXISTS', 'examhall:grading:jobs', 'examhall:grading:active')) === 0,
   );
-  t.equal(log.lines.filter((line) => line.message === 'Answering a ring failed').length, 2);
+  t.equal(log.lines.filter((line) => line.message === 'answering a ring failed').length, 2);
 });
 
-t.test('close takes no further ring, waits for the running one and acknowledges it', async (t) => {
+t.test('a doorbell listener that closes accepts no further ring and acknowledges the current one', async (t) => {
   const { redis, bells, log } = await rungRedis(t);
   const gate = Promise.withResolvers<void>();
   const heard: string[] = [];
@@ -76,7 +76,7 @@ t.test('close takes no further ring, waits for the running one and acknowledges 
   t.strictSame(await redis.command('HKEYS', 'examhall:grading:jobs'), ['late:1'], 'the running ring was acknowledged');
 });
 
-t.test('close gives up on a ring that outlives its time', async (t) => {
+t.test('a doorbell listener that closes abandons and removes a ring that exceeds the time limit', async (t) => {
   const { redis, bells, log } = await rungRedis(t);
   const heard = Promise.withResolvers<void>();
   const listener = answerDoorbell({ redisUrl: redis.url, log, queue: 'upkeep', concurrency: 1 }, () => {
@@ -86,5 +86,5 @@ t.test('close gives up on a ring that outlives its time', async (t) => {
   await until('the bell rings', () => bells.ring('upkeep', 'endless', 1));
   await heard.promise;
   await listener.close(10);
-  t.strictSame(await redis.command('HKEYS', 'examhall:upkeep:jobs'), [], 'and removes it');
+  t.strictSame(await redis.command('HKEYS', 'examhall:upkeep:jobs'), [], 'the ring is removed');
 });

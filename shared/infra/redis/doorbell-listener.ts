@@ -6,7 +6,7 @@ import { keepConnected, type Log, type Session, within } from './link.ts';
 import { type RedisAddress, readRedisUrl } from './redis-url.ts';
 
 export interface Listener {
-  /** Takes no ring from now on and waits up to `timeoutMs` for the running ones. Never rejects. */
+  /** Accepts no further ring and waits up to `timeoutMs` for those in progress. Never rejects. */
   close(timeoutMs: number): Promise<void>;
 }
 
@@ -14,11 +14,12 @@ export interface ListenerDeps {
   redisUrl: string;
   log: Log;
   queue: string;
-  /** Rings answered at the same time. */
+  /** Maximum number of rings answered at the same time. */
   concurrency: number;
   /**
-   * Milliseconds after which a ring whose worker died is heard by another. Far above any pause of a healthy event
-   * loop: a false alarm only costs a claim that finds nothing, and MongoDB's lease has long freed the command.
+   * Milliseconds until a ring whose worker died is delivered to another worker. Default 30 s, far above any pause of a healthy
+   * event loop. Nothing depends on it: the lease in MongoDB frees the command, and a needless second delivery only costs a
+   * refused claim.
    */
   stallMs?: number;
 }
@@ -29,14 +30,18 @@ interface Consumer {
 }
 
 const STALL_MS = 30_000;
-/** bee-queue waits this long, doubling, after a failed blocking pop; by then the link has replaced the consumer. */
+/** First wait of bee-queue after a failed blocking pop; it doubles. By then the link has replaced the consumer. */
 const POP_RETRY_MS = 100;
+/** Extra time in `close` for acknowledging the rings that were in progress. */
 const ACKNOWLEDGE_MS = 500;
 
 /**
- * Calls `onRing` for every ring of a queue. A ring may be heard twice (its worker stalled) or never (Redis was away,
- * emptied, or a connection died with a ring in its hand): the claim in MongoDB decides who works, the poll finds the
- * rest. A rejection of `onRing` is logged; the ring is removed all the same.
+ * Calls `onRing` for every ring of a queue.
+ *
+ * A ring may be delivered twice, if its worker stalled. It may be lost, if Redis was unreachable or emptied, or if a connection
+ * died while it delivered the ring. The claim in MongoDB decides which worker runs the command, and the poll finds lost ones.
+ *
+ * If `onRing` rejects, the error is logged and the ring is removed.
  */
 export function answerDoorbell(deps: ListenerDeps, onRing: (commandId: string) => Promise<void>): Listener {
   const { redisUrl, log, queue } = deps;
@@ -46,13 +51,13 @@ export function answerDoorbell(deps: ListenerDeps, onRing: (commandId: string) =
   async function answer(ring: unknown): Promise<void> {
     const commandId = ring !== null && typeof ring === 'object' && 'id' in ring ? ring.id : undefined;
     if (typeof commandId !== 'string') {
-      log.warn({ queue }, 'A ring without a command id was dropped');
+      log.warn({ queue }, 'ring without a command id dropped');
       return;
     }
     const answered = Promise.withResolvers<void>();
     running.add(answered);
     Promise.try(onRing, commandId)
-      .catch((error: unknown) => log.error({ queue, commandId, err: error }, 'Answering a ring failed'))
+      .catch((error: unknown) => log.error({ queue, commandId, err: error }, 'answering a ring failed'))
       .finally(answered.resolve);
     await answered.promise;
     running.delete(answered);
@@ -67,11 +72,12 @@ export function answerDoorbell(deps: ListenerDeps, onRing: (commandId: string) =
 
   return {
     async close(timeoutMs) {
-      // The queue waits for its own rings and acknowledges them; those of lost connections are only in `running`.
+      // The queue waits for the rings of its own connection and acknowledges them. Rings of lost connections are only in `running`.
       const left = link.close(async (consumer) => consumer.queue?.close(Math.ceil(timeoutMs) + ACKNOWLEDGE_MS));
       const answers = Array.from(running, (answered) => answered.promise);
       await within(timeoutMs, Promise.all(answers)).catch(() => {});
-      // What runs on is abandoned: its ring is acknowledged, or bee-queue's timer would hold this process for it.
+      // Stop waiting for runs that exceed the time limit and let their rings be acknowledged. Otherwise bee-queue's timer would
+      // keep this process alive.
       for (const answered of running) answered.resolve();
       await left;
     },
@@ -79,8 +85,8 @@ export function answerDoorbell(deps: ListenerDeps, onRing: (commandId: string) =
 }
 
 /**
- * A session of two connections: one for commands, one that blocks. Both live and die together, since bee-queue goes
- * on with a dead blocking connection and with scripts that the server lost, and never says so.
+ * Opens a session of two connections: one for commands and one for the blocking pop. They are replaced together, because
+ * bee-queue does not report a dead blocking connection or scripts that the server lost.
  */
 function openConsumer(
   { queue: name, concurrency, stallMs = STALL_MS }: ListenerDeps,
@@ -93,7 +99,7 @@ function openConsumer(
   const consumer: Consumer = { queue: null };
   let ended = false;
 
-  // bee-queue duplicates the client it is given and listens to its errors only now and then: ours is guarded always.
+  // bee-queue duplicates its client and does not always listen to the errors of the copy. Return a connection of ours, which does.
   commands.client.duplicate = () => {
     const session = openNodeRedis(address, lost);
     blocking.push(session);
@@ -115,7 +121,7 @@ function openConsumer(
   return {
     client: consumer,
     ready: start(),
-    // One script call: it frees the rings of dead workers, and fails when the server lost its scripts.
+    // One script call frees the rings of dead workers. It fails if the server lost its scripts.
     check: async () => consumer.queue?.checkStalledJobs(),
     end() {
       ended = true;
@@ -126,13 +132,13 @@ function openConsumer(
 }
 
 /**
- * A ring that two workers answered, because the first stalled, can come back without its content. bee-queue would
- * hand it round for ever: nobody acknowledges a job that is not there.
+ * Removes a stalled ring that has lost its content. This happens if two workers answered it because the first one stalled.
+ * bee-queue would deliver it for ever, because a job without content is never acknowledged.
  */
 async function dropIfEmpty(queue: Queue<Ring>, jobId: string): Promise<void> {
   try {
     if ((await queue.getJob(jobId)) === null) await queue.removeJob(jobId);
   } catch {
-    // The connection is gone; the next stall check of any worker does this again.
+    // The connection is lost. The next stall check of any worker repeats this.
   }
 }

@@ -6,7 +6,7 @@ import { until } from '#testing/until.ts';
 import { openDoorbells } from './doorbell.ts';
 import { answerDoorbell } from './doorbell-listener.ts';
 
-/** Wide, so that a busy machine is not mistaken for a Redis that is away; the bound itself has a test of its own. */
+/** A wide limit, so that a busy machine is not taken for an unreachable Redis. The limit has its own test. */
 const boundMs = 5_000;
 
 async function bellAndListener(t: Test, { started = true }: { started?: boolean } = {}) {
@@ -29,7 +29,7 @@ async function bellAndListener(t: Test, { started = true }: { started?: boolean 
     bells,
     listener,
     heard,
-    /** Rings anew, as a caller whose ring was refused would not, until one ring is both taken and heard. */
+    /** Sends new rings until one is both accepted and delivered. A real caller would not repeat a failed ring. */
     async ringIsHeard() {
       await until('a ring is heard', async () => {
         rung += 1;
@@ -55,7 +55,7 @@ t.test('a ring wakes the listener with the command id and leaves nothing in Redi
   t.strictSame(heard, ['c-1']);
 });
 
-t.test('one attempt rings once while it waits; the next attempt rings anew', async (t) => {
+t.test('a command attempt has one waiting ring, and the next attempt rings anew', async (t) => {
   const { redis, bells } = await bellAndListener(t);
   await until('the bell rings', () => bells.ring('delivery', 'c-1', 1));
   t.equal(await bells.ring('delivery', 'c-1', 1), true, 'a bell that rings already counts as rung');
@@ -64,7 +64,7 @@ t.test('one attempt rings once while it waits; the next attempt rings anew', asy
   t.match(await redis.command('HGET', 'examhall:delivery:jobs', 'c-1:1'), /"data":\{"id":"c-1"\}/);
 });
 
-t.test('Redis is absent at the start and comes later', async (t) => {
+t.test('rings are delivered once Redis starts, although it was down at first', async (t) => {
   const { redis, bells, log, ringIsHeard } = await bellAndListener(t, { started: false });
   t.equal(await bells.ring('grading', 'early', 1), false);
   await until('both links have logged', () => log.lines.length >= 2);
@@ -72,14 +72,14 @@ t.test('Redis is absent at the start and comes later', async (t) => {
   await ringIsHeard();
   t.strictSame(
     log.lines
-      .filter((line) => line.message === 'Redis is away')
+      .filter((line) => line.message === 'Redis connection lost')
       .map((line) => 'purpose' in line.fields && line.fields.purpose),
     ['doorbells', 'doorbell of grading'],
-    'each connection says so once, however often it dialled',
+    'each connection logs it once, however often it dialled',
   );
 });
 
-t.test('after kill -9 and a restart with an empty store, rings are taken and heard again', async (t) => {
+t.test('rings are delivered again after kill -9 and a restart of Redis without data', async (t) => {
   const { redis, bells, ringIsHeard } = await bellAndListener(t);
   await ringIsHeard();
   for (const round of [1, 2]) {
@@ -91,7 +91,7 @@ t.test('after kill -9 and a restart with an empty store, rings are taken and hea
   t.pass('the blocked consumer lives');
 });
 
-t.test('SCRIPT FLUSH costs no ring', async (t) => {
+t.test('SCRIPT FLUSH loses no ring', async (t) => {
   const { redis, bells, heard, ringIsHeard } = await bellAndListener(t);
   await ringIsHeard();
   await redis.command('SCRIPT', 'FLUSH');
@@ -102,7 +102,7 @@ t.test('SCRIPT FLUSH costs no ring', async (t) => {
   await ringIsHeard();
 });
 
-t.test('after FLUSHALL the next ring is taken and heard', async (t) => {
+t.test('the next ring after FLUSHALL is delivered', async (t) => {
   const { redis, bells, heard, ringIsHeard } = await bellAndListener(t);
   await ringIsHeard();
   await redis.command('FLUSHALL');
@@ -110,7 +110,7 @@ t.test('after FLUSHALL the next ring is taken and heard', async (t) => {
   await until('the ring is heard', () => heard.includes('after'));
 });
 
-t.test('a blocked connection that the server cuts is replaced', async (t) => {
+t.test('a blocking connection that the server closes is replaced', async (t) => {
   const { redis, ringIsHeard } = await bellAndListener(t);
   await ringIsHeard();
   const clients = String(await redis.command('CLIENT', 'LIST')).split('\n');
@@ -119,7 +119,7 @@ t.test('a blocked connection that the server cuts is replaced', async (t) => {
   await ringIsHeard();
 });
 
-t.test('a thousand rings are each heard at least once and leave nothing behind', async (t) => {
+t.test('each of a thousand rings is delivered at least once and leaves nothing in Redis', async (t) => {
   const { redis, bells, heard, ringIsHeard } = await bellAndListener(t);
   await ringIsHeard();
   const ids = Array.from({ length: 1_000 }, (_, i) => `c-${i}`);

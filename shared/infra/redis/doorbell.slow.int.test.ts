@@ -7,7 +7,7 @@ import { ownRedis } from '#testing/stores/own-redis.ts';
 import { until } from '#testing/until.ts';
 import { openDoorbells } from './doorbell.ts';
 
-/** A Redis that hangs, and bells whose link it took before. */
+/** Returns a Redis that hangs now, and doorbells that connected to it before. */
 async function frozenRedis(t: Test, boundMs: number) {
   const redis = await ownRedis(startThrowAwayServices);
   t.teardown(() => redis.close());
@@ -18,12 +18,12 @@ async function frozenRedis(t: Test, boundMs: number) {
   return { redis, bells };
 }
 
-t.test('a hung Redis costs one ring its bound, and the rings after it nothing', async (t) => {
+t.test('a hung Redis delays one ring by its time limit and fails the next ones at once', async (t) => {
   const { redis, bells } = await frozenRedis(t, 100);
   const rings = [];
   let waited = 0;
-  // Without the one that gives the link up, those of a second or two would wait: until a check finds it dead. A machine
-  // that stands still for a moment may make one more look as if it had.
+  // The first ring drops the link. Otherwise every ring would wait until a check finds the link dead, a second or two later.
+  // A pause of this machine may make a few more rings seem slow.
   for (let i = 0; i < 500 && waited < 10; i += 1) {
     const from = performance.now();
     rings.push(await bells.ring('grading', `hung-${i}`, 1));
@@ -35,7 +35,7 @@ t.test('a hung Redis costs one ring its bound, and the rings after it nothing', 
   await until('the bell rings again', () => bells.ring('grading', 'thawed', 1));
 });
 
-t.test('a Redis too slow for rings is left alone for a while after each that ran out of time', async (t) => {
+t.test('after a ring timed out, a slow Redis is not dialled for a while', async (t) => {
   const redis = await ownRedis(startThrowAwayServices);
   const slow = createServer((socket) => {
     const upstream = connect(Number(new URL(redis.url).port), '127.0.0.1');
@@ -63,10 +63,10 @@ t.test('a Redis too slow for rings is left alone for a while after each that ran
     return waited.length === 3;
   });
   const [first = 0, , third = 0] = waited;
-  t.ok(third - first > 20 * 50, 'of all requests in that time, two waited');
+  t.ok(third - first > 20 * 50, 'only two of all rings in that time waited');
 });
 
-t.test('rings that hang together run out of time together', async (t) => {
+t.test('concurrent rings at a hung Redis time out together, not one after another', async (t) => {
   const { bells } = await frozenRedis(t, 200);
   const from = performance.now();
   const rings = await Promise.all(Array.from({ length: 500 }, (_, i) => bells.ring('grading', `hung-${i}`, 1)));
@@ -74,7 +74,7 @@ t.test('rings that hang together run out of time together', async (t) => {
   t.ok(performance.now() - from < 500 * 200 * 0.05);
 });
 
-t.test('nothing listens at the address: rings are refused at once and close ends the dialling', async (t) => {
+t.test('without a server, rings fail at once and close stops dialling', async (t) => {
   const log = heldLog();
   const bells = openDoorbells({ redisUrl: `redis://127.0.0.1:${await freePort()}`, log });
   await until('the link has logged', () => log.lines.length > 0);

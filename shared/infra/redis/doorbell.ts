@@ -6,21 +6,21 @@ import { readRedisUrl } from './redis-url.ts';
 
 export interface Doorbells {
   /**
-   * Wakes the worker of `queue`. False means that nobody was woken and the worker's poll will find the command, at
-   * most a second later. Never throws, never takes longer than the bound, and costs nothing while Redis is away.
+   * Wakes a worker of `queue`. Returns false if the ring could not be stored; the worker's poll then finds the command, by default
+   * at most a second later. Never throws, takes at most `boundMs`, and returns at once while Redis is unreachable.
    */
   ring(queue: string, commandId: string, attempt: number): Promise<boolean>;
   close(): Promise<void>;
 }
 
-/** All a job holds. Everything else is in MongoDB, under this id. */
+/** The whole content of a Redis job: the id of a command in MongoDB. */
 export interface Ring {
   id: string;
 }
 
 /**
- * What both ends of a doorbell must agree on. Nothing is kept in Redis once a ring has been answered, no events are
- * sent (the replies travel on their own channel) and no delayed jobs exist (delays live in MongoDB).
+ * Queue settings on which both ends of a doorbell must agree. An answered ring leaves nothing in Redis. No events are sent,
+ * because replies have their own channel. There are no delayed jobs, because delays are stored in MongoDB.
  */
 export const BELL_SETTINGS = {
   prefix: 'examhall',
@@ -30,19 +30,20 @@ export const BELL_SETTINGS = {
   activateDelayedJobs: false,
   removeOnSuccess: true,
   removeOnFailure: true,
-  // Off, because the link owns its clients: a queue must not quit one that other queues share.
+  // Off, because the link owns the clients: a queue must not end a connection that other queues share.
   quitCommandClient: false,
 } as const satisfies Queue.QueueSettings;
 
-/** One connection and the queues built on it: both are replaced together, as a queue trusts its server's scripts. */
+/** One connection and its queues. They are replaced together, because a queue assumes that the server still has its scripts. */
 interface BellBoard {
   client: RedisClient;
   queues: Map<string, Promise<Queue<Ring>>>;
 }
 
-/** After a ring ran out of time, Redis is left alone for this long: a slow Redis may cost one request its bound, not all. */
+/** Pause before the next dial after a ring timed out. A slow Redis then delays one request by `boundMs`, not every request. */
 const QUIET_MS = 1_000;
 
+/** Opens the doorbells of a process; `boundMs` (default 50) limits one ring, in milliseconds. */
 export function openDoorbells(deps: { redisUrl: string; log: Log; boundMs?: number }): Doorbells {
   const { redisUrl, log, boundMs = 50 } = deps;
   const address = readRedisUrl(redisUrl);
@@ -78,8 +79,8 @@ async function ringOn(board: BellBoard, name: string, commandId: string, attempt
     await push(await opened, commandId, attempt);
   } catch (error) {
     if (!isNoScript(error)) throw error;
-    // SCRIPT FLUSH or a fail-over: the server forgot the scripts, a new queue loads them. Of many rings that fail
-    // together, the first replaces the queue.
+    // The server lost its scripts, by SCRIPT FLUSH or a failover. A new queue loads them again. If many rings fail together, only
+    // the first one replaces the queue.
     if (board.queues.get(name) === opened) board.queues.delete(name);
     const replacement = queueOf(board, name);
     opened.then((old) => old.close()).catch(() => {});
@@ -91,7 +92,7 @@ function queueOf(board: BellBoard, name: string): Promise<Queue<Ring>> {
   const known = board.queues.get(name);
   if (known !== undefined) return known;
   const queue = new Queue<Ring>(name, { ...BELL_SETTINGS, isWorker: false, redis: board.client });
-  // The link hears the client's errors itself; without a listener of its own the queue would throw them.
+  // The link listens to the client's errors itself. Without its own listener, the queue would throw them.
   queue.on('error', () => {});
   const ready = queue.ready();
   board.queues.set(name, ready);
@@ -99,11 +100,11 @@ function queueOf(board: BellBoard, name: string): Promise<Queue<Ring>> {
 }
 
 async function push(queue: Queue<Ring>, commandId: string, attempt: number): Promise<void> {
-  // A job that is already there is saved with id null: the bell rings already, which is as good.
+  // If the job already exists, bee-queue saves nothing and returns id null: this ring is already waiting.
   await queue.createJob({ id: commandId }).setId(ringId(commandId, attempt)).save();
 }
 
-/** One ring per attempt: while it waits or is answered, ringing again adds nothing; the next attempt rings anew. */
+/** Returns one id per command attempt. While that ring waits or runs, another one adds nothing; the next attempt rings anew. */
 function ringId(commandId: string, attempt: number): string {
   return `${commandId}:${attempt}`;
 }

@@ -1,55 +1,59 @@
 import type { Log as ProcessLog } from '#infra/log/log.ts';
 
-/** What this folder needs of a log. */
+/** The part of the process log that this folder uses. */
 export type Log = Pick<ProcessLog, 'debug' | 'info' | 'warn' | 'error'>;
 
 /**
- * One connection from dial to death. A session never reconnects by itself: both client libraries can, but they come
- * back with stale scripts, a dead blocking call or a full queue of old commands, and node_redis gives up for good
- * after an hour. The link throws the whole session away and opens a new one.
+ * One connection from dial to end. A session never reconnects by itself; the link discards it and opens a new one.
+ *
+ * Both client libraries can reconnect, but they then have stale scripts, a dead blocking call or a queue full of old commands.
+ * Besides, node_redis stops reconnecting for ever after an hour.
  */
 export interface Session<Client> {
   client: Client;
-  /** Settles when the client may be used, or cannot be. May stay open for ever: the link's patience ends it. */
+  /** Resolves when the client may be used; rejects when the dial has failed. It may never settle; the link then times out. */
   ready: Promise<unknown>;
-  /** Asks Redis something small; a rejection or silence means that the session is dead. */
+  /** Sends a small command to Redis. If it rejects or times out, the session is dead. */
   check(): Promise<unknown>;
-  /** Frees sockets at once and fails what is in flight. Never throws; the link calls it once. */
+  /** Frees the sockets at once and fails the commands in flight. Never throws. The link calls it once. */
   end(): void;
 }
 
 export interface Link<Client> {
-  /** The client while it is believed to answer, else null. Nobody waits for one on a request's path. */
+  /** Returns the client while the connection is up, else null at once: a request never waits for a dial. */
   current(): Client | null;
-  /** Gives `client` up, if it is still the current one, and dials again after `pauseMs` (default: the back-off). */
+  /** Ends the session of `client` if it is still the current one, and dials again after `pauseMs` (default: the backoff). */
   drop(client: Client, reason: unknown, pauseMs?: number): void;
-  /** No new dial from now on; `farewell` may finish with the current client before it ends. Never rejects. */
+  /** Stops dialling. Runs `farewell` with the current client, if there is one, and then ends its session. Never rejects. */
   close(farewell?: (client: Client) => Promise<unknown>): Promise<void>;
 }
 
 interface LinkParts<Client> {
   log: Log;
-  /** What is lost while the link is down, for the log: `doorbell`, `replies`. */
+  /** The use of the link, for the log: `doorbells`, `sending replies`. */
   purpose: string;
   /** `host:port`, without secrets. */
   label: string;
-  /** Opens a session; calls `lost` (never synchronously) when it notices that the session died. */
+  /** Opens a session. It calls `lost`, never synchronously, when it notices that the session is dead. */
   open(lost: (reason: unknown) => void): Session<Client>;
   checkEveryMs?: number;
 }
 
-/** Connecting, TLS, AUTH and the answer to the first command together may take this long. */
+/** Time limit for connecting, TLS, AUTH and the reply to the first command together. */
 const OPEN_PATIENCE_MS = 2_000;
+/** Time limit of one check. */
 const CHECK_PATIENCE_MS = 1_000;
+/** Shortest and longest wait before a dial, before jitter shortens it. */
 const FIRST_DELAY_MS = 100;
 const LAST_DELAY_MS = 1_000;
-/** A session that died younger than this counts as a failed dial, so that a flapping Redis is not dialled in a loop. */
+/** A session that ends earlier than this counts as a failed dial, so that a flapping Redis is not dialled in a loop. */
 const STEADY_MS = 2_000;
 
 /**
- * Keeps one session open for as long as the process wants it, dialling again with a capped, jittered back-off.
- * An outage is logged once when it begins and once when a check has proven that it is over, however often it flaps
- * in between. Errors are logged by message only: those of node_redis carry the arguments of AUTH.
+ * Keeps one session open until `close`, and redials a lost one with a capped, jittered backoff.
+ *
+ * An outage is logged once when it begins and once when a check has succeeded after it, even if the connection flaps in between.
+ * Only the message of an error is logged, because errors of node_redis contain the arguments of AUTH.
  */
 export function keepConnected<Client>(parts: LinkParts<Client>): Link<Client> {
   const { log, purpose, label, open, checkEveryMs = 1_000 } = parts;
@@ -98,14 +102,14 @@ export function keepConnected<Client>(parts: LinkParts<Client>): Link<Client> {
     lost.end();
     if (awaySince === null) {
       awaySince = performance.now();
-      log.warn({ redis: label, purpose, reason: messageOf(reason) }, 'Redis is away');
+      log.warn({ redis: label, purpose, reason: messageOf(reason) }, 'Redis connection lost');
     }
     timer = setTimeout(dial, pauseMs ?? delayMs * (0.5 + Math.random() / 2));
   }
 
   function outageIsOver(): void {
     if (awaySince === null) return;
-    log.info({ redis: label, purpose, awayMs: Math.round(performance.now() - awaySince) }, 'Redis is back');
+    log.info({ redis: label, purpose, awayMs: Math.round(performance.now() - awaySince) }, 'Redis connection restored');
     awaySince = null;
   }
 
@@ -123,7 +127,7 @@ export function keepConnected<Client>(parts: LinkParts<Client>): Link<Client> {
       try {
         if (last !== null) await farewell?.(last.client);
       } catch (error) {
-        log.debug({ redis: label, purpose, reason: messageOf(error) }, 'Redis was left early');
+        log.debug({ redis: label, purpose, reason: messageOf(error) }, 'Redis connection closed with work unfinished');
       }
       session?.end();
       session = null;
@@ -135,7 +139,7 @@ function messageOf(reason: unknown): string {
   return reason instanceof Error ? reason.message : String(reason);
 }
 
-/** What `within` rejects with when the time is up. */
+/** The rejection of `within` when the time limit is reached. */
 export class OutOfTime extends Error {
   constructor(ms: number) {
     super(`No answer within ${ms} ms`);
@@ -144,10 +148,10 @@ export class OutOfTime extends Error {
 }
 
 /**
- * Waits at most `ms` for `promise`, then rejects with OutOfTime; the late result is dropped, a late rejection too.
+ * Waits at most `ms` for `promise`, then rejects with OutOfTime. A later result or rejection is ignored.
  *
- * When the timer fires, sockets get one more turn: if it was this process that was busy for longer than `ms`, the
- * answer already lies in the socket, and giving up the connection for that would punish Redis for our own pause.
+ * When the timer fires, sockets get one more turn of the event loop. If this process itself was busy for longer than `ms`, the
+ * reply is already in the socket, and the connection must not be dropped for our own pause.
  */
 export async function within<T>(ms: number, promise: Promise<T>): Promise<T> {
   const late = Promise.withResolvers<never>();

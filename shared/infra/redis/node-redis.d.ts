@@ -1,6 +1,6 @@
 /**
- * The part of node_redis 3.1.2 that this folder uses. The package brings no types, and those published beside it
- * describe another major version. bee-queue's own declarations resolve `redis` through this file as well.
+ * The part of node_redis 3.1.2 that this folder uses. The package has no types, and the published ones describe another major
+ * version. bee-queue's own declarations resolve `redis` through this file as well.
  */
 declare module 'redis' {
   import type { EventEmitter } from 'node:events';
@@ -17,9 +17,9 @@ declare module 'redis' {
     db?: number;
     tls?: ConnectionOptions;
     enable_offline_queue?: boolean;
-    /** Ready as soon as connected, without a look at INFO. */
+    /** Ready as soon as connected, without reading INFO. */
     no_ready_check?: boolean;
-    /** Milliseconds until the next dial; anything but a number ends the client for good. */
+    /** Milliseconds until the next dial. Any result that is not a number ends the client for good. */
     retry_strategy?: () => number | undefined;
     /** Milliseconds of silence before the kernel's first keep-alive probe. */
     socket_initial_delay?: number;
@@ -31,7 +31,7 @@ declare module 'redis' {
     ping(done: (error: Error | null, reply?: string) => void): boolean;
     duplicate(): RedisClient;
     end(flush: boolean): void;
-    /** Internal: what the parser calls for every reply, and for every error reply. */
+    /** Internal. The parser calls `return_reply` for every reply and `return_error` for every error reply. */
     return_reply(reply: unknown): void;
     return_error(error: unknown): void;
   }

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { readRedisUrl } from './redis-url.ts';
 
-t.test('reads every part of a URL', async (t) => {
+t.test('reads every part of a Redis URL', async (t) => {
   t.strictSame(readRedisUrl('redis://127.0.0.1:7000'), {
     host: '127.0.0.1',
     port: 7000,
@@ -30,7 +30,7 @@ t.test('reads every part of a URL', async (t) => {
   t.match(readRedisUrl('unix:///run/redis.sock?db=1'), { path: '/run/redis.sock', db: 1, label: '/run/redis.sock' });
 });
 
-t.test('refuses what is no Redis URL, and never quotes it', async (t) => {
+t.test('rejects a text that is not a Redis URL, without quoting it', async (t) => {
   for (const url of [
     '',
     'localhost:6379',

@@ -1,23 +1,24 @@
-/** Where a Redis is, read from its URL once, so that both client libraries understand one URL in one way. */
+/** The address of a Redis. We parse the URL ourselves, so that both client libraries understand it in the same way. */
 export interface RedisAddress {
   host: string;
   port: number;
-  /** A Unix socket; host and port mean nothing then. */
+  /** Path of a Unix socket. If it is set, host and port are ignored. */
   path?: string;
   family?: 4 | 6;
   username?: string;
   password?: string;
   db: number;
   tls: boolean;
-  /** `host:port` or the socket's path: for logs, holds no secret. */
+  /** `host:port` or the socket's path, for logs. It contains no secret. */
   label: string;
 }
 
 const DEFAULT_PORT = 6379;
 
 /**
- * Reads `redis[s]://[user][:password]@host[:port][/db][?family=4|6]` or `unix:///path/to.sock[?db=n]`. User and
- * password are percent-decoded. Throws on any other scheme; the message never quotes the URL, which may hold a password.
+ * Parses `redis[s]://[user][:password]@host[:port][/db][?family=4|6]` or `unix:///path/to.sock[?db=n]`. User and password are
+ * percent-decoded. Throws if the URL is invalid or has another scheme. The message never quotes the URL, which may contain a
+ * password.
  */
 export function readRedisUrl(redisUrl: string): RedisAddress {
   if (!URL.canParse(redisUrl)) throw new Error('The Redis URL is not a URL');

@@ -8,7 +8,7 @@ import { openReplySender, openReplyWaiters, type ReplySender, type ReplyWaiters 
 
 const log: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 const never = async () => false;
-/** Long enough that a test which waits for it has failed. */
+/** Longer than any test runs: a wait that nothing else ends makes its test fail. */
 const AN_HOUR = 3_600_000;
 
 const redis = await ownRedis(startThrowAwayServices);
@@ -24,7 +24,7 @@ async function senderAndWaiters(t: { teardown(fn: () => Promise<void>): void }) 
   return { sender, waiters };
 }
 
-/** Resolves once a reply travels from end to end. */
+/** Resolves once a reply has arrived from end to end. */
 async function replyArrives(sender: ReplySender, waiters: ReplyWaiters): Promise<void> {
   const waiter = waiters.register('probe');
   const arrived = waiter.settled({ timeoutMs: AN_HOUR, pollMs: AN_HOUR, isSettled: never });
@@ -33,7 +33,7 @@ async function replyArrives(sender: ReplySender, waiters: ReplyWaiters): Promise
   clearInterval(sending);
 }
 
-t.test('a reply wakes the waiter that waits', async (t) => {
+t.test('a reply wakes the waiter of its command', async (t) => {
   const { sender, waiters } = await senderAndWaiters(t);
   const settled = waiters.register('c-1').settled({ timeoutMs: AN_HOUR, pollMs: AN_HOUR, isSettled: never });
   sender.send('someone-else');
@@ -42,7 +42,7 @@ t.test('a reply wakes the waiter that waits', async (t) => {
   t.equal(waiters.size(), 0);
 });
 
-t.test('a reply between register and settled is kept', async (t) => {
+t.test('a reply that arrives between register and settled is not lost', async (t) => {
   const { sender, waiters } = await senderAndWaiters(t);
   const early = waiters.register('c-1');
   const marker = waiters.register('marker').settled({ timeoutMs: AN_HOUR, pollMs: AN_HOUR, isSettled: never });
@@ -53,7 +53,7 @@ t.test('a reply between register and settled is kept', async (t) => {
   t.equal(waiters.size(), 0);
 });
 
-t.test('all waiters of one command are woken; a cancelled one is not missed', async (t) => {
+t.test('a reply wakes all waiters of its command, although one was cancelled', async (t) => {
   const { sender, waiters } = await senderAndWaiters(t);
   const both = [waiters.register('c-1'), waiters.register('c-1')];
   const cancelled = waiters.register('c-1');
@@ -65,7 +65,7 @@ t.test('all waiters of one command are woken; a cancelled one is not missed', as
   t.equal(waiters.size(), 0);
 });
 
-t.test('a lost reply is made good by the poll, which looks one at a time and survives its errors', async (t) => {
+t.test('the poll finds a command whose reply was lost, never overlaps itself and survives errors', async (t) => {
   const { waiters } = await senderAndWaiters(t);
   let looks = 0;
   let looking = 0;
@@ -84,7 +84,7 @@ t.test('a lost reply is made good by the poll, which looks one at a time and sur
   t.equal(waiters.size(), 0);
 });
 
-t.test('a poll that throws before it returns a promise counts as not yet', async (t) => {
+t.test('a poll that throws synchronously counts as not settled', async (t) => {
   const { waiters } = await senderAndWaiters(t);
   let looks = 0;
   const isSettled = () => {
@@ -95,7 +95,7 @@ t.test('a poll that throws before it returns a promise counts as not yet', async
   t.equal(await waiters.register('c-1').settled({ timeoutMs: AN_HOUR, pollMs: 1, isSettled }), true);
 });
 
-t.test('without Redis the poll alone answers, and twice as often', async (t) => {
+t.test('without Redis the poll alone ends the wait, and runs twice as often', async (t) => {
   const { waiters: hearing } = await senderAndWaiters(t);
   const deaf = openReplyWaiters({ redisUrl: `redis://127.0.0.1:${await freePort()}`, log });
   const sender = openReplySender({ redisUrl: `redis://127.0.0.1:${await freePort()}`, log });
@@ -113,7 +113,7 @@ t.test('without Redis the poll alone answers, and twice as often', async (t) => 
   await Promise.all([deaf.close(), sender.close()]);
 });
 
-t.test('timeout, abort, cancel and close end a wait with false and free it', async (t) => {
+t.test('timeout, abort, cancel and close end a wait with false and free its waiter', async (t) => {
   const { waiters } = await senderAndWaiters(t);
   const endless = { timeoutMs: AN_HOUR, pollMs: AN_HOUR, isSettled: never };
   t.equal(await waiters.register('c-1').settled({ ...endless, timeoutMs: 5 }), false);
@@ -132,7 +132,7 @@ t.test('timeout, abort, cancel and close end a wait with false and free it', asy
   const hanging = waiters
     .register('c-5')
     .settled({ ...endless, pollMs: 1, timeoutMs: 30, isSettled: () => new Promise(() => {}) });
-  t.equal(await hanging, false, 'a look that never ends does not hold the waiter past its timeout');
+  t.equal(await hanging, false, 'a poll that never ends does not delay the timeout');
 
   const closed = waiters.register('c-6').settled(endless);
   await waiters.close();
@@ -140,7 +140,7 @@ t.test('timeout, abort, cancel and close end a wait with false and free it', asy
   t.equal(waiters.size(), 0);
 });
 
-t.test('a look that ends after the wait is not followed by another', async (t) => {
+t.test('a poll that ends after the wait is not followed by another poll', async (t) => {
   const { waiters } = await senderAndWaiters(t);
   const endless = { timeoutMs: AN_HOUR, pollMs: 1, isSettled: never };
   const gate = Promise.withResolvers<boolean>();
@@ -174,7 +174,7 @@ t.test('five thousand waiters share one subscription and leave no timer behind',
   await Promise.all(waits.filter((_, i) => i % 5 === 0));
   for (let i = 0; i < 2_500; i += 1) {
     sender.send(`c-${i}`);
-    // The sender drops what exceeds a thousand in flight.
+    // The sender drops messages beyond a thousand in flight.
     if (i % 500 === 499) await waits[i];
   }
   await Promise.all(waits);
@@ -182,7 +182,7 @@ t.test('five thousand waiters share one subscription and leave no timer behind',
   await until('the timers are gone', () => timers() <= before + 2);
 });
 
-t.test('replies beyond a thousand in flight are dropped', async (t) => {
+t.test('the sender drops replies beyond a thousand in flight', async (t) => {
   const { sender, waiters } = await senderAndWaiters(t);
   const endless = { timeoutMs: AN_HOUR, pollMs: AN_HOUR, isSettled: never };
   const first = waiters.register('c-0').settled(endless);
@@ -193,7 +193,7 @@ t.test('replies beyond a thousand in flight are dropped', async (t) => {
   t.equal(await beyond.settled({ ...endless, timeoutMs: 1 }), false);
 });
 
-t.test('after a restart of Redis replies arrive again', async (t) => {
+t.test('replies arrive again after a restart of Redis', async (t) => {
   const { sender, waiters } = await senderAndWaiters(t);
   await redis.kill9();
   sender.send('lost');
@@ -201,7 +201,7 @@ t.test('after a restart of Redis replies arrive again', async (t) => {
   await replyArrives(sender, waiters);
 });
 
-t.test('a hung Redis: sending stays instant, and replies arrive again once it answers', async (t) => {
+t.test('sending replies never waits for a hung Redis, and replies arrive again once it answers', async (t) => {
   const { sender, waiters } = await senderAndWaiters(t);
   redis.freeze();
   for (let i = 0; i < 5_000; i += 1) sender.send(`c-${i}`);

@@ -1,16 +1,16 @@
 import { hearBroadcasts, openBroadcaster } from './broadcast.ts';
 import type { Log } from './link.ts';
 
-/** Carries ids of settled commands. Pub/Sub ignores database numbers; foreign ids find no waiter. */
+/** Carries ids of settled commands. Pub/Sub ignores database numbers, so ids of another deployment may arrive; they match no waiter. */
 const REPLY_CHANNEL = 'examhall:replies';
 
 export interface ReplySender {
   /**
-   * Tells whoever waits that a command has settled; call it after the commit, never before. Returns at once, never
-   * throws. The reply is dropped while Redis is away: the waiter's poll finds the outcome.
+   * Notifies the front doors that wait for a command that it has settled. Call it after the commit, never before. Returns at once
+   * and never throws. While Redis is unreachable the reply is dropped, and the waiter's poll finds the outcome.
    */
   send(commandId: string): void;
-  /** Lets the last replies leave, for half a second at most. */
+  /** Waits up to half a second until the last replies are sent. */
   close(): Promise<void>;
 }
 
@@ -20,27 +20,30 @@ export function openReplySender(deps: { redisUrl: string; log: Log }): ReplySend
 }
 
 export interface Patience {
-  /** Milliseconds until the waiter gives up. */
+  /** Milliseconds until the wait ends with false. */
   timeoutMs: number;
-  /** Milliseconds between two looks while replies cannot arrive; twice as many while they can. Default 250. */
+  /** Milliseconds between two polls while the subscription is down; twice as many while it is up. Default 250. */
   pollMs?: number;
-  /** Reads from MongoDB whether the command has settled. Its rejections count as "not yet". */
+  /** Reads from MongoDB whether the command has settled. A rejection counts as "not yet". */
   isSettled(): Promise<boolean>;
-  /** Ends the wait early, e.g. because the caller hung up. */
+  /** Ends the wait early, for example because the caller disconnected. */
   signal?: AbortSignal;
 }
 
 export interface ReplyWaiter {
-  /** True once the command has settled; false at the timeout, on abort and on close. Never rejects. Frees the waiter. */
+  /**
+   * Resolves with true once the command has settled, or with false at the timeout, on abort, `cancel` or close. Never rejects.
+   * Frees the waiter.
+   */
   settled(patience: Patience): Promise<boolean>;
-  /** Frees the waiter; harmless after `settled`. */
+  /** Frees the waiter. Does nothing after `settled`. */
   cancel(): void;
 }
 
 export interface ReplyWaiters {
-  /** Register before ringing, or a fast worker's reply comes before anyone waits for it. */
+  /** Registers a waiter. Call it before ringing: a fast worker's reply is lost if it arrives first. */
   register(commandId: string): ReplyWaiter;
-  /** Waiters that are registered now, for metrics. */
+  /** Returns the number of registered waiters, for metrics. */
   size(): number;
   /** Ends every wait with false. */
   close(): Promise<void>;
@@ -52,7 +55,7 @@ interface Ear {
   wake: ((settled: boolean) => void) | null;
 }
 
-/** All waiters of a process share one subscription; a reply costs one look into a map. */
+/** Opens the receiving end of replies. All waiters of a process share one subscription, and each reply is one map lookup. */
 export function openReplyWaiters({ redisUrl, log }: { redisUrl: string; log: Log }): ReplyWaiters {
   const ears = new Map<string, Set<Ear>>();
   let waiting = 0;
@@ -102,9 +105,10 @@ export function openReplyWaiters({ redisUrl, log }: { redisUrl: string; log: Log
 }
 
 /**
- * Whichever comes first: the reply, a poll that sees the outcome, the timeout, the abort. The poll closes every gap
- * that Pub/Sub leaves (a reply is sent once, to those who listen just then), so it runs with a live subscription too,
- * only less often. A look begins after the one before has ended.
+ * Resolves at the first of these: the reply, a poll that finds the command settled, the timeout, the abort.
+ *
+ * Pub/Sub sends a reply once, to the current subscribers only. The poll covers lost replies, so it also runs while the
+ * subscription is up, half as often. Polls never overlap.
  */
 function listenAndPoll(ear: Ear, patience: Patience, canHear: () => boolean): Promise<boolean> {
   const { timeoutMs, pollMs = 250, isSettled, signal } = patience;

@@ -3,23 +3,28 @@ import { SECOND } from '#shared/kernel/time.ts';
 import { keepIoredis } from './connection.ts';
 import { type Log, within } from './link.ts';
 
-/** A cell as it is then (null = there is none); `unavailable` while Redis is away or slow. */
+/** The text of a cell after an update (null: the cell does not exist), or `unavailable` if Redis is unreachable or slow. */
 type CellUpdate = { kind: 'cell'; text: string | null } | { kind: 'unavailable' };
 
-/** Small texts that processes share and change one after another. No method throws or takes longer than the bound. */
+/** Small texts that processes share and change one after another. No method throws or takes longer than `boundMs`. */
 export interface SharedCells {
   /**
-   * Stores what `change` makes of the text that is there (null = none), if nobody else stored another meanwhile; else
-   * `change` is asked again. null from it = leave it. Returns what is there afterwards.
+   * Replaces the text of a cell by the result of `change`, which receives the current text (null: the cell does not exist). If
+   * another process changed the cell meanwhile, `change` is called again with its text. If `change` returns null, the cell stays
+   * as it is. Returns the text afterwards.
    */
   update(key: string, change: (text: string | null) => string | null): Promise<CellUpdate>;
   close(): Promise<void>;
 }
 
+/** Maximum number of compare-and-set attempts of one update. */
 const TRIES = 8;
-/** After Redis ran out of time, it is left alone for this long: it may cost one call the bound, not all. */
+/** Pause before the next dial after a call timed out. A slow Redis then delays one call by `boundMs`, not every call. */
 const QUIET_MS = SECOND;
-/** ARGV: what was read (with a mark before it; nothing = none was there), what takes its place, for how long. */
+/**
+ * Sets a cell if its text has not changed. ARGV: the text that was read, after the mark `t` (empty: the cell did not exist); the
+ * new text; its time to live in milliseconds.
+ */
 const SWAP = `
 local held = redis.call('GET', KEYS[1])
 if (held and 't' .. held or '') ~= ARGV[1] then return 0 end
@@ -29,11 +34,12 @@ return 1`;
 export function openSharedCells(deps: {
   redisUrl: string;
   log: Log;
-  /** What is lost while Redis is away, for the log. */
+  /** The use of the link, for the log. */
   purpose: string;
   prefix: string;
-  /** Of a cell that nobody changes any more. */
+  /** Time after its last change until a cell expires. */
   keepMs: number;
+  /** Time limit of an update. Default 100. */
   boundMs?: number;
 }): SharedCells {
   const { boundMs = 100 } = deps;
@@ -47,7 +53,7 @@ export function openSharedCells(deps: {
       const expected = held === null ? '' : `t${held}`;
       if ((await client.eval(SWAP, 1, key, expected, next, deps.keepMs)) === 1) return next;
     }
-    // Everybody changes it at once, so what is there is of this very moment.
+    // Other processes changed the cell at every attempt, so its text is recent: return it without our change.
     return client.get(key);
   }
 

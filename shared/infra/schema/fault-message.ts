@@ -2,8 +2,8 @@ import type { ErrorObject } from 'ajv';
 import type { FaultDetail } from '#shared/kernel/errors.ts';
 
 /**
- * One ajv error as the caller reads it. The path of a missing field names that field. The message speaks of what is
- * wanted and never quotes what came: a body may hold answers and tokens. Needs ajv's `verbose`, for `x-message`.
+ * Returns an ajv error in the form of a reply. The path of a missing field names that field. The message describes the wanted value
+ * and never quotes the received one, because a body may contain answers and tokens. Requires ajv's `verbose`, for `x-message`.
  */
 export function faultOf(error: ErrorObject, base: string): FaultDetail {
   const path = base + error.instancePath;
@@ -13,7 +13,7 @@ export function faultOf(error: ErrorObject, base: string): FaultDetail {
   return { path, message: messageOf(error) };
 }
 
-/** A member name as a JSON pointer writes it (RFC 6901), cut so that a giant name makes no giant reply. */
+/** Returns a member name in the form of a JSON pointer (RFC 6901), cut so that a giant name does not cause a giant reply. */
 export function escapePointer(name: string): string {
   const short = name.length > 128 ? `${name.slice(0, 128)}...` : name;
   return short.toWellFormed().replaceAll('~', '~0').replaceAll('/', '~1');

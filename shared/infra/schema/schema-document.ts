@@ -1,7 +1,7 @@
 /**
- * The part of JSON Schema 2020-12 that the files in `schemas/` may use. It is kept small on purpose: every keyword
- * here is understood by the validator, by the type generator and by the OpenAPI generator alike, and the loader
- * refuses any other. A nullable thing is `anyOf: [X, {type: "null"}]` or a `type` array.
+ * The part of JSON Schema 2020-12 that the files in `schemas/` may use. It is small on purpose: the validator, the type generator and
+ * the OpenAPI generator all understand each keyword, and the loader refuses any other. A nullable value is
+ * `anyOf: [X, {type: "null"}]` or a `type` array.
  */
 export interface SchemaNode {
   $ref?: string;
@@ -23,16 +23,18 @@ export interface SchemaNode {
   items?: SchemaNode;
   required?: readonly string[];
   properties?: Readonly<Record<string, SchemaNode>>;
-  /** `false` refuses unknown fields; `true` makes a free map that is stored as it is. */
+  /** `false` refuses unknown fields; `true` allows a free map, which is stored as it is. */
   additionalProperties?: boolean;
   /** `[X, {type: "null"}]` and nothing else. */
   anyOf?: readonly SchemaNode[];
   not?: SchemaNode;
-  /** Instead of `additionalProperties`: unknown fields are taken out before anybody sees the body. */
+  /** Replaces `additionalProperties`. Unknown fields are deleted before a handler receives the body. */
   'x-unknown-fields'?: 'dropped';
   /** Limit of a free map, in bytes of its compact JSON text. */
   'x-max-json-bytes'?: number;
-  /** What a caller reads when `not` or `pattern` of this node refuses. */
+  /** Limit of a free map, in levels of objects and arrays. The map itself is the first level. */
+  'x-max-depth'?: number;
+  /** Message of the fault when `not` or `pattern` of this node refuses a value. */
   'x-message'?: string;
   /** Media type of a reply that is sent without the success envelope. */
   'x-bare'?: string;
@@ -69,11 +71,16 @@ const KEYWORDS: ReadonlySet<string> = new Set([
   'not',
   'x-unknown-fields',
   'x-max-json-bytes',
+  'x-max-depth',
   'x-message',
   'x-bare',
 ]);
 
-/** @throws Error naming the place, when a document leaves the subset: a silently ignored keyword is a hole. */
+/**
+ * Checks that a document uses the subset only. A keyword that is silently ignored would leave a gap in the validation.
+ *
+ * @throws Error that names the place
+ */
 export function assertSubset(document: SchemaDocument): void {
   const { $schema, $id, ...root } = document;
   if ($schema !== 'https://json-schema.org/draft/2020-12/schema') throw new Error(`${$id}: $schema is not 2020-12`);
@@ -85,7 +92,7 @@ function assertNode(node: SchemaNode, at: string): void {
     if (!KEYWORDS.has(keyword)) throw new Error(`${at}: keyword ${keyword} is outside the subset`);
   }
   if (node.properties && node.additionalProperties === undefined && node['x-unknown-fields'] === undefined) {
-    throw new Error(`${at}: an object must say what becomes of unknown fields`);
+    throw new Error(`${at}: an object must declare how it treats unknown fields`);
   }
   for (const [name, field] of Object.entries(node.properties ?? {})) assertNode(field, `${at}/properties/${name}`);
   if (node.items) assertNode(node.items, `${at}/items`);
@@ -97,9 +104,10 @@ function assertNode(node: SchemaNode, at: string): void {
 }
 
 /**
- * A document with every `$ref` replaced by what it names and every `anyOf: [X, null]` folded into X, so that the
- * validator meets one plain tree. Recursive schemas are not supported: none of our bodies is recursive.
- * @throws Error when a reference names no document or leads back to itself
+ * Returns a document as one plain tree: every `$ref` is replaced by its target, and every `anyOf: [X, null]` is folded into X.
+ * Recursive schemas are not supported, because none of our bodies is recursive.
+ *
+ * @throws Error if a reference names no document or leads back to itself
  */
 export function resolve(documents: ReadonlyMap<string, SchemaDocument>, id: string): SchemaNode {
   return expand(documents, id, []);
@@ -131,24 +139,32 @@ function foldNull({ anyOf: _anyOf, ...own }: SchemaNode, nullable: SchemaNode): 
   return merged;
 }
 
-/** The `$id` that a `$ref` of the document `from` names. */
+/** Returns the `$id` to which a `$ref` in the document `from` refers. */
 export function referencedId(from: string, ref: string): string {
   return new URL(ref, `schema:///${from}`).pathname.slice(1);
 }
 
-/** `attempt/save-answer-request` → `SaveAnswerRequest`: the name of the generated type and of the OpenAPI component. */
+/** Returns the name of the generated type and of the OpenAPI component: `attempt/save-answer-request` → `SaveAnswerRequest`. */
 export function typeName(id: string): string {
   const last = id.slice(id.lastIndexOf('/') + 1);
   return last.replace(/(?:^|-)([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
 }
 
-/** The types a node admits; empty = any. */
+/** Returns the types that a node admits; an empty list means any type. */
 export function typesOf(node: SchemaNode): readonly string[] {
   if (node.type === undefined) return [];
   return typeof node.type === 'string' ? [node.type] : node.type;
 }
 
-export function admitsNull(node: SchemaNode): boolean {
+function admitsNull(node: SchemaNode): boolean {
   const types = typesOf(node);
   return types.length === 0 || types.includes('null');
+}
+
+/**
+ * Returns true if null in this field of an object counts as absent: the field is optional and its own schema does not admit null.
+ * The validator deletes such a null, and the OpenAPI document declares it. The references of `field` must be resolved already.
+ */
+export function nullMeansAbsent(object: SchemaNode, name: string, field: SchemaNode): boolean {
+  return object.required?.includes(name) !== true && !admitsNull(field);
 }

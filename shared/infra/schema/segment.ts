@@ -3,38 +3,39 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import type { FaultDetail } from '#shared/kernel/errors.ts';
 import { parseInstant } from '#shared/kernel/time.ts';
 import { escapePointer, faultOf } from './fault-message.ts';
-import { admitsNull, type SchemaNode, typesOf } from './schema-document.ts';
+import { nullMeansAbsent, type SchemaNode, typesOf } from './schema-document.ts';
 
 /**
- * A schema down to its arrays: ajv checks all of it at once and reports every fault, the items of each array are
- * segments of their own. So the faults that one ajv run can make are bounded by the size of a schema, never by
- * the size of a body: 8 MiB of `[{},{},...]` under plain `allErrors` would make millions of error objects.
+ * A schema down to its arrays. ajv checks a segment in one run and reports every fault. The items of each array are separate segments.
+ *
+ * The size of a schema, not of a body, therefore limits the faults of one ajv run. With plain `allErrors`, 8 MiB of `[{},{},...]`
+ * would cause millions of error objects.
  */
 export interface Segment {
   shape: Shape;
   check: ValidateFunction;
 }
 
-/** What must be done to a value before ajv sees it, and where its arrays are. */
+/** The work on a value before ajv checks it, and the places of its arrays. */
 interface Shape {
   fields?: ReadonlyMap<string, Field>;
   unknown: 'refused' | 'dropped' | 'kept';
   items?: { segment: Segment; max: number };
   timestamp: boolean;
-  free?: { maxBytes: number | undefined };
+  free?: { maxBytes: number | undefined; maxDepth: number | undefined };
 }
 
 interface Field {
   shape: Shape;
-  /** Its step in the path of a fault, made once: nearly every member of every body passes without one. */
+  /** Its part of a JSON pointer, computed once, because nearly every member of every body passes through here. */
   step: string;
-  /** An absent field, when null came: optional, and its schema does not admit null. */
+  /** True if null means "absent": the field is optional, and its schema does not admit null. */
   nullMeansAbsent: boolean;
 }
 
 type Compile = (node: SchemaNode) => Segment;
 
-/** Segments made by one ajv, in which equal compiled code is not shared: make one per schema directory. */
+/** Returns a compiler of segments with its own ajv. It does not share code between equal schemas; make one per schema directory. */
 export function segmentCompiler(): Compile {
   const ajv = new Ajv2020({
     allErrors: true,
@@ -42,7 +43,7 @@ export function segmentCompiler(): Compile {
     allowUnionTypes: true,
     verbose: true,
     messages: false,
-    // The files are checked against the meta-schema by a test; compiling it would double the time of a boot.
+    // A test checks the files against the meta-schema. Compiling it here would double the time of a start.
     meta: false,
     validateSchema: false,
     formats: { 'date-time': (text: string) => parseInstant(text) !== null },
@@ -56,19 +57,18 @@ export function segmentCompiler(): Compile {
     };
     if (node.items) shape.items = { segment: compile(node.items), max: node.maxItems ?? Number.POSITIVE_INFINITY };
     if (node.properties) {
-      const required = new Set(node.required);
       shape.fields = new Map(
         Object.entries(node.properties).map(([name, field]) => [
           name,
           {
             shape: shapeOf(field),
             step: `/${escapePointer(name)}`,
-            nullMeansAbsent: !required.has(name) && !admitsNull(field),
+            nullMeansAbsent: nullMeansAbsent(node, name, field),
           },
         ]),
       );
     } else if (typesOf(node).includes('object')) {
-      shape.free = { maxBytes: node['x-max-json-bytes'] };
+      shape.free = { maxBytes: node['x-max-json-bytes'], maxDepth: node['x-max-depth'] };
     }
     return shape;
   };
@@ -76,21 +76,25 @@ export function segmentCompiler(): Compile {
   return compile;
 }
 
-/** What is left to ajv: unknown fields and the insides of arrays and free maps are the walk's. */
+/** Returns the part of a schema that ajv checks. Unknown fields, array items and free maps are checked by `run`. */
 function withoutArrays(node: SchemaNode): SchemaNode {
   const { items: _items, additionalProperties: _unknown, description: _text, examples: _examples, ...rest } = node;
-  const { 'x-unknown-fields': _dropped, 'x-max-json-bytes': _bytes, 'x-bare': _bare, ...kept } = rest;
+  const { 'x-unknown-fields': _dropped, 'x-max-json-bytes': _bytes, 'x-max-depth': _depth, ...named } = rest;
+  const { 'x-bare': _bare, ...kept } = named;
   if (!kept.properties) return kept;
   const properties = Object.entries(kept.properties).map(([name, field]) => [name, withoutArrays(field)] as const);
   return { ...kept, properties: Object.fromEntries(properties) };
 }
 
-/** No object of ours has a tenth of it; deleting a million unknown fields one by one would hold up every other caller. */
+/**
+ * Maximum number of fields in an object, ten times more than any of ours has. Deleting a million unknown fields one by one would
+ * block every other request.
+ */
 const MAX_FIELDS = 1_000;
 
 /**
- * Checks `value` against a segment and the segments below it, appending at most `limit` faults in all. Changes `value`
- * in place: nulls that mean "absent" and dropped fields are deleted, timestamps get a capital T and Z.
+ * Checks `value` against a segment and the segments below it, and appends faults until the list has `limit` entries. Changes `value` in
+ * place: it deletes nulls that mean "absent" and dropped fields, and writes the T and Z of timestamps as capitals.
  */
 export function run(segment: Segment, value: unknown, path: string, faults: FaultDetail[], limit: number): void {
   const arrays: { items: unknown[]; path: string; segment: Segment; max: number }[] = [];
@@ -104,7 +108,7 @@ export function run(segment: Segment, value: unknown, path: string, faults: Faul
     }
     if (typeof at !== 'object' || at === null) return;
     if (shape.free) {
-      const message = freeJsonFault(at, shape.free.maxBytes);
+      const message = freeJsonFault(at, shape.free);
       if (message !== undefined) add({ path: here, message });
     } else if (shape.fields) {
       visitFields(shape.fields, shape.unknown, at as Record<string, unknown>, here);
@@ -132,7 +136,7 @@ export function run(segment: Segment, value: unknown, path: string, faults: Faul
       } else if (member === null && field.nullMeansAbsent) {
         delete object[name];
       } else if (field.shape.timestamp && typeof member === 'string') {
-        // RFC 3339 allows small letters; Date.parse would read those by another, laxer grammar.
+        // RFC 3339 allows lower-case letters, but Date.parse would read them by a laxer grammar.
         if (parseInstant(member) !== null) object[name] = member.toUpperCase();
       } else {
         visit(field.shape, member, here + field.step);
@@ -155,15 +159,23 @@ export function run(segment: Segment, value: unknown, path: string, faults: Faul
 }
 
 /**
- * What keeps a free map (event metadata) from being kept as JSON text and given back unchanged, or undefined: an
- * infinity (`1e400`) would come back as null. The caller has bounded the depth (64) and the size of the whole body.
+ * Returns why a free map (event metadata, student info) cannot be stored as JSON text and returned unchanged, or undefined if it can.
+ * An infinity (`1e400`) would be read back as null. The parser has limited the depth (64) and the size of the whole body; a map may
+ * have lower limits of its own.
  */
-function freeJsonFault(value: unknown, maxBytes: number | undefined): string | undefined {
+function freeJsonFault(value: unknown, { maxBytes, maxDepth }: NonNullable<Shape['free']>): string | undefined {
   if (holdsInfinity(value)) return 'must hold finite numbers only';
+  if (maxDepth !== undefined && depthOf(value) > maxDepth) return `must be nested at most ${maxDepth} levels deep`;
   if (maxBytes === undefined) return undefined;
   return Buffer.byteLength(JSON.stringify(value)) > maxBytes
     ? `must have at most ${maxBytes} bytes of JSON`
     : undefined;
+}
+
+function depthOf(value: unknown): number {
+  if (typeof value !== 'object' || value === null) return 0;
+  // Do not spread the members into Math.max: a list of millions exceeds the number of arguments of one call.
+  return 1 + Object.values(value).reduce<number>((deepest, member) => Math.max(deepest, depthOf(member)), 0);
 }
 
 function holdsInfinity(value: unknown): boolean {

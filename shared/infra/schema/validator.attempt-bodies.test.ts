@@ -6,20 +6,50 @@ const save = schemas.validator('attempt/save-answer-request');
 const event = schemas.validator('attempt/post-event-request');
 const release = schemas.validator('attempt/results-released-request');
 
-t.test('the limits of an answer', async (t) => {
+t.test('the schema of a save limits texts, options, statements and versions', async (t) => {
   const at = (answer: object) => save({ questionId: 'q', answer }).map((fault) => fault.path);
   t.strictSame(at({ textAnswer: '😀'.repeat(100_000) }), [], 'characters are code points');
   t.strictSame(at({ textAnswer: 'x'.repeat(100_001) }), ['/answer/textAnswer']);
   t.strictSame(at({ textAnswer: 'a\ud800' }), ['/answer/textAnswer'], 'a lone surrogate cannot be stored as sent');
   t.strictSame(at({ selectedOptionIds: ['a', '\udc00'] }), ['/answer/selectedOptionIds/1']);
-  t.strictSame(at({ statementAnswers: [{ statementId: 'a', value: null }] }), [], 'null judges nothing');
+  t.strictSame(at({ statementAnswers: [{ statementId: 'a', value: null }] }), [], 'null leaves a statement open');
   t.strictSame(at({ statementAnswers: [{ statementId: 'a', value: 'true' }] }), ['/answer/statementAnswers/0/value']);
   const version = (clientVersion: unknown) => save({ questionId: 'q', textAnswer: '', clientVersion }).length;
   t.strictSame([0, 7, null, 2 ** 53 - 1].map(version), [0, 0, 0, 0]);
   t.strictSame([-1, 0.5, '1', 2 ** 53, Number.NaN].map(version), [1, 1, 1, 1, 1]);
 });
 
-t.test('metadata is free, small and finite', async (t) => {
+t.test('null members of an answer are kept, so that three of them can mean an empty answer', async (t) => {
+  const members = { selectedOptionIds: null, statementAnswers: null, textAnswer: null };
+  const body = { questionId: 'q', ...members, answer: { ...members }, sourceTabId: null };
+  t.strictSame(save(body), []);
+  t.strictSame(body, { questionId: 'q', ...members, answer: members } as unknown);
+});
+
+t.test('student info is any JSON object of up to 16 KiB and 8 levels, and is kept unchanged', async (t) => {
+  const validate = schemas.validator('attempt/start-request');
+  const at = (studentInfo: unknown) =>
+    validate({ exam: {}, access: {}, questions: [], studentInfo }).filter(({ path }) =>
+      path.startsWith('/studentInfo'),
+    );
+  const info = { $set: 1, 'a.b': null, list: [null, { deep: true }] };
+  const sent = structuredClone(info);
+  t.strictSame(at(sent), []);
+  t.strictSame(sent, info, 'nulls included');
+  t.strictSame(at({ a: 'é'.repeat(8_188) }), [], '{"a":""} is 8 bytes');
+  const tooLong = [{ path: '/studentInfo', message: 'must have at most 16384 bytes of JSON' }];
+  t.strictSame(at({ a: `x${'é'.repeat(8_188)}` }), tooLong);
+  t.strictSame(at({ a: Array.from({ length: 1_000_000 }, () => 0) }), tooLong, 'a list of any length');
+  const nested = (levels: number): unknown => (levels === 1 ? {} : { a: [nested(levels - 2)] });
+  t.strictSame(at(nested(7)), []);
+  t.strictSame(at({ a: nested(7) }), [], 'the object itself is the first level');
+  const tooDeep = [{ path: '/studentInfo', message: 'must be nested at most 8 levels deep' }];
+  t.strictSame(at(nested(9)), tooDeep);
+  for (const other of [[], 'An', 7]) t.equal(at(other)[0]?.path, '/studentInfo');
+  t.equal(at({ a: JSON.parse('1e400') })[0]?.path, '/studentInfo');
+});
+
+t.test('event metadata is any JSON object of finite numbers, up to 8 KiB', async (t) => {
   const metadata = { $set: 1, 'a.b': null, list: [null, { deep: true }] };
   const body = { type: 'TAB_HIDDEN', metadata: structuredClone(metadata) };
   t.strictSame(event(body), []);
@@ -32,7 +62,7 @@ t.test('metadata is free, small and finite', async (t) => {
   t.equal(event({ type: 'START' })[0]?.path, '/type');
 });
 
-t.test('a release: version 1 and no draft', async (t) => {
+t.test('the schema of a release requires version 1 and refuses drafts', async (t) => {
   const base = {
     sourceService: 'exam-service',
     type: 'exam.results_released.v1',

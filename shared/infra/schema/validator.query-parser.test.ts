@@ -21,7 +21,7 @@ const parse = queryParser(SCHEMA, (value) => {
   return faults;
 });
 
-t.test('fields become what the schema declares', async (t) => {
+t.test('the query parser converts fields to their declared types', async (t) => {
   t.strictSame(parse('page=2&share=0.5&unread=true&type=A&q=a%20b'), {
     query: { page: 2, share: 0.5, unread: true, type: 'A', q: 'a b' },
     faults: [],
@@ -30,7 +30,7 @@ t.test('fields become what the schema declares', async (t) => {
   t.strictSame(parse('other=1&other=2&__proto__=x').faults, [], 'unknown names are ignored');
 });
 
-t.test('nothing is clamped, guessed or turned into a structure', async (t) => {
+t.test('the query parser clamps no value, guesses no type and builds no structure', async (t) => {
   const paths = (search: string) => parse(search).faults.map((fault) => fault.path);
   for (const page of ['0', '10001', '1.5', '1e3', '', ' 1', '0x1', 'NaN', '+1', '9'.repeat(400)]) {
     t.strictSame(paths(`page=${encodeURIComponent(page)}`), ['/page'], page);
@@ -44,7 +44,7 @@ t.test('nothing is clamped, guessed or turned into a structure', async (t) => {
   t.strictSame(paths('unknown[]=1&a%5B0%5D=2'), ['/unknown[]', '/a[0]'], 'brackets, even in an unknown name');
 });
 
-t.test('a route without a schema still refuses brackets', async (t) => {
+t.test('the query parser of a route without a schema refuses brackets', async (t) => {
   const bare = queryParser({}, () => []);
   t.strictSame(bare('a=1&a=2'), { query: {}, faults: [] });
   t.equal(bare('a[]=1').faults.length, 1);

@@ -6,12 +6,12 @@ import { escapePointer, faultOf } from './fault-message.ts';
 import { assertSubset, resolve, type SchemaDocument, type SchemaNode, typesOf } from './schema-document.ts';
 import { run, type Segment, segmentCompiler } from './segment.ts';
 
-/** More faults than this help nobody, and a reply must stay small. */
+/** Maximum number of faults in a reply, so that replies stay small. */
 export const MAX_FAULTS = 1_000;
 
 /**
- * Checks a value; `[]` = it fits. The value is changed in place: an optional null is deleted, unknown fields of
- * open objects are deleted, so that what passed is what may be stored.
+ * Checks a value and returns its faults; an empty list means that it is valid. Changes the value in place: it deletes optional nulls
+ * and the unknown fields of open objects, so that a valid value can be stored as it is.
  */
 export type Validator = (value: unknown) => FaultDetail[];
 
@@ -19,19 +19,20 @@ export type Validator = (value: unknown) => FaultDetail[];
 export interface Schemas {
   /** Every `$id`, sorted. */
   ids: readonly string[];
-  /** A file as it is written. */
+  /** Returns a file as it is written. Throws if the id is unknown. */
   document(id: string): SchemaDocument;
-  /** A file with all its references put in place. */
+  /** Returns a file with all references resolved. Throws if the id is unknown. */
   resolved(id: string): SchemaNode;
-  /** Compiled at the first call and kept. Ask at boot: an unknown id throws, and compiling takes milliseconds. */
+  /** Returns a validator, which the first call compiles. Call it at start: an unknown id throws, and compiling takes milliseconds. */
   validator(id: string): Validator;
-  /** Reads a query string; without an id every plain name is let through unread. */
+  /** Returns a parser of query strings. Without an id it ignores every plain name and refuses names with brackets. */
   queryParser(id?: string): QueryParser;
 }
 
 /**
  * Reads every schema file below `dir` (default: `schemas/` of the project).
- * @throws Error when a file is not in the supported subset or its `$id` is not its path
+ *
+ * @throws Error if a file is not in the supported subset or its `$id` is not its path
  */
 export function loadSchemas(dir: string | URL = new URL('../../../schemas/', import.meta.url)): Schemas {
   const documents = readDocuments(typeof dir === 'string' ? dir : fileURLToPath(dir));
@@ -79,13 +80,13 @@ function readDocuments(root: string): ReadonlyMap<string, SchemaDocument> {
   return documents;
 }
 
-/** A query string without its `?`. `query` is to be used only when there are no faults. */
+/** Parses a query string without its `?`. Use `query` only if there are no faults. */
 export type QueryParser = (search: string) => { query: Record<string, unknown>; faults: FaultDetail[] };
 
 /**
- * Reads a query by a flat object schema. A field is one plain string, turned into the integer, number or boolean that the
- * schema declares, never clamped. Repeats and brackets are faults: `?status[$ne]=X` must never become an object.
- * Unknown names are ignored, bracketed ones refused even then.
+ * Returns a parser for a flat object schema. It converts each text to the integer, number or boolean that the schema declares, and
+ * never clamps a value. Repeated names are faults. Unknown names are ignored, but names with brackets are always faults:
+ * `?status[$ne]=X` must never become an object.
  */
 export function queryParser(schema: SchemaNode, validate: (value: unknown) => FaultDetail[]): QueryParser {
   const declared = new Map(Object.entries(schema.properties ?? {}));
@@ -104,7 +105,7 @@ export function queryParser(schema: SchemaNode, validate: (value: unknown) => Fa
   };
 }
 
-/** A text that is no number stays a text, which the schema then refuses by type. */
+/** Converts a text to a declared type. A text that cannot be converted stays a text, and the schema refuses it by its type. */
 function converted(text: string, types: readonly string[]): unknown {
   if (types.includes('integer') && /^-?\d+$/.test(text)) return Number(text);
   if (types.includes('number') && /^-?\d+(\.\d+)?$/.test(text)) return Number(text);
@@ -112,18 +113,19 @@ function converted(text: string, types: readonly string[]): unknown {
   return text;
 }
 
-/** What an answer has against itself; `[]` = it fits. */
+/** Returns the faults of a model's answer; an empty list means that it is valid. */
 type AnswerCheck = (value: unknown) => FaultDetail[];
 
-/** More faults than this help nobody to do better. */
+/** Maximum number of reported faults. A longer list does not help a model to correct its answer. */
 const MAX_ANSWER_FAULTS = 20;
-/** A schema that names ids of its own is not seen again: it goes with the oldest. */
+/** Maximum number of cached checks; the oldest is dropped. A schema that contains ids of one request never occurs again. */
 const MAX_KEPT_CHECKS = 100;
 
 /**
- * Checks of what models answer against the whole schema of their task. For our own task schemas, in any part of JSON Schema
- * 2020-12, unlike those in `schemas/`, which bodies are checked by. Compiling one takes longer than everything else of an ask that is ours:
- * the newest are kept.
+ * Returns a function that compiles the check of a model's answers against the schema of its task. Task schemas are our own and may use
+ * all of JSON Schema 2020-12, unlike the schemas of bodies in `schemas/`.
+ *
+ * The newest checks are cached, because compiling takes longer than all of our other work for a provider call.
  */
 export function openAnswerChecks(): (schema: Readonly<Record<string, unknown>>) => AnswerCheck {
   const kept = new Map<string, AnswerCheck>();
@@ -139,7 +141,7 @@ export function openAnswerChecks(): (schema: Readonly<Record<string, unknown>>) 
   };
 }
 
-/** By an ajv of its own: what one has compiled it never forgets. */
+/** Compiles a check with a new ajv, because an ajv never frees the schemas that it has compiled. */
 function compiled(schema: Readonly<Record<string, unknown>>): AnswerCheck {
   const ajv = new Ajv2020({ strict: false, validateFormats: false, allErrors: true, verbose: true, messages: false });
   const check = ajv.compile(schema);

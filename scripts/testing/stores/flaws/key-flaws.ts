@@ -48,12 +48,12 @@ export const KEY_FLAWS: readonly FlawCase[] = [
   })),
   {
     lacks: 'freed keys',
-    how: 'keeps a key taken after an update gave its row another one',
+    how: 'keeps a key taken after an update changed the key of its row',
     flaw: () => staleClaims((command) => nameOf(command) === 'update' && inJson(command, ' moved')),
   },
   {
     lacks: 'freed keys',
-    how: 'keeps a key taken after an update took its row out of a partial index',
+    how: 'keeps a key taken after an update removed its row from a partial index',
     flaw: () => staleClaims((command) => nameOf(command) === 'update' && inJson(command, '"$unset":"live"')),
   },
   {
@@ -114,7 +114,7 @@ export const KEY_FLAWS: readonly FlawCase[] = [
   },
 ];
 
-/** A server on which a key stays taken for ever after such a command has freed it. */
+/** Returns a server on which a key stays taken for ever after a command that `isFreed` accepts has freed it. */
 function staleClaims(isFreed: (command: Document) => boolean): ReturnType<FlawCase['flaw']> {
   const keyOf = new Map<unknown, unknown>();
   const stale = new Set<unknown>();
@@ -131,7 +131,7 @@ function staleClaims(isFreed: (command: Document) => boolean): ReturnType<FlawCa
   };
 }
 
-/** A server that acknowledges such a write in a transaction, and the commit, although another transaction was first. */
+/** Returns a server that acknowledges such a write in a transaction, and its commit, although another transaction was first. */
 function lostWrites(isWrite: (command: Document) => boolean | undefined): ReturnType<FlawCase['flaw']> {
   const lost = new Set<string>();
   return {

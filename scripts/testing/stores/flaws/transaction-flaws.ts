@@ -16,14 +16,14 @@ const DUPLICATE = 11000;
 const NO_SUCH_TRANSACTION = 251;
 const TRANSIENT = 'TransientTransactionError';
 
-/** Servers whose transactions, sessions or reads promise less than they should, and servers that are none. */
+/** Servers with faulty transactions, sessions or reads, and servers of the wrong kind or version. */
 export const TRANSACTION_FLAWS: readonly FlawCase[] = [
   {
     lacks: 'server',
     how: 'is a standalone server',
     flaw: () => ({
       reply(reply, command) {
-        // The driver's own look at the server stays as it is, or it would send no transaction at all.
+        // Leave the driver's own hello unchanged: otherwise it would send no transactions.
         if (nameOf(command) === 'hello' && command.lsid !== undefined) delete reply.setName;
       },
     }),
@@ -39,7 +39,7 @@ export const TRANSACTION_FLAWS: readonly FlawCase[] = [
   },
   {
     lacks: 'atomic transactions',
-    how: 'commits what is aborted',
+    how: 'commits aborted transactions',
     also: ['time limits'],
     flaw: () => ({
       command(command) {
@@ -50,7 +50,7 @@ export const TRANSACTION_FLAWS: readonly FlawCase[] = [
   },
   {
     lacks: 'atomic transactions',
-    how: 'has transactions within one collection only',
+    how: 'supports transactions within one collection only',
     also: ['duplicate keys in transactions'],
     flaw: () => {
       const first = new Map<string, unknown>();
@@ -68,7 +68,7 @@ export const TRANSACTION_FLAWS: readonly FlawCase[] = [
   },
   {
     lacks: 'isolated transactions',
-    how: 'reads what is newest in a transaction',
+    how: 'reads the newest rows in a transaction',
     flaw: () => ({
       command(command) {
         if (nameOf(command) !== 'find' || !isInTransaction(command) || command.startTransaction === true)
@@ -80,7 +80,7 @@ export const TRANSACTION_FLAWS: readonly FlawCase[] = [
   },
   {
     lacks: 'isolated transactions',
-    how: 'shows what is not committed',
+    how: 'shows uncommitted rows',
     also: ['duplicate keys in transactions'],
     flaw: () => {
       const uncommitted = new Map<unknown, Document>();
@@ -118,7 +118,7 @@ export const TRANSACTION_FLAWS: readonly FlawCase[] = [
   },
   {
     lacks: 'write conflicts',
-    how: 'lets a transaction overwrite what it has not seen',
+    how: 'lets a transaction overwrite a row that changed after its snapshot',
     flaw: () => ({
       reply(reply, command) {
         if (inJson(command, '"by":"reader"') && codesOf(reply).includes(CONFLICT)) replaceReply(reply, DONE);
@@ -127,7 +127,7 @@ export const TRANSACTION_FLAWS: readonly FlawCase[] = [
   },
   {
     lacks: 'duplicate keys in transactions',
-    how: 'calls a duplicate key transient',
+    how: 'labels a duplicate key as transient',
     flaw: () => ({
       reply(reply, command) {
         if (!isInTransaction(command)) return;
@@ -183,7 +183,7 @@ export const TRANSACTION_FLAWS: readonly FlawCase[] = [
   },
   {
     lacks: 'reads after writes',
-    how: 'tells no operation time',
+    how: 'returns no operation time',
     flaw: () => ({
       reply(reply) {
         delete reply.operationTime;
@@ -192,7 +192,7 @@ export const TRANSACTION_FLAWS: readonly FlawCase[] = [
   },
   {
     lacks: 'reads after writes',
-    how: 'refuses to read after a time',
+    how: 'refuses reads after an operation time',
     flaw: () => ({
       command: (command) =>
         command.readConcern?.afterClusterTime === undefined
@@ -202,7 +202,7 @@ export const TRANSACTION_FLAWS: readonly FlawCase[] = [
   },
   {
     lacks: 'snapshot reads',
-    how: 'has snapshots in transactions only',
+    how: 'supports snapshots in transactions only',
     flaw: () => ({
       command: (command) =>
         command.readConcern?.level === 'snapshot' && !isInTransaction(command)
@@ -228,7 +228,7 @@ export const TRANSACTION_FLAWS: readonly FlawCase[] = [
   },
   {
     lacks: 'hinted reads',
-    how: 'ignores the order that is asked for',
+    how: 'ignores the requested order',
     flaw: () => ({
       reply(reply, command) {
         if (command.hint !== undefined && nameOf(command) === 'find') reply.cursor.firstBatch.reverse();
@@ -237,7 +237,7 @@ export const TRANSACTION_FLAWS: readonly FlawCase[] = [
   },
 ];
 
-/** The first field of a command is its name. */
+/** Renames a command in place. Its name is its first field. */
 function renameCommand(command: Document, to: string): void {
   const [, ...rest] = Object.entries(command);
   for (const name of Object.keys(command)) delete command[name];

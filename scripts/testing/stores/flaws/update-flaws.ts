@@ -16,14 +16,14 @@ const HOUR_MS = 3_600_000;
 const LIMIT_EXCEEDED = 50;
 const UNKNOWN_EXPRESSION = 168;
 
-/** Servers that misread updates, or the time in them. */
+/** Servers that execute updates, or the time in them, wrongly. */
 export const UPDATE_FLAWS: readonly FlawCase[] = [
   {
     lacks: 'server time',
     how: 'has a clock in updates that is an hour ahead',
     flaw: () => clock(() => Date.now() + HOUR_MS),
   },
-  { lacks: 'server time', how: 'has a clock in updates that stands still', flaw: standingClock },
+  { lacks: 'server time', how: 'has a stopped clock in updates', flaw: standingClock },
   {
     lacks: 'server time',
     how: 'reads its clock anew in each stage of an update',
@@ -35,7 +35,7 @@ export const UPDATE_FLAWS: readonly FlawCase[] = [
   },
   {
     lacks: 'server time',
-    how: 'does not say its time',
+    how: 'returns no local time',
     flaw: () => ({
       reply(reply, command) {
         if (nameOf(command) === 'hello') delete reply.localTime;
@@ -60,7 +60,7 @@ export const UPDATE_FLAWS: readonly FlawCase[] = [
   },
   {
     lacks: 'guarded updates',
-    how: 'takes every condition for true',
+    how: 'treats every condition as true',
     also: ['concurrent updates', 'update operators'],
     flaw: () => rewriting((part) => (isPlain(part) && '$cond' in part ? part.$cond[1] : part)),
   },
@@ -99,7 +99,7 @@ export const UPDATE_FLAWS: readonly FlawCase[] = [
   },
   {
     lacks: 'concurrent updates',
-    how: 'loses all but one of the updates of a row that come at once',
+    how: 'loses all but one of several concurrent updates of a row',
     flaw: () =>
       atOnce(
         (command) => (nameOf(command) === 'update' && !isInTransaction(command) ? command.updates[0].q._id : undefined),
@@ -108,7 +108,7 @@ export const UPDATE_FLAWS: readonly FlawCase[] = [
   },
   {
     lacks: 'concurrent updates',
-    how: 'accepts every claim of a row that comes at once with others',
+    how: 'accepts every one of several concurrent claims of a row',
     flaw: () =>
       atOnce(
         (command) => (nameOf(command) === 'findAndModify' ? command.query._id : undefined),
@@ -133,17 +133,17 @@ export const UPDATE_FLAWS: readonly FlawCase[] = [
   },
   {
     lacks: 'retried writes',
-    how: 'applies an update twice that is sent again',
+    how: 'applies a repeated update twice',
     flaw: () => forgettingNumbers((command) => nameOf(command) === 'update'),
   },
   {
     lacks: 'retried writes',
-    how: 'applies a findAndModify twice that is sent again',
+    how: 'applies a repeated findAndModify twice',
     flaw: () => forgettingNumbers((command) => nameOf(command) === 'findAndModify'),
   },
   {
     lacks: 'retried writes',
-    how: 'answers a findAndModify that is sent again without its row',
+    how: 'answers a repeated findAndModify without its row',
     flaw: () => {
       const seen = new Set<string>();
       return {
@@ -158,7 +158,7 @@ export const UPDATE_FLAWS: readonly FlawCase[] = [
   },
   {
     lacks: 'time limits',
-    how: 'acknowledges a write that did not end in its time',
+    how: 'acknowledges a write that exceeded its time limit',
     flaw: () => ({
       reply(reply, command) {
         if (nameOf(command) === 'update' && codesOf(reply).includes(LIMIT_EXCEEDED)) replaceReply(reply, DONE);
@@ -178,7 +178,7 @@ function rewriting(change: (part: unknown) => unknown): Flaw {
   };
 }
 
-/** A server whose `$$NOW` is another one, read once for each command. */
+/** Returns a server whose `$$NOW` is the result of `read`, which is called once for each command. */
 function clock(read: () => number): Flaw {
   return {
     command(command) {
@@ -203,7 +203,7 @@ function unknownExpression(name: string): Flaw {
   };
 }
 
-/** A server that answers by itself what comes while the same row is being written. `rowOf` is undefined for other commands. */
+/** Returns a server that answers with `answer`, without effect, while another write of the same row runs. `rowOf` selects the commands. */
 function atOnce(rowOf: (command: Document) => unknown, answer: (command: Document) => Document): Flaw {
   const underWay = new Set<unknown>();
   return {

@@ -6,7 +6,7 @@ import type { TestMongo } from '#testing/stores/open-test-mongo.ts';
 import type { ActorSubject } from '#testing/suites/actor-subjects.ts';
 import type { Actor } from '#workers/actor.ts';
 
-/** What a feature of the kernel is shown with: one actor, and a mailbox that is empty at the start. */
+/** Surroundings of one test of a kernel feature: an actor, and mailboxes that are empty at the start. */
 export interface Scene {
   t: Test;
   mongo: TestMongo;
@@ -16,22 +16,23 @@ export interface Scene {
   kernel(overrides?: { workerId?: string; leaseMs?: number }): TestKernel;
 }
 
-/** One promise of the kernel, kept with every actor. */
+/** One guarantee of the kernel, which holds for every actor. */
 export interface Feature {
+  /** Title of the test. */
   name: string;
-  /** Absent: it holds for every actor. */
+  /** Returns whether the feature concerns this actor; absent if it concerns all. */
   applies?: (subject: ActorSubject) => boolean;
   show(scene: Scene): Promise<void>;
 }
 
-/** The command as it stands. */
+/** Reads the command again. @throws Error if it does not exist */
 export async function again(mongo: TestMongo, command: Command): Promise<Command> {
   const found = await readCommand(mongo, command.queue, command._id);
   if (found === null) throw new Error(`command ${command._id} is gone`);
   return found;
 }
 
-/** What the passing of time does: the lease (or the rest) of the command is over. */
+/** Makes the command due now, as time would: ends its lease or its backoff. */
 export async function expire(mongo: TestMongo, command: Command): Promise<void> {
   const past = new Date(Date.now() - 60_000);
   await mailboxOf(mongo, command.queue).updateOne(
@@ -40,11 +41,11 @@ export async function expire(mongo: TestMongo, command: Command): Promise<void> 
   );
 }
 
-/** The command ended well, and its change was made once. */
+/** Checks that the command ended successfully after `attempts` claims and that its change was made once. */
 export async function endedWell(scene: Scene, command: Command, attempts = 1): Promise<void> {
   const { t, mongo, subject } = scene;
   const now = await again(mongo, command);
   const spent = subject.ends.ending === 'snoozed' ? attempts - 1 : attempts;
-  t.match(now, { status: subject.ends.status, attempts: spent, lockedUntil: null }, 'the command ended well');
+  t.match(now, { status: subject.ends.status, attempts: spent, lockedUntil: null }, 'the command succeeded');
   t.equal(await subject.effects(command), 1, 'its change was made once');
 }

@@ -5,10 +5,10 @@ import { gate, until } from '#testing/until.ts';
 import { runCommand } from '#workers/run-command.ts';
 import { again, endedWell, expire, type Feature } from './feature.ts';
 
-/** Who may run a command, and what becomes of a worker that may no longer. */
+/** Features of the lease: which worker may run a command, and how a worker ends that lost its lease. */
 export const LEASE_FEATURES: readonly Feature[] = [
   {
-    name: 'of ten workers that race for a command one runs it',
+    name: 'exactly one of ten workers that race for a command runs it',
     async show(scene) {
       const { t, subject, actor } = scene;
       const command = await subject.post();
@@ -26,7 +26,7 @@ export const LEASE_FEATURES: readonly Feature[] = [
     },
   },
   {
-    name: 'the lease is renewed for as long as the run takes',
+    name: 'the worker renews its lease as long as the run lasts',
     async show(scene) {
       const { t, mongo, subject, actor } = scene;
       const go = gate();
@@ -36,7 +36,7 @@ export const LEASE_FEATURES: readonly Feature[] = [
         return real();
       });
       const command = await subject.post();
-      // Longer than any pause of a busy machine that runs both this worker and its rival.
+      // The lease must outlast any pause of a busy machine that runs both this worker and its rival.
       const run = runCommand(scene.kernel({ leaseMs: 3_000 }), slow, command.queue, command._id);
       const ends = new Set([await until('claimed', async () => (await again(mongo, command)).lockedUntil?.getTime())]);
       await until('the lease was renewed twice', async () => {
@@ -51,7 +51,7 @@ export const LEASE_FEATURES: readonly Feature[] = [
     },
   },
   {
-    name: 'a commit that takes longer than the renewals of its lease are apart is not undone by them',
+    name: 'a renewal during a slow commit does not abort the commit',
     async show(scene) {
       const { t, mongo, subject, actor } = scene;
       const leaseMs = 300;
@@ -66,12 +66,12 @@ export const LEASE_FEATURES: readonly Feature[] = [
       );
       const command = await subject.post();
       t.equal(await runCommand(scene.kernel({ leaseMs }), slow, command.queue, command._id), subject.ends.ending);
-      t.equal(tries, 1, 'at the first try');
+      t.equal(tries, 1, 'the first commit succeeds');
       await endedWell(scene, command);
     },
   },
   {
-    name: 'a renewal that comes after the command was put back does not touch its rest',
+    name: 'a renewal after a retry does not change the backoff',
     async show({ t, mongo, subject, actor, kernel: make }) {
       const command = await subject.post();
       const resting = { kind: 'retry', error: new Error('later'), afterMs: 50_000 } as const;
@@ -87,14 +87,14 @@ export const LEASE_FEATURES: readonly Feature[] = [
     },
   },
   {
-    name: 'a worker that lost its lease is told, and writes nothing',
+    name: 'a worker that lost its lease aborts the run and writes nothing',
     async show(scene) {
       const { t, mongo, subject, actor } = scene;
       const told = gate();
       const paused = scripted(actor, async (run, real) => {
-        // A checkpoint among the real work may meet the lost lease first.
+        // A checkpoint of the actor may meet the lost lease first.
         const outcome = await real().catch((error: unknown) => error as Error);
-        await until('told', () => run.signal.aborted);
+        await until('the signal has aborted', () => run.signal.aborted);
         told.open();
         if (outcome instanceof Error) throw outcome;
         return outcome;
@@ -111,7 +111,7 @@ export const LEASE_FEATURES: readonly Feature[] = [
     },
   },
   {
-    name: 'a worker that lost its lease without noticing writes nothing, effects included',
+    name: 'a worker that has not noticed the loss of its lease writes neither effects nor end',
     async show(scene) {
       const { t, mongo, subject, actor } = scene;
       const [decided, go] = [gate(), gate()];
@@ -137,7 +137,7 @@ export const LEASE_FEATURES: readonly Feature[] = [
       const settled = await again(mongo, command);
       go.open();
       t.equal(await run, 'fenced');
-      t.strictSame(await again(mongo, command), settled, 'the command is as its new holder left it');
+      t.strictSame(await again(mongo, command), settled, 'the late worker changes nothing');
       const written = await notes.find({ command: command._id }).toArray();
       t.strictSame(
         written.map((note) => note.by),
@@ -149,7 +149,7 @@ export const LEASE_FEATURES: readonly Feature[] = [
     },
   },
   {
-    name: 'a checkpoint outlives its worker, and a late checkpoint is refused with its effects',
+    name: 'a checkpoint survives its worker, and a late checkpoint is refused together with its effects',
     async show(scene) {
       const { t, mongo, subject, actor } = scene;
       const progress = { afterId: '', updatedAttempts: 0, queuedNotifications: 0 };
@@ -180,7 +180,7 @@ export const LEASE_FEATURES: readonly Feature[] = [
         await runCommand(scene.kernel({ workerId: 'resumes' }), resumes, command.queue, command._id),
         subject.ends.ending,
       );
-      t.strictSame(seen, [progress], 'the next claim begins at the checkpoint');
+      t.strictSame(seen, [progress], 'the next claim continues from the checkpoint');
       go.open();
       t.equal(await dead, 'fenced');
       t.strictSame(
@@ -191,15 +191,19 @@ export const LEASE_FEATURES: readonly Feature[] = [
     },
   },
   {
-    name: 'a poison that takes its worker along is buried by the next claim after its last attempt',
+    name: 'the claim after the last attempt marks a command DEAD whose workers all vanished',
     async show({ t, mongo, subject, actor, kernel: make }) {
       const [poison, healthy] = [await subject.post({ maxAttempts: 2 }), await subject.post()];
-      // What a killed process leaves behind: a claim that nobody settles. (Real processes: crash-points.e2e.test.ts.)
+      // A handler that never ends leaves a claim without a settlement, like a killed process. Real kills: crash-points.e2e.test.ts.
       const vanishes = around(actor, () => new Promise<never>(() => undefined));
       for (const attempt of [1, 2]) {
         void runCommand(make({ workerId: `victim-${attempt}` }), vanishes, poison.queue, poison._id);
         await until('claimed', async () => (await again(mongo, poison)).fence === attempt);
-        t.equal(await runCommand(make(), actor, poison.queue, poison._id), 'not-ours', 'its lease holds others off');
+        t.equal(
+          await runCommand(make(), actor, poison.queue, poison._id),
+          'not-ours',
+          'the lease excludes other workers',
+        );
         await expire(mongo, poison);
       }
       const kernel = make({ workerId: 'gravedigger' });
@@ -214,10 +218,10 @@ export const LEASE_FEATURES: readonly Feature[] = [
   },
 ];
 
-/** Another worker finds the lease over and does the work. */
+/** Expires the lease and runs the command in another worker. */
 async function takeOver(scene: Parameters<Feature['show']>[0], command: Parameters<typeof again>[1]): Promise<void> {
   const { t, mongo, subject, actor, kernel } = scene;
-  // Together, as the late worker's renewal may come between the two.
+  // Repeat both steps: the late worker's renewal may come between them.
   await until('taken over', async () => {
     await expire(mongo, command);
     const ending = await runCommand(kernel({ workerId: 'next' }), actor, command.queue, command._id);

@@ -9,68 +9,64 @@ import type { Effects } from '#workers/actor.ts';
 import { runCommand } from '#workers/run-command.ts';
 import { again, endedWell, expire, type Feature, type Scene } from './feature.ts';
 
-/** How each kind of outcome leaves its command. */
+/** Features of the outcomes: the state in which each kind leaves its command. */
 export const OUTCOME_FEATURES: readonly Feature[] = [
   {
-    name: 'done settles the command with its effects and tells whoever waits',
+    name: 'done settles the command together with its effects and notifies waiting front doors',
     async show(scene) {
       const { t, mongo, subject, actor } = scene;
       const [kernel, command] = [scene.kernel(), await subject.post()];
-      t.equal(await subject.effects(command), 0, 'nothing is done yet');
+      t.equal(await subject.effects(command), 0, 'no effect before the run');
       t.equal(await runCommand(kernel, actor, command.queue, command._id), subject.ends.ending);
       await endedWell(scene, command);
       const now = await again(mongo, command);
       t.equal(now.fence, 1);
       if (subject.ends.ending === 'snoozed') {
-        t.ok(now.nextRunAt.getTime() > Date.now(), 'its next turn is in the future');
+        t.ok(now.nextRunAt.getTime() > Date.now(), 'its next run is in the future');
         return;
       }
       t.strictSame(kernel.announced, [command._id]);
       t.type(now.settledAt, Date);
-      t.equal(
-        await runCommand(kernel, actor, command.queue, command._id),
-        'not-ours',
-        'a late ring finds nothing to do',
-      );
+      t.equal(await runCommand(kernel, actor, command.queue, command._id), 'not-ours', 'a late ring claims nothing');
       await endedWell(scene, command);
     },
   },
   {
-    name: 'rejected changes nothing, tells whoever waits and frees the key',
+    name: 'rejected changes nothing, notifies waiting front doors and frees the key',
     applies: (subject) => subject.postRejected !== undefined,
     async show({ t, mongo, subject, actor, kernel: make }) {
       const kernel = make();
       const command = await subject.postRejected?.();
       if (command === undefined) return;
       const twin = () => newCommand({ ...(command as CommandOf<Queue>), now: Date.now(), maxAttempts: 10 });
-      t.equal((await postCommand(mongo, twin())).created, false, 'before, the key is taken');
+      t.equal((await postCommand(mongo, twin())).created, false, 'before the run, the key is taken');
       t.equal(await runCommand(kernel, actor, command.queue, command._id), 'rejected');
       const now = await again(mongo, command);
       t.match(now, { status: 'REJECTED', lockedUntil: null });
       t.notOk('live' in now);
       t.strictSame(kernel.announced, [command._id]);
       t.equal(await subject.effects(command), 0);
-      t.equal((await postCommand(mongo, twin())).created, true, 'after, it is free');
+      t.equal((await postCommand(mongo, twin())).created, true, 'after the run, the key is free');
     },
   },
   {
-    name: 'retry spends the attempt and rests for the backoff',
+    name: 'retry spends the attempt and waits for the backoff',
     show: (scene) => spends(scene, async () => ({ kind: 'retry', error: new Error('attempt 7 of "abc" failed') })),
   },
   {
-    name: 'throwing is retry',
+    name: 'a thrown error is treated as retry',
     show: (scene) => spends(scene, () => Promise.reject(new Error('attempt 7 of "abc" failed'))),
   },
   {
-    name: 'snooze gives the attempt back',
+    name: 'snooze refunds the attempt',
     show: (scene) => spendsNothing(scene, async () => ({ kind: 'snooze', afterMs: 50_000 }), 50_000),
   },
   {
-    name: 'an outage of MongoDB spends nothing',
+    name: 'an outage of MongoDB spends no attempt',
     show: (scene) => spendsNothing(scene, () => Promise.reject(new MongoNetworkError('gone')), 1_000),
   },
   {
-    name: 'a network fault spends nothing',
+    name: 'a network fault spends no attempt',
     show: (scene) => spendsNothing(scene, async () => Promise.reject(await refusedCall()), 1_000),
   },
   {
@@ -88,7 +84,7 @@ export const OUTCOME_FEATURES: readonly Feature[] = [
       await reached.opened;
       const now = await again(mongo, command);
       t.match(now, { status: 'PENDING', attempts: 1, fence: 1, workerId: 'worker-1' });
-      t.strictSame(now.lockedUntil, now.nextRunAt, 'one index finds what is due and what is abandoned');
+      t.strictSame(now.lockedUntil, now.nextRunAt, 'one index finds due and abandoned commands');
       t.ok(now.nextRunAt.getTime() > Date.now());
       go.open();
       await run;
@@ -96,7 +92,7 @@ export const OUTCOME_FEATURES: readonly Feature[] = [
     },
   },
   {
-    name: 'a poison that throws is dead after its attempts, and holds nobody up',
+    name: 'a command that always throws is DEAD after its attempts and blocks no other command',
     async show({ t, mongo, subject, actor, kernel: make }) {
       const [kernel, poison, healthy] = [make(), await subject.post({ maxAttempts: 3 }), await subject.post()];
       const throws = around(actor, () => Promise.reject(new Error('no')));
@@ -106,16 +102,16 @@ export const OUTCOME_FEATURES: readonly Feature[] = [
       }
       const dead = await again(mongo, poison);
       t.match(dead, { status: 'DEAD', attempts: 3, lockedUntil: null, lastError: { fingerprint: 'Error: no' } });
-      t.ok(dead.live, 'a dead command keeps its key: the change may still be made by an operator');
+      t.ok(dead.live, 'a dead command keeps its key, because an operator may replay it');
       t.strictSame(kernel.announced, [poison._id]);
       await expire(mongo, poison);
-      t.equal(await runCommand(kernel, actor, poison.queue, poison._id), 'not-ours', 'dead is dead');
+      t.equal(await runCommand(kernel, actor, poison.queue, poison._id), 'not-ours', 'a dead command is not claimed');
       t.equal(await subject.effects(poison), 0);
       t.equal(await runCommand(kernel, actor, healthy.queue, healthy._id), subject.ends.ending);
     },
   },
   {
-    name: 'dead at once where trying again cannot help',
+    name: 'the outcome dead ends the command at once',
     async show({ t, mongo, subject, actor, kernel: make }) {
       const [kernel, command] = [make(), await subject.post()];
       const hopeless = scripted(actor, async () => ({ kind: 'dead', error: new Error('never') }));
@@ -124,7 +120,7 @@ export const OUTCOME_FEATURES: readonly Feature[] = [
     },
   },
   {
-    name: 'effects of a retry and of a death are one with what becomes of the command',
+    name: 'effects of a retry or a death commit in one transaction with the command',
     async show({ t, mongo, subject, actor, kernel: make }) {
       const notes = mongo.db.collection<{ command: string; status: string; nextRunAt: Date }>('failures');
       const command = await subject.post({ maxAttempts: 2 });
@@ -140,9 +136,17 @@ export const OUTCOME_FEATURES: readonly Feature[] = [
         notes.find({ command: command._id }, { projection: { _id: 0, status: 1, nextRunAt: 1 } }).toArray();
       t.equal(await runCommand(make(), fails, command.queue, command._id), 'retried');
       const resting = await again(mongo, command);
-      t.strictSame(await noted(), [{ status: 'PENDING', nextRunAt: resting.nextRunAt }], 'they see when it runs again');
+      t.strictSame(
+        await noted(),
+        [{ status: 'PENDING', nextRunAt: resting.nextRunAt }],
+        'the effects see the time of the next run',
+      );
       await expire(mongo, command);
-      t.equal(await runCommand(make(), fails, command.queue, command._id), 'dead', 'the last retry is death');
+      t.equal(
+        await runCommand(make(), fails, command.queue, command._id),
+        'dead',
+        'a retry of the last attempt is a death',
+      );
       t.match(await noted(), [{ status: 'PENDING' }, { status: 'DEAD' }]);
 
       const hopeless = await subject.post();
@@ -157,10 +161,10 @@ export const OUTCOME_FEATURES: readonly Feature[] = [
       const dies = scripted(actor, ...steps);
       t.equal(await runCommand(make(), dies, hopeless.queue, hopeless._id), 'retried');
       t.match(await again(mongo, hopeless), { status: 'PENDING', lastError: { message: 'the effects are broken' } });
-      t.equal(await notes.countDocuments({ command: hopeless._id }), 0, 'neither the death nor its effects');
+      t.equal(await notes.countDocuments({ command: hopeless._id }), 0, 'neither the death nor its effects are stored');
       await expire(mongo, hopeless);
       t.equal(await runCommand(make(), dies, hopeless.queue, hopeless._id), 'dead');
-      t.equal(await notes.countDocuments({ command: hopeless._id }), 1, 'both');
+      t.equal(await notes.countDocuments({ command: hopeless._id }), 1, 'both are stored');
     },
   },
 ];
@@ -168,7 +172,7 @@ export const OUTCOME_FEATURES: readonly Feature[] = [
 async function spends(scene: Scene, step: Step): Promise<void> {
   const { t, mongo, subject, actor } = scene;
   const [kernel, command] = [scene.kernel(), await subject.post()];
-  // A backoff that no machine sleeps through, to tell it from a command that is due at once.
+  // A backoff longer than any pause of a busy machine, so that it differs from a command that is due at once.
   const failing = { ...scripted(actor, step), backoff: { baseMs: 40_000, capMs: 50_000 } };
   const before = Date.now();
   t.equal(await runCommand(kernel, failing, command.queue, command._id), 'retried');
@@ -181,14 +185,14 @@ async function spends(scene: Scene, step: Step): Promise<void> {
     lastError: { fingerprint: 'Error: attempt <n> of <value> failed', message: 'attempt 7 of "abc" failed' },
   });
   const restMs = resting.nextRunAt.getTime() - before;
-  // Jitter takes off at most a quarter; the kernel's random here is one half.
-  t.ok(restMs >= 34_000, `it rests for its backoff, ${restMs} ms`);
-  t.strictSame(kernel.announced, [], 'nobody is told of what is not over');
+  // Jitter only lengthens a wait.
+  t.ok(restMs >= 40_000, `the command waits for its backoff, ${restMs} ms`);
+  t.strictSame(kernel.announced, [], 'an unsettled command is not announced');
   t.equal(await subject.effects(command), 0);
   t.equal(
     await runCommand(kernel, actor, command.queue, command._id),
     'not-ours',
-    'a ring does not cut the rest short',
+    'a ring does not shorten the backoff',
   );
   await expire(mongo, command);
   t.equal(await runCommand(kernel, actor, command.queue, command._id), subject.ends.ending);
@@ -204,7 +208,7 @@ async function spendsNothing(scene: Scene, step: Step, restMs: number): Promise<
     t.equal(await runCommand(kernel, failing, command.queue, command._id), 'snoozed');
     const now = await again(mongo, command);
     t.match(now, { status: 'PENDING', attempts: 0, fence: round, lockedUntil: null });
-    t.ok(now.nextRunAt.getTime() >= before + restMs - 100, 'it rests');
+    t.ok(now.nextRunAt.getTime() >= before + restMs - 100, 'the command waits');
     t.equal(await subject.effects(command), 0);
     await expire(mongo, command);
   }
@@ -212,7 +216,7 @@ async function spendsNothing(scene: Scene, step: Step, restMs: number): Promise<
   await endedWell(scene, command);
 }
 
-/** What a call to a service that is not there ends with. */
+/** Returns the error of a call to a service that does not run. */
 async function refusedCall(): Promise<unknown> {
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));

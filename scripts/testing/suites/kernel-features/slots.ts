@@ -7,10 +7,10 @@ import { again, endedWell, type Feature } from './feature.ts';
 
 const HOUR_MS = 3_600_000;
 
-/** What a worker process takes up, in which order, and what it leaves behind when it stops. */
+/** Features of the slots: which commands a worker process claims, in which order, and how it stops. */
 export const SLOT_FEATURES: readonly Feature[] = [
   {
-    name: 'one turn of the poll finds every due command without any ring',
+    name: 'one poll finds every due command without a ring',
     async show(scene) {
       const { subject, actor } = scene;
       const commands = [await subject.post(), await subject.post(), await subject.post()];
@@ -22,7 +22,7 @@ export const SLOT_FEATURES: readonly Feature[] = [
     },
   },
   {
-    name: 'the poll comes back by itself',
+    name: 'the poll repeats by itself until the worker drains',
     async show(scene) {
       const { t, subject, actor } = scene;
       let turns = 0;
@@ -37,11 +37,11 @@ export const SLOT_FEATURES: readonly Feature[] = [
       await worker.drain();
       const late = await subject.post();
       await worker.poll();
-      t.equal(await subject.effects(late), 0, 'a drained worker takes nothing up');
+      t.equal(await subject.effects(late), 0, 'a drained worker claims nothing');
     },
   },
   {
-    name: 'the longest due is taken first',
+    name: 'the worker runs the command first that has been due longest',
     async show({ t, subject, actor, kernel }) {
       const now = Date.now();
       const commands: Command[] = [];
@@ -56,11 +56,15 @@ export const SLOT_FEATURES: readonly Feature[] = [
         order.runs,
         [1, 3, 0, 2].map((n) => commands[n]?._id),
       );
-      t.equal(await subject.effects(future), subject.name === 'upkeep' ? 1 : 0, 'what is not due is left alone');
+      t.equal(
+        await subject.effects(future),
+        subject.name === 'upkeep' ? 1 : 0,
+        'a command that is not due is not claimed',
+      );
     },
   },
   {
-    name: 'a slow command does not hold up the others',
+    name: 'a slow command does not delay the others',
     async show(scene) {
       const { t, subject, actor } = scene;
       const go = gate();
@@ -86,7 +90,7 @@ export const SLOT_FEATURES: readonly Feature[] = [
     },
   },
   {
-    name: 'a ring and the poll never run one command twice in a process, nor more than its slots',
+    name: 'ring and poll never run one command twice in a process, nor more commands than it has slots',
     async show(scene) {
       const { t, subject, actor } = scene;
       const commands = [];
@@ -114,7 +118,7 @@ export const SLOT_FEATURES: readonly Feature[] = [
     },
   },
   {
-    name: 'drain lets what runs finish and claims nothing more',
+    name: 'drain lets running commands finish and claims no more',
     async show(scene) {
       const { t, mongo, subject, actor } = scene;
       const [reached, go] = [gate(), gate()];
@@ -144,7 +148,7 @@ export const SLOT_FEATURES: readonly Feature[] = [
     },
   },
   {
-    name: 'what does not end in time is cut short, put back unspent, and free for the next worker at once',
+    name: 'a command that a stop interrupts is snoozed, with its attempt refunded, and due at once',
     async show(scene) {
       const { t, mongo, subject, actor } = scene;
       const reached = gate();

@@ -3,11 +3,11 @@ import { readConfig, secretsOf } from '#infra/config/config.ts';
 import { DEVELOPMENT_JWT_SECRET } from '#infra/config/variable.ts';
 import { configFaults, MONGODB_URL, REDIS_URL } from '#testing/config-faults.ts';
 
-t.test('a production front door of the auth service signs with a secret of its own, others need none', async (t) => {
+t.test('a production front door of the auth service requires its own secret, other processes need none', async (t) => {
   const env = { NODE_ENV: 'production', MONGODB_URL, REDIS_URL, NOTIFICATION_INTERNAL_SERVICE_TOKEN: 't' };
   const secretFaults = (more: NodeJS.ProcessEnv) => configFaults({ ...env, ...more });
   t.match(secretFaults({}), [/^AUTH_JWT_SECRET: not set/]);
-  t.match(secretFaults({ AUTH_JWT_SECRET: '' }), [/set to nothing/]);
+  t.match(secretFaults({ AUTH_JWT_SECRET: '' }), [/^AUTH_JWT_SECRET: empty/]);
   t.match(secretFaults({ AUTH_JWT_SECRET: 's'.repeat(31) }), [/wanted at least 32 bytes/]);
   t.match(secretFaults({ AUTH_JWT_SECRET: DEVELOPMENT_JWT_SECRET }), [/not the development default/]);
   const good = { AUTH_JWT_SECRET: 's'.repeat(32) };
@@ -16,10 +16,10 @@ t.test('a production front door of the auth service signs with a secret of its o
   t.match(secretFaults({ ...good, AUTH_JWT_PREVIOUS_SECRETS: 'short' }), [/at least 32 bytes, each/]);
   t.strictSame(secretFaults({ SERVICES: 'attempt' }), []);
   t.strictSame(secretFaults({ SERVICES: 'attempt', AUTH_JWT_SECRET: 'short' }), []);
-  t.match(configFaults({ MONGODB_URL, AUTH_JWT_SECRET: '' }), [/^AUTH_JWT_SECRET: set to nothing/], 'nowhere empty');
+  t.match(configFaults({ MONGODB_URL, AUTH_JWT_SECRET: '' }), [/^AUTH_JWT_SECRET: empty/], 'also in development');
 });
 
-t.test('earlier secrets and trusted proxies are lists; every secret is one for the log to cut out', async (t) => {
+t.test('earlier secrets and trusted proxies are lists, and the log removes every secret', async (t) => {
   const config = readConfig({
     MONGODB_URL,
     AUTH_JWT_SECRET: 'now',
@@ -37,8 +37,26 @@ t.test('earlier secrets and trusted proxies are lists; every secret is one for t
   }
 });
 
-t.test('the known secret on an address that others reach is warned about', async (t) => {
-  t.match(readConfig({ MONGODB_URL, HOST: '0.0.0.0' }).doorWarnings, [/anybody can sign tokens/]);
+t.test('students and parents may register by default, and an empty list of roles closes registration', async (t) => {
+  const rolesOf = (env: NodeJS.ProcessEnv) => [...readConfig({ MONGODB_URL, ...env }).auth.selfRegisterRoles];
+  t.strictSame(rolesOf({}), ['STUDENT', 'PARENT']);
+  t.strictSame(rolesOf({ AUTH_SELF_REGISTER_ROLES: 'PARENT, TEACHER' }), ['TEACHER', 'PARENT']);
+  t.strictSame(rolesOf({ AUTH_SELF_REGISTER_ROLES: '' }), []);
+  for (const wrong of [' ', ',', 'STUDENT,', 'ADMIN', 'student']) {
+    t.match(configFaults({ MONGODB_URL, AUTH_SELF_REGISTER_ROLES: wrong }), [/^AUTH_SELF_REGISTER_ROLES: /], wrong);
+  }
+});
+
+t.test('the maximum age of a session is a whole number of days, at least 1', async (t) => {
+  const maxMs = (days: string) => readConfig({ MONGODB_URL, AUTH_SESSION_MAX_DAYS: days }).auth.sessionMaxMs;
+  t.equal(maxMs('1'), 86_400_000);
+  for (const wrong of ['', '0', '0.5', '-1', '3651']) {
+    t.match(configFaults({ MONGODB_URL, AUTH_SESSION_MAX_DAYS: wrong }), [/^AUTH_SESSION_MAX_DAYS: /], wrong);
+  }
+});
+
+t.test('a front door warns about the development secret on an address that other machines reach', async (t) => {
+  t.match(readConfig({ MONGODB_URL, HOST: '0.0.0.0' }).doorWarnings, [/any caller can sign tokens/]);
   t.strictSame(readConfig({ MONGODB_URL, HOST: '0.0.0.0', SERVICES: 'attempt' }).doorWarnings, []);
   t.strictSame(readConfig({ MONGODB_URL, HOST: '0.0.0.0', AUTH_JWT_SECRET: 'own' }).doorWarnings, []);
 });

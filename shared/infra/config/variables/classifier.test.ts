@@ -2,7 +2,7 @@ import t from 'tap';
 import { readConfig, secretsOf } from '#infra/config/config.ts';
 import { configFaults, MONGODB_URL } from '#testing/config-faults.ts';
 
-t.test('keys of models are secrets, and may go to origins only', async (t) => {
+t.test('provider keys are secrets, and allowed base URLs are origins only', async (t) => {
   const keys = { OPENAI_API_KEY: 'sk-1', AI_CLASSIFIER_API_KEY: 'sk-2', GEMINI_API_KEY: '' };
   const config = readConfig({
     MONGODB_URL,
@@ -12,7 +12,11 @@ t.test('keys of models are secrets, and may go to origins only', async (t) => {
   t.strictSame(config.classifier.keys, { OPENAI_API_KEY: 'sk-1', AI_CLASSIFIER_API_KEY: 'sk-2', GEMINI_API_KEY: '' });
   t.notOk(secretsOf(config).includes(''));
   t.equal(config.classifier.baseUrl, null);
-  t.equal(readConfig({ MONGODB_URL, AI_CLASSIFIER_BASE_URL: '' }).classifier.baseUrl, '', 'set to nothing is set');
+  t.equal(
+    readConfig({ MONGODB_URL, AI_CLASSIFIER_BASE_URL: '' }).classifier.baseUrl,
+    '',
+    'an empty variable counts as set',
+  );
   t.strictSame(config.classifier.allowedOrigins, ['https://a.example:8443', 'http://127.0.0.1:1']);
   t.ok(['sk-1', 'sk-2'].every((key) => secretsOf(config).includes(key)));
   for (const origin of ['https://a.example/', 'https://a.example/v1', 'a.example', 'https://u@a.example']) {
@@ -28,6 +32,6 @@ t.test('keys of models are secrets, and may go to origins only', async (t) => {
   t.match(
     configFaults({ MONGODB_URL, AI_CLASSIFIER_TIMEOUT_MS: '5', AI_PROVIDER_TIMEOUT_MS: '0' }),
     [/^AI_PROVIDER_TIMEOUT_MS/],
-    'the one that is beaten is checked as well',
+    'the overridden timeout is checked as well',
   );
 });

@@ -9,32 +9,34 @@ export const CLASSIFIER = {
     group: GROUP,
     kind: 'text',
     default: 'mock',
-    description: `Model provider where no stored setting is enabled: ${PROVIDERS.map((name) => `\`${name}\``).join(', ')}. \`mock\` answers by itself, always alike. With another name everything serves but the models, whose status is \`degraded\`.`,
+    description: `Model provider if no stored setting is enabled: ${PROVIDERS.map((name) => `\`${name}\``).join(', ')}. \`mock\` calls no model and always returns the same. With an unknown name only the models are unavailable; their status is \`degraded\`.`,
   },
   AI_CLASSIFIER_MODEL: {
     group: GROUP,
     kind: 'text',
     default: null,
-    description: 'Model; unset = a default of the provider. `local` needs one.',
+    description: 'Model; unset = the default of the provider. Required for `local`.',
   },
   AI_CLASSIFIER_BASE_URL: {
     group: GROUP,
     kind: 'neighbour',
     default: null,
     description:
-      'Base URL of the provider; unset = its official one. Its origin must be official or allowed. `local` needs one.',
+      'Base URL of `AI_CLASSIFIER_PROVIDER`; unset = its official one. Required for `local`. The key of this provider may be sent to its origin. Plain http is allowed for loopback and private addresses and for hosts of one label.',
   },
   AI_CLASSIFIER_ALLOWED_BASE_URLS: {
     group: GROUP,
     kind: 'origins',
     default: null,
-    description: 'Origins beside the official ones to which a provider key may go, comma-separated.',
+    description:
+      'Further origins to which the key of any provider may be sent, comma-separated; plain http as in `AI_CLASSIFIER_BASE_URL`.',
   },
   AI_CLASSIFIER_API_KEY: {
     group: GROUP,
     kind: 'token',
     default: null,
-    description: "Key of whatever provider is selected; beats the provider's own variable.",
+    description:
+      "Key of `AI_CLASSIFIER_PROVIDER`, but of no other provider that a stored setting selects; takes precedence over the provider's own variable.",
   },
   OPENAI_API_KEY: { group: GROUP, kind: 'token', default: null, description: 'Key of `openai`.' },
   ANTHROPIC_API_KEY: { group: GROUP, kind: 'token', default: null, description: 'Key of `anthropic`.' },
@@ -46,7 +48,7 @@ export const CLASSIFIER = {
     default: 60_000,
     min: 1,
     max: 600_000,
-    description: 'Bound of one call to a provider, headers and body together.',
+    description: 'Time limit of one provider call, headers and body together.',
   },
   AI_CLASSIFIER_TIMEOUT_MS: {
     group: GROUP,
@@ -54,7 +56,7 @@ export const CLASSIFIER = {
     default: null,
     min: 1,
     max: 600_000,
-    description: 'Beats `AI_PROVIDER_TIMEOUT_MS`.',
+    description: 'Takes precedence over `AI_PROVIDER_TIMEOUT_MS`.',
   },
   AI_CLASSIFIER_MAX_RETRIES: {
     group: GROUP,
@@ -62,7 +64,7 @@ export const CLASSIFIER = {
     default: 2,
     min: 0,
     max: 5,
-    description: 'Calls to a provider after one that failed for a passing reason.',
+    description: 'Further provider calls after one that failed for a temporary reason.',
   },
   AI_CLASSIFIER_CIRCUIT_FAILURES: {
     group: GROUP,
@@ -70,7 +72,7 @@ export const CLASSIFIER = {
     default: 5,
     min: 1,
     max: 1_000,
-    description: 'Failures in a row after which a provider is left alone.',
+    description: 'Failures in a row after which calls to a provider are suspended.',
   },
   AI_CLASSIFIER_CIRCUIT_COOLDOWN_MS: {
     group: GROUP,
@@ -78,14 +80,14 @@ export const CLASSIFIER = {
     default: 30_000,
     min: 1,
     max: 3_600_000,
-    description: 'For how long; then one call tries it.',
+    description: 'Length of that suspension; one call then probes the provider.',
   },
   AI_CLASSIFIER_STREAMING: {
     group: GROUP,
     kind: 'word',
     default: '0',
     words: ['0', '1'],
-    description: '1 = answers of providers that can are read as they are written.',
+    description: '1 = replies are streamed from providers that support it.',
   },
   AI_CLASSIFIER_BATCH_CONCURRENCY: {
     group: GROUP,
@@ -93,14 +95,14 @@ export const CLASSIFIER = {
     default: 1,
     min: 1,
     max: 5,
-    description: 'Batches of 5 questions of one job that are with the provider at once.',
+    description: 'Batches (5 questions each) of one job that are sent to the provider at once.',
   },
   AI_CLASSIFIER_WORKER_ENABLED: {
     group: GROUP,
     kind: 'word',
     default: '0',
     words: ['0', '1'],
-    description: '1 = the `classifier` worker runs jobs; else it idles and they wait.',
+    description: '1 = the `classifier` worker runs jobs; 0 = jobs wait.',
   },
   AI_CLASSIFIER_WORKER_CONCURRENCY: {
     group: GROUP,
@@ -116,7 +118,7 @@ export const CLASSIFIER = {
     default: 1_000,
     min: 10,
     max: 60_000,
-    description: 'Its poll of due jobs.',
+    description: 'Interval at which the `classifier` worker polls for due jobs.',
   },
   AI_CLASSIFIER_WORKER_LEASE_MS: {
     group: GROUP,
@@ -132,7 +134,7 @@ export const CLASSIFIER = {
     default: 5,
     min: 1,
     max: 1_000,
-    description: 'Attempts of a job before it ends with what it has.',
+    description: 'Attempts of a job before it ends with its partial results.',
   },
   AI_CLASSIFIER_WORKER_RETRY_BASE_DELAY_MS: {
     group: GROUP,
@@ -147,13 +149,23 @@ export const CLASSIFIER = {
     kind: 'word',
     default: '0',
     words: ['0', '1'],
-    description: '1 = generated questions are paid for through usage and wallet service.',
+    description: '1 = generated questions are charged through the usage and wallet services.',
   },
   AI_GENERATION_SETTLEMENT_WORKER_ENABLED: {
     group: GROUP,
     kind: 'word',
     default: '0',
     words: ['0', '1'],
-    description: '1 = the `settlement` worker finishes what a front door could not.',
+    description:
+      '1 = the `settlement` worker makes every call to usage and wallet service that follows the answer of a provider; otherwise the front door makes these calls. Set the same value for `web` and `settlement`.',
+  },
+  AI_SETTLEMENT_WAIT_MS: {
+    group: GROUP,
+    kind: 'integer',
+    default: 5_000,
+    min: 0,
+    max: 60_000,
+    description:
+      'How long a front door waits for the `settlement` worker before it answers 503 `AI_SETTLEMENT_PENDING`.',
   },
 } as const satisfies Record<string, Variable>;

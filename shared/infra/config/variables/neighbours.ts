@@ -2,7 +2,7 @@ import type { Variable } from '#infra/config/variable.ts';
 
 const GROUP = 'Neighbours';
 
-/** Other services, and how we call them. */
+/** Other services, and the settings of calls to them. */
 export const NEIGHBOURS = {
   NOTIFICATION_SERVICE_URL: {
     group: GROUP,
@@ -62,7 +62,7 @@ export const NEIGHBOURS = {
     kind: 'neighbour',
     default: null,
     description:
-      'Profile service, which knows the parents; unset = `PROFILE_SERVICE_BASE_URL`. Without either, notices to parents wait.',
+      'Profile service, which returns the parents of a student; unset = `PROFILE_SERVICE_BASE_URL`. Without either, notices to parents wait.',
   },
   PROFILE_SERVICE_BASE_URL: {
     group: GROUP,
@@ -86,7 +86,7 @@ export const NEIGHBOURS = {
     group: GROUP,
     kind: 'neighbour',
     default: null,
-    description: 'Audit service; unset = `AUDIT_SERVICE_BASE_URL`. Without either, no event is projected to it.',
+    description: 'Audit service; unset = `AUDIT_SERVICE_BASE_URL`. Without either, no events are sent to it.',
   },
   AUDIT_SERVICE_BASE_URL: {
     group: GROUP,
@@ -99,7 +99,7 @@ export const NEIGHBOURS = {
     kind: 'neighbour',
     default: null,
     description:
-      'Question bank; unset = `QUESTION_BANK_SERVICE_BASE_URL`. Without either, prompts name question ids only, and `similar` is refused.',
+      'Question bank; unset = `QUESTION_BANK_SERVICE_BASE_URL`. Without either, prompts contain question ids only, and mode `similar` is refused.',
   },
   QUESTION_BANK_SERVICE_BASE_URL: {
     group: GROUP,
@@ -112,7 +112,7 @@ export const NEIGHBOURS = {
     kind: 'neighbour',
     default: null,
     description:
-      'Usage service; unset = `USAGE_SERVICE_BASE_URL`. Without either, generation that is to be paid for is refused.',
+      'Usage service; unset = `USAGE_SERVICE_BASE_URL`. Without either, generation that must be paid for is refused.',
   },
   USAGE_SERVICE_BASE_URL: {
     group: GROUP,
@@ -125,7 +125,7 @@ export const NEIGHBOURS = {
     kind: 'neighbour',
     default: null,
     description:
-      'Wallet service; unset = `WALLET_SERVICE_BASE_URL`. Without either, generation that is to be paid for is refused.',
+      'Wallet service; unset = `WALLET_SERVICE_BASE_URL`. Without either, generation that must be paid for is refused.',
   },
   WALLET_SERVICE_BASE_URL: {
     group: GROUP,
@@ -139,6 +139,6 @@ export const NEIGHBOURS = {
     default: 5_000,
     min: 1,
     max: 120_000,
-    description: 'Bound of one call to another service.',
+    description: 'Time limit of one call to another service.',
   },
 } as const satisfies Record<string, Variable>;

@@ -3,14 +3,16 @@ import { CHANNELS } from '#shared/notification/delivery.ts';
 
 const GROUP = 'Notifications';
 
-/** The notification service and its deliveries. Its tokens stand among the neighbours: senders and receiver read the same. */
+/** The notification service and its deliveries. Its tokens are among the neighbours, because senders and receiver read the same ones. */
 export const NOTIFICATION = {
   NOTIFICATION_CHANNELS: {
     group: GROUP,
     kind: 'list',
     default: '',
     words: CHANNELS,
-    description: 'Ways beside the inbox on which notifications are delivered, comma-separated. Unset = none.',
+    mayBeEmpty: true,
+    description:
+      'Channels over which notifications are delivered besides the inbox, comma-separated. Unset = inbox only.',
   },
   NOTIFICATION_WEBHOOK_URL: {
     group: GROUP,
@@ -20,9 +22,17 @@ export const NOTIFICATION = {
   },
   NOTIFICATION_WEBHOOK_SECRET: {
     group: GROUP,
-    kind: 'token',
+    kind: 'webhook-secret',
     default: null,
-    description: 'Signs every delivery of the `webhook` channel (HMAC-SHA256). Required by that channel.',
+    description:
+      'Signs every delivery of the `webhook` channel: `whsec_` and the base64 of a key, in production of 24 bytes or more. Required by that channel.',
+  },
+  NOTIFICATION_WEBHOOK_SECRET_PREVIOUS: {
+    group: GROUP,
+    kind: 'webhook-secret',
+    default: null,
+    description:
+      'The secret before, while receivers still verify with it: it signs beside `NOTIFICATION_WEBHOOK_SECRET`. Unset = one signature.',
   },
   NOTIFICATION_WEBHOOK_TIMEOUT_MS: {
     group: GROUP,
@@ -30,7 +40,7 @@ export const NOTIFICATION = {
     default: 10_000,
     min: 1,
     max: 25_000,
-    description: 'Bound of one call to the webhook receiver, well within the lease of a delivery.',
+    description: 'Time limit of one call to the webhook receiver; keep it well below the lease of a delivery.',
   },
   NOTIFICATION_DELIVERY_MAX_ATTEMPTS: {
     group: GROUP,
@@ -38,7 +48,7 @@ export const NOTIFICATION = {
     default: 6,
     min: 1,
     max: 1_000,
-    description: 'Tries of one delivery before it is dead-lettered.',
+    description: 'Delivery attempts before a delivery is dead-lettered.',
   },
   NOTIFICATION_DELIVERY_RETRY_BASE_MS: {
     group: GROUP,
@@ -46,7 +56,7 @@ export const NOTIFICATION = {
     default: 2_000,
     min: 1,
     max: 600_000,
-    description: 'First wait between two tries of a delivery; doubles, at most ten minutes, with jitter.',
+    description: 'First wait between two delivery attempts; doubles, at most ten minutes, with jitter.',
   },
   NOTIFICATION_DELIVERY_LEASE_MS: {
     group: GROUP,

@@ -3,14 +3,14 @@ import { DAY } from '#shared/kernel/time.ts';
 
 const PROCESS_GROUP = 'Process';
 
-/** What a process serves, where, and how it stops. */
+/** The services of a process, its addresses, and its shutdown. */
 export const PROCESS = {
   NODE_ENV: {
     group: PROCESS_GROUP,
     kind: 'word',
     default: 'development',
     words: ENVIRONMENTS,
-    description: '`production` refuses development defaults and protects `/metrics`.',
+    description: '`production` refuses development secrets and protects `/metrics` with `OPS_TOKEN`.',
   },
   SERVICES: {
     group: PROCESS_GROUP,
@@ -47,7 +47,7 @@ export const PROCESS = {
     kind: 'word',
     default: 'info',
     words: LOG_LEVELS,
-    description: 'Least level logged.',
+    description: 'Lowest level that is logged.',
   },
   SHUTDOWN_TIMEOUT_MS: {
     group: PROCESS_GROUP,
@@ -55,7 +55,7 @@ export const PROCESS = {
     default: 20_000,
     min: 0,
     max: 600_000,
-    description: 'How long requests and commands in flight may take to finish after SIGTERM.',
+    description: 'Time for requests and commands in flight to finish after SIGTERM.',
   },
   DRAIN_GRACE_MS: {
     group: PROCESS_GROUP,
@@ -63,7 +63,7 @@ export const PROCESS = {
     default: 1_000,
     min: 0,
     max: 60_000,
-    description: 'How long a front door still accepts connections after `/readyz` has turned 503.',
+    description: 'Time in which a front door still accepts connections after `/readyz` has turned 503.',
   },
 } as const satisfies Record<string, Variable>;
 
@@ -76,44 +76,45 @@ export const STORES = {
     kind: 'mongodb',
     default: null,
     description:
-      'Connection string of a replica set. Required. One that weakens `w: majority, journal: true` or reads elsewhere than at the primary is refused.',
+      'Connection string of a replica set. Required. It must not weaken `w: majority, journal: true` or majority reads of the primary.',
   },
   MONGODB_DATABASE: {
     group: STORES_GROUP,
     kind: 'text',
     default: null,
-    description: 'Database; unset = the one that the path of `MONGODB_URL` names, else `examhall`.',
+    description: 'Database; unset = the path of `MONGODB_URL`, else `examhall`.',
   },
   REDIS_URL: {
     group: STORES_GROUP,
     kind: 'redis',
     default: 'redis://127.0.0.1:6379',
     productionDefault: null,
-    description: 'The doorbell. Holds nothing that cannot be lost. Required in production.',
+    description:
+      'Redis for doorbells, replies and counters. It stores nothing that must not be lost. Required in production.',
   },
 } as const satisfies Record<string, Variable>;
 
 const TRUST_GROUP = 'Trust';
 
-/** Who is believed. */
+/** The tokens and proxies that a process trusts. */
 export const TRUST = {
   GATEWAY_TOKEN: {
     group: TRUST_GROUP,
     kind: 'token',
     default: null,
-    description: 'When set, identity headers count only beside `X-Gateway-Token` with this value.',
+    description: 'If set, identity headers are trusted only together with `X-Gateway-Token` of this value.',
   },
   INTERNAL_SERVICE_TOKEN: {
     group: TRUST_GROUP,
     kind: 'token',
     default: null,
-    description: 'Token of calls between services, where no narrower one is set; carried by outgoing calls.',
+    description: 'Token of calls between services, if no more specific one is set. Outgoing calls send it.',
   },
   ATTEMPT_INTERNAL_SERVICE_TOKEN: {
     group: TRUST_GROUP,
     kind: 'token',
     default: null,
-    description: 'Token that start, release and handoff demand; unset = `INTERNAL_SERVICE_TOKEN`.',
+    description: 'Token that start, release and handoff require; unset = `INTERNAL_SERVICE_TOKEN`.',
   },
   OPS_TOKEN: {
     group: TRUST_GROUP,
@@ -126,13 +127,13 @@ export const TRUST = {
     kind: 'addresses',
     default: null,
     description:
-      'Addresses and networks (CIDR), comma-separated, whose `X-Forwarded-For` is believed: its last entry is then the client. Unset = nobody.',
+      'Addresses and networks (CIDR), comma-separated, whose `X-Forwarded-For` is trusted: its last entry is then the client. Unset = no proxy.',
   },
 } as const satisfies Record<string, Variable>;
 
 const WORKERS_GROUP = 'Workers';
 
-/** How actors run commands. */
+/** Polls, leases and retries of workers. */
 export const WORKERS = {
   WORKER_POLL_INTERVAL_MS: {
     group: WORKERS_GROUP,
@@ -140,7 +141,7 @@ export const WORKERS = {
     default: 1_000,
     min: 10,
     max: 60_000,
-    description: 'Poll of due commands: the longest delay that a lost doorbell can cause.',
+    description: 'Interval at which a worker polls for due commands; a lost ring delays a command by at most this.',
   },
   WORKER_MAX_ATTEMPTS: {
     group: WORKERS_GROUP,
@@ -148,7 +149,7 @@ export const WORKERS = {
     default: 10,
     min: 1,
     max: 1_000,
-    description: 'Attempts of a command before it is dead. Faults of MongoDB or the network spend none.',
+    description: 'Attempts of a command before it is dead. Failures of MongoDB or the network spend no attempt.',
   },
   WORKER_LEASE_MS: {
     group: WORKERS_GROUP,
@@ -187,7 +188,7 @@ export const WORKERS = {
 const LIMITS_GROUP = 'Limits';
 const MIB = 1_048_576;
 
-/** Bounds of requests. */
+/** Limits of requests. */
 export const LIMITS = {
   BODY_BUDGET_BYTES: {
     group: LIMITS_GROUP,
@@ -195,7 +196,8 @@ export const LIMITS = {
     default: 256 * MIB,
     min: 8 * MIB,
     max: 64 * 1024 * MIB,
-    description: 'Bytes of request bodies that a process holds at once; at least one start request (8 MiB).',
+    description:
+      'Total size of request bodies that a process holds in memory at once; at least one start request (8 MiB).',
   },
   REQUEST_HEAD_TIMEOUT_MS: {
     group: LIMITS_GROUP,

@@ -3,7 +3,7 @@ import { membersOf } from '#shared/kernel/json-object.ts';
 import { countOf, jsonOf, type StreamFold, sumOf, type Wire, type WireAnswer } from './wire.ts';
 
 const TOOL = 'answer';
-/** It has to be named; every model of the last generations writes as much. */
+/** Required by the API. Every recent model supports this many output tokens. */
 const MOST_TOKENS = 8_192;
 const FINISHES: ReadonlyMap<unknown, WireAnswer['finish']> = new Map([
   ['max_tokens', 'length'],
@@ -11,7 +11,7 @@ const FINISHES: ReadonlyMap<unknown, WireAnswer['finish']> = new Map([
   ['refusal', 'refusal'],
 ]);
 
-/** Anthropic's messages. The answer is the input of a tool that the model is made to call: every model of theirs can. */
+/** Anthropic's messages API. The model is forced to call a tool, whose input is the answer. All their models support this. */
 export const ANTHROPIC: Wire = {
   requestIdHeader: 'request-id',
   form: () => 'schema',
@@ -41,7 +41,7 @@ export const ANTHROPIC: Wire = {
       text: tool === undefined ? texts.filter((text) => typeof text === 'string').join('') : inputOf(tool.input),
       finish: FINISHES.get(stop_reason) ?? 'stop',
       usage: {
-        // What was read from or written to its cache is not among the input tokens.
+        // `input_tokens` excludes tokens that were read from or written to the cache.
         inputTokens: sumOf(counted.input_tokens, counted.cache_creation_input_tokens, counted.cache_read_input_tokens),
         outputTokens: countOf(counted.output_tokens),
       },
@@ -50,7 +50,7 @@ export const ANTHROPIC: Wire = {
   fold: foldEvents,
 };
 
-/** Text where a stream broke a tool's input into pieces, a value where it came whole. */
+/** Returns a tool's input as text. A streamed input is text already; otherwise it is a JSON value. */
 function inputOf(input: unknown): string {
   return typeof input === 'string' ? input : (JSON.stringify(input) ?? '');
 }
@@ -85,7 +85,7 @@ function foldEvents(): StreamFold {
         }
         case 'message_delta':
           stopReason = membersOf(event.delta).stop_reason ?? stopReason;
-          // Counts so far, not counts since.
+          // The counts are cumulative.
           usage = { ...usage, ...membersOf(event.usage) };
           break;
         case 'message_stop':

@@ -10,7 +10,7 @@ import {
   type WireTask,
 } from './wire.ts';
 
-/** DeepSeek writes no more than 4,096 tokens unless it is told, and 8,192 at most. */
+/** DeepSeek's maximum of output tokens. Its default is 4,096. */
 const DEEPSEEK_TOKENS = 8_192;
 const FINISHES: ReadonlyMap<unknown, WireAnswer['finish']> = new Map([
   ['length', 'length'],
@@ -18,7 +18,7 @@ const FINISHES: ReadonlyMap<unknown, WireAnswer['finish']> = new Map([
   ['insufficient_system_resource', 'busy'],
 ]);
 
-/** OpenAI's chat completions, which DeepSeek and the servers that one runs oneself speak as well. */
+/** OpenAI's chat completions API. DeepSeek and self-hosted servers use the same protocol. */
 export const CHAT_COMPLETIONS: Wire = {
   requestIdHeader: 'x-request-id',
   form: ({ provider }) => (provider === 'deepseek' ? 'json' : 'schema'),
@@ -62,7 +62,7 @@ function responseFormat(form: WireTask['form'], schema: WireTask['schema']): Rea
   return { response_format: { type: 'json_schema', json_schema: { name: 'answer', ...lowered } } };
 }
 
-/** Text, or parts of it. A model's reasoning stands in fields of its own and is never read. */
+/** Returns the text of a content, which is a text or a list of parts. Reasoning is in separate fields and is not read. */
 function textOf(content: unknown): string {
   if (typeof content === 'string') return content;
   if (!Array.isArray(content)) return '';
@@ -80,7 +80,7 @@ function foldChunks(): StreamFold {
   let done = false;
   return {
     take({ data }) {
-      // What comes after the end is nobody's answer.
+      // Ignore data after the end.
       if (done || error !== undefined) return;
       if (data.trim() === '[DONE]') {
         done = true;
@@ -96,11 +96,11 @@ function foldChunks(): StreamFold {
       const delta = membersOf(choice.delta);
       content += textOf(delta.content);
       if (typeof delta.refusal === 'string') refusal += delta.refusal;
-      // Some servers send an empty one with every chunk.
+      // Some servers send an empty `finish_reason` with every chunk.
       if (typeof choice.finish_reason === 'string' && choice.finish_reason !== '') finish = choice.finish_reason;
     },
     body() {
-      // An error after the last piece takes nothing back.
+      // An error after the final piece does not invalidate the answer.
       if (error !== undefined && finish === null) return { error };
       if (finish === null && !done) return null;
       return { choices: [{ message: { content, refusal }, finish_reason: finish ?? 'stop' }], usage };

@@ -4,7 +4,7 @@ import { countOf, jsonOf, type StreamFold, sumOf, type Wire, type WireAnswer } f
 
 const FILTERS = ['SAFETY', 'RECITATION', 'BLOCKLIST', 'PROHIBITED_CONTENT', 'SPII', 'LANGUAGE', 'OTHER'];
 
-/** Google's generateContent. The key goes in a header: in the URL it would end in somebody's log. */
+/** Google's generateContent API. The key is sent in a header, because URLs are often logged. */
 export const GEMINI: Wire = {
   requestIdHeader: null,
   form: (_target, schema) => (toGemini(schema) === null ? 'json' : 'schema'),
@@ -30,7 +30,7 @@ export const GEMINI: Wire = {
     const counted = membersOf(usageMetadata);
     const usage = {
       inputTokens: countOf(counted.promptTokenCount),
-      // What it thought is paid for as what it wrote.
+      // Thinking tokens are billed as output tokens.
       outputTokens: sumOf(counted.candidatesTokenCount, counted.thoughtsTokenCount),
     };
     const candidate = Array.isArray(candidates) && candidates.length > 0 ? membersOf(candidates[0]) : null;
@@ -74,7 +74,7 @@ function foldChunks(): StreamFold {
       text += textOf(candidate.content);
       finishReason = candidate.finishReason ?? finishReason;
       promptFeedback = chunk.promptFeedback ?? promptFeedback;
-      // With every chunk, each time the whole count.
+      // Every chunk contains cumulative counts.
       usageMetadata = chunk.usageMetadata ?? usageMetadata;
     },
     body() {

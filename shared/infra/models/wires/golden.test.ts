@@ -4,7 +4,7 @@ import { promptOf } from '#shared/classifier/tasks/prompt.ts';
 import { SENTINEL_KEY, TASK } from '#testing/models/asked-models.ts';
 import type { HttpProvider } from '#testing/models/provider-replies.ts';
 
-/** One request of each wire, to the letter. */
+/** Tests one exact request of each wire. */
 
 const BASE = 'https://models.example/v1';
 const BARE = {
@@ -42,7 +42,7 @@ function requestOf(
   };
 }
 
-t.test('openai', async (t) => {
+t.test('openai: the request has a strict schema and disables storage', async (t) => {
   const { prompt, request } = requestOf('openai');
   t.strictSame(request, {
     url: `${BASE}/chat/completions`,
@@ -63,7 +63,7 @@ t.test('openai', async (t) => {
   });
 });
 
-t.test('deepseek takes JSON and no schema, so that the prompt has it', async (t) => {
+t.test('deepseek: the request demands JSON, and the prompt contains the schema', async (t) => {
   const { prompt, request } = requestOf('deepseek');
   t.strictSame(request.body, {
     model: 'm-1',
@@ -77,13 +77,13 @@ t.test('deepseek takes JSON and no schema, so that the prompt has it', async (t)
   t.match(prompt.system, JSON.stringify(TASK.schema));
 });
 
-t.test('local speaks as openai does, without what only openai knows', async (t) => {
+t.test('local: the request is that of openai without the fields that only openai supports', async (t) => {
   const { request } = requestOf('local');
   t.equal(request.url, `${BASE}/chat/completions`);
   t.strictSame(Object.keys(request.body), ['model', 'messages', 'response_format']);
 });
 
-t.test('anthropic is made to call a tool', async (t) => {
+t.test('anthropic: the request forces the call of a tool', async (t) => {
   const { prompt, request } = requestOf('anthropic');
   t.strictSame(request, {
     url: `${BASE}/v1/messages`,
@@ -99,7 +99,7 @@ t.test('anthropic is made to call a tool', async (t) => {
   });
 });
 
-t.test('gemini is keyed by a header and never in the URL', async (t) => {
+t.test('gemini: the request has its key in a header and never in the URL', async (t) => {
   const { prompt, request } = requestOf('gemini');
   t.strictSame(request, {
     url: `${BASE}/models/m-1:generateContent`,
@@ -122,7 +122,7 @@ t.test('gemini is keyed by a header and never in the URL', async (t) => {
   t.equal(requestOf('gemini', { stream: true }).request.url, `${BASE}/models/m-1:streamGenerateContent?alt=sse`);
 });
 
-t.test('a schema with a free map goes as each wire can', async (t) => {
+t.test('a schema with a free map is sent in a form that each wire supports', async (t) => {
   const schema = { type: 'object', properties: { map: { type: 'object', additionalProperties: { type: 'string' } } } };
   t.match(requestOf('openai', { schema }).request.body, {
     response_format: { json_schema: { schema, strict: false } },
@@ -132,7 +132,7 @@ t.test('a schema with a free map goes as each wire can', async (t) => {
   t.match(gemini.prompt.system, JSON.stringify(schema));
 });
 
-t.test('ids and texts go as they are, apart from the instructions', async (t) => {
+t.test('the prompt contains the data unchanged and separate from the instructions', async (t) => {
   const { prompt } = requestOf('openai');
   t.ok(prompt.user.includes(JSON.stringify(TASK.data)));
   t.ok(prompt.system.startsWith(TASK.instructions));

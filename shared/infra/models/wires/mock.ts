@@ -5,8 +5,8 @@ import { type AskedFor, type ModelAnswer, type ModelTask, ProviderFailure } from
 import type { Now } from '#shared/kernel/time.ts';
 
 /**
- * The provider that answers by itself, always alike, without a key, a network or a circuit.
- * @throws ProviderFailure when it finds no answer that fits, which is a fault of the task's schema
+ * Returns the mock provider's answer, which is deterministic and needs no key, network or circuit.
+ * @throws ProviderFailure if it finds no answer that fits, which is a fault of the task's schema
  */
 export function askMock(
   task: ModelTask,
@@ -49,7 +49,7 @@ export function askMock(
   });
 }
 
-/** About what a tokenizer makes of it. */
+/** Estimates the number of tokens in a value. */
 function tokensIn(value: unknown): number {
   return Math.ceil((JSON.stringify(value) ?? '').length / 4);
 }

@@ -2,10 +2,10 @@ import type { ProviderName } from '#shared/classifier/provider/names.ts';
 import type { Prompt } from '#shared/classifier/tasks/prompt.ts';
 import type { TokenUsage } from '#shared/classifier/tasks/task.ts';
 
-/** How an answer's shape is demanded: by the provider, as any JSON, or in the prompt alone. */
+/** How the shape of an answer is enforced: by a schema at the provider, as any JSON, or by the prompt alone. */
 export type AnswerForm = 'schema' | 'json' | 'prompt';
 
-/** Where and as whom a wire asks. */
+/** Address, model and key of a call. */
 export interface WireTarget {
   provider: ProviderName;
   model: string;
@@ -14,7 +14,7 @@ export interface WireTarget {
   key: string | null;
 }
 
-/** What a wire is to ask. The prompt already holds the schema where `form` leaves it to the prompt. */
+/** A task for a wire. The prompt already contains the schema if `form` is not `schema`. */
 export interface WireTask {
   prompt: Prompt;
   schema: Readonly<Record<string, unknown>>;
@@ -29,8 +29,8 @@ export interface WireRequest {
 }
 
 /**
- * What an answer says. `stop`: it is whole. `busy`: the provider broke off for want of resources. The others are the
- * model's or the provider's last word, and asking again gives the same.
+ * Content of an answer. `stop`: it is complete. `busy`: the provider stopped early because it lacked resources. The other
+ * values are final: another call would end in the same way.
  */
 export interface WireAnswer {
   text: string;
@@ -38,43 +38,43 @@ export interface WireAnswer {
   usage: TokenUsage;
 }
 
-/** One event of a stream, as the parser of its lines gives it. */
+/** One event of a stream, as returned by the line parser. */
 export interface StreamEvent {
   event?: string | undefined;
   data: string;
 }
 
-/** Puts the pieces of a stream together. */
+/** Assembles the events of a stream. */
 export interface StreamFold {
   take(event: StreamEvent): void;
-  /** The body that would have come without streaming, an error among them; null while the end was not seen. */
+  /** Returns the body that a call without streaming would return, or an error body; null if the stream has not ended. */
   body(): unknown;
 }
 
-/** One protocol of a model provider. Knows shapes and nothing of calls, waits and faults. */
+/** One protocol of a model provider. It only converts requests and answers; callers handle calls, waits and failures. */
 export interface Wire {
-  /** Whether this provider takes a schema apart from the prompt. */
+  /** Returns how this provider enforces the schema. */
   form(target: Pick<WireTarget, 'provider'>, schema: Readonly<Record<string, unknown>>): AnswerForm;
   request(task: WireTask, target: WireTarget): WireRequest;
-  /** Reads the body of a 2xx; null when it is none of this protocol. */
+  /** Reads the body of a 2xx answer. Returns null if it does not follow this protocol. */
   read(body: unknown): WireAnswer | null;
   fold(): StreamFold;
-  /** The header in which the provider names the request. */
+  /** The header that contains the provider's request id; null if the provider sends none. */
   requestIdHeader: string | null;
 }
 
-/** A count as a provider gives it; null when it gave none. */
+/** Returns a provider's count, or null if it is missing or invalid. */
 export function countOf(value: unknown): number | null {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : null;
 }
 
-/** The sum of the counts that were given; null when none was. */
+/** Returns the sum of the valid counts, or null if all are missing or invalid. */
 export function sumOf(...values: unknown[]): number | null {
   const counts = values.map(countOf).filter((count) => count !== null);
   return counts.length === 0 ? null : counts.reduce((sum, count) => sum + count, 0);
 }
 
-/** JSON of one event's data; undefined when it is none. */
+/** Returns the JSON value of an event's data, or undefined if it is invalid. */
 export function jsonOf(data: string): unknown {
   try {
     return JSON.parse(data);

@@ -4,11 +4,11 @@ import type { Attempt, AttemptStatus, SubmitSource } from '#shared/attempt/attem
 import type { ListedAttempt } from '#shared/attempt/redact.ts';
 import { attempts, textRows } from './collections.ts';
 
-/** How attempts are read: one whole, one by its head, one student's as a list, one exam's for a start, all of them counted. */
+/** Reads attempts: one whole or by its head, the list of one student, the attempts that a start checks, and counts of all. */
 
-/** The attempt with the texts of all its answers, or null. */
+/** Returns the attempt with the texts of all its answers, or null. Throws if the row of a text stays missing. */
 export async function findAttempt(mongo: Mongo, id: string): Promise<Attempt | null> {
-  // Again, because a save may replace a long text between the two reads; each round sees a newer attempt.
+  // A save may replace a long text between the two reads, so read both again. Each round reads a newer attempt.
   for (let round = 1; ; round++) {
     const attempt = (await attempts(mongo).findOne({ _id: id })) as Attempt | null;
     if (attempt === null || (await fillTexts(mongo, attempt))) return attempt;
@@ -16,7 +16,10 @@ export async function findAttempt(mongo: Mongo, id: string): Promise<Attempt | n
   }
 }
 
-/** Puts the long texts into the answers that refer to them. False: one is gone, so the attempt has changed since. */
+/**
+ * Puts the long texts into the answers that refer to them. Returns false if a row is missing: the attempt has changed since the
+ * read.
+ */
 export async function fillTexts(mongo: Mongo, attempt: Attempt): Promise<boolean> {
   const long = Object.entries(attempt.answers).filter(
     ([, answer]) => answer.textRef === true && answer.text === undefined,
@@ -39,16 +42,16 @@ export function textRowId(attemptId: string, answerKey: string, serverVersion: n
   return `${attemptId}:${answerKey}:${serverVersion}`;
 }
 
-/** What never changes of an attempt and must be known before a write: whose it is, and on which paper. */
+/** Fields of an attempt that never change and that a write needs first: its student and its paper. */
 export type AttemptHead = Pick<Attempt, '_id' | 'studentId' | 'paperId'>;
 
 export interface Heads {
-  /** Null: no such attempt. That answer is not remembered: another process may be creating it now. */
+  /** Returns null if the attempt does not exist. null is not cached: another process may be creating the attempt now. */
   find(id: string): Promise<AttemptHead | null>;
   remember(head: AttemptHead): void;
 }
 
-/** Keeps the newest used heads in memory, so that a warm save reads nothing first. */
+/** Caches the `max` most recently used heads in memory, so that a warm save needs no read before its write. */
 export function openHeads(mongo: Mongo, max: number): Heads {
   const cache = new LRUCache<string, AttemptHead>({ max });
   const remember = ({ _id, studentId, paperId }: AttemptHead) => void cache.set(_id, { _id, studentId, paperId });
@@ -80,7 +83,7 @@ const LISTED_FIELDS = {
   exam: 1,
 } as const satisfies Partial<Record<keyof ListedAttempt, 1>>;
 
-/** The newest attempts of one student, newest start first, without answers, events and paper. */
+/** Returns the newest attempts of one student, newest start first, without answers, events and paper. */
 export async function listAttempts(mongo: Mongo, studentId: string, limit: number): Promise<ListedAttempt[]> {
   const found = await attempts(mongo)
     .find({ studentId }, { projection: LISTED_FIELDS, sort: { startedAt: -1 }, limit, maxTimeMS: QUERY_LIMIT_MS })
@@ -88,10 +91,13 @@ export async function listAttempts(mongo: Mongo, studentId: string, limit: numbe
   return found as ListedAttempt[];
 }
 
-/** What a start must know of one earlier attempt. */
+/** Fields of an earlier attempt that a start needs. */
 export type Sitting = Pick<Attempt, '_id' | 'status' | 'accessLinkId' | 'attemptNumber' | 'startKeys'>;
 
-/** All attempts of one student at one exam, oldest first: few, and one read answers key, open attempt and counts. */
+/**
+ * Returns all attempts of one student at one exam, oldest first. They are few: one read serves the start key, the open attempt
+ * and the counts.
+ */
 export async function sittingsOf(mongo: Mongo, examId: string, studentId: string): Promise<Sitting[]> {
   const found = await attempts(mongo)
     .find(
@@ -107,8 +113,8 @@ export async function sittingsOf(mongo: Mongo, examId: string, studentId: string
 }
 
 /**
- * Remembers a further key of the attempt. A duplicate key error says that another attempt of this student has it,
- * and false that the attempt has `room` keys already.
+ * Stores a further start key in the attempt. Returns false if the attempt has `room` keys already. Throws a duplicate key error
+ * if another attempt of this student has the key.
  */
 export async function addStartKey(mongo: Mongo, attemptId: string, key: string, room: number): Promise<boolean> {
   const written = await attempts(mongo).updateOne(
@@ -119,7 +125,7 @@ export async function addStartKey(mongo: Mongo, attemptId: string, key: string, 
   return written.matchedCount === 1;
 }
 
-/** Attempts that agree in status and submit source, counted together with what they hold. */
+/** Totals of the attempts that have the same status and submit source. */
 export interface AttemptCount {
   status: AttemptStatus;
   submittedBy: SubmitSource | null;
@@ -136,7 +142,7 @@ export interface AttemptCount {
 
 const STATUSES: readonly AttemptStatus[] = ['IN_PROGRESS', 'SUBMITTED', 'GRADED'];
 
-/** Counted from the `summary` index alone; no attempt is read. */
+/** Counts all attempts by status and submit source. Reads only the `summary` index, no attempt. */
 export async function countAttempts(mongo: Mongo): Promise<AttemptCount[]> {
   const whether = (path: string) => ({ $sum: { $cond: [path, 1, 0] } });
   return attempts(mongo)

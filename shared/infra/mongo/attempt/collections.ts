@@ -2,13 +2,14 @@ import type { Collection } from 'mongodb';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import type { Attempt, AttemptEvent } from '#shared/attempt/attempt.ts';
 import type { Paper } from '#shared/attempt/question.ts';
+import type { StoredRelease } from '#shared/attempt/release.ts';
 
-/** Under the SHA-256 of its content: never changed, never deleted, shared by every attempt that copied it. */
+/** A paper under the SHA-256 of its content. It is never changed or deleted; every attempt that copied it shares it. */
 export interface StoredPaper extends Paper {
   _id: string;
 }
 
-/** An event that moved out of the attempt document, or never fitted into it. `_id` = attempt id and seq. */
+/** An event that moved out of the attempt document, or whose metadata is too long for it. `_id` = attempt id and seq. */
 export interface EventRow extends AttemptEvent {
   _id: string;
   attemptId: string;
@@ -22,24 +23,20 @@ export interface TextRow {
   text: string;
 }
 
-/** One student's seat on a link. `seat` is null on a link that counted no seats when the student came. */
+/** The seat of one student on a link. `seat` is null if the link counted no seats when the student started. */
 export interface SeatRow {
   _id: string;
   linkId: string;
   studentId: string;
   seat: number | null;
-  /** True where `seat` is a number: the part of the collection that the unique index on seats is about. */
+  /** True if `seat` is a number. The unique index on seats covers only these rows. */
   numbered: boolean;
   takenAt: Date;
 }
 
-/** That an exam's results are out, remembered for attempts that are started or graded later. `_id` = releaseRowId. */
-export interface ReleaseRow {
+/** A release. Starts read the newest number; grades read the release that binds their attempt. `_id` = exam and number. */
+interface ReleaseRow extends StoredRelease {
   _id: string;
-  examId: string;
-  organizationId: string | null;
-  releasedAt: Date;
-  sourceEventId: string;
 }
 
 export const ATTEMPTS = 'attempts';
@@ -47,7 +44,7 @@ const PAPERS = 'attempt_papers';
 export const EVENT_ROWS = 'attempt_events';
 export const TEXT_ROWS = 'attempt_texts';
 export const SEATS = 'attempt_link_seats';
-const RELEASES = 'attempt_releases';
+export const RELEASES = 'attempt_releases';
 
 export const attempts = (mongo: Mongo): Collection<Attempt> => mongo.db.collection(ATTEMPTS);
 export const papers = (mongo: Mongo): Collection<StoredPaper> => mongo.db.collection(PAPERS);

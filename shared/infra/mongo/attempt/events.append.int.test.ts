@@ -4,9 +4,9 @@ import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { tappedDb } from '#testing/stores/tapped-db.ts';
 import { appendClientEvent } from './events.ts';
 
-t.test('the event that was appended is told, also by a reply that holds the whole document', async (t) => {
+t.test('an append returns its event, also from a reply that contains the whole document', async (t) => {
   const mongo = await openTestMongo(t);
-  // As MongoDB answers a findAndModify that it has made already, when the driver sends it again.
+  // If the driver resends a findAndModify that has already succeeded, MongoDB replies with the whole document.
   const db = tappedDb(mongo, (method, name) =>
     name !== 'findOneAndUpdate'
       ? undefined

@@ -7,11 +7,11 @@ import { saveAnswer, saveAnswerWithRows } from './save-answer.ts';
 
 const HOUR_MS = 3_600_000;
 
-t.test('an event is never said to have happened before the one it follows', async (t) => {
+t.test('an event is never dated before the event that it follows', async (t) => {
   const mongo = await openTestMongo(t);
   const ahead = new Date(Date.now() + HOUR_MS);
   const { _id: attemptId } = await storeAttempt(mongo, { deadlineAt: new Date(Date.now() + 9 * HOUR_MS) });
-  // As a primary wrote it whose clock was an hour ahead of the next one's.
+  // Written by a primary whose clock was an hour ahead of the clock of the next primary.
   await attempts(mongo).updateOne(
     { _id: attemptId },
     { $set: { events: [{ seq: 1, type: 'START', metadata: '{}', createdAt: ahead }], eventSeq: 1 } },

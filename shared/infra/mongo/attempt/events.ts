@@ -6,8 +6,8 @@ import { EVENT_TAIL_CAP, EVENT_TAIL_KEEP, MAX_CLIENT_EVENTS, METADATA_ROW_BYTES 
 import { attempts, type EventRow, eventRows } from './collections.ts';
 
 /**
- * The log of an attempt: the newest events are a tail inside its document, older ones and those with long metadata are rows of
- * their own. `seq` numbers them without a gap.
+ * The log of an attempt. The newest events are a tail inside the attempt document. Older events and events with long metadata are
+ * rows of their own. `seq` numbers all of them without a gap.
  */
 
 interface EventWrite {
@@ -20,8 +20,8 @@ interface EventWrite {
 type Appended = { kind: 'appended'; event: AttemptEvent } | { kind: 'full' };
 
 /**
- * Appends what a client saw to the log, in any state of the attempt: one command, or a transaction when the tail is
- * full or the metadata long. `full`: the attempt has logged as many client events as it may.
+ * Appends an event that a client reported, in any state of the attempt. This takes one command, or a transaction if the tail is
+ * full or the metadata is long. `full`: the attempt has MAX_CLIENT_EVENTS client events. Throws if the attempt does not exist.
  */
 export async function appendClientEvent(
   mongo: Mongo,
@@ -36,7 +36,7 @@ export async function appendClientEvent(
 
 const HAS_ROOM = { $lt: ['$clientEvents', MAX_CLIENT_EVENTS] };
 
-/** `full`: the log, or the tail alone. */
+/** Appends the event to the tail with one command. `full`: the tail or the whole log has no room. */
 async function appendToTail(mongo: Mongo, write: EventWrite): Promise<Appended> {
   const event = {
     seq: { $add: ['$eventSeq', 1] },
@@ -54,7 +54,7 @@ async function appendToTail(mongo: Mongo, write: EventWrite): Promise<Appended> 
     projection: { stamp: 1, events: { $slice: -1 } },
     maxTimeMS: QUERY_LIMIT_MS,
   });
-  // The last: where the driver had to ask again, MongoDB gives the whole document, whatever projection was wanted.
+  // Take the last event: if the driver resent the command, MongoDB ignores the projection and returns the whole document.
   const appended = wasAccepted(update, attempt) ? attempt?.events.at(-1) : undefined;
   return appended === undefined ? { kind: 'full' } : { kind: 'appended', event: appended };
 }
@@ -82,14 +82,17 @@ async function appendWithRows(mongo: Mongo, write: EventWrite, budgetMs: number,
   });
 }
 
-/** Where a new event goes: the attempt document's next tail, and the rows that its transaction inserts. */
+/** The place of a new event: the next tail of the attempt document, and the rows that its transaction inserts. */
 interface PlacedEvent {
   tail: AttemptEvent[];
   eventSeq: number;
   rows: EventRow[];
 }
 
-/** Appends one event; a full tail hands its older half to rows, so the log is never lost nor reordered. */
+/**
+ * Appends one event, dated no earlier than the event before it. If the tail is full, all but its newest EVENT_TAIL_KEEP events
+ * move to rows, so no event is lost or reordered.
+ */
 export function placeEvent(
   attempt: Pick<Attempt, '_id' | 'events' | 'eventSeq'>,
   event: Omit<AttemptEvent, 'seq'>,
@@ -101,7 +104,7 @@ export function placeEvent(
   let tail = [...attempt.events];
   if (tail.length >= EVENT_TAIL_CAP) {
     const moved = tail.slice(0, tail.length - EVENT_TAIL_KEEP);
-    // A stub's row is there already.
+    // The row of a stub exists already.
     rows.push(...moved.filter((old) => old.inRow !== true).map((old) => eventRow(attempt._id, old)));
     tail = tail.slice(moved.length);
   }
@@ -114,7 +117,10 @@ export function placeEvent(
   return { tail, eventSeq: numbered.seq, rows };
 }
 
-/** Metadata this long would make every later save of the attempt dearer: it lies in a row, the tail keeps a stub. */
+/**
+ * Returns true if the metadata is so long that every later save of the attempt would cost more. It is then stored in a row, and
+ * the tail contains a stub.
+ */
 function needsRow(metadata: string): boolean {
   return Buffer.byteLength(metadata) > METADATA_ROW_BYTES;
 }
@@ -124,8 +130,8 @@ function eventRow(attemptId: string, { seq, type, metadata, createdAt }: Attempt
 }
 
 /**
- * When an event that a pipeline appends is said to have happened: now, yet never before the one it follows. The log is read in
- * order of time, and MongoDB's clock may go back when another member becomes primary.
+ * Time of an event that a pipeline appends: now, but never before the event that it follows. The log is read in order of time,
+ * and MongoDB's clock may step back when another member becomes primary.
  */
 export const EVENT_TIME = {
   $let: {
@@ -134,7 +140,7 @@ export const EVENT_TIME = {
   },
 };
 
-/** The newest `limit` events of the attempt, ascending. No query when they all stand in its tail. */
+/** Returns the newest `limit` events of the attempt, ascending. Runs no query if the tail contains all of them. */
 export async function newestEvents(mongo: Mongo, attempt: Attempt, limit: number): Promise<AttemptEvent[]> {
   const tail = attempt.events.slice(-limit);
   const wantsOlder = tail.length < limit && attempt.eventSeq > tail.length;
@@ -157,7 +163,10 @@ function merge(tail: readonly AttemptEvent[], rows: readonly AttemptEvent[]): At
   return [...bySeq.values()].sort((a, b) => a.seq - b.seq);
 }
 
-/** Every event of the attempt as it was read, ascending, from a cursor: the log may be far larger than memory likes. */
+/**
+ * Yields every event that the attempt had when it was read, ascending. Uses a cursor, because the log may be too large for
+ * memory.
+ */
 export async function* allEvents(mongo: Mongo, attempt: Attempt): AsyncGenerator<AttemptEvent> {
   const pending = attempt.events.filter((event) => event.inRow !== true);
   const cursor = eventRows(mongo).find(
@@ -165,7 +174,7 @@ export async function* allEvents(mongo: Mongo, attempt: Attempt): AsyncGenerator
     { sort: { seq: 1 } },
   );
   for await (const row of cursor) {
-    // A roll since the read may have moved events that we hold in the tail: the row wins, each is told once.
+    // Another write may have moved events of our tail to rows since the read. The row wins, so that each event is yielded once.
     while (pending[0] !== undefined && pending[0].seq <= row.seq) {
       const event = pending.shift();
       if (event !== undefined && event.seq < row.seq) yield event;

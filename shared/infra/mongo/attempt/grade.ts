@@ -10,16 +10,17 @@ import { attempts, eventRows } from './collections.ts';
 import { placeEvent } from './events.ts';
 
 export interface GradeWrite {
-  /** As it was loaded: the write holds only if nobody has written since. */
+  /** The attempt as it was loaded, with the release that binds it. The write requires that nothing was written since. */
   attempt: Attempt;
   grading: Grading;
   /** SUBMIT or TIMEOUT. */
   event: Omit<AttemptEvent, 'seq'>;
-  /** The copied release time, where the attempt takes it over with its grade. */
-  releasedAt: Date | null;
 }
 
-/** SUBMITTED → GRADED with scores, totals and the terminal event, in the caller's transaction. Throws Stale. */
+/**
+ * Changes SUBMITTED to GRADED with scores, totals and the terminal event, in the caller's transaction. Throws Stale if the
+ * attempt has changed since it was loaded.
+ */
 export async function storeGrade(mongo: Mongo, write: GradeWrite, session: ClientSession): Promise<void> {
   const { attempt, grading, event } = write;
   const scores: Record<string, unknown> = {};
@@ -33,15 +34,19 @@ export async function storeGrade(mongo: Mongo, write: GradeWrite, session: Clien
     ...scores,
     ...grading.totals,
     status: 'GRADED' satisfies Attempt['status'],
-    'exam.resultsReleasedAt': write.releasedAt,
+    'exam.resultsReleasedAt': attempt.exam.resultsReleasedAt,
+    releaseEventId: attempt.releaseEventId ?? null,
     'tally.scored': true,
-    'tally.released': write.releasedAt !== null,
+    'tally.released': attempt.exam.resultsReleasedAt !== null,
     'tally.graded': graded,
   };
   await rewrite(mongo, { attempt, status: 'SUBMITTED', changes, event }, session);
 }
 
-/** A grade by hand: the answer's score, the recomputed totals and its event, in the caller's transaction. Throws Stale. */
+/**
+ * Stores a manual grade in the caller's transaction: the answer's score, the recomputed totals and its event. Throws Stale if the
+ * attempt has changed since it was loaded.
+ */
 export async function storeHandoff(
   mongo: Mongo,
   write: { attempt: Attempt; effects: HandoffEffects; event: Omit<AttemptEvent, 'seq'> },
@@ -60,13 +65,13 @@ export async function storeHandoff(
 
 interface Rewrite {
   attempt: Attempt;
-  /** The status in which the attempt must still be. */
+  /** The status that the attempt must still have. */
   status: Attempt['status'];
   changes: Readonly<Record<string, unknown>>;
   event: Omit<AttemptEvent, 'seq'>;
 }
 
-/** Sets fields of an attempt and appends an event, if the attempt is still as it was loaded. Throws Stale. */
+/** Sets fields of an attempt and appends an event. Throws Stale if the attempt has changed since it was loaded. */
 async function rewrite(
   mongo: Mongo,
   { attempt, status, changes, event }: Rewrite,
@@ -83,8 +88,8 @@ async function rewrite(
 }
 
 /**
- * Makes the handoffs due that wait for the grade of this attempt, and gives their ids. They are found by the beginning of
- * their unique keys. One that has spent an attempt does not wait for the grade but rests after a failure: it is left alone.
+ * Makes the handoffs due that wait for the grade of this attempt, and returns their ids. They are found by the prefix of their
+ * unique keys. A handoff that has spent an attempt is left alone: it backs off after a failure instead of waiting for the grade.
  */
 export async function wakeHandoffs(mongo: Mongo, attemptId: string): Promise<string[]> {
   const mailbox = mailboxOf(mongo, 'essayhandoff');

@@ -9,7 +9,7 @@ import { handIn } from './hand-in.ts';
 
 const mongo = await openTestMongo(t);
 
-/** Hands in an attempt with these bounds, minutes from now, and gives it as it is stored then. */
+/** Submits an attempt with these bounds, in minutes from now, and returns it as it is stored afterwards. */
 async function handedIn(
   source: SubmitSource,
   bounds: { started: number; deadline: number | null; overdueByMs?: number },
@@ -49,7 +49,7 @@ t.test('a clock that stepped back stores no negative duration', async (t) => {
   t.equal((await handedIn('STUDENT', { started: 10, deadline: 70 })).after.durationSeconds, 0);
 });
 
-t.test('a sweep takes only what is overdue, and what is handed in is not handed in again', async (t) => {
+t.test('a sweep submits only overdue attempts, and each of them once', async (t) => {
   const grace = { overdueByMs: 5 * MINUTE };
   t.equal((await handedIn('TIMEOUT', { started: -60, deadline: -4, ...grace })).command, null);
   t.equal((await handedIn('TIMEOUT', { started: -60, deadline: null, ...grace })).command, null);

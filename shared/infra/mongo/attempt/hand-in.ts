@@ -11,7 +11,9 @@ import { attempts } from './collections.ts';
 interface HandIn {
   attemptId: string;
   source: SubmitSource;
-  /** Only once the deadline is this far behind (ms); null: at any time. */
+  /** Metadata of the client's TIMEOUT event, as JSON text. The event that is written with the grade contains it. */
+  client?: string;
+  /** Submit only if the deadline passed at least this long ago (ms). null: submit at any time. */
   overdueByMs: number | null;
   maxAttempts: number;
   now: number;
@@ -21,15 +23,15 @@ interface HandIn {
 type HandedIn = { kind: 'submitted'; command: CommandOf<'grading'> } | { kind: 'unchanged' };
 
 /**
- * IN_PROGRESS → SUBMITTED together with the command to grade it, or neither. A student's submit counts at its own
- * time; a TIMEOUT at the earlier of now and the deadline. `unchanged`: the attempt was not in progress, or is not overdue.
+ * Changes IN_PROGRESS to SUBMITTED and posts the grading command, both or neither. A student's submit counts at its own time, a
+ * TIMEOUT at the earlier of now and the deadline. `unchanged`: the attempt was not in progress, or is not overdue.
  */
 export async function handIn(mongo: Mongo, wanted: HandIn): Promise<HandedIn> {
   const { maxAttempts, now } = wanted;
-  const command = newCommand({ ...gradingOrder(wanted.attemptId), maxAttempts, now });
+  const command = newCommand({ ...gradingOrder(wanted.attemptId, wanted.client), maxAttempts, now });
   const accepted = await inTransaction(mongo, wanted.budgetMs, async (session) => {
     const { pipeline } = handInUpdate(wanted);
-    // An update and not a findAndModify: whether it changed anything is all that is asked, and it costs the server less.
+    // An update costs the server less than a findAndModify and returns all that is needed: whether it changed the attempt.
     const written = await attempts(mongo).updateOne({ _id: wanted.attemptId }, pipeline, { session });
     if (written.modifiedCount !== 1) return false;
     await postCommandIn(mongo, session, command);
@@ -58,8 +60,8 @@ function handInUpdate(wanted: HandIn) {
 }
 
 /**
- * Ids of attempts still in progress whose deadline passed before `before` (Unix milliseconds), longest overdue first, in
- * chunks. One walk over the index: an attempt that stays in progress comes once and is passed.
+ * Yields ids of attempts still in progress whose deadline passed by `before` (Unix milliseconds), longest overdue first, in
+ * chunks. The index is walked once: an attempt that stays in progress is yielded once.
  */
 export async function* overdueAttempts(mongo: Mongo, before: number, chunk: number): AsyncGenerator<string[]> {
   const cursor = attempts(mongo).find(
@@ -67,7 +69,7 @@ export async function* overdueAttempts(mongo: Mongo, before: number, chunk: numb
     { projection: { _id: 1 }, sort: { deadlineAt: 1 }, batchSize: chunk, maxTimeMS: QUERY_LIMIT_MS },
   );
   let ids: string[] = [];
-  // Left early, the loop closes the cursor.
+  // If the caller stops early, the loop closes the cursor.
   for await (const { _id } of cursor) {
     ids.push(_id);
     if (ids.length < chunk) continue;

@@ -8,7 +8,7 @@ import { attempts, type SeatRow, seats } from './collections.ts';
 
 /**
  * - `inserted`;
- * - `raced`: a unique index says that another start of this student came first; look again;
+ * - `raced`: another start of this student won a unique index. Read the student's attempts again;
  * - `full`: the link has no seat left. Nothing was written.
  */
 type InsertResult = { kind: 'inserted' } | { kind: 'raced' } | { kind: 'full' };
@@ -17,17 +17,17 @@ type InsertResult = { kind: 'inserted' } | { kind: 'raced' } | { kind: 'full' };
 export interface SeatNeed {
   linkId: string;
   studentId: string;
-  /** Students whom the link may hold; null = as many as come. */
+  /** Maximum number of students on the link; null = unlimited. */
   limit: number | null;
 }
 
-/** Seats that a start draws before it gives up on a link whose seats are being taken under our hands. */
+/** Seats that a start may lose to concurrent starts and draw again. After that it returns `raced`. */
 const SEAT_TRIES = 50;
 
 /**
- * Inserts a new attempt, START event and all: one document, so all or nothing. Its unique indexes are what makes a
- * start happen once: open attempt, attempt number, start key. With `need`, the student's seat is taken in the same
- * transaction, so a start that fails leaves no seat behind.
+ * Inserts a new attempt with its START event: one document, so all or nothing. Its unique indexes (open attempt, attempt number,
+ * start key) make a start happen once. With `need`, the student's seat is taken in the same transaction, so a start that fails
+ * leaves no seat behind.
  */
 export async function insertAttempt(
   mongo: Mongo,
@@ -56,18 +56,19 @@ export async function insertAttempt(
   }
 }
 
-/** As long as so small a share of the seats is taken, one drawn at random is free more often than not. */
+/** While less than 1 / SPARSE of the seats is taken, a seat drawn at random is usually free. */
 const SPARSE = 4;
 
 /**
- * A seat for the student, not yet taken: random, so that starts that come together rarely want the same one, and when they
- * do the unique index lets one through. Null: the link is full.
+ * Draws a seat for the student at random, so that concurrent starts rarely draw the same one. If they do, the unique index
+ * accepts only one of them. Returns null if the link is full.
  */
 async function drawSeat(mongo: Mongo, need: SeatNeed, now: Date): Promise<SeatRow | null> {
   const { limit } = need;
   if (limit === null) return seatRow(need, null, now);
   const count = await countSeats(mongo, need.linkId, limit);
-  // All who sit can be no more than `count`: below this number the link stays within its limit wherever they sit.
+  // `count` students have a seat. With a seat number below `limit - count` the link stays within its limit, whichever seats they
+  // have.
   const seat = count * SPARSE < limit ? randomBelow(limit - count) : await drawAmong(mongo, need.linkId, limit);
   return seat === null ? null : seatRow(need, seat, now);
 }
@@ -80,7 +81,7 @@ async function drawAmong(mongo: Mongo, linkId: string, limit: number): Promise<n
   return freeSeat({ taken, unnumbered: rows.length - taken.length, limit }, Math.random());
 }
 
-/** What `randomInt` can draw from; a link with more seats than this uses the first of them. */
+/** Upper bound of `randomInt`. A link with more seats uses only the first MOST_SEATS. */
 const MOST_SEATS = 2 ** 48 - 1;
 
 function randomBelow(bound: number): number {
@@ -91,7 +92,7 @@ function seatRow({ linkId, studentId }: SeatNeed, seat: number | null, now: Date
   return { _id: seatId({ linkId, studentId }), linkId, studentId, seat, numbered: seat !== null, takenAt: now };
 }
 
-/** How many students hold a seat (counted no further than the limit), and whether this one does. */
+/** Returns how many students hold a seat (counted up to the limit, 0 without a limit) and whether this student holds one. */
 export async function seatFacts(mongo: Mongo, need: SeatNeed): Promise<{ seats: number; hasSeat: boolean }> {
   const [own, count] = await Promise.all([
     seats(mongo).findOne({ _id: seatId(need) }, { projection: { _id: 1 }, maxTimeMS: QUERY_LIMIT_MS }),

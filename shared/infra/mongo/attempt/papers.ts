@@ -6,11 +6,13 @@ import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import type { Paper } from '#shared/attempt/question.ts';
 import { papers } from './collections.ts';
 
-/** Papers by their hash, with the most used ones in memory. */
+/** Stores papers under their hash and caches the most recently used ones in memory. */
 export interface Papers {
-  /** Stores the paper unless it is there, and gives its id. Durable before the attempt that names it is inserted. */
+  /**
+   * Stores the paper if it is new, and returns its id. The paper must be durable before the attempt that names it is inserted.
+   */
   keep(paper: Paper): Promise<string>;
-  /** Throws when no paper has this id: an attempt's paper is never deleted. */
+  /** Returns the paper. Throws if it does not exist: the paper of an attempt is never deleted. */
   find(id: string): Promise<Paper>;
 }
 
@@ -25,7 +27,7 @@ export function openPapers(mongo: Mongo, cacheBytes: number): Papers {
   async function load(id: string): Promise<Paper> {
     const stored = await papers(mongo).findOne({ _id: id });
     if (stored === null) throw new Error(`paper ${id} is missing`);
-    const paper: Paper = { questions: stored.questions };
+    const { _id, ...paper } = stored;
     cache.set(id, paper);
     return paper;
   }
@@ -45,7 +47,7 @@ export function openPapers(mongo: Mongo, cacheBytes: number): Papers {
     async find(id) {
       const cached = cache.get(id);
       if (cached !== undefined) return cached;
-      // A thousand first saves of one exam read its paper once.
+      // Concurrent reads share one query: a thousand first saves of one exam read its paper once.
       const already = loading.get(id);
       if (already !== undefined) return already;
       const read = load(id).finally(() => loading.delete(id));
@@ -59,7 +61,7 @@ function paperIdOf(paper: Paper): string {
   return createHash('sha256').update(JSON.stringify(paper)).digest('hex');
 }
 
-/** What the paper takes up in MongoDB, in bytes of BSON. */
+/** Returns the size of the paper in MongoDB, in bytes of BSON. */
 export function paperBytes(paper: Paper): number {
   return BSON.calculateObjectSize(paper);
 }

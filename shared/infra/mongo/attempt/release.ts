@@ -1,61 +1,91 @@
 import type { ClientSession } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { newStamp, Stale } from '#infra/mongo/guarded-update.ts';
-import { newCommand } from '#infra/mongo/mailbox/commands.ts';
-import { postCommandsIn } from '#infra/mongo/mailbox/mailbox.ts';
+import { type CommandOf, newCommand } from '#infra/mongo/mailbox/commands.ts';
+import { findLive, postCommandIn, postCommandsIn } from '#infra/mongo/mailbox/mailbox.ts';
+import { inTransaction } from '#infra/mongo/transaction.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
-import { noticeOrder } from '#shared/attempt/commands.ts';
-import type { GradeNotice } from '#shared/attempt/notices.ts';
-import type { Release } from '#shared/attempt/release.ts';
-import { attempts, type ReleaseRow, releases } from './collections.ts';
+import { noticeOrder, releaseKey, releaseOrder } from '#shared/attempt/commands.ts';
+import { type GradeNotice, isEarly } from '#shared/attempt/notices.ts';
+import type { Release, StoredRelease } from '#shared/attempt/release.ts';
+import { attempts, releases } from './collections.ts';
 
-/** A release is remembered for its exam, set on each attempt that it reaches, and announced by notices. */
+/** A release is stored together with its command, set on each attempt that it binds, and announced by notices. */
+
+/** Numbers that a release may lose to other releases of its exam. After that its duplicate key error is thrown. */
+const ROUNDS = 20;
 
 /**
- * Remembers that the exam's results are out, the first time that it is said. Written and committed before any attempt
- * is touched: an attempt started or graded after this reads it, and one committed before is found by the walk.
+ * Stores the release with its command, or returns the command that its source event already has.
+ *
+ * The release takes the next number of its exam in the same transaction. The unique `_id` of its row lets one release have that
+ * number. So number n + 1 exists only if n does. A start that reads n as the newest was decided before every release above n was
+ * stored. That order, and no clock, decides which attempts the release binds.
  */
-export async function rememberRelease(mongo: Mongo, release: Release): Promise<void> {
-  await releases(mongo).updateOne(
-    { _id: releaseRowId(release.examId, release.organizationId) },
+export async function storeRelease(
+  mongo: Mongo,
+  release: Release,
+  { budgetMs, ...terms }: { maxAttempts: number; now: number; runAt?: number; budgetMs: number },
+): Promise<{ command: CommandOf<'resultsrelease'>; created: boolean }> {
+  for (let round = 1; ; round++) {
+    try {
+      const command = await inTransaction(mongo, budgetMs, async (session) => {
+        const stored = { ...release, number: (await newestRelease(mongo, release.examId, session)) + 1 };
+        const posted = newCommand({ ...releaseOrder(stored), ...terms });
+        await postCommandIn(mongo, session, posted);
+        await releases(mongo).insertOne({ _id: rowId(stored), ...stored }, { session });
+        return posted;
+      });
+      return { command, created: true };
+    } catch (error) {
+      if (!isDuplicateKey(error) || round === ROUNDS) throw error;
+    }
+    // One of two keys was taken: the key of the source event, or the number.
+    const command = await findLive(mongo, 'resultsrelease', releaseKey(release.sourceEventId));
+    if (command !== null) return { command, created: false };
+  }
+}
+
+/** JSON keeps the parts apart: two different pairs of exam and number never have the same id. */
+function rowId({ examId, number }: StoredRelease): string {
+  return JSON.stringify([examId, number]);
+}
+
+/**
+ * Returns the number of the exam's newest release, or 0 without a release. Rows of older processes have no number and are
+ * ignored.
+ */
+export async function newestRelease(mongo: Mongo, examId: string, session?: ClientSession): Promise<number> {
+  const newest = await releases(mongo).findOne(
+    { examId },
     {
-      $setOnInsert: {
-        examId: release.examId,
-        organizationId: release.organizationId,
-        releasedAt: release.releasedAt,
-        sourceEventId: release.sourceEventId,
-      },
+      projection: { number: 1 },
+      sort: { number: -1 },
+      ...(session === undefined ? { maxTimeMS: QUERY_LIMIT_MS } : { session }),
     },
-    { upsert: true },
+  );
+  return newest?.number ?? 0;
+}
+
+/** Returns the first release that covers this attempt and was stored after its start had been decided, or null. */
+export async function findBindingRelease(
+  mongo: Mongo,
+  { examId, organizationId, releasesSeen = 0 }: Pick<Attempt, 'examId' | 'organizationId' | 'releasesSeen'>,
+): Promise<StoredRelease | null> {
+  return releases(mongo).findOne(
+    { examId, number: { $gt: releasesSeen }, organizationId: { $in: [null, organizationId] } },
+    { sort: { number: 1 }, maxTimeMS: QUERY_LIMIT_MS },
   );
 }
 
-/** The release that an attempt of this exam and organization falls under, the earlier where there are two. */
-export async function findRelease(
-  mongo: Mongo,
-  examId: string,
-  organizationId: string | null,
-  session?: ClientSession,
-): Promise<ReleaseRow | null> {
-  const ids = [releaseRowId(examId, null), ...(organizationId === null ? [] : [releaseRowId(examId, organizationId)])];
-  const found = await releases(mongo)
-    .find({ _id: { $in: ids } }, session === undefined ? {} : { session })
-    .toArray();
-  return found.sort((a, b) => a.releasedAt.getTime() - b.releasedAt.getTime())[0] ?? null;
-}
-
-/** As JSON, so that no choice of ids can make two pairs meet. */
-function releaseRowId(examId: string, organizationId: string | null): string {
-  return JSON.stringify([examId, organizationId]);
-}
-
-/** What a release must know of an attempt. */
+/** Fields of an attempt that a release needs. */
 export type UnreleasedAttempt = Pick<
   Attempt,
-  '_id' | 'examId' | 'organizationId' | 'studentId' | 'status' | 'exam' | 'stamp'
+  '_id' | 'examId' | 'organizationId' | 'studentId' | 'status' | 'exam' | 'releasesSeen' | 'stamp'
 >;
 
-/** The next attempts of the exam whose copied release time is empty, by id after `afterId`, at most `limit`. */
+/** Returns the next attempts of the exam without a release time, by id after `afterId`, at most `limit`. */
 export async function unreleasedAttempts(
   mongo: Mongo,
   examId: string,
@@ -66,7 +96,7 @@ export async function unreleasedAttempts(
     .find(
       { examId, 'exam.resultsReleasedAt': null, _id: { $gt: afterId } },
       {
-        projection: { examId: 1, organizationId: 1, studentId: 1, status: 1, exam: 1, stamp: 1 },
+        projection: { examId: 1, organizationId: 1, studentId: 1, status: 1, exam: 1, releasesSeen: 1, stamp: 1 },
         sort: { _id: 1 },
         limit,
         maxTimeMS: QUERY_LIMIT_MS,
@@ -77,38 +107,50 @@ export async function unreleasedAttempts(
 }
 
 /**
- * Sets the release time on these attempts, in the caller's transaction. Each must still be as it was read, because
- * whether it queues notices was decided on that: one that was graded meanwhile makes this throw Stale.
+ * Sets the release time on these attempts, in the caller's transaction. The decision to queue notices depends on the attempts as
+ * they were read. Throws Stale if one of them has changed since, for example because it was graded.
  */
 export async function setReleased(
   mongo: Mongo,
   read: readonly UnreleasedAttempt[],
-  releasedAt: Date,
+  release: Release,
   session: ClientSession,
 ): Promise<void> {
   if (read.length === 0) return;
-  // One statement for all: stamps are random words and differ among unreleased attempts, so an attempt that was written
-  // to meanwhile carries none of those that were read.
+  // One statement for all. Stamps are random and differ among unreleased attempts, so an attempt that was written since the read
+  // has none of the listed stamps.
   const written = await attempts(mongo).updateMany(
     { _id: { $in: read.map((attempt) => attempt._id) }, stamp: { $in: read.map((attempt) => attempt.stamp) } },
-    { $set: { 'exam.resultsReleasedAt': releasedAt, 'tally.released': true, stamp: newStamp() } },
+    { $set: releaseFields(release) },
     { session },
   );
   if (written.matchedCount !== read.length) throw new Stale('attempts of a release');
 }
 
-/** The same for one attempt that has just been started, unless a release or its grading came first: it has no notices yet. */
-export async function releaseOne(mongo: Mongo, attemptId: string, releasedAt: Date): Promise<void> {
+/**
+ * Sets the release time on an attempt that has just been started and has no notices yet. Changes nothing if another release or
+ * the grading came first.
+ */
+export async function releaseOne(mongo: Mongo, attemptId: string, release: Release): Promise<void> {
   await attempts(mongo).updateOne(
     { _id: attemptId, status: 'IN_PROGRESS', 'exam.resultsReleasedAt': null },
-    { $set: { 'exam.resultsReleasedAt': releasedAt, 'tally.released': true, stamp: newStamp() } },
+    { $set: releaseFields(release) },
     { maxTimeMS: QUERY_LIMIT_MS },
   );
 }
 
+function releaseFields({ releasedAt, sourceEventId }: Release) {
+  return {
+    'exam.resultsReleasedAt': releasedAt,
+    releaseEventId: sourceEventId,
+    'tally.released': true,
+    stamp: newStamp(),
+  };
+}
+
 /**
- * Queues the notices in the transaction of their cause. A row that is there already is a duplicate key error, which
- * aborts that transaction: two causes never both announce one attempt.
+ * Queues the notices in the transaction of their cause. A notice whose release time is in the future is due at that time. If a
+ * notice exists already, its duplicate key error aborts the transaction: two causes never both announce one attempt.
  */
 export async function queueNotices(
   mongo: Mongo,
@@ -116,6 +158,11 @@ export async function queueNotices(
   notices: readonly GradeNotice[],
   options: { maxAttempts: number; now: number },
 ): Promise<void> {
-  const rows = notices.map((notice) => newCommand({ ...noticeOrder(notice), ...options, id: notice.sourceEventId }));
+  const at = new Date(options.now);
+  const rows = notices.map((notice) => {
+    const runAt = isEarly(notice, at) ? notice.notBefore?.getTime() : undefined;
+    const due = runAt === undefined ? {} : { runAt };
+    return newCommand({ ...noticeOrder(notice), ...options, ...due, id: notice.sourceEventId });
+  });
   await postCommandsIn(mongo, session, rows);
 }

@@ -5,7 +5,7 @@ import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { saveAnswer, saveAnswerWithRows } from './save-answer.ts';
 
 t.test(
-  'the first save makes version 1, each later one adds one, and the attempt counts the bytes that remain',
+  'the first save creates version 1, each later save adds 1, and the attempt counts the stored bytes',
   async (t) => {
     const mongo = await openTestMongo(t);
     const deadlineAt = new Date(Date.now() + 3_600_000);

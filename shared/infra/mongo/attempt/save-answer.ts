@@ -8,33 +8,33 @@ import { textRowId } from './attempts.ts';
 import { attempts, eventRows, textRows } from './collections.ts';
 import { EVENT_TIME, placeEvent } from './events.ts';
 
-/** One answer to be written, its rules that need no stored state already judged. */
+/** One answer to be written. The rules that need no stored state have been checked. */
 export interface AnswerWrite {
   attemptId: string;
   paperIndex: number;
   content: AnswerContent;
   bytes: number;
   clientVersion: number;
-  /** The metadata of its SAVE_ANSWER event; the version is known only to the write. */
+  /** Returns the metadata of the SAVE_ANSWER event. Only the write knows the version. */
   metadata(serverVersion: number): object;
 }
 
 /**
- * `saved`: the attempt after the save. `refused`: the attempt as it is stored, which says why. `missing`: no such attempt.
- * Long texts are not filled in.
+ * `saved`: the attempt after the save. `refused`: the attempt as it is stored, which shows the reason. `missing`: the attempt
+ * does not exist. Long texts are not filled in.
  */
 export type SaveResult =
   | { kind: 'saved'; attempt: Attempt }
   | { kind: 'refused'; attempt: Attempt }
   | { kind: 'missing' };
 
-/** Stands where the server version goes in the event's text until the update knows it. */
+/** Placeholder for the server version in the event's text. The update replaces it, because only the update knows the version. */
 const VERSION_MARK = 987_654_321_012_345;
 
 /**
- * Saves one answer and its event with one MongoDB command: status, deadline, version, size and room in the tail are
- * judged in the update, by MongoDB's clock. `refused` says only that one of them failed; the attempt that comes back
- * tells which. A long text, or one that replaces it, goes through `saveAnswerWithRows` instead.
+ * Saves one answer and its event with one MongoDB command. The update itself checks status, deadline, version, size and room in
+ * the tail, by MongoDB's clock. `refused` means that one of these checks failed; the returned attempt shows which. Use
+ * `saveAnswerWithRows` if the new or the stored text is long.
  */
 export async function saveAnswer(mongo: Mongo, write: AnswerWrite): Promise<SaveResult> {
   const at = `$answers.${answerKeyOf(write.paperIndex)}`;
@@ -54,14 +54,14 @@ export async function saveAnswer(mongo: Mongo, write: AnswerWrite): Promise<Save
   return { kind: wasAccepted(update, attempt) ? 'saved' : 'refused', attempt };
 }
 
-/** Whether this answer must be written with rows of its own. */
+/** Returns true if the answer's text is so long that it must be stored in a row of its own. */
 export function isLongAnswer(content: AnswerContent): boolean {
   return content.text !== undefined && Buffer.byteLength(content.text) > TEXT_ROW_BYTES;
 }
 
 /**
- * The same in one transaction, where the write touches more than the attempt: it rolls the full tail of events, puts
- * a long text into a row of its own, or takes such a row away.
+ * Saves one answer and its event in one transaction, for a write that touches more than the attempt. It moves events of a full
+ * tail to rows, stores a long text in a row of its own, or deletes such a row.
  */
 export async function saveAnswerWithRows(
   mongo: Mongo,
@@ -127,10 +127,10 @@ function answerChanges(write: AnswerWrite, stored: object): Record<string, unkno
   };
 }
 
-/** The event as an expression: its metadata is JSON text around a version that only the update knows. */
+/** Returns the event as an expression. Its metadata is JSON text around a version that only the update knows. */
 function saveEvent(write: AnswerWrite): Document {
   const version = { $add: [{ $ifNull: [`$answers.${answerKeyOf(write.paperIndex)}.serverVersion`, 0] }, 1] };
-  // Split at the quoted name as well: inside a JSON text a quote is always escaped, so no id can imitate it.
+  // Split at the quoted name as well: inside JSON text a quote is always escaped, so no id can imitate it.
   const name = '"serverVersion":';
   const [before = '', after = ''] = JSON.stringify(write.metadata(VERSION_MARK)).split(`${name}${VERSION_MARK}`);
   return {

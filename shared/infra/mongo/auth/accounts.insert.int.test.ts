@@ -17,7 +17,7 @@ const register = (overrides: Parameters<typeof freshAccount>[0]) => {
 const INSERTED = { kind: 'inserted' };
 const taken = (what: string) => ({ kind: 'taken', what });
 
-/** How many rows there are of all accounts that `filter` finds. */
+/** Returns the numbers of accounts that `filter` finds, of their sessions and of their tokens. */
 async function rowsOf(filter: object) {
   const found = await accounts(mongo).find(filter).toArray();
   const ids = { accountId: { $in: found.map(({ _id }) => _id) } };
@@ -28,14 +28,14 @@ async function rowsOf(filter: object) {
   ];
 }
 
-/** Rows that belong to no account. */
+/** Returns the number of sessions and tokens that belong to no account. */
 async function orphans(): Promise<number> {
   const known = new Set((await accounts(mongo).find({}).toArray()).map(({ _id }) => _id));
   const rows = [...(await sessions(mongo).find({}).toArray()), ...(await tokens(mongo).find({}).toArray())];
   return rows.filter(({ accountId }) => !known.has(accountId)).length;
 }
 
-t.test('fifty registers of one e-mail at once make one account, whole', async (t) => {
+t.test('fifty concurrent registers of one e-mail create one complete account', async (t) => {
   const email = 'an@school.vn';
   const results = await Promise.all(Array.from({ length: CROWD }, () => register({ email })));
   t.equal(results.filter((result) => result.kind === 'inserted').length, 1);
@@ -44,7 +44,7 @@ t.test('fifty registers of one e-mail at once make one account, whole', async (t
   t.equal(await orphans(), 0, 'the others left nothing');
 });
 
-t.test('fifty registers of one phone at once make one account, whole', async (t) => {
+t.test('fifty concurrent registers of one phone create one complete account', async (t) => {
   const phone = '+84912345678';
   const results = await Promise.all(Array.from({ length: CROWD }, () => register({ phone })));
   t.equal(results.filter((result) => result.kind === 'inserted').length, 1);
@@ -59,7 +59,7 @@ t.test('accounts without a phone or a legacy id never collide', async (t) => {
   t.strictSame(await rowsOf({ fullName: 'No Phone' }), [CROWD, CROWD, CROWD]);
 });
 
-t.test('what is taken is named, the e-mail first', async (t) => {
+t.test('a refused register names the taken value, the e-mail first', async (t) => {
   const first = freshAccount({ phone: '+84900000001', legacyId: 'L-1' });
   await accounts(mongo).insertOne(first);
   const { email, phone, accountCode, legacyId } = first;
@@ -73,7 +73,7 @@ t.test('what is taken is named, the e-mail first', async (t) => {
   t.equal(await findAccountByEmail(mongo, 'nobody@school.vn'), null);
 });
 
-t.test('another duplicate is no taken e-mail', async (t) => {
+t.test('a duplicate session id is thrown and not reported as a taken e-mail', async (t) => {
   const { account, session, token } = await storeSignedIn(mongo);
   const other = freshAccount();
   const fault = await insertAccount(mongo, { account: other, session, token }, BUDGET_MS).catch(
@@ -84,7 +84,7 @@ t.test('another duplicate is no taken e-mail', async (t) => {
   t.ok(await findAccount(mongo, account._id));
 });
 
-t.test('an import brings an account once, and takes nobody else’s e-mail', async (t) => {
+t.test('an import stores an account once and never takes over the e-mail of another one', async (t) => {
   const account = freshAccount({ legacyId: 'L-2', email: 'binh@school.vn' });
   const again = (overrides: object) => importAccount(mongo, { ...freshAccount(overrides) });
   const results = await Promise.all(

@@ -5,7 +5,7 @@ import type { Account } from '#shared/auth/account.ts';
 import type { RefreshToken, Session } from '#shared/auth/session.ts';
 import { accounts, sessions, tokens } from './collections.ts';
 
-/** By its normalized e-mail, whatever its status. */
+/** Returns the account of a normalized e-mail, whatever its status, or null. */
 export async function findAccountByEmail(mongo: Mongo, email: string): Promise<Account | null> {
   return accounts(mongo).findOne({ email }, { maxTimeMS: QUERY_LIMIT_MS });
 }
@@ -15,9 +15,9 @@ export async function findAccount(mongo: Mongo, id: string): Promise<Account | n
 }
 
 /**
- * Stores a new account, signed in: account, session and refresh token, or none of them. That an e-mail, a phone and an
- * account code are one account's is for the unique indexes to say: of registers at once, one is `inserted` and the
- * others learn what is `taken`, the e-mail before the phone where both are.
+ * Stores a new account that is signed in: account, session and refresh token, or none of them. Unique indexes ensure that an
+ * e-mail, a phone and an account code belong to one account. Of concurrent registers one returns `inserted`. The others return
+ * what is `taken`: the e-mail if both e-mail and phone are.
  */
 export async function insertAccount(
   mongo: Mongo,
@@ -37,9 +37,9 @@ export async function insertAccount(
 }
 
 /**
- * Stores an account that comes from elsewhere; nobody is signed in by that. `known`: an earlier import brought the account
- * of this e-mail, under the same legacy id or, as this one, under none; what became of it since stays. One that somebody
- * registered is not the school's pupil for having the e-mail: that one is `taken`.
+ * Stores an account from another system and opens no session. `known`: an earlier import stored the account of this e-mail under
+ * the same legacy id, or both have none; later changes to it stay. `taken`: another account has one of the values. An account
+ * whose owner registered is always another one: its e-mail does not prove that it is the imported person.
  */
 export async function importAccount(mongo: Mongo, account: Account): Promise<Inserted | { kind: 'known' } | Taken> {
   try {
@@ -61,15 +61,16 @@ interface Inserted {
   kind: 'inserted';
 }
 
-/** What of a new account is another one's already. `code`: draw another accountCode and try again. */
+/** The value of a new account that another account already has. `code`: draw another accountCode and insert again. */
 interface Taken {
   kind: 'taken';
   what: 'email' | 'phone' | 'legacyId' | 'code';
 }
 
 /**
- * Reads the duplicate key error of an account's insert; any other error is thrown on. A server names one index of those that were
- * in the way, whichever it came upon first: the e-mail is looked up, so that the same request has the same answer everywhere.
+ * Maps the duplicate key error of an account's insert to the taken value; throws any other error again. If several values are
+ * taken, a server names whichever index it checked first. An extra query for the e-mail makes the answer the same on every
+ * server.
  */
 async function takenBy(mongo: Mongo, error: unknown, { email }: Pick<Account, 'email'>): Promise<Taken> {
   if (isDuplicateKey(error, ['email'])) return { kind: 'taken', what: 'email' };

@@ -6,9 +6,9 @@ import type { RefreshToken, Session } from '#shared/auth/session.ts';
 import type { Throttle } from '#shared/auth/throttle.ts';
 
 export interface AccountRow extends Account, Stamped {
-  /** Of the last login that opened a session; absent before the first. */
+  /** Time of the last login that opened a session; absent before the first one. */
   lastLoginAt?: Date;
-  /** When an import brought it; absent where its owner registered. */
+  /** Time of the import that created the account; absent if its owner registered. */
   importedAt?: Date;
 }
 export type SessionRow = Session & Stamped;
@@ -16,7 +16,7 @@ export type TokenRow = RefreshToken & Stamped;
 
 /** `_id` = throttleKey of the e-mail. */
 export interface ThrottleRow extends Throttle, Stamped {
-  /** Drawn when the count began: a try that is given back counts for no later one. */
+  /** A random word, drawn when the count began. A login attempt is refunded only in the round that counted it. */
   round: string;
 }
 
@@ -27,11 +27,11 @@ export type SecurityEventType =
   | 'STATUS_CHANGED'
   | 'ROLE_CHANGED';
 
-/** What somebody should know who looks into a stolen account; kept for 400 days. */
+/** An event that helps an operator to investigate a stolen account; stored for 400 days. */
 export interface SecurityEvent {
   _id: string;
   accountId: string;
-  /** The session that it happened in; null: an operator did it. */
+  /** The session in which it happened; null if an operator did it. */
   sessionId: string | null;
   type: SecurityEventType;
   at: Date;

@@ -16,7 +16,7 @@ const audit = (subject: string) =>
 const reasons = async (accountId: string) =>
   (await sessions(mongo).find({ accountId }).sort({ _id: 1 }).toArray()).map(({ endReason }) => endReason);
 
-t.test('a status is changed once, with its sessions, event and audit line', async (t) => {
+t.test('a status changes once, with its sessions, event and audit line', async (t) => {
   const { account } = await storeSignedIn(mongo);
   const accountId = account._id;
   await storeSession(mongo, account);
@@ -41,7 +41,7 @@ t.test('a status is changed once, with its sessions, event and audit line', asyn
   t.equal((await audit(accountId)).length, 3);
 });
 
-t.test('an admin is made once, in the membership of the default organization too', async (t) => {
+t.test('an account becomes ADMIN once, also in the membership of its default organization', async (t) => {
   const membership = { organizationName: 'X', role: 'STUDENT', status: 'ACTIVE' } as const;
   const memberships = [
     { ...membership, organizationId: 'local' },
@@ -58,7 +58,7 @@ t.test('an admin is made once, in the membership of the default organization too
   t.strictSame(await makeAdmin(mongo, 'nobody', ACT), { kind: 'unchanged' });
 });
 
-t.test('a password that is set signs out and lets in', async (t) => {
+t.test('setting a password ends all sessions and clears the login throttle', async (t) => {
   const { account } = await storeSignedIn(mongo);
   const key = throttleKey(account.email);
   for (let n = 0; n < 9; n++) await recordFailure(mongo, key);
@@ -72,7 +72,7 @@ t.test('a password that is set signs out and lets in', async (t) => {
   t.notMatch(JSON.stringify(lines), 'set"', 'no hash in the audit');
 });
 
-t.test('failed tries are forgotten, of nobody’s e-mail too, and sessions are ended', async (t) => {
+t.test('unlocking clears failures, also of an e-mail without account, and signing out ends sessions', async (t) => {
   const { account } = await storeSignedIn(mongo);
   const wanted = { email: account.email, accountId: account._id };
   t.equal(await unlockAccount(mongo, wanted, ACT), false, 'there is nothing to forget');

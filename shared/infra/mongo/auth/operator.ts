@@ -11,8 +11,8 @@ import { throttleKey } from './throttle.ts';
 /** Changes that an operator makes to an account by hand. Each one commits together with its line in the audit. */
 
 /**
- * An operator gives an account a password: whoever is signed in is signed out, and who was kept out by guesses is let in, in
- * one commit. Gives how many sessions that ended.
+ * Sets the password of an account, ends all its sessions and clears its login throttle, in one commit. Returns the number of
+ * ended sessions.
  */
 export async function setPassword(
   mongo: Mongo,
@@ -35,9 +35,11 @@ export async function setPassword(
 type StatusChange = { kind: 'changed'; ended: number } | { kind: 'unchanged' } | { kind: 'deleted' };
 
 /**
- * An operator changes an account's status. A suspended one keeps its sessions, which are refused until it is active again;
- * DELETED ends them in the same commit, and a login that is being stored meanwhile writes the same account, so it comes before and
- * is ended, or after and is refused. `unchanged`: it is so already, or there is no such account. `deleted`: DELETED is for good.
+ * Changes the status of an account. A suspended account keeps its sessions, which are refused until it is ACTIVE again. DELETED
+ * is final and ends the sessions in the same commit. A concurrent login writes the same account, so it commits either before and
+ * is ended, or after and is refused.
+ *
+ * `unchanged`: the account has this status already, or does not exist. `deleted`: the account is DELETED, which cannot be undone.
  */
 export async function setStatus(
   mongo: Mongo,
@@ -62,8 +64,9 @@ export async function setStatus(
 type Promotion = { kind: 'promoted' } | { kind: 'unchanged' };
 
 /**
- * Gives the role ADMIN, with which nobody can register, also in the membership of the account's default organization. `unchanged`: it has it already,
- * or there is no such account. Access tokens of before say the old role until they expire.
+ * Assigns the role ADMIN, which registration never assigns, to the account and to its membership in its default organization.
+ * `unchanged`: the account has the role already, or does not exist. Access tokens from before contain the old role until they
+ * expire.
  */
 export async function makeAdmin(mongo: Mongo, accountId: string, act: OperatorAct): Promise<Promotion> {
   return actAsOperator<Promotion>(mongo, act, async (session) => {
@@ -82,7 +85,7 @@ export async function makeAdmin(mongo: Mongo, accountId: string, act: OperatorAc
   });
 }
 
-/** An operator ends every live session of an account; gives how many. */
+/** Ends every live session of an account. Returns the number of ended sessions. */
 export async function signOut(mongo: Mongo, accountId: string, act: OperatorAct): Promise<number> {
   return actAsOperator(mongo, act, async (session) => {
     const ended = await endOtherSessions(mongo, { accountId, keep: null, reason: 'OPERATOR' }, session);
@@ -90,7 +93,10 @@ export async function signOut(mongo: Mongo, accountId: string, act: OperatorAct)
   });
 }
 
-/** An operator forgets the failed tries of an e-mail, known or not (`accountId` null). False: there were none. */
+/**
+ * Clears the login throttle of an e-mail with or without an account (`accountId` null). Returns false if there was nothing to
+ * clear.
+ */
 export async function unlockAccount(
   mongo: Mongo,
   wanted: { email: string; accountId: string | null },
@@ -122,8 +128,8 @@ async function change(
 const BUDGET_MS = 10_000;
 
 /**
- * What an operator does by hand, and the line in the audit that says so, in one transaction. `work` gives the line beside its
- * result, or a null line: then nothing was done and there is nothing to say.
+ * Runs an operator's change and writes its audit line, in one transaction. `work` returns its result and the line. A null line
+ * means that nothing was changed; then no line is written.
  */
 async function actAsOperator<Result>(
   mongo: Mongo,

@@ -7,18 +7,17 @@ import { endOtherSessions, noteSecurityEvent } from './sessions.ts';
 
 interface PasswordChange {
   accountId: string;
-  /** The stored hash that the current password was found right by. */
+  /** The stored hash against which the current password was verified. */
   from: string;
   to: StoredPassword;
-  /** The session that asks, and goes on. */
+  /** The session of the request, which stays open. */
   keep: string;
   now: number;
 }
 
 /**
- * Puts a new password in the place of the one that was checked, ends the other sessions (`revoked` is how many) and writes
- * the security event, or none of it. `outdated`: the password is another one by now, or the account is
- * not ACTIVE any more.
+ * Replaces the password that was verified, ends the other sessions (`revoked` is their number) and writes the security event, all
+ * or nothing. `outdated`: the password has changed since, or the account is no longer ACTIVE.
  */
 export async function changePassword(
   mongo: Mongo,
@@ -41,8 +40,8 @@ export async function changePassword(
 }
 
 /**
- * Keeps the same password under a better hash. `outdated`: it was changed or upgraded meanwhile. To the person nothing has changed, so
- * sessions go on and `updatedAt` stays.
+ * Stores the same password under a better hash. Nothing changes for the person, so sessions stay open and `updatedAt` stays.
+ * `outdated`: the password was changed or its hash upgraded meanwhile.
  */
 export async function upgradePassword(
   mongo: Mongo,

@@ -1,5 +1,6 @@
 import t from 'tap';
-import { freshSession, storeSession, storeSignedIn } from '#testing/stored/stored-accounts.ts';
+import { DAY } from '#shared/kernel/time.ts';
+import { freshAccount, freshSession, storeSession, storeSignedIn } from '#testing/stored/stored-accounts.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { findAccount } from './accounts.ts';
 import { accounts, securityEvents, sessions, tokens } from './collections.ts';
@@ -12,9 +13,14 @@ const BUDGET_MS = 30_000;
 const NEW = { scheme: 'bcrypt-sha256', hash: 'new' } as const;
 const ACT = { operator: 'op', reason: 'a test', now: Date.now() };
 
-const live = async (accountId: string) => (await liveSessions(mongo, accountId, Date.now())).map(({ _id }) => _id);
+const MAX_AGE_MS = 90 * DAY;
 
-t.test('live sessions are listed, ended one by one and all but one', async (t) => {
+async function live(accountId: string): Promise<string[]> {
+  const found = await liveSessions(mongo, accountId, { now: Date.now(), maxAgeMs: MAX_AGE_MS });
+  return found.map(({ _id }) => _id);
+}
+
+t.test('live sessions are listed, and ended one by one or all but one', async (t) => {
   const { account, session: first } = await storeSignedIn(mongo);
   const accountId = account._id;
   const stranger = await storeSignedIn(mongo);
@@ -25,7 +31,7 @@ t.test('live sessions are listed, ended one by one and all but one', async (t) =
   await sessions(mongo).updateOne({ _id: second._id }, { $set: { lastUsedAt: new Date(Date.now() + 1_000) } });
   t.strictSame(await live(accountId), [second._id, third._id, first._id], 'last used first');
 
-  const end = (sessionId: string) => endSession(mongo, { accountId, sessionId, reason: 'ENDED' });
+  const end = (sessionId: string) => endSession(mongo, { accountId, sessionId, reason: 'ENDED', maxAgeMs: MAX_AGE_MS });
   t.equal(await end(stranger.session._id), false, 'not another’s');
   t.equal(await end('unknown'), false);
   t.equal(await end(expired._id), false, 'what has expired is over');
@@ -46,7 +52,19 @@ t.test('live sessions are listed, ended one by one and all but one', async (t) =
   t.equal((await live(stranger.account._id)).length, 1);
 });
 
-t.test('a login is stored whole, and only on the password that was checked', async (t) => {
+t.test('a session of the maximum age is over, whatever expiry its row has', async (t) => {
+  const account = freshAccount();
+  const accountId = account._id;
+  const { session: old } = await storeSession(mongo, account, MAX_AGE_MS);
+  const { session: young } = await storeSession(mongo, account, MAX_AGE_MS - DAY);
+  t.strictSame(await live(accountId), [young._id]);
+  const end = (sessionId: string) => endSession(mongo, { accountId, sessionId, reason: 'ENDED', maxAgeMs: MAX_AGE_MS });
+  t.equal(await end(old._id), false);
+  t.equal(await end(young._id), true);
+  t.equal(await endOtherSessions(mongo, { accountId, keep: null, reason: 'OPERATOR' }), 1, 'an operator ends it too');
+});
+
+t.test('a login is stored completely, and only while the verified password is current', async (t) => {
   const { account } = await storeSignedIn(mongo);
   const opened = freshSession(account);
   const passwordHash = account.password.hash;
@@ -73,7 +91,7 @@ t.test('a login is stored whole, and only on the password that was checked', asy
   t.equal((await live(many.account._id)).length, 31);
 });
 
-t.test('no login of the old password outlives its change, and none a deletion', async (t) => {
+t.test('no login survives the change of its password or the deletion of its account', async (t) => {
   for (let round = 0; round < 20; round++) {
     const { account, session: own } = await storeSignedIn(mongo);
     const [accountId, from] = [account._id, account.password.hash];
@@ -90,7 +108,7 @@ t.test('no login of the old password outlives its change, and none a deletion', 
   }
 });
 
-t.test('a password is changed once, ends the other sessions and is noted, in one commit', async (t) => {
+t.test('concurrent changes set a password once, with the end of other sessions and the event', async (t) => {
   const { account, session: own } = await storeSignedIn(mongo);
   await storeSession(mongo, account);
   await storeSession(mongo, account);
@@ -116,7 +134,7 @@ t.test('a password is changed once, ends the other sessions and is noted, in one
   t.strictSame(await changePassword(mongo, change, BUDGET_MS), { kind: 'outdated' }, 'not of a suspended account');
 });
 
-t.test('a hash is upgraded once, under the same password, and text that begins with $ stays text', async (t) => {
+t.test('a hash is upgraded once, sessions stay open, and text that begins with $ stays text', async (t) => {
   const { account, session } = await storeSignedIn(mongo, { password: { scheme: 'bcrypt', hash: '$2b$04$old' } });
   const to = { scheme: 'bcrypt-sha256', hash: '$2b$12$email' } as const;
   const results = await Promise.all(

@@ -1,5 +1,6 @@
 import t from 'tap';
 import { judgeRefresh } from '#shared/auth/session.ts';
+import { DAY } from '#shared/kernel/time.ts';
 import { claimsOf, freshToken, type SignedIn, storeSession, storeSignedIn } from '#testing/stored/stored-accounts.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { accounts, securityEvents, sessions, tokens } from './collections.ts';
@@ -9,24 +10,24 @@ import { endOtherSessions, endSession, findRefresh, reportReuse, rotateToken } f
 
 const mongo = await openTestMongo(t);
 const BUDGET_MS = 30_000;
-const LATER = new Date(Date.now() + 40 * 86_400_000);
+const MAX_AGE_MS = 90 * DAY;
+const LATER = new Date(Date.now() + 40 * DAY);
 
 function rotate({ session, token }: Omit<SignedIn, 'account'>, successor = freshToken(session, { expiresAt: LATER })) {
-  const rotation = { presented: token._id, sessionId: session._id, successor, expiresAt: successor.expiresAt };
-  return rotateToken(mongo, rotation, BUDGET_MS);
+  return rotateToken(mongo, { presented: token._id, sessionId: session._id, successor }, BUDGET_MS);
 }
 
 const tokensOf = (sessionId: string) => tokens(mongo).find({ sessionId }).sort({ _id: 1 }).toArray();
 
 const REFUSED = { kind: 'refused', rejection: { rejected: 'AUTH_INVALID_TOKEN' } };
 
-/** A token that is missing is refused like one that the rules refuse. */
+/** Applies the rules to a token as it is stored. A missing token is refused with the same code. */
 async function verdict(token: Parameters<typeof claimsOf>[0]) {
   const found = await findRefresh(mongo, claimsOf(token));
-  return found.kind === 'missing' ? REFUSED : judgeRefresh(found, new Date());
+  return found.kind === 'missing' ? REFUSED : judgeRefresh(found, new Date(), MAX_AGE_MS);
 }
 
-t.test('a rotation consumes the token, stores its successor and moves the session on', async (t) => {
+t.test('a rotation consumes the token, stores its successor and extends the session', async (t) => {
   const login = await storeSignedIn(mongo);
   t.match(await verdict(login.token), { kind: 'rotate' });
   const successor = freshToken(login.session, { expiresAt: LATER });
@@ -42,7 +43,7 @@ t.test('a rotation consumes the token, stores its successor and moves the sessio
   t.strictSame(await rotate(login), { kind: 'lost' }, 'once');
 });
 
-t.test('a hundred rotations of one token at once: one successor', async (t) => {
+t.test('a hundred concurrent rotations of one token store one successor', async (t) => {
   const login = await storeSignedIn(mongo);
   const results = await Promise.all(Array.from({ length: 100 }, () => rotate(login)));
   t.equal(results.filter((result) => result.kind === 'rotated').length, 1);
@@ -52,7 +53,7 @@ t.test('a hundred rotations of one token at once: one successor', async (t) => {
   t.equal(first?.successorId, successor?._id);
 });
 
-t.test('what may not be rotated is not', async (t) => {
+t.test('an expired, unknown or foreign token and one of an ended session are not rotated', async (t) => {
   const login = await storeSignedIn(mongo);
   const other = await storeSignedIn(mongo);
   const expired = freshToken(login.session, { expiresAt: new Date(Date.now() - 1) });
@@ -60,8 +61,15 @@ t.test('what may not be rotated is not', async (t) => {
   t.strictSame(await rotate({ ...login, token: expired }), { kind: 'lost' }, 'expired by the clock of MongoDB');
   t.strictSame(await rotate({ ...login, token: freshToken(login.session) }), { kind: 'lost' }, 'unknown');
   t.strictSame(await rotate({ token: login.token, session: other.session }), { kind: 'lost' }, 'of another session');
+  const dead = freshToken(login.session, { expiresAt: new Date(Date.now() - 1) });
+  t.strictSame(await rotate(login, dead), { kind: 'lost' }, 'for a successor that its session would not outlive');
   t.equal(
-    await endSession(mongo, { accountId: login.account._id, sessionId: login.session._id, reason: 'LOGOUT' }),
+    await endSession(mongo, {
+      accountId: login.account._id,
+      sessionId: login.session._id,
+      reason: 'LOGOUT',
+      maxAgeMs: MAX_AGE_MS,
+    }),
     true,
   );
   t.strictSame(await rotate(login), { kind: 'lost' }, 'its session is over');
@@ -70,10 +78,10 @@ t.test('what may not be rotated is not', async (t) => {
   t.equal((await tokensOf(other.session._id)).length, 1);
 });
 
-t.test('a session that is ended while it is refreshed has no token that a refresh would accept', async (t) => {
+t.test('a session that is ended during a refresh has no token that a refresh accepts', async (t) => {
   const ends = {
     endSession: ({ account, session }: SignedIn) =>
-      endSession(mongo, { accountId: account._id, sessionId: session._id, reason: 'ENDED' }),
+      endSession(mongo, { accountId: account._id, sessionId: session._id, reason: 'ENDED', maxAgeMs: MAX_AGE_MS }),
     endOtherSessions: ({ account }: SignedIn) =>
       endOtherSessions(mongo, { accountId: account._id, keep: null, reason: 'ENDED' }),
     setStatus: ({ account }: SignedIn) =>
@@ -101,7 +109,7 @@ t.test('a session that is ended while it is refreshed has no token that a refres
   }
 });
 
-t.test('a reuse that is reported twenty times at once ends the session once, with one event', async (t) => {
+t.test('twenty concurrent reports of one reuse end the session once, with one event', async (t) => {
   const login = await storeSignedIn(mongo);
   const other = await storeSession(mongo, login.account);
   await rotate(login);

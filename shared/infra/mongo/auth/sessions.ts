@@ -30,8 +30,9 @@ export async function findToken(
 }
 
 /**
- * Returns the token's row, session and account by three reads at once. The reads are of no one instant: a decision on them holds only
- * if rotateToken finds token and session in the same state. `missing`: one of the three is, or belongs to another session or account.
+ * Returns the token's row, session and account by three concurrent reads, which may see different instants. A decision on them
+ * holds only if rotateToken finds token and session in the same state. `missing`: one of the three does not exist, or belongs to
+ * another session or account.
  */
 export async function findRefresh(
   mongo: Mongo,
@@ -41,24 +42,32 @@ export async function findRefresh(
   return token === null || current.kind === 'missing' ? { kind: 'missing' } : { ...current, token };
 }
 
-/** As many as the reply's schema holds. Who signs in more often in a month, and never out, sees those used last. */
+/** Maximum number of sessions in the reply's schema. An account with more live sessions gets the last used ones. */
 const MAX_LISTED = 1_000;
 
-/** The sessions that live by `now` (Unix milliseconds, MongoDB's clock), the last used first. */
-export async function liveSessions(mongo: Mongo, accountId: string, now: number): Promise<Session[]> {
+/** Returns the sessions that are live at `now` (Unix ms, MongoDB's clock) and younger than `maxAgeMs`, the last used first. */
+export async function liveSessions(
+  mongo: Mongo,
+  accountId: string,
+  { now, maxAgeMs }: { now: number; maxAgeMs: number },
+): Promise<Session[]> {
+  const live = { endedAt: null, expiresAt: { $gt: new Date(now) }, createdAt: { $gt: new Date(now - maxAgeMs) } };
   return sessions(mongo)
-    .find({ accountId, endedAt: null, expiresAt: { $gt: new Date(now) } }, { maxTimeMS: QUERY_LIMIT_MS })
+    .find({ accountId, ...live }, { maxTimeMS: QUERY_LIMIT_MS })
     .sort({ lastUsedAt: -1, _id: -1 })
     .limit(MAX_LISTED)
     .toArray();
 }
 
 /**
- * Stores a login: session and first refresh token, or neither. `passwordHash` is the stored hash that the password was
- * found right by. Checking a password takes a quarter of a second, in which it may be changed or the account suspended,
- * and all sessions ended; a login that was stored after that would outlive it. So the account must still be ACTIVE and have
- * that hash, and it is written as well: of a login and such a change at once, one sees the other.
- * `outdated`: nothing was stored; look at the account again.
+ * Stores a login: session and first refresh token, or neither. `passwordHash` is the stored hash against which the password was
+ * verified.
+ *
+ * Verifying takes a quarter of a second. In that time the password may change, or the account may be suspended or deleted; a
+ * login stored afterwards would survive that. So the account must still be ACTIVE and have that hash. The login writes the
+ * account as well, so that of a login and a concurrent change one sees the other.
+ *
+ * `outdated`: nothing was stored; read the account again.
  */
 export async function openSession(
   mongo: Mongo,
@@ -83,15 +92,15 @@ interface Rotation {
   /** `jti` of the token that is exchanged. */
   presented: string;
   sessionId: string;
+  /** The session expires when this token does. */
   successor: RefreshToken;
-  /** Until when the session lives from now on: that of the successor. */
-  expiresAt: Date;
 }
 
 /**
- * Exchanges a refresh token for its successor: consumes the one, stores the other and moves its session on, or none of it.
- * `lost`: somebody else consumed it first, it has expired, or its session is over. Whoever ends a session writes the
- * same document, so no token comes into one that is being ended.
+ * Exchanges a refresh token for its successor: consumes the token, stores the successor and extends the session, all or nothing.
+ * `lost`: another request consumed the token first, the token has expired, its session was ended, or the session has reached its
+ * latest end, which bounds the successor too. Ending a session writes the same document, so a session that is being ended gets no
+ * new token.
  */
 export async function rotateToken(
   mongo: Mongo,
@@ -108,9 +117,10 @@ export async function rotateToken(
         ],
         { consumedAt: '$$NOW', successorId: literal(rotation.successor._id) },
       );
-      const moveOn = guardedUpdate([{ $eq: ['$endedAt', null] }], {
+      const { expiresAt } = rotation.successor;
+      const moveOn = guardedUpdate([{ $eq: ['$endedAt', null] }, { $gt: [expiresAt.getTime(), NOW_MS] }], {
         lastUsedAt: '$$NOW',
-        expiresAt: literal(rotation.expiresAt),
+        expiresAt: literal(expiresAt),
       });
       const consumed = await tokens(mongo).updateOne({ _id: rotation.presented }, consume.pipeline, { session });
       if (consumed.modifiedCount !== 1) throw new Stale(`refresh token ${rotation.presented}`);
@@ -126,8 +136,9 @@ export async function rotateToken(
 }
 
 /**
- * A consumed token came back: two hold it, and nobody can say which is the thief. Ends its session, whoever is in it, and
- * writes the security event, in one commit. False: the session was over already, and what ended it is told already.
+ * Ends the session of a consumed token that was presented again, and writes the security event, in one commit. Two parties hold
+ * such a token and either may be the thief, so both lose the session. Returns false, and writes nothing, if the session was over
+ * already.
  */
 export async function reportReuse(
   mongo: Mongo,
@@ -145,19 +156,27 @@ export async function reportReuse(
   });
 }
 
-/** Ends one live session of the account. False: it has none of that id. */
+/**
+ * Ends one live session of the account. Returns false if the account has no live session of that id, or if that session is
+ * `maxAgeMs` old or older.
+ */
 export async function endSession(
   mongo: Mongo,
-  wanted: { accountId: string; sessionId: string; reason: SessionEnd },
+  wanted: { accountId: string; sessionId: string; reason: SessionEnd; maxAgeMs: number },
 ): Promise<boolean> {
-  const { pipeline } = ending(wanted.reason, { $eq: ['$accountId', literal(wanted.accountId)] });
+  const { pipeline } = ending(
+    wanted.reason,
+    { $eq: ['$accountId', literal(wanted.accountId)] },
+    { $gt: [{ $add: [msOf('$createdAt'), wanted.maxAgeMs] }, NOW_MS] },
+  );
   const ended = await sessions(mongo).updateOne({ _id: wanted.sessionId }, pipeline, { maxTimeMS: QUERY_LIMIT_MS });
   return ended.modifiedCount === 1;
 }
 
 /**
- * Ends the account's live sessions but the one to `keep` (null: all of them), by itself or in the caller's transaction; gives
- * how many. By itself it is no one instant: killed half way it has ended some, and ends the rest when called again.
+ * Ends the account's sessions except `keep` (null: all of them), alone or in the caller's transaction. Returns the number of
+ * ended sessions. Their age does not matter: front doors may allow a longer life than the operator's tool knows of. Without a
+ * transaction it is not atomic: a process killed half way has ended some sessions, and another call ends the rest.
  */
 export async function endOtherSessions(
   mongo: Mongo,
@@ -174,7 +193,9 @@ export async function endOtherSessions(
   return ended.modifiedCount;
 }
 
-/** Ends a session that lives: one that is over keeps its time and its reason, and one that has expired is over. */
+/**
+ * Returns the update that ends a live session. A session that is over keeps its end time and reason; an expired session is over.
+ */
 function ending(reason: SessionEnd, ...conditions: Document[]): GuardedUpdate {
   return guardedUpdate([{ $eq: ['$endedAt', null] }, { $gt: [msOf('$expiresAt'), NOW_MS] }, ...conditions], {
     endedAt: '$$NOW',
@@ -182,7 +203,7 @@ function ending(reason: SessionEnd, ...conditions: Document[]): GuardedUpdate {
   });
 }
 
-/** Writes a security event in the transaction of what it tells of: neither is there without the other. */
+/** Writes a security event in the transaction of the change that it records: neither exists without the other. */
 export async function noteSecurityEvent(
   mongo: Mongo,
   event: Omit<SecurityEvent, '_id' | 'at'>,
@@ -192,7 +213,7 @@ export async function noteSecurityEvent(
   await securityEvents(mongo).insertOne({ _id: newId(now), ...event, at: new Date(now) }, { session });
 }
 
-/** The account's newest security events, newest first. */
+/** Returns at most `limit` security events of the account, newest first. */
 export async function newestSecurityEvents(mongo: Mongo, accountId: string, limit: number): Promise<SecurityEvent[]> {
   return securityEvents(mongo)
     .find({ accountId }, { maxTimeMS: QUERY_LIMIT_MS })

@@ -13,7 +13,7 @@ const reserve = (key: string, addressIsOver = false) => reserveTry(mongo, key, {
 const rowOf = async (key: string) => throttles(mongo).findOne({ _id: key });
 const allow = async (key: string, addressIsOver = false) => (await reserve(key, addressIsOver)).kind === 'granted';
 
-/** What stands in the row happened so much longer ago. */
+/** Moves the times of the row back by `ms`. */
 async function age(key: string, ms: number): Promise<void> {
   const row = await rowOf(key);
   if (row === null) throw new Error('there is no such row');
@@ -27,7 +27,7 @@ async function fail(key: string): Promise<void> {
   await recordFailure(mongo, key);
 }
 
-t.test('of 150 tries at once a hundred are judged', async (t) => {
+t.test('of 150 concurrent login attempts a hundred are verified', async (t) => {
   const key = freshKey();
   const tries = await Promise.all(Array.from({ length: 150 }, () => reserve(key)));
   t.equal(tries.filter(({ kind }) => kind === 'granted').length, MAX_JUDGED);
@@ -51,7 +51,7 @@ t.test('of 150 tries at once a hundred are judged', async (t) => {
   t.match(await rowOf(key), { tries: 1, failures: 0, blockedUntil: null });
 });
 
-t.test('five failures cost nothing, each further one a doubled wait up to 15 minutes', async (t) => {
+t.test('waits begin with the fifth failure and double up to 15 minutes', async (t) => {
   const key = freshKey();
   for (let failures = 1; failures <= 20; failures++) {
     await fail(key);
@@ -75,7 +75,7 @@ t.test('five failures cost nothing, each further one a doubled wait up to 15 min
   t.equal(waitAfter(20), 15 * MINUTE);
 });
 
-t.test('a right password clears, also in parallel', async (t) => {
+t.test('a right password clears failures and wait, also when many arrive at once', async (t) => {
   const key = freshKey();
   for (let failures = 0; failures < FREE_FAILURES; failures++) await fail(key);
   t.equal(await allow(key), false);
@@ -95,7 +95,7 @@ t.test('a right password clears, also in parallel', async (t) => {
   t.equal(await allow(key), true);
 });
 
-t.test('a success forgets no try that is being judged: a hundred at most, before and after it', async (t) => {
+t.test('a success keeps login attempts in flight counted, so that a hundred stay the limit', async (t) => {
   const key = freshKey();
   const grantedOf = async (count: number) => {
     const tries = await Promise.all(Array.from({ length: count }, () => allow(key)));
@@ -108,7 +108,7 @@ t.test('a success forgets no try that is being judged: a hundred at most, before
   t.match(await rowOf(key), { tries: MAX_JUDGED, failures: MAX_JUDGED });
 });
 
-t.test('24 quiet hours begin anew, one minute less does not', async (t) => {
+t.test('the count restarts after 24 quiet hours, not a minute earlier', async (t) => {
   const key = freshKey();
   for (let failures = 0; failures < FREE_FAILURES - 1; failures++) await fail(key);
   await age(key, QUIET_MS - MINUTE);
@@ -119,7 +119,7 @@ t.test('24 quiet hours begin anew, one minute less does not', async (t) => {
   t.match(await rowOf(key), { tries: 1, failures: 1, blockedUntil: null });
 });
 
-t.test('an address that is over holds up only accounts with a failure of their own', async (t) => {
+t.test('an address over its limit delays only accounts with a failure of their own', async (t) => {
   const key = freshKey();
   t.equal(await allow(key, true), true);
   t.equal(await allow(key, true), true);
@@ -132,7 +132,7 @@ t.test('an address that is over holds up only accounts with a failure of their o
   t.equal(await allow(key, true), true, 'a failure of yesterday is none');
 });
 
-t.test('a first try waits for nobody’s opinion of its address, a later one does', async (t) => {
+t.test('a later login attempt waits for the check of its address, the first one does not', async (t) => {
   const key = freshKey();
   const silent = new Promise<boolean>(() => undefined);
   t.match(await reserveTry(mongo, key, { addressIsOver: silent, now: Date.now() }), { kind: 'granted' });
@@ -143,7 +143,7 @@ t.test('a first try waits for nobody’s opinion of its address, a later one doe
   t.match(await reserveTry(mongo, key, { ...over, addressIsOver: Promise.resolve(false) }), { kind: 'granted' });
 });
 
-t.test('failures at once are all counted; one that is judged after a success counts', async (t) => {
+t.test('concurrent failures are all counted, and so is one that is verified after a success', async (t) => {
   const key = freshKey();
   await Promise.all(Array.from({ length: 50 }, () => recordFailure(mongo, key)));
   t.match(await rowOf(key), { failures: 50, tries: 50 });
@@ -153,7 +153,7 @@ t.test('failures at once are all counted; one that is judged after a success cou
   t.match(await rowOf(key), { failures: 1, tries: 1, blockedUntil: null });
 });
 
-t.test('a try that was not judged is given back, in the round in which it was counted', async (t) => {
+t.test('an unverified login attempt is refunded only in the round that counted it', async (t) => {
   const key = freshKey();
   const counted = async () => {
     const reserved = await reserve(key);
@@ -175,7 +175,7 @@ t.test('a try that was not judged is given back, in the round in which it was co
   t.match(await rowOf(key), { tries: 1 }, 'nor is one of a later round given back for it');
 });
 
-t.test('the row does not tell the address, and one address has one row', async (t) => {
+t.test('the id of a row hides the address, and one address has one row', async (t) => {
   t.match(throttleKey('an@school.vn'), /^[\w-]{43}$/);
   t.equal(throttleKey('an@school.vn'), throttleKey('an@school.vn'));
   t.not(throttleKey('an@school.vn'), throttleKey('binh@school.vn'));

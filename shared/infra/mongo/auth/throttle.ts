@@ -15,22 +15,30 @@ import { MAX_JUDGED, QUIET_MS, waitAfter } from '#shared/auth/throttle.ts';
 import { MINUTE, SECOND } from '#shared/kernel/time.ts';
 import { type ThrottleRow, throttles } from './collections.ts';
 
-/** `round` names the count that the try was counted in; see giveBackTry. */
+/** `round` names the count that includes the login attempt; see giveBackTry. */
 export type Reservation = { kind: 'granted'; round: string } | { kind: 'refused'; retryAfterMs: number };
 
-/** A try that was counted this long ago is judged by now, or never will be (ms). */
+/** Time (ms) after which a counted login attempt has been verified or never will be. */
 const JUDGED_WITHIN_MS = MINUTE;
 
-/** The `_id` of an e-mail's row (normalized e-mail in): what people type as their address is not kept as they typed it. */
+/**
+ * Returns the `_id` of an e-mail's row; expects the normalized e-mail. It is a digest, so that the text typed as an address is
+ * not stored.
+ */
 export function throttleKey(email: string): string {
   return createHash('sha256').update('examhall throttle:').update(email).digest('base64url');
 }
 
 /**
- * Counts a try before it is judged, or refuses it: while a wait lasts, where MAX_JUDGED tries were counted since the last success, and
- * where the address has failed too often and the account has a failure of its own (`addressIsOver`). Counting first is what bounds the
- * guesses that come at once. A refused try changes nothing, so nobody is kept out by knocking. `now` is MongoDB's time and
- * only tells how long to wait and dates the first try; whether is judged by `$$NOW`.
+ * Counts a login attempt before its password is verified, or refuses it. Counting first limits the guesses that arrive at the
+ * same time. A login attempt is refused in three cases:
+ *
+ * - a wait is not over;
+ * - MAX_JUDGED login attempts were counted since the last success;
+ * - the address has failed too often (`addressIsOver`) and the account has a failure of its own.
+ *
+ * A refused login attempt changes nothing, so repeating it does not lock the owner out for longer. `now` is MongoDB's time; it
+ * dates the first login attempt and yields `retryAfterMs`. Whether to refuse is decided by `$$NOW`.
  */
 export async function reserveTry(
   mongo: Mongo,
@@ -38,7 +46,8 @@ export async function reserveTry(
   address: { addressIsOver: boolean | Promise<boolean>; now: number },
 ): Promise<Reservation> {
   const { now } = address;
-  // A success takes the row away, so most tries are the first: one command, and no failure that an address could add to.
+  // A success deletes the row, so most login attempts are the first one: they cost one command and need not wait for
+  // `addressIsOver`, because the account has no failure.
   const round = newStamp();
   if (await insertRow(mongo, key, { round, tries: 1, lastTryAt: new Date(now) })) return { kind: 'granted', round };
   const addressIsOver = await address.addressIsOver;
@@ -65,22 +74,25 @@ export async function reserveTry(
   return { kind: 'refused', retryAfterMs: Math.max(SECOND, waitOf(row, addressIsOver, now)) };
 }
 
-/** Ms until a refused try may be made again, as far as the row tells; none where the wait has just ended. */
+/** Returns the ms until a refused login attempt may be repeated, as far as the row shows; 0 if the wait has just ended. */
 function waitOf(row: ThrottleRow, addressIsOver: boolean, now: number): number {
   const blockedMs = (row.blockedUntil?.getTime() ?? 0) - now;
   if (blockedMs > 0) return blockedMs;
   const sinceLastMs = now - row.lastTryAt.getTime();
-  // Counted and not yet judged: one right password among them and the count begins anew.
+  // Some counted login attempts are still being verified. If one of them has the right password, the count restarts.
   if (row.tries >= MAX_JUDGED && row.failures < MAX_JUDGED && sinceLastMs < JUDGED_WITHIN_MS) return SECOND;
   if (row.tries >= MAX_JUDGED) return QUIET_MS - sinceLastMs;
-  // The window of an address is as long as the longest wait.
+  // The failure window of an address is as long as the longest wait.
   return addressIsOver ? waitAfter(MAX_JUDGED) : 0;
 }
 
-/** Of so many failures, the wait (ms): the rule as a table, so that the update need not know it a second time. */
+/** Wait (ms) by number of failures. A table, so that the update need not implement the rule a second time. */
 const WAITS = Array.from({ length: MAX_JUDGED + 1 }, (_, failures) => waitAfter(failures));
 
-/** The reserved try was wrong. It counts although a right one cleared the row meanwhile: it was judged after that. */
+/**
+ * Records that the reserved login attempt had a wrong password. It counts even if a right password cleared the row meanwhile,
+ * because it was verified after that.
+ */
 export async function recordFailure(mongo: Mongo, key: string): Promise<void> {
   const failures = { $add: ['$failures', 1] };
   const waitMs = { $arrayElemAt: [literal(WAITS), { $min: [failures, MAX_JUDGED] }] };
@@ -97,8 +109,8 @@ export async function recordFailure(mongo: Mongo, key: string): Promise<void> {
 }
 
 /**
- * The reserved try was never judged (no time for another hash): it is nobody's guess. Only in the `round` in which it was
- * counted, or it would be taken off one that holds no such try and that would then judge one too many.
+ * Refunds a reserved login attempt that was never verified (for example because the hash queue was full) and so was no guess.
+ * Only the `round` that counted it is changed: a later round does not include it and would allow one login attempt too many.
  */
 export async function giveBackTry(mongo: Mongo, key: string, round: string): Promise<void> {
   const isCounted = [{ $eq: ['$round', literal(round)] }, { $gt: ['$tries', '$failures'] }];
@@ -107,11 +119,11 @@ export async function giveBackTry(mongo: Mongo, key: string, round: string): Pro
 }
 
 /**
- * The reserved try was right: the failures are forgiven and its owner need not wait any more. Tries that are being judged meanwhile
- * stay counted; if they were forgotten, a hundred in flight and a hundred new ones would be judged in a row.
+ * Records that the reserved login attempt had the right password: clears failures and wait. Login attempts that are still being
+ * verified stay counted. Otherwise a hundred in flight and a hundred new ones could be verified in a row.
  */
 export async function recordSuccess(mongo: Mongo, key: string): Promise<void> {
-  // Nearly always ours is the only try: without the row the next one is a first try again, and costs one command.
+  // Usually this is the only counted login attempt. Without the row the next one is a first one again and costs one command.
   const gone = await throttles(mongo).deleteOne({ _id: key, tries: { $lte: 1 } }, { maxTimeMS: QUERY_LIMIT_MS });
   if (gone.deletedCount === 1) return;
   const inFlight = { $max: [0, { $subtract: [{ $subtract: ['$tries', '$failures'] }, 1] }] };
@@ -119,12 +131,16 @@ export async function recordSuccess(mongo: Mongo, key: string): Promise<void> {
   await throttles(mongo).updateOne({ _id: key }, pipeline, { maxTimeMS: QUERY_LIMIT_MS });
 }
 
-/** Each more one means that somebody has cleared the row between our insert and our update. */
+/**
+ * Rounds after which `writeRow` throws. Each further round means that a success deleted the row between our insert and our
+ * update.
+ */
 const ROUNDS = 50;
 
 /**
- * Not an upsert: of those who upsert one row at once, some may be told of a duplicate key and would have to write again. An insert that
- * loses the race has changed nothing, and the update that follows counts each try once.
+ * Updates the row, inserting an empty one first if it is missing. It is no upsert: concurrent upserts of one row may fail with a
+ * duplicate key and would have to be repeated. An insert that loses the race changes nothing, and the update after it counts each
+ * login attempt once.
  */
 async function writeRow(mongo: Mongo, key: string, update: GuardedUpdate): Promise<ThrottleRow> {
   for (let round = 0; round < ROUNDS; round++) {
@@ -133,13 +149,13 @@ async function writeRow(mongo: Mongo, key: string, update: GuardedUpdate): Promi
       maxTimeMS: QUERY_LIMIT_MS,
     });
     if (row !== null) return row;
-    // A row without a try, quiet since 1970: whoever writes it next begins the count.
+    // An empty row, quiet since 1970: the next update of it begins the count.
     await insertRow(mongo, key, { round: newStamp(), tries: 0, lastTryAt: new Date(0) });
   }
   throw new Error('a throttle row was cleared again and again under our hands');
 }
 
-/** False: there is a row already, and it stays as it is. */
+/** Inserts a row. Returns false, and changes nothing, if the row exists already. */
 async function insertRow(
   mongo: Mongo,
   key: string,

@@ -17,7 +17,7 @@ export const aiJobs = (mongo: Mongo): Collection<JobRow> => mongo.db.collection(
 export const aiJobSelections = (mongo: Mongo): Collection<JobSelection> => mongo.db.collection(AI_JOB_SELECTIONS);
 export const aiJobBatches = (mongo: Mongo): Collection<JobBatch> => mongo.db.collection(AI_JOB_BATCHES);
 
-// Generations that are paid for.
+// Paid generations.
 export const GENERATIONS = 'ai_generations';
 const GENERATION_HOLDS = 'ai_generation_holds';
 

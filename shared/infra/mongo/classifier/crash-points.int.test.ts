@@ -10,10 +10,10 @@ import { aiJobBatches, aiJobSelections, aiJobs } from './collections.ts';
 import { cancelJob, retryJob } from './jobs.ts';
 
 const OWNER = { actorId: 'teacher-1', organizationId: 'org-1' };
-/** More than either has. */
+/** More writes than any of the changes has. */
 const MOST_POINTS = 20;
 
-/** Does `work` in a process that dies at each of its points in turn, and looks at what that has left. */
+/** Runs `work` in a process that dies at each of its writes in turn, and checks what it has stored with `left`. */
 async function dieAtEach(
   t: Test,
   leastPoints: number,
@@ -50,7 +50,7 @@ t.test('a job is stored with its questions and its command, or not at all', (t) 
   })),
 );
 
-t.test('a job is started over with its command, or stays as it is', (t) =>
+t.test('a job is restarted together with its command, or stays as it is', (t) =>
   dieAtEach(t, 3, async (mongo) => {
     const { subject } = await postJob(mongo);
     await cancelJob(mongo, subject, OWNER);

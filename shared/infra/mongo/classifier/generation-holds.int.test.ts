@@ -23,7 +23,7 @@ async function setUp(t: Test) {
   };
 }
 
-t.test('what is owed stays held for its day, whatever its maker still renews', async (t) => {
+t.test('a price that is owed stays held for a day, even if its maker still renews the hold', async (t) => {
   const { mongo, keep, line, before } = await setUp(t);
   await keep();
   t.match(await line(), [{ ...cost, previewId: 'preview-1', fence: 3 }, { previewId: 'preview-2' }], 'in its place');
@@ -31,7 +31,7 @@ t.test('what is owed stays held for its day, whatever its maker still renews', a
   t.strictSame(await before(Date.now() + 23 * HOUR), cost);
 });
 
-t.test('a hold that ran out before its answer came is put back with the answer, once', async (t) => {
+t.test('a hold that expired before its answer arrived is added again with the answer, once', async (t) => {
   const { mongo, keep, line } = await setUp(t);
   await generationHolds(mongo).updateOne({ _id: 'org-1' }, { $set: { 'holds.0.until': new Date(0) } });
   await placeHold(mongo, { ...second, _id: 'preview-3' }, estimate);
@@ -46,7 +46,7 @@ t.test('a hold that ran out before its answer came is put back with the answer, 
   }
 });
 
-t.test('renewing lengthens what is being made', async (t) => {
+t.test('renewing extends the hold of a generation that is being made', async (t) => {
   const { mongo, before } = await setUp(t);
   await renewHold(mongo, first, HOUR);
   t.match(await before(Date.now() + HOUR / 2), { credits: 12 });

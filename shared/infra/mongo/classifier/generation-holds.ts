@@ -5,21 +5,21 @@ import { guardedUpdate, literal, msOf, NOW_MS, nowPlus, wasAccepted } from '#inf
 import { type Charge, heldBefore, REPLAY_MS } from '#shared/classifier/generation.ts';
 import { generationHolds } from './collections.ts';
 
-/** Whose hold: that of one holder of the generation, or of whichever it has. */
+/** Selects the hold of a generation: that of one holder if `fence` is set, otherwise any. */
 interface Holder {
   _id: string;
   organizationId: string;
   fence?: number;
 }
 
-/** More at once than any organization has; a document must stay small. */
+/** Maximum number of live holds per organization. No organization needs as many, and the document stays small. */
 const MOST_HOLDS = 1_000;
 const LIVE: Document = { $filter: { input: '$holds', cond: { $gt: [msOf('$$this.until'), NOW_MS] } } };
 
 /**
- * Puts a hold at the end of its organization's line, in place of one that the same generation left. What stands before it in the line
- * must be counted against the balance as well: of two that are held at once one is behind the other, and sees it. `full`: the
- * line is too long.
+ * Appends a hold to its organization's line and deletes an earlier hold of the same generation. The caller must count `before`,
+ * the holds ahead of it, against the balance as well. Of two concurrent holds one is behind the other and sees it. `full`: the
+ * line already has MOST_HOLDS other holds.
  */
 export async function placeHold(
   mongo: Mongo,
@@ -51,14 +51,17 @@ export async function placeHold(
   return { kind: 'placed', before: heldBefore(row, previewId) };
 }
 
-/** What stands before this generation's hold by now. */
+/** Returns the sum of the live holds that are now ahead of this generation's hold. `now` is in Unix milliseconds. */
 export async function readHeldBefore(mongo: Mongo, { _id, organizationId }: Holder, now: number): Promise<Charge> {
   const row = await generationHolds(mongo).findOne({ _id: organizationId }, { maxTimeMS: QUERY_LIMIT_MS });
   const live = (row?.holds ?? []).filter(({ until }) => until.getTime() > now);
   return heldBefore({ holds: live }, _id);
 }
 
-/** For as long as the generation is being made. One that is kept for what is owed by then is never shortened. */
+/**
+ * Extends a hold while its generation is being made. A hold that already lasts longer, because its price is owed, is never
+ * shortened.
+ */
 export async function renewHold(mongo: Mongo, holder: Required<Holder>, leaseMs: number): Promise<void> {
   const isLonger = { $gt: [msOf('$$this.until'), { $add: [NOW_MS, leaseMs] }] };
   const until = { $cond: [isLonger, '$$this.until', nowPlus(leaseMs)] };
@@ -66,8 +69,8 @@ export async function renewHold(mongo: Mongo, holder: Required<Holder>, leaseMs:
 }
 
 /**
- * What was made is held for as long as its settlement is tried, and no more of it than it costs. A hold that ran out meanwhile, because
- * it could not be renewed, is put back: what is owed is owed.
+ * Reduces the hold of a stored answer to its price, and extends it for as long as settlement is retried (REPLAY_MS). If the hold
+ * expired meanwhile because it could not be renewed, it is added again, because the price is still owed.
  */
 export async function keepHold(
   mongo: Mongo,
@@ -81,13 +84,13 @@ export async function keepHold(
   await setHolds(
     mongo,
     holder,
-    // In its place, where it still has one: who stands behind it has counted it.
+    // An existing hold keeps its place, because the holds behind it have counted it.
     { $concatArrays: [mapHolds(holder, change), { $cond: [isGone, [own], []] }] },
     session,
   );
 }
 
-/** It is paid for, or will not be made. */
+/** Deletes a hold once its generation is paid for or will not be made. */
 export async function dropHold(mongo: Mongo, holder: Holder, session?: ClientSession): Promise<void> {
   await setHolds(mongo, holder, { $filter: { input: LIVE, cond: { $not: [isOf(holder)] } } }, session);
 }
@@ -102,19 +105,19 @@ async function setHolds(
   await generationHolds(mongo).updateOne({ _id: organizationId }, [{ $set: { holds } }], options);
 }
 
-/** The line, with these fields changed of one hold. */
+/** Returns the line with these fields changed in one hold. */
 function mapHolds(holder: Holder, change: Document): Document {
   const changed = { $cond: [isOf(holder), { $mergeObjects: ['$$this', change] }, '$$this'] };
   return { $map: { input: '$holds', in: changed } };
 }
 
-/** Of one element of the line. */
+/** Returns the condition that an element of the line is the selected hold. */
 function isOf({ _id, fence }: Holder): Document {
   const isItsOwn = { $eq: ['$$this.previewId', literal(_id)] };
   return fence === undefined ? isItsOwn : { $and: [isItsOwn, { $eq: ['$$this.fence', literal(fence)] }] };
 }
 
-/** Two first holds of one organization may race: both find the row of the one that came first. */
+/** Inserts an organization without holds. If two first holds race, both find the row that was inserted first. */
 async function insertEmpty(mongo: Mongo, organizationId: string): Promise<void> {
   try {
     await generationHolds(mongo).insertOne({ _id: organizationId, holds: [] });

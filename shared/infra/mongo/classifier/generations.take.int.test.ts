@@ -5,7 +5,7 @@ import { findGeneration, giveUpGeneration, openGeneration, renewGeneration, take
 
 const mongo = await openTestMongo(t);
 
-t.test('a lease is renewed by its holder alone, and not once it was given up', async (t) => {
+t.test('only its holder renews a lease, and not after the release of the row', async (t) => {
   const [_id, now] = ['preview-1', Date.now()];
   const wanted = { _id, key: 'key-1', epoch: 1, organizationId: 'org-1', actor: { id: 'an', role: 'TEACHER' } };
   const opened = await openGeneration(mongo, { ...wanted, now, leaseMs: -1 });

@@ -21,14 +21,14 @@ import type { Rejection } from '#shared/kernel/errors.ts';
 import { generations } from './collections.ts';
 import { dropHold, keepHold } from './generation-holds.ts';
 
-/** A generation that its holder alone works on, until the lease is over. */
+/** A generation on which only its holder works until the lease ends. */
 export interface HeldGeneration {
   row: Generation;
-  /** A write that names an older one changes nothing. */
+  /** Identifies the holder: a write with an older fence changes nothing. */
   fence: number;
 }
 
-/** The generation that a request of this key meets; null = there was none. */
+/** Returns the newest generation of this key, which decides how a request continues, or null. */
 export async function newestGeneration(mongo: Mongo, key: string): Promise<Generation | null> {
   return generations(mongo).findOne({ key }, { sort: { epoch: -1 }, maxTimeMS: QUERY_LIMIT_MS });
 }
@@ -43,7 +43,7 @@ interface NewGeneration extends Pick<Generation, '_id' | 'key' | 'epoch' | 'orga
   leaseMs: number;
 }
 
-/** The first row of its epoch, held by whoever made it; `raced`: an equal request was quicker. */
+/** Inserts the first row of an epoch, held by the caller. `raced`: an equal request inserted it first. */
 export async function openGeneration(
   mongo: Mongo,
   wanted: NewGeneration,
@@ -76,8 +76,9 @@ export async function openGeneration(
 }
 
 /**
- * Takes a row that nobody holds and that is not settled; `busy`: somebody else has it. A worker also takes it from
- * a worker: its claim of the row's one command says that the other one has lost that.
+ * Takes a row that is not settled and whose lease is over. A worker also takes it from another worker: its claim of the row's
+ * only command proves that the other worker has lost that command. `busy`: another holder has the row. `gone`: the row does not
+ * exist.
  */
 export async function takeGeneration(
   mongo: Mongo,
@@ -91,7 +92,8 @@ export async function takeGeneration(
     heldBy: literal(by),
     fence: { $add: ['$fence', 1] },
     failure: null,
-    // It goes a while after the last try and not after the first: never from under one that is being made.
+    // A row without an answer expires a while after it was last taken, not after it was created. So it never expires while its
+    // answer is being made.
     idleSince: { $cond: [{ $eq: ['$state', 'MAKING'] }, '$$NOW', null] },
   });
   const row = await generations(mongo).findOneAndUpdate({ _id: previewId }, update.pipeline, {
@@ -103,7 +105,7 @@ export async function takeGeneration(
   return { kind: row.state === 'SETTLED' ? 'settled' : 'busy' };
 }
 
-/** Keeps a row that is still held by this fence. */
+/** Extends the lease of a row if this fence still holds it. */
 export async function renewGeneration(mongo: Mongo, held: HeldGeneration, leaseMs: number): Promise<void> {
   const { pipeline } = guardedUpdate([{ $eq: ['$fence', held.fence] }, { $gt: [msOf('$leaseUntil'), NOW_MS] }], {
     leaseUntil: nowPlus(leaseMs),
@@ -112,8 +114,8 @@ export async function renewGeneration(mongo: Mongo, held: HeldGeneration, leaseM
 }
 
 /**
- * Lets go of a row that is not settled. With a rejection, whoever waited for this holder answers the same; without one they try
- * themselves. Who is no longer the holder changes nothing.
+ * Releases a row that is not settled. With a rejection, the requests that waited for this holder return the same rejection. With
+ * null they take the row themselves. Changes nothing if the caller is no longer the holder.
  */
 export async function giveUpGeneration(
   mongo: Mongo,
@@ -130,21 +132,34 @@ export async function giveUpGeneration(
   await generations(mongo).updateOne({ _id: row._id }, pipeline, { maxTimeMS: QUERY_LIMIT_MS, ...options });
 }
 
+/** The answer of a model, and the kind of holder that calls usage and wallet service for it. */
+interface MadeAnswer {
+  /** JSON text, by `resultText`. */
+  result: string;
+  charge: Charge;
+  settledBy: GenerationHolder;
+  /** Unix milliseconds by MongoDB's clock. */
+  now: number;
+}
+
 /**
- * MAKING → PENDING: what the model gave and what it costs, the hold of that much for as long as it is owed, and the command to settle
- * it; all or none. `lost`: somebody else holds the row by now, and nothing was stored.
+ * Changes MAKING to PENDING in one commit: stores the answer with its price, extends the hold of that price, and posts the
+ * settlement command. `lost`: another holder has the row by now, and nothing was stored.
+ *
+ * If the worker settles, the command is due at once and finds the row free. If the front door settles, it still holds the row,
+ * and the command is due one backoff later.
  */
 export async function storeReplay(
   mongo: Mongo,
   { row, fence }: HeldGeneration,
-  made: { result: string; charge: Charge; now: number },
+  { result, charge, settledBy, now }: MadeAnswer,
 ): Promise<{ kind: 'stored' } | { kind: 'lost' }> {
-  const { result, charge, now } = made;
+  const isWorkers = settledBy === 'worker';
   const command = newCommand({
     ...settlementOrder(row._id),
     maxAttempts: SETTLEMENT_ATTEMPTS,
     now,
-    runAt: now + SETTLEMENT_BACKOFF.baseMs,
+    ...(isWorkers ? {} : { runAt: now + SETTLEMENT_BACKOFF.baseMs }),
   });
   return inTransaction(mongo, FRONT_DOOR_BUDGET_MS, async (session) => {
     const { pipeline } = guardedUpdate([{ $eq: ['$fence', fence] }, { $eq: ['$state', 'MAKING'] }], {
@@ -153,8 +168,9 @@ export async function storeReplay(
       charge: literal(charge),
       commandId: literal(command._id),
       replayUntil: nowPlus(REPLAY_MS),
-      // What is owed never goes by itself.
+      // Without `idleSince` the row never expires, so an unpaid answer is not lost.
       idleSince: null,
+      ...(isWorkers ? { leaseUntil: '$$NOW' } : {}),
     });
     const written = await generations(mongo).updateOne({ _id: row._id }, pipeline, { session });
     if (written.modifiedCount !== 1) return { kind: 'lost' };
@@ -164,14 +180,19 @@ export async function storeReplay(
   });
 }
 
-/** Notes that the usage service has taken it. A fact, whoever brought it about: no fence is asked for. */
+/**
+ * Records that the usage service has counted the consumption. This is true whichever holder reported it, so no fence is required.
+ */
 export async function markConsumed(mongo: Mongo, previewId: string, session?: ClientSession): Promise<void> {
   const { pipeline } = guardedUpdate([{ $eq: ['$state', 'PENDING'] }], { usageConsumed: true });
   const options = session === undefined ? {} : { session };
   await generations(mongo).updateOne({ _id: previewId }, pipeline, { maxTimeMS: QUERY_LIMIT_MS, ...options });
 }
 
-/** PENDING → SETTLED, once both owners have it: from now on the answer may be given; nothing is held for it any more. */
+/**
+ * Changes PENDING to SETTLED once both the usage and the wallet service are done. From now on the answer may be returned, and its
+ * hold is dropped.
+ */
 export async function markSettled(
   mongo: Mongo,
   { _id, organizationId }: Pick<Generation, '_id' | 'organizationId'>,
@@ -190,8 +211,8 @@ export async function markSettled(
 }
 
 /**
- * The same at a front door, which ends the worker's command with it. A worker that has claimed the command meanwhile finds the row
- * settled. The row as it is then.
+ * Settles a generation at a front door and ends the worker's command in the same commit. If a worker has claimed the command
+ * meanwhile, it finds the row settled. Returns the settled row; throws if it is not settled.
  */
 export async function settleAtDoor(mongo: Mongo, row: OwedGeneration | SettledGeneration): Promise<SettledGeneration> {
   await inTransaction(mongo, FRONT_DOOR_BUDGET_MS, async (session) => {

@@ -1,24 +1,33 @@
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { batchId, type JobBatch } from '#shared/classifier/job.ts';
+import { contextOf } from '#shared/classifier/new-job.ts';
 import { aiJobBatches } from './collections.ts';
 
 const IN_ORDER = { hint: 'of_job', sort: { index: 1 }, maxTimeMS: QUERY_LIMIT_MS } as const;
 
-/** What came of the batches of a job, in their order, without the questions themselves. */
+/** Returns the outcomes of a job's batches in their order, without the questions. */
 export function batchOutcomes(mongo: Mongo, jobId: string): Promise<Pick<JobBatch, '_id' | 'index' | 'outcome'>[]> {
   return aiJobBatches(mongo)
     .find({ jobId }, { ...IN_ORDER, projection: { index: 1, outcome: 1 } })
     .toArray();
 }
 
-/** Only the errors in them. */
+/** Returns the rounds and errors of a job's batches in their order, without the items. */
 export function batchErrors(mongo: Mongo, jobId: string): Promise<Pick<JobBatch, '_id' | 'index' | 'outcome'>[]> {
   return aiJobBatches(mongo)
     .find({ jobId }, { ...IN_ORDER, projection: { index: 1, 'outcome.round': 1, 'outcome.errors': 1 } })
     .toArray();
 }
 
-/** The batches that this round has not finished, in their order, without the questions' texts. */
+/** Returns the stored questions of a job, in the order of its ids. Batches without stored questions are skipped. */
+export async function batchQuestions(mongo: Mongo, jobId: string): Promise<{ id: string }[]> {
+  const batches = await aiJobBatches(mongo)
+    .find({ jobId }, { ...IN_ORDER, projection: { contextText: 1 } })
+    .toArray();
+  return batches.flatMap(({ contextText }) => (contextText === null ? [] : contextOf(contextText)));
+}
+
+/** Returns the batches that this round has not finished, in their order, without the texts of the questions. */
 export async function openBatches(
   mongo: Mongo,
   jobId: string,
@@ -30,7 +39,7 @@ export async function openBatches(
   return all.filter(({ outcome }) => outcome?.round !== round);
 }
 
-/** These batches of a job with the questions' texts, in the given order. */
+/** Returns these batches of a job with the texts of the questions, in the given order. Throws if one does not exist. */
 export async function findBatches(mongo: Mongo, jobId: string, indexes: readonly number[]): Promise<JobBatch[]> {
   const ids = indexes.map((index) => batchId(jobId, index));
   const found = await aiJobBatches(mongo)
@@ -44,7 +53,7 @@ export async function findBatches(mongo: Mongo, jobId: string, indexes: readonly
   });
 }
 
-/** The newest error of this round, where there is one. */
+/** Returns the newest error of this round, or null. */
 export async function lastError(
   mongo: Mongo,
   jobId: string,

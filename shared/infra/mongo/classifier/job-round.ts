@@ -16,11 +16,11 @@ import { SECOND } from '#shared/kernel/time.ts';
 import { aiJobBatches, aiJobs } from './collections.ts';
 
 /**
- * What is written for a round of a job, all of it in the transaction of the command that runs that round, and each write demands that
- * the job still is in it.
+ * Writes for a round of a job, made in the transaction of the command that runs the round. Each write requires that the job is
+ * still in this round.
  */
 
-/** The job is not in this round any more: cancelled, ended, or started over. Nothing of the round may be written. */
+/** Thrown if the job is no longer in this round: it was cancelled, ended or restarted. Nothing of the round may be written. */
 export class RoundOver extends Error {
   constructor({ jobId, round }: JobRound) {
     super(`round ${round} of job ${jobId} is over`);
@@ -28,20 +28,20 @@ export class RoundOver extends Error {
   }
 }
 
-/** What one batch came to. */
+/** A batch and its outcome. */
 export interface FinishedBatch {
   index: number;
   outcome: BatchOutcome;
 }
 
-/** PENDING, or RUNNING where the last run was cut off, becomes RUNNING. Throws RoundOver. */
+/** Sets the job to RUNNING. It is RUNNING already if the last run was interrupted. Throws RoundOver. */
 export async function beginRound(mongo: Mongo, at: JobRound, session: ClientSession): Promise<void> {
   await change(mongo, at, { status: 'RUNNING', startedAt: { $ifNull: ['$startedAt', '$$NOW'] } }, session);
 }
 
 /**
- * Stores what these batches came to, and counts it. Nothing guards against twice but the transaction itself, in which the command notes
- * the step. Every batch of every job comes by here, so it is plain and quick. Throws RoundOver.
+ * Stores the outcomes of these batches and counts them. Only the transaction prevents double counting, because the command
+ * records the step in it. Every batch of every job passes through here, so the write is simple and fast. Throws RoundOver.
  */
 export async function storeOutcomes(
   mongo: Mongo,
@@ -75,7 +75,7 @@ export async function storeOutcomes(
   await setInBatches(mongo, at, stored, session);
 }
 
-/** The questions of these batches, as the bank gives them now. Throws RoundOver. */
+/** Stores the questions of these batches as the question bank has just returned them. Throws RoundOver. */
 export async function storeContexts(
   mongo: Mongo,
   at: JobRound,
@@ -96,30 +96,31 @@ export async function markContext(
   await change(mongo, at, { context }, session);
 }
 
-/** Back to PENDING, until its command runs again. Throws RoundOver. */
+/** Sets the job back to PENDING until its command runs again. Throws RoundOver. */
 export async function restRound(mongo: Mongo, at: JobRound, session: ClientSession): Promise<void> {
   await change(mongo, at, { status: 'PENDING' }, session);
 }
 
-/** Ends the job; an equal one may be made from now on. Throws RoundOver. */
+/** Ends the job. From now on an equal job may be created. Throws RoundOver. */
 export async function endRound(mongo: Mongo, at: JobRound, end: JobEnd, session?: ClientSession): Promise<void> {
   const ended = { status: end.status, error: literal(end.error), open: false, finishedAt: '$$NOW' };
   await change(mongo, at, ended, session);
 }
 
-/** A round that nobody runs any more. */
+/** A round whose command no worker will run again. */
 export interface LostRound {
   at: JobRound;
-  /** Of its command; null: there is none. */
+  /** Fence of the command that runs the round; null if that command does not exist. */
   fence: number | null;
 }
 
-/** Four hundred batches at the most, one write each (ms). */
+/** Time limit (ms) of the transaction, which writes up to four hundred batches. */
 const LOST_ROUND_MS = 20 * SECOND;
 
 /**
- * Stores outcomes for all that is open of a round and ends it, all or nothing; only for a round whose command is dead, and by the fence
- * that it had when `open` was read: one that was run again may have brought some of that meanwhile. Throws RoundOver, Stale.
+ * Stores outcomes for all open batches of a round and ends the job, all or nothing. Requires that the command of the round is
+ * dead and still has the `fence` that it had when `open` was read. Otherwise a new run may have stored some of these outcomes.
+ * Throws RoundOver or Stale.
  */
 export async function endLostRound(
   mongo: Mongo,
@@ -128,7 +129,7 @@ export async function endLostRound(
   endOf: (succeeded: number) => JobEnd,
 ): Promise<void> {
   await inTransaction(mongo, LOST_ROUND_MS, async (session) => {
-    // Read first: who runs it again after this writes the job too, and one of the two commits is refused.
+    // Read the command first. A worker that runs it again after this read also writes the job, so one of the two commits fails.
     const command = await findLive(mongo, 'classifier', roundKey(at), session);
     if (command?.status === 'PENDING' || (command?.fence ?? null) !== fence)
       throw new Stale('the command of a lost round');
@@ -139,7 +140,7 @@ export async function endLostRound(
   });
 }
 
-/** One command for all of them: within a transaction one after the other would be a round trip each. */
+/** Writes all batches with one command. In a transaction, single writes would cost one round trip each. */
 async function setInBatches(
   mongo: Mongo,
   at: JobRound,
@@ -165,7 +166,7 @@ async function change(
     updatedAt: '$$NOW',
   });
   const options = { maxTimeMS: QUERY_LIMIT_MS, ...(session === undefined ? {} : { session }) };
-  // A stamp is new at each write: one that changed nothing was refused.
+  // Every accepted write changes the stamp, so a write that modified nothing was refused.
   const written = await aiJobs(mongo).updateOne({ _id: at.jobId }, pipeline, options);
   if (written.modifiedCount !== 1) throw new RoundOver(at);
 }
@@ -174,7 +175,7 @@ function sum(numbers: readonly number[]): number {
   return numbers.reduce((total, n) => total + n, 0);
 }
 
-/** Nothing where no provider has counted: what is not there is not 0. */
+/** Returns the increment of a token count, or nothing if no provider reported one: an unknown count is not 0. */
 function tokens(outcomes: readonly BatchOutcome[], name: 'inputTokens' | 'outputTokens'): Record<string, number> {
   const given = outcomes.map(({ usage }) => usage?.[name] ?? null).filter((n) => n !== null);
   return given.length === 0 ? {} : { [`usage.${name}`]: sum(given) };

@@ -11,7 +11,7 @@ import { aiJobBatches, aiJobSelections, aiJobs, type JobRow } from './collection
 
 const OPTIONS = { maxTimeMS: QUERY_LIMIT_MS };
 
-/** In whose name a job is looked for: it is nobody else's. */
+/** The owner of a job. A job is returned to this actor of this organization only. */
 export interface JobOwner {
   actorId: string;
   organizationId: string;
@@ -21,28 +21,28 @@ function owns(owner: JobOwner, job: JobOwner): boolean {
   return job.actorId === owner.actorId && job.organizationId === owner.organizationId;
 }
 
-/** The same, as conditions of a guarded update. */
+/** Returns the check of the owner as conditions of a guarded update. */
 function isOwners(owner: JobOwner) {
   return [{ $eq: ['$actorId', literal(owner.actorId)] }, { $eq: ['$organizationId', literal(owner.organizationId)] }];
 }
 
-/** The job, whosever it is; null: there is none. */
+/** Returns the job of any owner, or null. */
 export function findJob(mongo: Mongo, id: string): Promise<JobRow | null> {
   return aiJobs(mongo).findOne({ _id: id }, OPTIONS);
 }
 
-/** The job, if it is this owner's. */
+/** Returns the job if it belongs to this owner, otherwise null. */
 export async function findOwnJob(mongo: Mongo, id: string, owner: JobOwner): Promise<JobRow | null> {
   const job = await findJob(mongo, id);
   return job !== null && owns(owner, job) ? job : null;
 }
 
-/** The PENDING or RUNNING job of this key; there is at most one. */
+/** Returns the PENDING or RUNNING job of this key, or null. At most one exists. */
 export function findOpenJob(mongo: Mongo, openKey: string): Promise<JobRow | null> {
   return aiJobs(mongo).findOne({ openKey, open: true }, { hint: 'open_key', ...OPTIONS });
 }
 
-/** What these jobs classify, by job; written with the job and never changed. */
+/** Returns the selections of these jobs by job id. A selection is stored with its job and never changed. */
 export async function findSelections(mongo: Mongo, jobIds: readonly string[]): Promise<Map<string, JobSelection>> {
   const found = await aiJobSelections(mongo)
     .find({ _id: { $in: [...jobIds] } }, OPTIONS)
@@ -57,13 +57,13 @@ export async function findSelection(mongo: Mongo, jobId: string): Promise<JobSel
 }
 
 interface WantedJobs extends JobOwner {
-  /** null: of any. */
+  /** null: any status. */
   status: JobStatus | null;
   limit: number;
   offset: number;
 }
 
-/** A page of this owner's jobs, newest first, and how many there are in all. */
+/** Returns a page of this owner's jobs, newest first, and their total number. */
 export async function listJobs(
   mongo: Mongo,
   { actorId, organizationId, status, limit, offset }: WantedJobs,
@@ -80,11 +80,11 @@ export async function listJobs(
 }
 
 interface JobSummary {
-  /** Of every organization; a status of which there is none is missing. */
+  /** Number of jobs by status, over all organizations. A status without jobs has no entry. */
   counts: Partial<Record<JobStatus, number>>;
-  /** PENDING and RUNNING, the oldest first. */
+  /** PENDING and RUNNING jobs, oldest first. */
   open: JobRow[];
-  /** FAILED, the newest first. */
+  /** FAILED jobs, newest first. */
   failures: JobRow[];
 }
 
@@ -106,7 +106,7 @@ export async function summarizeJobs(mongo: Mongo, limits: { open: number; failur
   return { counts: Object.fromEntries(counted.map(({ _id, count }) => [_id, count])), open, failures };
 }
 
-/** PENDING and RUNNING jobs of every organization, by id, after this one. */
+/** Returns the next PENDING and RUNNING jobs of all organizations, by id after `afterId`. */
 export function openJobsAfter(mongo: Mongo, afterId: string, limit: number): Promise<JobRow[]> {
   return aiJobs(mongo)
     .find({ open: true, _id: { $gt: afterId } }, { hint: 'open_jobs', sort: { _id: 1 }, limit, ...OPTIONS })
@@ -114,8 +114,8 @@ export function openJobsAfter(mongo: Mongo, afterId: string, limit: number): Pro
 }
 
 /**
- * Writes a job with its questions and the command that runs it (null: it has failed already), all or nothing. `raced`: an equal one is
- * open, and nothing was written.
+ * Stores a job with its questions and the command that runs it, all or nothing. `command` is null for a job that has failed
+ * already. `raced`: an equal job is open, and nothing was written.
  */
 export async function insertJob(
   mongo: Mongo,
@@ -124,7 +124,7 @@ export async function insertJob(
 ): Promise<{ kind: 'inserted' } | { kind: 'raced' }> {
   try {
     await inTransaction(mongo, FRONT_DOOR_BUDGET_MS, async (session) => {
-      // First: who comes second is told before a question is written.
+      // Insert the job first, so that a concurrent equal job fails before its questions are written.
       await aiJobs(mongo).insertOne({ ...job }, { session });
       await aiJobSelections(mongo).insertOne({ ...selection }, { session });
       await aiJobBatches(mongo).insertMany(
@@ -140,7 +140,7 @@ export async function insertJob(
   }
 }
 
-/** The job as it is then; `finished`: it was so already. `unknown`: this owner has no such job. */
+/** The job as it is afterwards. `finished`: the job had ended before. `unknown`: this owner has no such job. */
 type Cancelled = { kind: 'cancelled'; job: JobRow } | { kind: 'finished'; job: JobRow } | { kind: 'unknown' };
 
 export async function cancelJob(mongo: Mongo, id: string, owner: JobOwner): Promise<Cancelled> {
@@ -159,12 +159,15 @@ export async function cancelJob(mongo: Mongo, id: string, owner: JobOwner): Prom
   return { kind: wasAccepted(update, job) ? 'cancelled' : 'finished', job };
 }
 
-/** What became of the wish. `conflict`: the job is not FAILED or CANCELLED, or an equal one is open. */
+/**
+ * Result of a retry. `unknown`: this owner has no such job. `conflict`: the job is not FAILED or CANCELLED, or an equal job is
+ * open.
+ */
 type Retried = { kind: 'retried'; job: JobRow; commandId: string } | { kind: 'unknown' } | { kind: 'conflict' };
 
 /**
- * Starts a job over in a new round, with the command that runs it, both or neither. What earlier rounds brought stays where it is and
- * counts no more.
+ * Restarts a job in a new round and posts the command that runs it, both or neither. Outcomes of earlier rounds stay stored and
+ * no longer count.
  */
 export async function retryJob(
   mongo: Mongo,

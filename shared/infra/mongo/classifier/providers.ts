@@ -9,28 +9,31 @@ import type { UsageEvent } from '#shared/classifier/provider/usage-event.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { providerSettings, settingChanges, usageEvents } from './collections.ts';
 
-/** Of model providers: the setting that selects one, with its history, and one usage event for each call. */
+/** Stores the setting that selects a model provider, with its history, and one usage event for each provider call. */
 
-/** The stored setting; null: none was ever saved. */
+/** Returns the stored setting, or null if it was never saved. */
 export function findProviderSetting(mongo: Mongo): Promise<ProviderSetting | null> {
   return providerSettings(mongo).findOne({ _id: DEFAULT_SETTING }, { maxTimeMS: QUERY_LIMIT_MS });
 }
 
-/** Who saves, and when. */
+/** The actor that saves, and the time. */
 interface SavedBy {
   actorId: string;
   organizationId: string;
   at: Date;
 }
 
-/** Stores a choice as the next version, and in the same transaction who changed what. */
+/**
+ * Stores a choice as the next version and, in the same transaction, a record of the change and its actor. Returns the new
+ * setting.
+ */
 export async function saveProviderSetting(mongo: Mongo, choice: ProviderChoice, by: SavedBy): Promise<ProviderSetting> {
   const save = () => inTransaction(mongo, FRONT_DOOR_BUDGET_MS, (session) => saveIn(mongo, session, choice, by));
   try {
     return await save();
   } catch (error) {
     if (!isDuplicateKey(error)) throw error;
-    // Two first saves: the other one is there now, and ours is the one after it.
+    // Two first saves raced. The other one is stored now, and ours becomes the next version.
     return save();
   }
 }
@@ -46,7 +49,7 @@ async function saveIn(
   const version = (before?.version ?? 0) + 1;
   const fields = { ...choice, version, updatedAt: at, updatedBy: actorId };
   if (before === null) await providerSettings(mongo).insertOne({ _id: DEFAULT_SETTING, ...fields }, limits);
-  // Whoever wrote since our read makes this a conflict, and the transaction begins anew.
+  // If another save was committed since our read, this write conflicts and the transaction starts again.
   else await providerSettings(mongo).updateOne({ _id: DEFAULT_SETTING }, { $set: fields }, limits);
   await settingChanges(mongo).insertOne(
     {
@@ -68,18 +71,18 @@ function choiceIn({ provider, model, baseUrl, apiKeyRef, enabled }: ProviderChoi
   return { provider, model, baseUrl, apiKeyRef, enabled };
 }
 
-/** Stores usage events behind the calls that they tell of. */
+/** Stores usage events in the background, without delaying the provider calls that they record. */
 interface UsageRecorder {
-  /** Returns at once, never throws; what does not fit into the line is counted as lost. */
+  /** Returns at once and never throws. If too many events are waiting, the event is lost and counted in a warning. */
   record(event: UsageEvent): void;
-  /** Lets what waits be written, for so long. */
+  /** Waits at most `limitMs` for the waiting events to be stored. */
   close(limitMs: number): Promise<void>;
 }
 
-/** Writes at once, and events that wait for one. They hold no prompt and are small. */
+/** Concurrent writes, and events that may wait for one. Events are small and contain no prompt. */
 const USAGE_LINE = { concurrency: 4, maxWaiting: 2_000 };
 
-/** A MongoDB that is slow or away costs events and never an answer. */
+/** Opens a recorder of usage events. A slow or unavailable MongoDB costs events, never an answer. */
 export function openUsageRecorder(mongo: Mongo, log: Pick<Log, 'warn'>): UsageRecorder {
   const line = openBackground({
     ...USAGE_LINE,

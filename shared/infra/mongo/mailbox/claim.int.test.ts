@@ -10,7 +10,7 @@ import { settleCommand } from './settle.ts';
 const REFUSED = { kind: 'refused' };
 const MINUTES_MS = 5 * 60_000;
 
-t.test('a clock that is ahead of MongoDB’s delays nothing that is to run at once', async (t) => {
+t.test('a command to run at once is due although the clock of its sender is ahead of MongoDB', async (t) => {
   const mongo = await openTestMongo(t);
   const ahead = Date.now() + MINUTES_MS;
   const post = async (key: string, times: { now: number; runAt?: number }) => {
@@ -25,10 +25,14 @@ t.test('a clock that is ahead of MongoDB’s delays nothing that is to run at on
   t.match(found, { kind: 'claimed', command: { _id: posted._id, attempts: 1, fence: 1 } }, 'a ring finds it due');
   if (found.kind !== 'claimed') return;
   const claimed = found.command;
-  t.ok(claimed.nextRunAt.getTime() < ahead, 'the lease is by MongoDB’s clock');
+  t.ok(claimed.nextRunAt.getTime() < ahead, 'the lease ends by the clock of MongoDB');
   t.strictSame(await claim(posted), REFUSED, 'once claimed, it is leased');
   await settleCommand(mongo, claimed, { to: 'AGAIN', inMs: MINUTES_MS, unspent: true, error: null });
-  t.strictSame(await claim(posted), REFUSED, 'and rests as it is told to');
+  t.strictSame(await claim(posted), REFUSED, 'a snoozed command is not due yet');
 
-  t.strictSame(await claim(await post('later', { now: Date.now(), runAt: ahead })), REFUSED, 'what is to wait waits');
+  t.strictSame(
+    await claim(await post('later', { now: Date.now(), runAt: ahead })),
+    REFUSED,
+    'a command for a later time is not due',
+  );
 });

@@ -6,9 +6,12 @@ import type { CommandOf } from './commands.ts';
 import { mailboxOf } from './mailbox.ts';
 
 /**
- * `claimed`: leased to this worker, its attempt counted. `buried`: its attempts were spent (its last run killed its
- * worker), so that the claim itself made it DEAD; only the claim that did so gets this. `refused`: not due, leased by
- * another worker, settled, or unknown.
+ * The result of a claim.
+ *
+ * - `claimed`: the command is leased to this worker and its attempt is counted.
+ * - `buried`: no attempt was left, because the last run ended with its worker. This claim has made the command DEAD; no other
+ *   claim gets this result.
+ * - `refused`: the command is not due, leased by another worker, settled or unknown.
  */
 export type Claim<Q extends Queue> =
   | { kind: 'claimed'; command: CommandOf<Q> }
@@ -16,14 +19,14 @@ export type Claim<Q extends Queue> =
   | { kind: 'refused' };
 
 /**
- * Takes the command under a lease. The attempt is counted here, before anything runs. A command that was posted to run at
- * once and was never claimed is due whatever the clocks say.
+ * Leases a command to this worker for `leaseMs`, if it is due by MongoDB's clock. The attempt is counted now, before anything
+ * runs. A command that was posted to run at once is due until its first claim, whatever the clock of its sender was.
  */
 export async function claimCommand<Q extends Queue>(
   mongo: Mongo,
   wanted: { queue: Q; id: string; workerId: string; leaseMs: number; session?: ClientSession },
 ): Promise<Claim<Q>> {
-  // Of two clocks, that of the process which posted it may be ahead: its ring must not be refused for that.
+  // The sender's clock may be ahead of MongoDB's. Its ring must not be refused because of that.
   const dueAtOnce = { $and: [{ $eq: ['$fence', 0] }, { $eq: [msOf('$nextRunAt'), msOf('$createdAt')] }] };
   const exhausted = { $gte: ['$attempts', '$maxAttempts'] };
   const unless = (spent: unknown, taken: unknown) => ({ $cond: [exhausted, spent, taken] });
@@ -47,7 +50,7 @@ export async function claimCommand<Q extends Queue>(
   );
   const after = await mailboxOf(mongo, wanted.queue).findOneAndUpdate({ _id: wanted.id }, update.pipeline, {
     returnDocument: 'after',
-    // Short of a lock that nobody gives back: the claim must not hang with its worker's slot.
+    // The open transaction of a killed process may hold the document. The claim must then fail instead of blocking its slot.
     maxTimeMS: QUERY_LIMIT_MS,
   });
   if (!wasAccepted(update, after)) return { kind: 'refused' };
@@ -55,17 +58,17 @@ export async function claimCommand<Q extends Queue>(
   return { kind: command.status === 'DEAD' ? 'buried' : 'claimed', command };
 }
 
-const LOST = 'The worker of every attempt ended before the command did';
+const LOST = 'no attempt is left: the worker of the last attempt ended without settling the command';
 
 interface DueCommand {
   _id: string;
-  /** The session of a holder that did not settle it within its lease. */
+  /** Id of the session of a worker whose lease expired before it settled the command, or null. */
   session: string | null;
 }
 
 /**
- * Commands of this queue that are due and unleased by `now` (Unix milliseconds, MongoDB's clock), oldest due
- * first. Only a hint where to knock: the claim judges again, under MongoDB's own clock.
+ * Returns commands of this queue that are due and not leased at `now` (Unix milliseconds, MongoDB's clock), longest due first.
+ * This is only a hint: the claim checks again by MongoDB's own clock.
  */
 export async function dueCommands(mongo: Mongo, queue: Queue, now: number, limit: number): Promise<DueCommand[]> {
   const due = await mailboxOf(mongo, queue)
@@ -78,9 +81,10 @@ export async function dueCommands(mongo: Mongo, queue: Queue, now: number, limit
 }
 
 /**
- * Runs `work` with the one session in which a claim's transactions are made. Its id is noted on the command: MongoDB
- * keeps the transaction of a killed process open, and with it every document that it wrote, for a minute
- * (transactionLifetimeLimitSeconds) unless somebody ends its session.
+ * Runs `work` with the session in which the transactions of a claim run. The claim stores the session's id on the command.
+ *
+ * MongoDB keeps the transaction of a killed process open for a minute (`transactionLifetimeLimitSeconds`) and locks every
+ * document that it wrote. A worker that finds the lease expired therefore ends the stored session.
  */
 export function withHolderSession<Result>(
   mongo: Mongo,
@@ -89,14 +93,14 @@ export function withHolderSession<Result>(
   return mongo.client.withSession(work);
 }
 
-/** Returns the session's id as a command stores it; null before the session's first command. */
+/** Returns the session's id in the form that a command stores; null if the driver has not assigned an id yet. */
 export function sessionIdOf(session: ClientSession): string | null {
   return session.id === undefined ? null : session.id.id.toUUID().toHexString();
 }
 
 /**
- * Ends the session of a holder whose lease is over, so that what it left half done is undone at once. A holder that
- * was only paused loses its transaction too, which its fence would have refused in any case.
+ * Ends the session of a worker whose lease has expired, so that MongoDB rolls back its open transaction at once. If that worker
+ * was only paused, it loses its transaction too, which its fence would have refused in any case.
  */
 export async function endHolderSession(mongo: Mongo, sessionId: string): Promise<void> {
   await mongo.db.admin().command({ killSessions: [{ id: new UUID(sessionId) }], maxTimeMS: QUERY_LIMIT_MS });

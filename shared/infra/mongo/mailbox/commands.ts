@@ -4,15 +4,15 @@ import type { Command, Order, Queue } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import type { NotificationCommands } from '#shared/notification/commands.ts';
 
-/** One queue serves the sweeps of every service: recurring commands that end what its process left behind. Their keys are in the services. */
+/** The queue `upkeep` serves the sweeps of every service: recurring commands that finish abandoned work. The services define their keys. */
 interface SweepCommands {
   upkeep: { body: object; progress: null; result: never };
 }
 
-/** What each queue carries. A queue of the kernel that no service declares does not compile. */
+/** Body, progress and result of each queue. A queue of the kernel that no service declares is a compile error. */
 export interface Commands extends AttemptCommands, ClassifierCommands, NotificationCommands, SweepCommands {}
 
-/** The command of one queue, or of any of several. */
+/** The command of one queue; of a union of queues, a command of any of them. */
 export type CommandOf<Q extends Queue> = Command<
   Commands[Q]['body'],
   Commands[Q]['progress'],
@@ -23,13 +23,13 @@ interface NewCommand<Q extends Queue> extends Order<Q, Commands[Q]['body']> {
   maxAttempts: number;
   /** Unix milliseconds by MongoDB's clock. */
   now: number;
-  /** Not before this; default at once (Unix milliseconds). */
+  /** Earliest time of the first run, in Unix milliseconds. Default: `now`. */
   runAt?: number;
-  /** Default a new one; the key, where one row is both a product and the command for it. */
+  /** Default: a new id. An outbox row or a delivery, which is a product and a command in one, uses its key. */
   id?: string;
 }
 
-/** The document of a command that no worker has claimed yet. */
+/** Returns the document of a new command, which no worker has claimed yet. */
 export function newCommand<Q extends Queue>(wanted: NewCommand<Q>): CommandOf<Q> {
   return {
     _id: wanted.id ?? newId(wanted.now),
@@ -55,9 +55,9 @@ export function newCommand<Q extends Queue>(wanted: NewCommand<Q>): CommandOf<Q>
   };
 }
 
-/** The collection of every command, but for those whose rows are a product of their own. */
+/** The collection of all commands that are not also a product (a notice or a delivery). */
 export const COMMANDS = 'commands';
-/** The outbox: each row is both a notice to be sent and the command that sends it. */
+/** The outbox. Each row is a notice and the command that sends it. */
 export const NOTICES = 'attempt_notices';
 /** Delivery jobs, one per notification and channel. */
 export const DELIVERIES = 'notification_deliveries';
@@ -81,7 +81,7 @@ export const MAILBOX_OF: Readonly<Record<Queue, (typeof MAILBOXES)[number]>> = {
 
 export const QUEUES = Object.keys(MAILBOX_OF) as Queue[];
 
-/** The process type that works on this queue: its name, or what stands before the colon of it. */
+/** Returns the process type that serves this queue: the queue's name up to a colon. */
 export function actorOf(queue: Queue): string {
   return queue.split(':', 1)[0] ?? queue;
 }

@@ -51,7 +51,7 @@ t.test('dead letters are grouped by cause, listed newest first, and replayed onc
 
   const fails = around(actor, () => Promise.reject(new Error('not mended')));
   t.equal(await runCommand(testKernel(mongo), fails, dead.queue, dead._id), 'dead', 'it dies again');
-  t.equal(await replayDead(mongo, dead, by), false, 'a click on the first death is not one on the second');
+  t.equal(await replayDead(mongo, dead, by), false, 'a replay of the first death does not replay the second');
   t.equal((await audit()).length, 1);
   const deadAgain = await findCommand(mongo, other._id);
   if (deadAgain === null) throw new Error('the dead command is gone');
@@ -62,7 +62,7 @@ t.test('dead letters are grouped by cause, listed newest first, and replayed onc
     'done',
     'and ends well with a fresh budget',
   );
-  t.equal(await replayDead(mongo, deadAgain, by), false, 'what is done is not replayed');
+  t.equal(await replayDead(mongo, deadAgain, by), false, 'a done command is not replayed');
   t.equal((await audit()).length, 2);
   t.equal((await deadGroups(mongo)).length, 1);
 });

@@ -11,13 +11,13 @@ export interface DeadGroup {
   count: number;
   firstAt: Date;
   lastAt: Date;
-  /** One id to look at. */
+  /** Id of one command of the group. */
   example: string;
 }
 
 const REPLAY_BUDGET_MS = 5_000;
 
-/** Dead letters of every mailbox, grouped by queue and cause, most first. */
+/** Returns the dead letters of every mailbox, grouped by queue and cause, largest group first. */
 export async function deadGroups(mongo: Mongo): Promise<DeadGroup[]> {
   const perMailbox = await Promise.all(
     MAILBOXES.map((name) =>
@@ -55,7 +55,7 @@ export async function deadGroups(mongo: Mongo): Promise<DeadGroup[]> {
   return perMailbox.flat().sort((a, b) => b.count - a.count);
 }
 
-/** The newest dead commands that fit, at most `limit`. */
+/** Returns the newest dead commands that match, at most `limit`. */
 export async function deadCommands(
   mongo: Mongo,
   wanted: { queue?: string; fingerprint?: string; limit: number },
@@ -81,7 +81,7 @@ export async function deadCommands(
     .slice(0, wanted.limit) as Command[];
 }
 
-/** Any command, wherever it lies. */
+/** Returns the command with this id from any mailbox, or null. */
 export async function findCommand(mongo: Mongo, id: string): Promise<Command | null> {
   for (const name of MAILBOXES) {
     const found = await mongo.db.collection<Command>(name).findOne({ _id: id });
@@ -91,9 +91,11 @@ export async function findCommand(mongo: Mongo, id: string): Promise<Command | n
 }
 
 /**
- * Runs a dead command again: once per death, with a fresh budget of attempts, and with a line in the audit, all in
- * one transaction. False: this death was replayed already, so a second operator's click changes nothing, even where
- * the command has died again meanwhile: nobody has looked at that death yet.
+ * Replays a dead command once per death: it becomes due with its full number of attempts, and the audit gets a line, in one
+ * transaction.
+ *
+ * Returns false and changes nothing if this death was replayed already. That also holds if the command has died again meanwhile,
+ * because no operator has examined the new death yet.
  */
 export async function replayDead(mongo: Mongo, command: Command, by: OperatorAct): Promise<boolean> {
   const mailbox = MAILBOXES.map((name) => mongo.db.collection<Command>(name));

@@ -1,16 +1,17 @@
 import type { ClientSession, Collection, Filter, OptionalUnlessRequiredId } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
+import { msOf, NOW_MS, nowPlus } from '#infra/mongo/guarded-update.ts';
 import type { Queue } from '#shared/kernel/command.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { type CommandOf, type Commands, MAILBOX_OF } from './commands.ts';
 
-/** The collection of one queue's commands. */
+/** Returns the collection of one queue's commands. */
 export function mailboxOf<Q extends Queue>(mongo: Mongo, queue: Q): Collection<CommandOf<Q>> {
   return mongo.db.collection<CommandOf<Q>>(MAILBOX_OF[queue]);
 }
 
-/** Writes a command inside the caller's transaction; a live one with the same key is a duplicate key error. */
+/** Inserts a command in the caller's transaction. Throws a duplicate key error if a live command has the same key. */
 export async function postCommandIn<Q extends Queue>(
   mongo: Mongo,
   session: ClientSession,
@@ -19,7 +20,7 @@ export async function postCommandIn<Q extends Queue>(
   await mailboxOf(mongo, command.queue).insertOne(command as OptionalUnlessRequiredId<CommandOf<Q>>, { session });
 }
 
-/** The same for many commands of one mailbox, at once. */
+/** Inserts many commands of one mailbox in the caller's transaction. Throws as `postCommandIn` does. */
 export async function postCommandsIn<Q extends Queue>(
   mongo: Mongo,
   session: ClientSession,
@@ -30,13 +31,16 @@ export async function postCommandsIn<Q extends Queue>(
   await mailboxOf(mongo, first.queue).insertMany(commands as OptionalUnlessRequiredId<CommandOf<Q>>[], { session });
 }
 
-/** Writes a command, or finds the live one with the same key: the first writer wins and everybody sees its command. */
+/**
+ * Inserts a command, or returns the live command with the same key. The first of concurrent writers wins, and all of them get its
+ * command.
+ */
 export async function postCommand<Q extends Queue>(
   mongo: Mongo,
   command: CommandOf<Q>,
 ): Promise<{ command: CommandOf<Q>; created: boolean }> {
   const { queue, key } = command;
-  // Again: the live command that stood in the way may be rejected, and its key freed, between insert and read.
+  // Repeat: between insert and read, the live command may be rejected, which frees its key.
   for (let round = 0; ; round++) {
     try {
       await mailboxOf(mongo, queue).insertOne(command as OptionalUnlessRequiredId<CommandOf<Q>>);
@@ -49,7 +53,7 @@ export async function postCommand<Q extends Queue>(
   }
 }
 
-/** The live command of this key: waiting, running, done or dead, but not rejected. */
+/** Returns the live command of this key (waiting, running, done or dead, but not rejected), or null. */
 export async function findLive<Q extends Queue>(
   mongo: Mongo,
   queue: Q,
@@ -60,19 +64,38 @@ export async function findLive<Q extends Queue>(
   return mailboxOf(mongo, queue).findOne<CommandOf<Q>>({ key, live: true } as Filter<CommandOf<Q>>, options);
 }
 
-/** The command as it stands, or null. */
+/** Returns the command, or null if it does not exist. */
 export async function readCommand<Q extends Queue>(mongo: Mongo, queue: Q, id: string): Promise<CommandOf<Q> | null> {
   return mailboxOf(mongo, queue).findOne<CommandOf<Q>>({ _id: id });
 }
 
-/** How a command has ended, for its sender. */
+/**
+ * Makes a command that backs off due at once, because its sender has repeated the request. The command gets one more attempt, so that
+ * a repeat does not use up the attempts of the schedule. A command that is leased, due or settled does not change. Returns the
+ * resulting command, or null if it does not exist.
+ */
+export async function hurryCommand<Q extends Queue>(mongo: Mongo, queue: Q, id: string): Promise<CommandOf<Q> | null> {
+  const isWaiting = {
+    $and: [{ $eq: ['$status', 'PENDING'] }, { $eq: ['$lockedUntil', null] }, { $gt: [msOf('$nextRunAt'), NOW_MS] }],
+  };
+  const hurried = {
+    nextRunAt: { $cond: [isWaiting, nowPlus(0), '$nextRunAt'] },
+    maxAttempts: { $cond: [isWaiting, { $add: ['$maxAttempts', 1] }, '$maxAttempts'] },
+  };
+  return mailboxOf(mongo, queue).findOneAndUpdate({ _id: id } as Filter<CommandOf<Q>>, [{ $set: hurried }], {
+    returnDocument: 'after',
+    maxTimeMS: QUERY_LIMIT_MS,
+  }) as Promise<CommandOf<Q> | null>;
+}
+
+/** The end of a command, for its sender. */
 export type CommandEnd<Q extends Queue> =
   | { kind: 'pending' }
   | { kind: 'done'; result: Commands[Q]['result'] }
   | { kind: 'rejected'; rejection: Rejection }
   | { kind: 'dead' };
 
-/** Reads how a command has ended; one that is gone counts as dead. */
+/** Reads how a command has ended. A missing command counts as dead. Throws if the stored result contradicts the status. */
 export async function readEnd<Q extends Queue>(
   mongo: Mongo,
   { queue, _id }: { queue: Q; _id: string },
@@ -89,9 +112,9 @@ export async function readEnd<Q extends Queue>(
   return { kind: 'done', result };
 }
 
-/** Looks after commands that front doors wait for. */
+/** Checks whether commands that front doors wait for have settled. */
 export interface SettledLooks {
-  /** Whether its worker has finished with it, one way or the other; false also for an unknown id. Rejects in an outage. */
+  /** Resolves with true if the command has settled, and with false if not or if the id is unknown. Rejects in an outage. */
   isSettled(queue: Queue, id: string): Promise<boolean>;
 }
 
@@ -101,13 +124,13 @@ interface Look {
   settled: PromiseWithResolvers<ReadonlySet<string>>;
 }
 
-/** Ids in one query; more go into the next. */
+/** Maximum number of ids in one query. */
 const MOST_IDS = 500;
 
 /**
- * One query at a time for everybody who asks: whoever asks while it is under way is in the next one. Two thousand
- * students who wait for a late grade would otherwise send MongoDB thousands of queries a second, and nobody else's
- * answers would get through.
+ * Opens the shared poll of a front door. It batches the ids of all waiting requests and runs one query at a time; a request that
+ * arrives during a query joins the next one. If 2,000 students wait for late grades, separate queries would be thousands a second
+ * and delay every other request.
  */
 export function openSettledLooks(mongo: Mongo): SettledLooks {
   const waiting: Look[] = [];
@@ -115,7 +138,7 @@ export function openSettledLooks(mongo: Mongo): SettledLooks {
 
   async function look(): Promise<void> {
     isLooking = true;
-    // Those who ask in the same turn come along.
+    // Wait one turn, so that requests of the same turn join this query.
     await new Promise(setImmediate);
     for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
       await settledOf(mongo, next).then(next.settled.resolve, next.settled.reject);

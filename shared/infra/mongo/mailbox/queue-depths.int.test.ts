@@ -31,7 +31,7 @@ function rowOf(actor: string, queues: string[] | undefined, seenAt = new Date())
   return { ...row, ...rest, ...(queues === undefined ? {} : { queues }) };
 }
 
-t.test('what a killed worker left is due once its lease is over; what is leased runs', async (t) => {
+t.test('queue depths count a leased command as running, and as due once its lease has expired', async (t) => {
   const mongo = await openTestMongo(t);
   const empty = { waiting: 0, due: 0, running: 0, dead: 0, oldestDueMs: null };
   t.match(await depthOf(mongo, 'grading'), empty);
@@ -48,7 +48,7 @@ t.test('what a killed worker left is due once its lease is over; what is leased 
     'the leased one is not the oldest',
   );
 
-  // Killed: nobody renews, and the lease ends. Nobody else is there to claim it.
+  // The worker is killed: no renewal comes, the lease expires, and no other worker claims the command.
   await expire(mongo, held);
   t.match(await depthOf(mongo, 'grading'), { waiting: 3, due: 2, running: 0, oldestDueMs: Number });
 
@@ -57,7 +57,7 @@ t.test('what a killed worker left is due once its lease is over; what is leased 
   t.match(await depthOf(mongo, 'essayhandoff'), empty, 'each queue by itself');
 });
 
-t.test('counts are bounded', async (t) => {
+t.test('queue depths count at most up to the limit', async (t) => {
   const mongo = await openTestMongo(t);
   const [past, ahead, limit] = [Date.now() - MINUTE, Date.now() + MINUTE, 5];
   for (const runAt of [past, ahead]) for (let n = 0; n < limit + 2; n++) await post(mongo, runAt);
@@ -68,10 +68,10 @@ t.test('counts are bounded', async (t) => {
   t.match(dead, { due: 0, waiting: 0, dead: limit, oldestDueMs: null });
 });
 
-t.test('a queue that its actor leaves alone has nothing due, however long it waits', async (t) => {
+t.test('a queue that its running actor does not serve has nothing due', async (t) => {
   const mongo = await openTestMongo(t);
   const about = { queue: 'gradenotices:parent', key: 'k', subject: 's', maxAttempts: 1 } as const;
-  const [, notice] = gradeNotices(sampleAttempt(), null);
+  const [, notice] = gradeNotices(sampleAttempt());
   if (notice === undefined) throw new Error('an attempt has no notice for its parents');
   await postCommand(mongo, newCommand({ ...about, body: notice, now: Date.now() - MINUTE }));
   const seen = async (...live: WorkerRow[]) => depthOf(mongo, about.queue, live);
@@ -82,12 +82,12 @@ t.test('a queue that its actor leaves alone has nothing due, however long it wai
   ];
   t.match(await seen(student), { waiting: 1, due: 0, oldestDueMs: null }, 'its neighbour is not configured');
   t.match(await seen(student, both), alarming, 'one process claims it');
-  t.match(await seen(), alarming, 'nobody is there to say so');
-  t.match(await seen(rowOf('grading', ['grading'])), alarming, 'nor is it for another actor to say');
-  t.match(await seen(rowOf('gradenotices', undefined)), alarming, 'an older process does not say');
+  t.match(await seen(), alarming, 'no worker of the actor runs');
+  t.match(await seen(rowOf('grading', ['grading'])), alarming, 'only another actor runs');
+  t.match(await seen(rowOf('gradenotices', undefined)), alarming, 'an older process does not list its queues');
 });
 
-t.test('a worker lives while its row is fresh', async (t) => {
+t.test('a worker counts as alive while its row is fresh', async (t) => {
   const mongo = await openTestMongo(t);
   const rows = mongo.db.collection<WorkerRow>(WORKERS);
   const now = Date.now();

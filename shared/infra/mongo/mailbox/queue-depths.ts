@@ -5,29 +5,34 @@ import type { Command, Queue } from '#shared/kernel/command.ts';
 import { actorOf, MAILBOXES, QUEUES } from './commands.ts';
 import { mailboxOf } from './mailbox.ts';
 
-/** How much lies in one queue; no count goes beyond 10,000. */
+/** The number of commands in one queue. No count exceeds 10,000. */
 export interface QueueDepth {
   queue: Queue;
-  /** Not settled and not being run: what is `due`, what rests, and what waits for a neighbour to be configured. */
+  /** Neither settled nor running: those that are `due`, back off, or wait until a neighbour is configured. */
   waiting: number;
-  /** Could be run now. Of a killed worker's commands, those whose lease is over. */
+  /** Ready to run now, including those of a killed worker whose lease has expired. */
   due: number;
-  /** Under a lease that is not over. */
+  /** Under a lease that has not expired. */
   running: number;
   dead: number;
-  /** Age of the command that has been due longest, in milliseconds; null when none is due. */
+  /** How long the oldest due command has been due, in milliseconds; null if none is due. */
   oldestDueMs: number | null;
 }
 
-/** A deeper queue is told as this deep: a scrape must cost little just when everything stands. */
+/** Upper bound of each count, because a scrape must stay cheap when a backlog has built up. */
 const DEPTH_LIMIT = 10_000;
-/** What is leased comes due within one lease: before nearly all that rests. */
+/**
+ * Number of commands, in the order in which they come due, that are searched for leases. A lease ends soon, so leased commands come
+ * before nearly all that back off.
+ */
 const NEXT_DUE = 1_000;
 const BOUND = { maxTimeMS: QUERY_LIMIT_MS };
 
 /**
- * Of every queue, each count from a partial index and up to a limit. `live` are the worker processes: a queue that its
- * actor leaves alone (a neighbour is not configured) has nothing due, however long its commands have lain there.
+ * Returns the depth of every queue, sorted by name. Each count reads a partial index up to `limit`.
+ *
+ * `live` are the running worker processes. If the actor of a queue runs but does not serve the queue, because a neighbour is not
+ * configured, nothing in it counts as due.
  */
 export async function queueDepths(
   mongo: Mongo,
@@ -37,7 +42,7 @@ export async function queueDepths(
 ): Promise<QueueDepth[]> {
   const dead = await deadPerQueue(mongo, limit);
   const depths: QueueDepth[] = [];
-  // One after another: the connections are there for those who sit an exam.
+  // Query one queue at a time, to leave the connections to the requests of students.
   for (const queue of QUEUES) {
     const depth = await depthOf(mongo, queue, new Date(now), limit);
     const parked = isLeftAlone(queue, actorOf(queue), live);
@@ -55,7 +60,7 @@ export async function queueDepths(
 
 async function depthOf(mongo: Mongo, queue: Queue, at: Date, limit: number) {
   const commands = mailboxOf(mongo, queue) as Collection<Command>;
-  // Of a leased command nextRunAt is the end of the lease: the same bound tells what a killed worker left.
+  // The nextRunAt of a leased command is the end of its lease. The same filter therefore finds the commands of killed workers.
   const due = { queue, status: 'PENDING', nextRunAt: { $lte: at } } as const;
   const later = { queue, status: 'PENDING', nextRunAt: { $gt: at } } as const;
   const [dueCount, laterCount, running, oldest] = await Promise.all([
@@ -91,7 +96,7 @@ async function deadPerQueue(mongo: Mongo, limit: number): Promise<Map<string, nu
         .collection<Command>(name)
         .aggregate<{ _id: string; count: number }>(
           [{ $match: { status: 'DEAD' } }, { $limit: limit }, { $group: { _id: '$queue', count: { $sum: 1 } } }],
-          // The partial index holds nothing else, but not every planner takes it for one field of two.
+          // The partial index contains exactly these rows, but not every planner chooses it if the filter names one of its two fields.
           { hint: 'dead', ...BOUND },
         )
         .toArray(),

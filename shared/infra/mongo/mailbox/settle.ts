@@ -6,7 +6,7 @@ import type { Rejection } from '#shared/kernel/errors.ts';
 import type { CommandOf, Commands } from './commands.ts';
 import { mailboxOf } from './mailbox.ts';
 
-/** The write of a worker that no longer holds the command: another claim came after its own. */
+/** Thrown by a write whose filter did not match: the worker no longer holds the command, or has settled it already. */
 export class LeaseLost extends Error {
   constructor(command: Command) {
     super(`command ${command._id} was claimed by another worker after fence ${command.fence}`);
@@ -14,10 +14,10 @@ export class LeaseLost extends Error {
   }
 }
 
-/** What went wrong in a run; the write adds when, by MongoDB's clock. */
+/** The error of a run, as it is stored. The write adds the time, by MongoDB's clock. */
 export type Failure = Omit<CommandError, 'at'>;
 
-/** The ways in which a run leaves its command. Milliseconds count from MongoDB's now. */
+/** The state in which a run leaves its command. `inMs` counts from MongoDB's time of the write; `unspent` refunds the attempt. */
 export type NextState<Q extends Queue = Queue> =
   | { to: DoneStatus; result: Commands[Q]['result'] }
   | { to: 'REJECTED'; result: Rejection }
@@ -25,10 +25,13 @@ export type NextState<Q extends Queue = Queue> =
   | { to: 'AGAIN'; inMs: number; unspent: boolean; error: Failure | null };
 
 /**
- * Writes how the run ended, in the caller's transaction or by itself. The filter names the fence of the claim: a
- * worker that was paused past its lease matches nothing, and the LeaseLost it gets aborts its whole transaction. It asks
- * for the lease as well: a command that this very run has put back keeps fence and status, and a settlement that is
- * made again because its reply was lost must neither give the attempt back twice nor push the next one away.
+ * Writes the end of a run, in the caller's transaction or by itself.
+ *
+ * The filter names the fence of the claim. If the worker was paused past its lease, nothing matches and LeaseLost aborts its whole
+ * transaction. The filter also requires a lease, because a snoozed command keeps fence and status. Otherwise a settlement
+ * that is repeated after a lost reply would refund the attempt twice or delay the next one.
+ *
+ * @throws LeaseLost if the filter does not match
  */
 export async function settleCommand<Q extends Queue>(
   mongo: Mongo,
@@ -46,12 +49,11 @@ export async function settleCommand<Q extends Queue>(
 }
 
 /**
- * Gives back an attempt that a fault of MongoDB spent while the command could not be settled and its lease ran out.
- * Whoever holds the command now keeps it: only the count changes, and its holder's session stays named.
+ * Refunds an attempt that was spent because an outage let the lease expire before the command could be settled. Only the count
+ * changes, so the worker that holds the command now keeps it.
  *
- * Every claim since ours must have spent its attempt: then fence and attempts have grown alike. If they have not, an
- * attempt was given back since, which may well be ours (by a settlement whose reply was lost, or by this very write),
- * and one more would be somebody else's.
+ * Refunds only if fence and attempts have grown equally since our claim. Otherwise one attempt has been refunded already, possibly
+ * ours (by a settlement whose reply was lost, or by this same write), and a second refund would belong to another claim.
  */
 export async function refundAttempt(mongo: Mongo, command: Command): Promise<void> {
   const ours = command.fence - command.attempts;
@@ -68,8 +70,8 @@ export async function refundAttempt(mongo: Mongo, command: Command): Promise<voi
 }
 
 /**
- * Takes our session off a command that we still hold and could not settle. The driver gives the session to whoever
- * asks next, and who finds our lease over would end it under a stranger's transaction.
+ * Clears our session id from a command that we still hold but could not settle. The driver reuses the session. A worker that finds
+ * our lease expired ends the stored session, and would abort an unrelated transaction.
  */
 export async function forgetSession(mongo: Mongo, command: Command): Promise<void> {
   await mailboxOf(mongo, command.queue).updateOne(
@@ -79,8 +81,8 @@ export async function forgetSession(mongo: Mongo, command: Command): Promise<voi
 }
 
 /**
- * Puts a command back, unspent and due, that this worker may have claimed without hearing of it. Changes nothing
- * unless the command is claimed in its name; the caller runs no claim of this command itself.
+ * Undoes a claim of this worker whose reply was lost: the command is due at once and its attempt is refunded. Changes nothing if
+ * this worker does not hold the command. The caller must not run another claim of the command at the same time.
  */
 export async function takeBackClaim(
   mongo: Mongo,
@@ -93,7 +95,7 @@ export async function takeBackClaim(
   );
 }
 
-/** Nobody holds a settled command: a session that it went on naming would be ended by whoever claims it next. */
+/** Returns the changes of a settlement. They always clear the session, because the next claim would end a session that is reused. */
 function changesOf(next: NextState): Record<string, unknown> {
   if (next.to === 'AGAIN') {
     return {
@@ -120,9 +122,11 @@ function lastError({ fingerprint, message }: Failure): Record<keyof CommandError
 }
 
 /**
- * Prolongs the lease from now on. False: another worker has claimed the command, or it is settled. A command that was
- * put back keeps fence and status, so the filter asks for the lease itself: a renewal that overtakes the settling on
- * its way must not push the next attempt away.
+ * Extends the lease by `leaseMs` from MongoDB's current time. Returns false if another worker has claimed the command, or if it is
+ * settled.
+ *
+ * A snoozed command keeps fence and status, so the filter also requires a lease. A renewal that arrives after the settlement would
+ * otherwise delay the next attempt.
  */
 export async function renewLease(mongo: Mongo, command: Command, leaseMs: number): Promise<boolean> {
   const renewed = await mailboxOf(mongo, command.queue).updateOne(
@@ -133,8 +137,10 @@ export async function renewLease(mongo: Mongo, command: Command, leaseMs: number
 }
 
 /**
- * Notes how far a long command has come, in the transaction that makes the step's effects: after a crash the next
- * claim goes on from there, and a step is neither lost nor made twice.
+ * Stores the progress of a long command in the transaction of the step's effects. After a crash the next claim continues from
+ * there, and no step is lost or made twice.
+ *
+ * @throws LeaseLost if another worker has claimed the command
  */
 export async function saveProgress<Q extends Queue>(
   mongo: Mongo,

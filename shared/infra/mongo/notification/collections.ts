@@ -8,6 +8,7 @@ import type { Notification } from '#shared/notification/notification.ts';
 import type { Preferences } from '#shared/notification/preferences.ts';
 
 export type NotificationRow = Notification & Stamped;
+/** The keys of `enabledTypes` are field names here; `preferences.ts` converts types to them and back. */
 export type PreferencesRow = Preferences & Stamped;
 
 export const NOTIFICATIONS = 'notifications';

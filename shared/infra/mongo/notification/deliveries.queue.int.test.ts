@@ -11,7 +11,7 @@ import { queueDeliveries } from './deliveries.ts';
 
 const NOW = 1_790_000_000_000;
 
-t.test('one job per notification and channel, with its cause or not at all', async (t) => {
+t.test('one job per notification and channel is queued, with its cause or not at all', async (t) => {
   const mongo = await openTestMongo(t);
   const jobs = () =>
     mongo.db

@@ -7,24 +7,25 @@ import { type DeliveryBody, deliveryOrder } from '#shared/notification/commands.
 import type { Channel, Dispatch } from '#shared/notification/delivery.ts';
 import type { Notification } from '#shared/notification/notification.ts';
 import type { Preferences } from '#shared/notification/preferences.ts';
-import { notificationEvents, notifications, preferences } from './collections.ts';
+import { notificationEvents, notifications } from './collections.ts';
+import { findPreferences } from './preferences.ts';
 
-/** How delivery jobs of new rows are made. */
+/** Settings for the delivery jobs of new rows. */
 export interface Deliveries {
   channels: ReadonlySet<Channel>;
   maxAttempts: number;
 }
 
-/** Which job to ring for, once the transaction has committed. */
+/** A job to ring for after the transaction has committed. */
 export interface QueuedDelivery {
   queue: Queue;
   id: string;
 }
 
 /**
- * Queues one job for each row and channel in the transaction of their cause. Ids are deterministic, so a job that is
- * there already is a duplicate key error, which aborts that transaction: no notification is delivered twice over one
- * channel. Without channels nothing is written. `now` is Unix milliseconds by MongoDB's clock.
+ * Queues one job for each row and channel in the transaction of their cause, and returns the jobs to ring for. Ids are
+ * deterministic: if a job exists already, its duplicate key error aborts the transaction, so no notification is delivered twice
+ * over one channel. Without channels nothing is written. `now` is Unix milliseconds by MongoDB's clock.
  */
 export async function queueDeliveries(
   mongo: Mongo,
@@ -38,21 +39,21 @@ export async function queueDeliveries(
       return newCommand({ ...order, maxAttempts, now, id: order.key });
     }),
   );
-  // Every delivery queue lies in one mailbox.
+  // All delivery queues share one mailbox.
   await postCommandsIn(mongo, session, jobs);
   return jobs.map(({ queue, _id }) => ({ queue, id: _id }));
 }
 
 const OPTIONS = { maxTimeMS: QUERY_LIMIT_MS };
 
-/** What a delivery is decided on. Point reads; the event only where its preference type can matter. */
+/** Reads the state on which a delivery is decided, by point reads. The event is read only if its preference type can matter. */
 export async function findDispatch(
   mongo: Mongo,
   { notificationId, userId }: Pick<DeliveryBody, 'notificationId' | 'userId'>,
 ): Promise<Dispatch> {
   const [notification, own] = await Promise.all([
     notifications(mongo).findOne({ _id: notificationId }, OPTIONS),
-    preferences(mongo).findOne({ _id: userId }, OPTIONS),
+    findPreferences(mongo, userId),
   ]);
   const fanOutId = notification?.fanOutId ?? null;
   const event =

@@ -39,7 +39,7 @@ function freshAttempt(n: number, change: Partial<DeliveryAttempt> = {}): Omit<De
   };
 }
 
-t.test('tries are listed newest first and narrowed by each of their fields', async (t) => {
+t.test('delivery attempts are listed newest first and filtered by each of their fields', async (t) => {
   const mongo = await openTestMongo(t);
   const changes: Partial<DeliveryAttempt>[] = [
     {},

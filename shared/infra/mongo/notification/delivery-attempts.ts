@@ -7,23 +7,23 @@ import type { DeliveryAttempt, DeliveryStatus } from '#shared/notification/deliv
 import { deliveryAttempts, notifications } from './collections.ts';
 import type { Page } from './inbox.ts';
 
-/** What was known of a try when it ended. */
+/** Outcome of a delivery attempt that ran to its end. */
 export type TryEnd = { kind: 'sent'; providerId: string | null } | { kind: 'failed'; error: string };
 
-/** How a row reads whose try never told its end. */
+/** Error of a row whose delivery attempt never recorded its end. */
 export const BROKEN_OFF = 'broken off: its worker ended or lost the database during this try';
 
-/** The row of a try: each claim has one of its own. */
+/** Returns the row id of a delivery attempt. Each claim of a command has a row of its own. */
 export function tryIdOf({ _id, fence }: Pick<Command, '_id' | 'fence'>): string {
   return `${_id}:${fence}`;
 }
 
-/** Writes the row of a try that is about to begin. */
+/** Inserts the row of a delivery attempt that is about to begin. */
 export async function beginTry(mongo: Mongo, row: DeliveryAttempt, session: ClientSession): Promise<void> {
   await deliveryAttempts(mongo).insertOne({ ...row }, { session });
 }
 
-/** Ends the row of an earlier try that still says QUEUED: whoever made it cannot tell any more. */
+/** Marks the row of an earlier delivery attempt as FAILED if it is still QUEUED: its worker can no longer record the end. */
 export async function breakOffTry(mongo: Mongo, tryId: string, session: ClientSession): Promise<void> {
   await deliveryAttempts(mongo).updateOne(
     { _id: tryId, status: 'QUEUED' },
@@ -32,14 +32,14 @@ export async function breakOffTry(mongo: Mongo, tryId: string, session: ClientSe
   );
 }
 
-/** Takes the row of a try away that was not made after all. */
+/** Deletes the row of a delivery attempt that was not made after all. */
 export async function dropTry(mongo: Mongo, tryId: string, session: ClientSession): Promise<void> {
   await deliveryAttempts(mongo).deleteOne({ _id: tryId }, { session });
 }
 
 /**
- * Ends the row of a try in the transaction that settles its command, and after that was written: a failed one reads there
- * whether and when there will be another.
+ * Ends the row of a delivery attempt in the transaction that settles its command. Call it after the command was written: a failed
+ * row copies from it whether and when the next delivery attempt follows.
  */
 export async function endTry(mongo: Mongo, command: Command, end: TryEnd, session: ClientSession): Promise<void> {
   const changes =
@@ -62,7 +62,10 @@ async function afterFailure(
     : { status: 'DEAD_LETTERED', nextRetryAt: null };
 }
 
-/** Keeps a try that another service reports, with whether it was about support. Its notification need not be known here. */
+/**
+ * Stores a delivery attempt that another service reports, and whether it was about support. Its notification need not be known
+ * here.
+ */
 export async function insertDeliveryAttempt(
   mongo: Mongo,
   attempt: Omit<DeliveryAttempt, 'isSupport'>,
@@ -76,21 +79,21 @@ export async function insertDeliveryAttempt(
   return row;
 }
 
-/** Which tries a list shows; null does not narrow. */
+/** Filter of a list of delivery attempts; null does not narrow. */
 export interface WantedAttempts {
-  /** null: of all users. */
+  /** null: all users. */
   userId: string | null;
   notificationId: string | null;
   organizationId: string | null;
   channel: string | null;
   provider: string | null;
   status: DeliveryStatus | null;
-  /** Both inclusive, over `createdAt`. */
+  /** `from` and `to` bound `createdAt`; both are inclusive. */
   from: Date | null;
   to: Date | null;
 }
 
-/** A page of tries, newest first, and how many there are in all pages. */
+/** Returns a page of delivery attempts, newest first, and their total number over all pages. */
 export async function listDeliveryAttempts(
   mongo: Mongo,
   wanted: WantedAttempts,
@@ -110,8 +113,8 @@ export async function listDeliveryAttempts(
 
 function filterOf({ from, to, ...equal }: WantedAttempts): Filter<DeliveryAttempt> {
   const created = {
-    // Times are whole milliseconds. A workaround for the stand-in in Python (docs/engines.md): where an index descends, its $gte leaves the
-    // bound out.
+    // Times are whole milliseconds, so this means `$gte: from`. It works around the stand-in in Python (docs/engines.md), whose
+    // $gte omits the bound on a descending index.
     ...(from === null ? {} : { $gt: new Date(from.getTime() - 1) }),
     ...(to === null ? {} : { $lte: to }),
   };

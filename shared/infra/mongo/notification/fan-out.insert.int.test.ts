@@ -15,7 +15,7 @@ import { abandonFanOut, FanOutLost, lostFanOuts, openFanOut, publishFanOut, stag
 const STAGED = 25;
 const rowsAtOnce = 10;
 
-/** What is stored, and how many rows any reader would find. */
+/** Returns the numbers of stored documents, and of rows that a reader finds. */
 async function stored(mongo: TestMongo) {
   const [rows, events, jobs, settles, visible] = await Promise.all([
     notifications(mongo).countDocuments({}),
@@ -28,7 +28,7 @@ async function stored(mongo: TestMongo) {
 }
 const NOTHING = { rows: 0, events: 0, jobs: 0, settles: 0, visible: 0 };
 
-t.test('the 900th of 1,000 failing leaves nothing, and neither does one beyond the first chunks', async (t) => {
+t.test('a failing row leaves nothing: the 900th of 1,000, and one beyond the first chunks', async (t) => {
   for (const [failing, sample] of [
     [900, { rows: 1_000 }],
     [STAGED - 2, { rows: STAGED, rowsAtOnce }],
@@ -45,7 +45,7 @@ t.test('the 900th of 1,000 failing leaves nothing, and neither does one beyond t
   }
 });
 
-t.test('event, rows and one job per row and channel are one commit', async (t) => {
+t.test('event, rows and one job per row and channel commit together', async (t) => {
   const mongo = await openTestMongo(t);
   const fanOut = sampleFanOut({ rows: 3, channels: new Set(['log', 'webhook']) });
   const inserted = await insertFanOut(mongo, fanOut);
@@ -57,7 +57,7 @@ t.test('event, rows and one job per row and channel are one commit', async (t) =
   );
 });
 
-t.test('fifty deliveries of one event at once make one set of rows, staged or not', async (t) => {
+t.test('fifty concurrent inserts of one event make one set of rows, staged or not', async (t) => {
   for (const sample of [{ rows: 20 }, { rows: STAGED, rowsAtOnce }]) {
     const mongo = await openTestMongo(t);
     const event = { sourceService: 'exam-service', sourceEventId: 'e-1', type: 'exam.assigned.notification.v1' };
@@ -72,7 +72,7 @@ t.test('fifty deliveries of one event at once make one set of rows, staged or no
   }
 });
 
-t.test("events without the source pair are never replays, and a pair is one service's own", async (t) => {
+t.test("events without a source pair are never replays, and a pair is one service's own", async (t) => {
   const mongo = await openTestMongo(t);
   for (let n = 0; n < 3; n++) await insertFanOut(mongo, sampleFanOut({ rows: 1, event: { type: 'x.v1' } }));
   for (const sourceService of ['exam-service', 'admin-service']) {
@@ -83,7 +83,7 @@ t.test("events without the source pair are never replays, and a pair is one serv
   t.match(await stored(mongo), { rows: 5, events: 5 });
 });
 
-t.test('readers see all of a staged fan-out or nothing, while it is made', { timeout: 120_000 }, async (t) => {
+t.test('readers see all rows of a staged fan-out or none, while it is made', { timeout: 120_000 }, async (t) => {
   const mongo = await openTestMongo(t);
   const seen = new Set<number>();
   let making = true;
@@ -101,7 +101,7 @@ t.test('readers see all of a staged fan-out or nothing, while it is made', { tim
   );
 });
 
-t.test('a process that dies at any write leaves all or nothing for readers, and a repeat makes it once', async (t) => {
+t.test('a process that dies at any write shows readers all or nothing, and a repeat makes it once', async (t) => {
   const event = { sourceService: 'exam-service', sourceEventId: 'e-1', type: 'exam.assigned.notification.v1' };
   const rows = STAGED;
   for (const when of ['before', 'after'] as const) {
@@ -123,14 +123,14 @@ t.test('a process that dies at any write leaves all or nothing for readers, and 
         visible > 0,
         `${when} write ${point}: ${result instanceof Error ? 'died' : 'ended'}`,
       );
-      // What the dead process left is swept away; nobody has seen it.
+      // The sweep deletes the rows of the dead process, which no reader has seen.
       for (const lost of await lostFanOuts(mongo, Date.now() + 120_000, 10)) await abandonFanOut(mongo, lost);
       t.match(await stored(mongo), { rows, events: 1, visible: rows, settles: 1 });
     }
   }
 });
 
-t.test('what was swept away, took too long or lacks a row is neither staged on nor published', async (t) => {
+t.test('an abandoned, late or incomplete fan-out is neither staged further nor published', async (t) => {
   const mongo = await openTestMongo(t);
   const swept = sampleFanOut({ rows: STAGED, rowsAtOnce });
   await stageOnly(mongo, swept);
@@ -155,7 +155,7 @@ t.test('what was swept away, took too long or lacks a row is neither staged on n
   t.match(await stored(mongo), { visible: STAGED });
 });
 
-t.test('who brings an event that is being staged waits for it, and stages nothing while that gets on', async (t) => {
+t.test('an insert of an event that is being staged stages nothing while the first makes progress', async (t) => {
   const mongo = await openTestMongo(t);
   const event = { sourceService: 'exam-service', sourceEventId: 'e-1', type: 'exam.assigned.notification.v1' };
   const now = Date.now();
@@ -177,7 +177,7 @@ t.test('who brings an event that is being staged waits for it, and stages nothin
   t.match(await insertFanOut(mongo, stalled), { kind: 'made' }, 'one that stands still holds nobody up');
 });
 
-t.test('the event that refused ours is told of as soon as a majority knows it', async (t) => {
+t.test('a duplicate returns the earlier event as soon as a majority has it', async (t) => {
   const mongo = await openTestMongo(t);
   const event = { sourceService: 'exam-service', sourceEventId: 'e-1', type: 'exam.assigned.notification.v1' };
   const first = sampleFanOut({ rows: 1, event });

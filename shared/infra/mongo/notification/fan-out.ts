@@ -10,47 +10,48 @@ import { notificationEvents, notifications } from './collections.ts';
 import { type Deliveries, type QueuedDelivery, queueDeliveries } from './deliveries.ts';
 import { abandonFanOut, findEarlierStaging, openFanOut, publishFanOut, stageRows } from './stage-fan-out.ts';
 
-/** Of rows that were staged in vain, as many as can be are taken away before the caller is answered (ms). */
+/** Time limit (ms) for deleting rows that were staged in vain before the caller is answered. The sweep deletes the rest. */
 const TAKE_BACK_WITHIN_MS = 5 * SECOND;
-/** Without progress for so long, whoever stages the same event has ended or might as well have (ms). */
+/** An earlier fan-out of the same event that makes no progress for this long (ms) is treated as dead. */
 const STALLED_MS = 10 * SECOND;
 const LOOK_AGAIN_MS = 100;
 /**
- * A duplicate is refused as soon as one server knows it; what it duplicates is read once a majority does. `inTransaction` has waited for
- * that, but on one shard, which need not be the event's, and no longer than its budget: for the rest there is this (ms).
+ * Time limit (ms) for reading the event that made ours a duplicate. One server is enough to refuse a duplicate, but the earlier
+ * event is readable only after a majority has it. `inTransaction` has waited for a majority, but on one shard, which need not be
+ * the event's, and only within its budget.
  */
 const KNOWN_WITHIN_MS = 2 * SECOND;
 
 export interface NewFanOut {
   fanOutId: string;
-  /** null: rows that belong to no event. */
+  /** null: the rows belong to no event. */
   event: NotificationEvent | null;
   rows: readonly Notification[];
   staged: boolean;
-  /** Rows of one transaction where it is staged; MAX_AT_ONCE unless given. */
+  /** Rows per chunk if the fan-out is staged; default MAX_AT_ONCE. */
   rowsAtOnce?: number;
-  /** How long another one that stages the same event may stand still before this one goes on; STALLED_MS unless given. */
+  /** Time (ms) without progress after which an earlier fan-out of the same event is no longer waited for; default STALLED_MS. */
   stalledMs?: number;
   now: number;
   deliveries: Deliveries;
-  /** The command that settles it, where it is staged. */
+  /** The command that settles the fan-out; posted only if it is staged. */
   settle: CommandOf<'upkeep:fanouts'>;
 }
 
-/** `made`: what to ring for after the commit. `replayed`: the event that was there already, and nothing was made. */
+/** `made`: the jobs to ring for after the commit. `replayed`: the event existed already, and nothing was made. */
 type InsertedFanOut =
   | { kind: 'made'; ring: readonly QueuedDelivery[] }
   | { kind: 'replayed'; event: NotificationEvent };
 
 /**
- * Makes the event, its rows and their delivery jobs: all of them or nothing, also where the event has been brought before, or is
- * being brought by somebody else now.
+ * Stores the event, its rows and their delivery jobs, all or nothing. If the event was inserted before, or is being inserted by
+ * another process, the earlier event is returned.
  */
 export async function insertFanOut(mongo: Mongo, wanted: NewFanOut): Promise<InsertedFanOut> {
   try {
     return await (wanted.staged ? insertStaged(mongo, wanted) : insertAtOnce(mongo, wanted));
   } catch (error) {
-    // Not by the name of the index: what a bulk write says of a duplicate key does not always tell it.
+    // Any duplicate key counts: the error of a bulk write does not always name the index.
     const winner = isDuplicateKey(error) ? await findWinner(mongo, wanted.event) : null;
     if (winner === null) throw error;
     return { kind: 'replayed', event: winner };
@@ -59,7 +60,7 @@ export async function insertFanOut(mongo: Mongo, wanted: NewFanOut): Promise<Ins
 
 async function insertAtOnce(mongo: Mongo, { event, rows, deliveries, now }: NewFanOut): Promise<InsertedFanOut> {
   const ring = await inTransaction(mongo, FRONT_DOOR_BUDGET_MS, async (session) => {
-    // First: who comes second is told before a row is written.
+    // Insert the event first, so that a concurrent duplicate fails before its rows are written.
     if (event !== null) await notificationEvents(mongo).insertOne({ ...event }, { session });
     if (rows.length > 0) await notifications(mongo).insertMany([...rows], { session });
     return queueDeliveries(mongo, rows, { ...deliveries, now, session });
@@ -67,11 +68,11 @@ async function insertAtOnce(mongo: Mongo, { event, rows, deliveries, now }: NewF
   return { kind: 'made', ring };
 }
 
-/** Its deliveries are queued by the command that settles it. */
+/** Stages the rows and then publishes them. The command that settles the fan-out queues the deliveries. */
 async function insertStaged(mongo: Mongo, wanted: NewFanOut): Promise<InsertedFanOut> {
   const { fanOutId, rows, now, event, settle } = wanted;
   const source = event === null ? null : sourceEventRef(event);
-  // Best effort: what stays is swept away later, and nobody sees it meanwhile.
+  // Best effort: the sweep deletes remaining rows later, and no reader sees them meanwhile.
   const takeBack = () => abandonFanOut(mongo, fanOutId, TAKE_BACK_WITHIN_MS).catch(() => undefined);
   try {
     await openFanOut(mongo, { fanOutId, source, rows: rows.length, now });
@@ -90,8 +91,9 @@ async function insertStaged(mongo: Mongo, wanted: NewFanOut): Promise<InsertedFa
 }
 
 /**
- * Waits while an earlier fan-out of the same event gets on, and gives that event once it is there. It only saves the work of staging the
- * same rows in vain: which one wins, the publication decides.
+ * Waits while an earlier fan-out of the same event makes progress. Returns the event once it is stored, or null if no earlier
+ * fan-out is staging or it has stalled. Waiting only avoids staging the same rows in vain: the publication decides which fan-out
+ * wins.
  */
 async function awaitEarlier(
   mongo: Mongo,
@@ -101,7 +103,7 @@ async function awaitEarlier(
   let progress = '';
   for (let since = performance.now(); ; await delay(LOOK_AGAIN_MS)) {
     const earlier = await findEarlierStaging(mongo, { fanOutId, source });
-    // After the look for one that stages: an event that was published in between is found.
+    // Query the event after the staging fan-out, so that an event published in between is found.
     const known = await findSame(mongo, event);
     if (known !== null || earlier === null) return known;
     const seen = `${earlier._id} ${earlier.staged}`;
@@ -111,7 +113,7 @@ async function awaitEarlier(
   }
 }
 
-/** The event that refused ours. */
+/** Returns the earlier event that made ours a duplicate, or null. Polls up to KNOWN_WITHIN_MS until that event is readable. */
 async function findWinner(mongo: Mongo, event: NotificationEvent | null): Promise<NotificationEvent | null> {
   const giveUpAt = performance.now() + KNOWN_WITHIN_MS;
   for (;;) {
@@ -127,7 +129,7 @@ async function findSame(mongo: Mongo, event: NotificationEvent | null): Promise<
   return findEvent(mongo, { sourceService, sourceEventId });
 }
 
-/** The event that a producer has sent under this pair before, whichever route brought it. */
+/** Returns the event that a producer has sent under this pair before, through any route, or null. */
 export function findEvent(
   mongo: Mongo,
   { sourceService, sourceEventId }: { sourceService: string; sourceEventId: string },
@@ -138,7 +140,7 @@ export function findEvent(
   );
 }
 
-/** Ids of the rows that a fan-out made, in their order; those that were deleted since are named too. */
+/** Returns the ids of the rows that a fan-out made, in their order, including rows deleted since. */
 export async function idsOfFanOut(mongo: Mongo, fanOutId: string): Promise<string[]> {
   const rows = await notifications(mongo)
     .find({ fanOutId }, { projection: { _id: 1 }, sort: { ordinal: 1 }, maxTimeMS: QUERY_LIMIT_MS })

@@ -10,8 +10,8 @@ import { type Deliveries, type QueuedDelivery, queueDeliveries } from './deliver
 import { LOOK_OPTIONS, visiblePlace } from './inbox.ts';
 
 /**
- * Marks a row read that the caller has found visible, and gives it as it is then: one that was read before keeps its first time.
- * null: it was deleted meanwhile.
+ * Marks a row as read and returns it as it is afterwards. The caller must have found the row visible. A row that was read before
+ * keeps its first time. Returns null if the row was deleted meanwhile.
  */
 export async function markRead(mongo: Mongo, id: string): Promise<Notification | null> {
   const { pipeline } = guardedUpdate([{ $eq: ['$isRead', false] }, { $ne: ['$place', 'DELETED'] }], {
@@ -25,7 +25,7 @@ export async function markRead(mongo: Mongo, id: string): Promise<Notification |
   return row === null || row.place === 'DELETED' ? null : row;
 }
 
-/** Marks read what this user has not read yet. Gives how many that were. */
+/** Marks all unread rows of this user as read. Returns how many rows it changed. */
 export function markAllRead(mongo: Mongo, userId: string, signal: AbortSignal): Promise<number> {
   const isMine = { $and: [{ $eq: ['$isRead', false] }, { $ne: ['$place', 'DELETED'] }] };
   return walkInbox(
@@ -41,7 +41,10 @@ export function markAllRead(mongo: Mongo, userId: string, signal: AbortSignal): 
   );
 }
 
-/** Hides a row for good that the caller has found visible, and gives it as it was last. null: somebody else was first. */
+/**
+ * Hides a row for good and returns its last state. The caller must have found the row visible. Returns null if another request
+ * deleted it first.
+ */
 export async function deleteNotification(mongo: Mongo, id: string): Promise<Notification | null> {
   const update = guardedUpdate([{ $ne: ['$place', 'DELETED'] }], { place: 'DELETED', deletedAt: '$$NOW' });
   const row = await notifications(mongo).findOneAndUpdate({ _id: id }, update.pipeline, {
@@ -51,7 +54,7 @@ export async function deleteNotification(mongo: Mongo, id: string): Promise<Noti
   return wasAccepted(update, row) ? row : null;
 }
 
-/** Deletes what this user has in the inbox. Gives how many that were. */
+/** Deletes all rows in this user's inbox. Returns how many rows it deleted. */
 export function deleteAll(mongo: Mongo, userId: string, signal: AbortSignal): Promise<number> {
   const isMine = { $ne: ['$place', 'DELETED'] };
   return walkInbox(
@@ -67,21 +70,28 @@ export function deleteAll(mongo: Mongo, userId: string, signal: AbortSignal): Pr
 
 interface Walk {
   userId: string;
-  /** Beside the user's own and visible rows. */
+  /** Further conditions on the visible rows of the user. */
   only: Filter<NotificationRow>;
-  /** An update pipeline that leaves alone what somebody else has changed meanwhile; a changed row falls out of `only` or of its place. */
+  /**
+   * An update pipeline that leaves a row unchanged if another request has changed it meanwhile. A changed row no longer matches
+   * `only` or the place.
+   */
   change: Document[];
 }
 
-/** Rows that one step of a walk looks for, by an index that holds all that it needs of them. */
+/** Rows that one query of a walk returns, from an index that contains all the fields it needs. */
 const FOUND_AT_ONCE = 5_000;
-/** Of these, changed by one command: short enough to hold nobody up, long enough that a large inbox is not mostly round trips. */
+/**
+ * Rows that one command changes: few enough not to block other writers, many enough that a large inbox is not mostly round trips.
+ */
 const CHANGED_AT_ONCE = 500;
+/** Time limit of one such command (ms). It writes up to 500 rows, and may wait for another walk of the same inbox. */
+const CHANGE_LIMIT_MS = 3 * QUERY_LIMIT_MS;
 
 /**
- * Changes every row of an inbox, a chunk at a time, from the newest that is there at the beginning back to the oldest: rows that
- * arrive meanwhile are newer than the first chunk and do not keep it going. Gives how many it changed; a walk that is cut short has
- * changed a part, and a second one does the rest.
+ * Changes every row of an inbox, a chunk at a time, from the newest row at the beginning back to the oldest. Rows that arrive
+ * meanwhile are newer than the first chunk and do not prolong the walk. Returns how many rows it changed. Throws if `signal`
+ * aborts: a part of the rows is changed then, and another walk changes the rest.
  */
 async function walkInbox(mongo: Mongo, walk: Walk, signal: AbortSignal): Promise<number> {
   const place = await visiblePlace(mongo);
@@ -104,7 +114,7 @@ async function walkInbox(mongo: Mongo, walk: Walk, signal: AbortSignal): Promise
       signal.throwIfAborted();
       const ids = rows.slice(at, at + CHANGED_AT_ONCE).map(({ _id }) => _id);
       const updated = await notifications(mongo).updateMany({ _id: { $in: ids } }, walk.change, {
-        maxTimeMS: QUERY_LIMIT_MS,
+        maxTimeMS: CHANGE_LIMIT_MS,
       });
       changed += updated.modifiedCount;
     }
@@ -112,7 +122,7 @@ async function walkInbox(mongo: Mongo, walk: Walk, signal: AbortSignal): Promise
   }
 }
 
-/** Makes one row, with its delivery jobs where there is a channel. Gives what to ring for. */
+/** Inserts one row, with its delivery jobs if there is a channel. Returns the jobs to ring for. */
 export async function insertNotification(
   mongo: Mongo,
   row: Notification,
@@ -128,13 +138,15 @@ export async function insertNotification(
   });
 }
 
-/** `foreign`: the row is another user's, and stays as it is. */
+/** `foreign`: the row belongs to another user and stays as it is. */
 type StoredSnapshot =
   | { kind: 'created'; notification: Notification }
   | { kind: 'updated'; notification: Notification }
   | { kind: 'foreign' };
 
-/** Stores a row as another system has it: a new one as `fresh` says, one that is there by the fields of the snapshot. */
+/**
+ * Stores a row as another system has it. `fresh` builds a new row; an existing row is updated with the fields of the snapshot.
+ */
 export async function putSnapshot(
   mongo: Mongo,
   snapshot: Snapshot,
@@ -149,7 +161,7 @@ export async function putSnapshot(
   } catch (error) {
     if (!isDuplicateKey(error, ['_id'])) throw error;
   }
-  // Somebody else made it in between.
+  // Another request inserted the row in between.
   const after = await replace(mongo, snapshot);
   if (after.kind === 'missing') throw new Error('a notification was refused as a duplicate of one that is not there');
   return after;

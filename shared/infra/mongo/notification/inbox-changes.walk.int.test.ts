@@ -9,10 +9,10 @@ import { fanOuts, NOTIFICATIONS, notifications } from './collections.ts';
 import { deleteAll, markAllRead } from './inbox-changes.ts';
 
 const { signal } = new AbortController();
-/** More than two commands change; the full run is what a user of ten years has. */
+/** More rows than two commands change. The full run has as many as a user of ten years. */
 const ROWS = scaled(1_200, 100_000);
 
-/** The same database, where `before` is called ahead of every updateMany on notifications. */
+/** Returns the same database, but calls `before` ahead of every updateMany on notifications. */
 function slowed(mongo: TestMongo, before: () => Promise<unknown>): Mongo {
   const db = tappedDb(mongo, (method, name, collection) =>
     name !== 'updateMany' || collection !== NOTIFICATIONS
@@ -28,7 +28,7 @@ function slowed(mongo: TestMongo, before: () => Promise<unknown>): Mongo {
 t.test('read-all and delete-all reach every row of one user, whatever its time, and count each once', async (t) => {
   const mongo = await openTestMongo(t);
   const first = new Date('2026-01-01T00:00:00.000Z');
-  // Fan-outs make many rows in one instant; a snapshot may bring any time.
+  // A fan-out makes many rows at one instant, and a snapshot may contain any time.
   const at = (n: number) => new Date(n === 0 ? '2090-01-01T00:00:00.000Z' : 1e12 + Math.floor(n / 400));
   await storeNotifications(mongo, ROWS, (n) => ({
     createdAt: at(n),
@@ -66,7 +66,7 @@ t.test('read-all and delete-all reach every row of one user, whatever its time, 
   t.ok(left.every(({ isRead }) => !isRead));
 });
 
-t.test('rows that arrive meanwhile neither keep it going nor are touched', async (t) => {
+t.test('rows that arrive during read-all or delete-all neither prolong it nor are changed', async (t) => {
   const mongo = await openTestMongo(t);
   await storeNotifications(mongo, 1_500, (n) => ({ createdAt: new Date(1e12 + n) }));
   for (const [name, all, count, commands] of [
@@ -75,7 +75,7 @@ t.test('rows that arrive meanwhile neither keep it going nor are touched', async
   ] as const) {
     let arrived = 0;
     const busy = slowed(mongo, async () => {
-      // Without its bound the walk would go on for as long as somebody writes.
+      // Without its bound the walk would continue for as long as rows arrive.
       if (arrived < 20) await storeNotifications(mongo, 1, () => ({ createdAt: new Date(2e12 + arrived++) }));
     });
     t.equal(await all(busy, 'student-1', signal), count, name);
@@ -84,7 +84,7 @@ t.test('rows that arrive meanwhile neither keep it going nor are touched', async
   t.equal(await notifications(mongo).countDocuments({ place: 'INBOX', isRead: false }), 4);
 });
 
-t.test('what somebody else deletes meanwhile is neither read nor deleted a second time', async (t) => {
+t.test('a row that is deleted meanwhile is neither marked read nor deleted a second time', async (t) => {
   const mongo = await openTestMongo(t);
   await storeNotifications(mongo, 10);
   const deletedAt = new Date('2026-01-01T00:00:00.000Z');
@@ -98,7 +98,7 @@ t.test('what somebody else deletes meanwhile is neither read nor deleted a secon
   t.equal(await notifications(mongo).countDocuments({ deletedAt }), 2);
 });
 
-t.test('a walk whose caller has left stops; a second one does the rest', async (t) => {
+t.test('a walk stops when its caller leaves, and a second walk changes the rest', async (t) => {
   const mongo = await openTestMongo(t);
   await storeNotifications(mongo, 1_500);
   const leaving = new AbortController();
@@ -113,7 +113,7 @@ t.test('a walk whose caller has left stops; a second one does the rest', async (
   t.equal(await markAllRead(mongo, 'student-1', signal), 1_000);
 });
 
-t.test('delete-all against fan-outs: a row is deleted or there, and no fan-out is broken', async (t) => {
+t.test('concurrent delete-all and fan-outs delete each row once and break no fan-out', async (t) => {
   const mongo = await openTestMongo(t);
   const fanOut = (n: number) =>
     inTransaction(mongo, 5_000, async (session) => {

@@ -19,7 +19,7 @@ async function listed(mongo: Mongo, change: Partial<Wanted>, page = { page: 1, l
   return { ids: rows.map(({ _id }) => _id), total, unread };
 }
 
-/** A fan-out whose rows stand where nobody sees them until it is published. */
+/** Stores a fan-out whose rows no reader sees until it is published. */
 async function storeFanOut(mongo: Mongo, state: 'STAGING' | 'PUBLISHED'): Promise<string> {
   const _id = newId();
   await fanOuts(mongo).insertOne({
@@ -34,7 +34,7 @@ async function storeFanOut(mongo: Mongo, state: 'STAGING' | 'PUBLISHED'): Promis
   return _id;
 }
 
-t.test('newest first, and within one instant by id; a page says how many there are in all', async (t) => {
+t.test('a list is ordered newest first, then by id, and each page contains the total', async (t) => {
   const mongo = await openTestMongo(t);
   const at = (n: number) => new Date(1_800_000_000_000 + Math.floor(n / 3));
   const rows = await storeNotifications(mongo, 10, (n) => ({
@@ -54,7 +54,7 @@ t.test('newest first, and within one instant by id; a page says how many there a
   t.match(await listed(mongo, { userId: null }), { total: 13, unread: 10 }, 'of all users');
 });
 
-t.test('each filter shows its part, and the unread count none of them', async (t) => {
+t.test('each filter selects its rows, and the unread count ignores the filter', async (t) => {
   const mongo = await openTestMongo(t);
   const make = (change: Partial<Notification>) => freshNotification({ _id: newId(), ...change });
   const plain = make({ organizationId: 'org-1' });
@@ -93,7 +93,7 @@ t.test('each filter shows its part, and the unread count none of them', async (t
   t.match(await findNotification(mongo, staged._id), { _id: staged._id });
 });
 
-t.test('a row is read at one time for ever, and deleted once', async (t) => {
+t.test('a row keeps its first read time and is deleted once', async (t) => {
   const mongo = await openTestMongo(t);
   const [row = freshNotification()] = await storeNotifications(mongo, 1);
   const first = await markRead(mongo, row._id);
@@ -110,7 +110,7 @@ t.test('a row is read at one time for ever, and deleted once', async (t) => {
   t.equal(await markRead(mongo, row._id), null, 'a deleted row is not read');
 });
 
-t.test('read against delete: a row that was deleted first stays unread, and is never given back', async (t) => {
+t.test('a row that is deleted before a concurrent read stays unread and is not returned', async (t) => {
   const mongo = await openTestMongo(t);
   const rows = await storeNotifications(mongo, 15);
   for (const { _id } of rows) {
@@ -121,7 +121,7 @@ t.test('read against delete: a row that was deleted first stays unread, and is n
   }
 });
 
-t.test('a snapshot makes a row or takes the place of one, never of another userâ€™s', async (t) => {
+t.test('a snapshot inserts or replaces a row, but never one of another user', async (t) => {
   const mongo = await openTestMongo(t);
   const snapshot: Snapshot = {
     id: 'legacy-7',
@@ -169,7 +169,7 @@ t.test('a snapshot makes a row or takes the place of one, never of another userâ
   t.match(await put({}), { kind: 'updated', notification: { place: 'DELETED', deletedAt } }, 'deleted for good');
 });
 
-t.test('counts are what a recount finds, whatever was done before', async (t) => {
+t.test('counts equal a recount of the rows after any changes', async (t) => {
   const mongo = await openTestMongo(t);
   const chance = openChance((line) => t.comment(line));
   const staged: { fanOut: string; published: boolean }[] = [];
@@ -233,7 +233,7 @@ async function actOnInboxes(
   }
 }
 
-/** Holds every filter of one user and of all against the rows themselves. */
+/** Compares every filter, for one user and for all, with the rows themselves. */
 async function compare(t: Test, mongo: Mongo, chance: Chance): Promise<void> {
   const published = await fanOuts(mongo).find({ state: 'PUBLISHED' }).toArray();
   const places = new Set(['INBOX', ...published.map(({ _id }) => _id)]);
@@ -254,11 +254,11 @@ async function compare(t: Test, mongo: Mongo, chance: Chance): Promise<void> {
   }
 }
 
-t.test('every look of a list is bounded in time, and its page and its total agree', async (t) => {
+t.test('every query of a list has a time limit, and its page and total agree', async (t) => {
   const mongo = await openTestMongo(t);
   await storeNotifications(mongo, 5, (n) => ({ _id: `n-${n}` }));
   let bounds: unknown[] = [];
-  /** What the list tells while the count is so far off: rows came or went between its looks. */
+  /** Returns page size and total if the count is wrong by `off`, as when rows come or go between the queries. */
   async function seen(off: number, page: { page: number; limit: number }) {
     bounds = [];
     const db = tappedDb(mongo, (method, name) => {

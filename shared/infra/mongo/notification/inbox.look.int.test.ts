@@ -5,7 +5,7 @@ import { look } from './inbox.ts';
 
 const mongo = await openTestMongo(t);
 
-/** A read during which the process stands still for so long, at each of its first so many rounds. */
+/** Returns a read that is paused for `pauseMs` in each of its first `rounds` calls. */
 function pausedRead(t: Test, rounds: number, pauseMs: number) {
   const { now } = performance;
   let paused = 0;
@@ -21,14 +21,14 @@ function pausedRead(t: Test, rounds: number, pauseMs: number) {
   };
 }
 
-t.test('who was paused between two looks looks again', async (t) => {
+t.test('a reader that is paused between its queries repeats them', async (t) => {
   t.equal(await look(mongo, pausedRead(t, 1, LOOK_MS)), 2);
 });
 
-t.test('looks that never belong together are no answer', async (t) => {
+t.test('a reader that is paused in every round fails', async (t) => {
   await t.rejects(look(mongo, pausedRead(t, 10, LOOK_MS)), /took too long/);
 });
 
-t.test('a pause that no row can move in is none', async (t) => {
+t.test('a reader ignores a pause that is too short for a row to move', async (t) => {
   t.equal(await look(mongo, pausedRead(t, 1, LOOK_MS / 2)), 1);
 });

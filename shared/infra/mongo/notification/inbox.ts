@@ -6,18 +6,18 @@ import { fanOuts, type NotificationRow, notifications } from './collections.ts';
 
 export type ListFilter = 'ALL' | 'UNREAD' | 'READ' | 'SUPPORT';
 
-/** Which notifications a list shows; null does not narrow. */
+/** Filter of a list of notifications; null does not narrow. */
 export interface Wanted {
-  /** null: of all users. */
+  /** null: all users. */
   userId: string | null;
   organizationId: string | null;
   filter: ListFilter;
-  /** Literal text in title or content, whatever its case. */
+  /** Literal text in title or content, upper or lower case. */
   q: string | null;
 }
 
 export interface Page {
-  /** From 1. */
+  /** Number of the page, from 1. */
   page: number;
   limit: number;
 }
@@ -25,13 +25,15 @@ export interface Page {
 interface ListedNotifications {
   /** The wanted page, newest first. */
   rows: Notification[];
-  /** Of all pages. */
+  /** Number of rows on all pages. */
   total: number;
-  /** Of the same users, whatever else was wanted. */
+  /** Number of unread rows of the same users, whatever the other conditions are. */
   unread: number;
 }
 
-/** A page of an inbox with its counts. A search that takes too long is an outage: its text is compared row by row. */
+/**
+ * Returns a page of an inbox with its counts. A search compares its text row by row; one that takes too long fails as an outage.
+ */
 export function listNotifications(mongo: Mongo, wanted: Wanted, page: Page): Promise<ListedNotifications> {
   return look(mongo, (place) => readPage(mongo, wanted, page, place));
 }
@@ -55,26 +57,30 @@ async function readPage(
   return { rows, total: totalBeside(rows.length, { page, limit }, total ?? unreadCount), unread: unreadCount };
 }
 
-/** Page and count are two looks: between them a row may come or go. What the page itself tells of the total is what holds. */
+/**
+ * Returns the total that fits the page. Page and count are two queries, and a row may come or go between them. If the page itself
+ * proves a bound of the total, that bound wins.
+ */
 function totalBeside(onPage: number, { page, limit }: Page, counted: number): number {
   const before = (page - 1) * limit;
   const isLast = onPage < limit && (page === 1 || onPage > 0);
   return isLast ? before + onPage : Math.max(counted, onPage === 0 ? 0 : before + onPage);
 }
 
-/** A row that somebody may see: neither deleted nor staged; null otherwise. */
+/** Returns a row if it is visible, that is, neither deleted nor staged; otherwise null. */
 export async function findNotification(mongo: Mongo, id: string): Promise<Notification | null> {
   for (let staged: string | null = null; ; ) {
     const row = await notifications(mongo).findOne({ _id: id }, { maxTimeMS: QUERY_LIMIT_MS });
     if (row === null) return null;
     if (await isVisible(mongo, row)) return row;
-    // Its fan-out may have been published, settled and forgotten between the two looks: then it stands elsewhere by now.
+    // Between the two queries its fan-out may have been published, settled and forgotten. The row is then in another place, so
+    // read it again.
     if (row.place === 'DELETED' || row.place === staged) return null;
     staged = row.place;
   }
 }
 
-/** Whether anybody may see a row that was found by its id. */
+/** Returns true if a row that was found by its id is visible. */
 async function isVisible(mongo: Mongo, { place }: { place: Place }): Promise<boolean> {
   if (place === 'INBOX') return true;
   if (place === 'DELETED') return false;
@@ -82,7 +88,7 @@ async function isVisible(mongo: Mongo, { place }: { place: Place }): Promise<boo
   return fanOut?.state === 'PUBLISHED';
 }
 
-/** Unread notifications of one user, from an index alone. */
+/** Returns the number of unread notifications of one user, from an index alone. */
 export function countUnread(mongo: Mongo, userId: string): Promise<number> {
   return look(mongo, (place) => {
     const { filter } = unreadSelection(userId, place);
@@ -90,10 +96,10 @@ export function countUnread(mongo: Mongo, userId: string): Promise<number> {
   });
 }
 
-/** A user who was told more within the window hears of the newest; the counts tell of all. */
+/** Maximum number of recent rows. A user with more in the window gets the newest; the counts include all. */
 const MAX_RECENT = 1_000;
 
-/** Rows of this inbox that were made after `from`, oldest first. */
+/** Returns the rows of this inbox that were made after `from`, oldest first; at most the newest MAX_RECENT. */
 export async function recentNotifications(mongo: Mongo, userId: string, from: Date): Promise<NotificationRow[]> {
   const newestFirst = await look(mongo, (place) =>
     notifications(mongo)
@@ -106,10 +112,10 @@ export async function recentNotifications(mongo: Mongo, userId: string, from: Da
   return newestFirst.reverse();
 }
 
-/** The selection in MongoDB's words. */
+/** A selection as a filter of MongoDB. */
 interface Selection {
   filter: Filter<NotificationRow>;
-  /** The index that serves it newest first, where the planner has to be told. */
+  /** The index that serves the selection newest first, if the planner needs a hint. */
   hint?: string;
 }
 
@@ -134,8 +140,9 @@ const CONDITIONS = {
 } as const satisfies Record<ListFilter, Filter<NotificationRow>>;
 
 /**
- * Of all users: a planner that tries its indexes out while there are few rows may keep the wrong one for many. One user's rows are
- * found by any index that begins with the user; and both stand-ins (docs/engines.md) read the whole of an index that a hint names.
+ * Indexes for lists over all users. A planner that compares its indexes while there are few rows may keep the wrong one for many.
+ * Lists of one user have no hint: any index that begins with the user finds the rows. Both stand-ins (docs/engines.md) would read
+ * the whole of an index that a hint names.
  */
 const INDEX_OF_ALL = {
   ALL: 'newest',
@@ -149,29 +156,29 @@ function textFilter(q: string): Filter<NotificationRow> {
   return { $or: [{ title: text }, { content: text }] };
 }
 
-/** Unread rows of one user, or of all. */
+/** Returns the selection of the unread rows of one user, or of all users. */
 function unreadSelection(userId: string | null, place: PlaceFilter): Selection {
   return selectionOf({ userId, organizationId: null, filter: 'UNREAD', q: null }, place);
 }
 
-/** What a reader filters `place` by. */
+/** The filter on `place` that selects visible rows. */
 export type PlaceFilter = 'INBOX' | { $in: string[] };
 
 /**
- * Of every command that reads rows in more than one place: all of it as one instant. Another read lets writers in between its
- * steps, and would meet a row that moves to its inbox just then twice, or not at all.
+ * Options of every command that reads rows in more than one place: it reads all of them as of one instant. Otherwise writers may
+ * run between its steps. A row that moves to its inbox would then be read twice or not at all.
  */
 export const LOOK_OPTIONS = { readConcern: { level: 'snapshot' }, maxTimeMS: QUERY_LIMIT_MS } as const;
 
 const LOOK_ROUNDS = 3;
 
 /**
- * Reads rows as one instant would show them: of every fan-out all rows or none. `read` may be called twice: once while the
- * published fan-outs are being looked for, which is nearly always in vain, and again with those that were found.
+ * Reads rows as of one instant: all rows of a fan-out or none. `read` may be called twice: first while the published fan-outs are
+ * queried, and again if there are any, which is rare.
  *
- * Rows move to `INBOX` no sooner than REST_MS after their fan-out was published, and it stays findable for REST_MS after the last
- * one moved (`shared/notification/fan-out.ts`). So two looks that lie less than that apart, in either order, agree about every row that could
- * be on the move. A process that was paused in between looks again.
+ * Rows move to `INBOX` no sooner than REST_MS after their fan-out was published. The fan-out stays findable for REST_MS after the
+ * last row moved (`shared/notification/fan-out.ts`). So two queries less than that apart, in either order, agree about every row
+ * that could be moving. A process that was paused between them repeats both. Throws if that happens in LOOK_ROUNDS rounds.
  */
 export async function look<Result>(mongo: Mongo, read: (place: PlaceFilter) => Promise<Result>): Promise<Result> {
   for (let round = 1; ; round++) {
@@ -183,7 +190,7 @@ export async function look<Result>(mongo: Mongo, read: (place: PlaceFilter) => P
   }
 }
 
-/** The same for a write over many rows, which must know first. */
+/** Returns the filter of visible rows for a write over many rows, which must know it beforehand. */
 export async function visiblePlace(mongo: Mongo): Promise<PlaceFilter> {
   const published = await publishedFanOuts(mongo);
   return published.length === 0 ? 'INBOX' : { $in: ['INBOX', ...published] };

@@ -25,7 +25,7 @@ t.test('no filter of the notification service scans a collection', async (t) => 
   await noneScans(t, mongo, seen, 35);
 });
 
-t.test('whoever reads rows by their place reads them as of one instant', async (t) => {
+t.test('every read of rows by their place is a snapshot', async (t) => {
   const mongo = await openTestMongo(t, { empty: true });
   const reads: Document[] = [];
   Reflect.set(mongo.client, 'monitorCommands', true);
@@ -40,7 +40,7 @@ t.test('whoever reads rows by their place reads them as of one instant', async (
   t.strictSame([...new Set(reads.map(({ readConcern }) => readConcern?.level))], ['snapshot']);
 });
 
-/** Every read and write of inboxes, preferences and delivery attempts, and of the fan-outs that fill them. */
+/** Runs every read and write of inboxes, preferences and delivery attempts, and of the fan-outs that fill them. */
 async function useInboxes(mongo: Mongo): Promise<void> {
   const { signal } = new AbortController();
   const source = { sourceService: 'exam-service', sourceEventId: 'e-1' };
@@ -56,7 +56,7 @@ async function useInboxes(mongo: Mongo): Promise<void> {
   await findEvent(mongo, source);
   await lostFanOuts(mongo, Date.now(), 5);
 
-  // Twice: with and without a published fan-out that readers must look into.
+  // Twice: with and without a published fan-out that readers must include.
   for (const userId of ['user-1', 'user-2']) {
     await listInEveryWay(mongo, userId);
     const [row = freshNotification()] = await storeNotifications(mongo, 1, () => ({ userId }));

@@ -1,12 +1,12 @@
 import t from 'tap';
 import { MAX_ENABLED_TYPES } from '#shared/notification/preferences.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
-import { findPreferences, patchPreferences } from './preferences.ts';
+import { findPreferences, patchPreferences, preferencesOf } from './preferences.ts';
 
 const types = (from: number, to: number) =>
   Object.fromEntries(Array.from({ length: to - from }, (_, n) => [`T${from + n}`, n % 2 === 0]));
 
-t.test('patches merge; what they do not name stays', async (t) => {
+t.test('a patch is merged, and settings that it does not name stay', async (t) => {
   const mongo = await openTestMongo(t);
   const patch = (enabledTypes: Record<string, boolean>, mutedUntil?: Date | null) =>
     patchPreferences(mongo, 'u', { enabledTypes, mutedUntil });
@@ -28,7 +28,7 @@ t.test('patches merge; what they do not name stays', async (t) => {
   t.equal(await findPreferences(mongo, 'another'), null);
 });
 
-t.test('the bound is judged on what would be stored, and a refused patch changes nothing', async (t) => {
+t.test('the bound is checked on the merged types, and a refused patch changes nothing', async (t) => {
   const mongo = await openTestMongo(t);
   const patch = (enabledTypes: Record<string, boolean>, mutedUntil?: Date) =>
     patchPreferences(mongo, 'u', { enabledTypes, mutedUntil });
@@ -39,7 +39,7 @@ t.test('the bound is judged on what would be stored, and a refused patch changes
   t.match(await patch({ T0: false }), { preferences: { enabledTypes: { T0: false } } }, 'a known type takes no room');
 });
 
-t.test('patches at once, the first one among them, are all kept up to the bound', async (t) => {
+t.test('concurrent patches, the first one among them, are all stored up to the bound', async (t) => {
   const mongo = await openTestMongo(t);
   const one = (n: number) => patchPreferences(mongo, 'u', { enabledTypes: { [`T${n}`]: true }, mutedUntil: undefined });
   const stored = await Promise.all(Array.from({ length: 8 }, (_, n) => one(n)));
@@ -52,4 +52,21 @@ t.test('patches at once, the first one among them, are all kept up to the bound'
   await patchPreferences(mongo, 'u', { enabledTypes: types(8, MAX_ENABLED_TYPES - 1), mutedUntil: undefined });
   const raced = await Promise.all([600, 601, 602, 603].map(one));
   t.equal(raced.filter(({ kind }) => kind === 'patched').length, 1, 'one seat, one taker');
+});
+
+t.test('a type of any name is stored as it is and merged by its name', async (t) => {
+  const mongo = await openTestMongo(t);
+  const patch = (enabledTypes: Record<string, boolean>) =>
+    patchPreferences(mongo, 'u', { enabledTypes, mutedUntil: undefined });
+  const names = ['a.b.v1', 'a', '$set', '$', '.', '..', '$a.b', '%24', '%', '%2', '%2524', 'Điểm', '🎓 x', 'toString'];
+  t.equal((await patch(Object.fromEntries(names.map((name) => [name, true])))).kind, 'patched');
+  const wanted: Record<string, boolean> = Object.fromEntries(names.map((name) => [name, true]));
+  for (const name of names) {
+    wanted[name] = false;
+    const patched = await patch({ [name]: false });
+    if (patched.kind !== 'patched') throw new Error(patched.kind);
+    t.strictSame(patched.preferences.enabledTypes, wanted, name);
+  }
+  t.strictSame((await findPreferences(mongo, 'u'))?.enabledTypes, wanted);
+  t.strictSame((await preferencesOf(mongo, ['u'])).get('u')?.enabledTypes, wanted);
 });

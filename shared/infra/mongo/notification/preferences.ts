@@ -2,29 +2,33 @@ import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { guardedUpdate, literal, wasAccepted } from '#infra/mongo/guarded-update.ts';
 import { MAX_ENABLED_TYPES, type Preferences, type PreferencesChange } from '#shared/notification/preferences.ts';
-import { preferences } from './collections.ts';
+import { type PreferencesRow, preferences } from './collections.ts';
 
-/** What a user has set; null: nothing ever. */
-export function findPreferences(mongo: Mongo, userId: string): Promise<Preferences | null> {
-  return preferences(mongo).findOne({ _id: userId }, { maxTimeMS: QUERY_LIMIT_MS });
+/** Returns the preferences that a user has set, or null. */
+export async function findPreferences(mongo: Mongo, userId: string): Promise<Preferences | null> {
+  const row = await preferences(mongo).findOne({ _id: userId }, { maxTimeMS: QUERY_LIMIT_MS });
+  return row === null ? null : fromRow(row);
 }
 
-/** The preferences of these users; who has set none is not in the map. */
+/** Returns the preferences of these users. A user who has set none is not in the map. */
 export async function preferencesOf(mongo: Mongo, userIds: readonly string[]): Promise<Map<string, Preferences>> {
   if (userIds.length === 0) return new Map();
   const found = await preferences(mongo)
     .find({ _id: { $in: [...new Set(userIds)] } }, { maxTimeMS: QUERY_LIMIT_MS })
     .toArray();
-  return new Map(found.map((row) => [row._id, row]));
+  return new Map(found.map((row) => [row._id, fromRow(row)]));
 }
 
-/** Merges a change into what a user has set. `full`: that would be more types than a user may have, and nothing was changed. */
+/**
+ * Merges a change into the preferences of a user. Returns `full`, and changes nothing, if the user would then have more than
+ * MAX_ENABLED_TYPES types.
+ */
 export async function patchPreferences(
   mongo: Mongo,
   userId: string,
   change: PreferencesChange,
 ): Promise<{ kind: 'patched'; preferences: Preferences } | { kind: 'full' }> {
-  const merged = { $mergeObjects: ['$enabledTypes', literal(change.enabledTypes)] };
+  const merged = { $mergeObjects: ['$enabledTypes', literal(renamed(change.enabledTypes, toField))] };
   const update = guardedUpdate([{ $lte: [{ $size: { $objectToArray: merged } }, MAX_ENABLED_TYPES] }], {
     enabledTypes: merged,
     ...(change.mutedUntil === undefined ? {} : { mutedUntil: literal(change.mutedUntil) }),
@@ -41,10 +45,30 @@ export async function patchPreferences(
     row = await patch();
   }
   if (row === null || !wasAccepted(update, row)) return { kind: 'full' };
-  return { kind: 'patched', preferences: row };
+  return { kind: 'patched', preferences: fromRow(row) };
 }
 
-/** Two first patches of one user may race: both find the row of the one that came first. */
+function fromRow(row: PreferencesRow): Preferences {
+  return { ...row, enabledTypes: renamed(row.enabledTypes, fromField) };
+}
+
+function renamed(types: Readonly<Record<string, boolean>>, rename: (name: string) => string): Record<string, boolean> {
+  return Object.fromEntries(Object.entries(types).map(([name, enabled]) => [rename(name), enabled]));
+}
+
+/**
+ * Returns the field name of a type. An update reads `$` and `.` in a field name as an operator and as a path. So these two and
+ * `%` are stored percent-encoded; every other character is stored as it is.
+ */
+function toField(type: string): string {
+  return type.replace(/[%$.]/g, (character) => `%${character.charCodeAt(0).toString(16)}`);
+}
+
+function fromField(name: string): string {
+  return name.replace(/%(2[45e])/g, (_, code: string) => String.fromCharCode(Number.parseInt(code, 16)));
+}
+
+/** Inserts a user without preferences. If two first patches race, both find the row that was inserted first. */
 async function insertEmpty(mongo: Mongo, userId: string): Promise<void> {
   try {
     await preferences(mongo).insertOne({ _id: userId, enabledTypes: {}, mutedUntil: null, updatedAt: null });

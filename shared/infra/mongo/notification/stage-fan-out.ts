@@ -9,7 +9,10 @@ import { type FanOut, MAX_AT_ONCE, STAGE_WITHIN_MS } from '#shared/notification/
 import type { Notification } from '#shared/notification/notification.ts';
 import { fanOuts, notificationEvents, notifications } from './collections.ts';
 
-/** The fan-out may no longer be staged or published: it took too long, or was swept away. Nothing of it is visible. */
+/**
+ * Thrown if a fan-out may no longer be staged or published, because it took too long or was abandoned. None of its rows is
+ * visible.
+ */
 export class FanOutLost extends Error {
   constructor(fanOutId: string) {
     super(`fan-out ${fanOutId} was not staged in time`);
@@ -17,7 +20,7 @@ export class FanOutLost extends Error {
   }
 }
 
-/** Announces a fan-out whose rows are about to be staged. */
+/** Inserts a fan-out whose rows are about to be staged. */
 export async function openFanOut(
   mongo: Mongo,
   { fanOutId, source, rows, now }: { fanOutId: string; source: string | null; rows: number; now: number },
@@ -33,7 +36,7 @@ export async function openFanOut(
   });
 }
 
-/** How far an earlier fan-out of the same source has come; null: none is being staged. */
+/** Returns the progress of an earlier fan-out of the same source that is being staged, or null. */
 export function findEarlierStaging(
   mongo: Mongo,
   { fanOutId, source }: { fanOutId: string; source: string },
@@ -45,8 +48,9 @@ export function findEarlierStaging(
 }
 
 /**
- * Writes the rows where nobody sees them, chunk by chunk, each after a look that the fan-out still is STAGING. That look and its chunk
- * need not be one: rows of a fan-out that was swept away between them belong to none that could ever be published.
+ * Inserts the rows where no reader sees them, chunk by chunk. Before each chunk it checks that the fan-out is still STAGING;
+ * otherwise it throws FanOutLost. Check and chunk need not be atomic: a fan-out that is abandoned between them can never be
+ * published.
  */
 export async function stageRows(
   mongo: Mongo,
@@ -69,8 +73,9 @@ export async function stageRows(
 }
 
 /**
- * Makes every row visible by one commit, together with the event, and orders the rows to be settled. A second event of the same
- * source is a duplicate key error, and then nothing is.
+ * Makes every row visible in one commit, together with the event, and posts the command that settles the rows. Throws FanOutLost
+ * if the fan-out is late, incomplete or abandoned. A second event of the same source is a duplicate key error. In both cases
+ * nothing becomes visible.
  */
 export async function publishFanOut(
   mongo: Mongo,
@@ -103,12 +108,12 @@ export async function publishFanOut(
   });
 }
 
-/** Rows that one command takes away. */
+/** Rows that one command deletes. */
 const SWEPT_AT_ONCE = 500;
 
 /**
- * Takes back a fan-out that was not published: from the first write on nobody can publish it. Rows that are still there after
- * `withinMs` are left to the sweep. `unchanged`: it was published, or is gone.
+ * Abandons a fan-out that was not published and deletes its rows. From the first write on no process can publish it. Rows that
+ * remain after `withinMs` are left to the sweep. `unchanged`: the fan-out was published or no longer exists.
  */
 export async function abandonFanOut(
   mongo: Mongo,
@@ -132,7 +137,7 @@ export async function abandonFanOut(
       .toArray();
     const last = rows.at(-1);
     if (last === undefined) break;
-    // By a range of the index that found them: held against a list of ids, each row would be compared with all of them.
+    // Delete by a range of the index that found the rows. With a list of ids, each row would be compared with the whole list.
     await notifications(mongo).deleteMany(
       { fanOutId, ordinal: { $lte: last.ordinal } },
       { maxTimeMS: QUERY_LIMIT_MS * 2 },
@@ -142,7 +147,10 @@ export async function abandonFanOut(
   return { kind: 'abandoned' };
 }
 
-/** Fan-outs whose process ended before it could publish or take them back (`now` in Unix milliseconds, MongoDB's clock). */
+/**
+ * Returns the ids of fan-outs whose process ended before it could publish or delete them (`now` in Unix milliseconds, MongoDB's
+ * clock).
+ */
 export async function lostFanOuts(mongo: Mongo, now: number, limit: number): Promise<string[]> {
   const found = await fanOuts(mongo)
     .find(
@@ -157,7 +165,7 @@ export function findFanOut(mongo: Mongo, fanOutId: string): Promise<FanOut | nul
   return fanOuts(mongo).findOne({ _id: fanOutId }, { maxTimeMS: QUERY_LIMIT_MS });
 }
 
-/** The next rows of a fan-out after this ordinal, those deleted meanwhile included. */
+/** Returns the next rows of a fan-out after this ordinal, including rows deleted meanwhile. */
 export function rowsOfFanOut(
   mongo: Mongo,
   fanOutId: string,
@@ -177,8 +185,8 @@ export function rowsOfFanOut(
 }
 
 /**
- * Moves the rows after one ordinal up to another to their inboxes; one that was deleted stays deleted. May be made again. By a range of one
- * index: its rows are found without a list of their ids.
+ * Moves the rows after one ordinal up to another to their inboxes; a deleted row stays deleted. The move may be repeated. It uses
+ * a range of one index, so that it needs no list of ids.
  */
 export async function moveToInbox(
   mongo: Mongo,
@@ -192,7 +200,7 @@ export async function moveToInbox(
   );
 }
 
-/** Every row is in its inbox, and no reader holds an older list: nobody needs to know of the fan-out any more. */
+/** Deletes a fan-out. Call it only after every row is in its inbox and no reader still uses an older list of fan-outs. */
 export async function forgetFanOut(mongo: Mongo, fanOutId: string, session: ClientSession): Promise<void> {
   await fanOuts(mongo).deleteOne({ _id: fanOutId }, { session });
 }

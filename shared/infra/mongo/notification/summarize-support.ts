@@ -13,7 +13,10 @@ export interface SupportCounts {
   recent: Notification[];
 }
 
-/** Everything of support, counted from indexes that hold nothing else. */
+/**
+ * Counts notifications, events and delivery attempts about support, each from an index that contains nothing else. Returns the
+ * `recent` newest notifications as well.
+ */
 export async function summarizeSupport(mongo: Mongo, recent: number): Promise<SupportCounts> {
   const options = { hint: 'support_summary', maxTimeMS: QUERY_LIMIT_MS };
   const [seen, events, attempts] = await Promise.all([
@@ -44,7 +47,7 @@ async function countNotifications(mongo: Mongo, place: PlaceFilter, recent: numb
   return { notifications: counts, recent: rows };
 }
 
-/** Counts of rows that agree in these fields. */
+/** Returns the pipeline that counts rows with the same values in these fields. */
 function grouped(match: Document, fields: readonly string[]): Document[] {
   return [
     { $match: match },

@@ -9,9 +9,9 @@ import { UPDATE_FLAWS } from '#testing/stores/flaws/update-flaws.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { probe } from './probe.ts';
 
-/** On a machine that runs other tests, a server that takes its time is no flawed one. */
+/** Time limit of a behaviour. It is long, because a server is also slow if its machine runs other tests. */
 const PATIENCE_MS = 60_000;
-/** Most of a probe is waiting for a time limit. */
+/** Number of concurrent probes. A probe mostly waits for time limits. */
 const AT_ONCE = 4;
 
 const real = await openTestMongo(t, { empty: true });

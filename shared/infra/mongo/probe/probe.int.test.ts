@@ -20,19 +20,19 @@ const collectionsOf = async (mongo: Mongo) => (await mongo.db.listCollections().
 
 const faultsIn = ({ findings }: ProbeReport) => findings.filter(({ fault }) => fault !== null);
 
-t.test('every behaviour holds on the server of the tests, and the probe leaves nothing behind', async (t) => {
+t.test('the probe finds every behaviour on the server of the tests, and leaves no collection', async (t) => {
   const mongo = await openTestMongo(t, { empty: true });
   t.strictSame(faultsIn(await probe(mongo)), []);
   t.strictSame(await collectionsOf(mongo), []);
 });
 
-t.test('two probes at once do not disturb each other', async (t) => {
+t.test('two concurrent probes do not disturb each other', async (t) => {
   const mongo = await openTestMongo(t, { empty: true });
-  // What stays behind is left out here: of collections that are dropped at once, the stand-ins keep one now and then, empty.
+  // Remaining collections are not checked here: if two are dropped at the same time, the stand-ins sometimes keep one, empty.
   for (const report of await Promise.all([probe(mongo), probe(mongo)])) t.strictSame(faultsIn(report), []);
 });
 
-t.test('collections of a killed probe are dropped by a later one, those of a running probe are not', async (t) => {
+t.test('a probe drops the collections of a killed probe, but not those of a running one', async (t) => {
   const mongo = await openTestMongo(t, { empty: true });
   const [killed, running, other] = [Date.now() - 3_600_000, Date.now()]
     .map((at) => `probe_${at}_00000000_rows`)
@@ -43,12 +43,12 @@ t.test('collections of a killed probe are dropped by a later one, those of a run
 });
 
 t.test(
-  'a server that leaves one command unanswered lacks its behaviour, and keeps no transaction and no collection',
+  'a probe whose command is never answered reports its behaviour as missing, and leaves no transaction or collection',
   async (t) => {
     const open = new Set<string>();
     const { real, mongo } = await flawedDatabase(t, {
       command(command) {
-        // Of the writes to rows that a transaction holds: the one whose time limit is tried.
+        // Matches only the write that checks the time limit.
         return command.maxTimeMS !== undefined && nameOf(command) === 'update' ? SILENCE : undefined;
       },
       reply(_, command) {
@@ -65,7 +65,7 @@ t.test(
   },
 );
 
-t.test('an outage stays an outage and is no missing behaviour', async (t) => {
+t.test('a probe throws an outage instead of reporting a missing behaviour', async (t) => {
   for (const [what, flaw] of Object.entries({
     'a server that shuts down': {
       command: (command) =>

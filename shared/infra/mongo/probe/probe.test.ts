@@ -9,7 +9,7 @@ import { BEHAVIOURS, UnfitServer } from './probe.ts';
 const GUIDE = path.resolve(import.meta.dirname, '../../../../docs/operating.md');
 const names = BEHAVIOURS.map(({ name }) => name);
 
-t.test('every behaviour of the probe has a name of its own and a flaw that proves its check', async (t) => {
+t.test('every behaviour of the probe has a unique name and a flaw that proves its check', async (t) => {
   t.equal(new Set(names).size, names.length);
   const lacking = new Set([...KEY_FLAWS, ...UPDATE_FLAWS, ...TRANSACTION_FLAWS].map(({ lacks }) => lacks));
   t.strictSame([...lacking].sort(), [...names].sort());
@@ -25,7 +25,7 @@ t.test('docs/operating.md lists every behaviour of the probe, and what breaks wi
   );
 });
 
-t.test('an unfit server is described by what it lacks and what that breaks', async (t) => {
+t.test('the error for an unfit server lists the missing behaviours and their consequences', async (t) => {
   const server = { version: '5.0.0', build: '5.0.0 0123', topology: 'replica set rs0', now: 0 };
   const findings = [
     { name: 'freed keys', breaks: 'Nothing could be posted again.', fault: 'the key stays taken' },

@@ -12,7 +12,7 @@ import { TRANSACTIONS } from './transactions.ts';
 import { UNIQUE_KEYS } from './unique-keys.ts';
 import { UPDATES } from './updates.ts';
 
-/** Everything on which the promises of the product rest, of what a server might not do. */
+/** Every behaviour that the product requires and that some servers lack. */
 export const BEHAVIOURS: readonly Behaviour[] = [
   ...SERVER,
   ...UNIQUE_KEYS,
@@ -25,7 +25,7 @@ export const BEHAVIOURS: readonly Behaviour[] = [
 export interface Finding {
   name: string;
   breaks: string;
-  /** What the server does instead; null if the behaviour holds. */
+  /** The actual behaviour of the server, or null if the required behaviour holds. */
   fault: string | null;
 }
 
@@ -34,7 +34,7 @@ export interface ProbeReport {
   findings: Finding[];
 }
 
-/** A server on which the product would break its promises. The message is for an operator. */
+/** Thrown for a server that lacks a required behaviour. The message is for an operator. */
 export class UnfitServer extends Error {
   constructor({ server, findings }: ProbeReport) {
     const faults = findings.filter(({ fault }) => fault !== null);
@@ -48,11 +48,13 @@ export class UnfitServer extends Error {
   }
 }
 
+/** Default time limit of one behaviour. */
 const LIMIT_MS = 10 * SECOND;
 
 /**
- * Tries every behaviour on collections of its own, which it drops at the end. `limitMs` bounds each try; a behaviour that takes longer
- * does not hold. @throws an outage, which says nothing about the behaviours
+ * Tests every behaviour on new collections, which it drops at the end. A behaviour that takes longer than `limitMs` counts as missing.
+ *
+ * @throws the outage if the server is unavailable; the behaviours are then unknown
  */
 export async function probe(mongo: Mongo, { limitMs = LIMIT_MS } = {}): Promise<ProbeReport> {
   const server = await inTime(readServer(mongo), limitMs);
@@ -72,7 +74,7 @@ export async function probe(mongo: Mongo, { limitMs = LIMIT_MS } = {}): Promise<
 
 const NO_ANSWER = 'the server does not answer in time';
 
-/** The first outage may be an election: the behaviour is tried once more. */
+/** Tests a behaviour. After an outage, which may be an election, it tests once more. */
 async function faultOf(behaviour: Behaviour, scratch: Scratch, limitMs: number): Promise<string | null> {
   try {
     return await tryOnce(behaviour, scratch, limitMs);
@@ -89,7 +91,7 @@ async function tryOnce(behaviour: Behaviour, scratch: Scratch, limitMs: number):
     return fault ?? null;
   } catch (error) {
     if (error instanceof Late) return NO_ANSWER;
-    // A refusal that the behaviour does not expect, by the server or by the driver on its behalf.
+    // The server, or the driver for it, refused a command that the behaviour requires.
     if (error instanceof MongoError && !isOutage(error)) return `it is refused with "${error.message}"`;
     throw error;
   } finally {
@@ -99,12 +101,16 @@ async function tryOnce(behaviour: Behaviour, scratch: Scratch, limitMs: number):
 
 class Late extends Error {}
 
-/** Commands that every server has. A server that does not answer even these is unavailable. */
+/** Limits the time of a command that every server has. If even this one is not answered, the server is unavailable. */
 function inTime<Result>(work: Promise<Result>, limitMs: number): Promise<Result> {
   return bounded(work, limitMs, () => new MongoNetworkError(`no answer within ${limitMs} ms`));
 }
 
-/** Probes the server unless `passed` shows that it has passed. Returns what to store for the next time. @throws UnfitServer */
+/**
+ * Probes the server, unless `passed` contains its build and every current behaviour. Returns the result to store for the next time.
+ *
+ * @throws UnfitServer if a behaviour is missing
+ */
 export async function proveServer(
   mongo: Mongo,
   passed: PassedProbe | undefined,

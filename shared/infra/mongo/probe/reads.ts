@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { SECOND } from '#shared/kernel/time.ts';
 import { type Behaviour, inWords, refusalOf } from './scratch.ts';
 
-/** Reads, and what an acknowledged write promises to them. */
+/** Reads, and their guarantees after an acknowledged write. */
 export const READS: readonly Behaviour[] = [
   {
     name: 'majority writes',
@@ -20,7 +20,7 @@ export const READS: readonly Behaviour[] = [
   },
   {
     name: 'reads after writes',
-    breaks: 'The loser of two equal requests at once could get 500, because the row of the first is not visible yet.',
+    breaks: 'One of two equal concurrent requests could get 500, because the row of the other is not visible yet.',
     async fault({ rows, newId, session }) {
       const [id, own] = [newId(), session()];
       await rows.insertOne({ _id: id }, { session: own });
@@ -86,5 +86,5 @@ export const READS: readonly Behaviour[] = [
   },
 ];
 
-/** No replica set has so many members with data, so a server that takes write concerns seriously refuses it at once. */
+/** No replica set has this many members with data, so a server that obeys write concerns refuses it at once. */
 const UNMET = { w: 50, wtimeoutMS: SECOND };

@@ -13,20 +13,20 @@ import { endHolderSession, sessionIdOf } from '#infra/mongo/mailbox/claim.ts';
 import { endsWithin } from '#infra/process/background.ts';
 import { MINUTE, SECOND } from '#shared/kernel/time.ts';
 
-/** What the product relies on a server to do. */
+/** A behaviour that the product requires of a server. */
 export interface Behaviour {
   /** A noun phrase. The schema state stores the names for which a server has passed. */
   name: string;
-  /** One sentence for an operator: what would go wrong in the product without it. */
+  /** Describes for an operator, in one sentence, which failure of the product the behaviour prevents. */
   breaks: string;
   /**
-   * Tries it. Returns what the server does instead, or undefined if the behaviour holds; a refusal that it did not expect may be
-   * thrown. Rejects with an outage if the server is unavailable, which says nothing about the behaviour.
+   * Tests the behaviour. Returns what the server does instead, or undefined if the behaviour holds. May throw an unexpected refusal
+   * of the server, which then counts as a fault. Throws an outage if the server is unavailable; the behaviour is then unknown.
    */
   fault(trial: Trial): Promise<string | undefined>;
 }
 
-/** A row of the collection with unique indexes. `live` rows alone are in the partial one. */
+/** A row of the collection with unique indexes. Only `live` rows are in its partial index. */
 export interface KeyRow {
   _id: string;
   key: string;
@@ -34,20 +34,20 @@ export interface KeyRow {
   aliases: string[];
 }
 
-/** A row of the other collection: each behaviour has fields of its own. */
+/** A row of the other collection. Each behaviour uses its own fields. */
 export interface ScratchRow extends Document {
   _id: string;
 }
 
-/** What one attempt to see a behaviour works with. No two attempts share a row. */
+/** The collections and sessions of one test of a behaviour. Two tests never share a row. */
 export interface Trial {
   mongo: Mongo;
   keys: Collection<KeyRow>;
   rows: Collection<ScratchRow>;
-  /** Refusals of `SCRATCH_INDEXES`, by name of the index. */
+  /** Error messages for those `SCRATCH_INDEXES` that the server refused, by name of the index. */
   refusedIndexes: ReadonlyMap<string, string>;
   newId(): string;
-  /** Starts a session. It ends with the attempt, and so does its transaction. */
+  /** Starts a session. The session and its transaction end with the test. */
   session(options?: ClientSessionOptions): ClientSession;
 }
 
@@ -88,13 +88,16 @@ export const SCRATCH_INDEXES: readonly ScratchIndex[] = [
 ];
 
 const PREFIX = 'probe';
-/** A probe takes a second or two, and some minutes if little is answered in time. Older collections are of one that was killed. */
+/**
+ * Age at which the collections of a probe count as abandoned by a killed one. A probe takes a second or two, or some minutes if most
+ * commands time out.
+ */
 const ABANDONED_AFTER_MS = 15 * MINUTE;
 const END_WITHIN_MS = SECOND;
 
 /**
- * Creates the collections of a probe under a name of its own, and drops those of probes that were killed. `now` is MongoDB's time
- * (Unix milliseconds). An index that the server refuses is noted: the behaviours that need it then fail by themselves.
+ * Creates the collections of a probe under a unique name, and drops those of killed probes. `now` is MongoDB's time in Unix
+ * milliseconds. An index that the server refuses is recorded, and the behaviours that need it then fail by themselves.
  */
 export async function openScratch(mongo: Mongo, now: number): Promise<Scratch> {
   await dropAbandoned(mongo, now);
@@ -149,8 +152,8 @@ async function dropAbandoned(mongo: Mongo, now: number): Promise<void> {
 }
 
 /**
- * Aborts what is open. An abort can wait for a command of the session that does not end; then the server is asked to end both. What
- * fails here ends with MongoDB's own limit for transactions.
+ * Ends a session and aborts its open transaction. If the abort waits for a command that does not end, the session is killed on the
+ * server. If that fails too, the transaction ends by MongoDB's own time limit.
  */
 async function endSession(mongo: Mongo, session: ClientSession): Promise<void> {
   const id = session.inTransaction() ? sessionIdOf(session) : null;
@@ -162,10 +165,14 @@ function ignoreFault(error: unknown): void {
   if (!(error instanceof MongoError)) throw error;
 }
 
-/** Errors of a server that is stepping down, shutting down or not a primary: they say nothing about the command. */
+/** Errors of a server that is stepping down, shutting down or not a primary. They are independent of the command. */
 const CHANGING_STATE = new Set<unknown>([91, 189, 10107, 11600, 11602, 13435, 13436]);
 
-/** Returns the error with which the server refuses, or undefined if it does not. @throws an error that says nothing about the command */
+/**
+ * Returns the error with which the server refuses a command, or undefined if it accepts the command.
+ *
+ * @throws any other error, for example an outage
+ */
 export async function refusalOf(work: Promise<unknown>): Promise<MongoServerError | undefined> {
   try {
     await work;
@@ -183,7 +190,7 @@ export async function insertRow({ rows, newId }: Trial, fields: Readonly<Record<
   return row._id;
 }
 
-/** The end of a sentence about a command that should have ended otherwise. */
+/** Returns the end of a sentence about a command that did not end as required. */
 export function inWords(refusal: MongoServerError | undefined): string {
   return refusal === undefined ? 'is accepted' : `is answered with "${refusal.message}" (code ${refusal.code})`;
 }

@@ -5,19 +5,20 @@ import type { Behaviour } from './scratch.ts';
 
 /** A server, as it describes itself. */
 export interface Server {
-  /** Servers that only speak the protocol report a version of MongoDB too. */
+  /** The version of MongoDB that the server reports. Servers that only implement the protocol report one too. */
   version: string;
-  /** The version and a digest of everything that the server reports of its build. Two programs have different ones. */
+  /** The version and a digest of the server's whole build report. Different programs have different values. */
   build: string;
-  /** In words for an operator. */
+  /** The kind of deployment, in words for an operator. */
   topology: string;
-  /** Unix milliseconds. */
+  /** The server's time in Unix milliseconds. */
   now: number;
 }
 
-/** The oldest version that the product is tested on. */
+/** The oldest major version on which the product is tested. */
 const MIN_VERSION = 7;
 
+/** Reads how the server describes itself. */
 export async function readServer(mongo: Mongo): Promise<Server> {
   const { ok, operationTime, $clusterTime, ...build } = await mongo.db.admin().command({ buildInfo: 1 });
   const hello = await mongo.db.admin().command({ hello: 1 });
@@ -32,7 +33,7 @@ function topologyOf(hello: Document): string {
   return typeof hello.setName === 'string' ? `replica set ${hello.setName}` : 'standalone server';
 }
 
-/** Requirements that are checked by the server's own report. */
+/** Requirements that are checked against the server's own report. */
 export const SERVER: readonly Behaviour[] = [
   {
     name: 'server',

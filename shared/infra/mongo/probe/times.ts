@@ -6,7 +6,7 @@ import { type Behaviour, insertRow, type Trial } from './scratch.ts';
 
 const AFTER = { returnDocument: 'after' } as const;
 
-/** MongoDB's clock inside updates: every deadline and every lease is decided by it. */
+/** MongoDB's clock inside updates, which decides every deadline and every lease. */
 export const TIMES: readonly Behaviour[] = [
   {
     name: 'server time',
@@ -43,7 +43,7 @@ export const TIMES: readonly Behaviour[] = [
       const judged = { ahead: isOver('$ahead'), past: isOver('$past'), never: isOver('$never') };
       const compared = await rows.findOneAndUpdate({ _id: id }, [{ $set: { isOver: judged } }], AFTER);
       if (!isDeepStrictEqual(compared?.isOver, { ahead: false, past: true, never: true })) {
-        return `$$NOW, compared with an hour ahead, an hour ago and null, gives ${JSON.stringify(compared?.isOver)}`;
+        return `$$NOW, compared with an hour ahead, an hour ago and null, is ${JSON.stringify(compared?.isOver)}`;
       }
       const found = await rows.findOne({ _id: id, ahead: { $gt: new Date(at) }, past: { $lt: new Date(at) } });
       return found === null ? 'a query does not find a row by a date that an update has computed' : undefined;
@@ -51,23 +51,23 @@ export const TIMES: readonly Behaviour[] = [
   },
 ];
 
-/** Between two updates whose times must differ: the clock counts whole milliseconds. */
+/** Wait between two updates whose times must differ. The clock counts whole milliseconds. */
 const TICK_MS = 3;
-/** Half a lease. The routers of a sharded cluster have a clock each; if they are further apart, leases are not safe. */
+/** Half a lease. Each router of a sharded cluster has its own clock; leases are unsafe if the clocks differ by more. */
 const CLOCK_TOLERANCE_MS = 5 * SECOND;
 
 async function helloTime({ mongo }: Trial): Promise<number | null> {
   return timeOf((await mongo.db.admin().command({ hello: 1 })).localTime);
 }
 
-/** In two stages, as a guarded update: its conditions and its changes must be of one time. */
+/** Stores `$$NOW` in two stages, as a guarded update does. Conditions and changes must use the same time. */
 async function stampTimes({ rows }: Trial, id: string): Promise<{ at: number | null; later: number | null }> {
   const stages = [{ $set: { at: '$$NOW' } }, { $set: { later: '$$NOW' } }];
   const row = await rows.findOneAndUpdate({ _id: id }, stages, AFTER);
   return { at: timeOf(row?.at), later: timeOf(row?.later) };
 }
 
-/** Unix milliseconds; null for what is no date. */
+/** Returns Unix milliseconds, or null if the value is not a date. */
 function timeOf(value: unknown): number | null {
   return value instanceof Date ? value.getTime() : null;
 }

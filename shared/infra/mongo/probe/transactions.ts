@@ -5,7 +5,7 @@ import { TRANSACTION } from '#infra/mongo/transaction.ts';
 import { SECOND } from '#shared/kernel/time.ts';
 import { type Behaviour, inWords, refusalOf, type Trial } from './scratch.ts';
 
-/** Transactions: a change and what follows from it are stored together. */
+/** Transactions, which store a change together with its consequences. */
 export const TRANSACTIONS: readonly Behaviour[] = [
   {
     name: 'atomic transactions',
@@ -59,7 +59,7 @@ export const TRANSACTIONS: readonly Behaviour[] = [
   },
   {
     name: 'write conflicts',
-    breaks: 'Of two changes of one attempt at once, one would overwrite the other, or fail with an internal error.',
+    breaks: 'One of two concurrent changes of an attempt would overwrite the other or fail with an internal error.',
     async fault(trial) {
       const { rows, newId } = trial;
       const [both, stale] = [newId(), newId()];
@@ -88,7 +88,7 @@ export const TRANSACTIONS: readonly Behaviour[] = [
   {
     name: 'duplicate keys in transactions',
     breaks:
-      'A repeated request would be tried until its time is over and get 503, instead of the reply of the first one.',
+      'A repeated request would be retried until its time limit and get 503, instead of the reply of the first one.',
     async fault(trial) {
       const { keys, rows, newId } = trial;
       const [taken, beside] = [newId(), newId()];
@@ -115,14 +115,15 @@ export const TRANSACTIONS: readonly Behaviour[] = [
       await rows.updateOne({ _id: id }, { $inc: { n: 1 } }, { session });
       await session.commitTransaction();
       const refusal = await refusalOf(session.commitTransaction());
-      if (refusal !== undefined) return `a commit that is asked for again ${inWords(refusal)}`;
+      if (refusal !== undefined) return `a repeated commit ${inWords(refusal)}`;
       const row = await rows.findOne({ _id: id });
-      return row?.n === 1 ? undefined : 'a commit that is asked for again is applied twice';
+      return row?.n === 1 ? undefined : 'a repeated commit is applied twice';
     },
   },
   {
     name: 'ended sessions',
-    breaks: 'What a killed worker left in a transaction would stay locked, and its commands would wait for as long.',
+    breaks:
+      'Documents in the open transaction of a killed worker would stay locked, and its commands would wait as long.',
     async fault(trial) {
       const { mongo, rows, newId } = trial;
       const id = newId();
@@ -144,6 +145,7 @@ export const TRANSACTIONS: readonly Behaviour[] = [
   },
 ];
 
+/** Time limit of a write to a row whose holder was ended. */
 const FREED_WITHIN_MS = 2 * SECOND;
 
 function beginTransaction({ session }: Trial): ClientSession {
@@ -157,7 +159,7 @@ async function insertBoth({ keys, rows }: Trial, id: string, session: ClientSess
   await rows.insertOne({ _id: id }, { session });
 }
 
-/** A save distinguishes a write conflict by its code; every transaction is begun again for its label. */
+/** Returns true if the refusal has both the code by which a save recognizes a write conflict and the label by which transactions repeat. */
 function isRetryable(refusal: Awaited<ReturnType<typeof refusalOf>>): boolean {
   return isWriteConflict(refusal) && refusal?.hasErrorLabel(MongoErrorLabel.TransientTransactionError) === true;
 }

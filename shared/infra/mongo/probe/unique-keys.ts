@@ -4,7 +4,7 @@ import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { TRANSACTION } from '#infra/mongo/transaction.ts';
 import { type Behaviour, inWords, type KeyRow, refusalOf, SCRATCH_INDEXES, type Trial } from './scratch.ts';
 
-/** Unique indexes: every idempotency promise of the product rests on them. */
+/** Unique indexes. Every idempotency promise of the product depends on them. */
 export const UNIQUE_KEYS: readonly Behaviour[] = [
   {
     name: 'duplicate keys',
@@ -14,7 +14,7 @@ export const UNIQUE_KEYS: readonly Behaviour[] = [
       await keys.insertOne(rowOf(first, first));
       const sameKey = await refusalOf(keys.insertOne(rowOf(second, first)));
       if (!isRefusedBy(sameKey, 'key')) return `inserting a taken key ${inWords(sameKey)}${withoutIndex(sameKey)}`;
-      // Taken by its _id alone: a server names any one of the indexes that refuse a row.
+      // Only the _id is taken, because a server names any one of the indexes that refuse a row.
       const sameId = await refusalOf(keys.insertOne({ ...rowOf(first, second), aliases: [second] }));
       if (!isRefusedBy(sameId, '_id')) return `inserting a taken _id ${inWords(sameId)}${withoutIndex(sameId)}`;
       return undefined;
@@ -108,7 +108,7 @@ function rowOf(id: string, key: string): KeyRow {
   return { _id: id, key, live: true, aliases: [id] };
 }
 
-/** Checks that the refusal names the index over this field alone: the product decides by the name what to answer. */
+/** Returns true if the refusal names the index over this field alone. The product chooses its reply by that name. */
 function isRefusedBy(refusal: MongoServerError | undefined, field: string): boolean {
   return isDuplicateKey(refusal) && isDeepStrictEqual(Object.keys(refusal?.keyPattern ?? {}), [field]);
 }
@@ -117,19 +117,24 @@ function withoutIndex(refusal: MongoServerError | undefined): string {
   return isDuplicateKey(refusal) ? ', and the reply does not name the index (keyPattern)' : '';
 }
 
-/** Writes that free the key of a row, with the words for each. */
+/** Writes that free the key of a row, each with its description. */
 const WAYS_TO_FREE: readonly [string, (keys: Collection<KeyRow>, id: string) => Promise<unknown>][] = [
-  ['an update gives its row another key', (keys, id) => keys.updateOne({ _id: id }, { $set: { key: `${id} moved` } })],
-  ['an update takes its row out of a partial index', (keys, id) => keys.updateOne({ _id: id }, [{ $unset: 'live' }])],
+  [
+    'an update sets another key in its row',
+    (keys, id) => keys.updateOne({ _id: id }, { $set: { key: `${id} moved` } }),
+  ],
+  ['an update removes its row from a partial index', (keys, id) => keys.updateOne({ _id: id }, [{ $unset: 'live' }])],
   ['its row is deleted', (keys, id) => keys.deleteOne({ _id: id })],
 ];
 
-/** Gives the row of this id the contested key, in the session's transaction. */
+/** Writes the contested key into the row of this id, in the session's transaction. */
 type Claim = (id: string, session: ClientSession) => Promise<unknown>;
 
 /**
- * Two transactions, both begun before either ends, claim one key. A server may refuse the second claim at once or let it wait for the
- * end of the first; the product retries a transient refusal and answers a duplicate key from the winner's row.
+ * Lets two transactions claim one key, both begun before either ends. Returns the fault, or undefined if exactly one wins.
+ *
+ * A server may refuse the second claim at once or let it wait for the end of the first. Both are fine: the product retries a transient
+ * refusal, and answers a duplicate key from the winner's row.
  */
 async function raceFault(
   { keys, session }: Trial,

@@ -7,7 +7,7 @@ import { type Behaviour, insertRow, inWords, refusalOf, type Trial } from './scr
 
 const AFTER = { returnDocument: 'after' } as const;
 
-/** Single writes: conditions that are evaluated in an update pipeline decide most of what the product promises. */
+/** Single writes. Most promises of the product depend on conditions that MongoDB evaluates in an update pipeline. */
 export const UPDATES: readonly Behaviour[] = [
   {
     name: 'literals',
@@ -118,7 +118,7 @@ export const UPDATES: readonly Behaviour[] = [
   {
     name: 'time limits',
     breaks:
-      'A request that meets what a killed process left locked would hang, or overwrite it, instead of answering 503.',
+      'A request for a document that a killed process has locked would hang or overwrite it, instead of answering 503.',
     async fault(trial) {
       const { rows } = trial;
       const id = await insertRow(trial, { by: 'none' });
@@ -136,12 +136,12 @@ export const UPDATES: readonly Behaviour[] = [
 ];
 
 const CROWD = 8;
-/** So short that a probe does not wait for it. Some servers come back much later, which is still bounded. */
+/** Time limit of a write to a locked row. Some servers reply much later, but the limit of the probe still applies. */
 const SHORT_MS = 50;
 
-/** Sends a command twice as the driver does when the reply to a retryable write was lost. */
+/** Sends a command twice, as the driver does if the reply to a retryable write was lost. Returns both replies. */
 async function sendTwice({ mongo, session }: Trial, command: Document): Promise<Document[]> {
-  // Not causally consistent: the second command is the first one again, with nothing added.
+  // Without causal consistency the driver adds nothing to the second command, so it is identical to the first.
   const own = session({ causalConsistency: false });
   own.serverSession.txnNumber += 1;
   const txnNumber = Long.fromNumber(own.serverSession.txnNumber);
@@ -151,7 +151,7 @@ async function sendTwice({ mongo, session }: Trial, command: Document): Promise<
   return replies;
 }
 
-/** Every expression that an update of the product uses, but for those that have a behaviour of their own. */
+/** Every expression that updates of the product use, except those that have their own behaviour. */
 const EXPRESSIONS = {
   before: {
     n: 7,

@@ -1,5 +1,5 @@
 import type { CreateIndexesOptions } from 'mongodb';
-import { ATTEMPTS, EVENT_ROWS, SEATS, TEXT_ROWS } from '#infra/mongo/attempt/collections.ts';
+import { ATTEMPTS, EVENT_ROWS, RELEASES, SEATS, TEXT_ROWS } from '#infra/mongo/attempt/collections.ts';
 import { ACCOUNTS, SECURITY_EVENTS, SESSIONS, THROTTLES, TOKENS } from '#infra/mongo/auth/collections.ts';
 import {
   AI_JOB_BATCHES,
@@ -22,7 +22,7 @@ import { OPERATOR_AUDIT } from '#infra/mongo/operator-audit.ts';
 import { DAY, HOUR, SECOND } from '#shared/kernel/time.ts';
 
 type Keys = Readonly<Record<string, 1 | -1>>;
-/** What rows an index is about: fields and what they equal. */
+/** The rows of a partial index: those whose fields equal these values. */
 type Equals = Readonly<Record<string, string | boolean>>;
 
 export interface DeclaredIndex {
@@ -33,18 +33,18 @@ export interface DeclaredIndex {
 }
 
 /**
- * Every index of the product, with the promise or the query that it carries. A unique one is what an idempotency
- * promise rests on, so a process does not start without it. A partial filter is an equality that the query repeats.
+ * Every index of the product, each with the promise or the query that depends on it. Idempotency depends on the unique ones, so a
+ * process does not start without them. A partial filter is an equality that the query repeats.
  */
 export const INDEXES: readonly DeclaredIndex[] = [
-  // A key starts one attempt of this student and exam for ever; aliases of a reused attempt are keys as well.
+  // A start key starts one attempt of this student at this exam, for ever. Aliases of a reused attempt are keys as well.
   unique(ATTEMPTS, 'start_key', { examId: 1, studentId: 1, startKeys: 1 }),
-  // One open attempt per student and exam.
+  // A student has at most one open attempt at an exam.
   unique(ATTEMPTS, 'open_attempt', { examId: 1, studentId: 1 }, { status: 'IN_PROGRESS' }),
-  // Attempts are numbered without gap or twin: two starts that both counted n attempts cannot both become n + 1.
+  // Attempt numbers have no gaps and no duplicates: two starts that both counted n attempts cannot both become n + 1.
   unique(ATTEMPTS, 'attempt_number', { examId: 1, studentId: 1, attemptNumber: 1 }),
   plain(ATTEMPTS, 'by_student', { studentId: 1, startedAt: -1 }),
-  // The overdue sweep.
+  // The overdue sweep reads open attempts by deadline.
   plain(ATTEMPTS, 'overdue', { status: 1, deadlineAt: 1 }, { status: 'IN_PROGRESS' }),
   // A release walks the attempts of its exam that have not been released, by id.
   plain(ATTEMPTS, 'unreleased', { examId: 1, 'exam.resultsReleasedAt': 1, _id: 1 }),
@@ -63,23 +63,25 @@ export const INDEXES: readonly DeclaredIndex[] = [
   }),
   unique(EVENT_ROWS, 'event_order', { attemptId: 1, seq: 1 }),
   plain(TEXT_ROWS, 'by_attempt', { attemptId: 1 }),
-  // A seat is one student's, and a student has one seat.
+  // The newest release of an exam, and the first one above a number.
+  plain(RELEASES, 'of_exam', { examId: 1, number: 1 }),
+  // A seat belongs to one student, and a student has one seat.
   unique(SEATS, 'seat', { linkId: 1, seat: 1 }, { numbered: true }),
   unique(SEATS, 'seat_of_student', { linkId: 1, studentId: 1 }),
-  // An e-mail, a code read aloud, a phone, an id of the previous system: each is one account's.
+  // An e-mail, an account code, a phone and an id of the previous system each belong to one account.
   unique(ACCOUNTS, 'email', { email: 1 }),
   unique(ACCOUNTS, 'account_code', { accountCode: 1 }),
   unique(ACCOUNTS, 'phone', { phone: 1 }, { hasPhone: true }),
   unique(ACCOUNTS, 'legacy_id', { legacyId: 1 }, { hasLegacyId: true }),
   plain(SESSIONS, 'live', { accountId: 1, endedAt: 1, expiresAt: 1 }),
-  // A token that is replayed must be known as long as its signature holds, so token and session outlive it.
+  // A replayed token must be recognized as long as its signature is valid, so token and session rows stay longer than that.
   expiring(SESSIONS, 'expired', 'expiresAt', 7 * DAY),
   expiring(TOKENS, 'expired', 'expiresAt', 7 * DAY),
-  // Past the 24 quiet hours after which a count begins anew anyway.
+  // Later than the 24 hours without a login attempt after which the count starts again anyway.
   expiring(THROTTLES, 'quiet', 'lastTryAt', 25 * HOUR),
   plain(SECURITY_EVENTS, 'of_account', { accountId: 1, at: -1 }),
   expiring(SECURITY_EVENTS, 'old', 'at', 400 * DAY),
-  // A user's inbox, newest first, and its counts; an admin's look over all of them.
+  // A user's inbox, newest first, and its counts. The `newest` indexes serve the admin's list of all inboxes.
   plain(NOTIFICATIONS, 'inbox', { userId: 1, place: 1, createdAt: -1, _id: -1 }),
   plain(NOTIFICATIONS, 'unread', { userId: 1, place: 1, isRead: 1, createdAt: -1, _id: -1 }),
   plain(NOTIFICATIONS, 'support', { userId: 1, place: 1, createdAt: -1, _id: -1 }, { isSupport: true }),
@@ -88,9 +90,9 @@ export const INDEXES: readonly DeclaredIndex[] = [
   plain(NOTIFICATIONS, 'newest_support', { place: 1, createdAt: -1, _id: -1 }, { isSupport: true }),
   // The support summary is counted from this index alone.
   plain(NOTIFICATIONS, 'support_summary', { place: 1, type: 1, isRead: 1 }, { isSupport: true }),
-  // What a fan-out made: settled in this order, named again to a replay.
+  // The rows of a fan-out, in the order in which they are settled. A replay returns the same rows.
   plain(NOTIFICATIONS, 'by_fan_out', { fanOutId: 1, ordinal: 1 }),
-  // An event of a producer makes its rows once, whichever route brings it.
+  // An event of a producer creates its rows once, whichever route receives it.
   unique(NOTIFICATION_EVENTS, 'replay_key', { sourceService: 1, sourceEventId: 1 }, { replayable: true }),
   plain(NOTIFICATION_EVENTS, 'support_summary', { type: 1 }, { isSupport: true }),
   plain(FAN_OUTS, 'by_state', { state: 1, stageBy: 1 }),
@@ -99,7 +101,7 @@ export const INDEXES: readonly DeclaredIndex[] = [
   plain(DELIVERY_ATTEMPTS, 'newest', { createdAt: -1, _id: -1 }),
   plain(DELIVERY_ATTEMPTS, 'support_summary', { status: 1 }, { isSupport: true }),
   expiring(DELIVERY_ATTEMPTS, 'old', 'updatedAt', 400 * DAY),
-  // Classification jobs: an equal one is not made while one is open.
+  // No classification job is created while an equal one is open.
   unique(AI_JOBS, 'open_key', { openKey: 1 }, { open: true }),
   plain(AI_JOBS, 'open_jobs', { open: 1, _id: 1 }, { open: true }),
   plain(AI_JOBS, 'of_owner', { organizationId: 1, actorId: 1, createdAt: -1, _id: -1 }),
@@ -107,11 +109,11 @@ export const INDEXES: readonly DeclaredIndex[] = [
   // The queue summary is counted from this index alone.
   plain(AI_JOBS, 'by_status', { status: 1, finishedAt: -1 }),
   plain(AI_JOB_BATCHES, 'of_job', { jobId: 1, index: 1 }),
-  // Of equal requests one makes the row of an epoch; the newest is the one that they meet.
+  // One of several equal requests inserts the row of an epoch. All of them read the newest epoch.
   unique(GENERATIONS, 'epoch', { key: 1, epoch: 1 }),
-  // Rows that came to nothing; the field is taken out with the answer, so that what is owed never goes.
+  // Deletes generations without an answer. Storing the answer clears the field, so a row whose cost is owed never expires.
   expiring(GENERATIONS, 'idle', 'idleSince', 7 * DAY),
-  // Who asked which model how often, for a year and a month.
+  // Provider calls stay for 400 days.
   expiring(USAGE_EVENTS, 'old', 'createdAt', 400 * DAY),
   ...mailboxIndexes(COMMANDS),
   ...mailboxIndexes(NOTICES),
@@ -122,8 +124,8 @@ export const INDEXES: readonly DeclaredIndex[] = [
 ];
 
 /**
- * Collections that have no index but `_id` and into which transactions insert. The first insert would make them, but that takes a lock
- * for which a transaction waits 5 ms, and of transactions that do so together all but one begin anew.
+ * Collections without an index besides `_id` into which transactions insert. They are created in advance. Otherwise the first insert
+ * creates them under a lock for which a transaction waits only 5 ms, and all but one of several transactions must start again.
  */
 export const MADE_BEFOREHAND: readonly string[] = [AI_JOB_SELECTIONS, PROVIDER_SETTINGS, SETTING_CHANGES];
 
@@ -132,7 +134,7 @@ function mailboxIndexes(collection: string): DeclaredIndex[] {
     plain(collection, 'due', { queue: 1, status: 1, nextRunAt: 1 }, { status: 'PENDING' }),
     unique(collection, 'live_key', { key: 1 }, { live: true }),
     plain(collection, 'dead', { status: 1, settledAt: -1 }, { status: 'DEAD' }),
-    // A rejected command freed its key and promises nothing more: it stays for a week, for whoever asks why.
+    // A rejected command has freed its key, and nothing depends on its row. It stays for a week, so that operators can read the reason.
     {
       collection,
       name: 'rejected',
@@ -142,7 +144,7 @@ function mailboxIndexes(collection: string): DeclaredIndex[] {
   ];
 }
 
-/** Rows go so many milliseconds after the date in `field`, some time: tidying, on which no answer depends. */
+/** Returns an index that deletes rows some time after `afterMs` milliseconds from the date in `field`. No reply may depend on the deletion. */
 function expiring(collection: string, name: string, field: string, afterMs: number): DeclaredIndex {
   return { collection, name, keys: { [field]: 1 }, options: { expireAfterSeconds: afterMs / SECOND } };
 }

@@ -3,7 +3,7 @@ import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.t
 import { INDEXES, MADE_BEFOREHAND } from './indexes.ts';
 import { migrate as migrateProbed, SCHEMA_VERSION, schemaFaults } from './migrate.ts';
 
-/** The server of these tests is probed by tests of its own. */
+/** Runs a migration without the probe, which has its own tests. */
 const migrate = (mongo: TestMongo, say: (line: string) => void) => migrateProbed(mongo, say, { isProbed: true });
 
 interface State {
@@ -26,7 +26,7 @@ async function emptyDatabase(t: Tap) {
 }
 type Tap = Parameters<typeof openTestMongo>[0];
 
-t.test('an empty database is refused until it is migrated; a second run changes nothing', async (t) => {
+t.test('an empty database is refused until it is migrated, and a second migration changes nothing', async (t) => {
   const { mongo, say } = await emptyDatabase(t);
   t.match(await schemaFaults(mongo), [/version 0 and this code needs/]);
   t.match(await migrate(mongo, say), { from: 0, to: SCHEMA_VERSION, applied: [/./] });
@@ -42,7 +42,7 @@ t.test('an empty database is refused until it is migrated; a second run changes 
   t.strictSame((await migrate(mongo, say)).applied, []);
 });
 
-t.test('of two runners at once one migrates, and the other waits and finds nothing to do', async (t) => {
+t.test('one of several concurrent migrations runs, and the others wait and find nothing to do', async (t) => {
   const { mongo, say, state } = await emptyDatabase(t);
   const reports = await Promise.all([migrate(mongo, say), migrate(mongo, say), migrate(mongo, say)]);
   t.equal(reports.filter((report) => report.applied.length > 0).length, 1);
@@ -50,7 +50,7 @@ t.test('of two runners at once one migrates, and the other waits and finds nothi
   t.match(await state.findOne({}), { runner: null, lockedUntil: null });
 });
 
-t.test('a killed runner is followed when its lease is over, and not before', async (t) => {
+t.test('a migration starts after a killed one when its lease expires, and not before', async (t) => {
   const { mongo, lines, say, state } = await emptyDatabase(t);
   const lockedUntil = new Date(Date.now() + 3_000);
   await state.insertOne({ _id: 'schema', version: 0, compatibleFrom: 0, runner: 'killed', lockedUntil });
@@ -60,23 +60,27 @@ t.test('a killed runner is followed when its lease is over, and not before', asy
   t.strictSame(await schemaFaults(mongo), []);
 });
 
-t.test('a runner that lost its lease notes nothing', async (t) => {
+t.test('a migration that lost its lease stores no version', async (t) => {
   const { mongo, state } = await emptyDatabase(t);
   const stolen = migrate(mongo, () => {
-    // Told between taking the lease and the first step.
+    // This report comes between taking the lease and the first step.
     void state.updateOne({ _id: 'schema' }, { $set: { runner: 'thief', lockedUntil: new Date(Date.now() + 60_000) } });
   });
   await t.rejects(stolen, /the migration lease was lost/);
-  t.match(await state.findOne({}), { version: 0, runner: 'thief' }, 'and leaves the thief its lease');
+  t.match(await state.findOne({}), { version: 0, runner: 'thief' }, 'the new holder keeps its lease');
 });
 
-t.test('a newer schema is accepted while it says so, an older one never', async (t) => {
+t.test('a newer schema is accepted if it declares itself compatible, and an older one never', async (t) => {
   const { mongo, say, state } = await emptyDatabase(t);
   await migrate(mongo, say);
   const set = (fields: Partial<State>) => state.updateOne({ _id: 'schema' }, { $set: fields });
   await set({ version: SCHEMA_VERSION + 3, compatibleFrom: SCHEMA_VERSION });
   t.strictSame(await schemaFaults(mongo), []);
-  t.match(await migrate(mongo, say), { to: SCHEMA_VERSION + 3, applied: [] }, 'an older release does not turn it back');
+  t.match(
+    await migrate(mongo, say),
+    { to: SCHEMA_VERSION + 3, applied: [] },
+    'an older release does not lower the version',
+  );
   t.match(await state.findOne({}), { version: SCHEMA_VERSION + 3 });
   await set({ compatibleFrom: SCHEMA_VERSION + 1 });
   t.match(await schemaFaults(mongo), [/no longer works with version/]);
@@ -84,7 +88,7 @@ t.test('a newer schema is accepted while it says so, an older one never', async 
   t.match(await schemaFaults(mongo), [/run `npm run migrate`/]);
 });
 
-t.test('each missing unique index refuses the start, and the next run brings it back', async (t) => {
+t.test('a missing unique index prevents the start, and the next migration creates it again', async (t) => {
   const { mongo, say } = await emptyDatabase(t);
   await migrate(mongo, say);
   const unique = INDEXES.filter((index) => index.options?.unique === true);
@@ -93,18 +97,18 @@ t.test('each missing unique index refuses the start, and the next run brings it 
     await mongo.db.collection(collection).dropIndex(name);
     t.strictSame(
       await schemaFaults(mongo),
-      [`${collection} lacks the unique index ${name}, which promises rest on: run \`npm run migrate\``],
+      [`${collection} lacks the unique index ${name}, which prevents duplicates: run \`npm run migrate\``],
       name,
     );
     await migrate(mongo, say);
     t.strictSame(await schemaFaults(mongo), []);
   }
-  // The same name over other fields promises something else.
+  // An index of the same name over other fields does not count.
   await mongo.db.collection('attempts').dropIndex('open_attempt');
   await mongo.db.collection('attempts').createIndex({ paperId: 1, _id: 1 }, { name: 'open_attempt', unique: true });
   t.match(await schemaFaults(mongo), [/attempts lacks the unique index open_attempt/]);
   await mongo.db.collection('attempts').dropIndex('open_attempt');
   await mongo.db.collection('attempt_texts').drop();
   await mongo.db.collection('attempt_link_seats').drop();
-  t.equal((await schemaFaults(mongo)).length, 3, 'a collection that is not there lacks its indexes');
+  t.equal((await schemaFaults(mongo)).length, 3, 'a missing collection lacks its indexes');
 });

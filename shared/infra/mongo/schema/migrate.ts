@@ -9,15 +9,14 @@ import { INDEXES, MADE_BEFOREHAND } from './indexes.ts';
 import { type PassedProbe, schemaState } from './schema-state.ts';
 
 /**
- * One step of the data's shape. Steps only expand: what an older process writes and reads must stay right until
- * every process is new; a later step contracts. `compatibleFrom` is the oldest schema version whose processes still
- * work beside this one.
+ * One step of the schema. A step only expands: until every process is new, older processes must still read and write correctly. A
+ * later step removes what is no longer used. `compatibleFrom` is the oldest schema version whose processes still work with this one.
  */
 interface Migration {
   version: number;
   name: string;
   compatibleFrom: number;
-  /** What it does beside its indexes, which stand when it begins. */
+  /** Work besides the creation of indexes. The indexes exist when it starts. */
   up?(mongo: Mongo): Promise<void>;
 }
 
@@ -30,6 +29,7 @@ const MIGRATIONS: readonly Migration[] = [
 /** The schema version that this code needs. */
 export const SCHEMA_VERSION = MIGRATIONS.at(-1)?.version ?? 0;
 
+/** Lease of the running migration, the interval of its renewal, and the poll of a waiting one. */
 const LEASE_MS = 30 * SECOND;
 const RENEW_MS = 10 * SECOND;
 const WAIT_MS = 500;
@@ -44,12 +44,16 @@ interface MigrationReport {
 }
 
 /**
- * Brings the schema up to this code, as `release:` does. One runner at a time, under a lease: a second one waits and
- * finds nothing to do; a killed one is followed after its lease. Every run creates the indexes that are missing, so a hand-dropped
- * one comes back. Steps are idempotent, because a kill may fall between a step and the note of it.
+ * Migrates the schema to the version of this code. The `release` process runs it.
  *
- * Before anything is changed, the server is probed, unless this database has seen it pass. `isProbed` leaves that out: the caller knows
- * the server. @throws UnfitServer
+ * One migration runs at a time, under a lease. A second one waits and finds nothing to do; if one is killed, the next starts when its
+ * lease expires. Every run creates missing indexes, also dropped ones. Steps are idempotent, because a process may be killed between a
+ * step and the storing of its version.
+ *
+ * Before any change, the server is probed, unless this database has stored that it passed. `isProbed` skips the probe, for callers that
+ * know the server.
+ *
+ * @throws UnfitServer if the server lacks a required behaviour
  */
 export async function migrate(
   mongo: Mongo,
@@ -80,12 +84,12 @@ async function passedBefore(mongo: Mongo): Promise<PassedProbe | undefined> {
   return (await schemaState(mongo).findOne({ _id: 'schema' }))?.passed;
 }
 
-/** Creates what is declared and missing. An index of the same name with other keys is an error, never dropped here. */
+/** Creates the declared indexes that are missing. Throws if an index of the same name has other keys; it drops no index. */
 export async function createIndexes(mongo: Mongo, declared = INDEXES): Promise<void> {
   for (const name of MADE_BEFOREHAND) await createCollection(mongo, name);
   const byCollection = Map.groupBy(declared, ({ collection }) => collection);
   for (const [collection, indexes] of byCollection) {
-    // All of a collection in one command: a server reads the collection once for all that are missing.
+    // Create all indexes of a collection in one command, so that the server reads the collection once for all of them.
     await mongo.db
       .collection(collection)
       .createIndexes(indexes.map(({ name, keys, options }) => ({ ...options, name, key: { ...keys } })));
@@ -100,7 +104,7 @@ async function createCollection(mongo: Mongo, name: string): Promise<void> {
   }
 }
 
-/** Waits until the lease is ours; gives the schema version found. */
+/** Waits until this runner holds the lease. Returns the stored schema version. */
 async function takeLease(mongo: Mongo, runner: string, report: (line: string) => void): Promise<number> {
   for (let round = 0; ; round++) {
     const update = guardedUpdate([{ $lte: [{ $ifNull: [msOf('$lockedUntil'), 0] }, NOW_MS] }], {
@@ -146,8 +150,8 @@ async function noteVersion(mongo: Mongo, runner: string, step: Migration): Promi
 }
 
 /**
- * What keeps this process from starting on this database, one line each; empty when all is well. A newer schema is
- * accepted as long as it says that processes of our version still work beside it.
+ * Returns the reasons why this process must not start on this database, one line each; an empty list if it may start. A newer
+ * schema is accepted if its `compatibleFrom` includes our version.
  */
 export async function schemaFaults(mongo: Mongo): Promise<string[]> {
   const now = await schemaState(mongo).findOne({ _id: 'schema' });
@@ -173,7 +177,7 @@ async function missingUniqueIndexes(mongo: Mongo): Promise<string[]> {
       const found = present.get(index.name);
       if (found?.unique !== true || Object.keys(found.key).join() !== Object.keys(index.keys).join()) {
         faults.push(
-          `${collection} lacks the unique index ${index.name}, which promises rest on: run \`npm run migrate\``,
+          `${collection} lacks the unique index ${index.name}, which prevents duplicates: run \`npm run migrate\``,
         );
       }
     }
@@ -181,7 +185,7 @@ async function missingUniqueIndexes(mongo: Mongo): Promise<string[]> {
   return faults;
 }
 
-/** None where the collection itself is missing. */
+/** Returns the indexes of a collection; an empty list if the collection does not exist. */
 async function indexesOf(mongo: Mongo, collection: string): Promise<IndexDescriptionInfo[]> {
   try {
     return await mongo.db.collection(collection).indexes();

@@ -2,14 +2,14 @@ import type { Collection } from 'mongodb';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import type { Stamped } from '#infra/mongo/guarded-update.ts';
 
-/** The server for which a probe found that every behaviour holds; see `probe/probe.ts`. */
+/** A server on which a probe found every behaviour; see `probe/probe.ts`. */
 export interface PassedProbe {
   build: string;
-  /** Names of the behaviours. */
+  /** Names of the behaviours that were tested. */
   behaviours: string[];
 }
 
-/** The one document that says where the data's shape stands, and who is changing it. */
+/** The only document of its collection: the version of the schema, and the process that changes it now. */
 export interface SchemaState extends Stamped {
   _id: 'schema';
   version: number;

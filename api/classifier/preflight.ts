@@ -1,0 +1,64 @@
+import { placeHold, readHeldBefore } from '#infra/mongo/classifier/generation-holds.ts';
+import { checkUsage, readBalance } from '#infra/neighbours/billing.ts';
+import { OwnerFailed } from '#infra/neighbours/owner-call.ts';
+import { type Charge, COME_BACK_SECONDS, estimateOf, sumOfCharges } from '#shared/classifier/generation.ts';
+import type { Rejection } from '#shared/kernel/errors.ts';
+import type { GenerationOrder } from './ask-model.ts';
+import type { PreviewDeps } from './deps.ts';
+
+/** Limit of reads of the holds ahead before a refusal is final. */
+const MOST_LOOKS = 5;
+
+/**
+ * Checks whether usage limits and balance cover the order plus everything that its organization has in flight. Returns the
+ * rejection, or undefined if they do. The hold is placed before the usage and wallet services are called: it counts the holds ahead
+ * of it and is counted by later ones.
+ */
+export async function preflight(
+  deps: PreviewDeps,
+  order: GenerationOrder,
+  holder: { _id: string; organizationId: string; fence: number },
+  signal: AbortSignal,
+): Promise<Rejection | undefined> {
+  const estimate = estimateOf(order.wanted.count);
+  const hold = await placeHold(deps.mongo, holder, { ...estimate, leaseMs: deps.patience.leaseMs });
+  if (hold.kind === 'full') return { rejected: 'AI_GENERATION_IN_PROGRESS', retryAfter: COME_BACK_SECONDS };
+  let { before } = hold;
+  for (let look = 1; ; look++) {
+    const refused = await askOwners(deps, order, sumOfCharges([before, estimate]), signal);
+    if (refused === undefined || refused.rejected === 'AI_OWNER_UNAVAILABLE') return refused;
+    // A hold ahead of ours may have been charged between reading the holds and reading the balance; it was then counted twice.
+    const since: Charge = await readHeldBefore(deps.mongo, holder, deps.now());
+    const isLess = since.credits < before.credits || since.tokens < before.tokens;
+    if (!isLess || look === MOST_LOOKS) return refused;
+    before = since;
+  }
+}
+
+async function askOwners(
+  { neighbours, outboundTimeoutMs: timeoutMs }: PreviewDeps,
+  { scope }: GenerationOrder,
+  needed: Charge,
+  signal: AbortSignal,
+): Promise<Rejection | undefined> {
+  const { usage, wallet } = neighbours;
+  if (usage === null || wallet === null) return { rejected: 'AI_OWNER_UNAVAILABLE' };
+  const patience = { timeoutMs, signal };
+  try {
+    const [exceeded, balance] = await Promise.all([
+      checkUsage(usage, scope, needed, patience),
+      readBalance(wallet, scope, patience),
+    ]);
+    if (exceeded.length > 0) {
+      return { rejected: 'AI_USAGE_LIMIT_EXCEEDED', message: `A usage limit is reached: ${exceeded.join(', ')}` };
+    }
+    return balance < needed.credits ? { rejected: 'AI_WALLET_INSUFFICIENT' } : undefined;
+  } catch (error) {
+    if (!(error instanceof OwnerFailed)) throw error;
+    const { retryAfterMs } = error;
+    return {
+      rejected: 'AI_OWNER_UNAVAILABLE',
+      ...(retryAfterMs === null ? {} : { retryAfter: Math.ceil(retryAfterMs / 1_000) }),
+    };
+  }
+}

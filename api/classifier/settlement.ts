@@ -1,0 +1,52 @@
+import { askWorker } from '#api/ask-worker.ts';
+import { findGeneration, markConsumed, settleAtDoor } from '#infra/mongo/classifier/generations.ts';
+import { hurryCommand } from '#infra/mongo/mailbox/mailbox.ts';
+import { chargeOwners } from '#infra/neighbours/billing.ts';
+import { OwnerFailed } from '#infra/neighbours/owner-call.ts';
+import { type OwedGeneration, type SettledGeneration, settlementPending } from '#shared/classifier/generation.ts';
+import type { Rejection } from '#shared/kernel/errors.ts';
+import type { PreviewDeps, SettlementWorker } from './deps.ts';
+
+/**
+ * Two ways to settle a stored answer: through the worker or at this front door. Both end in the same calls (`chargeOwners`) under
+ * the keys of the generation. They may therefore follow each other, and either may be interrupted anywhere.
+ */
+
+/** The settled generation, or the rejection after which the client must send the same request again. */
+type Settled = SettledGeneration | Rejection;
+
+/**
+ * Rings the settlement worker and waits for it, until the client leaves or the wait times out. A settlement that is backing off
+ * becomes due at once. If the worker is late, it continues without this request, which is answered as pending.
+ */
+export async function settleThroughWorker(
+  { mongo }: Pick<PreviewDeps, 'mongo'>,
+  worker: SettlementWorker,
+  row: OwedGeneration,
+  signal: AbortSignal,
+): Promise<Settled> {
+  const command = await hurryCommand(mongo, 'settlement', row.commandId);
+  if (command !== null) await askWorker({ mongo, ...worker }, command, { timeoutMs: worker.waitMs, signal });
+  const now = await findGeneration(mongo, row._id);
+  return now?.state === 'SETTLED' ? now : settlementPending(row._id);
+}
+
+/**
+ * Calls the usage and wallet services from this front door, which holds the row. A row that was settled meanwhile is charged again
+ * under the same keys. Returns AI_SETTLEMENT_PENDING if a service fails.
+ */
+export async function settleHere(
+  { mongo, log, neighbours, outboundTimeoutMs: timeoutMs }: PreviewDeps,
+  row: OwedGeneration | SettledGeneration,
+): Promise<Settled> {
+  const { usage, wallet } = neighbours;
+  if (usage === null || wallet === null) return settlementPending(row._id);
+  try {
+    await chargeOwners({ usage, wallet }, row, () => markConsumed(mongo, row._id), { timeoutMs });
+  } catch (error) {
+    if (!(error instanceof OwnerFailed)) throw error;
+    log.warn({ err: error, previewId: row._id }, 'a generation could not be settled yet');
+    return settlementPending(row._id);
+  }
+  return settleAtDoor(mongo, row);
+}

@@ -1,0 +1,88 @@
+import t, { type Test } from 'tap';
+import { openStreams } from '#api/http/live-stream.ts';
+import { openServer } from '#api/server.ts';
+import { loadSchemas } from '#infra/schema/validator.ts';
+import { DAY, HOUR } from '#shared/kernel/time.ts';
+import { openStream } from '#testing/clients/open-stream.ts';
+import { heldLog } from '#testing/held-log.ts';
+import { freshNotification, storeNotifications } from '#testing/stored/stored-notifications.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
+import { until } from '#testing/until.ts';
+import type { NotificationDeps } from './deps.ts';
+import { notificationRoutes } from './mount.ts';
+
+const MAX_AGE_MS = 100;
+
+/** Opens a front door with inboxes only, in this process. Its streams end soon, and the test sets its clock. */
+async function openInboxDoor(t: Test) {
+  const mongo = await openTestMongo(t);
+  const draining = new AbortController();
+  const clock = { aheadMs: 0, now: () => Date.now() + clock.aheadMs };
+  const deps = {
+    mongo,
+    now: clock.now,
+    senderTokens: {},
+    inboxes: { listen: () => () => undefined, canHear: () => true },
+    streams: { ...openStreams(draining.signal), maxAgeMs: MAX_AGE_MS },
+    log: heldLog(),
+  } as unknown as NotificationDeps;
+  const door = openServer({
+    routes: notificationRoutes(deps),
+    schemas: loadSchemas(),
+    log: heldLog(),
+    access: () => undefined,
+    draining: draining.signal,
+    isOutage: () => false,
+    observe: () => undefined,
+    limits: { headTimeoutMs: 10_000, bodyTimeoutMs: 20_000, bodyBudgetBytes: 1 << 24 },
+  });
+  const url = `http://127.0.0.1:${await door.listen(0, '127.0.0.1')}`;
+  t.teardown(() => door.close(0));
+  const follow = (after?: string) =>
+    openStream(t, `${url}/v1/notifications/stream`, {
+      'x-actor-id': 'student-1',
+      ...(after === undefined ? {} : { 'last-event-id': after }),
+    });
+  const store = async (title: string) => {
+    const change = freshNotification({ title, createdAt: new Date(clock.now()) });
+    await storeNotifications(mongo, 1, () => change);
+  };
+  return { clock, follow, store };
+}
+
+t.test('a stream ends at its maximum age, and its client resumes it without a gap or a repeat', async (t) => {
+  const { follow, store } = await openInboxDoor(t);
+  await store('before');
+  let after: string | undefined;
+  const titles: unknown[] = [];
+  for (const title of ['first gap', 'second gap', 'third gap']) {
+    const stream = await follow(after);
+    await stream.next('snapshot');
+    await until('it ended', () => stream.ended());
+    t.match(stream.text(), /\n\n$/, 'after a whole event');
+    for (const { event, data, lastEventId } of stream.events) {
+      if (event === 'notification') titles.push((data.notification as { title: string }).title);
+      after = lastEventId;
+    }
+    await store(title);
+  }
+  const last = await follow(after);
+  t.match(await last.next('snapshot'), { data: { unreadCount: 4 } });
+  t.match(await last.next('notification'), { data: { notification: { title: 'third gap' } } });
+  t.strictSame(titles, ['first gap', 'second gap']);
+});
+
+t.test('the id of a quiet inbox does not expire while its stream is resumed', async (t) => {
+  const { clock, follow, store } = await openInboxDoor(t);
+  let after: string | undefined;
+  for (let hours = 0; hours <= 30; hours += 10) {
+    clock.aheadMs = hours * HOUR;
+    const stream = await follow(after);
+    after = (await stream.next('snapshot')).lastEventId;
+    await until('it ended', () => stream.ended());
+  }
+  t.ok(clock.aheadMs > DAY, 'a first id would be too old by now');
+  await store('in the gap');
+  const stream = await follow(after);
+  t.match(await stream.next('notification'), { data: { notification: { title: 'in the gap' } } });
+});

@@ -1,0 +1,64 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { SettlementWorker } from '#api/classifier/deps.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { openSettledLooks } from '#infra/mongo/mailbox/mailbox.ts';
+import type { Queue } from '#shared/kernel/command.ts';
+import { runCommand } from '#workers/run-command.ts';
+import { settlementActor } from '#workers/settlement/actor.ts';
+import { testKernel, testWorkerDeps } from './test-kernel.ts';
+
+/** A settlement worker in the process of the test, and how a front door reaches it. */
+export interface SettlementBeside {
+  /** For `PreviewDeps`: a ring is a run at once, and the end of a command is read from MongoDB. */
+  door: SettlementWorker;
+  /** While true, rings are noted and nothing is run. */
+  asleep: boolean;
+  /** Ids of the commands that were rung for. */
+  rings: string[];
+  /** How each run ended. */
+  endings: string[];
+  /** Runs a command as a ring would. */
+  run(commandId: string): Promise<void>;
+}
+
+export function settlementBeside(mongo: Mongo, env: NodeJS.ProcessEnv, waitMs = 60_000): SettlementBeside {
+  const actor = settlementActor(testWorkerDeps(mongo, { ...env, AI_GENERATION_SETTLEMENT_WORKER_ENABLED: '1' }));
+  const kernel = testKernel(mongo);
+  const beside: SettlementBeside = {
+    asleep: false,
+    rings: [],
+    endings: [],
+    async run(commandId) {
+      beside.endings.push(await runCommand(kernel, actor, 'settlement', commandId));
+    },
+    door: {
+      waitMs,
+      looks: openSettledLooks(mongo),
+      doorbells: {
+        async ring(queue: Queue | string, commandId) {
+          if (queue !== 'settlement') throw new Error(`rung for ${queue}`);
+          beside.rings.push(commandId);
+          if (!beside.asleep) void beside.run(commandId);
+          return true;
+        },
+        close: async () => undefined,
+      },
+      replies: {
+        register: () => ({
+          async settled({ isSettled, timeoutMs, signal }) {
+            const until = performance.now() + timeoutMs;
+            while (performance.now() < until && signal?.aborted !== true) {
+              if (await isSettled()) return true;
+              await delay(5);
+            }
+            return false;
+          },
+          cancel: () => undefined,
+        }),
+        size: () => 0,
+        close: async () => undefined,
+      },
+    },
+  };
+  return beside;
+}

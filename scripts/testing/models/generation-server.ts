@@ -1,0 +1,37 @@
+import { chatCompletion } from '#scripts/http/chat-completion.ts';
+import { answerJson, openReceiver } from '#scripts/http/local-server.ts';
+import type { Teardown } from '#testing/stores/open-test-mongo.ts';
+
+export interface GenerationServer {
+  /** Environment that names this server as the model provider. */
+  env: NodeJS.ProcessEnv;
+  /** Calls that have arrived. */
+  calls: () => number;
+  /** Before each answer; at once unless told otherwise. */
+  before: () => Promise<void> | undefined;
+}
+
+/** Speaks chat completions and writes two numeric questions, whatever it is asked for: 100 tokens in and 200 out. */
+export async function openGenerationServer(t: Teardown): Promise<GenerationServer> {
+  let calls = 0;
+  const question = (n: number) => ({ content: `${n} + ${n} = ?`, explanation: 'Cộng.', value: 2 * n, tolerance: 0 });
+  const content = JSON.stringify({ questions: [question(1), question(2)] });
+  const origin = await openReceiver(t, async (_call, response) => {
+    calls += 1;
+    await server.before();
+    if (response.destroyed) return;
+    const body = chatCompletion('test-model', content, { promptTokens: 100, completionTokens: 200 });
+    answerJson(response, { status: 200, body });
+  });
+  const server: GenerationServer = {
+    calls: () => calls,
+    before: () => undefined,
+    env: {
+      AI_CLASSIFIER_PROVIDER: 'local',
+      AI_CLASSIFIER_MODEL: 'test-model',
+      AI_CLASSIFIER_BASE_URL: `${origin}/v1`,
+      AI_CLASSIFIER_MAX_RETRIES: '0',
+    },
+  };
+  return server;
+}

@@ -1,0 +1,48 @@
+import { createHmac } from 'node:crypto';
+
+// Signatures by the Standard Webhooks convention (standardwebhooks.com), which public libraries verify.
+
+const PREFIX = 'whsec_';
+
+/** Minimum size of a key by the convention, in bytes. Only production requires it. */
+const LEAST_KEY_BYTES = 24;
+
+/**
+ * Returns a description of the wanted secret, or undefined if this one is valid: `whsec_` and the padded base64 of a key. The
+ * description never quotes the secret.
+ */
+export function webhookSecretFault(secret: string, production: boolean): string | undefined {
+  const key = keyOf(secret);
+  // Node reads base64 leniently, but other verifiers are strict. Accept only the canonical text of a key.
+  const isCanonical = key.length > 0 && secret === `${PREFIX}${key.toString('base64')}`;
+  if (isCanonical && (!production || key.length >= LEAST_KEY_BYTES)) return undefined;
+  const size = production ? `at least ${LEAST_KEY_BYTES} bytes` : 'a key';
+  return `${PREFIX} and the base64 of ${size}, as of: echo ${PREFIX}$(openssl rand -base64 32)`;
+}
+
+interface SignedRequest {
+  /** The same at each delivery attempt of a job. */
+  id: string;
+  /** Unix milliseconds; whole seconds are signed. */
+  now: number;
+  body: string;
+}
+
+/**
+ * Returns the three headers of a signed request. Each secret signs, in the given order, so that a receiver which holds any one of
+ * them accepts the request while the secret is being changed. The time is signed too: a receiver can refuse an old recording.
+ */
+export function signWebhook({ id, now, body }: SignedRequest, secrets: readonly string[]): Record<string, string> {
+  const timestamp = Math.floor(now / 1_000);
+  const sign = (secret: string) =>
+    createHmac('sha256', keyOf(secret)).update(`${id}.${timestamp}.${body}`).digest('base64');
+  return {
+    'webhook-id': id,
+    'webhook-timestamp': String(timestamp),
+    'webhook-signature': secrets.map((secret) => `v1,${sign(secret)}`).join(' '),
+  };
+}
+
+function keyOf(secret: string): Buffer {
+  return Buffer.from(secret.slice(PREFIX.length), 'base64');
+}
