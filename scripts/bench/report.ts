@@ -1,5 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { wrapLines } from '#scripts/wrap-lines.ts';
 import { ratioChart } from './chart.ts';
 import { type Figures, meetsAim, type ReportRow, type Row, ratioOf, rowsByName } from './row.ts';
 
@@ -86,36 +87,19 @@ const ENGINES =
   'The name of a measure ends with the engine, which is the program that served as MongoDB: `mongod`, or one of the stand-ins ' +
   '`secantusd-rs` and `SecantusDB`. The first row of a measure is the engine that `npm start` prefers. A measure without an engine ' +
   'needs no database and ran once.';
-/** Maximum width of a line of prose, in characters. */
-const WIDTH = 140;
-
-/** Breaks a text into lines of at most `WIDTH` characters; each line after the first begins with `indent`. */
-function wrapped(text: string, indent = ''): string {
-  const lines: string[] = [];
-  let line = '';
-  for (const word of text.split(' ')) {
-    if (line !== '' && line.length + 1 + word.length > WIDTH) {
-      lines.push(line);
-      line = `${indent}${word}`;
-    } else {
-      line += line === '' ? word : ` ${word}`;
-    }
-  }
-  return [...lines, line].join('\n');
-}
 
 /** Writes `docs/bench.md` and its chart. */
 export function writeReport(docs: string, rows: readonly ReportRow[], machine: readonly string[]): void {
-  const notes = notesOf(rows).map((note) => wrapped(`- ${note}`, '  '));
+  const notes = notesOf(rows).map((note) => wrapLines(`- ${note}`, '  '));
   const page = [
     '# Speed',
     '',
     '<!-- Written by `npm run bench`. -->',
-    wrapped(HOW),
+    wrapLines(HOW),
     '',
-    wrapped(FIGURES),
+    wrapLines(FIGURES),
     '',
-    wrapped(ENGINES),
+    wrapLines(ENGINES),
     '',
     markdownTable(rows),
     '',
