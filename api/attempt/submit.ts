@@ -1,7 +1,7 @@
 import { askWorker } from '#api/ask-worker.ts';
 import type { Call, Reply } from '#api/route.ts';
 import { appendClientEvent } from '#infra/mongo/attempt/events.ts';
-import { handIn } from '#infra/mongo/attempt/hand-in.ts';
+import { markSubmitted } from '#infra/mongo/attempt/submit.ts';
 import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';
 import { findLive } from '#infra/mongo/mailbox/mailbox.ts';
 import { FRONT_DOOR_BUDGET_MS } from '#infra/mongo/transaction.ts';
@@ -18,7 +18,7 @@ import { type AttemptDeps, detailOf, knownAttempt, ownHead, viewerOf } from './d
 export async function submitAttempt(deps: AttemptDeps, call: Call<SubmitRequest>): Promise<Reply | Rejection> {
   const head = await ownHead(deps, call);
   if (isRejection(head)) return head;
-  const command = await handInOnce(deps, head._id, 'STUDENT', null);
+  const command = await ensureSubmitted(deps, head._id, 'STUDENT', null);
   return gradedReply(deps, call, head._id, command);
 }
 
@@ -26,13 +26,13 @@ export async function submitAttempt(deps: AttemptDeps, call: Call<SubmitRequest>
  * Submits the attempt if it is in progress. Returns its only grading command, or null if it has none. A number in
  * `overdueByMs` submits only if the deadline has passed by that many ms; null submits at any time.
  */
-export async function handInOnce(
+export async function ensureSubmitted(
   deps: AttemptDeps,
   attemptId: string,
   source: SubmitSource,
   overdueByMs: number | null,
 ): Promise<CommandOf<'grading'> | null> {
-  const submitted = await handIn(deps.mongo, {
+  const submitted = await markSubmitted(deps.mongo, {
     attemptId,
     source,
     overdueByMs,
@@ -72,7 +72,7 @@ export async function postEvent(deps: AttemptDeps, call: Call<PostEventRequest>)
   if (tooLarge !== null) return tooLarge;
 
   if (type === 'TIMEOUT') {
-    const submitted = await handIn(deps.mongo, {
+    const submitted = await markSubmitted(deps.mongo, {
       attemptId,
       source: 'TIMEOUT',
       ...client,
