@@ -22,10 +22,10 @@ t.test('a cluster has one command for each sweep, and the sweep recurs for ever'
 
   const kernels = [testKernel(mongo, { workerId: 'a' }), testKernel(mongo, { workerId: 'b' })];
   const workers = kernels.map((kernel) => testWorker(t, kernel, actor, { pollMs: 10 }));
-  const handedIn = (id: string) => async () => (await attempts(mongo).findOne({ _id: id }))?.status === 'SUBMITTED';
+  const isSubmitted = (id: string) => async () => (await attempts(mongo).findOne({ _id: id }))?.status === 'SUBMITTED';
   for (let round = 0; round < 3; round++) {
     const overdue = await storeAttempt(mongo);
-    await until('handed in', handedIn(overdue._id));
+    await until('submitted', isSubmitted(overdue._id));
     const attempt = await attempts(mongo).findOne({ _id: overdue._id });
     t.match(attempt, { submittedBy: 'TIMEOUT', submittedAt: overdue.deadlineAt, durationSeconds: 3_600 });
     t.equal(await mailboxOf(mongo, 'grading').countDocuments({ queue: 'grading', subject: overdue._id }), 1);

@@ -16,7 +16,7 @@ const door = doorsOf(cluster, 2);
 const stored = storedBy(cluster);
 
 /** Returns the events that submitted an attempt. They carry a score; a plain TIMEOUT event of a client does not. */
-function handInEvents(events: readonly { type: string; metadata: Record<string, unknown> }[]) {
+function submitEvents(events: readonly { type: string; metadata: Record<string, unknown> }[]) {
   return events.filter(({ metadata }) => 'totalScore' in metadata);
 }
 
@@ -36,10 +36,10 @@ t.test('50 concurrent submits, by the student and by the deadline, submit once',
     t.same(
       Object.keys(counts).filter((status) => status !== '200' && status !== '201'),
       [],
-      `submitted or, as an event of an attempt handed in, logged: ${JSON.stringify(counts)}`,
+      `submitted or, as an event of a submitted attempt, logged: ${JSON.stringify(counts)}`,
     );
-    const events = handInEvents((await readAsTeacher(door(), id)).data.events);
-    t.equal(events.length, 1, 'one hand-in');
+    const events = submitEvents((await readAsTeacher(door(), id)).data.events);
+    t.equal(events.length, 1, 'one submit');
     const details = replies.filter(({ status, data }) => status === 200 && data.status === 'GRADED');
     t.equal(new Set(details.map(({ data }) => data.submittedBy)).size, 1, 'everybody is told the same source');
     t.match(details[0]?.data, { totalScore: 1, submittedBy: events[0]?.type === 'TIMEOUT' ? 'TIMEOUT' : 'STUDENT' });
@@ -84,7 +84,7 @@ t.test('30 saves after the deadline submit once, and none is stored', async (t) 
   });
   t.match(graded, { submittedBy: 'TIMEOUT', totalScore: 1 });
   t.same(
-    handInEvents(graded.events).map(({ type }) => type),
+    submitEvents(graded.events).map(({ type }) => type),
     ['TIMEOUT'],
   );
   t.equal(await stored.commands.countDocuments({ subject: id, queue: 'grading' }), 1);
@@ -113,7 +113,7 @@ t.test('a handoff that races the grading loses neither score', async (t) => {
     const graded = (await readAsTeacher(door(n), id)).data;
     t.equal(graded.totalScore, 3.5, 'the grade by machine and the one by hand');
     t.equal(graded.events.filter(({ type }) => type === 'ESSAY_GRADE_HANDOFF').length, 1);
-    t.equal(handInEvents(graded.events).length, 1);
+    t.equal(submitEvents(graded.events).length, 1);
   });
 });
 

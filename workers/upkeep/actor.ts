@@ -1,4 +1,4 @@
-import { handIn, overdueAttempts } from '#infra/mongo/attempt/hand-in.ts';
+import { markSubmitted, overdueAttempts } from '#infra/mongo/attempt/submit.ts';
 import { isOutage } from '#infra/mongo/faults.ts';
 import { queueDeliveries } from '#infra/mongo/notification/deliveries.ts';
 import {
@@ -45,7 +45,7 @@ async function sweepLostFanOuts(deps: WorkerDeps, { signal }: Run<'upkeep'>): Pr
 }
 
 const ATTEMPTS_PER_CHUNK = 50;
-const HAND_IN_BUDGET_MS = 5 * SECOND;
+const SUBMIT_BUDGET_MS = 5 * SECOND;
 
 /** Submits attempts that are still in progress after their deadline plus the grace period. */
 async function sweepOverdueAttempts(deps: WorkerDeps, { signal }: Run<'upkeep'>): Promise<Outcome<'upkeep'>> {
@@ -54,8 +54,8 @@ async function sweepOverdueAttempts(deps: WorkerDeps, { signal }: Run<'upkeep'>)
   const graceMs = deps.config.attempt.overdueGraceSeconds * SECOND;
   for await (const chunk of overdueAttempts(deps.mongo, deps.now() - graceMs, ATTEMPTS_PER_CHUNK)) {
     signal.throwIfAborted();
-    const tried = await Promise.allSettled(chunk.map((attemptId) => handInOverdue(deps, attemptId, graceMs)));
-    reportFailures(deps, chunk, tried);
+    const results = await Promise.allSettled(chunk.map((attemptId) => submitOverdue(deps, attemptId, graceMs)));
+    reportFailures(deps, chunk, results);
   }
   return { kind: 'snooze', afterMs: deps.config.upkeep.intervalMs };
 }
@@ -67,9 +67,9 @@ async function sweepOverdueAttempts(deps: WorkerDeps, { signal }: Run<'upkeep'>)
 function reportFailures(
   deps: WorkerDeps,
   chunk: readonly string[],
-  tried: readonly PromiseSettledResult<void>[],
+  results: readonly PromiseSettledResult<void>[],
 ): void {
-  const failed = tried.flatMap((one, index) =>
+  const failed = results.flatMap((one, index) =>
     one.status === 'rejected' ? [{ attemptId: chunk[index], err: one.reason }] : [],
   );
   if (failed.length === chunk.length && failed.every(({ err }) => isOutage(err))) throw failed[0]?.err;
@@ -77,14 +77,14 @@ function reportFailures(
 }
 
 /** Submits one overdue attempt. The write checks the deadline again by MongoDB's clock: the student may have submitted first. */
-async function handInOverdue(deps: WorkerDeps, attemptId: string, graceMs: number): Promise<void> {
-  const submitted = await handIn(deps.mongo, {
+async function submitOverdue(deps: WorkerDeps, attemptId: string, graceMs: number): Promise<void> {
+  const submitted = await markSubmitted(deps.mongo, {
     attemptId,
     source: 'TIMEOUT',
     overdueByMs: graceMs,
     maxAttempts: deps.config.worker.maxAttempts,
     now: deps.now(),
-    budgetMs: HAND_IN_BUDGET_MS,
+    budgetMs: SUBMIT_BUDGET_MS,
   });
   if (submitted.kind === 'submitted') deps.ring(submitted.command.queue, submitted.command._id);
 }
