@@ -19,9 +19,9 @@ export interface Violation {
 }
 
 /**
- * Returns every violation under `root`: an import against the arrows or one that hides what it loads, a folder that the tables of
- * the arrows do not name, and a production file of the wrong size. Tests and scripts may import anything. Scripts are read only for
- * cycles, in which an import of a type counts as well.
+ * Returns the imports under `root` that go against the arrows or hide what they load. Also returns each folder that the tables of
+ * the arrows do not name, and each production file of the wrong size. Tests and scripts may import anything. Scripts are read only
+ * for cycles, in which an import of a type counts as well.
  */
 export function checkTree(root: string, exemptions: Readonly<Record<string, string>> = EXEMPTIONS): Violation[] {
   const files = globSync(['api/**/*.ts', 'workers/**/*.ts', 'shared/**/*.ts', 'scripts/**/*.ts'], { cwd: root })
