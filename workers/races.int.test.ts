@@ -68,7 +68,7 @@ t.test('a handoff and a grading that race both take effect', async (t) => {
     return attempt._id;
   });
   for (const id of await Promise.all(rounds)) {
-    const done = await until('graded and handed off', async () => {
+    const done = await until('graded, and the handoff applied', async () => {
       const attempt = await find(mongo, id);
       return attempt.pendingManualCount === 0 ? attempt : null;
     });
@@ -93,7 +93,7 @@ t.test('20 concurrent handoffs lose no score, and the totals match the answers a
   await Promise.all(posted);
   twoWorkers(t, mongo, 'essayhandoff');
   let looks = 0;
-  const done = await until('all handed off', async () => {
+  const done = await until('all handoffs applied', async () => {
     const now = await find(mongo, attempt._id);
     looks += 1;
     t.strictSame(storedTotals(now), totalsOf(paper, now.answers));

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { handOffGrade, releaseResults } from '#api/attempt/intake.ts';
+import { receiveHandoff, receiveRelease } from '#api/attempt/intake.ts';
 import { listOwnAttempts, readAttempt, summarizeAttempts } from '#api/attempt/queries.ts';
 import { saveOneAnswer } from '#api/attempt/save-answer.ts';
 import { startAttempt } from '#api/attempt/start.ts';
@@ -167,12 +167,12 @@ async function runAnExam(t: Parameters<typeof testWorker>[0], mongo: Parameters<
   await postEvent(door, call({ type: 'TAB_HIDDEN', metadata: { long: 'z'.repeat(2_000) } } as never, id));
   await submitAttempt(door, call({ source: 'STUDENT' }, id));
   const handoff = { sourceEventId: 'h-1', questionId: 'essay', score: 1, maxScore: 2 };
-  await handOffGrade(
+  await receiveHandoff(
     door,
     call({ ...handoff, sourceService: 'ai-classifier-service', type: 'ai.essay_grade.handoff.v1' } as never, id),
   );
   const release = { sourceService: 'exam-service', type: 'exam.results_released.v1', sourceEventId: 'r-1' };
-  await releaseResults(door, call({ ...release, examId: 'exam-1', releasedAt: '2026-05-04T03:00:00Z' } as never));
+  await receiveRelease(door, call({ ...release, examId: 'exam-1', releasedAt: '2026-05-04T03:00:00Z' } as never));
 
   await readAttempt(door, call(undefined, id));
   await listOwnAttempts(door, call(undefined));
