@@ -246,7 +246,7 @@ t.test(
       };
       // The workers also poll, so either may run the command.
       const runByWorkers = async ({ _id: id }: { _id: string }) => {
-        await Promise.all(releasers.map((worker) => worker.knock('resultsrelease', id)));
+        await Promise.all(releasers.map((worker) => worker.tryRun('resultsrelease', id)));
         await until('done', async () => (await readCommand(mongo, 'resultsrelease', id))?.status === 'DONE');
       };
       const release = async () => {

@@ -4,7 +4,7 @@ import t from 'tap';
 import { attempts } from '#infra/mongo/attempt/collections.ts';
 import { NOTICES } from '#infra/mongo/mailbox/commands.ts';
 import { readCommand } from '#infra/mongo/mailbox/mailbox.ts';
-import { around } from '#testing/actors/scripted-actor.ts';
+import { withStep } from '#testing/actors/scripted-actor.ts';
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { freshAttempt, graded, postRelease } from '#testing/stored/stored-attempts.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
@@ -27,7 +27,7 @@ t.test('thousands of attempts are released in chunks, in memory that does not gr
   const command = await postRelease(mongo, { examId: 'exam-big' });
   const heap: number[] = [];
   const actor = resultsReleaseActor(testWorkerDeps(mongo));
-  const watched = around(actor, (run, real) =>
+  const watched = withStep(actor, (run, real) =>
     real({
       ...run,
       async checkpoint(progress, effects) {

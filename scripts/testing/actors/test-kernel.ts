@@ -7,14 +7,14 @@ import type { Queue } from '#shared/kernel/command.ts';
 import type { Now } from '#shared/kernel/time.ts';
 import { type HeldLog, heldLog } from '#testing/held-log.ts';
 import type { Actor, WorkerDeps } from '#workers/actor.ts';
-import type { Ending, Kernel } from '#workers/life.ts';
+import type { Kernel, RunResult } from '#workers/life.ts';
 import { openWorker, type Worker } from '#workers/worker.ts';
 
 export interface TestKernel extends Kernel {
   log: HeldLog;
   /** Ids of the commands whose end was published to waiting front doors. */
   announced: string[];
-  endings: { queue: Queue; ending: Ending }[];
+  results: { queue: Queue; result: RunResult }[];
   halt: AbortController;
 }
 
@@ -22,18 +22,18 @@ export interface TestKernel extends Kernel {
 export function testKernel(mongo: Mongo, overrides: { workerId?: string; leaseMs?: number } = {}): TestKernel {
   const halt = new AbortController();
   const announced: string[] = [];
-  const endings: TestKernel['endings'] = [];
+  const results: TestKernel['results'] = [];
   return {
     mongo,
     log: heldLog(),
     workerId: 'worker-1',
     leaseMs: 60_000,
     announced,
-    endings,
+    results,
     halt,
     stop: halt.signal,
     publishSettled: (id) => void announced.push(id),
-    count: (queue, ending) => void endings.push({ queue, ending }),
+    count: (queue, result) => void results.push({ queue, result }),
     random: () => 0.5,
     ...overrides,
   };

@@ -29,7 +29,7 @@ export function inProcessDoor(mongo: Mongo, workers: Partial<Record<Queue, reado
     commandAttempts: 10,
     doorbells: {
       async ring(queue, commandId) {
-        for (const worker of workers[queue as Queue] ?? []) void worker.knock(queue as Queue, commandId);
+        for (const worker of workers[queue as Queue] ?? []) void worker.tryRun(queue as Queue, commandId);
         return true;
       },
       close: async () => undefined,
