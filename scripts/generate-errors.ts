@@ -1,8 +1,6 @@
 import type { ErrorFacts, Retry } from '#shared/kernel/errors/error-facts.ts';
 import { ERROR_GROUPS } from '#shared/kernel/errors.ts';
-
-/** Longest line of the page, in characters. */
-const WIDTH = 150;
+import { markdownItem } from './markdown-item.ts';
 
 const RETRY: Readonly<Record<Retry, string>> = {
   no: 'no',
@@ -58,22 +56,8 @@ function codeMarkdown(code: string, { status, message, cause, remedy, retry }: E
 
 ${status}: ${message}
 
-${item(`**Cause:** ${cause}`)}
-${item(`**Client:** ${remedy}`)}
-${item(`**Retry:** ${RETRY[retry]}`)}
+${markdownItem(`**Cause:** ${cause}`)}
+${markdownItem(`**Client:** ${remedy}`)}
+${markdownItem(`**Retry:** ${RETRY[retry]}`)}
 `;
-}
-
-/** Returns a list item whose lines have at most WIDTH characters. */
-function item(text: string): string {
-  const lines: string[] = [];
-  let line = '-';
-  for (const word of text.split(' ')) {
-    if (line.length + 1 + word.length > WIDTH) {
-      lines.push(line);
-      line = ' ';
-    }
-    line += ` ${word}`;
-  }
-  return [...lines, line].join('\n');
 }

@@ -37,7 +37,7 @@ t.test('docs/errors.md lists every code once, with its status, and explains it b
 
 t.test('docs/configuration.md and .env.example list every variable', async (t) => {
   for (const name of Object.keys(VARIABLES)) {
-    t.match(configurationMarkdown(), `| \`${name}\` |`);
+    t.match(configurationMarkdown(), `\n- **\`${name}\`** (`);
     t.match(envExample(), `${name}=`);
   }
 });
