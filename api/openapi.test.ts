@@ -32,8 +32,8 @@ const IDENTITY = guard({
   name: 'identity',
   codes: ['UNAUTHENTICATED'],
   headers: [
-    { name: 'x-user-id', required: true, description: 'Who calls', example: 'student-1' },
-    { name: 'x-user-role', required: true, description: 'As what' },
+    { name: 'x-user-id', required: true, description: 'Id of the caller', example: 'student-1' },
+    { name: 'x-user-role', required: true, description: 'Role of the caller' },
   ],
 });
 const BEARER = guard({ headers: [{ name: 'Authorization', required: true, description: 'Bearer token' }] });
@@ -41,7 +41,7 @@ const START = route({
   method: 'POST',
   path: '/v1/exams/:examId/attempts',
   operation: 'startAttempt',
-  summary: 'Starts an attempt',
+  summary: 'Start an attempt',
   guards: [
     IDENTITY,
     guard({
@@ -60,7 +60,7 @@ const SUBMIT = route({
   method: 'POST',
   path: '/v1/attempts/:attemptId/submit',
   operation: 'submitAttempt',
-  summary: 'Hands in',
+  summary: 'Submit an attempt',
   body: { schema: 'attempt/submit-request', maxBytes: 262_144 },
   replies: [{ status: 200, schema: 'attempt/attempt-detail', description: 'Graded.' }],
   errors: ['ATTEMPT_NOT_FOUND'],

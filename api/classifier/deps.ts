@@ -90,7 +90,7 @@ export interface Caller extends JobOwner {
 
 /** Returns the caller of a job or preview. @throws if the route has no guards that require actor and organization */
 export function callerOf({ actor, organizationId }: Identity): Caller {
-  if (actor === undefined || organizationId === undefined) throw new Error('a route without guards asked who calls');
+  if (actor === undefined || organizationId === undefined) throw new Error('route without its guards read its caller');
   return { actorId: actor.id, actorRole: actor.role, organizationId };
 }
 

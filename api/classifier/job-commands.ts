@@ -58,7 +58,7 @@ async function questionsFor(deps: JobDeps, wish: JobWish, { actorRole }: Caller)
     return { kind: 'LOADED', known };
   } catch (error) {
     if (!(error instanceof QuestionBankFailed)) throw error;
-    deps.log.warn({ err: error }, 'a job is stored as failed for want of its questions');
+    deps.log.warn({ err: error }, 'loading the questions of a new job failed; job stored as FAILED');
     return { kind: 'FAILED' };
   }
 }

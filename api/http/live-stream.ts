@@ -162,10 +162,18 @@ export function openStreamPlaces({ perActor, inAll }: { perActor: number; inAll:
     take(actorId) {
       const own = open.get(actorId) ?? 0;
       if (own >= perActor) {
-        return { rejected: 'RATE_LIMITED', message: 'Too many streams are open', retryAfter: COME_AGAIN_SECONDS };
+        return {
+          rejected: 'RATE_LIMITED',
+          message: 'The caller has too many open streams; close one or retry later',
+          retryAfter: COME_AGAIN_SECONDS,
+        };
       }
       if (all >= inAll) {
-        return { rejected: 'UNAVAILABLE', message: 'No stream is free now', retryAfter: COME_AGAIN_SECONDS };
+        return {
+          rejected: 'UNAVAILABLE',
+          message: 'This process has too many open streams; retry later',
+          retryAfter: COME_AGAIN_SECONDS,
+        };
       }
       open.set(actorId, own + 1);
       all += 1;

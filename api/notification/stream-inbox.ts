@@ -99,7 +99,7 @@ async function follow(deps: NotificationDeps, { userId, stream, alarm }: Followi
     if (!rung && !deaf && performance.now() < lookBy) continue;
     deaf = !deps.inboxes.canHear();
     told = await tellNews(deps, userId, stream, told).catch((err: unknown) => {
-      deps.log.debug({ err }, 'a live inbox could not be read; trying on');
+      deps.log.debug({ err }, 'reading a live inbox failed; retrying');
       deaf = true;
       return told;
     });

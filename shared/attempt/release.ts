@@ -135,8 +135,8 @@ function agreed(places: Places, { isRequired }: { isRequired: boolean }, say: Sa
   if (present.length === 0 && isRequired) say(places[0][0], 'is required');
   const [first] = present;
   for (const [path, value] of present) {
-    if (typeof value !== 'string' || value === '') say(path, 'must be a text that is not empty');
-    else if (value !== first?.[1]) say(path, `disagrees with ${first?.[0]}`);
+    if (typeof value !== 'string' || value === '') say(path, 'must be a non-empty string');
+    else if (value !== first?.[1]) say(path, `must equal ${first?.[0]}`);
   }
   return typeof first?.[1] === 'string' ? first[1] : null;
 }

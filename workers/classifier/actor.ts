@@ -88,6 +88,6 @@ async function giveUp({ mongo, log, tellJob }: SweepDeps, lost: LostRound): Prom
     if (error instanceof RoundOver || error instanceof Stale) return;
     throw error;
   }
-  log.warn({ jobId }, 'a job was given up with its command');
+  log.warn({ jobId }, 'job ended: its command is dead');
   tellJob(jobId);
 }

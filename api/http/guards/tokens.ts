@@ -14,7 +14,7 @@ export function accessToken(read: ReadAccess): Guard {
   return {
     name: 'accessToken',
     codes: ['AUTH_INVALID_TOKEN'],
-    headers: [{ ...HEADER, required: true, description: 'Bearer and the access token' }],
+    headers: [{ ...HEADER, required: true, description: '`Bearer` and the access token' }],
     check(head, known) {
       const token = bearerToken(head);
       const claims = token === undefined ? null : read(token);
@@ -33,7 +33,7 @@ export function tokenInHeader({ isLenient }: { isLenient: boolean }): Guard {
   return {
     name: 'tokenInHeader',
     codes: isLenient ? [] : ['AUTH_INVALID_TOKEN'],
-    headers: [{ ...HEADER, required: false, description: 'Bearer and the refresh token, where the body has none' }],
+    headers: [{ ...HEADER, required: false, description: '`Bearer` and the refresh token, if the body has none' }],
     check(head, known) {
       const token = bearerToken(head);
       if (token !== undefined) known.bearer = token;
@@ -43,7 +43,7 @@ export function tokenInHeader({ isLenient }: { isLenient: boolean }): Guard {
   };
 }
 
-const REFUSED = { rejected: 'UNAUTHENTICATED', message: 'Authorization: Bearer OPS_TOKEN is required' } as const;
+const REFUSED = { rejected: 'UNAUTHENTICATED', message: '`Authorization: Bearer OPS_TOKEN` is required' } as const;
 
 /** Requires `Authorization: Bearer OPS_TOKEN` in production. If no token is configured there, refuses every call. */
 export function opsToken(config: { opsToken?: string | undefined; production: boolean }): Guard {
@@ -51,7 +51,9 @@ export function opsToken(config: { opsToken?: string | undefined; production: bo
   return {
     name: 'opsToken',
     codes: config.production ? ['UNAUTHENTICATED'] : [],
-    headers: [{ name: 'authorization', required: config.production, description: 'Bearer OPS_TOKEN, in production' }],
+    headers: [
+      { name: 'authorization', required: config.production, description: '`Bearer OPS_TOKEN`; required in production' },
+    ],
     check(head) {
       if (!config.production) return undefined;
       const token = bearerToken(head);

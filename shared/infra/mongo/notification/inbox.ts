@@ -186,7 +186,7 @@ export async function look<Result>(mongo: Mongo, read: (place: PlaceFilter) => P
     const [published, settled] = await Promise.all([publishedFanOuts(mongo), read('INBOX')]);
     const result = published.length === 0 ? settled : await read({ $in: ['INBOX', ...published] });
     if (performance.now() - began < LOOK_MS) return result;
-    if (round === LOOK_ROUNDS) throw new Error('looks at an inbox took too long to belong together');
+    if (round === LOOK_ROUNDS) throw new Error('the reads of an inbox took too long to be consistent');
   }
 }
 
