@@ -39,15 +39,19 @@ async function release(deps: WorkerDeps, run: Run<'resultsrelease'>): Promise<Ou
   const releases = await releasesUpTo(deps.mongo, body);
   let at = progress ?? START;
   let ahead = await read(at, READ_AHEAD);
+  let size = CHUNK;
   while (ahead.length > 0) {
     run.signal.throwIfAborted();
     try {
-      at = await releaseChunk(deps, run, { at, releases, chunk: ahead.slice(0, CHUNK) });
-      ahead = ahead.slice(CHUNK);
+      at = await releaseChunk(deps, run, { at, releases, chunk: ahead.slice(0, size) });
+      ahead = ahead.slice(size);
+      size = Math.min(CHUNK, 2 * size);
     } catch (error) {
       if (!(error instanceof Stale)) throw error;
-      // An attempt of the chunk was graded, saved or submitted since it was read. Read that chunk again and decide anew.
-      ahead = await read(at, CHUNK);
+      // An attempt of the chunk was graded, saved or submitted since it was read. Read again and decide anew about half as many:
+      // in a full class that saves every second a whole chunk might never stay unchanged.
+      size = Math.ceil(size / 2);
+      ahead = await read(at, size);
     }
     if (ahead.length === 0) ahead = await read(at, READ_AHEAD);
   }
