@@ -193,11 +193,11 @@ function failuresOf(route: Route, components: Components): Json {
     if (!all.includes(code)) throw new Error(`${route.operation} names data of ${code}, which it never answers`);
   }
   for (const [status, codes] of Map.groupBy(all, (code) => ERRORS[code].status)) {
-    const waits = status === 429 || status === 503;
+    const waits = codes.some((code) => ERRORS[code].retry === 'after' || ERRORS[code].retry === 'after-if-sent');
     const payloads = codes.flatMap((code) => route.failureData?.[code] ?? []).map((id) => components.reference(id));
     const named = { code: { type: 'string', enum: codes }, ...(payloads.length > 0 && { data: { anyOf: payloads } }) };
     responses[status] = {
-      description: codes.map((name) => `\`${name}\`: ${ERRORS[name].message.replace(/\.$/, '')}.`).join(' '),
+      description: codes.map((code) => `- \`${code}\`: ${ERRORS[code].cause}`).join('\n'),
       headers: {
         'X-Request-Id': { $ref: '#/components/headers/RequestId' },
         ...(waits && { 'Retry-After': { $ref: '#/components/headers/RetryAfter' } }),

@@ -40,7 +40,7 @@ export interface Actor {
   /** Interval of its poll, in milliseconds. Default: the configured poll interval of workers. */
   pollMs?: number;
   /** Recurring commands that must exist while this actor runs. The worker inserts missing ones when it starts. */
-  standing?: readonly { queue: Queue; key: string; subject: string }[];
+  recurring?: readonly { queue: Queue; key: string; subject: string }[];
 }
 
 /** Returns the queues that an actor may claim from: those with a handler. */

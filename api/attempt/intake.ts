@@ -19,7 +19,7 @@ import { type AttemptDeps, detailOf, knownAttempt, SERVICE_VIEWER, viewerOf } fr
  * `applied: true` only to the call that created the command; every other call is a replay. If a call names an actor, the
  * actor must be an examiner of the attempt, and the reply shows what that actor may see.
  */
-export async function handOffGrade(
+export async function receiveHandoff(
   deps: AttemptDeps,
   call: Call<EssayGradeHandoffRequest>,
 ): Promise<Reply | Rejection> {
@@ -57,7 +57,7 @@ async function graderOf(deps: AttemptDeps, { identity }: Call, attemptId: string
 }
 
 /** Stores a release with its command, unique per source event, and waits for its worker. A replay returns counts of 0. */
-export async function releaseResults(
+export async function receiveRelease(
   deps: AttemptDeps,
   call: Call<ResultsReleasedRequest>,
 ): Promise<Reply | Rejection> {

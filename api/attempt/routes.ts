@@ -8,7 +8,7 @@ import { RELEASE_SENDER, releaseFaults } from '#shared/attempt/release.ts';
 import { COURSE_SERVICE } from '#shared/attempt/start-rules.ts';
 import type { ErrorCode } from '#shared/kernel/errors.ts';
 import type { AttemptDeps } from './deps.ts';
-import { handOffGrade, releaseResults } from './intake.ts';
+import { receiveHandoff, receiveRelease } from './intake.ts';
 import { listOwnAttempts, readAttempt, readEvents, readResult, summarizeAttempts } from './queries.ts';
 import { saveOneAnswer } from './save-answer.ts';
 import { startAttempt } from './start.ts';
@@ -222,7 +222,7 @@ function intakeRoutes(deps: AttemptDeps): Route[] {
         'ANSWER_NOT_FOUND',
         'SCORE_OUT_OF_RANGE',
       ],
-      handle: (call) => handOffGrade(deps, call),
+      handle: (call) => receiveHandoff(deps, call),
     },
     {
       method: 'POST',
@@ -236,7 +236,7 @@ function intakeRoutes(deps: AttemptDeps): Route[] {
         { status: 202, schema: 'attempt/release-reply', description: 'Accepted release that is not finished yet' },
       ],
       errors: [],
-      handle: (call) => releaseResults(deps, call),
+      handle: (call) => receiveRelease(deps, call),
     },
   ];
 }

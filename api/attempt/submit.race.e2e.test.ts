@@ -2,7 +2,7 @@ import t from 'tap';
 import { scaled } from '#testing/chance.ts';
 import { newExamId } from '#testing/clients/attempt-client.ts';
 import { crowd, insist, tally } from '#testing/clients/crowd.ts';
-import { type Detail, doorsOf, handOff, readAsTeacher, started, student } from '#testing/clients/sitting.ts';
+import { type Detail, doorsOf, readAsTeacher, sendHandoff, started, student } from '#testing/clients/sitting.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { closeExam, storedBy } from '#testing/stored/stored.ts';
 import { until } from '#testing/until.ts';
@@ -104,7 +104,7 @@ t.test('a handoff that races the grading loses neither score', async (t) => {
       ...Array.from({ length: 4 }, async (_, sender) => {
         // A handoff before the submit is refused and may be sent again under the same id.
         for (;;) {
-          const reply = await insist(() => handOff(door(n + sender), id, grade));
+          const reply = await insist(() => sendHandoff(door(n + sender), id, grade));
           if (reply.code !== 'ATTEMPT_NOT_SUBMITTED') return reply;
         }
       }),
@@ -124,7 +124,7 @@ t.test('20 concurrent manual grades for one attempt all count', async (t) => {
   await insist(() => who.submit(door(), id));
   const scores = Array.from({ length: 20 }, (_, n) => n / 4);
   const replies = await crowd(20, 20, (n) =>
-    insist(() => handOff(door(n), id, { sourceEventId: `${id}-${n}`, questionId: 'essay', score: scores[n] ?? 0 })),
+    insist(() => sendHandoff(door(n), id, { sourceEventId: `${id}-${n}`, questionId: 'essay', score: scores[n] ?? 0 })),
   );
   t.same(tally(replies.map(({ status, data }) => `${status} ${data.applied}`)), { '200 true': 20 });
   const attempt = await stored.attempts.findOne({ _id: id });

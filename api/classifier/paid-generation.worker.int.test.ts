@@ -15,7 +15,7 @@ t.test('the worker settles the answer that the door stored, and the door returns
   const first = await preview(door);
   t.match(first, { chargePolicy: 'usage_wallet_settled', settlement: { credits: 6, tokens: 300 } });
   t.match(await settlements(), [{ status: 'DONE', attempts: 1, result: { settledBy: 'worker' } }]);
-  t.strictSame(worker.endings, ['done']);
+  t.strictSame(worker.results, ['done']);
   t.match([...owners.ledger.debits], [[`ai-generation:${first.previewId}:debit`, { amount: 6, times: 1 }]]);
   t.match([...owners.ledger.consumed], [[`ai-generation:${first.previewId}:usage`, { times: 1 }]]);
   t.strictSame(await held(), []);
@@ -64,7 +64,7 @@ t.test('a repeated request runs a settlement at once that is backing off', async
   /** Returns the command after this many failed attempts; each request causes one attempt. */
   async function settlementsAfter(attempts: number) {
     t.equal(wordOf(await previewGeneration(door, generationCall())), 'AI_SETTLEMENT_PENDING');
-    await until('its attempt has failed', () => worker.endings.length === attempts);
+    await until('its attempt has failed', () => worker.results.length === attempts);
     return (await settlements())[0];
   }
 });

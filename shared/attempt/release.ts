@@ -98,6 +98,17 @@ export function isBoundBy(
   return release.organizationId === null || attempt.organizationId === release.organizationId;
 }
 
+/**
+ * Returns the release whose time the attempt takes: the first of `releases`, ascending by number, that binds it. Every walk, start
+ * and grading chooses by this rule, so two releases at the same time never depend on which of them is faster.
+ */
+export function bindingRelease(
+  attempt: Parameters<typeof isBoundBy>[0],
+  releases: readonly StoredRelease[],
+): StoredRelease | undefined {
+  return releases.find((release) => isBoundBy(attempt, release));
+}
+
 /** Returns the attempt with the release's time if it has no time yet. `release` is null if no release binds the attempt. */
 export function takeRelease(attempt: Attempt, release: StoredRelease | null): Attempt {
   if (release === null || attempt.exam.resultsReleasedAt !== null) return attempt;

@@ -31,7 +31,7 @@ export function classifierActor(deps: WorkerDeps, models: () => Models = deps.mo
   const jobDeps = { ...deps, models: models() };
   return {
     ...common,
-    standing: [LOST_JOBS_SWEEP],
+    recurring: [LOST_JOBS_SWEEP],
     handlers: {
       classifier(run) {
         const work = classifierWork(run.command);

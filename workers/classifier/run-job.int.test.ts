@@ -161,7 +161,7 @@ t.test('the classifier actor idles unless it is enabled', async (t) => {
   const { actor } = await classifierScene(t);
   const idle = actor(() => undefined, { AI_CLASSIFIER_WORKER_ENABLED: '0' });
   t.strictSame(queuesOf(idle), []);
-  t.equal(idle.standing, undefined);
+  t.equal(idle.recurring, undefined);
   const settings = { AI_CLASSIFIER_WORKER_CONCURRENCY: '7', AI_CLASSIFIER_WORKER_POLL_INTERVAL_MS: '50' };
   const busy = actor(() => undefined, settings);
   t.strictSame(queuesOf(busy), ['classifier']);

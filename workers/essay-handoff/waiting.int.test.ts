@@ -2,7 +2,7 @@ import t from 'tap';
 import { wakeHandoffs } from '#infra/mongo/attempt/grade.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import type { Command } from '#shared/kernel/command.ts';
-import { scripted } from '#testing/actors/scripted-actor.ts';
+import { scriptActor } from '#testing/actors/scripted-actor.ts';
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { postGrading, postHandoff, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
@@ -34,7 +34,7 @@ t.test('a handoff whose grade does not come checks ever more rarely and spends n
   const mongo = await openTestMongo(t);
   const { attempt, handoff } = await submitted(mongo);
   const grading = await postGrading(mongo, attempt);
-  const hopeless = scripted(makeActor('grading', testWorkerDeps(mongo)), async () => ({
+  const hopeless = scriptActor(makeActor('grading', testWorkerDeps(mongo)), async () => ({
     kind: 'dead',
     error: new Error('no'),
   }));
@@ -72,7 +72,7 @@ t.test('the grade wakes the handoffs that wait for it, and no others', async (t)
 t.test('a handoff that backs off after its own failure is not woken', async (t) => {
   const mongo = await openTestMongo(t);
   const { attempt, handoff } = await submitted(mongo);
-  const fails = scripted(makeActor('essayhandoff', testWorkerDeps(mongo)), async () => ({
+  const fails = scriptActor(makeActor('essayhandoff', testWorkerDeps(mongo)), async () => ({
     kind: 'retry',
     error: new Error('no'),
     afterMs: FAR_MS,

@@ -83,8 +83,8 @@ t.test('the sweep deletes the rows of a front door that never published, and no 
     nextRunAt: new Date(0),
   };
   await mailboxOf(mongo, 'upkeep').insertOne(command);
-  const ending = await runCommand(testKernel(mongo), makeActor('upkeep', testWorkerDeps(mongo)), 'upkeep', command._id);
-  t.equal(ending, 'snoozed', 'it comes back');
+  const result = await runCommand(testKernel(mongo), makeActor('upkeep', testWorkerDeps(mongo)), 'upkeep', command._id);
+  t.equal(result, 'snoozed', 'it comes back');
   t.equal(await notifications(mongo).countDocuments({ fanOutId: lost.fanOutId }), 0);
   t.equal(
     await notifications(mongo).countDocuments({ fanOutId: young.fanOutId }),

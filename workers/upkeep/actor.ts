@@ -21,7 +21,7 @@ export function upkeepActor(deps: WorkerDeps): Actor {
   return {
     name: 'upkeep',
     backoff: { baseMs: deps.config.worker.retryBaseDelayMs, capMs: 60_000 },
-    standing: [...(overdueSweepEnabled ? [OVERDUE_ATTEMPTS_SWEEP] : []), LOST_FAN_OUTS_SWEEP],
+    recurring: [...(overdueSweepEnabled ? [OVERDUE_ATTEMPTS_SWEEP] : []), LOST_FAN_OUTS_SWEEP],
     handlers: {
       upkeep: (run) =>
         run.command.key === LOST_FAN_OUTS_SWEEP.key ? sweepLostFanOuts(deps, run) : sweepOverdueAttempts(deps, run),

@@ -11,7 +11,7 @@ import type { Command } from '#shared/kernel/command.ts';
 import type { StoredJobOptions } from '#testing/stored/stored-jobs.ts';
 import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
 import { classifierActor } from '#workers/classifier/actor.ts';
-import type { Ending } from '#workers/life.ts';
+import type { RunResult } from '#workers/life.ts';
 import { runCommand } from '#workers/run-command.ts';
 import { testKernel, testWorkerDeps } from './test-kernel.ts';
 
@@ -32,7 +32,7 @@ export interface ClassifierScene {
   asked: string[][];
   /** Returns an actor whose model answers with the result of `ask`; `undefined` becomes a valid answer to every question. */
   actor(ask: Ask, env?: NodeJS.ProcessEnv): ReturnType<typeof classifierActor>;
-  run(actor: ReturnType<typeof classifierActor>, command: Command, workerId?: string): Promise<Ending>;
+  run(actor: ReturnType<typeof classifierActor>, command: Command, workerId?: string): Promise<RunResult>;
   job(command: CommandOf<'classifier'>): ReturnType<typeof findJob>;
   /** Returns the stored items and errors of the command's round. */
   brought(command: CommandOf<'classifier'>): Promise<{

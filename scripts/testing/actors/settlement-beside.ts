@@ -16,7 +16,7 @@ export interface SettlementBeside {
   /** Ids of the commands that were rung for. */
   rings: string[];
   /** How each run ended. */
-  endings: string[];
+  results: string[];
   /** Runs a command as a ring would. */
   run(commandId: string): Promise<void>;
 }
@@ -27,9 +27,9 @@ export function settlementBeside(mongo: Mongo, env: NodeJS.ProcessEnv, waitMs = 
   const beside: SettlementBeside = {
     asleep: false,
     rings: [],
-    endings: [],
+    results: [],
     async run(commandId) {
-      beside.endings.push(await runCommand(kernel, actor, 'settlement', commandId));
+      beside.results.push(await runCommand(kernel, actor, 'settlement', commandId));
     },
     door: {
       waitMs,

@@ -5,6 +5,7 @@ import type { Db } from 'mongodb';
 import { openMongo } from '#infra/mongo/connect.ts';
 import { migrate } from '#infra/mongo/schema/migrate.ts';
 import { freePort } from '#scripts/services/port.ts';
+import { PATIENT_CALLS } from '#testing/actors/test-kernel.ts';
 import { callHttp, type HttpReply, type HttpRequest } from '#testing/clients/http-call.ts';
 import { type Neighbours, openNeighbours } from '#testing/neighbours/neighbours.ts';
 import { dropTestDatabase, requiredEnv, type Teardown } from '#testing/stores/open-test-mongo.ts';
@@ -95,6 +96,7 @@ export async function startCluster(t: Teardown, options: ClusterOptions = {}): P
     OPS_TOKEN: TOKENS.ops,
     DRAIN_GRACE_MS: '0',
     ATTEMPT_GRADING_WAIT_MS: GRADING_WAIT_MS,
+    ...PATIENT_CALLS,
     // The lowest cost that bcrypt allows, so that logins in tests are fast.
     AUTH_JWT_SECRET: TOKENS.jwtSecret,
     AUTH_BCRYPT_COST: '4',

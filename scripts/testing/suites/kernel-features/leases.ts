@@ -1,6 +1,6 @@
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { renewLease } from '#infra/mongo/mailbox/settle.ts';
-import { alsoDoing, around, scripted } from '#testing/actors/scripted-actor.ts';
+import { scriptActor, withEffect, withStep } from '#testing/actors/scripted-actor.ts';
 import { gate, until } from '#testing/until.ts';
 import { runCommand } from '#workers/run-command.ts';
 import { again, endedWell, expire, type Feature } from './feature.ts';
@@ -12,14 +12,14 @@ export const LEASE_FEATURES: readonly Feature[] = [
     async show(scene) {
       const { t, subject, actor } = scene;
       const command = await subject.post();
-      const counted = scripted(actor);
+      const counted = scriptActor(actor);
       const workers = Array.from({ length: 10 }, (_, n) => scene.kernel({ workerId: `worker-${n}` }));
-      const endings = await Promise.all(
+      const results = await Promise.all(
         workers.map((kernel) => runCommand(kernel, counted, command.queue, command._id)),
       );
       t.strictSame(
-        endings.filter((ending) => ending !== 'not-ours'),
-        [subject.ends.ending],
+        results.filter((result) => result !== 'not-ours'),
+        [subject.ends.result],
       );
       t.equal(counted.runs.length, 1);
       await endedWell(scene, command);
@@ -30,7 +30,7 @@ export const LEASE_FEATURES: readonly Feature[] = [
     async show(scene) {
       const { t, mongo, subject, actor } = scene;
       const go = gate();
-      const slow = scripted(actor, async (run, real) => {
+      const slow = scriptActor(actor, async (run, real) => {
         await go.opened;
         run.signal.throwIfAborted();
         return real();
@@ -45,7 +45,7 @@ export const LEASE_FEATURES: readonly Feature[] = [
         return ends.size > 2;
       });
       go.open();
-      t.equal(await run, subject.ends.ending);
+      t.equal(await run, subject.ends.result);
       t.equal((await again(mongo, command)).fence, 1);
       await endedWell(scene, command);
     },
@@ -56,8 +56,8 @@ export const LEASE_FEATURES: readonly Feature[] = [
       const { t, mongo, subject, actor } = scene;
       const leaseMs = 300;
       let tries = 0;
-      const slow = scripted(actor, async (_run, real) =>
-        alsoDoing(await real(), async (session) => {
+      const slow = scriptActor(actor, async (_run, real) =>
+        withEffect(await real(), async (session) => {
           tries += 1;
           await mongo.db.collection('steps').insertOne({ step: 'slow' }, { session });
           const began = performance.now();
@@ -65,7 +65,7 @@ export const LEASE_FEATURES: readonly Feature[] = [
         }),
       );
       const command = await subject.post();
-      t.equal(await runCommand(scene.kernel({ leaseMs }), slow, command.queue, command._id), subject.ends.ending);
+      t.equal(await runCommand(scene.kernel({ leaseMs }), slow, command.queue, command._id), subject.ends.result);
       t.equal(tries, 1, 'the first commit succeeds');
       await endedWell(scene, command);
     },
@@ -76,7 +76,7 @@ export const LEASE_FEATURES: readonly Feature[] = [
       const command = await subject.post();
       const resting = { kind: 'retry', error: new Error('later'), afterMs: 50_000 } as const;
       let claimed = command;
-      const puts = scripted(actor, async (run) => {
+      const puts = scriptActor(actor, async (run) => {
         claimed = run.command;
         return resting;
       });
@@ -91,7 +91,7 @@ export const LEASE_FEATURES: readonly Feature[] = [
     async show(scene) {
       const { t, mongo, subject, actor } = scene;
       const told = gate();
-      const paused = scripted(actor, async (run, real) => {
+      const paused = scriptActor(actor, async (run, real) => {
         // A checkpoint of the actor may meet the lost lease first.
         const outcome = await real().catch((error: unknown) => error as Error);
         await until('the signal has aborted', () => run.signal.aborted);
@@ -117,14 +117,14 @@ export const LEASE_FEATURES: readonly Feature[] = [
       const [decided, go] = [gate(), gate()];
       const notes = mongo.db.collection<{ by: string; command: string }>('notes');
       const noting = (by: string) =>
-        scripted(actor, async (run, real) => {
+        scriptActor(actor, async (run, real) => {
           const outcome = await real();
           if (by === 'late') {
             decided.open();
             await go.opened;
           }
           const note = { by, command: run.command._id };
-          return alsoDoing(outcome.kind === 'snooze' ? { kind: 'done', result: null } : outcome, async (session) => {
+          return withEffect(outcome.kind === 'snooze' ? { kind: 'done', result: null } : outcome, async (session) => {
             await notes.insertOne({ ...note }, { session });
           });
         });
@@ -160,7 +160,7 @@ export const LEASE_FEATURES: readonly Feature[] = [
           await notes.insertOne({ step }, session === undefined ? {} : { session });
         };
       const [noted, go] = [gate(), gate()];
-      const dies = scripted(actor, async (run, real) => {
+      const dies = scriptActor(actor, async (run, real) => {
         await run.checkpoint(progress as never, noteStep('first'));
         noted.open();
         await go.opened;
@@ -168,7 +168,7 @@ export const LEASE_FEATURES: readonly Feature[] = [
         return real();
       });
       const seen: unknown[] = [];
-      const resumes = scripted(actor, (run, real) => {
+      const resumes = scriptActor(actor, (run, real) => {
         seen.push(run.command.progress);
         return real();
       });
@@ -178,7 +178,7 @@ export const LEASE_FEATURES: readonly Feature[] = [
       await expire(mongo, command);
       t.equal(
         await runCommand(scene.kernel({ workerId: 'resumes' }), resumes, command.queue, command._id),
-        subject.ends.ending,
+        subject.ends.result,
       );
       t.strictSame(seen, [progress], 'the next claim continues from the checkpoint');
       go.open();
@@ -195,7 +195,7 @@ export const LEASE_FEATURES: readonly Feature[] = [
     async show({ t, mongo, subject, actor, kernel: make }) {
       const [poison, healthy] = [await subject.post({ maxAttempts: 2 }), await subject.post()];
       // A handler that never ends leaves a claim without a settlement, like a killed process. Real kills: crash-points.e2e.test.ts.
-      const vanishes = around(actor, () => new Promise<never>(() => undefined));
+      const vanishes = withStep(actor, () => new Promise<never>(() => undefined));
       for (const attempt of [1, 2]) {
         void runCommand(make({ workerId: `victim-${attempt}` }), vanishes, poison.queue, poison._id);
         await until('claimed', async () => (await again(mongo, poison)).fence === attempt);
@@ -213,7 +213,7 @@ export const LEASE_FEATURES: readonly Feature[] = [
       t.type(dead.settledAt, Date);
       t.strictSame(kernel.announced, [poison._id]);
       t.equal(await subject.effects(poison), 0);
-      t.equal(await runCommand(kernel, actor, healthy.queue, healthy._id), subject.ends.ending);
+      t.equal(await runCommand(kernel, actor, healthy.queue, healthy._id), subject.ends.result);
     },
   },
 ];
@@ -224,8 +224,8 @@ async function takeOver(scene: Parameters<Feature['show']>[0], command: Paramete
   // Repeat both steps: the late worker's renewal may come between them.
   await until('taken over', async () => {
     await expire(mongo, command);
-    const ending = await runCommand(kernel({ workerId: 'next' }), actor, command.queue, command._id);
-    return ending === subject.ends.ending;
+    const result = await runCommand(kernel({ workerId: 'next' }), actor, command.queue, command._id);
+    return result === subject.ends.result;
   });
   t.not((await mailboxOf(mongo, command.queue).findOne({ _id: command._id }))?.workerId, 'late');
 }

@@ -97,7 +97,7 @@ export async function markContext(
 }
 
 /** Sets the job back to PENDING until its command runs again. Throws RoundOver. */
-export async function restRound(mongo: Mongo, at: JobRound, session: ClientSession): Promise<void> {
+export async function suspendRound(mongo: Mongo, at: JobRound, session: ClientSession): Promise<void> {
   await change(mongo, at, { status: 'PENDING' }, session);
 }
 

@@ -48,8 +48,8 @@ export async function postCommand<Q extends Queue>(
     } catch (error) {
       if (!isDuplicateKey(error, ['key']) || round === 5) throw error;
     }
-    const standing = await findLive(mongo, queue, key);
-    if (standing !== null) return { command: standing, created: false };
+    const existing = await findLive(mongo, queue, key);
+    if (existing !== null) return { command: existing, created: false };
   }
 }
 
@@ -74,15 +74,15 @@ export async function readCommand<Q extends Queue>(mongo: Mongo, queue: Q, id: s
  * a repeat does not use up the attempts of the schedule. A command that is leased, due or settled does not change. Returns the
  * resulting command, or null if it does not exist.
  */
-export async function hurryCommand<Q extends Queue>(mongo: Mongo, queue: Q, id: string): Promise<CommandOf<Q> | null> {
+export async function makeDueNow<Q extends Queue>(mongo: Mongo, queue: Q, id: string): Promise<CommandOf<Q> | null> {
   const isWaiting = {
     $and: [{ $eq: ['$status', 'PENDING'] }, { $eq: ['$lockedUntil', null] }, { $gt: [msOf('$nextRunAt'), NOW_MS] }],
   };
-  const hurried = {
+  const changes = {
     nextRunAt: { $cond: [isWaiting, nowPlus(0), '$nextRunAt'] },
     maxAttempts: { $cond: [isWaiting, { $add: ['$maxAttempts', 1] }, '$maxAttempts'] },
   };
-  return mailboxOf(mongo, queue).findOneAndUpdate({ _id: id } as Filter<CommandOf<Q>>, [{ $set: hurried }], {
+  return mailboxOf(mongo, queue).findOneAndUpdate({ _id: id } as Filter<CommandOf<Q>>, [{ $set: changes }], {
     returnDocument: 'after',
     maxTimeMS: QUERY_LIMIT_MS,
   }) as Promise<CommandOf<Q> | null>;
