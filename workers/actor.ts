@@ -91,7 +91,7 @@ export interface WorkerDeps {
   /** Wakes another actor for a committed command. The ring may be lost. Never throws. */
   ring: (queue: Queue, commandId: string) => void;
   /** Wakes the streams that follow this job. The notification may be lost. Never throws. */
-  tellJob: (jobId: string) => void;
+  publishJobChange: (jobId: string) => void;
   /** Returns the client of the model provider. The first call opens it. */
   models: () => Models;
   /** Runs best-effort work that must hold no slot. */

@@ -143,11 +143,11 @@ t.test('a command names no session once no worker runs it any more', async (t) =
   for (const [step, state] of outcomes) {
     const command = await postGrading(mongo, await storeAttempt(mongo, SUBMITTED));
     let held: unknown;
-    const looks = scriptActor(grading, async (run, real) => {
+    const notesSession = scriptActor(grading, async (run, real) => {
       held = (await again(mongo, command)).session;
       return step === null ? real() : step(run, real);
     });
-    await runCommand(testKernel(mongo), looks, command.queue, command._id);
+    await runCommand(testKernel(mongo), notesSession, command.queue, command._id);
     t.type(held, 'string', 'a running command names its session');
     t.match(await again(mongo, command), { ...state, session: null }, JSON.stringify(state));
   }

@@ -92,14 +92,14 @@ t.test('20 concurrent handoffs lose no score, and the totals match the answers a
   const posted = paper.questions.map(({ questionId }, n) => postHandoff(mongo, attempt, { questionId, score: n / 10 }));
   await Promise.all(posted);
   twoWorkers(t, mongo, 'essayhandoff');
-  let looks = 0;
+  let reads = 0;
   const done = await until('all handoffs applied', async () => {
     const now = await find(mongo, attempt._id);
-    looks += 1;
+    reads += 1;
     t.strictSame(storedTotals(now), totalsOf(paper, now.answers));
     return now.pendingManualCount === 0 ? now : null;
   });
-  t.ok(looks > 1);
+  t.ok(reads > 1);
   t.equal(done?.totalScore, 19, '0 + 0.1 + … + 1.9');
   t.strictSame(
     Object.values(done?.answers ?? {}).map(({ score }) => score),

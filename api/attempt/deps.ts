@@ -1,4 +1,4 @@
-import type { WorkerAccess } from '#api/ask-worker.ts';
+import type { WorkerAccess } from '#api/ring-and-wait.ts';
 import type { Call, Identity } from '#api/route.ts';
 import type { AttemptSettings } from '#infra/config/settings.ts';
 import { type AttemptHead, fillTexts, findAttempt, type Heads } from '#infra/mongo/attempt/attempts.ts';

@@ -1,4 +1,4 @@
-import { askWorker } from '#api/ask-worker.ts';
+import { ringAndWait } from '#api/ring-and-wait.ts';
 import type { Call, Reply } from '#api/route.ts';
 import { findAttempt } from '#infra/mongo/attempt/attempts.ts';
 import { storeRelease } from '#infra/mongo/attempt/release.ts';
@@ -33,7 +33,7 @@ export async function receiveHandoff(
     deps.mongo,
     newCommand({ ...handoffOrder(attemptId, handoff), ...terms }),
   );
-  await askWorker(deps, command, { timeoutMs: deps.settings.gradingWaitMs, signal: call.signal });
+  await ringAndWait(deps, command, { timeoutMs: deps.settings.gradingWaitMs, signal: call.signal });
   const end = await readEnd(deps.mongo, command);
   if (end.kind === 'rejected') return end.rejection;
   const attempt = await knownAttempt(deps, attemptId);
@@ -66,7 +66,7 @@ export async function receiveRelease(
   const { sourceEventId } = release;
   const terms = { maxAttempts: deps.commandAttempts, now: deps.now(), budgetMs: FRONT_DOOR_BUDGET_MS };
   const { command, created } = await storeRelease(deps.mongo, release, terms);
-  await askWorker(deps, command, { timeoutMs: deps.settings.gradingWaitMs, signal: call.signal });
+  await ringAndWait(deps, command, { timeoutMs: deps.settings.gradingWaitMs, signal: call.signal });
   const end = await readEnd(deps.mongo, command);
   if (end.kind !== 'done') {
     return { status: 202, data: { updatedAttempts: null, queuedNotifications: null, sourceEventId } };

@@ -1,4 +1,4 @@
-import { askWorker } from '#api/ask-worker.ts';
+import { ringAndWait } from '#api/ring-and-wait.ts';
 import type { Call, Reply } from '#api/route.ts';
 import { appendClientEvent } from '#infra/mongo/attempt/events.ts';
 import { markSubmitted } from '#infra/mongo/attempt/submit.ts';
@@ -52,7 +52,7 @@ async function gradedReply(
   command: CommandOf<'grading'> | null,
 ): Promise<Reply> {
   const patience = { timeoutMs: deps.settings.gradingWaitMs, signal: call.signal };
-  if (command !== null) await askWorker(deps, command, patience);
+  if (command !== null) await ringAndWait(deps, command, patience);
   const attempt = await knownAttempt(deps, attemptId);
   return {
     status: attempt.status === 'GRADED' ? 200 : 202,

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { generations } from '#infra/mongo/classifier/collections.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
-import { settlementBeside } from '#testing/actors/settlement-beside.ts';
+import { inProcessSettlement } from '#testing/actors/in-process-settlement.ts';
 import { openJitter } from '#testing/chance.ts';
 import { crowd } from '#testing/clients/crowd.ts';
 import { doorWithWorker, preview, wordOf } from '#testing/doors/paid-door.ts';
@@ -114,7 +114,7 @@ t.test('whatever replies the owners lose, two doors and two workers debit once p
   const chance = openJitter();
   t.comment(`RACE_SEED=${chance.seed}`);
   const { mongo, door, owners, models } = await doorWithWorker(t, 20);
-  const beside = settlementBeside(mongo, owners.env, 20);
+  const beside = inProcessSettlement(mongo, owners.env, 20);
   const doors = [door, { ...door, settlementWorker: beside.door }];
   owners.fault = ({ path }) =>
     /consume|transactions/.test(path) && chance.next() < 0.5

@@ -1,4 +1,4 @@
-import { askWorker } from '#api/ask-worker.ts';
+import { ringAndWait } from '#api/ring-and-wait.ts';
 import { findGeneration, markConsumed, settleAtDoor } from '#infra/mongo/classifier/generations.ts';
 import { makeDueNow } from '#infra/mongo/mailbox/mailbox.ts';
 import { chargeOwners } from '#infra/neighbours/billing.ts';
@@ -26,7 +26,7 @@ export async function settleThroughWorker(
   signal: AbortSignal,
 ): Promise<Settled> {
   const command = await makeDueNow(mongo, 'settlement', row.commandId);
-  if (command !== null) await askWorker({ mongo, ...worker }, command, { timeoutMs: worker.waitMs, signal });
+  if (command !== null) await ringAndWait({ mongo, ...worker }, command, { timeoutMs: worker.waitMs, signal });
   const now = await findGeneration(mongo, row._id);
   return now?.state === 'SETTLED' ? now : settlementPending(row._id);
 }

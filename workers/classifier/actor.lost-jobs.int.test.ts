@@ -33,7 +33,7 @@ t.test('the sweep ends a job whose command died with its workers, and no other j
 });
 
 t.test('outcomes stored before the command died count, and open batches become errors', async (t) => {
-  const { mongo, actor, run, job, brought, told } = await classifierScene(t);
+  const { mongo, actor, run, job, stored, publishedJobs } = await classifierScene(t);
   const command = await postJob(mongo, { ...twelve, maxAttempts: 2 });
   const fails = actor((ids) => {
     if (ids[0]?.startsWith('q-6-')) throw passing();
@@ -44,13 +44,13 @@ t.test('outcomes stored before the command died count, and open batches become e
   t.equal(await run(fails, command), 'dead', 'its last worker was killed');
   await postRecurringCommands(mongo, fails, Date.now() - 1_000);
   const sweep = (await mailboxOf(mongo, 'classifier').findOne({ key: 'classifier:lost-jobs' })) as Command;
-  told.length = 0;
+  publishedJobs.length = 0;
   t.equal(await run(fails, sweep), 'snoozed');
   t.match(await job(command), { status: 'COMPLETED', open: false, error: null, counts: { succeeded: 5, failed: 7 } });
   t.equal(await finishedOnce(mongo, command.subject), 1);
-  const { errors } = await brought(command);
+  const { errors } = await stored(command);
   t.strictSame([...new Set(errors.map(({ code }) => code))], ['INTERNAL']);
-  t.strictSame(told, [command.subject]);
+  t.strictSame(publishedJobs, [command.subject]);
 });
 
 t.test('the sweep leaves a job to its worker if an operator replays its command during the sweep', async (t) => {

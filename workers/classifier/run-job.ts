@@ -22,7 +22,7 @@ import { openGroupWriter, readAhead } from './batch-io.ts';
 import { allFailed, classifyBatch } from './classify-batch.ts';
 import { hasContext, type JobRun, loadContext } from './load-context.ts';
 
-interface JobDeps extends Pick<WorkerDeps, 'mongo' | 'now' | 'config' | 'log' | 'tellJob'> {
+interface JobDeps extends Pick<WorkerDeps, 'mongo' | 'now' | 'config' | 'log' | 'publishJobChange'> {
   models: Models;
 }
 
@@ -41,7 +41,7 @@ async function classify(deps: JobDeps, run: JobRun): Promise<Outcome<'classifier
   const { mongo } = deps;
   const { at } = run;
   await run.checkpoint({ phase: 'begin', last: -1 }, (session) => beginRound(mongo, at, session));
-  deps.tellJob(at.jobId);
+  deps.publishJobChange(at.jobId);
   const job = await ownJob(deps, at);
   if (!hasContext(job, deps.config)) {
     try {
@@ -152,7 +152,7 @@ async function storeGroup(deps: JobDeps, run: JobRun, group: readonly FinishedBa
   const { at } = run;
   const last = Math.max(...group.map(({ index }) => index));
   await run.checkpoint({ phase: 'batches', last }, (session) => storeOutcomes(deps.mongo, at, group, session));
-  deps.tellJob(at.jobId);
+  deps.publishJobChange(at.jobId);
 }
 
 /** Number of open batches that one transaction ends with errors. */
@@ -180,7 +180,7 @@ function doneOutcome(deps: JobDeps, at: JobRound, end: ReturnType<typeof endOf>)
     kind: 'done',
     result: { status: end.status },
     effects: inRound((session) => endRound(deps.mongo, at, end, session)),
-    after: () => deps.tellJob(at.jobId),
+    after: () => deps.publishJobChange(at.jobId),
   };
 }
 

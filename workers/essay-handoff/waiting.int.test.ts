@@ -13,7 +13,7 @@ import { runCommand } from '#workers/run-command.ts';
 const FAR_MS = 20_000;
 
 /** Runs the handoff of an attempt that has no grade yet. Returns the wait before its next run (ms, by the local clock). */
-async function restOfLook(mongo: TestMongo, handoff: Command): Promise<number> {
+async function waitAfterCheck(mongo: TestMongo, handoff: Command): Promise<number> {
   const actor = makeActor('essayhandoff', testWorkerDeps(mongo));
   const before = Date.now();
   await runCommand(testKernel(mongo), actor, handoff.queue, handoff._id);
@@ -22,7 +22,8 @@ async function restOfLook(mongo: TestMongo, handoff: Command): Promise<number> {
 
 async function waitLong(mongo: TestMongo, handoff: Command): Promise<void> {
   // Seven runs suffice if each wait is twice the one before.
-  for (let look = 1; look <= 10 && (await restOfLook(mongo, handoff)) < FAR_MS; look++) await expire(mongo, handoff);
+  for (let check = 1; check <= 10 && (await waitAfterCheck(mongo, handoff)) < FAR_MS; check++)
+    await expire(mongo, handoff);
 }
 
 async function submitted(mongo: TestMongo): Promise<{ attempt: Attempt; handoff: Command }> {
@@ -40,7 +41,7 @@ t.test('a handoff whose grade does not come checks ever more rarely and spends n
   }));
   t.equal(await runCommand(testKernel(mongo), hopeless, grading.queue, grading._id), 'dead');
   for (const least of [250, 500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]) {
-    const rest = await restOfLook(mongo, handoff);
+    const rest = await waitAfterCheck(mongo, handoff);
     t.ok(rest >= least - 100, `${rest} ms after a rest of ${least}`);
     await expire(mongo, handoff);
   }

@@ -12,7 +12,7 @@ import {
 import { OVERDUE_ATTEMPTS_SWEEP } from '#shared/attempt/commands.ts';
 import { SECOND } from '#shared/kernel/time.ts';
 import { LOST_FAN_OUTS_SWEEP, type SettleProgress } from '#shared/notification/commands.ts';
-import { REST_MS } from '#shared/notification/fan-out.ts';
+import { READER_GRACE_MS } from '#shared/notification/fan-out.ts';
 import type { Actor, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
 
 /** Runs the recurring sweeps for overdue attempts (unless disabled) and lost fan-outs, and settles large fan-outs. */
@@ -107,12 +107,12 @@ async function settleFanOut(deps: WorkerDeps, run: SettleRun): Promise<Outcome<'
   let at = run.command.progress ?? START;
   if (at.phase === 'deliveries') at = await queueAll(deps, run, at.after);
   if (at.phase === 'rows') {
-    const restMs = fanOut.publishedAt.getTime() + REST_MS - deps.now();
+    const restMs = fanOut.publishedAt.getTime() + READER_GRACE_MS - deps.now();
     if (restMs > 0) return { kind: 'snooze', afterMs: restMs };
     at = await moveAll(deps, run, at.after);
   }
   if (at.phase !== 'leave') throw new Error(`fan-out ${fanOutId} was left in phase ${at.phase}`);
-  const restMs = at.movedAt + REST_MS - deps.now();
+  const restMs = at.movedAt + READER_GRACE_MS - deps.now();
   if (restMs > 0) return { kind: 'snooze', afterMs: restMs };
   return {
     kind: 'done',

@@ -44,18 +44,18 @@ export interface TestWorkerDeps extends WorkerDeps {
   rings: { queue: Queue; commandId: string }[];
   alarms: string[];
   /** Ids of the jobs whose change was published to streams. */
-  toldJobs: string[];
+  publishedJobs: string[];
 }
 
 /** Returns the dependencies of an actor, configured by the product's own configuration reader. Rings, alarms and job changes are recorded. */
 export function testWorkerDeps(mongo: Mongo, env: NodeJS.ProcessEnv = {}): TestWorkerDeps {
   const rings: TestWorkerDeps['rings'] = [];
   const alarms: string[] = [];
-  const toldJobs: string[] = [];
+  const publishedJobs: string[] = [];
   const config = testConfig(env);
   return {
-    toldJobs,
-    tellJob: (jobId) => void toldJobs.push(jobId),
+    publishedJobs,
+    publishJobChange: (jobId) => void publishedJobs.push(jobId),
     models: () => openModels({ ...MOCK_ONLY, settings: config.classifier, log: heldLog() }),
     mongo,
     papers: openPapers(mongo, 8 * 1024 * 1024),

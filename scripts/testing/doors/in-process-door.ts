@@ -3,7 +3,7 @@ import type { Call, Identity } from '#api/route.ts';
 import { openHeads } from '#infra/mongo/attempt/attempts.ts';
 import { openPapers } from '#infra/mongo/attempt/papers.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
-import { openSettledLooks } from '#infra/mongo/mailbox/mailbox.ts';
+import { openSettledPoller } from '#infra/mongo/mailbox/mailbox.ts';
 import type { Queue } from '#shared/kernel/command.ts';
 import { testConfig } from '#testing/actors/test-kernel.ts';
 import { until } from '#testing/until.ts';
@@ -34,7 +34,7 @@ export function inProcessDoor(mongo: Mongo, workers: Partial<Record<Queue, reado
       },
       close: async () => undefined,
     },
-    looks: openSettledLooks(mongo),
+    settledPoller: openSettledPoller(mongo),
     replies: {
       register: () => ({
         settled: ({ isSettled }) => until('the command has settled', isSettled, 60_000).then(() => true),

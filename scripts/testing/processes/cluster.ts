@@ -202,9 +202,10 @@ function planOf(
         if (hasDied()) throw new Error(`${name} ended while starting:\n${output()}`);
         return false;
       };
-      const look = isReady === null ? () => output().includes('"worker is ready"') : () => isReady().catch(() => false);
+      const check =
+        isReady === null ? () => output().includes('"worker is ready"') : () => isReady().catch(() => false);
       try {
-        await until(`${name} is ready`, async () => (await look()) || died(), START_PATIENCE_MS);
+        await until(`${name} is ready`, async () => (await check()) || died(), START_PATIENCE_MS);
       } catch (error) {
         throw new Error(`${name} did not become ready:\n${output().slice(-3_000)}`, { cause: error });
       }

@@ -19,7 +19,7 @@ export interface Circuits {
   /** Returns whether a call may be made now. After `call` or `trial`, the caller must report the result with `end`. */
   admit(target: Target): Promise<Admission>;
   end(target: Target, end: CallEnd, asTrial: boolean): Promise<void>;
-  look(target: Target): Promise<CircuitState>;
+  read(target: Target): Promise<CircuitState>;
 }
 
 /** Maximum of circuits in this process's memory. At the limit all are dropped; so many providers indicate a fault elsewhere. */
@@ -75,7 +75,7 @@ export function openCircuits(parts: {
           'model provider circuit opened; calls suspended',
         );
     },
-    look: (target) => move(target, () => null),
+    read: (target) => move(target, () => null),
   };
 }
 

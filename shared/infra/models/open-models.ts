@@ -142,7 +142,7 @@ export function openModels(parts: ModelParts): ModelRuntime {
     async status() {
       const { selection, source, chosen } = current;
       const isUsable = chosen.kind === 'usable';
-      const state = isUsable && isHttp(chosen.target) ? await circuits.look(chosen.target) : CLOSED;
+      const state = isUsable && isHttp(chosen.target) ? await circuits.read(chosen.target) : CLOSED;
       return {
         status: isUsable ? 'ok' : 'degraded',
         provider: selection.provider,
