@@ -1,13 +1,13 @@
 import { globSync, readFileSync } from 'node:fs';
 import path from 'node:path';
-import { openNeighbours } from '#testing/neighbours/neighbours.ts';
+import { type Neighbours, openNeighbours } from '#testing/neighbours/neighbours.ts';
 import { startCluster, WORKERS } from '#testing/processes/cluster.ts';
 import type { Teardown } from '#testing/stores/open-test-mongo.ts';
 import { type Page, readPage } from './page.ts';
 import type { PageCluster } from './run-page.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
-/** What `npm start` sets in development, so that a page works there as it is. */
+/** Settings that `npm start` makes in development, where a reader pastes the examples. */
 const AS_BY_NPM_START: NodeJS.ProcessEnv = {
   INTERNAL_SERVICE_TOKEN: 'dev-internal-token',
   OPS_TOKEN: 'dev-ops-token',
@@ -15,9 +15,15 @@ const AS_BY_NPM_START: NodeJS.ProcessEnv = {
   AI_CLASSIFIER_WORKER_ENABLED: '1',
   AI_GENERATION_SETTLEMENT_WORKER_ENABLED: '1',
 };
-/** What a page needs beyond that. `webhook` delivers notifications to the neighbours; `ownInbox` sends notices to the cluster's own inboxes. */
-const NEEDS: Readonly<Record<string, { env?: NodeJS.ProcessEnv; ownInbox?: boolean; webhook?: boolean }>> = {
+/**
+ * Settings of single pages. `webhook` delivers notifications to the neighbours; `ownInbox` sends notices to the cluster's own inboxes;
+ * `paid` charges generations to the neighbours, which are the question bank too.
+ */
+const NEEDS: Readonly<
+  Record<string, { env?: NodeJS.ProcessEnv; ownInbox?: boolean; webhook?: boolean; paid?: boolean }>
+> = {
   'README.md': { ownInbox: true },
+  'docs/gateway/paid-generation.md': { paid: true },
   'docs/webhook.md': { webhook: true },
 };
 
@@ -33,10 +39,10 @@ export function pageAt(file: string): Page {
 
 /** Starts a new cluster for one page, with every worker, on the MongoDB and the Redis of the environment. */
 export async function clusterFor(t: Teardown, { file }: Page): Promise<PageCluster> {
-  const { env, ownInbox = false, webhook = false } = NEEDS[file] ?? {};
+  const { env, ownInbox = false, webhook = false, paid = false } = NEEDS[file] ?? {};
   const receiver = await openNeighbours(t);
   const cluster = await startCluster(t, {
-    env: { ...AS_BY_NPM_START, ...(webhook ? receiver.webhookEnv : {}), ...env },
+    env: { ...AS_BY_NPM_START, ...(webhook ? receiver.webhookEnv : {}), ...(paid ? paidEnv(receiver) : {}), ...env },
     workers: WORKERS,
     ownNotifications: ownInbox,
   });
@@ -50,4 +56,8 @@ export async function clusterFor(t: Teardown, { file }: Page): Promise<PageClust
         body,
       })),
   };
+}
+
+function paidEnv({ url, ownersEnv }: Neighbours): NodeJS.ProcessEnv {
+  return { ...ownersEnv, QUESTION_BANK_SERVICE_URL: url, AI_GENERATION_USAGE_WALLET_ENABLED: '1' };
 }
