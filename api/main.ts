@@ -49,18 +49,19 @@ const [clock, doorbells, replies, probe] = [
   openReplyWaiters(redis),
   redisProbe(redis),
 ];
-const alarms = metrics.counter('examhall_alarms_total', 'Things an operator should look at', ['name']);
+const alarms = metrics.counter('examhall_alarms_total', "Events that need an operator's attention", ['name']);
 const background = openBackground({
   ...BACKGROUND_LIMITS,
   dropped: (count) => alarms.add({ name: 'background_dropped' }, count),
   failed(err) {
     alarms.add({ name: 'audit_failed' });
-    log.warn({ err }, 'the audit service was not told');
+    log.warn({ err }, 'sending an event to the audit service failed; event dropped');
   },
 });
 
 const services = Object.keys(SERVICES).filter((name) => (config.services as ReadonlySet<string>).has(name));
-if (services.length === 0) log.warn({ wanted: [...config.services] }, 'SERVICES names none that this process can open');
+if (services.length === 0)
+  log.warn({ wanted: [...config.services] }, 'SERVICES names no service that this process can open');
 const closers: (() => Promise<unknown>)[] = [];
 const context = {
   config,
@@ -88,7 +89,7 @@ const routes: Route[] = [
     opsToken: config.opsToken,
     checks: {
       mongodb: async () => {
-        if (!usable()) throw new Error('the schema has not been checked yet');
+        if (!usable()) throw new Error('the schema is not checked yet');
         await pingMongo(mongo, PING_MS);
       },
       redis: probe.ping,

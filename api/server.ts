@@ -109,11 +109,14 @@ export function openServer(deps: ServerDeps): Door {
     }
 
     const body = await takeBody(exchange, head, mounted);
-    if (body.kind !== 'taken') return body;
+    if (body.kind === 'gone') return body;
+    const { bearerFault } = exchange.identity;
+    if (body.kind === 'refused') return bearerFault === undefined ? body : refused(bearerFault);
 
     const asked = query === '' && !mounted.hasQuery ? undefined : mounted.parseQuery(query);
     const faults = asked === undefined ? body.faults : [...asked.faults, ...body.faults];
     if (faults.length > 0) {
+      if (bearerFault !== undefined) return refused(bearerFault);
       const details = [...faults, ...furtherFaults(mounted, body)];
       return refused({ rejected: 'VALIDATION_FAILED', details: details.slice(0, MAX_FAULTS) });
     }
@@ -162,14 +165,15 @@ export function openServer(deps: ServerDeps): Door {
     const { response, requestId, template } = exchange;
     const about = { err: error, requestId, route: template };
     if (isGone(exchange)) {
-      deps.log.debug(about, 'failed after the client had left');
+      deps.log.debug(about, 'request failed after its client disconnected');
       return;
     }
     // If the signal is aborted although the client is connected, the process is stopping: another process may answer a retry.
     const isCut = exchange.abort?.signal.aborted === true || exchange.stop?.signal.aborted === true;
     const refusal: Refusal = { rejected: isCut || deps.isOutage(error) ? 'UNAVAILABLE' : 'INTERNAL' };
-    if (isCut) deps.log.warn(about, 'cut off by the end of the process');
-    else if (refusal.rejected === 'UNAVAILABLE') deps.log.warn(about, 'a dependency is away');
+    if (isCut) deps.log.warn(about, 'request aborted by shutdown');
+    else if (refusal.rejected === 'UNAVAILABLE')
+      deps.log.warn(about, 'request failed: MongoDB unavailable or server busy');
     else deps.log.error(about, 'request failed');
     // Cut the connection, so that a stream that broke off cannot pass as complete.
     if (response.headersSent) response.destroy();

@@ -8,7 +8,7 @@ import { RELEASE_SENDER, releaseFaults } from '#shared/attempt/release.ts';
 import { COURSE_SERVICE } from '#shared/attempt/start-rules.ts';
 import type { ErrorCode } from '#shared/kernel/errors.ts';
 import type { AttemptDeps } from './deps.ts';
-import { handOffGrade, releaseResults } from './intake.ts';
+import { receiveHandoff, receiveRelease } from './intake.ts';
 import { listOwnAttempts, readAttempt, readEvents, readResult, summarizeAttempts } from './queries.ts';
 import { saveOneAnswer } from './save-answer.ts';
 import { startAttempt } from './start.ts';
@@ -37,29 +37,29 @@ const START_ERRORS: readonly ErrorCode[] = [
   'PAYLOAD_TOO_LARGE',
 ];
 
-const REPLAYED = { 'Idempotency-Replayed': 'true when the idempotency key was known, else false' };
+const REPLAYED = { 'Idempotency-Replayed': 'true if the idempotency key was used before, otherwise false' };
 
 /** Starts an attempt: one route under two paths. Older clients use the second path. */
 function startRoutes(deps: AttemptDeps): Route[] {
   const start = {
     method: 'POST',
-    summary: 'Start an attempt, or get the one that this key or student already has',
+    summary: 'Start an attempt, or get the existing one of this key or student',
     guards: [trustedStart({ token: deps.settings.receiverToken }), identity(), role('STUDENT'), idempotencyKey()],
     headers: [
       {
         name: 'x-course-attempt-context-source',
         required: false,
-        description: 'Who resolved courseAttemptContext; required beside one',
+        description: 'Service that resolved `courseAttemptContext`; required with that field',
         example: COURSE_SERVICE,
       },
     ],
     body: { schema: 'attempt/start-request', maxBytes: LARGE_BODY, moreFaults: paperFaults },
     replies: [
-      { status: 201, schema: 'attempt/start-reply', description: 'Created', headers: REPLAYED },
+      { status: 201, schema: 'attempt/start-reply', description: 'New attempt', headers: REPLAYED },
       {
         status: 200,
         schema: 'attempt/start-reply',
-        description: 'The attempt that was there already',
+        description: 'Existing attempt of this key or student',
         headers: REPLAYED,
       },
     ],
@@ -84,9 +84,9 @@ function sittingRoutes(deps: AttemptDeps): Route[] {
       method: 'GET',
       path: '/v1/student/attempts',
       operation: 'listOwnAttempts',
-      summary: "The caller's newest 100 attempts",
+      summary: "List the caller's newest 100 attempts",
       guards: student,
-      replies: [{ status: 200, schema: 'attempt/student-list', description: 'Newest start first' }],
+      replies: [{ status: 200, schema: 'attempt/student-list', description: 'Attempts, newest start first' }],
       errors: [],
       handle: (call) => listOwnAttempts(deps, call),
     },
@@ -94,9 +94,9 @@ function sittingRoutes(deps: AttemptDeps): Route[] {
       method: 'GET',
       path: '/v1/admin/attempts/summary',
       operation: 'summarizeAttempts',
-      summary: 'Counts for admin dashboards',
+      summary: 'Summarize attempts for admin dashboards',
       guards: [identity(), role('ADMIN')],
-      replies: [{ status: 200, schema: 'attempt/admin-summary', description: 'Counts of this service alone' }],
+      replies: [{ status: 200, schema: 'attempt/admin-summary', description: 'Counts of the data of this service' }],
       errors: [],
       handle: () => summarizeAttempts(deps),
     },
@@ -104,9 +104,9 @@ function sittingRoutes(deps: AttemptDeps): Route[] {
       method: 'GET',
       path: '/v1/attempts/:attemptId',
       operation: 'readAttempt',
-      summary: 'The attempt as this caller may see it',
+      summary: 'Get an attempt as this caller may see it',
       guards: reader,
-      replies: [{ status: 200, schema: 'attempt/attempt-detail', description: 'Grades are null while hidden' }],
+      replies: [{ status: 200, schema: 'attempt/attempt-detail', description: 'Attempt; hidden grades are null' }],
       errors: ['ATTEMPT_NOT_FOUND', 'FORBIDDEN'],
       handle: (call) => readAttempt(deps, call),
     },
@@ -117,7 +117,7 @@ function sittingRoutes(deps: AttemptDeps): Route[] {
       summary: 'Save or replace one answer',
       guards: student,
       body: { schema: 'attempt/save-answer-request', maxBytes: ESSAY_BODY, moreFaults: answerFaults },
-      replies: [{ status: 200, schema: 'attempt/attempt-detail', description: 'Saved' }],
+      replies: [{ status: 200, schema: 'attempt/attempt-detail', description: 'Attempt with the saved answer' }],
       errors: [
         'ATTEMPT_NOT_FOUND',
         'FORBIDDEN',
@@ -138,8 +138,8 @@ function sittingRoutes(deps: AttemptDeps): Route[] {
       guards: student,
       body: { schema: 'attempt/submit-request', maxBytes: SMALL_BODY },
       replies: [
-        { status: 200, schema: 'attempt/attempt-detail', description: 'Graded' },
-        { status: 202, schema: 'attempt/attempt-detail', description: 'Submitted; the grade comes later' },
+        { status: 200, schema: 'attempt/attempt-detail', description: 'Graded attempt' },
+        { status: 202, schema: 'attempt/attempt-detail', description: 'Submitted attempt that is not graded yet' },
       ],
       errors: ['ATTEMPT_NOT_FOUND', 'FORBIDDEN'],
       handle: (call) => submitAttempt(deps, call),
@@ -148,16 +148,16 @@ function sittingRoutes(deps: AttemptDeps): Route[] {
       method: 'POST',
       path: '/v1/attempts/:attemptId/events',
       operation: 'postEvent',
-      summary: "Log what the student's client saw; TIMEOUT hands in an open attempt",
+      summary: 'Log an event of the client; TIMEOUT submits an open attempt',
       guards: student,
       body: { schema: 'attempt/post-event-request', maxBytes: SMALL_BODY },
       replies: [
-        { status: 201, schema: 'attempt/attempt-event', description: 'Logged' },
-        { status: 200, schema: 'attempt/attempt-detail', description: 'A TIMEOUT that submitted the attempt, graded' },
+        { status: 201, schema: 'attempt/attempt-event', description: 'Logged event' },
+        { status: 200, schema: 'attempt/attempt-detail', description: 'Graded attempt, submitted by a TIMEOUT' },
         {
           status: 202,
           schema: 'attempt/attempt-detail',
-          description: 'A TIMEOUT that submitted the attempt; the grade comes later',
+          description: 'Attempt that a TIMEOUT submitted and that is not graded yet',
         },
       ],
       errors: ['ATTEMPT_NOT_FOUND', 'FORBIDDEN', 'EVENT_LIMIT_REACHED'],
@@ -167,9 +167,9 @@ function sittingRoutes(deps: AttemptDeps): Route[] {
       method: 'GET',
       path: '/v1/attempts/:attemptId/events',
       operation: 'readEvents',
-      summary: 'The whole event log, oldest first',
+      summary: 'Get the whole event log of an attempt',
       guards: reader,
-      replies: [{ status: 200, schema: 'attempt/attempt-event-list', description: 'Ascending' }],
+      replies: [{ status: 200, schema: 'attempt/attempt-event-list', description: 'Events in ascending order' }],
       errors: ['ATTEMPT_NOT_FOUND', 'FORBIDDEN'],
       handle: (call) => readEvents(deps, call),
     },
@@ -177,13 +177,13 @@ function sittingRoutes(deps: AttemptDeps): Route[] {
       method: 'GET',
       path: '/v1/attempts/:attemptId/result',
       operation: 'readResult',
-      summary: 'The attempt with its score in percent',
+      summary: 'Get an attempt with its score in percent',
       guards: reader,
       replies: [
         {
           status: 200,
           schema: 'attempt/result-reply',
-          description: 'Percent is null while hidden, and of practice alone',
+          description: 'Attempt and percentage; null while hidden, or if every question has 0 points',
         },
       ],
       errors: ['ATTEMPT_NOT_FOUND', 'FORBIDDEN'],
@@ -206,12 +206,12 @@ function intakeRoutes(deps: AttemptDeps): Route[] {
       method: 'POST',
       path: '/v1/attempts/:attemptId/essay-grade-handoffs',
       operation: 'handOffGrade',
-      summary: 'Internal: a grade by hand, from the AI classifier or from a teacher through the gateway',
+      summary: 'Internal: hand off a grade of the AI classifier, or of a teacher through the gateway',
       guards: [receiver(...deps.settings.handoffSenders), optionalIdentity('TEACHER', 'ADMIN')],
       body: { schema: 'attempt/essay-grade-handoff-request', maxBytes: SMALL_BODY },
       replies: [
-        { status: 200, schema: 'attempt/handoff-reply', description: 'Applied, or a replay' },
-        { status: 202, schema: 'attempt/handoff-reply', description: 'Not applied yet' },
+        { status: 200, schema: 'attempt/handoff-reply', description: 'Applied grade, or a replay' },
+        { status: 202, schema: 'attempt/handoff-reply', description: 'Accepted grade that is not applied yet' },
       ],
       errors: [
         'ATTEMPT_NOT_FOUND',
@@ -222,21 +222,21 @@ function intakeRoutes(deps: AttemptDeps): Route[] {
         'ANSWER_NOT_FOUND',
         'SCORE_OUT_OF_RANGE',
       ],
-      handle: (call) => handOffGrade(deps, call),
+      handle: (call) => receiveHandoff(deps, call),
     },
     {
       method: 'POST',
       path: '/v1/events/exam-results-released',
       operation: 'releaseResults',
-      summary: "Internal: an exam's results are out, from the exam service",
+      summary: "Internal: release an exam's results by an event of the exam service",
       guards: [receiver(RELEASE_SENDER)],
       body: { schema: 'attempt/results-released-request', maxBytes: SMALL_BODY, moreFaults: releaseFaults },
       replies: [
-        { status: 200, schema: 'attempt/release-reply', description: 'Done, or a replay' },
-        { status: 202, schema: 'attempt/release-reply', description: 'Not done yet' },
+        { status: 200, schema: 'attempt/release-reply', description: 'Counts of the finished release, or of a replay' },
+        { status: 202, schema: 'attempt/release-reply', description: 'Accepted release that is not finished yet' },
       ],
       errors: [],
-      handle: (call) => releaseResults(deps, call),
+      handle: (call) => receiveRelease(deps, call),
     },
   ];
 }

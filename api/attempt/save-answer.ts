@@ -19,7 +19,7 @@ import type { Viewer } from '#shared/attempt/visibility.ts';
 import type { SaveAnswerRequest } from '#shared/generated/attempt.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { type AttemptDeps, detailOf, ownHead, viewerOf, withTexts } from './deps.ts';
-import { handInOnce } from './submit.ts';
+import { ensureSubmitted } from './submit.ts';
 
 /** Upper bound of the random wait (ms) before a save repeats after a conflict, so that concurrent saves spread out. */
 const MEETING_REST_MS = 20;
@@ -131,7 +131,7 @@ async function reasonOf(
   const reason = whySaveRefused(whole, placed, viewer, new Date(deps.now()));
   if (reason?.rejected !== 'ATTEMPT_DEADLINE_EXPIRED') return reason;
   // Commit the submit, by MongoDB's clock, before the reply reports an expired deadline. Do not wait for the worker's grade.
-  const command = await handInOnce(deps, attempt._id, 'TIMEOUT', 0);
+  const command = await ensureSubmitted(deps, attempt._id, 'TIMEOUT', 0);
   if (command === null) return null;
   void deps.doorbells.ring(command.queue, command._id, command.attempts);
   return reason;

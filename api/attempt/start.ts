@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import type { Call, Reply } from '#api/route.ts';
 import { addStartKey, type Sitting, sittingsOf } from '#infra/mongo/attempt/attempts.ts';
 import { insertAttempt, type SeatNeed, seatFacts } from '#infra/mongo/attempt/insert-attempt.ts';
@@ -145,9 +146,8 @@ async function attemptOf(
     deps.papers.keep(intent.paper),
     newestRelease(deps.mongo, intent.examId),
   ]);
-  const attemptId = newId(now.getTime());
   return newAttempt(intent.body, {
-    attemptId,
+    attemptId: newId(now.getTime()),
     studentId: intent.studentId,
     attemptNumber: (sittings.at(-1)?.attemptNumber ?? 0) + 1,
     startKey: intent.key,
@@ -157,7 +157,8 @@ async function attemptOf(
     plan,
     courseContext: intent.courseContext,
     releasesSeen,
-    seed: attemptId,
+    // The student knows the attempt's id and could compute the authored order from it.
+    seed: randomBytes(16).toString('base64url'),
     now,
   });
 }

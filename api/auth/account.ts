@@ -49,7 +49,7 @@ export async function register(deps: AuthDeps, call: Call<RegisterRequest>): Pro
         return result.what satisfies never;
     }
   }
-  throw new Error('no free account code was drawn');
+  throw new Error('no unused account code found');
 }
 
 function accountOf(deps: AuthDeps, registration: Registration, password: StoredPassword): Account {

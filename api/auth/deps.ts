@@ -34,7 +34,7 @@ export async function currentOf(
   call: Call,
 ): Promise<Current | Rejection> {
   const claimed = call.identity.session;
-  if (claimed === undefined) throw new Error('a route without access token asked for its caller');
+  if (claimed === undefined) throw new Error('route without the access-token guard read its caller');
   const found = await findSession(deps.mongo, { sub: claimed.accountId, sid: claimed.sessionId });
   if (found.kind === 'missing') return INVALID;
   const { account, session } = found;

@@ -1,5 +1,5 @@
-import type { WorkerAccess } from '#api/ask-worker.ts';
 import type { Streams } from '#api/http/live-stream.ts';
+import type { WorkerAccess } from '#api/ring-and-wait.ts';
 import type { Identity } from '#api/route.ts';
 import type { Neighbour, Neighbours } from '#infra/config/settings.ts';
 import type { Log } from '#infra/log/log.ts';
@@ -7,7 +7,7 @@ import type { FollowedModels } from '#infra/models/followed-models.ts';
 import type { JobOwner } from '#infra/mongo/classifier/jobs.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import type { OwnerScope } from '#infra/neighbours/owner-call.ts';
-import type { ChangeBell } from '#infra/redis/change-bell.ts';
+import type { ChangeFeed } from '#infra/redis/change-feed.ts';
 import type { Doorbells } from '#infra/redis/doorbell.ts';
 import type { TrustedAddresses } from '#shared/classifier/provider/target.ts';
 import type { Models } from '#shared/classifier/tasks/task.ts';
@@ -31,7 +31,7 @@ export interface JobDeps {
   /** Maximum attempts of the command that runs one round of a job. */
   jobAttempts: number;
   /** Publishes job changes and wakes the streams that follow a job. */
-  jobBell: Pick<ChangeBell, 'wake' | 'listen' | 'canHear'>;
+  jobChanges: Pick<ChangeFeed, 'notify' | 'listen' | 'isConnected'>;
   streams: Streams;
   log: Pick<Log, 'debug' | 'warn'>;
 }
@@ -53,7 +53,7 @@ export interface PreviewDeps {
 }
 
 /** Rings the settlement worker and waits for its reply. */
-export interface SettlementWorker extends Pick<WorkerAccess, 'doorbells' | 'replies' | 'looks'> {
+export interface SettlementWorker extends Pick<WorkerAccess, 'doorbells' | 'replies' | 'settledPoller'> {
   /** Longest wait for the settlement (ms); after it the request is answered with AI_SETTLEMENT_PENDING. */
   waitMs: number;
 }
@@ -90,7 +90,7 @@ export interface Caller extends JobOwner {
 
 /** Returns the caller of a job or preview. @throws if the route has no guards that require actor and organization */
 export function callerOf({ actor, organizationId }: Identity): Caller {
-  if (actor === undefined || organizationId === undefined) throw new Error('a route without guards asked who calls');
+  if (actor === undefined || organizationId === undefined) throw new Error('route without its guards read its caller');
   return { actorId: actor.id, actorRole: actor.role, organizationId };
 }
 

@@ -30,9 +30,9 @@ import type { PreviewDeps } from './deps.ts';
 import { preflight } from './preflight.ts';
 import { settleHere, settleThroughWorker } from './settlement.ts';
 
-const LOOK_MS = 100;
+const POLL_MS = 100;
 /** Delay before the row is read again after a lost race (ms). */
-const NEXT_LOOK_MS = 5;
+const RACE_POLL_MS = 5;
 
 /**
  * Abort signals of a request. `signal` aborts when the client leaves and ends only waiting. `stop` aborts when the process must
@@ -63,7 +63,7 @@ export async function paidGeneration(
       case 'refuse':
         return next.rejection;
       case 'settle': {
-        if (settlementWorker === null) throw new Error('a front door without a worker leaves a settlement to it');
+        if (settlementWorker === null) throw new Error('front door without a settlement worker posted a settlement');
         const settled = await settleThroughWorker(deps, settlementWorker, next.row, signal);
         return isRejection(settled) ? settled : previewOf(settled, order);
       }
@@ -72,7 +72,7 @@ export async function paidGeneration(
           return { rejected: 'AI_GENERATION_IN_PROGRESS', retryAfter: COME_BACK_SECONDS };
         }
         waitedFor = { id: next.row._id, fence: next.row.fence };
-        await delay(LOOK_MS, undefined, { signal });
+        await delay(POLL_MS, undefined, { signal });
         break;
       case 'open':
       case 'take': {
@@ -83,7 +83,7 @@ export async function paidGeneration(
             : await takeGeneration(mongo, next.row._id, { by: 'door', leaseMs: patience.leaseMs });
         if (taken.kind !== 'held') {
           // Another request took the row first; wait for its result.
-          await delay(NEXT_LOOK_MS, undefined, { signal });
+          await delay(RACE_POLL_MS, undefined, { signal });
           break;
         }
         const end = await makeAndSettle(deps, order, taken.held, stop);

@@ -7,7 +7,7 @@ import type { GenerationOrder } from './ask-model.ts';
 import type { PreviewDeps } from './deps.ts';
 
 /** Limit of reads of the holds ahead before a refusal is final. */
-const MOST_LOOKS = 5;
+const MAX_READS = 5;
 
 /**
  * Checks whether usage limits and balance cover the order plus everything that its organization has in flight. Returns the
@@ -24,13 +24,13 @@ export async function preflight(
   const hold = await placeHold(deps.mongo, holder, { ...estimate, leaseMs: deps.patience.leaseMs });
   if (hold.kind === 'full') return { rejected: 'AI_GENERATION_IN_PROGRESS', retryAfter: COME_BACK_SECONDS };
   let { before } = hold;
-  for (let look = 1; ; look++) {
+  for (let reads = 1; ; reads++) {
     const refused = await askOwners(deps, order, sumOfCharges([before, estimate]), signal);
     if (refused === undefined || refused.rejected === 'AI_OWNER_UNAVAILABLE') return refused;
     // A hold ahead of ours may have been charged between reading the holds and reading the balance; it was then counted twice.
     const since: Charge = await readHeldBefore(deps.mongo, holder, deps.now());
     const isLess = since.credits < before.credits || since.tokens < before.tokens;
-    if (!isLess || look === MOST_LOOKS) return refused;
+    if (!isLess || reads === MAX_READS) return refused;
     before = since;
   }
 }

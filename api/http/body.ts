@@ -139,7 +139,7 @@ function readBody(
 }
 
 function busy(): Rejection {
-  return { rejected: 'UNAVAILABLE', message: 'Too many request bodies are being read now', retryAfter: 1 };
+  return { rejected: 'UNAVAILABLE', message: 'Too many request bodies are being read; retry later', retryAfter: 1 };
 }
 
 /**

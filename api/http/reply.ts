@@ -24,12 +24,12 @@ export function refused(rejection: Refusal): Refused {
   return { kind: 'refused', rejection };
 }
 
-/** `Retry-After` (s) of an UNAVAILABLE rejection that names no delay. */
+/** `Retry-After` (s) of a rejection that names no delay, if every reply of its code carries the header. */
 const DEFAULT_RETRY_AFTER = 1;
 
 export function writeRefusal(exchange: Exchange, refusal: Refusal, closing: boolean): void {
-  const { status } = ERRORS[refusal.rejected];
-  const retryAfter = refusal.retryAfter ?? (refusal.rejected === 'UNAVAILABLE' ? DEFAULT_RETRY_AFTER : undefined);
+  const { status, retry } = ERRORS[refusal.rejected];
+  const retryAfter = refusal.retryAfter ?? (retry === 'after' ? DEFAULT_RETRY_AFTER : undefined);
   const headers = {
     ...refusal.headers,
     ...(retryAfter === undefined ? {} : { 'Retry-After': String(Math.ceil(retryAfter)) }),

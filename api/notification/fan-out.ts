@@ -1,4 +1,4 @@
-import { ringFor } from '#api/ask-worker.ts';
+import { ringFor } from '#api/ring-and-wait.ts';
 import { newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { findEvent, insertFanOut } from '#infra/mongo/notification/fan-out.ts';
 import { preferencesOf } from '#infra/mongo/notification/preferences.ts';
@@ -69,7 +69,7 @@ async function fanOut<Stored extends NotificationEvent | null>(
   });
   if (inserted.kind === 'replayed') return inserted;
   ringFor(deps, inserted.ring);
-  deps.wake(plan.rows.map(({ userId }) => userId));
+  deps.notifyStreams(plan.rows.map(({ userId }) => userId));
   if (event !== null) projectToAudit(deps, event);
   return { kind: 'made', event, plan };
 }

@@ -4,7 +4,7 @@ import { readConfig } from '#infra/config/config.ts';
 import { openHeads } from '#infra/mongo/attempt/attempts.ts';
 import { openPapers } from '#infra/mongo/attempt/papers.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
-import { openSettledLooks } from '#infra/mongo/mailbox/mailbox.ts';
+import { openSettledPoller } from '#infra/mongo/mailbox/mailbox.ts';
 
 /** Returns the dependencies of a front door with empty caches and without Redis. Operations that ring fail. */
 export function coldFrontDoor(mongo: Mongo): AttemptDeps {
@@ -20,7 +20,7 @@ export function coldFrontDoor(mongo: Mongo): AttemptDeps {
     settings: config.attempt,
     commandAttempts: config.worker.maxAttempts,
     doorbells: { ring: never, close: async () => undefined },
-    looks: openSettledLooks(mongo),
+    settledPoller: openSettledPoller(mongo),
     replies: { register: never, size: () => 0, close: async () => undefined },
   };
 }

@@ -7,8 +7,8 @@ const REST = '…';
 type Members = Readonly<Record<string, unknown>>;
 
 /**
- * Returns how the real value differs from the one that a page shows, one line each; none if they are equal but for ids, times and other
- * volatile values of the same form. Order of members does not count.
+ * Returns how the real value differs from the one that a page shows, one line each. Ids, times and other volatile values count as equal
+ * if they have the same form. The order of members does not count.
  */
 export function differences(shown: unknown, real: unknown, identities: Identities, at = ''): string[] {
   const place = at === '' ? 'the body' : at;

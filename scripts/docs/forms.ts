@@ -10,6 +10,7 @@ interface Form {
 const FORMS: readonly Form[] = [
   { name: 'token', pattern: String.raw`eyJ[\w-]*(?:…|\.[\w-]+\.[\w-]+)` },
   { name: 'uuid', pattern: '[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}', isIdentity: true },
+  { name: 'account', pattern: 'ACC-[0-9A-HJKMNP-TV-Z]{8}', isIdentity: true },
   { name: 'time', pattern: String.raw`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z` },
   { name: 'second', pattern: String.raw`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ` },
   { name: 'digest', pattern: '[0-9a-f]{32,}' },
@@ -21,7 +22,12 @@ const VOLATILE = new RegExp(FORMS.map(({ name, pattern }) => `(?<${name}>${patte
 const IDENTITIES = new Set(FORMS.filter(({ isIdentity }) => isIdentity).map(({ name }) => name));
 
 /** Numbers that depend on the clock or the machine, by the name of their member. */
-export const VOLATILE_NUMBERS: ReadonlySet<string> = new Set(['uptimeSeconds', 'latencyMs', 'durationSeconds']);
+export const VOLATILE_NUMBERS: ReadonlySet<string> = new Set([
+  'uptimeSeconds',
+  'latencyMs',
+  'durationSeconds',
+  'remainingSeconds',
+]);
 
 /** A text as its fixed parts and, between them, its volatile values. */
 export interface FormedText {

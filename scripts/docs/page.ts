@@ -8,7 +8,7 @@ export interface Span {
   readonly end: number;
 }
 
-/** What a page shows of the reply to an example. */
+/** The reply to an example as a page shows it. */
 export interface ShownReply extends Span {
   /** `json` is the body of the last reply, `text` what the command prints. */
   readonly kind: 'json' | 'text';

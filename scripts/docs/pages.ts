@@ -7,7 +7,7 @@ import { type Page, readPage } from './page.ts';
 import type { PageCluster } from './run-page.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
-/** What `npm start` sets in development, so that a page works there as it is. */
+/** Settings that `npm start` makes in development, where a reader pastes the examples. */
 const AS_BY_NPM_START: NodeJS.ProcessEnv = {
   INTERNAL_SERVICE_TOKEN: 'dev-internal-token',
   OPS_TOKEN: 'dev-ops-token',
@@ -16,7 +16,7 @@ const AS_BY_NPM_START: NodeJS.ProcessEnv = {
   AI_GENERATION_SETTLEMENT_WORKER_ENABLED: '1',
 };
 /**
- * What a page needs beyond that. `webhook` delivers notifications to the neighbours; `ownInbox` sends notices to the cluster's own inboxes;
+ * Settings of single pages. `webhook` delivers notifications to the neighbours; `ownInbox` sends notices to the cluster's own inboxes;
  * `paid` charges generations to the neighbours, which are the question bank too.
  */
 const NEEDS: Readonly<

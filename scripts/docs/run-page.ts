@@ -50,7 +50,7 @@ export async function* runPage(page: Page, cluster: PageCluster): AsyncGenerator
   }
 }
 
-/** Runs a page and returns how the replies differ from those that it shows, one line each. `onRun` hears of each step. */
+/** Runs a page and returns how the replies differ from those that it shows, one line each. `onRun` receives each step. */
 export async function pageDifferences(page: Page, cluster: PageCluster, onRun?: (run: StepRun) => void) {
   const identities = new Identities();
   const found: string[] = [];

@@ -100,7 +100,7 @@ export function jobRequestFaults(body: unknown): FaultDetail[] {
 function repeats(body: unknown, name: string): FaultDetail[] {
   const list = membersOf(body)[name];
   if (!Array.isArray(list)) return [];
-  return repeatedAt(list).map((at) => ({ path: `/${name}/${at}`, message: 'is there already' }));
+  return repeatedAt(list).map((at) => ({ path: `/${name}/${at}`, message: 'duplicate value' }));
 }
 
 /** Returns the indexes of values that occur earlier in the list. */

@@ -123,7 +123,12 @@ export function sourcePairFaults(
   const hasService = isThere(sourceService);
   if (hasService === isThere(sourceEventId)) return [];
   const missing = hasService ? 'sourceEventId' : 'sourceService';
-  return [{ path: `${at}/${missing}`, message: 'is required beside the other half of the replay key' }];
+  return [
+    {
+      path: `${at}/${missing}`,
+      message: 'is required: `sourceService` and `sourceEventId` form the replay key together',
+    },
+  ];
 }
 
 /** Returns the `sourcePairFaults` of a body of any shape that failed its schema. Places of `known` schema faults are omitted. */

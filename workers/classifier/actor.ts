@@ -31,7 +31,7 @@ export function classifierActor(deps: WorkerDeps, models: () => Models = deps.mo
   const jobDeps = { ...deps, models: models() };
   return {
     ...common,
-    standing: [LOST_JOBS_SWEEP],
+    recurring: [LOST_JOBS_SWEEP],
     handlers: {
       classifier(run) {
         const work = classifierWork(run.command);
@@ -43,7 +43,7 @@ export function classifierActor(deps: WorkerDeps, models: () => Models = deps.mo
   };
 }
 
-type SweepDeps = Pick<WorkerDeps, 'mongo' | 'log' | 'tellJob'>;
+type SweepDeps = Pick<WorkerDeps, 'mongo' | 'log' | 'publishJobChange'>;
 
 /** Number of jobs that one sweep reads. The next sweep continues after them. */
 const CHUNK = 200;
@@ -78,7 +78,7 @@ async function lostRound(
  * Ends a job as a failed last attempt would: stored outcomes stay, open batches become errors. The job is left unchanged if it was
  * ended or restarted since it was read, or if an operator has replayed its command.
  */
-async function giveUp({ mongo, log, tellJob }: SweepDeps, lost: LostRound): Promise<void> {
+async function giveUp({ mongo, log, publishJobChange }: SweepDeps, lost: LostRound): Promise<void> {
   const { jobId } = lost.at;
   const open = await openBatches(mongo, jobId, lost.at.round);
   const failed = open.map((batch) => allFailed(batch, WORKERS_LOST));
@@ -88,6 +88,6 @@ async function giveUp({ mongo, log, tellJob }: SweepDeps, lost: LostRound): Prom
     if (error instanceof RoundOver || error instanceof Stale) return;
     throw error;
   }
-  log.warn({ jobId }, 'a job was given up with its command');
-  tellJob(jobId);
+  log.warn({ jobId }, 'job ended: its command is dead');
+  publishJobChange(jobId);
 }

@@ -13,7 +13,7 @@ import { createIndexes } from '#infra/mongo/schema/migrate.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import type { Channel, DeliveryAttempt } from '#shared/notification/delivery.ts';
 import { newEvent } from '#shared/notification/event.ts';
-import { around } from '#testing/actors/scripted-actor.ts';
+import { withStep } from '#testing/actors/scripted-actor.ts';
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { postDelivery } from '#testing/stored/stored-deliveries.ts';
 import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
@@ -21,7 +21,7 @@ import { watchFilters } from '#testing/stores/plans.ts';
 import { again, expire } from '#testing/suites/kernel-features/feature.ts';
 import { gate } from '#testing/until.ts';
 import type { Actor } from '#workers/actor.ts';
-import type { Ending } from '#workers/life.ts';
+import type { RunResult } from '#workers/life.ts';
 import { runCommand } from '#workers/run-command.ts';
 import { deliveryActor } from './actor.ts';
 
@@ -31,7 +31,7 @@ interface Scene {
   mongo: TestMongo;
   /** Returns an actor whose `webhook` channel delivers with `send`. */
   actor(send: Send): Actor;
-  run(actor: Actor, job: Command, workerId?: string): Promise<Ending>;
+  run(actor: Actor, job: Command, workerId?: string): Promise<RunResult>;
   /** Returns the attempt rows of this job, oldest first. */
   rows(job: Command): Promise<DeliveryAttempt[]>;
 }
@@ -191,7 +191,7 @@ t.test(
     const { mongo, actor, run, rows } = await setUp(t);
     const job = await postDelivery(mongo);
     const sends = actor(mustNot);
-    const meanwhile = around(sends, (given, real) =>
+    const meanwhile = withStep(sends, (given, real) =>
       real({
         ...given,
         async checkpoint(progress, effects) {

@@ -38,7 +38,7 @@ async function settle(deps: WorkerDeps, payees: Payees, run: Run<'settlement'>):
   const taken = await takeGeneration(deps.mongo, previewId, { by: 'worker', leaseMs });
   switch (taken.kind) {
     case 'gone':
-      return { kind: 'dead', error: new Error('a generation that is owed is gone') };
+      return { kind: 'dead', error: new Error('the generation to settle no longer exists') };
     case 'settled':
       return { kind: 'done', result: { settledBy: 'front door' } };
     case 'busy':
@@ -46,7 +46,7 @@ async function settle(deps: WorkerDeps, payees: Payees, run: Run<'settlement'>):
     case 'held': {
       const { held } = taken;
       if (!isGivenUp(deps, held.row, run.command)) return charge(deps, payees, run, held);
-      const error = new Error('a generation was not settled within its day');
+      const error = new Error('the generation was not settled within 24 hours');
       return { kind: 'dead', error, effects: (session) => giveUpGeneration(deps.mongo, held, null, session) };
     }
   }

@@ -1,4 +1,4 @@
-import { handIn, overdueAttempts } from '#infra/mongo/attempt/hand-in.ts';
+import { markSubmitted, overdueAttempts } from '#infra/mongo/attempt/submit.ts';
 import { isOutage } from '#infra/mongo/faults.ts';
 import { queueDeliveries } from '#infra/mongo/notification/deliveries.ts';
 import {
@@ -12,7 +12,7 @@ import {
 import { OVERDUE_ATTEMPTS_SWEEP } from '#shared/attempt/commands.ts';
 import { SECOND } from '#shared/kernel/time.ts';
 import { LOST_FAN_OUTS_SWEEP, type SettleProgress } from '#shared/notification/commands.ts';
-import { REST_MS } from '#shared/notification/fan-out.ts';
+import { READER_GRACE_MS } from '#shared/notification/fan-out.ts';
 import type { Actor, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
 
 /** Runs the recurring sweeps for overdue attempts (unless disabled) and lost fan-outs, and settles large fan-outs. */
@@ -21,7 +21,7 @@ export function upkeepActor(deps: WorkerDeps): Actor {
   return {
     name: 'upkeep',
     backoff: { baseMs: deps.config.worker.retryBaseDelayMs, capMs: 60_000 },
-    standing: [...(overdueSweepEnabled ? [OVERDUE_ATTEMPTS_SWEEP] : []), LOST_FAN_OUTS_SWEEP],
+    recurring: [...(overdueSweepEnabled ? [OVERDUE_ATTEMPTS_SWEEP] : []), LOST_FAN_OUTS_SWEEP],
     handlers: {
       upkeep: (run) =>
         run.command.key === LOST_FAN_OUTS_SWEEP.key ? sweepLostFanOuts(deps, run) : sweepOverdueAttempts(deps, run),
@@ -39,13 +39,13 @@ async function sweepLostFanOuts(deps: WorkerDeps, { signal }: Run<'upkeep'>): Pr
   for (const fanOutId of await lostFanOuts(deps.mongo, deps.now() - GRACE_MS, FAN_OUTS_PER_SWEEP)) {
     signal.throwIfAborted();
     const swept = await abandonFanOut(deps.mongo, fanOutId);
-    if (swept.kind === 'abandoned') deps.log.info({ fanOutId }, 'rows of a lost fan-out were taken away');
+    if (swept.kind === 'abandoned') deps.log.info({ fanOutId }, 'deleted rows of an abandoned fan-out');
   }
   return { kind: 'snooze', afterMs: deps.config.upkeep.intervalMs };
 }
 
 const ATTEMPTS_PER_CHUNK = 50;
-const HAND_IN_BUDGET_MS = 5 * SECOND;
+const SUBMIT_BUDGET_MS = 5 * SECOND;
 
 /** Submits attempts that are still in progress after their deadline plus the grace period. */
 async function sweepOverdueAttempts(deps: WorkerDeps, { signal }: Run<'upkeep'>): Promise<Outcome<'upkeep'>> {
@@ -54,8 +54,8 @@ async function sweepOverdueAttempts(deps: WorkerDeps, { signal }: Run<'upkeep'>)
   const graceMs = deps.config.attempt.overdueGraceSeconds * SECOND;
   for await (const chunk of overdueAttempts(deps.mongo, deps.now() - graceMs, ATTEMPTS_PER_CHUNK)) {
     signal.throwIfAborted();
-    const tried = await Promise.allSettled(chunk.map((attemptId) => handInOverdue(deps, attemptId, graceMs)));
-    reportFailures(deps, chunk, tried);
+    const results = await Promise.allSettled(chunk.map((attemptId) => submitOverdue(deps, attemptId, graceMs)));
+    reportFailures(deps, chunk, results);
   }
   return { kind: 'snooze', afterMs: deps.config.upkeep.intervalMs };
 }
@@ -67,24 +67,24 @@ async function sweepOverdueAttempts(deps: WorkerDeps, { signal }: Run<'upkeep'>)
 function reportFailures(
   deps: WorkerDeps,
   chunk: readonly string[],
-  tried: readonly PromiseSettledResult<void>[],
+  results: readonly PromiseSettledResult<void>[],
 ): void {
-  const failed = tried.flatMap((one, index) =>
+  const failed = results.flatMap((one, index) =>
     one.status === 'rejected' ? [{ attemptId: chunk[index], err: one.reason }] : [],
   );
   if (failed.length === chunk.length && failed.every(({ err }) => isOutage(err))) throw failed[0]?.err;
-  for (const failure of failed) deps.log.error(failure, 'an overdue attempt could not be handed in');
+  for (const failure of failed) deps.log.error(failure, 'submitting an overdue attempt failed; the next sweep retries');
 }
 
 /** Submits one overdue attempt. The write checks the deadline again by MongoDB's clock: the student may have submitted first. */
-async function handInOverdue(deps: WorkerDeps, attemptId: string, graceMs: number): Promise<void> {
-  const submitted = await handIn(deps.mongo, {
+async function submitOverdue(deps: WorkerDeps, attemptId: string, graceMs: number): Promise<void> {
+  const submitted = await markSubmitted(deps.mongo, {
     attemptId,
     source: 'TIMEOUT',
     overdueByMs: graceMs,
     maxAttempts: deps.config.worker.maxAttempts,
     now: deps.now(),
-    budgetMs: HAND_IN_BUDGET_MS,
+    budgetMs: SUBMIT_BUDGET_MS,
   });
   if (submitted.kind === 'submitted') deps.ring(submitted.command.queue, submitted.command._id);
 }
@@ -107,12 +107,12 @@ async function settleFanOut(deps: WorkerDeps, run: SettleRun): Promise<Outcome<'
   let at = run.command.progress ?? START;
   if (at.phase === 'deliveries') at = await queueAll(deps, run, at.after);
   if (at.phase === 'rows') {
-    const restMs = fanOut.publishedAt.getTime() + REST_MS - deps.now();
+    const restMs = fanOut.publishedAt.getTime() + READER_GRACE_MS - deps.now();
     if (restMs > 0) return { kind: 'snooze', afterMs: restMs };
     at = await moveAll(deps, run, at.after);
   }
   if (at.phase !== 'leave') throw new Error(`fan-out ${fanOutId} was left in phase ${at.phase}`);
-  const restMs = at.movedAt + REST_MS - deps.now();
+  const restMs = at.movedAt + READER_GRACE_MS - deps.now();
   if (restMs > 0) return { kind: 'snooze', afterMs: restMs };
   return {
     kind: 'done',

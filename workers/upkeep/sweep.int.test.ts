@@ -51,7 +51,7 @@ t.test('a disabled sweep is not posted, and one that was posted before submits n
   const mongo = await openTestMongo(t);
   const { _id } = await storeAttempt(mongo, { deadlineAt: new Date('2020-01-01T00:00:00Z') });
   const off = makeActor('upkeep', testWorkerDeps(mongo, { ATTEMPT_OVERDUE_SWEEP_ENABLED: '0' }));
-  const keysOf = ({ standing = [] }: typeof off) => standing.map(({ key }) => key);
+  const keysOf = ({ recurring = [] }: typeof off) => recurring.map(({ key }) => key);
   t.strictSame(keysOf(off), [LOST_FAN_OUTS_SWEEP.key], 'the other sweep goes on');
   const id = await postSweep(mongo);
   t.equal(await runCommand(testKernel(mongo), off, 'upkeep', id), 'snoozed');

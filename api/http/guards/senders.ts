@@ -62,11 +62,11 @@ export function trustedStart({ token }: { token: string | undefined }): Guard {
     codes: ['ATTEMPT_START_UNTRUSTED'],
     headers: [
       { name: 'x-internal-service', required: true, description: 'The calling service', example: 'api-gateway' },
-      { name: 'x-internal-token', required: true, description: 'The receiver token of the attempt service' },
+      { name: 'x-internal-token', required: true, description: 'Receiver token of the attempt service' },
       {
         name: 'x-exam-runtime-decision-source',
         required: true,
-        description: 'Who decided the runtime in the body',
+        description: 'Service that decided the exam runtime in the body',
         example: 'exam-service',
       },
     ],
@@ -148,6 +148,6 @@ function senderHeaders(known: KnownSenders, required: boolean): HeaderDoc[] {
       description: 'The calling service',
       ...(example === undefined ? {} : { example }),
     },
-    { name: 'x-internal-token', required, description: 'What that service proves itself with' },
+    { name: 'x-internal-token', required, description: 'Token of the calling service' },
   ];
 }

@@ -2,7 +2,7 @@ import { alternate, timed } from '#scripts/bench/alternate.ts';
 import type { Ground, Measure } from '#scripts/bench/ground.ts';
 import type { HttpClient } from '#scripts/bench/http-client.ts';
 import { LITELLM, LITELLM_HEADERS, openFakeModel, openLiteLlm } from '#scripts/bench/model-servers.ts';
-import { figuresOf } from '#scripts/bench/row.ts';
+import { figuresOf, ratesOf } from '#scripts/bench/row.ts';
 import { openStage } from '#scripts/bench/stage.ts';
 import { explainTask } from '#shared/classifier/tasks/explain-and-grade.ts';
 import { promptOf } from '#shared/classifier/tasks/prompt.ts';
@@ -50,8 +50,8 @@ export const measurePreview: Measure = async (ground) => {
       {
         name: `previews, ${AT_ONCE} at once`,
         unit: '/s',
-        ours: figuresOf(crowd.ours),
-        reference: figuresOf(crowd.reference),
+        ours: ratesOf(crowd.ours),
+        reference: ratesOf(crowd.reference),
         against,
         aim: { side: 'least', ratio: 2 },
         notes: [],

@@ -231,8 +231,8 @@ function overdueSweep(): CrashScenario {
         attempts(mongo).updateMany({ status: 'IN_PROGRESS' }, aside, { session }),
       );
       // Postpone the worker's own recurring sweep, which would run first.
-      const standing = { queue: 'upkeep', key: 'upkeep:overdue-attempts', subject: 'attempts', body: {} } as const;
-      await postCommand(mongo, newCommand({ ...standing, maxAttempts: 10, now: late }));
+      const recurring = { queue: 'upkeep', key: 'upkeep:overdue-attempts', subject: 'attempts', body: {} } as const;
+      await postCommand(mongo, newCommand({ ...recurring, maxAttempts: 10, now: late }));
       return postSweep(mongo, (await storeAttempt(mongo))._id);
     },
     async check(t, { mongo }, { subject }) {

@@ -176,7 +176,7 @@ function doorWarnings(config: Settings): string[] {
     warnings.push('GATEWAY_TOKEN is empty: every route that trusts identity headers refuses every request');
   }
   if (config.services.has('attempt') && config.attempt.receiverToken === undefined) {
-    warnings.push('no receiver token of the attempt service is set: it refuses every start, release and handoff');
+    warnings.push('no receiver token of the attempt service is set; every start, release and handoff is refused');
   }
   return warnings;
 }

@@ -63,7 +63,7 @@ t.test('a circuit counts all concurrent results', async (t) => {
   const { circuits } = await processes(t, 8);
   await Promise.all(circuits.map((circuit) => circuit.end(TARGET, { kind: 'throttle', waitMs: 7 }, false)));
   await Promise.all(circuits.slice(0, 2).map((circuit) => circuit.end(TARGET, { kind: 'failure' }, false)));
-  t.match(await circuits[7]?.look(TARGET), { failures: 2, throttledUntil: 1_000_007 });
+  t.match(await circuits[7]?.read(TARGET), { failures: 2, throttledUntil: 1_000_007 });
 });
 
 t.test('without Redis each process continues from the last state that it knew', async (t) => {
@@ -93,5 +93,5 @@ t.test('an invalid cell is treated as a closed circuit', async (t) => {
   });
   t.match(await circuit.admit(TARGET), { kind: 'call' });
   await circuit.end(TARGET, { kind: 'failure' }, false);
-  t.match(await circuit.look(TARGET), { failures: 1 });
+  t.match(await circuit.read(TARGET), { failures: 1 });
 });

@@ -19,7 +19,7 @@ export interface Circuits {
   /** Returns whether a call may be made now. After `call` or `trial`, the caller must report the result with `end`. */
   admit(target: Target): Promise<Admission>;
   end(target: Target, end: CallEnd, asTrial: boolean): Promise<void>;
-  look(target: Target): Promise<CircuitState>;
+  read(target: Target): Promise<CircuitState>;
 }
 
 /** Maximum of circuits in this process's memory. At the limit all are dropped; so many providers indicate a fault elsewhere. */
@@ -70,9 +70,12 @@ export function openCircuits(parts: {
       });
       const { provider, origin, model } = target;
       if (opened)
-        log.warn({ provider, origin, model, cooldownMs: rules.cooldownMs }, 'the model provider is left alone');
+        log.warn(
+          { provider, origin, model, cooldownMs: rules.cooldownMs },
+          'model provider circuit opened; calls suspended',
+        );
     },
-    look: (target) => move(target, () => null),
+    read: (target) => move(target, () => null),
   };
 }
 

@@ -27,7 +27,7 @@ export type Judged = { end: CallEnd; usage: TokenUsage } & (
 
 const NO_USAGE: TokenUsage = { inputTokens: null, outputTokens: null };
 const LAST_WORDS = {
-  length: 'the answer was cut at its longest',
+  length: 'the answer was cut at its maximum length',
   filter: 'the provider filtered the answer',
   refusal: 'the model refused to answer',
 } as const;
@@ -40,7 +40,7 @@ export function judgeAnswer(answer: HttpAnswer, judging: Judging): Judged {
   if (refused !== null) return judgeRefusal(refused, answer, judging);
   const read = answer.body === undefined ? null : wire.read(answer.body);
   if (read === null) {
-    const failed = failure('AI_PROVIDER_INVALID_RESPONSE', 'passing', `${provider} gave no whole answer`);
+    const failed = failure('AI_PROVIDER_INVALID_RESPONSE', 'passing', `${provider} returned no complete answer`);
     return { kind: 'failed', failed, end: { kind: 'failure' }, usage: NO_USAGE };
   }
   const { usage, finish, text } = read;
@@ -53,7 +53,7 @@ export function judgeAnswer(answer: HttpAnswer, judging: Judging): Judged {
     return { kind: 'failed', failed, end: { kind: 'success' }, usage };
   }
   const json = readAnswer(text, judging.schema);
-  const faults = json === undefined ? [{ path: '', message: 'is no JSON' }] : judging.check(json);
+  const faults = json === undefined ? [{ path: '', message: 'must be JSON' }] : judging.check(json);
   return {
     end: { kind: 'success' },
     usage,

@@ -142,7 +142,7 @@ export function openModels(parts: ModelParts): ModelRuntime {
     async status() {
       const { selection, source, chosen } = current;
       const isUsable = chosen.kind === 'usable';
-      const state = isUsable && isHttp(chosen.target) ? await circuits.look(chosen.target) : CLOSED;
+      const state = isUsable && isHttp(chosen.target) ? await circuits.read(chosen.target) : CLOSED;
       return {
         status: isUsable ? 'ok' : 'degraded',
         provider: selection.provider,
@@ -168,7 +168,7 @@ export function openModels(parts: ModelParts): ModelRuntime {
     select(stored) {
       current = selected(stored);
       const { provider, model, baseUrl } = current.selection;
-      log.info({ provider, model, baseUrl, source: current.source }, 'the model provider was switched');
+      log.info({ provider, model, baseUrl, source: current.source }, 'model provider switched');
     },
     async close() {
       await Promise.all([...agents.values()].map((agent) => agent.destroy()));

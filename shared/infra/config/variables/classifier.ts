@@ -1,7 +1,12 @@
 import type { Variable } from '#infra/config/variable.ts';
 import { PROVIDERS } from '#shared/classifier/provider/names.ts';
+import { modelOf } from '#shared/classifier/provider/target.ts';
 
 const GROUP = 'AI classifier';
+const MODELS = PROVIDERS.flatMap((provider) => {
+  const model = modelOf({ provider, model: null, baseUrl: null, apiKeyRef: null });
+  return model === null ? [] : [`\`${model}\` (\`${provider}\`)`];
+});
 
 /** The AI classifier service, its workers and its model providers. */
 export const CLASSIFIER = {
@@ -15,7 +20,7 @@ export const CLASSIFIER = {
     group: GROUP,
     kind: 'text',
     default: null,
-    description: 'Model; unset = the default of the provider. Required for `local`.',
+    description: `Model; unset = the default of the provider: ${MODELS.join(', ')}. Required for \`local\`.`,
   },
   AI_CLASSIFIER_BASE_URL: {
     group: GROUP,
@@ -142,7 +147,7 @@ export const CLASSIFIER = {
     default: 3_000,
     min: 1,
     max: 3_600_000,
-    description: 'First wait between two attempts of a job; doubles.',
+    description: 'First wait between two attempts of a job; doubles, at most five minutes, with jitter.',
   },
   AI_GENERATION_USAGE_WALLET_ENABLED: {
     group: GROUP,
@@ -157,7 +162,7 @@ export const CLASSIFIER = {
     default: '0',
     words: ['0', '1'],
     description:
-      '1 = the `settlement` worker makes every call to usage and wallet service that follows the answer of a provider; otherwise the front door makes these calls. Set the same value for `web` and `settlement`.',
+      '1 = the `settlement` worker calls usage and wallet service once the provider has answered; 0 = the front door makes these calls. Set the same value for `web` and `settlement`.',
   },
   AI_SETTLEMENT_WAIT_MS: {
     group: GROUP,

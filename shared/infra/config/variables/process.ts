@@ -17,7 +17,8 @@ export const PROCESS = {
     kind: 'list',
     default: SERVICE_NAMES.join(','),
     words: SERVICE_NAMES,
-    description: 'Services whose front doors a `web` process opens, comma-separated.',
+    description:
+      'Services whose front doors a `web` process opens, comma-separated. Workers read it too: it decides which secrets are required.',
   },
   HOST: {
     group: PROCESS_GROUP,
@@ -76,7 +77,7 @@ export const STORES = {
     kind: 'mongodb',
     default: null,
     description:
-      'Connection string of a replica set. Required. It must not weaken `w: majority, journal: true` or majority reads of the primary.',
+      'Connection string of a replica set or sharded cluster. It must not weaken `w: majority, journal: true` or majority reads of the primary.',
   },
   MONGODB_DATABASE: {
     group: STORES_GROUP,
@@ -173,7 +174,7 @@ export const WORKERS = {
     default: 1_000,
     min: 1,
     max: 3_600_000,
-    description: 'First wait between two attempts of a command; doubles.',
+    description: 'First wait between two attempts of a command; doubles, at most one minute, with jitter.',
   },
   UPKEEP_INTERVAL_MS: {
     group: WORKERS_GROUP,

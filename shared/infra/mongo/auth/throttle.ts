@@ -152,7 +152,7 @@ async function writeRow(mongo: Mongo, key: string, update: GuardedUpdate): Promi
     // An empty row, quiet since 1970: the next update of it begins the count.
     await insertRow(mongo, key, { round: newStamp(), tries: 0, lastTryAt: new Date(0) });
   }
-  throw new Error('a throttle row was cleared again and again under our hands');
+  throw new Error('a throttle row was cleared repeatedly during one update');
 }
 
 /** Inserts a row. Returns false, and changes nothing, if the row exists already. */

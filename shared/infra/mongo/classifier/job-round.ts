@@ -97,7 +97,7 @@ export async function markContext(
 }
 
 /** Sets the job back to PENDING until its command runs again. Throws RoundOver. */
-export async function restRound(mongo: Mongo, at: JobRound, session: ClientSession): Promise<void> {
+export async function suspendRound(mongo: Mongo, at: JobRound, session: ClientSession): Promise<void> {
   await change(mongo, at, { status: 'PENDING' }, session);
 }
 
@@ -132,7 +132,7 @@ export async function endLostRound(
     // Read the command first. A worker that runs it again after this read also writes the job, so one of the two commits fails.
     const command = await findLive(mongo, 'classifier', roundKey(at), session);
     if (command?.status === 'PENDING' || (command?.fence ?? null) !== fence)
-      throw new Stale('the command of a lost round');
+      throw new Stale('the command of an outdated round');
     await beginRound(mongo, at, session);
     await storeOutcomes(mongo, at, open, session);
     const job = await aiJobs(mongo).findOne({ _id: at.jobId }, { session, maxTimeMS: QUERY_LIMIT_MS });

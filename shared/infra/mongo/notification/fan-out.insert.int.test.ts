@@ -8,7 +8,7 @@ import { tappedDb } from '#testing/stores/tapped-db.ts';
 import { until } from '#testing/until.ts';
 import { fanOuts, NOTIFICATION_EVENTS, notificationEvents, notifications } from './collections.ts';
 import { findEvent, idsOfFanOut, insertFanOut } from './fan-out.ts';
-import { look } from './inbox.ts';
+import { readConsistently } from './inbox.ts';
 import { abandonFanOut, FanOutLost, lostFanOuts, openFanOut, publishFanOut, stageRows } from './stage-fan-out.ts';
 
 /** A fan-out of three chunks. */
@@ -22,7 +22,7 @@ async function stored(mongo: TestMongo) {
     notificationEvents(mongo).countDocuments({}),
     mongo.db.collection(DELIVERIES).countDocuments({}),
     mongo.db.collection('commands').countDocuments({ queue: 'upkeep:fanouts' }),
-    look(mongo, (place) => notifications(mongo).countDocuments({ place })),
+    readConsistently(mongo, (place) => notifications(mongo).countDocuments({ place })),
   ]);
   return { rows, events, jobs, settles, visible };
 }
@@ -88,13 +88,13 @@ t.test('readers see all rows of a staged fan-out or none, while it is made', { t
   const seen = new Set<number>();
   let making = true;
   async function read(): Promise<void> {
-    while (making) seen.add(await look(mongo, (place) => notifications(mongo).countDocuments({ place })));
+    while (making) seen.add(await readConsistently(mongo, (place) => notifications(mongo).countDocuments({ place })));
   }
   const readers = [read(), read()];
   t.match(await insertFanOut(mongo, sampleFanOut({ rows: 10_000 })), { kind: 'made' }, 'and no reader aborts it');
   making = false;
   await Promise.all(readers);
-  seen.add(await look(mongo, (place) => notifications(mongo).countDocuments({ place })));
+  seen.add(await readConsistently(mongo, (place) => notifications(mongo).countDocuments({ place })));
   t.strictSame(
     [...seen].sort((a, b) => a - b),
     [0, 10_000],

@@ -14,7 +14,7 @@ import { abandonFanOut, findEarlierStaging, openFanOut, publishFanOut, stageRows
 const TAKE_BACK_WITHIN_MS = 5 * SECOND;
 /** An earlier fan-out of the same event that makes no progress for this long (ms) is treated as dead. */
 const STALLED_MS = 10 * SECOND;
-const LOOK_AGAIN_MS = 100;
+const POLL_MS = 100;
 /**
  * Time limit (ms) for reading the event that made ours a duplicate. One server is enough to refuse a duplicate, but the earlier
  * event is readable only after a majority has it. `inTransaction` has waited for a majority, but on one shard, which need not be
@@ -101,7 +101,7 @@ async function awaitEarlier(
   { fanOutId, event, stalledMs = STALLED_MS }: NewFanOut,
 ): Promise<NotificationEvent | null> {
   let progress = '';
-  for (let since = performance.now(); ; await delay(LOOK_AGAIN_MS)) {
+  for (let since = performance.now(); ; await delay(POLL_MS)) {
     const earlier = await findEarlierStaging(mongo, { fanOutId, source });
     // Query the event after the staging fan-out, so that an event published in between is found.
     const known = await findSame(mongo, event);
@@ -119,7 +119,7 @@ async function findWinner(mongo: Mongo, event: NotificationEvent | null): Promis
   for (;;) {
     const winner = await findSame(mongo, event);
     if (winner !== null || event?.replayable !== true || performance.now() > giveUpAt) return winner;
-    await delay(LOOK_AGAIN_MS);
+    await delay(POLL_MS);
   }
 }
 
