@@ -51,8 +51,8 @@ async function gradedReply(
   attemptId: string,
   command: CommandOf<'grading'> | null,
 ): Promise<Reply> {
-  const patience = { timeoutMs: deps.settings.gradingWaitMs, signal: call.signal };
-  if (command !== null) await ringAndWait(deps, command, patience);
+  const limits = { timeoutMs: deps.settings.gradingWaitMs, signal: call.signal };
+  if (command !== null) await ringAndWait(deps, command, limits);
   const attempt = await knownAttempt(deps, attemptId);
   return {
     status: attempt.status === 'GRADED' ? 200 : 202,
