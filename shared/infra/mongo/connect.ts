@@ -8,7 +8,7 @@ export interface Mongo {
   close(): Promise<void>;
 }
 
-export interface MongoPlace {
+export interface MongoAddress {
   url: string;
   /** Takes precedence over the path of the URL. */
   database: string;
@@ -52,19 +52,19 @@ const OPTIONS: MongoClientOptions = {
  *
  * `limits` replaces time limits; tests set longer ones.
  */
-export function openMongo(place: MongoPlace, limits: MongoLimits = {}): Mongo {
-  return openWith({ ...OPTIONS, ...limits }, place);
+export function openMongo(address: MongoAddress, limits: MongoLimits = {}): Mongo {
+  return openWith({ ...OPTIONS, ...limits }, address);
 }
 
 /**
  * Opens the client for schema changes, without a socket timeout. Building an index may take long. A timeout would fail the
  * release although the build continues on the server.
  */
-export function openReleaseMongo(place: MongoPlace): Mongo {
-  return openWith({ ...OPTIONS, socketTimeoutMS: 0 }, place);
+export function openReleaseMongo(address: MongoAddress): Mongo {
+  return openWith({ ...OPTIONS, socketTimeoutMS: 0 }, address);
 }
 
-function openWith(settings: MongoClientOptions, { url, database, appName }: MongoPlace): Mongo {
+function openWith(settings: MongoClientOptions, { url, database, appName }: MongoAddress): Mongo {
   const client = new MongoClient(url, { ...settings, appName });
   return { client, db: client.db(database), close: () => client.close() };
 }
