@@ -40,6 +40,8 @@ export function pageAt(file: string): Page {
 /** Starts a new cluster for one page, with every worker, on the MongoDB and the Redis of the environment. */
 export async function clusterFor(t: Teardown, { file }: Page): Promise<PageCluster> {
   const { env, ownInbox = false, webhook = false, paid = false } = NEEDS[file] ?? {};
+  // Each process of a cluster adds a listener to the end of this process.
+  process.setMaxListeners(100);
   const receiver = await openNeighbours(t);
   const cluster = await startCluster(t, {
     env: { ...AS_BY_NPM_START, ...(webhook ? receiver.webhookEnv : {}), ...(paid ? paidEnv(receiver) : {}), ...env },

@@ -61,8 +61,6 @@ function editsOf(page: Page, run: StepRun, identities: Identities): Edit[] {
 }
 
 if (import.meta.main) {
-  // Each process of a cluster adds a listener.
-  process.setMaxListeners(100);
   const { MONGODB_URL, REDIS_URL } = process.env;
   const services = await startThrowAwayServices({ mongodb: !MONGODB_URL, redis: !REDIS_URL });
   process.env.MONGODB_URL ||= services.mongodb?.url;
