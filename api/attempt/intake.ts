@@ -47,7 +47,7 @@ export async function receiveHandoff(
 /** Returns the sender of the grade: the examiner that the gateway names, or the service itself if it names no actor. */
 async function graderOf(deps: AttemptDeps, { identity }: Call, attemptId: string): Promise<Viewer | Rejection> {
   if (identity.actor === undefined) {
-    return (await deps.heads.find(attemptId)) === null ? { rejected: 'ATTEMPT_NOT_FOUND' } : SERVICE_VIEWER;
+    return (await deps.attemptRefs.find(attemptId)) === null ? { rejected: 'ATTEMPT_NOT_FOUND' } : SERVICE_VIEWER;
   }
   const viewer = viewerOf(identity);
   const attempt = await findAttempt(deps.mongo, attemptId);

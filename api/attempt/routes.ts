@@ -16,7 +16,7 @@ import { postEvent, submitAttempt } from './submit.ts';
 
 /** Returns the attempt service's internal `/v1` routes: attempts behind the gateway, grades and releases from services. */
 export function attemptRoutes(deps: AttemptDeps): Route[] {
-  return [...startRoutes(deps), ...sittingRoutes(deps), ...intakeRoutes(deps)];
+  return [...startRoutes(deps), ...studentRoutes(deps), ...intakeRoutes(deps)];
 }
 
 const START_ERRORS: readonly ErrorCode[] = [
@@ -75,7 +75,7 @@ function startRoutes(deps: AttemptDeps): Route[] {
 }
 
 /** Routes of a started attempt: its student works on it, and each reader gets what the reader may see. */
-function sittingRoutes(deps: AttemptDeps): Route[] {
+function studentRoutes(deps: AttemptDeps): Route[] {
   const student = [identity(), role('STUDENT')];
   const reader = [identity(), role()];
 

@@ -12,14 +12,14 @@ import { DETAIL_EVENTS } from '#shared/attempt/limits.ts';
 import { eventForReply } from '#shared/attempt/redact.ts';
 import type { PostEventRequest, SubmitRequest } from '#shared/generated/attempt.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
-import { type AttemptDeps, detailOf, knownAttempt, ownHead, viewerOf } from './deps.ts';
+import { type AttemptDeps, detailOf, knownAttempt, ownAttemptRef, viewerOf } from './deps.ts';
 
 /** Submits for the student and waits for the grade. Later submits get the same result, also after a TIMEOUT. */
 export async function submitAttempt(deps: AttemptDeps, call: Call<SubmitRequest>): Promise<Reply | Rejection> {
-  const head = await ownHead(deps, call);
-  if (isRejection(head)) return head;
-  const command = await ensureSubmitted(deps, head._id, 'STUDENT', null);
-  return gradedReply(deps, call, head._id, command);
+  const ref = await ownAttemptRef(deps, call);
+  if (isRejection(ref)) return ref;
+  const command = await ensureSubmitted(deps, ref._id, 'STUDENT', null);
+  return gradedReply(deps, call, ref._id, command);
 }
 
 /**
@@ -51,8 +51,8 @@ async function gradedReply(
   attemptId: string,
   command: CommandOf<'grading'> | null,
 ): Promise<Reply> {
-  const patience = { timeoutMs: deps.settings.gradingWaitMs, signal: call.signal };
-  if (command !== null) await ringAndWait(deps, command, patience);
+  const limits = { timeoutMs: deps.settings.gradingWaitMs, signal: call.signal };
+  if (command !== null) await ringAndWait(deps, command, limits);
   const attempt = await knownAttempt(deps, attemptId);
   return {
     status: attempt.status === 'GRADED' ? 200 : 202,
@@ -62,9 +62,9 @@ async function gradedReply(
 
 /** Logs an event of the student's client. A TIMEOUT submits an attempt in progress; the event limit never refuses a TIMEOUT. */
 export async function postEvent(deps: AttemptDeps, call: Call<PostEventRequest>): Promise<Reply | Rejection> {
-  const head = await ownHead(deps, call);
-  if (isRejection(head)) return head;
-  const { _id: attemptId } = head;
+  const ref = await ownAttemptRef(deps, call);
+  if (isRejection(ref)) return ref;
+  const { _id: attemptId } = ref;
   const { type } = call.body;
   const metadata = call.body.metadata ?? {};
   const client = call.body.metadata == null ? {} : { client: JSON.stringify(metadata) };

@@ -48,7 +48,7 @@ export interface PreviewDeps {
   settles: boolean;
   /** Settles stored generations; null = this front door calls the usage and wallet services itself. */
   settlementWorker: SettlementWorker | null;
-  patience: GenerationPatience;
+  timing: GenerationTiming;
   log: Pick<Log, 'warn'>;
 }
 
@@ -59,7 +59,7 @@ export interface SettlementWorker extends Pick<WorkerAccess, 'doorbells' | 'repl
 }
 
 /** Time limits of paid generations (ms). */
-interface GenerationPatience {
+interface GenerationTiming {
   /**
    * Lease of the request that holds a generation. The holder renews it, so a dead holder blocks equal requests for at most this
    * long.
@@ -69,7 +69,7 @@ interface GenerationPatience {
   waitMs: number;
 }
 
-export const GENERATION_PATIENCE: GenerationPatience = { leaseMs: 30 * SECOND, waitMs: 25 * SECOND };
+export const GENERATION_TIMING: GenerationTiming = { leaseMs: 30 * SECOND, waitMs: 25 * SECOND };
 
 /** Dependencies of the model provider routes. */
 export interface ProviderDeps {

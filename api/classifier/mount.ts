@@ -3,7 +3,7 @@ import type { Mount } from '#api/service.ts';
 import { openFollowedModels } from '#infra/models/followed-models.ts';
 import { openSettledPoller } from '#infra/mongo/mailbox/mailbox.ts';
 import { openChangeFeed } from '#infra/redis/change-feed.ts';
-import { type ClassifierDeps, GENERATION_PATIENCE } from './deps.ts';
+import { type ClassifierDeps, GENERATION_TIMING } from './deps.ts';
 import { jobRoutes } from './job-routes.ts';
 import { previewRoutes } from './previews.ts';
 import { providerRoutes } from './providers.ts';
@@ -36,7 +36,7 @@ export const mountClassifier: Mount = ({ config, log, mongo, now, redis, doorbel
         ? { doorbells, replies, settledPoller: openSettledPoller(mongo), waitMs: settings.settlementWaitMs }
         : null,
       log,
-      patience: GENERATION_PATIENCE,
+      timing: GENERATION_TIMING,
     },
     providers: {
       mongo,

@@ -102,7 +102,7 @@ t.test('a request that waits too long for an equal one gets AI_GENERATION_IN_PRO
   };
   const slow = preview(door);
   await until('it is asked', () => models.asked.length === 1);
-  const hasty = previewDoor(mongo, { owners, models, change: { patience: { leaseMs: 30_000, waitMs: 1 } } });
+  const hasty = previewDoor(mongo, { owners, models, change: { timing: { leaseMs: 30_000, waitMs: 1 } } });
   t.match(await previewGeneration(hasty, generationCall()), { rejected: 'AI_GENERATION_IN_PROGRESS', retryAfter: 3 });
   go.open();
   const made = await slow;

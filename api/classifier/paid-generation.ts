@@ -49,11 +49,11 @@ export async function paidGeneration(
   order: GenerationOrder,
   { signal, stop }: Signals,
 ): Promise<GenerationPreview | Rejection> {
-  const { mongo, now, patience, settlementWorker } = deps;
+  const { mongo, now, timing, settlementWorker } = deps;
   const { organizationId, actor } = order.scope;
   const key = generationKey(order.wanted, { organizationId, actorId: actor.id });
   const settledBy = settlementWorker === null ? 'door' : 'worker';
-  const giveUpAt = performance.now() + patience.waitMs;
+  const giveUpAt = performance.now() + timing.waitMs;
   let waitedFor: { id: string; fence: number } | null = null;
   for (;;) {
     const next = nextStep(await newestGeneration(mongo, key), { now: now(), settledBy, waitedFor });
@@ -76,11 +76,11 @@ export async function paidGeneration(
         break;
       case 'open':
       case 'take': {
-        const named = { key, organizationId, actor, now: now(), leaseMs: patience.leaseMs };
+        const named = { key, organizationId, actor, now: now(), leaseMs: timing.leaseMs };
         const taken =
           next.kind === 'open'
             ? await openGeneration(mongo, { _id: newId(now()), epoch: next.epoch, ...named })
-            : await takeGeneration(mongo, next.row._id, { by: 'door', leaseMs: patience.leaseMs });
+            : await takeGeneration(mongo, next.row._id, { by: 'door', leaseMs: timing.leaseMs });
         if (taken.kind !== 'held') {
           // Another request took the row first; wait for its result.
           await delay(RACE_POLL_MS, undefined, { signal });
@@ -187,7 +187,7 @@ async function answerOf(deps: PreviewDeps, order: GenerationOrder, held: HeldGen
   return generate(deps, order, { previewId: held.row._id, references }, stop);
 }
 
-function keepRenewing({ mongo, patience: { leaseMs } }: PreviewDeps, held: HeldGeneration): () => void {
+function keepRenewing({ mongo, timing: { leaseMs } }: PreviewDeps, held: HeldGeneration): () => void {
   const renew = async () => {
     await renewGeneration(mongo, held, leaseMs);
     if (held.row.state === 'MAKING') await renewHold(mongo, holderOf(held), leaseMs);

@@ -21,11 +21,11 @@ export async function preflight(
   signal: AbortSignal,
 ): Promise<Rejection | undefined> {
   const estimate = estimateOf(order.wanted.count);
-  const hold = await placeHold(deps.mongo, holder, { ...estimate, leaseMs: deps.patience.leaseMs });
+  const hold = await placeHold(deps.mongo, holder, { ...estimate, leaseMs: deps.timing.leaseMs });
   if (hold.kind === 'full') return { rejected: 'AI_GENERATION_IN_PROGRESS', retryAfter: COME_BACK_SECONDS };
   let { before } = hold;
   for (let reads = 1; ; reads++) {
-    const refused = await askOwners(deps, order, sumOfCharges([before, estimate]), signal);
+    const refused = await checkOwners(deps, order, sumOfCharges([before, estimate]), signal);
     if (refused === undefined || refused.rejected === 'AI_OWNER_UNAVAILABLE') return refused;
     // A hold ahead of ours may have been charged between reading the holds and reading the balance; it was then counted twice.
     const since: Charge = await readHeldBefore(deps.mongo, holder, deps.now());
@@ -35,7 +35,7 @@ export async function preflight(
   }
 }
 
-async function askOwners(
+async function checkOwners(
   { neighbours, outboundTimeoutMs: timeoutMs }: PreviewDeps,
   { scope }: GenerationOrder,
   needed: Charge,
@@ -43,11 +43,11 @@ async function askOwners(
 ): Promise<Rejection | undefined> {
   const { usage, wallet } = neighbours;
   if (usage === null || wallet === null) return { rejected: 'AI_OWNER_UNAVAILABLE' };
-  const patience = { timeoutMs, signal };
+  const limits = { timeoutMs, signal };
   try {
     const [exceeded, balance] = await Promise.all([
-      checkUsage(usage, scope, needed, patience),
-      readBalance(wallet, scope, patience),
+      checkUsage(usage, scope, needed, limits),
+      readBalance(wallet, scope, limits),
     ]);
     if (exceeded.length > 0) {
       return { rejected: 'AI_USAGE_LIMIT_EXCEEDED', message: `A usage limit is reached: ${exceeded.join(', ')}` };

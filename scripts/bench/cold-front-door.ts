@@ -1,7 +1,7 @@
 import type { AttemptDeps } from '#api/attempt/deps.ts';
 import type { Call } from '#api/route.ts';
 import { readConfig } from '#infra/config/config.ts';
-import { openHeads } from '#infra/mongo/attempt/attempts.ts';
+import { openAttemptRefs } from '#infra/mongo/attempt/attempts.ts';
 import { openPapers } from '#infra/mongo/attempt/papers.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { openSettledPoller } from '#infra/mongo/mailbox/mailbox.ts';
@@ -15,7 +15,7 @@ export function coldFrontDoor(mongo: Mongo): AttemptDeps {
   return {
     mongo,
     papers: openPapers(mongo, 8 * 1_024 * 1_024),
-    heads: openHeads(mongo, 1_000),
+    attemptRefs: openAttemptRefs(mongo, 1_000),
     now: Date.now,
     settings: config.attempt,
     commandAttempts: config.worker.maxAttempts,

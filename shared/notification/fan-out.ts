@@ -6,11 +6,12 @@ import { type Preferences, preferenceKey, type Suppression, suppressionOf } from
 /**
  * A fan-out of more than MAX_AT_ONCE rows. The rows are staged in chunks and hidden from readers, because their `place` is the
  * fan-out's id. One transaction then stores the event and the state PUBLISHED, which makes all rows visible at once.
- * Afterwards the rows are settled: moved to `INBOX` one by one.
+ * Afterwards the fan-out is finished: its rows are moved to `INBOX` one by one.
  *
  * A reader's inbox is `INBOX` and every published fan-out. Readers query the list of published fan-outs and the rows at the same
- * time, so a row must not move while a reader may use an older list. Rows therefore move only READER_GRACE_MS after publication, and the
- * fan-out stays in the list until READER_GRACE_MS after the last move. A reader whose queries take longer than CONSISTENT_READ_MS repeats them.
+ * time, so a row must not move while a reader may use an older list. Rows therefore move only READER_GRACE_MS after publication,
+ * and the fan-out stays in the list until READER_GRACE_MS after the last move. A reader whose queries take longer than
+ * CONSISTENT_READ_MS repeats them.
  */
 export interface FanOut {
   _id: string;

@@ -1,6 +1,6 @@
 import type { AttemptDeps } from '#api/attempt/deps.ts';
 import type { Call, Identity } from '#api/route.ts';
-import { openHeads } from '#infra/mongo/attempt/attempts.ts';
+import { openAttemptRefs } from '#infra/mongo/attempt/attempts.ts';
 import { openPapers } from '#infra/mongo/attempt/papers.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { openSettledPoller } from '#infra/mongo/mailbox/mailbox.ts';
@@ -23,7 +23,7 @@ export function inProcessDoor(mongo: Mongo, workers: Partial<Record<Queue, reado
   return {
     mongo,
     papers: openPapers(mongo, 8 * 1024 * 1024),
-    heads: openHeads(mongo, 10_000),
+    attemptRefs: openAttemptRefs(mongo, 10_000),
     now: Date.now,
     settings: { ...testConfig().attempt, startBudgetMs: BUDGET_MS },
     commandAttempts: 10,

@@ -45,7 +45,7 @@ export function previewDoor(
     outboundTimeoutMs: config.outboundTimeoutMs,
     settles: true,
     settlementWorker: null,
-    patience: { leaseMs: 30_000, waitMs: 60_000 },
+    timing: { leaseMs: 30_000, waitMs: 60_000 },
     log: heldLog(),
     ...parts.change,
   };

@@ -8,7 +8,7 @@ import { freePort } from '#scripts/services/port.ts';
 import { PATIENT_CALLS } from '#testing/actors/test-kernel.ts';
 import { callHttp, type HttpReply, type HttpRequest } from '#testing/clients/http-call.ts';
 import { type Neighbours, openNeighbours } from '#testing/neighbours/neighbours.ts';
-import { dropTestDatabase, requiredEnv, type Teardown } from '#testing/stores/open-test-mongo.ts';
+import { dropTestDatabase, PATIENT, requiredEnv, type Teardown } from '#testing/stores/open-test-mongo.ts';
 import { takeRedisDatabase } from '#testing/stores/redis-database.ts';
 import { until } from '#testing/until.ts';
 import { type ClusterProcess, type ProcessPlan, planProcess } from './cluster-process.ts';
@@ -77,7 +77,7 @@ const ROOT = path.resolve(import.meta.dirname, '../../..');
 export async function startCluster(t: Teardown, options: ClusterOptions = {}): Promise<Cluster> {
   const url = options.env?.MONGODB_URL ?? requiredEnv('MONGODB_URL');
   const database = `e2e_${randomBytes(6).toString('hex')}`;
-  const mongo = openMongo({ url, database, appName: 'examhall-test' });
+  const mongo = openMongo({ url, database, appName: 'examhall-test' }, PATIENT);
   const processes = new Map<string, ClusterProcess>();
   let stopping: Promise<void> | undefined;
   t.teardown(() => stop());

@@ -5,7 +5,7 @@ import {
   type Admission,
   admit,
   afterCall,
-  type CallEnd,
+  type CallReport,
   type CircuitRules,
   type CircuitState,
   CLOSED,
@@ -18,7 +18,7 @@ import type { Now } from '#shared/kernel/time.ts';
 export interface Circuits {
   /** Returns whether a call may be made now. After `call` or `trial`, the caller must report the result with `end`. */
   admit(target: Target): Promise<Admission>;
-  end(target: Target, end: CallEnd, asTrial: boolean): Promise<void>;
+  report(target: Target, end: CallReport, asTrial: boolean): Promise<void>;
   read(target: Target): Promise<CircuitState>;
 }
 
@@ -61,7 +61,7 @@ export function openCircuits(parts: {
       });
       return isLost(admission, state) ? { kind: 'open', retryAfterMs: rules.cooldownMs } : admission;
     },
-    async end(target, end, asTrial) {
+    async report(target, end, asTrial) {
       let opened = false;
       await move(target, (state) => {
         const next = afterCall(state, end, { now: now(), rules, asTrial });

@@ -74,11 +74,11 @@ async function appendWithRows(mongo: Mongo, write: EventWrite, budgetMs: number,
     const before = (await attempts(mongo).findOne({ _id: write.attemptId }, { session })) as Attempt | null;
     if (before === null) throw new Error(`attempt ${write.attemptId} is missing`);
     const event = { type: write.type, metadata: write.metadata, createdAt: new Date(now()) };
-    const placed = placeEvent(before, event);
+    const log = addToEventLog(before, event);
     const { hasRoom, clientEvents } = countOf(write.type);
     const update = guardedUpdate([hasRoom], {
-      events: literal(placed.tail),
-      eventSeq: literal(placed.eventSeq),
+      events: literal(log.tail),
+      eventSeq: literal(log.eventSeq),
       clientEvents,
     });
     const after = await attempts(mongo).findOneAndUpdate({ _id: write.attemptId }, update.pipeline, {
@@ -87,14 +87,14 @@ async function appendWithRows(mongo: Mongo, write: EventWrite, budgetMs: number,
       session,
     });
     if (!wasAccepted(update, after)) return { kind: 'full' };
-    if (placed.rows.length > 0) await eventRows(mongo).insertMany(placed.rows, { session });
-    const createdAt = placed.tail.at(-1)?.createdAt ?? event.createdAt;
-    return { kind: 'appended', event: { seq: placed.eventSeq, type: event.type, metadata: event.metadata, createdAt } };
+    if (log.rows.length > 0) await eventRows(mongo).insertMany(log.rows, { session });
+    const createdAt = log.tail.at(-1)?.createdAt ?? event.createdAt;
+    return { kind: 'appended', event: { seq: log.eventSeq, type: event.type, metadata: event.metadata, createdAt } };
   });
 }
 
-/** The place of a new event: the next tail of the attempt document, and the rows that its transaction inserts. */
-interface PlacedEvent {
+/** The write of a new event: the next tail of the attempt document, and the rows that its transaction inserts. */
+interface EventLogWrite {
   tail: AttemptEvent[];
   eventSeq: number;
   rows: EventRow[];
@@ -104,10 +104,10 @@ interface PlacedEvent {
  * Appends one event, dated no earlier than the event before it. If the tail is full, all but its newest EVENT_TAIL_KEEP events
  * move to rows, so no event is lost or reordered.
  */
-export function placeEvent(
+export function addToEventLog(
   attempt: Pick<Attempt, '_id' | 'events' | 'eventSeq'>,
   event: Omit<AttemptEvent, 'seq'>,
-): PlacedEvent {
+): EventLogWrite {
   const last = attempt.events.at(-1);
   const createdAt = last !== undefined && last.createdAt > event.createdAt ? last.createdAt : event.createdAt;
   const numbered: AttemptEvent = { seq: attempt.eventSeq + 1, ...event, createdAt };

@@ -73,7 +73,7 @@ export async function findNotification(mongo: Mongo, id: string): Promise<Notifi
     const row = await notifications(mongo).findOne({ _id: id }, { maxTimeMS: QUERY_LIMIT_MS });
     if (row === null) return null;
     if (await isVisible(mongo, row)) return row;
-    // Between the two queries its fan-out may have been published, settled and forgotten. The row is then in another place, so
+    // Between the two queries its fan-out may have been published, finished and deleted. The row is then in another place, so
     // read it again.
     if (row.place === 'DELETED' || row.place === staged) return null;
     staged = row.place;
@@ -186,8 +186,8 @@ export async function readConsistently<Result>(
 ): Promise<Result> {
   for (let round = 1; ; round++) {
     const began = performance.now();
-    const [published, settled] = await Promise.all([publishedFanOuts(mongo), read('INBOX')]);
-    const result = published.length === 0 ? settled : await read({ $in: ['INBOX', ...published] });
+    const [published, visible] = await Promise.all([publishedFanOuts(mongo), read('INBOX')]);
+    const result = published.length === 0 ? visible : await read({ $in: ['INBOX', ...published] });
     if (performance.now() - began < CONSISTENT_READ_MS) return result;
     if (round === MAX_READS) throw new Error('the reads of an inbox took too long to be consistent');
   }

@@ -77,14 +77,14 @@ const NO_ANSWER = 'the server does not answer in time';
 /** Tests a behaviour. After an outage, which may be an election, it tests once more. */
 async function faultOf(behaviour: Behaviour, scratch: Scratch, limitMs: number): Promise<string | null> {
   try {
-    return await tryOnce(behaviour, scratch, limitMs);
+    return await runTrial(behaviour, scratch, limitMs);
   } catch (error) {
     if (!isOutage(error)) throw error;
-    return tryOnce(behaviour, scratch, limitMs);
+    return runTrial(behaviour, scratch, limitMs);
   }
 }
 
-async function tryOnce(behaviour: Behaviour, scratch: Scratch, limitMs: number): Promise<string | null> {
+async function runTrial(behaviour: Behaviour, scratch: Scratch, limitMs: number): Promise<string | null> {
   const trial = scratch.beginTrial(behaviour.name);
   try {
     const fault = await bounded(behaviour.fault(trial), limitMs, () => new Late());

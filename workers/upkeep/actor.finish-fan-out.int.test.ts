@@ -36,11 +36,11 @@ t.test(
     /** Runs the command as a worker would, `ms` after the publication. */
     async function runAt(ms: number) {
       await mailboxOf(mongo, 'upkeep:fanouts').updateOne(
-        { _id: fanOut.settle._id },
+        { _id: fanOut.finish._id },
         { $set: { nextRunAt: new Date(0) } },
       );
       const deps = { ...testWorkerDeps(mongo, WEBHOOK), now: () => start + ms };
-      return runCommand(testKernel(mongo), makeActor('upkeep', deps), 'upkeep:fanouts', fanOut.settle._id);
+      return runCommand(testKernel(mongo), makeActor('upkeep', deps), 'upkeep:fanouts', fanOut.finish._id);
     }
 
     t.equal(await runAt(0), 'snoozed');
@@ -76,7 +76,7 @@ t.test('the sweep deletes the rows of a front door that never published, and no 
   await insertFanOut(mongo, sampleFanOut({ rows: ROWS, rowsAtOnce: 10 }));
   await insertFanOut(mongo, sampleFanOut({ rows: 3 }));
   const command = {
-    ...sampleFanOut({ rows: 0 }).settle,
+    ...sampleFanOut({ rows: 0 }).finish,
     queue: 'upkeep' as const,
     progress: null,
     result: null,
