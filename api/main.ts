@@ -50,6 +50,8 @@ const [clock, doorbells, replies, probe] = [
   redisProbe(redis),
 ];
 const alarms = metrics.counter('examhall_alarms_total', "Events that need an operator's attention", ['name']);
+// Prometheus finds no increase in a counter that only appears with its first alarm.
+for (const name of ['background_dropped', 'audit_failed']) alarms.add({ name }, 0);
 const background = openBackground({
   ...BACKGROUND_LIMITS,
   dropped: (count) => alarms.add({ name: 'background_dropped' }, count),

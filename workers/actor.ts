@@ -78,7 +78,8 @@ export type Outcome<Q extends Queue = Queue> =
   | { kind: 'dead'; error: Error; effects?: Effects };
 
 /** Names of the counters in `/metrics` that an operator should watch. */
-export type Alarm = 'analytics_failed' | 'background_dropped' | 'notice_misconfigured';
+export const ALARMS = ['analytics_failed', 'background_dropped', 'notice_misconfigured'] as const;
+export type Alarm = (typeof ALARMS)[number];
 
 /** The dependencies that every actor is built with. */
 export interface WorkerDeps {

@@ -10,7 +10,7 @@ import { type ChangePublisher, openChangePublisher } from '#infra/redis/change-f
 import { openDoorbells } from '#infra/redis/doorbell.ts';
 import { openReplySender } from '#infra/redis/replies.ts';
 import { type GradeNotice, isEarly } from '#shared/attempt/notices.ts';
-import type { Alarm, WorkerDeps } from './actor.ts';
+import { ALARMS, type Alarm, type WorkerDeps } from './actor.ts';
 
 const PAPER_CACHE_BYTES = 64 * 1024 * 1024;
 
@@ -24,6 +24,8 @@ export function openRuntime(config: Config, name: string) {
   const redis = { redisUrl: config.redis.url, log };
   const [clock, doorbells, replies] = [openServerClock(mongo), openDoorbells(redis), openReplySender(redis)];
   const alarms = metrics.counter('examhall_alarms_total', "Events that need an operator's attention", ['name']);
+  // Prometheus finds no increase in a counter that only appears with its first alarm.
+  for (const name of ALARMS) alarms.add({ name }, 0);
   const background = openBackground({
     ...BACKGROUND_LIMITS,
     dropped: (count) => alarms.add({ name: 'background_dropped' satisfies Alarm }, count),
