@@ -11,7 +11,7 @@ async function rungRedis(t: Test) {
   const redis = await ownRedis(startThrowAwayServices);
   t.teardown(() => redis.close());
   const log = heldLog();
-  const bells = openDoorbells({ redisUrl: redis.url, log, boundMs: 5_000 });
+  const bells = openDoorbells({ redisUrl: redis.url, log, boundMs: 60_000 });
   t.teardown(() => bells.close());
   return { redis, bells, log };
 }
