@@ -2,7 +2,7 @@ import type { ClassifierSettings } from '#infra/config/settings.ts';
 import type { Log } from '#infra/log/log.ts';
 import { findProviderSetting, openUsageRecorder } from '#infra/mongo/classifier/providers.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
-import { bounded } from '#infra/process/background.ts';
+import { withTimeout } from '#infra/process/background.ts';
 import { openChangeFeed } from '#infra/redis/change-feed.ts';
 import { openSharedCells } from '#infra/redis/shared-cells.ts';
 import { DEFAULT_SETTING, type ProviderSetting, selectionOf } from '#shared/classifier/provider/setting.ts';
@@ -79,7 +79,7 @@ export function openFollowedModels(parts: {
 
   /** Waits for the first read of the setting, because the environment may name a different provider. */
   async function known(): Promise<void> {
-    if (held === undefined) await bounded(read(), FIRST_READ_MS, tooLate);
+    if (held === undefined) await withTimeout(read(), FIRST_READ_MS, tooLate);
   }
 
   readInBackground();

@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis';
 import { keepIoredis, openIoredis } from './connection.ts';
-import { keepConnected, type Link, type Log, within } from './link.ts';
+import { keepConnected, type Link, type Log, withReplyTimeout } from './link.ts';
 import { readRedisUrl } from './redis-url.ts';
 
 /** Time limit of one PUBLISH; the link is dropped afterwards. */
@@ -23,7 +23,7 @@ export function openBroadcaster(deps: { redisUrl: string; log: Log; purpose: str
 
   async function send(client: Redis, text: string): Promise<void> {
     try {
-      await within(PUBLISH_TIMEOUT_MS, client.publish(deps.channel, text));
+      await withReplyTimeout(PUBLISH_TIMEOUT_MS, client.publish(deps.channel, text));
     } catch (error) {
       link.drop(client, error);
     }
@@ -36,7 +36,7 @@ export function openBroadcaster(deps: { redisUrl: string; log: Log; purpose: str
       const sent = send(client, text).finally(() => inFlight.delete(sent));
       inFlight.add(sent);
     },
-    close: () => link.close(() => within(PUBLISH_TIMEOUT_MS / 2, Promise.all(inFlight))),
+    close: () => link.close(() => withReplyTimeout(PUBLISH_TIMEOUT_MS / 2, Promise.all(inFlight))),
   };
 }
 
