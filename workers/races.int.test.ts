@@ -22,7 +22,7 @@ import {
 } from '#testing/stored/stored-attempts.ts';
 import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
 import { makeActor } from '#testing/suites/actor-subjects.ts';
-import { until } from '#testing/until.ts';
+import { despiteOutages, until } from '#testing/until.ts';
 import { runCommand } from './run-command.ts';
 
 const jitter = openJitter();
@@ -174,7 +174,7 @@ t.test('50 concurrent submits cause one grading and one SUBMIT event, and all ge
   const params = { attemptId: attempt._id };
   const submits = Array.from({ length: 50 }, async () => {
     await jitter.pause(20);
-    return submitAttempt(door, callOf({ source: 'STUDENT' }, params, attempt.studentId));
+    return despiteOutages(() => submitAttempt(door, callOf({ source: 'STUDENT' }, params, attempt.studentId)));
   });
   const replies = await Promise.all(submits);
   t.ok(replies.every((reply) => 'status' in reply && reply.status === 200));
@@ -205,7 +205,7 @@ t.test('a save that races a submit is either graded or refused with ATTEMPT_LOCK
     };
     const submit = async () => {
       await jitter.pause(spreadMs);
-      return submitAttempt(door, callOf({ source: 'STUDENT' }, params, attempt.studentId));
+      return despiteOutages(() => submitAttempt(door, callOf({ source: 'STUDENT' }, params, attempt.studentId)));
     };
     const [saved] = await Promise.all([save(), submit()]);
     const { status, totalScore, answers } = await find(mongo, attempt._id);
