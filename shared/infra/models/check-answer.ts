@@ -79,7 +79,7 @@ export function failureWithoutAnswer(error: CallFailed, provider: string): Check
     case 'address':
       return of('AI_PROVIDER_UNAVAILABLE', 'refused', 'leads to an address that is not called', { kind: 'nothing' });
     case 'request':
-      return of('AI_PROVIDER_NOT_CONFIGURED', 'refused', 'cannot be asked with this key', { kind: 'nothing' });
+      return of('AI_PROVIDER_NOT_CONFIGURED', 'refused', 'cannot be called with this key', { kind: 'nothing' });
   }
 }
 

@@ -124,7 +124,7 @@ export function openModels(parts: ModelParts): ModelRuntime {
       signal.throwIfAborted();
       const { chosen, selection } = current;
       if (chosen.kind === 'unusable') {
-        const message = `${selection.provider} cannot be asked: ${chosen.fault}`;
+        const message = `${selection.provider} cannot be called: ${chosen.fault}`;
         throw new ProviderFailure('AI_PROVIDER_NOT_CONFIGURED', 'refused', { message });
       }
       const { target } = chosen;
