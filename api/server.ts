@@ -109,11 +109,14 @@ export function openServer(deps: ServerDeps): Door {
     }
 
     const body = await takeBody(exchange, head, mounted);
-    if (body.kind !== 'taken') return body;
+    if (body.kind === 'gone') return body;
+    const { bearerFault } = exchange.identity;
+    if (body.kind === 'refused') return bearerFault === undefined ? body : refused(bearerFault);
 
     const asked = query === '' && !mounted.hasQuery ? undefined : mounted.parseQuery(query);
     const faults = asked === undefined ? body.faults : [...asked.faults, ...body.faults];
     if (faults.length > 0) {
+      if (bearerFault !== undefined) return refused(bearerFault);
       const details = [...faults, ...furtherFaults(mounted, body)];
       return refused({ rejected: 'VALIDATION_FAILED', details: details.slice(0, MAX_FAULTS) });
     }

@@ -2,7 +2,7 @@ import t from 'tap';
 import { WORKERS, type WorkerRow } from '#infra/mongo/live-workers.ts';
 import { readCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { OPERATOR_AUDIT } from '#infra/mongo/operator-audit.ts';
-import { around } from '#testing/actors/scripted-actor.ts';
+import { withStep } from '#testing/actors/scripted-actor.ts';
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { runExamhall } from '#testing/processes/run-examhall.ts';
 import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
@@ -18,7 +18,7 @@ const examhall = (...args: string[]) => runExamhall(mongo, args);
 
 async function deadGrading(cause: string): Promise<string> {
   const command = await postGrading(mongo, await storeAttempt(mongo, SUBMITTED), { maxAttempts: 1 });
-  const failing = around(grading, () => Promise.reject(new Error(cause)));
+  const failing = withStep(grading, () => Promise.reject(new Error(cause)));
   t.equal(await runCommand(testKernel(mongo), failing, command.queue, command._id), 'dead');
   return command._id;
 }
@@ -71,7 +71,7 @@ t.test('examhall dead lists dead letters, replays each once and audits the repla
 t.test('examhall dead show names the delivery state of a dead delivery, and replay runs it again', async (t) => {
   const job = await postDelivery(mongo, { channel: 'log', maxAttempts: 1 });
   const deps = testWorkerDeps(mongo, { NOTIFICATION_CHANNELS: 'log' });
-  const failing = around(makeActor('delivery', deps), () => Promise.reject(new Error('the log is full')));
+  const failing = withStep(makeActor('delivery', deps), () => Promise.reject(new Error('the log is full')));
   t.equal(await runCommand(testKernel(mongo), failing, job.queue, job._id), 'dead');
   t.match((await examhall('dead', 'list', '--queue', 'delivery:log')).said, /1 +delivery:log +Error: the log is full/);
   const shown = async () => JSON.parse((await examhall('dead', 'show', job._id)).said);

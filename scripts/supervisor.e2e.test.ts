@@ -152,11 +152,11 @@ t.test('npm start with a database', async (t) => {
 
 t.test('the supervisor kills processes that do not stop in time and stops services last', async (t) => {
   const written: string[] = [];
-  let look = () => {};
+  let check = () => {};
   const output = createPrefixedOutput({
     write: (text) => {
       written.push(text.trim());
-      look();
+      check();
     },
     colour: false,
     names: ['web', 'mongodb'],
@@ -169,7 +169,7 @@ t.test('the supervisor kills processes that do not stop in time and stops servic
   const mongodb = supervisor.keep('service', 'mongodb', plan(`${deaf}; process.on('SIGTERM', () => process.exit())`));
   const pids = [web.pid() ?? 0, mongodb.pid() ?? 0];
   await new Promise<void>((resolve) => {
-    look = () => written.filter((line) => line.endsWith('| up')).length === 2 && resolve();
+    check = () => written.filter((line) => line.endsWith('| up')).length === 2 && resolve();
   });
   await supervisor.stop();
   t.strictSame(pids.map(isGone), [true, true]);

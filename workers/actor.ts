@@ -40,7 +40,7 @@ export interface Actor {
   /** Interval of its poll, in milliseconds. Default: the configured poll interval of workers. */
   pollMs?: number;
   /** Recurring commands that must exist while this actor runs. The worker inserts missing ones when it starts. */
-  standing?: readonly { queue: Queue; key: string; subject: string }[];
+  recurring?: readonly { queue: Queue; key: string; subject: string }[];
 }
 
 /** Returns the queues that an actor may claim from: those with a handler. */
@@ -92,7 +92,7 @@ export interface WorkerDeps {
   /** Wakes another actor for a committed command. The ring may be lost. Never throws. */
   ring: (queue: Queue, commandId: string) => void;
   /** Wakes the streams that follow this job. The notification may be lost. Never throws. */
-  tellJob: (jobId: string) => void;
+  publishJobChange: (jobId: string) => void;
   /** Returns the client of the model provider. The first call opens it. */
   models: () => Models;
   /** Runs best-effort work that must hold no slot. */

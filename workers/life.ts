@@ -3,7 +3,7 @@ import type { Log } from '#infra/log/log.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { isOutage } from '#infra/mongo/faults.ts';
 import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';
-import { forgetSession, renewLease } from '#infra/mongo/mailbox/settle.ts';
+import { clearHolderSession, renewLease } from '#infra/mongo/mailbox/settle.ts';
 import type { Command, Queue } from '#shared/kernel/command.ts';
 import { isNetworkFault } from '#shared/kernel/network-fault.ts';
 import type { Actor, Outcome } from './actor.ts';
@@ -19,7 +19,7 @@ export interface Kernel {
   leaseMs: number;
   /** Notifies the front doors that wait for this command. The reply may be lost. Never throws. */
   publishSettled: (commandId: string) => void;
-  count: (queue: Queue, ending: Ending) => void;
+  count: (queue: Queue, result: RunResult) => void;
   random: () => number;
   /** Aborted when the process must end. It cuts runs short and snoozes their commands. */
   stop: AbortSignal;
@@ -29,7 +29,7 @@ export interface Kernel {
  * How a run ended for this worker. `not-ours`: the claim was refused or failed, or the outcome could not be written. `fenced`:
  * the lease was lost, or the process stopped before MongoDB confirmed the outcome. Both leave the command to a later claim.
  */
-export type Ending = 'done' | 'rejected' | 'retried' | 'snoozed' | 'dead' | 'not-ours' | 'fenced';
+export type RunResult = 'done' | 'rejected' | 'retried' | 'snoozed' | 'dead' | 'not-ours' | 'fenced';
 
 /** A claimed command, with the session and the lease in which it is run and settled. */
 export interface Life<Q extends Queue> {
@@ -49,11 +49,11 @@ export interface Lease {
   end(): void;
 }
 
-/** Runs `live` with a claimed command, and renews its lease until `live` ends. Returns and throws as `live` does. */
+/** Runs `work` with a claimed command, and renews its lease until `work` ends. Returns and throws as `work` does. */
 export async function withLease<Q extends Queue>(
   claimed: Omit<Life<Q>, 'lease'>,
-  live: (life: Life<Q>) => Promise<Ending>,
-): Promise<Ending> {
+  work: (life: Life<Q>) => Promise<RunResult>,
+): Promise<RunResult> {
   const { kernel, command } = claimed;
   const { mongo, leaseMs, stop, log } = kernel;
   const lease = holdLease(command, {
@@ -63,11 +63,11 @@ export async function withLease<Q extends Queue>(
     stop,
   });
   try {
-    return await live({ ...claimed, lease });
+    return await work({ ...claimed, lease });
   } catch (error) {
     // The outcome cannot be written, so the command stays leased until its lease expires. The driver reuses the session, so
     // the command must not name it any longer.
-    await forgetSession(mongo, command).catch(() => undefined);
+    await clearHolderSession(mongo, command).catch(() => undefined);
     throw error;
   } finally {
     lease.end();

@@ -2,9 +2,9 @@ import t from 'tap';
 import { claimCommand } from '#infra/mongo/mailbox/claim.ts';
 import { COMMANDS } from '#infra/mongo/mailbox/commands.ts';
 import { replayDead } from '#infra/mongo/mailbox/dead-letters.ts';
-import { refundAttempt, takeBackClaim } from '#infra/mongo/mailbox/settle.ts';
+import { refundAttempt, undoClaim } from '#infra/mongo/mailbox/settle.ts';
 import type { Command } from '#shared/kernel/command.ts';
-import { alsoDoing, type Step, scripted } from '#testing/actors/scripted-actor.ts';
+import { type Step, scriptActor, withEffect } from '#testing/actors/scripted-actor.ts';
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { openNeighbours } from '#testing/neighbours/neighbours.ts';
 import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
@@ -21,13 +21,13 @@ const LONG_MS = 50_000;
 async function withLostReply(mongo: TestMongo, script: { step: Step; meanwhile?: () => Promise<void> }) {
   const grading = makeActor('grading', testWorkerDeps(mongo));
   const command = await postGrading(mongo, await storeAttempt(mongo, SUBMITTED));
-  const fails = scripted(grading, () => Promise.reject(new Error('once')));
+  const fails = scriptActor(grading, () => Promise.reject(new Error('once')));
   await runCommand(testKernel(mongo), fails, command.queue, command._id);
   await expire(mongo, command);
   const meanwhile = script.meanwhile === undefined ? {} : { meanwhile: script.meanwhile };
   const lost = faultyMongo(mongo, { method: 'updateOne', how: 'lost', times: 1, when: settles, ...meanwhile });
   const kernel = testKernel(lost.mongo, { workerId: 'cut-off' });
-  return { grading, command, kernel, actor: scripted(grading, script.step), left: lost.left };
+  return { grading, command, kernel, actor: scriptActor(grading, script.step), left: lost.left };
 }
 
 t.test('a commit that succeeded although it was reported as failed is announced as committed, once', async (t) => {
@@ -38,16 +38,16 @@ t.test('a commit that succeeded although it was reported as failed is announced 
     const actor = makeActor(subject.name, deps);
     const lost = losingCommit(mongo);
     const begun: string[] = [];
-    const cutOff = scripted(actor, async (_run, real) => {
-      const outcome = alsoDoing(await real(), async () => undefined);
+    const cutOff = scriptActor(actor, async (_run, real) => {
+      const outcome = withEffect(await real(), async () => undefined);
       lost.loseNext();
       return outcome.kind === 'done' ? { ...outcome, after: () => void begun.push('analytics') } : outcome;
     });
     const command = await subject.post();
     const kernel = testKernel(lost.mongo);
-    t.equal(await runCommand(kernel, cutOff, command.queue, command._id), subject.ends.ending, subject.name);
+    t.equal(await runCommand(kernel, cutOff, command.queue, command._id), subject.ends.result, subject.name);
     t.equal(cutOff.runs.length, 1);
-    const isOver = subject.ends.ending === 'done';
+    const isOver = subject.ends.result === 'done';
     t.strictSame(kernel.announced, isOver ? [command._id] : [], 'the waiting front doors are notified');
     t.equal(begun.length, isOver ? 1 : 0, 'the work of `after` starts once');
     await endedWell({ t, mongo, subject, actor, deps, kernel: () => kernel }, command);
@@ -85,7 +85,7 @@ t.test(
         async meanwhile() {
           await expire(mongo, command);
           const claimed = gate();
-          const rival = scripted(grading, async (_run, real) => {
+          const rival = scriptActor(grading, async (_run, real) => {
             claimed.open();
             await go.opened;
             return real();
@@ -119,7 +119,7 @@ t.test('an attempt is refunded once, and only while every later claim has spent 
   t.equal(await attempts(), 1);
   await refundAttempt(mongo, first);
   t.equal(await attempts(), 1, 'no second refund when the first reply was lost');
-  await takeBackClaim(mongo, { queue: command.queue, id: command._id, workerId: 'second' });
+  await undoClaim(mongo, { queue: command.queue, id: command._id, workerId: 'second' });
   t.match(await again(mongo, command), { attempts: 0, session: null });
   await claim('third');
   await refundAttempt(mongo, second);
@@ -131,7 +131,7 @@ t.test('a command names no session once no worker runs it any more', async (t) =
   const grading = makeActor('grading', testWorkerDeps(mongo));
   const circular: Record<string, unknown> = {};
   circular.itself = circular;
-  const endings: [Step | null, Partial<Command>][] = [
+  const outcomes: [Step | null, Partial<Command>][] = [
     [null, { status: 'DONE' }],
     [async () => ({ kind: 'rejected', result: null }), { status: 'REJECTED' }],
     [async () => ({ kind: 'retry', error: new Error('no') }), { status: 'PENDING', attempts: 1 }],
@@ -140,14 +140,14 @@ t.test('a command names no session once no worker runs it any more', async (t) =
     // MongoDB cannot store this result, so the command stays leased.
     [async () => ({ kind: 'done', result: circular }), { status: 'PENDING', workerId: 'worker-1' }],
   ];
-  for (const [step, state] of endings) {
+  for (const [step, state] of outcomes) {
     const command = await postGrading(mongo, await storeAttempt(mongo, SUBMITTED));
     let held: unknown;
-    const looks = scripted(grading, async (run, real) => {
+    const notesSession = scriptActor(grading, async (run, real) => {
       held = (await again(mongo, command)).session;
       return step === null ? real() : step(run, real);
     });
-    await runCommand(testKernel(mongo), looks, command.queue, command._id);
+    await runCommand(testKernel(mongo), notesSession, command.queue, command._id);
     t.type(held, 'string', 'a running command names its session');
     t.match(await again(mongo, command), { ...state, session: null }, JSON.stringify(state));
   }

@@ -3,7 +3,7 @@ import { findAttempt } from '#infra/mongo/attempt/attempts.ts';
 import { isOutage } from '#infra/mongo/faults.ts';
 import { createIndexes } from '#infra/mongo/schema/migrate.ts';
 import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
-import { around, scripted } from '#testing/actors/scripted-actor.ts';
+import { scriptActor, withStep } from '#testing/actors/scripted-actor.ts';
 import { testKernel, testWorker, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { openNeighbours } from '#testing/neighbours/neighbours.ts';
 import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
@@ -11,7 +11,7 @@ import { type FaultPlan, faultyMongo, settles } from '#testing/stores/faulty-mon
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { actorSubjects, makeActor } from '#testing/suites/actor-subjects.ts';
 import { again, endedWell, expire } from '#testing/suites/kernel-features/feature.ts';
-import { gate, until } from '#testing/until.ts';
+import { despiteOutages, gate, until } from '#testing/until.ts';
 import { runCommand } from './run-command.ts';
 
 t.test('a claim whose reply was lost is undone and spends no attempt', async (t) => {
@@ -31,7 +31,7 @@ t.test('a claim whose reply was lost is undone and spends no attempt', async (t)
       t.match(await again(mongo, command), { status: 'PENDING', attempts: 0, lockedUntil: null, workerId: null });
     }
     // The claim of another worker must not be undone.
-    const rival = around(actor, () => new Promise<never>(() => undefined));
+    const rival = withStep(actor, () => new Promise<never>(() => undefined));
     void runCommand(testKernel(mongo, { workerId: 'rival' }), rival, command.queue, command._id);
     const held = await until('claimed', async () => {
       const now = await again(mongo, command);
@@ -51,8 +51,8 @@ t.test('an outcome decided before an outage is written once, after the outage', 
     const command = await subject.post({ maxAttempts: 1 });
     const broken = faultyMongo(mongo, { method: 'updateOne', how: 'refused', times: 2, when: settles });
     const kernel = testKernel(broken.mongo);
-    const actor = scripted(makeActor(subject.name, deps));
-    t.equal(await runCommand(kernel, actor, command.queue, command._id), subject.ends.ending, subject.name);
+    const actor = scriptActor(makeActor(subject.name, deps));
+    t.equal(await runCommand(kernel, actor, command.queue, command._id), subject.ends.result, subject.name);
     t.equal(broken.left(), 0, 'the write was repeated until it succeeded');
     t.equal(actor.runs.length, 1, 'the decision was not made again');
     t.match(await again(mongo, command), { status: subject.ends.status, fence: 1 });
@@ -68,7 +68,7 @@ t.test('an attempt is refunded if an outage lasts longer than the lease', async 
     const actor = makeActor(subject.name, deps);
     const command = await subject.post();
     const [reached, go] = [gate(), gate()];
-    const cutOff = scripted(actor, async (_run, real) => {
+    const cutOff = scriptActor(actor, async (_run, real) => {
       const outcome = await real();
       reached.open();
       await go.opened;
@@ -78,13 +78,13 @@ t.test('an attempt is refunded if an outage lasts longer than the lease', async 
     const late = runCommand(testKernel(broken.mongo, { workerId: 'cut-off' }), cutOff, command.queue, command._id);
     await reached.opened;
     await expire(mongo, command);
-    const rival = scripted(actor, async (_run, real) => {
+    const rival = scriptActor(actor, async (_run, real) => {
       go.open();
       t.equal(await late, 'fenced', subject.name);
       return real();
     });
-    const ending = await runCommand(testKernel(mongo, { workerId: 'rival' }), rival, command.queue, command._id);
-    t.equal(ending, subject.ends.ending);
+    const result = await runCommand(testKernel(mongo, { workerId: 'rival' }), rival, command.queue, command._id);
+    t.equal(result, subject.ends.result);
     await endedWell({ t, mongo, subject, actor, deps, kernel: () => testKernel(mongo) }, command);
   }
 });
@@ -93,7 +93,7 @@ t.test('failures and a kill -9 of MongoDB lose no command and spend no attempt',
   const { mongodb, close } = await startThrowAwayServices({ redis: false, durable: true });
   if (mongodb === undefined) throw new Error('no MongoDB to kill');
   t.teardown(close);
-  const mongo = await openTestMongo(t, { url: mongodb.url });
+  const mongo = await openTestMongo(t, { url: mongodb.url, limits: {} });
   const actor = makeActor('grading', testWorkerDeps(mongo));
   const kernel = testKernel(mongo, { leaseMs: 1_000 });
   const worker = testWorker(t, kernel, actor, { concurrency: 4, pollMs: 50 });
@@ -118,7 +118,7 @@ t.test('failures and a kill -9 of MongoDB lose no command and spend no attempt',
   await mongodb.kill9();
   t.equal(await mongo.db.command({ ping: 1 }).then(() => false, isOutage), true, 'it is really gone');
   await mongodb.start();
-  await createIndexes(mongo);
+  await despiteOutages(() => createIndexes(mongo));
   await until('graded after the kill', allGraded);
   await worker.drain();
 

@@ -7,7 +7,7 @@ import { postCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import type { Paper } from '#shared/attempt/question.ts';
 import { totalsOf } from '#shared/attempt/scoring/grade-attempt.ts';
-import { scripted } from '#testing/actors/scripted-actor.ts';
+import { scriptActor } from '#testing/actors/scripted-actor.ts';
 import { testKernel, testWorker, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { openJitter } from '#testing/chance.ts';
 import { callOf, inProcessDoor } from '#testing/doors/in-process-door.ts';
@@ -68,7 +68,7 @@ t.test('a handoff and a grading that race both take effect', async (t) => {
     return attempt._id;
   });
   for (const id of await Promise.all(rounds)) {
-    const done = await until('graded and handed off', async () => {
+    const done = await until('graded, and the handoff applied', async () => {
       const attempt = await find(mongo, id);
       return attempt.pendingManualCount === 0 ? attempt : null;
     });
@@ -92,14 +92,14 @@ t.test('20 concurrent handoffs lose no score, and the totals match the answers a
   const posted = paper.questions.map(({ questionId }, n) => postHandoff(mongo, attempt, { questionId, score: n / 10 }));
   await Promise.all(posted);
   twoWorkers(t, mongo, 'essayhandoff');
-  let looks = 0;
-  const done = await until('all handed off', async () => {
+  let reads = 0;
+  const done = await until('all handoffs applied', async () => {
     const now = await find(mongo, attempt._id);
-    looks += 1;
+    reads += 1;
     t.strictSame(storedTotals(now), totalsOf(paper, now.answers));
     return now.pendingManualCount === 0 ? now : null;
   });
-  t.ok(looks > 1);
+  t.ok(reads > 1);
   t.equal(done?.totalScore, 19, '0 + 0.1 + … + 1.9');
   t.strictSame(
     Object.values(done?.answers ?? {}).map(({ score }) => score),
@@ -154,7 +154,7 @@ t.test('a grading that commits late undoes neither an earlier grading nor a hand
   } as const;
   const { command: late } = await postCommand(mongo, newCommand({ ...twin, maxAttempts: 10, now: Date.now() - 1_000 }));
   const first = await postGrading(mongo, attempt);
-  const slow = scripted(grading, async (_run, real) => {
+  const slow = scriptActor(grading, async (_run, real) => {
     const decided = await real();
     t.equal(await runCommand(testKernel(mongo), grading, 'grading', first._id), 'done');
     const given = await postHandoff(mongo, attempt);

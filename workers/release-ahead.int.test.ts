@@ -104,7 +104,7 @@ t.test('an early ring or poll sends no notice; at the release time each notice i
   await run(mongo, deps, await postRelease(mongo, { examId, releasedAt: ahead() }));
   const noticing = makeActor('gradenotices', deps);
   const worker = testWorker(t, testKernel(mongo), noticing);
-  for (const { queue, _id: id } of await noticeRows(mongo, examId)) t.equal(await worker.knock(queue, id), 'not-ours');
+  for (const { queue, _id: id } of await noticeRows(mongo, examId)) t.equal(await worker.tryRun(queue, id), 'not-ours');
   await worker.poll();
   await worker.idle();
   t.equal(neighbours.calls.length, 0);
@@ -143,12 +143,12 @@ t.test('future releases that race gradings announce each attempt once, never bef
     }
     const grade = async (attempt: Attempt, n: number) => {
       await jitter.pause(60);
-      await graders[n % 2]?.knock('grading', (await postGrading(mongo, attempt))._id);
+      await graders[n % 2]?.tryRun('grading', (await postGrading(mongo, attempt))._id);
     };
     const release = async (_: unknown, n: number) => {
       await jitter.pause(60);
       const command = await postRelease(mongo, { examId, releasedAt });
-      await releasers[n % 2]?.knock('resultsrelease', command._id);
+      await releasers[n % 2]?.tryRun('resultsrelease', command._id);
     };
     await Promise.all([...sat.map(grade), ...Array.from({ length: 3 }, release)]);
     await announcedOnce(t, mongo, examId, STUDENTS);

@@ -3,7 +3,7 @@ import { readCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';
-import { scripted } from '#testing/actors/scripted-actor.ts';
+import { scriptActor } from '#testing/actors/scripted-actor.ts';
 import { testKernel, testWorker, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { openJitter, scaled } from '#testing/chance.ts';
 import { announcedOnce } from '#testing/stored/announced.ts';
@@ -43,7 +43,7 @@ t.test('an attempt that a release did not find takes the release with its grade'
   const early = `exam-${newId()}`;
   const sitting = await postGrading(mongo, await storeAttempt(mongo, { ...HIDDEN, examId: early }));
   // The first grade is decided before the release and hides the result. Its commit is stale, so the attempt is graded again.
-  const slow = scripted(grading, async (_run, real) => {
+  const slow = scriptActor(grading, async (_run, real) => {
     const decided = await real();
     await run(releasing, await postRelease(mongo, { examId: early }));
     return decided;
@@ -65,12 +65,12 @@ t.test('a release that races gradings announces each attempt once', async (t) =>
     const grade = async (attempt: Attempt, n: number) => {
       await jitter.pause(40);
       const command = await postGrading(mongo, attempt);
-      await graders[n % 2]?.knock('grading', command._id);
+      await graders[n % 2]?.tryRun('grading', command._id);
     };
     const release = async () => {
       await jitter.pause(30);
       const command = await postRelease(mongo, { examId });
-      await Promise.all(releasers.map((worker) => worker.knock('resultsrelease', command._id)));
+      await Promise.all(releasers.map((worker) => worker.tryRun('resultsrelease', command._id)));
       return command;
     };
     const [command] = await Promise.all([release(), ...sitting.map(grade)]);
@@ -92,7 +92,7 @@ t.test('two concurrent releases of one exam count and announce each attempt once
       releasers.map(async (worker) => {
         await jitter.pause(10);
         const command = await postRelease(mongo, { examId });
-        await worker.knock('resultsrelease', command._id);
+        await worker.tryRun('resultsrelease', command._id);
         const settled = await until('done', async () => {
           const now = await readCommand(mongo, 'resultsrelease', command._id);
           return now?.status === 'DONE' ? now : null;

@@ -2,14 +2,14 @@ import { setTimeout as rest } from 'node:timers/promises';
 import type { ClientSession } from 'mongodb';
 import { isOutage } from '#infra/mongo/faults.ts';
 import { type Claim, claimCommand, withHolderSession } from '#infra/mongo/mailbox/claim.ts';
-import { saveProgress, takeBackClaim } from '#infra/mongo/mailbox/settle.ts';
+import { saveProgress, undoClaim } from '#infra/mongo/mailbox/settle.ts';
 import type { Command, Queue } from '#shared/kernel/command.ts';
 import type { Actor, Outcome } from './actor.ts';
-import { type Ending, type Kernel, type Life, outcomeOfFault, withLease } from './life.ts';
+import { type Kernel, type Life, outcomeOfFault, type RunResult, withLease } from './life.ts';
 import { commitInLife, type Settled, settle } from './settle.ts';
 
 /** Wait between two attempts to undo a claim whose reply was lost, in milliseconds. */
-const UNDO_AGAIN_MS = 500;
+const UNDO_RETRY_MS = 500;
 
 /**
  * Runs one command: claim ▸ run (load, decide) ▸ settle (effects and state in one transaction) ▸ announce. Returns how it ended
@@ -18,16 +18,16 @@ const UNDO_AGAIN_MS = 500;
  * The process may be killed at any point. The claim has already counted the attempt; when the lease expires, the next claim
  * continues from the last checkpoint.
  */
-export async function runCommand(kernel: Kernel, actor: Actor, queue: Queue, id: string): Promise<Ending> {
-  const lived = withHolderSession(kernel.mongo, (session) => live(kernel, actor, { queue, id, session }));
-  const ending = await lived.catch((error: unknown): Ending => {
+export async function runCommand(kernel: Kernel, actor: Actor, queue: Queue, id: string): Promise<RunResult> {
+  const running = withHolderSession(kernel.mongo, (session) => claimAndRun(kernel, actor, { queue, id, session }));
+  const result = await running.catch((error: unknown): RunResult => {
     // Either the claim failed because MongoDB is unavailable, or MongoDB refuses to store the outcome. The command is unchanged
     // or due again when its lease expires; the poll then finds it.
     kernel.log.warn({ err: error, commandId: id, queue }, 'command could not be claimed or settled');
     return 'not-ours';
   });
-  kernel.count(queue, ending);
-  return ending;
+  kernel.count(queue, result);
+  return result;
 }
 
 /** The command to be claimed, and the session in which its transactions run. */
@@ -37,10 +37,10 @@ interface Wanted<Q extends Queue> {
   session: ClientSession;
 }
 
-async function live<Q extends Queue>(kernel: Kernel, actor: Actor, wanted: Wanted<Q>): Promise<Ending> {
+async function claimAndRun<Q extends Queue>(kernel: Kernel, actor: Actor, wanted: Wanted<Q>): Promise<RunResult> {
   const claimed = await claim(kernel, wanted);
   if (claimed.kind === 'refused') return 'not-ours';
-  if (claimed.kind === 'buried') return announceDead(kernel, claimed.command);
+  if (claimed.kind === 'dead') return announceDead(kernel, claimed.command);
   const { command } = claimed;
   return withLease({ kernel, actor, command, session: wanted.session }, async (life) => {
     for (let round = 1; ; round++) {
@@ -64,12 +64,12 @@ async function claim<Q extends Queue>(kernel: Kernel, { queue, id, session }: Wa
     return await claimCommand(mongo, { queue, id, workerId, leaseMs, session });
   } catch (error) {
     while (isOutage(error) && !stop.aborted) {
-      const answered = await takeBackClaim(mongo, { queue, id, workerId }).then(
+      const answered = await undoClaim(mongo, { queue, id, workerId }).then(
         () => true,
         () => false,
       );
       if (answered) break;
-      await rest(UNDO_AGAIN_MS);
+      await rest(UNDO_RETRY_MS);
     }
     throw error;
   }
@@ -99,7 +99,7 @@ async function run<Q extends Queue>(life: Life<Q>): Promise<Outcome<Q>> {
 function announce<Q extends Queue>(
   { kernel, command }: Life<Q>,
   settled: Exclude<Settled<Q>, { kind: 'stale' }>,
-): Ending {
+): RunResult {
   const about = { commandId: command._id, queue: command.queue, subject: command.subject, attempt: command.attempts };
   if (settled.kind === 'unsettled') return 'fenced';
   if (settled.kind === 'fenced') {
@@ -134,7 +134,7 @@ function announce<Q extends Queue>(
 }
 
 /** Logs a dead command and notifies front doors. A front door must not wait until an operator replays the command. */
-function announceDead(kernel: Kernel, command: Command, error?: Error): Ending {
+function announceDead(kernel: Kernel, command: Command, error?: Error): RunResult {
   kernel.publishSettled(command._id);
   kernel.log.error(
     { commandId: command._id, queue: command.queue, subject: command.subject, err: error ?? command.lastError },

@@ -6,7 +6,7 @@ import { openPapers } from '#infra/mongo/attempt/papers.ts';
 import { openMongo } from '#infra/mongo/connect.ts';
 import { openServerClock } from '#infra/mongo/server-clock.ts';
 import { BACKGROUND_LIMITS, openBackground } from '#infra/process/background.ts';
-import { type ChangeTeller, openChangeTeller } from '#infra/redis/change-bell.ts';
+import { type ChangePublisher, openChangePublisher } from '#infra/redis/change-feed.ts';
 import { openDoorbells } from '#infra/redis/doorbell.ts';
 import { openReplySender } from '#infra/redis/replies.ts';
 import { type GradeNotice, isEarly } from '#shared/attempt/notices.ts';
@@ -32,7 +32,7 @@ export function openRuntime(config: Config, name: string) {
     failed: (err) => log.warn({ err }, 'background work failed'),
   });
   // Only one actor publishes job changes, and only one calls models. The other actors open no link for them.
-  let jobTeller: ChangeTeller | undefined;
+  let jobPublisher: ChangePublisher | undefined;
   let followed: FollowedModels | undefined;
 
   const deps: WorkerDeps = {
@@ -42,9 +42,9 @@ export function openRuntime(config: Config, name: string) {
     log,
     config,
     ring: (queue, commandId) => void doorbells.ring(queue, commandId, 0),
-    tellJob(jobId) {
-      jobTeller ??= openChangeTeller({ ...redis, of: 'jobs' });
-      jobTeller.tell([jobId]);
+    publishJobChange(jobId) {
+      jobPublisher ??= openChangePublisher({ ...redis, of: 'jobs' });
+      jobPublisher.publish([jobId]);
     },
     models() {
       followed ??= openFollowedModels({ ...redis, settings: config.classifier, mongo, now: clock.now });
@@ -65,7 +65,7 @@ export function openRuntime(config: Config, name: string) {
       clock.stop();
       // Close it before MongoDB, because it still writes the last usage events.
       await followed?.close();
-      await Promise.allSettled([doorbells.close(), replies.close(), jobTeller?.close(), mongo.close()]);
+      await Promise.allSettled([doorbells.close(), replies.close(), jobPublisher?.close(), mongo.close()]);
       flush();
     },
   };

@@ -12,7 +12,7 @@ import { nextStateOf } from './next-state.ts';
 /** Time limit of a worker's transaction, retries included, in milliseconds. It must be well below the lease. */
 const COMMIT_BUDGET_MS = 5_000;
 /** Wait before a commit of unknown result is repeated, in milliseconds. */
-const SETTLE_AGAIN_MS = 500;
+const SETTLE_RETRY_MS = 500;
 
 /**
  * The result of settling an outcome. `stale`: the document changed; decide again. `fenced`: another worker has claimed the
@@ -32,30 +32,30 @@ export async function settle<Q extends Queue>(life: Life<Q>, outcome: Outcome<Q>
   const { kernel, actor, command } = life;
   const next = nextStateOf(command, outcome, { backoff: actor.backoff, random: kernel.random() });
   const wasCutOff = outcome.kind === 'snooze' && outcome.error !== undefined && !kernel.stop.aborted;
-  for (let tries = 1; ; tries++) {
-    const tried = await tryCommit(life, next, effectsOf(outcome));
-    switch (tried.kind) {
+  for (let commits = 1; ; commits++) {
+    const result = await tryCommit(life, next, effectsOf(outcome));
+    switch (result.kind) {
       case 'committed':
         return { kind: 'committed', outcome, next };
       case 'stale':
         return { kind: 'stale' };
       case 'lost':
         // An outage, during the run or since, made the lease expire. The command itself did not fail, so refund its attempt.
-        if (wasCutOff || (tries > 1 && outcome.kind !== 'retry')) await giveBack(life);
+        if (wasCutOff || (commits > 1 && outcome.kind !== 'retry')) await refund(life);
         return { kind: 'fenced' };
       case 'unsure':
         if (kernel.stop.aborted) return { kind: 'unsettled' };
-        await rest(SETTLE_AGAIN_MS);
+        await rest(SETTLE_RETRY_MS);
         break;
       case 'fault':
-        return settle(life, outcomeOfFault(kernel, tried.error));
+        return settle(life, outcomeOfFault(kernel, result.error));
       default:
-        return tried satisfies never;
+        return result satisfies never;
     }
   }
 }
 
-async function giveBack<Q extends Queue>({ kernel, command }: Life<Q>): Promise<void> {
+async function refund<Q extends Queue>({ kernel, command }: Life<Q>): Promise<void> {
   await refundAttempt(kernel.mongo, command).catch(() => undefined);
 }
 
@@ -63,7 +63,7 @@ function effectsOf<Q extends Queue>(outcome: Outcome<Q>): Effects | undefined {
   return outcome.kind === 'rejected' ? undefined : outcome.effects;
 }
 
-type Tried =
+type CommitResult =
   /** Written, by this commit or by an earlier one of this run whose reply was lost. Only this run can announce it. */
   | { kind: 'committed' }
   /** Nothing is written: the document on which the outcome was decided has changed. Decide again. */
@@ -80,7 +80,7 @@ type Tried =
  *
  * @throws the error of a write without effects, unless it is an outage or the lease is lost
  */
-async function tryCommit<Q extends Queue>(life: Life<Q>, next: NextState<Q>, effects?: Effects): Promise<Tried> {
+async function tryCommit<Q extends Queue>(life: Life<Q>, next: NextState<Q>, effects?: Effects): Promise<CommitResult> {
   try {
     await commit(life, next, effects);
     return { kind: 'committed' };
@@ -121,7 +121,7 @@ export function commitInLife<Q extends Queue>({ kernel, session }: Life<Q>, writ
  * - `unsure`: MongoDB is unavailable, or the command still shows our lease because the write that excluded ours is not
  *   majority-committed yet.
  */
-async function readOwnership<Q extends Queue>({ kernel, command }: Life<Q>): Promise<Tried> {
+async function readOwnership<Q extends Queue>({ kernel, command }: Life<Q>): Promise<CommitResult> {
   try {
     const now = await readCommand<Queue>(kernel.mongo, command.queue, command._id);
     if (now?.fence !== command.fence) return { kind: 'lost' };

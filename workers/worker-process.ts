@@ -5,7 +5,7 @@ import type { Mongo } from '#infra/mongo/connect.ts';
 import { newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { postCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { checkUsable, untilUsable } from '#infra/mongo/until-usable.ts';
-import { endsWithin, LAST_BACKGROUND_MS } from '#infra/process/background.ts';
+import { LAST_BACKGROUND_MS, settlesWithin } from '#infra/process/background.ts';
 import { drainOnSignal } from '#infra/process/drain.ts';
 import { answerDoorbell } from '#infra/redis/doorbell-listener.ts';
 import { type Actor, queuesOf, type WorkerDeps } from './actor.ts';
@@ -16,7 +16,7 @@ import { openStatusServer } from './status-server.ts';
 import { openWorker } from './worker.ts';
 
 /** Last part of the shutdown time, in milliseconds. In it, runs that were cut short snooze their commands. */
-const PUT_BACK_MS = 2_000;
+const SNOOZE_MS = 2_000;
 
 /** Builds one worker process from its configuration and runs it until SIGTERM or SIGINT. */
 export async function startWorkerProcess(
@@ -27,14 +27,14 @@ export async function startWorkerProcess(
   const runtime = openRuntime(config, name);
   const { deps, clock, metrics, background } = runtime;
   const { mongo, log } = deps;
-  const endings = metrics.counter('examhall_commands_total', 'Runs of commands by how they ended', ['queue', 'ending']);
+  const runs = metrics.counter('examhall_commands_total', 'Runs of commands by how they ended', ['queue', 'ending']);
   const draining = new AbortController();
   const cutShort = new AbortController();
-  let working: Working | undefined;
+  let loops: RunningLoops | undefined;
 
   if (config.metricsPort !== null) {
     const { host, metricsPort: port, opsToken, production } = config;
-    const isReady = () => working !== undefined && !draining.signal.aborted;
+    const isReady = () => loops !== undefined && !draining.signal.aborted;
     openStatusServer({ host, port, metrics, log, opsToken, production, isReady });
   }
   const actor = makeActor(deps);
@@ -44,7 +44,7 @@ export async function startWorkerProcess(
     workerId: `${name}@${hostname()}:${process.pid}:${randomUUID().slice(0, 8)}`,
     leaseMs: actor.leaseMs ?? config.worker.leaseMs,
     publishSettled: runtime.publishSettled,
-    count: (queue, ending) => endings.add({ queue, ending }),
+    count: (queue, result) => runs.add({ queue, ending: result }),
     random: Math.random,
     stop: cutShort.signal,
   };
@@ -59,51 +59,51 @@ export async function startWorkerProcess(
     graceMs: 0,
     timeoutMs: config.shutdown.timeoutMs,
     async close(timeoutMs) {
-      const whole = working === undefined || (await ended(working.drain(timeoutMs), timeoutMs, cutShort));
+      const whole = loops === undefined || (await endRuns(loops.drain(timeoutMs), timeoutMs, cutShort));
       const dropped = await background.end(whole ? LAST_BACKGROUND_MS : 0);
       if (dropped > 0) log.info({ dropped }, 'background work dropped at shutdown');
       return whole;
     },
     async after() {
-      await working?.heart.stop();
+      await loops?.heart.stop();
       await runtime.close();
     },
   });
 
   const check = async (): Promise<void> => {
     await checkUsable(mongo, clock);
-    await postStandingCommands(mongo, actor, clock.now());
+    await postRecurringCommands(mongo, actor, clock.now());
   };
-  if (await untilUsable({ check, log, stop: draining.signal })) working = beginWork(runtime, kernel, name, actor);
+  if (await untilUsable({ check, log, stop: draining.signal })) loops = startLoops(runtime, kernel, name, actor);
 }
 
 /**
  * Returns true if the runs ended in time. The others are cut short: the signal makes them snooze their commands, which spends no
  * attempt. All of it happens within `timeoutMs`, because the platform may kill the process afterwards.
  */
-async function ended(drained: Promise<unknown>, timeoutMs: number, cutShort: AbortController): Promise<boolean> {
-  const putBackMs = Math.min(PUT_BACK_MS, timeoutMs / 2);
-  if (await endsWithin(drained, timeoutMs - putBackMs)) return true;
+async function endRuns(drained: Promise<unknown>, timeoutMs: number, cutShort: AbortController): Promise<boolean> {
+  const snoozeMs = Math.min(SNOOZE_MS, timeoutMs / 2);
+  if (await settlesWithin(drained, timeoutMs - snoozeMs)) return true;
   cutShort.abort(new Error('the process is stopping'));
-  await endsWithin(drained, putBackMs);
+  await settlesWithin(drained, snoozeMs);
   return false;
 }
 
 /** The loops that run once the database is usable. */
-interface Working {
+interface RunningLoops {
   heart: { stop(): Promise<void> };
   /** Stops claiming. Resolves when the last run has ended. */
   drain(timeoutMs: number): Promise<unknown>;
 }
 
 /** Starts the worker's poll, its doorbell listeners and its heartbeat. */
-function beginWork({ deps, clock, redis }: WorkerRuntime, kernel: Kernel, name: string, actor: Actor): Working {
+function startLoops({ deps, clock, redis }: WorkerRuntime, kernel: Kernel, name: string, actor: Actor): RunningLoops {
   const { mongo, log, config } = deps;
   const queues = queuesOf(actor);
   const { concurrency = config.worker.concurrency, pollMs = config.worker.pollIntervalMs } = actor;
   const worker = openWorker(kernel, actor, { concurrency, pollMs, now: clock.now });
   const listeners = queues.map((queue) =>
-    answerDoorbell({ ...redis, queue, concurrency }, async (id) => void (await worker.knock(queue, id))),
+    answerDoorbell({ ...redis, queue, concurrency }, async (id) => void (await worker.tryRun(queue, id))),
   );
   const heart = startHeartbeat(mongo, {
     workerId: kernel.workerId,
@@ -124,8 +124,8 @@ function beginWork({ deps, clock, redis }: WorkerRuntime, kernel: Kernel, name: 
  * Inserts the recurring commands of an actor that do not exist yet. They never settle, because each run snoozes its command
  * until the next time. However many processes run this actor, only one runs a given sweep at a time.
  */
-export async function postStandingCommands(mongo: Mongo, actor: Actor, now: number): Promise<void> {
-  for (const standing of actor.standing ?? []) {
-    await postCommand(mongo, newCommand({ ...standing, body: {}, maxAttempts: Number.MAX_SAFE_INTEGER, now }));
+export async function postRecurringCommands(mongo: Mongo, actor: Actor, now: number): Promise<void> {
+  for (const recurring of actor.recurring ?? []) {
+    await postCommand(mongo, newCommand({ ...recurring, body: {}, maxAttempts: Number.MAX_SAFE_INTEGER, now }));
   }
 }

@@ -2,13 +2,13 @@ import pLimit, { type LimitFunction } from 'p-limit';
 import { dueCommands, endHolderSession } from '#infra/mongo/mailbox/claim.ts';
 import type { Queue } from '#shared/kernel/command.ts';
 import { type Actor, queuesOf } from './actor.ts';
-import type { Ending, Kernel } from './life.ts';
+import type { Kernel, RunResult } from './life.ts';
 import { runCommand } from './run-command.ts';
 
 /** The poll and the slots of one worker process. */
 export interface Worker {
   /** Runs a command as soon as a slot is free, if it can be claimed; called for each ring. Resolves when the run has ended. */
-  knock(queue: Queue, commandId: string): Promise<Ending>;
+  tryRun(queue: Queue, commandId: string): Promise<RunResult>;
   /** Starts runs of due commands of every queue until no more can be claimed. Runs may still be in progress when it resolves. */
   poll(): Promise<void>;
   /** Resolves when the runs of this moment have ended. */
@@ -29,7 +29,7 @@ export interface WorkerOptions {
 /** The slots of one queue, and the commands that hold or await one, by id. */
 interface Lane {
   slots: LimitFunction;
-  running: Map<string, Promise<Ending>>;
+  running: Map<string, Promise<RunResult>>;
 }
 
 /**
@@ -50,16 +50,16 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
     return lane;
   }
 
-  function runs(): Promise<Ending>[] {
+  function runs(): Promise<RunResult>[] {
     return [...lanes.values()].flatMap(({ running }) => [...running.values()]);
   }
 
-  function knock(queue: Queue, id: string): Promise<Ending> {
+  function tryRun(queue: Queue, id: string): Promise<RunResult> {
     const { slots, running } = laneOf(queue);
     const already = running.get(id);
     if (already !== undefined) return already;
     if (draining) return Promise.resolve('not-ours');
-    const run = slots(() => (draining ? Promise.resolve<Ending>('not-ours') : runCommand(kernel, actor, queue, id)));
+    const run = slots(() => (draining ? Promise.resolve<RunResult>('not-ours') : runCommand(kernel, actor, queue, id)));
     running.set(id, run);
     return run.finally(() => running.delete(id));
   }
@@ -90,7 +90,7 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
         // The previous holder died or was paused. A transaction that it left open would block the claim.
         if (session !== null) await endHolderSession(kernel.mongo, session).catch(warnOfSession(id));
         // Another worker holds the lease, or our clock is ahead of MongoDB's. Skip the command until the next poll.
-        if ((await knock(queue, id)) === 'not-ours') notOurs.add(id);
+        if ((await tryRun(queue, id)) === 'not-ours') notOurs.add(id);
       });
       await Promise.race(taken);
     }
@@ -104,7 +104,7 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
   );
 
   return {
-    knock,
+    tryRun,
     poll,
     idle: async () => void (await Promise.allSettled(runs())),
     busy: () => [...lanes.values()].flatMap(({ running }) => [...running.keys()]),

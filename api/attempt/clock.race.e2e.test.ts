@@ -96,7 +96,7 @@ t.test('doors whose clocks are ten minutes apart enforce the same deadline', asy
       return found;
     });
     t.equal(attempt.submittedBy, 'TIMEOUT');
-    t.equal(attempt.submittedAt?.getTime(), closeTime.getTime(), 'handed in at the deadline');
+    t.equal(attempt.submittedAt?.getTime(), closeTime.getTime(), 'submitted at the deadline');
     t.equal(attempt.answers.q0?.serverVersion ?? 0, saves, 'the accepted saves are all there');
     t.ok((attempt.answers.q0?.updatedAt.getTime() ?? 0) < closeTime.getTime());
   }
@@ -120,7 +120,7 @@ t.test('workers with wrong clocks grade, notify and submit overdue attempts at t
   const early = student();
   const kept = await started(early, door(1), { examId: newExamId() });
   const closeTime = await closeExam(cluster.mongo, left, new Date(Date.now() + CLOSES_IN_MS));
-  const swept = await until('the sweep hands in what nobody did', async () => {
+  const swept = await until('the sweep submits the attempt', async () => {
     const { data } = await readAsTeacher(door(), left);
     return data?.status === 'GRADED' && data;
   });

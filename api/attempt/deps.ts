@@ -1,7 +1,7 @@
-import type { WorkerAccess } from '#api/ask-worker.ts';
+import type { WorkerAccess } from '#api/ring-and-wait.ts';
 import type { Call, Identity } from '#api/route.ts';
 import type { AttemptSettings } from '#infra/config/settings.ts';
-import { type AttemptHead, fillTexts, findAttempt, type Heads } from '#infra/mongo/attempt/attempts.ts';
+import { type AttemptRef, type AttemptRefs, fillTexts, findAttempt } from '#infra/mongo/attempt/attempts.ts';
 import { newestEvents } from '#infra/mongo/attempt/events.ts';
 import type { Papers } from '#infra/mongo/attempt/papers.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
@@ -13,22 +13,22 @@ import type { Now } from '#shared/kernel/time.ts';
 /** Dependencies of the attempt service's front door. */
 export interface AttemptDeps extends WorkerAccess {
   papers: Papers;
-  heads: Heads;
+  attemptRefs: AttemptRefs;
   /** Returns MongoDB's time (ms since the epoch). */
   now: Now;
   settings: AttemptSettings;
   commandAttempts: number;
 }
 
-/** Returns the head of the caller's own attempt, or the rejection. A head that this process has cached needs no read. */
-export async function ownHead(
+/** Returns the ref of the caller's own attempt, or the rejection. A ref that this process has cached needs no read. */
+export async function ownAttemptRef(
   deps: AttemptDeps,
   call: Pick<Call, 'params' | 'identity'>,
-): Promise<AttemptHead | Rejection> {
+): Promise<AttemptRef | Rejection> {
   const viewer = viewerOf(call.identity);
-  const head = await deps.heads.find(call.params.attemptId ?? '');
-  if (head === null) return { rejected: 'ATTEMPT_NOT_FOUND' };
-  return isOwner(head, viewer) ? head : { rejected: 'FORBIDDEN' };
+  const ref = await deps.attemptRefs.find(call.params.attemptId ?? '');
+  if (ref === null) return { rejected: 'ATTEMPT_NOT_FOUND' };
+  return isOwner(ref, viewer) ? ref : { rejected: 'FORBIDDEN' };
 }
 
 /** Returns an attempt that an earlier step of the call has found. Throws if the attempt is missing. */

@@ -38,18 +38,18 @@ async function graded() {
 // Runs first, while no grading worker is running.
 await t.test('before the attempt is graded a valid handoff waits and an invalid one is refused', async (t) => {
   const { student, id } = await sitting(hasty);
-  t.match(await client.handOff(id), { status: 409, json: { code: 'ATTEMPT_NOT_SUBMITTED' } });
+  t.match(await client.sendHandoff(id), { status: 409, json: { code: 'ATTEMPT_NOT_SUBMITTED' } });
   t.equal((await student.submit(id)).status, 202);
   const sourceEventId = randomUUID();
-  const late = await hasty.handOff(id, { sourceEventId });
+  const late = await hasty.sendHandoff(id, { sourceEventId });
   t.same(Object.keys(late.data).sort(), ['applied', 'attempt', 'sourceEventId']);
   t.match(late, { status: 202, data: { applied: null, sourceEventId, attempt: { id, status: 'SUBMITTED' } } });
   t.match(
-    await hasty.handOff(id, { sourceEventId }),
+    await hasty.sendHandoff(id, { sourceEventId }),
     { status: 202, data: { applied: null } },
     'a repeat waits likewise',
   );
-  t.match(await client.handOff(id, { questionId: 'q1', score: 1 }), {
+  t.match(await client.sendHandoff(id, { questionId: 'q1', score: 1 }), {
     status: 409,
     json: { code: 'QUESTION_NOT_MANUAL' },
   });
@@ -59,7 +59,7 @@ await t.test('before the attempt is graded a valid handoff waits and an invalid 
     return data.pendingManualCount === 1 && data;
   });
   t.match(applied, { status: 'GRADED', totalScore: 5 });
-  t.match(await client.handOff(id, { sourceEventId }), { status: 200, data: { applied: false } });
+  t.match(await client.sendHandoff(id, { sourceEventId }), { status: 200, data: { applied: false } });
   const handoffs = (await student.events(id)).data.filter(
     ({ type }: { type: string }) => type === 'ESSAY_GRADE_HANDOFF',
   );
@@ -79,7 +79,7 @@ t.test('a handoff sets the score, recomputes the totals and appends its event, o
     model: 'm-1',
     occurredAt: '2026-11-20T08:00:00+07:00',
   };
-  const first = await client.handOff(id, change);
+  const first = await client.sendHandoff(id, change);
   t.match(first, { status: 200, data: { applied: true, sourceEventId: 'event $1.x' } });
   t.match(first.data.attempt, { totalScore: 5.5, pendingManualCount: 1, correctCount: 1, wrongCount: 2 });
   t.match(first.data.attempt.answers[1], { questionId: 'essay', score: 4.5, isCorrect: false, serverVersion: 1 });
@@ -97,24 +97,28 @@ t.test('a handoff sets the score, recomputes the totals and appends its event, o
     feedback: 'Khá',
     criteria,
   });
-  const replay = await client.handOff(id, { ...change, score: 1 });
+  const replay = await client.sendHandoff(id, { ...change, score: 1 });
   t.match(replay, {
     status: 200,
     data: { applied: false, attempt: { totalScore: 5.5, eventCount: first.data.attempt.eventCount } },
   });
   const own = attempt.questions.find(({ questionId }: { questionId: string }) => questionId === 'essay').id;
-  const regrade = await client.handOff(id, { questionId: own, score: 5 });
+  const regrade = await client.sendHandoff(id, { questionId: own, score: 5 });
   t.match(regrade.data, {
     applied: true,
     attempt: { totalScore: 6, correctCount: 2, wrongCount: 1, pendingManualCount: 1 },
   });
-  const manual = await client.handOff(id, { questionId: 'manual', score: 0, maxScore: 2 });
+  const manual = await client.sendHandoff(id, { questionId: 'manual', score: 0, maxScore: 2 });
   t.match(manual.data, {
     applied: true,
     attempt: { totalScore: 6, correctCount: 2, wrongCount: 2, pendingManualCount: 0 },
   });
   t.match((await student.result(id)).data, { scorePercent: (6 / 13) * 100 });
-  t.match(await client.handOff((await graded()).id, change), { data: { applied: true } }, 'the id counts per attempt');
+  t.match(
+    await client.sendHandoff((await graded()).id, change),
+    { data: { applied: true } },
+    'the id counts per attempt',
+  );
   t.notOk(
     cluster.neighbours.calls.some(({ path }) => /usage|wallet/.test(path)),
     'no usage or wallet call',
@@ -144,14 +148,14 @@ t.test('each handoff rule has its code, and a refused event id may be sent again
   ];
   for (const [status, code, change] of cases) {
     t.match(
-      await client.handOff(id, { sourceEventId, ...change }),
+      await client.sendHandoff(id, { sourceEventId, ...change }),
       { status, json: { code } },
       JSON.stringify(change).slice(0, 60),
     );
   }
-  t.match(await client.handOff('missing', { sourceEventId }), { status: 404, json: { code: 'ATTEMPT_NOT_FOUND' } });
+  t.match(await client.sendHandoff('missing', { sourceEventId }), { status: 404, json: { code: 'ATTEMPT_NOT_FOUND' } });
   t.equal((await student.get(id)).data.eventCount, before);
-  t.match(await client.handOff(id, { sourceEventId }), { status: 200, data: { applied: true } });
+  t.match(await client.sendHandoff(id, { sourceEventId }), { status: 200, data: { applied: true } });
 });
 
 t.test('a handoff’s score is in points of the question, regardless of maxScore', async (t) => {
@@ -162,7 +166,7 @@ t.test('a handoff’s score is in points of the question, regardless of maxScore
     [5, 5.5],
     [0, 0],
   ]) {
-    const { status, data } = await client.handOff(id, { score, maxScore });
+    const { status, data } = await client.sendHandoff(id, { score, maxScore });
     t.match({ status, data }, { status: 200, data: { applied: true, attempt: { totalScore: 1 + (score ?? 0) } } });
     t.match(data.attempt.events.at(-1).metadata, { score, maxScore });
   }
@@ -180,12 +184,12 @@ t.test('a gateway passes on an examiner’s grade, and the event records the exa
     [actor('ADMIN', 'admin-1'), 3],
   ] as const;
   for (const [who, score] of sent) {
-    const { status, data } = await client.handOff(id, { score }, { ...GATEWAY, ...who });
+    const { status, data } = await client.sendHandoff(id, { score }, { ...GATEWAY, ...who });
     t.match({ status, data }, { status: 200, data: { applied: true } });
     t.match(data.attempt.events.at(-1).metadata, { score, gradedById: who['x-user-id'] });
     t.match(data.attempt, { scope: { createdById: 'teacher-1' }, resultVisible: true }, 'the examiner’s own view');
   }
-  const plain = await client.handOff(id, { score: 4 }, GATEWAY);
+  const plain = await client.sendHandoff(id, { score: 4 }, GATEWAY);
   t.match(plain, { status: 200, data: { applied: true } }, 'a gateway may send without naming anybody');
   t.notOk('gradedById' in plain.data.attempt.events.at(-1).metadata);
   t.notMatch(plain.text, /answerKey|"scope"/);
@@ -212,27 +216,31 @@ t.test('only an examiner grades through a gateway, whatever the rest of the requ
   for (const sender of ['api-gateway', 'ai-classifier-service']) {
     for (const [status, code, who] of refused) {
       const headers = { 'x-internal-service': sender, ...who };
-      t.match(await client.handOff(id, { sourceEventId }, headers), { status, json: { code } }, JSON.stringify(who));
+      t.match(
+        await client.sendHandoff(id, { sourceEventId }, headers),
+        { status, json: { code } },
+        JSON.stringify(who),
+      );
     }
   }
   const stranger = { ...GATEWAY, ...actor('TEACHER', 'teacher-3') };
   t.match(
-    await client.handOff(id, { sourceEventId, questionId: 'other' }, stranger),
+    await client.sendHandoff(id, { sourceEventId, questionId: 'other' }, stranger),
     { status: 403 },
     'before the rules',
   );
-  t.match(await client.handOff('missing', { sourceEventId }, stranger), { status: 404 }, 'after the attempt');
+  t.match(await client.sendHandoff('missing', { sourceEventId }, stranger), { status: 404 }, 'after the attempt');
   const wrong = { ...GATEWAY, ...actor('TEACHER', 'teacher-1'), 'x-internal-token': 'wrong' };
-  t.match(await client.handOff(id, { sourceEventId }, wrong), { json: { code: 'ATTEMPT_INTERNAL_UNAUTHORIZED' } });
+  t.match(await client.sendHandoff(id, { sourceEventId }, wrong), { json: { code: 'ATTEMPT_INTERNAL_UNAUTHORIZED' } });
   t.match((await student.get(id)).data, { pendingManualCount: 2 }, 'nothing was graded');
   const replayed = { sourceEventId, score: 2 };
-  t.match(await client.handOff(id, replayed), { status: 200, data: { applied: true } }, 'the id is still free');
-  t.match(await client.handOff(id, replayed, stranger), { status: 403 }, 'a replay tells a stranger nothing');
+  t.match(await client.sendHandoff(id, replayed), { status: 200, data: { applied: true } }, 'the id is still free');
+  t.match(await client.sendHandoff(id, replayed, stranger), { status: 403 }, 'a replay tells a stranger nothing');
 });
 
 t.test('`sourceService` of a handoff must name the classifier, whichever service sends it', async (t) => {
   const { id } = await graded();
-  const reply = await client.handOff(id, { sourceService: 'api-gateway' }, GATEWAY);
+  const reply = await client.sendHandoff(id, { sourceService: 'api-gateway' }, GATEWAY);
   t.match(reply, { status: 400, json: { code: 'VALIDATION_FAILED', details: [{ path: '/sourceService' }] } });
 });
 
@@ -240,7 +248,7 @@ t.test('drops unknown fields of a handoff and never stores them', async (t) => {
   const { id } = await graded();
   const canary = `canary-${randomUUID()}`;
   const criteria = [{ id: 'c1', score: 1, maxScore: 2, extra: canary }];
-  t.match(await client.handOff(id, { criteria, extra: canary, $set: { a: canary } }), {
+  t.match(await client.sendHandoff(id, { criteria, extra: canary, $set: { a: canary } }), {
     status: 200,
     data: { applied: true },
   });

@@ -1,4 +1,4 @@
-import { askWorker } from '#api/ask-worker.ts';
+import { ringAndWait } from '#api/ring-and-wait.ts';
 import type { Call, Reply } from '#api/route.ts';
 import { findAttempt } from '#infra/mongo/attempt/attempts.ts';
 import { storeRelease } from '#infra/mongo/attempt/release.ts';
@@ -19,7 +19,7 @@ import { type AttemptDeps, detailOf, knownAttempt, SERVICE_VIEWER, viewerOf } fr
  * `applied: true` only to the call that created the command; every other call is a replay. If a call names an actor, the
  * actor must be an examiner of the attempt, and the reply shows what that actor may see.
  */
-export async function handOffGrade(
+export async function receiveHandoff(
   deps: AttemptDeps,
   call: Call<EssayGradeHandoffRequest>,
 ): Promise<Reply | Rejection> {
@@ -33,7 +33,7 @@ export async function handOffGrade(
     deps.mongo,
     newCommand({ ...handoffOrder(attemptId, handoff), ...terms }),
   );
-  await askWorker(deps, command, { timeoutMs: deps.settings.gradingWaitMs, signal: call.signal });
+  await ringAndWait(deps, command, { timeoutMs: deps.settings.gradingWaitMs, signal: call.signal });
   const end = await readEnd(deps.mongo, command);
   if (end.kind === 'rejected') return end.rejection;
   const attempt = await knownAttempt(deps, attemptId);
@@ -47,7 +47,7 @@ export async function handOffGrade(
 /** Returns the sender of the grade: the examiner that the gateway names, or the service itself if it names no actor. */
 async function graderOf(deps: AttemptDeps, { identity }: Call, attemptId: string): Promise<Viewer | Rejection> {
   if (identity.actor === undefined) {
-    return (await deps.heads.find(attemptId)) === null ? { rejected: 'ATTEMPT_NOT_FOUND' } : SERVICE_VIEWER;
+    return (await deps.attemptRefs.find(attemptId)) === null ? { rejected: 'ATTEMPT_NOT_FOUND' } : SERVICE_VIEWER;
   }
   const viewer = viewerOf(identity);
   const attempt = await findAttempt(deps.mongo, attemptId);
@@ -57,7 +57,7 @@ async function graderOf(deps: AttemptDeps, { identity }: Call, attemptId: string
 }
 
 /** Stores a release with its command, unique per source event, and waits for its worker. A replay returns counts of 0. */
-export async function releaseResults(
+export async function receiveRelease(
   deps: AttemptDeps,
   call: Call<ResultsReleasedRequest>,
 ): Promise<Reply | Rejection> {
@@ -66,7 +66,7 @@ export async function releaseResults(
   const { sourceEventId } = release;
   const terms = { maxAttempts: deps.commandAttempts, now: deps.now(), budgetMs: FRONT_DOOR_BUDGET_MS };
   const { command, created } = await storeRelease(deps.mongo, release, terms);
-  await askWorker(deps, command, { timeoutMs: deps.settings.gradingWaitMs, signal: call.signal });
+  await ringAndWait(deps, command, { timeoutMs: deps.settings.gradingWaitMs, signal: call.signal });
   const end = await readEnd(deps.mongo, command);
   if (end.kind !== 'done') {
     return { status: 202, data: { updatedAttempts: null, queuedNotifications: null, sourceEventId } };

@@ -1,11 +1,11 @@
 import type { Mount } from '#api/service.ts';
-import { openHeads } from '#infra/mongo/attempt/attempts.ts';
+import { openAttemptRefs } from '#infra/mongo/attempt/attempts.ts';
 import { openPapers } from '#infra/mongo/attempt/papers.ts';
-import { openSettledLooks } from '#infra/mongo/mailbox/mailbox.ts';
+import { openSettledPoller } from '#infra/mongo/mailbox/mailbox.ts';
 import { attemptRoutes } from './routes.ts';
 
 const PAPER_CACHE_BYTES = 128 * 1_024 * 1_024;
-const CACHED_HEADS = 20_000;
+const CACHED_REFS = 20_000;
 
 export const mountAttempt: Mount = ({ config, mongo, now, doorbells, replies }) =>
   attemptRoutes({
@@ -13,9 +13,9 @@ export const mountAttempt: Mount = ({ config, mongo, now, doorbells, replies }) 
     now,
     doorbells,
     replies,
-    looks: openSettledLooks(mongo),
+    settledPoller: openSettledPoller(mongo),
     papers: openPapers(mongo, PAPER_CACHE_BYTES),
-    heads: openHeads(mongo, CACHED_HEADS),
+    attemptRefs: openAttemptRefs(mongo, CACHED_REFS),
     settings: config.attempt,
     commandAttempts: config.worker.maxAttempts,
   });

@@ -29,7 +29,7 @@ t.test('practice questions are graded but not counted, and accept a handoff of s
     t.match(answers.get('right'), { score: 0, isCorrect: true });
     t.match(answers.get('wrong'), { score: 0, isCorrect: false });
     t.match(answers.get('letter'), { score: null, isCorrect: null });
-    const handoff = await client.handOff(id, { questionId: 'letter', score: 0, maxScore: 0 });
+    const handoff = await client.sendHandoff(id, { questionId: 'letter', score: 0, maxScore: 0 });
     t.match(handoff, { status: 200, data: { applied: true } });
     const result = await student.result(id);
     t.equal(result.data.scorePercent, scorePercent);

@@ -175,7 +175,7 @@ t.test('a release between submit and grading sends its notices with the grade', 
   const waiting = await sat(second, {}, false);
   await cluster.kill('grading', 'SIGSTOP');
   const submitted = waiting.student.submit(waiting.id);
-  await until('it is handed in', async () => (await waiting.student.get(waiting.id)).data.status === 'SUBMITTED');
+  await until('it is submitted', async () => (await waiting.student.get(waiting.id)).data.status === 'SUBMITTED');
   const between = flat(second);
   t.match((await client.release(between)).data, { updatedAttempts: 1, queuedNotifications: 0 });
   await cluster.kill('grading', 'SIGCONT');

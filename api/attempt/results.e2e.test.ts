@@ -61,7 +61,7 @@ async function graded(exam: object): Promise<Seat & { handoff: string }> {
   if (status !== 200) throw new Error(`submit answered ${status}`);
   const criteria = [{ id: 'c1', name: 'n', score: 3.3317, maxScore: 5, comment: 'canary-comment' }];
   const body = { score: 3.3317, feedback: 'canary-feedback', criteria, sourceEventId: `grade-${id}` };
-  const handoff = await client.handOff(id, body);
+  const handoff = await client.sendHandoff(id, body);
   if (handoff.data.applied !== true) throw new Error(`handoff: ${handoff.text}`);
   return { student, id, examId, change, key, handoff: handoff.text };
 }
@@ -77,8 +77,8 @@ async function everyReply({ student, id, examId, change, key }: Seat): Promise<[
     save: await student.save(id, { questionId: 'half', selectedOptionIds: ['b'] }),
     submit: await student.submit(id),
     event: await student.post(id, 'TAB_HIDDEN'),
-    handoff: await client.handOff(id, { score: 3.3317, sourceEventId: `grade-${id}` }),
-    refused: await client.handOff(id, { questionId: 'half', score: 3 }),
+    handoff: await client.sendHandoff(id, { score: 3.3317, sourceEventId: `grade-${id}` }),
+    refused: await client.sendHandoff(id, { questionId: 'half', score: 3 }),
   };
   return Object.entries(replies).map(([name, reply]) => [name, reply.text]);
 }

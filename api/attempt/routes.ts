@@ -8,7 +8,7 @@ import { RELEASE_SENDER, releaseFaults } from '#shared/attempt/release.ts';
 import { COURSE_SERVICE } from '#shared/attempt/start-rules.ts';
 import type { ErrorCode } from '#shared/kernel/errors.ts';
 import type { AttemptDeps } from './deps.ts';
-import { handOffGrade, releaseResults } from './intake.ts';
+import { receiveHandoff, receiveRelease } from './intake.ts';
 import { listOwnAttempts, readAttempt, readEvents, readResult, summarizeAttempts } from './queries.ts';
 import { saveOneAnswer } from './save-answer.ts';
 import { startAttempt } from './start.ts';
@@ -16,7 +16,7 @@ import { postEvent, submitAttempt } from './submit.ts';
 
 /** Returns the attempt service's internal `/v1` routes: attempts behind the gateway, grades and releases from services. */
 export function attemptRoutes(deps: AttemptDeps): Route[] {
-  return [...startRoutes(deps), ...sittingRoutes(deps), ...intakeRoutes(deps)];
+  return [...startRoutes(deps), ...studentRoutes(deps), ...intakeRoutes(deps)];
 }
 
 const START_ERRORS: readonly ErrorCode[] = [
@@ -75,7 +75,7 @@ function startRoutes(deps: AttemptDeps): Route[] {
 }
 
 /** Routes of a started attempt: its student works on it, and each reader gets what the reader may see. */
-function sittingRoutes(deps: AttemptDeps): Route[] {
+function studentRoutes(deps: AttemptDeps): Route[] {
   const student = [identity(), role('STUDENT')];
   const reader = [identity(), role()];
 
@@ -222,7 +222,7 @@ function intakeRoutes(deps: AttemptDeps): Route[] {
         'ANSWER_NOT_FOUND',
         'SCORE_OUT_OF_RANGE',
       ],
-      handle: (call) => handOffGrade(deps, call),
+      handle: (call) => receiveHandoff(deps, call),
     },
     {
       method: 'POST',
@@ -236,7 +236,7 @@ function intakeRoutes(deps: AttemptDeps): Route[] {
         { status: 202, schema: 'attempt/release-reply', description: 'Accepted release that is not finished yet' },
       ],
       errors: [],
-      handle: (call) => releaseResults(deps, call),
+      handle: (call) => receiveRelease(deps, call),
     },
   ];
 }

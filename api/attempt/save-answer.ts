@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Call, Reply } from '#api/route.ts';
-import { type AttemptHead, findAttempt } from '#infra/mongo/attempt/attempts.ts';
+import { type AttemptRef, findAttempt } from '#infra/mongo/attempt/attempts.ts';
 import {
   type AnswerWrite,
   isLongAnswer,
@@ -14,15 +14,15 @@ import { pickAnswer } from '#shared/attempt/answer.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import { saveAnswerMetadata } from '#shared/attempt/events.ts';
 import { SAVE_REPLY_EVENTS } from '#shared/attempt/limits.ts';
-import { type PlacedSave, placeSave, whySaveRefused } from '#shared/attempt/save-rules.ts';
+import { type FittedSave, fitSave, whySaveRefused } from '#shared/attempt/save-rules.ts';
 import type { Viewer } from '#shared/attempt/visibility.ts';
 import type { SaveAnswerRequest } from '#shared/generated/attempt.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
-import { type AttemptDeps, detailOf, ownHead, viewerOf, withTexts } from './deps.ts';
-import { handInOnce } from './submit.ts';
+import { type AttemptDeps, detailOf, ownAttemptRef, viewerOf, withTexts } from './deps.ts';
+import { ensureSubmitted } from './submit.ts';
 
 /** Upper bound of the random wait (ms) before a save repeats after a conflict, so that concurrent saves spread out. */
-const MEETING_REST_MS = 20;
+const CONFLICT_WAIT_MS = 20;
 
 /**
  * Saves one answer. Costs one MongoDB command if the attempt is cached here and accepts the write. A refused write
@@ -31,36 +31,36 @@ const MEETING_REST_MS = 20;
 export async function saveOneAnswer(deps: AttemptDeps, call: Call<SaveAnswerRequest>): Promise<Reply | Rejection> {
   const answer = pickAnswer(call.body);
   if (isRejection(answer)) return answer;
-  const head = await ownHead(deps, call);
-  if (isRejection(head)) return head;
+  const ref = await ownAttemptRef(deps, call);
+  if (isRejection(ref)) return ref;
   const { questionId, clientVersion, sourceTabId } = call.body;
   const save = { questionId, answer, clientVersion: clientVersion ?? 0 };
-  const placed = placeSave(head._id, await deps.papers.find(head.paperId), save);
-  const ways = isRejection(placed)
-    ? unplacedWays(deps, head._id)
-    : placedWays(deps, writeOf(head, placed, sourceTabId ?? null));
+  const fitted = fitSave(ref._id, await deps.papers.find(ref.paperId), save);
+  const ways = isRejection(fitted)
+    ? waysToRefuse(deps, ref._id)
+    : waysToSave(deps, writeOf(ref, fitted, sourceTabId ?? null));
   const viewer = viewerOf(call.identity);
   const giveUpAt = performance.now() + FRONT_DOOR_BUDGET_MS;
-  let tryToSave = ways.first;
+  let way = ways.first;
   while (performance.now() < giveUpAt) {
-    const result = await tryToSave();
+    const result = await way();
     switch (result.kind) {
       case 'saved':
         return { status: 200, data: await detailOf(deps, result.attempt, viewer, SAVE_REPLY_EVENTS) };
       case 'missing':
         return { rejected: 'ATTEMPT_NOT_FOUND' };
       case 'refused': {
-        const reason = await reasonOf(deps, result.attempt, placed, viewer);
+        const reason = await reasonOf(deps, result.attempt, fitted, viewer);
         if (reason !== null) return reason;
         // No rule forbids the save: the event tail is full, or a long text must move out. Both need rows of their own.
-        tryToSave = ways.withRows;
+        way = ways.withRows;
         break;
       }
       case 'raced':
         // Another save has rolled the event tail, so this one needs no transaction any more. If fifty saves insisted on
         // a transaction each, they would conflict with each other for seconds.
-        tryToSave = ways.first;
-        await delay(Math.random() * MEETING_REST_MS);
+        way = ways.first;
+        await delay(Math.random() * CONFLICT_WAIT_MS);
         break;
       default:
         return result satisfies never;
@@ -69,24 +69,24 @@ export async function saveOneAnswer(deps: AttemptDeps, call: Call<SaveAnswerRequ
   return { rejected: 'UNAVAILABLE', retryAfter: 1 };
 }
 
-type TryToSave = () => Promise<SaveResult | { kind: 'raced' }>;
+type SaveWay = () => Promise<SaveResult | { kind: 'raced' }>;
 
 /** Two ways to save: the first attempt, and the one to use once the document has no room for a single command. */
 interface SaveWays {
-  first: TryToSave;
-  withRows: TryToSave;
+  first: SaveWay;
+  withRows: SaveWay;
 }
 
 /** Returns the ways to save this write: a short answer begins with one command, a long text with a row of its own. */
-function placedWays(deps: AttemptDeps, write: AnswerWrite): SaveWays {
+function waysToSave(deps: AttemptDeps, write: AnswerWrite): SaveWays {
   const isLong = isLongAnswer(write.content);
   const withRows = () => saveWithRows(deps, write, isLong);
   return { first: isLong ? withRows : () => saveAnswer(deps.mongo, write), withRows };
 }
 
-/** Returns the ways for a save without a place in the paper: both only read the attempt, to find the rule that refuses first. */
-function unplacedWays(deps: AttemptDeps, attemptId: string): SaveWays {
-  const readRefusing: TryToSave = async () => {
+/** Returns the ways for a save that does not fit its paper: both only read the attempt, to find the rule that refuses first. */
+function waysToRefuse(deps: AttemptDeps, attemptId: string): SaveWays {
+  const readRefusing: SaveWay = async () => {
     const attempt = await findAttempt(deps.mongo, attemptId);
     return attempt === null ? { kind: 'missing' } : { kind: 'refused', attempt };
   };
@@ -107,10 +107,10 @@ async function saveWithRows(
   }
 }
 
-function writeOf(head: AttemptHead, placed: PlacedSave, sourceTabId: string | null): AnswerWrite {
-  const { paperIndex, question, content, bytes, clientVersion } = placed;
+function writeOf(ref: AttemptRef, fitted: FittedSave, sourceTabId: string | null): AnswerWrite {
+  const { paperIndex, question, content, bytes, clientVersion } = fitted;
   return {
-    attemptId: head._id,
+    attemptId: ref._id,
     paperIndex,
     content,
     bytes,
@@ -124,14 +124,14 @@ function writeOf(head: AttemptHead, placed: PlacedSave, sourceTabId: string | nu
 async function reasonOf(
   deps: AttemptDeps,
   attempt: Attempt,
-  placed: PlacedSave | Rejection,
+  fitted: FittedSave | Rejection,
   viewer: Viewer,
 ): Promise<Rejection | null> {
   const whole = await withTexts(deps, attempt);
-  const reason = whySaveRefused(whole, placed, viewer, new Date(deps.now()));
+  const reason = whySaveRefused(whole, fitted, viewer, new Date(deps.now()));
   if (reason?.rejected !== 'ATTEMPT_DEADLINE_EXPIRED') return reason;
   // Commit the submit, by MongoDB's clock, before the reply reports an expired deadline. Do not wait for the worker's grade.
-  const command = await handInOnce(deps, attempt._id, 'TIMEOUT', 0);
+  const command = await ensureSubmitted(deps, attempt._id, 'TIMEOUT', 0);
   if (command === null) return null;
   void deps.doorbells.ring(command.queue, command._id, command.attempts);
   return reason;

@@ -17,15 +17,15 @@ t.test('a save that races the submit is either graded or refused', async (t) => 
   const statuses = await crowd(sittings, 12, async (n) => {
     const who = student();
     const id = await started(who, door(n), { examId: newExamId(), questions });
-    const handsInAfter = chance.below(questions);
-    let handedIn: Promise<unknown> | undefined;
+    const submitsAfter = chance.below(questions);
+    let submitted: Promise<unknown> | undefined;
     // Each question gets one correct answer, so the score equals the number of accepted saves.
     const saves = await crowd(questions, 4, async (question) => {
-      if (question === handsInAfter) handedIn = insist(() => who.submit(door(n + 1), id));
+      if (question === submitsAfter) submitted = insist(() => who.submit(door(n + 1), id));
       const text = `${question + 1}`;
       return insist(() => who.save(door(n + question), id, { questionId: `q${question + 1}`, text }));
     });
-    await handedIn;
+    await submitted;
     const graded = await readAsTeacher(door(n), id);
     const taken = saves.flatMap(({ status }, question) => (status === 200 ? [`q${question + 1}`] : []));
     t.equal(graded.data.status, 'GRADED');

@@ -124,6 +124,16 @@ t.test('the sender’s `orderIndex` values order the paper and are returned, shu
   }
 });
 
+t.test('the shuffle cannot be computed from what a student receives', async (t) => {
+  const { id, attempt } = await client.sitting({
+    exam: { shuffleQuestions: true, shuffleOptions: true },
+    questions: [choice('q1')],
+  });
+  const stored = await cluster.mongo.collection<{ _id: string; seed: string }>('attempts').findOne({ _id: id });
+  t.match(stored?.seed, /^[\w-]{22}$/, 'the seed is 128 random bits');
+  t.notOk(JSON.stringify(attempt).includes(stored?.seed ?? ''), 'and no reply contains it');
+});
+
 t.test('shuffled order differs between attempts and is stable within one attempt', async (t) => {
   const questions = Array.from({ length: 10 }, (_, n) => choice(`q${n}`, { options: options(...'abcdefgh') }));
   const orders = async (exam: object) => {

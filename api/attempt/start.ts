@@ -1,5 +1,6 @@
+import { randomBytes } from 'node:crypto';
 import type { Call, Reply } from '#api/route.ts';
-import { addStartKey, type Sitting, sittingsOf } from '#infra/mongo/attempt/attempts.ts';
+import { addStartKey, type EarlierAttempt, earlierAttempts } from '#infra/mongo/attempt/attempts.ts';
 import { insertAttempt, type SeatNeed, seatFacts } from '#infra/mongo/attempt/insert-attempt.ts';
 import { paperBytes } from '#infra/mongo/attempt/papers.ts';
 import { findBindingRelease, newestRelease, releaseOne } from '#infra/mongo/attempt/release.ts';
@@ -9,7 +10,7 @@ import { copyPaper } from '#shared/attempt/copy-paper.ts';
 import { MAX_START_BYTES, MAX_START_KEY_ALIASES, SAVE_REPLY_EVENTS } from '#shared/attempt/limits.ts';
 import { newAttempt } from '#shared/attempt/new-attempt.ts';
 import type { Paper } from '#shared/attempt/question.ts';
-import { takeRelease } from '#shared/attempt/release.ts';
+import { applyRelease } from '#shared/attempt/release.ts';
 import { admitStart, bindStart, planStart, reuseOpenAttempt, type StartPlan } from '#shared/attempt/start-rules.ts';
 import type { StartRequest } from '#shared/generated/attempt.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
@@ -39,16 +40,16 @@ export async function startAttempt(deps: AttemptDeps, call: Call<StartRequest>):
   const intent = intentOf(call);
   if (isRejection(intent)) return intent;
   for (let round = 0; round < ROUNDS; round++) {
-    const sittings = await sittingsOf(deps.mongo, intent.examId, intent.studentId);
-    const replayed = sittings.find((sitting) => sitting.startKeys.includes(intent.key));
+    const earlier = await earlierAttempts(deps.mongo, intent.examId, intent.studentId);
+    const replayed = earlier.find((attempt) => attempt.startKeys.includes(intent.key));
     if (replayed !== undefined) return existing(deps, call, replayed._id, { replayed: true });
     const now = new Date(deps.now());
     const plan = planStart(intent.body, now);
     if (isRejection(plan)) return plan;
-    const open = sittings.find((sitting) => sitting.status === 'IN_PROGRESS');
+    const open = earlier.find((attempt) => attempt.status === 'IN_PROGRESS');
     const end =
       open === undefined
-        ? await begin(deps, call, intent, { plan, sittings, now })
+        ? await begin(deps, call, intent, { plan, earlier, now })
         : await reuse(deps, call, intent, { plan, open });
     if (end.kind === 'answered') return end.answer;
   }
@@ -84,7 +85,7 @@ async function reuse(
   deps: AttemptDeps,
   call: Call<StartRequest>,
   intent: StartIntent,
-  { plan, open }: { plan: StartPlan; open: Sitting },
+  { plan, open }: { plan: StartPlan; open: EarlierAttempt },
 ): Promise<StartEnd> {
   const decision = reuseOpenAttempt(open, plan, intent.key);
   if (isRejection(decision)) return answered(decision);
@@ -102,15 +103,15 @@ async function begin(
   deps: AttemptDeps,
   call: Call<StartRequest>,
   intent: StartIntent,
-  { plan, sittings, now }: { plan: StartPlan; sittings: readonly Sitting[]; now: Date },
+  { plan, earlier, now }: { plan: StartPlan; earlier: readonly EarlierAttempt[]; now: Date },
 ): Promise<StartEnd> {
   const seat = seatNeed(plan, intent.studentId);
   const facts = seat === null ? { seats: 0, hasSeat: false } : await seatFacts(deps.mongo, seat);
-  const refused = admitStart(plan, { attempts: countedAttempts(plan, sittings), ...facts });
+  const refused = admitStart(plan, { attempts: countedAttempts(plan, earlier), ...facts });
   if (refused !== null) {
-    return (await metAnother(deps, intent, sittings)) ? { kind: 'raced' } : answered(refused);
+    return (await hasOtherStart(deps, intent, earlier)) ? { kind: 'raced' } : answered(refused);
   }
-  const attempt = await attemptOf(deps, intent, plan, sittings, now);
+  const attempt = await attemptOf(deps, intent, plan, earlier, now);
   const result = await insertAttempt(deps.mongo, attempt, facts.hasSeat ? null : seat, deps.settings.startBudgetMs);
   switch (result.kind) {
     case 'raced':
@@ -119,37 +120,40 @@ async function begin(
       // A concurrent start of the same student may have taken the last seat: rule 9 decides after a new read.
       return { kind: 'raced' };
     case 'inserted': {
-      deps.heads.remember(attempt);
-      const released = await releasedMeanwhile(deps, attempt);
+      deps.attemptRefs.add(attempt);
+      const released = await applyMissedRelease(deps, attempt);
       return answered(await startReply(deps, call, released, { created: true, replayed: false }));
     }
   }
 }
 
 /**
- * Returns true if another start of the student has committed since `sittings` was read. Seats are read after the
+ * Returns true if another start of the student has committed since `earlier` was read. Seats are read after the
  * attempts, so that start may have filled the link. This start must then return its attempt instead of a rejection.
  */
-async function metAnother({ mongo }: AttemptDeps, { examId, studentId }: StartIntent, sittings: readonly Sitting[]) {
-  return (await sittingsOf(mongo, examId, studentId)).length > sittings.length;
+async function hasOtherStart(
+  { mongo }: AttemptDeps,
+  { examId, studentId }: StartIntent,
+  earlier: readonly EarlierAttempt[],
+) {
+  return (await earlierAttempts(mongo, examId, studentId)).length > earlier.length;
 }
 
 async function attemptOf(
   deps: AttemptDeps,
   intent: StartIntent,
   plan: StartPlan,
-  sittings: readonly Sitting[],
+  earlier: readonly EarlierAttempt[],
   now: Date,
 ): Promise<Attempt> {
   const [paperId, releasesSeen] = await Promise.all([
-    deps.papers.keep(intent.paper),
+    deps.papers.store(intent.paper),
     newestRelease(deps.mongo, intent.examId),
   ]);
-  const attemptId = newId(now.getTime());
   return newAttempt(intent.body, {
-    attemptId,
+    attemptId: newId(now.getTime()),
     studentId: intent.studentId,
-    attemptNumber: (sittings.at(-1)?.attemptNumber ?? 0) + 1,
+    attemptNumber: (earlier.at(-1)?.attemptNumber ?? 0) + 1,
     startKey: intent.key,
     idempotencyHeader: intent.header,
     paperId,
@@ -157,7 +161,8 @@ async function attemptOf(
     plan,
     courseContext: intent.courseContext,
     releasesSeen,
-    seed: attemptId,
+    // The student knows the attempt's id and could compute the authored order from it.
+    seed: randomBytes(16).toString('base64url'),
     now,
   });
 }
@@ -167,18 +172,18 @@ async function attemptOf(
  * insert. Reads releases once more; the walk of every later release finds the attempt. If the process is killed before this,
  * grading applies the release.
  */
-async function releasedMeanwhile(deps: AttemptDeps, attempt: Attempt): Promise<Attempt> {
+async function applyMissedRelease(deps: AttemptDeps, attempt: Attempt): Promise<Attempt> {
   if (attempt.exam.resultsReleasedAt !== null) return attempt;
   const release = await findBindingRelease(deps.mongo, attempt);
   if (release !== null) await releaseOne(deps.mongo, attempt._id, release);
-  return takeRelease(attempt, release);
+  return applyRelease(attempt, release);
 }
 
 /** Returns rule 9's count: the student's finished attempts at the exam, or on the link. */
-function countedAttempts(plan: StartPlan, sittings: readonly Sitting[]): number {
-  const finished = sittings.filter((sitting) => sitting.status !== 'IN_PROGRESS');
+function countedAttempts(plan: StartPlan, earlier: readonly EarlierAttempt[]): number {
+  const finished = earlier.filter((attempt) => attempt.status !== 'IN_PROGRESS');
   if (plan.limitScope === 'exam') return finished.length;
-  return finished.filter((sitting) => sitting.accessLinkId === plan.link?.id).length;
+  return finished.filter((attempt) => attempt.accessLinkId === plan.link?.id).length;
 }
 
 function seatNeed(plan: StartPlan, studentId: string): SeatNeed | null {
@@ -193,7 +198,7 @@ async function existing(
   { replayed }: { replayed: boolean },
 ): Promise<Reply> {
   const attempt = await knownAttempt(deps, attemptId);
-  deps.heads.remember(attempt);
+  deps.attemptRefs.add(attempt);
   return startReply(deps, call, attempt, { created: false, replayed });
 }
 

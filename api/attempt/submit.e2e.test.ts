@@ -139,7 +139,17 @@ t.test('a TIMEOUT event submits at once, with the earlier of now and the deadlin
     { status: 200, data: { status: 'GRADED' } },
     'no limit holds it',
   );
-  t.match(await full.student.post(full.id, 'TIMEOUT'), { status: 429 }, 'as an event like others it is held');
+  t.match(
+    await full.student.post(full.id, 'TIMEOUT', { tab: 2 }),
+    { status: 201, data: { type: 'TIMEOUT', metadata: { tab: 2 } } },
+    'a later TIMEOUT is an event like others, but no limit refuses it',
+  );
+  t.match(
+    await full.student.post(full.id, 'TIMEOUT', { long: 'x'.repeat(8_000) }),
+    { status: 201 },
+    'nor one in a row',
+  );
+  t.match(await full.student.post(full.id, 'FOCUS_RETURNED'), { status: 429 }, 'the limit still holds for the others');
 });
 
 t.test('stores the metadata of a TIMEOUT event unchanged, keys and length', async (t) => {

@@ -2,7 +2,7 @@ import t from 'tap';
 import { scaled } from '#testing/chance.ts';
 import { newExamId } from '#testing/clients/attempt-client.ts';
 import { crowd, insist, tally } from '#testing/clients/crowd.ts';
-import { type Detail, doorsOf, handOff, readAsTeacher, started, student } from '#testing/clients/sitting.ts';
+import { type Detail, doorsOf, readAsTeacher, sendHandoff, started, student } from '#testing/clients/sitting.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { closeExam, storedBy } from '#testing/stored/stored.ts';
 import { until } from '#testing/until.ts';
@@ -16,7 +16,7 @@ const door = doorsOf(cluster, 2);
 const stored = storedBy(cluster);
 
 /** Returns the events that submitted an attempt. They carry a score; a plain TIMEOUT event of a client does not. */
-function handInEvents(events: readonly { type: string; metadata: Record<string, unknown> }[]) {
+function submitEvents(events: readonly { type: string; metadata: Record<string, unknown> }[]) {
   return events.filter(({ metadata }) => 'totalScore' in metadata);
 }
 
@@ -36,10 +36,10 @@ t.test('50 concurrent submits, by the student and by the deadline, submit once',
     t.same(
       Object.keys(counts).filter((status) => status !== '200' && status !== '201'),
       [],
-      `submitted or, as an event of an attempt handed in, logged: ${JSON.stringify(counts)}`,
+      `submitted or, as an event of a submitted attempt, logged: ${JSON.stringify(counts)}`,
     );
-    const events = handInEvents((await readAsTeacher(door(), id)).data.events);
-    t.equal(events.length, 1, 'one hand-in');
+    const events = submitEvents((await readAsTeacher(door(), id)).data.events);
+    t.equal(events.length, 1, 'one submit');
     const details = replies.filter(({ status, data }) => status === 200 && data.status === 'GRADED');
     t.equal(new Set(details.map(({ data }) => data.submittedBy)).size, 1, 'everybody is told the same source');
     t.match(details[0]?.data, { totalScore: 1, submittedBy: events[0]?.type === 'TIMEOUT' ? 'TIMEOUT' : 'STUDENT' });
@@ -84,7 +84,7 @@ t.test('30 saves after the deadline submit once, and none is stored', async (t) 
   });
   t.match(graded, { submittedBy: 'TIMEOUT', totalScore: 1 });
   t.same(
-    handInEvents(graded.events).map(({ type }) => type),
+    submitEvents(graded.events).map(({ type }) => type),
     ['TIMEOUT'],
   );
   t.equal(await stored.commands.countDocuments({ subject: id, queue: 'grading' }), 1);
@@ -104,7 +104,7 @@ t.test('a handoff that races the grading loses neither score', async (t) => {
       ...Array.from({ length: 4 }, async (_, sender) => {
         // A handoff before the submit is refused and may be sent again under the same id.
         for (;;) {
-          const reply = await insist(() => handOff(door(n + sender), id, grade));
+          const reply = await insist(() => sendHandoff(door(n + sender), id, grade));
           if (reply.code !== 'ATTEMPT_NOT_SUBMITTED') return reply;
         }
       }),
@@ -113,7 +113,7 @@ t.test('a handoff that races the grading loses neither score', async (t) => {
     const graded = (await readAsTeacher(door(n), id)).data;
     t.equal(graded.totalScore, 3.5, 'the grade by machine and the one by hand');
     t.equal(graded.events.filter(({ type }) => type === 'ESSAY_GRADE_HANDOFF').length, 1);
-    t.equal(handInEvents(graded.events).length, 1);
+    t.equal(submitEvents(graded.events).length, 1);
   });
 });
 
@@ -124,7 +124,7 @@ t.test('20 concurrent manual grades for one attempt all count', async (t) => {
   await insist(() => who.submit(door(), id));
   const scores = Array.from({ length: 20 }, (_, n) => n / 4);
   const replies = await crowd(20, 20, (n) =>
-    insist(() => handOff(door(n), id, { sourceEventId: `${id}-${n}`, questionId: 'essay', score: scores[n] ?? 0 })),
+    insist(() => sendHandoff(door(n), id, { sourceEventId: `${id}-${n}`, questionId: 'essay', score: scores[n] ?? 0 })),
   );
   t.same(tally(replies.map(({ status, data }) => `${status} ${data.applied}`)), { '200 true': 20 });
   const attempt = await stored.attempts.findOne({ _id: id });

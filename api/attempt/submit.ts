@@ -1,38 +1,38 @@
-import { askWorker } from '#api/ask-worker.ts';
+import { ringAndWait } from '#api/ring-and-wait.ts';
 import type { Call, Reply } from '#api/route.ts';
 import { appendClientEvent } from '#infra/mongo/attempt/events.ts';
-import { handIn } from '#infra/mongo/attempt/hand-in.ts';
+import { markSubmitted } from '#infra/mongo/attempt/submit.ts';
 import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';
 import { findLive } from '#infra/mongo/mailbox/mailbox.ts';
 import { FRONT_DOOR_BUDGET_MS } from '#infra/mongo/transaction.ts';
 import type { SubmitSource } from '#shared/attempt/attempt.ts';
 import { gradingKey } from '#shared/attempt/commands.ts';
-import { admitClientEvent } from '#shared/attempt/events.ts';
+import { metadataFault } from '#shared/attempt/events.ts';
 import { DETAIL_EVENTS } from '#shared/attempt/limits.ts';
 import { eventForReply } from '#shared/attempt/redact.ts';
 import type { PostEventRequest, SubmitRequest } from '#shared/generated/attempt.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
-import { type AttemptDeps, detailOf, knownAttempt, ownHead, viewerOf } from './deps.ts';
+import { type AttemptDeps, detailOf, knownAttempt, ownAttemptRef, viewerOf } from './deps.ts';
 
 /** Submits for the student and waits for the grade. Later submits get the same result, also after a TIMEOUT. */
 export async function submitAttempt(deps: AttemptDeps, call: Call<SubmitRequest>): Promise<Reply | Rejection> {
-  const head = await ownHead(deps, call);
-  if (isRejection(head)) return head;
-  const command = await handInOnce(deps, head._id, 'STUDENT', null);
-  return gradedReply(deps, call, head._id, command);
+  const ref = await ownAttemptRef(deps, call);
+  if (isRejection(ref)) return ref;
+  const command = await ensureSubmitted(deps, ref._id, 'STUDENT', null);
+  return gradedReply(deps, call, ref._id, command);
 }
 
 /**
  * Submits the attempt if it is in progress. Returns its only grading command, or null if it has none. A number in
  * `overdueByMs` submits only if the deadline has passed by that many ms; null submits at any time.
  */
-export async function handInOnce(
+export async function ensureSubmitted(
   deps: AttemptDeps,
   attemptId: string,
   source: SubmitSource,
   overdueByMs: number | null,
 ): Promise<CommandOf<'grading'> | null> {
-  const submitted = await handIn(deps.mongo, {
+  const submitted = await markSubmitted(deps.mongo, {
     attemptId,
     source,
     overdueByMs,
@@ -51,8 +51,8 @@ async function gradedReply(
   attemptId: string,
   command: CommandOf<'grading'> | null,
 ): Promise<Reply> {
-  const patience = { timeoutMs: deps.settings.gradingWaitMs, signal: call.signal };
-  if (command !== null) await askWorker(deps, command, patience);
+  const limits = { timeoutMs: deps.settings.gradingWaitMs, signal: call.signal };
+  if (command !== null) await ringAndWait(deps, command, limits);
   const attempt = await knownAttempt(deps, attemptId);
   return {
     status: attempt.status === 'GRADED' ? 200 : 202,
@@ -60,19 +60,19 @@ async function gradedReply(
   };
 }
 
-/** Logs an event of the student's client. A TIMEOUT submits an attempt in progress, even at the event limit. */
+/** Logs an event of the student's client. A TIMEOUT submits an attempt in progress; the event limit never refuses a TIMEOUT. */
 export async function postEvent(deps: AttemptDeps, call: Call<PostEventRequest>): Promise<Reply | Rejection> {
-  const head = await ownHead(deps, call);
-  if (isRejection(head)) return head;
-  const { _id: attemptId } = head;
+  const ref = await ownAttemptRef(deps, call);
+  if (isRejection(ref)) return ref;
+  const { _id: attemptId } = ref;
   const { type } = call.body;
   const metadata = call.body.metadata ?? {};
   const client = call.body.metadata == null ? {} : { client: JSON.stringify(metadata) };
-  const tooLarge = admitClientEvent({ clientEvents: 0 }, metadata);
+  const tooLarge = metadataFault(metadata);
   if (tooLarge !== null) return tooLarge;
 
   if (type === 'TIMEOUT') {
-    const submitted = await handIn(deps.mongo, {
+    const submitted = await markSubmitted(deps.mongo, {
       attemptId,
       source: 'TIMEOUT',
       ...client,

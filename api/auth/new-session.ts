@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import { type Account, userView } from '#shared/auth/account.ts';
 import {
   type AccessClaims,
@@ -26,13 +27,19 @@ export async function newSession(deps: AuthDeps, account: Account, userAgent: st
   const token = await made.stored;
   const session: Session = {
     ...of,
-    userAgent: userAgent?.slice(0, USER_AGENT_LENGTH) ?? null,
+    userAgent: userAgent === undefined ? null : asText(userAgent).slice(0, USER_AGENT_LENGTH),
     lastUsedAt: now,
     expiresAt: token.expiresAt,
     endedAt: null,
     endReason: null,
   };
   return { session, stored: token, envelope: envelopeOf(deps, account, made) };
+}
+
+/** Returns a header that was sent in UTF-8 as text. Node decodes headers as Latin-1; one that is no UTF-8 stays as it is. */
+function asText(header: string): string {
+  const bytes = Buffer.from(header, 'latin1');
+  return isUtf8(bytes) ? bytes.toString('utf8') : header;
 }
 
 /** The next tokens of a session, created but not yet stored. */

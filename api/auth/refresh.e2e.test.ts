@@ -120,6 +120,27 @@ t.test('refuses a missing token and a token that we did not sign', async (t) => 
   t.match(await client.refresh(refreshToken), { status: 200 }, 'and none of this cost the good one');
 });
 
+t.test('refuses an invalid Bearer token before any fault of the body', async (t) => {
+  const { accessToken, refreshToken } = await signedIn();
+  for (const token of ['garbage', accessToken, `${refreshToken}x`]) {
+    const authorization = `Bearer ${token}`;
+    const asked = (text: string, type = 'application/json') =>
+      client.call('POST', '/v1/auth/refresh', { headers: { authorization, 'content-type': type }, body: text });
+    for (const text of ['{"refreshToken":5}', '{"nonsense":1}', '{', '[]', ''])
+      t.match(await asked(text), INVALID, text);
+    t.match(await asked('{}', 'text/plain'), INVALID, 'another media type');
+    t.match(await asked(`{"refreshToken":"${'x'.repeat(300_000)}"}`), INVALID, 'a body that is too large');
+    t.match(await asked(`{"refreshToken":"${refreshToken}"}`), { status: 400 }, 'a sound body names another token');
+  }
+  const authorization = `Bearer ${refreshToken}`;
+  const faulty = { headers: { authorization }, body: { refreshToken: 5 } };
+  t.match(
+    await client.call('POST', '/v1/auth/refresh', faulty),
+    { status: 400 },
+    'a valid one does not hide the fault',
+  );
+});
+
 t.test('logout ends the session of a valid token, once', async (t) => {
   const first = await signedIn();
   const next = (await client.refresh(first.refreshToken)).data;

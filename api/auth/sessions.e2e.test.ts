@@ -35,6 +35,16 @@ t.test('lists the live sessions and marks the caller’s own', async (t) => {
   t.match(sessions[0], { userAgent: /^x+$/ }, 'the one used last stands first');
 });
 
+t.test('shows a user agent that was sent in UTF-8 as text, and any other as it came', async (t) => {
+  for (const [sent, shown] of [
+    [Buffer.from('Điện thoại của An').toString('latin1'), 'Điện thoại của An'],
+    ['caf\xe9', 'café'],
+  ] as const) {
+    const { data } = await client.register({ email: newEmail() }, { 'user-agent': sent });
+    t.match((await client.as(data.accessToken).sessions()).data, { sessions: [{ userAgent: shown }] });
+  }
+});
+
 t.test('only the owner can end a session by its id', async (t) => {
   const { second, me } = await threeSessions();
   const stranger = client.as((await client.register()).data.accessToken);

@@ -1,5 +1,5 @@
-import type { WorkerAccess } from '#api/ask-worker.ts';
 import type { Streams } from '#api/http/live-stream.ts';
+import type { WorkerAccess } from '#api/ring-and-wait.ts';
 import type { Identity } from '#api/route.ts';
 import type { Neighbour, Neighbours } from '#infra/config/settings.ts';
 import type { Log } from '#infra/log/log.ts';
@@ -7,7 +7,7 @@ import type { FollowedModels } from '#infra/models/followed-models.ts';
 import type { JobOwner } from '#infra/mongo/classifier/jobs.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import type { OwnerScope } from '#infra/neighbours/owner-call.ts';
-import type { ChangeBell } from '#infra/redis/change-bell.ts';
+import type { ChangeFeed } from '#infra/redis/change-feed.ts';
 import type { Doorbells } from '#infra/redis/doorbell.ts';
 import type { TrustedAddresses } from '#shared/classifier/provider/target.ts';
 import type { Models } from '#shared/classifier/tasks/task.ts';
@@ -31,7 +31,7 @@ export interface JobDeps {
   /** Maximum attempts of the command that runs one round of a job. */
   jobAttempts: number;
   /** Publishes job changes and wakes the streams that follow a job. */
-  jobBell: Pick<ChangeBell, 'wake' | 'listen' | 'canHear'>;
+  jobChanges: Pick<ChangeFeed, 'notify' | 'listen' | 'isConnected'>;
   streams: Streams;
   log: Pick<Log, 'debug' | 'warn'>;
 }
@@ -48,18 +48,18 @@ export interface PreviewDeps {
   settles: boolean;
   /** Settles stored generations; null = this front door calls the usage and wallet services itself. */
   settlementWorker: SettlementWorker | null;
-  patience: GenerationPatience;
+  timing: GenerationTiming;
   log: Pick<Log, 'warn'>;
 }
 
 /** Rings the settlement worker and waits for its reply. */
-export interface SettlementWorker extends Pick<WorkerAccess, 'doorbells' | 'replies' | 'looks'> {
+export interface SettlementWorker extends Pick<WorkerAccess, 'doorbells' | 'replies' | 'settledPoller'> {
   /** Longest wait for the settlement (ms); after it the request is answered with AI_SETTLEMENT_PENDING. */
   waitMs: number;
 }
 
 /** Time limits of paid generations (ms). */
-interface GenerationPatience {
+interface GenerationTiming {
   /**
    * Lease of the request that holds a generation. The holder renews it, so a dead holder blocks equal requests for at most this
    * long.
@@ -69,7 +69,7 @@ interface GenerationPatience {
   waitMs: number;
 }
 
-export const GENERATION_PATIENCE: GenerationPatience = { leaseMs: 30 * SECOND, waitMs: 25 * SECOND };
+export const GENERATION_TIMING: GenerationTiming = { leaseMs: 30 * SECOND, waitMs: 25 * SECOND };
 
 /** Dependencies of the model provider routes. */
 export interface ProviderDeps {

@@ -9,7 +9,7 @@ import type { CreateJobRequest } from '#shared/generated/classifier.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { type Caller, callerOf, type JobDeps } from './deps.ts';
-import { wholeJob } from './job-queries.ts';
+import { detailedJobView } from './job-queries.ts';
 
 const DEFAULT_THRESHOLD = 0.7;
 /**
@@ -31,7 +31,7 @@ export async function createJob(deps: JobDeps, call: Call<CreateJobRequest>): Pr
   let questions: JobQuestions | undefined;
   for (let round = 1; round <= MOST_ROUNDS; round++) {
     const open = await findOpenJob(deps.mongo, openKey);
-    if (open !== null) return reply(200, await wholeJob(deps.mongo, open));
+    if (open !== null) return reply(200, await detailedJobView(deps.mongo, open));
     questions ??= await questionsFor(deps, wish, caller);
     const now = deps.now();
     const made = newJob(wish, { id: newId(now), now: new Date(now), actorRole: caller.actorRole }, questions);
@@ -39,7 +39,7 @@ export async function createJob(deps: JobDeps, call: Call<CreateJobRequest>): Pr
     const inserted = await insertJob(deps.mongo, made, command);
     if (inserted.kind === 'raced') continue;
     if (command !== null) void deps.doorbells.ring(command.queue, command._id, 0);
-    return reply(201, await wholeJob(deps.mongo, made.job));
+    return reply(201, await detailedJobView(deps.mongo, made.job));
   }
   return { rejected: 'UNAVAILABLE', retryAfter: 1 };
 }
@@ -85,8 +85,8 @@ export async function cancelOneJob(deps: JobDeps, call: Call): Promise<Reply | R
     case 'finished':
       return { rejected: 'JOB_STATE_CONFLICT', message: `The job is ${tried.job.status}` };
     case 'cancelled':
-      deps.jobBell.wake([jobId]);
-      return { status: 200, data: { job: (await wholeJob(deps.mongo, tried.job)).view } };
+      deps.jobChanges.notify([jobId]);
+      return { status: 200, data: { job: (await detailedJobView(deps.mongo, tried.job)).view } };
   }
 }
 
@@ -105,7 +105,7 @@ export async function retryOneJob(deps: JobDeps, call: Call): Promise<Reply | Re
       return { rejected: 'JOB_STATE_CONFLICT' };
     case 'retried':
       void deps.doorbells.ring('classifier', retried.commandId, 0);
-      deps.jobBell.wake([jobId]);
-      return { status: 200, data: { job: (await wholeJob(deps.mongo, retried.job)).view } };
+      deps.jobChanges.notify([jobId]);
+      return { status: 200, data: { job: (await detailedJobView(deps.mongo, retried.job)).view } };
   }
 }

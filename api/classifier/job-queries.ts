@@ -40,7 +40,7 @@ export async function showJob({ mongo }: JobDeps, call: Call): Promise<Reply | R
   const job = await findOwnJob(mongo, call.params.jobId ?? '', callerOf(call.identity));
   if (job === null) return { rejected: 'JOB_NOT_FOUND' };
   const questionContext = job.context === 'LOADED' ? await batchQuestions(mongo, job._id) : null;
-  return { status: 200, data: { job: (await wholeJob(mongo, job, { questionContext })).view } };
+  return { status: 200, data: { job: (await detailedJobView(mongo, job, { questionContext })).view } };
 }
 
 /** Returns a page of a job's questions without suggestions, each with its error. A job has at most 2,000 questions. */
@@ -88,23 +88,23 @@ export async function summarizeQueue({ mongo }: JobDeps, call: Call<unknown, Que
 }
 
 /** Limit of reads to find a job unchanged while its batches are read. Past it, the items may be ahead of the counts. */
-const MOST_LOOKS = 4;
+const MAX_READS = 4;
 
 /**
  * Returns the job with its results so far. Reads the job again if it changed meanwhile, so the returned revision may be newer than
  * `row`.
  */
-export async function wholeJob(
+export async function detailedJobView(
   mongo: Mongo,
   row: JobRow,
   parts: { questionContext?: { id: string }[] | null } = {},
 ): Promise<{ revision: number; view: unknown }> {
   const selection = await findSelection(mongo, row._id);
   let job = row;
-  for (let look = 1; ; look++) {
+  for (let reads = 1; ; reads++) {
     const batches = job.counts.batchesDone === 0 ? [] : await batchOutcomes(mongo, job._id);
     const now = batches.length === 0 ? job : ((await findJob(mongo, job._id)) ?? job);
-    if (now.revision === job.revision || look === MOST_LOOKS) {
+    if (now.revision === job.revision || reads === MAX_READS) {
       const items = itemsOfRound(job.round, batches);
       return { revision: job.revision, view: jobView(job, selection, { items, ...parts }) };
     }
@@ -113,6 +113,6 @@ export async function wholeJob(
 }
 
 /** Returns the job as lists show it, without its results. */
-export async function slimJob(mongo: Mongo, job: JobRow): Promise<unknown> {
+export async function listJobView(mongo: Mongo, job: JobRow): Promise<unknown> {
   return jobView(job, await findSelection(mongo, job._id), { items: null });
 }

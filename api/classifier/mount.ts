@@ -1,9 +1,9 @@
 import type { Route } from '#api/route.ts';
 import type { Mount } from '#api/service.ts';
 import { openFollowedModels } from '#infra/models/followed-models.ts';
-import { openSettledLooks } from '#infra/mongo/mailbox/mailbox.ts';
-import { openChangeBell } from '#infra/redis/change-bell.ts';
-import { type ClassifierDeps, GENERATION_PATIENCE } from './deps.ts';
+import { openSettledPoller } from '#infra/mongo/mailbox/mailbox.ts';
+import { openChangeFeed } from '#infra/redis/change-feed.ts';
+import { type ClassifierDeps, GENERATION_TIMING } from './deps.ts';
 import { jobRoutes } from './job-routes.ts';
 import { previewRoutes } from './previews.ts';
 import { providerRoutes } from './providers.ts';
@@ -11,15 +11,15 @@ import { providerRoutes } from './providers.ts';
 export const mountClassifier: Mount = ({ config, log, mongo, now, redis, doorbells, replies, streams, atEnd }) => {
   const { classifier: settings, neighbours, outboundTimeoutMs } = config;
   const models = openFollowedModels({ settings, mongo, redisUrl: redis.redisUrl, now, log });
-  const jobBell = openChangeBell({ ...redis, of: 'jobs' });
+  const jobChanges = openChangeFeed({ ...redis, of: 'jobs' });
   atEnd(models.close);
-  atEnd(jobBell.close);
+  atEnd(jobChanges.close);
   return classifierRoutes({
     jobs: {
       mongo,
       now,
       doorbells,
-      jobBell,
+      jobChanges,
       log,
       questionBank: neighbours.questionBank,
       jobAttempts: settings.worker.maxAttempts,
@@ -33,10 +33,10 @@ export const mountClassifier: Mount = ({ config, log, mongo, now, redis, doorbel
       outboundTimeoutMs,
       settles: settings.settles,
       settlementWorker: settings.settlementWorkerEnabled
-        ? { doorbells, replies, looks: openSettledLooks(mongo), waitMs: settings.settlementWaitMs }
+        ? { doorbells, replies, settledPoller: openSettledPoller(mongo), waitMs: settings.settlementWaitMs }
         : null,
       log,
-      patience: GENERATION_PATIENCE,
+      timing: GENERATION_TIMING,
     },
     providers: {
       mongo,

@@ -73,17 +73,17 @@ t.test('a failing provider is called once for all waiting requests, and again fo
     await go.opened;
     throw new ProviderFailure('AI_PROVIDER_THROTTLED', 'passing', { message: 'pause', retryAfterMs: 2_500 });
   };
-  const looks = [0, 0, 0, 0, 0];
+  const reads = [0, 0, 0, 0, 0];
   const all = Promise.all(
-    looks.map((_, n) => {
+    reads.map((_, n) => {
       const db = tappedDb(mongo, (method, name, collection) => {
-        if (name === 'findOne' && collection === 'ai_generations') looks[n] = (looks[n] ?? 0) + 1;
+        if (name === 'findOne' && collection === 'ai_generations') reads[n] = (reads[n] ?? 0) + 1;
         return method;
       });
       return previewGeneration({ ...door, mongo: { ...mongo, db } }, generationCall());
     }),
   );
-  await until('one asks and the others wait for it', () => looks.filter((count) => count > 2).length === 4);
+  await until('one asks and the others wait for it', () => reads.filter((count) => count > 2).length === 4);
   go.open();
   for (const reply of await all) t.match(reply, { rejected: 'AI_PROVIDER_THROTTLED', retryAfter: 3 });
   t.ok(models.asked.length <= 2, `asked ${models.asked.length} times`);
@@ -102,7 +102,7 @@ t.test('a request that waits too long for an equal one gets AI_GENERATION_IN_PRO
   };
   const slow = preview(door);
   await until('it is asked', () => models.asked.length === 1);
-  const hasty = previewDoor(mongo, { owners, models, change: { patience: { leaseMs: 30_000, waitMs: 1 } } });
+  const hasty = previewDoor(mongo, { owners, models, change: { timing: { leaseMs: 30_000, waitMs: 1 } } });
   t.match(await previewGeneration(hasty, generationCall()), { rejected: 'AI_GENERATION_IN_PROGRESS', retryAfter: 3 });
   go.open();
   const made = await slow;
@@ -137,9 +137,9 @@ t.test('a late answer is dropped if another holder is already calling the model'
     await go[nth - 1]?.opened;
     return { model: `model of ${nth}` };
   };
-  let looks = 0;
+  let reads = 0;
   const db = tappedDb(mongo, (_method, name, collection) => {
-    if (name === 'findOne' && collection === GENERATIONS) looks += 1;
+    if (name === 'findOne' && collection === GENERATIONS) reads += 1;
     return undefined;
   });
   const late = preview({ ...door, mongo: { ...mongo, db } });
@@ -148,8 +148,8 @@ t.test('a late answer is dropped if another holder is already calling the model'
   const taken = preview(door);
   await until('the next holder asks too', () => models.asked.length === 2);
   go[0]?.open();
-  const before = looks;
-  await until('the late one has stored nothing, and waits', () => looks > before + 1);
+  const before = reads;
+  await until('the late one has stored nothing, and waits', () => reads > before + 1);
   t.match(await generations(mongo).find().toArray(), [{ state: 'MAKING', fence: 2, result: null }]);
   t.equal(owners.ledger.debits.size, 0);
   go[1]?.open();

@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap';
 import { generationHolds, generations } from '#infra/mongo/classifier/collections.ts';
 import { isRejection } from '#shared/kernel/errors.ts';
-import { settlementBeside } from '#testing/actors/settlement-beside.ts';
+import { inProcessSettlement } from '#testing/actors/in-process-settlement.ts';
 import { generationCall, previewDoor, scriptedModels } from '#testing/doors/preview-door.ts';
 import { openFakeOwners } from '#testing/neighbours/fake-owners.ts';
 import { dyingProcess } from '#testing/processes/dying-process.ts';
@@ -25,7 +25,7 @@ async function dieAndAskAgain(t: Test, mode: Mode, point: number, when: 'before'
   const organizationId = `org-${mode}-${when}-${point}`;
   const call = () => generationCall({}, { organizationId });
   const models = scriptedModels();
-  const worker = settlementBeside(mongo, owners.env);
+  const worker = inProcessSettlement(mongo, owners.env);
   const settlementWorker = mode === 'door' ? null : worker.door;
   const victim = dyingProcess(mongo, point, when);
   // The worker is another process: no part of it may run inside the dying one.

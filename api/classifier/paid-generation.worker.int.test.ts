@@ -1,7 +1,7 @@
 import t from 'tap';
 import { generations } from '#infra/mongo/classifier/collections.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
-import { settlementBeside } from '#testing/actors/settlement-beside.ts';
+import { inProcessSettlement } from '#testing/actors/in-process-settlement.ts';
 import { openJitter } from '#testing/chance.ts';
 import { crowd } from '#testing/clients/crowd.ts';
 import { doorWithWorker, preview, wordOf } from '#testing/doors/paid-door.ts';
@@ -15,7 +15,7 @@ t.test('the worker settles the answer that the door stored, and the door returns
   const first = await preview(door);
   t.match(first, { chargePolicy: 'usage_wallet_settled', settlement: { credits: 6, tokens: 300 } });
   t.match(await settlements(), [{ status: 'DONE', attempts: 1, result: { settledBy: 'worker' } }]);
-  t.strictSame(worker.endings, ['done']);
+  t.strictSame(worker.results, ['done']);
   t.match([...owners.ledger.debits], [[`ai-generation:${first.previewId}:debit`, { amount: 6, times: 1 }]]);
   t.match([...owners.ledger.consumed], [[`ai-generation:${first.previewId}:usage`, { times: 1 }]]);
   t.strictSame(await held(), []);
@@ -64,7 +64,7 @@ t.test('a repeated request runs a settlement at once that is backing off', async
   /** Returns the command after this many failed attempts; each request causes one attempt. */
   async function settlementsAfter(attempts: number) {
     t.equal(wordOf(await previewGeneration(door, generationCall())), 'AI_SETTLEMENT_PENDING');
-    await until('its attempt has failed', () => worker.endings.length === attempts);
+    await until('its attempt has failed', () => worker.results.length === attempts);
     return (await settlements())[0];
   }
 });
@@ -114,7 +114,7 @@ t.test('whatever replies the owners lose, two doors and two workers debit once p
   const chance = openJitter();
   t.comment(`RACE_SEED=${chance.seed}`);
   const { mongo, door, owners, models } = await doorWithWorker(t, 20);
-  const beside = settlementBeside(mongo, owners.env, 20);
+  const beside = inProcessSettlement(mongo, owners.env, 20);
   const doors = [door, { ...door, settlementWorker: beside.door }];
   owners.fault = ({ path }) =>
     /consume|transactions/.test(path) && chance.next() < 0.5

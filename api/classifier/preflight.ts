@@ -1,17 +1,17 @@
-import { placeHold, readHeldBefore } from '#infra/mongo/classifier/generation-holds.ts';
+import { addHold, readHoldsAhead } from '#infra/mongo/classifier/generation-holds.ts';
 import { checkUsage, readBalance } from '#infra/neighbours/billing.ts';
 import { OwnerFailed } from '#infra/neighbours/owner-call.ts';
-import { type Charge, COME_BACK_SECONDS, estimateOf, sumOfCharges } from '#shared/classifier/generation.ts';
+import { type Charge, estimateOf, RETRY_AFTER_SECONDS, sumOfCharges } from '#shared/classifier/generation.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import type { GenerationOrder } from './ask-model.ts';
 import type { PreviewDeps } from './deps.ts';
 
 /** Limit of reads of the holds ahead before a refusal is final. */
-const MOST_LOOKS = 5;
+const MAX_READS = 5;
 
 /**
  * Checks whether usage limits and balance cover the order plus everything that its organization has in flight. Returns the
- * rejection, or undefined if they do. The hold is placed before the usage and wallet services are called: it counts the holds ahead
+ * rejection, or undefined if they do. The hold is added before the usage and wallet services are called: it counts the holds ahead
  * of it and is counted by later ones.
  */
 export async function preflight(
@@ -21,21 +21,21 @@ export async function preflight(
   signal: AbortSignal,
 ): Promise<Rejection | undefined> {
   const estimate = estimateOf(order.wanted.count);
-  const hold = await placeHold(deps.mongo, holder, { ...estimate, leaseMs: deps.patience.leaseMs });
-  if (hold.kind === 'full') return { rejected: 'AI_GENERATION_IN_PROGRESS', retryAfter: COME_BACK_SECONDS };
-  let { before } = hold;
-  for (let look = 1; ; look++) {
-    const refused = await askOwners(deps, order, sumOfCharges([before, estimate]), signal);
+  const hold = await addHold(deps.mongo, holder, { ...estimate, leaseMs: deps.timing.leaseMs });
+  if (hold.kind === 'full') return { rejected: 'AI_GENERATION_IN_PROGRESS', retryAfter: RETRY_AFTER_SECONDS };
+  let { ahead } = hold;
+  for (let reads = 1; ; reads++) {
+    const refused = await checkOwners(deps, order, sumOfCharges([ahead, estimate]), signal);
     if (refused === undefined || refused.rejected === 'AI_OWNER_UNAVAILABLE') return refused;
     // A hold ahead of ours may have been charged between reading the holds and reading the balance; it was then counted twice.
-    const since: Charge = await readHeldBefore(deps.mongo, holder, deps.now());
-    const isLess = since.credits < before.credits || since.tokens < before.tokens;
-    if (!isLess || look === MOST_LOOKS) return refused;
-    before = since;
+    const current: Charge = await readHoldsAhead(deps.mongo, holder, deps.now());
+    const isLess = current.credits < ahead.credits || current.tokens < ahead.tokens;
+    if (!isLess || reads === MAX_READS) return refused;
+    ahead = current;
   }
 }
 
-async function askOwners(
+async function checkOwners(
   { neighbours, outboundTimeoutMs: timeoutMs }: PreviewDeps,
   { scope }: GenerationOrder,
   needed: Charge,
@@ -43,11 +43,11 @@ async function askOwners(
 ): Promise<Rejection | undefined> {
   const { usage, wallet } = neighbours;
   if (usage === null || wallet === null) return { rejected: 'AI_OWNER_UNAVAILABLE' };
-  const patience = { timeoutMs, signal };
+  const limits = { timeoutMs, signal };
   try {
     const [exceeded, balance] = await Promise.all([
-      checkUsage(usage, scope, needed, patience),
-      readBalance(wallet, scope, patience),
+      checkUsage(usage, scope, needed, limits),
+      readBalance(wallet, scope, limits),
     ]);
     if (exceeded.length > 0) {
       return { rejected: 'AI_USAGE_LIMIT_EXCEEDED', message: `A usage limit is reached: ${exceeded.join(', ')}` };

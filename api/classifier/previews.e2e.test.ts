@@ -114,17 +114,17 @@ t.test('the attempt service accepts a previewed grade unchanged, and once', asyn
   const { status, data } = await ask('essay-grade', { attemptId: id });
   t.equal(status, 200);
   t.match(data, { kind: 'grade', maxScore: 5, owner: { service: 'attempt-service' } });
-  const handOff = () =>
+  const sendHandoff = () =>
     client.call('POST', data.owner.route.replace('POST ', '').replace('{attemptId}', id), {
       body: data.handoff,
       headers: { 'x-internal-service': 'ai-classifier-service', 'x-internal-token': cluster.tokens.internal },
     });
-  const applied = await handOff();
+  const applied = await sendHandoff();
   t.match(applied, { status: 200, data: { applied: true, sourceEventId: data.handoff.sourceEventId } });
   t.match(applied.data.attempt, { status: 'GRADED', totalScore: data.score });
   const { events } = applied.data.attempt;
   const { metadata } = events.find(({ type }: { type: string }) => type === 'ESSAY_GRADE_HANDOFF');
   const { sourceService: _, type: __, ...kept } = data.handoff;
   t.strictSame(metadata, kept, 'nothing of it is lost');
-  t.match(await handOff(), { status: 200, data: { applied: false } });
+  t.match(await sendHandoff(), { status: 200, data: { applied: false } });
 });

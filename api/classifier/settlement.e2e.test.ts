@@ -19,7 +19,8 @@ async function setUp(t: Test, options: ClusterOptions) {
       ...owners.env,
       ...model.env,
       AI_GENERATION_USAGE_WALLET_ENABLED: '1',
-      OUTBOUND_TIMEOUT_MS: '2000',
+      // Long enough that a busy machine answers in time, and short enough to wait for the end of a call that hangs.
+      OUTBOUND_TIMEOUT_MS: '10000',
       ...options.env,
     },
   });

@@ -1,6 +1,6 @@
-import { askWorker } from '#api/ask-worker.ts';
+import { ringAndWait } from '#api/ring-and-wait.ts';
 import { findGeneration, markConsumed, settleAtDoor } from '#infra/mongo/classifier/generations.ts';
-import { hurryCommand } from '#infra/mongo/mailbox/mailbox.ts';
+import { makeDueNow } from '#infra/mongo/mailbox/mailbox.ts';
 import { chargeOwners } from '#infra/neighbours/billing.ts';
 import { OwnerFailed } from '#infra/neighbours/owner-call.ts';
 import { type OwedGeneration, type SettledGeneration, settlementPending } from '#shared/classifier/generation.ts';
@@ -25,8 +25,8 @@ export async function settleThroughWorker(
   row: OwedGeneration,
   signal: AbortSignal,
 ): Promise<Settled> {
-  const command = await hurryCommand(mongo, 'settlement', row.commandId);
-  if (command !== null) await askWorker({ mongo, ...worker }, command, { timeoutMs: worker.waitMs, signal });
+  const command = await makeDueNow(mongo, 'settlement', row.commandId);
+  if (command !== null) await ringAndWait({ mongo, ...worker }, command, { timeoutMs: worker.waitMs, signal });
   const now = await findGeneration(mongo, row._id);
   return now?.state === 'SETTLED' ? now : settlementPending(row._id);
 }

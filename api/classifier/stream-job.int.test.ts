@@ -1,5 +1,5 @@
 import t from 'tap';
-import { openStreamPlaces, openStreams } from '#api/http/live-stream.ts';
+import { openStreamSlots, openStreams } from '#api/http/live-stream.ts';
 import { COMMANDS } from '#infra/mongo/mailbox/commands.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
@@ -13,11 +13,14 @@ import { classifierActor } from '#workers/classifier/actor.ts';
 import { runCommand } from '#workers/run-command.ts';
 
 const mongo = await openTestMongo(t);
-const deafBell = { wake: () => undefined, listen: () => () => undefined, canHear: () => false };
+const disconnectedFeed = { notify: () => undefined, listen: () => () => undefined, isConnected: () => false };
 
-async function work(jobId: string, tellJob: (id: string) => void = () => undefined): Promise<void> {
+async function work(jobId: string, publishJobChange: (id: string) => void = () => undefined): Promise<void> {
   const command = await mongo.db.collection<Command>(COMMANDS).findOne({ subject: jobId }, { sort: { _id: -1 } });
-  const actor = classifierActor({ ...testWorkerDeps(mongo, { AI_CLASSIFIER_BATCH_CONCURRENCY: '5' }), tellJob });
+  const actor = classifierActor({
+    ...testWorkerDeps(mongo, { AI_CLASSIFIER_BATCH_CONCURRENCY: '5' }),
+    publishJobChange,
+  });
   await runCommand(testKernel(mongo), actor, 'classifier', command?._id ?? '');
 }
 
@@ -38,7 +41,7 @@ t.test('a stream sends a job from its first state to its last and then ends', as
   t.notOk('content-length' in stream.headers);
   t.match(await stream.next('snapshot'), { lastEventId: '1', data: { job: { id, status: 'PENDING', result: null } } });
   t.match(stream.text(), /^retry: 3000\n\n/);
-  await work(id, (told) => door.deps.jobBell.wake([told]));
+  await work(id, (told) => door.deps.jobChanges.notify([told]));
   await until('it ended', () => stream.ended());
   const updates = stream.events.filter(({ event }) => event === 'job.updated');
   const last = updates.at(-1);
@@ -90,7 +93,7 @@ t.test('a reconnecting client resumes where it left off and gets 204 once it kno
 });
 
 t.test('without Redis a stream polls by itself', async (t) => {
-  const door = await openJobDoor(t, mongo, { jobBell: deafBell });
+  const door = await openJobDoor(t, mongo, { jobChanges: disconnectedFeed });
   const { id } = (await door.as('TEACHER', 'chi').create()).data.job;
   const stream = await follow(t, door, id, 'chi');
   await stream.next('snapshot');
@@ -111,8 +114,8 @@ t.test('a change between the first two reads is not missed', async (t) => {
 });
 
 t.test('a forbidden caller is refused before the stream begins, and open streams are limited', async (t) => {
-  const places = openStreamPlaces({ perActor: 1, inAll: 10 });
-  const streams = { ...openStreams(new AbortController().signal), places };
+  const slots = openStreamSlots({ perActor: 1, inAll: 10 });
+  const streams = { ...openStreams(new AbortController().signal), slots };
   const door = await openJobDoor(t, mongo, { streams });
   const teacher = door.as('TEACHER', 'em');
   const { id } = (await teacher.create()).data.job;

@@ -1,5 +1,5 @@
 import type { EventStream } from '#api/http/event-stream.ts';
-import { type Alarm, type Beginning, type LiveStream, liveStream } from '#api/http/live-stream.ts';
+import { type Beginning, type LiveStream, liveStream, type WakeSignal } from '#api/http/live-stream.ts';
 import type { Call, RawReply } from '#api/route.ts';
 import type { JobRow } from '#infra/mongo/classifier/collections.ts';
 import { findJob, findOwnJob } from '#infra/mongo/classifier/jobs.ts';
@@ -8,13 +8,13 @@ import { startOf } from '#shared/classifier/job-view.ts';
 import { ERRORS, type ErrorCode, type Rejection } from '#shared/kernel/errors.ts';
 import { SECOND } from '#shared/kernel/time.ts';
 import { callerOf, type JobDeps } from './deps.ts';
-import { slimJob, wholeJob } from './job-queries.ts';
+import { detailedJobView, listJobView } from './job-queries.ts';
 
 /**
- * Poll intervals of a stream. POLL_DEAF_MS applies while wakes of other processes cannot arrive. Otherwise POLL_MS applies and
+ * Poll intervals of a stream. DISCONNECTED_POLL_MS applies while wakes of other processes cannot arrive. Otherwise POLL_MS applies and
  * finds changes whose wake was lost.
  */
-const POLL_DEAF_MS = 1 * SECOND;
+const DISCONNECTED_POLL_MS = 1 * SECOND;
 const POLL_MS = 3 * SECOND;
 /** Minimum pause between two polls of one stream, so that a burst of batches is sent as one update. */
 const PAUSE_MS = 200;
@@ -26,7 +26,7 @@ const MAX_UNREAD_BYTES = 8 * 1024 * 1024;
  * nothing by missing earlier events.
  */
 export async function streamJob(deps: JobDeps, call: Call): Promise<RawReply | Rejection> {
-  const { mongo, jobBell, streams } = deps;
+  const { mongo, jobChanges, streams } = deps;
   const caller = callerOf(call.identity);
   const jobId = call.params.jobId ?? '';
   const first = await findOwnJob(mongo, jobId, caller);
@@ -36,24 +36,24 @@ export async function streamJob(deps: JobDeps, call: Call): Promise<RawReply | R
     now: deps.now,
     maxUnreadBytes: MAX_UNREAD_BYTES,
     holder: caller.actorId,
-    listen: (changed) => jobBell.listen(jobId, changed),
+    listen: (changed) => jobChanges.listen(jobId, changed),
     async begin() {
       const job = (await findJob(mongo, jobId)) ?? first;
       const start = startOf(call.headers['last-event-id'], { revision: job.revision, isOpen: isOpen(job.status) });
       const from = (known: number): Beginning => ({
         kind: 'follow',
-        follow: (stream, alarm) => follow(deps, { jobId, stream, alarm }, known),
+        follow: (stream, wakeSignal) => follow(deps, { jobId, stream, wakeSignal }, known),
       });
       switch (start.kind) {
         case 'over':
           return { kind: 'over' };
         case 'snapshot': {
-          const whole = await wholeJob(mongo, job);
+          const whole = await detailedJobView(mongo, job);
           return {
             kind: 'follow',
-            follow(stream, alarm) {
+            follow(stream, wakeSignal) {
               stream.send({ event: 'snapshot', data: { job: whole.view }, id: `${whole.revision}` });
-              return follow(deps, { jobId, stream, alarm }, whole.revision);
+              return follow(deps, { jobId, stream, wakeSignal }, whole.revision);
             },
           };
         }
@@ -70,28 +70,28 @@ export async function streamJob(deps: JobDeps, call: Call): Promise<RawReply | R
 interface Following {
   jobId: string;
   stream: LiveStream;
-  alarm: Alarm;
+  wakeSignal: WakeSignal;
 }
 
 /** Sends each change until the job is finished, the client disconnects or the stream reaches its maximum age. */
-async function follow(deps: JobDeps, { jobId, stream, alarm }: Following, start: number): Promise<void> {
+async function follow(deps: JobDeps, { jobId, stream, wakeSignal }: Following, start: number): Promise<void> {
   let known = start;
   let isTroubled = false;
   while (stream.isLive()) {
     try {
       const job = await findJob(deps.mongo, jobId);
-      if (job === null) return tellError(stream, 'JOB_NOT_FOUND');
-      if (job.revision > known) known = await tellUpdate(deps, stream, job);
+      if (job === null) return sendError(stream, 'JOB_NOT_FOUND');
+      if (job.revision > known) known = await sendUpdate(deps, stream, job);
       if (!isOpen(job.status)) return;
       isTroubled = false;
     } catch (err) {
       deps.log.debug({ err }, 'reading a streamed job failed; retrying');
-      if (!isTroubled) tellError(stream, 'UNAVAILABLE');
+      if (!isTroubled) sendError(stream, 'UNAVAILABLE');
       isTroubled = true;
     }
-    await alarm.pause(PAUSE_MS);
+    await wakeSignal.pause(PAUSE_MS);
     if (!stream.isLive()) return;
-    await alarm.wait(deps.jobBell.canHear() ? POLL_MS : POLL_DEAF_MS);
+    await wakeSignal.wait(deps.jobChanges.isConnected() ? POLL_MS : DISCONNECTED_POLL_MS);
   }
 }
 
@@ -99,14 +99,14 @@ async function follow(deps: JobDeps, { jobId, stream, alarm }: Following, start:
  * Sends the job and returns the sent revision. Results are included only once the job is finished, because an open job changes with
  * each batch.
  */
-async function tellUpdate({ mongo }: JobDeps, stream: EventStream, job: JobRow): Promise<number> {
-  const told = isOpen(job.status)
-    ? { revision: job.revision, view: await slimJob(mongo, job) }
-    : await wholeJob(mongo, job);
-  stream.send({ event: 'job.updated', data: { job: told.view }, id: `${told.revision}` });
-  return told.revision;
+async function sendUpdate({ mongo }: JobDeps, stream: EventStream, job: JobRow): Promise<number> {
+  const sent = isOpen(job.status)
+    ? { revision: job.revision, view: await listJobView(mongo, job) }
+    : await detailedJobView(mongo, job);
+  stream.send({ event: 'job.updated', data: { job: sent.view }, id: `${sent.revision}` });
+  return sent.revision;
 }
 
-function tellError(stream: EventStream, code: ErrorCode): void {
+function sendError(stream: EventStream, code: ErrorCode): void {
   stream.send({ event: 'error', data: { code, message: ERRORS[code].message } });
 }

@@ -16,19 +16,19 @@ async function served(t: Test, streams: Streams, begin: () => Promise<Beginning>
 
 const quiet: Beginning = {
   kind: 'follow',
-  async follow(stream, alarm) {
+  async follow(stream, wakeSignal) {
     stream.send({ event: 'snapshot', data: {}, id: 'first' });
-    while (stream.isLive()) await alarm.wait(60_000);
+    while (stream.isLive()) await wakeSignal.wait(60_000);
   },
 };
 
 t.test('a process allows each actor five streams of ten minutes', async (t) => {
-  const { places, maxAgeMs } = openStreams(new AbortController().signal);
+  const { slots, maxAgeMs } = openStreams(new AbortController().signal);
   t.equal(maxAgeMs, 600_000);
-  const taken = Array.from({ length: 6 }, () => places.take('an'));
+  const taken = Array.from({ length: 6 }, () => slots.acquire('an'));
   t.strictSame(taken.map(isRejection), [false, false, false, false, false, true]);
   t.match(taken[5], { rejected: 'RATE_LIMITED', retryAfter: 15 });
-  t.notOk(isRejection(places.take('binh')), 'another actor has streams of its own');
+  t.notOk(isRejection(slots.acquire('binh')), 'another actor has streams of its own');
 });
 
 t.test('a stream that reaches its maximum age ends cleanly and releases its place', async (t) => {

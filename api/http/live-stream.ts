@@ -4,10 +4,10 @@ import { MINUTE, SECOND } from '#shared/kernel/time.ts';
 import { type EventStream, openEventStream } from './event-stream.ts';
 
 /**
- * Sends the current state and each change. Returns once its subject has ended or the stream is no longer live. The alarm
- * rings at each change, and when the stream stops being live.
+ * Sends the current state and each change. Returns once its subject has ended or the stream is no longer live. The wake
+ * signal fires at each change, and when the stream stops being live.
  */
-type Follow = (stream: LiveStream, alarm: Alarm) => Promise<void>;
+type Follow = (stream: LiveStream, wakeSignal: WakeSignal) => Promise<void>;
 
 export interface LiveStream extends EventStream {
   /**
@@ -35,7 +35,7 @@ interface LiveSubject {
 
 /** State that the live streams of one process share, across all services that it serves. */
 export interface Streams {
-  places: StreamPlaces;
+  slots: StreamSlots;
   /** Aborted when the process begins to drain; all streams then end at once. */
   draining: AbortSignal;
   /** Age at which a stream ends (ms). Its client reconnects, and its right to read is checked again. */
@@ -50,23 +50,23 @@ const MAX_AGE_MS = 10 * MINUTE;
 
 /** Returns the shared stream state of this process; no stream is open yet. */
 export function openStreams(draining: AbortSignal): Streams {
-  const places = openStreamPlaces({ perActor: STREAMS_PER_ACTOR, inAll: STREAMS_IN_ALL });
-  return { places, draining, maxAgeMs: MAX_AGE_MS };
+  const slots = openStreamSlots({ perActor: STREAMS_PER_ACTOR, inAll: STREAMS_IN_ALL });
+  return { slots, draining, maxAgeMs: MAX_AGE_MS };
 }
 
 const HEARTBEAT_MS = 15 * SECOND;
 
-/** Takes a place, reads the initial state and then streams. However the stream ends, its place is released. */
+/** Acquires a slot, reads the initial state and then streams. However the stream ends, its slot is released. */
 export async function liveStream(subject: LiveSubject): Promise<RawReply | Rejection> {
   const { streams, now, maxUnreadBytes } = subject;
-  const place = streams.places.take(subject.holder);
-  if (isRejection(place)) return place;
-  const alarm = openAlarm();
+  const releaseSlot = streams.slots.acquire(subject.holder);
+  if (isRejection(releaseSlot)) return releaseSlot;
+  const wakeSignal = openWakeSignal();
   // Listen before the initial read, so that no change during the read is missed.
-  const unlisten = subject.listen(alarm.ring);
+  const unlisten = subject.listen(wakeSignal.wake);
   const leave = () => {
     unlisten();
-    place();
+    releaseSlot();
   };
   try {
     const first = await subject.begin();
@@ -85,8 +85,8 @@ export async function liveStream(subject: LiveSubject): Promise<RawReply | Rejec
             ...(maxUnreadBytes === undefined ? {} : { maxUnreadBytes }),
             heartbeat: () => ({ event: 'heartbeat', data: { at: new Date(now()).toISOString() } }),
           });
-          void stream.ended.then(alarm.ring);
-          await first.follow(withAge(stream, streams.maxAgeMs, alarm), alarm);
+          void stream.ended.then(wakeSignal.wake);
+          await first.follow(withAge(stream, streams.maxAgeMs, wakeSignal), wakeSignal);
           stream.end();
         } finally {
           leave();
@@ -99,88 +99,88 @@ export async function liveStream(subject: LiveSubject): Promise<RawReply | Rejec
   }
 }
 
-/** Returns the stream with a maximum age: after `maxAgeMs` it stops being live and the alarm rings. */
-function withAge(stream: EventStream, maxAgeMs: number, alarm: Alarm): LiveStream {
+/** Returns the stream with a maximum age: after `maxAgeMs` it stops being live and its loop is woken. */
+function withAge(stream: EventStream, maxAgeMs: number, wakeSignal: WakeSignal): LiveStream {
   let isOfAge = false;
   const timer = setTimeout(() => {
     isOfAge = true;
-    alarm.ring();
+    wakeSignal.wake();
   }, maxAgeMs);
   void stream.ended.then(() => clearTimeout(timer));
   return { ...stream, isLive: () => !isOfAge && stream.isOpen() };
 }
 
-/** Wakes the loop of a stream at a change, at its end or at its maximum age. A ring between two waits ends the next wait. */
-export interface Alarm {
-  ring: () => void;
-  /** Resolves with true at the next ring, or with false after `ms`. */
+/** Wakes the loop of a stream at a change, at its end or at its maximum age. A wake between two waits ends the next wait. */
+export interface WakeSignal {
+  wake: () => void;
+  /** Resolves with true at the next wake, or with false after `ms`. */
   wait(ms: number): Promise<boolean>;
-  /** Resolves after `ms`, however often the alarm rings meanwhile. */
+  /** Resolves after `ms`, however often `wake` is called meanwhile. */
   pause(ms: number): Promise<void>;
 }
 
-function openAlarm(): Alarm {
-  let rung = false;
-  let wake: (() => void) | null = null;
+function openWakeSignal(): WakeSignal {
+  let woken = false;
+  let finish: (() => void) | null = null;
   return {
-    ring() {
-      rung = true;
-      wake?.();
+    wake() {
+      woken = true;
+      finish?.();
     },
     async wait(ms) {
-      if (!rung) {
+      if (!woken) {
         await new Promise<void>((resolve) => {
           const timer = setTimeout(resolve, ms);
-          wake = () => {
+          finish = () => {
             clearTimeout(timer);
             resolve();
           };
         });
-        wake = null;
+        finish = null;
       }
-      const wasRung = rung;
-      rung = false;
-      return wasRung;
+      const wasWoken = woken;
+      woken = false;
+      return wasWoken;
     },
     pause: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
   };
 }
 
 /** Limits the open streams of one process. */
-interface StreamPlaces {
-  /** Takes a place for this caller. Returns the function that releases it, or a rejection if a limit is reached. */
-  take(actorId: string): (() => void) | Rejection;
+interface StreamSlots {
+  /** Acquires a slot for this caller. Returns the function that releases it, or a rejection if a limit is reached. */
+  acquire(actorId: string): (() => void) | Rejection;
 }
 
 /** `Retry-After` of a stream that was refused (s). */
-const COME_AGAIN_SECONDS = 15;
+const RETRY_AFTER_SECONDS = 15;
 
-export function openStreamPlaces({ perActor, inAll }: { perActor: number; inAll: number }): StreamPlaces {
+export function openStreamSlots({ perActor, inAll }: { perActor: number; inAll: number }): StreamSlots {
   const open = new Map<string, number>();
   let all = 0;
   return {
-    take(actorId) {
+    acquire(actorId) {
       const own = open.get(actorId) ?? 0;
       if (own >= perActor) {
         return {
           rejected: 'RATE_LIMITED',
           message: 'The caller has too many open streams; close one or retry later',
-          retryAfter: COME_AGAIN_SECONDS,
+          retryAfter: RETRY_AFTER_SECONDS,
         };
       }
       if (all >= inAll) {
         return {
           rejected: 'UNAVAILABLE',
           message: 'This process has too many open streams; retry later',
-          retryAfter: COME_AGAIN_SECONDS,
+          retryAfter: RETRY_AFTER_SECONDS,
         };
       }
       open.set(actorId, own + 1);
       all += 1;
-      let given = false;
+      let released = false;
       return () => {
-        if (given) return;
-        given = true;
+        if (released) return;
+        released = true;
         all -= 1;
         const left = (open.get(actorId) ?? 1) - 1;
         if (left === 0) open.delete(actorId);

@@ -4,7 +4,7 @@ import type { Neighbour, NotificationSettings } from '#infra/config/settings.ts'
 import type { Log } from '#infra/log/log.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import type { Background } from '#infra/process/background.ts';
-import type { ChangeBell } from '#infra/redis/change-bell.ts';
+import type { ChangeFeed } from '#infra/redis/change-feed.ts';
 import type { Doorbells } from '#infra/redis/doorbell.ts';
 import type { Now } from '#shared/kernel/time.ts';
 import type { Channel } from '#shared/notification/delivery.ts';
@@ -28,9 +28,9 @@ export interface NotificationDeps {
   /** Runs work that may fail, be late or be lost. */
   background: Pick<Background, 'run'>;
   /** Wakes the live streams of these users after a change in their inboxes. Never throws; a wake may be lost. */
-  wake: (userIds: readonly string[]) => void;
+  notifyStreams: (userIds: readonly string[]) => void;
   /** Wakes a live stream when its user's inbox changes. */
-  inboxes: Pick<ChangeBell, 'listen' | 'canHear'>;
+  inboxChanges: Pick<ChangeFeed, 'listen' | 'isConnected'>;
   streams: Streams;
   log: Pick<Log, 'debug'>;
 }

@@ -1,10 +1,10 @@
-import { ringFor } from '#api/ask-worker.ts';
+import { ringFor } from '#api/ring-and-wait.ts';
 import { newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { findEvent, insertFanOut } from '#infra/mongo/notification/fan-out.ts';
 import { preferencesOf } from '#infra/mongo/notification/preferences.ts';
 import { sendToAudit } from '#infra/neighbours/audit.ts';
 import { newId } from '#shared/kernel/ids.ts';
-import { settleFanOutOrder } from '#shared/notification/commands.ts';
+import { finishFanOutOrder } from '#shared/notification/commands.ts';
 import { auditEvent, type EventInput, type NotificationEvent, newEvent } from '#shared/notification/event.ts';
 import { type FanOutPlan, planFanOut } from '#shared/notification/fan-out.ts';
 import type { NotificationInput } from '#shared/notification/notification.ts';
@@ -65,11 +65,11 @@ async function fanOut<Stored extends NotificationEvent | null>(
     rows: plan.rows,
     staged: plan.staged,
     deliveries: { channels: deps.channels, maxAttempts: deps.deliveryAttempts },
-    settle: newCommand({ ...settleFanOutOrder(fanOutId), maxAttempts: deps.commandAttempts, now }),
+    finish: newCommand({ ...finishFanOutOrder(fanOutId), maxAttempts: deps.commandAttempts, now }),
   });
   if (inserted.kind === 'replayed') return inserted;
   ringFor(deps, inserted.ring);
-  deps.wake(plan.rows.map(({ userId }) => userId));
+  deps.notifyStreams(plan.rows.map(({ userId }) => userId));
   if (event !== null) projectToAudit(deps, event);
   return { kind: 'made', event, plan };
 }

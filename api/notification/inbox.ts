@@ -40,7 +40,7 @@ export async function markOneRead(deps: NotificationDeps, call: Call, scope: Sco
   if (isRejection(found)) return found;
   const row = await markRead(deps.mongo, found._id);
   if (row === null) return { rejected: 'NOTIFICATION_NOT_FOUND' };
-  deps.wake([row.userId]);
+  deps.notifyStreams([row.userId]);
   return { status: 200, data: { notification: notificationView(row) } };
 }
 
@@ -50,7 +50,7 @@ export async function deleteOneNotification(deps: NotificationDeps, call: Call):
   if (isRejection(found)) return found;
   const row = await deleteNotification(deps.mongo, found._id);
   if (row === null) return { rejected: 'NOTIFICATION_NOT_FOUND' };
-  deps.wake([row.userId]);
+  deps.notifyStreams([row.userId]);
   return { status: 200, data: { notification: notificationView(row) } };
 }
 
@@ -70,7 +70,7 @@ async function visibleTo(
 export async function markEverythingRead(deps: NotificationDeps, call: Call): Promise<Reply> {
   const { id } = callerOf(call.identity);
   const updated = await markAllRead(deps.mongo, id, call.signal);
-  deps.wake([id]);
+  deps.notifyStreams([id]);
   return { status: 200, data: { updated } };
 }
 
@@ -78,7 +78,7 @@ export async function markEverythingRead(deps: NotificationDeps, call: Call): Pr
 export async function deleteEverything(deps: NotificationDeps, call: Call): Promise<Reply> {
   const { id } = callerOf(call.identity);
   const deleted = await deleteAll(deps.mongo, id, call.signal);
-  deps.wake([id]);
+  deps.notifyStreams([id]);
   return { status: 200, data: { deleted } };
 }
 

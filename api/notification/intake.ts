@@ -1,4 +1,4 @@
-import { ringFor } from '#api/ask-worker.ts';
+import { ringFor } from '#api/ring-and-wait.ts';
 import type { Call, Reply } from '#api/route.ts';
 import { idsOfFanOut } from '#infra/mongo/notification/fan-out.ts';
 import { insertNotification, putSnapshot } from '#infra/mongo/notification/inbox-changes.ts';
@@ -37,7 +37,7 @@ export async function createOneNotification(deps: NotificationDeps, call: Call<C
   const row = newNotification(input, { id: newId(now), now: new Date(now), place: 'INBOX', ordinal: 0, origin });
   const deliveries = { channels: deps.channels, maxAttempts: deps.deliveryAttempts };
   ringFor(deps, await insertNotification(deps.mongo, row, { deliveries, now }));
-  deps.wake([row.userId]);
+  deps.notifyStreams([row.userId]);
   return { status: 201, data: { notification: notificationView(row), created: 1 } };
 }
 
@@ -81,7 +81,7 @@ export async function storeSnapshot(deps: NotificationDeps, call: Call<SnapshotR
       return { rejected: 'NOTIFICATION_OWNER_MISMATCH' };
     case 'created':
     case 'updated': {
-      deps.wake([snapshot.userId]);
+      deps.notifyStreams([snapshot.userId]);
       const data = { notification: notificationView(stored.notification) };
       return { status: stored.kind === 'created' ? 201 : 200, data };
     }

@@ -1,13 +1,13 @@
 import type { Route } from '#api/route.ts';
 import type { Mount } from '#api/service.ts';
-import { openChangeBell } from '#infra/redis/change-bell.ts';
+import { openChangeFeed } from '#infra/redis/change-feed.ts';
 import type { NotificationDeps } from './deps.ts';
 import { inboxRoutes } from './inbox-routes.ts';
 import { producerRoutes } from './producer-routes.ts';
 
 export const mountNotification: Mount = ({ config, log, mongo, now, redis, doorbells, background, streams, atEnd }) => {
-  const inboxes = openChangeBell({ ...redis, of: 'inboxes' });
-  atEnd(inboxes.close);
+  const inboxChanges = openChangeFeed({ ...redis, of: 'inboxes' });
+  atEnd(inboxChanges.close);
   const { senderTokens, channels, delivery } = config.notification;
   return notificationRoutes({
     mongo,
@@ -21,8 +21,8 @@ export const mountNotification: Mount = ({ config, log, mongo, now, redis, doorb
     commandAttempts: config.worker.maxAttempts,
     audit: config.neighbours.audit,
     outboundTimeoutMs: config.outboundTimeoutMs,
-    wake: inboxes.wake,
-    inboxes,
+    notifyStreams: inboxChanges.notify,
+    inboxChanges,
     streams,
   });
 };

@@ -22,7 +22,7 @@ async function openInboxDoor(t: Test) {
     mongo,
     now: clock.now,
     senderTokens: {},
-    inboxes: { listen: () => () => undefined, canHear: () => true },
+    inboxChanges: { listen: () => () => undefined, isConnected: () => true },
     streams: { ...openStreams(draining.signal), maxAgeMs: MAX_AGE_MS },
     log: heldLog(),
   } as unknown as NotificationDeps;

@@ -1,5 +1,5 @@
 import type { EventStream } from '#api/http/event-stream.ts';
-import { type Alarm, type LiveStream, liveStream } from '#api/http/live-stream.ts';
+import { type LiveStream, liveStream, type WakeSignal } from '#api/http/live-stream.ts';
 import type { Call, RawReply } from '#api/route.ts';
 import { countUnread, recentNotifications } from '#infra/mongo/notification/inbox.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
@@ -9,16 +9,16 @@ import {
   advance,
   decodeCursor,
   encodeCursor,
-  lookFrom,
+  pollFrom,
   type StreamCursor,
 } from '#shared/notification/stream-cursor.ts';
 import { callerOf, type NotificationDeps } from './deps.ts';
 
 /**
- * Poll intervals of a stream. POLL_DEAF_MS applies while wakes of other processes cannot arrive. Otherwise POLL_MS applies and
+ * Poll intervals of a stream. DISCONNECTED_POLL_MS applies while wakes of other processes cannot arrive. Otherwise POLL_MS applies and
  * finds changes whose wake was lost.
  */
-const POLL_DEAF_MS = 3 * SECOND;
+const DISCONNECTED_POLL_MS = 3 * SECOND;
 const POLL_MS = 60 * SECOND;
 /** Minimum pause between two polls of one stream, so that a burst of changes costs one poll. */
 const PAUSE_MS = 200;
@@ -26,7 +26,7 @@ const PAUSE_MS = 200;
 const OLDEST_MS = 1 * DAY;
 
 /** State that a stream has sent to its client so far. */
-interface Told {
+interface StreamState {
   cursor: StreamCursor;
   unreadCount: number;
 }
@@ -41,18 +41,18 @@ export async function streamInbox(deps: NotificationDeps, call: Call): Promise<R
     streams: deps.streams,
     now: deps.now,
     holder: userId,
-    listen: (changed) => deps.inboxes.listen(userId, changed),
+    listen: (changed) => deps.inboxChanges.listen(userId, changed),
     async begin() {
       const resumed = decodeCursor(call.headers['last-event-id'] ?? '', deps.now(), OLDEST_MS);
-      const { told, isBehind } = await begin(deps, userId, resumed);
+      const { state, isBehind } = await begin(deps, userId, resumed);
       return {
         kind: 'follow',
-        follow(stream, alarm) {
-          const { unreadCount, cursor } = told;
+        follow(stream, wakeSignal) {
+          const { unreadCount, cursor } = state;
           stream.send({ event: 'snapshot', data: { unreadCount }, id: encodeCursor(cursor) });
           // The first poll sends the notifications that the client missed.
-          if (isBehind) alarm.ring();
-          return follow(deps, { userId, stream, alarm }, told);
+          if (isBehind) wakeSignal.wake();
+          return follow(deps, { userId, stream, wakeSignal }, state);
         },
       };
     },
@@ -68,53 +68,62 @@ async function begin(
   deps: NotificationDeps,
   userId: string,
   resumed: StreamCursor | null,
-): Promise<{ told: Told; isBehind: boolean }> {
-  const lookedAt = deps.now();
-  const from: StreamCursor = resumed ?? { lookedAt, known: new Map() };
+): Promise<{ state: StreamState; isBehind: boolean }> {
+  const polledAt = deps.now();
+  const from: StreamCursor = resumed ?? { polledAt, known: new Map() };
   const [unreadCount, rows] = await Promise.all([
     countUnread(deps.mongo, userId),
-    recentNotifications(deps.mongo, userId, lookFrom(from)),
+    recentNotifications(deps.mongo, userId, pollFrom(from)),
   ]);
-  const { fresh, cursor } = advance(from, rows, lookedAt);
+  const { fresh, cursor } = advance(from, rows, polledAt);
   const isBehind = resumed !== null && fresh.length > 0;
-  return { told: { unreadCount, cursor: isBehind ? from : cursor }, isBehind };
+  return { state: { unreadCount, cursor: isBehind ? from : cursor }, isBehind };
 }
 
 interface Following {
   userId: string;
   stream: LiveStream;
-  alarm: Alarm;
+  wakeSignal: WakeSignal;
 }
 
-async function follow(deps: NotificationDeps, { userId, stream, alarm }: Following, start: Told): Promise<void> {
-  let told = start;
-  let deaf = false;
+async function follow(
+  deps: NotificationDeps,
+  { userId, stream, wakeSignal }: Following,
+  start: StreamState,
+): Promise<void> {
+  let state = start;
+  let disconnected = false;
   // Spread the first polls: a thousand streams that opened together must not poll together.
-  let lookBy = performance.now() + POLL_MS * Math.random();
+  let pollBy = performance.now() + POLL_MS * Math.random();
   while (stream.isLive()) {
-    const rung = await alarm.wait(POLL_DEAF_MS);
+    const woken = await wakeSignal.wait(DISCONNECTED_POLL_MS);
     if (!stream.isLive()) return;
     // Wakes sent while Pub/Sub was down are lost, so poll once more after it reconnects.
-    deaf ||= !deps.inboxes.canHear();
-    if (!rung && !deaf && performance.now() < lookBy) continue;
-    deaf = !deps.inboxes.canHear();
-    told = await tellNews(deps, userId, stream, told).catch((err: unknown) => {
+    disconnected ||= !deps.inboxChanges.isConnected();
+    if (!woken && !disconnected && performance.now() < pollBy) continue;
+    disconnected = !deps.inboxChanges.isConnected();
+    state = await sendNews(deps, userId, stream, state).catch((err: unknown) => {
       deps.log.debug({ err }, 'reading a live inbox failed; retrying');
-      deaf = true;
-      return told;
+      disconnected = true;
+      return state;
     });
-    lookBy = performance.now() + POLL_MS;
-    await alarm.pause(PAUSE_MS);
+    pollBy = performance.now() + POLL_MS;
+    await wakeSignal.pause(PAUSE_MS);
   }
 }
 
-async function tellNews(deps: NotificationDeps, userId: string, stream: EventStream, told: Told): Promise<Told> {
-  const lookedAt = deps.now();
+async function sendNews(
+  deps: NotificationDeps,
+  userId: string,
+  stream: EventStream,
+  state: StreamState,
+): Promise<StreamState> {
+  const polledAt = deps.now();
   const [rows, unreadCount] = await Promise.all([
-    recentNotifications(deps.mongo, userId, lookFrom(told.cursor)),
+    recentNotifications(deps.mongo, userId, pollFrom(state.cursor)),
     countUnread(deps.mongo, userId),
   ]);
-  const { fresh, cursor } = advance(told.cursor, rows, lookedAt);
+  const { fresh, cursor } = advance(state.cursor, rows, polledAt);
   const id = encodeCursor(cursor);
   // Only the last event carries the new id: a client that is disconnected in between receives the rest again.
   for (const [at, row] of fresh.entries()) {
@@ -122,6 +131,6 @@ async function tellNews(deps: NotificationDeps, userId: string, stream: EventStr
     stream.send({ event: 'notification', data: { notification: notificationView(row) }, ...(last ? { id } : {}) });
     await stream.taken();
   }
-  if (unreadCount !== told.unreadCount) stream.send({ event: 'counts', data: { unreadCount }, id });
+  if (unreadCount !== state.unreadCount) stream.send({ event: 'counts', data: { unreadCount }, id });
   return { cursor, unreadCount };
 }

@@ -76,17 +76,17 @@ t.test('metrics are public in development and require the operator token in prod
 });
 
 t.test('a door without Redis is degraded and keeps working; without MongoDB it is unready', async (t) => {
-  const look = () => client.call('GET', '/readyz', { door: 3 });
-  await until('Redis is missed', async () => (await look()).data.status === 'degraded');
-  t.match(await look(), { status: 200, data: { status: 'degraded', checks: { mongodb: {}, redis: {} } } });
+  const probe = () => client.call('GET', '/readyz', { door: 3 });
+  await until('Redis is missed', async () => (await probe()).data.status === 'degraded');
+  t.match(await probe(), { status: 200, data: { status: 'degraded', checks: { mongodb: {}, redis: {} } } });
   const { student, id } = await client.sitting();
   const headers = { 'x-user-id': student.id, 'x-user-role': 'STUDENT' };
   const submitted = await client.call('POST', `/v1/attempts/${id}/submit`, { door: 3, headers, body: {} });
   t.match(submitted, { status: 200, data: { status: 'GRADED' } }, 'found by the poll, told by MongoDB');
 
   tap.cut();
-  await until('MongoDB is missed', async () => (await look()).status === 503);
-  t.match(await look(), { status: 503, json: { success: false, data: { status: 'unready' } } });
+  await until('MongoDB is missed', async () => (await probe()).status === 503);
+  t.match(await probe(), { status: 503, json: { success: false, data: { status: 'unready' } } });
   const away = await client.call('GET', `/v1/attempts/${id}`, { door: 3, headers });
   t.match(away, { status: 503, json: { code: 'UNAVAILABLE' }, headers: { 'retry-after': /^\d+$/ } });
   t.equal((await client.call('GET', '/healthz', { door: 3 })).status, 200, 'alive all the same');

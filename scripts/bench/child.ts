@@ -23,7 +23,7 @@ export interface ChildPlan {
 const ROOT = path.resolve(import.meta.dirname, '../..');
 const PATIENCE_MS = 20_000;
 const STOP_MS = 5_000;
-const LOOK_EVERY_MS = 25;
+const POLL_MS = 25;
 
 /**
  * Starts a Node process and waits until it is ready. Its output goes to a file: with a pipe, the bench would read log lines while it
@@ -61,7 +61,7 @@ export async function startChild({ name, args, env, readyWhen, folder }: ChildPl
       await stop();
       throw new Error(`${name} did not become ready:\n${readFileSync(file, 'utf8').slice(-2_000)}`);
     }
-    await delay(LOOK_EVERY_MS);
+    await delay(POLL_MS);
   }
   return { pid: child.pid ?? 0, stop };
 }

@@ -1,10 +1,10 @@
 import type { AttemptDeps } from '#api/attempt/deps.ts';
 import type { Call } from '#api/route.ts';
 import { readConfig } from '#infra/config/config.ts';
-import { openHeads } from '#infra/mongo/attempt/attempts.ts';
+import { openAttemptRefs } from '#infra/mongo/attempt/attempts.ts';
 import { openPapers } from '#infra/mongo/attempt/papers.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
-import { openSettledLooks } from '#infra/mongo/mailbox/mailbox.ts';
+import { openSettledPoller } from '#infra/mongo/mailbox/mailbox.ts';
 
 /** Returns the dependencies of a front door with empty caches and without Redis. Operations that ring fail. */
 export function coldFrontDoor(mongo: Mongo): AttemptDeps {
@@ -15,12 +15,12 @@ export function coldFrontDoor(mongo: Mongo): AttemptDeps {
   return {
     mongo,
     papers: openPapers(mongo, 8 * 1_024 * 1_024),
-    heads: openHeads(mongo, 1_000),
+    attemptRefs: openAttemptRefs(mongo, 1_000),
     now: Date.now,
     settings: config.attempt,
     commandAttempts: config.worker.maxAttempts,
     doorbells: { ring: never, close: async () => undefined },
-    looks: openSettledLooks(mongo),
+    settledPoller: openSettledPoller(mongo),
     replies: { register: never, size: () => 0, close: async () => undefined },
   };
 }

@@ -118,7 +118,7 @@ interface LiveInbox {
 
 const STREAM_PATH = '/v1/notifications/stream';
 const OPEN_MS = 10_000;
-const LOOK_MS = 20;
+const POLL_MS = 20;
 
 /** Opens the owner's stream. @throws Error if no `snapshot` arrives within 10 s */
 async function openLiveInbox(gateway: Gateway, owner: Caller): Promise<LiveInbox> {
@@ -134,7 +134,7 @@ async function openLiveInbox(gateway: Gateway, owner: Caller): Promise<LiveInbox
 
   async function patiently(isSo: () => boolean, patienceMs: number): Promise<boolean> {
     const until = performance.now() + patienceMs;
-    while (!isSo() && performance.now() < until) await delay(LOOK_MS);
+    while (!isSo() && performance.now() < until) await delay(POLL_MS);
     return isSo();
   }
 

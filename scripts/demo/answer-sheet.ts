@@ -21,7 +21,7 @@ export function answerSheet(student: Student, questions: readonly StartQuestion[
   const random = seededRandom(`${seed}:sheet:${student.id}`);
   const steps: Step[] = [];
   for (const [index, question] of questions.entries()) {
-    if (random.chance(0.015)) steps.push(...lookAway(random));
+    if (random.chance(0.015)) steps.push(...leaveTab(random));
     // Later questions are harder and more often left blank.
     const difficulty = index / questions.length;
     if (random.chance((1 - student.skill) * 0.3 * (0.5 + difficulty))) continue;
@@ -92,7 +92,7 @@ function blank(question: StartQuestion): Answer {
   return question.type === 'SINGLE_CHOICE' ? { selectedOptionIds: [] } : { textAnswer: '   ' };
 }
 
-function lookAway(random: Random): Step[] {
+function leaveTab(random: Random): Step[] {
   const awaySeconds = 1 + random.below(20);
   return [
     { kind: 'event', type: 'TAB_HIDDEN', metadata: { reason: 'visibilitychange' } },

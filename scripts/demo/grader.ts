@@ -19,15 +19,19 @@ export function toMicro(points: number): Micro {
 
 /**
  * Grades an answer without a line of the service's own grader, so that the two check each other. Knows only the four question types of
- * the demo's paper. An essay earns the points that were handed off, or 0 without a handoff.
+ * the demo's paper. An essay earns the points of its handoff, or 0 without one.
  */
-export function gradeAnswer(question: StartQuestion, answer: Answer | undefined, handedOff: number | null): Expected {
+export function gradeAnswer(
+  question: StartQuestion,
+  answer: Answer | undefined,
+  handoffPoints: number | null,
+): Expected {
   const worth = toMicro(question.score);
-  const earned = answer === undefined ? 0 : earnedShare(question, answer, handedOff, worth);
+  const earned = answer === undefined ? 0 : earnedShare(question, answer, handoffPoints, worth);
   return { micro: earned, full: earned === worth };
 }
 
-function earnedShare(question: StartQuestion, answer: Answer, handedOff: number | null, worth: Micro): Micro {
+function earnedShare(question: StartQuestion, answer: Answer, handoffPoints: number | null, worth: Micro): Micro {
   const key = question.answerKey ?? {};
   switch (question.type) {
     case 'SINGLE_CHOICE':
@@ -44,7 +48,7 @@ function earnedShare(question: StartQuestion, answer: Answer, handedOff: number 
       return (key.numericAnswers ?? []).some(({ value }) => isNear(value)) ? worth : 0;
     }
     case 'ESSAY':
-      return handedOff === null ? 0 : toMicro(handedOff);
+      return handoffPoints === null ? 0 : toMicro(handoffPoints);
     default:
       throw new Error(`the demo's paper has no ${question.type}`);
   }

@@ -64,15 +64,15 @@ function madeUpHandoff(sitting: Sitting, essay: StartQuestion): EssayGradeHandof
   };
 }
 
-/** Hands off one grade as the AI classifier does. `twice` repeats the handoff, which must change nothing. */
+/** Sends one handoff as the AI classifier does. `twice` repeats the handoff, which must change nothing. */
 async function markEssay(deps: DemoDeps, sitting: Sitting, handoff: EssayGradeHandoffRequest, twice: boolean) {
-  const first = await handOff(deps, sitting, handoff);
+  const first = await sendHandoff(deps, sitting, handoff);
   // Only the sending that applied the grade returns `applied: true`. If its reply was lost, this reply is a replay.
   if (first.applied !== true && !first.wasRepeated)
     deps.complain(`the essay grade of ${sitting.student.id} was not applied`);
   sitting.essayPoints = handoff.score;
   if (!twice) return;
-  const again = await handOff(deps, sitting, handoff);
+  const again = await sendHandoff(deps, sitting, handoff);
   if (again.applied !== false) deps.complain(`the essay grade of ${sitting.student.id} was applied twice`);
   if (!isDeepStrictEqual(timeless(again.attempt), timeless(first.attempt)))
     deps.complain(`the repeat of an essay grade changed the attempt of ${sitting.student.id}`);
@@ -84,7 +84,7 @@ function timeless(attempt: AttemptDetail): Omit<AttemptDetail, 'serverTime'> {
 }
 
 /** Sends a handoff until it is applied. After a 202 the worker is still running it; the next call waits for the same command. */
-async function handOff(deps: DemoDeps, sitting: Sitting, body: EssayGradeHandoffRequest) {
+async function sendHandoff(deps: DemoDeps, sitting: Sitting, body: EssayGradeHandoffRequest) {
   for (let tried = 1; ; tried++) {
     const reply = await deps.gateway.send({
       name: 'essay handoff',
@@ -142,6 +142,6 @@ function previewFaults({ score, criteria, handoff }: EssayGradePreview, asked: E
   return [
     ...(isWithin && criteria.length === asked.rubric.criteria.length ? [] : ['does not follow its rubric']),
     ...(toMicro(score) === sum ? [] : [`has the score ${score}, but its criteria add up to ${sum / 1e6}`]),
-    ...(isSame ? [] : ['hands off another grade']),
+    ...(isSame ? [] : ['has a handoff with another grade']),
   ];
 }

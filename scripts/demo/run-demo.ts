@@ -8,7 +8,7 @@ import { dataOf, type Gateway, openGateway, openLatencies } from './gateway.ts';
 import { markEssays } from './mark-essays.ts';
 import { inParallel, part, SOCKETS } from './parts.ts';
 import { reportLines } from './report.ts';
-import { handIn, startAttempt, takeStep } from './sit-exam.ts';
+import { startAttempt, submitUntilGraded, takeStep } from './sit-exam.ts';
 import type { DemoDeps, Sitting } from './sitting.ts';
 import type { StandIn } from './stand-in.ts';
 import type { Student } from './students.ts';
@@ -80,7 +80,7 @@ export async function runDemo(run: DemoRun): Promise<number> {
   const acknowledged = sum(sittings.map((sitting) => sitting.savesAcknowledged));
   progress.end(`${acknowledged} saves, ${sum(sittings.map((sitting) => sitting.eventsAcknowledged))} events`);
 
-  await part(progress, 'submit, all at once', sittings, (sitting, index) => handIn(deps, sitting, index));
+  await part(progress, 'submit, all at once', sittings, (sitting, index) => submitUntilGraded(deps, sitting, index));
 
   const essays = await markEssays(deps, progress, { sittings, essay, isPreviewed: hasClassifier });
 

@@ -178,7 +178,7 @@ const LATE_REST_MS = 500;
  * Submits until the attempt is graded, for some students twice at the same time, with a lost reply, or followed by a late save.
  * Checks that no reply shows the grade.
  */
-export async function handIn(deps: DemoDeps, sitting: Sitting, index: number): Promise<void> {
+export async function submitUntilGraded(deps: DemoDeps, sitting: Sitting, index: number): Promise<void> {
   const requests = [submit(deps, sitting, index % LOSE_SUBMIT_EVERY === 0)];
   if (index % DOUBLE_SUBMIT_EVERY === 0) requests.push(submit(deps, sitting, false));
   for (const detail of await Promise.all(requests)) checkHidden(deps, sitting, detail);

@@ -15,7 +15,7 @@ export interface Sitting {
   eventsAcknowledged: number;
   /** Sendings of saves and events that had no reply; each may have been stored. */
   actsInDoubt: number;
-  /** Points of the essay that were handed off; null without a handoff. */
+  /** Points of the essay's handoff; null without one. */
   essayPoints: number | null;
 }
 

@@ -85,8 +85,8 @@ async function importRow(operator: Operator, line: number, row: ImportedLine): P
     const result = await importAccount(operator.mongo, accountOf(operator, row));
     if (result.kind === 'inserted') return 'imported';
     if (result.kind === 'known') return 'thereAlready';
-    if (result.what === 'code') continue;
-    operator.fail(`line ${line}: ${WORDS[result.what]} is taken by another account`);
+    if (result.field === 'code') continue;
+    operator.fail(`line ${line}: ${WORDS[result.field]} is taken by another account`);
     return 'refused';
   }
 }
@@ -121,7 +121,7 @@ async function readImportFile(source: string): Promise<ImportFile> {
     if (raw.trim() === '') continue;
     const line = index + 1;
     const read = readImportLine(raw);
-    const faults = read.kind === 'faulty' ? read.faults : repeats(seen, line, read.row);
+    const faults = read.kind === 'faulty' ? read.faults : duplicateFaults(seen, line, read.row);
     for (const message of faults) file.faults.push({ line, message });
     if (read.kind === 'row' && faults.length === 0) file.rows.push({ line, row: read.row });
   }
@@ -139,7 +139,7 @@ async function readText(source: string): Promise<string | { fault: string }> {
 }
 
 /** Returns a fault for each value that must be unique and that an earlier line of the file has too. Remembers the values in `seen`. */
-function repeats(seen: Map<string, number>, line: number, { registration, legacyId }: ImportedLine): string[] {
+function duplicateFaults(seen: Map<string, number>, line: number, { registration, legacyId }: ImportedLine): string[] {
   const faults: string[] = [];
   for (const [name, value] of Object.entries({ email: registration.email, phone: registration.phone, legacyId })) {
     if (value === null) continue;

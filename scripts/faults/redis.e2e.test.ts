@@ -5,7 +5,7 @@ import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
 import { scaled } from '#testing/chance.ts';
 import { newExamId } from '#testing/clients/attempt-client.ts';
 import { crowd, insist, tally } from '#testing/clients/crowd.ts';
-import { doorsOf, handOff, release, started, student } from '#testing/clients/sitting.ts';
+import { doorsOf, release, sendHandoff, started, student } from '#testing/clients/sitting.ts';
 import { type Cluster, startCluster } from '#testing/processes/cluster.ts';
 import { storedBy } from '#testing/stored/stored.ts';
 import { patiently, until } from '#testing/until.ts';
@@ -56,7 +56,7 @@ async function sit(t: Checks): Promise<Sat> {
   const submitMs = performance.now() - began;
   t.match(submitted, { status: 200, data: { status: 'GRADED' } }, 'graded within the wait');
   const grade = { sourceEventId: `grade-${id}`, questionId: 'essay', score: 4 };
-  t.match(await insist(() => handOff(door(), id, grade)), { status: 200, data: { applied: true } });
+  t.match(await insist(() => sendHandoff(door(), id, grade)), { status: 200, data: { applied: true } });
   const released = await insist(() => release(door(), plan.examId, `release-${id}`));
   t.match(released, { status: 200, data: { updatedAttempts: 1, queuedNotifications: 2 } });
   t.match((await insist(() => who.read(door(), id))).data, { totalScore: 6, resultVisible: true });

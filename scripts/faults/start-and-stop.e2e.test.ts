@@ -51,15 +51,15 @@ t.test('processes that start before MongoDB become ready when it is available', 
   const starts = await Promise.all(names.map(startInVain));
   const door = (path: string) => cluster.request('GET', path, { door: 2 });
   const worker = (path: string) => callHttp(`http://127.0.0.1:${METRICS_PORT}`, 'GET', path);
-  for (const look of [door, worker]) {
-    t.equal((await look('/healthz')).status, 200);
-    t.equal((await look('/readyz')).status, 503);
+  for (const get of [door, worker]) {
+    t.equal((await get('/healthz')).status, 200);
+    t.equal((await get('/readyz')).status, 503);
   }
   const headers = { 'x-user-id': 'student-1', 'x-user-role': 'STUDENT' };
   t.equal((await cluster.request('GET', '/v1/student/attempts', { door: 2, headers })).status, 503);
   tap.join();
   await Promise.all(starts.map(({ ready }) => ready));
-  for (const look of [door, worker]) t.equal((await look('/readyz')).status, 200);
+  for (const get of [door, worker]) t.equal((await get('/readyz')).status, 200);
 });
 
 t.test('processes that wait for MongoDB exit with code 0 after SIGTERM', async (t) => {

@@ -36,7 +36,7 @@ const door = doorsOf(cluster);
 const stored = storedBy(cluster);
 
 /** Runs sittings while `goOn` is true and `trouble` runs repeatedly. Returns the attempts when the last one is graded. */
-async function handInDuring(goOn: (time: number) => boolean, trouble: () => Promise<void>): Promise<string[]> {
+async function sitExamsDuring(goOn: (time: number) => boolean, trouble: () => Promise<void>): Promise<string[]> {
   const examId = newExamId();
   const ids: string[] = [];
   let over = false;
@@ -44,7 +44,7 @@ async function handInDuring(goOn: (time: number) => boolean, trouble: () => Prom
     for (let time = 0; goOn(time); time++) await trouble();
     over = true;
   }
-  async function handIn(): Promise<void> {
+  async function sitExams(): Promise<void> {
     while (!over) {
       const who = student();
       const id = await started(who, door(), { examId, questions: 2 });
@@ -53,7 +53,7 @@ async function handInDuring(goOn: (time: number) => boolean, trouble: () => Prom
       ids.push(id);
     }
   }
-  await Promise.all([makeTrouble(), ...Array.from({ length: 4 }, handIn)]);
+  await Promise.all([makeTrouble(), ...Array.from({ length: 4 }, sitExams)]);
   await patiently('every attempt is graded', async () => {
     return (await stored.attempts.countDocuments({ examId, status: 'GRADED' })) === ids.length;
   });
@@ -84,7 +84,7 @@ type Tap = typeof t;
 
 t.test('workers that are killed repeatedly lose no grade or notice and duplicate none', async (t) => {
   const times = scaled(5, 60);
-  const ids = await handInDuring(
+  const ids = await sitExamsDuring(
     (time) => time < times,
     async () => {
       await delay(chance.below(200));
@@ -106,7 +106,7 @@ t.test('workers that are paused past their lease and resumed duplicate no grade 
   const fenced = () => cluster.output().split('lease lost; nothing written').length - 1;
   // A pause may meet an idle worker. Continue until one has interrupted a run.
   const goOn = (time: number) => time < scaled(2, 30) || (time < MOST_PAUSES && fenced() === 0);
-  const ids = await handInDuring(goOn, async () => {
+  const ids = await sitExamsDuring(goOn, async () => {
     await delay(chance.below(200));
     await Promise.all([pauseOne(GRADERS), pauseOne(DISPATCHERS)]);
   });

@@ -19,9 +19,9 @@ export interface Violation {
 }
 
 /**
- * Returns every violation under `root`. Violations are imports against the arrows, imports that hide what they load, folders that
- * the tables of the arrows do not name, and production files that are too small or too large. Tests and scripts may import
- * anything. Scripts are read only for cycles, in which an import of a type counts as well.
+ * Returns the imports under `root` that go against the arrows or hide what they load. Also returns each folder that the tables of
+ * the arrows do not name, and each production file of the wrong size. Tests and scripts may import anything. Scripts are read only
+ * for cycles, in which an import of a type counts as well.
  */
 export function checkTree(root: string, exemptions: Readonly<Record<string, string>> = EXEMPTIONS): Violation[] {
   const files = globSync(['api/**/*.ts', 'workers/**/*.ts', 'shared/**/*.ts', 'scripts/**/*.ts'], { cwd: root })

@@ -1,6 +1,6 @@
 import type { Rejection } from '#shared/kernel/errors.ts';
 import type { AttemptEvent, EventType, SubmitSource } from './attempt.ts';
-import { MAX_CLIENT_EVENTS, MAX_METADATA_BYTES } from './limits.ts';
+import { MAX_METADATA_BYTES } from './limits.ts';
 
 /** Returns an event with its metadata as JSON text. `seq` is the attempt's `eventSeq` after this event. */
 export function attemptEvent(seq: number, type: EventType, metadata: object, createdAt: Date): AttemptEvent {
@@ -40,13 +40,11 @@ export function submitEventType(source: SubmitSource): EventType {
   return source === 'TIMEOUT' ? 'TIMEOUT' : 'SUBMIT';
 }
 
-/** Returns why a client may not add this event, or null. Callers skip this check for a TIMEOUT that submits. */
-export function admitClientEvent(attempt: { clientEvents: number }, metadata: object): Rejection | null {
-  if (Buffer.byteLength(JSON.stringify(metadata)) > MAX_METADATA_BYTES) {
-    const details = [{ path: '/metadata', message: `must be at most ${MAX_METADATA_BYTES} bytes as JSON` }];
-    return { rejected: 'VALIDATION_FAILED', details };
-  }
-  return attempt.clientEvents >= MAX_CLIENT_EVENTS ? { rejected: 'EVENT_LIMIT_REACHED' } : null;
+/** Returns the fault of metadata that is longer than MAX_METADATA_BYTES as JSON, or null. */
+export function metadataFault(metadata: object): Rejection | null {
+  if (Buffer.byteLength(JSON.stringify(metadata)) <= MAX_METADATA_BYTES) return null;
+  const details = [{ path: '/metadata', message: `must be at most ${MAX_METADATA_BYTES} bytes as JSON` }];
+  return { rejected: 'VALIDATION_FAILED', details };
 }
 
 /** Metadata fields that reveal a grade, by event type. */

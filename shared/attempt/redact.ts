@@ -20,7 +20,7 @@ export function redactAttempt(
 ) {
   const visibility = visibilityFor(attempt, viewer, now);
   const showsGrades = visibility.resultVisible;
-  const places = attempt.order.map((paperIndex, place) => placeOf(attempt, paper, paperIndex, place));
+  const questions = attempt.order.map((paperIndex, position) => questionAt(attempt, paper, paperIndex, position));
   return {
     id: attempt._id,
     examId: attempt.examId,
@@ -55,8 +55,8 @@ export function redactAttempt(
       closeTime: isoOf(attempt.exam.closeTime),
       resultsReleasedAt: isoOf(attempt.exam.resultsReleasedAt),
     },
-    questions: places.map((place) => questionForReply(attempt, place, isExaminer(attempt, viewer))),
-    answers: places.flatMap(({ paperIndex, question }) => {
+    questions: questions.map((question) => questionForReply(attempt, question, isExaminer(attempt, viewer))),
+    answers: questions.flatMap(({ paperIndex, question }) => {
       const stored = attempt.answers[answerKeyOf(paperIndex)];
       return stored === undefined ? [] : [answerForReply(question, stored, showsGrades)];
     }),
@@ -75,24 +75,28 @@ function scopeForReply({ scope }: Attempt) {
   };
 }
 
-interface Place {
+interface PositionedQuestion {
   question: Question;
   paperIndex: number;
   orderIndex: number;
 }
 
-/** Returns a question with its place, which counts from 0 in the attempt's order. An `orderIndex` belongs to the place. */
-function placeOf(attempt: Attempt, paper: Paper, paperIndex: number, place: number): Place {
+/** Returns a question with its position, which counts from 0 in the attempt's order. An `orderIndex` belongs to the position. */
+function questionAt(attempt: Attempt, paper: Paper, paperIndex: number, position: number): PositionedQuestion {
   const question = paper.questions[paperIndex];
   if (question === undefined) throw new Error(`attempt ${attempt._id} has no question ${paperIndex} in its paper`);
-  return { question, paperIndex, orderIndex: paper.orderIndexes?.[place] ?? place };
+  return { question, paperIndex, orderIndex: paper.orderIndexes?.[position] ?? position };
 }
 
 /**
  * Returns a question for a reply. Only examiners receive the answer key and the options in their authored order, in every
  * status of the attempt. Other viewers must not learn that order, because it may list the correct option first.
  */
-function questionForReply(attempt: Attempt, { question, paperIndex, orderIndex }: Place, forExaminer: boolean) {
+function questionForReply(
+  attempt: Attempt,
+  { question, paperIndex, orderIndex }: PositionedQuestion,
+  forExaminer: boolean,
+) {
   const ordered = optionsInOrder(question, attempt.optionOrders[paperIndex] ?? []);
   return {
     id: questionIdAt(attempt._id, paperIndex, question),

@@ -2,7 +2,7 @@ import t from 'tap';
 import { isRejection } from '#shared/kernel/errors.ts';
 import { sampleAttempt } from '#testing/stored/sample-attempt.ts';
 import type { AttemptStatus, ExamSnapshot } from './attempt.ts';
-import { isBoundBy, readRelease, releaseEffect, releaseFaults, takeRelease } from './release.ts';
+import { applyRelease, isBoundBy, readRelease, releaseEffect, releaseFaults } from './release.ts';
 
 const source = { sourceService: 'exam-service', sourceEventId: 'event-1', type: 'exam.results_released.v1' };
 const flat = { ...source, examId: 'exam-1', organizationId: 'org-1', releasedAt: '2026-05-04T10:00:00+07:00' };
@@ -90,11 +90,11 @@ t.test('a release binds attempts of its exam and organization that started befor
 
 t.test('an attempt without a release time takes the time of its release, once', async (t) => {
   const attempt = sampleAttempt();
-  t.equal(takeRelease(attempt, null), attempt);
-  const taken = takeRelease(attempt, stored);
+  t.equal(applyRelease(attempt, null), attempt);
+  const taken = applyRelease(attempt, stored);
   t.match(taken, { exam: { resultsReleasedAt: stored.releasedAt }, releaseEventId: 'event-1' });
   const later = { ...stored, number: 4, sourceEventId: 'event-2', releasedAt: new Date(0) };
-  t.equal(takeRelease(taken, later), taken);
+  t.equal(applyRelease(taken, later), taken);
 });
 
 t.test('a release sets the time once and notifies only for a graded attempt with a hidden result', async (t) => {

@@ -31,18 +31,18 @@ export function readRelease(body: object): Release | Rejection {
   const event: Fields = { ...body };
   const payload: Fields | null = isJsonObject(event.payload) ? event.payload : null;
   const faults: FaultDetail[] = [];
-  const say = (path: string, message: string) => faults.push({ path, message });
+  const report = (path: string, message: string) => faults.push({ path, message });
 
-  if (event.sourceService !== RELEASE_SENDER) say('/sourceService', `must be ${RELEASE_SENDER}`);
-  if (event.type !== RELEASE_TYPE) say('/type', `must be ${RELEASE_TYPE}`);
+  if (event.sourceService !== RELEASE_SENDER) report('/sourceService', `must be ${RELEASE_SENDER}`);
+  if (event.type !== RELEASE_TYPE) report('/type', `must be ${RELEASE_TYPE}`);
   const sourceEventId = textAt(event, 'sourceEventId');
-  if (sourceEventId === null) say('/sourceEventId', 'is required');
-  if (event.payload != null && payload === null) say('/payload', 'must be an object');
+  if (sourceEventId === null) report('/sourceEventId', 'is required');
+  if (event.payload != null && payload === null) report('/payload', 'must be an object');
   if (payload !== null) {
-    if (payload.schemaVersion !== SCHEMA_VERSION) say('/payload/schemaVersion', `must be ${SCHEMA_VERSION}`);
-    if (payload.status === 'DRAFT') say('/payload/status', 'must not be DRAFT');
+    if (payload.schemaVersion !== SCHEMA_VERSION) report('/payload/schemaVersion', `must be ${SCHEMA_VERSION}`);
+    if (payload.status === 'DRAFT') report('/payload/status', 'must not be DRAFT');
   }
-  if ((event.entity != null || event.entityId != null) && event.entity !== 'Exam') say('/entity', 'must be Exam');
+  if ((event.entity != null || event.entityId != null) && event.entity !== 'Exam') report('/entity', 'must be Exam');
 
   const examId = agreed(
     [
@@ -51,7 +51,7 @@ export function readRelease(body: object): Release | Rejection {
       ['/payload/examId', payload?.examId],
     ],
     { isRequired: true },
-    say,
+    report,
   );
   const organizationId = agreed(
     [
@@ -59,7 +59,7 @@ export function readRelease(body: object): Release | Rejection {
       ['/payload/organizationId', payload?.organizationId],
     ],
     { isRequired: false },
-    say,
+    report,
   );
   const releasedAt = releaseTime(
     [
@@ -67,7 +67,7 @@ export function readRelease(body: object): Release | Rejection {
       ['/payload/releasedAt', payload?.releasedAt],
       ['/occurredAt', event.occurredAt],
     ],
-    say,
+    report,
   );
   if (faults.length > 0 || examId === null || sourceEventId === null || releasedAt === null) {
     return { rejected: 'VALIDATION_FAILED', details: faults };
@@ -79,9 +79,9 @@ export function readRelease(body: object): Release | Rejection {
 export function releaseFaults(body: unknown, known: readonly FaultDetail[]): FaultDetail[] {
   if (!isJsonObject(body)) return [];
   const read = readRelease(body);
-  const told = known.map(({ path }) => path);
-  const isTold = (path: string) => told.some((one) => path === one || path.startsWith(`${one}/`));
-  return isRejection(read) ? (read.details ?? []).filter(({ path }) => !isTold(path)) : [];
+  const reported = known.map(({ path }) => path);
+  const isReported = (path: string) => reported.some((one) => path === one || path.startsWith(`${one}/`));
+  return isRejection(read) ? (read.details ?? []).filter(({ path }) => !isReported(path)) : [];
 }
 
 /**
@@ -98,8 +98,19 @@ export function isBoundBy(
   return release.organizationId === null || attempt.organizationId === release.organizationId;
 }
 
+/**
+ * Returns the release whose time the attempt takes: the first of `releases`, ascending by number, that binds it. Every walk, start
+ * and grading chooses by this rule, so two releases at the same time never depend on which of them is faster.
+ */
+export function bindingRelease(
+  attempt: Parameters<typeof isBoundBy>[0],
+  releases: readonly StoredRelease[],
+): StoredRelease | undefined {
+  return releases.find((release) => isBoundBy(attempt, release));
+}
+
 /** Returns the attempt with the release's time if it has no time yet. `release` is null if no release binds the attempt. */
-export function takeRelease(attempt: Attempt, release: StoredRelease | null): Attempt {
+export function applyRelease(attempt: Attempt, release: StoredRelease | null): Attempt {
   if (release === null || attempt.exam.resultsReleasedAt !== null) return attempt;
   const exam = { ...attempt.exam, resultsReleasedAt: release.releasedAt };
   return { ...attempt, exam, releaseEventId: release.sourceEventId };
@@ -120,34 +131,34 @@ export function releaseEffect(
 }
 
 type Fields = Record<string, unknown>;
-type Say = (path: string, message: string) => void;
+type ReportFault = (path: string, message: string) => void;
 
 function textAt(fields: Fields, name: string): string | null {
   const value = fields[name];
   return typeof value === 'string' && value !== '' ? value : null;
 }
 
-type Places = [first: [path: string, value: unknown], ...others: [path: string, value: unknown][]];
+type Candidates = [first: [path: string, value: unknown], ...others: [path: string, value: unknown][]];
 
-/** Returns the text of the first present place, or null if it is missing or not a text. Reports places that disagree. */
-function agreed(places: Places, { isRequired }: { isRequired: boolean }, say: Say): string | null {
-  const present = places.filter(([, value]) => value != null);
-  if (present.length === 0 && isRequired) say(places[0][0], 'is required');
+/** Returns the text of the first present candidate, or null if it is missing or not a text. Reports candidates that disagree. */
+function agreed(candidates: Candidates, { isRequired }: { isRequired: boolean }, report: ReportFault): string | null {
+  const present = candidates.filter(([, value]) => value != null);
+  if (present.length === 0 && isRequired) report(candidates[0][0], 'is required');
   const [first] = present;
   for (const [path, value] of present) {
-    if (typeof value !== 'string' || value === '') say(path, 'must be a non-empty string');
-    else if (value !== first?.[1]) say(path, `must equal ${first?.[0]}`);
+    if (typeof value !== 'string' || value === '') report(path, 'must be a non-empty string');
+    else if (value !== first?.[1]) report(path, `must equal ${first?.[0]}`);
   }
   return typeof first?.[1] === 'string' ? first[1] : null;
 }
 
 /** Returns the first present time, or null if it is missing or invalid. Reports every invalid time. */
-function releaseTime(places: Places, say: Say): Date | null {
-  const present = places.filter(([, value]) => value != null);
-  if (present.length === 0) say(places[0][0], 'is required');
+function releaseTime(candidates: Candidates, report: ReportFault): Date | null {
+  const present = candidates.filter(([, value]) => value != null);
+  if (present.length === 0) report(candidates[0][0], 'is required');
   const instants = present.map(([path, value]) => {
     const instant = typeof value === 'string' ? parseInstant(value) : null;
-    if (instant === null) say(path, 'must be an RFC 3339 timestamp with a zone');
+    if (instant === null) report(path, 'must be an RFC 3339 timestamp with a zone');
     return instant;
   });
   return instants[0] ?? null;

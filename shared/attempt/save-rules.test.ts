@@ -3,7 +3,7 @@ import { sampleAnswer, sampleAttempt, samplePaper } from '#testing/stored/sample
 import type { Attempt } from './attempt.ts';
 import { MAX_ANSWER_BYTES } from './limits.ts';
 import { questionIdAt } from './question.ts';
-import { placeSave, whySaveRefused } from './save-rules.ts';
+import { fitSave, whySaveRefused } from './save-rules.ts';
 import type { Viewer } from './visibility.ts';
 
 const owner: Viewer = { role: 'STUDENT', id: 'student-1' };
@@ -26,7 +26,7 @@ function save(overrides: Save) {
 
 function place({ questionId = 'question-1', selected = ['b'], clientVersion = 0 }: Save) {
   const answer = { content: { selected }, base: '' as const };
-  return placeSave(sampleAttempt()._id, paper, { questionId, answer, clientVersion });
+  return fitSave(sampleAttempt()._id, paper, { questionId, answer, clientVersion });
 }
 
 function verdict(overrides: Save): string {

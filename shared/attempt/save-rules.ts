@@ -7,7 +7,7 @@ import { answerForReply } from './redact.ts';
 import { isOwner, type Viewer } from './visibility.ts';
 
 /** A save that fits its paper: the content to write and its question. */
-export interface PlacedSave {
+export interface FittedSave {
   paperIndex: number;
   question: Question;
   content: AnswerContent;
@@ -17,11 +17,11 @@ export interface PlacedSave {
 }
 
 /** Finds the question of a save and checks the answer against it. These rules read only the paper. */
-export function placeSave(
+export function fitSave(
   attemptId: string,
   paper: Paper,
   save: { questionId: string; answer: PickedAnswer; clientVersion: number },
-): PlacedSave | Rejection {
+): FittedSave | Rejection {
   const paperIndex = paperIndexOf(attemptId, paper, save.questionId);
   const question = paperIndex === null ? undefined : paper.questions[paperIndex];
   if (paperIndex === null || question === undefined) return { rejected: 'QUESTION_NOT_IN_ATTEMPT' };
@@ -37,15 +37,15 @@ export function placeSave(
  */
 export function whySaveRefused(
   attempt: Attempt,
-  placed: PlacedSave | Rejection,
+  fitted: FittedSave | Rejection,
   viewer: Viewer,
   now: Date,
 ): Rejection | null {
   if (!isOwner(attempt, viewer)) return { rejected: 'FORBIDDEN' };
   if (attempt.status !== 'IN_PROGRESS') return { rejected: 'ATTEMPT_LOCKED' };
   if (isOver(attempt.deadlineAt, now)) return { rejected: 'ATTEMPT_DEADLINE_EXPIRED' };
-  if (isRejection(placed)) return placed;
-  const { paperIndex, question, bytes, clientVersion } = placed;
+  if (isRejection(fitted)) return fitted;
+  const { paperIndex, question, bytes, clientVersion } = fitted;
   const stored = attempt.answers[answerKeyOf(paperIndex)];
   if (stored !== undefined && isStale(stored, clientVersion)) {
     return { rejected: 'ANSWER_VERSION_CONFLICT', data: { answer: answerForReply(question, stored, false) } };

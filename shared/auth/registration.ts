@@ -116,7 +116,7 @@ interface DefaultOrganization {
 }
 
 /** Fields of a new account that the caller supplies in addition to the registration. */
-interface Making {
+interface NewAccountFacts {
   id: string;
   accountCode: string;
   legacyId: string | null;
@@ -126,8 +126,8 @@ interface Making {
 }
 
 /** Returns an ACTIVE account that belongs to the default organization in the registered role. */
-export function newAccount(registration: Registration, making: Making): Account {
-  const { id, accountCode, legacyId, password, organization, now } = making;
+export function newAccount(registration: Registration, facts: NewAccountFacts): Account {
+  const { id, accountCode, legacyId, password, organization, now } = facts;
   const { email, phone, fullName, role } = registration;
   return {
     _id: id,

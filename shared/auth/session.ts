@@ -142,7 +142,7 @@ type RefreshVerdict =
  * Checks a stored refresh token at `now`; `maxAgeMs` is the maximum age of a session. A used token is refused before the
  * account's status is checked, so that its bearer does not learn whether the account is suspended.
  */
-export function judgeRefresh(presented: PresentedRefresh, now: Date, maxAgeMs: number): RefreshVerdict {
+export function checkRefresh(presented: PresentedRefresh, now: Date, maxAgeMs: number): RefreshVerdict {
   const { token, session, account } = presented;
   const invalid: RefreshVerdict = { kind: 'refused', rejection: { rejected: 'AUTH_INVALID_TOKEN' } };
   if (token.expiresAt.getTime() <= now.getTime() || isLost(presented, now, maxAgeMs)) return invalid;

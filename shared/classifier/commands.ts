@@ -3,7 +3,7 @@ import type { JobStatus } from './job.ts';
 
 /** Bodies, progress and results of the AI classifier's commands, by queue. */
 export interface ClassifierCommands {
-  /** Runs one round of a job. The sweep of lost jobs shares the queue. */
+  /** Runs one round of a job. The sweep of orphaned jobs shares the queue. */
   classifier: {
     body: JobRound | SweepBody;
     progress: JobProgress | SweepProgress;
@@ -43,7 +43,7 @@ interface SweepProgress {
 }
 
 /** The recurring command that ends jobs whose own command is dead. */
-export const LOST_JOBS_SWEEP = { queue: 'classifier', key: 'classifier:lost-jobs', subject: 'jobs' } as const;
+export const ORPHANED_JOBS_SWEEP = { queue: 'classifier', key: 'classifier:lost-jobs', subject: 'jobs' } as const;
 
 /** Work of a command in the queue `classifier`. */
 export type ClassifierWork = { kind: 'round'; at: JobRound } | { kind: 'sweep'; afterId: string };
@@ -58,7 +58,7 @@ export function classifierWork(command: {
   progress: ClassifierCommands['classifier']['progress'] | null;
 }): ClassifierWork {
   const { key, body, progress } = command;
-  if (key === LOST_JOBS_SWEEP.key) {
+  if (key === ORPHANED_JOBS_SWEEP.key) {
     return { kind: 'sweep', afterId: (progress?.phase === undefined ? progress?.afterId : undefined) ?? '' };
   }
   if (body.jobId === undefined) throw new Error(`command ${key} names no job`);

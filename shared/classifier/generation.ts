@@ -5,15 +5,15 @@ import { DAY, SECOND } from '#shared/kernel/time.ts';
 /** Time for which an answer is replayed, whether it is paid for or still owed (ms). */
 export const REPLAY_MS = DAY;
 /** Retry-After of a request that must wait because an equal one is in progress or the owners are unavailable (s). */
-export const COME_BACK_SECONDS = 3;
+export const RETRY_AFTER_SECONDS = 3;
 
 /**
  * A paid generation and its replay. MAKING: a holder is calling the model or died doing so; nothing is owed. PENDING: the answer is
  * stored with its price and the keys to charge it by. SETTLED: both owners have charged it. Only MAKING rows are ever deleted.
  */
-export type Generation = UnmadeGeneration | OwedGeneration | SettledGeneration;
+export type Generation = UnansweredGeneration | OwedGeneration | SettledGeneration;
 
-interface UnmadeGeneration extends GenerationRow {
+interface UnansweredGeneration extends GenerationRow {
   state: 'MAKING';
   result: null;
   charge: null;
@@ -22,18 +22,18 @@ interface UnmadeGeneration extends GenerationRow {
   settledAt: null;
 }
 
-export interface OwedGeneration extends MadeGeneration {
+export interface OwedGeneration extends AnsweredGeneration {
   state: 'PENDING';
   settledAt: null;
 }
 
-export interface SettledGeneration extends MadeGeneration {
+export interface SettledGeneration extends AnsweredGeneration {
   state: 'SETTLED';
   settledAt: Date;
 }
 
 /** A generation that has its answer. */
-interface MadeGeneration extends GenerationRow {
+interface AnsweredGeneration extends GenerationRow {
   /** JSON text of the result envelope, written by `resultText` and read by `resultOf`. */
   result: string;
   charge: Charge;
@@ -74,7 +74,7 @@ export function resultText(result: TaskResult<'generate'>): string {
   return JSON.stringify(result);
 }
 
-export function resultOf({ result }: Pick<MadeGeneration, 'result'>): TaskResult<'generate'> {
+export function resultOf({ result }: Pick<AnsweredGeneration, 'result'>): TaskResult<'generate'> {
   return JSON.parse(result) as TaskResult<'generate'>;
 }
 
@@ -97,7 +97,7 @@ function rejectionOf({ rejection }: GenerationFailure): Rejection {
 /** Next step of a request, given the newest row of its key. */
 type NextStep =
   | { kind: 'open'; epoch: number }
-  | { kind: 'take'; row: Generation }
+  | { kind: 'acquire'; row: Generation }
   | { kind: 'wait'; row: Generation }
   /** Rings the settlement worker and waits for it. */
   | { kind: 'settle'; row: OwedGeneration }
@@ -118,7 +118,7 @@ interface StepContext {
 }
 
 /**
- * Returns the next step of a request. If the worker settles, a front door never takes a row with an unpaid answer, even one with an
+ * Returns the next step of a request. If the worker settles, a front door never acquires a row with an unpaid answer, even one with an
  * expired lease.
  */
 export function nextStep(row: Generation | null, { now, settledBy, waitedFor }: StepContext): NextStep {
@@ -130,7 +130,7 @@ export function nextStep(row: Generation | null, { now, settledBy, waitedFor }: 
   if (failure !== null && waitedFor?.id === row._id && waitedFor.fence === failure.fence) {
     return { kind: 'refuse', rejection: rejectionOf(failure) };
   }
-  return row.leaseUntil.getTime() > now ? { kind: 'wait', row } : { kind: 'take', row };
+  return row.leaseUntil.getTime() > now ? { kind: 'wait', row } : { kind: 'acquire', row };
 }
 
 /**
@@ -138,7 +138,7 @@ export function nextStep(row: Generation | null, { now, settledBy, waitedFor }: 
  * it.
  */
 export function settlementPending(previewId: string): Rejection {
-  return { rejected: 'AI_SETTLEMENT_PENDING', data: { previewId }, retryAfter: COME_BACK_SECONDS };
+  return { rejected: 'AI_SETTLEMENT_PENDING', data: { previewId }, retryAfter: RETRY_AFTER_SECONDS };
 }
 
 export const SETTLEMENT_BACKOFF = { baseMs: 3 * SECOND, capMs: 600 * SECOND };
@@ -174,12 +174,12 @@ export function estimateOf(count: number): Charge {
  * Returns the price of an answer: credits for the returned questions, at most for those requested, and the tokens that the provider
  * counted. If a token count is missing or invalid, the estimate applies.
  */
-export function chargeOf(made: { asked: number; returned: number; usage: TokenUsage }): Charge {
-  const { inputTokens, outputTokens } = made.usage;
+export function chargeOf(answer: { asked: number; returned: number; usage: TokenUsage }): Charge {
+  const { inputTokens, outputTokens } = answer.usage;
   const counted = isCount(inputTokens) && isCount(outputTokens) ? inputTokens + outputTokens : null;
   return {
-    credits: CREDITS_PER_QUESTION * Math.min(made.returned, made.asked),
-    tokens: isCount(counted) ? counted : estimateOf(made.asked).tokens,
+    credits: CREDITS_PER_QUESTION * Math.min(answer.returned, answer.asked),
+    tokens: isCount(counted) ? counted : estimateOf(answer.asked).tokens,
   };
 }
 
@@ -213,20 +213,20 @@ export function amountsOf({ credits, tokens }: Charge): { counter: Counter; amou
 /** Amount that one generation may still cost its organization. */
 export interface Hold extends Charge {
   previewId: string;
-  /** Fence of the holder that placed the hold. */
+  /** Fence of the holder that added the hold. */
   fence: number;
   /** The hold expires then, if its process died. */
   until: Date;
 }
 
-/** All holds of an organization, in the order in which they were placed; `_id` is the organization's id. */
+/** All holds of an organization, in the order in which they were added; `_id` is the organization's id. */
 export interface OrganizationHolds {
   _id: string;
   holds: Hold[];
 }
 
 /** Returns the sum of the holds ahead of a generation's own, or of all holds if it has none. */
-export function heldBefore({ holds }: Pick<OrganizationHolds, 'holds'>, previewId: string): Charge {
-  const place = holds.findIndex((hold) => hold.previewId === previewId);
-  return sumOfCharges(place === -1 ? holds : holds.slice(0, place));
+export function holdsAhead({ holds }: Pick<OrganizationHolds, 'holds'>, previewId: string): Charge {
+  const position = holds.findIndex((hold) => hold.previewId === previewId);
+  return sumOfCharges(position === -1 ? holds : holds.slice(0, position));
 }

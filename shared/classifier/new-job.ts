@@ -94,17 +94,17 @@ export function contextOf(contextText: string): { id: string }[] {
 
 /** Returns the faults that the schema cannot detect: a question or a field that is listed twice. Accepts a body of any shape. */
 export function jobRequestFaults(body: unknown): FaultDetail[] {
-  return [...repeats(body, 'questionIds'), ...repeats(body, 'fields')];
+  return [...duplicateFaults(body, 'questionIds'), ...duplicateFaults(body, 'fields')];
 }
 
-function repeats(body: unknown, name: string): FaultDetail[] {
+function duplicateFaults(body: unknown, name: string): FaultDetail[] {
   const list = membersOf(body)[name];
   if (!Array.isArray(list)) return [];
-  return repeatedAt(list).map((at) => ({ path: `/${name}/${at}`, message: 'duplicate value' }));
+  return duplicateIndexes(list).map((at) => ({ path: `/${name}/${at}`, message: 'duplicate value' }));
 }
 
 /** Returns the indexes of values that occur earlier in the list. */
-export function repeatedAt(values: readonly unknown[]): number[] {
+export function duplicateIndexes(values: readonly unknown[]): number[] {
   const seen = new Set<unknown>();
   return values.flatMap((value, index) => {
     const isRepeated = seen.has(value);

@@ -6,7 +6,7 @@ export type NotificationCommands = Record<`delivery:${Channel}`, DeliveryContent
   /** Moves the rows of a published fan-out to their inboxes. */
   'upkeep:fanouts': {
     body: { fanOutId: string };
-    progress: SettleProgress;
+    progress: FinishProgress;
     /** `rows` is absent if an earlier run had already finished. */
     result: { fanOutId: string; rows?: number };
   };
@@ -26,8 +26,8 @@ export interface DeliveryBody {
   channel: Channel;
 }
 
-/** Progress of settling a fan-out. `movedAt`: when the last row was moved, in Unix milliseconds. */
-export type SettleProgress =
+/** Progress of finishing a fan-out. `movedAt`: when the last row was moved, in Unix milliseconds. */
+export type FinishProgress =
   | { phase: 'deliveries'; after: number }
   | { phase: 'rows'; after: number }
   | { phase: 'leave'; movedAt: number };
@@ -43,9 +43,9 @@ export function deliveryOrder(body: DeliveryBody): Order<`delivery:${Channel}`, 
 }
 
 /** The recurring command that deletes the rows of fan-outs that were never published. */
-export const LOST_FAN_OUTS_SWEEP = { queue: 'upkeep', key: 'upkeep:lost-fan-outs', subject: 'fan-outs' } as const;
+export const ORPHANED_FAN_OUTS_SWEEP = { queue: 'upkeep', key: 'upkeep:lost-fan-outs', subject: 'fan-outs' } as const;
 
-/** Returns the command that settles a fan-out: one per fan-out. */
-export function settleFanOutOrder(fanOutId: string): Order<'upkeep:fanouts', { fanOutId: string }> {
+/** Returns the command that finishes a fan-out: one per fan-out. */
+export function finishFanOutOrder(fanOutId: string): Order<'upkeep:fanouts', { fanOutId: string }> {
   return { queue: 'upkeep:fanouts', key: `fan-out:${fanOutId}`, subject: fanOutId, body: { fanOutId } };
 }

@@ -36,7 +36,7 @@ export type DispatchRefusal = 'GONE' | 'DELETED' | SuppressionReason;
 type DispatchVerdict = { kind: 'deliver'; notification: Notification } | { kind: 'suppress'; reason: DispatchRefusal };
 
 /** Returns the notification to deliver, or the reason why it must never be delivered. Pure. */
-export function judgeDispatch(dispatch: Dispatch, now: Date): DispatchVerdict {
+export function checkDispatch(dispatch: Dispatch, now: Date): DispatchVerdict {
   const { notification, preferences, eventPreferenceType } = dispatch;
   if (notification === null) return { kind: 'suppress', reason: 'GONE' };
   if (notification.place === 'DELETED') return { kind: 'suppress', reason: 'DELETED' };

@@ -6,11 +6,12 @@ import { type Preferences, preferenceKey, type Suppression, suppressionOf } from
 /**
  * A fan-out of more than MAX_AT_ONCE rows. The rows are staged in chunks and hidden from readers, because their `place` is the
  * fan-out's id. One transaction then stores the event and the state PUBLISHED, which makes all rows visible at once.
- * Afterwards the rows are settled: moved to `INBOX` one by one.
+ * Afterwards the fan-out is finished: its rows are moved to `INBOX` one by one.
  *
  * A reader's inbox is `INBOX` and every published fan-out. Readers query the list of published fan-outs and the rows at the same
- * time, so a row must not move while a reader may use an older list. Rows therefore move only REST_MS after publication, and the
- * fan-out stays in the list until REST_MS after the last move. A reader whose queries take longer than LOOK_MS repeats them.
+ * time, so a row must not move while a reader may use an older list. Rows therefore move only READER_GRACE_MS after publication,
+ * and the fan-out stays in the list until READER_GRACE_MS after the last move. A reader whose queries take longer than
+ * CONSISTENT_READ_MS repeats them.
  */
 export interface FanOut {
   _id: string;
@@ -33,9 +34,9 @@ export const MAX_AT_ONCE = 1_000;
 
 /** Maximum time from the first chunk to publication. A row becomes visible within this time of its `createdAt`, or never. */
 export const STAGE_WITHIN_MS = 90 * SECOND;
-export const REST_MS = 1 * MINUTE;
-/** Longer than the queries of a healthy reader take, and much shorter than REST_MS. */
-export const LOOK_MS = 20 * SECOND;
+export const READER_GRACE_MS = 1 * MINUTE;
+/** Longer than the queries of a healthy reader take, and much shorter than READER_GRACE_MS. */
+export const CONSISTENT_READ_MS = 20 * SECOND;
 
 /** The notifications that a producer requests, and the preferences of their recipients. */
 interface FanOutRequest {

@@ -9,7 +9,7 @@ import { MINUTE } from '#shared/kernel/time.ts';
  */
 export interface StreamCursor {
   /** Start of the last poll, in Unix milliseconds by MongoDB's clock. */
-  lookedAt: number;
+  polledAt: number;
   /** Marks of the rows that were already sent, with their `createdAt` in Unix milliseconds. */
   known: ReadonlyMap<string, number>;
 }
@@ -17,12 +17,12 @@ export interface StreamCursor {
 /** Longer than the longest delay between a row's `createdAt` and its visibility. */
 export const OVERLAP_MS = 2 * MINUTE;
 /** Maximum of marks in an id, which must fit a header. A client that resumes after more rows may receive some of them twice. */
-const MOST_MARKS = 200;
+const MAX_MARKS = 200;
 const TIME_DIGITS = 36;
 
 /** Returns the instant after which the next poll reads rows. */
-export function lookFrom(cursor: StreamCursor): Date {
-  return new Date(cursor.lookedAt - OVERLAP_MS);
+export function pollFrom(cursor: StreamCursor): Date {
+  return new Date(cursor.polledAt - OVERLAP_MS);
 }
 
 /** Returns six characters of a digest. A collision between rows of one user within OVERLAP_MS is practically impossible. */
@@ -34,34 +34,34 @@ export function markOf(notificationId: string): string {
 export function advance<Row extends { _id: string; createdAt: Date }>(
   cursor: StreamCursor,
   rows: readonly Row[],
-  lookedAt: number,
+  polledAt: number,
 ): { fresh: Row[]; cursor: StreamCursor } {
-  const known = new Map([...cursor.known].filter(([, at]) => at > lookedAt - OVERLAP_MS));
+  const known = new Map([...cursor.known].filter(([, at]) => at > polledAt - OVERLAP_MS));
   const fresh = rows.filter((row) => !cursor.known.has(markOf(row._id)));
   for (const row of rows) known.set(markOf(row._id), row.createdAt.getTime());
-  return { fresh, cursor: { lookedAt, known } };
+  return { fresh, cursor: { polledAt, known } };
 }
 
-/** Encodes a cursor as `lookedAt.mark…`, in characters that are valid in a header. */
-export function encodeCursor({ lookedAt, known }: StreamCursor): string {
-  const newest = [...known].sort(([, a], [, b]) => b - a).slice(0, MOST_MARKS);
-  const marks = newest.map(([mark, at]) => `${mark}${(lookedAt - at).toString(TIME_DIGITS)}`);
-  return [lookedAt.toString(TIME_DIGITS), ...marks].join('.');
+/** Encodes a cursor as `polledAt.mark…`, in characters that are valid in a header. */
+export function encodeCursor({ polledAt, known }: StreamCursor): string {
+  const newest = [...known].sort(([, a], [, b]) => b - a).slice(0, MAX_MARKS);
+  const marks = newest.map(([mark, at]) => `${mark}${(polledAt - at).toString(TIME_DIGITS)}`);
+  return [polledAt.toString(TIME_DIGITS), ...marks].join('.');
 }
 
 /** Returns the cursor, or null if the text is not a cursor, is from the future or is older than `oldestMs`. */
 export function decodeCursor(text: string, now: number, oldestMs: number): StreamCursor | null {
   if (text.length > 4_096) return null;
   const [head = '', ...marks] = text.split('.');
-  const lookedAt = numberOf(head);
-  if (lookedAt === null || lookedAt > now + OVERLAP_MS || lookedAt < now - oldestMs) return null;
+  const polledAt = numberOf(head);
+  if (polledAt === null || polledAt > now + OVERLAP_MS || polledAt < now - oldestMs) return null;
   const known = new Map<string, number>();
   for (const mark of marks) {
     const age = /^[\w-]{6}-?[0-9a-z]{1,10}$/.test(mark) ? signedNumberOf(mark.slice(6)) : null;
     if (age === null) return null;
-    known.set(mark.slice(0, 6), lookedAt - age);
+    known.set(mark.slice(0, 6), polledAt - age);
   }
-  return { lookedAt, known };
+  return { polledAt, known };
 }
 
 function numberOf(text: string): number | null {

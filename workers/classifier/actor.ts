@@ -1,10 +1,10 @@
 import type { JobRow } from '#infra/mongo/classifier/collections.ts';
 import { openBatches } from '#infra/mongo/classifier/job-batches.ts';
-import { endLostRound, type LostRound, RoundOver } from '#infra/mongo/classifier/job-round.ts';
+import { endOrphanedRound, type OrphanedRound, RoundOver } from '#infra/mongo/classifier/job-round.ts';
 import { openJobsAfter } from '#infra/mongo/classifier/jobs.ts';
 import { Stale } from '#infra/mongo/guarded-update.ts';
 import { findLive } from '#infra/mongo/mailbox/mailbox.ts';
-import { classifierWork, LOST_JOBS_SWEEP, roundKey } from '#shared/classifier/commands.ts';
+import { classifierWork, ORPHANED_JOBS_SWEEP, roundKey } from '#shared/classifier/commands.ts';
 import { endOf, WORKERS_LOST } from '#shared/classifier/job.ts';
 import type { Models } from '#shared/classifier/tasks/task.ts';
 import { MINUTE } from '#shared/kernel/time.ts';
@@ -31,25 +31,25 @@ export function classifierActor(deps: WorkerDeps, models: () => Models = deps.mo
   const jobDeps = { ...deps, models: models() };
   return {
     ...common,
-    standing: [LOST_JOBS_SWEEP],
+    recurring: [ORPHANED_JOBS_SWEEP],
     handlers: {
       classifier(run) {
         const work = classifierWork(run.command);
         return work.kind === 'sweep'
-          ? sweepLostJobs(deps, run, work.afterId)
+          ? sweepOrphanedJobs(deps, run, work.afterId)
           : runJob(jobDeps, { ...run, at: work.at });
       },
     },
   };
 }
 
-type SweepDeps = Pick<WorkerDeps, 'mongo' | 'log' | 'tellJob'>;
+type SweepDeps = Pick<WorkerDeps, 'mongo' | 'log' | 'publishJobChange'>;
 
 /** Number of jobs that one sweep reads. The next sweep continues after them. */
 const CHUNK = 200;
 
 /** Ends the jobs whose command is dead. Such a command killed every worker that ran it, so no run is left to end its job. */
-async function sweepLostJobs(
+async function sweepOrphanedJobs(
   deps: SweepDeps & Pick<WorkerDeps, 'config'>,
   run: Run<'classifier'>,
   afterId: string,
@@ -57,18 +57,18 @@ async function sweepLostJobs(
   const jobs = await openJobsAfter(deps.mongo, afterId, CHUNK);
   for (const job of jobs) {
     run.signal.throwIfAborted();
-    const lost = await lostRound(deps, job);
-    if (lost !== null) await giveUp(deps, lost);
+    const orphaned = await orphanedRound(deps, job);
+    if (orphaned !== null) await endOrphanedJob(deps, orphaned);
   }
   const last = jobs.length < CHUNK ? undefined : jobs.at(-1);
   await run.checkpoint(last === undefined ? {} : { afterId: last._id }, async () => undefined);
   return { kind: 'snooze', afterMs: deps.config.upkeep.intervalMs };
 }
 
-async function lostRound(
+async function orphanedRound(
   { mongo }: Pick<WorkerDeps, 'mongo'>,
   { _id: jobId, round }: JobRow,
-): Promise<LostRound | null> {
+): Promise<OrphanedRound | null> {
   const at = { jobId, round };
   const command = await findLive(mongo, 'classifier', roundKey(at));
   return command?.status === 'PENDING' ? null : { at, fence: command?.fence ?? null };
@@ -78,16 +78,16 @@ async function lostRound(
  * Ends a job as a failed last attempt would: stored outcomes stay, open batches become errors. The job is left unchanged if it was
  * ended or restarted since it was read, or if an operator has replayed its command.
  */
-async function giveUp({ mongo, log, tellJob }: SweepDeps, lost: LostRound): Promise<void> {
-  const { jobId } = lost.at;
-  const open = await openBatches(mongo, jobId, lost.at.round);
+async function endOrphanedJob({ mongo, log, publishJobChange }: SweepDeps, orphaned: OrphanedRound): Promise<void> {
+  const { jobId } = orphaned.at;
+  const open = await openBatches(mongo, jobId, orphaned.at.round);
   const failed = open.map((batch) => allFailed(batch, WORKERS_LOST));
   try {
-    await endLostRound(mongo, lost, failed, (succeeded) => endOf({ succeeded }, WORKERS_LOST));
+    await endOrphanedRound(mongo, orphaned, failed, (succeeded) => endOf({ succeeded }, WORKERS_LOST));
   } catch (error) {
     if (error instanceof RoundOver || error instanceof Stale) return;
     throw error;
   }
   log.warn({ jobId }, 'job ended: its command is dead');
-  tellJob(jobId);
+  publishJobChange(jobId);
 }

@@ -9,7 +9,7 @@ import { expire } from '#testing/suites/kernel-features/feature.ts';
 import { classifierActor } from './actor.ts';
 
 t.test('questions that the bank does not return are not sent to the model', async (t) => {
-  const { mongo, asked, actor, run, job, brought } = await classifierScene(t);
+  const { mongo, asked, actor, run, job, stored } = await classifierScene(t);
   const ids = ['a', 'b', 'c', 'd', 'e', 'f', 'g'];
   const known = new Map(['d', 'b'].map((id) => [id, { id, content: 'c' }]));
   const command = await postJob(mongo, { wish: { questionIds: ids }, context: { kind: 'LOADED', known } });
@@ -28,7 +28,7 @@ t.test('questions that the bank does not return are not sent to the model', asyn
   ]);
   t.match(await job(command), { status: 'COMPLETED', counts: { succeeded: 1, failed: 6 } });
   t.strictSame(
-    (await brought(command)).errors.map(({ questionId, code }) => [questionId, code]),
+    (await stored(command)).errors.map(({ questionId, code }) => [questionId, code]),
     ids
       .filter((id) => id !== 'd')
       .map((id) => [id, id === 'b' ? 'AI_PROVIDER_INVALID_RESPONSE' : 'AI_QUESTION_CONTEXT_FAILED']),

@@ -7,7 +7,7 @@ import { gate } from '#testing/until.ts';
 import { queuesOf } from '#workers/actor.ts';
 
 t.test('a job calls the model once for each batch of five and stores items in question order', async (t) => {
-  const { mongo, asked, actor, run, job, brought, told } = await classifierScene(t);
+  const { mongo, asked, actor, run, job, stored, publishedJobs } = await classifierScene(t);
   const command = await postJob(mongo, twelve);
   const slow = gate();
   const good = actor(
@@ -23,7 +23,7 @@ t.test('a job calls the model once for each batch of five and stores items in qu
   // All three batches run at once, so the order in which MongoDB returns their questions is not fixed.
   t.strictSame(asked.map((ids) => ids.length).sort(), [2, 5, 5]);
   t.equal(await finishedOnce(mongo, command.subject), 1);
-  const { items, errors } = await brought(command);
+  const { items, errors } = await stored(command);
   t.strictSame(
     items.map(({ questionId }) => Number(questionId.split('-')[1])),
     [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12],
@@ -39,11 +39,11 @@ t.test('a job calls the model once for each batch of five and stores items in qu
     finishedAt: Date,
     counts: { total: 12, succeeded: 12, failed: 0, batchesDone: 3 },
   });
-  t.ok(told.length >= 3 && told.every((id) => id === command.subject), 'streams were told');
+  t.ok(publishedJobs.length >= 3 && publishedJobs.every((id) => id === command.subject), 'streams were told');
 });
 
 t.test('a batch that the provider refuses for good becomes errors at once, and other batches continue', async (t) => {
-  const { mongo, asked, actor, run, job, brought } = await classifierScene(t);
+  const { mongo, asked, actor, run, job, stored } = await classifierScene(t);
   const refused = new ProviderFailure('AI_PROVIDER_INVALID_RESPONSE', 'refused', { message: 'x'.repeat(2_000) });
   const command = await postJob(mongo, twelve);
   const half = actor((ids) => {
@@ -53,7 +53,7 @@ t.test('a batch that the provider refuses for good becomes errors at once, and o
   t.equal(await run(half, command), 'done');
   t.equal(asked.length, 3);
   t.match(await job(command), { status: 'COMPLETED', error: null, counts: { succeeded: 6, failed: 6 } });
-  const { errors } = await brought(command);
+  const { errors } = await stored(command);
   t.strictSame(
     errors.map(({ batchIndex }) => batchIndex),
     [1, 1, 1, 1, 1, 2],
@@ -136,7 +136,7 @@ t.test('a run spends no attempt while the provider circuit is open', async (t) =
 });
 
 t.test('a job ends with its stored outcomes after its last attempt fails', async (t) => {
-  const { mongo, actor, run, job, brought } = await classifierScene(t);
+  const { mongo, actor, run, job, stored } = await classifierScene(t);
   const some = await postJob(mongo, { ...twelve, maxAttempts: 1 });
   const busy = actor((ids) => {
     if (!ids[0]?.startsWith('q-1-')) throw passing();
@@ -145,7 +145,7 @@ t.test('a job ends with its stored outcomes after its last attempt fails', async
   t.equal(await run(busy, some), 'done');
   t.match(await job(some), { status: 'COMPLETED', open: false, error: null, counts: { succeeded: 5, failed: 7 } });
   t.equal(await finishedOnce(mongo, some.subject), 1);
-  t.strictSame([...new Set((await brought(some)).errors.map(({ code }) => code))], ['AI_PROVIDER_UNAVAILABLE']);
+  t.strictSame([...new Set((await stored(some)).errors.map(({ code }) => code))], ['AI_PROVIDER_UNAVAILABLE']);
 
   const none = await postJob(mongo, { maxAttempts: 2 });
   const down = actor(() => {
@@ -161,7 +161,7 @@ t.test('the classifier actor idles unless it is enabled', async (t) => {
   const { actor } = await classifierScene(t);
   const idle = actor(() => undefined, { AI_CLASSIFIER_WORKER_ENABLED: '0' });
   t.strictSame(queuesOf(idle), []);
-  t.equal(idle.standing, undefined);
+  t.equal(idle.recurring, undefined);
   const settings = { AI_CLASSIFIER_WORKER_CONCURRENCY: '7', AI_CLASSIFIER_WORKER_POLL_INTERVAL_MS: '50' };
   const busy = actor(() => undefined, settings);
   t.strictSame(queuesOf(busy), ['classifier']);

@@ -6,8 +6,8 @@ import {
   endRound,
   type FinishedBatch,
   RoundOver,
-  restRound,
   storeOutcomes,
+  suspendRound,
 } from '#infra/mongo/classifier/job-round.ts';
 import { findJob } from '#infra/mongo/classifier/jobs.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
@@ -22,7 +22,7 @@ import { openGroupWriter, readAhead } from './batch-io.ts';
 import { allFailed, classifyBatch } from './classify-batch.ts';
 import { hasContext, type JobRun, loadContext } from './load-context.ts';
 
-interface JobDeps extends Pick<WorkerDeps, 'mongo' | 'now' | 'config' | 'log' | 'tellJob'> {
+interface JobDeps extends Pick<WorkerDeps, 'mongo' | 'now' | 'config' | 'log' | 'publishJobChange'> {
   models: Models;
 }
 
@@ -41,7 +41,7 @@ async function classify(deps: JobDeps, run: JobRun): Promise<Outcome<'classifier
   const { mongo } = deps;
   const { at } = run;
   await run.checkpoint({ phase: 'begin', last: -1 }, (session) => beginRound(mongo, at, session));
-  deps.tellJob(at.jobId);
+  deps.publishJobChange(at.jobId);
   const job = await ownJob(deps, at);
   if (!hasContext(job, deps.config)) {
     try {
@@ -49,18 +49,18 @@ async function classify(deps: JobDeps, run: JobRun): Promise<Outcome<'classifier
     } catch (error) {
       if (!(error instanceof QuestionBankFailed)) throw error;
       deps.log.warn({ err: error, jobId: job._id }, 'loading the questions of a job failed; job ended as FAILED');
-      return ended(deps, at, { status: 'FAILED', error: CONTEXT_FAILED });
+      return doneOutcome(deps, at, { status: 'FAILED', error: CONTEXT_FAILED });
     }
   }
   const failures = await classifyAll(deps, run, await ownJob(deps, at));
-  if (failures.length === 0) return finished(deps, at);
+  if (failures.length === 0) return finishRound(deps, at);
   const { attempts, maxAttempts } = run.command;
   const passing = failures.find(({ nature }) => nature === 'passing');
   // No provider was called, so no attempt is spent.
-  if (passing === undefined) return snoozed(deps, at, failures);
-  if (attempts < maxAttempts) return putBack(deps, at, passing, failures);
-  await giveUpOpen(deps, run, passing);
-  return finished(deps, at);
+  if (passing === undefined) return snoozeOutcome(deps, at, failures);
+  if (attempts < maxAttempts) return retryOutcome(deps, at, passing, failures);
+  await failOpenBatches(deps, run, passing);
+  return finishRound(deps, at);
 }
 
 /** Returns the job. Throws RoundOver if it is gone or in another round. */
@@ -86,10 +86,10 @@ async function classifyAll(deps: JobDeps, run: JobRun, job: JobRow): Promise<Pro
   const batchAt = readAhead(indexes, batchConcurrency, (group) => findBatches(mongo, job._id, group));
   const outcomes = openGroupWriter((finishedOnes: readonly FinishedBatch[]) => storeGroup(deps, run, finishedOnes));
 
-  async function classifyOne(place: number): Promise<void> {
+  async function classifyOne(position: number): Promise<void> {
     if (failures.length > 0) return;
     signal.throwIfAborted();
-    const batch = await batchAt(place);
+    const batch = await batchAt(position);
     try {
       const outcome = await classifyBatch(deps, job, batch, signal);
       await outcomes.write({ index: batch.index, outcome });
@@ -100,9 +100,9 @@ async function classifyAll(deps: JobDeps, run: JobRun, job: JobRow): Promise<Pro
   }
 
   const slots = pLimit(batchConcurrency);
-  const runs = indexes.map((_, place) =>
+  const runs = indexes.map((_, position) =>
     slots(() =>
-      classifyOne(place).catch((error: unknown) => {
+      classifyOne(position).catch((error: unknown) => {
         // Storing failed or the run must stop. Abort the other calls before this slot is free, or the next batch would start.
         broken.abort(error);
         throw error;
@@ -116,7 +116,7 @@ async function classifyAll(deps: JobDeps, run: JobRun, job: JobRow): Promise<Pro
   return failures;
 }
 
-const LOOK_EVERY_MS = 500;
+const POLL_MS = 500;
 
 /** Aborts with RoundOver soon after the job was cancelled or restarted, so that the run makes no further provider call. */
 interface RoundWatch {
@@ -124,12 +124,12 @@ interface RoundWatch {
   stop(): void;
 }
 
-function watchRound(mongo: Mongo, at: JobRound, everyMs = LOOK_EVERY_MS): RoundWatch {
+function watchRound(mongo: Mongo, at: JobRound, everyMs = POLL_MS): RoundWatch {
   const over = new AbortController();
-  let timer = setTimeout(look, everyMs);
+  let timer = setTimeout(poll, everyMs);
   let stopped = false;
 
-  async function look(): Promise<void> {
+  async function poll(): Promise<void> {
     // If this read fails, the next one will do. Every write of the run requires its round in any case.
     const job = await findJob(mongo, at.jobId).catch(() => undefined);
     if (stopped) return;
@@ -137,7 +137,7 @@ function watchRound(mongo: Mongo, at: JobRound, everyMs = LOOK_EVERY_MS): RoundW
       over.abort(new RoundOver(at));
       return;
     }
-    timer = setTimeout(look, everyMs);
+    timer = setTimeout(poll, everyMs);
   }
   return {
     signal: over.signal,
@@ -152,14 +152,14 @@ async function storeGroup(deps: JobDeps, run: JobRun, group: readonly FinishedBa
   const { at } = run;
   const last = Math.max(...group.map(({ index }) => index));
   await run.checkpoint({ phase: 'batches', last }, (session) => storeOutcomes(deps.mongo, at, group, session));
-  deps.tellJob(at.jobId);
+  deps.publishJobChange(at.jobId);
 }
 
 /** Number of open batches that one transaction ends with errors. */
 const CHUNK = 50;
 
 /** Stores errors for all open batches, after the last attempt has failed. */
-async function giveUpOpen(deps: JobDeps, run: JobRun, failure: ProviderFailure): Promise<void> {
+async function failOpenBatches(deps: JobDeps, run: JobRun, failure: ProviderFailure): Promise<void> {
   const { jobId, round } = run.at;
   const open = await openBatches(deps.mongo, jobId, round);
   for (let from = 0; from < open.length; from += CHUNK) {
@@ -169,36 +169,36 @@ async function giveUpOpen(deps: JobDeps, run: JobRun, failure: ProviderFailure):
   }
 }
 
-async function finished(deps: JobDeps, at: JobRound): Promise<Outcome<'classifier'>> {
+async function finishRound(deps: JobDeps, at: JobRound): Promise<Outcome<'classifier'>> {
   const { counts } = await ownJob(deps, at);
   const error = counts.succeeded > 0 ? null : await lastError(deps.mongo, at.jobId, at.round);
-  return ended(deps, at, endOf(counts, error));
+  return doneOutcome(deps, at, endOf(counts, error));
 }
 
-function ended(deps: JobDeps, at: JobRound, end: ReturnType<typeof endOf>): Outcome<'classifier'> {
+function doneOutcome(deps: JobDeps, at: JobRound, end: ReturnType<typeof endOf>): Outcome<'classifier'> {
   return {
     kind: 'done',
     result: { status: end.status },
     effects: inRound((session) => endRound(deps.mongo, at, end, session)),
-    after: () => deps.tellJob(at.jobId),
+    after: () => deps.publishJobChange(at.jobId),
   };
 }
 
-function snoozed(deps: JobDeps, at: JobRound, failures: readonly ProviderFailure[]): Outcome<'classifier'> {
+function snoozeOutcome(deps: JobDeps, at: JobRound, failures: readonly ProviderFailure[]): Outcome<'classifier'> {
   const afterMs = longestWait(failures) ?? deps.config.classifier.circuit.cooldownMs;
   const [error] = failures;
-  const effects = inRound((session) => restRound(deps.mongo, at, session));
+  const effects = inRound((session) => suspendRound(deps.mongo, at, session));
   return { kind: 'snooze', afterMs, effects, ...(error === undefined ? {} : { error }) };
 }
 
-function putBack(
+function retryOutcome(
   deps: JobDeps,
   at: JobRound,
   error: ProviderFailure,
   failures: readonly ProviderFailure[],
 ): Outcome<'classifier'> {
   const afterMs = longestWait(failures);
-  const effects = inRound((session) => restRound(deps.mongo, at, session));
+  const effects = inRound((session) => suspendRound(deps.mongo, at, session));
   return { kind: 'retry', error, effects, ...(afterMs === null ? {} : { afterMs }) };
 }
 

@@ -3,20 +3,20 @@ import { openChannels } from '#infra/channels/channels.ts';
 import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';
 import { findDispatch } from '#infra/mongo/notification/deliveries.ts';
 import {
-  beginTry,
-  breakOffTry,
-  dropTry,
-  endTry,
-  type TryEnd,
-  tryIdOf,
+  beginDeliveryAttempt,
+  type DeliveryAttemptEnd,
+  deleteDeliveryAttempt,
+  deliveryAttemptId,
+  endDeliveryAttempt,
+  failAbandonedAttempt,
 } from '#infra/mongo/notification/delivery-attempts.ts';
 import { MINUTE } from '#shared/kernel/time.ts';
 import type { DeliveryBody } from '#shared/notification/commands.ts';
 import {
   type Channel,
+  checkDispatch,
   type DeliveryAttempt,
   type DispatchRefusal,
-  judgeDispatch,
 } from '#shared/notification/delivery.ts';
 import { type Notification, notificationView } from '#shared/notification/notification.ts';
 import type { Actor, Handlers, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
@@ -47,50 +47,50 @@ export function deliveryActor(
 
 async function deliver(deps: WorkerDeps, adapter: Adapter, run: Run<DeliveryQueue>): Promise<Outcome<DeliveryQueue>> {
   const { command, signal } = run;
-  const first = await judge(deps, command.body);
-  if (first.kind === 'suppress') return suppressed(deps, command, first.reason);
+  const first = await checkAgain(deps, command.body);
+  if (first.kind === 'suppress') return suppressOutcome(deps, command, first.reason);
 
   const row = attemptRow(command, first.notification, adapter.provider, new Date(deps.now()));
-  const left = leftBehind(command);
+  const previous = previousRowId(command);
   await run.checkpoint({ tryId: row._id }, async (session) => {
-    if (left !== null) await breakOffTry(deps.mongo, left, session);
-    await beginTry(deps.mongo, row, session);
+    if (previous !== null) await failAbandonedAttempt(deps.mongo, previous, session);
+    await beginDeliveryAttempt(deps.mongo, row, session);
   });
   // Check again directly before the call: the user may have muted or deleted the notification during the checkpoint.
-  const last = await judge(deps, command.body);
-  if (last.kind === 'suppress') return suppressed(deps, command, last.reason, row._id);
+  const last = await checkAgain(deps, command.body);
+  if (last.kind === 'suppress') return suppressOutcome(deps, command, last.reason, row._id);
 
   const { body } = command;
   const job = { deliveryJobId: command._id, channel: body.channel, notification: notificationView(last.notification) };
-  const { outcome, end } = await sendOver(adapter, job, signal);
-  return { ...outcome, effects: (session) => endTry(deps.mongo, command, end, session) };
+  const { outcome, end } = await send(adapter, job, signal);
+  return { ...outcome, effects: (session) => endDeliveryAttempt(deps.mongo, command, end, session) };
 }
 
-async function judge(deps: WorkerDeps, body: DeliveryBody) {
-  return judgeDispatch(await findDispatch(deps.mongo, body), new Date(deps.now()));
+async function checkAgain(deps: WorkerDeps, body: DeliveryBody) {
+  return checkDispatch(await findDispatch(deps.mongo, body), new Date(deps.now()));
 }
 
 /** Deletes the attempt row of this run, because nothing was sent, and marks as FAILED a row that an interrupted run left QUEUED. */
-function suppressed(
+function suppressOutcome(
   deps: WorkerDeps,
   command: CommandOf<DeliveryQueue>,
   reason: DispatchRefusal,
-  begun?: string,
+  rowId?: string,
 ): Outcome<DeliveryQueue> {
-  const left = leftBehind(command);
+  const previous = previousRowId(command);
   return {
     kind: 'done',
     as: 'SUPPRESSED',
     result: { reason },
     effects: async (session) => {
-      if (left !== null) await breakOffTry(deps.mongo, left, session);
-      if (begun !== undefined) await dropTry(deps.mongo, begun, session);
+      if (previous !== null) await failAbandonedAttempt(deps.mongo, previous, session);
+      if (rowId !== undefined) await deleteDeliveryAttempt(deps.mongo, rowId, session);
     },
   };
 }
 
 /** Returns the row id of the last delivery attempt before this claim, or null. That row may still be QUEUED. */
-function leftBehind({ progress }: CommandOf<DeliveryQueue>): string | null {
+function previousRowId({ progress }: CommandOf<DeliveryQueue>): string | null {
   return progress?.tryId ?? null;
 }
 
@@ -102,7 +102,7 @@ function attemptRow(
 ): DeliveryAttempt {
   const { notificationId, userId, channel } = command.body;
   return {
-    _id: tryIdOf(command),
+    _id: deliveryAttemptId(command),
     notificationId,
     userId,
     organizationId: notification.organizationId,
@@ -121,16 +121,16 @@ function attemptRow(
 }
 
 /** The end of a delivery attempt, for the job and for the attempt row. */
-interface Sent {
+interface SendResult {
   outcome: Extract<Outcome<DeliveryQueue>, { kind: 'done' | 'retry' | 'dead' }>;
-  end: TryEnd;
+  end: DeliveryAttemptEnd;
 }
 
 /**
  * Calls the adapter once. Any error it throws is the channel's fault, even a network fault, and spends the attempt. Rethrows only if
  * the run was cut short; the attempt row then stays QUEUED.
  */
-async function sendOver(adapter: Adapter, job: DeliveryJob, signal: AbortSignal): Promise<Sent> {
+async function send(adapter: Adapter, job: DeliveryJob, signal: AbortSignal): Promise<SendResult> {
   try {
     const { providerId } = await adapter.send(job, { signal });
     return { outcome: { kind: 'done', as: 'SENT', result: { providerId } }, end: { kind: 'sent', providerId } };
@@ -141,7 +141,7 @@ async function sendOver(adapter: Adapter, job: DeliveryJob, signal: AbortSignal)
   }
 }
 
-function failure(error: Error): Sent['outcome'] {
+function failure(error: Error): SendResult['outcome'] {
   if (error instanceof Permanent) return { kind: 'dead', error };
   const afterMs = error instanceof Retryable ? error.afterMs : undefined;
   return { kind: 'retry', error, ...(afterMs === undefined ? {} : { afterMs }) };

@@ -7,13 +7,13 @@ import {
   notifications,
   preferences,
 } from '#infra/mongo/notification/collections.ts';
-import { BROKEN_OFF } from '#infra/mongo/notification/delivery-attempts.ts';
+import { INTERRUPTED } from '#infra/mongo/notification/delivery-attempts.ts';
 import { patchPreferences } from '#infra/mongo/notification/preferences.ts';
 import { createIndexes } from '#infra/mongo/schema/migrate.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import type { Channel, DeliveryAttempt } from '#shared/notification/delivery.ts';
 import { newEvent } from '#shared/notification/event.ts';
-import { around } from '#testing/actors/scripted-actor.ts';
+import { withStep } from '#testing/actors/scripted-actor.ts';
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { postDelivery } from '#testing/stored/stored-deliveries.ts';
 import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
@@ -21,7 +21,7 @@ import { watchFilters } from '#testing/stores/plans.ts';
 import { again, expire } from '#testing/suites/kernel-features/feature.ts';
 import { gate } from '#testing/until.ts';
 import type { Actor } from '#workers/actor.ts';
-import type { Ending } from '#workers/life.ts';
+import type { RunResult } from '#workers/life.ts';
 import { runCommand } from '#workers/run-command.ts';
 import { deliveryActor } from './actor.ts';
 
@@ -31,7 +31,7 @@ interface Scene {
   mongo: TestMongo;
   /** Returns an actor whose `webhook` channel delivers with `send`. */
   actor(send: Send): Actor;
-  run(actor: Actor, job: Command, workerId?: string): Promise<Ending>;
+  run(actor: Actor, job: Command, workerId?: string): Promise<RunResult>;
   /** Returns the attempt rows of this job, oldest first. */
   rows(job: Command): Promise<DeliveryAttempt[]>;
 }
@@ -191,7 +191,7 @@ t.test(
     const { mongo, actor, run, rows } = await setUp(t);
     const job = await postDelivery(mongo);
     const sends = actor(mustNot);
-    const meanwhile = around(sends, (given, real) =>
+    const meanwhile = withStep(sends, (given, real) =>
       real({
         ...given,
         async checkpoint(progress, effects) {
@@ -221,7 +221,7 @@ t.test('the next delivery attempt ends the row of a vanished worker, and the lat
   await expire(mongo, job);
   t.equal(await run(actor(taken), job, 'next'), 'done');
   const ended = [
-    { _id: `${job._id}:1`, status: 'FAILED', error: BROKEN_OFF, nextRetryAt: null, attempt: 1 },
+    { _id: `${job._id}:1`, status: 'FAILED', error: INTERRUPTED, nextRetryAt: null, attempt: 1 },
     { _id: `${job._id}:2`, status: 'SENT', providerId: 'p-1', attempt: 2 },
   ] as const;
   t.match(await rows(job), ended);
@@ -243,7 +243,7 @@ t.test('a suppressed job also ends the row of an interrupted delivery attempt', 
   await expire(mongo, job);
   await notifications(mongo).updateOne({ _id: job.subject }, { $set: { place: 'DELETED' } });
   t.equal(await run(actor(mustNot), job, 'next'), 'done');
-  t.match(await rows(job), [{ status: 'FAILED', error: BROKEN_OFF }]);
+  t.match(await rows(job), [{ status: 'FAILED', error: INTERRUPTED }]);
 });
 
 t.test('a delivery that is cut short is snoozed without spending an attempt', async (t) => {
@@ -258,7 +258,7 @@ t.test('a delivery that is cut short is snoozed without spending an attempt', as
   t.match(await again(mongo, job), { status: 'PENDING', attempts: 0, lockedUntil: null });
   t.equal(await runCommand(testKernel(mongo), actor(taken), job.queue, job._id), 'done');
   t.match(await rows(job), [
-    { status: 'FAILED', error: BROKEN_OFF, attempt: 1 },
+    { status: 'FAILED', error: INTERRUPTED, attempt: 1 },
     { status: 'SENT', attempt: 1 },
   ]);
 });

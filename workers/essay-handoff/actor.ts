@@ -16,11 +16,14 @@ export function essayHandoffActor(deps: WorkerDeps): Actor {
   return {
     name: 'essayhandoff',
     backoff: { baseMs: deps.config.worker.retryBaseDelayMs, capMs: 60_000 },
-    handlers: { essayhandoff: ({ command }) => handOff(deps, command) },
+    handlers: { essayhandoff: ({ command }) => applyHandoff(deps, command) },
   };
 }
 
-async function handOff(deps: WorkerDeps, { body, fence }: CommandOf<'essayhandoff'>): Promise<Outcome<'essayhandoff'>> {
+async function applyHandoff(
+  deps: WorkerDeps,
+  { body, fence }: CommandOf<'essayhandoff'>,
+): Promise<Outcome<'essayhandoff'>> {
   const { attemptId, handoff } = body;
   const attempt = await findAttempt(deps.mongo, attemptId);
   if (attempt === null) return { kind: 'rejected', result: { rejected: 'ATTEMPT_NOT_FOUND' } };

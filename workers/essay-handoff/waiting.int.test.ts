@@ -2,7 +2,7 @@ import t from 'tap';
 import { wakeHandoffs } from '#infra/mongo/attempt/grade.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import type { Command } from '#shared/kernel/command.ts';
-import { scripted } from '#testing/actors/scripted-actor.ts';
+import { scriptActor } from '#testing/actors/scripted-actor.ts';
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { postGrading, postHandoff, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
@@ -13,7 +13,7 @@ import { runCommand } from '#workers/run-command.ts';
 const FAR_MS = 20_000;
 
 /** Runs the handoff of an attempt that has no grade yet. Returns the wait before its next run (ms, by the local clock). */
-async function restOfLook(mongo: TestMongo, handoff: Command): Promise<number> {
+async function waitAfterCheck(mongo: TestMongo, handoff: Command): Promise<number> {
   const actor = makeActor('essayhandoff', testWorkerDeps(mongo));
   const before = Date.now();
   await runCommand(testKernel(mongo), actor, handoff.queue, handoff._id);
@@ -22,7 +22,8 @@ async function restOfLook(mongo: TestMongo, handoff: Command): Promise<number> {
 
 async function waitLong(mongo: TestMongo, handoff: Command): Promise<void> {
   // Seven runs suffice if each wait is twice the one before.
-  for (let look = 1; look <= 10 && (await restOfLook(mongo, handoff)) < FAR_MS; look++) await expire(mongo, handoff);
+  for (let check = 1; check <= 10 && (await waitAfterCheck(mongo, handoff)) < FAR_MS; check++)
+    await expire(mongo, handoff);
 }
 
 async function submitted(mongo: TestMongo): Promise<{ attempt: Attempt; handoff: Command }> {
@@ -34,13 +35,13 @@ t.test('a handoff whose grade does not come checks ever more rarely and spends n
   const mongo = await openTestMongo(t);
   const { attempt, handoff } = await submitted(mongo);
   const grading = await postGrading(mongo, attempt);
-  const hopeless = scripted(makeActor('grading', testWorkerDeps(mongo)), async () => ({
+  const hopeless = scriptActor(makeActor('grading', testWorkerDeps(mongo)), async () => ({
     kind: 'dead',
     error: new Error('no'),
   }));
   t.equal(await runCommand(testKernel(mongo), hopeless, grading.queue, grading._id), 'dead');
   for (const least of [250, 500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]) {
-    const rest = await restOfLook(mongo, handoff);
+    const rest = await waitAfterCheck(mongo, handoff);
     t.ok(rest >= least - 100, `${rest} ms after a rest of ${least}`);
     await expire(mongo, handoff);
   }
@@ -72,7 +73,7 @@ t.test('the grade wakes the handoffs that wait for it, and no others', async (t)
 t.test('a handoff that backs off after its own failure is not woken', async (t) => {
   const mongo = await openTestMongo(t);
   const { attempt, handoff } = await submitted(mongo);
-  const fails = scripted(makeActor('essayhandoff', testWorkerDeps(mongo)), async () => ({
+  const fails = scriptActor(makeActor('essayhandoff', testWorkerDeps(mongo)), async () => ({
     kind: 'retry',
     error: new Error('no'),
     afterMs: FAR_MS,

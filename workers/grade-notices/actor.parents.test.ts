@@ -14,7 +14,7 @@ function run(studentId: string, profile = nobody, alarms: string[] = []) {
   const deps = {
     config: {
       neighbours: { notification: nobody, profile },
-      outboundTimeoutMs: 1_000,
+      outboundTimeoutMs: 60_000,
       attempt: { outbox: { retryBaseMs: 1 } },
     },
     alarm: (name: string) => void alarms.push(name),

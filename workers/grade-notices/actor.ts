@@ -1,5 +1,5 @@
 import type { Neighbour } from '#infra/config/settings.ts';
-import type { CallEnd, Patience, ServiceReply } from '#infra/neighbours/call.ts';
+import type { CallEnd, CallLimits, ServiceReply } from '#infra/neighbours/call.ts';
 import { sendNotice } from '#infra/neighbours/notification.ts';
 import { resolveParents } from '#infra/neighbours/profile.ts';
 import type { GradeNotice } from '#shared/attempt/notices.ts';
@@ -43,12 +43,12 @@ async function deliverToParents(
   notification: Neighbour,
   profile: Neighbour,
   notice: GradeNotice,
-  patience: Patience,
+  limits: CallLimits,
 ): Promise<NoticeOutcome> {
-  const parents = await resolveParents(profile, notice, patience);
+  const parents = await resolveParents(profile, notice, limits);
   switch (parents.kind) {
     case 'parents':
-      return deliverTo(notification, notice, parents.ids, patience);
+      return deliverTo(notification, notice, parents.ids, limits);
     case 'unreadable':
       return { kind: 'retry', error: new Error('the profile service returned no list of parent ids') };
     case 'refused':
@@ -62,11 +62,11 @@ async function deliverTo(
   notification: Neighbour,
   notice: GradeNotice,
   recipients: readonly string[],
-  patience: Patience,
+  limits: CallLimits,
 ): Promise<NoticeOutcome> {
   const result = { recipients: recipients.length };
   if (recipients.length === 0) return { kind: 'done', as: 'DELIVERED', result };
-  return noticeOutcome(await sendNotice(notification, notice, recipients, patience), result);
+  return noticeOutcome(await sendNotice(notification, notice, recipients, limits), result);
 }
 
 /** Statuses with which the receiver refuses the row for good. A retry cannot help. */

@@ -9,7 +9,7 @@ import { type Attempt, remainingSeconds } from '#shared/attempt/attempt.ts';
 import { submitEventType, submitMetadata } from '#shared/attempt/events.ts';
 import { noticesOnGrade } from '#shared/attempt/notices.ts';
 import { isScoredByHand, type Paper } from '#shared/attempt/question.ts';
-import { takeRelease } from '#shared/attempt/release.ts';
+import { applyRelease } from '#shared/attempt/release.ts';
 import { gradeAttempt } from '#shared/attempt/scoring/grade-attempt.ts';
 import type { Actor, Outcome, WorkerDeps } from '#workers/actor.ts';
 import { ringForNotices } from '#workers/runtime.ts';
@@ -41,7 +41,7 @@ async function grade(
     loaded.exam.resultsReleasedAt === null ? findBindingRelease(deps.mongo, loaded) : null,
   ]);
   const now = new Date(deps.now());
-  const attempt = takeRelease(loaded, release);
+  const attempt = applyRelease(loaded, release);
   const write = gradeWrite(attempt, paper, client, now);
   const graded = asGraded(write);
   const notices = noticesOnGrade(graded, now);

@@ -1,9 +1,9 @@
 import {
-  giveUpGeneration,
+  acquireGeneration,
   type HeldGeneration,
   markConsumed,
   markSettled,
-  takeGeneration,
+  releaseGeneration,
 } from '#infra/mongo/classifier/generations.ts';
 import { chargeOwners, type Payees } from '#infra/neighbours/billing.ts';
 import { OwnerFailed } from '#infra/neighbours/owner-call.ts';
@@ -13,7 +13,7 @@ import { SECOND } from '#shared/kernel/time.ts';
 import type { Actor, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
 
 /** Wait before the next run if a front door holds the row and may settle it (ms). */
-const BUSY_REST_MS = SECOND;
+const BUSY_WAIT_MS = SECOND;
 /** Part of the lease beyond the time limits of the two calls to usage and wallet (ms). */
 const LEASE_MARGIN_MS = 5 * SECOND;
 
@@ -27,33 +27,37 @@ export function settlementActor(deps: WorkerDeps): Actor {
   const payees = usage === null || wallet === null || !classifier.settlementWorkerEnabled ? null : { usage, wallet };
   return {
     name: 'settlement',
-    handlers: payees === null ? {} : { settlement: (run) => settle(deps, payees, run) },
+    handlers: payees === null ? {} : { settlement: (run) => settleGeneration(deps, payees, run) },
     backoff: SETTLEMENT_BACKOFF,
   };
 }
 
-async function settle(deps: WorkerDeps, payees: Payees, run: Run<'settlement'>): Promise<Outcome<'settlement'>> {
+async function settleGeneration(
+  deps: WorkerDeps,
+  payees: Payees,
+  run: Run<'settlement'>,
+): Promise<Outcome<'settlement'>> {
   const { previewId } = run.command.body;
   const leaseMs = 2 * deps.config.outboundTimeoutMs + LEASE_MARGIN_MS;
-  const taken = await takeGeneration(deps.mongo, previewId, { by: 'worker', leaseMs });
-  switch (taken.kind) {
+  const acquired = await acquireGeneration(deps.mongo, previewId, { by: 'worker', leaseMs });
+  switch (acquired.kind) {
     case 'gone':
       return { kind: 'dead', error: new Error('the generation to settle no longer exists') };
     case 'settled':
       return { kind: 'done', result: { settledBy: 'front door' } };
     case 'busy':
-      return { kind: 'snooze', afterMs: BUSY_REST_MS };
+      return { kind: 'snooze', afterMs: BUSY_WAIT_MS };
     case 'held': {
-      const { held } = taken;
-      if (!isGivenUp(deps, held.row, run.command)) return charge(deps, payees, run, held);
+      const { held } = acquired;
+      if (!isExpired(deps, held.row, run.command)) return charge(deps, payees, run, held);
       const error = new Error('the generation was not settled within 24 hours');
-      return { kind: 'dead', error, effects: (session) => giveUpGeneration(deps.mongo, held, null, session) };
+      return { kind: 'dead', error, effects: (session) => releaseGeneration(deps.mongo, held, null, session) };
     }
   }
 }
 
 /** Returns true if the generation's day is over. A command that an operator has replayed is never given up for its age. */
-function isGivenUp({ now }: WorkerDeps, { replayUntil }: Generation, { replays }: Pick<Command, 'replays'>): boolean {
+function isExpired({ now }: WorkerDeps, { replayUntil }: Generation, { replays }: Pick<Command, 'replays'>): boolean {
   return replays === 0 && replayUntil !== null && replayUntil.getTime() <= now();
 }
 
@@ -73,7 +77,7 @@ async function charge(
     const afterMs =
       error.retryAfterMs === null ? {} : { afterMs: Math.min(error.retryAfterMs, SETTLEMENT_BACKOFF.capMs) };
     // Free the row now, so that a request for the same generation need not wait for the lease.
-    return { kind: 'retry', error, ...afterMs, effects: (session) => giveUpGeneration(mongo, held, null, session) };
+    return { kind: 'retry', error, ...afterMs, effects: (session) => releaseGeneration(mongo, held, null, session) };
   }
   return { kind: 'done', result: { settledBy: 'worker' }, effects: (session) => markSettled(mongo, row, session) };
 }

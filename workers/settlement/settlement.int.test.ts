@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap';
 import { generationHolds, generations } from '#infra/mongo/classifier/collections.ts';
-import { takeGeneration } from '#infra/mongo/classifier/generations.ts';
+import { acquireGeneration } from '#infra/mongo/classifier/generations.ts';
 import { replayDead } from '#infra/mongo/mailbox/dead-letters.ts';
 import { ownerKeysOf } from '#shared/classifier/generation.ts';
 import type { Command } from '#shared/kernel/command.ts';
@@ -71,7 +71,7 @@ t.test('a failed settlement backs off longer each time, and longer still if an o
 t.test('a settlement snoozes while a front door holds its generation, and runs once that lease expires', async (t) => {
   const { mongo, owners, run } = await setUp(t);
   const command = await postSettlement(mongo);
-  t.match(await takeGeneration(mongo, command.subject, { by: 'door', leaseMs: 60_000 }), { kind: 'held' });
+  t.match(await acquireGeneration(mongo, command.subject, { by: 'door', leaseMs: 60_000 }), { kind: 'held' });
   t.equal(await run(command), 'snoozed');
   t.match(await again(mongo, command), { attempts: 0 });
   t.equal(owners.calls.length, 0);

@@ -1,31 +1,33 @@
-import { handIn, overdueAttempts } from '#infra/mongo/attempt/hand-in.ts';
+import { markSubmitted, overdueAttempts } from '#infra/mongo/attempt/submit.ts';
 import { isOutage } from '#infra/mongo/faults.ts';
 import { queueDeliveries } from '#infra/mongo/notification/deliveries.ts';
 import {
   abandonFanOut,
+  deleteFanOut,
   findFanOut,
-  forgetFanOut,
-  lostFanOuts,
   moveToInbox,
+  orphanedFanOuts,
   rowsOfFanOut,
 } from '#infra/mongo/notification/stage-fan-out.ts';
 import { OVERDUE_ATTEMPTS_SWEEP } from '#shared/attempt/commands.ts';
 import { SECOND } from '#shared/kernel/time.ts';
-import { LOST_FAN_OUTS_SWEEP, type SettleProgress } from '#shared/notification/commands.ts';
-import { REST_MS } from '#shared/notification/fan-out.ts';
+import { type FinishProgress, ORPHANED_FAN_OUTS_SWEEP } from '#shared/notification/commands.ts';
+import { READER_GRACE_MS } from '#shared/notification/fan-out.ts';
 import type { Actor, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
 
-/** Runs the recurring sweeps for overdue attempts (unless disabled) and lost fan-outs, and settles large fan-outs. */
+/** Runs the recurring sweeps for overdue attempts (unless disabled) and orphaned fan-outs, and finishes large fan-outs. */
 export function upkeepActor(deps: WorkerDeps): Actor {
   const { overdueSweepEnabled } = deps.config.attempt;
   return {
     name: 'upkeep',
     backoff: { baseMs: deps.config.worker.retryBaseDelayMs, capMs: 60_000 },
-    standing: [...(overdueSweepEnabled ? [OVERDUE_ATTEMPTS_SWEEP] : []), LOST_FAN_OUTS_SWEEP],
+    recurring: [...(overdueSweepEnabled ? [OVERDUE_ATTEMPTS_SWEEP] : []), ORPHANED_FAN_OUTS_SWEEP],
     handlers: {
       upkeep: (run) =>
-        run.command.key === LOST_FAN_OUTS_SWEEP.key ? sweepLostFanOuts(deps, run) : sweepOverdueAttempts(deps, run),
-      'upkeep:fanouts': (run) => settleFanOut(deps, run),
+        run.command.key === ORPHANED_FAN_OUTS_SWEEP.key
+          ? sweepOrphanedFanOuts(deps, run)
+          : sweepOverdueAttempts(deps, run),
+      'upkeep:fanouts': (run) => finishFanOut(deps, run),
     },
   };
 }
@@ -35,8 +37,8 @@ const FAN_OUTS_PER_SWEEP = 20;
 const GRACE_MS = 15 * SECOND;
 
 /** Deletes the staged rows of front doors that ended before they could publish them. No reader has seen one. */
-async function sweepLostFanOuts(deps: WorkerDeps, { signal }: Run<'upkeep'>): Promise<Outcome<'upkeep'>> {
-  for (const fanOutId of await lostFanOuts(deps.mongo, deps.now() - GRACE_MS, FAN_OUTS_PER_SWEEP)) {
+async function sweepOrphanedFanOuts(deps: WorkerDeps, { signal }: Run<'upkeep'>): Promise<Outcome<'upkeep'>> {
+  for (const fanOutId of await orphanedFanOuts(deps.mongo, deps.now() - GRACE_MS, FAN_OUTS_PER_SWEEP)) {
     signal.throwIfAborted();
     const swept = await abandonFanOut(deps.mongo, fanOutId);
     if (swept.kind === 'abandoned') deps.log.info({ fanOutId }, 'deleted rows of an abandoned fan-out');
@@ -45,7 +47,7 @@ async function sweepLostFanOuts(deps: WorkerDeps, { signal }: Run<'upkeep'>): Pr
 }
 
 const ATTEMPTS_PER_CHUNK = 50;
-const HAND_IN_BUDGET_MS = 5 * SECOND;
+const SUBMIT_BUDGET_MS = 5 * SECOND;
 
 /** Submits attempts that are still in progress after their deadline plus the grace period. */
 async function sweepOverdueAttempts(deps: WorkerDeps, { signal }: Run<'upkeep'>): Promise<Outcome<'upkeep'>> {
@@ -54,8 +56,8 @@ async function sweepOverdueAttempts(deps: WorkerDeps, { signal }: Run<'upkeep'>)
   const graceMs = deps.config.attempt.overdueGraceSeconds * SECOND;
   for await (const chunk of overdueAttempts(deps.mongo, deps.now() - graceMs, ATTEMPTS_PER_CHUNK)) {
     signal.throwIfAborted();
-    const tried = await Promise.allSettled(chunk.map((attemptId) => handInOverdue(deps, attemptId, graceMs)));
-    reportFailures(deps, chunk, tried);
+    const results = await Promise.allSettled(chunk.map((attemptId) => submitOverdue(deps, attemptId, graceMs)));
+    reportFailures(deps, chunk, results);
   }
   return { kind: 'snooze', afterMs: deps.config.upkeep.intervalMs };
 }
@@ -67,9 +69,9 @@ async function sweepOverdueAttempts(deps: WorkerDeps, { signal }: Run<'upkeep'>)
 function reportFailures(
   deps: WorkerDeps,
   chunk: readonly string[],
-  tried: readonly PromiseSettledResult<void>[],
+  results: readonly PromiseSettledResult<void>[],
 ): void {
-  const failed = tried.flatMap((one, index) =>
+  const failed = results.flatMap((one, index) =>
     one.status === 'rejected' ? [{ attemptId: chunk[index], err: one.reason }] : [],
   );
   if (failed.length === chunk.length && failed.every(({ err }) => isOutage(err))) throw failed[0]?.err;
@@ -77,27 +79,27 @@ function reportFailures(
 }
 
 /** Submits one overdue attempt. The write checks the deadline again by MongoDB's clock: the student may have submitted first. */
-async function handInOverdue(deps: WorkerDeps, attemptId: string, graceMs: number): Promise<void> {
-  const submitted = await handIn(deps.mongo, {
+async function submitOverdue(deps: WorkerDeps, attemptId: string, graceMs: number): Promise<void> {
+  const submitted = await markSubmitted(deps.mongo, {
     attemptId,
     source: 'TIMEOUT',
     overdueByMs: graceMs,
     maxAttempts: deps.config.worker.maxAttempts,
     now: deps.now(),
-    budgetMs: HAND_IN_BUDGET_MS,
+    budgetMs: SUBMIT_BUDGET_MS,
   });
   if (submitted.kind === 'submitted') deps.ring(submitted.command.queue, submitted.command._id);
 }
 
-type SettleRun = Run<'upkeep:fanouts'>;
+type FinishRun = Run<'upkeep:fanouts'>;
 
-const START: SettleProgress = { phase: 'deliveries', after: -1 };
+const START: FinishProgress = { phase: 'deliveries', after: -1 };
 
 /**
- * Settles a published fan-out: queues its deliveries, moves its rows to their inboxes, and deletes it once no reader can hold an
+ * Finishes a published fan-out: queues its deliveries, moves its rows to their inboxes, and deletes it once no reader can hold an
  * older list. Readers depend on the two waits (`shared/notification/fan-out.ts`).
  */
-async function settleFanOut(deps: WorkerDeps, run: SettleRun): Promise<Outcome<'upkeep:fanouts'>> {
+async function finishFanOut(deps: WorkerDeps, run: FinishRun): Promise<Outcome<'upkeep:fanouts'>> {
   const { fanOutId } = run.command.body;
   const fanOut = await findFanOut(deps.mongo, fanOutId);
   // An earlier run deleted the fan-out, but its end was not stored.
@@ -107,22 +109,22 @@ async function settleFanOut(deps: WorkerDeps, run: SettleRun): Promise<Outcome<'
   let at = run.command.progress ?? START;
   if (at.phase === 'deliveries') at = await queueAll(deps, run, at.after);
   if (at.phase === 'rows') {
-    const restMs = fanOut.publishedAt.getTime() + REST_MS - deps.now();
-    if (restMs > 0) return { kind: 'snooze', afterMs: restMs };
+    const waitMs = fanOut.publishedAt.getTime() + READER_GRACE_MS - deps.now();
+    if (waitMs > 0) return { kind: 'snooze', afterMs: waitMs };
     at = await moveAll(deps, run, at.after);
   }
   if (at.phase !== 'leave') throw new Error(`fan-out ${fanOutId} was left in phase ${at.phase}`);
-  const restMs = at.movedAt + REST_MS - deps.now();
-  if (restMs > 0) return { kind: 'snooze', afterMs: restMs };
+  const waitMs = at.movedAt + READER_GRACE_MS - deps.now();
+  if (waitMs > 0) return { kind: 'snooze', afterMs: waitMs };
   return {
     kind: 'done',
     result: { fanOutId, rows: fanOut.rows },
-    effects: (session) => forgetFanOut(deps.mongo, fanOutId, session),
+    effects: (session) => deleteFanOut(deps.mongo, fanOutId, session),
   };
 }
 
 /** Queues the deliveries in chunks. A chunk's jobs and the progress commit together, so no job is queued twice. */
-async function queueAll(deps: WorkerDeps, run: SettleRun, from: number): Promise<SettleProgress> {
+async function queueAll(deps: WorkerDeps, run: FinishRun, from: number): Promise<FinishProgress> {
   const { channels, delivery } = deps.config.notification;
   let after = from;
   while (channels.size > 0) {
@@ -137,10 +139,10 @@ async function queueAll(deps: WorkerDeps, run: SettleRun, from: number): Promise
       await queueDeliveries(deps.mongo, wanted, options);
     });
   }
-  return enter(run, { phase: 'rows', after: -1 });
+  return storeProgress(run, { phase: 'rows', after: -1 });
 }
 
-async function moveAll(deps: WorkerDeps, run: SettleRun, from: number): Promise<SettleProgress> {
+async function moveAll(deps: WorkerDeps, run: FinishRun, from: number): Promise<FinishProgress> {
   const { fanOutId } = run.command.body;
   for (let after = from; ; ) {
     run.signal.throwIfAborted();
@@ -149,12 +151,12 @@ async function moveAll(deps: WorkerDeps, run: SettleRun, from: number): Promise<
     if (last === undefined) break;
     await moveToInbox(deps.mongo, fanOutId, { after, last: last.ordinal });
     after = last.ordinal;
-    await enter(run, { phase: 'rows', after });
+    await storeProgress(run, { phase: 'rows', after });
   }
-  return enter(run, { phase: 'leave', movedAt: deps.now() });
+  return storeProgress(run, { phase: 'leave', movedAt: deps.now() });
 }
 
-async function enter(run: SettleRun, progress: SettleProgress): Promise<SettleProgress> {
+async function storeProgress(run: FinishRun, progress: FinishProgress): Promise<FinishProgress> {
   await run.checkpoint(progress, async () => undefined);
   return progress;
 }

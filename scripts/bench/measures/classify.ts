@@ -9,7 +9,7 @@ const ANSWER_MS = 100;
 const AT_ONCE = 5;
 const BATCH = 5;
 /** Poll interval. The job stores its own start and end, and frequent polls would take database time from the job. */
-const LOOK_MS = 250;
+const POLL_MS = 250;
 const TUTOR = { 'x-actor-id': 'teacher-1', 'x-actor-role': 'TEACHER', 'x-organization-id': 'org-1' };
 
 /** Measures a job against a model that takes 100 ms for each answer. All further time is the product's. */
@@ -65,7 +65,7 @@ async function runJob(client: HttpClient, questions: number, name: string, groun
   const body = JSON.stringify({ questionIds, fields: ['topic', 'difficulty'] });
   let job = jobOf(await client.request('POST', '/v1/ai-classifier/jobs', TUTOR, body), 201);
   while (job.finishedAt === null) {
-    await delay(LOOK_MS);
+    await delay(POLL_MS);
     job = jobOf(await client.request('GET', `/v1/ai-classifier/jobs/${job.id}`, TUTOR), 200);
     ground.progress.step(job.progress.processed, questions);
   }

@@ -8,7 +8,7 @@ import { newId } from '#shared/kernel/ids.ts';
 import type { Channel } from '#shared/notification/delivery.ts';
 import { newNotification } from '#shared/notification/notification.ts';
 
-const LOOK_MS = 100;
+const POLL_MS = 100;
 const GIVE_UP_MS = 10 * 60_000;
 
 /** Measures how fast one worker drains a backlog of deliveries to a receiver that answers at once. */
@@ -62,7 +62,7 @@ async function fill(stage: Stage, jobs: number): Promise<void> {
 async function drained(stage: Stage, jobs: number, ground: Ground): Promise<void> {
   const from = performance.now();
   for (let left = jobs; left > 0; ) {
-    await delay(LOOK_MS);
+    await delay(POLL_MS);
     left = await stage.mongo.db.collection(DELIVERIES).countDocuments({ status: 'PENDING' });
     ground.progress.step(jobs - left, jobs);
     if (performance.now() - from > GIVE_UP_MS) throw new Error('the deliveries did not drain');

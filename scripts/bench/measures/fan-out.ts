@@ -8,7 +8,7 @@ import { alternate, timed } from '#scripts/bench/alternate.ts';
 import type { Measure } from '#scripts/bench/ground.ts';
 import { figuresOf } from '#scripts/bench/row.ts';
 import { newId } from '#shared/kernel/ids.ts';
-import { settleFanOutOrder } from '#shared/notification/commands.ts';
+import { finishFanOutOrder } from '#shared/notification/commands.ts';
 import { newEvent } from '#shared/notification/event.ts';
 import { planFanOut } from '#shared/notification/fan-out.ts';
 
@@ -80,6 +80,6 @@ function fanOutTo(recipients: number): NewFanOut {
     staged: plan.staged,
     event: newEvent(input, made),
     deliveries: { channels: new Set(), maxAttempts: 6 },
-    settle: newCommand({ ...settleFanOutOrder(fanOutId), maxAttempts: 10, now }),
+    finish: newCommand({ ...finishFanOutOrder(fanOutId), maxAttempts: 10, now }),
   };
 }

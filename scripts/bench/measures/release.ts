@@ -15,7 +15,7 @@ import { newId } from '#shared/kernel/ids.ts';
 const EXAM = 'bench-release';
 const BATCH = 500;
 const SAMPLE_MS = 50;
-const SAMPLES_PER_LOOK = 4;
+const SAMPLES_PER_POLL = 4;
 const GIVE_UP_MS = 20 * 60_000;
 
 /** Measures the release of a whole cohort of graded attempts by the real worker: its duration, and the growth of its memory. */
@@ -33,7 +33,7 @@ export const measureRelease: Measure = async (ground) => {
     const memory: number[] = [];
     const pid = stage.processes.get('resultsrelease')?.pid ?? 0;
     for (let settled = false; !settled; ) {
-      for (let sample = 0; sample < SAMPLES_PER_LOOK; sample++) {
+      for (let sample = 0; sample < SAMPLES_PER_POLL; sample++) {
         memory.push(residentMiB(pid));
         await delay(SAMPLE_MS);
       }

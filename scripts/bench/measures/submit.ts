@@ -2,8 +2,8 @@ import { Redis } from 'ioredis';
 import { findAttempt } from '#infra/mongo/attempt/attempts.ts';
 import { attempts } from '#infra/mongo/attempt/collections.ts';
 import { storeGrade } from '#infra/mongo/attempt/grade.ts';
-import { handIn } from '#infra/mongo/attempt/hand-in.ts';
 import { findBindingRelease, queueNotices } from '#infra/mongo/attempt/release.ts';
+import { markSubmitted } from '#infra/mongo/attempt/submit.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { claimCommand } from '#infra/mongo/mailbox/claim.ts';
 import { settleCommand } from '#infra/mongo/mailbox/settle.ts';
@@ -92,7 +92,7 @@ async function answered(stage: Stage, client: HttpClient, studentId: string, pap
 /** Makes the MongoDB calls of one submit and its grading, in their order. The watch times the calls only. */
 async function replay(mongo: Mongo, watch: Stopwatch, attemptId: string, paper: Paper): Promise<void> {
   const submitted = await watch.time(() =>
-    handIn(mongo, {
+    markSubmitted(mongo, {
       attemptId,
       source: 'STUDENT',
       overdueByMs: null,

@@ -11,7 +11,7 @@ import type { Command } from '#shared/kernel/command.ts';
 import type { StoredJobOptions } from '#testing/stored/stored-jobs.ts';
 import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
 import { classifierActor } from '#workers/classifier/actor.ts';
-import type { Ending } from '#workers/life.ts';
+import type { RunResult } from '#workers/life.ts';
 import { runCommand } from '#workers/run-command.ts';
 import { testKernel, testWorkerDeps } from './test-kernel.ts';
 
@@ -32,28 +32,28 @@ export interface ClassifierScene {
   asked: string[][];
   /** Returns an actor whose model answers with the result of `ask`; `undefined` becomes a valid answer to every question. */
   actor(ask: Ask, env?: NodeJS.ProcessEnv): ReturnType<typeof classifierActor>;
-  run(actor: ReturnType<typeof classifierActor>, command: Command, workerId?: string): Promise<Ending>;
+  run(actor: ReturnType<typeof classifierActor>, command: Command, workerId?: string): Promise<RunResult>;
   job(command: CommandOf<'classifier'>): ReturnType<typeof findJob>;
   /** Returns the stored items and errors of the command's round. */
-  brought(command: CommandOf<'classifier'>): Promise<{
+  stored(command: CommandOf<'classifier'>): Promise<{
     items: ReturnType<typeof itemsOfRound>;
     errors: ReturnType<typeof errorsOfRound>;
   }>;
   /** Ids of the jobs whose change was published, in order. */
-  told: string[];
+  publishedJobs: string[];
 }
 
 /** Opens a scene with a new database. */
 export async function classifierScene(t: Test): Promise<ClassifierScene> {
   const mongo = await openTestMongo(t);
   const asked: string[][] = [];
-  const told: string[] = [];
+  const publishedJobs: string[] = [];
   return {
     mongo,
     asked,
-    told,
+    publishedJobs,
     actor(ask, env = {}) {
-      const deps = { ...testWorkerDeps(mongo, env), tellJob: (id: string) => void told.push(id) };
+      const deps = { ...testWorkerDeps(mongo, env), publishJobChange: (id: string) => void publishedJobs.push(id) };
       const models: Models = {
         async ask(task, about, signal) {
           const { questionIds } = task.data as Data;
@@ -68,7 +68,7 @@ export async function classifierScene(t: Test): Promise<ClassifierScene> {
     run: (actor, command, workerId = 'worker-1') =>
       runCommand(testKernel(mongo, { workerId }), actor, command.queue, command._id),
     job: ({ subject }) => findJob(mongo, subject),
-    async brought(command) {
+    async stored(command) {
       const work = classifierWork(command);
       if (work.kind !== 'round') throw new Error('this command runs no job');
       const batches = await batchOutcomes(mongo, work.at.jobId);

@@ -12,7 +12,7 @@ export type AnyOutcome =
 export type Step = (run: Run<Queue>, real: (run?: Run<Queue>) => Promise<Outcome>) => Promise<AnyOutcome>;
 
 /** Returns the actor with `step` in place of each of its runs. */
-export function around(actor: Actor, step: Step): Actor {
+export function withStep(actor: Actor, step: Step): Actor {
   const handlers: Handlers = {};
   function wrap<Q extends Queue>(queue: Q): void {
     const real = actor.handlers[queue];
@@ -26,22 +26,22 @@ export function around(actor: Actor, step: Step): Actor {
 }
 
 /** Returns the actor with its first runs replaced, one step each. `null`, and every run after the last step, calls the actor's handler. */
-export function scripted(actor: Actor, ...steps: (Step | null)[]): Actor & { runs: string[] } {
+export function scriptActor(actor: Actor, ...steps: (Step | null)[]): Actor & { runs: string[] } {
   const runs: string[] = [];
-  const led = around(actor, (run, real) => {
+  const actorWithSteps = withStep(actor, (run, real) => {
     const step = steps[runs.push(run.command._id) - 1] ?? null;
     return step === null ? real() : step(run, real);
   });
-  return { ...led, runs };
+  return { ...actorWithSteps, runs };
 }
 
 /** Returns the actor with `step` in place of every run of the commands that `when` accepts. */
-export function misled(actor: Actor, when: (commandId: string) => boolean, step: Step): Actor {
-  return around(actor, (run, real) => (when(run.command._id) ? step(run, real) : real()));
+export function withStepFor(actor: Actor, when: (commandId: string) => boolean, step: Step): Actor {
+  return withStep(actor, (run, real) => (when(run.command._id) ? step(run, real) : real()));
 }
 
 /** Returns the outcome with one more effect in its transaction. A rejected outcome has no effects and is returned unchanged. */
-export function alsoDoing(outcome: AnyOutcome, more: Effects): AnyOutcome {
+export function withEffect(outcome: AnyOutcome, more: Effects): AnyOutcome {
   if (outcome.kind === 'rejected') return outcome;
   const { effects } = outcome;
   return {

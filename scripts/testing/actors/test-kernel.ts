@@ -7,14 +7,14 @@ import type { Queue } from '#shared/kernel/command.ts';
 import type { Now } from '#shared/kernel/time.ts';
 import { type HeldLog, heldLog } from '#testing/held-log.ts';
 import type { Actor, WorkerDeps } from '#workers/actor.ts';
-import type { Ending, Kernel } from '#workers/life.ts';
+import type { Kernel, RunResult } from '#workers/life.ts';
 import { openWorker, type Worker } from '#workers/worker.ts';
 
 export interface TestKernel extends Kernel {
   log: HeldLog;
   /** Ids of the commands whose end was published to waiting front doors. */
   announced: string[];
-  endings: { queue: Queue; ending: Ending }[];
+  results: { queue: Queue; result: RunResult }[];
   halt: AbortController;
 }
 
@@ -22,18 +22,18 @@ export interface TestKernel extends Kernel {
 export function testKernel(mongo: Mongo, overrides: { workerId?: string; leaseMs?: number } = {}): TestKernel {
   const halt = new AbortController();
   const announced: string[] = [];
-  const endings: TestKernel['endings'] = [];
+  const results: TestKernel['results'] = [];
   return {
     mongo,
     log: heldLog(),
     workerId: 'worker-1',
     leaseMs: 60_000,
     announced,
-    endings,
+    results,
     halt,
     stop: halt.signal,
     publishSettled: (id) => void announced.push(id),
-    count: (queue, ending) => void endings.push({ queue, ending }),
+    count: (queue, result) => void results.push({ queue, result }),
     random: () => 0.5,
     ...overrides,
   };
@@ -44,18 +44,18 @@ export interface TestWorkerDeps extends WorkerDeps {
   rings: { queue: Queue; commandId: string }[];
   alarms: string[];
   /** Ids of the jobs whose change was published to streams. */
-  toldJobs: string[];
+  publishedJobs: string[];
 }
 
 /** Returns the dependencies of an actor, configured by the product's own configuration reader. Rings, alarms and job changes are recorded. */
 export function testWorkerDeps(mongo: Mongo, env: NodeJS.ProcessEnv = {}): TestWorkerDeps {
   const rings: TestWorkerDeps['rings'] = [];
   const alarms: string[] = [];
-  const toldJobs: string[] = [];
+  const publishedJobs: string[] = [];
   const config = testConfig(env);
   return {
-    toldJobs,
-    tellJob: (jobId) => void toldJobs.push(jobId),
+    publishedJobs,
+    publishJobChange: (jobId) => void publishedJobs.push(jobId),
     models: () => openModels({ ...MOCK_ONLY, settings: config.classifier, log: heldLog() }),
     mongo,
     papers: openPapers(mongo, 8 * 1024 * 1024),
@@ -72,10 +72,17 @@ export function testWorkerDeps(mongo: Mongo, env: NodeJS.ProcessEnv = {}): TestW
 
 const MOCK_ONLY = { now: Date.now, recordUsage: () => undefined, shared: null, selection: null };
 
-/** Returns a configuration with the shortest allowed backoffs. */
+/**
+ * Limits of calls to other services that outlast any pause of a busy machine. A call that times out although its receiver took it is
+ * sent again, and the receiver counts two.
+ */
+export const PATIENT_CALLS = { OUTBOUND_TIMEOUT_MS: '60000', NOTIFICATION_WEBHOOK_TIMEOUT_MS: '25000' } as const;
+
+/** Returns a configuration with the shortest allowed backoffs and patient calls. */
 export function testConfig(env: NodeJS.ProcessEnv = {}): Config {
   return readConfig({
     MONGODB_URL: 'mongodb://127.0.0.1/',
+    ...PATIENT_CALLS,
     WORKER_RETRY_BASE_DELAY_MS: '1',
     ATTEMPT_OUTBOX_RETRY_BASE_MS: '1',
     NOTIFICATION_DELIVERY_RETRY_BASE_MS: '1',

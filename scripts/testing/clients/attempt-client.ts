@@ -42,7 +42,7 @@ export interface AttemptClient {
   sitting(
     change?: StartChange & { examId?: string },
   ): Promise<{ student: Person; id: string; attempt: HttpReply['data'] }>;
-  handOff(attemptId: string, change?: Json, headers?: Headers): Promise<HttpReply>;
+  sendHandoff(attemptId: string, change?: Json, headers?: Headers): Promise<HttpReply>;
   release(body: Json, headers?: Headers): Promise<HttpReply>;
   /** Every reply body, with the role of its receiver and, in `about`, method, target and status. */
   received: { role: string; about: string; text: string }[];
@@ -95,7 +95,7 @@ export async function attemptClient(cluster: Cluster, door = 1): Promise<Attempt
       if (reply.status !== 201) throw new Error(`start answered ${reply.status}: ${reply.text}`);
       return { student: sitter, id: reply.data.attempt.id, attempt: reply.data.attempt };
     },
-    async handOff(attemptId, change = {}, headers = {}) {
+    async sendHandoff(attemptId, change = {}, headers = {}) {
       const target = `/v1/attempts/${attemptId}/essay-grade-handoffs`;
       const body = {
         sourceService: 'ai-classifier-service',

@@ -129,8 +129,8 @@ export function release(door: string, examId: string, sourceEventId: string): Pr
   });
 }
 
-/** Hands off a grade with a maximum of five points, as the AI classifier does. */
-export function handOff(
+/** Sends a handoff with a maximum of five points, as the AI classifier does. */
+export function sendHandoff(
   door: string,
   attemptId: string,
   handoff: { sourceEventId: string; questionId: string; score: number },

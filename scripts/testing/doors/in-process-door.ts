@@ -1,13 +1,19 @@
 import type { AttemptDeps } from '#api/attempt/deps.ts';
 import type { Call, Identity } from '#api/route.ts';
-import { openHeads } from '#infra/mongo/attempt/attempts.ts';
+import { openAttemptRefs } from '#infra/mongo/attempt/attempts.ts';
 import { openPapers } from '#infra/mongo/attempt/papers.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
-import { openSettledLooks } from '#infra/mongo/mailbox/mailbox.ts';
+import { openSettledPoller } from '#infra/mongo/mailbox/mailbox.ts';
 import type { Queue } from '#shared/kernel/command.ts';
 import { testConfig } from '#testing/actors/test-kernel.ts';
 import { until } from '#testing/until.ts';
 import type { Worker } from '#workers/worker.ts';
+
+/**
+ * Budget (ms) of a start or submit. A front door answers 503 after 5 s of write conflicts and its caller sends the request again.
+ * These calls are made once, and a busy machine may need longer.
+ */
+const BUDGET_MS = 60_000;
 
 /**
  * Returns the dependencies of the attempt service's commands without HTTP and Redis. A ring calls every worker of the queue directly, and
@@ -17,18 +23,18 @@ export function inProcessDoor(mongo: Mongo, workers: Partial<Record<Queue, reado
   return {
     mongo,
     papers: openPapers(mongo, 8 * 1024 * 1024),
-    heads: openHeads(mongo, 10_000),
+    attemptRefs: openAttemptRefs(mongo, 10_000),
     now: Date.now,
-    settings: testConfig().attempt,
+    settings: { ...testConfig().attempt, startBudgetMs: BUDGET_MS },
     commandAttempts: 10,
     doorbells: {
       async ring(queue, commandId) {
-        for (const worker of workers[queue as Queue] ?? []) void worker.knock(queue as Queue, commandId);
+        for (const worker of workers[queue as Queue] ?? []) void worker.tryRun(queue as Queue, commandId);
         return true;
       },
       close: async () => undefined,
     },
-    looks: openSettledLooks(mongo),
+    settledPoller: openSettledPoller(mongo),
     replies: {
       register: () => ({
         settled: ({ isSettled }) => until('the command has settled', isSettled, 60_000).then(() => true),

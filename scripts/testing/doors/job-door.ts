@@ -52,14 +52,14 @@ export async function openJobDoor(
         return true;
       },
     },
-    jobBell: {
-      wake: (ids) => void ids.forEach((id) => void listeners.get(id)?.forEach((changed) => void changed())),
+    jobChanges: {
+      notify: (ids) => void ids.forEach((id) => void listeners.get(id)?.forEach((changed) => void changed())),
       listen(id, changed) {
         const group = listeners.get(id) ?? new Set();
         listeners.set(id, group.add(changed));
         return () => group.delete(changed);
       },
-      canHear: () => true,
+      isConnected: () => true,
     },
     streams: openStreams(draining.signal),
     ...change,

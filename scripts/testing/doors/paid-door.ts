@@ -6,7 +6,7 @@ import { generationHolds } from '#infra/mongo/classifier/collections.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import type { GenerationPreview } from '#shared/generated/classifier.ts';
 import { isRejection } from '#shared/kernel/errors.ts';
-import { settlementBeside } from '#testing/actors/settlement-beside.ts';
+import { inProcessSettlement } from '#testing/actors/in-process-settlement.ts';
 import { openFakeOwners } from '#testing/neighbours/fake-owners.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { generationCall, previewDoor, type ScriptedModels, scriptedModels } from './preview-door.ts';
@@ -24,7 +24,7 @@ export async function paidDoor(t: Test, change: Partial<PreviewDeps> = {}) {
 /** Opens the same door with a settlement worker, which the door notifies and for which it waits at most `waitMs`. */
 export async function doorWithWorker(t: Test, waitMs?: number) {
   const parts = await paidDoor(t);
-  const worker = settlementBeside(parts.mongo, parts.owners.env, waitMs);
+  const worker = inProcessSettlement(parts.mongo, parts.owners.env, waitMs);
   return { ...parts, worker, door: { ...parts.door, settlementWorker: worker.door } };
 }
 

@@ -42,10 +42,10 @@ export function previewDoor(
     now: Date.now,
     models: parts.models,
     neighbours: config.neighbours,
-    outboundTimeoutMs: 5_000,
+    outboundTimeoutMs: config.outboundTimeoutMs,
     settles: true,
     settlementWorker: null,
-    patience: { leaseMs: 30_000, waitMs: 60_000 },
+    timing: { leaseMs: 30_000, waitMs: 60_000 },
     log: heldLog(),
     ...parts.change,
   };

@@ -80,7 +80,7 @@ export function askedModels(
     shared: options.shared ?? null,
     now: () => Date.UTC(2026, 0, 1) + clock(),
     recordUsage: (event) => void events.push(event),
-    patience: {
+    timing: {
       clock,
       random: () => 0.5,
       async sleep(ms, signal) {

@@ -40,14 +40,18 @@ export const ASKED_AT: Readonly<
 };
 
 /** Provider-independent reason why an answer ended. */
-export type Ending = 'stop' | 'length' | 'filter';
+export type FinishReason = 'stop' | 'length' | 'filter';
 
-const CHAT_ENDS: Readonly<Record<Ending, string>> = { stop: 'stop', length: 'length', filter: 'content_filter' };
-const ANTHROPIC_ENDS: Readonly<Record<Ending, string>> = { stop: 'tool_use', length: 'max_tokens', filter: 'refusal' };
-const GEMINI_ENDS: Readonly<Record<Ending, string>> = { stop: 'STOP', length: 'MAX_TOKENS', filter: 'SAFETY' };
+const CHAT_ENDS: Readonly<Record<FinishReason, string>> = { stop: 'stop', length: 'length', filter: 'content_filter' };
+const ANTHROPIC_ENDS: Readonly<Record<FinishReason, string>> = {
+  stop: 'tool_use',
+  length: 'max_tokens',
+  filter: 'refusal',
+};
+const GEMINI_ENDS: Readonly<Record<FinishReason, string>> = { stop: 'STOP', length: 'MAX_TOKENS', filter: 'SAFETY' };
 
 /** Returns the body of a 200 reply with this text, 7 input tokens and 11 output tokens. */
-export function replyOf(provider: HttpProvider, text: string, end: Ending = 'stop'): Record<string, unknown> {
+export function replyOf(provider: HttpProvider, text: string, end: FinishReason = 'stop'): Record<string, unknown> {
   if (provider === 'anthropic') {
     return {
       id: 'msg_1',
@@ -96,7 +100,7 @@ export function replyOf(provider: HttpProvider, text: string, end: Ending = 'sto
 export function streamOf(
   provider: HttpProvider,
   text: string,
-  options: { end?: Ending; without?: 'end' | 'done' | 'usage' } = {},
+  options: { end?: FinishReason; without?: 'end' | 'done' | 'usage' } = {},
 ): string {
   const { end = 'stop', without } = options;
   const pieces = text.match(/[\s\S]{1,5}/gu) ?? [];

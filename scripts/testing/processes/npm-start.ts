@@ -78,7 +78,7 @@ function watch(child: ChildProcess, port: number) {
       lines.push(line);
       const [, pid] = / as (\d+)/.exec(line) ?? [];
       if (pid !== undefined) recordForRunner(Number(pid));
-      for (const look of waiting) look();
+      for (const check of waiting) check();
     });
   }
   const exit = new Promise<number | null>((resolve) => child.on('exit', (code) => resolve(code)));
@@ -87,24 +87,24 @@ function watch(child: ChildProcess, port: number) {
   const closed = new Promise<number | null>((resolve) => child.on('close', (code) => resolve(code)));
   void closed.then(() => {
     isClosed = true;
-    for (const look of waiting) look();
+    for (const check of waiting) check();
   });
 
   /** Waits for the nth line that matches and returns the match. @throws Error if all output ends before */
   function line(pattern: RegExp, nth = 1): Promise<RegExpExecArray> {
     return new Promise((resolve, reject) => {
-      const look = () => {
+      const check = () => {
         const found = lines.map((text) => pattern.exec(text)).filter((match) => match !== null)[nth - 1];
         if (found !== undefined) {
-          waiting.delete(look);
+          waiting.delete(check);
           resolve(found);
         } else if (isClosed) {
-          waiting.delete(look);
+          waiting.delete(check);
           reject(new Error(`ended without ${pattern} (${nth}):\n${lines.join('\n')}`));
         }
       };
-      waiting.add(look);
-      look();
+      waiting.add(check);
+      check();
     });
   }
   return { child, port, lines, line, exit, closed };

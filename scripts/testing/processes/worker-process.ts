@@ -8,7 +8,7 @@ import { recordForRunner } from '#scripts/services/throw-away.ts';
 const MAIN = fileURLToPath(new URL('../../../workers/main.ts', import.meta.url));
 const CRASH_AT = new URL('./crash-at.ts', import.meta.url).href;
 
-const LOOK_MS = 50;
+const POLL_MS = 50;
 /** Longest wait for a worker. Before its own command it may have to finish commands of killed workers. */
 const PATIENCE_MS = 240_000;
 
@@ -69,7 +69,7 @@ function collected(stream: Readable | null): () => string {
 export async function runWorkerUntil(worker: WorkerProcess, isDone: () => Promise<boolean>): Promise<string> {
   const giveUpAt = performance.now() + PATIENCE_MS;
   for (;;) {
-    const over = await Promise.race([worker.ended, delay(LOOK_MS, null)]);
+    const over = await Promise.race([worker.ended, delay(POLL_MS, null)]);
     if (over !== null) return over;
     if (await isDone()) return worker.stop();
     if (performance.now() > giveUpAt) {

@@ -3,7 +3,7 @@ import { newCommand } from '#infra/mongo/mailbox/commands.ts';
 import type { NewFanOut } from '#infra/mongo/notification/fan-out.ts';
 import { openFanOut, stageRows } from '#infra/mongo/notification/stage-fan-out.ts';
 import { newId } from '#shared/kernel/ids.ts';
-import { settleFanOutOrder } from '#shared/notification/commands.ts';
+import { finishFanOutOrder } from '#shared/notification/commands.ts';
 import { type EventInput, newEvent, sourceEventRef } from '#shared/notification/event.ts';
 import { planFanOut } from '#shared/notification/fan-out.ts';
 import type { NotificationInput } from '#shared/notification/notification.ts';
@@ -62,6 +62,6 @@ export function sampleFanOut(sample: FanOutSample): NewFanOut {
     ...(stalledMs === undefined ? {} : { stalledMs }),
     event: source === null ? null : newEvent(source, made),
     deliveries: { channels: channels ?? new Set(), maxAttempts: 6 },
-    settle: newCommand({ ...settleFanOutOrder(fanOutId), maxAttempts: 10, now }),
+    finish: newCommand({ ...finishFanOutOrder(fanOutId), maxAttempts: 10, now }),
   };
 }

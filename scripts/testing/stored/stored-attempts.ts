@@ -41,7 +41,7 @@ export async function storeAttempt(
   overrides: Partial<Attempt> = {},
   paper: Paper = MIXED_PAPER,
 ): Promise<Attempt> {
-  const paperId = await openPapers(mongo, 1).keep(paper);
+  const paperId = await openPapers(mongo, 1).store(paper);
   const answers = overrides.answers ?? structuredClone(MIXED_ANSWERS);
   const { tally } = sampleAttempt();
   const counted = { ...tally, questions: paper.questions.length, answers: Object.keys(answers).length };

@@ -34,7 +34,7 @@ export interface ActorSubject {
   /** Returns from the stored data how often the command's change was made; NaN if it is incomplete. */
   effects(command: Command): Promise<number>;
   /** End of a successful run. A recurring command never settles: each run snoozes it. */
-  ends: { ending: 'done' | 'snoozed'; status: CommandStatus };
+  ends: { result: 'done' | 'snoozed'; status: CommandStatus };
   /** Posts a command that a rule rejects; absent if the actor has no such rule. */
   postRejected?: () => Promise<Command>;
 }
@@ -68,7 +68,7 @@ export function makeActor(name: string, deps: WorkerDeps) {
   return make(deps);
 }
 
-const DONE = { ending: 'done', status: 'DONE' } as const;
+const DONE = { result: 'done', status: 'DONE' } as const;
 
 function grading(mongo: Mongo): ActorSubject {
   return {
@@ -112,12 +112,12 @@ function resultsRelease(mongo: Mongo): ActorSubject {
 function gradeNotice(mongo: Mongo, neighbours: Neighbours): ActorSubject {
   return {
     name: 'gradenotices',
-    ends: { ending: 'done', status: 'DELIVERED' },
+    ends: { result: 'done', status: 'DELIVERED' },
     async post({ maxAttempts = 10, runAt } = {}) {
       const [notice] = gradeNotices(await storeAttempt(mongo, graded()));
       if (notice === undefined) throw new Error('an attempt has no notice');
       const now = runAt ?? Date.now() - 1_000;
-      await inTransaction(mongo, 5_000, (session) => queueNotices(mongo, session, [notice], { maxAttempts, now }));
+      await inTransaction(mongo, 60_000, (session) => queueNotices(mongo, session, [notice], { maxAttempts, now }));
       return (await mailboxOf(mongo, 'gradenotices:student').findOne({ _id: notice.sourceEventId })) as Command;
     },
     // Delivery is at least once, so that repeats under one id count once.
@@ -128,7 +128,7 @@ function gradeNotice(mongo: Mongo, neighbours: Neighbours): ActorSubject {
 function delivery(mongo: Mongo, neighbours: Neighbours): ActorSubject {
   return {
     name: 'delivery',
-    ends: { ending: 'done', status: 'SENT' },
+    ends: { result: 'done', status: 'SENT' },
     post: ({ maxAttempts, runAt } = {}) =>
       postDelivery(mongo, {
         ...(maxAttempts === undefined ? {} : { maxAttempts }),
@@ -170,7 +170,7 @@ function settlement(mongo: Mongo, { ledger }: Neighbours): ActorSubject {
 function upkeep(mongo: Mongo): ActorSubject {
   return {
     name: 'upkeep',
-    ends: { ending: 'snoozed', status: 'PENDING' },
+    ends: { result: 'snoozed', status: 'PENDING' },
     async post({ maxAttempts = 10, runAt } = {}) {
       const attempt = await storeAttempt(mongo);
       const about = { queue: 'upkeep', key: `upkeep:${attempt._id}`, subject: attempt._id, body: {} } as const;

@@ -7,7 +7,7 @@ import type { Mongo } from '#infra/mongo/connect.ts';
 import { NOTICES, newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { mailboxOf, postCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { deliveryAttempts } from '#infra/mongo/notification/collections.ts';
-import { BROKEN_OFF } from '#infra/mongo/notification/delivery-attempts.ts';
+import { INTERRUPTED } from '#infra/mongo/notification/delivery-attempts.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import { gradeNotices, type NoticeRecipient } from '#shared/attempt/notices.ts';
@@ -140,7 +140,7 @@ function notice(name: string, recipient: NoticeRecipient): CrashScenario {
     async post(mongo) {
       const wanted = gradeNotices(freshAttempt(graded())).filter((row) => row.recipient === recipient);
       const options = { maxAttempts: 10, now: Date.now() - 1_000 };
-      await inTransaction(mongo, 5_000, (session) => queueNotices(mongo, session, wanted, options));
+      await inTransaction(mongo, 60_000, (session) => queueNotices(mongo, session, wanted, options));
       return (await mailboxOf(mongo, queue).findOne({ _id: wanted[0]?.sourceEventId ?? '' })) as Command;
     },
     async check(t, { neighbours }, { _id }) {
@@ -169,7 +169,7 @@ function delivery(): CrashScenario {
       t.ok(statuses.length <= 1 && statuses.every((status) => status === 'FAILED'), `before it: ${statuses}`);
       t.strictSame(
         rows.filter(({ error }) => error !== null).map(({ error }) => error),
-        statuses.map(() => BROKEN_OFF),
+        statuses.map(() => INTERRUPTED),
       );
     },
   };
@@ -231,8 +231,8 @@ function overdueSweep(): CrashScenario {
         attempts(mongo).updateMany({ status: 'IN_PROGRESS' }, aside, { session }),
       );
       // Postpone the worker's own recurring sweep, which would run first.
-      const standing = { queue: 'upkeep', key: 'upkeep:overdue-attempts', subject: 'attempts', body: {} } as const;
-      await postCommand(mongo, newCommand({ ...standing, maxAttempts: 10, now: late }));
+      const recurring = { queue: 'upkeep', key: 'upkeep:overdue-attempts', subject: 'attempts', body: {} } as const;
+      await postCommand(mongo, newCommand({ ...recurring, maxAttempts: 10, now: late }));
       return postSweep(mongo, (await storeAttempt(mongo))._id);
     },
     async check(t, { mongo }, { subject }) {

@@ -4,7 +4,7 @@ import {
   type Admission,
   admit,
   afterCall,
-  type CallEnd,
+  type CallReport,
   type CircuitState,
   CLOSED,
   phaseOf,
@@ -13,7 +13,7 @@ import {
 
 const RULES = { failures: 3, cooldownMs: 1_000, probeMs: 500 };
 const at = (now: number, asTrial = false) => ({ now, rules: RULES, asTrial });
-const failed: CallEnd = { kind: 'failure' };
+const failed: CallReport = { kind: 'failure' };
 const isKeptOut = ({ kind }: Admission) => kind === 'open' || kind === 'throttled';
 
 /** Any history of a circuit: the end of each call, and the time since the previous one. */
@@ -21,7 +21,7 @@ const happenings = fc.array(
   fc.record({
     afterMs: fc.integer({ min: 0, max: 2_000 }),
     end: fc.oneof(
-      fc.constantFrom<CallEnd>({ kind: 'success' }, { kind: 'answer' }, failed, { kind: 'nothing' }),
+      fc.constantFrom<CallReport>({ kind: 'success' }, { kind: 'answer' }, failed, { kind: 'nothing' }),
       fc.record({ kind: fc.constant('throttle' as const), waitMs: fc.option(fc.integer({ min: 0, max: 5_000 })) }),
     ),
   }),
@@ -30,7 +30,7 @@ const happenings = fc.array(
 
 t.test('a circuit opens after the limit of failures in a row, and an answer in between resets the count', async (t) => {
   let state = CLOSED;
-  for (const end of [failed, failed, { kind: 'answer' }, failed, failed] satisfies CallEnd[]) {
+  for (const end of [failed, failed, { kind: 'answer' }, failed, failed] satisfies CallReport[]) {
     state = afterCall(state, end, at(10));
     t.equal(phaseOf(state, 10), 'closed');
   }
@@ -55,7 +55,7 @@ t.test('an open circuit admits one trial at a time, until that trial is lost', a
 
 t.test('a call that began before the circuit opened leaves it open', async (t) => {
   const open: CircuitState = { ...CLOSED, failures: 3, openUntil: 1_000 };
-  for (const end of [{ kind: 'success' }, failed, { kind: 'answer' }] satisfies CallEnd[]) {
+  for (const end of [{ kind: 'success' }, failed, { kind: 'answer' }] satisfies CallReport[]) {
     t.strictSame(afterCall(open, end, at(500)), open);
   }
 });

@@ -34,7 +34,7 @@ export type Admission =
  * Result of an admitted call. `answer`: the provider replied, so it is up; `failure`: the provider's fault; `nothing`: the caller
  * aborted.
  */
-export type CallEnd =
+export type CallReport =
   | { kind: 'success' }
   | { kind: 'answer' }
   | { kind: 'failure' }
@@ -58,7 +58,7 @@ export function admit(state: CircuitState, now: number, rules: CircuitRules): Ad
  */
 export function afterCall(
   state: CircuitState,
-  end: CallEnd,
+  end: CallReport,
   { now, rules, asTrial }: { now: number; rules: CircuitRules; asTrial: boolean },
 ): CircuitState {
   const isOpen = state.openUntil > 0;

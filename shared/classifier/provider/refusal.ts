@@ -40,23 +40,23 @@ const STATUS_OF_TYPE: ReadonlyMap<string, number> = new Map(
  * our decision whether to call again, except for an exhausted quota, and has no effect on code and nature.
  */
 export function refusalOf(status: number, body: unknown, shouldRetry: string | null): Refusal {
-  const told = toldIn(body);
-  const meant = judged(status, told);
-  const isEmpty = meant.code === 'AI_PROVIDER_QUOTA';
-  const retry = !isEmpty && (shouldRetry === 'true' || (meant.retry && shouldRetry !== 'false'));
-  return { ...meant, retry, word: told.words.find((word) => /^[A-Za-z0-9_.-]{1,64}$/.test(word)) ?? null };
+  const fields = errorFieldsOf(body);
+  const meaning = meaningOf(status, fields);
+  const isEmpty = meaning.code === 'AI_PROVIDER_QUOTA';
+  const retry = !isEmpty && (shouldRetry === 'true' || (meaning.retry && shouldRetry !== 'false'));
+  return { ...meaning, retry, word: fields.words.find((word) => /^[A-Za-z0-9_.-]{1,64}$/.test(word)) ?? null };
 }
 
 /** Returns the status that corresponds to an error inside a 200, or null if the body is not an error. */
 export function statusInside(body: unknown): number | null {
   const { error, type } = membersOf(Array.isArray(body) ? body[0] : body);
   if ((error === undefined || error === null) && type !== 'error') return null;
-  const { numbers, words } = toldIn(body);
+  const { numbers, words } = errorFieldsOf(body);
   const named = numbers.find((number) => number >= 400 && number <= 599);
   return named ?? words.map((word) => STATUS_OF_TYPE.get(word)).find((status) => status !== undefined) ?? 500;
 }
 
-function judged(status: number, { words, message }: Told): Omit<Refusal, 'word'> {
+function meaningOf(status: number, { words, message }: ErrorFields): Omit<Refusal, 'word'> {
   const isQuota = words.some((word) => PERMANENT_QUOTA.test(word)) || (status === 400 && QUOTA_IN_WORDS.test(message));
   if (status === 402 || (isQuota && status >= 400 && status < 500)) {
     return { code: 'AI_PROVIDER_QUOTA', nature: 'refused', retry: false };
@@ -68,31 +68,31 @@ function judged(status: number, { words, message }: Told): Omit<Refusal, 'word'>
   }
   if (status === 429) return { code: 'AI_PROVIDER_THROTTLED', nature: 'passing', retry: true };
   if (status === 408) return { code: 'AI_PROVIDER_TIMEOUT', nature: 'passing', retry: true };
-  if (status === 409 || status >= 500) return { code: 'AI_PROVIDER_UNAVAILABLE', nature: 'passing', retry: true };
+  if (status >= 500) return { code: 'AI_PROVIDER_UNAVAILABLE', nature: 'passing', retry: true };
   return { code: 'AI_PROVIDER_INVALID_RESPONSE', nature: 'refused', retry: false };
 }
 
-interface Told {
+interface ErrorFields {
   words: string[];
   numbers: number[];
   message: string;
 }
 
 /** Returns the codes and types of an error in any provider's shape, most specific first. */
-function toldIn(body: unknown): Told {
+function errorFieldsOf(body: unknown): ErrorFields {
   const whole = membersOf(Array.isArray(body) ? body[0] : body);
   // vLLM's older flat shape has no `error`.
   const error = 'error' in whole ? membersOf(whole.error) : whole;
   const details = Array.isArray(error.details) ? error.details.map(membersOf) : [membersOf(error.details)];
-  const told = [
+  const fields = [
     ...details.flatMap(({ error_code, reason }) => [error_code, reason]),
     error.code,
     error.type,
     error.status,
   ];
   return {
-    words: told.filter((word) => typeof word === 'string'),
-    numbers: told.filter((number) => typeof number === 'number'),
+    words: fields.filter((word) => typeof word === 'string'),
+    numbers: fields.filter((number) => typeof number === 'number'),
     message: typeof error.message === 'string' ? error.message : '',
   };
 }
@@ -106,19 +106,19 @@ interface HeaderReader {
  * Upper bound of a requested wait (ms). A longer one must be the provider's mistake: it would suspend the provider and its waiting
  * jobs indefinitely.
  */
-const MOST_ASKED_WAIT_MS = 1 * DAY;
+const MAX_REQUESTED_DELAY_MS = 1 * DAY;
 
 /**
  * Returns the wait that a reply requests before the next call (ms, at most a day), or null if it requests none in a readable form.
  * Sources are a header in milliseconds, Retry-After in seconds or as a date, and Gemini's RetryInfo in the body. A date is compared
  * with the reply's Date header if present, because our clock (`now`, Unix ms) may differ by minutes.
  */
-export function askedWaitMs(headers: HeaderReader, body: unknown, now: number): number | null {
-  const wait = toldWaitMs(headers, body, now);
-  return wait === null ? null : Math.min(wait, MOST_ASKED_WAIT_MS);
+export function requestedDelayMs(headers: HeaderReader, body: unknown, now: number): number | null {
+  const wait = readDelayMs(headers, body, now);
+  return wait === null ? null : Math.min(wait, MAX_REQUESTED_DELAY_MS);
 }
 
-function toldWaitMs(headers: HeaderReader, body: unknown, now: number): number | null {
+function readDelayMs(headers: HeaderReader, body: unknown, now: number): number | null {
   for (const name of ['retry-after-ms', 'x-ms-retry-after-ms']) {
     const wait = decimal(headers.get(name));
     if (wait !== null) return Math.ceil(wait);

@@ -15,7 +15,7 @@ for (const provider of HTTP_PROVIDERS) {
       [403, refusalBody(provider, 'permission_error'), 'AI_PROVIDER_UNAVAILABLE', 'refused', 1],
       [404, refusalBody(provider, 'not_found_error'), 'AI_PROVIDER_INVALID_RESPONSE', 'refused', 1],
       [408, '', 'AI_PROVIDER_TIMEOUT', 'passing', 3],
-      [409, refusalBody(provider, 'conflict'), 'AI_PROVIDER_UNAVAILABLE', 'passing', 3],
+      [409, refusalBody(provider, 'conflict'), 'AI_PROVIDER_INVALID_RESPONSE', 'refused', 1],
       [413, '<html>too large</html>', 'AI_PROVIDER_INVALID_RESPONSE', 'refused', 1],
       [422, refusalBody(provider, 'unprocessable'), 'AI_PROVIDER_INVALID_RESPONSE', 'refused', 1],
       [429, refusalBody(provider, 'rate_limit_error'), 'AI_PROVIDER_THROTTLED', 'passing', 3],

@@ -1,7 +1,9 @@
 import type { ServerResponse } from 'node:http';
+import { mock } from 'node:test';
 import t from 'tap';
 import { GOOD } from '#testing/models/asked-models.ts';
 import { answerJson, refusedWith, servedModels } from '#testing/models/served-models.ts';
+import { until } from '#testing/until.ts';
 
 /** Tests the protection of a provider that fails, requests a pause or is slow. */
 
@@ -68,9 +70,14 @@ t.test('a pause that the provider requested binds the next caller, which waits i
 });
 
 t.test('a request waits for a slot no longer than for an answer', async (t) => {
-  const env = { AI_CLASSIFIER_TIMEOUT_MS: '300', AI_CLASSIFIER_MAX_RETRIES: '0' };
+  const env = { AI_CLASSIFIER_TIMEOUT_MS: '1000', AI_CLASSIFIER_MAX_RETRIES: '0' };
   const { asked, paths } = await servedModels(t, () => undefined, env);
-  const asks = await Promise.allSettled(Array.from({ length: 33 }, () => asked.ask()));
+  mock.timers.enable({ apis: ['setTimeout'] });
+  t.teardown(() => mock.timers.reset());
+  const ends = Promise.allSettled(Array.from({ length: 33 }, () => asked.ask()));
+  await until('every slot is taken', () => paths.length === 16);
+  mock.timers.tick(1_000);
+  const asks = await ends;
   for (const ask of asks) t.match(ask, { status: 'rejected', reason: refusedWith('AI_PROVIDER_TIMEOUT') });
   t.equal(paths.length, 16, 'nobody was asked for those who had gone');
 });

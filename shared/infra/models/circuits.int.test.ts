@@ -26,7 +26,7 @@ async function cellsOf(t: Test, prefix: string): Promise<SharedCells> {
     purpose: 'test',
     prefix,
     keepMs: 60_000,
-    boundMs: 5_000,
+    boundMs: 60_000,
   });
   t.teardown(() => cells.close());
   await until('Redis answers', async () => (await cells.update('ready', () => 'yes')).kind === 'cell');
@@ -46,7 +46,7 @@ async function processes(t: Test, count: number) {
 
 t.test('processes count the failures of a provider together, and only one makes the trial', async (t) => {
   const { clock, circuits } = await processes(t, 5);
-  await Promise.all(circuits.slice(0, 3).map((circuit) => circuit.end(TARGET, { kind: 'failure' }, false)));
+  await Promise.all(circuits.slice(0, 3).map((circuit) => circuit.report(TARGET, { kind: 'failure' }, false)));
   for (const circuit of circuits) {
     t.strictSame(await circuit.admit(TARGET), { kind: 'open', retryAfterMs: 1_000 });
   }
@@ -55,15 +55,15 @@ t.test('processes count the failures of a provider together, and only one makes 
   t.equal(admitted.filter(({ kind }) => kind === 'trial').length, 1);
   t.match(await circuits[0]?.admit({ ...TARGET, model: 'm-2' }), { kind: 'call' }, 'another model is another circuit');
   const trial = circuits[admitted.findIndex(({ kind }) => kind === 'trial')];
-  await trial?.end(TARGET, { kind: 'success' }, true);
+  await trial?.report(TARGET, { kind: 'success' }, true);
   for (const circuit of circuits) t.match(await circuit.admit(TARGET), { kind: 'call' });
 });
 
 t.test('a circuit counts all concurrent results', async (t) => {
   const { circuits } = await processes(t, 8);
-  await Promise.all(circuits.map((circuit) => circuit.end(TARGET, { kind: 'throttle', waitMs: 7 }, false)));
-  await Promise.all(circuits.slice(0, 2).map((circuit) => circuit.end(TARGET, { kind: 'failure' }, false)));
-  t.match(await circuits[7]?.look(TARGET), { failures: 2, throttledUntil: 1_000_007 });
+  await Promise.all(circuits.map((circuit) => circuit.report(TARGET, { kind: 'throttle', waitMs: 7 }, false)));
+  await Promise.all(circuits.slice(0, 2).map((circuit) => circuit.report(TARGET, { kind: 'failure' }, false)));
+  t.match(await circuits[7]?.read(TARGET), { failures: 2, throttledUntil: 1_000_007 });
 });
 
 t.test('without Redis each process continues from the last state that it knew', async (t) => {
@@ -75,10 +75,10 @@ t.test('without Redis each process continues from the last state that it knew', 
     update: async (key, change) => (isAway ? { kind: 'unavailable' } : cells.update(key, change)),
   };
   const circuit = openCircuits({ rules: RULES, now: () => 1_000, log: heldLog(), shared });
-  await circuit.end(TARGET, { kind: 'failure' }, false);
-  await circuit.end(TARGET, { kind: 'failure' }, false);
+  await circuit.report(TARGET, { kind: 'failure' }, false);
+  await circuit.report(TARGET, { kind: 'failure' }, false);
   isAway = true;
-  await circuit.end(TARGET, { kind: 'failure' }, false);
+  await circuit.report(TARGET, { kind: 'failure' }, false);
   t.match(await circuit.admit(TARGET), { kind: 'open' });
 });
 
@@ -92,6 +92,6 @@ t.test('an invalid cell is treated as a closed circuit', async (t) => {
     shared: { ...cells, update: (key, change) => cells.update(key, (text) => change(text ?? 'nonsense')) },
   });
   t.match(await circuit.admit(TARGET), { kind: 'call' });
-  await circuit.end(TARGET, { kind: 'failure' }, false);
-  t.match(await circuit.look(TARGET), { failures: 1 });
+  await circuit.report(TARGET, { kind: 'failure' }, false);
+  t.match(await circuit.read(TARGET), { failures: 1 });
 });

@@ -5,7 +5,7 @@ import {
   type Admission,
   admit,
   afterCall,
-  type CallEnd,
+  type CallReport,
   type CircuitRules,
   type CircuitState,
   CLOSED,
@@ -18,8 +18,8 @@ import type { Now } from '#shared/kernel/time.ts';
 export interface Circuits {
   /** Returns whether a call may be made now. After `call` or `trial`, the caller must report the result with `end`. */
   admit(target: Target): Promise<Admission>;
-  end(target: Target, end: CallEnd, asTrial: boolean): Promise<void>;
-  look(target: Target): Promise<CircuitState>;
+  report(target: Target, end: CallReport, asTrial: boolean): Promise<void>;
+  read(target: Target): Promise<CircuitState>;
 }
 
 /** Maximum of circuits in this process's memory. At the limit all are dropped; so many providers indicate a fault elsewhere. */
@@ -61,7 +61,7 @@ export function openCircuits(parts: {
       });
       return isLost(admission, state) ? { kind: 'open', retryAfterMs: rules.cooldownMs } : admission;
     },
-    async end(target, end, asTrial) {
+    async report(target, end, asTrial) {
       let opened = false;
       await move(target, (state) => {
         const next = afterCall(state, end, { now: now(), rules, asTrial });
@@ -75,7 +75,7 @@ export function openCircuits(parts: {
           'model provider circuit opened; calls suspended',
         );
     },
-    look: (target) => move(target, () => null),
+    read: (target) => move(target, () => null),
   };
 }
 

@@ -15,10 +15,10 @@ const NOBODY = 'redis://127.0.0.1:1/';
 const MOCK: ProviderChoice = { provider: 'mock', model: 'mock-9', baseUrl: null, apiKeyRef: null, enabled: true };
 const by = (actorId = 'admin-1') => ({ actorId, organizationId: 'org-1', at: new Date() });
 
-function followed(t: Test, mongo: TestMongo, options: { redisUrl?: string; lookEveryMs?: number } = {}) {
-  const { redisUrl = REDIS, lookEveryMs = 3_600_000 } = options;
+function followed(t: Test, mongo: TestMongo, options: { redisUrl?: string; pollMs?: number } = {}) {
+  const { redisUrl = REDIS, pollMs = 3_600_000 } = options;
   const settings = testConfig({ AI_CLASSIFIER_PROVIDER: 'openai' }).classifier;
-  const models = openFollowedModels({ settings, mongo, redisUrl, now: Date.now, log: heldLog(), lookEveryMs });
+  const models = openFollowedModels({ settings, mongo, redisUrl, now: Date.now, log: heldLog(), pollMs });
   t.teardown(() => models.close());
   return models;
 }
@@ -41,28 +41,28 @@ t.test('an enabled stored setting is in force from the first request', async (t)
 
 t.test('every process applies a change, through a Redis wake-up or a poll', async (t) => {
   const mongo = await openTestMongo(t);
-  const [saving, told, looking] = [
+  const [saving, notified, polling] = [
     followed(t, mongo),
     followed(t, mongo),
-    followed(t, mongo, { redisUrl: NOBODY, lookEveryMs: 20 }),
+    followed(t, mongo, { redisUrl: NOBODY, pollMs: 20 }),
   ];
-  await Promise.all([saving, told, looking].map((models) => models.status()));
+  await Promise.all([saving, notified, polling].map((models) => models.status()));
   const save = async (choice: ProviderChoice) => saving.changed(await saveProviderSetting(mongo, choice, by()));
   await save(MOCK);
   t.match(await saving.status(), { model: 'mock-9' }, 'whoever saved it at once');
-  await until('the one that looks has seen it', async () => (await looking.status()).model === 'mock-9');
+  await until('the one that looks has seen it', async () => (await polling.status()).model === 'mock-9');
   // A subscription that is not active yet misses the wake-up, so save again until it arrives.
   await until('the one that is told has heard it', async () => {
     await save({ ...MOCK, model: 'mock-10' });
-    return (await told.status()).model === 'mock-10';
+    return (await notified.status()).model === 'mock-10';
   });
   await save({ ...MOCK, enabled: false });
-  await until('back to the environment', async () => (await looking.status()).configurationSource === 'environment');
+  await until('back to the environment', async () => (await polling.status()).configurationSource === 'environment');
 });
 
 t.test('the stored setting is in force, even after it is deleted or saved again', async (t) => {
   const mongo = await openTestMongo(t);
-  const models = followed(t, mongo, { lookEveryMs: 20 });
+  const models = followed(t, mongo, { pollMs: 20 });
   for (const model of ['mock-1', 'mock-2', 'mock-3']) {
     await saveProviderSetting(mongo, { ...MOCK, model }, by());
   }

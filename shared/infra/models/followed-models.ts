@@ -2,8 +2,8 @@ import type { ClassifierSettings } from '#infra/config/settings.ts';
 import type { Log } from '#infra/log/log.ts';
 import { findProviderSetting, openUsageRecorder } from '#infra/mongo/classifier/providers.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
-import { bounded } from '#infra/process/background.ts';
-import { openChangeBell } from '#infra/redis/change-bell.ts';
+import { withTimeout } from '#infra/process/background.ts';
+import { openChangeFeed } from '#infra/redis/change-feed.ts';
 import { openSharedCells } from '#infra/redis/shared-cells.ts';
 import { DEFAULT_SETTING, type ProviderSetting, selectionOf } from '#shared/classifier/provider/setting.ts';
 import type { Models } from '#shared/classifier/tasks/task.ts';
@@ -18,9 +18,9 @@ export interface FollowedModels extends Models, Pick<ModelRuntime, 'status'> {
 }
 
 /** Poll interval. It bounds the delay after which a process that missed the wake-up applies a change. */
-const LOOK_EVERY_MS = 5 * SECOND;
+const POLL_MS = 5 * SECOND;
 /** Maximum wait of a request for the first read of the setting. */
-const FIRST_LOOK_MS = 5 * SECOND;
+const FIRST_READ_MS = 5 * SECOND;
 /** Maximum time at close to write pending usage events. */
 const LAST_WRITES_MS = SECOND;
 /** Redis deletes a circuit that was not updated for this time. */
@@ -28,7 +28,7 @@ const CIRCUIT_KEPT_MS = 24 * HOUR;
 
 /**
  * Opens models that use the stored setting, or the environment's if none is enabled. The setting is read at once, every
- * LOOK_EVERY_MS and on each wake-up from Redis. While MongoDB is unavailable, the last setting remains in force. Until the first
+ * POLL_MS and on each wake-up from Redis. While MongoDB is unavailable, the last setting remains in force. Until the first
  * read succeeds, requests reject with the driver's error. Usage events are stored in MongoDB, circuits in Redis.
  */
 export function openFollowedModels(parts: {
@@ -37,55 +37,55 @@ export function openFollowedModels(parts: {
   redisUrl: string;
   now: Now;
   log: Log;
-  lookEveryMs?: number;
+  pollMs?: number;
 }): FollowedModels {
-  const { settings, mongo, redisUrl, now, log, lookEveryMs = LOOK_EVERY_MS } = parts;
+  const { settings, mongo, redisUrl, now, log, pollMs = POLL_MS } = parts;
   const usage = openUsageRecorder(mongo, log);
   const circuits = { purpose: 'circuits of model providers', prefix: 'examhall:ai:circuit', keepMs: CIRCUIT_KEPT_MS };
   const shared = openSharedCells({ redisUrl, log, ...circuits });
-  const bell = openChangeBell({ redisUrl, log, of: 'providers' });
+  const changes = openChangeFeed({ redisUrl, log, of: 'providers' });
   const models = openModels({ settings, now, log, recordUsage: usage.record, shared, selection: null });
   /** The setting in force. undefined: not read yet. null: never saved. */
   let held: ProviderSetting | null | undefined;
   let saves = 0;
 
-  function take(setting: ProviderSetting | null): void {
+  function apply(setting: ProviderSetting | null): void {
     const isNew = setting?.version !== held?.version || setting?.updatedAt.getTime() !== held?.updatedAt.getTime();
     held = setting;
     if (isNew) models.select(selectionOf(setting));
   }
 
-  let looking: Promise<void> | undefined;
+  let reading: Promise<void> | undefined;
   let isCalledAgain = false;
-  async function lookOnce(): Promise<void> {
+  async function readOnce(): Promise<void> {
     const savesBefore = saves;
     const setting = await findProviderSetting(mongo);
     // A read that started before a save can end after it and return the old setting.
-    if (saves === savesBefore) take(setting);
+    if (saves === savesBefore) apply(setting);
   }
   /** Reads the setting; concurrent calls share one read. Rejects if MongoDB is unavailable. */
-  function look(): Promise<void> {
-    isCalledAgain = looking !== undefined;
-    looking ??= lookOnce().finally(() => {
-      looking = undefined;
+  function read(): Promise<void> {
+    isCalledAgain = reading !== undefined;
+    reading ??= readOnce().finally(() => {
+      reading = undefined;
       // A wake-up during the read may concern a newer setting than the one found.
-      if (isCalledAgain) lookBehind();
+      if (isCalledAgain) readInBackground();
     });
-    return looking;
+    return reading;
   }
-  function lookBehind(): void {
-    look().catch(() => undefined);
+  function readInBackground(): void {
+    read().catch(() => undefined);
   }
 
   /** Waits for the first read of the setting, because the environment may name a different provider. */
   async function known(): Promise<void> {
-    if (held === undefined) await bounded(look(), FIRST_LOOK_MS, tooLate);
+    if (held === undefined) await withTimeout(read(), FIRST_READ_MS, tooLate);
   }
 
-  lookBehind();
-  const timer = setInterval(lookBehind, lookEveryMs);
+  readInBackground();
+  const timer = setInterval(readInBackground, pollMs);
   timer.unref();
-  const deafen = bell.listen(DEFAULT_SETTING, lookBehind);
+  const unsubscribe = changes.listen(DEFAULT_SETTING, readInBackground);
 
   return {
     async ask(task, about, signal) {
@@ -99,13 +99,13 @@ export function openFollowedModels(parts: {
     changed(setting) {
       saves++;
       // After two concurrent saves, the call for the later version may come first.
-      if (setting.version > (held?.version ?? 0)) take(setting);
-      bell.wake([DEFAULT_SETTING]);
+      if (setting.version > (held?.version ?? 0)) apply(setting);
+      changes.notify([DEFAULT_SETTING]);
     },
     async close() {
       clearInterval(timer);
-      deafen();
-      await Promise.allSettled([models.close(), usage.close(LAST_WRITES_MS), shared.close(), bell.close()]);
+      unsubscribe();
+      await Promise.allSettled([models.close(), usage.close(LAST_WRITES_MS), shared.close(), changes.close()]);
     },
   };
 }

@@ -27,8 +27,8 @@ import { type Now, SECOND } from '#shared/kernel/time.ts';
 import { type AskParts, askProvider } from './ask-provider.ts';
 import { openCircuits } from './circuits.ts';
 import { openGuardedAgent } from './guarded-agent.ts';
-import type { Patience } from './retries.ts';
-import type { HttpTarget } from './try-provider.ts';
+import type { HttpTarget } from './provider-call.ts';
+import type { Timing } from './retries.ts';
 
 export interface ModelParts {
   settings: ClassifierSettings;
@@ -42,7 +42,7 @@ export interface ModelParts {
   /** The enabled stored setting. If null, the environment selects the provider. */
   selection: ProviderSelection | null;
   /** Replaced by tests; default: real time and randomness. */
-  patience?: Patience;
+  timing?: Timing;
 }
 
 /** Models that report their status and can be switched while calls are running. */
@@ -59,7 +59,7 @@ export interface ModelRuntime extends Models {
 const CALLS_AT_ONCE = 16;
 /** Time in addition to a call's timeout after which a circuit treats its trial as lost. A busy process reports late. */
 const PROBE_SLACK_MS = 10 * SECOND;
-const PATIENCE: Patience = {
+const SYSTEM_TIMING: Timing = {
   clock: () => performance.now(),
   random: Math.random,
   sleep: (ms, signal) => delay(ms, undefined, { signal }).catch(() => signal.throwIfAborted()),
@@ -83,12 +83,12 @@ interface Selected {
 
 /** Opens models. The first request opens the first connection. */
 export function openModels(parts: ModelParts): ModelRuntime {
-  const { settings, now, log, recordUsage, patience = PATIENCE } = parts;
+  const { settings, now, log, recordUsage, timing = SYSTEM_TIMING } = parts;
   const rules: CircuitRules = { ...settings.circuit, probeMs: settings.timeoutMs + PROBE_SLACK_MS };
   const circuits = openCircuits({ rules, now, log, shared: parts.shared });
   const asking: AskParts = {
     circuits,
-    patience,
+    timing,
     now,
     recordUsage,
     forms: new Map(),
@@ -142,7 +142,7 @@ export function openModels(parts: ModelParts): ModelRuntime {
     async status() {
       const { selection, source, chosen } = current;
       const isUsable = chosen.kind === 'usable';
-      const state = isUsable && isHttp(chosen.target) ? await circuits.look(chosen.target) : CLOSED;
+      const state = isUsable && isHttp(chosen.target) ? await circuits.read(chosen.target) : CLOSED;
       return {
         status: isUsable ? 'ok' : 'degraded',
         provider: selection.provider,

@@ -6,10 +6,10 @@ export interface Budget {
   deadlineAt: number;
   retriesLeft: number;
   /** Provider calls so far. */
-  tries: number;
+  calls: number;
 }
 
-export interface Patience {
+export interface Timing {
   /** Monotonic milliseconds. */
   clock(): number;
   /** [0, 1). */
@@ -31,50 +31,50 @@ export interface Turn {
 }
 
 /**
- * Calls `tryOnce` until it succeeds or the budget is spent; then throws the last failure. The wait before the next call is the
+ * Calls `callOnce` until it succeeds or the budget is spent; then throws the last failure. The wait before the next call is the
  * one that the provider requested, else a random part of a doubling limit. The randomness keeps requests that failed together
  * from returning together. If a wait would leave no time for the next call, the failure is thrown at once.
- * @throws ProviderFailure, or any other error of `tryOnce`
+ * @throws ProviderFailure, or any other error of `callOnce`
  */
 export async function callWithRetries<T>(
-  patience: Patience,
+  timing: Timing,
   budget: Budget,
   signal: AbortSignal,
-  tryOnce: (turn: Turn) => Promise<T>,
+  callOnce: (turn: Turn) => Promise<T>,
 ): Promise<T> {
   let retryWaitMs = 0;
   let last: ProviderFailure | undefined;
   for (let retry = 0; ; retry++) {
     try {
-      budget.tries++;
-      return await tryOnce({ attempt: budget.tries, retryWaitMs });
+      budget.calls++;
+      return await callOnce({ attempt: budget.calls, retryWaitMs });
     } catch (error) {
       // The previous failure opened the circuit. Throw that failure, because it is the cause.
       if (error instanceof ProviderFailure && error.nature === 'open' && last !== undefined) throw last;
-      if (!(error instanceof TryFailed)) throw error;
+      if (!(error instanceof CallAttemptFailed)) throw error;
       last = error.failure;
-      const waitMs = error.askedWaitMs ?? Math.floor(patience.random() * Math.min(CAP_MS, BASE_MS * 2 ** retry));
-      const fits = waitMs <= LONGEST_WAIT_MS && patience.clock() + waitMs < budget.deadlineAt;
+      const waitMs = error.requestedDelayMs ?? Math.floor(timing.random() * Math.min(CAP_MS, BASE_MS * 2 ** retry));
+      const fits = waitMs <= LONGEST_WAIT_MS && timing.clock() + waitMs < budget.deadlineAt;
       if (!error.retry || budget.retriesLeft <= 0 || !fits) throw error.failure;
       budget.retriesLeft--;
       retryWaitMs = waitMs;
-      await patience.sleep(waitMs, signal);
+      await timing.sleep(waitMs, signal);
     }
   }
 }
 
 /** A failed provider call, with the conditions of a retry. */
-export class TryFailed extends Error {
+export class CallAttemptFailed extends Error {
   readonly failure: ProviderFailure;
   readonly retry: boolean;
   /** Wait that the provider requested, in ms; null if it requested none. */
-  readonly askedWaitMs: number | null;
+  readonly requestedDelayMs: number | null;
 
-  constructor(failure: ProviderFailure, options: { retry: boolean; askedWaitMs: number | null }) {
+  constructor(failure: ProviderFailure, options: { retry: boolean; requestedDelayMs: number | null }) {
     super(failure.message, { cause: failure });
-    this.name = 'TryFailed';
+    this.name = 'CallAttemptFailed';
     this.failure = failure;
     this.retry = options.retry;
-    this.askedWaitMs = options.askedWaitMs;
+    this.requestedDelayMs = options.requestedDelayMs;
   }
 }

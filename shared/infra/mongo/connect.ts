@@ -1,5 +1,5 @@
 import { type Db, MongoClient, type MongoClientOptions } from 'mongodb';
-import { bounded } from '#infra/process/background.ts';
+import { withTimeout } from '#infra/process/background.ts';
 
 /** The MongoDB client of a process. `close` ends every socket. */
 export interface Mongo {
@@ -8,7 +8,7 @@ export interface Mongo {
   close(): Promise<void>;
 }
 
-export interface MongoPlace {
+export interface MongoAddress {
   url: string;
   /** Takes precedence over the path of the URL. */
   database: string;
@@ -21,6 +21,12 @@ export interface MongoPlace {
  * or a sick server. A write could otherwise wait for the open transaction of a killed process as long as MongoDB keeps it.
  */
 export const QUERY_LIMIT_MS = 5_000;
+
+/** Time limits of the client for finding a server, connecting to it and waiting for a free connection, in milliseconds. */
+export type MongoLimits = Pick<
+  MongoClientOptions,
+  'serverSelectionTimeoutMS' | 'connectTimeoutMS' | 'waitQueueTimeoutMS'
+>;
 
 const OPTIONS: MongoClientOptions = {
   // An acknowledged write must survive the loss of any one server and a power failure: majority and journal.
@@ -43,20 +49,22 @@ const OPTIONS: MongoClientOptions = {
 /**
  * Opens the client without waiting for a server. A process can therefore start before MongoDB, answer `/healthz` and report
  * unready. If the first command fails because no server was found, only `client.connect()` dials again; see `until-usable.ts`.
+ *
+ * `limits` replaces time limits; tests set longer ones.
  */
-export function openMongo(place: MongoPlace): Mongo {
-  return openWith(OPTIONS, place);
+export function openMongo(address: MongoAddress, limits: MongoLimits = {}): Mongo {
+  return openWith({ ...OPTIONS, ...limits }, address);
 }
 
 /**
  * Opens the client for schema changes, without a socket timeout. Building an index may take long. A timeout would fail the
  * release although the build continues on the server.
  */
-export function openReleaseMongo(place: MongoPlace): Mongo {
-  return openWith({ ...OPTIONS, socketTimeoutMS: 0 }, place);
+export function openReleaseMongo(address: MongoAddress): Mongo {
+  return openWith({ ...OPTIONS, socketTimeoutMS: 0 }, address);
 }
 
-function openWith(settings: MongoClientOptions, { url, database, appName }: MongoPlace): Mongo {
+function openWith(settings: MongoClientOptions, { url, database, appName }: MongoAddress): Mongo {
   const client = new MongoClient(url, { ...settings, appName });
   return { client, db: client.db(database), close: () => client.close() };
 }
@@ -65,7 +73,7 @@ function openWith(settings: MongoClientOptions, { url, database, appName }: Mong
 export async function pingMongo(mongo: Mongo, limitMs: number): Promise<void> {
   // The driver has no time limit for one command: its `timeoutMS` has no effect.
   const late = () => new Error(`MongoDB did not answer within ${limitMs} ms`);
-  await bounded(mongo.db.command({ ping: 1 }), limitMs, late);
+  await withTimeout(mongo.db.command({ ping: 1 }), limitMs, late);
 }
 
 /** Required values of connection string options, if an option is present. */

@@ -33,7 +33,7 @@ export async function liveWorkers(mongo: Mongo, now: number): Promise<WorkerRow[
 }
 
 /** Returns true if the queue's actor runs but does not serve the queue. Its commands wait until a neighbour is configured. */
-export function isLeftAlone(queue: string, actor: string, live: readonly WorkerRow[]): boolean {
+export function isUnserved(queue: string, actor: string, live: readonly WorkerRow[]): boolean {
   const own = live.filter((row) => row.actor === actor);
   return own.length > 0 && own.every(({ queues }) => queues !== undefined && !queues.includes(queue));
 }

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { handOffGrade, releaseResults } from '#api/attempt/intake.ts';
+import { receiveHandoff, receiveRelease } from '#api/attempt/intake.ts';
 import { listOwnAttempts, readAttempt, summarizeAttempts } from '#api/attempt/queries.ts';
 import { saveOneAnswer } from '#api/attempt/save-answer.ts';
 import { startAttempt } from '#api/attempt/start.ts';
@@ -19,13 +19,19 @@ import {
   reportReuse,
   rotateToken,
 } from '#infra/mongo/auth/sessions.ts';
-import { giveBackTry, recordFailure, recordSuccess, reserveTry, throttleKey } from '#infra/mongo/auth/throttle.ts';
+import {
+  recordFailure,
+  recordSuccess,
+  refundLoginAttempt,
+  reserveLoginAttempt,
+  throttleKey,
+} from '#infra/mongo/auth/throttle.ts';
 import { deadCommands, deadGroups, findCommand, replayDead } from '#infra/mongo/mailbox/dead-letters.ts';
 import { queueDepths } from '#infra/mongo/mailbox/queue-depths.ts';
 import { createIndexes } from '#infra/mongo/schema/migrate.ts';
 import type { Queue } from '#shared/kernel/command.ts';
 import { DAY } from '#shared/kernel/time.ts';
-import { around } from '#testing/actors/scripted-actor.ts';
+import { withStep } from '#testing/actors/scripted-actor.ts';
 import { testKernel, testWorker, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { callOf, inProcessDoor } from '#testing/doors/in-process-door.ts';
 import { openNeighbours } from '#testing/neighbours/neighbours.ts';
@@ -37,7 +43,7 @@ import { noneScans, watchFilters } from '#testing/stores/plans.ts';
 import { makeActor } from '#testing/suites/actor-subjects.ts';
 import { until } from '#testing/until.ts';
 import { runCommand } from '#workers/run-command.ts';
-import { postStandingCommands } from '#workers/worker-process.ts';
+import { postRecurringCommands } from '#workers/worker-process.ts';
 import type { Mongo } from './connect.ts';
 import { liveWorkers } from './live-workers.ts';
 
@@ -110,8 +116,8 @@ async function comeAndGo(mongo: Mongo): Promise<void> {
   await upgradePassword(mongo, accountId, 'new', to);
 
   const key = throttleKey(account.email);
-  const reserved = await reserveTry(mongo, key, { addressIsOver: false, now });
-  if (reserved.kind === 'granted') await giveBackTry(mongo, key, reserved.round);
+  const reserved = await reserveLoginAttempt(mongo, key, { addressIsOver: false, now });
+  if (reserved.kind === 'granted') await refundLoginAttempt(mongo, key, reserved.round);
   await recordFailure(mongo, key);
   await recordSuccess(mongo, key);
 
@@ -131,7 +137,7 @@ async function runAnExam(t: Parameters<typeof testWorker>[0], mongo: Parameters<
     const actor = makeActor(name, deps);
     return [testWorker(t, testKernel(mongo, { leaseMs: 300 }), actor, { pollMs: 20 })];
   };
-  await postStandingCommands(mongo, makeActor('upkeep', deps), Date.now());
+  await postRecurringCommands(mongo, makeActor('upkeep', deps), Date.now());
   open('upkeep');
   open('gradenotices');
   const queues: Queue[] = ['grading', 'essayhandoff', 'resultsrelease'];
@@ -167,12 +173,12 @@ async function runAnExam(t: Parameters<typeof testWorker>[0], mongo: Parameters<
   await postEvent(door, call({ type: 'TAB_HIDDEN', metadata: { long: 'z'.repeat(2_000) } } as never, id));
   await submitAttempt(door, call({ source: 'STUDENT' }, id));
   const handoff = { sourceEventId: 'h-1', questionId: 'essay', score: 1, maxScore: 2 };
-  await handOffGrade(
+  await receiveHandoff(
     door,
     call({ ...handoff, sourceService: 'ai-classifier-service', type: 'ai.essay_grade.handoff.v1' } as never, id),
   );
   const release = { sourceService: 'exam-service', type: 'exam.results_released.v1', sourceEventId: 'r-1' };
-  await releaseResults(door, call({ ...release, examId: 'exam-1', releasedAt: '2026-05-04T03:00:00Z' } as never));
+  await receiveRelease(door, call({ ...release, examId: 'exam-1', releasedAt: '2026-05-04T03:00:00Z' } as never));
 
   await readAttempt(door, call(undefined, id));
   await listOwnAttempts(door, call(undefined));
@@ -183,7 +189,7 @@ async function runAnExam(t: Parameters<typeof testWorker>[0], mongo: Parameters<
   await until('the notices are delivered', () => neighbours.notices.size === 2);
 
   const poison = await postGrading(mongo, await storeAttempt(mongo, SUBMITTED), { maxAttempts: 1 });
-  const throws = around(makeActor('grading', deps), () => Promise.reject(new Error('no')));
+  const throws = withStep(makeActor('grading', deps), () => Promise.reject(new Error('no')));
   await until('it has died here or was graded by the worker', async () => {
     await runCommand(testKernel(mongo), throws, 'grading', poison._id);
     return (await findCommand(mongo, poison._id))?.status !== 'PENDING';

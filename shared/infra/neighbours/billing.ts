@@ -7,7 +7,7 @@ import {
   type Generation,
   ownerKeysOf,
 } from '#shared/classifier/generation.ts';
-import { dataField, isSuccess, type Patience } from './call.ts';
+import { type CallLimits, dataField, isSuccess } from './call.ts';
 import { callOwner, isTaken, OwnerFailed, type OwnerScope, refusal } from './owner-call.ts';
 
 const USAGE = 'usage';
@@ -21,11 +21,11 @@ export async function checkUsage(
   service: Neighbour,
   scope: OwnerScope,
   charge: Charge,
-  patience: Patience,
+  limits: CallLimits,
 ): Promise<Counter[]> {
   const body = { organizationId: scope.organizationId, actorId: scope.actor.id, checks: amountsOf(charge) };
   const request = { owner: USAGE, method: 'POST', path: '/v1/usage/check', body } as const;
-  const reply = await callOwner(service, { ...scope, ...patience, ...request });
+  const reply = await callOwner(service, { ...scope, ...limits, ...request });
   if (!isSuccess(reply)) throw refusal(USAGE, reply);
   const [allowed, exceeded] = [dataField(reply.body, 'allowed'), dataField(reply.body, 'exceeded')];
   if (typeof allowed !== 'boolean') throw new OwnerFailed(USAGE, 'returned no verdict');
@@ -43,12 +43,12 @@ async function consumeUsage(
   service: Neighbour,
   scope: OwnerScope,
   used: { charge: Charge; key: string },
-  patience: Patience,
+  limits: CallLimits,
 ): Promise<void> {
   const body = { organizationId: scope.organizationId, actorId: scope.actor.id, items: amountsOf(used.charge) };
   const headers = { 'idempotency-key': used.key };
   const request = { owner: USAGE, method: 'POST', path: '/v1/usage/consume', headers, body } as const;
-  const reply = await callOwner(service, { ...scope, ...patience, ...request });
+  const reply = await callOwner(service, { ...scope, ...limits, ...request });
   if (!isTaken(reply)) throw refusal(USAGE, reply);
 }
 
@@ -59,9 +59,9 @@ const WALLET = 'wallet';
  *
  * @throws OwnerFailed; the signal's reason
  */
-export async function readBalance(service: Neighbour, scope: OwnerScope, patience: Patience): Promise<number> {
+export async function readBalance(service: Neighbour, scope: OwnerScope, limits: CallLimits): Promise<number> {
   const path = `${walletOf(scope)}/balance`;
-  const reply = await callOwner(service, { ...scope, ...patience, owner: WALLET, method: 'GET', path });
+  const reply = await callOwner(service, { ...scope, ...limits, owner: WALLET, method: 'GET', path });
   if (!isSuccess(reply)) throw refusal(WALLET, reply);
   const balance = dataField(reply.body, 'balance');
   if (typeof balance !== 'number' || !Number.isFinite(balance)) throw new OwnerFailed(WALLET, 'returned no balance');
@@ -77,11 +77,11 @@ async function debit(
   service: Neighbour,
   scope: OwnerScope,
   { credits, key, reason }: { credits: number; key: string; reason: string },
-  patience: Patience,
+  limits: CallLimits,
 ): Promise<void> {
   const path = `${walletOf(scope)}/transactions`;
   const body = { type: 'USAGE_DEBIT', amount: credits, reason, idempotencyKey: key };
-  const reply = await callOwner(service, { ...scope, ...patience, owner: WALLET, method: 'POST', path, body });
+  const reply = await callOwner(service, { ...scope, ...limits, owner: WALLET, method: 'POST', path, body });
   if (!isTaken(reply)) throw refusal(WALLET, reply);
 }
 
@@ -111,15 +111,15 @@ export async function chargeOwners(
   { usage, wallet }: Payees,
   row: Pick<Generation, '_id' | 'organizationId' | 'actor' | 'charge' | 'usageConsumed'>,
   consumed: () => Promise<void>,
-  patience: Patience,
+  limits: CallLimits,
 ): Promise<void> {
   const { _id: previewId, organizationId, actor, charge } = row;
   if (charge === null) throw new Error(`generation ${previewId} costs nothing yet`);
   const [scope, keys] = [{ organizationId, actor }, ownerKeysOf(previewId)];
   if (!row.usageConsumed) {
-    await consumeUsage(usage, scope, { charge, key: keys.usage }, patience);
+    await consumeUsage(usage, scope, { charge, key: keys.usage }, limits);
     await consumed();
   }
   const reason = `AI question generation ${previewId}`;
-  await debit(wallet, scope, { credits: charge.credits, key: keys.debit, reason }, patience);
+  await debit(wallet, scope, { credits: charge.credits, key: keys.debit, reason }, limits);
 }

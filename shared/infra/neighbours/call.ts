@@ -11,14 +11,14 @@ export interface ServiceReply {
 }
 
 /** Limits of one call. */
-export interface Patience {
+export interface CallLimits {
   /** Time limit for connect, headers and body together, in milliseconds. */
   timeoutMs: number;
   /** Aborts the call. */
   signal?: AbortSignal;
 }
 
-interface ServiceCall extends Patience {
+interface ServiceCall extends CallLimits {
   method: 'GET' | 'POST';
   url: string;
   /** Name of the calling service. */
@@ -63,9 +63,9 @@ export async function callService(call: ServiceCall): Promise<ServiceReply> {
 export function postEvent(
   { url, token }: Neighbour,
   { path = '', sender, body }: { path?: string; sender: string; body: unknown },
-  patience: Patience,
+  limits: CallLimits,
 ): Promise<ServiceReply> {
-  return callService({ method: 'POST', url: `${url}/v1/events${path}`, sender, token, body, ...patience });
+  return callService({ method: 'POST', url: `${url}/v1/events${path}`, sender, token, body, ...limits });
 }
 
 /** A failed call: the service answered with another status than 2xx, or there was no complete reply. */

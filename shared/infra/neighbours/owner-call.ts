@@ -1,5 +1,5 @@
 import type { Neighbour } from '#infra/config/settings.ts';
-import { callService, isSuccess, type Patience, type ServiceReply } from './call.ts';
+import { type CallLimits, callService, isSuccess, type ServiceReply } from './call.ts';
 
 /** The organization and the actor on whose behalf an owner is called. */
 export interface OwnerScope {
@@ -19,7 +19,7 @@ export class OwnerFailed extends Error {
   }
 }
 
-export interface OwnerRequest extends OwnerScope, Patience {
+export interface OwnerRequest extends OwnerScope, CallLimits {
   /** Name of the owner in error messages: `usage`, `wallet`. */
   owner: string;
   method: 'GET' | 'POST';

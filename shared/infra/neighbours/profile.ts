@@ -1,6 +1,6 @@
 import type { Neighbour } from '#infra/config/settings.ts';
 import { ATTEMPT_SERVICE } from '#shared/attempt/notices.ts';
-import { callService, dataField, endOfCall, type Patience, type Unserved } from './call.ts';
+import { type CallLimits, callService, dataField, endOfCall, type Unserved } from './call.ts';
 
 /** `parents`: the list is empty for an unknown student too. `unreadable`: a success without a list of parent ids. */
 type ResolvedParents = { kind: 'parents'; ids: string[] } | { kind: 'unreadable' } | Unserved;
@@ -13,7 +13,7 @@ type ResolvedParents = { kind: 'parents'; ids: string[] } | { kind: 'unreadable'
 export async function resolveParents(
   service: Neighbour,
   { studentId, organizationId }: { studentId: string; organizationId: string | null },
-  patience: Patience,
+  limits: CallLimits,
 ): Promise<ResolvedParents> {
   // `.` and `..` are path segments even when percent-encoded and would change the requested URL.
   if (studentId === '.' || studentId === '..') return { kind: 'parents', ids: [] };
@@ -23,9 +23,9 @@ export async function resolveParents(
     sender: ATTEMPT_SERVICE,
     token: service.token,
     headers: organizationId === null ? {} : { 'x-organization-id': encodeURIComponent(organizationId) },
-    ...patience,
+    ...limits,
   });
-  const end = await endOfCall(call, patience.signal);
+  const end = await endOfCall(call, limits.signal);
   if (end.kind === 'refused' && end.reply.status === 404) return { kind: 'parents', ids: [] };
   if (end.kind !== 'served') return end;
   const ids = parentIdsOf(end.reply.body);

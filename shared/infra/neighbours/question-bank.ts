@@ -1,7 +1,7 @@
 import type { Neighbour } from '#infra/config/settings.ts';
 import { membersOf } from '#shared/kernel/json-object.ts';
 import { SECOND } from '#shared/kernel/time.ts';
-import { callService, dataField, type Patience } from './call.ts';
+import { type CallLimits, callService, dataField } from './call.ts';
 import { SENDER } from './owner-call.ts';
 
 /** The questions that are requested from the question bank, and on whose behalf. */
@@ -48,7 +48,7 @@ const MAX_QUESTION_BYTES = 256 * 1024;
 export async function loadQuestions(
   bank: Neighbour,
   wanted: WantedQuestions,
-  { timeoutMs, signal }: Patience,
+  { timeoutMs, signal }: CallLimits,
 ): Promise<ReadonlyMap<string, BankQuestion>> {
   const { questionIds, fields, mode, overwrite, organizationId, actorId, actorRole } = wanted;
   const reply = await callService({

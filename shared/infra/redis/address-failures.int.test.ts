@@ -12,7 +12,11 @@ const MAPPED = '::ffff:203.0.113.7';
 /** Opens counters with a wide time limit by default, so that a slow machine is not taken for a hung Redis. */
 function openFor(
   redisUrl: string,
-  { log = heldLog(), windowMs = 600_000, boundMs = 5_000 }: { log?: HeldLog; windowMs?: number; boundMs?: number } = {},
+  {
+    log = heldLog(),
+    windowMs = 600_000,
+    boundMs = 60_000,
+  }: { log?: HeldLog; windowMs?: number; boundMs?: number } = {},
 ): AddressFailures {
   return openAddressFailures({ redisUrl, log, limit: LIMIT, windowMs, boundMs });
 }

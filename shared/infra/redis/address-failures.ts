@@ -4,7 +4,7 @@ import { type RateLimiterAbstract, RateLimiterMemory, RateLimiterRedis } from 'r
 import { groupsOf, readAddress } from '#infra/net/ip-address.ts';
 import { MINUTE, SECOND } from '#shared/kernel/time.ts';
 import { keepIoredis } from './connection.ts';
-import { type Log, within } from './link.ts';
+import { type Log, withReplyTimeout } from './link.ts';
 
 /** Counts failed logins by client address. No method throws or takes longer than `boundMs`. */
 export interface AddressFailures {
@@ -54,7 +54,7 @@ export function openAddressFailures(deps: {
     const client = link.current();
     if (client === null) return null;
     try {
-      return await within(boundMs, question(limiterOn(client)));
+      return await withReplyTimeout(boundMs, question(limiterOn(client)));
     } catch (error) {
       link.drop(client, error, QUIET_MS);
       return null;

@@ -1,17 +1,17 @@
 import type { Redis } from 'ioredis';
 import { keepIoredis, openIoredis } from './connection.ts';
-import { keepConnected, type Link, type Log, within } from './link.ts';
+import { keepConnected, type Link, type Log, withReplyTimeout } from './link.ts';
 import { readRedisUrl } from './redis-url.ts';
 
 /** Time limit of one PUBLISH; the link is dropped afterwards. */
-const PUBLISH_PATIENCE_MS = 1_000;
+const PUBLISH_TIMEOUT_MS = 1_000;
 /** Maximum number of messages without a reply of Redis. Further ones are dropped, because their receivers poll as well. */
-const MOST_IN_FLIGHT = 1_000;
+const MAX_IN_FLIGHT = 1_000;
 
 /** Publishes short texts on one channel to the current subscribers. Pub/Sub ignores database numbers. */
 export interface Broadcaster {
   /** Publishes a text, or drops it while Redis is unreachable. Returns at once and never throws. */
-  say(text: string): void;
+  publish(text: string): void;
   /** Waits up to half a second until the last texts are sent. */
   close(): Promise<void>;
 }
@@ -21,32 +21,32 @@ export function openBroadcaster(deps: { redisUrl: string; log: Log; purpose: str
   const link = keepIoredis(deps);
   const inFlight = new Set<Promise<void>>();
 
-  async function publish(client: Redis, text: string): Promise<void> {
+  async function send(client: Redis, text: string): Promise<void> {
     try {
-      await within(PUBLISH_PATIENCE_MS, client.publish(deps.channel, text));
+      await withReplyTimeout(PUBLISH_TIMEOUT_MS, client.publish(deps.channel, text));
     } catch (error) {
       link.drop(client, error);
     }
   }
 
   return {
-    say(text) {
+    publish(text) {
       const client = link.current();
-      if (client === null || inFlight.size >= MOST_IN_FLIGHT) return;
-      const sent = publish(client, text).finally(() => inFlight.delete(sent));
+      if (client === null || inFlight.size >= MAX_IN_FLIGHT) return;
+      const sent = send(client, text).finally(() => inFlight.delete(sent));
       inFlight.add(sent);
     },
-    close: () => link.close(() => within(PUBLISH_PATIENCE_MS / 2, Promise.all(inFlight))),
+    close: () => link.close(() => withReplyTimeout(PUBLISH_TIMEOUT_MS / 2, Promise.all(inFlight))),
   };
 }
 
 /** Subscribes to one channel and calls `hear` for every text. Texts are lost while `current()` of the returned link is null. */
-export function hearBroadcasts(deps: {
+export function subscribeToBroadcasts(deps: {
   redisUrl: string;
   log: Log;
   purpose: string;
   channel: string;
-  hear(text: string): void;
+  receive(text: string): void;
 }): Link<Redis> {
   const address = readRedisUrl(deps.redisUrl);
   return keepConnected<Redis>({
@@ -55,7 +55,7 @@ export function hearBroadcasts(deps: {
     label: address.label,
     open(lost) {
       const session = openIoredis(address, lost);
-      session.client.on('message', (_channel: string, text: string) => deps.hear(text));
+      session.client.on('message', (_channel: string, text: string) => deps.receive(text));
       return { ...session, ready: session.ready.then(() => session.client.subscribe(deps.channel)) };
     },
   });

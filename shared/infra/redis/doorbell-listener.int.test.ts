@@ -11,7 +11,7 @@ async function rungRedis(t: Test) {
   const redis = await ownRedis(startThrowAwayServices);
   t.teardown(() => redis.close());
   const log = heldLog();
-  const bells = openDoorbells({ redisUrl: redis.url, log, boundMs: 5_000 });
+  const bells = openDoorbells({ redisUrl: redis.url, log, boundMs: 60_000 });
   t.teardown(() => bells.close());
   return { redis, bells, log };
 }
@@ -21,28 +21,28 @@ t.test('a ring of a dead worker is delivered to another worker, and a ring witho
   await until('the bell rings', () => bells.ring('grading', 'orphan', 1));
   await redis.command('RPOPLPUSH', 'examhall:grading:waiting', 'examhall:grading:active');
   await redis.command('LPUSH', 'examhall:grading:active', 'empty:1');
-  const heard: string[] = [];
+  const received: string[] = [];
   const listener = answerDoorbell(
     { redisUrl: redis.url, log, queue: 'grading', concurrency: 1, stallMs: 100 },
-    async (id) => void heard.push(id),
+    async (id) => void received.push(id),
   );
   t.teardown(() => listener.close(1_000));
-  await until('the orphan is heard', () => heard.includes('orphan'));
+  await until('the orphan is heard', () => received.includes('orphan'));
   const keys = ['active', 'waiting', 'stalling'].map((key) => `examhall:grading:${key}`);
   await until('the rings are removed', async () => (await redis.command('EXISTS', ...keys)) === 0);
 });
 
 t.test('a ring whose handler fails is logged and removed, and later rings are delivered', async (t) => {
   const { redis, bells, log } = await rungRedis(t);
-  const heard: string[] = [];
+  const received: string[] = [];
   const listener = answerDoorbell({ redisUrl: redis.url, log, queue: 'grading', concurrency: 1 }, (id) => {
-    heard.push(id);
+    received.push(id);
     if (id === 'throws') throw new Error('thrown');
     return id === 'rejects' ? Promise.reject(new Error('rejected')) : Promise.resolve();
   });
   t.teardown(() => listener.close(1_000));
   for (const id of ['throws', 'rejects', 'fine']) await until('each bell rings', () => bells.ring('grading', id, 1));
-  await until('three rings are heard', () => heard.length === 3);
+  await until('three rings are heard', () => received.length === 3);
   await until(
     'the rings are removed',
     async () => (await redis.command('EXISTS', 'examhall:grading:jobs', 'examhall:grading:active')) === 0,
@@ -53,13 +53,13 @@ t.test('a ring whose handler fails is logged and removed, and later rings are de
 t.test('a doorbell listener that closes accepts no further ring and acknowledges the current one', async (t) => {
   const { redis, bells, log } = await rungRedis(t);
   const gate = Promise.withResolvers<void>();
-  const heard: string[] = [];
+  const received: string[] = [];
   const listener = answerDoorbell({ redisUrl: redis.url, log, queue: 'grading', concurrency: 2 }, (id) => {
-    heard.push(id);
+    received.push(id);
     return gate.promise;
   });
   await until('the bell rings', () => bells.ring('grading', 'running', 1));
-  await until('the ring is heard', () => heard.includes('running'));
+  await until('the ring is heard', () => received.includes('running'));
   let closed = false;
   const closing = listener.close(60_000).then(() => {
     closed = true;
@@ -72,19 +72,19 @@ t.test('a doorbell listener that closes accepts no further ring and acknowledges
   t.equal(closed, false);
   gate.resolve();
   await closing;
-  t.strictSame(heard, ['running']);
+  t.strictSame(received, ['running']);
   t.strictSame(await redis.command('HKEYS', 'examhall:grading:jobs'), ['late:1'], 'the running ring was acknowledged');
 });
 
 t.test('a doorbell listener that closes abandons and removes a ring that exceeds the time limit', async (t) => {
   const { redis, bells, log } = await rungRedis(t);
-  const heard = Promise.withResolvers<void>();
+  const received = Promise.withResolvers<void>();
   const listener = answerDoorbell({ redisUrl: redis.url, log, queue: 'upkeep', concurrency: 1 }, () => {
-    heard.resolve();
+    received.resolve();
     return new Promise(() => {});
   });
   await until('the bell rings', () => bells.ring('upkeep', 'endless', 1));
-  await heard.promise;
+  await received.promise;
   await listener.close(10);
   t.strictSame(await redis.command('HKEYS', 'examhall:upkeep:jobs'), [], 'the ring is removed');
 });

@@ -67,29 +67,29 @@ t.test('a reply wakes all waiters of its command, although one was cancelled', a
 
 t.test('the poll finds a command whose reply was lost, never overlaps itself and survives errors', async (t) => {
   const { waiters } = await senderAndWaiters(t);
-  let looks = 0;
-  let looking = 0;
+  let polls = 0;
+  let polling = 0;
   let most = 0;
   const isSettled = async () => {
-    looks += 1;
-    looking += 1;
-    most = Math.max(most, looking);
+    polls += 1;
+    polling += 1;
+    most = Math.max(most, polling);
     await new Promise((resolve) => setTimeout(resolve, 20));
-    looking -= 1;
-    if (looks === 1) throw new Error('MongoDB is away');
-    return looks === 4;
+    polling -= 1;
+    if (polls === 1) throw new Error('MongoDB is away');
+    return polls === 4;
   };
   t.equal(await waiters.register('c-1').settled({ timeoutMs: AN_HOUR, pollMs: 2, isSettled }), true);
-  t.strictSame({ looks, most }, { looks: 4, most: 1 });
+  t.strictSame({ polls, most }, { looks: 4, most: 1 });
   t.equal(waiters.size(), 0);
 });
 
 t.test('a poll that throws synchronously counts as not settled', async (t) => {
   const { waiters } = await senderAndWaiters(t);
-  let looks = 0;
+  let polls = 0;
   const isSettled = () => {
-    looks += 1;
-    if (looks === 1) throw new Error('thrown');
+    polls += 1;
+    if (polls === 1) throw new Error('thrown');
     return Promise.resolve(true);
   };
   t.equal(await waiters.register('c-1').settled({ timeoutMs: AN_HOUR, pollMs: 1, isSettled }), true);
@@ -97,7 +97,7 @@ t.test('a poll that throws synchronously counts as not settled', async (t) => {
 
 t.test('without Redis the poll alone ends the wait, and runs twice as often', async (t) => {
   const { waiters: hearing } = await senderAndWaiters(t);
-  const deaf = openReplyWaiters({ redisUrl: `redis://127.0.0.1:${await freePort()}`, log });
+  const disconnected = openReplyWaiters({ redisUrl: `redis://127.0.0.1:${await freePort()}`, log });
   const sender = openReplySender({ redisUrl: `redis://127.0.0.1:${await freePort()}`, log });
   sender.send('c-1');
   let order = '';
@@ -107,10 +107,10 @@ t.test('without Redis the poll alone ends the wait, and runs twice as often', as
   };
   await Promise.all([
     hearing.register('c-1').settled({ timeoutMs: AN_HOUR, pollMs: 200, isSettled: settleAs('h') }),
-    deaf.register('c-1').settled({ timeoutMs: AN_HOUR, pollMs: 200, isSettled: settleAs('d') }),
+    disconnected.register('c-1').settled({ timeoutMs: AN_HOUR, pollMs: 200, isSettled: settleAs('d') }),
   ]);
   t.equal(order, 'dh');
-  await Promise.all([deaf.close(), sender.close()]);
+  await Promise.all([disconnected.close(), sender.close()]);
 });
 
 t.test('timeout, abort, cancel and close end a wait with false and free its waiter', async (t) => {
@@ -144,15 +144,15 @@ t.test('a poll that ends after the wait is not followed by another poll', async 
   const { waiters } = await senderAndWaiters(t);
   const endless = { timeoutMs: AN_HOUR, pollMs: 1, isSettled: never };
   const gate = Promise.withResolvers<boolean>();
-  let looks = 0;
+  let polls = 0;
   const isSettled = () => {
-    looks += 1;
+    polls += 1;
     return gate.promise;
   };
   t.equal(await waiters.register('c-1').settled({ ...endless, timeoutMs: 50, isSettled }), false);
   gate.resolve(false);
   await waiters.register('c-2').settled({ ...endless, timeoutMs: 50 });
-  t.equal(looks, 1);
+  t.equal(polls, 1);
 });
 
 t.test('five thousand waiters share one subscription and leave no timer behind', async (t) => {

@@ -1,4 +1,4 @@
-import { hearBroadcasts, openBroadcaster } from './broadcast.ts';
+import { openBroadcaster, subscribeToBroadcasts } from './broadcast.ts';
 import type { Log } from './link.ts';
 
 /** Carries ids of settled commands. Pub/Sub ignores database numbers, so ids of another deployment may arrive; they match no waiter. */
@@ -16,10 +16,10 @@ export interface ReplySender {
 
 export function openReplySender(deps: { redisUrl: string; log: Log }): ReplySender {
   const broadcaster = openBroadcaster({ ...deps, purpose: 'sending replies', channel: REPLY_CHANNEL });
-  return { send: broadcaster.say, close: broadcaster.close };
+  return { send: broadcaster.publish, close: broadcaster.close };
 }
 
-export interface Patience {
+export interface WaitOptions {
   /** Milliseconds until the wait ends with false. */
   timeoutMs: number;
   /** Milliseconds between two polls while the subscription is down; twice as many while it is up. Default 250. */
@@ -35,7 +35,7 @@ export interface ReplyWaiter {
    * Resolves with true once the command has settled, or with false at the timeout, on abort, `cancel` or close. Never rejects.
    * Frees the waiter.
    */
-  settled(patience: Patience): Promise<boolean>;
+  settled(options: WaitOptions): Promise<boolean>;
   /** Frees the waiter. Does nothing after `settled`. */
   cancel(): void;
 }
@@ -49,46 +49,46 @@ export interface ReplyWaiters {
   close(): Promise<void>;
 }
 
-interface Ear {
+interface OpenWait {
   replied: boolean;
   /** Set while `settled` waits. */
-  wake: ((settled: boolean) => void) | null;
+  finish: ((settled: boolean) => void) | null;
 }
 
 /** Opens the receiving end of replies. All waiters of a process share one subscription, and each reply is one map lookup. */
 export function openReplyWaiters({ redisUrl, log }: { redisUrl: string; log: Log }): ReplyWaiters {
-  const ears = new Map<string, Set<Ear>>();
+  const openWaits = new Map<string, Set<OpenWait>>();
   let waiting = 0;
 
-  function hear(commandId: string): void {
-    for (const ear of ears.get(commandId) ?? []) {
-      ear.replied = true;
-      ear.wake?.(true);
+  function receive(commandId: string): void {
+    for (const wait of openWaits.get(commandId) ?? []) {
+      wait.replied = true;
+      wait.finish?.(true);
     }
   }
 
-  const link = hearBroadcasts({ redisUrl, log, purpose: 'receiving replies', channel: REPLY_CHANNEL, hear });
-  const canHear = () => link.current() !== null;
+  const link = subscribeToBroadcasts({ redisUrl, log, purpose: 'receiving replies', channel: REPLY_CHANNEL, receive });
+  const isConnected = () => link.current() !== null;
 
   return {
     register(commandId) {
-      const ear: Ear = { replied: false, wake: null };
-      const others = ears.get(commandId);
-      if (others === undefined) ears.set(commandId, new Set([ear]));
-      else others.add(ear);
+      const wait: OpenWait = { replied: false, finish: null };
+      const others = openWaits.get(commandId);
+      if (others === undefined) openWaits.set(commandId, new Set([wait]));
+      else others.add(wait);
       waiting += 1;
 
       function cancel(): void {
-        const group = ears.get(commandId);
-        if (group?.delete(ear) !== true) return;
+        const group = openWaits.get(commandId);
+        if (group?.delete(wait) !== true) return;
         waiting -= 1;
-        if (group.size === 0) ears.delete(commandId);
-        ear.wake?.(false);
+        if (group.size === 0) openWaits.delete(commandId);
+        wait.finish?.(false);
       }
       return {
-        async settled(patience) {
+        async settled(options) {
           try {
-            return ear.replied || (await listenAndPoll(ear, patience, canHear));
+            return wait.replied || (await listenAndPoll(wait, options, isConnected));
           } finally {
             cancel();
           }
@@ -98,7 +98,7 @@ export function openReplyWaiters({ redisUrl, log }: { redisUrl: string; log: Log
     },
     size: () => waiting,
     async close() {
-      for (const group of ears.values()) for (const ear of group) ear.wake?.(false);
+      for (const group of openWaits.values()) for (const wait of group) wait.finish?.(false);
       await link.close();
     },
   };
@@ -110,37 +110,37 @@ export function openReplyWaiters({ redisUrl, log }: { redisUrl: string; log: Log
  * Pub/Sub sends a reply once, to the current subscribers only. The poll covers lost replies, so it also runs while the
  * subscription is up, half as often. Polls never overlap.
  */
-function listenAndPoll(ear: Ear, patience: Patience, canHear: () => boolean): Promise<boolean> {
-  const { timeoutMs, pollMs = 250, isSettled, signal } = patience;
+function listenAndPoll(wait: OpenWait, options: WaitOptions, isConnected: () => boolean): Promise<boolean> {
+  const { timeoutMs, pollMs = 250, isSettled, signal } = options;
   if (signal?.aborted === true) return Promise.resolve(false);
   return new Promise((resolve) => {
-    let poll: NodeJS.Timeout;
+    let timer: NodeJS.Timeout;
     let over = false;
 
     function finish(settled: boolean): void {
       over = true;
-      clearTimeout(poll);
+      clearTimeout(timer);
       clearTimeout(end);
       signal?.removeEventListener('abort', giveUp);
-      ear.wake = null;
+      wait.finish = null;
       resolve(settled);
     }
     function giveUp(): void {
       finish(false);
     }
-    function lookLater(): void {
-      poll = setTimeout(look, canHear() ? 2 * pollMs : pollMs);
+    function pollLater(): void {
+      timer = setTimeout(poll, isConnected() ? 2 * pollMs : pollMs);
     }
-    async function look(): Promise<void> {
+    async function poll(): Promise<void> {
       const seen = await Promise.try(isSettled).catch(() => false);
       if (over) return;
       if (seen) finish(true);
-      else lookLater();
+      else pollLater();
     }
 
     const end = setTimeout(giveUp, timeoutMs);
     signal?.addEventListener('abort', giveUp);
-    ear.wake = finish;
-    lookLater();
+    wait.finish = finish;
+    pollLater();
   });
 }

@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis';
 import { SECOND } from '#shared/kernel/time.ts';
 import { keepIoredis } from './connection.ts';
-import { type Log, within } from './link.ts';
+import { type Log, withReplyTimeout } from './link.ts';
 
 /** The text of a cell after an update (null: the cell does not exist), or `unavailable` if Redis is unreachable or slow. */
 type CellUpdate = { kind: 'cell'; text: string | null } | { kind: 'unavailable' };
@@ -62,7 +62,7 @@ export function openSharedCells(deps: {
       const client = link.current();
       if (client === null) return { kind: 'unavailable' };
       try {
-        const text = await within(boundMs, swap(client, `${deps.prefix}:${key}`, change));
+        const text = await withReplyTimeout(boundMs, swap(client, `${deps.prefix}:${key}`, change));
         return { kind: 'cell', text };
       } catch (error) {
         link.drop(client, error, QUIET_MS);

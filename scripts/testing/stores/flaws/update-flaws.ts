@@ -23,7 +23,7 @@ export const UPDATE_FLAWS: readonly FlawCase[] = [
     how: 'has a clock in updates that is an hour ahead',
     flaw: () => clock(() => Date.now() + HOUR_MS),
   },
-  { lacks: 'server time', how: 'has a stopped clock in updates', flaw: standingClock },
+  { lacks: 'server time', how: 'has a stopped clock in updates', flaw: stoppedClock },
   {
     lacks: 'server time',
     how: 'reads its clock anew in each stage of an update',
@@ -189,7 +189,7 @@ function clock(read: () => number): Flaw {
   };
 }
 
-function standingClock(): Flaw {
+function stoppedClock(): Flaw {
   const at = Date.now();
   return clock(() => at);
 }

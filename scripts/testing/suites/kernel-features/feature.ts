@@ -45,7 +45,7 @@ export async function expire(mongo: TestMongo, command: Command): Promise<void> 
 export async function endedWell(scene: Scene, command: Command, attempts = 1): Promise<void> {
   const { t, mongo, subject } = scene;
   const now = await again(mongo, command);
-  const spent = subject.ends.ending === 'snoozed' ? attempts - 1 : attempts;
+  const spent = subject.ends.result === 'snoozed' ? attempts - 1 : attempts;
   t.match(now, { status: subject.ends.status, attempts: spent, lockedUntil: null }, 'the command succeeded');
   t.equal(await subject.effects(command), 1, 'its change was made once');
 }

@@ -1,9 +1,12 @@
+import { mock } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { renewLease } from '#infra/mongo/mailbox/settle.ts';
-import { alsoDoing, around, scripted } from '#testing/actors/scripted-actor.ts';
+import { SECOND } from '#shared/kernel/time.ts';
+import { scriptActor, withEffect, withStep } from '#testing/actors/scripted-actor.ts';
 import { gate, until } from '#testing/until.ts';
 import { runCommand } from '#workers/run-command.ts';
-import { again, endedWell, expire, type Feature } from './feature.ts';
+import { again, endedWell, expire, type Feature, type Scene } from './feature.ts';
 
 /** Features of the lease: which worker may run a command, and how a worker ends that lost its lease. */
 export const LEASE_FEATURES: readonly Feature[] = [
@@ -12,14 +15,14 @@ export const LEASE_FEATURES: readonly Feature[] = [
     async show(scene) {
       const { t, subject, actor } = scene;
       const command = await subject.post();
-      const counted = scripted(actor);
+      const counted = scriptActor(actor);
       const workers = Array.from({ length: 10 }, (_, n) => scene.kernel({ workerId: `worker-${n}` }));
-      const endings = await Promise.all(
+      const results = await Promise.all(
         workers.map((kernel) => runCommand(kernel, counted, command.queue, command._id)),
       );
       t.strictSame(
-        endings.filter((ending) => ending !== 'not-ours'),
-        [subject.ends.ending],
+        results.filter((result) => result !== 'not-ours'),
+        [subject.ends.result],
       );
       t.equal(counted.runs.length, 1);
       await endedWell(scene, command);
@@ -29,23 +32,31 @@ export const LEASE_FEATURES: readonly Feature[] = [
     name: 'the worker renews its lease as long as the run lasts',
     async show(scene) {
       const { t, mongo, subject, actor } = scene;
-      const go = gate();
-      const slow = scripted(actor, async (run, real) => {
+      const [begun, go] = [gate(), gate()];
+      const slow = scriptActor(actor, async (run, real) => {
+        begun.open();
         await go.opened;
         run.signal.throwIfAborted();
         return real();
       });
       const command = await subject.post();
-      // The lease must outlast any pause of a busy machine that runs both this worker and its rival.
-      const run = runCommand(scene.kernel({ leaseMs: 3_000 }), slow, command.queue, command._id);
-      const ends = new Set([await until('claimed', async () => (await again(mongo, command)).lockedUntil?.getTime())]);
-      await until('the lease was renewed twice', async () => {
+      const kernel = scene.kernel();
+      const renewals = holdRenewals(t, kernel);
+      const run = runCommand(kernel, slow, command.queue, command._id);
+      await begun.opened;
+      for (let renewal = 1; renewal <= 2; renewal++) {
+        // Shorten the lease by ten seconds, as time would, and keep it longer than any pause of a busy machine.
+        const shortened = Number((await again(mongo, command)).lockedUntil) - 10 * SECOND;
+        await mailboxOf(mongo, command.queue).updateOne(
+          { _id: command._id },
+          { $set: { lockedUntil: new Date(shortened) } },
+        );
+        renewals.arrive();
+        await until('renewed', async () => Number((await again(mongo, command)).lockedUntil) > shortened);
         t.equal(await runCommand(scene.kernel({ workerId: 'rival' }), actor, command.queue, command._id), 'not-ours');
-        ends.add(Number((await again(mongo, command)).lockedUntil));
-        return ends.size > 2;
-      });
+      }
       go.open();
-      t.equal(await run, subject.ends.ending);
+      t.equal(await run, subject.ends.result);
       t.equal((await again(mongo, command)).fence, 1);
       await endedWell(scene, command);
     },
@@ -54,18 +65,20 @@ export const LEASE_FEATURES: readonly Feature[] = [
     name: 'a renewal during a slow commit does not abort the commit',
     async show(scene) {
       const { t, mongo, subject, actor } = scene;
-      const leaseMs = 300;
+      const kernel = scene.kernel();
+      const renewals = holdRenewals(t, kernel);
       let tries = 0;
-      const slow = scripted(actor, async (_run, real) =>
-        alsoDoing(await real(), async (session) => {
+      const slow = scriptActor(actor, async (_run, real) =>
+        withEffect(await real(), async (session) => {
           tries += 1;
           await mongo.db.collection('steps').insertOne({ step: 'slow' }, { session });
-          const began = performance.now();
-          await until('a renewal has come and waits', () => performance.now() - began > leaseMs / 2);
+          renewals.arrive();
+          // Time for the renewal to reach the server, where it waits for this transaction.
+          await delay(100);
         }),
       );
       const command = await subject.post();
-      t.equal(await runCommand(scene.kernel({ leaseMs }), slow, command.queue, command._id), subject.ends.ending);
+      t.equal(await runCommand(kernel, slow, command.queue, command._id), subject.ends.result);
       t.equal(tries, 1, 'the first commit succeeds');
       await endedWell(scene, command);
     },
@@ -76,7 +89,7 @@ export const LEASE_FEATURES: readonly Feature[] = [
       const command = await subject.post();
       const resting = { kind: 'retry', error: new Error('later'), afterMs: 50_000 } as const;
       let claimed = command;
-      const puts = scripted(actor, async (run) => {
+      const puts = scriptActor(actor, async (run) => {
         claimed = run.command;
         return resting;
       });
@@ -91,7 +104,7 @@ export const LEASE_FEATURES: readonly Feature[] = [
     async show(scene) {
       const { t, mongo, subject, actor } = scene;
       const told = gate();
-      const paused = scripted(actor, async (run, real) => {
+      const paused = scriptActor(actor, async (run, real) => {
         // A checkpoint of the actor may meet the lost lease first.
         const outcome = await real().catch((error: unknown) => error as Error);
         await until('the signal has aborted', () => run.signal.aborted);
@@ -117,14 +130,14 @@ export const LEASE_FEATURES: readonly Feature[] = [
       const [decided, go] = [gate(), gate()];
       const notes = mongo.db.collection<{ by: string; command: string }>('notes');
       const noting = (by: string) =>
-        scripted(actor, async (run, real) => {
+        scriptActor(actor, async (run, real) => {
           const outcome = await real();
           if (by === 'late') {
             decided.open();
             await go.opened;
           }
           const note = { by, command: run.command._id };
-          return alsoDoing(outcome.kind === 'snooze' ? { kind: 'done', result: null } : outcome, async (session) => {
+          return withEffect(outcome.kind === 'snooze' ? { kind: 'done', result: null } : outcome, async (session) => {
             await notes.insertOne({ ...note }, { session });
           });
         });
@@ -160,7 +173,7 @@ export const LEASE_FEATURES: readonly Feature[] = [
           await notes.insertOne({ step }, session === undefined ? {} : { session });
         };
       const [noted, go] = [gate(), gate()];
-      const dies = scripted(actor, async (run, real) => {
+      const dies = scriptActor(actor, async (run, real) => {
         await run.checkpoint(progress as never, noteStep('first'));
         noted.open();
         await go.opened;
@@ -168,7 +181,7 @@ export const LEASE_FEATURES: readonly Feature[] = [
         return real();
       });
       const seen: unknown[] = [];
-      const resumes = scripted(actor, (run, real) => {
+      const resumes = scriptActor(actor, (run, real) => {
         seen.push(run.command.progress);
         return real();
       });
@@ -178,7 +191,7 @@ export const LEASE_FEATURES: readonly Feature[] = [
       await expire(mongo, command);
       t.equal(
         await runCommand(scene.kernel({ workerId: 'resumes' }), resumes, command.queue, command._id),
-        subject.ends.ending,
+        subject.ends.result,
       );
       t.strictSame(seen, [progress], 'the next claim continues from the checkpoint');
       go.open();
@@ -195,7 +208,7 @@ export const LEASE_FEATURES: readonly Feature[] = [
     async show({ t, mongo, subject, actor, kernel: make }) {
       const [poison, healthy] = [await subject.post({ maxAttempts: 2 }), await subject.post()];
       // A handler that never ends leaves a claim without a settlement, like a killed process. Real kills: crash-points.e2e.test.ts.
-      const vanishes = around(actor, () => new Promise<never>(() => undefined));
+      const vanishes = withStep(actor, () => new Promise<never>(() => undefined));
       for (const attempt of [1, 2]) {
         void runCommand(make({ workerId: `victim-${attempt}` }), vanishes, poison.queue, poison._id);
         await until('claimed', async () => (await again(mongo, poison)).fence === attempt);
@@ -213,19 +226,26 @@ export const LEASE_FEATURES: readonly Feature[] = [
       t.type(dead.settledAt, Date);
       t.strictSame(kernel.announced, [poison._id]);
       t.equal(await subject.effects(poison), 0);
-      t.equal(await runCommand(kernel, actor, healthy.queue, healthy._id), subject.ends.ending);
+      t.equal(await runCommand(kernel, actor, healthy.queue, healthy._id), subject.ends.result);
     },
   },
 ];
 
+/** Replaces the timers that renew leases: each `arrive` renews the held leases of this kernel once. */
+function holdRenewals(t: Scene['t'], { leaseMs }: { leaseMs: number }): { arrive(): void } {
+  mock.timers.enable({ apis: ['setInterval'] });
+  t.teardown(() => mock.timers.reset());
+  return { arrive: () => mock.timers.tick(leaseMs / 3) };
+}
+
 /** Expires the lease and runs the command in another worker. */
-async function takeOver(scene: Parameters<Feature['show']>[0], command: Parameters<typeof again>[1]): Promise<void> {
+async function takeOver(scene: Scene, command: Parameters<typeof again>[1]): Promise<void> {
   const { t, mongo, subject, actor, kernel } = scene;
   // Repeat both steps: the late worker's renewal may come between them.
   await until('taken over', async () => {
     await expire(mongo, command);
-    const ending = await runCommand(kernel({ workerId: 'next' }), actor, command.queue, command._id);
-    return ending === subject.ends.ending;
+    const result = await runCommand(kernel({ workerId: 'next' }), actor, command.queue, command._id);
+    return result === subject.ends.result;
   });
   t.not((await mailboxOf(mongo, command.queue).findOne({ _id: command._id }))?.workerId, 'late');
 }

@@ -3,7 +3,7 @@ import { MongoNetworkError } from 'mongodb';
 import { type CommandOf, newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { mailboxOf, postCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import type { Queue } from '#shared/kernel/command.ts';
-import { around, type Step, scripted } from '#testing/actors/scripted-actor.ts';
+import { type Step, scriptActor, withStep } from '#testing/actors/scripted-actor.ts';
 import { gate } from '#testing/until.ts';
 import type { Effects } from '#workers/actor.ts';
 import { runCommand } from '#workers/run-command.ts';
@@ -17,11 +17,11 @@ export const OUTCOME_FEATURES: readonly Feature[] = [
       const { t, mongo, subject, actor } = scene;
       const [kernel, command] = [scene.kernel(), await subject.post()];
       t.equal(await subject.effects(command), 0, 'no effect before the run');
-      t.equal(await runCommand(kernel, actor, command.queue, command._id), subject.ends.ending);
+      t.equal(await runCommand(kernel, actor, command.queue, command._id), subject.ends.result);
       await endedWell(scene, command);
       const now = await again(mongo, command);
       t.equal(now.fence, 1);
-      if (subject.ends.ending === 'snoozed') {
+      if (subject.ends.result === 'snoozed') {
         t.ok(now.nextRunAt.getTime() > Date.now(), 'its next run is in the future');
         return;
       }
@@ -74,7 +74,7 @@ export const OUTCOME_FEATURES: readonly Feature[] = [
     async show(scene) {
       const { t, mongo, subject, actor } = scene;
       const [reached, go] = [gate(), gate()];
-      const slow = scripted(actor, async (_run, real) => {
+      const slow = scriptActor(actor, async (_run, real) => {
         reached.open();
         await go.opened;
         return real();
@@ -95,10 +95,10 @@ export const OUTCOME_FEATURES: readonly Feature[] = [
     name: 'a command that always throws is DEAD after its attempts and blocks no other command',
     async show({ t, mongo, subject, actor, kernel: make }) {
       const [kernel, poison, healthy] = [make(), await subject.post({ maxAttempts: 3 }), await subject.post()];
-      const throws = around(actor, () => Promise.reject(new Error('no')));
-      for (const ending of ['retried', 'retried', 'dead']) {
+      const throws = withStep(actor, () => Promise.reject(new Error('no')));
+      for (const result of ['retried', 'retried', 'dead']) {
         await expire(mongo, poison);
-        t.equal(await runCommand(kernel, throws, poison.queue, poison._id), ending);
+        t.equal(await runCommand(kernel, throws, poison.queue, poison._id), result);
       }
       const dead = await again(mongo, poison);
       t.match(dead, { status: 'DEAD', attempts: 3, lockedUntil: null, lastError: { fingerprint: 'Error: no' } });
@@ -107,14 +107,14 @@ export const OUTCOME_FEATURES: readonly Feature[] = [
       await expire(mongo, poison);
       t.equal(await runCommand(kernel, actor, poison.queue, poison._id), 'not-ours', 'a dead command is not claimed');
       t.equal(await subject.effects(poison), 0);
-      t.equal(await runCommand(kernel, actor, healthy.queue, healthy._id), subject.ends.ending);
+      t.equal(await runCommand(kernel, actor, healthy.queue, healthy._id), subject.ends.result);
     },
   },
   {
     name: 'the outcome dead ends the command at once',
     async show({ t, mongo, subject, actor, kernel: make }) {
       const [kernel, command] = [make(), await subject.post()];
-      const hopeless = scripted(actor, async () => ({ kind: 'dead', error: new Error('never') }));
+      const hopeless = scriptActor(actor, async () => ({ kind: 'dead', error: new Error('never') }));
       t.equal(await runCommand(kernel, hopeless, command.queue, command._id), 'dead');
       t.match(await again(mongo, command), { status: 'DEAD', attempts: 1, lastError: { message: 'never' } });
     },
@@ -131,7 +131,7 @@ export const OUTCOME_FEATURES: readonly Feature[] = [
         const { status, nextRunAt } = settled;
         await notes.insertOne({ command: command._id, status, nextRunAt }, { session });
       };
-      const fails = scripted(actor, ...Array(2).fill(async () => ({ kind: 'retry', error, effects: noting })));
+      const fails = scriptActor(actor, ...Array(2).fill(async () => ({ kind: 'retry', error, effects: noting })));
       const noted = () =>
         notes.find({ command: command._id }, { projection: { _id: 0, status: 1, nextRunAt: 1 } }).toArray();
       t.equal(await runCommand(make(), fails, command.queue, command._id), 'retried');
@@ -158,7 +158,7 @@ export const OUTCOME_FEATURES: readonly Feature[] = [
         throw new Error('the effects are broken');
       };
       const steps = [breaks, writes].map((effects) => async () => ({ kind: 'dead', error, effects }) as const);
-      const dies = scripted(actor, ...steps);
+      const dies = scriptActor(actor, ...steps);
       t.equal(await runCommand(make(), dies, hopeless.queue, hopeless._id), 'retried');
       t.match(await again(mongo, hopeless), { status: 'PENDING', lastError: { message: 'the effects are broken' } });
       t.equal(await notes.countDocuments({ command: hopeless._id }), 0, 'neither the death nor its effects are stored');
@@ -173,7 +173,7 @@ async function spends(scene: Scene, step: Step): Promise<void> {
   const { t, mongo, subject, actor } = scene;
   const [kernel, command] = [scene.kernel(), await subject.post()];
   // A backoff longer than any pause of a busy machine, so that it differs from a command that is due at once.
-  const failing = { ...scripted(actor, step), backoff: { baseMs: 40_000, capMs: 50_000 } };
+  const failing = { ...scriptActor(actor, step), backoff: { baseMs: 40_000, capMs: 50_000 } };
   const before = Date.now();
   t.equal(await runCommand(kernel, failing, command.queue, command._id), 'retried');
   const resting = await again(mongo, command);
@@ -195,14 +195,14 @@ async function spends(scene: Scene, step: Step): Promise<void> {
     'a ring does not shorten the backoff',
   );
   await expire(mongo, command);
-  t.equal(await runCommand(kernel, actor, command.queue, command._id), subject.ends.ending);
+  t.equal(await runCommand(kernel, actor, command.queue, command._id), subject.ends.result);
   await endedWell(scene, command, 2);
 }
 
 async function spendsNothing(scene: Scene, step: Step, restMs: number): Promise<void> {
   const { t, mongo, subject, actor } = scene;
   const [kernel, command] = [scene.kernel(), await subject.post({ maxAttempts: 1 })];
-  const failing = scripted(actor, step, step);
+  const failing = scriptActor(actor, step, step);
   for (const round of [1, 2]) {
     const before = Date.now();
     t.equal(await runCommand(kernel, failing, command.queue, command._id), 'snoozed');
@@ -212,7 +212,7 @@ async function spendsNothing(scene: Scene, step: Step, restMs: number): Promise<
     t.equal(await subject.effects(command), 0);
     await expire(mongo, command);
   }
-  t.equal(await runCommand(kernel, failing, command.queue, command._id), subject.ends.ending);
+  t.equal(await runCommand(kernel, failing, command.queue, command._id), subject.ends.result);
   await endedWell(scene, command);
 }
 

@@ -1,5 +1,5 @@
 import type { Command } from '#shared/kernel/command.ts';
-import { misled, scripted } from '#testing/actors/scripted-actor.ts';
+import { scriptActor, withStepFor } from '#testing/actors/scripted-actor.ts';
 import { gate, until } from '#testing/until.ts';
 import { runCommand } from '#workers/run-command.ts';
 import { openWorker } from '#workers/worker.ts';
@@ -47,7 +47,7 @@ export const SLOT_FEATURES: readonly Feature[] = [
       const commands: Command[] = [];
       for (const ageMs of [20_000, 40_000, 10_000, 30_000]) commands.push(await subject.post({ runAt: now - ageMs }));
       const future = await subject.post({ runAt: now + HOUR_MS });
-      const order = scripted(actor);
+      const order = scriptActor(actor);
       const worker = openWorker(kernel(), order, { concurrency: 1, pollMs: HOUR_MS, now: Date.now });
       await worker.poll();
       await worker.idle();
@@ -71,7 +71,7 @@ export const SLOT_FEATURES: readonly Feature[] = [
       const slow = await subject.post({ runAt: Date.now() - HOUR_MS });
       const others = [];
       for (let n = 0; n < 4; n++) others.push(await subject.post());
-      const slowly = misled(
+      const slowly = withStepFor(
         actor,
         (id) => id === slow._id,
         async (_run, real) => {
@@ -96,7 +96,7 @@ export const SLOT_FEATURES: readonly Feature[] = [
       const commands = [];
       for (let n = 0; n < 6; n++) commands.push(await subject.post());
       let [running, most] = [0, 0];
-      const counted = misled(
+      const counted = withStepFor(
         actor,
         () => true,
         async (_run, real) => {
@@ -107,14 +107,14 @@ export const SLOT_FEATURES: readonly Feature[] = [
       const kernel = scene.kernel();
       const worker = openWorker(kernel, counted, { concurrency: 3, pollMs: 5, now: Date.now });
       const rings = commands.flatMap((command) => [
-        worker.knock(command.queue, command._id),
-        worker.knock(command.queue, command._id),
+        worker.tryRun(command.queue, command._id),
+        worker.tryRun(command.queue, command._id),
       ]);
       await Promise.all(rings);
       await worker.drain();
       t.ok(most <= 3, `${most} ran at once`);
       for (const command of commands) await endedWell(scene, command);
-      t.equal(kernel.endings.filter(({ ending }) => ending === subject.ends.ending).length, commands.length);
+      t.equal(kernel.results.filter(({ result }) => result === subject.ends.result).length, commands.length);
     },
   },
   {
@@ -124,7 +124,7 @@ export const SLOT_FEATURES: readonly Feature[] = [
       const [reached, go] = [gate(), gate()];
       const running = await subject.post({ runAt: Date.now() - HOUR_MS });
       const waiting = await subject.post();
-      const slowly = misled(
+      const slowly = withStepFor(
         actor,
         () => true,
         async (_run, real) => {
@@ -134,15 +134,15 @@ export const SLOT_FEATURES: readonly Feature[] = [
         },
       );
       const worker = openWorker(scene.kernel(), slowly, { concurrency: 1, pollMs: HOUR_MS, now: Date.now });
-      const first = worker.knock(running.queue, running._id);
-      const second = worker.knock(waiting.queue, waiting._id);
+      const first = worker.tryRun(running.queue, running._id);
+      const second = worker.tryRun(waiting.queue, waiting._id);
       await reached.opened;
       const drained = worker.drain();
       go.open();
       await drained;
-      t.equal(await first, subject.ends.ending);
+      t.equal(await first, subject.ends.result);
       t.equal(await second, 'not-ours');
-      t.equal(await worker.knock(waiting.queue, waiting._id), 'not-ours');
+      t.equal(await worker.tryRun(waiting.queue, waiting._id), 'not-ours');
       await endedWell(scene, running);
       t.match(await again(mongo, waiting), { status: 'PENDING', attempts: 0, fence: 0, lockedUntil: null });
     },
@@ -152,7 +152,7 @@ export const SLOT_FEATURES: readonly Feature[] = [
     async show(scene) {
       const { t, mongo, subject, actor } = scene;
       const reached = gate();
-      const endless = scripted(actor, async ({ signal }) => {
+      const endless = scriptActor(actor, async ({ signal }) => {
         reached.open();
         await new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
         throw new Error('not reached');
@@ -164,7 +164,7 @@ export const SLOT_FEATURES: readonly Feature[] = [
       kernel.halt.abort(new Error('the process is stopping'));
       t.equal(await run, 'snoozed');
       t.match(await again(mongo, command), { status: 'PENDING', attempts: 0, lockedUntil: null, workerId: null });
-      t.equal(await runCommand(scene.kernel(), actor, command.queue, command._id), subject.ends.ending);
+      t.equal(await runCommand(scene.kernel(), actor, command.queue, command._id), subject.ends.result);
       await endedWell(scene, command);
     },
   },

@@ -4,7 +4,7 @@ import type { Attempt, AttemptStatus, SubmitSource } from '#shared/attempt/attem
 import type { ListedAttempt } from '#shared/attempt/redact.ts';
 import { attempts, textRows } from './collections.ts';
 
-/** Reads attempts: one whole or by its head, the list of one student, the attempts that a start checks, and counts of all. */
+/** Reads attempts: one whole or by its ref, the list of one student, the attempts that a start checks, and counts of all. */
 
 /** Returns the attempt with the texts of all its answers, or null. Throws if the row of a text stays missing. */
 export async function findAttempt(mongo: Mongo, id: string): Promise<Attempt | null> {
@@ -43,28 +43,28 @@ export function textRowId(attemptId: string, answerKey: string, serverVersion: n
 }
 
 /** Fields of an attempt that never change and that a write needs first: its student and its paper. */
-export type AttemptHead = Pick<Attempt, '_id' | 'studentId' | 'paperId'>;
+export type AttemptRef = Pick<Attempt, '_id' | 'studentId' | 'paperId'>;
 
-export interface Heads {
+export interface AttemptRefs {
   /** Returns null if the attempt does not exist. null is not cached: another process may be creating the attempt now. */
-  find(id: string): Promise<AttemptHead | null>;
-  remember(head: AttemptHead): void;
+  find(id: string): Promise<AttemptRef | null>;
+  add(ref: AttemptRef): void;
 }
 
-/** Caches the `max` most recently used heads in memory, so that a warm save needs no read before its write. */
-export function openHeads(mongo: Mongo, max: number): Heads {
-  const cache = new LRUCache<string, AttemptHead>({ max });
-  const remember = ({ _id, studentId, paperId }: AttemptHead) => void cache.set(_id, { _id, studentId, paperId });
+/** Caches the `max` most recently used refs in memory, so that a warm save needs no read before its write. */
+export function openAttemptRefs(mongo: Mongo, max: number): AttemptRefs {
+  const cache = new LRUCache<string, AttemptRef>({ max });
+  const add = ({ _id, studentId, paperId }: AttemptRef) => void cache.set(_id, { _id, studentId, paperId });
   return {
-    remember,
+    add,
     async find(id) {
       const cached = cache.get(id);
       if (cached !== undefined) return cached;
       const read = (await attempts(mongo).findOne(
         { _id: id },
         { projection: { studentId: 1, paperId: 1 } },
-      )) as AttemptHead | null;
-      if (read !== null) remember(read);
+      )) as AttemptRef | null;
+      if (read !== null) add(read);
       return read;
     },
   };
@@ -92,13 +92,13 @@ export async function listAttempts(mongo: Mongo, studentId: string, limit: numbe
 }
 
 /** Fields of an earlier attempt that a start needs. */
-export type Sitting = Pick<Attempt, '_id' | 'status' | 'accessLinkId' | 'attemptNumber' | 'startKeys'>;
+export type EarlierAttempt = Pick<Attempt, '_id' | 'status' | 'accessLinkId' | 'attemptNumber' | 'startKeys'>;
 
 /**
  * Returns all attempts of one student at one exam, oldest first. They are few: one read serves the start key, the open attempt
  * and the counts.
  */
-export async function sittingsOf(mongo: Mongo, examId: string, studentId: string): Promise<Sitting[]> {
+export async function earlierAttempts(mongo: Mongo, examId: string, studentId: string): Promise<EarlierAttempt[]> {
   const found = await attempts(mongo)
     .find(
       { examId, studentId },
@@ -109,7 +109,7 @@ export async function sittingsOf(mongo: Mongo, examId: string, studentId: string
       },
     )
     .toArray();
-  return found as Sitting[];
+  return found as EarlierAttempt[];
 }
 
 /**

@@ -1,3 +1,4 @@
+import type { Document } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { guardedUpdate, literal, msOf, NOW_MS, wasAccepted } from '#infra/mongo/guarded-update.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
@@ -21,7 +22,8 @@ type Appended = { kind: 'appended'; event: AttemptEvent } | { kind: 'full' };
 
 /**
  * Appends an event that a client reported, in any state of the attempt. This takes one command, or a transaction if the tail is
- * full or the metadata is long. `full`: the attempt has MAX_CLIENT_EVENTS client events. Throws if the attempt does not exist.
+ * full or the metadata is long. `full`: the attempt has MAX_CLIENT_EVENTS client events; a TIMEOUT is neither counted nor refused.
+ * Throws if the attempt does not exist.
  */
 export async function appendClientEvent(
   mongo: Mongo,
@@ -34,7 +36,14 @@ export async function appendClientEvent(
   return quick.kind === 'appended' ? quick : appendWithRows(mongo, write, budgetMs, now);
 }
 
-const HAS_ROOM = { $lt: ['$clientEvents', MAX_CLIENT_EVENTS] };
+/** Returns the condition under which the log takes an event of this type, and the next count of limited events. */
+function countOf(type: ClientEventType): { hasRoom: Document; clientEvents: Document | string } {
+  if (type === 'TIMEOUT') return { hasRoom: literal(true), clientEvents: '$clientEvents' };
+  return {
+    hasRoom: { $lt: ['$clientEvents', MAX_CLIENT_EVENTS] },
+    clientEvents: { $add: ['$clientEvents', 1] },
+  };
+}
 
 /** Appends the event to the tail with one command. `full`: the tail or the whole log has no room. */
 async function appendToTail(mongo: Mongo, write: EventWrite): Promise<Appended> {
@@ -44,10 +53,11 @@ async function appendToTail(mongo: Mongo, write: EventWrite): Promise<Appended> 
     metadata: literal(write.metadata),
     createdAt: EVENT_TIME,
   };
-  const update = guardedUpdate([HAS_ROOM, { $lt: [{ $size: '$events' }, EVENT_TAIL_CAP] }], {
+  const { hasRoom, clientEvents } = countOf(write.type);
+  const update = guardedUpdate([hasRoom, { $lt: [{ $size: '$events' }, EVENT_TAIL_CAP] }], {
     events: { $concatArrays: ['$events', [event]] },
     eventSeq: { $add: ['$eventSeq', 1] },
-    clientEvents: { $add: ['$clientEvents', 1] },
+    clientEvents,
   });
   const attempt = await attempts(mongo).findOneAndUpdate({ _id: write.attemptId }, update.pipeline, {
     returnDocument: 'after',
@@ -64,11 +74,12 @@ async function appendWithRows(mongo: Mongo, write: EventWrite, budgetMs: number,
     const before = (await attempts(mongo).findOne({ _id: write.attemptId }, { session })) as Attempt | null;
     if (before === null) throw new Error(`attempt ${write.attemptId} is missing`);
     const event = { type: write.type, metadata: write.metadata, createdAt: new Date(now()) };
-    const placed = placeEvent(before, event);
-    const update = guardedUpdate([HAS_ROOM], {
-      events: literal(placed.tail),
-      eventSeq: literal(placed.eventSeq),
-      clientEvents: { $add: ['$clientEvents', 1] },
+    const log = addToEventLog(before, event);
+    const { hasRoom, clientEvents } = countOf(write.type);
+    const update = guardedUpdate([hasRoom], {
+      events: literal(log.tail),
+      eventSeq: literal(log.eventSeq),
+      clientEvents,
     });
     const after = await attempts(mongo).findOneAndUpdate({ _id: write.attemptId }, update.pipeline, {
       returnDocument: 'after',
@@ -76,14 +87,14 @@ async function appendWithRows(mongo: Mongo, write: EventWrite, budgetMs: number,
       session,
     });
     if (!wasAccepted(update, after)) return { kind: 'full' };
-    if (placed.rows.length > 0) await eventRows(mongo).insertMany(placed.rows, { session });
-    const createdAt = placed.tail.at(-1)?.createdAt ?? event.createdAt;
-    return { kind: 'appended', event: { seq: placed.eventSeq, type: event.type, metadata: event.metadata, createdAt } };
+    if (log.rows.length > 0) await eventRows(mongo).insertMany(log.rows, { session });
+    const createdAt = log.tail.at(-1)?.createdAt ?? event.createdAt;
+    return { kind: 'appended', event: { seq: log.eventSeq, type: event.type, metadata: event.metadata, createdAt } };
   });
 }
 
-/** The place of a new event: the next tail of the attempt document, and the rows that its transaction inserts. */
-interface PlacedEvent {
+/** The write of a new event: the next tail of the attempt document, and the rows that its transaction inserts. */
+interface EventLogWrite {
   tail: AttemptEvent[];
   eventSeq: number;
   rows: EventRow[];
@@ -93,10 +104,10 @@ interface PlacedEvent {
  * Appends one event, dated no earlier than the event before it. If the tail is full, all but its newest EVENT_TAIL_KEEP events
  * move to rows, so no event is lost or reordered.
  */
-export function placeEvent(
+export function addToEventLog(
   attempt: Pick<Attempt, '_id' | 'events' | 'eventSeq'>,
   event: Omit<AttemptEvent, 'seq'>,
-): PlacedEvent {
+): EventLogWrite {
   const last = attempt.events.at(-1);
   const createdAt = last !== undefined && last.createdAt > event.createdAt ? last.createdAt : event.createdAt;
   const numbered: AttemptEvent = { seq: attempt.eventSeq + 1, ...event, createdAt };

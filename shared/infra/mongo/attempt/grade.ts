@@ -7,7 +7,7 @@ import { handoffKeys } from '#shared/attempt/commands.ts';
 import type { HandoffEffects } from '#shared/attempt/handoff.ts';
 import type { Grading } from '#shared/attempt/scoring/grade-attempt.ts';
 import { attempts, eventRows } from './collections.ts';
-import { placeEvent } from './events.ts';
+import { addToEventLog } from './events.ts';
 
 export interface GradeWrite {
   /** The attempt as it was loaded, with the release that binds it. The write requires that nothing was written since. */
@@ -77,14 +77,14 @@ async function rewrite(
   { attempt, status, changes, event }: Rewrite,
   session: ClientSession,
 ): Promise<void> {
-  const placed = placeEvent(attempt, event);
+  const log = addToEventLog(attempt, event);
   const written = await attempts(mongo).updateOne(
     { _id: attempt._id, stamp: attempt.stamp, status },
-    { $set: { ...changes, stamp: newStamp(), events: placed.tail, eventSeq: placed.eventSeq } },
+    { $set: { ...changes, stamp: newStamp(), events: log.tail, eventSeq: log.eventSeq } },
     { session },
   );
   if (written.matchedCount !== 1) throw new Stale(`attempt ${attempt._id}`);
-  if (placed.rows.length > 0) await eventRows(mongo).insertMany(placed.rows, { session });
+  if (log.rows.length > 0) await eventRows(mongo).insertMany(log.rows, { session });
 }
 
 /**

@@ -11,7 +11,7 @@ export interface Papers {
   /**
    * Stores the paper if it is new, and returns its id. The paper must be durable before the attempt that names it is inserted.
    */
-  keep(paper: Paper): Promise<string>;
+  store(paper: Paper): Promise<string>;
   /** Returns the paper. Throws if it does not exist: the paper of an attempt is never deleted. */
   find(id: string): Promise<Paper>;
 }
@@ -33,7 +33,7 @@ export function openPapers(mongo: Mongo, cacheBytes: number): Papers {
   }
 
   return {
-    async keep(paper) {
+    async store(paper) {
       const id = paperIdOf(paper);
       if (cache.get(id) !== undefined) return id;
       try {

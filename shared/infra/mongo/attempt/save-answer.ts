@@ -6,7 +6,7 @@ import { type AnswerContent, type Attempt, answerKeyOf } from '#shared/attempt/a
 import { EVENT_TAIL_CAP, MAX_ANSWER_BYTES, TEXT_ROW_BYTES } from '#shared/attempt/limits.ts';
 import { textRowId } from './attempts.ts';
 import { attempts, eventRows, textRows } from './collections.ts';
-import { EVENT_TIME, placeEvent } from './events.ts';
+import { addToEventLog, EVENT_TIME } from './events.ts';
 
 /** One answer to be written. The rules that need no stored state have been checked. */
 export interface AnswerWrite {
@@ -76,15 +76,15 @@ export async function saveAnswerWithRows(
     const replaced = before.answers[answerKey];
     const serverVersion = (replaced?.serverVersion ?? 0) + 1;
     const long = isLongAnswer(write.content);
-    const placed = placeEvent(before, {
+    const log = addToEventLog(before, {
       type: 'SAVE_ANSWER',
       metadata: JSON.stringify(write.metadata(serverVersion)),
       createdAt: new Date(now()),
     });
     const update = guardedUpdate(saveConditions(write), {
       ...answerChanges(write, long ? { textRef: true } : write.content),
-      eventSeq: literal(placed.eventSeq),
-      events: literal(placed.tail),
+      eventSeq: literal(log.eventSeq),
+      events: literal(log.tail),
     });
     const attempt = (await attempts(mongo).findOneAndUpdate({ _id: write.attemptId }, update.pipeline, {
       returnDocument: 'after',
@@ -92,9 +92,9 @@ export async function saveAnswerWithRows(
     })) as Attempt | null;
     if (attempt === null) return { kind: 'missing' };
     if (!wasAccepted(update, attempt)) return { kind: 'refused', attempt };
-    if (placed.rows.length > 0) await eventRows(mongo).insertMany(placed.rows, { session });
-    if (replaced?.textRef === true) await dropText(mongo, write.attemptId, answerKey, serverVersion - 1, session);
-    if (long) await keepText(mongo, write, answerKey, serverVersion, session);
+    if (log.rows.length > 0) await eventRows(mongo).insertMany(log.rows, { session });
+    if (replaced?.textRef === true) await deleteText(mongo, write.attemptId, answerKey, serverVersion - 1, session);
+    if (long) await storeText(mongo, write, answerKey, serverVersion, session);
     return { kind: 'saved', attempt };
   });
 }
@@ -141,7 +141,7 @@ function saveEvent(write: AnswerWrite): Document {
   };
 }
 
-async function keepText(mongo: Mongo, write: AnswerWrite, answerKey: string, version: number, session: ClientSession) {
+async function storeText(mongo: Mongo, write: AnswerWrite, answerKey: string, version: number, session: ClientSession) {
   await textRows(mongo).insertOne(
     {
       _id: textRowId(write.attemptId, answerKey, version),
@@ -153,6 +153,6 @@ async function keepText(mongo: Mongo, write: AnswerWrite, answerKey: string, ver
   );
 }
 
-async function dropText(mongo: Mongo, attemptId: string, answerKey: string, version: number, session: ClientSession) {
+async function deleteText(mongo: Mongo, attemptId: string, answerKey: string, version: number, session: ClientSession) {
   await textRows(mongo).deleteOne({ _id: textRowId(attemptId, answerKey, version) }, { session });
 }

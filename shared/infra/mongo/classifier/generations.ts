@@ -19,7 +19,7 @@ import {
 } from '#shared/classifier/generation.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import { generations } from './collections.ts';
-import { dropHold, keepHold } from './generation-holds.ts';
+import { convertHold, releaseHold } from './generation-holds.ts';
 
 /** A generation on which only its holder works until the lease ends. */
 export interface HeldGeneration {
@@ -76,11 +76,11 @@ export async function openGeneration(
 }
 
 /**
- * Takes a row that is not settled and whose lease is over. A worker also takes it from another worker: its claim of the row's
+ * Acquires a row that is not settled and whose lease is over. A worker also acquires it from another worker: its claim of the row's
  * only command proves that the other worker has lost that command. `busy`: another holder has the row. `gone`: the row does not
  * exist.
  */
-export async function takeGeneration(
+export async function acquireGeneration(
   mongo: Mongo,
   previewId: string,
   { by, leaseMs }: { by: GenerationHolder; leaseMs: number },
@@ -92,7 +92,7 @@ export async function takeGeneration(
     heldBy: literal(by),
     fence: { $add: ['$fence', 1] },
     failure: null,
-    // A row without an answer expires a while after it was last taken, not after it was created. So it never expires while its
+    // A row without an answer expires a while after it was last acquired, not after it was created. So it never expires while its
     // answer is being made.
     idleSince: { $cond: [{ $eq: ['$state', 'MAKING'] }, '$$NOW', null] },
   });
@@ -115,9 +115,9 @@ export async function renewGeneration(mongo: Mongo, held: HeldGeneration, leaseM
 
 /**
  * Releases a row that is not settled. With a rejection, the requests that waited for this holder return the same rejection. With
- * null they take the row themselves. Changes nothing if the caller is no longer the holder.
+ * null they acquire the row themselves. Changes nothing if the caller is no longer the holder.
  */
-export async function giveUpGeneration(
+export async function releaseGeneration(
   mongo: Mongo,
   { row, fence }: HeldGeneration,
   rejection: Rejection | null,
@@ -133,7 +133,7 @@ export async function giveUpGeneration(
 }
 
 /** The answer of a model, and the kind of holder that calls usage and wallet service for it. */
-interface MadeAnswer {
+interface PricedAnswer {
   /** JSON text, by `resultText`. */
   result: string;
   charge: Charge;
@@ -152,7 +152,7 @@ interface MadeAnswer {
 export async function storeReplay(
   mongo: Mongo,
   { row, fence }: HeldGeneration,
-  { result, charge, settledBy, now }: MadeAnswer,
+  { result, charge, settledBy, now }: PricedAnswer,
 ): Promise<{ kind: 'stored' } | { kind: 'lost' }> {
   const isWorkers = settledBy === 'worker';
   const command = newCommand({
@@ -174,7 +174,7 @@ export async function storeReplay(
     });
     const written = await generations(mongo).updateOne({ _id: row._id }, pipeline, { session });
     if (written.modifiedCount !== 1) return { kind: 'lost' };
-    await keepHold(mongo, row, charge, session);
+    await convertHold(mongo, row, charge, session);
     await postCommandIn(mongo, session, command);
     return { kind: 'stored' };
   });
@@ -191,7 +191,7 @@ export async function markConsumed(mongo: Mongo, previewId: string, session?: Cl
 
 /**
  * Changes PENDING to SETTLED once both the usage and the wallet service are done. From now on the answer may be returned, and its
- * hold is dropped.
+ * hold is released.
  */
 export async function markSettled(
   mongo: Mongo,
@@ -207,7 +207,7 @@ export async function markSettled(
     failure: null,
   });
   await generations(mongo).updateOne({ _id }, pipeline, { session });
-  await dropHold(mongo, { _id, organizationId }, session);
+  await releaseHold(mongo, { _id, organizationId }, session);
 }
 
 /**

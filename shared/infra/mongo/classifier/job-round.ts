@@ -97,7 +97,7 @@ export async function markContext(
 }
 
 /** Sets the job back to PENDING until its command runs again. Throws RoundOver. */
-export async function restRound(mongo: Mongo, at: JobRound, session: ClientSession): Promise<void> {
+export async function suspendRound(mongo: Mongo, at: JobRound, session: ClientSession): Promise<void> {
   await change(mongo, at, { status: 'PENDING' }, session);
 }
 
@@ -108,27 +108,27 @@ export async function endRound(mongo: Mongo, at: JobRound, end: JobEnd, session?
 }
 
 /** A round whose command no worker will run again. */
-export interface LostRound {
+export interface OrphanedRound {
   at: JobRound;
   /** Fence of the command that runs the round; null if that command does not exist. */
   fence: number | null;
 }
 
 /** Time limit (ms) of the transaction, which writes up to four hundred batches. */
-const LOST_ROUND_MS = 20 * SECOND;
+const ORPHANED_ROUND_BUDGET_MS = 20 * SECOND;
 
 /**
  * Stores outcomes for all open batches of a round and ends the job, all or nothing. Requires that the command of the round is
  * dead and still has the `fence` that it had when `open` was read. Otherwise a new run may have stored some of these outcomes.
  * Throws RoundOver or Stale.
  */
-export async function endLostRound(
+export async function endOrphanedRound(
   mongo: Mongo,
-  { at, fence }: LostRound,
+  { at, fence }: OrphanedRound,
   open: readonly FinishedBatch[],
   endOf: (succeeded: number) => JobEnd,
 ): Promise<void> {
-  await inTransaction(mongo, LOST_ROUND_MS, async (session) => {
+  await inTransaction(mongo, ORPHANED_ROUND_BUDGET_MS, async (session) => {
     // Read the command first. A worker that runs it again after this read also writes the job, so one of the two commits fails.
     const command = await findLive(mongo, 'classifier', roundKey(at), session);
     if (command?.status === 'PENDING' || (command?.fence ?? null) !== fence)

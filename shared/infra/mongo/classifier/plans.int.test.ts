@@ -8,7 +8,7 @@ import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { noneScans, watchFilters } from '#testing/stores/plans.ts';
 import { classifierActor } from '#workers/classifier/actor.ts';
 import { runCommand } from '#workers/run-command.ts';
-import { postStandingCommands } from '#workers/worker-process.ts';
+import { postRecurringCommands } from '#workers/worker-process.ts';
 import { batchErrors } from './job-batches.ts';
 import {
   cancelJob,
@@ -28,7 +28,7 @@ t.test('no filter of classification jobs scans a collection', async (t) => {
   const { seen } = watchFilters(mongo);
   await createIndexes(mongo);
   const actor = classifierActor(testWorkerDeps(mongo));
-  await postStandingCommands(mongo, actor, Date.now() - 1_000);
+  await postRecurringCommands(mongo, actor, Date.now() - 1_000);
   const commands = [await postJob(mongo), await postJob(mongo), await postJob(mongo)];
   const [done, stopped, open] = commands.map(({ subject }) => subject);
   const sweep = await findLive(mongo, 'classifier', 'classifier:lost-jobs');

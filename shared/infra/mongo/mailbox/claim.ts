@@ -9,13 +9,13 @@ import { mailboxOf } from './mailbox.ts';
  * The result of a claim.
  *
  * - `claimed`: the command is leased to this worker and its attempt is counted.
- * - `buried`: no attempt was left, because the last run ended with its worker. This claim has made the command DEAD; no other
+ * - `dead`: no attempt was left, because the last run ended with its worker. This claim has made the command DEAD; no other
  *   claim gets this result.
  * - `refused`: the command is not due, leased by another worker, settled or unknown.
  */
 export type Claim<Q extends Queue> =
   | { kind: 'claimed'; command: CommandOf<Q> }
-  | { kind: 'buried'; command: CommandOf<Q> }
+  | { kind: 'dead'; command: CommandOf<Q> }
   | { kind: 'refused' };
 
 /**
@@ -29,7 +29,7 @@ export async function claimCommand<Q extends Queue>(
   // The sender's clock may be ahead of MongoDB's. Its ring must not be refused because of that.
   const dueAtOnce = { $and: [{ $eq: ['$fence', 0] }, { $eq: [msOf('$nextRunAt'), msOf('$createdAt')] }] };
   const exhausted = { $gte: ['$attempts', '$maxAttempts'] };
-  const unless = (spent: unknown, taken: unknown) => ({ $cond: [exhausted, spent, taken] });
+  const unless = (spent: unknown, claimed: unknown) => ({ $cond: [exhausted, spent, claimed] });
   const update = guardedUpdate(
     [
       { $eq: ['$status', 'PENDING'] },
@@ -55,7 +55,7 @@ export async function claimCommand<Q extends Queue>(
   });
   if (!wasAccepted(update, after)) return { kind: 'refused' };
   const command = after as CommandOf<Q>;
-  return { kind: command.status === 'DEAD' ? 'buried' : 'claimed', command };
+  return { kind: command.status === 'DEAD' ? 'dead' : 'claimed', command };
 }
 
 const LOST = 'no attempt is left: the worker of the last attempt ended without settling the command';

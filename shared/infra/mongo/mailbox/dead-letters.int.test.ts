@@ -1,6 +1,6 @@
 import t from 'tap';
 import { OPERATOR_AUDIT } from '#infra/mongo/operator-audit.ts';
-import { around } from '#testing/actors/scripted-actor.ts';
+import { withStep } from '#testing/actors/scripted-actor.ts';
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
@@ -15,7 +15,7 @@ t.test('dead letters are grouped by cause, listed newest first, and replayed onc
   const actor = makeActor('grading', deps);
   const dieOf = async (message: (id: string) => string) => {
     const command = await postGrading(mongo, await storeAttempt(mongo, SUBMITTED), { maxAttempts: 1 });
-    const fails = around(actor, () => Promise.reject(new TypeError(message(command._id))));
+    const fails = withStep(actor, () => Promise.reject(new TypeError(message(command._id))));
     t.equal(await runCommand(testKernel(mongo), fails, command.queue, command._id), 'dead');
     return command;
   };
@@ -49,7 +49,7 @@ t.test('dead letters are grouped by cause, listed newest first, and replayed onc
     { action: 'dead.replay', commandId: other._id, operator: 'op-1', reason: by.reason, lastError: dead.lastError },
   ]);
 
-  const fails = around(actor, () => Promise.reject(new Error('not mended')));
+  const fails = withStep(actor, () => Promise.reject(new Error('not mended')));
   t.equal(await runCommand(testKernel(mongo), fails, dead.queue, dead._id), 'dead', 'it dies again');
   t.equal(await replayDead(mongo, dead, by), false, 'a replay of the first death does not replay the second');
   t.equal((await audit()).length, 1);

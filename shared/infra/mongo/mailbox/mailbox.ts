@@ -48,8 +48,8 @@ export async function postCommand<Q extends Queue>(
     } catch (error) {
       if (!isDuplicateKey(error, ['key']) || round === 5) throw error;
     }
-    const standing = await findLive(mongo, queue, key);
-    if (standing !== null) return { command: standing, created: false };
+    const existing = await findLive(mongo, queue, key);
+    if (existing !== null) return { command: existing, created: false };
   }
 }
 
@@ -74,15 +74,15 @@ export async function readCommand<Q extends Queue>(mongo: Mongo, queue: Q, id: s
  * a repeat does not use up the attempts of the schedule. A command that is leased, due or settled does not change. Returns the
  * resulting command, or null if it does not exist.
  */
-export async function hurryCommand<Q extends Queue>(mongo: Mongo, queue: Q, id: string): Promise<CommandOf<Q> | null> {
+export async function makeDueNow<Q extends Queue>(mongo: Mongo, queue: Q, id: string): Promise<CommandOf<Q> | null> {
   const isWaiting = {
     $and: [{ $eq: ['$status', 'PENDING'] }, { $eq: ['$lockedUntil', null] }, { $gt: [msOf('$nextRunAt'), NOW_MS] }],
   };
-  const hurried = {
+  const changes = {
     nextRunAt: { $cond: [isWaiting, nowPlus(0), '$nextRunAt'] },
     maxAttempts: { $cond: [isWaiting, { $add: ['$maxAttempts', 1] }, '$maxAttempts'] },
   };
-  return mailboxOf(mongo, queue).findOneAndUpdate({ _id: id } as Filter<CommandOf<Q>>, [{ $set: hurried }], {
+  return mailboxOf(mongo, queue).findOneAndUpdate({ _id: id } as Filter<CommandOf<Q>>, [{ $set: changes }], {
     returnDocument: 'after',
     maxTimeMS: QUERY_LIMIT_MS,
   }) as Promise<CommandOf<Q> | null>;
@@ -113,54 +113,54 @@ export async function readEnd<Q extends Queue>(
 }
 
 /** Checks whether commands that front doors wait for have settled. */
-export interface SettledLooks {
+export interface SettledPoller {
   /** Resolves with true if the command has settled, and with false if not or if the id is unknown. Rejects in an outage. */
   isSettled(queue: Queue, id: string): Promise<boolean>;
 }
 
-interface Look {
+interface PollBatch {
   queue: Queue;
   ids: Set<string>;
   settled: PromiseWithResolvers<ReadonlySet<string>>;
 }
 
 /** Maximum number of ids in one query. */
-const MOST_IDS = 500;
+const MAX_IDS = 500;
 
 /**
  * Opens the shared poll of a front door. It batches the ids of all waiting requests and runs one query at a time; a request that
  * arrives during a query joins the next one. If 2,000 students wait for late grades, separate queries would be thousands a second
  * and delay every other request.
  */
-export function openSettledLooks(mongo: Mongo): SettledLooks {
-  const waiting: Look[] = [];
-  let isLooking = false;
+export function openSettledPoller(mongo: Mongo): SettledPoller {
+  const waiting: PollBatch[] = [];
+  let isPolling = false;
 
-  async function look(): Promise<void> {
-    isLooking = true;
+  async function poll(): Promise<void> {
+    isPolling = true;
     // Wait one turn, so that requests of the same turn join this query.
     await new Promise(setImmediate);
     for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
       await settledOf(mongo, next).then(next.settled.resolve, next.settled.reject);
     }
-    isLooking = false;
+    isPolling = false;
   }
 
   return {
     async isSettled(queue, id) {
-      let mine = waiting.find((open) => open.queue === queue && open.ids.size < MOST_IDS);
+      let mine = waiting.find((open) => open.queue === queue && open.ids.size < MAX_IDS);
       if (mine === undefined) {
         mine = { queue, ids: new Set(), settled: Promise.withResolvers() };
         waiting.push(mine);
       }
       mine.ids.add(id);
-      if (!isLooking) void look();
+      if (!isPolling) void poll();
       return (await mine.settled.promise).has(id);
     },
   };
 }
 
-async function settledOf(mongo: Mongo, { queue, ids }: Look): Promise<ReadonlySet<string>> {
+async function settledOf(mongo: Mongo, { queue, ids }: PollBatch): Promise<ReadonlySet<string>> {
   const found = await mailboxOf(mongo, queue)
     .find({ _id: { $in: [...ids] } }, { projection: { status: 1 }, maxTimeMS: QUERY_LIMIT_MS })
     .toArray();

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { liveWorkers, WORKERS, type WorkerRow } from '#infra/mongo/live-workers.ts';
 import { gradeNotices } from '#shared/attempt/notices.ts';
-import { around } from '#testing/actors/scripted-actor.ts';
+import { withStep } from '#testing/actors/scripted-actor.ts';
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { sampleAttempt } from '#testing/stored/sample-attempt.ts';
 import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
@@ -38,7 +38,7 @@ t.test('queue depths count a leased command as running, and as due once its leas
   await post(mongo, Date.now() + MINUTE);
   await post(mongo);
   const held = await post(mongo, Date.now() - 5 * MINUTE);
-  const hangs = around(makeActor('grading', testWorkerDeps(mongo)), () => new Promise<never>(() => undefined));
+  const hangs = withStep(makeActor('grading', testWorkerDeps(mongo)), () => new Promise<never>(() => undefined));
   void runCommand(testKernel(mongo), hangs, 'grading', held._id);
   await until('it is claimed', async () => (await depthOf(mongo, 'grading')).running === 1);
   const running = await depthOf(mongo, 'grading');

@@ -1,6 +1,6 @@
 import type { Collection } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
-import { isLeftAlone, type WorkerRow } from '#infra/mongo/live-workers.ts';
+import { isUnserved, type WorkerRow } from '#infra/mongo/live-workers.ts';
 import type { Command, Queue } from '#shared/kernel/command.ts';
 import { actorOf, MAILBOXES, QUEUES } from './commands.ts';
 import { mailboxOf } from './mailbox.ts';
@@ -45,14 +45,14 @@ export async function queueDepths(
   // Query one queue at a time, to leave the connections to the requests of students.
   for (const queue of QUEUES) {
     const depth = await depthOf(mongo, queue, new Date(now), limit);
-    const parked = isLeftAlone(queue, actorOf(queue), live);
+    const unserved = isUnserved(queue, actorOf(queue), live);
     depths.push({
       queue,
-      waiting: depth.due + depth.resting,
+      waiting: depth.due + depth.backingOff,
       running: depth.running,
       dead: dead.get(queue) ?? 0,
-      due: parked ? 0 : depth.due,
-      oldestDueMs: parked || depth.oldest === null ? null : Math.max(0, now - depth.oldest.getTime()),
+      due: unserved ? 0 : depth.due,
+      oldestDueMs: unserved || depth.oldest === null ? null : Math.max(0, now - depth.oldest.getTime()),
     });
   }
   return depths.sort((a, b) => a.queue.localeCompare(b.queue));
@@ -84,7 +84,7 @@ async function depthOf(mongo: Mongo, queue: Queue, at: Date, limit: number) {
   return {
     due: dueCount,
     running: runningCount,
-    resting: Math.max(0, laterCount - runningCount),
+    backingOff: Math.max(0, laterCount - runningCount),
     oldest: oldest?.nextRunAt ?? null,
   };
 }

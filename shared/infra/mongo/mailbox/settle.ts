@@ -73,7 +73,7 @@ export async function refundAttempt(mongo: Mongo, command: Command): Promise<voi
  * Clears our session id from a command that we still hold but could not settle. The driver reuses the session. A worker that finds
  * our lease expired ends the stored session, and would abort an unrelated transaction.
  */
-export async function forgetSession(mongo: Mongo, command: Command): Promise<void> {
+export async function clearHolderSession(mongo: Mongo, command: Command): Promise<void> {
   await mailboxOf(mongo, command.queue).updateOne(
     { _id: command._id, fence: command.fence, status: 'PENDING' },
     { $set: { session: null } },
@@ -84,10 +84,7 @@ export async function forgetSession(mongo: Mongo, command: Command): Promise<voi
  * Undoes a claim of this worker whose reply was lost: the command is due at once and its attempt is refunded. Changes nothing if
  * this worker does not hold the command. The caller must not run another claim of the command at the same time.
  */
-export async function takeBackClaim(
-  mongo: Mongo,
-  claimed: { queue: Queue; id: string; workerId: string },
-): Promise<void> {
+export async function undoClaim(mongo: Mongo, claimed: { queue: Queue; id: string; workerId: string }): Promise<void> {
   await mailboxOf(mongo, claimed.queue).updateOne(
     { _id: claimed.id, workerId: claimed.workerId, status: 'PENDING', lockedUntil: { $ne: null } },
     [{ $set: changesOf({ to: 'AGAIN', inMs: 0, unspent: true, error: null }) }],

@@ -8,47 +8,56 @@ import { deliveryAttempts, notifications } from './collections.ts';
 import type { Page } from './inbox.ts';
 
 /** Outcome of a delivery attempt that ran to its end. */
-export type TryEnd = { kind: 'sent'; providerId: string | null } | { kind: 'failed'; error: string };
+export type DeliveryAttemptEnd = { kind: 'sent'; providerId: string | null } | { kind: 'failed'; error: string };
 
 /** Error of a row whose delivery attempt never recorded its end. */
-export const BROKEN_OFF = 'broken off: its worker ended or lost the database during this try';
+export const INTERRUPTED = 'broken off: its worker ended or lost the database during this try';
 
 /** Returns the row id of a delivery attempt. Each claim of a command has a row of its own. */
-export function tryIdOf({ _id, fence }: Pick<Command, '_id' | 'fence'>): string {
+export function deliveryAttemptId({ _id, fence }: Pick<Command, '_id' | 'fence'>): string {
   return `${_id}:${fence}`;
 }
 
 /** Inserts the row of a delivery attempt that is about to begin. */
-export async function beginTry(mongo: Mongo, row: DeliveryAttempt, session: ClientSession): Promise<void> {
+export async function beginDeliveryAttempt(mongo: Mongo, row: DeliveryAttempt, session: ClientSession): Promise<void> {
   await deliveryAttempts(mongo).insertOne({ ...row }, { session });
 }
 
 /** Marks the row of an earlier delivery attempt as FAILED if it is still QUEUED: its worker can no longer record the end. */
-export async function breakOffTry(mongo: Mongo, tryId: string, session: ClientSession): Promise<void> {
+export async function failAbandonedAttempt(mongo: Mongo, id: string, session: ClientSession): Promise<void> {
   await deliveryAttempts(mongo).updateOne(
-    { _id: tryId, status: 'QUEUED' },
-    [{ $set: { status: 'FAILED', error: literal(BROKEN_OFF), updatedAt: '$$NOW' } }],
+    { _id: id, status: 'QUEUED' },
+    [{ $set: { status: 'FAILED', error: literal(INTERRUPTED), updatedAt: '$$NOW' } }],
     { session },
   );
 }
 
 /** Deletes the row of a delivery attempt that was not made after all. */
-export async function dropTry(mongo: Mongo, tryId: string, session: ClientSession): Promise<void> {
-  await deliveryAttempts(mongo).deleteOne({ _id: tryId }, { session });
+export async function deleteDeliveryAttempt(mongo: Mongo, id: string, session: ClientSession): Promise<void> {
+  await deliveryAttempts(mongo).deleteOne({ _id: id }, { session });
 }
 
 /**
  * Ends the row of a delivery attempt in the transaction that settles its command. Call it after the command was written: a failed
  * row copies from it whether and when the next delivery attempt follows.
  */
-export async function endTry(mongo: Mongo, command: Command, end: TryEnd, session: ClientSession): Promise<void> {
+export async function endDeliveryAttempt(
+  mongo: Mongo,
+  command: Command,
+  end: DeliveryAttemptEnd,
+  session: ClientSession,
+): Promise<void> {
   const changes =
     end.kind === 'failed'
       ? { ...(await afterFailure(mongo, command, session)), error: literal(end.error.slice(0, 500)) }
       : { status: 'SENT', providerId: literal(end.providerId) };
-  await deliveryAttempts(mongo).updateOne({ _id: tryIdOf(command) }, [{ $set: { ...changes, updatedAt: '$$NOW' } }], {
-    session,
-  });
+  await deliveryAttempts(mongo).updateOne(
+    { _id: deliveryAttemptId(command) },
+    [{ $set: { ...changes, updatedAt: '$$NOW' } }],
+    {
+      session,
+    },
+  );
 }
 
 async function afterFailure(

@@ -8,8 +8,8 @@ import { tappedDb } from '#testing/stores/tapped-db.ts';
 import { until } from '#testing/until.ts';
 import { fanOuts, NOTIFICATION_EVENTS, notificationEvents, notifications } from './collections.ts';
 import { findEvent, idsOfFanOut, insertFanOut } from './fan-out.ts';
-import { look } from './inbox.ts';
-import { abandonFanOut, FanOutLost, lostFanOuts, openFanOut, publishFanOut, stageRows } from './stage-fan-out.ts';
+import { readConsistently } from './inbox.ts';
+import { abandonFanOut, FanOutLost, openFanOut, orphanedFanOuts, publishFanOut, stageRows } from './stage-fan-out.ts';
 
 /** A fan-out of three chunks. */
 const STAGED = 25;
@@ -17,16 +17,16 @@ const rowsAtOnce = 10;
 
 /** Returns the numbers of stored documents, and of rows that a reader finds. */
 async function stored(mongo: TestMongo) {
-  const [rows, events, jobs, settles, visible] = await Promise.all([
+  const [rows, events, jobs, finishes, visible] = await Promise.all([
     notifications(mongo).countDocuments({}),
     notificationEvents(mongo).countDocuments({}),
     mongo.db.collection(DELIVERIES).countDocuments({}),
     mongo.db.collection('commands').countDocuments({ queue: 'upkeep:fanouts' }),
-    look(mongo, (place) => notifications(mongo).countDocuments({ place })),
+    readConsistently(mongo, (place) => notifications(mongo).countDocuments({ place })),
   ]);
-  return { rows, events, jobs, settles, visible };
+  return { rows, events, jobs, finishes, visible };
 }
-const NOTHING = { rows: 0, events: 0, jobs: 0, settles: 0, visible: 0 };
+const NOTHING = { rows: 0, events: 0, jobs: 0, finishes: 0, visible: 0 };
 
 t.test('a failing row leaves nothing: the 900th of 1,000, and one beyond the first chunks', async (t) => {
   for (const [failing, sample] of [
@@ -50,7 +50,7 @@ t.test('event, rows and one job per row and channel commit together', async (t) 
   const fanOut = sampleFanOut({ rows: 3, channels: new Set(['log', 'webhook']) });
   const inserted = await insertFanOut(mongo, fanOut);
   t.equal(inserted.kind === 'made' && inserted.ring.length, 6);
-  t.strictSame(await stored(mongo), { rows: 3, events: 1, jobs: 6, settles: 0, visible: 3 });
+  t.strictSame(await stored(mongo), { rows: 3, events: 1, jobs: 6, finishes: 0, visible: 3 });
   t.strictSame(
     await idsOfFanOut(mongo, fanOut.fanOutId),
     fanOut.rows.map(({ _id }) => _id),
@@ -88,13 +88,13 @@ t.test('readers see all rows of a staged fan-out or none, while it is made', { t
   const seen = new Set<number>();
   let making = true;
   async function read(): Promise<void> {
-    while (making) seen.add(await look(mongo, (place) => notifications(mongo).countDocuments({ place })));
+    while (making) seen.add(await readConsistently(mongo, (place) => notifications(mongo).countDocuments({ place })));
   }
   const readers = [read(), read()];
   t.match(await insertFanOut(mongo, sampleFanOut({ rows: 10_000 })), { kind: 'made' }, 'and no reader aborts it');
   making = false;
   await Promise.all(readers);
-  seen.add(await look(mongo, (place) => notifications(mongo).countDocuments({ place })));
+  seen.add(await readConsistently(mongo, (place) => notifications(mongo).countDocuments({ place })));
   t.strictSame(
     [...seen].sort((a, b) => a - b),
     [0, 10_000],
@@ -124,8 +124,8 @@ t.test('a process that dies at any write shows readers all or nothing, and a rep
         `${when} write ${point}: ${result instanceof Error ? 'died' : 'ended'}`,
       );
       // The sweep deletes the rows of the dead process, which no reader has seen.
-      for (const lost of await lostFanOuts(mongo, Date.now() + 120_000, 10)) await abandonFanOut(mongo, lost);
-      t.match(await stored(mongo), { rows, events: 1, visible: rows, settles: 1 });
+      for (const lost of await orphanedFanOuts(mongo, Date.now() + 120_000, 10)) await abandonFanOut(mongo, lost);
+      t.match(await stored(mongo), { rows, events: 1, visible: rows, finishes: 1 });
     }
   }
 });

@@ -11,16 +11,16 @@ import { type Deliveries, type QueuedDelivery, queueDeliveries } from './deliver
 import { abandonFanOut, findEarlierStaging, openFanOut, publishFanOut, stageRows } from './stage-fan-out.ts';
 
 /** Time limit (ms) for deleting rows that were staged in vain before the caller is answered. The sweep deletes the rest. */
-const TAKE_BACK_WITHIN_MS = 5 * SECOND;
+const CLEAN_UP_WITHIN_MS = 5 * SECOND;
 /** An earlier fan-out of the same event that makes no progress for this long (ms) is treated as dead. */
 const STALLED_MS = 10 * SECOND;
-const LOOK_AGAIN_MS = 100;
+const POLL_MS = 100;
 /**
  * Time limit (ms) for reading the event that made ours a duplicate. One server is enough to refuse a duplicate, but the earlier
  * event is readable only after a majority has it. `inTransaction` has waited for a majority, but on one shard, which need not be
  * the event's, and only within its budget.
  */
-const KNOWN_WITHIN_MS = 2 * SECOND;
+const READABLE_WITHIN_MS = 2 * SECOND;
 
 export interface NewFanOut {
   fanOutId: string;
@@ -34,8 +34,8 @@ export interface NewFanOut {
   stalledMs?: number;
   now: number;
   deliveries: Deliveries;
-  /** The command that settles the fan-out; posted only if it is staged. */
-  settle: CommandOf<'upkeep:fanouts'>;
+  /** The command that finishes the fan-out; posted only if it is staged. */
+  finish: CommandOf<'upkeep:fanouts'>;
 }
 
 /** `made`: the jobs to ring for after the commit. `replayed`: the event existed already, and nothing was made. */
@@ -68,24 +68,24 @@ async function insertAtOnce(mongo: Mongo, { event, rows, deliveries, now }: NewF
   return { kind: 'made', ring };
 }
 
-/** Stages the rows and then publishes them. The command that settles the fan-out queues the deliveries. */
+/** Stages the rows and then publishes them. The command that finishes the fan-out queues the deliveries. */
 async function insertStaged(mongo: Mongo, wanted: NewFanOut): Promise<InsertedFanOut> {
-  const { fanOutId, rows, now, event, settle } = wanted;
+  const { fanOutId, rows, now, event, finish } = wanted;
   const source = event === null ? null : sourceEventRef(event);
   // Best effort: the sweep deletes remaining rows later, and no reader sees them meanwhile.
-  const takeBack = () => abandonFanOut(mongo, fanOutId, TAKE_BACK_WITHIN_MS).catch(() => undefined);
+  const cleanUp = () => abandonFanOut(mongo, fanOutId, CLEAN_UP_WITHIN_MS).catch(() => undefined);
   try {
     await openFanOut(mongo, { fanOutId, source, rows: rows.length, now });
     const earlier = source === null ? null : await awaitEarlier(mongo, source, wanted);
     if (earlier !== null) {
-      await takeBack();
+      await cleanUp();
       return { kind: 'replayed', event: earlier };
     }
     await stageRows(mongo, wanted);
     await publishFanOut(mongo, wanted);
-    return { kind: 'made', ring: [{ queue: settle.queue, id: settle._id }] };
+    return { kind: 'made', ring: [{ queue: finish.queue, id: finish._id }] };
   } catch (error) {
-    await takeBack();
+    await cleanUp();
     throw error;
   }
 }
@@ -101,7 +101,7 @@ async function awaitEarlier(
   { fanOutId, event, stalledMs = STALLED_MS }: NewFanOut,
 ): Promise<NotificationEvent | null> {
   let progress = '';
-  for (let since = performance.now(); ; await delay(LOOK_AGAIN_MS)) {
+  for (let since = performance.now(); ; await delay(POLL_MS)) {
     const earlier = await findEarlierStaging(mongo, { fanOutId, source });
     // Query the event after the staging fan-out, so that an event published in between is found.
     const known = await findSame(mongo, event);
@@ -115,11 +115,11 @@ async function awaitEarlier(
 
 /** Returns the earlier event that made ours a duplicate, or null. Polls up to KNOWN_WITHIN_MS until that event is readable. */
 async function findWinner(mongo: Mongo, event: NotificationEvent | null): Promise<NotificationEvent | null> {
-  const giveUpAt = performance.now() + KNOWN_WITHIN_MS;
+  const giveUpAt = performance.now() + READABLE_WITHIN_MS;
   for (;;) {
     const winner = await findSame(mongo, event);
     if (winner !== null || event?.replayable !== true || performance.now() > giveUpAt) return winner;
-    await delay(LOOK_AGAIN_MS);
+    await delay(POLL_MS);
   }
 }
 

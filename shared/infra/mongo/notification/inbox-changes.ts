@@ -7,7 +7,7 @@ import { isSupportType, type Notification } from '#shared/notification/notificat
 import type { Snapshot } from '#shared/notification/snapshot.ts';
 import { type NotificationRow, notifications } from './collections.ts';
 import { type Deliveries, type QueuedDelivery, queueDeliveries } from './deliveries.ts';
-import { LOOK_OPTIONS, visiblePlace } from './inbox.ts';
+import { SNAPSHOT_READ, visiblePlace } from './inbox.ts';
 
 /**
  * Marks a row as read and returns it as it is afterwards. The caller must have found the row visible. A row that was read before
@@ -104,7 +104,7 @@ async function walkInbox(mongo: Mongo, walk: Walk, signal: AbortSignal): Promise
           projection: { createdAt: 1 },
           sort: { createdAt: -1, _id: -1 },
           limit: FOUND_AT_ONCE,
-          ...LOOK_OPTIONS,
+          ...SNAPSHOT_READ,
         },
       )
       .toArray();

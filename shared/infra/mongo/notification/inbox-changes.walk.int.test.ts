@@ -116,7 +116,7 @@ t.test('a walk stops when its caller leaves, and a second walk changes the rest'
 t.test('concurrent delete-all and fan-outs delete each row once and break no fan-out', async (t) => {
   const mongo = await openTestMongo(t);
   const fanOut = (n: number) =>
-    inTransaction(mongo, 5_000, async (session) => {
+    inTransaction(mongo, 60_000, async (session) => {
       const rows = ['student-1', 'student-2'].map((userId) => freshNotification({ userId, fanOutId: `f-${n}` }));
       await notifications(mongo).insertMany(rows, { session });
     });

@@ -1,6 +1,6 @@
 import type { Filter } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
-import { LOOK_MS } from '#shared/notification/fan-out.ts';
+import { CONSISTENT_READ_MS } from '#shared/notification/fan-out.ts';
 import { literalPattern, type Notification, type Place } from '#shared/notification/notification.ts';
 import { fanOuts, type NotificationRow, notifications } from './collections.ts';
 
@@ -35,7 +35,7 @@ interface ListedNotifications {
  * Returns a page of an inbox with its counts. A search compares its text row by row; one that takes too long fails as an outage.
  */
 export function listNotifications(mongo: Mongo, wanted: Wanted, page: Page): Promise<ListedNotifications> {
-  return look(mongo, (place) => readPage(mongo, wanted, page, place));
+  return readConsistently(mongo, (place) => readPage(mongo, wanted, page, place));
 }
 
 async function readPage(
@@ -49,10 +49,10 @@ async function readPage(
   const isUnread = wanted.filter === 'UNREAD' && wanted.organizationId === null && wanted.q === null;
   const [rows, unreadCount, total] = await Promise.all([
     notifications(mongo)
-      .find(filter, { ...LOOK_OPTIONS, ...index, sort: { createdAt: -1, _id: -1 }, skip: (page - 1) * limit, limit })
+      .find(filter, { ...SNAPSHOT_READ, ...index, sort: { createdAt: -1, _id: -1 }, skip: (page - 1) * limit, limit })
       .toArray(),
-    notifications(mongo).countDocuments(unreadFilter, { ...LOOK_OPTIONS, ...unreadIndex }),
-    isUnread ? null : notifications(mongo).countDocuments(filter, { ...LOOK_OPTIONS, ...index }),
+    notifications(mongo).countDocuments(unreadFilter, { ...SNAPSHOT_READ, ...unreadIndex }),
+    isUnread ? null : notifications(mongo).countDocuments(filter, { ...SNAPSHOT_READ, ...index }),
   ]);
   return { rows, total: totalBeside(rows.length, { page, limit }, total ?? unreadCount), unread: unreadCount };
 }
@@ -73,7 +73,7 @@ export async function findNotification(mongo: Mongo, id: string): Promise<Notifi
     const row = await notifications(mongo).findOne({ _id: id }, { maxTimeMS: QUERY_LIMIT_MS });
     if (row === null) return null;
     if (await isVisible(mongo, row)) return row;
-    // Between the two queries its fan-out may have been published, settled and forgotten. The row is then in another place, so
+    // Between the two queries its fan-out may have been published, finished and deleted. The row is then in another place, so
     // read it again.
     if (row.place === 'DELETED' || row.place === staged) return null;
     staged = row.place;
@@ -90,9 +90,9 @@ async function isVisible(mongo: Mongo, { place }: { place: Place }): Promise<boo
 
 /** Returns the number of unread notifications of one user, from an index alone. */
 export function countUnread(mongo: Mongo, userId: string): Promise<number> {
-  return look(mongo, (place) => {
+  return readConsistently(mongo, (place) => {
     const { filter } = unreadSelection(userId, place);
-    return notifications(mongo).countDocuments(filter, LOOK_OPTIONS);
+    return notifications(mongo).countDocuments(filter, SNAPSHOT_READ);
   });
 }
 
@@ -101,11 +101,11 @@ const MAX_RECENT = 1_000;
 
 /** Returns the rows of this inbox that were made after `from`, oldest first; at most the newest MAX_RECENT. */
 export async function recentNotifications(mongo: Mongo, userId: string, from: Date): Promise<NotificationRow[]> {
-  const newestFirst = await look(mongo, (place) =>
+  const newestFirst = await readConsistently(mongo, (place) =>
     notifications(mongo)
       .find(
         { userId, place, createdAt: { $gt: from } },
-        { sort: { createdAt: -1, _id: -1 }, limit: MAX_RECENT, ...LOOK_OPTIONS },
+        { sort: { createdAt: -1, _id: -1 }, limit: MAX_RECENT, ...SNAPSHOT_READ },
       )
       .toArray(),
   );
@@ -168,25 +168,28 @@ export type PlaceFilter = 'INBOX' | { $in: string[] };
  * Options of every command that reads rows in more than one place: it reads all of them as of one instant. Otherwise writers may
  * run between its steps. A row that moves to its inbox would then be read twice or not at all.
  */
-export const LOOK_OPTIONS = { readConcern: { level: 'snapshot' }, maxTimeMS: QUERY_LIMIT_MS } as const;
+export const SNAPSHOT_READ = { readConcern: { level: 'snapshot' }, maxTimeMS: QUERY_LIMIT_MS } as const;
 
-const LOOK_ROUNDS = 3;
+const MAX_READS = 3;
 
 /**
  * Reads rows as of one instant: all rows of a fan-out or none. `read` may be called twice: first while the published fan-outs are
  * queried, and again if there are any, which is rare.
  *
- * Rows move to `INBOX` no sooner than REST_MS after their fan-out was published. The fan-out stays findable for REST_MS after the
+ * Rows move to `INBOX` no sooner than READER_GRACE_MS after their fan-out was published. The fan-out stays findable for READER_GRACE_MS after the
  * last row moved (`shared/notification/fan-out.ts`). So two queries less than that apart, in either order, agree about every row
- * that could be moving. A process that was paused between them repeats both. Throws if that happens in LOOK_ROUNDS rounds.
+ * that could be moving. A process that was paused between them repeats both. Throws if that happens in MAX_READS rounds.
  */
-export async function look<Result>(mongo: Mongo, read: (place: PlaceFilter) => Promise<Result>): Promise<Result> {
+export async function readConsistently<Result>(
+  mongo: Mongo,
+  read: (place: PlaceFilter) => Promise<Result>,
+): Promise<Result> {
   for (let round = 1; ; round++) {
     const began = performance.now();
-    const [published, settled] = await Promise.all([publishedFanOuts(mongo), read('INBOX')]);
-    const result = published.length === 0 ? settled : await read({ $in: ['INBOX', ...published] });
-    if (performance.now() - began < LOOK_MS) return result;
-    if (round === LOOK_ROUNDS) throw new Error('the reads of an inbox took too long to be consistent');
+    const [published, visible] = await Promise.all([publishedFanOuts(mongo), read('INBOX')]);
+    const result = published.length === 0 ? visible : await read({ $in: ['INBOX', ...published] });
+    if (performance.now() - began < CONSISTENT_READ_MS) return result;
+    if (round === MAX_READS) throw new Error('the reads of an inbox took too long to be consistent');
   }
 }
 

@@ -13,7 +13,7 @@ import { findEvent, idsOfFanOut, insertFanOut } from './fan-out.ts';
 import { countUnread, findNotification, listNotifications, recentNotifications } from './inbox.ts';
 import { deleteAll, deleteNotification, markAllRead, markRead, putSnapshot } from './inbox-changes.ts';
 import { findPreferences, patchPreferences, preferencesOf } from './preferences.ts';
-import { lostFanOuts, rowsOfFanOut } from './stage-fan-out.ts';
+import { orphanedFanOuts, rowsOfFanOut } from './stage-fan-out.ts';
 import { summarizeSupport } from './summarize-support.ts';
 
 t.test('no filter of the notification service scans a collection', async (t) => {
@@ -54,7 +54,7 @@ async function useInboxes(mongo: Mongo): Promise<void> {
     made.push(sample.fanOutId);
   }
   await findEvent(mongo, source);
-  await lostFanOuts(mongo, Date.now(), 5);
+  await orphanedFanOuts(mongo, Date.now(), 5);
 
   // Twice: with and without a published fan-out that readers must include.
   for (const userId of ['user-1', 'user-2']) {

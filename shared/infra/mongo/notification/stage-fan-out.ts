@@ -73,7 +73,7 @@ export async function stageRows(
 }
 
 /**
- * Makes every row visible in one commit, together with the event, and posts the command that settles the rows. Throws FanOutLost
+ * Makes every row visible in one commit, together with the event, and posts the command that finishes the fan-out. Throws FanOutLost
  * if the fan-out is late, incomplete or abandoned. A second event of the same source is a duplicate key error. In both cases
  * nothing becomes visible.
  */
@@ -83,12 +83,12 @@ export async function publishFanOut(
     fanOutId,
     event,
     rows,
-    settle,
+    finish,
   }: {
     fanOutId: string;
     event: NotificationEvent | null;
     rows: readonly Notification[];
-    settle: CommandOf<'upkeep:fanouts'>;
+    finish: CommandOf<'upkeep:fanouts'>;
   },
 ): Promise<void> {
   const inTime = { $and: [{ $gt: [msOf('$stageBy'), NOW_MS] }, { $eq: ['$staged', rows.length] }] };
@@ -104,7 +104,7 @@ export async function publishFanOut(
       { session },
     );
     if (published.modifiedCount !== 1) throw new FanOutLost(fanOutId);
-    await postCommandIn(mongo, session, settle);
+    await postCommandIn(mongo, session, finish);
   });
 }
 
@@ -151,7 +151,7 @@ export async function abandonFanOut(
  * Returns the ids of fan-outs whose process ended before it could publish or delete them (`now` in Unix milliseconds, MongoDB's
  * clock).
  */
-export async function lostFanOuts(mongo: Mongo, now: number, limit: number): Promise<string[]> {
+export async function orphanedFanOuts(mongo: Mongo, now: number, limit: number): Promise<string[]> {
   const found = await fanOuts(mongo)
     .find(
       { state: { $in: ['STAGING', 'ABANDONED'] }, stageBy: { $lt: new Date(now) } },
@@ -201,6 +201,6 @@ export async function moveToInbox(
 }
 
 /** Deletes a fan-out. Call it only after every row is in its inbox and no reader still uses an older list of fan-outs. */
-export async function forgetFanOut(mongo: Mongo, fanOutId: string, session: ClientSession): Promise<void> {
+export async function deleteFanOut(mongo: Mongo, fanOutId: string, session: ClientSession): Promise<void> {
   await fanOuts(mongo).deleteOne({ _id: fanOutId }, { session });
 }

@@ -3,7 +3,7 @@ import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import type { DeliveryStatus } from '#shared/notification/delivery.ts';
 import type { Notification } from '#shared/notification/notification.ts';
 import { deliveryAttempts, notificationEvents, notifications } from './collections.ts';
-import { LOOK_OPTIONS, look, type PlaceFilter, selectionOf } from './inbox.ts';
+import { type PlaceFilter, readConsistently, SNAPSHOT_READ, selectionOf } from './inbox.ts';
 
 export interface SupportCounts {
   notifications: { type: string; isRead: boolean; count: number }[];
@@ -20,7 +20,7 @@ export interface SupportCounts {
 export async function summarizeSupport(mongo: Mongo, recent: number): Promise<SupportCounts> {
   const options = { hint: 'support_summary', maxTimeMS: QUERY_LIMIT_MS };
   const [seen, events, attempts] = await Promise.all([
-    look(mongo, (place) => countNotifications(mongo, place, recent)),
+    readConsistently(mongo, (place) => countNotifications(mongo, place, recent)),
     notificationEvents(mongo)
       .aggregate<SupportCounts['events'][number]>(grouped({ isSupport: true }, ['type']), options)
       .toArray(),
@@ -37,11 +37,11 @@ async function countNotifications(mongo: Mongo, place: PlaceFilter, recent: numb
     notifications(mongo)
       .aggregate<SupportCounts['notifications'][number]>(grouped(filter, ['type', 'isRead']), {
         hint: 'support_summary',
-        ...LOOK_OPTIONS,
+        ...SNAPSHOT_READ,
       })
       .toArray(),
     notifications(mongo)
-      .find(filter, { ...index, sort: { createdAt: -1, _id: -1 }, limit: recent, ...LOOK_OPTIONS })
+      .find(filter, { ...index, sort: { createdAt: -1, _id: -1 }, limit: recent, ...SNAPSHOT_READ })
       .toArray(),
   ]);
   return { notifications: counts, recent: rows };

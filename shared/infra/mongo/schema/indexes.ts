@@ -90,7 +90,7 @@ export const INDEXES: readonly DeclaredIndex[] = [
   plain(NOTIFICATIONS, 'newest_support', { place: 1, createdAt: -1, _id: -1 }, { isSupport: true }),
   // The support summary is counted from this index alone.
   plain(NOTIFICATIONS, 'support_summary', { place: 1, type: 1, isRead: 1 }, { isSupport: true }),
-  // The rows of a fan-out, in the order in which they are settled. A replay returns the same rows.
+  // The rows of a fan-out, in the order in which they are moved. A replay returns the same rows.
   plain(NOTIFICATIONS, 'by_fan_out', { fanOutId: 1, ordinal: 1 }),
   // An event of a producer creates its rows once, whichever route receives it.
   unique(NOTIFICATION_EVENTS, 'replay_key', { sourceService: 1, sourceEventId: 1 }, { replayable: true }),

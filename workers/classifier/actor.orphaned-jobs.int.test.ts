@@ -10,13 +10,13 @@ import { finishedOnce, postJob } from '#testing/stored/stored-jobs.ts';
 import { tappedDb } from '#testing/stores/tapped-db.ts';
 import { again, expire } from '#testing/suites/kernel-features/feature.ts';
 import { gate } from '#testing/until.ts';
-import { postStandingCommands } from '#workers/worker-process.ts';
+import { postRecurringCommands } from '#workers/worker-process.ts';
 import { classifierActor } from './actor.ts';
 
 t.test('the sweep ends a job whose command died with its workers, and no other job', async (t) => {
   const { mongo, actor, run, job } = await classifierScene(t);
   const sweeper = actor(() => undefined);
-  await postStandingCommands(mongo, sweeper, Date.now() - 1_000);
+  await postRecurringCommands(mongo, sweeper, Date.now() - 1_000);
   const sweep = (await mailboxOf(mongo, 'classifier').findOne({ key: 'classifier:lost-jobs' })) as Command;
   const [lost, waiting, cancelled] = [
     await postJob(mongo, { maxAttempts: 1 }),
@@ -33,7 +33,7 @@ t.test('the sweep ends a job whose command died with its workers, and no other j
 });
 
 t.test('outcomes stored before the command died count, and open batches become errors', async (t) => {
-  const { mongo, actor, run, job, brought, told } = await classifierScene(t);
+  const { mongo, actor, run, job, stored, publishedJobs } = await classifierScene(t);
   const command = await postJob(mongo, { ...twelve, maxAttempts: 2 });
   const fails = actor((ids) => {
     if (ids[0]?.startsWith('q-6-')) throw passing();
@@ -42,15 +42,15 @@ t.test('outcomes stored before the command died count, and open batches become e
   await mailboxOf(mongo, 'classifier').updateOne({ _id: command._id }, { $set: { attempts: 2 } });
   await expire(mongo, command);
   t.equal(await run(fails, command), 'dead', 'its last worker was killed');
-  await postStandingCommands(mongo, fails, Date.now() - 1_000);
+  await postRecurringCommands(mongo, fails, Date.now() - 1_000);
   const sweep = (await mailboxOf(mongo, 'classifier').findOne({ key: 'classifier:lost-jobs' })) as Command;
-  told.length = 0;
+  publishedJobs.length = 0;
   t.equal(await run(fails, sweep), 'snoozed');
   t.match(await job(command), { status: 'COMPLETED', open: false, error: null, counts: { succeeded: 5, failed: 7 } });
   t.equal(await finishedOnce(mongo, command.subject), 1);
-  const { errors } = await brought(command);
+  const { errors } = await stored(command);
   t.strictSame([...new Set(errors.map(({ code }) => code))], ['INTERNAL']);
-  t.strictSame(told, [command.subject]);
+  t.strictSame(publishedJobs, [command.subject]);
 });
 
 t.test('the sweep leaves a job to its worker if an operator replays its command during the sweep', async (t) => {
@@ -65,26 +65,26 @@ t.test('the sweep leaves a job to its worker if an operator replays its command 
     return undefined;
   });
   t.equal(await run(slow, command), 'dead');
-  let working: Promise<unknown> | undefined;
+  let running: Promise<unknown> | undefined;
   const replayed = tappedDb(mongo, (method, name, collection) => {
     if (name !== 'findOne' || collection !== COMMANDS) return undefined;
     return async (...args) => {
       // Intercept the second of the sweep's two reads of the command, in its transaction. The open batches are read by then.
       const [, options] = args as [unknown, { session?: object }];
-      if (options?.session === undefined || working !== undefined) return method(...args);
+      if (options?.session === undefined || running !== undefined) return method(...args);
       const dead = await again(mongo, command);
       t.ok(await replayDead(mongo, dead, { operator: 'op', reason: 'the worker was too small', now: Date.now() }));
-      working = run(slow, command);
+      running = run(slow, command);
       await begun.opened;
       return method(...args);
     };
   });
   const sweeper = classifierActor(testWorkerDeps({ ...mongo, db: replayed }));
-  await postStandingCommands(mongo, sweeper, Date.now() - 1_000);
+  await postRecurringCommands(mongo, sweeper, Date.now() - 1_000);
   const sweep = (await mailboxOf(mongo, 'classifier').findOne({ key: 'classifier:lost-jobs' })) as Command;
   t.equal(await run(sweeper, sweep), 'snoozed');
   goOn.open();
-  t.equal(await working, 'done');
+  t.equal(await running, 'done');
   t.match(await job(command), { status: 'COMPLETED', counts: { succeeded: 12, failed: 0, batchesDone: 3 } });
   t.equal(await finishedOnce(mongo, command.subject), 1);
 });

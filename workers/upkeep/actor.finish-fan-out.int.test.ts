@@ -3,8 +3,8 @@ import { DELIVERIES } from '#infra/mongo/mailbox/commands.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { fanOuts, notifications } from '#infra/mongo/notification/collections.ts';
 import { insertFanOut } from '#infra/mongo/notification/fan-out.ts';
-import { look } from '#infra/mongo/notification/inbox.ts';
-import { REST_MS, STAGE_WITHIN_MS } from '#shared/notification/fan-out.ts';
+import { readConsistently } from '#infra/mongo/notification/inbox.ts';
+import { READER_GRACE_MS, STAGE_WITHIN_MS } from '#shared/notification/fan-out.ts';
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { WEBHOOK_SECRET } from '#testing/neighbours/neighbours.ts';
 import { sampleFanOut, stageOnly } from '#testing/stored/sample-fan-out.ts';
@@ -19,7 +19,8 @@ const WEBHOOK = {
   NOTIFICATION_WEBHOOK_SECRET: WEBHOOK_SECRET,
 };
 
-const counted = (mongo: TestMongo) => look(mongo, (place) => notifications(mongo).countDocuments({ place }));
+const counted = (mongo: TestMongo) =>
+  readConsistently(mongo, (place) => notifications(mongo).countDocuments({ place }));
 const moved = (mongo: TestMongo) => notifications(mongo).countDocuments({ place: 'INBOX' });
 
 t.test(
@@ -35,11 +36,11 @@ t.test(
     /** Runs the command as a worker would, `ms` after the publication. */
     async function runAt(ms: number) {
       await mailboxOf(mongo, 'upkeep:fanouts').updateOne(
-        { _id: fanOut.settle._id },
+        { _id: fanOut.finish._id },
         { $set: { nextRunAt: new Date(0) } },
       );
       const deps = { ...testWorkerDeps(mongo, WEBHOOK), now: () => start + ms };
-      return runCommand(testKernel(mongo), makeActor('upkeep', deps), 'upkeep:fanouts', fanOut.settle._id);
+      return runCommand(testKernel(mongo), makeActor('upkeep', deps), 'upkeep:fanouts', fanOut.finish._id);
     }
 
     t.equal(await runAt(0), 'snoozed');
@@ -50,16 +51,16 @@ t.test(
     );
     t.equal(await moved(mongo), 0, 'no row moves while a reader may hold a list without the fan-out');
     t.equal(await counted(mongo), ROWS - 1, 'readers see them all the same');
-    t.equal(await runAt(REST_MS / 2), 'snoozed');
+    t.equal(await runAt(READER_GRACE_MS / 2), 'snoozed');
     t.equal(await moved(mongo), 0);
 
-    t.equal(await runAt(REST_MS + 5_000), 'snoozed');
+    t.equal(await runAt(READER_GRACE_MS + 5_000), 'snoozed');
     t.equal(await moved(mongo), ROWS - 1);
     t.equal(await fanOuts(mongo).countDocuments({}), 1, 'still named, for those who looked before');
     t.equal(await counted(mongo), ROWS - 1);
-    t.equal(await runAt(REST_MS + 10_000), 'snoozed');
+    t.equal(await runAt(READER_GRACE_MS + 10_000), 'snoozed');
 
-    t.equal(await runAt(2 * REST_MS + 20_000), 'done');
+    t.equal(await runAt(2 * READER_GRACE_MS + 20_000), 'done');
     t.equal(await fanOuts(mongo).countDocuments({}), 0);
     t.equal(await counted(mongo), ROWS - 1);
     t.equal(await notifications(mongo).countDocuments({ place: 'DELETED' }), 1, 'what was deleted stays so');
@@ -75,7 +76,7 @@ t.test('the sweep deletes the rows of a front door that never published, and no 
   await insertFanOut(mongo, sampleFanOut({ rows: ROWS, rowsAtOnce: 10 }));
   await insertFanOut(mongo, sampleFanOut({ rows: 3 }));
   const command = {
-    ...sampleFanOut({ rows: 0 }).settle,
+    ...sampleFanOut({ rows: 0 }).finish,
     queue: 'upkeep' as const,
     progress: null,
     result: null,
@@ -83,8 +84,8 @@ t.test('the sweep deletes the rows of a front door that never published, and no 
     nextRunAt: new Date(0),
   };
   await mailboxOf(mongo, 'upkeep').insertOne(command);
-  const ending = await runCommand(testKernel(mongo), makeActor('upkeep', testWorkerDeps(mongo)), 'upkeep', command._id);
-  t.equal(ending, 'snoozed', 'it comes back');
+  const result = await runCommand(testKernel(mongo), makeActor('upkeep', testWorkerDeps(mongo)), 'upkeep', command._id);
+  t.equal(result, 'snoozed', 'it comes back');
   t.equal(await notifications(mongo).countDocuments({ fanOutId: lost.fanOutId }), 0);
   t.equal(
     await notifications(mongo).countDocuments({ fanOutId: young.fanOutId }),

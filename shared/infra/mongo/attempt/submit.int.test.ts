@@ -5,12 +5,12 @@ import { MINUTE, SECOND } from '#shared/kernel/time.ts';
 import { storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { attempts } from './collections.ts';
-import { handIn } from './hand-in.ts';
+import { markSubmitted } from './submit.ts';
 
 const mongo = await openTestMongo(t);
 
 /** Submits an attempt with these bounds, in minutes from now, and returns it as it is stored afterwards. */
-async function handedIn(
+async function submitOne(
   source: SubmitSource,
   bounds: { started: number; deadline: number | null; overdueByMs?: number },
 ) {
@@ -21,7 +21,7 @@ async function handedIn(
     deadlineAt: deadline === null ? null : at(deadline),
   });
   const wanted = { attemptId: before._id, source, overdueByMs, maxAttempts: 3, now: Date.now(), budgetMs: 5 * SECOND };
-  const result = await handIn(mongo, wanted);
+  const result = await markSubmitted(mongo, wanted);
   const command = result.kind === 'submitted' ? result.command : null;
   const after = await attempts(mongo).findOne({ _id: before._id });
   if (after === null) throw new Error('the attempt is gone');
@@ -30,31 +30,31 @@ async function handedIn(
 }
 
 t.test('a student’s submit counts at its own time, also after the deadline', async (t) => {
-  const inTime = await handedIn('STUDENT', { started: -10, deadline: 50 });
+  const inTime = await submitOne('STUDENT', { started: -10, deadline: 50 });
   t.match(inTime.after, { status: 'SUBMITTED', submittedBy: 'STUDENT' });
   t.ok(inTime.isNow);
   t.ok(Math.abs((inTime.after.durationSeconds ?? 0) - 600) <= 5);
   t.match(inTime.command, { queue: 'grading', status: 'PENDING', subject: inTime.before._id });
-  t.ok((await handedIn('STUDENT', { started: -70, deadline: -10 })).isNow);
+  t.ok((await submitOne('STUDENT', { started: -70, deadline: -10 })).isNow);
 });
 
 t.test('a TIMEOUT counts at the earlier of now and the deadline', async (t) => {
-  const late = await handedIn('TIMEOUT', { started: -70, deadline: -10 });
+  const late = await submitOne('TIMEOUT', { started: -70, deadline: -10 });
   t.match(late.after, { submittedBy: 'TIMEOUT', submittedAt: late.before.deadlineAt, durationSeconds: 3_600 });
-  t.ok((await handedIn('TIMEOUT', { started: -10, deadline: 50 })).isNow, 'a client may give up early');
-  t.ok((await handedIn('TIMEOUT', { started: -10, deadline: null })).isNow);
+  t.ok((await submitOne('TIMEOUT', { started: -10, deadline: 50 })).isNow, 'a client may give up early');
+  t.ok((await submitOne('TIMEOUT', { started: -10, deadline: null })).isNow);
 });
 
 t.test('a clock that stepped back stores no negative duration', async (t) => {
-  t.equal((await handedIn('STUDENT', { started: 10, deadline: 70 })).after.durationSeconds, 0);
+  t.equal((await submitOne('STUDENT', { started: 10, deadline: 70 })).after.durationSeconds, 0);
 });
 
 t.test('a sweep submits only overdue attempts, and each of them once', async (t) => {
   const grace = { overdueByMs: 5 * MINUTE };
-  t.equal((await handedIn('TIMEOUT', { started: -60, deadline: -4, ...grace })).command, null);
-  t.equal((await handedIn('TIMEOUT', { started: -60, deadline: null, ...grace })).command, null);
-  const { command, wanted } = await handedIn('TIMEOUT', { started: -60, deadline: -6, ...grace });
+  t.equal((await submitOne('TIMEOUT', { started: -60, deadline: -4, ...grace })).command, null);
+  t.equal((await submitOne('TIMEOUT', { started: -60, deadline: null, ...grace })).command, null);
+  const { command, wanted } = await submitOne('TIMEOUT', { started: -60, deadline: -6, ...grace });
   t.ok(command);
-  t.strictSame(await handIn(mongo, wanted), { kind: 'unchanged' });
+  t.strictSame(await markSubmitted(mongo, wanted), { kind: 'unchanged' });
   t.equal(await mailboxOf(mongo, 'grading').countDocuments({ subject: wanted.attemptId }), 1);
 });

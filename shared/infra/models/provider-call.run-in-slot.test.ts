@@ -1,6 +1,6 @@
 import pLimit from 'p-limit';
 import t from 'tap';
-import { inTurn } from './try-provider.ts';
+import { runInSlot } from './provider-call.ts';
 
 const late = () => new Error('late');
 const rules = (more: { signal?: AbortSignal; waitMs?: number } = {}) => ({
@@ -13,15 +13,15 @@ const rules = (more: { signal?: AbortSignal; waitMs?: number } = {}) => ({
 t.test('a caller without a slot in time is rejected, and its work never starts', async (t) => {
   const slots = pLimit(1);
   const held = Promise.withResolvers<string>();
-  const first = inTurn(slots, rules({ waitMs: 1 }), () => held.promise);
+  const first = runInSlot(slots, rules({ waitMs: 1 }), () => held.promise);
   let calls = 0;
   const work = async () => ++calls;
-  await t.rejects(inTurn(slots, rules({ waitMs: 1 }), work), { message: 'late' });
+  await t.rejects(runInSlot(slots, rules({ waitMs: 1 }), work), { message: 'late' });
   const controller = new AbortController();
-  const cut = inTurn(slots, rules({ signal: controller.signal }), work);
+  const cut = runInSlot(slots, rules({ signal: controller.signal }), work);
   controller.abort(new Error('cancelled'));
   await t.rejects(cut, { message: 'cancelled' });
-  const third = inTurn(slots, rules(), work);
+  const third = runInSlot(slots, rules(), work);
   held.resolve('done');
   t.equal(await first, 'done', 'what has begun may take longer than it waited');
   t.equal(await third, 1, 'the slots of those who went are free');
@@ -32,7 +32,7 @@ t.test('work that has started runs to its end after its caller was aborted', asy
   const controller = new AbortController();
   const held = Promise.withResolvers<void>();
   const begins = Promise.withResolvers<void>();
-  const begun = inTurn(slots, rules({ signal: controller.signal }), () => {
+  const begun = runInSlot(slots, rules({ signal: controller.signal }), () => {
     begins.resolve();
     return held.promise;
   });
@@ -41,9 +41,9 @@ t.test('work that has started runs to its end after its caller was aborted', asy
   await t.rejects(begun, { message: 'cancelled' });
   t.equal(slots.activeCount, 1);
   held.reject(new Error('nobody hears of it'));
-  await inTurn(slots, rules(), async () => undefined);
+  await runInSlot(slots, rules(), async () => undefined);
   let calls = 0;
-  const tooLate = inTurn(slots, rules({ signal: controller.signal }), async () => ++calls);
+  const tooLate = runInSlot(slots, rules({ signal: controller.signal }), async () => ++calls);
   await t.rejects(tooLate, { message: 'cancelled' });
   t.equal(calls, 0);
 });

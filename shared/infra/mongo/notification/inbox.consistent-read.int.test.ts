@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap';
-import { LOOK_MS } from '#shared/notification/fan-out.ts';
+import { CONSISTENT_READ_MS } from '#shared/notification/fan-out.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
-import { look } from './inbox.ts';
+import { readConsistently } from './inbox.ts';
 
 const mongo = await openTestMongo(t);
 
@@ -22,13 +22,13 @@ function pausedRead(t: Test, rounds: number, pauseMs: number) {
 }
 
 t.test('a reader that is paused between its queries repeats them', async (t) => {
-  t.equal(await look(mongo, pausedRead(t, 1, LOOK_MS)), 2);
+  t.equal(await readConsistently(mongo, pausedRead(t, 1, CONSISTENT_READ_MS)), 2);
 });
 
 t.test('a reader that is paused in every round fails', async (t) => {
-  await t.rejects(look(mongo, pausedRead(t, 10, LOOK_MS)), /took too long/);
+  await t.rejects(readConsistently(mongo, pausedRead(t, 10, CONSISTENT_READ_MS)), /took too long/);
 });
 
 t.test('a reader ignores a pause that is too short for a row to move', async (t) => {
-  t.equal(await look(mongo, pausedRead(t, 1, LOOK_MS / 2)), 1);
+  t.equal(await readConsistently(mongo, pausedRead(t, 1, CONSISTENT_READ_MS / 2)), 1);
 });

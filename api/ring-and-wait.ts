@@ -1,5 +1,5 @@
 import type { Mongo } from '#infra/mongo/connect.ts';
-import type { SettledLooks } from '#infra/mongo/mailbox/mailbox.ts';
+import type { SettledPoller } from '#infra/mongo/mailbox/mailbox.ts';
 import type { Doorbells } from '#infra/redis/doorbell.ts';
 import type { ReplyWaiters } from '#infra/redis/replies.ts';
 import type { Command, Queue } from '#shared/kernel/command.ts';
@@ -9,7 +9,7 @@ export interface WorkerAccess {
   mongo: Mongo;
   doorbells: Doorbells;
   replies: ReplyWaiters;
-  looks: SettledLooks;
+  settledPoller: SettledPoller;
 }
 
 /**
@@ -17,24 +17,24 @@ export interface WorkerAccess {
  * answers 202 while the command continues. The waiter is registered before the ring, so that a fast reply is not missed.
  * Polling MongoDB covers a lost reply.
  */
-export async function askWorker(
+export async function ringAndWait(
   access: WorkerAccess,
   command: Pick<Command, '_id' | 'queue' | 'attempts' | 'status'>,
-  patience: { timeoutMs: number; signal: AbortSignal },
+  limits: { timeoutMs: number; signal: AbortSignal },
 ): Promise<boolean> {
   if (command.status !== 'PENDING') return true;
   const waiter = access.replies.register(command._id);
   void access.doorbells.ring(command.queue, command._id, command.attempts);
-  return waiter.settled({ ...patience, isSettled: () => access.looks.isSettled(command.queue, command._id) });
+  return waiter.settled({ ...limits, isSettled: () => access.settledPoller.isSettled(command.queue, command._id) });
 }
 
 /** Ring for at most this many commands; the worker's poll claims the rest in bulk. */
-const MOST_RINGS = 50;
+const MAX_RINGS = 50;
 
 /** Rings the workers of committed commands. A ring may be lost; the workers' poll then finds the command. */
 export function ringFor(
   { doorbells }: { doorbells: Pick<Doorbells, 'ring'> },
   commands: readonly { queue: Queue; id: string }[],
 ): void {
-  for (const { queue, id } of commands.slice(0, MOST_RINGS)) void doorbells.ring(queue, id, 0);
+  for (const { queue, id } of commands.slice(0, MAX_RINGS)) void doorbells.ring(queue, id, 0);
 }

@@ -1,14 +1,14 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { SettlementWorker } from '#api/classifier/deps.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
-import { openSettledLooks } from '#infra/mongo/mailbox/mailbox.ts';
+import { openSettledPoller } from '#infra/mongo/mailbox/mailbox.ts';
 import type { Queue } from '#shared/kernel/command.ts';
 import { runCommand } from '#workers/run-command.ts';
 import { settlementActor } from '#workers/settlement/actor.ts';
 import { testKernel, testWorkerDeps } from './test-kernel.ts';
 
 /** A settlement worker in the process of the test, and how a front door reaches it. */
-export interface SettlementBeside {
+export interface InProcessSettlement {
   /** For `PreviewDeps`: a ring is a run at once, and the end of a command is read from MongoDB. */
   door: SettlementWorker;
   /** While true, rings are noted and nothing is run. */
@@ -16,29 +16,29 @@ export interface SettlementBeside {
   /** Ids of the commands that were rung for. */
   rings: string[];
   /** How each run ended. */
-  endings: string[];
+  results: string[];
   /** Runs a command as a ring would. */
   run(commandId: string): Promise<void>;
 }
 
-export function settlementBeside(mongo: Mongo, env: NodeJS.ProcessEnv, waitMs = 60_000): SettlementBeside {
+export function inProcessSettlement(mongo: Mongo, env: NodeJS.ProcessEnv, waitMs = 60_000): InProcessSettlement {
   const actor = settlementActor(testWorkerDeps(mongo, { ...env, AI_GENERATION_SETTLEMENT_WORKER_ENABLED: '1' }));
   const kernel = testKernel(mongo);
-  const beside: SettlementBeside = {
+  const settlement: InProcessSettlement = {
     asleep: false,
     rings: [],
-    endings: [],
+    results: [],
     async run(commandId) {
-      beside.endings.push(await runCommand(kernel, actor, 'settlement', commandId));
+      settlement.results.push(await runCommand(kernel, actor, 'settlement', commandId));
     },
     door: {
       waitMs,
-      looks: openSettledLooks(mongo),
+      settledPoller: openSettledPoller(mongo),
       doorbells: {
         async ring(queue: Queue | string, commandId) {
           if (queue !== 'settlement') throw new Error(`rung for ${queue}`);
-          beside.rings.push(commandId);
-          if (!beside.asleep) void beside.run(commandId);
+          settlement.rings.push(commandId);
+          if (!settlement.asleep) void settlement.run(commandId);
           return true;
         },
         close: async () => undefined,
@@ -60,5 +60,5 @@ export function settlementBeside(mongo: Mongo, env: NodeJS.ProcessEnv, waitMs = 
       },
     },
   };
-  return beside;
+  return settlement;
 }

@@ -8,18 +8,18 @@ import { promptOf, type Repair } from '#shared/classifier/tasks/prompt.ts';
 import { type AskedFor, type ModelTask, ProviderFailure, type TokenUsage } from '#shared/classifier/tasks/task.ts';
 import type { FaultDetail } from '#shared/kernel/errors.ts';
 import type { Now } from '#shared/kernel/time.ts';
+import { type CheckedAnswer, checkAnswer, failureWithoutAnswer } from './check-answer.ts';
 import type { Circuits } from './circuits.ts';
 import { CallFailed, callProvider, type HttpAnswer } from './http-call.ts';
-import { type Judged, judgeAnswer, judgeNoAnswer } from './judge-answer.ts';
-import { type Budget, LONGEST_WAIT_MS, type Patience, type Turn } from './retries.ts';
+import { type Budget, LONGEST_WAIT_MS, type Timing, type Turn } from './retries.ts';
 
 /** A target that is called over HTTP. */
 export type HttpTarget = Target & { provider: Exclude<ProviderName, 'mock'>; baseUrl: string };
 
 /** Settings and services that every provider call uses. */
-export interface TryParts {
+export interface CallParts {
   circuits: Circuits;
-  patience: Patience;
+  timing: Timing;
   now: Now;
   timeoutMs: number;
   streaming: boolean;
@@ -27,7 +27,7 @@ export interface TryParts {
 }
 
 /** A task, the provider to call for it and the form of the answer. */
-export interface Try {
+export interface CallPlan {
   target: HttpTarget;
   wire: Wire;
   form: AnswerForm;
@@ -42,14 +42,14 @@ export interface Try {
   signal: AbortSignal;
 }
 
-type Tried =
+type CallResult =
   | { kind: 'fits'; json: unknown; usage: TokenUsage }
   | { kind: 'unfit'; repair: Repair }
   /** The server does not support this form of answer. */
   | { kind: 'otherForm' };
 
 /** An admitted call. `asTrial`: it tests an open circuit. */
-interface TryTurn extends Turn {
+interface AdmittedTurn extends Turn {
   asTrial: boolean;
   timeoutMs: number;
 }
@@ -57,22 +57,22 @@ interface TryTurn extends Turn {
 /**
  * Makes one provider call once the circuit and a slot allow it, and records a usage event. If the provider has requested a
  * pause that fits into the budget, the call waits for its end.
- * @throws TryFailed; ProviderFailure if no call was made (`open`, or `passing` if time ran out); the signal's reason
+ * @throws CallAttemptFailed; ProviderFailure if no call was made (`open`, or `passing` if time ran out); the signal's reason
  */
-export async function tryProvider(parts: TryParts, asked: Try, turn: Turn): Promise<Tried> {
-  const { budget, signal, slots } = asked;
+export async function callOnce(parts: CallParts, plan: CallPlan, turn: Turn): Promise<CallResult> {
+  const { budget, signal, slots } = plan;
   for (;;) {
-    const waitMs = budget.deadlineAt - parts.patience.clock();
-    const late = () => outOfTime(asked.target);
-    const step = await inTurn(slots, { signal, waitMs, late }, () => admitAndCall(parts, asked, turn));
+    const waitMs = budget.deadlineAt - parts.timing.clock();
+    const late = () => outOfTime(plan.target);
+    const step = await runInSlot(slots, { signal, waitMs, late }, () => admitAndCall(parts, plan, turn));
     if (step.kind !== 'paused') return step;
     const { retryAfterMs } = step;
-    const fits = retryAfterMs <= LONGEST_WAIT_MS && parts.patience.clock() + retryAfterMs < budget.deadlineAt;
+    const fits = retryAfterMs <= LONGEST_WAIT_MS && parts.timing.clock() + retryAfterMs < budget.deadlineAt;
     if (!fits) {
-      const message = `${asked.target.provider} is rate-limiting requests`;
+      const message = `${plan.target.provider} is rate-limiting requests`;
       throw new ProviderFailure('AI_PROVIDER_THROTTLED', 'open', { message, retryAfterMs });
     }
-    await parts.patience.sleep(retryAfterMs, signal);
+    await parts.timing.sleep(retryAfterMs, signal);
   }
 }
 
@@ -83,13 +83,13 @@ function outOfTime({ provider }: Target): ProviderFailure {
 }
 
 async function admitAndCall(
-  parts: TryParts,
-  asked: Try,
+  parts: CallParts,
+  plan: CallPlan,
   turn: Turn,
-): Promise<Tried | { kind: 'paused'; retryAfterMs: number }> {
-  const { target, budget, signal } = asked;
+): Promise<CallResult | { kind: 'paused'; retryAfterMs: number }> {
+  const { target, budget, signal } = plan;
   signal.throwIfAborted();
-  const leftMs = budget.deadlineAt - parts.patience.clock();
+  const leftMs = budget.deadlineAt - parts.timing.clock();
   if (leftMs <= 0) throw outOfTime(target);
   const admission = await parts.circuits.admit(target);
   switch (admission.kind) {
@@ -103,81 +103,85 @@ async function admitAndCall(
     case 'call':
     case 'trial': {
       const asTrial = admission.kind === 'trial';
-      return call(parts, asked, { ...turn, asTrial, timeoutMs: Math.min(parts.timeoutMs, Math.ceil(leftMs)) });
+      return call(parts, plan, { ...turn, asTrial, timeoutMs: Math.min(parts.timeoutMs, Math.ceil(leftMs)) });
     }
   }
 }
 
 /** Makes the call. Its result updates the circuit first, is then recorded as a usage event and finally returned. */
-async function call(parts: TryParts, asked: Try, turn: TryTurn): Promise<Tried> {
-  const { target, signal } = asked;
-  const startedAt = parts.patience.clock();
-  let told: Told = { status: null, headers: null };
-  const end = async (judged: Judged | null) => {
-    await parts.circuits.end(target, judged?.end ?? { kind: 'nothing' }, turn.asTrial);
-    const latencyMs = parts.patience.clock() - startedAt;
-    parts.recordUsage(usageOfTry(asked, turn, { told, judged, latencyMs, now: parts.now() }));
+async function call(parts: CallParts, plan: CallPlan, turn: AdmittedTurn): Promise<CallResult> {
+  const { target, signal } = plan;
+  const startedAt = parts.timing.clock();
+  let head: ReplyHead = { status: null, headers: null };
+  const end = async (checked: CheckedAnswer | null) => {
+    await parts.circuits.report(target, checked?.end ?? { kind: 'nothing' }, turn.asTrial);
+    const latencyMs = parts.timing.clock() - startedAt;
+    parts.recordUsage(usageOfCall(plan, turn, { head, checked, latencyMs, now: parts.now() }));
   };
   try {
-    const answer = await send(parts, asked, turn.timeoutMs).catch((error: unknown) => {
+    const answer = await send(parts, plan, turn.timeoutMs).catch((error: unknown) => {
       if (error instanceof CallFailed) return error;
       throw error;
     });
-    told = { status: answer.status, headers: answer instanceof CallFailed ? null : answer.headers };
-    const judged = judge(answer, asked, parts.now());
-    await end(judged);
-    if (!(answer instanceof CallFailed) && knowsNoSuchForm(answer, asked)) return { kind: 'otherForm' };
-    return triedOf(judged);
+    head = { status: answer.status, headers: answer instanceof CallFailed ? null : answer.headers };
+    const checked = checkCall(answer, plan, parts.now());
+    await end(checked);
+    if (!(answer instanceof CallFailed) && rejectsForm(answer, plan)) return { kind: 'otherForm' };
+    return resultOf(checked);
   } catch (error) {
     if (signal.aborted && error === signal.reason) await end(null);
     throw error;
   }
 }
 
-function triedOf(judged: Judged): Tried {
-  switch (judged.kind) {
+function resultOf(checked: CheckedAnswer): CallResult {
+  switch (checked.kind) {
     case 'fits':
-      return { kind: 'fits', json: judged.json, usage: judged.usage };
+      return { kind: 'fits', json: checked.json, usage: checked.usage };
     case 'unfit':
-      return { kind: 'unfit', repair: { answer: judged.text, faults: judged.faults } };
+      return { kind: 'unfit', repair: { answer: checked.text, faults: checked.faults } };
     case 'failed':
-      throw judged.failed;
+      throw checked.failed;
   }
 }
 
-function send(parts: TryParts, asked: Try, timeoutMs: number): Promise<HttpAnswer> {
-  const { target, wire, form, task, repair, signal, dispatcher } = asked;
+function send(parts: CallParts, plan: CallPlan, timeoutMs: number): Promise<HttpAnswer> {
+  const { target, wire, form, task, repair, signal, dispatcher } = plan;
   const prompt = promptOf(task, { withSchema: form !== 'schema', repair });
   const request = wire.request({ prompt, schema: task.schema, form, stream: parts.streaming }, target);
   return callProvider({ request, fold: parts.streaming ? wire.fold() : null, timeoutMs, signal, dispatcher });
 }
 
-function judge(answer: HttpAnswer | CallFailed, { target, wire, task, check }: Try, now: number): Judged {
-  if (answer instanceof CallFailed) return judgeNoAnswer(answer, target.provider);
-  return judgeAnswer(answer, { provider: target.provider, key: target.key, wire, schema: task.schema, check, now });
+function checkCall(
+  answer: HttpAnswer | CallFailed,
+  { target, wire, task, check }: CallPlan,
+  now: number,
+): CheckedAnswer {
+  if (answer instanceof CallFailed) return failureWithoutAnswer(answer, target.provider);
+  return checkAnswer(answer, { provider: target.provider, key: target.key, wire, schema: task.schema, check, now });
 }
 
 /** Returns true if a self-hosted server refuses the form of answer. Such servers name it in the body of a 400 or 422. */
-function knowsNoSuchForm({ status, body }: HttpAnswer, { target, form }: Try): boolean {
+function rejectsForm({ status, body }: HttpAnswer, { target, form }: CallPlan): boolean {
   if (target.provider !== 'local' || form === 'prompt' || (status !== 400 && status !== 422)) return false;
   return /response_format|json_schema|json_object|schema|grammar|structured/i.test(JSON.stringify(body) ?? '');
 }
 
 /** The head of an answer; both fields are null if no answer arrived. */
-interface Told {
+interface ReplyHead {
   status: number | null;
   headers: Headers | null;
 }
 
 /** Returns the usage event of a provider call. `judged` is null if the caller cancelled it; `now` is in Unix ms. */
-function usageOfTry(
-  { target, task, wire, about }: Pick<Try, 'target' | 'task' | 'wire' | 'about'>,
-  turn: TryTurn,
-  { told, judged, latencyMs, now }: { told: Told; judged: Judged | null; latencyMs: number; now: number },
+function usageOfCall(
+  { target, task, wire, about }: Pick<CallPlan, 'target' | 'task' | 'wire' | 'about'>,
+  turn: AdmittedTurn,
+  { head, checked, latencyMs, now }: { head: ReplyHead; checked: CheckedAnswer | null; latencyMs: number; now: number },
 ): UsageEvent {
   return {
     ...about,
-    ...(judged?.usage ?? { inputTokens: null, outputTokens: null }),
+    ...(checked?.usage ?? { inputTokens: null, outputTokens: null }),
     provider: target.provider,
     baseUrl: target.baseUrl,
     model: target.model,
@@ -186,21 +190,21 @@ function usageOfTry(
     retryWaitMs: turn.retryWaitMs,
     circuit: turn.asTrial ? 'half-open' : 'closed',
     latencyMs: Math.round(latencyMs),
-    httpStatus: told.status,
-    outcome: judged === null ? 'cancelled' : judged.kind === 'fits' ? 'success' : 'failure',
-    errorCode: judged === null ? null : codeOf(judged),
-    providerRequestId: requestIdOf(told, { wire, target }),
+    httpStatus: head.status,
+    outcome: checked === null ? 'cancelled' : checked.kind === 'fits' ? 'success' : 'failure',
+    errorCode: checked === null ? null : codeOf(checked),
+    providerRequestId: requestIdOf(head, { wire, target }),
     createdAt: new Date(now),
   };
 }
 
-function codeOf(judged: Judged): UsageEvent['errorCode'] {
-  if (judged.kind === 'failed') return judged.failed.failure.code;
-  return judged.kind === 'fits' ? null : 'AI_PROVIDER_INVALID_RESPONSE';
+function codeOf(checked: CheckedAnswer): UsageEvent['errorCode'] {
+  if (checked.kind === 'failed') return checked.failed.failure.code;
+  return checked.kind === 'fits' ? null : 'AI_PROVIDER_INVALID_RESPONSE';
 }
 
 /** Returns the provider's request id, or null if it is missing, not a plain word or contains the key. */
-function requestIdOf({ headers }: Told, { wire, target }: Pick<Try, 'wire' | 'target'>): string | null {
+function requestIdOf({ headers }: ReplyHead, { wire, target }: Pick<CallPlan, 'wire' | 'target'>): string | null {
   const id = wire.requestIdHeader === null ? null : (headers?.get(wire.requestIdHeader) ?? null);
   if (id === null || !/^[\x21-\x7e]{1,200}$/.test(id)) return null;
   return target.key !== null && id.includes(target.key) ? null : id;
@@ -211,7 +215,7 @@ function requestIdOf({ headers }: Told, { wire, target }: Pick<Try, 'wire' | 'ta
  * Once `work` has started, it runs to its end. Only an abort then releases the caller early.
  * @throws the error of `work`, the signal's reason, or the result of `late`
  */
-export async function inTurn<T>(
+export async function runInSlot<T>(
   slots: LimitFunction,
   { signal, waitMs, late }: { signal: AbortSignal; waitMs: number; late(): Error },
   work: () => Promise<T>,
@@ -226,15 +230,15 @@ export async function inTurn<T>(
   const abort = () => go(signal.reason);
   const timer = setTimeout(() => go(late()), Math.max(0, waitMs));
   signal.addEventListener('abort', abort, { once: true });
-  const turn = slots(() => {
+  const run = slots(() => {
     clearTimeout(timer);
     return isGone ? gone.promise : work();
   });
   try {
-    return await Promise.race([turn, gone.promise]);
+    return await Promise.race([run, gone.promise]);
   } finally {
     clearTimeout(timer);
     signal.removeEventListener('abort', abort);
-    turn.catch(() => undefined);
+    run.catch(() => undefined);
   }
 }

@@ -8,7 +8,7 @@ import type { Attempt, SubmitSource } from '#shared/attempt/attempt.ts';
 import { gradingOrder } from '#shared/attempt/commands.ts';
 import { attempts } from './collections.ts';
 
-interface HandIn {
+interface WantedSubmit {
   attemptId: string;
   source: SubmitSource;
   /** Metadata of the client's TIMEOUT event, as JSON text. The event that is written with the grade contains it. */
@@ -20,17 +20,17 @@ interface HandIn {
   budgetMs: number;
 }
 
-type HandedIn = { kind: 'submitted'; command: CommandOf<'grading'> } | { kind: 'unchanged' };
+type SubmitResult = { kind: 'submitted'; command: CommandOf<'grading'> } | { kind: 'unchanged' };
 
 /**
  * Changes IN_PROGRESS to SUBMITTED and posts the grading command, both or neither. A student's submit counts at its own time, a
  * TIMEOUT at the earlier of now and the deadline. `unchanged`: the attempt was not in progress, or is not overdue.
  */
-export async function handIn(mongo: Mongo, wanted: HandIn): Promise<HandedIn> {
+export async function markSubmitted(mongo: Mongo, wanted: WantedSubmit): Promise<SubmitResult> {
   const { maxAttempts, now } = wanted;
   const command = newCommand({ ...gradingOrder(wanted.attemptId, wanted.client), maxAttempts, now });
   const accepted = await inTransaction(mongo, wanted.budgetMs, async (session) => {
-    const { pipeline } = handInUpdate(wanted);
+    const { pipeline } = submitUpdate(wanted);
     // An update costs the server less than a findAndModify and returns all that is needed: whether it changed the attempt.
     const written = await attempts(mongo).updateOne({ _id: wanted.attemptId }, pipeline, { session });
     if (written.modifiedCount !== 1) return false;
@@ -40,7 +40,7 @@ export async function handIn(mongo: Mongo, wanted: HandIn): Promise<HandedIn> {
   return accepted ? { kind: 'submitted', command } : { kind: 'unchanged' };
 }
 
-function handInUpdate(wanted: HandIn) {
+function submitUpdate(wanted: WantedSubmit) {
   const late = { $and: [{ $ne: ['$deadlineAt', null] }, { $gt: [NOW_MS, msOf('$deadlineAt')] }] };
   const submittedAt: Document | string =
     wanted.source === 'TIMEOUT' ? { $cond: [late, '$deadlineAt', '$$NOW'] } : '$$NOW';

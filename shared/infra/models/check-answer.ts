@@ -1,13 +1,13 @@
 import type { Wire } from '#infra/models/wires/wire.ts';
-import type { CallEnd } from '#shared/classifier/provider/circuit.ts';
-import { askedWaitMs, refusalOf, statusInside } from '#shared/classifier/provider/refusal.ts';
+import type { CallReport } from '#shared/classifier/provider/circuit.ts';
+import { refusalOf, requestedDelayMs, statusInside } from '#shared/classifier/provider/refusal.ts';
 import { readAnswer } from '#shared/classifier/tasks/prompt.ts';
 import { type FailureNature, ProviderFailure, type TokenUsage } from '#shared/classifier/tasks/task.ts';
 import type { FaultDetail } from '#shared/kernel/errors.ts';
 import type { CallFailed, HttpAnswer } from './http-call.ts';
-import { TryFailed } from './retries.ts';
+import { CallAttemptFailed } from './retries.ts';
 
-export interface Judging {
+export interface CheckContext {
   provider: string;
   /** Must not appear in any message. */
   key: string | null;
@@ -19,25 +19,25 @@ export interface Judging {
 }
 
 /** Result of one provider call. `end` is reported to the circuit. */
-export type Judged = { end: CallEnd; usage: TokenUsage } & (
+export type CheckedAnswer = { end: CallReport; usage: TokenUsage } & (
   | { kind: 'fits'; json: unknown }
   | { kind: 'unfit'; text: string; faults: FaultDetail[] }
-  | { kind: 'failed'; failed: TryFailed }
+  | { kind: 'failed'; failed: CallAttemptFailed }
 );
 
 const NO_USAGE: TokenUsage = { inputTokens: null, outputTokens: null };
-const LAST_WORDS = {
+const UNFINISHED = {
   length: 'the answer was cut at its maximum length',
   filter: 'the provider filtered the answer',
   refusal: 'the model refused to answer',
 } as const;
 
 /** Classifies an HTTP answer: it fits, it may be repaired, or it is a failure with its code. */
-export function judgeAnswer(answer: HttpAnswer, judging: Judging): Judged {
-  const { wire, provider } = judging;
+export function checkAnswer(answer: HttpAnswer, context: CheckContext): CheckedAnswer {
+  const { wire, provider } = context;
   const isOk = answer.status >= 200 && answer.status < 300;
   const refused = isOk ? statusInside(answer.body) : answer.status;
-  if (refused !== null) return judgeRefusal(refused, answer, judging);
+  if (refused !== null) return failureOfRefusal(refused, answer, context);
   const read = answer.body === undefined ? null : wire.read(answer.body);
   if (read === null) {
     const failed = failure('AI_PROVIDER_INVALID_RESPONSE', 'passing', `${provider} returned no complete answer`);
@@ -49,11 +49,11 @@ export function judgeAnswer(answer: HttpAnswer, judging: Judging): Judged {
     return { kind: 'failed', failed, end: { kind: 'failure' }, usage };
   }
   if (finish !== 'stop') {
-    const failed = failure('AI_PROVIDER_INVALID_RESPONSE', 'refused', `${provider}: ${LAST_WORDS[finish]}`);
+    const failed = failure('AI_PROVIDER_INVALID_RESPONSE', 'refused', `${provider}: ${UNFINISHED[finish]}`);
     return { kind: 'failed', failed, end: { kind: 'success' }, usage };
   }
-  const json = readAnswer(text, judging.schema);
-  const faults = json === undefined ? [{ path: '', message: 'must be JSON' }] : judging.check(json);
+  const json = readAnswer(text, context.schema);
+  const faults = json === undefined ? [{ path: '', message: 'must be JSON' }] : context.check(json);
   return {
     end: { kind: 'success' },
     usage,
@@ -62,8 +62,8 @@ export function judgeAnswer(answer: HttpAnswer, judging: Judging): Judged {
 }
 
 /** Maps a call without an answer to a failure with its code. */
-export function judgeNoAnswer(error: CallFailed, provider: string): Judged {
-  const of = (code: ProviderFailure['code'], nature: Nature, words: string, end: CallEnd): Judged => ({
+export function failureWithoutAnswer(error: CallFailed, provider: string): CheckedAnswer {
+  const of = (code: ProviderFailure['code'], nature: Nature, words: string, end: CallReport): CheckedAnswer => ({
     kind: 'failed',
     failed: failure(code, nature, `${provider} ${words}`, error),
     end,
@@ -85,34 +85,38 @@ export function judgeNoAnswer(error: CallFailed, provider: string): Judged {
 
 type Nature = Exclude<FailureNature, 'open'>;
 
-function judgeRefusal(status: number, { headers, body }: HttpAnswer, { provider, key, now }: Judging): Judged {
+function failureOfRefusal(
+  status: number,
+  { headers, body }: HttpAnswer,
+  { provider, key, now }: CheckContext,
+): CheckedAnswer {
   const refusal = refusalOf(status, body, headers.get('x-should-retry'));
   const { code, nature, retry } = refusal;
-  const asked = nature === 'passing' ? askedWaitMs(headers, body, now) : null;
+  const requested = nature === 'passing' ? requestedDelayMs(headers, body, now) : null;
   // If the provider's error code contains the key or a part of it, the message omits the code.
   const isOfKey = key !== null && refusal.word !== null && (refusal.word.includes(key) || key.includes(refusal.word));
   const word = refusal.word === null || isOfKey ? '' : ` (${refusal.word})`;
   const message = `${provider} answered ${status}${word}`;
   return {
     kind: 'failed',
-    failed: new TryFailed(new ProviderFailure(code, nature, { message, retryAfterMs: asked }), {
+    failed: new CallAttemptFailed(new ProviderFailure(code, nature, { message, retryAfterMs: requested }), {
       retry,
-      askedWaitMs: asked,
+      requestedDelayMs: requested,
     }),
-    end: endOf(status, code, asked),
+    end: endOf(status, code, requested),
     usage: NO_USAGE,
   };
 }
 
 /** Maps a refusal to a result for the circuit. Only faults of the provider count as failures, not a wrong key or request. */
-function endOf(status: number, code: ProviderFailure['code'], waitMs: number | null): CallEnd {
+function endOf(status: number, code: ProviderFailure['code'], waitMs: number | null): CallReport {
   if (code === 'AI_PROVIDER_THROTTLED') return { kind: 'throttle', waitMs };
   return { kind: status === 408 || status >= 500 ? 'failure' : 'answer' };
 }
 
-function failure(code: ProviderFailure['code'], nature: Nature, message: string, cause?: unknown): TryFailed {
-  return new TryFailed(new ProviderFailure(code, nature, { message, cause }), {
+function failure(code: ProviderFailure['code'], nature: Nature, message: string, cause?: unknown): CallAttemptFailed {
+  return new CallAttemptFailed(new ProviderFailure(code, nature, { message, cause }), {
     retry: nature === 'passing',
-    askedWaitMs: null,
+    requestedDelayMs: null,
   });
 }

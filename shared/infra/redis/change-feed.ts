@@ -1,4 +1,4 @@
-import { type Broadcaster, hearBroadcasts, openBroadcaster } from './broadcast.ts';
+import { type Broadcaster, openBroadcaster, subscribeToBroadcasts } from './broadcast.ts';
 import type { Log } from './link.ts';
 
 /** The Pub/Sub channel of each kind of change. A message is a JSON array of the ids that changed. */
@@ -16,20 +16,20 @@ export type Changing = keyof typeof CHANNELS;
 const IDS_AT_ONCE = 500;
 
 /** Publishes changes to the listeners of every process. A message may be lost, so listeners poll as well. */
-export interface ChangeTeller {
+export interface ChangePublisher {
   /** Publishes the ids that changed. Returns at once and never throws. */
-  tell(ids: readonly string[]): void;
+  publish(ids: readonly string[]): void;
   close(): Promise<void>;
 }
 
 /** Publishes changes, and calls the listeners of this process for changes of every process. Changes may be lost: poll as well. */
-export interface ChangeBell {
+export interface ChangeFeed {
   /** Publishes the ids that changed. Returns at once and never throws. */
-  wake(ids: readonly string[]): void;
+  notify(ids: readonly string[]): void;
   /** Calls `changed` at each published change of this id. Returns the function that ends this. */
   listen(id: string, changed: () => void): () => void;
   /** Returns false while the subscription is down, so that changes of other processes are lost. */
-  canHear(): boolean;
+  isConnected(): boolean;
   close(): Promise<void>;
 }
 
@@ -40,22 +40,22 @@ export interface ChangeLink {
 }
 
 /** Opens the publishing end alone, for a process that makes changes and does not listen. */
-export function openChangeTeller({ redisUrl, log, of }: ChangeLink): ChangeTeller {
+export function openChangePublisher({ redisUrl, log, of }: ChangeLink): ChangePublisher {
   const broadcaster = openBroadcaster({ redisUrl, log, purpose: `publishing changes of ${of}`, channel: CHANNELS[of] });
   return {
-    tell: (ids) => say(broadcaster, [...new Set(ids)]),
+    publish: (ids) => publishIds(broadcaster, [...new Set(ids)]),
     close: () => broadcaster.close(),
   };
 }
 
 /** Opens both ends: one connection to publish and one subscription that all listeners of the process share. */
-export function openChangeBell({ redisUrl, log, of }: ChangeLink): ChangeBell {
+export function openChangeFeed({ redisUrl, log, of }: ChangeLink): ChangeFeed {
   const listeners = new Map<string, Set<() => void>>();
   const channel = CHANNELS[of];
   const broadcaster = openBroadcaster({ redisUrl, log, purpose: `publishing changes of ${of}`, channel });
-  const link = hearBroadcasts({ redisUrl, log, purpose: `receiving changes of ${of}`, channel, hear });
+  const link = subscribeToBroadcasts({ redisUrl, log, purpose: `receiving changes of ${of}`, channel, receive });
 
-  function hear(text: string): void {
+  function receive(text: string): void {
     for (const id of idsOf(text)) callListeners(id);
   }
   function callListeners(id: string): void {
@@ -63,11 +63,11 @@ export function openChangeBell({ redisUrl, log, of }: ChangeLink): ChangeBell {
   }
 
   return {
-    wake(given) {
+    notify(given) {
       const ids = [...new Set(given)];
       // Listeners in this process are called at once, even if Redis is unreachable.
       if (listeners.size > 0) for (const id of ids) callListeners(id);
-      say(broadcaster, ids);
+      publishIds(broadcaster, ids);
     },
     listen(id, changed) {
       const others = listeners.get(id);
@@ -79,16 +79,16 @@ export function openChangeBell({ redisUrl, log, of }: ChangeLink): ChangeBell {
         if (group?.size === 0) listeners.delete(id);
       };
     },
-    canHear: () => link.current() !== null,
+    isConnected: () => link.current() !== null,
     async close() {
       await Promise.all([broadcaster.close(), link.close()]);
     },
   };
 }
 
-function say(broadcaster: Broadcaster, ids: readonly string[]): void {
+function publishIds(broadcaster: Broadcaster, ids: readonly string[]): void {
   for (let from = 0; from < ids.length; from += IDS_AT_ONCE) {
-    broadcaster.say(JSON.stringify(ids.slice(from, from + IDS_AT_ONCE)));
+    broadcaster.publish(JSON.stringify(ids.slice(from, from + IDS_AT_ONCE)));
   }
 }
 

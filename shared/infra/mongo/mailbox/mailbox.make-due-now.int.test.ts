@@ -4,7 +4,7 @@ import { HOUR } from '#shared/kernel/time.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { claimCommand } from './claim.ts';
 import { newCommand } from './commands.ts';
-import { hurryCommand, postCommand } from './mailbox.ts';
+import { makeDueNow, postCommand } from './mailbox.ts';
 import { settleCommand } from './settle.ts';
 
 const mongo = await openTestMongo(t);
@@ -16,27 +16,31 @@ async function posted(runInMs: number) {
   return (await postCommand(mongo, newCommand({ ...order, maxAttempts: 5, now, runAt: now + runInMs }))).command;
 }
 
-const hurry = (id: string) => hurryCommand(mongo, 'settlement', id);
+const makeDue = (id: string) => makeDueNow(mongo, 'settlement', id);
 const claim = (id: string) => claimCommand(mongo, { queue: 'settlement', id, workerId: 'worker-1', leaseMs: HOUR });
 
-t.test('hurryCommand makes a command that backs off due at once and adds one attempt', async (t) => {
+t.test('makeDueNow makes a command that backs off due at once and adds one attempt', async (t) => {
   const { _id } = await posted(HOUR);
   t.match(await claim(_id), { kind: 'refused' });
-  const hurried = await hurry(_id);
-  t.match(hurried, { _id, status: 'PENDING', attempts: 0, maxAttempts: 6, fence: 0 });
-  t.match(await hurry(_id), { maxAttempts: 6, nextRunAt: hurried?.nextRunAt }, 'once, however often it is hurried');
+  const changed = await makeDue(_id);
+  t.match(changed, { _id, status: 'PENDING', attempts: 0, maxAttempts: 6, fence: 0 });
+  t.match(await makeDue(_id), { maxAttempts: 6, nextRunAt: changed?.nextRunAt }, 'once, however often it is called');
   t.match(await claim(_id), { kind: 'claimed', command: { attempts: 1 } });
 });
 
-t.test('hurryCommand leaves a due, leased or settled command unchanged', async (t) => {
+t.test('makeDueNow leaves a due, leased or settled command unchanged', async (t) => {
   const due = await posted(-1_000);
-  t.match(await hurry(due._id), { nextRunAt: due.nextRunAt, maxAttempts: 5 });
+  t.match(await makeDue(due._id), { nextRunAt: due.nextRunAt, maxAttempts: 5 });
   const claimed = await claim(due._id);
   if (claimed.kind !== 'claimed') throw new Error(`it was ${claimed.kind}`);
   const { command } = claimed;
   const { lockedUntil, nextRunAt } = command;
-  t.match(await hurry(due._id), { lockedUntil, nextRunAt, maxAttempts: 5, attempts: 1 }, 'its lease is not cut short');
+  t.match(
+    await makeDue(due._id),
+    { lockedUntil, nextRunAt, maxAttempts: 5, attempts: 1 },
+    'its lease is not cut short',
+  );
   await settleCommand(mongo, command, { to: 'DEAD', error: { fingerprint: 'Error: x', message: 'x' } });
-  t.match(await hurry(due._id), { status: 'DEAD', maxAttempts: 5 });
-  t.equal(await hurry('nothing'), null);
+  t.match(await makeDue(due._id), { status: 'DEAD', maxAttempts: 5 });
+  t.equal(await makeDue('nothing'), null);
 });
