@@ -31,8 +31,8 @@ May the client send the same request again? Each code has one of four answers:
 | ${RETRY.after} | The same request may succeed. Every reply has \`Retry-After\`, in whole seconds: wait that long. |
 | ${RETRY['after-if-sent']} | Wait as long as \`Retry-After\` requires. If the reply lacks it, use a growing pause. |
 
-"The same request" includes its idempotency key or \`sourceEventId\`. [gateway.md](gateway.md) lists the reply of each route to a repeat. A missing
-reply is like \`UNAVAILABLE\`: the request may have taken effect, so repeat it with the same key.
+"The same request" includes its idempotency key or \`sourceEventId\`. [gateway.md](gateway.md#what-is-safe-to-send-again) lists the reply of each
+route to a repeat. A missing reply is like \`UNAVAILABLE\`: the request may have taken effect, so repeat it with the same key.
 
 ${ERROR_GROUPS.map(groupMarkdown).join('\n')}`;
 }

@@ -88,7 +88,7 @@ export const REQUEST_ERRORS = {
     cause:
       'MongoDB is unavailable or slow, the process is starting or stopping, or a limit of the process is reached: bodies, hashes, streams.',
     remedy:
-      'Repeat the request with the same key or id. The first one may have taken effect; [gateway.md](gateway.md) lists the replies to a repeat.',
+      'Repeat the request with the same key or id. The first one may have taken effect; [gateway.md](gateway.md#what-is-safe-to-send-again) lists the replies to a repeat.',
     retry: 'after',
   },
   INTERNAL: {
