@@ -34,21 +34,22 @@ export async function announceResults(
   }
   const students = studentInboxes(sittings);
   const parents = parentInboxes(sittings);
-  const [onlooker] = sittings;
-  const live = onlooker === undefined ? null : await openLive(deps, onlooker);
+  const [follower] = sittings;
+  const live = follower === undefined ? null : await openLive(deps, follower);
   try {
     const releasedAt = performance.now();
     await release(deps, progress, sittings.length);
     const parentsChecked = await deliverNotices(deps, progress, { students, parents }, delivery);
-    const toldAt = live === null || onlooker === undefined ? null : await live.toldAt(onlooker.attemptId, LIVE_MS);
-    if (live !== null && toldAt === null) deps.complain(`${live.owner.id}: the live inbox received no notice`);
-    const told = await verifyInboxes(deps, progress, [...students, ...(parentsChecked ? parents : [])]);
+    const receivedAt =
+      live === null || follower === undefined ? null : await live.receivedAt(follower.attemptId, LIVE_MS);
+    if (live !== null && receivedAt === null) deps.complain(`${live.owner.id}: the live inbox received no notice`);
+    const arrived = await verifyInboxes(deps, progress, [...students, ...(parentsChecked ? parents : [])]);
     return {
-      students: { told: told.students, all: students.length },
-      parents: { told: told.parents, all: parents.length },
+      students: { arrived: arrived.students, all: students.length },
+      parents: { arrived: arrived.parents, all: parents.length },
       parentsChecked,
       intake: intakeFacts(delivery),
-      live: { owner: onlooker?.student.id ?? '', ms: toldAt === null ? null : toldAt - releasedAt },
+      live: { owner: follower?.student.id ?? '', ms: receivedAt === null ? null : receivedAt - releasedAt },
       readers: await readSome(deps, students),
     };
   } finally {
@@ -112,7 +113,7 @@ async function openLive(deps: DemoDeps, { student }: Sitting): Promise<LiveInbox
 interface LiveInbox {
   owner: Caller;
   /** Waits until the notice of this attempt arrives. Returns its time (performance.now()), or null after `patienceMs`. */
-  toldAt(attemptId: string, patienceMs: number): Promise<number | null>;
+  receivedAt(attemptId: string, patienceMs: number): Promise<number | null>;
   close(): Promise<void>;
 }
 
@@ -122,31 +123,31 @@ const POLL_MS = 20;
 
 /** Opens the owner's stream. @throws Error if no `snapshot` arrives within 10 s */
 async function openLiveInbox(gateway: Gateway, owner: Caller): Promise<LiveInbox> {
-  const told = new Map<string, number>();
+  const received = new Map<string, number>();
   let isOpen = false;
 
   const source = openEventSource(gateway, { owner, path: STREAM_PATH }, (event, data) => {
     if (event === 'snapshot') isOpen = true;
     if (event !== 'notification') return;
     const attemptId = (data as { notification?: Notification }).notification?.entityId;
-    if (attemptId != null && !told.has(attemptId)) told.set(attemptId, performance.now());
+    if (attemptId != null && !received.has(attemptId)) received.set(attemptId, performance.now());
   });
 
-  async function patiently(isSo: () => boolean, patienceMs: number): Promise<boolean> {
+  async function waitUntil(isSo: () => boolean, patienceMs: number): Promise<boolean> {
     const until = performance.now() + patienceMs;
     while (!isSo() && performance.now() < until) await delay(POLL_MS);
     return isSo();
   }
 
-  if (!(await patiently(() => isOpen, OPEN_MS))) {
+  if (!(await waitUntil(() => isOpen, OPEN_MS))) {
     await source.close();
     throw new Error(`the live inbox of ${owner.id} did not open: ${source.trouble()}`);
   }
   return {
     owner,
-    async toldAt(attemptId, patienceMs) {
-      await patiently(() => told.has(attemptId), patienceMs);
-      return told.get(attemptId) ?? null;
+    async receivedAt(attemptId, patienceMs) {
+      await waitUntil(() => received.has(attemptId), patienceMs);
+      return received.get(attemptId) ?? null;
     },
     close: source.close,
   };
@@ -154,12 +155,12 @@ async function openLiveInbox(gateway: Gateway, owner: Caller): Promise<LiveInbox
 
 async function verifyInboxes(deps: DemoDeps, progress: Progress, inboxes: readonly Inbox[]) {
   const attempts = new Set(inboxes.map(({ attemptId }) => attemptId));
-  const told = { students: 0, parents: 0 };
+  const arrived = { students: 0, parents: 0 };
   await part(progress, 'open the inboxes', inboxes, async (inbox) => {
     if (!(await verifyInbox(deps, inbox, attempts))) return;
-    told[inbox.owner.role === 'STUDENT' ? 'students' : 'parents'] += 1;
+    arrived[inbox.owner.role === 'STUDENT' ? 'students' : 'parents'] += 1;
   });
-  return told;
+  return arrived;
 }
 
 async function readSome(deps: DemoDeps, inboxes: readonly Inbox[]): Promise<NoticeFacts['readers']> {

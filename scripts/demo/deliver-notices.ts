@@ -48,12 +48,12 @@ export async function deliverNotices(
     return awaitNotices(gateway, missing, { firstMs: NEXT_MS, nextMs: NEXT_MS, arrived });
   }
 
-  const untold = (await wait(students)).length;
-  const untoldParents = parents.length === 0 ? 0 : (await wait(parents)).length;
+  const missing = (await wait(students)).length;
+  const missingParents = parents.length === 0 ? 0 : (await wait(parents)).length;
   if (intake !== null) await awaitRepeats(intake, complain);
   const all = students.length + parents.length;
-  progress.end(`${all - untold - untoldParents} of ${all} arrived`);
-  return parents.length === 0 || untoldParents < parents.length || !isHelpless;
+  progress.end(`${all - missing - missingParents} of ${all} arrived`);
+  return parents.length === 0 || missingParents < parents.length || !isHelpless;
 }
 
 /** Waits until each notice whose reply was lost has been sent again, about a second later; otherwise no repeat would be checked. */

@@ -90,9 +90,9 @@ export async function verifyInbox(deps: DemoDeps, inbox: Inbox, attempts: Readon
   const contents = await readInbox(deps.gateway, inbox);
   countFaults(contents).forEach(complain);
   if (contents.rows.some((row) => row.userId !== inbox.owner.id)) complain("the inbox shows another user's rows");
-  const told = contents.rows.filter((row) => row.entityId !== null && attempts.has(row.entityId));
-  const own = told.filter((row) => row.entityId === inbox.attemptId);
-  if (own.length !== told.length) complain("has a notice of another student's result");
+  const noticed = contents.rows.filter((row) => row.entityId !== null && attempts.has(row.entityId));
+  const own = noticed.filter((row) => row.entityId === inbox.attemptId);
+  if (own.length !== noticed.length) complain("has a notice of another student's result");
   if (own.length !== 1) complain(`has ${own.length} notices, expected one`);
   for (const row of own) noticeFaults(row, inbox, deps.examId).forEach(complain);
   return own.length > 0;

@@ -9,7 +9,7 @@ import { exchange, type HttpReply } from '#testing/clients/http-call.ts';
 import { doorsOf, type ExamPlan, readAsTeacher, type Student, student } from '#testing/clients/sitting.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { storedBy } from '#testing/stored/stored.ts';
-import { patiently, until } from '#testing/until.ts';
+import { until, untilSlowly } from '#testing/until.ts';
 
 const QUESTIONS = 3;
 const LANES = 6;
@@ -83,7 +83,7 @@ async function sitDuring(trouble: () => Promise<void>, pick: PickDoor = door): P
 
 /** Checks that every attempt is complete and graded once, and that its start key still returns it. */
 async function checkWhole(t: Pick<Tap, 'same' | 'equal' | 'ok'>, sat: readonly Sat[]): Promise<void> {
-  await patiently('every attempt is graded', async () => {
+  await untilSlowly('every attempt is graded', async () => {
     return (await stored.attempts.countDocuments({ status: { $ne: 'GRADED' } })) === 0;
   });
   const attempts = await stored.attempts.find({ _id: { $in: sat.map(({ id }) => id) } }).toArray();

@@ -22,7 +22,7 @@ const PACE_MS = 100;
 const PATIENCE_MS = 90_000;
 
 /** Like `until`, but polls ten times a second, which spares the database of the cluster under test, and waits up to 90 s. */
-export function patiently(what: string, condition: () => Promise<boolean>): Promise<boolean> {
+export function untilSlowly(what: string, condition: () => Promise<boolean>): Promise<boolean> {
   return until(
     what,
     async () => {

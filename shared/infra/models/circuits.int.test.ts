@@ -3,7 +3,7 @@ import t, { type Test } from 'tap';
 import { openSharedCells, type SharedCells } from '#infra/redis/shared-cells.ts';
 import type { CircuitRules } from '#shared/classifier/provider/circuit.ts';
 import type { Target } from '#shared/classifier/provider/target.ts';
-import { heldLog } from '#testing/held-log.ts';
+import { captureLog } from '#testing/captured-log.ts';
 import { requiredEnv } from '#testing/stores/open-test-mongo.ts';
 import { until } from '#testing/until.ts';
 import { openCircuits } from './circuits.ts';
@@ -22,7 +22,7 @@ const TARGET: Target = {
 async function cellsOf(t: Test, prefix: string): Promise<SharedCells> {
   const cells = openSharedCells({
     redisUrl: requiredEnv('REDIS_URL'),
-    log: heldLog(),
+    log: captureLog(),
     purpose: 'test',
     prefix,
     keepMs: 60_000,
@@ -38,7 +38,7 @@ async function processes(t: Test, count: number) {
   const clock = { now: 1_000_000 };
   const circuits = await Promise.all(
     Array.from({ length: count }, async () =>
-      openCircuits({ rules: RULES, now: () => clock.now, log: heldLog(), shared: await cellsOf(t, prefix) }),
+      openCircuits({ rules: RULES, now: () => clock.now, log: captureLog(), shared: await cellsOf(t, prefix) }),
     ),
   );
   return { clock, circuits };
@@ -74,7 +74,7 @@ t.test('without Redis each process continues from the last state that it knew', 
     ...cells,
     update: async (key, change) => (isAway ? { kind: 'unavailable' } : cells.update(key, change)),
   };
-  const circuit = openCircuits({ rules: RULES, now: () => 1_000, log: heldLog(), shared });
+  const circuit = openCircuits({ rules: RULES, now: () => 1_000, log: captureLog(), shared });
   await circuit.report(TARGET, { kind: 'failure' }, false);
   await circuit.report(TARGET, { kind: 'failure' }, false);
   isAway = true;
@@ -88,7 +88,7 @@ t.test('an invalid cell is treated as a closed circuit', async (t) => {
   const circuit = openCircuits({
     rules: RULES,
     now: () => 1_000,
-    log: heldLog(),
+    log: captureLog(),
     shared: { ...cells, update: (key, change) => cells.update(key, (text) => change(text ?? 'nonsense')) },
   });
   t.match(await circuit.admit(TARGET), { kind: 'call' });

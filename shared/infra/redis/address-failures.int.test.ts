@@ -1,7 +1,7 @@
 import { createServer } from 'node:net';
 import t from 'tap';
 import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
-import { type HeldLog, heldLog } from '#testing/held-log.ts';
+import { type CapturedLog, captureLog } from '#testing/captured-log.ts';
 import { type OwnRedis, ownRedis } from '#testing/stores/own-redis.ts';
 import { until } from '#testing/until.ts';
 import { type AddressFailures, openAddressFailures } from './address-failures.ts';
@@ -13,10 +13,10 @@ const MAPPED = '::ffff:203.0.113.7';
 function openFor(
   redisUrl: string,
   {
-    log = heldLog(),
+    log = captureLog(),
     windowMs = 600_000,
     boundMs = 60_000,
-  }: { log?: HeldLog; windowMs?: number; boundMs?: number } = {},
+  }: { log?: CapturedLog; windowMs?: number; boundMs?: number } = {},
 ): AddressFailures {
   return openAddressFailures({ redisUrl, log, limit: LIMIT, windowMs, boundMs });
 }
@@ -93,7 +93,7 @@ t.test('while Redis is unreachable, each front door decides by the failed logins
 
 t.test('a hung Redis delays one call of the failure counter by its time limit', async (t) => {
   const redis = await ownRedis(startThrowAwayServices);
-  const log = heldLog();
+  const log = captureLog();
   const failures = openFor(redis.url, { log, boundMs: 50 });
   t.teardown(async () => {
     redis.thaw();

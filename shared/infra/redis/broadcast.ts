@@ -40,7 +40,7 @@ export function openBroadcaster(deps: { redisUrl: string; log: Log; purpose: str
   };
 }
 
-/** Subscribes to one channel and calls `hear` for every text. Texts are lost while `current()` of the returned link is null. */
+/** Subscribes to one channel and calls `receive` for every text. Texts are lost while `current()` of the returned link is null. */
 export function subscribeToBroadcasts(deps: {
   redisUrl: string;
   log: Log;
