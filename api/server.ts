@@ -43,8 +43,8 @@ export interface ServerLimits extends ListenerLimits {
 type Outcome = { kind: 'reply'; reply: Reply } | RawReply | Refused | { kind: 'gone' };
 
 /** A parsed body: its value, and the faults of that value. */
-interface TakenBody {
-  kind: 'taken';
+interface RequestBody {
+  kind: 'body';
   value: unknown;
   faults: FaultDetail[];
 }
@@ -108,7 +108,7 @@ export function openServer(deps: ServerDeps): Door {
       if (rejection !== undefined) return refused(rejection);
     }
 
-    const body = await takeBody(exchange, head, mounted);
+    const body = await readRequestBody(exchange, head, mounted);
     if (body.kind === 'gone') return body;
     const { bearerFault } = exchange.identity;
     if (body.kind === 'refused') return bearerFault === undefined ? body : refused(bearerFault);
@@ -128,18 +128,18 @@ export function openServer(deps: ServerDeps): Door {
   }
 
   /** Checks media type, encoding, size, JSON and shape of the body. A route without a body schema leaves the body unread. */
-  async function takeBody(
+  async function readRequestBody(
     exchange: Exchange,
     head: Head,
     { body }: MountedRoute,
-  ): Promise<TakenBody | Refused | { kind: 'gone' }> {
-    if (body === undefined) return { kind: 'taken', value: undefined, faults: [] };
+  ): Promise<RequestBody | Refused | { kind: 'gone' }> {
+    if (body === undefined) return { kind: 'body', value: undefined, faults: [] };
     const read = await bodies.read(exchange, head, body.maxBytes);
     if (read.kind !== 'read') return read;
 
     const parsed = read.bytes.length === 0 ? { value: {}, faults: [] } : parseBody(read.bytes);
     if (isRejection(parsed)) return refused(parsed);
-    return { kind: 'taken', value: parsed.value, faults: merge(parsed.faults, body.validate(parsed.value)) };
+    return { kind: 'body', value: parsed.value, faults: merge(parsed.faults, body.validate(parsed.value)) };
   }
 
   async function write(exchange: Exchange, outcome: Outcome): Promise<void> {
@@ -202,6 +202,6 @@ function furtherFaults({ route }: MountedRoute, { value, faults }: { value: unkn
 /** Returns both lists, faults of values first. Drops a fault of shape at the same path, which would only repeat one of them. */
 function merge(ofValues: FaultDetail[], ofShape: FaultDetail[]): FaultDetail[] {
   if (ofValues.length === 0) return ofShape;
-  const told = new Set(ofValues.map((fault) => fault.path));
-  return [...ofValues, ...ofShape.filter((fault) => !told.has(fault.path))];
+  const reported = new Set(ofValues.map((fault) => fault.path));
+  return [...ofValues, ...ofShape.filter((fault) => !reported.has(fault.path))];
 }

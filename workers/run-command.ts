@@ -1,4 +1,4 @@
-import { setTimeout as rest } from 'node:timers/promises';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { ClientSession } from 'mongodb';
 import { isOutage } from '#infra/mongo/faults.ts';
 import { type Claim, claimCommand, withHolderSession } from '#infra/mongo/mailbox/claim.ts';
@@ -49,7 +49,7 @@ async function claimAndRun<Q extends Queue>(kernel: Kernel, actor: Actor, wanted
       if (settled.kind !== 'stale') return announce(life, settled);
       // Another writer came between load and commit. Decide again on the new state, after a random wait (at most 100 ms) so
       // that the two do not collide again.
-      await rest(kernel.random() * Math.min(round * 5, 100));
+      await delay(kernel.random() * Math.min(round * 5, 100));
     }
   });
 }
@@ -69,7 +69,7 @@ async function claim<Q extends Queue>(kernel: Kernel, { queue, id, session }: Wa
         () => false,
       );
       if (answered) break;
-      await rest(UNDO_RETRY_MS);
+      await delay(UNDO_RETRY_MS);
     }
     throw error;
   }

@@ -1,4 +1,4 @@
-import { setTimeout as rest } from 'node:timers/promises';
+import { setTimeout as delay } from 'node:timers/promises';
 import { isOutage } from '#infra/mongo/faults.ts';
 import { Stale } from '#infra/mongo/guarded-update.ts';
 import { readCommand } from '#infra/mongo/mailbox/mailbox.ts';
@@ -45,7 +45,7 @@ export async function settle<Q extends Queue>(life: Life<Q>, outcome: Outcome<Q>
         return { kind: 'fenced' };
       case 'unsure':
         if (kernel.stop.aborted) return { kind: 'unsettled' };
-        await rest(SETTLE_RETRY_MS);
+        await delay(SETTLE_RETRY_MS);
         break;
       case 'fault':
         return settle(life, outcomeOfFault(kernel, result.error));

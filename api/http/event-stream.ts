@@ -15,7 +15,7 @@ export interface EventStream {
    * Resolves once the client has read enough to send more, or the reply has ended. A sender of many events awaits it after each
    * event, because unread events count against `maxUnreadBytes`. A client that reads nothing for `patienceMs` is cut off.
    */
-  taken(): Promise<void>;
+  drained(): Promise<void>;
   /** Ends the reply after the events that were sent. */
   end(): void;
   /** Resolves when the reply has ended, by the server or by the client. */
@@ -68,13 +68,13 @@ export function openEventStream(response: ServerResponse, options: StreamOptions
     response.write(`${id === undefined ? '' : `id: ${id}\n`}event: ${event}\ndata: ${JSON.stringify(data)}\n\n`);
     if (response.writableLength > maxUnreadBytes) response.destroy();
   }
-  async function taken(): Promise<void> {
+  async function drained(): Promise<void> {
     if (!isOpen() || !response.writableNeedDrain) return;
-    const drained = Promise.withResolvers<void>();
+    const drain = Promise.withResolvers<void>();
     const late = setTimeout(() => response.destroy(), patienceMs);
-    response.once('drain', drained.resolve);
-    await Promise.race([drained.promise, over.promise]);
-    response.off('drain', drained.resolve);
+    response.once('drain', drain.resolve);
+    await Promise.race([drain.promise, over.promise]);
+    response.off('drain', drain.resolve);
     clearTimeout(late);
   }
   function end(): void {
@@ -86,5 +86,5 @@ export function openEventStream(response: ServerResponse, options: StreamOptions
     options.draining.removeEventListener('abort', end);
     over.resolve();
   }
-  return { send, taken, end, ended: over.promise, isOpen };
+  return { send, drained, end, ended: over.promise, isOpen };
 }

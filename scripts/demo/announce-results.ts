@@ -16,7 +16,7 @@ const READERS = 3;
 /** Longest wait for the notice in the live inbox, after all other notices have arrived. */
 const LIVE_MS = 10_000;
 /** Calls to the release route before the demo fails; each waits for the same command. */
-const LATE_TRIES = 6;
+const MAX_SENDINGS = 6;
 
 /**
  * Releases the results while one student has a live inbox open, and checks that the notices arrive in every inbox.
@@ -85,7 +85,7 @@ async function releaseResults(deps: DemoDeps, attempts: number): Promise<void> {
 
 /** Sends a release until it is done. After a 202 the worker is still running it; the next call waits for the same command. */
 async function sendRelease(deps: DemoDeps, event: object) {
-  for (let tried = 1; ; tried++) {
+  for (let sending = 1; ; sending++) {
     const reply = await deps.gateway.send({
       name: 'release',
       method: 'POST',
@@ -94,8 +94,8 @@ async function sendRelease(deps: DemoDeps, event: object) {
       body: event,
     });
     const counts = dataOf<ReleaseReply>('release', reply, 200, 202);
-    if (reply.status === 200) return { ...counts, wasRepeated: tried > 1 || reply.sentTimes > 1 };
-    if (tried === LATE_TRIES) throw new Error('the release is still not done');
+    if (reply.status === 200) return { ...counts, wasRepeated: sending > 1 || reply.sentTimes > 1 };
+    if (sending === MAX_SENDINGS) throw new Error('the release is still not done');
   }
 }
 

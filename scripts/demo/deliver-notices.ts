@@ -70,7 +70,7 @@ const ROUND = 48;
 /** Inboxes that are polled at the same time. */
 const SOCKETS = 8;
 /** Shortest wait between two rounds. */
-const LEAST_REST_MS = 150;
+const MIN_WAIT_MS = 150;
 
 /**
  * Polls the inboxes in turn until each has its notice. Returns those without it after `firstMs` without the first notice, or after
@@ -96,7 +96,7 @@ async function awaitNotices(
     });
     outstanding = [...outstanding.slice(ROUND), ...missing];
     // Wait as long as the round took, so that polling does not slow the delivery down.
-    if (missing.length > 0) await delay(Math.max(LEAST_REST_MS, performance.now() - began));
+    if (missing.length > 0) await delay(Math.max(MIN_WAIT_MS, performance.now() - began));
   }
   return outstanding;
 }

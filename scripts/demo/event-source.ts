@@ -9,7 +9,7 @@ export interface EventSource {
   close(): Promise<void>;
 }
 
-const REST_MS = 500;
+const RECONNECT_MS = 500;
 
 /** Opens the stream and calls `receive` with each event and its data, which must be JSON. A 204 ends the stream without a reconnect. */
 export function openEventSource(
@@ -39,7 +39,7 @@ export function openEventSource(
       await listen().catch((error: unknown) => {
         trouble = error instanceof Error ? error.message : String(error);
       });
-      await delay(REST_MS, undefined, { signal }).catch(() => undefined);
+      await delay(RECONNECT_MS, undefined, { signal }).catch(() => undefined);
     }
   }
 

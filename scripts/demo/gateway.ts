@@ -56,8 +56,8 @@ export interface Envelope {
 }
 
 const PATIENCE_MS = 20_000;
-const TRIES = 8;
-const REST_MS = 200;
+const MAX_ATTEMPTS = 8;
+const RETRY_MS = 200;
 
 /** Opens the gateway; at most `sockets` calls run at the same time. */
 export function openGateway(deps: {
@@ -75,17 +75,17 @@ export function openGateway(deps: {
     const lost = call.loseReply === true ? 1 : 0;
     if (lost > 0) await once(call, true).catch(() => undefined);
     repeated += lost;
-    for (let tried = 1; ; tried++) {
+    for (let attempt = 1; ; attempt++) {
       const began = performance.now();
       try {
         const reply = await once(call, false);
         deps.latencies.add(call.name, performance.now() - began);
-        if (reply.status !== 503 || tried === TRIES) return { ...reply, sentTimes: tried + lost };
+        if (reply.status !== 503 || attempt === MAX_ATTEMPTS) return { ...reply, sentTimes: attempt + lost };
       } catch (error) {
-        if (!(error instanceof NoReply) || tried === TRIES) throw error;
+        if (!(error instanceof NoReply) || attempt === MAX_ATTEMPTS) throw error;
       }
       repeated += 1;
-      await delay(REST_MS * tried);
+      await delay(RETRY_MS * attempt);
     }
   }
 

@@ -23,7 +23,7 @@ interface InboxContents {
 
 const LIMIT = 100;
 const READINGS = 5;
-const REST_MS = 200;
+const RETRY_MS = 200;
 
 /** Returns the inboxes of all students. */
 export function studentInboxes(sittings: readonly Sitting[]): Inbox[] {
@@ -61,7 +61,7 @@ async function readInbox(gateway: Gateway, inbox: Omit<Inbox, 'attemptId'>): Pro
   for (let reading = 1; ; reading++) {
     const contents = await readPages(gateway, inbox);
     if (countFaults(contents).length === 0 || reading === READINGS) return contents;
-    await delay(REST_MS);
+    await delay(RETRY_MS);
   }
 }
 

@@ -17,7 +17,7 @@ import { asTeacher, type DemoDeps, type Sitting } from './sitting.ts';
 /** Every tenth handoff is sent twice. */
 const REPEAT_EVERY = 10;
 /** Sendings of a handoff before the demo fails; each waits for the same command. */
-const LATE_TRIES = 6;
+const MAX_SENDINGS = 6;
 
 /** Marks every essay with text and hands the grade off. The grade is a model's preview, or the demo's own if there is no classifier. */
 export async function markEssays(
@@ -85,7 +85,7 @@ function timeless(attempt: AttemptDetail): Omit<AttemptDetail, 'serverTime'> {
 
 /** Sends a handoff until it is applied. After a 202 the worker is still running it; the next call waits for the same command. */
 async function sendHandoff(deps: DemoDeps, sitting: Sitting, body: EssayGradeHandoffRequest) {
-  for (let tried = 1; ; tried++) {
+  for (let sending = 1; ; sending++) {
     const reply = await deps.gateway.send({
       name: 'essay handoff',
       method: 'POST',
@@ -94,8 +94,8 @@ async function sendHandoff(deps: DemoDeps, sitting: Sitting, body: EssayGradeHan
       body,
     });
     const { applied, attempt } = dataOf<HandoffReply>('essay handoff', reply, 200, 202);
-    if (reply.status === 200) return { applied, attempt, wasRepeated: tried > 1 || reply.sentTimes > 1 };
-    if (tried === LATE_TRIES) throw new Error(`the essay of attempt ${sitting.attemptId} is still not marked`);
+    if (reply.status === 200) return { applied, attempt, wasRepeated: sending > 1 || reply.sentTimes > 1 };
+    if (sending === MAX_SENDINGS) throw new Error(`the essay of attempt ${sitting.attemptId} is still not marked`);
   }
 }
 

@@ -9,7 +9,7 @@ import { storedBy } from '#testing/stored/stored.ts';
 import { until, untilSlowly } from '#testing/until.ts';
 
 const LEASE_MS = 1_500;
-const MOST_PAUSES = 60;
+const MAX_PAUSES = 60;
 const GRADERS = ['grading', 'grading2'];
 const DISPATCHERS = ['gradenotices', 'gradenotices2'];
 /** A worker with a long lease, which keeps its claims for the whole test, even while it is paused. */
@@ -105,7 +105,7 @@ t.test('workers that are paused past their lease and resumed duplicate no grade 
   }
   const fenced = () => cluster.output().split('lease lost; nothing written').length - 1;
   // A pause may meet an idle worker. Continue until one has interrupted a run.
-  const goOn = (time: number) => time < scaled(2, 30) || (time < MOST_PAUSES && fenced() === 0);
+  const goOn = (time: number) => time < scaled(2, 30) || (time < MAX_PAUSES && fenced() === 0);
   const ids = await sitExamsDuring(goOn, async () => {
     await delay(chance.below(200));
     await Promise.all([pauseOne(GRADERS), pauseOne(DISPATCHERS)]);

@@ -6,8 +6,8 @@ import {
   type ClassificationJob,
   filtersTextOf,
   type JobBatch,
+  type JobRequest,
   type JobSelection,
-  type JobWish,
   openKeyOf,
 } from './job.ts';
 
@@ -33,11 +33,11 @@ export type JobQuestions =
   | { kind: 'NONE' }
   | { kind: 'FAILED' };
 
-/** Returns a new job for this wish: PENDING, or FAILED if the bank did not return its questions. */
-export function newJob(wish: JobWish, { id, now, actorRole }: JobOrigin, questions: JobQuestions): NewJob {
-  const batches = batchesOf(id, wish.questionIds, questions.kind === 'LOADED' ? questions.known : null);
+/** Returns a new job for this request: PENDING, or FAILED if the bank did not return its questions. */
+export function newJob(request: JobRequest, { id, now, actorRole }: JobOrigin, questions: JobQuestions): NewJob {
+  const batches = batchesOf(id, request.questionIds, questions.kind === 'LOADED' ? questions.known : null);
   const hasFailed = questions.kind === 'FAILED';
-  const { questionIds, filters, ...scope } = wish;
+  const { questionIds, filters, ...scope } = request;
   return {
     selection: { _id: id, questionIds: [...questionIds], filtersText: filtersTextOf(filters) },
     batches,
@@ -50,7 +50,7 @@ export function newJob(wish: JobWish, { id, now, actorRole }: JobOrigin, questio
       fields: [...scope.fields],
       actorRole,
       open: !hasFailed,
-      openKey: openKeyOf(wish),
+      openKey: openKeyOf(request),
       context: questions.kind,
       counts: { total: questionIds.length, succeeded: 0, failed: 0, batchesTotal: batches.length, batchesDone: 0 },
       usage: {},

@@ -34,18 +34,18 @@ export async function classifyBatch(
   const questions = questionsOf(job, batch);
   const known = questions === null ? null : new Set(questions.map(({ id }) => id));
   const questionIds = batch.questionIds.filter((id) => known?.has(id) ?? true);
-  const asked = questionIds.length === 0 ? NOBODY : await ask(to, job, { batch, questionIds, questions }, signal);
+  const asked = questionIds.length === 0 ? NO_CALL : await ask(to, job, { batch, questionIds, questions }, signal);
   const unknown = batch.questionIds
     .filter((id) => !questionIds.includes(id))
     .map((questionId) => ({ questionId, ...UNKNOWN_QUESTION }));
-  const place = new Map(batch.questionIds.map((id, at) => [id, at]));
+  const order = new Map(batch.questionIds.map((id, at) => [id, at]));
   const errors = [...asked.errors, ...unknown].sort(
-    (a, b) => (place.get(a.questionId) ?? 0) - (place.get(b.questionId) ?? 0),
+    (a, b) => (order.get(a.questionId) ?? 0) - (order.get(b.questionId) ?? 0),
   );
   return { ...asked, errors };
 }
 
-const NOBODY: BatchOutcome = { items: [], errors: [], usage: null };
+const NO_CALL: BatchOutcome = { items: [], errors: [], usage: null };
 
 interface Asked {
   batch: JobBatch;

@@ -132,7 +132,7 @@ type BaseUrl =
 /** Reason why a text is refused as the base URL of a provider. */
 type BaseUrlFault = 'NOT_A_BASE_URL' | 'FORBIDDEN_HOST' | 'ORIGIN_NOT_ALLOWED' | 'NOT_HTTPS';
 
-const MOST_URL_LETTERS = 2_048;
+const MAX_URL_LENGTH = 2_048;
 
 /**
  * Reads a base URL at which this provider may be called with its key. Allowed are the provider's official origin, the origin of the
@@ -164,7 +164,7 @@ function isNamedBy(trusted: TrustedAddresses, provider: ProviderName, origin: st
  * Parses a URL of printable ASCII, without credentials, query or fragment. Returns null if URL parsers could disagree on the host.
  */
 function plainUrl(text: string): URL | null {
-  if (text.length > MOST_URL_LETTERS || !/^https?:\/\/[^/?#@%\\\s]+(\/[^?#@%\\\s]*)?$/i.test(text)) return null;
+  if (text.length > MAX_URL_LENGTH || !/^https?:\/\/[^/?#@%\\\s]+(\/[^?#@%\\\s]*)?$/i.test(text)) return null;
   if (!/^[\x21-\x7e]+$/.test(text)) return null;
   const url = URL.parse(text);
   if (url === null || url.port === '0' || url.hostname.endsWith('.')) return null;

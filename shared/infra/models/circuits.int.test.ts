@@ -25,7 +25,7 @@ async function cellsOf(t: Test, prefix: string): Promise<SharedCells> {
     log: captureLog(),
     purpose: 'test',
     prefix,
-    keepMs: 60_000,
+    lifetimeMs: 60_000,
     boundMs: 60_000,
   });
   t.teardown(() => cells.close());

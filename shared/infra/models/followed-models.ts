@@ -24,7 +24,7 @@ const FIRST_READ_MS = 5 * SECOND;
 /** Maximum time at close to write pending usage events. */
 const LAST_WRITES_MS = SECOND;
 /** Redis deletes a circuit that was not updated for this time. */
-const CIRCUIT_KEPT_MS = 24 * HOUR;
+const CIRCUIT_LIFETIME_MS = 24 * HOUR;
 
 /**
  * Opens models that use the stored setting, or the environment's if none is enabled. The setting is read at once, every
@@ -41,7 +41,11 @@ export function openFollowedModels(parts: {
 }): FollowedModels {
   const { settings, mongo, redisUrl, now, log, pollMs = POLL_MS } = parts;
   const usage = openUsageRecorder(mongo, log);
-  const circuits = { purpose: 'circuits of model providers', prefix: 'examhall:ai:circuit', keepMs: CIRCUIT_KEPT_MS };
+  const circuits = {
+    purpose: 'circuits of model providers',
+    prefix: 'examhall:ai:circuit',
+    lifetimeMs: CIRCUIT_LIFETIME_MS,
+  };
   const shared = openSharedCells({ redisUrl, log, ...circuits });
   const changes = openChangeFeed({ redisUrl, log, of: 'providers' });
   const models = openModels({ settings, now, log, recordUsage: usage.record, shared, selection: null });

@@ -11,7 +11,7 @@ import type { Now } from '#shared/kernel/time.ts';
 import { type CheckedAnswer, checkAnswer, failureWithoutAnswer } from './check-answer.ts';
 import type { Circuits } from './circuits.ts';
 import { CallFailed, callProvider, type HttpAnswer } from './http-call.ts';
-import { type Budget, LONGEST_WAIT_MS, type Timing, type Turn } from './retries.ts';
+import { type Budget, MAX_WAIT_MS, type Timing, type Turn } from './retries.ts';
 
 /** A target that is called over HTTP. */
 export type HttpTarget = Target & { provider: Exclude<ProviderName, 'mock'>; baseUrl: string };
@@ -67,7 +67,7 @@ export async function callOnce(parts: CallParts, plan: CallPlan, turn: Turn): Pr
     const step = await runInSlot(slots, { signal, waitMs, late }, () => admitAndCall(parts, plan, turn));
     if (step.kind !== 'paused') return step;
     const { retryAfterMs } = step;
-    const fits = retryAfterMs <= LONGEST_WAIT_MS && parts.timing.clock() + retryAfterMs < budget.deadlineAt;
+    const fits = retryAfterMs <= MAX_WAIT_MS && parts.timing.clock() + retryAfterMs < budget.deadlineAt;
     if (!fits) {
       const message = `${plan.target.provider} is rate-limiting requests`;
       throw new ProviderFailure('AI_PROVIDER_THROTTLED', 'open', { message, retryAfterMs });

@@ -70,10 +70,10 @@ function endNow(client: RedisClient): void {
  */
 function handleErrors(client: RedisClient, lost: (reason: unknown) => void): void {
   for (const method of ['return_reply', 'return_error'] as const) {
-    const take = client[method].bind(client);
+    const handle = client[method].bind(client);
     client[method] = (reply) => {
       try {
-        take(reply);
+        handle(reply);
       } catch (error) {
         lost(error);
       }

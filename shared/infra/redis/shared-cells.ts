@@ -18,7 +18,7 @@ export interface SharedCells {
 }
 
 /** Maximum number of compare-and-set attempts of one update. */
-const TRIES = 8;
+const MAX_ATTEMPTS = 8;
 /** Pause before the next dial after a call timed out. A slow Redis then delays one call by `boundMs`, not every call. */
 const QUIET_MS = SECOND;
 /**
@@ -38,7 +38,7 @@ export function openSharedCells(deps: {
   purpose: string;
   prefix: string;
   /** Time after its last change until a cell expires. */
-  keepMs: number;
+  lifetimeMs: number;
   /** Time limit of an update. Default 100. */
   boundMs?: number;
 }): SharedCells {
@@ -46,12 +46,12 @@ export function openSharedCells(deps: {
   const link = keepIoredis(deps);
 
   async function swap(client: Redis, key: string, change: (text: string | null) => string | null) {
-    for (let attempt = 0; attempt < TRIES; attempt++) {
+    for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
       const held = await client.get(key);
       const next = change(held);
       if (next === null) return held;
       const expected = held === null ? '' : `t${held}`;
-      if ((await client.eval(SWAP, 1, key, expected, next, deps.keepMs)) === 1) return next;
+      if ((await client.eval(SWAP, 1, key, expected, next, deps.lifetimeMs)) === 1) return next;
     }
     // Other processes changed the cell at every attempt, so its text is recent: return it without our change.
     return client.get(key);

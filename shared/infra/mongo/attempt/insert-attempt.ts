@@ -81,11 +81,11 @@ async function drawAmong(mongo: Mongo, linkId: string, limit: number): Promise<n
   return freeSeat({ taken, unnumbered: rows.length - taken.length, limit }, Math.random());
 }
 
-/** Upper bound of `randomInt`. A link with more seats uses only the first MOST_SEATS. */
-const MOST_SEATS = 2 ** 48 - 1;
+/** Upper bound of `randomInt`. A link with more seats uses only the first MAX_SEATS. */
+const MAX_SEATS = 2 ** 48 - 1;
 
 function randomBelow(bound: number): number {
-  return randomInt(Math.min(bound, MOST_SEATS));
+  return randomInt(Math.min(bound, MAX_SEATS));
 }
 
 function seatRow({ linkId, studentId }: SeatNeed, seat: number | null, now: Date): SeatRow {
