@@ -9,7 +9,7 @@ import { until } from '#testing/until.ts';
 
 const SHOTS = scaled(1_500, 60_000);
 const LANES = 24;
-const PATIENCE_MS = 30_000;
+const PATIENCE_MS = 120_000;
 /** Memory growth of a front door that is allowed after the warm-up. */
 const MAX_GROWTH_BYTES = 200 * 1024 * 1024;
 
