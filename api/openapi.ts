@@ -5,13 +5,14 @@ import type { HeaderDoc, ReplyDoc, Route } from './route.ts';
 
 /**
  * Codes that the server returns before or around a handler. `unrouted` codes belong to no operation: unknown route, or known path
- * with another method. A path parameter that is not an id also returns `ROUTE_NOT_FOUND`. Every route refuses brackets in a
- * query name.
+ * with another method. A path parameter that is not an id also returns `ROUTE_NOT_FOUND`. Every method but GET refuses the media
+ * types of a form. Every route refuses brackets in a query name.
  */
 export const SERVER_CODES = {
   unrouted: ['ROUTE_NOT_FOUND', 'METHOD_NOT_ALLOWED'],
   parameters: ['ROUTE_NOT_FOUND'],
-  body: ['INVALID_JSON', 'PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'UNSUPPORTED_ENCODING'],
+  changes: ['UNSUPPORTED_MEDIA_TYPE'],
+  body: ['INVALID_JSON', 'PAYLOAD_TOO_LARGE', 'UNSUPPORTED_ENCODING'],
   everywhere: ['VALIDATION_FAILED', 'REQUEST_TIMEOUT', 'UNAVAILABLE', 'INTERNAL'],
 } as const satisfies Record<string, readonly ErrorCode[]>;
 
@@ -54,6 +55,7 @@ export function codesOf(route: Route): ErrorCode[] {
   const codes = new Set<ErrorCode>([
     ...SERVER_CODES.everywhere,
     ...(route.path.includes(':') ? SERVER_CODES.parameters : []),
+    ...(route.method === 'GET' ? [] : SERVER_CODES.changes),
     ...(route.body ? SERVER_CODES.body : []),
     ...route.guards.flatMap((guard) => guard.codes),
     ...route.errors,

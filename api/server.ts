@@ -13,7 +13,8 @@ import {
 } from '#api/http/exchange.ts';
 import { parseBody } from '#api/http/json.ts';
 import { type ListenerLimits, openListener } from '#api/http/listener.ts';
-import { type Refusal, type Refused, refused, writeRefusal, writeReply } from '#api/http/reply.ts';
+import { isForm } from '#api/http/media-type.ts';
+import { NO_SNIFFING, type Refusal, type Refused, refused, writeRefusal, writeReply } from '#api/http/reply.ts';
 import { compileTable, type MountedRoute, mountRoute } from '#api/http/route-table.ts';
 import type { AccessLine } from '#infra/log/access-line.ts';
 import type { Log } from '#infra/log/log.ts';
@@ -133,6 +134,7 @@ export function openServer(deps: ServerDeps): Door {
     head: Head,
     { body }: MountedRoute,
   ): Promise<RequestBody | Refused | { kind: 'gone' }> {
+    if (isForm(head)) return refused({ rejected: 'UNSUPPORTED_MEDIA_TYPE' });
     if (body === undefined) return { kind: 'body', value: undefined, faults: [] };
     const read = await bodies.read(exchange, head, body.maxBytes);
     if (read.kind !== 'read') return read;
@@ -150,7 +152,7 @@ export function openServer(deps: ServerDeps): Door {
       case 'refused':
         return writeRefusal(exchange, outcome.rejection, closing);
       case 'raw':
-        exchange.response.setHeader('X-Request-Id', exchange.requestId);
+        exchange.response.setHeader('X-Request-Id', exchange.requestId).setHeader(...NO_SNIFFING);
         if (closing) exchange.response.setHeader('Connection', 'close');
         return outcome.raw(exchange.response);
       case 'gone':

@@ -51,6 +51,8 @@ export function failureText(rejection: Rejection, requestId: string): string {
 }
 
 const TYPE = 'application/json; charset=utf-8';
+/** Header of every reply. Without it, a browser may run a reply as the type that its bytes resemble. */
+export const NO_SNIFFING = ['X-Content-Type-Options', 'nosniff'] as const;
 
 /**
  * Writes head and body at once. A reply that precedes the end of a large request body closes its connection. Otherwise the
@@ -75,6 +77,7 @@ function send(
     exchange.requestId,
     'Cache-Control',
     'no-store',
+    ...NO_SNIFFING,
   ];
   if (extra !== undefined) for (const name in extra) headers.push(name, extra[name] ?? '');
   if (closing || exchange.broken || left === 'much') headers.push('Connection', 'close');

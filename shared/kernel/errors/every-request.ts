@@ -34,7 +34,8 @@ export const REQUEST_ERRORS = {
   UNSUPPORTED_MEDIA_TYPE: {
     status: 415,
     message: 'The body must be application/json',
-    cause: '`Content-Type` is missing, sent twice, not `application/json`, or names a charset other than UTF-8.',
+    cause:
+      '`Content-Type` is missing, sent twice, not `application/json`, or names a charset other than UTF-8. The types of a form are refused without a body too.',
     remedy: 'Send `Content-Type: application/json`, once.',
     retry: 'no',
   },
