@@ -79,7 +79,7 @@ t.test('intake, batch and weak topics share one replay key', async (t) => {
   const alert = { sourceService: 'analytics-service', sourceEventId: randomUUID(), studentId: 's', topic: 't' };
   const weak = (path: string, headers: Record<string, string>) =>
     call('POST', path, { headers, body: { ...alert, parentIds: [user] } });
-  t.match(await weak('/v1/alerts/weak-topic', actor('teacher', 'TEACHER')), { status: 201, data: { created: 1 } });
+  t.match(await weak('/v1/events/weak-topic-alert', sender('bff-service')), { status: 201, data: { created: 1 } });
   t.match(await weak('/v1/events/weak-topic-alert', sender('bff-service')), {
     status: 200,
     data: { created: 0, replayed: true },

@@ -4,7 +4,14 @@ import { weakTopicFaults } from '#shared/notification/weak-topic.ts';
 import { recordDeliveryAttempt } from './deliveries.ts';
 import type { NotificationDeps } from './deps.ts';
 import { actors, adminOrProducer, senders } from './door-guards.ts';
-import { createBatch, createOneNotification, raiseWeakTopic, receiveEvent, storeSnapshot } from './intake.ts';
+import {
+  createBatch,
+  createOneNotification,
+  raiseWeakTopic,
+  receiveEvent,
+  receiveWeakTopic,
+  storeSnapshot,
+} from './intake.ts';
 
 /** Routes of the admins and services that create notifications. */
 export function producerRoutes(deps: NotificationDeps): Route[] {
@@ -25,8 +32,6 @@ export function producerRoutes(deps: NotificationDeps): Route[] {
   const weakTopic = {
     method: 'POST',
     replies: intake,
-    errors: [],
-    handle: (call) => raiseWeakTopic(deps, call),
   } satisfies Partial<Route>;
 
   return [
@@ -104,6 +109,8 @@ export function producerRoutes(deps: NotificationDeps): Route[] {
       summary: "Alert a student's parents to a weak topic",
       guards: actors('ADMIN', 'TEACHER'),
       body: weakTopicBody(SMALL_BODY),
+      errors: ['RATE_LIMITED'],
+      handle: (call) => raiseWeakTopic(deps, call),
     },
     {
       ...weakTopic,
@@ -112,6 +119,8 @@ export function producerRoutes(deps: NotificationDeps): Route[] {
       summary: 'Internal: receive a weak-topic alert from the BFF',
       guards: senders(deps, [WEAK_TOPIC_SENDER]),
       body: weakTopicBody(LARGE_BODY),
+      errors: [],
+      handle: (call) => receiveWeakTopic(deps, call),
     },
     {
       method: 'POST',

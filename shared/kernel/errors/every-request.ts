@@ -79,8 +79,9 @@ export const REQUEST_ERRORS = {
   RATE_LIMITED: {
     status: 429,
     message: 'Too many requests',
-    cause: 'The caller already has five live streams open at this process.',
-    remedy: 'Close a stream, or share one between the tabs of a browser. An EventSource does not reconnect by itself.',
+    cause: 'The caller has five live streams open at this process, or has sent 60 weak-topic alerts within an hour.',
+    remedy:
+      'Wait for `Retry-After`. Close a stream, or share one between the tabs of a browser: an EventSource does not reconnect by itself.',
     retry: 'after',
   },
   UNAVAILABLE: {

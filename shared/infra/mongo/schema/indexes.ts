@@ -13,6 +13,7 @@ import {
 import { WORKERS } from '#infra/mongo/live-workers.ts';
 import { COMMANDS, DELIVERIES, NOTICES } from '#infra/mongo/mailbox/commands.ts';
 import {
+  ALERT_CALLS,
   DELIVERY_ATTEMPTS,
   FAN_OUTS,
   NOTIFICATION_EVENTS,
@@ -94,6 +95,15 @@ export const INDEXES: readonly DeclaredIndex[] = [
   plain(NOTIFICATIONS, 'by_fan_out', { fanOutId: 1, ordinal: 1 }),
   // An event of a producer creates its rows once, whichever route receives it.
   unique(NOTIFICATION_EVENTS, 'replay_key', { sourceService: 1, sourceEventId: 1 }, { replayable: true }),
+  // An event that a user sends creates its rows once. Its key belongs to the user and meets no event of a service or of another user.
+  unique(
+    NOTIFICATION_EVENTS,
+    'replay_key_of_actor',
+    { actorId: 1, sourceService: 1, sourceEventId: 1 },
+    { replayableByActor: true },
+  ),
+  // Later than the hour within which calls are counted.
+  expiring(ALERT_CALLS, 'quiet', 'lastAt', 2 * HOUR),
   plain(NOTIFICATION_EVENTS, 'support_summary', { type: 1 }, { isSupport: true }),
   plain(FAN_OUTS, 'by_state', { state: 1, stageBy: 1 }),
   plain(DELIVERY_ATTEMPTS, 'of_user', { userId: 1, createdAt: -1, _id: -1 }),
