@@ -43,13 +43,13 @@ async function claimAndRun<Q extends Queue>(kernel: Kernel, actor: Actor, wanted
   if (claimed.kind === 'dead') return announceDead(kernel, claimed.command);
   const { command } = claimed;
   return withLease({ kernel, actor, command, session: wanted.session }, async (life) => {
-    for (let round = 1; ; round++) {
+    for (let pass = 1; ; pass++) {
       const outcome = await run(life);
       const settled = await settle(life, outcome);
       if (settled.kind !== 'stale') return announce(life, settled);
       // Another writer came between load and commit. Decide again on the new state, after a random wait (at most 100 ms) so
       // that the two do not collide again.
-      await delay(kernel.random() * Math.min(round * 5, 100));
+      await delay(kernel.random() * Math.min(pass * 5, 100));
     }
   });
 }

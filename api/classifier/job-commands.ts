@@ -13,10 +13,10 @@ import { detailedJobView } from './job-queries.ts';
 
 const DEFAULT_THRESHOLD = 0.7;
 /**
- * Limit of read-and-insert rounds. If an equal job blocks the insert and ends before the next read, the request needs another
- * round. Past the limit it gets 503.
+ * Limit of read-and-insert passes. If an equal job blocks the insert and ends before the next read, the request needs another
+ * pass. Past the limit it gets 503.
  */
-const MAX_ROUNDS = 5;
+const MAX_PASSES = 5;
 
 /**
  * Returns the open job equal to this request, or creates it with its questions. Of concurrent equal requests one creates the job
@@ -29,7 +29,7 @@ export async function createJob(deps: JobDeps, call: Call<CreateJobRequest>): Pr
   const request = jobRequestOf(call.body, caller);
   const openKey = openKeyOf(request);
   let questions: JobQuestions | undefined;
-  for (let round = 1; round <= MAX_ROUNDS; round++) {
+  for (let pass = 1; pass <= MAX_PASSES; pass++) {
     const open = await findOpenJob(deps.mongo, openKey);
     if (open !== null) return reply(200, await detailedJobView(deps.mongo, open));
     questions ??= await questionsFor(deps, request, caller);

@@ -60,8 +60,8 @@ t.test('a client that reads gets far more than the limit if the sender awaits `t
   await until('all has come', () => bytes() > 50 * 100_000);
 });
 
-t.test('`taken` waits `patienceMs` for a client that reads nothing, then cuts it off', async (t) => {
-  const { open } = await openTo(t, { patienceMs: 100 });
+t.test('`taken` waits `timeoutMs` for a client that reads nothing, then cuts it off', async (t) => {
+  const { open } = await openTo(t, { timeoutMs: 100 });
   const stream = open();
   await fill(stream);
   await stream.drained();

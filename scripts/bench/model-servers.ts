@@ -48,7 +48,7 @@ export interface LiteLlm {
 export const LITELLM = 'litellm[proxy]==1.106.2';
 const KEY = 'sk-bench';
 export const LITELLM_HEADERS = { authorization: `Bearer ${KEY}` };
-const PATIENCE_MS = 120_000;
+const TIMEOUT_MS = 120_000;
 
 /**
  * Starts the proxy with one worker and without a database, as the beginning of its documentation does. The first call installs it, half a
@@ -85,7 +85,7 @@ export async function openLiteLlm(context: BenchContext, baseUrl: string): Promi
     kill();
     await gone;
   }
-  const giveUpAt = performance.now() + PATIENCE_MS;
+  const giveUpAt = performance.now() + TIMEOUT_MS;
   while (!(await isAlive(port))) {
     if (child.exitCode !== null || performance.now() > giveUpAt) {
       await close();

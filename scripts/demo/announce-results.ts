@@ -112,8 +112,8 @@ async function openLive(deps: DemoDeps, { student }: Sitting): Promise<LiveInbox
 /** An inbox that is open as a stream, as in a browser. */
 interface LiveInbox {
   owner: Caller;
-  /** Waits until the notice of this attempt arrives. Returns its time (performance.now()), or null after `patienceMs`. */
-  receivedAt(attemptId: string, patienceMs: number): Promise<number | null>;
+  /** Waits until the notice of this attempt arrives. Returns its time (performance.now()), or null after `timeoutMs`. */
+  receivedAt(attemptId: string, timeoutMs: number): Promise<number | null>;
   close(): Promise<void>;
 }
 
@@ -133,8 +133,8 @@ async function openLiveInbox(gateway: Gateway, owner: Caller): Promise<LiveInbox
     if (attemptId != null && !received.has(attemptId)) received.set(attemptId, performance.now());
   });
 
-  async function waitUntil(isSo: () => boolean, patienceMs: number): Promise<boolean> {
-    const until = performance.now() + patienceMs;
+  async function waitUntil(isSo: () => boolean, timeoutMs: number): Promise<boolean> {
+    const until = performance.now() + timeoutMs;
     while (!isSo() && performance.now() < until) await delay(POLL_MS);
     return isSo();
   }
@@ -145,8 +145,8 @@ async function openLiveInbox(gateway: Gateway, owner: Caller): Promise<LiveInbox
   }
   return {
     owner,
-    async receivedAt(attemptId, patienceMs) {
-      await waitUntil(() => received.has(attemptId), patienceMs);
+    async receivedAt(attemptId, timeoutMs) {
+      await waitUntil(() => received.has(attemptId), timeoutMs);
       return received.get(attemptId) ?? null;
     },
     close: source.close,

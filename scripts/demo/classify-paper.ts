@@ -77,7 +77,7 @@ export async function followJob(
   const over = Promise.withResolvers<void>();
   const followed: FollowedJob = { job: null, updates: 0, faults: [] };
   let last: Job | null = null;
-  let patience = setTimeout(giveUp, FIRST_MS);
+  let timer = setTimeout(giveUp, FIRST_MS);
 
   function giveUp(): void {
     const state = last?.status ?? `unknown: ${source.trouble()}`;
@@ -92,14 +92,14 @@ export async function followJob(
     last = job;
     followed.updates += 1;
     show(job);
-    clearTimeout(patience);
+    clearTimeout(timer);
     if (isFinished(job)) {
       followed.job = job;
       over.resolve();
-    } else patience = setTimeout(giveUp, job.status === 'PENDING' ? FIRST_MS : NEXT_MS);
+    } else timer = setTimeout(giveUp, job.status === 'PENDING' ? FIRST_MS : NEXT_MS);
   });
   await over.promise;
-  clearTimeout(patience);
+  clearTimeout(timer);
   await source.close();
   return followed;
 }

@@ -82,16 +82,16 @@ async function awaitNotices(
   options: { firstMs: number; nextMs: number; arrived: () => void },
 ): Promise<Inbox[]> {
   let outstanding = [...inboxes];
-  let patienceMs = options.firstMs;
+  let timeoutMs = options.firstMs;
   let lastAt = performance.now();
-  while (outstanding.length > 0 && performance.now() - lastAt < patienceMs) {
+  while (outstanding.length > 0 && performance.now() - lastAt < timeoutMs) {
     const began = performance.now();
     const missing: Inbox[] = [];
     const asked = outstanding.slice(0, ROUND);
     await inParallel(asked, SOCKETS, async (inbox) => {
       if (!(await hasCome(gateway, inbox))) return void missing.push(inbox);
       options.arrived();
-      patienceMs = options.nextMs;
+      timeoutMs = options.nextMs;
       lastAt = performance.now();
     });
     outstanding = [...outstanding.slice(ROUND), ...missing];

@@ -36,7 +36,7 @@ export interface GatewayCall {
   /** Hangs up as soon as the request has been sent, so that its effect is unknown, then sends it again. */
   loseReply?: boolean;
   /** Longest silence of a reply in milliseconds; default 20 s. */
-  patienceMs?: number;
+  timeoutMs?: number;
 }
 
 export interface GatewayReply {
@@ -55,7 +55,7 @@ export interface Envelope {
   message?: string;
 }
 
-const PATIENCE_MS = 20_000;
+const TIMEOUT_MS = 20_000;
 const MAX_ATTEMPTS = 8;
 const RETRY_MS = 200;
 
@@ -90,10 +90,10 @@ export function openGateway(deps: {
   }
 
   async function once(call: GatewayCall, hangsUp: boolean): Promise<Omit<GatewayReply, 'sentTimes'>> {
-    const { method, path, body, patienceMs = PATIENCE_MS } = call;
+    const { method, path, body, timeoutMs = TIMEOUT_MS } = call;
     const names = call.caller === undefined ? {} : namesOf(call.caller);
     const headers = { ...gatewayProof, ...names, ...call.headers };
-    const answer = await sendCall(deps.url, { method, target: path, headers, body, agent, patienceMs, hangsUp });
+    const answer = await sendCall(deps.url, { method, target: path, headers, body, agent, timeoutMs, hangsUp });
     return {
       status: answer.status,
       headers: answer.headers,

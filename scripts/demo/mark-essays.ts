@@ -100,7 +100,7 @@ async function sendHandoff(deps: DemoDeps, sitting: Sitting, body: EssayGradeHan
 }
 
 /** Longest wait for a preview: the service makes up to three provider calls of one minute each. */
-const PATIENCE_MS = 200_000;
+const TIMEOUT_MS = 200_000;
 
 /** Requests the preview of an essay grade as the teacher. Returns its handoff unchanged. */
 async function previewEssay(
@@ -123,7 +123,7 @@ async function previewEssay(
     path: '/v1/ai/essay-grade/preview',
     caller: asTeacher(),
     body,
-    patienceMs: PATIENCE_MS,
+    timeoutMs: TIMEOUT_MS,
   });
   const preview = dataOf<EssayGradePreview>('essay preview', reply, 200);
   for (const fault of previewFaults(preview, body)) deps.complain(`the preview of ${student.id}'s essay ${fault}`);

@@ -40,7 +40,7 @@ interface Sat {
 type PickDoor = (n: number) => string | Promise<string>;
 
 /** Repeats a request until its status is not 503. Adds every status and connection error to `seen`. */
-async function insist<Data>(
+async function retryAtNextDoor<Data>(
   seen: string[],
   pick: PickDoor,
   ask: (door: string) => Promise<HttpReply<Data>>,
@@ -68,12 +68,12 @@ async function sitDuring(trouble: () => Promise<void>, pick: PickDoor = door): P
   async function lane(): Promise<void> {
     while (!over) {
       const [who, key, plan] = [student(), randomUUID(), { examId: newExamId(), questions: QUESTIONS }];
-      const begun = await insist(seen, pick, (at) => who.start(at, plan, key));
+      const begun = await retryAtNextDoor(seen, pick, (at) => who.start(at, plan, key));
       const { id } = begun.data.attempt;
       for (let n = 1; n <= QUESTIONS; n++) {
-        await insist(seen, pick, (at) => who.save(at, id, { questionId: `q${n}`, text: `${n}` }));
+        await retryAtNextDoor(seen, pick, (at) => who.save(at, id, { questionId: `q${n}`, text: `${n}` }));
       }
-      await insist(seen, pick, (at) => who.submit(at, id));
+      await retryAtNextDoor(seen, pick, (at) => who.submit(at, id));
       sat.push({ id, key, who, plan });
     }
   }
@@ -104,7 +104,7 @@ async function checkWhole(t: Pick<Tap, 'same' | 'equal' | 'ok'>, sat: readonly S
     'one grading command each',
   );
   for (const { who, plan, key, id } of sat.slice(-5)) {
-    const again = await insist([], door, (at) => who.start(at, plan, key));
+    const again = await retryAtNextDoor([], door, (at) => who.start(at, plan, key));
     t.same([again.status, again.data.attempt.id, again.data.created], [200, id, false]);
   }
 }

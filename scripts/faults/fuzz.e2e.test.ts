@@ -9,7 +9,7 @@ import { until } from '#testing/until.ts';
 
 const SHOTS = scaled(1_500, 60_000);
 const LANES = 24;
-const PATIENCE_MS = 120_000;
+const TIMEOUT_MS = 120_000;
 /** Memory growth of a front door that is allowed after the warm-up. */
 const MAX_GROWTH_BYTES = 200 * 1024 * 1024;
 
@@ -107,7 +107,7 @@ function fire(bytes: Buffer): Promise<string> {
     const socket = connect(port, '127.0.0.1');
     let said = '';
     let word = 'nothing';
-    socket.setTimeout(PATIENCE_MS, () => {
+    socket.setTimeout(TIMEOUT_MS, () => {
       word = 'no answer';
       socket.destroy();
     });

@@ -19,7 +19,7 @@ export async function until<T>(
 }
 
 const PACE_MS = 100;
-const PATIENCE_MS = 90_000;
+const TIMEOUT_MS = 90_000;
 
 /** Like `until`, but polls ten times a second, which spares the database of the cluster under test, and waits up to 90 s. */
 export function untilSlowly(what: string, condition: () => Promise<boolean>): Promise<boolean> {
@@ -30,7 +30,7 @@ export function untilSlowly(what: string, condition: () => Promise<boolean>): Pr
       if (!seen) await delay(PACE_MS);
       return seen;
     },
-    PATIENCE_MS,
+    TIMEOUT_MS,
   );
 }
 

@@ -69,15 +69,15 @@ t.test('a circuit counts all concurrent results', async (t) => {
 t.test('without Redis each process continues from the last state that it knew', async (t) => {
   const prefix = `test:${randomUUID()}`;
   const cells = await cellsOf(t, prefix);
-  let isAway = false;
+  let isUnavailable = false;
   const shared: SharedCells = {
     ...cells,
-    update: async (key, change) => (isAway ? { kind: 'unavailable' } : cells.update(key, change)),
+    update: async (key, change) => (isUnavailable ? { kind: 'unavailable' } : cells.update(key, change)),
   };
   const circuit = openCircuits({ rules: RULES, now: () => 1_000, log: captureLog(), shared });
   await circuit.report(TARGET, { kind: 'failure' }, false);
   await circuit.report(TARGET, { kind: 'failure' }, false);
-  isAway = true;
+  isUnavailable = true;
   await circuit.report(TARGET, { kind: 'failure' }, false);
   t.match(await circuit.admit(TARGET), { kind: 'open' });
 });

@@ -142,11 +142,11 @@ for (const [name, answer] of [
     t.teardown(() => void server.close());
     const log = captureLog();
     const all = openAll(`redis://:secret@127.0.0.1:${port}`, log);
-    const saidAway = () => textOf(log).split('Redis connection lost').length - 1;
+    const lostLines = () => textOf(log).split('Redis connection lost').length - 1;
     // Each link has lost its connection, and together they have dialled more than once.
-    await until('five links have dialled', () => saidAway() >= 5 && accepted >= 12);
+    await until('five links have dialled', () => lostLines() >= 5 && accepted >= 12);
     await all.close();
-    t.equal(saidAway(), 5, 'each of the five links logs it once');
+    t.equal(lostLines(), 5, 'each of the five links logs it once');
     let idlePolls = 0;
     await until('no connection is left open', async () => {
       // One check every 5 ms: no connection for a fifth of a second.

@@ -132,10 +132,10 @@ export async function recordSuccess(mongo: Mongo, key: string): Promise<void> {
 }
 
 /**
- * Rounds after which `writeRow` throws. Each further round means that a success deleted the row between our insert and our
+ * Passes after which `writeRow` throws. Each further pass means that a success deleted the row between our insert and our
  * update.
  */
-const ROUNDS = 50;
+const MAX_PASSES = 50;
 
 /**
  * Updates the row, inserting an empty one first if it is missing. It is no upsert: concurrent upserts of one row may fail with a
@@ -143,7 +143,7 @@ const ROUNDS = 50;
  * login attempt once.
  */
 async function writeRow(mongo: Mongo, key: string, update: GuardedUpdate): Promise<ThrottleRow> {
-  for (let round = 0; round < ROUNDS; round++) {
+  for (let pass = 0; pass < MAX_PASSES; pass++) {
     const row = await throttles(mongo).findOneAndUpdate({ _id: key }, update.pipeline, {
       returnDocument: 'after',
       maxTimeMS: QUERY_LIMIT_MS,

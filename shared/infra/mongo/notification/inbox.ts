@@ -178,18 +178,18 @@ const MAX_READS = 3;
  *
  * Rows move to `INBOX` no sooner than READER_GRACE_MS after their fan-out was published. The fan-out stays findable for READER_GRACE_MS after the
  * last row moved (`shared/notification/fan-out.ts`). So two queries less than that apart, in either order, agree about every row
- * that could be moving. A process that was paused between them repeats both. Throws if that happens in MAX_READS rounds.
+ * that could be moving. A process that was paused between them repeats both. Throws if that happens in MAX_READS passes.
  */
 export async function readConsistently<Result>(
   mongo: Mongo,
   read: (place: PlaceFilter) => Promise<Result>,
 ): Promise<Result> {
-  for (let round = 1; ; round++) {
+  for (let pass = 1; ; pass++) {
     const began = performance.now();
     const [published, visible] = await Promise.all([publishedFanOuts(mongo), read('INBOX')]);
     const result = published.length === 0 ? visible : await read({ $in: ['INBOX', ...published] });
     if (performance.now() - began < CONSISTENT_READ_MS) return result;
-    if (round === MAX_READS) throw new Error('the reads of an inbox took too long to be consistent');
+    if (pass === MAX_READS) throw new Error('the reads of an inbox took too long to be consistent');
   }
 }
 

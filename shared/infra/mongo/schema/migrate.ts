@@ -106,7 +106,7 @@ async function createCollection(mongo: Mongo, name: string): Promise<void> {
 
 /** Waits until this runner holds the lease. Returns the stored schema version. */
 async function acquireLease(mongo: Mongo, runner: string, report: (line: string) => void): Promise<number> {
-  for (let round = 0; ; round++) {
+  for (let pass = 0; ; pass++) {
     const update = guardedUpdate([{ $lte: [{ $ifNull: [msOf('$lockedUntil'), 0] }, NOW_MS] }], {
       runner: literal(runner),
       lockedUntil: nowPlus(LEASE_MS),
@@ -117,7 +117,7 @@ async function acquireLease(mongo: Mongo, runner: string, report: (line: string)
     if (acquired === null) await createState(mongo);
     else if (wasAccepted(update, acquired)) return acquired.version;
     else {
-      if (round % 10 === 0) report('another migration is running; waiting for it');
+      if (pass % 10 === 0) report('another migration is running; waiting for it');
       await new Promise((resolve) => setTimeout(resolve, WAIT_MS));
     }
   }
