@@ -37,13 +37,20 @@ A variable that is set to the empty string counts as set:
 
 - The development tokens (${developmentTokens()}) or the default of
   \`AUTH_JWT_SECRET\`, in any variable.
-- \`MONGODB_URL\` or \`REDIS_URL\` unset.
+- A token under 24 characters, or two variables with the same secret. Keys of model providers are exempt: the provider decides them.
+- \`GATEWAY_TOKEN\` unset or empty. \`GATEWAY_TRUST=network\` permits it where only the gateway can reach the port.
+- \`MONGODB_URL\` or \`REDIS_URL\` unset. \`npm start\` may still use a \`mongod\` on PATH, and refuses its stand-ins.
 - \`AUTH_JWT_SECRET\` unset, or a signing secret under 32 bytes, if \`SERVICES\` includes \`auth\`. Earlier secrets count too.
 - A token missing for a sender of notifications, if \`SERVICES\` includes \`notification\`.
 - A key of the \`webhook\` channel under 24 bytes.
 
-A process in production logs a warning if \`OPS_TOKEN\` or \`INTERNAL_SERVICE_TOKEN\` is unset. A front door also warns if \`GATEWAY_TOKEN\` is unset
-or empty, and if the attempt service has no receiver token.
+A process in production logs a warning if \`OPS_TOKEN\` or \`INTERNAL_SERVICE_TOKEN\` is unset, and for each address of plain http that it calls. A front
+door also warns if it trusts the network, if the attempt service has no receiver token, and if \`TRUSTED_PROXIES\` is unset while it serves \`auth\`.
+
+## Outside production
+
+A process refuses a \`HOST\` that other machines reach if a token has a development default or \`GATEWAY_TOKEN\` is unset: a forgotten \`NODE_ENV\` would
+otherwise make every caller an admin. \`EXAMHALL_OPEN=1\` permits it, and each front door then logs a warning.
 
 ## What \`npm start\` sets
 
@@ -101,7 +108,7 @@ function wanted(variable: Variable): string {
     case 'names':
       return 'names of services';
     default:
-      return `${variable.kind === 'token' ? 'token' : 'URL'}${isSecret(variable) ? ', secret' : ''}`;
+      return `${variable.kind === 'token' || variable.kind === 'key' ? variable.kind : 'URL'}${isSecret(variable) ? ', secret' : ''}`;
   }
 }
 

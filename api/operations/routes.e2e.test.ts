@@ -14,7 +14,7 @@ const cluster = await startCluster(t, {
   doors: 3,
   neighbours: false,
   envOf: {
-    web2: { NODE_ENV: 'production', HOST: '127.0.0.1', DRAIN_GRACE_MS: '10000' },
+    web2: { NODE_ENV: 'production', GATEWAY_TRUST: 'network', HOST: '127.0.0.1', DRAIN_GRACE_MS: '10000' },
     web3: { MONGODB_URL: tap.url, REDIS_URL: `redis://127.0.0.1:${await freePort()}`, SERVICES: 'attempt' },
   },
 });

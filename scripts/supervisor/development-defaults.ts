@@ -63,7 +63,7 @@ export function generatedSecret(folder: string): string {
     // This is the first start from this folder.
   }
   const secret = randomBytes(48).toString('base64url');
-  mkdirSync(folder, { recursive: true });
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
   writeFileSync(file, `${secret}\n`, { mode: 0o600 });
   chmodSync(file, 0o600);
   return secret;

@@ -39,7 +39,7 @@ export function untilSlowly(what: string, condition: () => Promise<boolean>): Pr
  * and the product then answers "try again".
  */
 export async function despiteOutages<T>(work: () => Promise<T>): Promise<T> {
-  const giveUpAt = performance.now() + PATIENCE_MS;
+  const giveUpAt = performance.now() + TIMEOUT_MS;
   for (;;) {
     try {
       return await work();

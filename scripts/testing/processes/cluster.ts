@@ -60,7 +60,7 @@ export interface Cluster {
 /** Tokens of every test cluster. Tests also check that no log contains them. */
 export const TOKENS = {
   internal: 'internal-token-of-the-test',
-  ops: 'ops-token-of-the-test',
+  ops: 'ops-token-of-the-whole-test',
   jwtSecret: 'jwt-secret-of-the-test-that-is-long-enough',
 } as const;
 

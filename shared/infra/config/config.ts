@@ -12,14 +12,16 @@ import {
   readNotification,
   readSenderTokens,
 } from './settings.ts';
+import { trustFaults, type Warnings, warningsOf } from './trust.ts';
 import {
   ENVIRONMENTS,
   type Environment,
+  GATEWAY_TRUSTS,
+  type GatewayTrust,
   LOG_LEVELS,
   type LogLevel,
   SERVICE_NAMES,
   type ServiceName,
-  WELL_KNOWN,
 } from './variable.ts';
 import { variableReader } from './variable-reader.ts';
 
@@ -39,6 +41,10 @@ export interface Config extends Warnings {
   shutdown: { timeoutMs: number; drainGraceMs: number };
   mongodb: { url: string; database: string };
   redis: { url: string };
+  /** `network`: only the gateway can reach the port, as the operator states. */
+  gatewayTrust: GatewayTrust;
+  /** True if a process outside production may listen for other machines with well-known tokens or without a gateway token. */
+  isOpen: boolean;
   /** Undefined: not required. Empty: required, but no request can match it, so routes that trust identity headers are closed. */
   gatewayToken: string | undefined;
   internalServiceToken: string | undefined;
@@ -58,12 +64,6 @@ export interface Config extends Warnings {
   };
   upkeep: { intervalMs: number };
   limits: { bodyBudgetBytes: number; headTimeoutMs: number; bodyTimeoutMs: number };
-}
-
-/** Warnings to log at the start: `warnings` in any process, `doorWarnings` in a front door. */
-interface Warnings {
-  warnings: readonly string[];
-  doorWarnings: readonly string[];
 }
 
 /** A configuration without its warnings. */
@@ -103,6 +103,8 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     shutdown: { timeoutMs: from.integer('SHUTDOWN_TIMEOUT_MS'), drainGraceMs: from.integer('DRAIN_GRACE_MS') },
     mongodb: { url: mongodbUrl, database: from.optionalText('MONGODB_DATABASE') ?? databaseOf(mongodbUrl) },
     redis: { url: from.text('REDIS_URL') },
+    gatewayTrust: from.word('GATEWAY_TRUST', GATEWAY_TRUSTS),
+    isOpen: from.word('EXAMHALL_OPEN', ['0', '1']) === '1',
     gatewayToken: from.token('GATEWAY_TOKEN') ?? (from.isSet('GATEWAY_TOKEN') ? '' : undefined),
     internalServiceToken,
     opsToken: from.token('OPS_TOKEN'),
@@ -127,9 +129,9 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     },
   };
   // A token that several settings use is read several times, so remove duplicate faults.
-  const faults = [...new Set(from.faults)];
+  const faults = [...new Set([...from.faults, ...trustFaults(from, config)])];
   if (faults.length > 0) throw new ConfigError(faults);
-  return { ...config, ...warningsOf(config) };
+  return { ...config, ...warningsOf(from, config) };
 }
 
 function databaseOf(mongodbUrl: string): string {
@@ -149,48 +151,6 @@ export function configOrExit(env: NodeJS.ProcessEnv): Config {
     console.error(error.message);
     process.exit(EXIT_CODE);
   }
-}
-
-/** Returns warnings about settings that are allowed but probably unintended. In development, warns only about exposed secrets. */
-export function warningsOf(config: Settings): Warnings {
-  const secret = knownSecretWarnings(config);
-  if (!config.production) return { warnings: [], doorWarnings: secret };
-  return { warnings: processWarnings(config), doorWarnings: [...doorWarnings(config), ...secret] };
-}
-
-function processWarnings(config: Settings): string[] {
-  const warnings: string[] = [];
-  if (config.opsToken === undefined) warnings.push('OPS_TOKEN is not set: /metrics refuses every request');
-  if (config.internalServiceToken === undefined) {
-    warnings.push('INTERNAL_SERVICE_TOKEN is not set: calls to other services carry no token');
-  }
-  return warnings;
-}
-
-function doorWarnings(config: Settings): string[] {
-  const warnings: string[] = [];
-  if (config.gatewayToken === undefined) {
-    warnings.push('GATEWAY_TOKEN is not set: every caller that reaches this port can set identity headers');
-  }
-  if (config.gatewayToken === '') {
-    warnings.push('GATEWAY_TOKEN is empty: every route that trusts identity headers refuses every request');
-  }
-  if (config.services.has('attempt') && config.attempt.receiverToken === undefined) {
-    warnings.push('no receiver token of the attempt service is set; every start, release and handoff is refused');
-  }
-  return warnings;
-}
-
-/**
- * Warns if the development secret is used on an address that other machines reach, for example because NODE_ENV was forgotten. Any
- * reader of this repository could then sign in to any account.
- */
-function knownSecretWarnings({ services, host, auth }: Settings): string[] {
-  const reached = !/^(127\.|::1$|localhost$)/.test(host);
-  if (!services.has('auth') || !reached || !WELL_KNOWN.has(auth.jwt.secret)) return [];
-  return [
-    'AUTH_JWT_SECRET is the development default and HOST is reachable from elsewhere: any caller can sign tokens',
-  ];
 }
 
 /** Returns every secret of a configuration. The log replaces them wherever they occur. */

@@ -112,16 +112,21 @@ const KEY_VARIABLES: readonly KeyVariable[] = [
 export function readClassifier(from: VariableReader): ClassifierSettings {
   const keys: Partial<Record<KeyVariable, string>> = {};
   for (const name of KEY_VARIABLES) {
-    const key = from.token(name);
+    const key = from.key(name);
     if (from.isSet(name)) keys[name] = key ?? '';
   }
   // Read both timeouts, because a fault in the overridden one is a fault as well.
   const timeoutMs = from.integer('AI_PROVIDER_TIMEOUT_MS');
+  const baseUrl = from.neighbour('AI_CLASSIFIER_BASE_URL') ?? (from.isSet('AI_CLASSIFIER_BASE_URL') ? '' : null);
+  if (baseUrl?.startsWith('http:')) from.plainHttp.add('AI_CLASSIFIER_BASE_URL');
+  const allowedOrigins = from.origins('AI_CLASSIFIER_ALLOWED_BASE_URLS');
+  if (allowedOrigins.some((origin) => origin.startsWith('http:')))
+    from.plainHttp.add('AI_CLASSIFIER_ALLOWED_BASE_URLS');
   return {
     provider: from.text('AI_CLASSIFIER_PROVIDER'),
     model: from.optionalText('AI_CLASSIFIER_MODEL'),
-    baseUrl: from.neighbour('AI_CLASSIFIER_BASE_URL') ?? (from.isSet('AI_CLASSIFIER_BASE_URL') ? '' : null),
-    allowedOrigins: from.origins('AI_CLASSIFIER_ALLOWED_BASE_URLS'),
+    baseUrl,
+    allowedOrigins,
     keys,
     timeoutMs: from.optionalInteger('AI_CLASSIFIER_TIMEOUT_MS') ?? timeoutMs,
     maxRetries: from.integer('AI_CLASSIFIER_MAX_RETRIES'),
@@ -199,6 +204,7 @@ function readWebhook(from: VariableReader, isOn: boolean): NotificationSettings[
   const previous = from.webhookSecret('NOTIFICATION_WEBHOOK_SECRET_PREVIOUS');
   const timeoutMs = from.integer('NOTIFICATION_WEBHOOK_TIMEOUT_MS');
   if (!isOn) return null;
+  if (url?.startsWith('http:')) from.plainHttp.add('NOTIFICATION_WEBHOOK_URL');
   if (url === null) from.faults.push('NOTIFICATION_WEBHOOK_URL: not set, wanted by the webhook channel');
   if (secret === undefined) from.faults.push('NOTIFICATION_WEBHOOK_SECRET: not set, wanted by the webhook channel');
   const secrets = [secret, previous].filter((one) => one !== undefined);
@@ -230,6 +236,7 @@ export function readNeighbours(
   const read = (name: NamesOf<'neighbour'>, alias: NamesOf<'neighbour'>, token: string | undefined) => {
     const [first, second] = [from.neighbour(name), from.neighbour(alias)];
     const url = from.isSet(name) ? first : second;
+    if (url?.startsWith('http:')) from.plainHttp.add(from.isSet(name) ? name : alias);
     return url === null ? null : { url, token };
   };
   return {

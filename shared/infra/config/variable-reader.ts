@@ -9,6 +9,10 @@ import { type NamesOf, VARIABLES, type VariableName } from './variables.ts';
 export interface VariableReader {
   /** One sentence per faulty variable. Complete once every variable has been read. */
   faults: string[];
+  /** Every token and needed secret that was read and is not empty, by its variable. */
+  secretsRead: Map<VariableName, string>;
+  /** Variables whose URLs calls go to over plain http. */
+  plainHttp: Set<VariableName>;
   isSet(name: VariableName): boolean;
   integer(name: NamesOf<'integer'>): number;
   optionalInteger(name: NamesOf<'integer'>): number | null;
@@ -17,6 +21,8 @@ export interface VariableReader {
   text(name: NamesOf<'text' | 'id' | 'mongodb' | 'redis'>): string;
   optionalText(name: NamesOf<'text'>): string | null;
   token(name: NamesOf<'token'>): string | undefined;
+  /** Returns the key of a provider. The provider decides its length, and two variables may have the same one. */
+  key(name: NamesOf<'key'>): string | undefined;
   /** Returns the empty string if the secret is not set. If it is `needed`, a missing or weak secret is a fault; otherwise it is not checked. */
   secret(name: NamesOf<'secret'>, needed: boolean): string;
   secrets(name: NamesOf<'secrets'>, needed: boolean): string[];
@@ -31,6 +37,8 @@ export interface VariableReader {
 /** Opens a reader. A faulty variable reads as a harmless value of its type, because the caller throws on `faults` before it uses any. */
 export function variableReader(env: NodeJS.ProcessEnv, production: boolean): VariableReader {
   const faults: string[] = [];
+  const secretsRead = new Map<VariableName, string>();
+  const plainHttp = new Set<VariableName>();
   const read = (name: VariableName): string | null => env[name] ?? defaultOf(VARIABLES[name], production);
   const refuse = (name: VariableName, wanted: string): void => {
     faults.push(`${name}: ${given(env[name], isSecret(VARIABLES[name]))}, wanted ${wanted}`);
@@ -51,8 +59,18 @@ export function variableReader(env: NodeJS.ProcessEnv, production: boolean): Var
     if (wanted !== undefined) refuse(name, wanted);
     return value;
   };
+  const key = (name: NamesOf<'token' | 'key'>): string | undefined => {
+    const value = read(name);
+    if (value === null || value === '') return undefined;
+    // HTTP trims header values, so a token with white space at its end (a line break) would never match.
+    if (!/^[!-~]([ -~]*[!-~])?$/.test(value)) refuse(name, 'printable ASCII without white space at either end');
+    else if (production && WELL_KNOWN.has(value)) refuse(name, 'a value of its own, not the development default');
+    return value;
+  };
   return {
     faults,
+    secretsRead,
+    plainHttp,
     isSet: (name) => env[name] !== undefined,
     integer: (name) => optionalInteger(name) ?? 0,
     optionalInteger,
@@ -75,17 +93,20 @@ export function variableReader(env: NodeJS.ProcessEnv, production: boolean): Var
     text,
     optionalText: (name) => (read(name) === null ? null : text(name)),
     token(name) {
-      const value = read(name);
-      if (value === null || value === '') return undefined;
-      // HTTP trims header values, so a token with white space at its end (a line break) would never match.
-      if (!/^[!-~]([ -~]*[!-~])?$/.test(value)) refuse(name, 'printable ASCII without white space at either end');
-      else if (production && WELL_KNOWN.has(value)) refuse(name, 'a value of its own, not the development default');
+      const value = key(name);
+      if (value === undefined) return undefined;
+      secretsRead.set(name, value);
+      if (production && value.length < FEWEST_TOKEN_CHARACTERS && !WELL_KNOWN.has(value)) {
+        refuse(name, `at least ${FEWEST_TOKEN_CHARACTERS} characters`);
+      }
       return value;
     },
+    key,
     secret(name, needed) {
       const value = read(name) ?? '';
       const wanted = needed ? secretFault(value, production) : undefined;
       if (wanted !== undefined) refuse(name, wanted);
+      if (needed && value !== '') secretsRead.set(name, value);
       return value;
     },
     secrets(name, needed) {
@@ -151,7 +172,7 @@ export function defaultOf(variable: Variable, production: boolean): string | nul
 
 /** Returns true if a value must never be printed. A faulty URL of a neighbour may contain a password. */
 export function isSecret(variable: Variable): boolean {
-  return ['token', 'secret', 'secrets', 'mongodb', 'redis', 'neighbour', 'webhook', 'webhook-secret'].includes(
+  return ['token', 'key', 'secret', 'secrets', 'mongodb', 'redis', 'neighbour', 'webhook', 'webhook-secret'].includes(
     variable.kind,
   );
 }
@@ -214,6 +235,9 @@ function isAddressOrNetwork(text: string): boolean {
   if (family === 0 || more.length > 0 || address.includes('%')) return false;
   return prefix === undefined || (/^\d{1,3}$/.test(prefix) && Number(prefix) <= (family === 4 ? 32 : 128));
 }
+
+/** As many characters as 18 random bytes have in base64. */
+const FEWEST_TOKEN_CHARACTERS = 24;
 
 /** HS256 requires a key as long as its hash (RFC 7518, 3.2), and a derived key is no stronger than its secret. */
 const MIN_SECRET_BYTES = 32;

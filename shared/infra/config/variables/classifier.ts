@@ -38,15 +38,15 @@ export const CLASSIFIER = {
   },
   AI_CLASSIFIER_API_KEY: {
     group: GROUP,
-    kind: 'token',
+    kind: 'key',
     default: null,
     description:
       "Key of `AI_CLASSIFIER_PROVIDER`, but of no other provider that a stored setting selects; takes precedence over the provider's own variable.",
   },
-  OPENAI_API_KEY: { group: GROUP, kind: 'token', default: null, description: 'Key of `openai`.' },
-  ANTHROPIC_API_KEY: { group: GROUP, kind: 'token', default: null, description: 'Key of `anthropic`.' },
-  GEMINI_API_KEY: { group: GROUP, kind: 'token', default: null, description: 'Key of `gemini`.' },
-  DEEPSEEK_API_KEY: { group: GROUP, kind: 'token', default: null, description: 'Key of `deepseek`.' },
+  OPENAI_API_KEY: { group: GROUP, kind: 'key', default: null, description: 'Key of `openai`.' },
+  ANTHROPIC_API_KEY: { group: GROUP, kind: 'key', default: null, description: 'Key of `anthropic`.' },
+  GEMINI_API_KEY: { group: GROUP, kind: 'key', default: null, description: 'Key of `gemini`.' },
+  DEEPSEEK_API_KEY: { group: GROUP, kind: 'key', default: null, description: 'Key of `deepseek`.' },
   AI_PROVIDER_TIMEOUT_MS: {
     group: GROUP,
     kind: 'integer',

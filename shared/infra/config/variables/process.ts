@@ -1,4 +1,4 @@
-import { ENVIRONMENTS, LOG_LEVELS, SERVICE_NAMES, type Variable } from '#infra/config/variable.ts';
+import { ENVIRONMENTS, GATEWAY_TRUSTS, LOG_LEVELS, SERVICE_NAMES, type Variable } from '#infra/config/variable.ts';
 import { DAY } from '#shared/kernel/time.ts';
 
 const PROCESS_GROUP = 'Process';
@@ -10,7 +10,8 @@ export const PROCESS = {
     kind: 'word',
     default: 'development',
     words: ENVIRONMENTS,
-    description: '`production` refuses development secrets and protects `/metrics` with `OPS_TOKEN`.',
+    description:
+      '`production` refuses weak and well-known secrets, requires `GATEWAY_TOKEN`, and protects `/metrics` with `OPS_TOKEN`.',
   },
   SERVICES: {
     group: PROCESS_GROUP,
@@ -103,7 +104,24 @@ export const TRUST = {
     group: TRUST_GROUP,
     kind: 'token',
     default: null,
-    description: 'If set, identity headers are trusted only together with `X-Gateway-Token` of this value.',
+    description:
+      'If set, identity headers are trusted only together with `X-Gateway-Token` of this value. Required in production, unless `GATEWAY_TRUST=network`.',
+  },
+  GATEWAY_TRUST: {
+    group: TRUST_GROUP,
+    kind: 'word',
+    default: 'token',
+    words: GATEWAY_TRUSTS,
+    description:
+      '`network` states that only the gateway can reach the port: production then starts without `GATEWAY_TOKEN`.',
+  },
+  EXAMHALL_OPEN: {
+    group: TRUST_GROUP,
+    kind: 'word',
+    default: '0',
+    words: ['0', '1'],
+    description:
+      '`1` allows a process outside production to listen for other machines with well-known tokens or without `GATEWAY_TOKEN`. Any of them can then act as any user.',
   },
   INTERNAL_SERVICE_TOKEN: {
     group: TRUST_GROUP,
