@@ -159,7 +159,7 @@ t.test('random bytes at any route cause no crash, no 500 and no unbounded growth
   const id = await started(who, door(), { examId: newExamId() });
   const saved = await retryOn503(() => who.save(door(), id, { questionId: 'q1', text: '1' }));
   t.match(saved, { status: 200 }, 'the front door still serves');
-  const graded = await until('it is graded', async () => {
+  const graded = await until('the attempt is graded', async () => {
     const reply = await retryOn503(() => who.submit(door(), id));
     return reply.status !== 202 && reply;
   });

@@ -19,7 +19,7 @@ t.test('tokens expire no later than their session', async (t) => {
   t.equal(times.accessExpiresAt, START + 90 * DAY);
   t.equal(times.refreshExpiresAt, START + 90 * DAY);
   const short = pairTimes(sessionOf(0), new Date(START), DAY);
-  t.equal(short.refreshExpiresAt, START + DAY, 'where a session lasts shorter than a refresh token would');
+  t.equal(short.refreshExpiresAt, START + DAY, 'a session that is shorter than a refresh token');
 });
 
 t.test('a session ends when its newest refresh token expires or at its maximum age, whichever is first', async (t) => {

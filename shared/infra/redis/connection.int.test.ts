@@ -33,14 +33,14 @@ function openAll(redisUrl: string, log: Log) {
   return {
     /** Resolves once rings, replies and the probe all work. */
     async work(): Promise<void> {
-      await until('the bell rings', () => bells.ring('grading', 'c-1', 1));
+      await until('a ring is accepted', () => bells.ring('grading', 'c-1', 1));
       await until('the ring is received', () => received.includes('c-1'));
       const waiter = waiters.register('c-1');
       const replied = waiter.settled({ timeoutMs: 3_600_000, pollMs: 3_600_000, isSettled: async () => false });
       const sending = setInterval(() => sender.send('c-1'), 20);
       await replied;
       clearInterval(sending);
-      await until('the probe is well', () =>
+      await until('a ping succeeds', () =>
         probe.ping().then(
           () => true,
           () => false,
@@ -144,16 +144,16 @@ for (const [name, answer] of [
     const all = openAll(`redis://:secret@127.0.0.1:${port}`, log);
     const saidAway = () => textOf(log).split('Redis connection lost').length - 1;
     // Each link has lost its connection, and together they have dialled more than once.
-    await until('five links have dialled', () => saidAway() >= 5 && accepted >= 12);
+    await until('five links have connected and lost the connection', () => saidAway() >= 5 && accepted >= 12);
     await all.close();
-    t.equal(saidAway(), 5, 'each of the five links logs it once');
+    t.equal(saidAway(), 5, 'each of the five links logs the lost connection once');
     let idlePolls = 0;
     await until('no connection is left open', async () => {
       // One check every 5 ms: no connection for a fifth of a second.
       idlePolls = (await connections(server)) === 0 ? idlePolls + 1 : 0;
       return idlePolls === 40;
     });
-    t.pass('no link dials');
+    t.pass('no link opens a new connection');
   });
 }
 
