@@ -25,7 +25,7 @@ function link(id: string, change: object = {}) {
   return { assigned: false, link: { id, mode: 'LOGIN_REQUIRED', active: true, expiresAt: null, ...change } };
 }
 
-t.test('a start key returns one attempt for ever, per student and exam', async (t) => {
+t.test('a start key always returns the same attempt to a student of an exam', async (t) => {
   const [examId, key] = [newExamId(), `key ${randomUUID()}`];
   const student = client.student();
   const first = await student.start(examId, {}, { key });
@@ -58,7 +58,7 @@ t.test('a start key returns one attempt for ever, per student and exam', async (
   });
 });
 
-t.test('a start takes its key from the first present of three headers', async (t) => {
+t.test('a start takes its key from the first of three headers that is present', async (t) => {
   for (const [header, headers] of [
     ['x-idempotency-key', { 'idempotency-key': undefined, 'x-idempotency-key': 'k2', 'x-correlation-id': 'k3' }],
     ['x-correlation-id', { 'idempotency-key': undefined, 'x-correlation-id': 'k3' }],
@@ -76,7 +76,7 @@ t.test('a start takes its key from the first present of three headers', async (t
   }
 });
 
-t.test('a start that the rules admit returns the open attempt, and its key becomes an alias', async (t) => {
+t.test('a permitted start returns the open attempt, and its key becomes an alias', async (t) => {
   const examId = newExamId();
   const student = client.student();
   await finished(student, examId);
@@ -101,7 +101,7 @@ t.test('a start that the rules admit returns the open attempt, and its key becom
   t.not(next.data.attempt.id, id);
 });
 
-t.test('rules 4 to 8 and 10 bind a start that finds an open attempt, but no replay and no read', async (t) => {
+t.test('the rules of a start also apply while an attempt is open, but not to a replay or a read', async (t) => {
   const examId = newExamId();
   const student = client.student();
   const key = `key-${randomUUID()}`;
@@ -175,7 +175,7 @@ t.test('a start through another link than the open attempt’s requires a new at
   });
 });
 
-t.test('a start checks rules 4 to 11 in their order, each with its code', async (t) => {
+t.test('a start checks exam, window, password, access, due time and limit in this order', async (t) => {
   const student = client.student();
   const examId = newExamId();
   await finished(student, examId);
@@ -208,13 +208,16 @@ t.test('a start checks rules 4 to 11 in their order, each with its code', async 
   t.equal(data.attempt.deadlineAt, access.assignmentDueAt, 'the due time is the earliest of three bounds');
 });
 
-t.test('the deadline is the earliest of duration, close and due time; a link start ignores due time', async (t) => {
-  const close = inMs(600_000);
-  const closing = await client.sitting({ exam: { closeTime: close }, access: { assignmentDueAt: inMs(900_000) } });
-  t.equal(closing.attempt.deadlineAt, close);
-  const linked = await client.sitting({ access: { ...link('l-due'), assignmentDueAt: inMs(-1) } });
-  t.equal(Date.parse(linked.attempt.deadlineAt) - Date.parse(linked.attempt.startedAt), 3_600_000);
-});
+t.test(
+  'the deadline is the earliest of duration, close and due time; a start by link ignores the due time',
+  async (t) => {
+    const close = inMs(600_000);
+    const closing = await client.sitting({ exam: { closeTime: close }, access: { assignmentDueAt: inMs(900_000) } });
+    t.equal(closing.attempt.deadlineAt, close);
+    const linked = await client.sitting({ access: { ...link('l-due'), assignmentDueAt: inMs(-1) } });
+    t.equal(Date.parse(linked.attempt.deadlineAt) - Date.parse(linked.attempt.startedAt), 3_600_000);
+  },
+);
 
 t.test('the smaller attempt limit applies, per exam or per login link', async (t) => {
   const examId = newExamId();
@@ -294,7 +297,7 @@ t.test('refuses a course context that is incomplete, of another start or not fro
   t.match(
     await send({}, {}, { id: 'other' }),
     { status: 400, json: { code: 'EXAM_ID_MISMATCH' } },
-    'rule 2 before rule 12',
+    'the exam id is checked before the course context',
   );
   for (const field of Object.keys(context)) {
     if (field !== 'examId') t.match(await send({ [field]: undefined }), INVALID, `without ${field}`);

@@ -13,7 +13,7 @@ const PATIENCE_MS = 30_000;
 /** Memory growth of a front door that is allowed after the warm-up. */
 const MOST_GROWTH_BYTES = 200 * 1024 * 1024;
 
-/** Word for a 503 with Retry-After, which is no fault on a loaded machine. */
+/** Word for a 503 with Retry-After, which is allowed on a loaded machine. */
 const BUSY = '503, come again';
 
 const chance = openChance((line) => t.comment(line));

@@ -128,7 +128,7 @@ t.test('no library verifies a refresh token with the secret', async () => {
   );
 });
 
-t.test('a kid names its secret and is no cheap digest of it', async (t) => {
+t.test('a kid identifies its secret and is expensive to compute from a guess', async (t) => {
   const kidOf = (token: string) => jwt.decode(token, { complete: true })?.header.kid;
   const [said] = fc.sample(accessClaims, 1);
   const [refreshSaid] = fc.sample(refreshClaims, 1);
