@@ -20,6 +20,7 @@ export interface NewSession {
   envelope: SessionEnvelope;
 }
 
+/** Returns a new session with its first refresh token and the reply's envelope. The caller stores session and token. */
 export async function newSession(deps: AuthDeps, account: Account, userAgent: string | undefined): Promise<NewSession> {
   const now = new Date(deps.now());
   const of = { _id: newId(now.getTime()), accountId: account._id, createdAt: now };
