@@ -144,7 +144,7 @@ t.test('a role header lists the roles that pass and has one of them as its examp
     schema: { enum: ['TEACHER', 'ADMIN'] },
     example: 'TEACHER',
   });
-  t.strictSame(roleOf()?.schema, { type: 'string' }, 'where none is judged none is named');
+  t.strictSame(roleOf()?.schema, { type: 'string' }, 'a route that checks no role lists none');
 });
 
 t.test('a success has the envelope unless its schema is bare', async (t) => {
@@ -169,7 +169,7 @@ t.test('an operation lists every status and code that it can return', async (t) 
       const examples = (response.content as Record<string, Json>)['application/json']?.examples as Json | undefined;
       for (const [code, example] of Object.entries(examples ?? {})) {
         found.push(code);
-        t.equal(String(ERRORS[code as ErrorCode].status), status, `${code} stands under its own status`);
+        t.equal(String(ERRORS[code as ErrorCode].status), status, `${code} is listed under its own status`);
         const { value } = example as { value: unknown };
         t.strictSame(schemas.validator('common/failure-envelope')(value), [], `the example of ${code}`);
       }
@@ -179,7 +179,7 @@ t.test('an operation lists every status and code that it can return', async (t) 
   const bodyless = codesOf(route({ method: 'GET' }));
   t.same(bodyless, [...SERVER_CODES.everywhere].sort(), 'no body, no parameter: nothing about them');
   t.ok(SERVER_CODES.body.every((code) => codesOf(START).includes(code)));
-  t.ok(codesOf(START).includes('ROUTE_NOT_FOUND'), 'an id that is none is no route');
+  t.ok(codesOf(START).includes('ROUTE_NOT_FOUND'), 'a malformed id is answered with ROUTE_NOT_FOUND');
 });
 
 t.test('a failure states the cause of each code, and has Retry-After only where a code may carry it', async (t) => {

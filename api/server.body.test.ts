@@ -36,7 +36,7 @@ t.test('accepts only JSON media types in UTF-8', async (t) => {
   ]) {
     t.match(await send(`Content-Type: ${bad}`), wrong, bad);
   }
-  t.match(await send(), wrong, 'none');
+  t.match(await send(), wrong, 'without a content type');
   t.match(await send(JSON_TYPE, 'Content-Type: text/plain'), wrong, 'twice');
   const wire = openWire(t, port);
   wire.write(`${requestText('POST', '/v1/echo/a', [CHUNKED])}2\r\n{}\r\n0\r\n\r\n`);
@@ -223,7 +223,11 @@ t.test('requests share the body budget, get 503 beyond it and release it afterwa
   const wire = openWire(t, port);
   wire.write(`${requestText('POST', '/v1/echo/a', [JSON_TYPE, CHUNKED])}258\r\n${fill(600)}\r\n0\r\n\r\n`);
   t.match(await wire.reply(), busy, 'chunked');
-  t.match(await ask(t, port, 'POST', '/v1/echo/a', [JSON_TYPE], fill(400)), { status: 200 }, 'what fits passes');
+  t.match(
+    await ask(t, port, 'POST', '/v1/echo/a', [JSON_TYPE], fill(400)),
+    { status: 200 },
+    'a body within the budget passes',
+  );
   hold.resolve();
   t.match(await first, { status: 200 });
   for (const body of [fill(1_024), '{', '{"more":1}', fill(1_024)])

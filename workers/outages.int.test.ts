@@ -116,7 +116,7 @@ t.test('failures and a kill -9 of MongoDB lose no command and spend no attempt',
   }
   for (let n = 0; n < 20; n++) ids.push(await postOne());
   await mongodb.kill9();
-  t.equal(await mongo.db.command({ ping: 1 }).then(() => false, isOutage), true, 'it is really gone');
+  t.equal(await mongo.db.command({ ping: 1 }).then(() => false, isOutage), true, 'MongoDB is unreachable');
   await mongodb.start();
   await despiteOutages(() => createIndexes(mongo));
   await until('graded after the kill', allGraded);

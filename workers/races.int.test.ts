@@ -130,7 +130,7 @@ t.test('an attempt is graded once although two commands grade it at the same tim
     return attempt._id;
   });
   for (const id of await Promise.all(ids)) {
-    await until('both are done', async () => {
+    await until('both commands are done', async () => {
       const commands = await mongo.db.collection('commands').find({ subject: id }).toArray();
       return commands.every((command) => command.status === 'DONE');
     });
@@ -217,7 +217,7 @@ t.test('a save that races a submit is either graded or refused with ATTEMPT_LOCK
     } else {
       inTime += 1;
       t.equal(saved.status, 200);
-      t.equal(totalScore, 1, 'what was acknowledged is graded');
+      t.equal(totalScore, 1, 'an acknowledged save is graded');
     }
   };
   // Widen the random pauses each round until both sides have won: the durations of a save and a submit depend on the machine.
@@ -225,5 +225,5 @@ t.test('a save that races a submit is either graded or refused with ATTEMPT_LOCK
     await Promise.all(Array.from({ length: 10 }, () => one(12 + round)));
   }
   t.comment(`${inTime} saves came in time, ${late} late`);
-  t.ok(inTime > 0 && late > 0, 'both ways were seen');
+  t.ok(inTime > 0 && late > 0, 'some saves came in time and some late');
 });

@@ -75,7 +75,7 @@ t.test('a start that was decided before a release and commits after it takes the
   const examId = `exam-${newId()}`;
   // The start has found no release. Before it writes, a whole release runs.
   const slow = beforeEach(mongo, 'insertOne', 'attempts', async () => {
-    t.match(await releaseNow(mongo, { examId }), { updatedAttempts: 0 }, 'it saw none');
+    t.match(await releaseNow(mongo, { examId }), { updatedAttempts: 0 }, 'the release finds no attempt');
   });
   t.match(await started(slow, examId, 'student-1'), { exam: { resultsReleasedAt: /Z$/ } });
   t.match(await attempts(mongo).findOne({ examId }), {
@@ -129,7 +129,7 @@ t.test('a start after a release follows its own snapshot, also when it is graded
   t.strictSame(
     rows.map(({ _id }) => _id),
     announcements([early.id, own.id]),
-    'the later start without a time of its own is announced to nobody',
+    'the later start without a release time has no rows',
   );
   const causes = new Map(rows.map(({ body }) => [body.attemptId, body.releaseEventId]));
   t.strictSame([causes.get(early.id), causes.get(own.id)], ['first', null]);

@@ -17,6 +17,7 @@ const PAPER_CACHE_BYTES = 64 * 1024 * 1024;
 /** The connections and services of a worker process, the same for every actor. Opening it does not wait for any connection. */
 export type WorkerRuntime = ReturnType<typeof openRuntime>;
 
+/** Opens the connections and services of a worker process. Does not wait for any connection. */
 export function openRuntime(config: Config, name: string) {
   const { log, flush } = openLog({ level: config.logLevel, name, secrets: secretsOf(config) });
   const metrics = openMetrics({ process: true });

@@ -91,7 +91,7 @@ t.test('doors whose clocks are ten minutes apart enforce the same deadline', asy
     `${JSON.stringify(words)}`,
   );
   for (const { id, saves } of endings) {
-    const attempt = await until('it is graded', async () => {
+    const attempt = await until('the attempt is graded', async () => {
       const found = await stored.attempts.findOne({ _id: id, status: 'GRADED' });
       return found;
     });

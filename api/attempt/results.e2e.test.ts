@@ -105,7 +105,7 @@ async function hiddenGrade(t: Test, seat: Seat, hiddenReason: string): Promise<v
     t.same(
       GRADES.filter((canary) => text.includes(canary)),
       [],
-      `${name} tells no grade`,
+      `${name} contains no grade`,
     );
     t.notMatch(text, /"isCorrect":(true|false)/, name);
   }
@@ -147,7 +147,7 @@ const reach = (time: 'closeTime' | 'resultsReleasedAt', { id }: Seat) =>
 
 t.test('IMMEDIATE shows the grade as soon as it exists', async (t) => {
   const seat = await graded({ showResultMode: 'IMMEDIATE' });
-  t.match(JSON.parse(seat.handoff).data.attempt, { totalScore: TOTAL }, 'also to the sender of the grade');
+  t.match(JSON.parse(seat.handoff).data.attempt, { totalScore: TOTAL }, 'the sender of the grade sees it as well');
   await shownGrade(t, seat);
 });
 

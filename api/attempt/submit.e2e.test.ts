@@ -64,7 +64,7 @@ await t.test('a submit answers 202 without a grading worker, and 200 once one ru
     t.match((await teacher.get(id)).data, { resultVisible: true, hiddenReason: null, totalScore: null });
   }
   await cluster.start('grading');
-  const graded = await until('it is graded', async () => {
+  const graded = await until('the attempt is graded', async () => {
     const reply = await student.submit(id);
     return reply.status === 200 && reply;
   });
@@ -165,7 +165,7 @@ t.test('stores the metadata of a TIMEOUT event unchanged, keys and length', asyn
   t.equal(status, 200);
   const event = data.events.at(-1);
   t.strictSame(event.metadata.client, metadata);
-  t.equal(event.metadata.totalScore, null, 'the grade is hidden, what the client said is not');
+  t.equal(event.metadata.totalScore, null, 'the grade is hidden, the metadata of the client is not');
   t.strictSame((await student.events(id)).data.at(-1), event);
 });
 

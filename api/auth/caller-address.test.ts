@@ -20,5 +20,9 @@ t.test('the caller’s address is the peer, or the last hop behind a trusted pro
   ] as const) {
     t.equal(addressOf(peer, forwarded), wanted, `${peer} ${forwarded}`);
   }
-  t.equal(openCallerAddress([])('10.1.2.3', '198.51.100.1'), '10.1.2.3', 'nobody is trusted unasked');
+  t.equal(
+    openCallerAddress([])('10.1.2.3', '198.51.100.1'),
+    '10.1.2.3',
+    'without configuration no peer is a trusted proxy',
+  );
 });

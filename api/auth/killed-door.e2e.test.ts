@@ -80,7 +80,7 @@ t.test('a door killed in the middle of rotations leaves each token used once or 
     const rows = await tokens.find({ sessionId: sid }).toArray();
     const [successor, ...more] = rows.filter(({ _id }) => _id !== jti);
     t.strictSame(more, [], `${end}: one successor`);
-    t.match(successor, { consumedAt: null, successorId: null }, `${end}: which nobody has used`);
+    t.match(successor, { consumedAt: null, successorId: null }, `${end}: the successor is unused`);
     const presented = rows.find(({ _id }) => _id === jti);
     t.match(presented, { consumedAt: Date, successorId: successor?._id }, `${end}: of the token that was used`);
     const session = await sessions.findOne({ _id: sid });
@@ -91,5 +91,5 @@ t.test('a door killed in the middle of rotations leaves each token used once or 
   const seen = tally(ends);
   t.comment(JSON.stringify(seen));
   t.ok(seen['200, then 401'] && ends.some((end) => end.startsWith('cut')), 'the door died in the middle of it');
-  t.equal(await cluster.mongo.collection('auth_security_events').countDocuments(), 0, 'and nobody was alarmed');
+  t.equal(await cluster.mongo.collection('auth_security_events').countDocuments(), 0, 'no security event is stored');
 });

@@ -72,7 +72,11 @@ t.test('login accepts an imported password hash and replaces it', async (t) => {
   await accounts.updateOne({ email }, { $set: { password: { scheme: 'bcrypt', hash } } });
   t.match(await client.login(email, 'wrong', from()), { status: 401 });
   const atOnce = await Promise.all(Array.from({ length: 6 }, () => client.login(email, 'password', from())));
-  t.same(tally(atOnce.map(({ status }) => status)), { 200: 6 }, 'one replaces it, the others look again');
+  t.same(
+    tally(atOnce.map(({ status }) => status)),
+    { 200: 6 },
+    'one login replaces the hash, the others verify the new one',
+  );
   t.match(await accounts.findOne({ email }), { password: { scheme: 'bcrypt-sha256', hash: /^\$2b\$04\$/ } });
   t.match(await client.login(email, 'password', from()), { status: 200 });
 });

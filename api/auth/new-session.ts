@@ -20,6 +20,7 @@ export interface NewSession {
   envelope: SessionEnvelope;
 }
 
+/** Returns a new session with its first refresh token and the reply's envelope. The caller stores session and token. */
 export async function newSession(deps: AuthDeps, account: Account, userAgent: string | undefined): Promise<NewSession> {
   const now = new Date(deps.now());
   const of = { _id: newId(now.getTime()), accountId: account._id, createdAt: now };
@@ -36,7 +37,7 @@ export async function newSession(deps: AuthDeps, account: Account, userAgent: st
   return { session, stored: token, envelope: envelopeOf(deps, account, made) };
 }
 
-/** Returns a header that was sent in UTF-8 as text. Node decodes headers as Latin-1; one that is no UTF-8 stays as it is. */
+/** Returns a header that was sent in UTF-8 as text. Node decodes headers as Latin-1; a header that is not UTF-8 is returned unchanged. */
 function asText(header: string): string {
   const bytes = Buffer.from(header, 'latin1');
   return isUtf8(bytes) ? bytes.toString('utf8') : header;

@@ -59,7 +59,7 @@ t.test('a registration returns the new account, signed in', async (t) => {
   const everything = JSON.stringify([account, token, await cluster.mongo.collection('auth_sessions').find().toArray()]);
   for (const secret of [PASSWORD, reply.data.refreshToken, reply.data.accessToken]) {
     t.notOk(everything.includes(secret), 'nothing raw is stored');
-    t.notOk(cluster.output().includes(secret), 'nor logged');
+    t.notOk(cluster.output().includes(secret), 'no raw secret is logged');
   }
 });
 
@@ -89,7 +89,7 @@ t.test('an invalid registration reports every fault at once and writes nothing',
   t.same(
     misshapen.json.details.map(({ path }: { path: string }) => path).sort(),
     ['/email', '/extra', '/password', '/phone', '/role'],
-    'of its shape and of its fields',
+    'faults of the schema and of the field rules',
   );
   const weak = await client.register({ email: 'an@truong.example', password: 'An@Truong.Example' });
   t.match(weak, { status: 400, json: { code: 'AUTH_WEAK_PASSWORD', details: [{ path: '/password' }] } });

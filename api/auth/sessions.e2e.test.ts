@@ -33,7 +33,7 @@ t.test('lists the live sessions and marks the caller’s own', async (t) => {
       .sort((a: number, b: number) => a - b),
     [0, 'Firefox at home'.length, 300],
   );
-  t.match(sessions[0], { userAgent: /^x+$/ }, 'the one used last stands first');
+  t.match(sessions[0], { userAgent: /^x+$/ }, 'the session that was used last comes first');
 });
 
 t.test('shows a user agent that was sent in UTF-8 as text, and any other as it came', async (t) => {
@@ -67,7 +67,7 @@ t.test('revoke-others ends every session except the caller’s', async (t) => {
     status: 400,
     json: { code: 'VALIDATION_FAILED', details: [{ path: '/keep' }] },
   });
-  t.match(await me.me(), { status: 200 }, 'who asks for something else has ended nothing');
+  t.match(await me.me(), { status: 200 }, 'an invalid request ends no session');
   t.match(await me.endOthers(), { status: 200, data: { revoked: 2 } });
   t.match(await me.endOthers(), { data: { revoked: 0 } });
   t.match(await client.as(second.accessToken).me(), INVALID);

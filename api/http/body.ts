@@ -19,6 +19,7 @@ type BodyRead = { kind: 'read'; bytes: Buffer } | Refused | { kind: 'gone' };
 
 const EMPTY = Buffer.alloc(0);
 
+/** Opens the reader of request bodies. All bodies share `bodyBudgetBytes`, and each must arrive within `bodyTimeoutMs`. */
 export function openBodyReader(limits: { bodyBudgetBytes: number; bodyTimeoutMs: number }): BodyReader {
   const budget = openBodyBudget(limits.bodyBudgetBytes);
   const deadlines = openDeadlines(limits.bodyTimeoutMs);

@@ -155,6 +155,7 @@ interface StreamSlots {
 /** `Retry-After` of a stream that was refused (s). */
 const RETRY_AFTER_SECONDS = 15;
 
+/** Opens the slots of a process: at most `perActor` streams for one caller and `inAll` together. */
 export function openStreamSlots({ perActor, inAll }: { perActor: number; inAll: number }): StreamSlots {
   const open = new Map<string, number>();
   let all = 0;

@@ -20,6 +20,7 @@ export interface Refused {
   rejection: Refusal;
 }
 
+/** Wraps a refusal, so that it differs from a value that was read. */
 export function refused(rejection: Refusal): Refused {
   return { kind: 'refused', rejection };
 }
@@ -27,6 +28,7 @@ export function refused(rejection: Refusal): Refused {
 /** `Retry-After` (s) of a rejection that names no delay, if every reply of its code carries the header. */
 const DEFAULT_RETRY_AFTER = 1;
 
+/** Writes the reply of a refusal. With `closing`, the connection ends after it. */
 export function writeRefusal(exchange: Exchange, refusal: Refusal, closing: boolean): void {
   const { status, retry } = ERRORS[refusal.rejected];
   const retryAfter = refusal.retryAfter ?? (retry === 'after' ? DEFAULT_RETRY_AFTER : undefined);

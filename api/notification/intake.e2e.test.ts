@@ -183,7 +183,7 @@ t.test('each stored event is sent to the audit service once, and its failures af
   });
   const replies = await Promise.all(Array.from({ length: 20 }, () => post(body)));
   const { id, createdAt } = replies[0]?.data.event ?? {};
-  await until('the audit was told', () => told(id).length > 0);
+  await until('the audit service has the event', () => told(id).length > 0);
   t.match(told(id)[0], {
     method: 'POST',
     path: '/v1/events',
@@ -202,15 +202,15 @@ t.test('each stored event is sent to the audit service once, and its failures af
 
   neighbours.answer = () => ({ status: 500 });
   const unheard = await post(event({ type: 'without.pair.v1', sourceService: undefined, sourceEventId: undefined }));
-  t.equal(unheard.status, 201, 'whatever the audit says');
-  await until('the audit was asked', () => told(unheard.data.event.id).length > 0);
+  t.equal(unheard.status, 201, 'a failing audit service does not change the reply');
+  await until('the audit service was called', () => told(unheard.data.event.id).length > 0);
   const metrics = await until('the failure is counted', async () => {
     const { text } = await audited.request('GET', '/metrics');
     return /examhall_alarms_total\{name="audit_failed"\} [1-9]/.test(text) && text;
   });
   t.ok(metrics);
-  t.equal(told(id).length, 1, 'once');
-  t.equal(told(unheard.data.event.id).length, 1, 'and not again');
+  t.equal(told(id).length, 1, 'the stored event is sent once');
+  t.equal(told(unheard.data.event.id).length, 1, 'a failed audit call is not repeated');
   neighbours.answer = null;
 });
 

@@ -47,7 +47,7 @@ t.test('the documented stream client follows an inbox across a lost connection a
     events.flatMap(({ event, data }) =>
       event === 'notification' ? [(data.notification as { title: string }).title] : [],
     );
-  await until('it is connected', () => events.some(({ event }) => event === 'snapshot'));
+  await until('the client is connected', () => events.some(({ event }) => event === 'snapshot'));
   await notify('live');
   await until('the notification arrives', () => titles().length === 1);
 

@@ -77,22 +77,22 @@ t.test('metrics are public in development and require the operator token in prod
 
 t.test('a door without Redis is degraded and keeps working; without MongoDB it is unready', async (t) => {
   const probe = () => client.call('GET', '/readyz', { door: 3 });
-  await until('Redis is missed', async () => (await probe()).data.status === 'degraded');
+  await until('the front door is degraded without Redis', async () => (await probe()).data.status === 'degraded');
   t.match(await probe(), { status: 200, data: { status: 'degraded', checks: { mongodb: {}, redis: {} } } });
   const { student, id } = await client.sitting();
   const headers = { 'x-user-id': student.id, 'x-user-role': 'STUDENT' };
   const submitted = await client.call('POST', `/v1/attempts/${id}/submit`, { door: 3, headers, body: {} });
-  t.match(submitted, { status: 200, data: { status: 'GRADED' } }, 'found by the poll, told by MongoDB');
+  t.match(submitted, { status: 200, data: { status: 'GRADED' } }, 'graded without Redis, by polling');
 
   tap.cut();
-  await until('MongoDB is missed', async () => (await probe()).status === 503);
+  await until('the front door is unready without MongoDB', async () => (await probe()).status === 503);
   t.match(await probe(), { status: 503, json: { success: false, data: { status: 'unready' } } });
   const away = await client.call('GET', `/v1/attempts/${id}`, { door: 3, headers });
   t.match(away, { status: 503, json: { code: 'UNAVAILABLE' }, headers: { 'retry-after': /^\d+$/ } });
-  t.equal((await client.call('GET', '/healthz', { door: 3 })).status, 200, 'alive all the same');
+  t.equal((await client.call('GET', '/healthz', { door: 3 })).status, 200, 'healthz needs no MongoDB');
   tap.join();
   await until(
-    'it is back',
+    'the front door is ready again',
     async () => (await client.call('GET', `/v1/attempts/${id}`, { door: 3, headers })).status === 200,
   );
 });
@@ -104,7 +104,7 @@ t.test('a draining door reports unready and still serves requests', async (t) =>
   });
   held.write('{');
   const ended = cluster.kill('web2', 'SIGTERM');
-  const draining = await until('it is unready', async () => {
+  const draining = await until('the front door is unready', async () => {
     const reply = await client.call('GET', '/readyz', { door: 2 });
     return reply.status === 503 && reply;
   });
@@ -112,7 +112,7 @@ t.test('a draining door reports unready and still serves requests', async (t) =>
   t.equal((await client.call('GET', '/healthz', { door: 2 })).status, 200);
   held.end('}');
   const [{ statusCode }] = await once(held, 'response');
-  t.equal(statusCode, 404, 'what it was at is finished');
-  t.equal(await ended, 0, 'and it ends in order');
+  t.equal(statusCode, 404, 'the open request is answered');
+  t.equal(await ended, 0, 'the process exits with 0');
   t.equal(cluster.pid('web2'), undefined);
 });

@@ -25,7 +25,7 @@ export function rewritten(page: Page, runs: readonly StepRun[]): string {
   const identities = new Identities();
   const edits = runs.flatMap((run) => editsOf(page, run, identities));
   return edits.toReversed().reduce((text, { start, end, text: replacement }) => {
-    // Between the fences of an empty block there is no line yet.
+    // An empty block has no line between its fences.
     return text.slice(0, start) + replacement + (start === end ? '\n' : '') + text.slice(end);
   }, page.source);
 }

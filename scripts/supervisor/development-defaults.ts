@@ -60,7 +60,7 @@ export function generatedSecret(folder: string): string {
     const kept = readFileSync(file, 'utf8').trim();
     if (kept !== '') return kept;
   } catch {
-    // This is the first start from this folder.
+    // The file is missing: this is the first start from this folder.
   }
   const secret = randomBytes(48).toString('base64url');
   mkdirSync(folder, { recursive: true, mode: 0o700 });

@@ -7,10 +7,12 @@ export function attemptEvent(seq: number, type: EventType, metadata: object, cre
   return { seq, type, metadata: JSON.stringify(metadata), createdAt };
 }
 
+/** Returns the metadata of a START event. */
 export function startMetadata(start: { accessLinkId: string | null; idempotencyHeader: string }) {
   return { created: true, accessLinkId: start.accessLinkId, idempotencyHeader: start.idempotencyHeader };
 }
 
+/** Returns the metadata of a SAVE_ANSWER event. It contains no answer. */
 export function saveAnswerMetadata(save: {
   questionId: string;
   serverVersion: number;

@@ -70,6 +70,7 @@ export function roundOrder(at: JobRound): Order<'classifier', JobRound> {
   return { queue: 'classifier', key: roundKey(at), subject: at.jobId, body: at };
 }
 
+/** Returns the key of the command that runs a round: one per job and round. */
 export function roundKey({ jobId, round }: JobRound): string {
   return `classifier:${jobId}:${round}`;
 }

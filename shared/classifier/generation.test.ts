@@ -50,7 +50,7 @@ t.test('the newest row of a key determines the next step of a request', async (t
   t.match(step(SETTLED), { kind: 'replay' });
 });
 
-t.test('if the worker settles, an unpaid answer is left to it, even after the lease of its row', async (t) => {
+t.test('an unpaid answer is left to the settlement worker, even after the lease of its row has expired', async (t) => {
   for (const leaseUntil of [at(1_000), at(0)]) {
     for (const heldBy of ['door', 'worker'] as const) {
       const beside = { now: NOW, settledBy: 'worker', waitedFor: { id: 'p-1', fence: 7 } } as const;
@@ -65,13 +65,13 @@ t.test('if the worker settles, an unpaid answer is left to it, even after the le
   });
 });
 
-t.test('after a day a request is charged anew, whether or not the old answer was paid', async (t) => {
+t.test('after a day a request is charged again, whether or not the old answer was paid', async (t) => {
   for (const row of [PENDING, SETTLED]) {
     t.match(step({ ...row, replayUntil: at(0) }), { kind: 'open', epoch: 4 }, row.state);
   }
 });
 
-t.test('a request that waited for a failed holder returns its failure; a later request takes the row', async (t) => {
+t.test('a request that waited for a failed holder returns its failure; a later request acquires the row', async (t) => {
   const failure = failureOf(7, { rejected: 'AI_PROVIDER_TIMEOUT', retryAfter: 2 });
   const left = { ...MAKING, failure, leaseUntil: at(-1) };
   t.match(step(left, { id: 'p-1', fence: 7 }), {

@@ -48,6 +48,7 @@ export type JobContext = 'LOADED' | 'NONE' | 'FAILED';
 export const JOB_STATUSES = ['PENDING', 'RUNNING', 'COMPLETED', 'FAILED', 'CANCELLED'] as const;
 export type JobStatus = (typeof JOB_STATUSES)[number];
 
+/** Returns whether a job of this status can still run. */
 export function isOpen(status: JobStatus): boolean {
   return status === 'PENDING' || status === 'RUNNING';
 }
@@ -67,10 +68,12 @@ export interface JobSelection {
   filtersText: string;
 }
 
+/** Returns filters as the JSON text that is stored. */
 export function filtersTextOf(filters: JobRequest['filters']): string {
   return JSON.stringify(filters);
 }
 
+/** Returns the stored filters of a selection. */
 export function filtersOf({ filtersText }: JobSelection): Record<string, unknown> {
   return JSON.parse(filtersText) as Record<string, unknown>;
 }
@@ -90,6 +93,7 @@ export interface JobBatch {
   outcome: StoredOutcome | null;
 }
 
+/** Returns the id of a batch by its index, from 0. */
 export function batchId(jobId: string, index: number): string {
   return `${jobId}:${index}`;
 }
@@ -101,10 +105,12 @@ interface StoredOutcome {
   errors: QuestionError[];
 }
 
+/** Returns the items of an outcome as the JSON text that is stored. */
 export function itemsTextOf({ items }: Pick<BatchOutcome, 'items'>): string {
   return JSON.stringify(items);
 }
 
+/** Returns the stored items of an outcome. */
 export function itemsOf({ itemsText }: Pick<StoredOutcome, 'itemsText'>): ClassifiedItem[] {
   return JSON.parse(itemsText) as ClassifiedItem[];
 }

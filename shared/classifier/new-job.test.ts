@@ -31,7 +31,7 @@ t.test('batches hold every question once, in order, five at a time', async (t) =
       );
     }),
   );
-  t.pass('of every selection');
+  t.pass('the property holds for every selection');
 });
 
 t.test('a batch stores those of its questions that the bank knows', async (t) => {

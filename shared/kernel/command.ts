@@ -107,7 +107,7 @@ export interface Command<Body = unknown, Progress = unknown, Result = unknown> {
   /** The rejection of a rejected command; the result of the run once the command is done; null before. */
   result: Result | Rejection | null;
   lastError: CommandError | null;
-  /** How many times an operator replayed the command after it was dead. */
+  /** Number of times that an operator replayed the command after it was dead. */
   replays: number;
   createdAt: Date;
   settledAt: Date | null;

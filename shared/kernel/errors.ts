@@ -49,6 +49,7 @@ export interface Rejection {
   retryAfter?: number;
 }
 
+/** Returns whether a value is a rejection, not a result. */
 export function isRejection(value: unknown): value is Rejection {
   return typeof value === 'object' && value !== null && 'rejected' in value;
 }

@@ -97,6 +97,7 @@ export function sourceEventRef(input: Pick<EventInput, 'sourceService' | 'source
   return sourceEventId === undefined || sourceEventId === null ? null : `${sourceService}:${sourceEventId}`;
 }
 
+/** Returns an event as a reply shows it. */
 export function eventView(event: NotificationEvent) {
   return {
     id: event._id,
@@ -163,6 +164,7 @@ export function eventFaults(body: unknown, known: readonly FaultDetail[]): Fault
   return isJsonObject(body) ? unknownTo(known, sourcePairFaults(body)) : [];
 }
 
+/** Returns the faults of the event in a batch that its schema does not detect. Places of `known` faults are omitted. */
 export function batchFaults(body: unknown, known: readonly FaultDetail[]): FaultDetail[] {
   return isJsonObject(body) && isJsonObject(body.event) ? unknownTo(known, sourcePairFaults(body.event, '/event')) : [];
 }

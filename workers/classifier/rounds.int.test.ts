@@ -56,7 +56,7 @@ t.test('a worker that lost its lease writes nothing, and the next worker runs th
     return undefined;
   });
   const first = run(late, command, 'paused');
-  await until('it asks', () => asked.length === 1);
+  await until('the worker calls the provider', () => asked.length === 1);
   await expire(mongo, command);
   t.equal(await run(late, command, 'next'), 'done');
   const after = await job(command);
@@ -86,7 +86,7 @@ t.test('a stop aborts the provider calls and snoozes the job without spending an
   );
   const kernel = testKernel(mongo);
   const running = runCommand(kernel, hanging, command.queue, command._id);
-  await until('it asks', () => asked.length === 1);
+  await until('the worker calls the provider', () => asked.length === 1);
   kernel.halt.abort(new Error('the process ends'));
   t.equal(await running, 'snoozed');
   t.equal(asked.length, 1);
@@ -126,13 +126,13 @@ t.test('a restarted job takes no outcome of the earlier round, nor of a worker t
     actor(() => slow.opened.then(() => undefined)),
     next,
   );
-  await until('the next round asks', () => asked.length === 1);
+  await until('the next round calls the provider', () => asked.length === 1);
   paused.open();
   t.equal(await first, 'done');
   t.match(await job(command), { status: 'RUNNING', round: 2, counts: { batchesDone: 0, succeeded: 0 } });
   slow.open();
   t.equal(await second, 'done');
-  t.equal(asked.length, 2, 'both batches are asked for again');
+  t.equal(asked.length, 2, 'both batches are sent again');
   t.equal(await finishedOnce(mongo, command.subject), 1);
 });
 

@@ -70,7 +70,7 @@ t.test('the grade wakes the handoffs that wait for it, and no others', async (t)
   for (const { _id, queue } of [handoff, last])
     t.equal(await runCommand(testKernel(mongo), handoffs, queue, _id), 'done');
   for (const { _id, queue } of [near, other.handoff]) {
-    t.equal(await runCommand(testKernel(mongo), handoffs, queue, _id), 'not-ours', 'still resting');
+    t.equal(await runCommand(testKernel(mongo), handoffs, queue, _id), 'not-ours', 'this handoff still waits');
   }
 });
 

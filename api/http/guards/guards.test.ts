@@ -83,7 +83,11 @@ t.test('trustedStart requires each header once and a configured token', async (t
   }
   const empty = START.map(([name, value]): [string, string] => [name, value === 'the-token' ? '' : value]);
   t.equal(codeOf(trustedStart({ token: undefined }), head(...START)), 'ATTEMPT_START_UNTRUSTED');
-  t.equal(codeOf(trustedStart({ token: '' }), head(...empty)), 'ATTEMPT_START_UNTRUSTED', 'an empty token is none');
+  t.equal(
+    codeOf(trustedStart({ token: '' }), head(...empty)),
+    'ATTEMPT_START_UNTRUSTED',
+    'an empty token counts as not configured',
+  );
 });
 
 t.test('internalSender answers 503 without a configured token and 401 for any fault', async (t) => {
@@ -162,7 +166,7 @@ t.test('optionalIdentity accepts no identity, or a complete one with a permitted
   }
   t.ok(
     guard.headers.every(({ required }) => !required),
-    'a service need not name anybody',
+    'no identity header is required',
   );
 });
 
@@ -181,7 +185,7 @@ t.test('gatewayToken comes first, and only on routes that trust identity headers
   t.equal(gatewayToken({ gatewayToken: undefined }), undefined);
   const shut = gatewayToken({ gatewayToken: '' });
   for (const given of [head(), head(['X-Gateway-Token', '']), head(['X-Gateway-Token', 'any'])]) {
-    t.equal(codeOf(shut, given), 'UNAUTHENTICATED', 'an empty token opens to nobody');
+    t.equal(codeOf(shut, given), 'UNAUTHENTICATED', 'an empty gateway token admits no caller');
   }
   const gate = gatewayToken({ gatewayToken: 'gate-token' });
   t.equal(codeOf(gate, head(['X-Gateway-Token', 'gate-token'])), undefined);

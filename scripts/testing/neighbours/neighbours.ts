@@ -14,9 +14,9 @@ export interface NeighbourCall extends ReceivedCall {
 export interface Neighbours {
   url: string;
   calls: NeighbourCall[];
-  /** How often each notice or delivery arrived, by source event id or delivery job id. */
+  /** Number of times that each notice or delivery arrived, by source event id or delivery job id. */
   notices: Map<string, number>;
-  /** How often each analytics event arrived, by source event id. */
+  /** Number of times that each analytics event arrived, by source event id. */
   analytics: Map<string, number>;
   parents: string[];
   /** State of usage service and wallet. */

@@ -208,7 +208,7 @@ function settlement(): CrashScenario {
       const own = [...ledger.debits.values()].filter(({ organizationId }) => organizationId === row.organizationId);
       t.match(own, [{ amount: row.charge?.credits }], 'one debit');
       const held = await generationHolds(mongo).findOne({ _id: row.organizationId });
-      t.strictSame(held?.holds ?? [], [], 'its hold is removed');
+      t.strictSame(held?.holds ?? [], [], 'the hold is removed');
     },
   };
 }

@@ -93,6 +93,7 @@ function knownProvider({ provider }: Pick<ProviderSelection, 'provider'>): Provi
   return PROVIDERS.find((name) => name === provider);
 }
 
+/** Returns the selected model or the provider's default; null for an unknown provider without a model. */
 export function modelOf(selection: ProviderSelection): string | null {
   const provider = knownProvider(selection);
   return selection.model ?? (provider === undefined ? null : DEFAULT_MODELS[provider]);

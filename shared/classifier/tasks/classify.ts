@@ -29,6 +29,7 @@ Where a question is not known beyond its id, give your best guess with a low con
 
 const PROMPT_VERSION = 'classify-1';
 
+/** Returns the model task of one batch: suggestions for these fields of these questions. */
 export function classifyTask({ questionIds, questions, fields, overwrite }: ClassifyBatch): ModelTask {
   const wanted = CLASSIFY_FIELDS.filter((field) => fields.includes(field));
   return {

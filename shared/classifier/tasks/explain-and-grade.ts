@@ -29,6 +29,7 @@ export function explainTask(payload: ExplanationRequest): ModelTask {
   };
 }
 
+/** Returns the solution in an answer that fits the schema, without white space at the ends. */
 export function readSolution(json: unknown): Solution {
   const { text, steps } = json as Solution;
   return { text: text.trim(), steps: steps.map((step) => step.trim()) };

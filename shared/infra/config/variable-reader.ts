@@ -34,7 +34,7 @@ export interface VariableReader {
   origins(name: NamesOf<'origins'>): string[];
 }
 
-/** Opens a reader. A faulty variable reads as a harmless value of its type, because the caller throws on `faults` before it uses any. */
+/** Opens a reader. A faulty variable is returned as a harmless value of its type, because the caller throws on `faults` before it uses any. */
 export function variableReader(env: NodeJS.ProcessEnv, production: boolean): VariableReader {
   const faults: string[] = [];
   const secretsRead = new Map<VariableName, string>();

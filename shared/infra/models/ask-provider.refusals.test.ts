@@ -89,7 +89,7 @@ for (const provider of HTTP_PROVIDERS) {
     t.strictSame([asked.events.length, asked.waits], [1, []]);
     asked.pass(600_000);
     const next = await failed(t, asked, { code: 'AI_PROVIDER_THROTTLED', nature: 'open' });
-    t.equal(next.retryAfterMs, 3_000_000, 'and nobody asks meanwhile');
+    t.equal(next.retryAfterMs, 3_000_000, 'no call is made during the wait');
     t.equal(asked.events.length, 1);
     t.match(await asked.models.status(), { circuit: { state: 'closed', consecutiveFailures: 0 } });
   });

@@ -26,7 +26,7 @@ t.test('a circuit opens after consecutive failures, admits one trial and closes'
   t.match(await models.status(), { status: 'ok', circuit: { state: 'open' } });
   asked.pass(400);
   await t.rejects(asked.ask(), { ...refusedWith('AI_PROVIDER_CIRCUIT_OPEN', 'open'), retryAfterMs: 600 });
-  t.equal(paths.length, 2, 'nobody was asked');
+  t.equal(paths.length, 2, 'an open circuit makes no call');
   asked.pass(600);
   t.match(await models.status(), { circuit: { state: 'half-open' } });
   await t.rejects(asked.ask(), refusedWith('AI_PROVIDER_UNAVAILABLE'), 'the trial fails');
@@ -34,7 +34,7 @@ t.test('a circuit opens after consecutive failures, admits one trial and closes'
   asked.pass(1_000);
   works = true;
   const together = await Promise.allSettled([asked.ask(), asked.ask(), asked.ask()]);
-  t.equal(together.filter(({ status }) => status === 'fulfilled').length, 1, 'one call tries, the others fail at once');
+  t.equal(together.filter(({ status }) => status === 'fulfilled').length, 1, 'one trial call, the others fail at once');
   t.equal(paths.length, 4);
   t.match(await models.status(), { circuit: { state: 'closed', consecutiveFailures: 0, openUntil: null } });
   t.match(
@@ -79,7 +79,7 @@ t.test('a request waits for a slot no longer than for an answer', async (t) => {
   mock.timers.tick(1_000);
   const asks = await ends;
   for (const ask of asks) t.match(ask, { status: 'rejected', reason: refusedWith('AI_PROVIDER_TIMEOUT') });
-  t.equal(paths.length, 16, 'nobody was asked for those who had gone');
+  t.equal(paths.length, 16, 'requests that timed out in the queue make no call');
 });
 
 t.test('the concurrent calls of one process to one provider are limited across all callers', async (t) => {

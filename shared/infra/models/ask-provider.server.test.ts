@@ -103,9 +103,9 @@ t.test('an answer over the size limit is not read to its end and does not count 
   const { asked } = await servedModels(t, (response, _request, count) =>
     answerJson(response, blank(count === 1 ? MAX_BYTES : MAX_BYTES + 1)),
   );
-  t.match(await asked.ask(), { json: GOOD }, 'one that is as long as may be');
+  t.match(await asked.ask(), { json: GOOD }, 'an answer at the size limit');
   await t.rejects(asked.ask(), refusedWith('AI_PROVIDER_INVALID_RESPONSE', 'refused'));
-  t.equal(asked.events.length, 2, 'it is not asked for again');
+  t.equal(asked.events.length, 2, 'an answer over the limit is not requested again');
   t.match(await asked.models.status(), { circuit: { consecutiveFailures: 0 } });
 });
 
@@ -116,6 +116,10 @@ t.test('an abort rejects the request and ends the call', async (t) => {
   await gone;
   t.match(asked.events, [{ outcome: 'cancelled', errorCode: null, httpStatus: null }]);
   t.match(await asked.models.status(), { circuit: { consecutiveFailures: 0 } });
-  await t.rejects(asked.ask({}, controller.signal), { message: 'cancelled' }, 'nor is a call begun');
+  await t.rejects(
+    asked.ask({}, controller.signal),
+    { message: 'cancelled' },
+    'a request that was aborted before makes no call',
+  );
   t.equal(asked.events.length, 1);
 });

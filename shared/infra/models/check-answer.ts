@@ -32,7 +32,7 @@ const UNFINISHED = {
   refusal: 'the model refused to answer',
 } as const;
 
-/** Classifies an HTTP answer: it fits, it may be repaired, or it is a failure with its code. */
+/** Classifies an HTTP answer as valid, as repairable, or as a failure with its code. */
 export function checkAnswer(answer: HttpAnswer, context: CheckContext): CheckedAnswer {
   const { wire, provider } = context;
   const isOk = answer.status >= 200 && answer.status < 300;

@@ -34,7 +34,7 @@ t.test('a refused transaction waits for a majority, so that the next read finds 
   t.equal(read?.readConcern.level, 'majority');
   t.ok(
     seenAt.t > 0 && seenAt.lessThanOrEqual(read?.readConcern.afterClusterTime),
-    'it is as new as everything that the session has seen',
+    'the read includes everything that the session has seen',
   );
 
   await t.rejects(

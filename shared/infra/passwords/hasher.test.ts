@@ -101,7 +101,7 @@ t.test('imported bcrypt hashes match under every name and are outdated', async (
     const stored = plain(hash.replace('$2b$', name));
     t.equal(await hasher.verifyPassword('from elsewhere', stored), true, name);
     t.equal(await hasher.verifyPassword('From elsewhere', stored), false, name);
-    t.equal(hasher.isOutdated(stored), true, 'also at the right cost');
+    t.equal(hasher.isOutdated(stored), true, 'an imported hash is outdated even at the right cost');
   }
   const ours = await hasher.hashPassword('from elsewhere');
   t.equal(hasher.isOutdated(ours), false);

@@ -45,7 +45,7 @@ t.test('failed logins are counted for all front doors together, and for each add
   t.equal(await second.isOver('203.0.113.7'), false, 'two of three');
   await fail(second, MAPPED, 1);
   t.equal(await first.isOver('203.0.113.7'), true);
-  t.equal(await second.isOver('203.0.113.7'), true, 'also for the front door that saw only one itself');
+  t.equal(await second.isOver('203.0.113.7'), true, 'over the limit for a front door that saw one failure');
   t.equal(await first.isOver('203.0.113.8'), false);
   await fail(first, '2001:db8:0:1::1', LIMIT);
   t.equal(await second.isOver('2001:db8:0:1:ffff::'), true, 'another address of the same network');
@@ -126,7 +126,7 @@ t.test('the failure counter never throws, without Redis or with a server that is
     t.equal(await failures.isOver('203.0.113.19'), true);
     t.equal(await failures.isOver(''), false);
     await failures.close();
-    t.equal(await failures.isOver('203.0.113.19'), true, 'even after close');
+    t.equal(await failures.isOver('203.0.113.19'), true, 'a closed counter still refuses the address');
   }
   server.close();
 });

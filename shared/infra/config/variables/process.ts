@@ -71,7 +71,7 @@ export const PROCESS = {
 
 const STORES_GROUP = 'Stores';
 
-/** Where MongoDB and Redis are. */
+/** The addresses of MongoDB and Redis. */
 export const STORES = {
   MONGODB_URL: {
     group: STORES_GROUP,

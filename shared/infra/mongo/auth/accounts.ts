@@ -10,6 +10,7 @@ export async function findAccountByEmail(mongo: Mongo, email: string): Promise<A
   return accounts(mongo).findOne({ email }, { maxTimeMS: QUERY_LIMIT_MS });
 }
 
+/** Returns the account, or null if it does not exist. */
 export async function findAccount(mongo: Mongo, id: string): Promise<Account | null> {
   return accounts(mongo).findOne({ _id: id }, { maxTimeMS: QUERY_LIMIT_MS });
 }

@@ -26,7 +26,7 @@ t.test('a status changes once, with its sessions, event and audit line', async (
     clicks.filter(({ kind }) => kind !== 'unchanged'),
     [{ kind: 'changed', ended: 0 }],
   );
-  t.strictSame(await reasons(accountId), [null, null], 'they are refused, not ended');
+  t.strictSame(await reasons(accountId), [null, null], 'sessions of a suspended account do not end');
   const detail = { from: 'ACTIVE', to: 'SUSPENDED', ended: 0 };
   const line = { action: 'account.status', operator: 'binh', reason: 'a test', detail };
   t.match(await audit(accountId), [line]);

@@ -87,6 +87,7 @@ export async function storeContexts(
   await setInBatches(mongo, at, stored, session);
 }
 
+/** Stores the state of the job's question texts. Throws RoundOver. */
 export async function markContext(
   mongo: Mongo,
   at: JobRound,

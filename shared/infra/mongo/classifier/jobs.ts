@@ -50,6 +50,7 @@ export async function findSelections(mongo: Mongo, jobIds: readonly string[]): P
   return new Map(found.map((selection) => [selection._id, selection]));
 }
 
+/** Returns the questions and filters of a job. Throws if the job has none. */
 export async function findSelection(mongo: Mongo, jobId: string): Promise<JobSelection> {
   const selection = await aiJobSelections(mongo).findOne({ _id: jobId }, OPTIONS);
   if (selection === null) throw new Error(`job ${jobId} has no selection`);
@@ -88,6 +89,7 @@ interface JobSummary {
   failures: JobRow[];
 }
 
+/** Returns the number of jobs by status, the oldest open jobs and the newest failures, each up to its limit. */
 export async function summarizeJobs(mongo: Mongo, limits: { open: number; failures: number }): Promise<JobSummary> {
   const [counted, open, failures] = await Promise.all([
     aiJobs(mongo)
@@ -143,6 +145,7 @@ export async function insertJob(
 /** The job as it is afterwards. `finished`: the job had ended before. `unknown`: this owner has no such job. */
 type Cancelled = { kind: 'cancelled'; job: JobRow } | { kind: 'finished'; job: JobRow } | { kind: 'unknown' };
 
+/** Cancels a job of this owner that is PENDING or RUNNING. An ended job stays unchanged. */
 export async function cancelJob(mongo: Mongo, id: string, owner: JobOwner): Promise<Cancelled> {
   const update = guardedUpdate([...isOwners(owner), { $in: ['$status', ['PENDING', 'RUNNING']] }], {
     status: 'CANCELLED',

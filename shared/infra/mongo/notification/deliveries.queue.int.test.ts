@@ -58,5 +58,5 @@ t.test('one job per notification and channel is queued, with its cause or not at
   await t.rejects(again);
   t.ok(await again.catch((error: unknown) => isDuplicateKey(error)), 'the second job of a notification and channel');
   t.equal((await jobs()).length, 4);
-  t.equal(await notifications(mongo).findOne({ _id: 'n3' }), null, 'and its cause is undone');
+  t.equal(await notifications(mongo).findOne({ _id: 'n3' }), null, 'the notification is rolled back');
 });

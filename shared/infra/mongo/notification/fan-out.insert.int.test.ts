@@ -68,7 +68,7 @@ t.test('fifty concurrent inserts of one event make one set of rows, staged or no
     t.match(await stored(mongo), { rows: sample.rows, events: 1, visible: sample.rows });
     const winner = await findEvent(mongo, { ...event, actorId: null });
     t.equal((await idsOfFanOut(mongo, winner?._id ?? '')).length, sample.rows);
-    t.equal(await fanOuts(mongo).countDocuments({}), 'rowsAtOnce' in sample ? 1 : 0, 'what lost was taken back');
+    t.equal(await fanOuts(mongo).countDocuments({}), 'rowsAtOnce' in sample ? 1 : 0, 'the losing fan-outs are undone');
   }
 });
 
@@ -93,7 +93,7 @@ t.test('readers see all rows of a staged fan-out or none, while it is made', { t
   const readers = [read(), read()];
   // Set the time ahead: a slow machine may need more than a minute and a half to stage the rows.
   const fanOut = sampleFanOut({ rows: 10_000, now: Date.now() + 600_000 });
-  t.match(await insertFanOut(mongo, fanOut), { kind: 'made' }, 'and no reader aborts it');
+  t.match(await insertFanOut(mongo, fanOut), { kind: 'made' }, 'no reader aborts the fan-out');
   making = false;
   await Promise.all(readers);
   seen.add(await readConsistently(mongo, (place) => notifications(mongo).countDocuments({ place })));
@@ -148,12 +148,16 @@ t.test('an abandoned, late or incomplete fan-out is neither staged further nor p
   t.strictSame(await stored(mongo), NOTHING);
 
   const late = sampleFanOut({ rows: STAGED, rowsAtOnce, now: Date.now() - 100_000 });
-  await t.rejects(insertFanOut(mongo, late), FanOutLost, 'judged by the clock of MongoDB');
+  await t.rejects(insertFanOut(mongo, late), FanOutLost, 'the clock of MongoDB determines that it is late');
   t.strictSame(await stored(mongo), NOTHING);
 
   const published = sampleFanOut({ rows: STAGED, rowsAtOnce });
   await insertFanOut(mongo, published);
-  t.strictSame(await abandonFanOut(mongo, published.fanOutId), { kind: 'unchanged' }, 'what is published stays');
+  t.strictSame(
+    await abandonFanOut(mongo, published.fanOutId),
+    { kind: 'unchanged' },
+    'a published fan-out cannot be abandoned',
+  );
   t.match(await stored(mongo), { visible: STAGED });
 });
 
@@ -166,17 +170,17 @@ t.test('an insert of an event that is being staged stages nothing while the firs
   const source = 'exam-service:e-1';
   await openFanOut(mongo, { fanOutId: first.fanOutId, source, rows: STAGED, now });
   const replay = insertFanOut(mongo, second);
-  await until('the second has come', async () => (await fanOuts(mongo).countDocuments({})) === 2);
+  await until('the second insert has begun', async () => (await fanOuts(mongo).countDocuments({})) === 2);
   await stageRows(mongo, first);
-  t.equal(await notifications(mongo).countDocuments({}), STAGED, 'none of the second');
+  t.equal(await notifications(mongo).countDocuments({}), STAGED, 'the second insert has staged no row');
   await publishFanOut(mongo, first);
   t.match(await replay, { kind: 'replayed', event: { _id: first.fanOutId } });
-  t.equal(await fanOuts(mongo).countDocuments({}), 1, 'it has left');
+  t.equal(await fanOuts(mongo).countDocuments({}), 1, 'the second fan-out is deleted');
 
   const other = { ...event, sourceEventId: 'e-2' };
   await stageOnly(mongo, sampleFanOut({ rows: STAGED, rowsAtOnce, event: other, now }));
   const stalled = sampleFanOut({ rows: STAGED, rowsAtOnce, event: other, now: now + 1, stalledMs: 300 });
-  t.match(await insertFanOut(mongo, stalled), { kind: 'made' }, 'one that stands still holds nobody up');
+  t.match(await insertFanOut(mongo, stalled), { kind: 'made' }, 'a stalled fan-out does not block the next one');
 });
 
 t.test('a duplicate returns the earlier event as soon as a majority has it', async (t) => {

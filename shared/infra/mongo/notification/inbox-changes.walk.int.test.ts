@@ -109,7 +109,7 @@ t.test('a walk stops when its caller leaves, and a second walk changes the rest'
       leaving.signal,
     ),
   );
-  t.equal(await notifications(mongo).countDocuments({ isRead: true }), 500, 'what was begun is ended');
+  t.equal(await notifications(mongo).countDocuments({ isRead: true }), 500, 'the chunk that was begun is completed');
   t.equal(await markAllRead(mongo, 'student-1', signal), 1_000);
 });
 

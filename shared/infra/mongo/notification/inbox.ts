@@ -119,6 +119,7 @@ interface Selection {
   hint?: string;
 }
 
+/** Returns the filter of a list, with the index hint if the planner needs one. */
 export function selectionOf(wanted: Wanted, place: PlaceFilter): Selection {
   return {
     filter: {
