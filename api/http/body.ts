@@ -24,7 +24,7 @@ export function openBodyReader(limits: { bodyBudgetBytes: number; bodyTimeoutMs:
   const deadlines = openDeadlines(limits.bodyTimeoutMs);
   return {
     async read(exchange, head, maxBytes) {
-      const announced = judgeBodyHead(head, maxBytes);
+      const announced = checkBodyHead(head, maxBytes);
       switch (announced.kind) {
         case 'refused':
           return announced;
@@ -53,7 +53,7 @@ const CHARSET = /;[ \t]*charset[ \t]*=[ \t]*"?([^\s;"]*)"?/i;
  * a body needs no type. A chunked body without a Content-Type passes with `typeMissing`, because it may still be empty; its
  * first byte then causes the refusal.
  */
-function judgeBodyHead(head: Head, maxBytes: number): Announced | { kind: 'none' } | Refused {
+function checkBodyHead(head: Head, maxBytes: number): Announced | { kind: 'none' } | Refused {
   const { headers, repeated } = head;
   const chunked = headers['transfer-encoding'] !== undefined;
   const length = chunked ? undefined : Number(headers['content-length'] ?? 0);
