@@ -56,7 +56,7 @@ function sceneOf(mongo: TestMongo): Scene {
 
 const taken: Send = async () => ({ providerId: 'p-1' });
 const mustNot: Send = async () => {
-  throw new Permanent('nobody was to be told');
+  throw new Permanent('the adapter was called');
 };
 
 t.test('a delivery attempt row is written before the call and ended with its job', async (t) => {
@@ -119,7 +119,7 @@ t.test('a permanent refusal by the provider makes the job a dead letter at once'
   const job = await postDelivery(mongo);
   t.equal(await run(actor(mustNot), job), 'dead');
   t.match(await again(mongo, job), { status: 'DEAD', attempts: 1 });
-  t.match(await rows(job), [{ status: 'DEAD_LETTERED', nextRetryAt: null, error: 'nobody was to be told' }]);
+  t.match(await rows(job), [{ status: 'DEAD_LETTERED', nextRetryAt: null, error: 'the adapter was called' }]);
 });
 
 t.test('any error of an adapter spends the attempt, even a network fault', async (t) => {

@@ -71,7 +71,7 @@ export const CLASSIFIER_ERRORS = {
   AI_PROVIDER_UNAVAILABLE: {
     status: 503,
     message: 'The model provider cannot be used now',
-    cause: 'The provider is unreachable, has a fault of its own (409, 5xx), or refuses the key (401, 403).',
+    cause: 'The provider is unreachable, has a fault of its own (5xx), or refuses the key (401, 403).',
     remedy: 'Repeat the request. If the code persists, the operator checks the key and the provider.',
     retry: 'after-if-sent',
   },
