@@ -41,7 +41,7 @@ export interface ServerLimits extends ListenerLimits {
   bodyBudgetBytes: number;
 }
 
-type Outcome = { kind: 'reply'; reply: Reply } | RawReply | Refused | { kind: 'gone' };
+type ServeResult = { kind: 'reply'; reply: Reply } | RawReply | Refused | { kind: 'gone' };
 
 /** A parsed body: its value, and the faults of that value. */
 interface RequestBody {
@@ -89,7 +89,7 @@ export function openServer(deps: ServerDeps): Door {
     }
   }
 
-  async function live(exchange: Exchange): Promise<Outcome> {
+  async function live(exchange: Exchange): Promise<ServeResult> {
     const { request } = exchange;
     const method = request.method ?? '';
     if (request.headers.host === undefined && request.httpVersionMinor > 0) return refused(WITHOUT_HOST);
@@ -144,7 +144,7 @@ export function openServer(deps: ServerDeps): Door {
     return { kind: 'body', value: parsed.value, faults: merge(parsed.faults, body.validate(parsed.value)) };
   }
 
-  async function write(exchange: Exchange, outcome: Outcome): Promise<void> {
+  async function write(exchange: Exchange, outcome: ServeResult): Promise<void> {
     const closing = deps.draining.aborted;
     switch (outcome.kind) {
       case 'reply':

@@ -131,7 +131,7 @@ async function generateAndSettle(
 ): Promise<HolderEnd> {
   const stopRenewing = startRenewing(deps, held);
   try {
-    const end = await endOf(deps, order, held, stop);
+    const end = await generateOrCharge(deps, order, held, stop);
     if (end.kind === 'refused') await releaseGeneration(deps.mongo, held, end.rejection);
     return end;
   } catch (error) {
@@ -143,7 +143,7 @@ async function generateAndSettle(
   }
 }
 
-async function endOf(
+async function generateOrCharge(
   deps: PreviewDeps,
   order: GenerationOrder,
   held: HeldGeneration,

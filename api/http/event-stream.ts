@@ -30,7 +30,7 @@ export interface StreamOptions {
   heartbeat(): StreamEvent;
   /** Bytes that a client may leave unread; default 256 KiB. Streams of large events need more. */
   maxUnreadBytes?: number;
-  /** Time that `taken` waits for the client (ms); default 30 s. */
+  /** Time that `drained` waits for the client (ms); default 30 s. */
   timeoutMs?: number;
 }
 
@@ -38,7 +38,7 @@ export interface StreamOptions {
 const RETRY_MS = 3_000;
 /** Bytes that a client may leave unread. A slower client is cut off and reconnects when it can. */
 const MAX_UNREAD_BYTES = 256 * 1024;
-/** Time that a client has to read while a sender awaits `taken` (ms). */
+/** Time that a client has to read while a sender awaits `drained` (ms). */
 const TIMEOUT_MS = 30_000;
 
 /** Sends status 200 and the headers and returns the open stream. A later failure can no longer set the status. */

@@ -132,7 +132,7 @@ export async function receiveEvent(deps: NotificationDeps, call: Call<IntakeRequ
 }
 
 /**
- * Returns the rejection of an event, or null if it is accepted. `mayBring` returns true if the caller may submit events of this
+ * Returns the rejection of an event, or null if it is accepted. `maySend` returns true if the caller may submit events of this
  * service.
  */
 function whyEventRefused(

@@ -14,7 +14,7 @@ export interface Session {
   userAgent: string | null;
   createdAt: Date;
   lastUsedAt: Date;
-  /** Expiry of its newest refresh token. The session may end before, see `endOf`. */
+  /** Expiry of its newest refresh token. The session may end before, see `sessionEndOf`. */
   expiresAt: Date;
   endedAt: Date | null;
   endReason: SessionEnd | null;
@@ -37,7 +37,7 @@ export function isLost({ account, session }: Current, now: Date, maxAgeMs: numbe
 }
 
 /** Returns when a session ends if it is not refreshed: at `expiresAt` or at its latest end, whichever is first. */
-export function endOf(session: Pick<Session, 'createdAt' | 'expiresAt'>, maxAgeMs: number): Date {
+export function sessionEndOf(session: Pick<Session, 'createdAt' | 'expiresAt'>, maxAgeMs: number): Date {
   return new Date(Math.min(session.expiresAt.getTime(), latestEnd(session, maxAgeMs)));
 }
 

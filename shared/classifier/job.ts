@@ -152,7 +152,7 @@ export interface JobEnd {
 const NONE_CLASSIFIED = { code: 'AI_PROVIDER_INVALID_RESPONSE', message: 'No question was classified' };
 
 /** Returns COMPLETED if any question has suggestions, otherwise FAILED with the last error of its questions. */
-export function endOf(
+export function jobEndOf(
   counts: Pick<JobCounts, 'succeeded'>,
   lastError: { code: string; message: string } | null,
 ): JobEnd {

@@ -87,17 +87,17 @@ function requestOf(job: JobRow, { batch, questionIds, questions }: Asked): TaskR
   );
 }
 
-type Failure = Pick<QuestionError, 'code' | 'message'>;
+type BatchFailure = Pick<QuestionError, 'code' | 'message'>;
 
 /** Returns a batch that is given up: each of its questions ends in the same failure. */
 export function allFailed(
   { index, questionIds }: Pick<JobBatch, 'index' | 'questionIds'>,
-  failure: Failure,
+  failure: BatchFailure,
 ): FinishedBatch {
   return { index, outcome: { items: [], errors: errorsOf(questionIds, failure), usage: null } };
 }
 
-function errorsOf(questionIds: readonly string[], failure: Failure): BatchOutcome['errors'] {
+function errorsOf(questionIds: readonly string[], failure: BatchFailure): BatchOutcome['errors'] {
   const message = failure.message.slice(0, MAX_MESSAGE);
   return questionIds.map((questionId) => ({ questionId, code: failure.code, message }));
 }

@@ -114,7 +114,7 @@ async function call(parts: CallParts, plan: CallPlan, turn: AdmittedTurn): Promi
   const startedAt = parts.timing.clock();
   let head: ReplyHead = { status: null, headers: null };
   const end = async (checked: CheckedAnswer | null) => {
-    await parts.circuits.report(target, checked?.end ?? { kind: 'nothing' }, turn.asTrial);
+    await parts.circuits.report(target, checked?.report ?? { kind: 'nothing' }, turn.asTrial);
     const latencyMs = parts.timing.clock() - startedAt;
     parts.recordUsage(usageOfCall(plan, turn, { head, checked, latencyMs, now: parts.now() }));
   };
@@ -173,7 +173,7 @@ interface ReplyHead {
   headers: Headers | null;
 }
 
-/** Returns the usage event of a provider call. `judged` is null if the caller cancelled it; `now` is in Unix ms. */
+/** Returns the usage event of a provider call. `checked` is null if the caller cancelled it; `now` is in Unix ms. */
 function usageOfCall(
   { target, task, wire, about }: Pick<CallPlan, 'target' | 'task' | 'wire' | 'about'>,
   turn: AdmittedTurn,

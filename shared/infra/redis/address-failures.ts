@@ -4,7 +4,7 @@ import { type RateLimiterAbstract, RateLimiterMemory, RateLimiterRedis } from 'r
 import { groupsOf, readAddress } from '#infra/net/ip-address.ts';
 import { MINUTE, SECOND } from '#shared/kernel/time.ts';
 import { keepIoredis } from './connection.ts';
-import { type Log, withReplyTimeout } from './link.ts';
+import { type LinkLog, withReplyTimeout } from './link.ts';
 
 /** Counts failed logins by client address. No method throws or takes longer than `boundMs`. */
 export interface AddressFailures {
@@ -27,7 +27,7 @@ const PREFIX = 'examhall:auth:address-failures';
  */
 export function openAddressFailures(deps: {
   redisUrl: string;
-  log: Log;
+  log: LinkLog;
   /** Failures in one window after which an address is over its limit. Default 100. */
   limit?: number;
   /** Length of a window, which starts at the first failure. Default 15 minutes. */

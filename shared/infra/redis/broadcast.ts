@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis';
 import { keepIoredis, openIoredis } from './connection.ts';
-import { keepConnected, type Link, type Log, withReplyTimeout } from './link.ts';
+import { keepConnected, type Link, type LinkLog, withReplyTimeout } from './link.ts';
 import { readRedisUrl } from './redis-url.ts';
 
 /** Time limit of one PUBLISH; the link is dropped afterwards. */
@@ -17,7 +17,12 @@ export interface Broadcaster {
 }
 
 /** Opens the publishing end of one channel. */
-export function openBroadcaster(deps: { redisUrl: string; log: Log; purpose: string; channel: string }): Broadcaster {
+export function openBroadcaster(deps: {
+  redisUrl: string;
+  log: LinkLog;
+  purpose: string;
+  channel: string;
+}): Broadcaster {
   const link = keepIoredis(deps);
   const inFlight = new Set<Promise<void>>();
 
@@ -43,7 +48,7 @@ export function openBroadcaster(deps: { redisUrl: string; log: Log; purpose: str
 /** Subscribes to one channel and calls `receive` for every text. Texts are lost while `current()` of the returned link is null. */
 export function subscribeToBroadcasts(deps: {
   redisUrl: string;
-  log: Log;
+  log: LinkLog;
   purpose: string;
   channel: string;
   receive(text: string): void;

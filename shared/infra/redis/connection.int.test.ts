@@ -12,7 +12,7 @@ import { until } from '#testing/until.ts';
 import { redisProbe } from './connection.ts';
 import { openDoorbells } from './doorbell.ts';
 import { answerDoorbell } from './doorbell-listener.ts';
-import type { Log } from './link.ts';
+import type { LinkLog } from './link.ts';
 import { openReplySender, openReplyWaiters } from './replies.ts';
 
 /** Returns all lines of a log as one text. */
@@ -20,7 +20,7 @@ const textOf = ({ lines }: CapturedLog) =>
   lines.map(({ message, fields }) => `${message} ${JSON.stringify(fields)}`).join('\n');
 
 /** Opens every kind of Redis connection of this folder, at one address. */
-function openAll(redisUrl: string, log: Log) {
+function openAll(redisUrl: string, log: LinkLog) {
   const received: string[] = [];
   const bells = openDoorbells({ redisUrl, log, boundMs: 60_000 });
   const listener = answerDoorbell(

@@ -2,7 +2,7 @@ import { isIP } from 'node:net';
 import type { ConnectionOptions } from 'node:tls';
 import { Redis } from 'ioredis';
 import { createClient, type RedisClient } from 'redis';
-import { keepConnected, type Link, type LinkSession, type Log, withReplyTimeout } from './link.ts';
+import { keepConnected, type Link, type LinkLog, type LinkSession, withReplyTimeout } from './link.ts';
 import { type RedisAddress, readRedisUrl } from './redis-url.ts';
 
 /** Silence before the first keep-alive probe. The operating system reports a dead peer about 10 s later, also on an idle connection. */
@@ -120,7 +120,15 @@ function tlsOf({ host }: RedisAddress): ConnectionOptions {
  * Keeps one shared ioredis client; `current()` is null while Redis is unreachable. Callers must limit every command with
  * `withReplyTimeout` and `drop` the client on a timeout. Otherwise commands accumulate while Redis hangs.
  */
-export function keepIoredis({ redisUrl, log, purpose }: { redisUrl: string; log: Log; purpose: string }): Link<Redis> {
+export function keepIoredis({
+  redisUrl,
+  log,
+  purpose,
+}: {
+  redisUrl: string;
+  log: LinkLog;
+  purpose: string;
+}): Link<Redis> {
   const address = readRedisUrl(redisUrl);
   return keepConnected({ log, purpose, label: address.label, open: (lost) => openIoredis(address, lost) });
 }
@@ -135,7 +143,7 @@ export interface RedisProbe {
 }
 
 /** Opens the readiness check's own connection. It tests Redis itself, independent of the state of other connections. */
-export function redisProbe({ redisUrl, log }: { redisUrl: string; log: Log }): RedisProbe {
+export function redisProbe({ redisUrl, log }: { redisUrl: string; log: LinkLog }): RedisProbe {
   const link = keepIoredis({ redisUrl, log, purpose: 'probe' });
   return {
     async ping() {

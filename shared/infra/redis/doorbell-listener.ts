@@ -2,7 +2,7 @@ import Queue from 'bee-queue';
 import type { RedisClient } from 'redis';
 import { openNodeRedis } from './connection.ts';
 import { BELL_SETTINGS, type Ring } from './doorbell.ts';
-import { keepConnected, type LinkSession, type Log, withReplyTimeout } from './link.ts';
+import { keepConnected, type LinkLog, type LinkSession, withReplyTimeout } from './link.ts';
 import { type RedisAddress, readRedisUrl } from './redis-url.ts';
 
 export interface Listener {
@@ -12,7 +12,7 @@ export interface Listener {
 
 export interface ListenerDeps {
   redisUrl: string;
-  log: Log;
+  log: LinkLog;
   queue: string;
   /** Maximum number of rings answered at the same time. */
   concurrency: number;

@@ -1,7 +1,7 @@
 import type { Log as ProcessLog } from '#infra/log/log.ts';
 
 /** The part of the process log that this folder uses. */
-export type Log = Pick<ProcessLog, 'debug' | 'info' | 'warn' | 'error'>;
+export type LinkLog = Pick<ProcessLog, 'debug' | 'info' | 'warn' | 'error'>;
 
 /**
  * One connection from dial to end. A session never reconnects by itself; the link discards it and opens a new one.
@@ -29,7 +29,7 @@ export interface Link<Client> {
 }
 
 interface LinkParts<Client> {
-  log: Log;
+  log: LinkLog;
   /** The use of the link, for the log: `doorbells`, `sending replies`. */
   purpose: string;
   /** `host:port`, without secrets. */

@@ -3,10 +3,10 @@ import { freePort } from '#scripts/services/port.ts';
 import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
 import { ownRedis } from '#testing/stores/own-redis.ts';
 import { until } from '#testing/until.ts';
-import type { Log } from './link.ts';
+import type { LinkLog } from './link.ts';
 import { openReplySender, openReplyWaiters, type ReplySender, type ReplyWaiters } from './replies.ts';
 
-const log: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
+const log: LinkLog = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 const never = async () => false;
 /** Longer than any test runs: a wait that nothing else ends makes its test fail. */
 const AN_HOUR = 3_600_000;

@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis';
 import { SECOND } from '#shared/kernel/time.ts';
 import { keepIoredis } from './connection.ts';
-import { type Log, withReplyTimeout } from './link.ts';
+import { type LinkLog, withReplyTimeout } from './link.ts';
 
 /** The text of a cell after an update (null: the cell does not exist), or `unavailable` if Redis is unreachable or slow. */
 type CellUpdate = { kind: 'cell'; text: string | null } | { kind: 'unavailable' };
@@ -34,7 +34,7 @@ return 1`;
 /** Opens cells in Redis that all processes share, below one key prefix. */
 export function openSharedCells(deps: {
   redisUrl: string;
-  log: Log;
+  log: LinkLog;
   /** The use of the link, for the log. */
   purpose: string;
   prefix: string;

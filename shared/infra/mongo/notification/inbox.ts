@@ -7,7 +7,7 @@ import { fanOuts, type NotificationRow, notifications } from './collections.ts';
 export type ListFilter = 'ALL' | 'UNREAD' | 'READ' | 'SUPPORT';
 
 /** Filter of a list of notifications; null does not narrow. */
-export interface Wanted {
+export interface WantedNotifications {
   /** null: all users. */
   userId: string | null;
   organizationId: string | null;
@@ -34,13 +34,13 @@ interface ListedNotifications {
 /**
  * Returns a page of an inbox with its counts. A search compares its text row by row; one that takes too long fails as an outage.
  */
-export function listNotifications(mongo: Mongo, wanted: Wanted, page: Page): Promise<ListedNotifications> {
+export function listNotifications(mongo: Mongo, wanted: WantedNotifications, page: Page): Promise<ListedNotifications> {
   return readConsistently(mongo, (place) => readPage(mongo, wanted, page, place));
 }
 
 async function readPage(
   mongo: Mongo,
-  wanted: Wanted,
+  wanted: WantedNotifications,
   { page, limit }: Page,
   place: PlaceFilter,
 ): Promise<ListedNotifications> {
@@ -120,7 +120,7 @@ interface Selection {
 }
 
 /** Returns the filter of a list, with the index hint if the planner needs one. */
-export function selectionOf(wanted: Wanted, place: PlaceFilter): Selection {
+export function selectionOf(wanted: WantedNotifications, place: PlaceFilter): Selection {
   return {
     filter: {
       ...(wanted.userId === null ? {} : { userId: wanted.userId }),
