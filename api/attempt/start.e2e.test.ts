@@ -110,13 +110,13 @@ t.test('the rules of a start also apply while an attempt is open, but not to a r
   const cases: [number, string, StartChange][] = [
     [409, 'EXAM_NOT_PUBLISHED', { exam: { status: 'CLOSED' } }],
     [409, 'EXAM_OFFLINE', { exam: { deliveryMode: 'OFFLINE' } }],
-    [409, 'EXAM_NOT_OPEN', { exam: { openTime: inMs(60_000) } }],
-    [409, 'EXAM_CLOSED', { exam: { closeTime: inMs(-1_000) } }],
+    [409, 'EXAM_NOT_OPEN', { exam: { openTime: inMs(3_600_000) } }],
+    [409, 'EXAM_CLOSED', { exam: { closeTime: inMs(-60_000) } }],
     [403, 'EXAM_PASSWORD_REQUIRED', { exam: { requiresAccessPassword: true } }],
     [403, 'EXAM_ACCESS_DENIED', { access: { assigned: false } }],
     [403, 'ACCESS_LINK_EXPIRED', { access: link('l-open', { active: false }) }],
-    [403, 'ACCESS_LINK_EXPIRED', { access: link('l-open', { expiresAt: inMs(-1) }) }],
-    [409, 'ASSIGNMENT_OVERDUE', { access: { assignmentDueAt: inMs(-1) } }],
+    [403, 'ACCESS_LINK_EXPIRED', { access: link('l-open', { expiresAt: inMs(-60_000) }) }],
+    [409, 'ASSIGNMENT_OVERDUE', { access: { assignmentDueAt: inMs(-60_000) } }],
   ];
   for (const [status, code, change] of cases) {
     const other = `other-${randomUUID()}`;
@@ -182,7 +182,7 @@ t.test('a start checks exam, window, password, access, due time and limit in thi
   const exam: Record<string, unknown> = {
     status: 'DRAFT',
     deliveryMode: 'OFFLINE',
-    openTime: inMs(60_000),
+    openTime: inMs(3_600_000),
     requiresAccessPassword: true,
     maxAttempts: 1,
   };
@@ -193,15 +193,17 @@ t.test('a start checks exam, window, password, access, due time and limit in thi
   };
   await refused(409, 'EXAM_NOT_PUBLISHED', () => Object.assign(exam, { status: 'PUBLISHED' }));
   await refused(409, 'EXAM_OFFLINE', () => Object.assign(exam, { deliveryMode: 'ONLINE' }));
-  await refused(409, 'EXAM_NOT_OPEN', () => Object.assign(exam, { openTime: inMs(-60_000), closeTime: inMs(-1) }));
-  await refused(409, 'EXAM_CLOSED', () => Object.assign(exam, { closeTime: inMs(60_000) }));
+  await refused(409, 'EXAM_NOT_OPEN', () =>
+    Object.assign(exam, { openTime: inMs(-120_000), closeTime: inMs(-60_000) }),
+  );
+  await refused(409, 'EXAM_CLOSED', () => Object.assign(exam, { closeTime: inMs(3_600_000) }));
   await refused(403, 'EXAM_PASSWORD_REQUIRED', () => Object.assign(access, { passwordVerified: true }));
   await refused(403, 'EXAM_ACCESS_DENIED', () => Object.assign(access, link('l', { active: false })));
-  await refused(403, 'ACCESS_LINK_EXPIRED', () => Object.assign(access, link('l', { expiresAt: inMs(-1) })));
+  await refused(403, 'ACCESS_LINK_EXPIRED', () => Object.assign(access, link('l', { expiresAt: inMs(-60_000) })));
   await refused(403, 'ACCESS_LINK_EXPIRED', () => {
-    access = { assigned: true, passwordVerified: true, assignmentDueAt: inMs(-1) };
+    access = { assigned: true, passwordVerified: true, assignmentDueAt: inMs(-60_000) };
   });
-  await refused(409, 'ASSIGNMENT_OVERDUE', () => Object.assign(access, { assignmentDueAt: inMs(30_000) }));
+  await refused(409, 'ASSIGNMENT_OVERDUE', () => Object.assign(access, { assignmentDueAt: inMs(1_800_000) }));
   await refused(409, 'ATTEMPT_LIMIT_REACHED', () => Object.assign(exam, { maxAttempts: 2 }));
   const { status, data } = await student.start(examId, { exam, access });
   t.equal(status, 201);
@@ -214,7 +216,7 @@ t.test(
     const close = inMs(600_000);
     const closing = await client.sitting({ exam: { closeTime: close }, access: { assignmentDueAt: inMs(900_000) } });
     t.equal(closing.attempt.deadlineAt, close);
-    const linked = await client.sitting({ access: { ...link('l-due'), assignmentDueAt: inMs(-1) } });
+    const linked = await client.sitting({ access: { ...link('l-due'), assignmentDueAt: inMs(-60_000) } });
     t.equal(Date.parse(linked.attempt.deadlineAt) - Date.parse(linked.attempt.startedAt), 3_600_000);
   },
 );

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { HOUR } from '#shared/kernel/time.ts';
 import { authClient, newEmail, PASSWORD } from '#testing/clients/auth-client.ts';
-import { tally } from '#testing/clients/crowd.ts';
+import { retryOn503, tally } from '#testing/clients/crowd.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { throttlesBy } from '#testing/stored/stored-throttles.ts';
 
@@ -71,7 +71,9 @@ t.test('login accepts an imported password hash and replaces it', async (t) => {
   const hash = '$2a$05$icl4v.16t7K/wmfKsURSMeg8wOUB20wmbb6QXrrJcdG.bYwS1liqu';
   await accounts.updateOne({ email }, { $set: { password: { scheme: 'bcrypt', hash } } });
   t.match(await client.login(email, 'wrong', from()), { status: 401 });
-  const atOnce = await Promise.all(Array.from({ length: 6 }, () => client.login(email, 'password', from())));
+  const atOnce = await Promise.all(
+    Array.from({ length: 6 }, () => retryOn503(() => client.login(email, 'password', from()))),
+  );
   t.same(
     tally(atOnce.map(({ status }) => status)),
     { 200: 6 },
@@ -118,11 +120,13 @@ t.test(
     const email = await registered();
     const right = await Promise.all(
       Array.from({ length: 20 }, (_, n) =>
-        client.call('POST', '/v1/auth/login', {
-          body: { email, password: PASSWORD },
-          headers: from(),
-          door: 1 + (n % 2),
-        }),
+        retryOn503(() =>
+          client.call('POST', '/v1/auth/login', {
+            body: { email, password: PASSWORD },
+            headers: from(),
+            door: 1 + (n % 2),
+          }),
+        ),
       ),
     );
     t.same(tally(right.map(({ status }) => status)), { 200: 20 });
@@ -156,7 +160,7 @@ t.test(
 t.test('an address with a hundred failures throttles only accounts that have failures of their own', async (t) => {
   const school = from(250);
   for (let done = 0; done < 100; done += 20) {
-    await Promise.all(Array.from({ length: 20 }, () => client.login(newEmail(), 'wrong', school)));
+    await Promise.all(Array.from({ length: 20 }, () => retryOn503(() => client.login(newEmail(), 'wrong', school))));
   }
   const [clean, failed] = [await registered(), await registered()];
   t.equal((await client.login(failed, 'wrong', from(251))).status, 401);

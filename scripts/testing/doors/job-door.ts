@@ -4,6 +4,7 @@ import { jobRoutes } from '#api/classifier/job-routes.ts';
 import { openStreams } from '#api/http/live-stream.ts';
 import { openApi } from '#api/openapi.ts';
 import { openServer } from '#api/server.ts';
+import { isOutage } from '#infra/mongo/faults.ts';
 import { loadSchemas } from '#infra/schema/validator.ts';
 import { captureLog } from '#testing/captured-log.ts';
 import { callHttp, type HttpReply } from '#testing/clients/http-call.ts';
@@ -71,7 +72,7 @@ export async function openJobDoor(
     log: captureLog(),
     access: () => undefined,
     draining: draining.signal,
-    isOutage: () => false,
+    isOutage,
     observe: () => undefined,
     limits: { headTimeoutMs: 10_000, bodyTimeoutMs: 20_000, bodyBudgetBytes: 1 << 24 },
   });
