@@ -7,6 +7,7 @@ import {
   filtersTextOf,
   type JobBatch,
   type JobSelection,
+  type JobSlots,
   type JobWish,
   openKeyOf,
 } from './job.ts';
@@ -22,6 +23,7 @@ interface JobOrigin {
   id: string;
   now: Date;
   actorRole: string;
+  slots: JobSlots;
 }
 
 /**
@@ -34,7 +36,7 @@ export type JobQuestions =
   | { kind: 'FAILED' };
 
 /** Returns a new job for this wish: PENDING, or FAILED if the bank did not return its questions. */
-export function newJob(wish: JobWish, { id, now, actorRole }: JobOrigin, questions: JobQuestions): NewJob {
+export function newJob(wish: JobWish, { id, now, actorRole, slots }: JobOrigin, questions: JobQuestions): NewJob {
   const batches = batchesOf(id, wish.questionIds, questions.kind === 'LOADED' ? questions.known : null);
   const hasFailed = questions.kind === 'FAILED';
   const { questionIds, filters, ...scope } = wish;
@@ -51,6 +53,9 @@ export function newJob(wish: JobWish, { id, now, actorRole }: JobOrigin, questio
       actorRole,
       open: !hasFailed,
       openKey: openKeyOf(wish),
+      slotted: true,
+      actorSlot: slots.actorSlot,
+      organizationSlot: slots.organizationSlot,
       context: questions.kind,
       counts: { total: questionIds.length, succeeded: 0, failed: 0, batchesTotal: batches.length, batchesDone: 0 },
       usage: {},
