@@ -43,7 +43,7 @@ export async function createJob(deps: JobDeps, call: Call<CreateJobRequest>): Pr
     const now = deps.now();
     const origin = { id: newId(now), now: new Date(now), actorRole: caller.actorRole, slots };
     const made = newJob(wish, origin, questions);
-    const command = made.job.open ? jobCommand({ jobId: made.job._id, round: 1 }, deps, now) : null;
+    const command = made.job.open ? jobCommand({ jobId: made.job._id, round: 1 }, deps, { ...caller, now }) : null;
     const inserted = await insertJob(deps.mongo, made, command);
     if (inserted.kind === 'raced') continue;
     if (command !== null) void deps.doorbells.ring(command.queue, command._id, 0);
@@ -83,8 +83,12 @@ async function questionsFor(deps: JobDeps, wish: JobWish, { actorRole }: Caller)
 }
 
 /** Returns the command that runs one round of a job. */
-function jobCommand(at: JobRound, { jobAttempts }: Pick<JobDeps, 'jobAttempts'>, now: number): CommandOf<'classifier'> {
-  return newCommand({ ...roundOrder(at), maxAttempts: jobAttempts, now });
+function jobCommand(
+  at: JobRound,
+  { jobAttempts }: Pick<JobDeps, 'jobAttempts'>,
+  { organizationId, now }: { organizationId: string; now: number },
+): CommandOf<'classifier'> {
+  return newCommand({ ...roundOrder(at, organizationId), maxAttempts: jobAttempts, now });
 }
 
 function reply(status: 200 | 201, { view }: { view: unknown }): Reply {
@@ -125,7 +129,7 @@ export async function retryOneJob(deps: JobDeps, call: Call): Promise<Reply | Re
     const isBlocked = !mayRetry(job.status) || (await findOpenJob(deps.mongo, job.openKey)) !== null;
     if (isBlocked) return { rejected: 'JOB_STATE_CONFLICT' };
     if (isRejection(slots)) return slots;
-    const retried = await retryJob(deps.mongo, jobId, caller, slots, (at) => jobCommand(at, deps, now));
+    const retried = await retryJob(deps.mongo, jobId, caller, slots, (at) => jobCommand(at, deps, { ...caller, now }));
     switch (retried.kind) {
       case 'unknown':
         return { rejected: 'JOB_NOT_FOUND' };

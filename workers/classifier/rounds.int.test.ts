@@ -141,7 +141,7 @@ t.test('a command of an earlier round neither begins nor snoozes the next round'
   async function startOver(jobId: string) {
     await cancelJob(mongo, jobId, OWNER);
     const retried = await retryJob(mongo, jobId, OWNER, unlimitedSlots(), (at) =>
-      newCommand({ ...roundOrder(at), maxAttempts: 3, now: Date.now() }),
+      newCommand({ ...roundOrder(at, OWNER.organizationId), maxAttempts: 3, now: Date.now() }),
     );
     if (retried.kind !== 'retried') throw new Error(retried.kind);
     return retried.job;

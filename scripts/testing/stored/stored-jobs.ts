@@ -53,7 +53,7 @@ export async function postJob(mongo: Mongo, options: StoredJobOptions = {}): Pro
   const context = options.context ?? { kind: 'LOADED', known: bankQuestions(wish.questionIds) };
   const origin = { id, now: new Date(runAt), actorRole: 'TEACHER', slots: unlimitedSlots() };
   const made = newJob(wish, origin, context);
-  const command = newCommand({ ...roundOrder({ jobId: id, round: 1 }), maxAttempts, now: runAt });
+  const command = newCommand({ ...roundOrder({ jobId: id, round: 1 }, wish.organizationId), maxAttempts, now: runAt });
   const inserted = await insertJob(mongo, made, command);
   if (inserted.kind === 'raced') throw new Error('an equal job is open');
   return command;

@@ -56,7 +56,7 @@ t.test('a job is restarted together with its command, or stays as it is', (t) =>
     await cancelJob(mongo, subject, OWNER);
     const retry = (on: Mongo) =>
       retryJob(on, subject, OWNER, unlimitedSlots(), (at) =>
-        newCommand({ ...roundOrder(at), maxAttempts: 3, now: Date.now() }),
+        newCommand({ ...roundOrder(at, OWNER.organizationId), maxAttempts: 3, now: Date.now() }),
       );
     return {
       work: retry,
