@@ -37,6 +37,8 @@ export interface Actor {
   leaseMs?: number;
   /** Slots of each of its queues. Default: the configured concurrency of workers. */
   concurrency?: number;
+  /** True if the slots of its queues go round the organizations in turn. Default: the command that has been due longest is first. */
+  byOrganization?: boolean;
   /** Interval of its poll, in milliseconds. Default: the configured poll interval of workers. */
   pollMs?: number;
   /** Recurring commands that must exist while this actor runs. The worker inserts missing ones when it starts. */

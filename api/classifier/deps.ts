@@ -9,6 +9,7 @@ import type { Mongo } from '#infra/mongo/connect.ts';
 import type { OwnerScope } from '#infra/neighbours/owner-call.ts';
 import type { ChangeFeed } from '#infra/redis/change-feed.ts';
 import type { Doorbells } from '#infra/redis/doorbell.ts';
+import type { OpenJobLimits } from '#shared/classifier/job.ts';
 import type { TrustedAddresses } from '#shared/classifier/provider/target.ts';
 import type { Models } from '#shared/classifier/tasks/task.ts';
 import { type Now, SECOND } from '#shared/kernel/time.ts';
@@ -30,6 +31,7 @@ export interface JobDeps {
   questionBank: Neighbour | null;
   /** Maximum attempts of the command that runs one round of a job. */
   jobAttempts: number;
+  openJobLimits: OpenJobLimits;
   /** Publishes job changes and wakes the streams that follow a job. */
   jobChanges: Pick<ChangeFeed, 'notify' | 'listen' | 'isConnected'>;
   streams: Streams;

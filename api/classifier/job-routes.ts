@@ -31,7 +31,7 @@ export function jobRoutes(deps: JobDeps): Route[] {
         },
         { status: 200, schema: 'classifier/create-job-reply', description: 'Identical job that is already open' },
       ],
-      errors: [],
+      errors: ['RATE_LIMITED'],
       handle: (call) => createJob(deps, call),
     },
     {
@@ -111,7 +111,7 @@ export function jobRoutes(deps: JobDeps): Route[] {
       guards: makers,
       body: NO_FIELDS,
       replies: one('Job in state PENDING'),
-      errors: ['JOB_NOT_FOUND', 'JOB_STATE_CONFLICT'],
+      errors: ['JOB_NOT_FOUND', 'JOB_STATE_CONFLICT', 'RATE_LIMITED'],
       handle: (call) => retryOneJob(deps, call),
     },
     {

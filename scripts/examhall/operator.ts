@@ -27,6 +27,7 @@ export interface Flags {
   cause?: string;
   reason?: string;
   limit?: string;
+  'allow-admin'?: boolean;
 }
 
 /** Returns the exit code: 0 done, 1 nothing was done or something failed, 2 the arguments are invalid. */

@@ -19,6 +19,12 @@ export interface ClassificationJob {
   /** true while PENDING or RUNNING: no second job with this `openKey` can be created. */
   open: boolean;
   openKey: string;
+  /** True if the job has slots. Absent in jobs of earlier versions, which are not limited. */
+  slotted?: true;
+  /** Slot among the open jobs of the actor. While `open`, no other open job of the actor has it. */
+  actorSlot?: number;
+  /** Slot among the open jobs of the organization. */
+  organizationSlot?: number;
   context: JobContext;
   counts: JobCounts;
   /** Tokens of this round; a count is absent until a provider has returned one. */
@@ -51,6 +57,23 @@ export type JobStatus = (typeof JOB_STATUSES)[number];
 /** Returns whether a job of this status can still run. */
 export function isOpen(status: JobStatus): boolean {
   return status === 'PENDING' || status === 'RUNNING';
+}
+
+/** Returns true if the owner may restart a job in this state. */
+export function mayRetry(status: JobStatus): boolean {
+  return status === 'FAILED' || status === 'CANCELLED';
+}
+
+/** Maximum of open jobs. Each open job holds one slot of its actor and one of its organization, numbered from 0. */
+export interface OpenJobLimits {
+  perActor: number;
+  perOrganization: number;
+}
+
+/** The slots that an open job holds. */
+export interface JobSlots {
+  actorSlot: number;
+  organizationSlot: number;
 }
 
 /** Fields that a model can suggest for a question. */

@@ -3,7 +3,7 @@ import t from 'tap';
 import { BATCH_SIZE, type JobRequest } from './job.ts';
 import { contextOf, jobRequestFaults, newJob } from './new-job.ts';
 
-const ORIGIN = { id: 'job-1', now: new Date(0), actorRole: 'TEACHER' };
+const ORIGIN = { id: 'job-1', now: new Date(0), actorRole: 'TEACHER', slots: { actorSlot: 0, organizationSlot: 0 } };
 
 function jobRequest(questionIds: string[]): JobRequest {
   return {

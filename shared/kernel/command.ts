@@ -69,6 +69,8 @@ export interface Order<Q extends Queue, Body> {
   key: string;
   /** The attempt, exam or job that the command concerns; shown to operators. */
   subject: string;
+  /** The organization in whose turn the command runs, on queues whose slots go round the organizations. */
+  organizationId?: string;
   body: Body;
 }
 
@@ -84,6 +86,8 @@ export interface Command<Body = unknown, Progress = unknown, Result = unknown> {
   live?: true;
   /** The attempt, exam or job that the command concerns; shown to operators. */
   subject: string;
+  /** As in its order; absent if the queue has no turns, and in commands of earlier versions. */
+  organizationId?: string;
   status: CommandStatus;
   /**
    * Claims that were not refunded, including the current one. Counted before the run, so that a command that kills its worker

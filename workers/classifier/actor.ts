@@ -25,6 +25,7 @@ export function classifierActor(deps: WorkerDeps, models: () => Models = deps.mo
     concurrency,
     pollMs: pollIntervalMs,
     leaseMs,
+    byOrganization: true,
     backoff: { baseMs: retryBaseDelayMs, capMs: CAP_MS },
   };
   if (!enabled) return { ...common, handlers: {} };

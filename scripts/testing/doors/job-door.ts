@@ -46,6 +46,8 @@ export async function openJobDoor(
     now: Date.now,
     questionBank: null,
     jobAttempts: 5,
+    // Tests of one file share actors and organizations; a test of the limits passes its own.
+    openJobLimits: { perActor: 1_000, perOrganization: 1_000 },
     log: captureLog(),
     doorbells: {
       async ring(_queue, id) {

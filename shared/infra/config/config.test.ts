@@ -74,6 +74,7 @@ t.test('only MONGODB_URL is required in development, and every default is as doc
       circuit: { failures: 5, cooldownMs: 30_000 },
       streaming: false,
       batchConcurrency: 1,
+      openJobLimits: { perActor: 3, perOrganization: 10 },
       settles: false,
       settlementWorkerEnabled: false,
       settlementWaitMs: 5_000,

@@ -1,4 +1,5 @@
 import type { Role } from '#shared/auth/account.ts';
+import type { OpenJobLimits } from '#shared/classifier/job.ts';
 import { GENERIC_KEY_VARIABLE, KEY_VARIABLE, type KeyVariable } from '#shared/classifier/provider/names.ts';
 import { DAY } from '#shared/kernel/time.ts';
 import { CHANNELS, type Channel } from '#shared/notification/delivery.ts';
@@ -90,6 +91,7 @@ export interface ClassifierSettings {
   circuit: { failures: number; cooldownMs: number };
   streaming: boolean;
   batchConcurrency: number;
+  openJobLimits: OpenJobLimits;
   worker: {
     enabled: boolean;
     concurrency: number;
@@ -136,6 +138,10 @@ export function readClassifier(from: VariableReader): ClassifierSettings {
     },
     streaming: isOn(from, 'AI_CLASSIFIER_STREAMING'),
     batchConcurrency: from.integer('AI_CLASSIFIER_BATCH_CONCURRENCY'),
+    openJobLimits: {
+      perActor: from.integer('AI_CLASSIFIER_MAX_OPEN_JOBS_PER_ACTOR'),
+      perOrganization: from.integer('AI_CLASSIFIER_MAX_OPEN_JOBS_PER_ORGANIZATION'),
+    },
     worker: {
       enabled: isOn(from, 'AI_CLASSIFIER_WORKER_ENABLED'),
       concurrency: from.integer('AI_CLASSIFIER_WORKER_CONCURRENCY'),

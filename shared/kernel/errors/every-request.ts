@@ -79,7 +79,8 @@ export const REQUEST_ERRORS = {
   RATE_LIMITED: {
     status: 429,
     message: 'Too many requests',
-    cause: 'The caller has five live streams open at this process, or has sent 60 weak-topic alerts within an hour.',
+    cause:
+      'A limit of the caller is reached: live streams of this process, weak-topic alerts within an hour, open jobs, or previews in flight. The limit of open jobs may be that of the organization.',
     remedy:
       'Wait for `Retry-After`. Close a stream, or share one between the tabs of a browser: an EventSource does not reconnect by itself.',
     retry: 'after',

@@ -102,6 +102,22 @@ export const CLASSIFIER = {
     max: 5,
     description: 'Batches (5 questions each) of one job that are sent to the provider at once.',
   },
+  AI_CLASSIFIER_MAX_OPEN_JOBS_PER_ACTOR: {
+    group: GROUP,
+    kind: 'integer',
+    default: 3,
+    min: 1,
+    max: 1_000,
+    description: 'Jobs of one actor that may be PENDING or RUNNING at the same time; one more is 429.',
+  },
+  AI_CLASSIFIER_MAX_OPEN_JOBS_PER_ORGANIZATION: {
+    group: GROUP,
+    kind: 'integer',
+    default: 10,
+    min: 1,
+    max: 1_000,
+    description: 'Jobs of one organization that may be PENDING or RUNNING at the same time; one more is 429.',
+  },
   AI_CLASSIFIER_WORKER_ENABLED: {
     group: GROUP,
     kind: 'word',

@@ -5,7 +5,7 @@ import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';
 import { postCommandIn } from '#infra/mongo/mailbox/mailbox.ts';
 import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
 import type { JobRound } from '#shared/classifier/commands.ts';
-import type { JobSelection, JobStatus } from '#shared/classifier/job.ts';
+import type { JobSelection, JobSlots, JobStatus } from '#shared/classifier/job.ts';
 import type { NewJob } from '#shared/classifier/new-job.ts';
 import { aiJobBatches, aiJobSelections, aiJobs, type JobRow } from './collections.ts';
 
@@ -117,7 +117,7 @@ export function openJobsAfter(mongo: Mongo, afterId: string, limit: number): Pro
 
 /**
  * Stores a job with its questions and the command that runs it, all or nothing. `command` is null for a job that has failed
- * already. `raced`: an equal job is open, and nothing was written.
+ * already. `raced`: an equal job is open or another open job has one of the slots, and nothing was written.
  */
 export async function insertJob(
   mongo: Mongo,
@@ -137,7 +137,7 @@ export async function insertJob(
     });
     return { kind: 'inserted' };
   } catch (error) {
-    if (isDuplicateKey(error, ['openKey'])) return { kind: 'raced' };
+    if (isDuplicateKey(error)) return { kind: 'raced' };
     throw error;
   }
 }
@@ -163,19 +163,24 @@ export async function cancelJob(mongo: Mongo, id: string, owner: JobOwner): Prom
 }
 
 /**
- * Result of a retry. `unknown`: this owner has no such job. `conflict`: the job is not FAILED or CANCELLED, or an equal job is
- * open.
+ * Result of a retry. `unknown`: this owner has no such job. `conflict`: the job is not FAILED or CANCELLED. `raced`: an equal job
+ * is open or another open job has one of the slots.
  */
-type Retried = { kind: 'retried'; job: JobRow; commandId: string } | { kind: 'unknown' } | { kind: 'conflict' };
+type Retried =
+  | { kind: 'retried'; job: JobRow; commandId: string }
+  | { kind: 'unknown' }
+  | { kind: 'conflict' }
+  | { kind: 'raced' };
 
 /**
- * Restarts a job in a new round and posts the command that runs it, both or neither. Outcomes of earlier rounds stay stored and
- * no longer count.
+ * Restarts a job in a new round with these slots and posts the command that runs it, both or neither. Outcomes of earlier rounds
+ * stay stored and no longer count.
  */
 export async function retryJob(
   mongo: Mongo,
   id: string,
   owner: JobOwner,
+  slots: JobSlots,
   commandOf: (at: JobRound) => CommandOf<'classifier'>,
 ): Promise<Retried> {
   const nothing = { succeeded: 0, failed: 0, batchesDone: 0 };
@@ -184,6 +189,9 @@ export async function retryJob(
       const update = guardedUpdate([...isOwners(owner), { $in: ['$status', ['FAILED', 'CANCELLED']] }], {
         status: 'PENDING',
         open: true,
+        slotted: true,
+        actorSlot: slots.actorSlot,
+        organizationSlot: slots.organizationSlot,
         round: { $add: ['$round', 1] },
         revision: { $add: ['$revision', 1] },
         ...Object.fromEntries(Object.entries(nothing).map(([name, none]) => [`counts.${name}`, none])),
@@ -205,7 +213,7 @@ export async function retryJob(
       return { kind: 'retried', job, commandId: command._id };
     });
   } catch (error) {
-    if (isDuplicateKey(error, ['openKey'])) return { kind: 'conflict' };
+    if (isDuplicateKey(error)) return { kind: 'raced' };
     throw error;
   }
 }

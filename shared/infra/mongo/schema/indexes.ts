@@ -6,6 +6,7 @@ import {
   AI_JOB_SELECTIONS,
   AI_JOBS,
   GENERATIONS,
+  PREVIEW_LEASES,
   PROVIDER_SETTINGS,
   SETTING_CHANGES,
   USAGE_EVENTS,
@@ -113,6 +114,10 @@ export const INDEXES: readonly DeclaredIndex[] = [
   expiring(DELIVERY_ATTEMPTS, 'old', 'updatedAt', 400 * DAY),
   // No classification job is created while an equal one is open.
   unique(AI_JOBS, 'open_key', { openKey: 1 }, { open: true }),
+  // Open jobs of one actor or one organization have different slots below a limit, so no race opens more jobs than the limit. The
+  // write that ends a job takes it out of these indexes and so frees its slots.
+  unique(AI_JOBS, 'slot_of_actor', { actorId: 1, actorSlot: 1 }, { open: true, slotted: true }),
+  unique(AI_JOBS, 'slot_of_organization', { organizationId: 1, organizationSlot: 1 }, { open: true, slotted: true }),
   plain(AI_JOBS, 'open_jobs', { open: 1, _id: 1 }, { open: true }),
   plain(AI_JOBS, 'of_owner', { organizationId: 1, actorId: 1, createdAt: -1, _id: -1 }),
   plain(AI_JOBS, 'of_owner_by_status', { organizationId: 1, actorId: 1, status: 1, createdAt: -1, _id: -1 }),
@@ -123,6 +128,8 @@ export const INDEXES: readonly DeclaredIndex[] = [
   unique(GENERATIONS, 'epoch', { key: 1, epoch: 1 }),
   // Deletes generations without an answer. Storing the answer clears the field, so a row whose cost is owed never expires.
   expiring(GENERATIONS, 'idle', 'idleSince', 7 * DAY),
+  // Later than every lease of a preview in flight.
+  expiring(PREVIEW_LEASES, 'quiet', 'lastAt', HOUR),
   // Provider calls stay for 400 days.
   expiring(USAGE_EVENTS, 'old', 'createdAt', 400 * DAY),
   ...mailboxIndexes(COMMANDS),
