@@ -23,6 +23,19 @@ production cluster needs: [operating.md](operating.md#production-checklist).
 A process reads its environment once, at its start. If a variable is invalid, the process prints every fault in one message and exits with
 code 78: a restart does not help. It never prints a secret. It reads no file: \`.env.example\` is for tools that load one.
 
+### Secrets in files
+
+Each token, key and secret below may be in a file: \`NAME_FILE\` names the file whose content, without its final line break, is the value of \`NAME\`.
+That holds for lists of earlier values too. A file that cannot be read is a fault, and so are \`NAME\` and \`NAME_FILE\` together. A process reads
+the files once, at its start.
+
+### Earlier values
+
+\`NAME_PREVIOUS\` lists earlier values of a token, comma-separated. Callers may send them; the process itself sends \`NAME\` alone. It requires a current
+token, and its values obey the same rules. So a token is replaced without a refused call: [operating.md](operating.md#rotate-a-token).
+
+### Empty variables
+
 A variable that is set to the empty string counts as set:
 
 - An empty token means that there is no token. No other variable takes its place. What the token guards is closed, also for \`GATEWAY_TOKEN\`.
@@ -101,6 +114,8 @@ function wanted(variable: Variable): string {
     case 'secret':
     case 'secrets':
       return variable.kind;
+    case 'tokens':
+      return 'tokens, secret';
     case 'addresses':
       return 'addresses and networks';
     case 'webhook-secret':

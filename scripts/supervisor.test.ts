@@ -106,6 +106,18 @@ t.test('development defaults apply to unset variables and not to empty ones', as
   t.equal(effectiveEnvironment({ AUTH_JWT_SECRET: '' }, place).env.AUTH_JWT_SECRET, '');
 });
 
+t.test('a token in a file has no development default beside it', async (t) => {
+  const folder = t.testdir({ token: 'of-our-own\n' });
+  const file = path.join(folder, 'token');
+  const given = { INTERNAL_SERVICE_TOKEN_FILE: file, OPS_TOKEN_FILE: file, AUTH_JWT_SECRET_FILE: file };
+  const { env, faults } = effectiveEnvironment(given, { port: 3_000, secret: () => 'generated' });
+  t.strictSame(faults, []);
+  t.match(readConfig({ MONGODB_URL: 'mongodb://a', ...env }), {
+    opsToken: ['of-our-own'],
+    auth: { jwt: { secret: 'of-our-own' } },
+  });
+});
+
 t.test('frontDoorUrl returns an address for every HOST', async (t) => {
   t.equal(frontDoorUrl({}, 3_000), 'http://127.0.0.1:3000');
   for (const all of ['0.0.0.0', '::']) t.equal(frontDoorUrl({ HOST: all }, 3_000), 'http://127.0.0.1:3000');

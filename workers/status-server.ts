@@ -1,14 +1,14 @@
 import { createServer, type Server } from 'node:http';
 import type { Log } from '#infra/log/log.ts';
 import type { Metrics } from '#infra/metrics/metrics.ts';
-import { secretCheck } from '#shared/kernel/secret.ts';
+import { type Secrets, secretCheck } from '#shared/kernel/secret.ts';
 
 export interface StatusServerOptions {
   port: number;
   host: string;
   metrics: Metrics;
   log: Log;
-  opsToken: string | undefined;
+  opsToken: Secrets | undefined;
   /** In production, `/metrics` requires `Authorization: Bearer OPS_TOKEN`. */
   production: boolean;
   isReady: () => boolean;

@@ -12,6 +12,7 @@ import type { Doorbells } from '#infra/redis/doorbell.ts';
 import type { OpenJobLimits } from '#shared/classifier/job.ts';
 import type { TrustedAddresses } from '#shared/classifier/provider/target.ts';
 import type { Models } from '#shared/classifier/tasks/task.ts';
+import type { Secrets } from '#shared/kernel/secret.ts';
 import { type Now, SECOND } from '#shared/kernel/time.ts';
 
 /** Dependencies of the AI classifier's front door, by its three parts. */
@@ -82,7 +83,7 @@ export interface ProviderDeps {
   /** Addresses that may receive a key, in addition to the official ones. */
   trusted: TrustedAddresses;
   /** Token of the admin service; undefined = the admin service cannot authenticate. */
-  adminServiceToken: string | undefined;
+  adminServiceToken: Secrets | undefined;
 }
 
 /** The acting user and its organization; the guards of all job and preview routes require both. */

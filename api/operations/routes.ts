@@ -3,6 +3,7 @@ import { opsToken } from '#api/http/guards/tokens.ts';
 import type { Route } from '#api/route.ts';
 import type { Metrics } from '#infra/metrics/metrics.ts';
 import { withTimeout } from '#infra/process/background.ts';
+import type { Secrets } from '#shared/kernel/secret.ts';
 
 export interface OperationsDeps {
   /** Names of the services that this process serves. */
@@ -11,7 +12,7 @@ export interface OperationsDeps {
   checks: Checks;
   draining: AbortSignal;
   metrics: Metrics;
-  opsToken: string | undefined;
+  opsToken: Secrets | undefined;
   production: boolean;
   /** Returns the OpenAPI document. Called once, at the first request for it. */
   openApi(): object;

@@ -211,6 +211,30 @@ t.test('opsToken passes every call in development and requires the token in prod
   );
 });
 
+t.test('guards accept each value of a token that is being replaced, and no other', async (t) => {
+  const values = ['new-token', 'old-token', ''];
+  const gate = gatewayToken({ gatewayToken: values });
+  const ops = opsToken({ opsToken: values, production: true });
+  const start = trustedStart({ token: values });
+  const accepts = (token: string) => [
+    codeOf(gate, head(['X-Gateway-Token', token])),
+    codeOf(ops, head(['Authorization', `Bearer ${token}`])),
+    codeOf(
+      start,
+      head(
+        ['X-Internal-Service', 'api-gateway'],
+        ['X-Internal-Token', token],
+        ['X-Exam-Runtime-Decision-Source', 'exam-service'],
+      ),
+    ),
+  ];
+  for (const token of ['new-token', 'old-token'])
+    t.strictSame(accepts(token), [undefined, undefined, undefined], token);
+  for (const token of ['', 'new-token,old-token', 'old-toke'])
+    t.strictSame(accepts(token), ['UNAUTHENTICATED', 'UNAUTHENTICATED', 'ATTEMPT_START_UNTRUSTED'], token);
+  t.equal(codeOf(gatewayToken({ gatewayToken: [] }), head(['X-Gateway-Token', ''])), 'UNAUTHENTICATED');
+});
+
 t.test('identity reads the headers that it is configured with', async (t) => {
   const guard = identity({ id: 'x-actor-id', role: 'x-actor-role' });
   const known: Identity = {};

@@ -1,7 +1,7 @@
 import { singleHeader } from '#api/http/exchange.ts';
 import type { Guard, Head, Route } from '#api/route.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
-import { secretCheck } from '#shared/kernel/secret.ts';
+import { type Secrets, secretCheck } from '#shared/kernel/secret.ts';
 
 // Guards that require a token: of an account, an operator or the gateway.
 
@@ -54,7 +54,7 @@ export function tokenInHeader(isToken?: (token: string) => boolean): Guard {
 const REFUSED = { rejected: 'UNAUTHENTICATED', message: '`Authorization: Bearer OPS_TOKEN` is required' } as const;
 
 /** Requires `Authorization: Bearer OPS_TOKEN` in production. If no token is configured there, refuses every call. */
-export function opsToken(config: { opsToken?: string | undefined; production: boolean }): Guard {
+export function opsToken(config: { opsToken?: Secrets | undefined; production: boolean }): Guard {
   const isToken = secretCheck(config.opsToken);
   return {
     name: 'opsToken',
@@ -81,7 +81,7 @@ function bearerToken(head: Head): string | undefined {
  * Requires the gateway token. Returns undefined if none is configured: identity headers are then trusted from every caller.
  * An empty token counts as configured and refuses every call, so that a missing secret does not open the door.
  */
-export function gatewayToken(config: { gatewayToken?: string | undefined }): Guard | undefined {
+export function gatewayToken(config: { gatewayToken?: Secrets | undefined }): Guard | undefined {
   if (config.gatewayToken === undefined) return undefined;
   const isToken = secretCheck(config.gatewayToken);
   return {

@@ -162,7 +162,7 @@ t.test('a variable set to the empty string counts as set', async (t) => {
     PROFILE_SERVICE_URL: '',
     PROFILE_SERVICE_BASE_URL: 'http://profile',
   });
-  t.equal(config.gatewayToken, '', 'an empty gateway token closes the front door instead of disabling the check');
+  t.strictSame(config.gatewayToken, [], 'an empty gateway token closes the front door instead of disabling the check');
   t.equal(config.attempt.receiverToken, undefined, 'an empty receiver token does not fall back to the shared one');
   t.strictSame(config.neighbours.notification, { url: 'http://notify', token: undefined });
   t.equal(config.neighbours.profile, null, 'an empty URL is a service that is not configured');
@@ -207,7 +207,7 @@ t.test('tokens and URLs of neighbours fall back in the documented order', async 
   };
   const third = readConfig(base);
   t.strictSame(third.neighbours.notification, { url: 'https://notify.example/base', token: 'c' });
-  t.equal(third.attempt.receiverToken, 'c');
+  t.strictSame(third.attempt.receiverToken, ['c']);
   const second = readConfig({ ...base, NOTIFICATION_INTERNAL_SERVICE_TOKEN: 'b' });
   t.equal(second.neighbours.notification?.token, 'b');
   const first = readConfig({
@@ -218,8 +218,8 @@ t.test('tokens and URLs of neighbours fall back in the documented order', async 
     ATTEMPT_INTERNAL_SERVICE_TOKEN: 'own',
   });
   t.strictSame(first.neighbours.notification, { url: 'http://first', token: 'a' });
-  t.equal(first.attempt.receiverToken, 'own');
-  t.equal(first.internalServiceToken, 'c');
+  t.strictSame(first.attempt.receiverToken, ['own']);
+  t.strictSame(first.internalServiceToken, ['c']);
 });
 
 t.test('the database name comes from MONGODB_DATABASE, else from the URL, else it is examhall', async (t) => {

@@ -1,4 +1,6 @@
+import type { Secrets } from '#shared/kernel/secret.ts';
 import manifest from '../../../package.json' with { type: 'json' };
+import { withSecretFiles } from './secrets.ts';
 import {
   type AttemptSettings,
   type AuthSettings,
@@ -45,10 +47,11 @@ export interface Config extends Warnings {
   gatewayTrust: GatewayTrust;
   /** True if a process outside production may listen for other machines with well-known tokens or without a gateway token. */
   isOpen: boolean;
+  // Each token below has its accepted values, the current one first.
   /** Undefined: not required. Empty: required, but no request can match it, so routes that trust identity headers are closed. */
-  gatewayToken: string | undefined;
-  internalServiceToken: string | undefined;
-  opsToken: string | undefined;
+  gatewayToken: Secrets | undefined;
+  internalServiceToken: Secrets | undefined;
+  opsToken: Secrets | undefined;
   neighbours: Neighbours;
   outboundTimeoutMs: number;
   attempt: AttemptSettings;
@@ -85,10 +88,11 @@ export class ConfigError extends Error {
  *
  * @throws ConfigError that lists every fault
  */
-export function readConfig(env: NodeJS.ProcessEnv): Config {
-  const production = env.NODE_ENV === 'production';
+export function readConfig(given: NodeJS.ProcessEnv): Config {
+  const production = given.NODE_ENV === 'production';
+  const { env, faults: fileFaults } = withSecretFiles(given);
   const from = variableReader(env, production);
-  const internalServiceToken = from.token('INTERNAL_SERVICE_TOKEN');
+  const internalServiceToken = from.tokens('INTERNAL_SERVICE_TOKEN');
   const mongodbUrl = from.text('MONGODB_URL');
   const services = from.list('SERVICES', SERVICE_NAMES);
   const senderTokens = readSenderTokens(from);
@@ -105,10 +109,13 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     redis: { url: from.text('REDIS_URL') },
     gatewayTrust: from.word('GATEWAY_TRUST', GATEWAY_TRUSTS),
     isOpen: from.word('EXAMHALL_OPEN', ['0', '1']) === '1',
-    gatewayToken: from.token('GATEWAY_TOKEN') ?? (from.isSet('GATEWAY_TOKEN') ? '' : undefined),
+    gatewayToken: from.tokens('GATEWAY_TOKEN') ?? (from.isSet('GATEWAY_TOKEN') ? [] : undefined),
     internalServiceToken,
-    opsToken: from.token('OPS_TOKEN'),
-    neighbours: readNeighbours(from, { internal: internalServiceToken, notification: senderTokens['attempt-service'] }),
+    opsToken: from.tokens('OPS_TOKEN'),
+    neighbours: readNeighbours(from, {
+      internal: internalServiceToken?.[0],
+      notification: senderTokens['attempt-service']?.[0],
+    }),
     outboundTimeoutMs: from.integer('OUTBOUND_TIMEOUT_MS'),
     attempt: readAttempt(from),
     auth: readAuth(from, { served: services.has('auth') }),
@@ -129,7 +136,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     },
   };
   // A token that several settings use is read several times, so remove duplicate faults.
-  const faults = [...new Set([...from.faults, ...trustFaults(from, config)])];
+  const faults = [...new Set([...fileFaults, ...from.faults, ...trustFaults(from, config)])];
   if (faults.length > 0) throw new ConfigError(faults);
   return { ...config, ...warningsOf(from, config) };
 }
@@ -156,11 +163,8 @@ export function configOrExit(env: NodeJS.ProcessEnv): Config {
 /** Returns every secret of a configuration. The log replaces them wherever they occur. */
 export function secretsOf(config: Config): string[] {
   const all = [
-    config.gatewayToken,
-    config.internalServiceToken,
-    config.opsToken,
-    config.attempt.receiverToken,
-    ...Object.values(config.notification.senderTokens),
+    ...[config.gatewayToken, config.internalServiceToken, config.opsToken, config.attempt.receiverToken].flat(),
+    ...Object.values(config.notification.senderTokens).flat(),
     ...(config.notification.webhook?.secrets ?? []),
     ...Object.values(config.classifier.keys),
     config.auth.jwt.secret,

@@ -1,6 +1,7 @@
 import type { Role } from '#shared/auth/account.ts';
 import type { OpenJobLimits } from '#shared/classifier/job.ts';
 import { GENERIC_KEY_VARIABLE, KEY_VARIABLE, type KeyVariable } from '#shared/classifier/provider/names.ts';
+import type { Secrets } from '#shared/kernel/secret.ts';
 import { DAY } from '#shared/kernel/time.ts';
 import { CHANNELS, type Channel } from '#shared/notification/delivery.ts';
 import { SENDERS, type Sender } from '#shared/notification/event.ts';
@@ -12,7 +13,7 @@ import type { NamesOf } from './variables.ts';
 
 export interface AttemptSettings {
   /** Token that start, release and handoff require. */
-  receiverToken: string | undefined;
+  receiverToken: Secrets | undefined;
   gradingWaitMs: number;
   /** Services that may hand off a grade. */
   handoffSenders: readonly string[];
@@ -24,7 +25,7 @@ export interface AttemptSettings {
 
 export function readAttempt(from: VariableReader): AttemptSettings {
   return {
-    receiverToken: firstToken(from, ['ATTEMPT_INTERNAL_SERVICE_TOKEN', 'INTERNAL_SERVICE_TOKEN']),
+    receiverToken: from.tokens('ATTEMPT_INTERNAL_SERVICE_TOKEN', 'INTERNAL_SERVICE_TOKEN'),
     gradingWaitMs: from.integer('ATTEMPT_GRADING_WAIT_MS'),
     handoffSenders: from.names('ATTEMPT_HANDOFF_SENDERS'),
     overdueSweepEnabled: isOn(from, 'ATTEMPT_OVERDUE_SWEEP_ENABLED'),
@@ -157,8 +158,8 @@ export function readClassifier(from: VariableReader): ClassifierSettings {
 }
 
 export interface NotificationSettings {
-  /** The token of each sender. The receiver checks it, and the attempt service sends its own. */
-  senderTokens: Readonly<Record<Sender, string | undefined>>;
+  /** The accepted tokens of each sender. The attempt service sends the first of its own. */
+  senderTokens: SenderTokens;
   channels: ReadonlySet<Channel>;
   /** Present if the `webhook` channel is enabled. */
   webhook: { url: string; secrets: readonly string[]; timeoutMs: number } | null;
@@ -173,10 +174,12 @@ const TOKEN_OF = {
   'exam-service': 'NOTIFICATION_TOKEN_EXAM_SERVICE',
 } as const satisfies Record<Sender, NamesOf<'token'>>;
 
-export function readSenderTokens(from: VariableReader): Record<Sender, string | undefined> {
-  const tokenOf = (sender: Sender) =>
-    firstToken(from, [TOKEN_OF[sender], 'NOTIFICATION_INTERNAL_SERVICE_TOKEN', 'INTERNAL_SERVICE_TOKEN']);
-  return Object.fromEntries(SENDERS.map((sender) => [sender, tokenOf(sender)])) as Record<Sender, string | undefined>;
+type SenderTokens = Readonly<Record<Sender, readonly [string, ...string[]] | undefined>>;
+
+export function readSenderTokens(from: VariableReader): SenderTokens {
+  const tokensOf = (sender: Sender) =>
+    from.tokens(TOKEN_OF[sender], 'NOTIFICATION_INTERNAL_SERVICE_TOKEN', 'INTERNAL_SERVICE_TOKEN');
+  return Object.fromEntries(SENDERS.map((sender) => [sender, tokensOf(sender)])) as SenderTokens;
 }
 
 /** Reads the settings of the notification service. If `needsToken` (a production front door), a sender without a token is a fault. */
@@ -258,10 +261,4 @@ export function readNeighbours(
 
 function isOn(from: VariableReader, name: NamesOf<'word'>): boolean {
   return from.word(name, ['0', '1']) === '1';
-}
-
-/** Returns the token of the first variable that is set. If it is set to the empty string there is no token, and later ones are ignored. */
-function firstToken(from: VariableReader, names: readonly NamesOf<'token'>[]): string | undefined {
-  const values = names.map((name) => ({ set: from.isSet(name), value: from.token(name) }));
-  return values.find((token) => token.set)?.value;
 }

@@ -1,5 +1,6 @@
 import { isIPv4 } from 'node:net';
-import { type GatewayTrust, type ServiceName, WELL_KNOWN } from './variable.ts';
+import type { Secrets } from '#shared/kernel/secret.ts';
+import type { GatewayTrust, ServiceName } from './variable.ts';
 import type { VariableReader } from './variable-reader.ts';
 
 // Rules that concern several variables: which secrets and addresses together would open a process to strangers.
@@ -11,10 +12,10 @@ interface Settings {
   services: ReadonlySet<ServiceName>;
   gatewayTrust: GatewayTrust;
   isOpen: boolean;
-  gatewayToken: string | undefined;
-  internalServiceToken: string | undefined;
-  opsToken: string | undefined;
-  attempt: { receiverToken: string | undefined };
+  gatewayToken: Secrets | undefined;
+  internalServiceToken: Secrets | undefined;
+  opsToken: Secrets | undefined;
+  attempt: { receiverToken: Secrets | undefined };
 }
 
 /** Returns one sentence for each dangerous combination of settings that no process may start with. Shows no secret. */
@@ -31,7 +32,7 @@ function equalSecrets({ secretsRead }: VariableReader): string[] {
 }
 
 function missingGatewayToken({ gatewayToken, gatewayTrust }: Settings): string[] {
-  if (gatewayTrust === 'network' || (gatewayToken !== undefined && gatewayToken !== '')) return [];
+  if (gatewayTrust === 'network' || (gatewayToken !== undefined && gatewayToken.length > 0)) return [];
   const given = gatewayToken === undefined ? 'not set' : 'empty';
   return [`GATEWAY_TOKEN: ${given}, wanted a token, or GATEWAY_TRUST=network if only the gateway can reach the port`];
 }
@@ -49,12 +50,11 @@ function strangersLetIn(from: VariableReader, config: Settings): string[] {
 }
 
 /** Returns what lets strangers in, as a clause; undefined if other machines cannot reach the process or need a secret. */
-function openingOf({ secretsRead }: VariableReader, { host, gatewayToken }: Settings): string | undefined {
+function openingOf({ wellKnown }: VariableReader, { host, gatewayToken }: Settings): string | undefined {
   // An empty HOST is a fault of its own.
   if (isLoopback(host) || host.trim() === '') return undefined;
-  const known = [...secretsRead].filter(([, value]) => WELL_KNOWN.has(value)).map(([name]) => name);
   const opening = [
-    ...(known.length > 0 ? [`${known.join(', ')} has a development default`] : []),
+    ...(wellKnown.size > 0 ? [`${[...wellKnown].join(', ')} has a development default`] : []),
     ...(gatewayToken === undefined ? ['GATEWAY_TOKEN is unset'] : []),
   ];
   return opening.length > 0 ? opening.join(' and ') : undefined;
@@ -95,7 +95,7 @@ function doorWarnings(from: VariableReader, config: Settings): string[] {
   if (config.gatewayToken === undefined) {
     warnings.push('GATEWAY_TOKEN is not set: every caller that reaches this port can set identity headers');
   }
-  if (config.gatewayToken === '') {
+  if (config.gatewayToken?.length === 0) {
     warnings.push('GATEWAY_TOKEN is empty: every route that trusts identity headers refuses every request');
   }
   if (config.services.has('attempt') && config.attempt.receiverToken === undefined) {

@@ -28,6 +28,7 @@ interface WordVariable extends Described {
  * - `text`: any text that is not empty.
  * - `id`: an id that fits into routes and headers.
  * - `token`: a secret that services of this installation share; empty means "no token".
+ * - `tokens`: earlier values of a token, comma-separated; may be empty.
  * - `key`: a secret that a provider issued; empty means "no key".
  * - `secret`, `secrets`: keys are derived from them. `secrets` is a comma-separated list, which may be empty.
  * - `addresses`: IP addresses and CIDR networks, comma-separated; may be empty.
@@ -43,6 +44,7 @@ interface TextVariable extends Described {
     | 'text'
     | 'id'
     | 'token'
+    | 'tokens'
     | 'key'
     | 'secret'
     | 'secrets'
@@ -57,6 +59,12 @@ interface TextVariable extends Described {
   default: string | null;
   /** Replaces `default` if NODE_ENV is production; null means that the variable must be set there. */
   productionDefault?: string | null;
+}
+
+/** Returns the variable of the earlier values of a token. */
+export function earlierValuesOf(name: string, group: string): Described & { kind: 'tokens'; default: null } {
+  const description = `Earlier values of \`${name}\`, comma-separated: accepted from callers, and never sent.`;
+  return { group, kind: 'tokens', default: null, description };
 }
 
 export const SERVICE_NAMES = ['attempt', 'auth', 'classifier', 'notification'] as const;

@@ -16,8 +16,8 @@ t.test('a production front door of the notification service requires a token for
   t.strictSame(configFaults({ ...env, SERVICES: 'attempt' }), []);
   const own = { NOTIFICATION_TOKEN_EXAM_SERVICE: 'e', NOTIFICATION_TOKEN_BFF_SERVICE: '', INTERNAL_SERVICE_TOKEN: 'i' };
   t.match(readConfig({ MONGODB_URL, ...own }).notification.senderTokens, {
-    'exam-service': 'e',
-    'admin-service': 'i',
+    'exam-service': ['e'],
+    'admin-service': ['i'],
     'bff-service': undefined,
   });
 });

@@ -1,4 +1,11 @@
-import { ENVIRONMENTS, GATEWAY_TRUSTS, LOG_LEVELS, SERVICE_NAMES, type Variable } from '#infra/config/variable.ts';
+import {
+  ENVIRONMENTS,
+  earlierValuesOf,
+  GATEWAY_TRUSTS,
+  LOG_LEVELS,
+  SERVICE_NAMES,
+  type Variable,
+} from '#infra/config/variable.ts';
 import { DAY } from '#shared/kernel/time.ts';
 
 const PROCESS_GROUP = 'Process';
@@ -107,6 +114,7 @@ export const TRUST = {
     description:
       'If set, identity headers are trusted only together with `X-Gateway-Token` of this value. Required in production, unless `GATEWAY_TRUST=network`.',
   },
+  GATEWAY_TOKEN_PREVIOUS: earlierValuesOf('GATEWAY_TOKEN', TRUST_GROUP),
   GATEWAY_TRUST: {
     group: TRUST_GROUP,
     kind: 'word',
@@ -129,18 +137,21 @@ export const TRUST = {
     default: null,
     description: 'Token of calls between services, if no more specific one is set. Outgoing calls send it.',
   },
+  INTERNAL_SERVICE_TOKEN_PREVIOUS: earlierValuesOf('INTERNAL_SERVICE_TOKEN', TRUST_GROUP),
   ATTEMPT_INTERNAL_SERVICE_TOKEN: {
     group: TRUST_GROUP,
     kind: 'token',
     default: null,
     description: 'Token that start, release and handoff require; unset = `INTERNAL_SERVICE_TOKEN`.',
   },
+  ATTEMPT_INTERNAL_SERVICE_TOKEN_PREVIOUS: earlierValuesOf('ATTEMPT_INTERNAL_SERVICE_TOKEN', TRUST_GROUP),
   OPS_TOKEN: {
     group: TRUST_GROUP,
     kind: 'token',
     default: null,
     description: 'Bearer token of `/metrics` in production.',
   },
+  OPS_TOKEN_PREVIOUS: earlierValuesOf('OPS_TOKEN', TRUST_GROUP),
   TRUSTED_PROXIES: {
     group: TRUST_GROUP,
     kind: 'addresses',
