@@ -33,8 +33,14 @@ async function changeDuring(meanwhile: (account: Account) => Promise<unknown>) {
       settings: testConfig().auth,
       isCommonPassword: () => false,
       signer: openSigner({ ...secret, now: Date.now }),
-      addressFailures: { isOver: async () => false, record: async () => undefined, close: async () => undefined },
-      addressOf: (peer) => peer,
+      strangerTurns: {
+        look: async () => ({ spacingMs: 0, waitMs: 0 }),
+        take: async () => 0,
+        failed: async () => undefined,
+        succeeded: async () => undefined,
+        close: async () => undefined,
+      },
+      addressOf: ({ peer }) => peer,
     },
     {
       requestId: 'r',

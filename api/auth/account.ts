@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Call, Reply } from '#api/route.ts';
 import { insertAccount } from '#infra/mongo/auth/accounts.ts';
+import { learnPair, pairOf } from '#infra/mongo/auth/known-pairs.ts';
 import { changePassword as storePassword } from '#infra/mongo/auth/passwords.ts';
 import { FRONT_DOOR_BUDGET_MS } from '#infra/mongo/transaction.ts';
 import {
@@ -35,7 +36,10 @@ export async function register(deps: AuthDeps, call: Call<RegisterRequest>): Pro
     const account = accountOf(deps, registration, password);
     const { session, stored: token, envelope } = await newSession(deps, account, call.headers['user-agent']);
     const result = await insertAccount(deps.mongo, { account, session, token }, FRONT_DOOR_BUDGET_MS);
-    if (result.kind === 'inserted') return { status: 201, message: 'Registered', data: envelope };
+    if (result.kind === 'inserted') {
+      await learnPair(deps.mongo, pairOf(account.email, deps.addressOf(call)), deps.now());
+      return { status: 201, message: 'Registered', data: envelope };
+    }
     switch (result.what) {
       case 'email':
         return { rejected: 'AUTH_EMAIL_TAKEN' };

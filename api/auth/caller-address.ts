@@ -1,13 +1,22 @@
 import { BlockList, isIPv6 } from 'node:net';
-import { readAddress } from '#infra/net/ip-address.ts';
+import type { Call } from '#api/route.ts';
+import { countedAs, readAddress } from '#infra/net/ip-address.ts';
 
-/** Returns the address under which a caller's wrong passwords are counted. */
-export type CallerAddress = (peer: string, forwardedFor: string | undefined) => string;
+/** Returns the address under which a caller's login attempts are counted. */
+export type CountedAddress = (call: Pick<Call, 'peer' | 'headers'>) => string;
+
+/** Returns a function that reads the counted address of a call: an IPv4 address, or an IPv6 /64 network. */
+export function openCountedAddress(trusted: readonly string[]): CountedAddress {
+  const addressOf = openCallerAddress(trusted);
+  return ({ peer, headers }) => countedAs(addressOf(peer, headers['x-forwarded-for']));
+}
+
+type CallerAddress = (peer: string, forwardedFor: string | undefined) => string;
 
 /**
  * Returns a function that reads the caller's address. It is the socket's peer. If the peer is a trusted proxy, the hops of
- * `X-Forwarded-For` are read from the right, because each proxy appends the address of its own caller and the caller can forge
- * the rest. The first hop that is no trusted proxy is the caller; if all are trusted, it is the leftmost one. A malformed hop
+ * `X-Forwarded-For` are read from the right: each proxy appends the address of its own caller. The caller can forge the rest.
+ * The first hop that is no trusted proxy is the caller; if all are trusted, it is the leftmost one. A malformed hop
  * ends the walk at the proxy that wrote it. `trusted`: addresses and CIDR ranges.
  */
 export function openCallerAddress(trusted: readonly string[]): CallerAddress {

@@ -1,8 +1,8 @@
 import type { Call } from '#api/route.ts';
-import { giveBackTry, recordFailure, recordSuccess, reserveTry, throttleKey } from '#infra/mongo/auth/throttle.ts';
 import type { StoredPassword } from '#shared/auth/account.ts';
-import type { Rejection } from '#shared/kernel/errors.ts';
+import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { SECOND } from '#shared/kernel/time.ts';
+import { type Admitted, admit } from './admission.ts';
 import type { AuthDeps } from './deps.ts';
 
 /** A login attempt for the account that `find` reads; `find` returns null if the e-mail is unknown. */
@@ -28,23 +28,23 @@ export async function withPassword<Found extends WithPassword, Result>(
   guess: Guess<Found>,
   then: (found: Found) => Promise<Result>,
 ): Promise<Result | Rejection> {
-  const key = throttleKey(guess.email);
-  const address = deps.addressOf(call.peer, call.headers['x-forwarded-for']);
-  const addressIsOver = deps.addressFailures.isOver(address);
+  const address = deps.addressOf(call);
   const reading = guess.find();
   // Awaited once the login attempt is counted. If the throttle refuses the attempt, an error of this read is ignored.
   reading.catch(() => undefined);
-  const reserved = await reserveTry(deps.mongo, key, { addressIsOver, now: deps.now() });
-  if (reserved.kind === 'refused') {
-    return { rejected: 'AUTH_THROTTLED', retryAfter: Math.max(1, reserved.retryAfterMs / SECOND) };
+  const admission = await admit(deps, guess.email, address);
+  if (admission.kind === 'refused') {
+    return { rejected: 'AUTH_THROTTLED', retryAfter: Math.max(1, admission.retryAfterMs / SECOND) };
   }
-  const found = await verify(deps, { key, round: reserved.round }, guess.password, reading);
-  if (found !== null) {
-    const [result] = await Promise.all([then(found), recordSuccess(deps.mongo, key)]);
-    return result;
+  const found = await verify(deps, admission, guess.password, reading);
+  if (found === null) {
+    await admission.failed();
+    return { rejected: 'AUTH_INVALID_CREDENTIALS' };
   }
-  await Promise.all([recordFailure(deps.mongo, key), deps.addressFailures.record(address)]);
-  return { rejected: 'AUTH_INVALID_CREDENTIALS' };
+  const [result] = await Promise.all([then(found), admission.succeeded()]);
+  // A suspended account has the right password but has not signed in.
+  if (!isRejection(result)) await admission.signedIn();
+  return result;
 }
 
 /** Checks a password like `withPassword`. Returns null if it is right, otherwise the rejection. */
@@ -58,7 +58,7 @@ export async function checkPassword(deps: AuthDeps, call: Call, guess: Guess<Wit
  */
 async function verify<Found extends WithPassword>(
   deps: AuthDeps,
-  reserved: { key: string; round: string },
+  admitted: Admitted,
   password: string,
   reading: Promise<Found | null>,
 ): Promise<Found | null> {
@@ -67,7 +67,7 @@ async function verify<Found extends WithPassword>(
     const isRight = await deps.hasher.verifyPassword(password, found?.password ?? null);
     return isRight ? found : null;
   } catch (error) {
-    await giveBackTry(deps.mongo, reserved.key, reserved.round);
+    await admitted.giveBack();
     throw error;
   }
 }

@@ -24,8 +24,14 @@ function depsWith(changed: Partial<Hasher> = {}): AuthDeps {
     now: Date.now,
     settings: testConfig().auth,
     signer: openSigner({ ...secret, now: Date.now }),
-    addressFailures: { isOver: async () => false, record: async () => undefined, close: async () => undefined },
-    addressOf: (peer) => peer,
+    strangerTurns: {
+      look: async () => ({ spacingMs: 0, waitMs: 0 }),
+      take: async () => 0,
+      failed: async () => undefined,
+      succeeded: async () => undefined,
+      close: async () => undefined,
+    },
+    addressOf: ({ peer }) => peer,
     isCommonPassword: () => false,
   };
 }

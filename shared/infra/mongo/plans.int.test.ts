@@ -7,6 +7,14 @@ import { postEvent, submitAttempt } from '#api/attempt/submit.ts';
 import { findAttempt } from '#infra/mongo/attempt/attempts.ts';
 import { allEvents } from '#infra/mongo/attempt/events.ts';
 import { findAccountByEmail, importAccount, insertAccount } from '#infra/mongo/auth/accounts.ts';
+import {
+  giveBackPairTry,
+  learnPair,
+  pairOf,
+  recordPairFailure,
+  recordPairSuccess,
+  reservePairTry,
+} from '#infra/mongo/auth/known-pairs.ts';
 import { makeAdmin, setPassword, setStatus, signOut, unlockAccount } from '#infra/mongo/auth/operator.ts';
 import { changePassword, upgradePassword } from '#infra/mongo/auth/passwords.ts';
 import {
@@ -19,7 +27,14 @@ import {
   reportReuse,
   rotateToken,
 } from '#infra/mongo/auth/sessions.ts';
-import { giveBackTry, recordFailure, recordSuccess, reserveTry, throttleKey } from '#infra/mongo/auth/throttle.ts';
+import {
+  clearFailures,
+  giveBackTry,
+  recordFailure,
+  recordSuccess,
+  reserveTry,
+  throttleKey,
+} from '#infra/mongo/auth/throttle.ts';
 import { deadCommands, deadGroups, findCommand, replayDead } from '#infra/mongo/mailbox/dead-letters.ts';
 import { queueDepths } from '#infra/mongo/mailbox/queue-depths.ts';
 import { createIndexes } from '#infra/mongo/schema/migrate.ts';
@@ -110,10 +125,17 @@ async function comeAndGo(mongo: Mongo): Promise<void> {
   await upgradePassword(mongo, accountId, 'new', to);
 
   const key = throttleKey(account.email);
-  const reserved = await reserveTry(mongo, key, { addressIsOver: false, now });
+  const reserved = await reserveTry(mongo, key, now);
   if (reserved.kind === 'granted') await giveBackTry(mongo, key, reserved.round);
   await recordFailure(mongo, key);
   await recordSuccess(mongo, key);
+  await clearFailures(mongo, key);
+  const pair = pairOf(account.email, '203.0.113.7');
+  await learnPair(mongo, pair, now);
+  await reservePairTry(mongo, pair, now);
+  await giveBackPairTry(mongo, pair, 'another');
+  await recordPairFailure(mongo, pair);
+  await recordPairSuccess(mongo, pair);
 
   await importAccount(mongo, { ...freshAccount({ legacyId: 'L-1' }), email: account.email });
   await makeAdmin(mongo, accountId, act);

@@ -54,7 +54,7 @@ export const AUTH_ERRORS = {
   AUTH_THROTTLED: {
     status: 429,
     message: 'Too many failed attempts; retry after the `Retry-After` delay',
-    cause: 'Too many login attempts with this e-mail, or from this address, had a wrong password.',
+    cause: 'Too many login attempts with this e-mail had a wrong password, or too many accounts failed from this address.',
     remedy: 'Show the delay. The refused login attempt was neither verified nor counted.',
     retry: 'after',
   },
