@@ -11,7 +11,7 @@ import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { changePassword } from './account.ts';
 
 const mongo = await openTestMongo(t);
-const hasher = openHasher({ passwordCost: 4, tokenCost: 4, concurrency: 2, maxWaiting: 10 });
+const hasher = openHasher({ passwordCost: 4, tokenCost: 4, concurrency: 2 });
 const [CURRENT, NEXT] = ['the current password', 'một mật khẩu khác hẳn'];
 
 /** Changes a password; `meanwhile` runs between the check of the current password and the change. */

@@ -18,7 +18,7 @@ import type { ChangePasswordRequest, RegisterRequest } from '#shared/generated/a
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { checkPassword } from './check-password.ts';
-import { type AuthDeps, currentOf } from './deps.ts';
+import { type AuthDeps, currentOf, provenLane } from './deps.ts';
 import { newSession } from './new-session.ts';
 
 /** Codes to draw before a registration fails. A collision among 2^40 codes is rare; three in a row mean another fault. */
@@ -85,7 +85,7 @@ export async function changePassword(deps: AuthDeps, call: Call<ChangePasswordRe
   const find = async () => account;
   const refused = await checkPassword(deps, call, { email: account.email, password: currentPassword, find });
   if (refused !== null) return refused;
-  const to = await deps.hasher.hashPassword(newPassword);
+  const to = await deps.hasher.hashPassword(newPassword, provenLane(deps, call));
   const changed = await replace(deps, current, to);
   return changed.kind === 'changed' ? changedReply(changed) : lookAgain(deps, call, to);
 }
@@ -107,7 +107,8 @@ async function lookAgain(
 ): Promise<Reply | Rejection> {
   const current = await currentOf(deps, call);
   if (isRejection(current)) return current;
-  const isRight = await deps.hasher.verifyPassword(call.body.currentPassword, current.account.password);
+  const lane = provenLane(deps, call);
+  const isRight = await deps.hasher.verifyPassword(call.body.currentPassword, current.account.password, lane);
   if (!isRight) return { rejected: 'AUTH_INVALID_CREDENTIALS' };
   const changed = await replace(deps, current, to);
   return changed.kind === 'changed' ? changedReply(changed) : { rejected: 'AUTH_INVALID_CREDENTIALS' };

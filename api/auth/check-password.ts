@@ -1,4 +1,5 @@
 import type { Call } from '#api/route.ts';
+import type { Lane } from '#infra/passwords/fair-queue.ts';
 import type { StoredPassword } from '#shared/auth/account.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { SECOND } from '#shared/kernel/time.ts';
@@ -36,7 +37,7 @@ export async function withPassword<Found extends WithPassword, Result>(
   if (admission.kind === 'refused') {
     return { rejected: 'AUTH_THROTTLED', retryAfter: Math.max(1, admission.retryAfterMs / SECOND) };
   }
-  const found = await verify(deps, admission, guess.password, reading);
+  const found = await verify(deps, { admission, address }, guess.password, reading);
   if (found === null) {
     await admission.failed();
     return { rejected: 'AUTH_INVALID_CREDENTIALS' };
@@ -58,16 +59,17 @@ export async function checkPassword(deps: AuthDeps, call: Call, guess: Guess<Wit
  */
 async function verify<Found extends WithPassword>(
   deps: AuthDeps,
-  admitted: Admitted,
+  { admission, address }: { admission: Admitted; address: string },
   password: string,
   reading: Promise<Found | null>,
 ): Promise<Found | null> {
   try {
     const found = await reading;
-    const isRight = await deps.hasher.verifyPassword(password, found?.password ?? null);
+    const lane: Lane = { kind: admission.isKnown ? 'known' : 'stranger', name: address };
+    const isRight = await deps.hasher.verifyPassword(password, found?.password ?? null, lane);
     return isRight ? found : null;
   } catch (error) {
-    await admitted.giveBack();
+    await admission.giveBack();
     throw error;
   }
 }

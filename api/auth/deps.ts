@@ -3,6 +3,7 @@ import type { AuthSettings } from '#infra/config/settings.ts';
 import type { Signer } from '#infra/jwt/signer.ts';
 import { findSession } from '#infra/mongo/auth/sessions.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
+import type { Lane } from '#infra/passwords/fair-queue.ts';
 import type { Hasher } from '#infra/passwords/hasher.ts';
 import type { StrangerTurns } from '#infra/redis/stranger-turns.ts';
 import { whyAccountRefused } from '#shared/auth/account.ts';
@@ -25,6 +26,11 @@ export interface AuthDeps {
   /** Returns MongoDB's time (ms since the epoch). */
   now: Now;
   settings: AuthSettings;
+}
+
+/** Returns the lane of a caller whose password was right: the one of known pairs at its address. */
+export function provenLane(deps: Pick<AuthDeps, 'addressOf'>, call: Call): Lane {
+  return { kind: 'known', name: deps.addressOf(call) };
 }
 
 const INVALID: Rejection = { rejected: 'AUTH_INVALID_TOKEN' };
