@@ -14,7 +14,6 @@ import { isOutage } from '#infra/mongo/faults.ts';
 import { FanOutLost } from '#infra/mongo/notification/stage-fan-out.ts';
 import { openServerClock } from '#infra/mongo/server-clock.ts';
 import { checkUsable, untilUsable } from '#infra/mongo/until-usable.ts';
-import { HasherBusy } from '#infra/passwords/hasher.ts';
 import { BACKGROUND_LIMITS, LAST_BACKGROUND_MS, openBackground } from '#infra/process/background.ts';
 import { drainOnSignal } from '#infra/process/drain.ts';
 import { redisProbe } from '#infra/redis/connection.ts';
@@ -109,7 +108,7 @@ const routes: Route[] = [
 ];
 
 /** Returns true for an error that is not the request's fault and will pass: the caller gets 503 and may retry. */
-const isPassing = (error: unknown) => isOutage(error) || error instanceof HasherBusy || error instanceof FanOutLost;
+const isPassing = (error: unknown) => isOutage(error) || error instanceof FanOutLost;
 const door = openServer({
   routes,
   schemas,

@@ -17,7 +17,7 @@ import { storeSession, storeSignedIn } from '#testing/stored/stored-accounts.ts'
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 
 const mongo = await openTestMongo(t);
-const COSTS = { passwordCost: 4, tokenCost: 4, concurrency: 2, maxWaiting: 10 };
+const COSTS = { passwordCost: 4, tokenCost: 4, concurrency: 2 };
 const hasher = openHasher(COSTS);
 const WHY = ['--reason', 'requested by the school'];
 

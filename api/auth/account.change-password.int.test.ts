@@ -11,7 +11,7 @@ import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { changePassword } from './account.ts';
 
 const mongo = await openTestMongo(t);
-const hasher = openHasher({ passwordCost: 4, tokenCost: 4, concurrency: 2, maxWaiting: 10 });
+const hasher = openHasher({ passwordCost: 4, tokenCost: 4, concurrency: 2 });
 const [CURRENT, NEXT] = ['the current password', 'một mật khẩu khác hẳn'];
 
 /** Changes a password; `meanwhile` runs between the check of the current password and the change. */
@@ -33,8 +33,14 @@ async function changeDuring(meanwhile: (account: Account) => Promise<unknown>) {
       settings: testConfig().auth,
       isCommonPassword: () => false,
       signer: openSigner({ ...secret, now: Date.now }),
-      addressFailures: { isOver: async () => false, record: async () => undefined, close: async () => undefined },
-      addressOf: (peer) => peer,
+      strangerTurns: {
+        look: async () => ({ spacingMs: 0, waitMs: 0 }),
+        take: async () => 0,
+        failed: async () => undefined,
+        succeeded: async () => undefined,
+        close: async () => undefined,
+      },
+      addressOf: ({ peer }) => peer,
     },
     {
       requestId: 'r',

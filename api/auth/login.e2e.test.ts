@@ -157,14 +157,21 @@ t.test(
   },
 );
 
-t.test('an address with a hundred failures throttles only accounts that have failures of their own', async (t) => {
-  const school = from(250);
-  for (let done = 0; done < 100; done += 20) {
-    await Promise.all(Array.from({ length: 20 }, () => retryOn503(() => client.login(newEmail(), 'wrong', school))));
-  }
-  const [clean, failed] = [await registered(), await registered()];
-  t.equal((await client.login(failed, 'wrong', from(251))).status, 401);
-  t.equal((await client.login(failed, PASSWORD, school)).status, 429);
-  t.equal((await client.login(clean, PASSWORD, school)).status, 200, 'a school behind one address');
-  t.equal((await client.login(failed, PASSWORD, from(252))).status, 200, 'elsewhere it is not held up');
-});
+t.test(
+  'beyond fifty failed accounts an address slows strangers and never an account that signed in there',
+  async (t) => {
+    const school = from(250);
+    const [pupil, other] = [await registered(), await registered()];
+    t.equal((await client.login(pupil, PASSWORD, school)).status, 200);
+    t.equal((await client.login(pupil, 'planted', from(251))).status, 401);
+    const spray = () => client.login(newEmail(), 'wrong', school);
+    let refused = await spray();
+    // Fifty and one more for the pupil; the slots of the slowed lane depend on the machine's speed.
+    for (let tries = 0; refused.status === 401 && tries < 400; tries++) refused = await spray();
+    t.match(refused, { status: 429, json: { code: 'AUTH_THROTTLED' } });
+    t.match(refused.headers['retry-after'], /^([1-9]|10)$/);
+    t.equal((await client.login(pupil, 'slip', school)).status, 401, 'the known pair has its own count');
+    t.equal((await client.login(pupil, PASSWORD, school)).status, 200);
+    t.equal((await client.login(other, PASSWORD, from(252))).status, 200, 'other addresses are not slowed');
+  },
+);

@@ -1,7 +1,8 @@
 import t from 'tap';
 import { openSigner } from '#infra/jwt/signer.ts';
 import { accounts, sessions, tokens } from '#infra/mongo/auth/collections.ts';
-import { type Hasher, HasherBusy, openHasher } from '#infra/passwords/hasher.ts';
+import { HasherBusy } from '#infra/passwords/fair-queue.ts';
+import { type Hasher, openHasher } from '#infra/passwords/hasher.ts';
 import type { SessionEnvelope } from '#shared/generated/auth.ts';
 import { DAY } from '#shared/kernel/time.ts';
 import { testConfig } from '#testing/actors/test-kernel.ts';
@@ -14,7 +15,7 @@ import { newPair } from './new-session.ts';
 import { endAllOtherSessions, endOneSession, listSessions, logout, refresh } from './sessions.ts';
 
 const mongo = await openTestMongo(t);
-const hasher = openHasher({ passwordCost: 4, tokenCost: 4, concurrency: 2, maxWaiting: 10 });
+const hasher = openHasher({ passwordCost: 4, tokenCost: 4, concurrency: 2 });
 
 function depsWith(changed: Partial<Hasher> = {}): AuthDeps {
   const secret = { secret: 'x'.repeat(32), previousSecrets: [], issuer: 'examhall' };
@@ -24,8 +25,14 @@ function depsWith(changed: Partial<Hasher> = {}): AuthDeps {
     now: Date.now,
     settings: testConfig().auth,
     signer: openSigner({ ...secret, now: Date.now }),
-    addressFailures: { isOver: async () => false, record: async () => undefined, close: async () => undefined },
-    addressOf: (peer) => peer,
+    strangerTurns: {
+      look: async () => ({ spacingMs: 0, waitMs: 0 }),
+      take: async () => 0,
+      failed: async () => undefined,
+      succeeded: async () => undefined,
+      close: async () => undefined,
+    },
+    addressOf: ({ peer }) => peer,
     isCommonPassword: () => false,
   };
 }

@@ -12,7 +12,8 @@ export const AUTH_ERRORS = {
   AUTH_WEAK_PASSWORD: {
     status: 400,
     message: 'The password does not meet the policy; see `details`',
-    cause: "The password has a forbidden length or characters, is common, or is the owner's e-mail or name.",
+    cause:
+      "The password has a forbidden length or characters, is common, a date, a repetition or a run, or is the owner's e-mail or name.",
     remedy: 'Show every reason in `details`, and let the user choose another password.',
     retry: 'no',
   },
@@ -54,7 +55,8 @@ export const AUTH_ERRORS = {
   AUTH_THROTTLED: {
     status: 429,
     message: 'Too many failed attempts; retry after the `Retry-After` delay',
-    cause: 'Too many login attempts with this e-mail, or from this address, had a wrong password.',
+    cause:
+      'Too many login attempts with this e-mail had a wrong password, or too many accounts failed from this address.',
     remedy: 'Show the delay. The refused login attempt was neither verified nor counted.',
     retry: 'after',
   },

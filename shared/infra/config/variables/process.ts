@@ -157,7 +157,7 @@ export const TRUST = {
     kind: 'addresses',
     default: null,
     description:
-      'Addresses and networks (CIDR), comma-separated, whose `X-Forwarded-For` is trusted: its last entry is then the client. Unset = no proxy.',
+      'Addresses and networks (CIDR), comma-separated, of the proxies before this process. The client is the last hop of `X-Forwarded-For` outside them. Unset = no proxy.',
   },
 } as const satisfies Record<string, Variable>;
 

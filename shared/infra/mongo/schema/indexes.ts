@@ -1,6 +1,6 @@
 import type { CreateIndexesOptions } from 'mongodb';
 import { ATTEMPTS, EVENT_ROWS, RELEASES, SEATS, TEXT_ROWS } from '#infra/mongo/attempt/collections.ts';
-import { ACCOUNTS, SECURITY_EVENTS, SESSIONS, THROTTLES, TOKENS } from '#infra/mongo/auth/collections.ts';
+import { ACCOUNTS, KNOWN_PAIRS, SECURITY_EVENTS, SESSIONS, THROTTLES, TOKENS } from '#infra/mongo/auth/collections.ts';
 import {
   AI_JOB_BATCHES,
   AI_JOB_SELECTIONS,
@@ -81,6 +81,10 @@ export const INDEXES: readonly DeclaredIndex[] = [
   expiring(TOKENS, 'expired', 'expiresAt', 7 * DAY),
   // Later than the 24 hours without a login attempt after which the count starts again anyway.
   expiring(THROTTLES, 'quiet', 'lastTryAt', 25 * HOUR),
+  // An operator clears the counts of all pairs of an account.
+  plain(KNOWN_PAIRS, 'of_account', { account: 1 }),
+  // Later than the 30 days after which a pair is no longer known anyway.
+  expiring(KNOWN_PAIRS, 'forgotten', 'signedInAt', 31 * DAY),
   plain(SECURITY_EVENTS, 'of_account', { accountId: 1, at: -1 }),
   expiring(SECURITY_EVENTS, 'old', 'at', 400 * DAY),
   // A user's inbox, newest first, and its counts. The `newest` indexes serve the admin's list of all inboxes.
