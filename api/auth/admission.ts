@@ -18,7 +18,7 @@ import type { AuthDeps } from './deps.ts';
 
 type AdmissionDeps = Pick<AuthDeps, 'mongo' | 'now' | 'strangerTurns'>;
 
-/** A counted login attempt whose password may be verified. One of `failed`, `succeeded` and `giveBack` is called, once. */
+/** A counted login attempt whose password may be verified. One of `failed`, `succeeded` and `refund` is called, once. */
 export interface Admitted {
   kind: 'admitted';
   /** True if the account signed in from the address within 30 days. */
@@ -30,7 +30,7 @@ export interface Admitted {
   /** After `succeeded`: the account has signed in, so the account and the address are a known pair from now on. */
   signedIn(): Promise<void>;
   /** The password could not be verified. */
-  giveBack(): Promise<void>;
+  refund(): Promise<void>;
 }
 
 interface Refused {
@@ -77,7 +77,7 @@ function knownAdmission(deps: AdmissionDeps, pair: Pair, address: string, round:
       ]);
     },
     signedIn: async () => undefined,
-    giveBack: () => refundPairAttempt(mongo, pair, round),
+    refund: () => refundPairAttempt(mongo, pair, round),
   };
 }
 
@@ -93,6 +93,6 @@ function strangerAdmission(deps: AdmissionDeps, pair: Pair, address: string, rou
       await Promise.all([recordSuccess(mongo, pair.account), strangerTurns.succeeded(address, pair.account)]);
     },
     signedIn: () => learnPair(mongo, pair, deps.now()),
-    giveBack: () => refundLoginAttempt(mongo, pair.account, round),
+    refund: () => refundLoginAttempt(mongo, pair.account, round),
   };
 }

@@ -73,7 +73,7 @@ async function verify<Found extends PasswordHolder>(
     const isRight = await deps.hasher.verifyPassword(password, found?.password ?? null, lane);
     return isRight ? found : null;
   } catch (error) {
-    await admission.giveBack();
+    await admission.refund();
     throw error;
   }
 }

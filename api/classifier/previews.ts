@@ -88,23 +88,23 @@ export function previewRoutes(deps: PreviewDeps): Route[] {
 }
 
 /** Previews that one actor may have in flight, at all front doors together. */
-const MOST_IN_FLIGHT = 4;
+const MAX_IN_FLIGHT = 4;
 /** Lease of a preview in flight (ms). After a front door is killed, its previews count for at most this long. */
 const LEASE_MS = MINUTE;
 const RENEW_MS = LEASE_MS / 4;
 /** `Retry-After` of a preview that exceeds the limit (s). The end of the others is unknown. */
 const RETRY_AFTER_SECONDS = 5;
 
-/** Makes a preview while its actor has fewer than MOST_IN_FLIGHT others in flight; otherwise rejects it and calls nothing. */
+/** Makes a preview while its actor has fewer than MAX_IN_FLIGHT others in flight; otherwise rejects it and calls nothing. */
 export async function inFlight(
   { mongo, now, log }: Pick<PreviewDeps, 'mongo' | 'now' | 'log'>,
   { identity }: Pick<Call, 'identity'>,
   make: () => Promise<Reply | Rejection>,
 ): Promise<Reply | Rejection> {
   const lease = { actorId: callerOf(identity).actorId, leaseId: newId(now()) };
-  const leased = await leasePreview(mongo, lease, { limit: MOST_IN_FLIGHT, leaseMs: LEASE_MS, now: now() });
+  const leased = await leasePreview(mongo, lease, { limit: MAX_IN_FLIGHT, leaseMs: LEASE_MS, now: now() });
   if (leased.kind === 'full') {
-    const message = `The caller has ${MOST_IN_FLIGHT} previews in flight; wait for a reply`;
+    const message = `The caller has ${MAX_IN_FLIGHT} previews in flight; wait for a reply`;
     return { rejected: 'RATE_LIMITED', message, retryAfter: RETRY_AFTER_SECONDS };
   }
   // A renewal or release that fails only makes the lease end by itself.

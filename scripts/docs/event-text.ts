@@ -10,7 +10,7 @@ interface SentEvent {
 }
 
 /** Longest id that a page shows in full. */
-const LONGEST_ID = 40;
+const MAX_ID_LENGTH = 40;
 
 /**
  * Returns how a stream differs from the events that a page shows; none if it holds them in this order. The stream may hold further events
@@ -45,7 +45,7 @@ export function recordedStream(shown: string, real: string, identities: Identiti
   const lines = eventsIn(real).map(({ event, id, data }) => {
     const match = before.findIndex((one) => one.event === event);
     const [old] = match === -1 ? [] : before.splice(match, 1);
-    const shownId = old?.id ?? (id !== null && id.length > LONGEST_ID ? `${id.slice(0, LONGEST_ID)}…` : id);
+    const shownId = old?.id ?? (id !== null && id.length > MAX_ID_LENGTH ? `${id.slice(0, MAX_ID_LENGTH)}…` : id);
     return `${id === null ? '' : `id: ${shownId}\n`}event: ${event}\ndata: ${JSON.stringify(recorded(old?.data, data, identities))}\n`;
   });
   return lines.join('\n').trimEnd();

@@ -14,8 +14,8 @@ const FREE_ACCOUNTS = 50;
 const SOME_ACCOUNTS = 250;
 /** Failed accounts from which on they have the longest one. */
 const MANY_ACCOUNTS = 500;
-const SHORTEST_SPACING_MS = SECOND;
-const LONGEST_SPACING_MS = 10 * SECOND;
+const MIN_SPACING_MS = SECOND;
+const MAX_SPACING_MS = 10 * SECOND;
 
 /** Counts of one address in the last 24 hours. An e-mail without an account counts as an account. */
 export interface AddressCounts {
@@ -38,5 +38,5 @@ export function spacingOf({ failed, succeeded }: AddressCounts): number {
   if (failed <= FREE_ACCOUNTS + succeeded) return 0;
   const share = (failed - SOME_ACCOUNTS) / (MANY_ACCOUNTS - SOME_ACCOUNTS);
   const bounded = Math.min(Math.max(share, 0), 1);
-  return Math.ceil(SHORTEST_SPACING_MS + bounded * (LONGEST_SPACING_MS - SHORTEST_SPACING_MS));
+  return Math.ceil(MIN_SPACING_MS + bounded * (MAX_SPACING_MS - MIN_SPACING_MS));
 }

@@ -37,7 +37,7 @@ function contentOf(file: string, refuse: (why: string) => void): string | undefi
 }
 
 /** As many characters as 18 random bytes have in base64. */
-const FEWEST_TOKEN_CHARACTERS = 24;
+const MIN_TOKEN_CHARACTERS = 24;
 
 /** Returns a description of the wanted key, or undefined if the key is valid. */
 export function keyFault(key: string, production: boolean): string | undefined {
@@ -48,21 +48,21 @@ export function keyFault(key: string, production: boolean): string | undefined {
 
 /** Returns a description of the wanted token, or undefined if the token is valid. */
 export function tokenFault(token: string, production: boolean): string | undefined {
-  const isShort = production && token.length < FEWEST_TOKEN_CHARACTERS;
-  return keyFault(token, production) ?? (isShort ? `at least ${FEWEST_TOKEN_CHARACTERS} characters` : undefined);
+  const isShort = production && token.length < MIN_TOKEN_CHARACTERS;
+  return keyFault(token, production) ?? (isShort ? `at least ${MIN_TOKEN_CHARACTERS} characters` : undefined);
 }
 
 /** HS256 requires a key as long as its hash (RFC 7518, 3.2), and a derived key is no stronger than its secret. */
-const FEWEST_SECRET_BYTES = 32;
+const MIN_SECRET_BYTES = 32;
 
 /** Returns a description of the wanted secret, or undefined if the secret is valid. Never quotes the secret. */
 export function secretFault(secret: string, production: boolean): string | undefined {
   // A comma is refused because this secret will later be in the comma-separated list of earlier secrets.
   if (!/^[!-~]([ -~]*[!-~])?$/.test(secret) || secret.includes(',')) {
     const wanted = 'printable ASCII without a comma and without white space at either end';
-    return production ? `at least ${FEWEST_SECRET_BYTES} bytes of ${wanted}` : wanted;
+    return production ? `at least ${MIN_SECRET_BYTES} bytes of ${wanted}` : wanted;
   }
   if (production && WELL_KNOWN.has(secret)) return 'a value of its own, not the development default';
-  if (production && Buffer.byteLength(secret) < FEWEST_SECRET_BYTES) return `at least ${FEWEST_SECRET_BYTES} bytes`;
+  if (production && Buffer.byteLength(secret) < MIN_SECRET_BYTES) return `at least ${MIN_SECRET_BYTES} bytes`;
   return undefined;
 }

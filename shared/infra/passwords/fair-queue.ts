@@ -25,7 +25,7 @@ export interface FairQueueOptions {
  */
 const WAITING: Readonly<Record<LaneKind, number>> = { known: 60, stranger: 6, registration: 60 };
 /** Lanes of one kind. A new lane waits for one piece of each other lane: about five seconds at the default cost. */
-const MOST_LANES = 60;
+const MAX_LANES = 60;
 
 /** Thrown if so many hashes are waiting that a further one would take too long. */
 export class HasherBusy extends Error {
@@ -74,7 +74,7 @@ export function fairQueue({ concurrency, kept = 0, waiting = {} }: FairQueueOpti
     const key = `${kind} ${name}`;
     const ofKind = [...lanes.values()].filter((lane) => lane.kind === kind).length;
     const lane = lanes.get(key) ?? { kind, starts: [] };
-    if (lane.starts.length >= limits[kind] || (lane.starts.length === 0 && ofKind >= MOST_LANES)) {
+    if (lane.starts.length >= limits[kind] || (lane.starts.length === 0 && ofKind >= MAX_LANES)) {
       return Promise.reject(new HasherBusy());
     }
     lane.starts.push(start);
