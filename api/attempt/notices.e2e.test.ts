@@ -143,7 +143,7 @@ t.test('notices of a future release survive their worker and are sent once, at t
   for (const suffix of ['grade_released', 'grade_released_parent']) await settled(cluster, shown.id, suffix);
   t.equal(noticesOf(id).length, 0, 'the worker has polled and sent none of them');
 
-  // Move the release time to an earlier time.
+  // Move the release time to the present.
   const dueAt = new Date(Date.now() + 500);
   const attempts = cluster.mongo.collection<{ _id: string }>('attempts');
   await attempts.updateOne({ _id: id }, { $set: { 'exam.resultsReleasedAt': dueAt } });

@@ -43,7 +43,7 @@ t.test('two thousand questions: each sent to the model once, in batches of five,
   t.match(await stream.next('snapshot'), { data: { job: { id } } });
   await until('five batches are at the provider', () => models.calls.length === 5);
   first.open();
-  await until('the stream ended', () => stream.ended());
+  await until('the stream ended', () => stream.ended(), 300_000);
   t.match(stream.events.at(-1), { event: 'job.updated', data: { job: { status: 'COMPLETED' } } });
   const updates = stream.events.filter(({ event }) => event === 'job.updated').length;
   t.ok(updates > 2, `${updates} updates`);
@@ -96,7 +96,7 @@ t.test('a worker that is killed midway repeats at most the batches that were wit
 });
 
 t.test('a worker that receives SIGTERM releases its job without spending the attempt', async (t) => {
-  const { models, cluster, create, ended } = await setUp(t, { SHUTDOWN_TIMEOUT_MS: '2000' });
+  const { models, cluster, create, ended } = await setUp(t, { SHUTDOWN_TIMEOUT_MS: '4000' });
   models.before = () => new Promise<undefined>(() => undefined);
   const id = await create(questionIds(5));
   await until('the worker calls the provider', () => models.calls.length === 1);
