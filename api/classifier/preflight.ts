@@ -1,7 +1,13 @@
 import { placeHold, readHeldBefore } from '#infra/mongo/classifier/generation-holds.ts';
 import { checkUsage, readBalance } from '#infra/neighbours/billing.ts';
 import { OwnerFailed } from '#infra/neighbours/owner-call.ts';
-import { type Charge, COME_BACK_SECONDS, estimateOf, sumOfCharges } from '#shared/classifier/generation.ts';
+import {
+  type Charge,
+  COME_BACK_SECONDS,
+  estimateOf,
+  type HeldAmounts,
+  sumOfCharges,
+} from '#shared/classifier/generation.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import type { GenerationOrder } from './ask-model.ts';
 import type { PreviewDeps } from './deps.ts';
@@ -25,20 +31,28 @@ export async function preflight(
   if (hold.kind === 'full') return { rejected: 'AI_GENERATION_IN_PROGRESS', retryAfter: COME_BACK_SECONDS };
   let { before } = hold;
   for (let reads = 1; ; reads++) {
-    const refused = await checkOwners(deps, order, sumOfCharges([before, estimate]), signal);
+    const refused = await checkOwners(deps, order, neededFor(estimate, before), signal);
     if (refused === undefined || refused.rejected === 'AI_OWNER_UNAVAILABLE') return refused;
     // A hold ahead of ours may have been charged between reading the holds and reading the balance; it was then counted twice.
-    const since: Charge = await readHeldBefore(deps.mongo, holder, deps.now());
-    const isLess = since.credits < before.credits || since.tokens < before.tokens;
-    if (!isLess || reads === MAX_READS) return refused;
+    const since: HeldAmounts = await readHeldBefore(deps.mongo, holder, deps.now());
+    if (!isLess(since, before) || reads === MAX_READS) return refused;
     before = since;
   }
+}
+
+function neededFor(estimate: Charge, before: HeldAmounts): HeldAmounts {
+  return { balance: before.balance + estimate.credits, usage: sumOfCharges([before.usage, estimate]) };
+}
+
+function isLess(since: HeldAmounts, before: HeldAmounts): boolean {
+  const [now, then] = [since.usage, before.usage];
+  return since.balance < before.balance || now.credits < then.credits || now.tokens < then.tokens;
 }
 
 async function checkOwners(
   { neighbours, outboundTimeoutMs: timeoutMs }: PreviewDeps,
   { scope }: GenerationOrder,
-  needed: Charge,
+  needed: HeldAmounts,
   signal: AbortSignal,
 ): Promise<Rejection | undefined> {
   const { usage, wallet } = neighbours;
@@ -46,13 +60,13 @@ async function checkOwners(
   const limits = { timeoutMs, signal };
   try {
     const [exceeded, balance] = await Promise.all([
-      checkUsage(usage, scope, needed, limits),
+      checkUsage(usage, scope, needed.usage, limits),
       readBalance(wallet, scope, limits),
     ]);
     if (exceeded.length > 0) {
       return { rejected: 'AI_USAGE_LIMIT_EXCEEDED', message: `A usage limit is reached: ${exceeded.join(', ')}` };
     }
-    return balance < needed.credits ? { rejected: 'AI_WALLET_INSUFFICIENT' } : undefined;
+    return balance < needed.balance ? { rejected: 'AI_WALLET_INSUFFICIENT' } : undefined;
   } catch (error) {
     if (!(error instanceof OwnerFailed)) throw error;
     const { retryAfterMs } = error;

@@ -1,5 +1,5 @@
 import { ringAndWait } from '#api/ring-and-wait.ts';
-import { findGeneration, markConsumed, settleAtDoor } from '#infra/mongo/classifier/generations.ts';
+import { findGeneration, markConsumedAtDoor, settleAtDoor } from '#infra/mongo/classifier/generations.ts';
 import { makeDueNow } from '#infra/mongo/mailbox/mailbox.ts';
 import { chargeOwners } from '#infra/neighbours/billing.ts';
 import { OwnerFailed } from '#infra/neighbours/owner-call.ts';
@@ -42,7 +42,7 @@ export async function settleHere(
   const { usage, wallet } = neighbours;
   if (usage === null || wallet === null) return settlementPending(row._id);
   try {
-    await chargeOwners({ usage, wallet }, row, () => markConsumed(mongo, row._id), { timeoutMs });
+    await chargeOwners({ usage, wallet }, row, () => markConsumedAtDoor(mongo, row), { timeoutMs });
   } catch (error) {
     if (!(error instanceof OwnerFailed)) throw error;
     log.warn({ err: error, previewId: row._id }, 'a generation could not be settled yet');

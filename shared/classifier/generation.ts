@@ -217,6 +217,8 @@ export interface Hold extends Charge {
   fence: number;
   /** The hold expires then, if its process died. */
   until: Date;
+  /** true = the usage service has counted it, and only the balance still has to cover it; absent = not counted yet. */
+  usageConsumed?: boolean;
 }
 
 /** All holds of an organization, in the order in which they were placed; `_id` is the organization's id. */
@@ -225,8 +227,18 @@ export interface OrganizationHolds {
   holds: Hold[];
 }
 
-/** Returns the sum of the holds ahead of a generation's own, or of all holds if it has none. */
-export function heldBefore({ holds }: Pick<OrganizationHolds, 'holds'>, previewId: string): Charge {
+/** Sums of holds, for each owner that checks them. */
+export interface HeldAmounts {
+  /** Credits that the wallet has not debited yet. */
+  balance: number;
+  /** Credits and tokens that the usage service has not counted yet. */
+  usage: Charge;
+}
+
+/** Returns the sums of the holds ahead of a generation's own, or of all holds if it has none. */
+export function heldBefore({ holds }: Pick<OrganizationHolds, 'holds'>, previewId: string): HeldAmounts {
   const place = holds.findIndex((hold) => hold.previewId === previewId);
-  return sumOfCharges(place === -1 ? holds : holds.slice(0, place));
+  const before = place === -1 ? holds : holds.slice(0, place);
+  const uncounted = before.filter(({ usageConsumed }) => usageConsumed !== true);
+  return { balance: sumOfCharges(before).credits, usage: sumOfCharges(uncounted) };
 }

@@ -65,7 +65,7 @@ async function charge(
 ): Promise<Outcome<'settlement'>> {
   const { mongo, config } = deps;
   const { row } = held;
-  const consumed = () => checkpoint({ usageConsumed: true }, (session) => markConsumed(mongo, row._id, session));
+  const consumed = () => checkpoint({ usageConsumed: true }, (session) => markConsumed(mongo, row, session));
   try {
     await chargeOwners(payees, row, consumed, { timeoutMs: config.outboundTimeoutMs, signal });
   } catch (error) {

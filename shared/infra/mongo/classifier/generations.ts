@@ -19,7 +19,7 @@ import {
 } from '#shared/classifier/generation.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import { generations } from './collections.ts';
-import { dropHold, keepHold } from './generation-holds.ts';
+import { dropHold, keepHold, markHoldConsumed } from './generation-holds.ts';
 
 /** A generation on which only its holder works until the lease ends. */
 export interface HeldGeneration {
@@ -181,12 +181,22 @@ export async function storeReplay(
 }
 
 /**
- * Records that the usage service has counted the consumption. This is true whichever holder reported it, so no fence is required.
+ * Records that the usage service has counted the consumption, on the row and on its hold. This is true whichever holder reported it,
+ * so no fence is required.
  */
-export async function markConsumed(mongo: Mongo, previewId: string, session?: ClientSession): Promise<void> {
+export async function markConsumed(
+  mongo: Mongo,
+  { _id, organizationId }: Pick<Generation, '_id' | 'organizationId'>,
+  session: ClientSession,
+): Promise<void> {
   const { pipeline } = guardedUpdate([{ $eq: ['$state', 'PENDING'] }], { usageConsumed: true });
-  const options = session === undefined ? {} : { session };
-  await generations(mongo).updateOne({ _id: previewId }, pipeline, { maxTimeMS: QUERY_LIMIT_MS, ...options });
+  await generations(mongo).updateOne({ _id }, pipeline, { session });
+  await markHoldConsumed(mongo, { _id, organizationId }, session);
+}
+
+/** Does the same as `markConsumed` in a transaction of its own, for a front door that settles. */
+export async function markConsumedAtDoor(mongo: Mongo, row: Pick<Generation, '_id' | 'organizationId'>): Promise<void> {
+  await inTransaction(mongo, FRONT_DOOR_BUDGET_MS, (session) => markConsumed(mongo, row, session));
 }
 
 /**
