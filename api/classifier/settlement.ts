@@ -3,7 +3,12 @@ import { findGeneration, markConsumedAtDoor, settleAtDoor } from '#infra/mongo/c
 import { makeDueNow } from '#infra/mongo/mailbox/mailbox.ts';
 import { chargeOwners } from '#infra/neighbours/billing.ts';
 import { OwnerFailed } from '#infra/neighbours/owner-call.ts';
-import { type OwedGeneration, type SettledGeneration, settlementPending } from '#shared/classifier/generation.ts';
+import {
+  type AnsweredGeneration,
+  type OwedGeneration,
+  type SettledGeneration,
+  settlementPending,
+} from '#shared/classifier/generation.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import type { PreviewDeps, SettlementWorker } from './deps.ts';
 
@@ -37,7 +42,7 @@ export async function settleThroughWorker(
  */
 export async function settleHere(
   { mongo, log, neighbours, outboundTimeoutMs: timeoutMs }: PreviewDeps,
-  row: OwedGeneration | SettledGeneration,
+  row: AnsweredGeneration,
 ): Promise<Settled> {
   const { usage, wallet } = neighbours;
   if (usage === null || wallet === null) return settlementPending(row._id);

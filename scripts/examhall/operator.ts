@@ -27,6 +27,8 @@ export interface Flags {
   cause?: string;
   reason?: string;
   limit?: string;
+  /** Consents to charge answers that no request returns any longer. */
+  'charge-superseded'?: boolean;
 }
 
 /** Returns the exit code: 0 done, 1 nothing was done or something failed, 2 the arguments are invalid. */

@@ -9,18 +9,23 @@ export const COME_BACK_SECONDS = 3;
 
 /**
  * A paid generation and its replay. MAKING: a holder is calling the model or died doing so; nothing is owed. PENDING: the answer is
- * stored with its price and the keys to charge it by. SETTLED: both owners have charged it. Only MAKING rows are ever deleted.
+ * stored with its price and the keys to charge it by. SETTLED: both owners have charged it. Only MAKING rows are ever deleted. A
+ * PENDING row whose day ended is closed (`closed`).
  */
 export type Generation = UnmadeGeneration | OwedGeneration | SettledGeneration;
 
 interface UnmadeGeneration extends GenerationRow {
   state: 'MAKING';
+  closed?: null;
   result: null;
   charge: null;
   commandId: null;
   replayUntil: null;
   settledAt: null;
 }
+
+/** A generation with its answer, paid for or not. */
+export type AnsweredGeneration = OwedGeneration | SettledGeneration;
 
 export interface OwedGeneration extends MadeGeneration {
   state: 'PENDING';
@@ -61,10 +66,19 @@ interface GenerationRow {
   failure: GenerationFailure | null;
   /** true = the usage service has counted the charge. */
   usageConsumed: boolean;
+  /** Set on an unpaid answer that no request may charge any longer; absent on rows of older versions. */
+  closed?: ClosedAs | null;
   createdAt: Date;
   /** Time of the last claim. A row without an answer expires some time after it; null once there is an answer. */
   idleSince: Date | null;
 }
+
+/**
+ * Reason why an unpaid answer is closed. EXPIRED: its day ended; only a settlement that an operator has replayed may charge it.
+ * SUPERSEDED: an equal request was given a newer epoch after that, so no request returns this answer. Charging it requires the
+ * operator's explicit consent.
+ */
+export type ClosedAs = 'EXPIRED' | 'SUPERSEDED';
 
 /** A front door that answers a request, or the settlement worker. */
 export type GenerationHolder = 'door' | 'worker';
@@ -96,7 +110,8 @@ function rejectionOf({ rejection }: GenerationFailure): Rejection {
 
 /** Next step of a request, given the newest row of its key. */
 type NextStep =
-  | { kind: 'open'; epoch: number }
+  /** Inserts the row of this epoch, and closes the row before it. */
+  | { kind: 'open'; epoch: number; after: AnsweredGeneration | null }
   | { kind: 'take'; row: Generation }
   | { kind: 'wait'; row: Generation }
   /** Rings the settlement worker and waits for it. */
@@ -119,18 +134,28 @@ interface StepContext {
 
 /**
  * Returns the next step of a request. If the worker settles, a front door never takes a row with an unpaid answer, even one with an
- * expired lease.
+ * expired lease. An unpaid answer whose day is over is charged anew only after its holder has ended. That holder may be charging it,
+ * and then the request returns the answer that was paid for.
  */
 export function nextStep(row: Generation | null, { now, settledBy, waitedFor }: StepContext): NextStep {
-  if (row === null) return { kind: 'open', epoch: 1 };
-  if (row.replayUntil !== null && row.replayUntil.getTime() <= now) return { kind: 'open', epoch: row.epoch + 1 };
-  if (row.state === 'SETTLED') return { kind: 'replay', row };
-  if (row.state === 'PENDING' && settledBy === 'worker') return { kind: 'settle', row };
+  if (row === null) return { kind: 'open', epoch: 1, after: null };
+  const isOver = row.state !== 'MAKING' && isDayOver(row, now);
+  if (row.state === 'SETTLED') return isOver ? nextEpoch(row) : { kind: 'replay', row };
+  if (row.state === 'PENDING' && settledBy === 'worker' && !isOver) return { kind: 'settle', row };
   const { failure } = row;
   if (failure !== null && waitedFor?.id === row._id && waitedFor.fence === failure.fence) {
     return { kind: 'refuse', rejection: rejectionOf(failure) };
   }
-  return row.leaseUntil.getTime() > now ? { kind: 'wait', row } : { kind: 'take', row };
+  if (row.leaseUntil.getTime() > now) return { kind: 'wait', row };
+  return row.state === 'PENDING' && isOver ? nextEpoch(row) : { kind: 'take', row };
+}
+
+function nextEpoch(row: AnsweredGeneration): NextStep {
+  return { kind: 'open', epoch: row.epoch + 1, after: row };
+}
+
+function isDayOver({ state, closed, replayUntil }: AnsweredGeneration, now: number): boolean {
+  return (state === 'PENDING' && closed != null) || replayUntil.getTime() <= now;
 }
 
 /**

@@ -7,8 +7,7 @@ import {
 } from '#infra/mongo/classifier/generations.ts';
 import { chargeOwners, type Payees } from '#infra/neighbours/billing.ts';
 import { OwnerFailed } from '#infra/neighbours/owner-call.ts';
-import { type Generation, SETTLEMENT_BACKOFF } from '#shared/classifier/generation.ts';
-import type { Command } from '#shared/kernel/command.ts';
+import { type ClosedAs, SETTLEMENT_BACKOFF } from '#shared/classifier/generation.ts';
 import { SECOND } from '#shared/kernel/time.ts';
 import type { Actor, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
 
@@ -35,7 +34,7 @@ export function settlementActor(deps: WorkerDeps): Actor {
 async function settle(deps: WorkerDeps, payees: Payees, run: Run<'settlement'>): Promise<Outcome<'settlement'>> {
   const { previewId } = run.command.body;
   const leaseMs = 2 * deps.config.outboundTimeoutMs + LEASE_MARGIN_MS;
-  const taken = await takeGeneration(deps.mongo, previewId, { by: 'worker', leaseMs });
+  const taken = await takeGeneration(deps.mongo, previewId, { by: 'worker', leaseMs, evenIf: consentOf(run.command) });
   switch (taken.kind) {
     case 'gone':
       return { kind: 'dead', error: new Error('a generation that is owed is gone') };
@@ -43,18 +42,19 @@ async function settle(deps: WorkerDeps, payees: Payees, run: Run<'settlement'>):
       return { kind: 'done', result: { settledBy: 'front door' } };
     case 'busy':
       return { kind: 'snooze', afterMs: BUSY_REST_MS };
-    case 'held': {
-      const { held } = taken;
-      if (!isGivenUp(deps, held.row, run.command)) return charge(deps, payees, run, held);
-      const error = new Error('a generation was not settled within its day');
-      return { kind: 'dead', error, effects: (session) => giveUpGeneration(deps.mongo, held, null, session) };
-    }
+    case 'expired':
+      return { kind: 'dead', error: new Error('the generation was not settled within 24 hours') };
+    case 'superseded':
+      return { kind: 'dead', error: new Error('an equal request was charged anew; a replay needs --charge-superseded') };
+    case 'held':
+      return charge(deps, payees, run, taken.held);
   }
 }
 
-/** Returns true if the generation's day is over. A command that an operator has replayed is never given up for its age. */
-function isGivenUp({ now }: WorkerDeps, { replayUntil }: Generation, { replays }: Pick<Command, 'replays'>): boolean {
-  return replays === 0 && replayUntil !== null && replayUntil.getTime() <= now();
+/** Returns the closed answers that this command may charge: none, until an operator has replayed it. */
+function consentOf({ replays, body }: Run<'settlement'>['command']): ClosedAs[] {
+  if (replays === 0) return [];
+  return body.chargeSuperseded === true ? ['EXPIRED', 'SUPERSEDED'] : ['EXPIRED'];
 }
 
 async function charge(

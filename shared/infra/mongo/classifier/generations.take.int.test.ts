@@ -1,7 +1,8 @@
 import t from 'tap';
 import { HOUR } from '#shared/kernel/time.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
-import { findGeneration, giveUpGeneration, openGeneration, renewGeneration, takeGeneration } from './generations.ts';
+import { openGeneration } from './generation-epochs.ts';
+import { findGeneration, giveUpGeneration, renewGeneration, takeGeneration } from './generations.ts';
 
 const mongo = await openTestMongo(t);
 

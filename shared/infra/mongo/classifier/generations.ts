@@ -1,17 +1,17 @@
-import type { ClientSession } from 'mongodb';
+import type { ClientSession, Document } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
-import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { guardedUpdate, literal, msOf, NOW_MS, nowPlus, wasAccepted } from '#infra/mongo/guarded-update.ts';
 import { newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { mailboxOf, postCommandIn } from '#infra/mongo/mailbox/mailbox.ts';
 import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
 import { type ClassifierCommands, settlementOrder } from '#shared/classifier/commands.ts';
 import {
+  type AnsweredGeneration,
   type Charge,
+  type ClosedAs,
   failureOf,
   type Generation,
   type GenerationHolder,
-  type OwedGeneration,
   REPLAY_MS,
   SETTLEMENT_ATTEMPTS,
   SETTLEMENT_BACKOFF,
@@ -28,70 +28,50 @@ export interface HeldGeneration {
   fence: number;
 }
 
-/** Returns the newest generation of this key, which decides how a request continues, or null. */
-export async function newestGeneration(mongo: Mongo, key: string): Promise<Generation | null> {
-  return generations(mongo).findOne({ key }, { sort: { epoch: -1 }, maxTimeMS: QUERY_LIMIT_MS });
-}
-
 export async function findGeneration(mongo: Mongo, previewId: string): Promise<Generation | null> {
   return generations(mongo).findOne({ _id: previewId }, { maxTimeMS: QUERY_LIMIT_MS });
 }
 
-interface NewGeneration extends Pick<Generation, '_id' | 'key' | 'epoch' | 'organizationId' | 'actor'> {
-  /** Unix milliseconds by MongoDB's clock. */
-  now: number;
+const isClosedAs = (closed: ClosedAs): Document => ({
+  $and: [{ $eq: ['$state', 'PENDING'] }, { $eq: ['$closed', closed] }],
+});
+/** Condition: a holder has found the day of this unpaid answer over. */
+export const IS_EXPIRED: Document = isClosedAs('EXPIRED');
+const IS_SUPERSEDED = isClosedAs('SUPERSEDED');
+
+interface Taking {
+  by: GenerationHolder;
   leaseMs: number;
+  /** Closed answers that the taker may charge all the same. Default: none. */
+  evenIf?: readonly ClosedAs[];
 }
 
-/** Inserts the first row of an epoch, held by the caller. `raced`: an equal request inserted it first. */
-export async function openGeneration(
-  mongo: Mongo,
-  wanted: NewGeneration,
-): Promise<{ kind: 'held'; held: HeldGeneration } | { kind: 'raced' }> {
-  const { now, leaseMs, ...named } = wanted;
-  const at = new Date(now);
-  const row: Generation = {
-    ...named,
-    state: 'MAKING',
-    leaseUntil: new Date(now + leaseMs),
-    heldBy: 'door',
-    fence: 1,
-    failure: null,
-    result: null,
-    charge: null,
-    usageConsumed: false,
-    commandId: null,
-    createdAt: at,
-    replayUntil: null,
-    settledAt: null,
-    idleSince: at,
-  };
-  try {
-    await generations(mongo).insertOne({ ...row });
-    return { kind: 'held', held: { row, fence: row.fence } };
-  } catch (error) {
-    if (!isDuplicateKey(error, ['key', 'epoch'])) throw error;
-    return { kind: 'raced' };
-  }
-}
+type Taken = { kind: 'held'; held: HeldGeneration } | { kind: 'busy' | 'expired' | 'superseded' | 'settled' | 'gone' };
 
 /**
  * Takes a row that is not settled and whose lease is over. A worker also takes it from another worker: its claim of the row's
  * only command proves that the other worker has lost that command. `busy`: another holder has the row. `gone`: the row does not
  * exist.
+ *
+ * An unpaid answer whose day is over by MongoDB's clock is not taken but closed: `expired`. From then on, no clock opens it again.
  */
 export async function takeGeneration(
   mongo: Mongo,
   previewId: string,
-  { by, leaseMs }: { by: GenerationHolder; leaseMs: number },
-): Promise<{ kind: 'held'; held: HeldGeneration } | { kind: 'busy' } | { kind: 'settled' } | { kind: 'gone' }> {
+  { by, leaseMs, evenIf = [] }: Taking,
+): Promise<Taken> {
   const isOver = { $lte: [msOf('$leaseUntil'), NOW_MS] };
   const isFree = by === 'door' ? isOver : { $or: [isOver, { $eq: ['$heldBy', 'worker'] }] };
-  const update = guardedUpdate([{ $ne: ['$state', 'SETTLED'] }, isFree], {
-    leaseUntil: nowPlus(leaseMs),
-    heldBy: literal(by),
-    fence: { $add: ['$fence', 1] },
-    failure: null,
+  const isPastDay = { $and: [{ $eq: ['$state', 'PENDING'] }, { $lte: [msOf('$replayUntil'), NOW_MS] }] };
+  const expires = evenIf.includes('EXPIRED') ? literal(false) : { $or: [IS_EXPIRED, isPastDay] };
+  const unlessExpired = (taken: unknown, field: string) => ({ $cond: [expires, `$${field}`, taken] });
+  const isAllowed = evenIf.includes('SUPERSEDED') ? [] : [{ $not: [IS_SUPERSEDED] }];
+  const update = guardedUpdate([{ $ne: ['$state', 'SETTLED'] }, isFree, ...isAllowed], {
+    closed: { $cond: [expires, literal('EXPIRED'), '$closed'] },
+    leaseUntil: unlessExpired(nowPlus(leaseMs), 'leaseUntil'),
+    heldBy: unlessExpired(literal(by), 'heldBy'),
+    fence: unlessExpired({ $add: ['$fence', 1] }, 'fence'),
+    failure: unlessExpired(null, 'failure'),
     // A row without an answer expires a while after it was last taken, not after it was created. So it never expires while its
     // answer is being made.
     idleSince: { $cond: [{ $eq: ['$state', 'MAKING'] }, '$$NOW', null] },
@@ -101,6 +81,9 @@ export async function takeGeneration(
     maxTimeMS: QUERY_LIMIT_MS,
   });
   if (row === null) return { kind: 'gone' };
+  if (row.state === 'PENDING' && row.closed != null && !evenIf.includes(row.closed)) {
+    return { kind: row.closed === 'EXPIRED' ? 'expired' : 'superseded' };
+  }
   if (wasAccepted(update, row)) return { kind: 'held', held: { row, fence: row.fence } };
   return { kind: row.state === 'SETTLED' ? 'settled' : 'busy' };
 }
@@ -224,7 +207,7 @@ export async function markSettled(
  * Settles a generation at a front door and ends the worker's command in the same commit. If a worker has claimed the command
  * meanwhile, it finds the row settled. Returns the settled row; throws if it is not settled.
  */
-export async function settleAtDoor(mongo: Mongo, row: OwedGeneration | SettledGeneration): Promise<SettledGeneration> {
+export async function settleAtDoor(mongo: Mongo, row: AnsweredGeneration): Promise<SettledGeneration> {
   await inTransaction(mongo, FRONT_DOOR_BUDGET_MS, async (session) => {
     await markSettled(mongo, row, session);
     const result = { settledBy: 'front door' } satisfies ClassifierCommands['settlement']['result'];
