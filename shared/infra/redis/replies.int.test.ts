@@ -80,7 +80,7 @@ t.test('the poll finds a command whose reply was lost, never overlaps itself and
     return polls === 4;
   };
   t.equal(await waiters.register('c-1').settled({ timeoutMs: AN_HOUR, pollMs: 2, isSettled }), true);
-  t.strictSame({ polls, most }, { looks: 4, most: 1 });
+  t.strictSame({ polls, most }, { polls: 4, most: 1 });
   t.equal(waiters.size(), 0);
 });
 
