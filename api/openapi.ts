@@ -133,9 +133,9 @@ function parametersOf(route: Route, schemas: Schemas, components: Components): J
   for (const { name, required, description, example: usual } of headersOf(route)) {
     // OpenAPI ignores a parameter of this name; the security scheme describes it.
     if (name.toLowerCase() === 'authorization') continue;
-    const judged = ROLE_HEADERS.has(name.toLowerCase()) && roles.length > 0;
-    const schema = { type: 'string', ...(judged && { enum: roles }) };
-    const example = judged && !roles.includes(usual ?? '') ? roles[0] : usual;
+    const hasRoles = ROLE_HEADERS.has(name.toLowerCase()) && roles.length > 0;
+    const schema = { type: 'string', ...(hasRoles && { enum: roles }) };
+    const example = hasRoles && !roles.includes(usual ?? '') ? roles[0] : usual;
     parameters.push({ name, in: 'header', required, description, schema, ...(example !== undefined && { example }) });
   }
   if (route.query !== undefined) {

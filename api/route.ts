@@ -59,7 +59,7 @@ export interface Head {
 
 /** Facts that the guards have read from the head of a request; each guard fills its own field. */
 export interface Identity {
-  actor?: Actor;
+  actor?: ActorIdentity;
   idempotency?: { key: string; header: string };
   sender?: string;
   /** Account and session of a valid access token. */
@@ -71,7 +71,7 @@ export interface Identity {
 }
 
 /** The caller named by the gateway's identity headers. Present only on routes whose guards read them. */
-interface Actor {
+interface ActorIdentity {
   id: string;
   /** Empty if the route permits an absent role and the gateway sent none. */
   role: string;

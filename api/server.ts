@@ -40,11 +40,11 @@ export interface ServerLimits extends ListenerLimits {
   bodyBudgetBytes: number;
 }
 
-type Outcome = { kind: 'reply'; reply: Reply } | RawReply | Refused | { kind: 'gone' };
+type ServeResult = { kind: 'reply'; reply: Reply } | RawReply | Refused | { kind: 'gone' };
 
 /** A parsed body: its value, and the faults of that value. */
-interface TakenBody {
-  kind: 'taken';
+interface RequestBody {
+  kind: 'body';
   value: unknown;
   faults: FaultDetail[];
 }
@@ -88,7 +88,7 @@ export function openServer(deps: ServerDeps): Door {
     }
   }
 
-  async function live(exchange: Exchange): Promise<Outcome> {
+  async function live(exchange: Exchange): Promise<ServeResult> {
     const { request } = exchange;
     const method = request.method ?? '';
     if (request.headers.host === undefined && request.httpVersionMinor > 0) return refused(WITHOUT_HOST);
@@ -108,8 +108,8 @@ export function openServer(deps: ServerDeps): Door {
       if (rejection !== undefined) return refused(rejection);
     }
 
-    const body = await takeBody(exchange, head, mounted);
-    if (body.kind !== 'taken') return body;
+    const body = await readRequestBody(exchange, head, mounted);
+    if (body.kind !== 'body') return body;
 
     const asked = query === '' && !mounted.hasQuery ? undefined : mounted.parseQuery(query);
     const faults = asked === undefined ? body.faults : [...asked.faults, ...body.faults];
@@ -125,21 +125,21 @@ export function openServer(deps: ServerDeps): Door {
   }
 
   /** Checks media type, encoding, size, JSON and shape of the body. A route without a body schema leaves the body unread. */
-  async function takeBody(
+  async function readRequestBody(
     exchange: Exchange,
     head: Head,
     { body }: MountedRoute,
-  ): Promise<TakenBody | Refused | { kind: 'gone' }> {
-    if (body === undefined) return { kind: 'taken', value: undefined, faults: [] };
+  ): Promise<RequestBody | Refused | { kind: 'gone' }> {
+    if (body === undefined) return { kind: 'body', value: undefined, faults: [] };
     const read = await bodies.read(exchange, head, body.maxBytes);
     if (read.kind !== 'read') return read;
 
     const parsed = read.bytes.length === 0 ? { value: {}, faults: [] } : parseBody(read.bytes);
     if (isRejection(parsed)) return refused(parsed);
-    return { kind: 'taken', value: parsed.value, faults: merge(parsed.faults, body.validate(parsed.value)) };
+    return { kind: 'body', value: parsed.value, faults: merge(parsed.faults, body.validate(parsed.value)) };
   }
 
-  async function write(exchange: Exchange, outcome: Outcome): Promise<void> {
+  async function write(exchange: Exchange, outcome: ServeResult): Promise<void> {
     const closing = deps.draining.aborted;
     switch (outcome.kind) {
       case 'reply':
@@ -198,6 +198,6 @@ function furtherFaults({ route }: MountedRoute, { value, faults }: { value: unkn
 /** Returns both lists, faults of values first. Drops a fault of shape at the same path, which would only repeat one of them. */
 function merge(ofValues: FaultDetail[], ofShape: FaultDetail[]): FaultDetail[] {
   if (ofValues.length === 0) return ofShape;
-  const told = new Set(ofValues.map((fault) => fault.path));
-  return [...ofValues, ...ofShape.filter((fault) => !told.has(fault.path))];
+  const reported = new Set(ofValues.map((fault) => fault.path));
+  return [...ofValues, ...ofShape.filter((fault) => !reported.has(fault.path))];
 }

@@ -125,7 +125,7 @@ t.test('the layer check refuses a folder that its tables do not name, once', asy
   const twoFiles = { 'workers/sweeping/a.ts': '', 'workers/sweeping/b.ts': '' };
   t.match(check(t, twoFiles), [/^workers\/sweeping: .* SERVICE_OF_ACTOR/]);
   t.match(check(t, { 'api/school/a.ts': '' }), [/^api\/school: .* API_FOLDERS/]);
-  t.match(check(t, { 'shared/infra/mongo/school/a.ts': '' }), [/^shared\/infra\/mongo\/school: .* MONGO_GROUND/]);
+  t.match(check(t, { 'shared/infra/mongo/school/a.ts': '' }), [/^shared\/infra\/mongo\/school: .* MONGO_SHARED/]);
 });
 
 t.test('this tree has no violation of the layers', async (t) => {

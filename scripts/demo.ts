@@ -26,7 +26,7 @@ checked: the cluster has no profile service that knows the parents and its store
 const ROOT = path.resolve(import.meta.dirname, '..');
 const DEFAULT_URL = 'http://127.0.0.1:3000';
 const DEFAULT_PROFILE_PORT = 3_999;
-const MOST_STUDENTS = 5_000;
+const MAX_STUDENTS = 5_000;
 
 process.exitCode = await main(process.argv.slice(2));
 
@@ -113,7 +113,7 @@ function read(args: string[]) {
       },
     });
     const students = Number(values.students);
-    if (values.help === true || !Number.isInteger(students) || students < 1 || students > MOST_STUDENTS) return null;
+    if (values.help === true || !Number.isInteger(students) || students < 1 || students > MAX_STUDENTS) return null;
     const port = values['profile-port'];
     return {
       students,

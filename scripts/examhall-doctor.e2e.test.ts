@@ -9,7 +9,7 @@ import { type Flaw, openFlawedMongo } from '#testing/stores/flawed-mongo.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 
 const MIGRATE = path.resolve(import.meta.dirname, 'migrate.ts');
-const DEAF_TO_KILLS: Flaw = { command: (command) => (command.killSessions === undefined ? undefined : { ok: 1 }) };
+const IGNORES_KILLS: Flaw = { command: (command) => (command.killSessions === undefined ? undefined : { ok: 1 }) };
 
 t.test('examhall doctor and release accept a server that has every required behaviour', async (t) => {
   const mongo = await openTestMongo(t, { empty: true });
@@ -29,7 +29,7 @@ t.test('examhall doctor and release accept a server that has every required beha
 
 t.test('examhall doctor and release name a missing behaviour and its consequence, without a stack', async (t) => {
   const mongo = await openTestMongo(t, { empty: true });
-  const url = await openFlawedMongo(t, mongo.url, DEAF_TO_KILLS);
+  const url = await openFlawedMongo(t, mongo.url, IGNORES_KILLS);
   const told = await runExamhall(mongo, ['doctor'], { env: { MONGODB_URL: url } });
   t.equal(told.code, 1);
   t.match(

@@ -36,10 +36,10 @@ export function openProgress(stream: NodeJS.WriteStream): Progress {
     [done, total] = [steps, of];
     if (performance.now() - drawnAt < (isTerminal ? REDRAW_MS : PLAIN_MS)) return;
     if (isTerminal) draw();
-    else tell();
+    else printLine();
   }
 
-  function tell(): void {
+  function printLine(): void {
     drawnAt = performance.now();
     stream.write(`  ${title.padEnd(24)} ${done}/${total}\n`);
   }

@@ -11,7 +11,7 @@ import { until } from '#testing/until.ts';
 import { developmentServices } from './services.ts';
 import { createSupervisor } from './supervisor.ts';
 
-const PATIENCE_MS = 90_000;
+const TIMEOUT_MS = 90_000;
 
 t.test(
   'a development database that is killed during writes restarts at its URL with every acknowledged write',
@@ -37,8 +37,8 @@ t.test(
     if (!mongodb.origin.endsWith('mongod')) t.ok(mongodb.launch.args.includes('--sync-on-commit'));
     const database = supervisor.keep('service', 'mongodb', mongodb.launch);
     const doorbell = supervisor.keep('service', 'redis', redis.launch);
-    await untilReady(mongodb, PATIENCE_MS);
-    await untilReady(redis, PATIENCE_MS);
+    await untilReady(mongodb, TIMEOUT_MS);
+    await untilReady(redis, TIMEOUT_MS);
 
     const writer = new MongoClient(mongodb.url, {
       retryWrites: false,
@@ -73,7 +73,7 @@ t.test(
     await writer.close();
     t.ok(acknowledged.length >= 500);
 
-    await untilReady(mongodb, PATIENCE_MS);
+    await untilReady(mongodb, TIMEOUT_MS);
     t.not(database.pid(), victim);
     const reader = new MongoClient(mongodb.url);
     t.teardown(() => reader.close());
@@ -96,7 +96,7 @@ t.test(
     const bell = doorbell.pid();
     if (bell !== undefined) process.kill(bell, 'SIGKILL');
     await until('Redis has restarted', () => doorbell.pid() !== bell);
-    await untilReady(redis, PATIENCE_MS);
+    await untilReady(redis, TIMEOUT_MS);
     t.pass('Redis answers at its URL again');
   },
 );

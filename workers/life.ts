@@ -9,7 +9,7 @@ import { isNetworkFault } from '#shared/kernel/network-fault.ts';
 import type { Actor, Outcome } from './actor.ts';
 
 /** How long a command waits after a run that failed because of MongoDB or the network, in milliseconds. */
-const OUTAGE_REST_MS = 1_000;
+const OUTAGE_WAIT_MS = 1_000;
 
 /** The parts of a worker process that every run uses. */
 export interface Kernel {
@@ -117,6 +117,6 @@ export function holdLease(
 export function outcomeOfFault(kernel: Kernel, thrown: unknown): Extract<Outcome, { kind: 'snooze' | 'retry' }> {
   const error = thrown instanceof Error ? thrown : new Error(String(thrown));
   if (kernel.stop.aborted) return { kind: 'snooze', afterMs: 0, error };
-  if (isOutage(error) || isNetworkFault(error)) return { kind: 'snooze', afterMs: OUTAGE_REST_MS, error };
+  if (isOutage(error) || isNetworkFault(error)) return { kind: 'snooze', afterMs: OUTAGE_WAIT_MS, error };
   return { kind: 'retry', error };
 }

@@ -1,4 +1,4 @@
-import { setTimeout as rest } from 'node:timers/promises';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { ClientSession } from 'mongodb';
 import { isOutage } from '#infra/mongo/faults.ts';
 import { type Claim, claimCommand, withHolderSession } from '#infra/mongo/mailbox/claim.ts';
@@ -6,7 +6,7 @@ import { saveProgress, undoClaim } from '#infra/mongo/mailbox/settle.ts';
 import type { Command, Queue } from '#shared/kernel/command.ts';
 import type { Actor, Outcome } from './actor.ts';
 import { type Kernel, type Life, outcomeOfFault, type RunResult, withLease } from './life.ts';
-import { commitInLife, type Settled, settle } from './settle.ts';
+import { commitInLife, type SettleResult, settle } from './settle.ts';
 
 /** Wait between two attempts to undo a claim whose reply was lost, in milliseconds. */
 const UNDO_RETRY_MS = 500;
@@ -31,25 +31,25 @@ export async function runCommand(kernel: Kernel, actor: Actor, queue: Queue, id:
 }
 
 /** The command to be claimed, and the session in which its transactions run. */
-interface Wanted<Q extends Queue> {
+interface WantedClaim<Q extends Queue> {
   queue: Q;
   id: string;
   session: ClientSession;
 }
 
-async function claimAndRun<Q extends Queue>(kernel: Kernel, actor: Actor, wanted: Wanted<Q>): Promise<RunResult> {
+async function claimAndRun<Q extends Queue>(kernel: Kernel, actor: Actor, wanted: WantedClaim<Q>): Promise<RunResult> {
   const claimed = await claim(kernel, wanted);
   if (claimed.kind === 'refused') return 'not-ours';
   if (claimed.kind === 'dead') return announceDead(kernel, claimed.command);
   const { command } = claimed;
   return withLease({ kernel, actor, command, session: wanted.session }, async (life) => {
-    for (let round = 1; ; round++) {
+    for (let pass = 1; ; pass++) {
       const outcome = await run(life);
       const settled = await settle(life, outcome);
       if (settled.kind !== 'stale') return announce(life, settled);
       // Another writer came between load and commit. Decide again on the new state, after a random wait (at most 100 ms) so
       // that the two do not collide again.
-      await rest(kernel.random() * Math.min(round * 5, 100));
+      await delay(kernel.random() * Math.min(pass * 5, 100));
     }
   });
 }
@@ -58,7 +58,7 @@ async function claimAndRun<Q extends Queue>(kernel: Kernel, actor: Actor, wanted
  * Claims the command. If the reply to a claim is lost, the claim may still have committed and would block the command until its
  * lease expires. It is undone, without spending the attempt, once MongoDB answers. The error is thrown in any case.
  */
-async function claim<Q extends Queue>(kernel: Kernel, { queue, id, session }: Wanted<Q>): Promise<Claim<Q>> {
+async function claim<Q extends Queue>(kernel: Kernel, { queue, id, session }: WantedClaim<Q>): Promise<Claim<Q>> {
   const { mongo, workerId, leaseMs, stop } = kernel;
   try {
     return await claimCommand(mongo, { queue, id, workerId, leaseMs, session });
@@ -69,7 +69,7 @@ async function claim<Q extends Queue>(kernel: Kernel, { queue, id, session }: Wa
         () => false,
       );
       if (answered) break;
-      await rest(UNDO_RETRY_MS);
+      await delay(UNDO_RETRY_MS);
     }
     throw error;
   }
@@ -98,7 +98,7 @@ async function run<Q extends Queue>(life: Life<Q>): Promise<Outcome<Q>> {
 /** Logs how the run ended, notifies the front doors that wait for the command, and starts the best-effort work of `after`. */
 function announce<Q extends Queue>(
   { kernel, command }: Life<Q>,
-  settled: Exclude<Settled<Q>, { kind: 'stale' }>,
+  settled: Exclude<SettleResult<Q>, { kind: 'stale' }>,
 ): RunResult {
   const about = { commandId: command._id, queue: command.queue, subject: command.subject, attempt: command.attempts };
   if (settled.kind === 'unsettled') return 'fenced';

@@ -1,4 +1,4 @@
-import { setTimeout as rest } from 'node:timers/promises';
+import { setTimeout as delay } from 'node:timers/promises';
 import { isOutage } from '#infra/mongo/faults.ts';
 import { Stale } from '#infra/mongo/guarded-update.ts';
 import { readCommand } from '#infra/mongo/mailbox/mailbox.ts';
@@ -18,7 +18,7 @@ const SETTLE_RETRY_MS = 500;
  * The result of settling an outcome. `stale`: the document changed; decide again. `fenced`: another worker has claimed the
  * command. `unsettled`: the process stopped before MongoDB answered; the command is due again when its lease expires.
  */
-export type Settled<Q extends Queue> =
+export type SettleResult<Q extends Queue> =
   | { kind: 'committed'; outcome: Outcome<Q>; next: NextState<Q> }
   | { kind: 'stale' }
   | { kind: 'fenced' }
@@ -28,7 +28,7 @@ export type Settled<Q extends Queue> =
  * Writes the outcome. While MongoDB is unavailable and the lease is not known to be lost, it repeats the write: an outage must
  * neither lose the decision nor spend the attempt. If the effects fail, the failure becomes the outcome and is settled instead.
  */
-export async function settle<Q extends Queue>(life: Life<Q>, outcome: Outcome<Q>): Promise<Settled<Q>> {
+export async function settle<Q extends Queue>(life: Life<Q>, outcome: Outcome<Q>): Promise<SettleResult<Q>> {
   const { kernel, actor, command } = life;
   const next = nextStateOf(command, outcome, { backoff: actor.backoff, random: kernel.random() });
   const wasCutOff = outcome.kind === 'snooze' && outcome.error !== undefined && !kernel.stop.aborted;
@@ -45,7 +45,7 @@ export async function settle<Q extends Queue>(life: Life<Q>, outcome: Outcome<Q>
         return { kind: 'fenced' };
       case 'unsure':
         if (kernel.stop.aborted) return { kind: 'unsettled' };
-        await rest(SETTLE_RETRY_MS);
+        await delay(SETTLE_RETRY_MS);
         break;
       case 'fault':
         return settle(life, outcomeOfFault(kernel, result.error));

@@ -5,7 +5,7 @@ import type { Mongo } from '#infra/mongo/connect.ts';
 import { newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { postCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { checkUsable, untilUsable } from '#infra/mongo/until-usable.ts';
-import { endsWithin, LAST_BACKGROUND_MS } from '#infra/process/background.ts';
+import { LAST_BACKGROUND_MS, settlesWithin } from '#infra/process/background.ts';
 import { drainOnSignal } from '#infra/process/drain.ts';
 import { answerDoorbell } from '#infra/redis/doorbell-listener.ts';
 import { type Actor, queuesOf, type WorkerDeps } from './actor.ts';
@@ -83,9 +83,9 @@ export async function startWorkerProcess(
  */
 async function endRuns(drained: Promise<unknown>, timeoutMs: number, cutShort: AbortController): Promise<boolean> {
   const snoozeMs = Math.min(SNOOZE_MS, timeoutMs / 2);
-  if (await endsWithin(drained, timeoutMs - snoozeMs)) return true;
+  if (await settlesWithin(drained, timeoutMs - snoozeMs)) return true;
   cutShort.abort(new Error('the process is stopping'));
-  await endsWithin(drained, snoozeMs);
+  await settlesWithin(drained, snoozeMs);
   return false;
 }
 

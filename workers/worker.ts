@@ -86,13 +86,13 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
       const due = await dueCommands(kernel.mongo, queue, options.now(), options.concurrency * 2 + notOurs.size);
       const fresh = due.filter(({ _id }) => !running.has(_id) && !notOurs.has(_id)).slice(0, free);
       if (fresh.length === 0) return;
-      const taken = fresh.map(async ({ _id: id, session }) => {
+      const started = fresh.map(async ({ _id: id, session }) => {
         // The previous holder died or was paused. A transaction that it left open would block the claim.
         if (session !== null) await endHolderSession(kernel.mongo, session).catch(warnOfSession(id));
         // Another worker holds the lease, or our clock is ahead of MongoDB's. Skip the command until the next poll.
         if ((await tryRun(queue, id)) === 'not-ours') notOurs.add(id);
       });
-      await Promise.race(taken);
+      await Promise.race(started);
     }
   }
 

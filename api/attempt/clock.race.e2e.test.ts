@@ -1,7 +1,7 @@
 import t from 'tap';
 import { scaled } from '#testing/chance.ts';
 import { newExamId } from '#testing/clients/attempt-client.ts';
-import { crowd, insist, tally } from '#testing/clients/crowd.ts';
+import { crowd, retryOn503, tally } from '#testing/clients/crowd.ts';
 import { doorsOf, readAsTeacher, started, student } from '#testing/clients/sitting.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { closeExam, storedBy } from '#testing/stored/stored.ts';
@@ -43,9 +43,9 @@ t.test('doors whose clocks are ten minutes apart enforce the same deadline', asy
   const pairs = await crowd(scaled(6, 30), 6, async () => {
     const who = student();
     const before = Date.now();
-    const { data, status } = await insist(() => who.start(door(0), plan, who.id));
+    const { data, status } = await retryOn503(() => who.start(door(0), plan, who.id));
     const other = student();
-    const second = await insist(() => other.start(door(1), plan, other.id));
+    const second = await retryOn503(() => other.start(door(1), plan, other.id));
     for (const { attempt } of [data, second.data]) {
       const startedAt = new Date(attempt.startedAt).getTime();
       t.ok(startedAt > before - SLACK_MS && startedAt < Date.now() + SLACK_MS, 'started by MongoDB’s clock');
@@ -70,7 +70,7 @@ t.test('doors whose clocks are ten minutes apart enforce the same deadline', asy
     sat.map(async ({ who, id, at }) => {
       for (let n = 1; ; n++) {
         let sentAt = 0;
-        const reply = await insist(() => {
+        const reply = await retryOn503(() => {
           sentAt = Date.now();
           return who.save(at, id, { questionId: 'q1', text: `${n}` });
         });
@@ -110,7 +110,7 @@ t.test(
     const closed = { examId: newExamId(), closeTime: new Date(Date.now() - TEN_MINUTES / 4) };
     for (const at of [door(0), door(1)]) {
       t.ok(await started(student(), at, open));
-      t.equal((await insist(() => student().start(at, closed))).code, 'EXAM_CLOSED');
+      t.equal((await retryOn503(() => student().start(at, closed))).code, 'EXAM_CLOSED');
     }
   },
 );
@@ -126,7 +126,7 @@ t.test('workers with wrong clocks grade, notify and submit overdue attempts at t
   });
   t.equal(swept.submittedBy, 'TIMEOUT');
   t.ok(Date.now() >= closeTime.getTime() + 1_000, 'not before the grace is over');
-  t.equal((await insist(() => early.read(door(), kept))).data.status, 'IN_PROGRESS');
-  t.equal((await insist(() => early.submit(door(), kept))).status, 200);
+  t.equal((await retryOn503(() => early.read(door(), kept))).data.status, 'IN_PROGRESS');
+  t.equal((await retryOn503(() => early.submit(door(), kept))).status, 200);
   await until('the notices arrive', () => neighbours.notices.has(`${kept}:notification:grade_released`));
 });

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { openChance, scaled } from '#testing/chance.ts';
 import { newExamId } from '#testing/clients/attempt-client.ts';
-import { crowd, insist, tally } from '#testing/clients/crowd.ts';
+import { crowd, retryOn503, tally } from '#testing/clients/crowd.ts';
 import { doorsOf, readAsTeacher, started, student } from '#testing/clients/sitting.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { storedBy } from '#testing/stored/stored.ts';
@@ -21,9 +21,9 @@ t.test('a save that races the submit is either graded or refused', async (t) => 
     let submitted: Promise<unknown> | undefined;
     // Each question gets one correct answer, so the score equals the number of accepted saves.
     const saves = await crowd(questions, 4, async (question) => {
-      if (question === submitsAfter) submitted = insist(() => who.submit(door(n + 1), id));
+      if (question === submitsAfter) submitted = retryOn503(() => who.submit(door(n + 1), id));
       const text = `${question + 1}`;
-      return insist(() => who.save(door(n + question), id, { questionId: `q${question + 1}`, text }));
+      return retryOn503(() => who.save(door(n + question), id, { questionId: `q${question + 1}`, text }));
     });
     await submitted;
     const graded = await readAsTeacher(door(n), id);
@@ -51,7 +51,7 @@ t.test('saves of one question from 50 tabs get versions 1 to n without a gap, an
   const tabs = 50;
   const each = scaled(2, 40);
   const replies = await crowd(tabs * each, tabs, (n) =>
-    insist(() => who.save(door(n), id, { questionId: 'q1', text: `${n}` })),
+    retryOn503(() => who.save(door(n), id, { questionId: 'q1', text: `${n}` })),
   );
   t.same(tally(replies.map(({ status, code }) => code ?? status)), { 200: tabs * each });
   const versions = replies.map(({ data }) => data.answers[0]?.serverVersion ?? 0).sort((a, b) => a - b);
@@ -60,7 +60,7 @@ t.test('saves of one question from 50 tabs get versions 1 to n without a gap, an
     Array.from({ length: tabs * each }, (_, n) => n + 1),
   );
   const last = replies.find(({ data }) => data.answers[0]?.serverVersion === tabs * each);
-  const kept = await insist(() => who.read(door(), id));
+  const kept = await retryOn503(() => who.read(door(), id));
   t.same(kept.data.answers[0]?.answer, last?.data.answers[0]?.answer, 'the newest version is the one that is kept');
   t.equal(kept.data.eventCount, tabs * each + 1);
 
@@ -79,11 +79,11 @@ t.test(
   async (t) => {
     const who = student();
     const id = await started(who, door(), { examId: newExamId() });
-    await insist(() => who.save(door(), id, { questionId: 'q1', text: 'first' }));
+    await retryOn503(() => who.save(door(), id, { questionId: 'q1', text: 'first' }));
     const rounds = scaled(4, 50);
     for (let seen = 1; seen <= rounds; seen++) {
       const replies = await crowd(16, 16, (n) =>
-        insist(() => who.save(door(n), id, { questionId: 'q1', text: `${seen}:${n}`, clientVersion: seen })),
+        retryOn503(() => who.save(door(n), id, { questionId: 'q1', text: `${seen}:${n}`, clientVersion: seen })),
       );
       t.same(tally(replies.map(({ status, code }) => code ?? status)), { 200: 1, ANSWER_VERSION_CONFLICT: 15 });
       const winner = replies.findIndex(({ status }) => status === 200);
@@ -91,7 +91,7 @@ t.test(
         t.match(data, { answer: { serverVersion: seen + 1, answer: { textAnswer: `${seen}:${winner}` } } });
       }
     }
-    const kept = await insist(() => who.read(door(), id));
+    const kept = await retryOn503(() => who.read(door(), id));
     t.equal(kept.data.answers[0]?.serverVersion, rounds + 1);
     t.equal(kept.data.eventCount, rounds + 2, 'START and one event per accepted save');
   },
@@ -116,7 +116,7 @@ t.test(
     t.same(tally(met.map(({ status, code }) => `${status} ${code}`)), { '503 UNAVAILABLE': met.length });
     t.ok(met.every(({ headers }) => /^\d+$/.test(headers['retry-after'] ?? '')));
     await session.abortTransaction();
-    t.equal((await insist(() => who.save(door(0), id, { questionId: 'q1', text: '1' }))).status, 200);
-    t.equal((await insist(() => who.submit(door(1), id))).status, 200);
+    t.equal((await retryOn503(() => who.save(door(0), id, { questionId: 'q1', text: '1' }))).status, 200);
+    t.equal((await retryOn503(() => who.submit(door(1), id))).status, 200);
   },
 );

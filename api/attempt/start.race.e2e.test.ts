@@ -2,7 +2,7 @@ import t from 'tap';
 import { MAX_START_KEY_ALIASES } from '#shared/attempt/limits.ts';
 import { scaled } from '#testing/chance.ts';
 import { newExamId } from '#testing/clients/attempt-client.ts';
-import { crowd, insist, tally } from '#testing/clients/crowd.ts';
+import { crowd, retryOn503, tally } from '#testing/clients/crowd.ts';
 import type { HttpReply } from '#testing/clients/http-call.ts';
 import { doorsOf, type Started, started, student } from '#testing/clients/sitting.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
@@ -26,7 +26,7 @@ function outcome(replies: readonly HttpReply<Started>[]) {
 t.test('200 starts of one student with different keys create one attempt', async (t) => {
   const plan = { examId: newExamId() };
   const who = student();
-  const replies = await crowd(200, 200, (n) => insist(() => who.start(door(n), plan, `key-${n}`)));
+  const replies = await crowd(200, 200, (n) => retryOn503(() => who.start(door(n), plan, `key-${n}`)));
   const { ids, created, statuses, replayed } = outcome(replies);
   t.same(statuses, { 201: 1, 200: 199 });
   t.same([ids.size, created], [1, 1]);
@@ -41,7 +41,7 @@ t.test('200 starts of one student with different keys create one attempt', async
   // The keys of the first 50 other starts became aliases; the race decided which.
   const known = kept[0]?.startKeys ?? [];
   t.equal(new Set(known).size, MAX_START_KEY_ALIASES + 1);
-  const again = await insist(() => who.start(door(1), plan, known.at(-1)));
+  const again = await retryOn503(() => who.start(door(1), plan, known.at(-1)));
   t.match(again.headers, { 'idempotency-replayed': 'true' });
   t.same(again.data.attempt.id, [...ids][0]);
 });
@@ -49,7 +49,7 @@ t.test('200 starts of one student with different keys create one attempt', async
 t.test('200 starts of one student with one key create one attempt', async (t) => {
   const plan = { examId: newExamId() };
   const who = student();
-  const replies = await crowd(200, 200, (n) => insist(() => who.start(door(n), plan, 'one-key')));
+  const replies = await crowd(200, 200, (n) => retryOn503(() => who.start(door(n), plan, 'one-key')));
   const { ids, created, statuses, replayed } = outcome(replies);
   t.same(statuses, { 201: 1, 200: 199 });
   t.same([ids.size, created], [1, 1]);
@@ -65,7 +65,7 @@ t.test(
     const who = student();
     // Every other start sends the exam as closed. It must get no attempt, whether one is open already or not.
     const replies = await crowd(200, 200, (n) =>
-      insist(() => who.start(door(n), n % 2 === 0 ? closed : plan, `key-${n}`)),
+      retryOn503(() => who.start(door(n), n % 2 === 0 ? closed : plan, `key-${n}`)),
     );
     const refused = replies.filter((_, n) => n % 2 === 0);
     t.same(tally(refused.map(({ status, code }) => code ?? status)), { EXAM_CLOSED: 100 });
@@ -84,7 +84,7 @@ t.test(
 t.test('50 students with the same key and exam each get an attempt of their own', async (t) => {
   const plan = { examId: newExamId() };
   const crew = Array.from({ length: 50 }, () => student());
-  const replies = await Promise.all(crew.map((who, n) => insist(() => who.start(door(n), plan, 'shared-key'))));
+  const replies = await Promise.all(crew.map((who, n) => retryOn503(() => who.start(door(n), plan, 'shared-key'))));
   const { ids, statuses } = outcome(replies);
   t.same(statuses, { 201: 50 });
   t.equal(ids.size, 50);
@@ -99,7 +99,7 @@ t.test('a link with 30 seats admits 30 of a crowd of students', async (t) => {
   const crew = Array.from({ length: students }, () => student());
   const replies = await crowd(students, students, async (n) => {
     const who = crew[n] ?? student();
-    return insist(() => who.start(door(n), plan, 'mine'));
+    return retryOn503(() => who.start(door(n), plan, 'mine'));
   });
   const { ids, statuses, created } = outcome(replies);
   t.same(statuses, { 201: 30, ACCESS_LINK_FULL: students - 30 });
@@ -120,12 +120,12 @@ t.test('concurrent starts of one student take one seat of a link', async (t) => 
     const who = student();
     const oneKey = round % 2 === 0;
     const replies = await crowd(20, 20, (n) =>
-      insist(() => who.start(door(n), { examId, link }, oneKey ? 'mine' : `mine-${n}`)),
+      retryOn503(() => who.start(door(n), { examId, link }, oneKey ? 'mine' : `mine-${n}`)),
     );
     const { ids, statuses } = outcome(replies);
     t.same(statuses, { 201: 1, 200: 19 }, oneKey ? 'one key' : 'a key each');
     t.equal(ids.size, 1);
-    const other = await insist(() => student().start(door(), { examId, link }));
+    const other = await retryOn503(() => student().start(door(), { examId, link }));
     t.equal(other.code, 'ACCESS_LINK_FULL');
   }
 });
@@ -137,9 +137,9 @@ t.test('a limit of two attempts holds while starts and submits race each other',
   const lanes = await crowd(20, 20, async (lane) => {
     const codes: string[] = [];
     for (let turn = 0; turn < 6; turn++) {
-      const reply = await insist(() => who.start(door(lane + turn), plan, `${lane}-${turn}`));
+      const reply = await retryOn503(() => who.start(door(lane + turn), plan, `${lane}-${turn}`));
       codes.push(reply.code ?? `${reply.status}`);
-      if (reply.status < 300) await insist(() => who.submit(door(lane), reply.data.attempt.id));
+      if (reply.status < 300) await retryOn503(() => who.submit(door(lane), reply.data.attempt.id));
     }
     return codes;
   });
@@ -165,8 +165,8 @@ t.test('a login link with a limit of one admits each student once under concurre
   const who = student();
   const id = await started(who, door(), plan);
   const race = await Promise.all([
-    insist(() => who.submit(door(0), id)),
-    ...Array.from({ length: 20 }, (_, n) => insist(() => who.start(door(n), plan, `late-${n}`))),
+    retryOn503(() => who.submit(door(0), id)),
+    ...Array.from({ length: 20 }, (_, n) => retryOn503(() => who.start(door(n), plan, `late-${n}`))),
   ]);
   const starts = race.slice(1);
   t.same(

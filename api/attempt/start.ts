@@ -27,8 +27,8 @@ interface StartIntent {
   courseContext: CourseContext | null;
 }
 
-/** Rounds of reading and writing before a start that keeps losing races gets 503. Each round reads what the winner wrote. */
-const ROUNDS = 20;
+/** Passes of reading and writing before a start that keeps losing races gets 503. Each pass reads what the winner wrote. */
+const MAX_PASSES = 20;
 
 /**
  * Starts an attempt, or returns the one that this key or this student already has. Unique indexes enforce the counts that
@@ -38,7 +38,7 @@ const ROUNDS = 20;
 export async function startAttempt(deps: AttemptDeps, call: Call<StartRequest>): Promise<Reply | Rejection> {
   const intent = intentOf(call);
   if (isRejection(intent)) return intent;
-  for (let round = 0; round < ROUNDS; round++) {
+  for (let pass = 0; pass < MAX_PASSES; pass++) {
     const earlier = await earlierAttempts(deps.mongo, intent.examId, intent.studentId);
     const replayed = earlier.find((attempt) => attempt.startKeys.includes(intent.key));
     if (replayed !== undefined) return existing(deps, call, replayed._id, { replayed: true });
@@ -55,7 +55,7 @@ export async function startAttempt(deps: AttemptDeps, call: Call<StartRequest>):
   return { rejected: 'UNAVAILABLE', retryAfter: 1 };
 }
 
-/** `raced`: a concurrent start changed what this one had read, so the next round reads everything again. */
+/** `raced`: a concurrent start changed what this one had read, so the next pass reads everything again. */
 type StartEnd = { kind: 'answered'; answer: Reply | Rejection } | { kind: 'raced' };
 
 function answered(answer: Reply | Rejection): StartEnd {

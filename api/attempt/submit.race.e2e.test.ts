@@ -1,7 +1,7 @@
 import t from 'tap';
 import { scaled } from '#testing/chance.ts';
 import { newExamId } from '#testing/clients/attempt-client.ts';
-import { crowd, insist, tally } from '#testing/clients/crowd.ts';
+import { crowd, retryOn503, tally } from '#testing/clients/crowd.ts';
 import { type Detail, doorsOf, readAsTeacher, sendHandoff, started, student } from '#testing/clients/sitting.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { closeExam, storedBy } from '#testing/stored/stored.ts';
@@ -28,9 +28,9 @@ t.test('50 concurrent submits, by the student and by the deadline, submit once',
   for (let round = 0; round < scaled(3, 40); round++) {
     const who = student();
     const id = await started(who, door(), { examId: newExamId(), questions: 3 });
-    await insist(() => who.save(door(), id, { questionId: 'q2', text: '2' }));
+    await retryOn503(() => who.save(door(), id, { questionId: 'q2', text: '2' }));
     const replies = await crowd(50, 50, (n) =>
-      insist(() => (n % 3 === 0 ? who.timeout(door(n), id) : who.submit(door(n), id))),
+      retryOn503(() => (n % 3 === 0 ? who.timeout(door(n), id) : who.submit(door(n), id))),
     );
     const counts = tally(replies.map(({ status }) => status));
     t.same(
@@ -44,7 +44,7 @@ t.test('50 concurrent submits, by the student and by the deadline, submit once',
     t.equal(new Set(details.map(({ data }) => data.submittedBy)).size, 1, 'everybody is told the same source');
     t.match(details[0]?.data, { totalScore: 1, submittedBy: events[0]?.type === 'TIMEOUT' ? 'TIMEOUT' : 'STUDENT' });
 
-    const [one, two] = await Promise.all([0, 1].map((n) => insist(() => who.submit(door(n), id))));
+    const [one, two] = await Promise.all([0, 1].map((n) => retryOn503(() => who.submit(door(n), id))));
     const withoutTime = ({ serverTime, ...rest }: Partial<Detail> = {}) => rest;
     t.same(withoutTime(one?.data), withoutTime(two?.data), 'every later reply is the same');
     t.match(one, { status: 200, data: { id } });
@@ -67,9 +67,11 @@ t.test('50 concurrent submits, by the student and by the deadline, submit once',
 t.test('30 saves after the deadline submit once, and none is stored', async (t) => {
   const who = student();
   const id = await started(who, door(), { examId: newExamId() });
-  t.equal((await insist(() => who.save(door(), id, { questionId: 'q1', text: '1' }))).status, 200);
+  t.equal((await retryOn503(() => who.save(door(), id, { questionId: 'q1', text: '1' }))).status, 200);
   await closeExam(cluster.mongo, id, new Date());
-  const replies = await crowd(30, 30, (n) => insist(() => who.save(door(n), id, { questionId: 'q1', text: 'late' })));
+  const replies = await crowd(30, 30, (n) =>
+    retryOn503(() => who.save(door(n), id, { questionId: 'q1', text: 'late' })),
+  );
   // A save after the submit finds a locked attempt: the lock is checked before the deadline.
   const counts = tally(replies.map(({ message }) => message));
   t.same(
@@ -95,16 +97,16 @@ t.test('a handoff that races the grading loses neither score', async (t) => {
     const who = student();
     const id = await started(who, door(), { examId: newExamId(), questions: 2, essay: true });
     await Promise.all([
-      insist(() => who.save(door(n), id, { questionId: 'q1', text: '1' })),
-      insist(() => who.save(door(n + 1), id, { questionId: 'essay', text: 'Sông Hương' })),
+      retryOn503(() => who.save(door(n), id, { questionId: 'q1', text: '1' })),
+      retryOn503(() => who.save(door(n + 1), id, { questionId: 'essay', text: 'Sông Hương' })),
     ]);
     const grade = { sourceEventId: `grade-${id}`, questionId: 'essay', score: 2.5 };
     const [, ...handoffs] = await Promise.all([
-      insist(() => who.submit(door(n), id)),
+      retryOn503(() => who.submit(door(n), id)),
       ...Array.from({ length: 4 }, async (_, sender) => {
         // A handoff before the submit is refused and may be sent again under the same id.
         for (;;) {
-          const reply = await insist(() => sendHandoff(door(n + sender), id, grade));
+          const reply = await retryOn503(() => sendHandoff(door(n + sender), id, grade));
           if (reply.code !== 'ATTEMPT_NOT_SUBMITTED') return reply;
         }
       }),
@@ -120,11 +122,13 @@ t.test('a handoff that races the grading loses neither score', async (t) => {
 t.test('20 concurrent manual grades for one attempt all count', async (t) => {
   const who = student();
   const id = await started(who, door(), { examId: newExamId(), essay: true });
-  await insist(() => who.save(door(), id, { questionId: 'essay', text: 'bài văn' }));
-  await insist(() => who.submit(door(), id));
+  await retryOn503(() => who.save(door(), id, { questionId: 'essay', text: 'bài văn' }));
+  await retryOn503(() => who.submit(door(), id));
   const scores = Array.from({ length: 20 }, (_, n) => n / 4);
   const replies = await crowd(20, 20, (n) =>
-    insist(() => sendHandoff(door(n), id, { sourceEventId: `${id}-${n}`, questionId: 'essay', score: scores[n] ?? 0 })),
+    retryOn503(() =>
+      sendHandoff(door(n), id, { sourceEventId: `${id}-${n}`, questionId: 'essay', score: scores[n] ?? 0 }),
+    ),
   );
   t.same(tally(replies.map(({ status, data }) => `${status} ${data.applied}`)), { '200 true': 20 });
   const attempt = await stored.attempts.findOne({ _id: id });

@@ -21,7 +21,7 @@ import { type AuthDeps, currentOf } from './deps.ts';
 import { newSession } from './new-session.ts';
 
 /** Codes to draw before a registration fails. A collision among 2^40 codes is rare; three in a row mean another fault. */
-const CODE_TRIES = 3;
+const MAX_CODE_DRAWS = 3;
 
 /** Creates an account, its default membership and its first session in one transaction. Unique indexes enforce uniqueness. */
 export async function register(deps: AuthDeps, call: Call<RegisterRequest>): Promise<Reply | Rejection> {
@@ -31,12 +31,12 @@ export async function register(deps: AuthDeps, call: Call<RegisterRequest>): Pro
   if (weak !== null) return weak;
   // Hash before any lookup, so that the response time does not reveal whether the e-mail is taken.
   const password = await deps.hasher.hashPassword(call.body.password);
-  for (let tries = 0; tries < CODE_TRIES; tries++) {
+  for (let draws = 0; draws < MAX_CODE_DRAWS; draws++) {
     const account = accountOf(deps, registration, password);
     const { session, stored: token, envelope } = await newSession(deps, account, call.headers['user-agent']);
     const result = await insertAccount(deps.mongo, { account, session, token }, FRONT_DOOR_BUDGET_MS);
     if (result.kind === 'inserted') return { status: 201, message: 'Registered', data: envelope };
-    switch (result.what) {
+    switch (result.field) {
       case 'email':
         return { rejected: 'AUTH_EMAIL_TAKEN' };
       case 'phone':
@@ -46,7 +46,7 @@ export async function register(deps: AuthDeps, call: Call<RegisterRequest>): Pro
       case 'legacyId':
         continue;
       default:
-        return result.what satisfies never;
+        return result.field satisfies never;
     }
   }
   throw new Error('no free account code was drawn');
@@ -82,11 +82,11 @@ export async function changePassword(deps: AuthDeps, call: Call<ChangePasswordRe
   const refused = await checkPassword(deps, call, { email: account.email, password: currentPassword, find });
   if (refused !== null) return refused;
   const to = await deps.hasher.hashPassword(newPassword);
-  const changed = await replace(deps, current, to);
-  return changed.kind === 'changed' ? changedReply(changed) : lookAgain(deps, call, to);
+  const changed = await storeChange(deps, current, to);
+  return changed.kind === 'changed' ? changedReply(changed) : repeatChange(deps, call, to);
 }
 
-function replace({ mongo, now }: AuthDeps, { account, session }: Current, to: StoredPassword) {
+function storeChange({ mongo, now }: AuthDeps, { account, session }: Current, to: StoredPassword) {
   const change = { accountId: account._id, from: account.password.hash, to, keep: session._id, now: now() };
   return storePassword(mongo, change, FRONT_DOOR_BUDGET_MS);
 }
@@ -96,7 +96,7 @@ function changedReply({ revoked }: { revoked: number }): Reply {
 }
 
 /** Repeats the change once: the account was suspended, its password changed, or a login rehashed the same password. */
-async function lookAgain(
+async function repeatChange(
   deps: AuthDeps,
   call: Call<ChangePasswordRequest>,
   to: StoredPassword,
@@ -105,7 +105,7 @@ async function lookAgain(
   if (isRejection(current)) return current;
   const isRight = await deps.hasher.verifyPassword(call.body.currentPassword, current.account.password);
   if (!isRight) return { rejected: 'AUTH_INVALID_CREDENTIALS' };
-  const changed = await replace(deps, current, to);
+  const changed = await storeChange(deps, current, to);
   return changed.kind === 'changed' ? changedReply(changed) : { rejected: 'AUTH_INVALID_CREDENTIALS' };
 }
 

@@ -6,7 +6,7 @@ import type { Mongo } from '#infra/mongo/connect.ts';
 import type { Hasher } from '#infra/passwords/hasher.ts';
 import type { AddressFailures } from '#infra/redis/address-failures.ts';
 import { whyAccountRefused } from '#shared/auth/account.ts';
-import { type Current, endOf, isLost } from '#shared/auth/session.ts';
+import { type Current, isLost, sessionEndOf } from '#shared/auth/session.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import type { Now } from '#shared/kernel/time.ts';
 import type { CallerAddress } from './caller-address.ts';
@@ -40,6 +40,6 @@ export async function currentOf(
   const { account, session } = found;
   const now = new Date(deps.now());
   const { sessionMaxMs } = deps.settings;
-  if (isLost(found, now, sessionMaxMs) || endOf(session, sessionMaxMs) <= now) return INVALID;
+  if (isLost(found, now, sessionMaxMs) || sessionEndOf(session, sessionMaxMs) <= now) return INVALID;
   return whyAccountRefused(account) ?? { account, session };
 }

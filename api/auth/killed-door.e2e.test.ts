@@ -13,7 +13,7 @@ const CROWD = 40;
 /** Answered refreshes of the crowd at which the door is killed; the others are at any stage or still queued. */
 const DEATHS = [1, 10, 20];
 /** Longest wait (ms) for a repeated refresh. A real MongoDB keeps the transaction of a dead client for a minute. */
-const PATIENCE_MS = 150_000;
+const TIMEOUT_MS = 150_000;
 
 const cluster = await startCluster(t, { doors: 2, workers: [] });
 const client = await authClient(cluster);
@@ -50,7 +50,7 @@ async function again({ refreshToken, ...rest }: Caught): Promise<Caught & { repe
     const reply = await client.refresh(refreshToken, WITNESS);
     return reply.status !== 503 && reply;
   };
-  return { refreshToken, ...rest, repeated: await until('the second door answers', answer, PATIENCE_MS) };
+  return { refreshToken, ...rest, repeated: await until('the second door answers', answer, TIMEOUT_MS) };
 }
 
 t.test('a door killed in the middle of rotations leaves each token used once or not at all', async (t) => {

@@ -40,12 +40,12 @@ async function signIn(
   const passwordHash = await upToDate(deps, account, password);
   const { session, stored: token, envelope } = await newSession(deps, account, call.headers['user-agent']);
   const opened = await openSession(deps.mongo, { session, token, passwordHash }, FRONT_DOOR_BUDGET_MS);
-  if (opened.kind === 'outdated') return isAgain ? INVALID : lookAgain(deps, call, account, password);
+  if (opened.kind === 'outdated') return isAgain ? INVALID : repeatLogin(deps, call, account, password);
   return { status: 200, message: 'Logged in', data: envelope };
 }
 
 /** Repeats the login once: while the password was checked, the account was changed or suspended, or another login rehashed it. */
-async function lookAgain(deps: AuthDeps, call: Call, before: Account, password: string): Promise<Reply | Rejection> {
+async function repeatLogin(deps: AuthDeps, call: Call, before: Account, password: string): Promise<Reply | Rejection> {
   const account = await findExisting(deps, before.email);
   if (account === null) return INVALID;
   if (!(await deps.hasher.verifyPassword(password, account.password))) return INVALID;

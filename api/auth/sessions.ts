@@ -9,7 +9,7 @@ import {
   rotateToken,
 } from '#infra/mongo/auth/sessions.ts';
 import { FRONT_DOOR_BUDGET_MS } from '#infra/mongo/transaction.ts';
-import { endOf, judgeRefresh, type PresentedRefresh } from '#shared/auth/session.ts';
+import { checkRefresh, type PresentedRefresh, sessionEndOf } from '#shared/auth/session.ts';
 import type { TokenRequest } from '#shared/generated/auth.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { type AuthDeps, currentOf } from './deps.ts';
@@ -30,7 +30,7 @@ export async function refresh(deps: AuthDeps, call: Call<TokenRequest>): Promise
   const found = await findRefresh(deps.mongo, claims);
   if (found.kind === 'missing') return INVALID;
   const now = new Date(deps.now());
-  const verdict = judgeRefresh(found, now, deps.settings.sessionMaxMs);
+  const verdict = checkRefresh(found, now, deps.settings.sessionMaxMs);
   if (verdict.kind === 'rotate') return rotate(deps, verdict, { jwt, now });
   if (!(await deps.hasher.verifyToken(jwt, found.token.hash))) return INVALID;
   if (verdict.kind === 'refused') return verdict.rejection;
@@ -115,7 +115,7 @@ export async function listSessions(deps: AuthDeps, call: Call): Promise<Reply | 
     current: session._id === current.session._id,
     createdAt: session.createdAt.toISOString(),
     lastUsedAt: session.lastUsedAt.toISOString(),
-    expiresAt: endOf(session, maxAgeMs).toISOString(),
+    expiresAt: sessionEndOf(session, maxAgeMs).toISOString(),
     userAgent: session.userAgent,
   }));
   return { status: 200, data: { sessions } };

@@ -3,7 +3,7 @@ import { cancelJob, findOpenJob, insertJob, retryJob } from '#infra/mongo/classi
 import { type CommandOf, newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { CONTEXT_LIMIT_MS, loadQuestions, QuestionBankFailed } from '#infra/neighbours/question-bank.ts';
 import { type JobRound, roundOrder } from '#shared/classifier/commands.ts';
-import { type JobWish, openKeyOf } from '#shared/classifier/job.ts';
+import { type JobRequest, openKeyOf } from '#shared/classifier/job.ts';
 import { type JobQuestions, jobRequestFaults, newJob } from '#shared/classifier/new-job.ts';
 import type { CreateJobRequest } from '#shared/generated/classifier.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
@@ -13,10 +13,10 @@ import { detailedJobView } from './job-queries.ts';
 
 const DEFAULT_THRESHOLD = 0.7;
 /**
- * Limit of read-and-insert rounds. If an equal job blocks the insert and ends before the next read, the request needs another
- * round. Past the limit it gets 503.
+ * Limit of read-and-insert passes. If an equal job blocks the insert and ends before the next read, the request needs another
+ * pass. Past the limit it gets 503.
  */
-const MOST_ROUNDS = 5;
+const MAX_PASSES = 5;
 
 /**
  * Returns the open job equal to this request, or creates it with its questions. Of concurrent equal requests one creates the job
@@ -26,15 +26,15 @@ export async function createJob(deps: JobDeps, call: Call<CreateJobRequest>): Pr
   const details = jobRequestFaults(call.body);
   if (details.length > 0) return { rejected: 'VALIDATION_FAILED', details };
   const caller = callerOf(call.identity);
-  const wish = wishOf(call.body, caller);
-  const openKey = openKeyOf(wish);
+  const request = jobRequestOf(call.body, caller);
+  const openKey = openKeyOf(request);
   let questions: JobQuestions | undefined;
-  for (let round = 1; round <= MOST_ROUNDS; round++) {
+  for (let pass = 1; pass <= MAX_PASSES; pass++) {
     const open = await findOpenJob(deps.mongo, openKey);
     if (open !== null) return reply(200, await detailedJobView(deps.mongo, open));
-    questions ??= await questionsFor(deps, wish, caller);
+    questions ??= await questionsFor(deps, request, caller);
     const now = deps.now();
-    const made = newJob(wish, { id: newId(now), now: new Date(now), actorRole: caller.actorRole }, questions);
+    const made = newJob(request, { id: newId(now), now: new Date(now), actorRole: caller.actorRole }, questions);
     const command = made.job.open ? jobCommand({ jobId: made.job._id, round: 1 }, deps, now) : null;
     const inserted = await insertJob(deps.mongo, made, command);
     if (inserted.kind === 'raced') continue;
@@ -44,17 +44,17 @@ export async function createJob(deps: JobDeps, call: Call<CreateJobRequest>): Pr
   return { rejected: 'UNAVAILABLE', retryAfter: 1 };
 }
 
-function wishOf(body: CreateJobRequest, { actorId, organizationId }: Caller): JobWish {
+function jobRequestOf(body: CreateJobRequest, { actorId, organizationId }: Caller): JobRequest {
   const { questionIds, fields, mode = 'SUGGEST', overwrite = false, filters = {} } = body;
   const threshold = body.threshold ?? DEFAULT_THRESHOLD;
   return { actorId, organizationId, filters, questionIds, fields, mode, overwrite, threshold };
 }
 
 /** Loads the wanted questions from the bank. If the bank fails, the result is FAILED; if no bank is configured, NONE. */
-async function questionsFor(deps: JobDeps, wish: JobWish, { actorRole }: Caller): Promise<JobQuestions> {
+async function questionsFor(deps: JobDeps, request: JobRequest, { actorRole }: Caller): Promise<JobQuestions> {
   if (deps.questionBank === null) return { kind: 'NONE' };
   try {
-    const known = await loadQuestions(deps.questionBank, { ...wish, actorRole }, { timeoutMs: CONTEXT_LIMIT_MS });
+    const known = await loadQuestions(deps.questionBank, { ...request, actorRole }, { timeoutMs: CONTEXT_LIMIT_MS });
     return { kind: 'LOADED', known };
   } catch (error) {
     if (!(error instanceof QuestionBankFailed)) throw error;
@@ -78,15 +78,15 @@ function reply(status: 200 | 201, { view }: { view: unknown }): Reply {
  */
 export async function cancelOneJob(deps: JobDeps, call: Call): Promise<Reply | Rejection> {
   const jobId = call.params.jobId ?? '';
-  const tried = await cancelJob(deps.mongo, jobId, callerOf(call.identity));
-  switch (tried.kind) {
+  const result = await cancelJob(deps.mongo, jobId, callerOf(call.identity));
+  switch (result.kind) {
     case 'unknown':
       return { rejected: 'JOB_NOT_FOUND' };
     case 'finished':
-      return { rejected: 'JOB_STATE_CONFLICT', message: `The job is ${tried.job.status}` };
+      return { rejected: 'JOB_STATE_CONFLICT', message: `The job is ${result.job.status}` };
     case 'cancelled':
       deps.jobChanges.notify([jobId]);
-      return { status: 200, data: { job: (await detailedJobView(deps.mongo, tried.job)).view } };
+      return { status: 200, data: { job: (await detailedJobView(deps.mongo, result.job)).view } };
   }
 }
 

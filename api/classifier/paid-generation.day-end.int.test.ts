@@ -36,8 +36,11 @@ async function unpaid<Scene extends Awaited<ReturnType<typeof paidDoor>>>(t: Tes
   if (row === null || row.commandId === null) throw new Error('no answer is stored');
   const { commandId } = row;
   const command = () => readCommand(mongo, 'settlement', commandId);
-  // The worker may still be running the attempt that the door did not wait for.
-  await until('no process is settling', async () => (await command())?.lockedUntil === null);
+  // The door did not wait for the attempt of the worker.
+  await until('no process is settling', async () => {
+    const now = await command();
+    return now?.lockedUntil === null && now.attempts === (worker === null ? 0 : 1);
+  });
   owners.fault = null;
   return { ...scene, previewId: row._id, commandId, command, row: () => generations(mongo).findOne({ _id: row._id }) };
 }

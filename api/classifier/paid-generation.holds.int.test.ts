@@ -73,7 +73,7 @@ for (const [settler, open] of [
   ['the worker', doorWithWorker],
 ] as const) {
   t.test(`usage that ${settler} has consumed counts once while its debit is pending`, async (t) => {
-    const { door, owners, called, held } = await open(t);
+    const { door, owners, called, held, settlements } = await open(t);
     const { ledger, calls } = owners;
     ledger.limits.set('credits_weekly', 12);
     owners.fault = ({ path }) => (path.endsWith('/transactions') ? 'away' : undefined);
@@ -82,6 +82,7 @@ for (const [settler, open] of [
     t.equal(wordOf(await ask('A')), 'AI_SETTLEMENT_PENDING');
     await until('its usage is counted', () => ledger.used.get('credits_weekly') === 6);
     await until('its debit has failed', () => called('/transactions') > 0);
+    await noneRuns();
     t.match(await held(), [{ credits: 6, usageConsumed: true }], 'its debit is still held');
     ledger.balance = 11;
     t.equal(wordOf(await ask('B')), 'AI_WALLET_INSUFFICIENT', 'six for A, which are owed, and six for B');
@@ -92,6 +93,13 @@ for (const [settler, open] of [
     t.strictSame(check?.body.checks, [...own, { counter: 'tokens_monthly', amount: 2_000 }], 'its own estimate alone');
     await until('the usage of B is counted', () => ledger.used.get('credits_weekly') === 12);
     t.equal(wordOf(await ask('C')), 'AI_USAGE_LIMIT_EXCEEDED');
+    await noneRuns();
+
+    /** Waits for the run of the worker, which outlasts the request. */
+    async function noneRuns() {
+      const isIdle = async () => (await settlements()).every(({ lockedUntil }) => lockedUntil === null);
+      await until('no settlement runs', isIdle);
+    }
   });
 }
 

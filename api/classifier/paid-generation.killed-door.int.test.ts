@@ -12,7 +12,7 @@ import { previewGeneration } from './previews.ts';
 const mongo = await openTestMongo(t);
 const owners = await openFakeOwners(t);
 /** More write and call points than a generation has. */
-const MOST_POINTS = 60;
+const MAX_POINTS = 60;
 
 /** Settler of the dying door's answer: the door itself or the worker. */
 type Mode = 'door' | 'worker';
@@ -68,7 +68,7 @@ for (const [mode, calls] of [
       `a door that settles by the ${mode} and dies at any write or call, ${when} it is made, charges once`,
       async (t) => {
         const deaths: string[] = [];
-        for (let point = 1; point < MOST_POINTS; point++) {
+        for (let point = 1; point < MAX_POINTS; point++) {
           const diedAt = await dieAndAskAgain(t, mode, point, when);
           if (diedAt === null) break;
           deaths.push(diedAt);

@@ -1,20 +1,20 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Call } from '#api/route.ts';
 import { newestGeneration, openGeneration } from '#infra/mongo/classifier/generation-epochs.ts';
-import { dropHold, renewHold } from '#infra/mongo/classifier/generation-holds.ts';
+import { releaseHold, renewHold } from '#infra/mongo/classifier/generation-holds.ts';
 import {
+  acquireGeneration,
   findGeneration,
-  giveUpGeneration,
   type HeldGeneration,
+  releaseGeneration,
   renewGeneration,
   storeReplay,
-  takeGeneration,
 } from '#infra/mongo/classifier/generations.ts';
 import {
   type AnsweredGeneration,
-  COME_BACK_SECONDS,
   chargeOf,
   nextStep,
+  RETRY_AFTER_SECONDS,
   resultOf,
   resultText,
   type SettledGeneration,
@@ -34,7 +34,7 @@ const POLL_MS = 100;
 const RACE_POLL_MS = 5;
 
 /** An equal request holds the row for longer than this request may wait. */
-const IN_PROGRESS: Rejection = { rejected: 'AI_GENERATION_IN_PROGRESS', retryAfter: COME_BACK_SECONDS };
+const IN_PROGRESS: Rejection = { rejected: 'AI_GENERATION_IN_PROGRESS', retryAfter: RETRY_AFTER_SECONDS };
 
 /**
  * Abort signals of a request. `signal` aborts when the client leaves and ends only waiting. `stop` aborts when the process must
@@ -75,20 +75,20 @@ export async function paidGeneration(
         await delay(POLL_MS, undefined, { signal });
         break;
       case 'open':
-      case 'take': {
+      case 'acquire': {
         const wanted = { key, organizationId, actor, now: now(), leaseMs: timing.leaseMs };
-        const taken =
+        const acquired =
           next.kind === 'open'
             ? await open(deps, { ...wanted, epoch: next.epoch }, next.after)
-            : await takeGeneration(mongo, next.row._id, { by: 'door', leaseMs: timing.leaseMs });
-        if (taken.kind !== 'held') {
+            : await acquireGeneration(mongo, next.row._id, { by: 'door', leaseMs: timing.leaseMs });
+        if (acquired.kind !== 'held') {
           // Another process has the row: wait for its result.
-          const isBusy = taken.kind === 'busy';
+          const isBusy = acquired.kind === 'busy';
           if (isBusy && performance.now() >= giveUpAt) return IN_PROGRESS;
           await delay(isBusy ? POLL_MS : RACE_POLL_MS, undefined, { signal });
           break;
         }
-        const end = await makeAndSettle(deps, order, taken.held, stop);
+        const end = await generateAndSettle(deps, order, acquired.held, stop);
         switch (end.kind) {
           case 'settled':
             return previewOf(end.row, order);
@@ -137,58 +137,63 @@ type HolderEnd =
  * A process may die at any point. Before the replay is stored nothing is owed, and the lease expires. Afterwards the next request
  * or the worker charges under the same keys.
  */
-async function makeAndSettle(
+async function generateAndSettle(
   deps: PreviewDeps,
   order: GenerationOrder,
   held: HeldGeneration,
   stop: AbortSignal,
 ): Promise<HolderEnd> {
-  const stopRenewing = keepRenewing(deps, held);
+  const stopRenewing = startRenewing(deps, held);
   try {
-    const end = await endOf(deps, order, held, stop);
-    if (end.kind === 'refused') await giveUpGeneration(deps.mongo, held, end.rejection);
+    const end = await generateOrCharge(deps, order, held, stop);
+    if (end.kind === 'refused') await releaseGeneration(deps.mongo, held, end.rejection);
     return end;
   } catch (error) {
     // Free the row without a result, so that waiting requests try themselves. If this write fails, the lease expires.
-    await giveUpGeneration(deps.mongo, held, null).catch(() => undefined);
+    await releaseGeneration(deps.mongo, held, null).catch(() => undefined);
     throw error;
   } finally {
     stopRenewing();
   }
 }
 
-async function endOf(
+async function generateOrCharge(
   deps: PreviewDeps,
   order: GenerationOrder,
   held: HeldGeneration,
   stop: AbortSignal,
 ): Promise<HolderEnd> {
-  if (held.row.state !== 'MAKING') return chargedHere(deps, held.row);
-  const made = await make(deps, order, held, stop);
-  if (isRejection(made)) return { kind: 'refused', rejection: made };
-  const { questions } = made.generate;
-  const charge = chargeOf({ asked: order.wanted.count, returned: questions.length, usage: made.usage });
+  if (held.row.state !== 'MAKING') return chargeHere(deps, held.row);
+  const answer = await generateAnswer(deps, order, held, stop);
+  if (isRejection(answer)) return { kind: 'refused', rejection: answer };
+  const { questions } = answer.generate;
+  const charge = chargeOf({ asked: order.wanted.count, returned: questions.length, usage: answer.usage });
   const settledBy = deps.settlementWorker === null ? 'door' : 'worker';
-  const stored = await storeReplay(deps.mongo, held, { result: resultText(made), charge, settledBy, now: deps.now() });
+  const stored = await storeReplay(deps.mongo, held, {
+    result: resultText(answer),
+    charge,
+    settledBy,
+    now: deps.now(),
+  });
   if (stored.kind === 'lost' || settledBy === 'worker') return { kind: 'again' };
   const row = await findGeneration(deps.mongo, held.row._id);
-  return row === null || row.state === 'MAKING' ? { kind: 'again' } : chargedHere(deps, row);
+  return row === null || row.state === 'MAKING' ? { kind: 'again' } : chargeHere(deps, row);
 }
 
-async function chargedHere(deps: PreviewDeps, row: AnsweredGeneration): Promise<HolderEnd> {
+async function chargeHere(deps: PreviewDeps, row: AnsweredGeneration): Promise<HolderEnd> {
   const settled = await settleHere(deps, row);
   return isRejection(settled) ? { kind: 'refused', rejection: settled } : { kind: 'settled', row: settled };
 }
 
 /** Generates the answer. If that fails or is refused, releases the hold on the balance. */
-async function make(deps: PreviewDeps, order: GenerationOrder, held: HeldGeneration, stop: AbortSignal) {
+async function generateAnswer(deps: PreviewDeps, order: GenerationOrder, held: HeldGeneration, stop: AbortSignal) {
   const holder = holderOf(held);
   try {
-    const made = await answerOf(deps, order, held, stop);
-    if (isRejection(made)) await dropHold(deps.mongo, holder);
-    return made;
+    const answer = await answerOf(deps, order, held, stop);
+    if (isRejection(answer)) await releaseHold(deps.mongo, holder);
+    return answer;
   } catch (error) {
-    await dropHold(deps.mongo, holder).catch(() => undefined);
+    await releaseHold(deps.mongo, holder).catch(() => undefined);
     throw error;
   }
 }
@@ -201,7 +206,7 @@ async function answerOf(deps: PreviewDeps, order: GenerationOrder, held: HeldGen
   return generate(deps, order, { previewId: held.row._id, references }, stop);
 }
 
-function keepRenewing({ mongo, timing: { leaseMs } }: PreviewDeps, held: HeldGeneration): () => void {
+function startRenewing({ mongo, timing: { leaseMs } }: PreviewDeps, held: HeldGeneration): () => void {
   const renew = async () => {
     await renewGeneration(mongo, held, leaseMs);
     if (held.row.state === 'MAKING') await renewHold(mongo, holderOf(held), leaseMs);

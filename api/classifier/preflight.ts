@@ -1,11 +1,11 @@
-import { placeHold, readHeldBefore } from '#infra/mongo/classifier/generation-holds.ts';
+import { addHold, readHoldsAhead } from '#infra/mongo/classifier/generation-holds.ts';
 import { checkUsage, readBalance } from '#infra/neighbours/billing.ts';
 import { OwnerFailed } from '#infra/neighbours/owner-call.ts';
 import {
   type Charge,
-  COME_BACK_SECONDS,
   estimateOf,
   type HeldAmounts,
+  RETRY_AFTER_SECONDS,
   sumOfCharges,
 } from '#shared/classifier/generation.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
@@ -17,7 +17,7 @@ const MAX_READS = 5;
 
 /**
  * Checks whether usage limits and balance cover the order plus everything that its organization has in flight. Returns the
- * rejection, or undefined if they do. The hold is placed before the usage and wallet services are called: it counts the holds ahead
+ * rejection, or undefined if they do. The hold is added before the usage and wallet services are called: it counts the holds ahead
  * of it and is counted by later ones.
  */
 export async function preflight(
@@ -27,26 +27,26 @@ export async function preflight(
   signal: AbortSignal,
 ): Promise<Rejection | undefined> {
   const estimate = estimateOf(order.wanted.count);
-  const hold = await placeHold(deps.mongo, holder, { ...estimate, leaseMs: deps.timing.leaseMs });
-  if (hold.kind === 'full') return { rejected: 'AI_GENERATION_IN_PROGRESS', retryAfter: COME_BACK_SECONDS };
-  let { before } = hold;
+  const hold = await addHold(deps.mongo, holder, { ...estimate, leaseMs: deps.timing.leaseMs });
+  if (hold.kind === 'full') return { rejected: 'AI_GENERATION_IN_PROGRESS', retryAfter: RETRY_AFTER_SECONDS };
+  let { ahead } = hold;
   for (let reads = 1; ; reads++) {
-    const refused = await checkOwners(deps, order, neededFor(estimate, before), signal);
+    const refused = await checkOwners(deps, order, neededFor(estimate, ahead), signal);
     if (refused === undefined || refused.rejected === 'AI_OWNER_UNAVAILABLE') return refused;
     // A hold ahead of ours may have been charged between reading the holds and reading the balance; it was then counted twice.
-    const since: HeldAmounts = await readHeldBefore(deps.mongo, holder, deps.now());
-    if (!isLess(since, before) || reads === MAX_READS) return refused;
-    before = since;
+    const current: HeldAmounts = await readHoldsAhead(deps.mongo, holder, deps.now());
+    if (!isLess(current, ahead) || reads === MAX_READS) return refused;
+    ahead = current;
   }
 }
 
-function neededFor(estimate: Charge, before: HeldAmounts): HeldAmounts {
-  return { balance: before.balance + estimate.credits, usage: sumOfCharges([before.usage, estimate]) };
+function neededFor(estimate: Charge, ahead: HeldAmounts): HeldAmounts {
+  return { balance: ahead.balance + estimate.credits, usage: sumOfCharges([ahead.usage, estimate]) };
 }
 
-function isLess(since: HeldAmounts, before: HeldAmounts): boolean {
-  const [now, then] = [since.usage, before.usage];
-  return since.balance < before.balance || now.credits < then.credits || now.tokens < then.tokens;
+function isLess(current: HeldAmounts, ahead: HeldAmounts): boolean {
+  const [now, then] = [current.usage, ahead.usage];
+  return current.balance < ahead.balance || now.credits < then.credits || now.tokens < then.tokens;
 }
 
 async function checkOwners(

@@ -18,7 +18,7 @@ import type { PreviewDeps, SettlementWorker } from './deps.ts';
  */
 
 /** The settled generation, or the rejection after which the client must send the same request again. */
-type Settled = SettledGeneration | Rejection;
+type SettlementResult = SettledGeneration | Rejection;
 
 /**
  * Rings the settlement worker and waits for it, until the client leaves or the wait times out. A settlement that is backing off
@@ -29,7 +29,7 @@ export async function settleThroughWorker(
   worker: SettlementWorker,
   row: OwedGeneration,
   signal: AbortSignal,
-): Promise<Settled> {
+): Promise<SettlementResult> {
   const command = await makeDueNow(mongo, 'settlement', row.commandId);
   if (command !== null) await ringAndWait({ mongo, ...worker }, command, { timeoutMs: worker.waitMs, signal });
   const now = await findGeneration(mongo, row._id);
@@ -43,7 +43,7 @@ export async function settleThroughWorker(
 export async function settleHere(
   { mongo, log, neighbours, outboundTimeoutMs: timeoutMs }: PreviewDeps,
   row: AnsweredGeneration,
-): Promise<Settled> {
+): Promise<SettlementResult> {
   const { usage, wallet } = neighbours;
   if (usage === null || wallet === null) return settlementPending(row._id);
   try {

@@ -165,13 +165,13 @@ t.test('a drain ends job streams first', async (t) => {
 
 t.test('a finished job of two thousand questions is sent whole', async (t) => {
   const door = await openJobDoor(t, mongo);
-  const wish = { questionIds: questionIds(2_000), fields: ['topic', 'difficulty', 'cognitiveLevel', 'tags'] };
-  const { id } = (await door.as('TEACHER', 'hoa').create(wish)).data.job;
+  const request = { questionIds: questionIds(2_000), fields: ['topic', 'difficulty', 'cognitiveLevel', 'tags'] };
+  const { id } = (await door.as('TEACHER', 'hoa').create(request)).data.job;
   await work(id);
   const stream = await follow(t, door, id, 'hoa');
   const { data } = await stream.next('snapshot');
   t.equal((data.job as { result: { items: unknown[] } }).result.items.length, 2_000);
-  t.strictSame((data.job as { scope: { questionIds: string[] } }).scope.questionIds, wish.questionIds);
+  t.strictSame((data.job as { scope: { questionIds: string[] } }).scope.questionIds, request.questionIds);
   await until('it ended', () => stream.ended());
   t.comment(`${stream.text().length} characters`);
 });

@@ -23,7 +23,7 @@ export function openBodyReader(limits: { bodyBudgetBytes: number; bodyTimeoutMs:
   const deadlines = openDeadlines(limits.bodyTimeoutMs);
   return {
     async read(exchange, head, maxBytes) {
-      const announced = judgeBodyHead(head, maxBytes);
+      const announced = checkBodyHead(head, maxBytes);
       switch (announced.kind) {
         case 'refused':
           return announced;
@@ -52,7 +52,7 @@ const CHARSET = /;[ \t]*charset[ \t]*=[ \t]*"?([^\s;"]*)"?/i;
  * a body needs no type. A chunked body without a Content-Type passes with `typeMissing`, because it may still be empty; its
  * first byte then causes the refusal.
  */
-function judgeBodyHead(head: Head, maxBytes: number): Announced | { kind: 'none' } | Refused {
+function checkBodyHead(head: Head, maxBytes: number): Announced | { kind: 'none' } | Refused {
   const { headers, repeated } = head;
   const chunked = headers['transfer-encoding'] !== undefined;
   const length = chunked ? undefined : Number(headers['content-length'] ?? 0);
@@ -153,16 +153,16 @@ interface BodyBudget {
 }
 
 function openBodyBudget(limit: number): BodyBudget {
-  let taken = 0;
+  let used = 0;
   return {
     reserve(exchange, bytes) {
-      if (taken + bytes > limit) return false;
-      taken += bytes;
+      if (used + bytes > limit) return false;
+      used += bytes;
       exchange.reserved += bytes;
       return true;
     },
     release(exchange) {
-      taken -= exchange.reserved;
+      used -= exchange.reserved;
     },
   };
 }

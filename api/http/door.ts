@@ -18,7 +18,7 @@ const SWEEP_MS = 100;
 /** Time (ms) after the drain begins for which a connection that has sent no byte stays open. */
 const SILENT_MS = 1_000;
 /** Time (ms) for handlers to finish their replies after the abort. */
-const LAST_WORDS_MS = 500;
+const LAST_REPLIES_MS = 500;
 
 /** Returns the door of `server`; `running` holds its requests. */
 export function openDoor(server: Server, running: Pick<RunningRequests, 'cut' | 'idle'>): Door {
@@ -51,7 +51,7 @@ export function openDoor(server: Server, running: Pick<RunningRequests, 'cut' | 
       try {
         if (await Promise.race([ended, after(timeoutMs)])) return true;
         running.cut();
-        if (!(await Promise.race([ended, after(LAST_WORDS_MS)]))) server.closeAllConnections();
+        if (!(await Promise.race([ended, after(LAST_REPLIES_MS)]))) server.closeAllConnections();
         await closed;
         return false;
       } finally {

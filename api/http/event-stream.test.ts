@@ -54,17 +54,17 @@ t.test('a client that reads gets far more than the limit if the sender awaits `t
   const bytes = readAll(client);
   for (let sent = 0; sent < 50; sent++) {
     stream.send(LARGE);
-    await stream.taken();
+    await stream.drained();
   }
   t.ok(stream.isOpen());
   await until('all has come', () => bytes() > 50 * 100_000);
 });
 
-t.test('`taken` waits `patienceMs` for a client that reads nothing, then cuts it off', async (t) => {
-  const { open } = await openTo(t, { patienceMs: 100 });
+t.test('`taken` waits `timeoutMs` for a client that reads nothing, then cuts it off', async (t) => {
+  const { open } = await openTo(t, { timeoutMs: 100 });
   const stream = open();
   await fill(stream);
-  await stream.taken();
+  await stream.drained();
   t.equal(stream.isOpen(), false);
 });
 
@@ -72,7 +72,7 @@ t.test('the end of a stream resolves a pending `taken`', async (t) => {
   const { open, client } = await openTo(t);
   const stream = open();
   await fill(stream);
-  const waiting = stream.taken();
+  const waiting = stream.drained();
   client.destroy();
   await waiting;
   await stream.ended;
@@ -93,6 +93,6 @@ async function fill(stream: EventStream): Promise<void> {
   for (let full = false; !full; ) {
     stream.send(small);
     const turn = new Promise<string>((resolve) => setImmediate(resolve, 'turn'));
-    full = (await Promise.race([stream.taken().then(() => 'taken'), turn.then(() => turn)])) === 'turn';
+    full = (await Promise.race([stream.drained().then(() => 'taken'), turn.then(() => turn)])) === 'turn';
   }
 }

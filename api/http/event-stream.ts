@@ -13,9 +13,9 @@ export interface EventStream {
   send(event: StreamEvent): void;
   /**
    * Resolves once the client has read enough to send more, or the reply has ended. A sender of many events awaits it after each
-   * event, because unread events count against `maxUnreadBytes`. A client that reads nothing for `patienceMs` is cut off.
+   * event, because unread events count against `maxUnreadBytes`. A client that reads nothing for `timeoutMs` is cut off.
    */
-  taken(): Promise<void>;
+  drained(): Promise<void>;
   /** Ends the reply after the events that were sent. */
   end(): void;
   /** Resolves when the reply has ended, by the server or by the client. */
@@ -30,16 +30,16 @@ export interface StreamOptions {
   heartbeat(): StreamEvent;
   /** Bytes that a client may leave unread; default 256 KiB. Streams of large events need more. */
   maxUnreadBytes?: number;
-  /** Time that `taken` waits for the client (ms); default 30 s. */
-  patienceMs?: number;
+  /** Time that `drained` waits for the client (ms); default 30 s. */
+  timeoutMs?: number;
 }
 
 /** Delay before a client reconnects (ms). */
 const RETRY_MS = 3_000;
 /** Bytes that a client may leave unread. A slower client is cut off and reconnects when it can. */
 const MAX_UNREAD_BYTES = 256 * 1024;
-/** Time that a client has to read while a sender awaits `taken` (ms). */
-const PATIENCE_MS = 30_000;
+/** Time that a client has to read while a sender awaits `drained` (ms). */
+const TIMEOUT_MS = 30_000;
 
 /** Sends status 200 and the headers and returns the open stream. A later failure can no longer set the status. */
 export function openEventStream(response: ServerResponse, options: StreamOptions): EventStream {
@@ -51,7 +51,7 @@ export function openEventStream(response: ServerResponse, options: StreamOptions
   });
   response.write(`retry: ${RETRY_MS}\n\n`);
 
-  const { maxUnreadBytes = MAX_UNREAD_BYTES, patienceMs = PATIENCE_MS } = options;
+  const { maxUnreadBytes = MAX_UNREAD_BYTES, timeoutMs = TIMEOUT_MS } = options;
   const over = Promise.withResolvers<void>();
   const heart = setInterval(() => send(options.heartbeat()), options.heartbeatMs);
   response.once('close', finish);
@@ -68,13 +68,13 @@ export function openEventStream(response: ServerResponse, options: StreamOptions
     response.write(`${id === undefined ? '' : `id: ${id}\n`}event: ${event}\ndata: ${JSON.stringify(data)}\n\n`);
     if (response.writableLength > maxUnreadBytes) response.destroy();
   }
-  async function taken(): Promise<void> {
+  async function drained(): Promise<void> {
     if (!isOpen() || !response.writableNeedDrain) return;
-    const drained = Promise.withResolvers<void>();
-    const late = setTimeout(() => response.destroy(), patienceMs);
-    response.once('drain', drained.resolve);
-    await Promise.race([drained.promise, over.promise]);
-    response.off('drain', drained.resolve);
+    const drain = Promise.withResolvers<void>();
+    const late = setTimeout(() => response.destroy(), timeoutMs);
+    response.once('drain', drain.resolve);
+    await Promise.race([drain.promise, over.promise]);
+    response.off('drain', drain.resolve);
     clearTimeout(late);
   }
   function end(): void {
@@ -86,5 +86,5 @@ export function openEventStream(response: ServerResponse, options: StreamOptions
     options.draining.removeEventListener('abort', end);
     over.resolve();
   }
-  return { send, taken, end, ended: over.promise, isOpen };
+  return { send, drained, end, ended: over.promise, isOpen };
 }

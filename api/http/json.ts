@@ -50,7 +50,7 @@ const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 const SMALL_U = 0x75;
 /** Digits up to which a number without an exponent is finite: 1e308 has 309 digits. */
-const LONGEST_FINITE = 308;
+const MAX_FINITE_DIGITS = 308;
 
 /**
  * Counts nesting before `JSON.parse` builds it: 8 MiB of `[` would become millions of arrays first. `suspicious` decides
@@ -69,7 +69,7 @@ export function scanJson(bytes: Uint8Array, maxDepth: number): Scan {
     every |= byte;
     if (byte >= 0x30 && byte <= 0x39) {
       digits += 1;
-      if (digits > LONGEST_FINITE) suspicious = true;
+      if (digits > MAX_FINITE_DIGITS) suspicious = true;
       continue;
     }
     if (byte === QUOTE) {

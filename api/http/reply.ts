@@ -65,7 +65,7 @@ function send(
 ): void {
   const { request, response } = exchange;
   if (isGone(exchange)) return;
-  const left = exchange.broken ? 'none' : bodyLeft(request);
+  const left = exchange.broken ? 'none' : unreadBody(request);
   const headers = [
     'Content-Type',
     TYPE,
@@ -97,7 +97,7 @@ const LINGER_MS = 1_000;
  * Returns how much of the body is still to come when a reply is ready. `little`: the connection stays open and Node discards
  * the rest. `much`: the connection must be closed after the reply.
  */
-function bodyLeft(request: IncomingMessage): 'none' | 'little' | 'much' {
+function unreadBody(request: IncomingMessage): 'none' | 'little' | 'much' {
   if (request.complete) return 'none';
   if (request.headers['transfer-encoding'] !== undefined) return 'much';
   const length = Number(request.headers['content-length'] ?? 0);

@@ -33,12 +33,12 @@ const NO_ROUTE = { kind: 'no-route' } as const;
  */
 export function compileTable<T>(rows: readonly TableRow<T>[]): RouteTable<T> {
   const root = newBranch<T>();
-  for (const row of rows) plant(root, row);
+  for (const row of rows) insertRow(root, row);
   return (method, path) => {
     const segments = path.split('/');
     if (segments[0] !== '' || segments.length < 2) return NO_ROUTE;
     const values: string[] = [];
-    const branch = climb(root, segments, 1, values);
+    const branch = findBranch(root, segments, 1, values);
     if (branch === undefined) return NO_ROUTE;
     const leaf = branch.methods.get(method);
     if (leaf === undefined) return { kind: 'wrong-method', allow: [...branch.methods.keys()].sort().join(', ') };
@@ -46,7 +46,7 @@ export function compileTable<T>(rows: readonly TableRow<T>[]): RouteTable<T> {
   };
 }
 
-function plant<T>(root: Branch<T>, row: TableRow<T>): void {
+function insertRow<T>(root: Branch<T>, row: TableRow<T>): void {
   const names: string[] = [];
   let branch = root;
   for (const segment of row.path.split('/').slice(1)) {
@@ -69,19 +69,19 @@ function newBranch<T>(): Branch<T> {
 }
 
 /** Returns the branch of the segments. A static segment wins; if it leads to no route, the parameter is used instead. */
-function climb<T>(branch: Branch<T>, segments: string[], index: number, values: string[]): Branch<T> | undefined {
+function findBranch<T>(branch: Branch<T>, segments: string[], index: number, values: string[]): Branch<T> | undefined {
   const segment = segments[index];
   if (segment === undefined) return branch.methods.size > 0 ? branch : undefined;
   const fixed = branch.statics.get(segment);
   if (fixed !== undefined) {
-    const end = climb(fixed, segments, index + 1, values);
+    const end = findBranch(fixed, segments, index + 1, values);
     if (end !== undefined) return end;
   }
   if (branch.parameter === undefined) return undefined;
   const value = decodedId(segment);
   if (value === undefined) return undefined;
   values.push(value);
-  const end = climb(branch.parameter, segments, index + 1, values);
+  const end = findBranch(branch.parameter, segments, index + 1, values);
   if (end === undefined) values.pop();
   return end;
 }

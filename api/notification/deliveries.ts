@@ -15,8 +15,8 @@ export async function recordDeliveryAttempt(
 ): Promise<Reply> {
   const now = deps.now();
   const { organizationId = null } = call.identity;
-  const made = { id: newId(now), now: new Date(now), organizationId };
-  const attempt = await insertDeliveryAttempt(deps.mongo, recordedAttempt(call.body, made));
+  const facts = { id: newId(now), now: new Date(now), organizationId };
+  const attempt = await insertDeliveryAttempt(deps.mongo, recordedAttempt(call.body, facts));
   return { status: 201, data: { deliveryAttempt: deliveryAttemptView(attempt) } };
 }
 

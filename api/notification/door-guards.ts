@@ -30,7 +30,7 @@ export function senders(deps: Pick<NotificationDeps, 'senderTokens'>, names: rea
 }
 
 /** Admits an ADMIN, or a producer with its own token. */
-export function makers(deps: Pick<NotificationDeps, 'senderTokens'>): Guard[] {
+export function adminOrProducer(deps: Pick<NotificationDeps, 'senderTokens'>): Guard[] {
   return [adminOrSender(ACTOR, sendersOf(deps, PRODUCERS))];
 }
 

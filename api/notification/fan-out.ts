@@ -31,7 +31,7 @@ export async function fanOutEvent(
   const { event, organizationId } = input;
   const known = await knownEvent(deps, event);
   if (known !== null) return { kind: 'replayed', event: known };
-  return fanOut(deps, input, (made) => newEvent(event, { ...made, organizationId }));
+  return fanOut(deps, input, (facts) => newEvent(event, { ...facts, organizationId }));
 }
 
 /** Stores rows that belong to no event. */
@@ -46,7 +46,7 @@ export async function fanOutRows(deps: NotificationDeps, input: FanOutInput<null
 async function fanOut<Stored extends NotificationEvent | null>(
   deps: NotificationDeps,
   input: FanOutInput<EventInput | null>,
-  eventOf: (made: { id: string; now: Date; created: number }) => Stored,
+  eventOf: (facts: { id: string; now: Date; created: number }) => Stored,
 ): Promise<FannedOut<Stored>> {
   const preferences = await preferencesOf(
     deps.mongo,
@@ -55,9 +55,9 @@ async function fanOut<Stored extends NotificationEvent | null>(
   const now = deps.now();
   const fanOutId = newId(now);
   const ids = orderedIds(input.notifications.length, now);
-  const made = { fanOutId, now: new Date(now), newId: () => ids.next().value ?? newId(now) };
-  const plan = planFanOut({ ...input, preferences }, made);
-  const event = eventOf({ id: fanOutId, now: made.now, created: plan.rows.length });
+  const facts = { fanOutId, now: new Date(now), newId: () => ids.next().value ?? newId(now) };
+  const plan = planFanOut({ ...input, preferences }, facts);
+  const event = eventOf({ id: fanOutId, now: facts.now, created: plan.rows.length });
   const inserted = await insertFanOut(deps.mongo, {
     fanOutId,
     event,

@@ -20,8 +20,8 @@ t.test('every change of an inbox wakes its owner’s streams, after the commit',
   const mongo = await openTestMongo(t);
   const [row] = await storeNotifications(mongo, 2);
   const woken: string[] = [];
-  const wake = (userIds: readonly string[]) => void woken.push(...userIds);
-  const deps = { mongo, now: Date.now, wake } as unknown as NotificationDeps;
+  const notifyStreams = (userIds: readonly string[]) => void woken.push(...userIds);
+  const deps = { mongo, now: Date.now, notifyStreams } as unknown as NotificationDeps;
   const call = {
     params: { notificationId: row?._id ?? '' },
     body: SNAPSHOT,

@@ -100,7 +100,7 @@ export async function raiseWeakTopic(deps: NotificationDeps, call: Call<WeakTopi
  * Stores an event of the sending producer and creates the notifications in its body. Rejects an event that names another service as
  * its source.
  */
-export async function takeEvent(deps: NotificationDeps, call: Call<IntakeRequest>): Promise<Reply | Rejection> {
+export async function receiveEvent(deps: NotificationDeps, call: Call<IntakeRequest>): Promise<Reply | Rejection> {
   const { notifications, ...event } = call.body;
   const { sender, organizationId = null } = call.identity;
   const refused = whyEventRefused(event, (service) => service === sender);
@@ -109,17 +109,17 @@ export async function takeEvent(deps: NotificationDeps, call: Call<IntakeRequest
 }
 
 /**
- * Returns the rejection of an event, or null if it is accepted. `mayBring` returns true if the caller may submit events of this
+ * Returns the rejection of an event, or null if it is accepted. `maySend` returns true if the caller may submit events of this
  * service.
  */
 function whyEventRefused(
   event: { sourceService?: string | null; sourceEventId?: string | null },
-  mayBring: (service: string) => boolean,
+  maySend: (service: string) => boolean,
   at = '',
 ): Rejection | null {
   const details = sourcePairFaults(event, at);
   if (details.length > 0) return { rejected: 'VALIDATION_FAILED', details };
-  const isForeign = event.sourceService != null && !mayBring(event.sourceService);
+  const isForeign = event.sourceService != null && !maySend(event.sourceService);
   return isForeign ? { rejected: 'NOTIFICATION_SOURCE_MISMATCH' } : null;
 }
 

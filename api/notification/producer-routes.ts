@@ -3,12 +3,12 @@ import { batchFaults, eventFaults, PRODUCERS, WEAK_TOPIC_SENDER } from '#shared/
 import { weakTopicFaults } from '#shared/notification/weak-topic.ts';
 import { recordDeliveryAttempt } from './deliveries.ts';
 import type { NotificationDeps } from './deps.ts';
-import { actors, makers, senders } from './door-guards.ts';
-import { createBatch, createOneNotification, raiseWeakTopic, storeSnapshot, takeEvent } from './intake.ts';
+import { actors, adminOrProducer, senders } from './door-guards.ts';
+import { createBatch, createOneNotification, raiseWeakTopic, receiveEvent, storeSnapshot } from './intake.ts';
 
 /** Routes of the admins and services that create notifications. */
 export function producerRoutes(deps: NotificationDeps): Route[] {
-  const maker = makers(deps);
+  const maker = adminOrProducer(deps);
   const intake = [
     { status: 201, schema: 'notification/intake-reply', description: 'Taken' },
     { status: 200, schema: 'notification/intake-reply', description: 'A replay: nothing was made' },
@@ -104,7 +104,7 @@ export function producerRoutes(deps: NotificationDeps): Route[] {
       body: { schema: 'notification/intake-request', maxBytes: LARGE_BODY, moreFaults: eventFaults },
       replies: intake,
       errors: ['NOTIFICATION_SOURCE_MISMATCH'],
-      handle: (call) => takeEvent(deps, call),
+      handle: (call) => receiveEvent(deps, call),
     },
   ];
 }

@@ -3,8 +3,8 @@ import { openStreams } from '#api/http/live-stream.ts';
 import { openServer } from '#api/server.ts';
 import { loadSchemas } from '#infra/schema/validator.ts';
 import { DAY, HOUR } from '#shared/kernel/time.ts';
+import { captureLog } from '#testing/captured-log.ts';
 import { openStream } from '#testing/clients/open-stream.ts';
-import { heldLog } from '#testing/held-log.ts';
 import { freshNotification, storeNotifications } from '#testing/stored/stored-notifications.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { until } from '#testing/until.ts';
@@ -24,12 +24,12 @@ async function openInboxDoor(t: Test) {
     senderTokens: {},
     inboxChanges: { listen: () => () => undefined, isConnected: () => true },
     streams: { ...openStreams(draining.signal), maxAgeMs: MAX_AGE_MS },
-    log: heldLog(),
+    log: captureLog(),
   } as unknown as NotificationDeps;
   const door = openServer({
     routes: notificationRoutes(deps),
     schemas: loadSchemas(),
-    log: heldLog(),
+    log: captureLog(),
     access: () => undefined,
     draining: draining.signal,
     isOutage: () => false,

@@ -129,7 +129,7 @@ async function sendNews(
   for (const [at, row] of fresh.entries()) {
     const last = at === fresh.length - 1;
     stream.send({ event: 'notification', data: { notification: notificationView(row) }, ...(last ? { id } : {}) });
-    await stream.taken();
+    await stream.drained();
   }
   if (unreadCount !== state.unreadCount) stream.send({ event: 'counts', data: { unreadCount }, id });
   return { cursor, unreadCount };

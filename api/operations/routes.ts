@@ -2,7 +2,7 @@ import { performance } from 'node:perf_hooks';
 import { opsToken } from '#api/http/guards/tokens.ts';
 import type { Route } from '#api/route.ts';
 import type { Metrics } from '#infra/metrics/metrics.ts';
-import { bounded } from '#infra/process/background.ts';
+import { withTimeout } from '#infra/process/background.ts';
 
 export interface OperationsDeps {
   /** Names of the services that this process serves. */
@@ -163,7 +163,7 @@ export function readiness({ checks, draining, boundMs = 500, cacheMs = 250 }: Re
 async function result(check: () => Promise<void>, boundMs: number): Promise<CheckResult> {
   const started = performance.now();
   try {
-    await bounded(check(), boundMs, () => new Error('no answer in time'));
+    await withTimeout(check(), boundMs, () => new Error('no answer in time'));
     return { status: 'up', latencyMs: Math.round((performance.now() - started) * 100) / 100 };
   } catch {
     return { status: 'down', latencyMs: null };

@@ -7,7 +7,7 @@ const TOP = 56;
 const RIGHT = 170;
 /** A bar, and the distance between two bars of a measure. */
 const BAR = { height: 15, step: 18 };
-const LEAST_LINE = 44;
+const MIN_LINE_HEIGHT = 44;
 const GAP = 14;
 const MET = '#2f7d4f';
 const MISSED = '#b4532a';
@@ -38,7 +38,7 @@ export function ratioChart(rows: readonly ReportRow[], title: string): string {
 }
 
 function lineHeight(group: readonly ReportRow[]): number {
-  return Math.max(LEAST_LINE, group.length * BAR.step + GAP);
+  return Math.max(MIN_LINE_HEIGHT, group.length * BAR.step + GAP);
 }
 
 function bars(group: readonly ReportRow[], y: number, x: (ratio: number) => number): string[] {

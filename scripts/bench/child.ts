@@ -21,7 +21,7 @@ export interface ChildPlan {
 }
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
-const PATIENCE_MS = 20_000;
+const TIMEOUT_MS = 20_000;
 const STOP_MS = 5_000;
 const POLL_MS = 25;
 
@@ -50,12 +50,12 @@ export async function startChild({ name, args, env, readyWhen, folder }: ChildPl
 
   async function stop(): Promise<void> {
     if (!over) child.kill('SIGTERM');
-    const patience = setTimeout(killIt, STOP_MS);
+    const timer = setTimeout(killIt, STOP_MS);
     await gone;
-    clearTimeout(patience);
+    clearTimeout(timer);
   }
 
-  const giveUpAt = performance.now() + PATIENCE_MS;
+  const giveUpAt = performance.now() + TIMEOUT_MS;
   while (!readFileSync(file, 'utf8').includes(readyWhen)) {
     if (over || performance.now() > giveUpAt) {
       await stop();

@@ -16,7 +16,7 @@ import { measureStart } from '#scripts/bench/measures/start.ts';
 import { measureSubmit } from '#scripts/bench/measures/submit.ts';
 import { enginesHere } from '#scripts/services/mongodb.ts';
 import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
-import { type Measure, openProgress } from './ground.ts';
+import { type Measure, openProgress } from './context.ts';
 import { identifyMongodb, machineLines, redisLine } from './machine.ts';
 import { codeDigest, openMeasured, type Result } from './measured.ts';
 import { type Run, readOptions } from './options.ts';
@@ -71,7 +71,7 @@ for (const run of options.runs) {
   } catch (error) {
     // Continue: the remaining measures are useful without this one.
     failed.push(title);
-    progress.say(`${title} failed: ${error instanceof Error ? (error.stack ?? error.message) : error}`);
+    progress.line(`${title} failed: ${error instanceof Error ? (error.stack ?? error.message) : error}`);
   }
   progress.end();
 }
@@ -98,7 +98,7 @@ async function perform({ measure: name, on }: Run): Promise<Result> {
   const services = await startThrowAwayServices({
     ...(on === null || on === 'MONGODB_URL' ? { mongodb: false } : { engine: on }),
     redis: !REDIS_URL,
-    say: progress.say,
+    say: progress.line,
   });
   try {
     const mongodbUrl = on === 'MONGODB_URL' ? MONGODB_URL : (services.mongodb?.url ?? '');

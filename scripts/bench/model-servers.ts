@@ -8,7 +8,7 @@ import { freePort } from '#scripts/services/port.ts';
 import { findPython, installPythonPackage } from '#scripts/services/python-tools.ts';
 import { cleanPythonEnvironment } from '#scripts/services/run-with-progress.ts';
 import { startChild } from './child.ts';
-import type { Ground } from './ground.ts';
+import type { BenchContext } from './context.ts';
 import { type HttpClient, openHttpClient } from './http-client.ts';
 
 /** A model in its own process that answers after a fixed time; see servers/fake-model.ts. */
@@ -21,12 +21,12 @@ export interface FakeModel {
 }
 
 /** Starts a model that answers each call after `answerMs` milliseconds. */
-export async function openFakeModel(ground: Ground, answerMs: number): Promise<FakeModel> {
+export async function openFakeModel(context: BenchContext, answerMs: number): Promise<FakeModel> {
   const port = await freePort();
   const env = { ...process.env, PORT: String(port), ANSWER_MS: String(answerMs) };
   const args = ['scripts/bench/servers/fake-model.ts'];
   const readyWhen = 'fake model is ready';
-  const child = await startChild({ name: 'fake-model', args, env, readyWhen, folder: ground.folder });
+  const child = await startChild({ name: 'fake-model', args, env, readyWhen, folder: context.folder });
   const origin = `http://127.0.0.1:${port}`;
   return {
     baseUrl: `${origin}/v1`,
@@ -48,18 +48,18 @@ export interface LiteLlm {
 export const LITELLM = 'litellm[proxy]==1.106.2';
 const KEY = 'sk-bench';
 export const LITELLM_HEADERS = { authorization: `Bearer ${KEY}` };
-const PATIENCE_MS = 120_000;
+const TIMEOUT_MS = 120_000;
 
 /**
  * Starts the proxy with one worker and without a database, as the beginning of its documentation does. The first call installs it, half a
  * gigabyte.
  */
-export async function openLiteLlm(ground: Ground, baseUrl: string): Promise<LiteLlm> {
+export async function openLiteLlm(context: BenchContext, baseUrl: string): Promise<LiteLlm> {
   const python = findPython({ min: 10, max: 13 }, process.env.PATH);
   if (python === undefined) throw new Error('LiteLLM needs a Python from 3.10 to 3.13');
-  const folder = await installPythonPackage({ say: ground.progress.say, cache: toolsCache() }, python, LITELLM);
+  const folder = await installPythonPackage({ say: context.progress.line, cache: toolsCache() }, python, LITELLM);
   const port = await freePort();
-  const config = path.join(ground.folder, 'litellm.yaml');
+  const config = path.join(context.folder, 'litellm.yaml');
   writeFileSync(
     config,
     [
@@ -85,7 +85,7 @@ export async function openLiteLlm(ground: Ground, baseUrl: string): Promise<Lite
     kill();
     await gone;
   }
-  const giveUpAt = performance.now() + PATIENCE_MS;
+  const giveUpAt = performance.now() + TIMEOUT_MS;
   while (!(await isAlive(port))) {
     if (child.exitCode !== null || performance.now() > giveUpAt) {
       await close();

@@ -1,7 +1,7 @@
 import { openMongo } from '#infra/mongo/connect.ts';
 import { freePort } from '#scripts/services/port.ts';
 import { startChild } from './child.ts';
-import type { Ground } from './ground.ts';
+import type { BenchContext } from './context.ts';
 import { type HttpClient, openHttpClient } from './http-client.ts';
 
 export const PASSWORD = 'sông hương núi ngự';
@@ -40,26 +40,26 @@ export interface BetterAuth {
 
 /** Starts better-auth; `close` stops it and drops its database. */
 export async function openBetterAuth(
-  ground: Ground,
+  context: BenchContext,
   { database, passwordCost }: { database: string; passwordCost: number },
 ): Promise<BetterAuth> {
   const port = await freePort();
   const env = {
     ...process.env,
     PORT: String(port),
-    MONGODB_URL: ground.mongodbUrl,
+    MONGODB_URL: context.mongodbUrl,
     MONGODB_DATABASE: database,
     NODE_ENV: 'production',
     PASSWORD_COST: String(passwordCost),
   };
   const args = ['scripts/bench/servers/better-auth.ts'];
   const readyWhen = 'bench server is ready';
-  const child = await startChild({ name: 'better-auth', args, env, readyWhen, folder: ground.folder });
+  const child = await startChild({ name: 'better-auth', args, env, readyWhen, folder: context.folder });
   return {
     connect: () => openHttpClient(port),
     async close() {
       await child.stop();
-      const mongo = openMongo({ url: ground.mongodbUrl, database, appName: 'examhall-bench' });
+      const mongo = openMongo({ url: context.mongodbUrl, database, appName: 'examhall-bench' });
       await mongo.db.dropDatabase().catch(() => undefined);
       await mongo.close();
     },

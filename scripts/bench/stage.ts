@@ -4,7 +4,7 @@ import { type Mongo, openMongo } from '#infra/mongo/connect.ts';
 import { migrate } from '#infra/mongo/schema/migrate.ts';
 import { freePort } from '#scripts/services/port.ts';
 import { type Child, startChild } from './child.ts';
-import type { Ground } from './ground.ts';
+import type { BenchContext } from './context.ts';
 import { type HttpClient, openHttpClient } from './http-client.ts';
 
 /** A new database with processes of the product on it. */
@@ -29,19 +29,19 @@ const READY = { worker: 'worker is ready', web: 'front door is open' };
 
 /** Opens a stage with real processes, as the Procfile starts them. `more` is added to the environment of each. */
 export async function openStage(
-  ground: Ground,
+  context: BenchContext,
   names: readonly ProcessName[],
   more: NodeJS.ProcessEnv = {},
 ): Promise<Stage> {
   const database = `bench_${randomBytes(5).toString('hex')}`;
-  const mongo = openMongo({ url: ground.mongodbUrl, database, appName: 'examhall-bench' });
+  const mongo = openMongo({ url: context.mongodbUrl, database, appName: 'examhall-bench' });
   const port = names.includes('web') ? await freePort() : 0;
   const processes = new Map<ProcessName, Child>();
   const env = {
     ...process.env,
-    MONGODB_URL: ground.mongodbUrl,
+    MONGODB_URL: context.mongodbUrl,
     MONGODB_DATABASE: database,
-    REDIS_URL: ground.redisUrl,
+    REDIS_URL: context.redisUrl,
     INTERNAL_SERVICE_TOKEN: TOKEN,
     PORT: String(port),
     LOG_LEVEL: 'info',
@@ -56,7 +56,7 @@ export async function openStage(
   async function start(name: ProcessName): Promise<void> {
     const args = name === 'web' ? ['api/main.ts'] : ['workers/main.ts', name];
     const readyWhen = name === 'web' ? READY.web : READY.worker;
-    processes.set(name, await startChild({ name, args, env, readyWhen, folder: ground.folder }));
+    processes.set(name, await startChild({ name, args, env, readyWhen, folder: context.folder }));
   }
   try {
     await migrate(mongo, () => undefined, { isProbed: true });

@@ -16,7 +16,7 @@ const READERS = 3;
 /** Longest wait for the notice in the live inbox, after all other notices have arrived. */
 const LIVE_MS = 10_000;
 /** Calls to the release route before the demo fails; each waits for the same command. */
-const LATE_TRIES = 6;
+const MAX_SENDINGS = 6;
 
 /**
  * Releases the results while one student has a live inbox open, and checks that the notices arrive in every inbox.
@@ -34,21 +34,22 @@ export async function announceResults(
   }
   const students = studentInboxes(sittings);
   const parents = parentInboxes(sittings);
-  const [onlooker] = sittings;
-  const live = onlooker === undefined ? null : await openLive(deps, onlooker);
+  const [follower] = sittings;
+  const live = follower === undefined ? null : await openLive(deps, follower);
   try {
     const releasedAt = performance.now();
     await release(deps, progress, sittings.length);
     const parentsChecked = await deliverNotices(deps, progress, { students, parents }, delivery);
-    const toldAt = live === null || onlooker === undefined ? null : await live.toldAt(onlooker.attemptId, LIVE_MS);
-    if (live !== null && toldAt === null) deps.complain(`${live.owner.id}: the live inbox received no notice`);
-    const told = await verifyInboxes(deps, progress, [...students, ...(parentsChecked ? parents : [])]);
+    const receivedAt =
+      live === null || follower === undefined ? null : await live.receivedAt(follower.attemptId, LIVE_MS);
+    if (live !== null && receivedAt === null) deps.complain(`${live.owner.id}: the live inbox received no notice`);
+    const arrived = await verifyInboxes(deps, progress, [...students, ...(parentsChecked ? parents : [])]);
     return {
-      students: { told: told.students, all: students.length },
-      parents: { told: told.parents, all: parents.length },
+      students: { arrived: arrived.students, all: students.length },
+      parents: { arrived: arrived.parents, all: parents.length },
       parentsChecked,
       intake: intakeFacts(delivery),
-      live: { owner: onlooker?.student.id ?? '', ms: toldAt === null ? null : toldAt - releasedAt },
+      live: { owner: follower?.student.id ?? '', ms: receivedAt === null ? null : receivedAt - releasedAt },
       readers: await readSome(deps, students),
     };
   } finally {
@@ -84,7 +85,7 @@ async function releaseResults(deps: DemoDeps, attempts: number): Promise<void> {
 
 /** Sends a release until it is done. After a 202 the worker is still running it; the next call waits for the same command. */
 async function sendRelease(deps: DemoDeps, event: object) {
-  for (let tried = 1; ; tried++) {
+  for (let sending = 1; ; sending++) {
     const reply = await deps.gateway.send({
       name: 'release',
       method: 'POST',
@@ -93,8 +94,8 @@ async function sendRelease(deps: DemoDeps, event: object) {
       body: event,
     });
     const counts = dataOf<ReleaseReply>('release', reply, 200, 202);
-    if (reply.status === 200) return { ...counts, wasRepeated: tried > 1 || reply.sentTimes > 1 };
-    if (tried === LATE_TRIES) throw new Error('the release is still not done');
+    if (reply.status === 200) return { ...counts, wasRepeated: sending > 1 || reply.sentTimes > 1 };
+    if (sending === MAX_SENDINGS) throw new Error('the release is still not done');
   }
 }
 
@@ -111,8 +112,8 @@ async function openLive(deps: DemoDeps, { student }: Sitting): Promise<LiveInbox
 /** An inbox that is open as a stream, as in a browser. */
 interface LiveInbox {
   owner: Caller;
-  /** Waits until the notice of this attempt arrives. Returns its time (performance.now()), or null after `patienceMs`. */
-  toldAt(attemptId: string, patienceMs: number): Promise<number | null>;
+  /** Waits until the notice of this attempt arrives. Returns its time (performance.now()), or null after `timeoutMs`. */
+  receivedAt(attemptId: string, timeoutMs: number): Promise<number | null>;
   close(): Promise<void>;
 }
 
@@ -122,31 +123,31 @@ const POLL_MS = 20;
 
 /** Opens the owner's stream. @throws Error if no `snapshot` arrives within 10 s */
 async function openLiveInbox(gateway: Gateway, owner: Caller): Promise<LiveInbox> {
-  const told = new Map<string, number>();
+  const received = new Map<string, number>();
   let isOpen = false;
 
   const source = openEventSource(gateway, { owner, path: STREAM_PATH }, (event, data) => {
     if (event === 'snapshot') isOpen = true;
     if (event !== 'notification') return;
     const attemptId = (data as { notification?: Notification }).notification?.entityId;
-    if (attemptId != null && !told.has(attemptId)) told.set(attemptId, performance.now());
+    if (attemptId != null && !received.has(attemptId)) received.set(attemptId, performance.now());
   });
 
-  async function patiently(isSo: () => boolean, patienceMs: number): Promise<boolean> {
-    const until = performance.now() + patienceMs;
+  async function waitUntil(isSo: () => boolean, timeoutMs: number): Promise<boolean> {
+    const until = performance.now() + timeoutMs;
     while (!isSo() && performance.now() < until) await delay(POLL_MS);
     return isSo();
   }
 
-  if (!(await patiently(() => isOpen, OPEN_MS))) {
+  if (!(await waitUntil(() => isOpen, OPEN_MS))) {
     await source.close();
     throw new Error(`the live inbox of ${owner.id} did not open: ${source.trouble()}`);
   }
   return {
     owner,
-    async toldAt(attemptId, patienceMs) {
-      await patiently(() => told.has(attemptId), patienceMs);
-      return told.get(attemptId) ?? null;
+    async receivedAt(attemptId, timeoutMs) {
+      await waitUntil(() => received.has(attemptId), timeoutMs);
+      return received.get(attemptId) ?? null;
     },
     close: source.close,
   };
@@ -154,12 +155,12 @@ async function openLiveInbox(gateway: Gateway, owner: Caller): Promise<LiveInbox
 
 async function verifyInboxes(deps: DemoDeps, progress: Progress, inboxes: readonly Inbox[]) {
   const attempts = new Set(inboxes.map(({ attemptId }) => attemptId));
-  const told = { students: 0, parents: 0 };
+  const arrived = { students: 0, parents: 0 };
   await part(progress, 'open the inboxes', inboxes, async (inbox) => {
     if (!(await verifyInbox(deps, inbox, attempts))) return;
-    told[inbox.owner.role === 'STUDENT' ? 'students' : 'parents'] += 1;
+    arrived[inbox.owner.role === 'STUDENT' ? 'students' : 'parents'] += 1;
   });
-  return told;
+  return arrived;
 }
 
 async function readSome(deps: DemoDeps, inboxes: readonly Inbox[]): Promise<NoticeFacts['readers']> {

@@ -9,7 +9,7 @@ function job(revision: number, processed: number, status: Job['status'] = 'RUNNI
   return { id: 'job-1', status, revision, progress: { total: 10, processed } } as Job;
 }
 
-function told(event: string, state: Job): string {
+function eventText(event: string, state: Job): string {
   return `id: ${state.revision}\nevent: ${event}\ndata: ${JSON.stringify({ job: state })}\n\n`;
 }
 
@@ -36,13 +36,13 @@ async function follow(t: { teardown(work: () => unknown): void }, parts: readonl
 t.test('the demo follows a job to its end and resumes a stream that is cut', async (t) => {
   const {
     job: last,
-    told: times,
+    updates: times,
     faults,
     shown,
     resumedAt,
   } = await follow(t, [
-    `retry: 3000\n\n${told('snapshot', job(1, 0, 'PENDING'))}event: heartbeat\ndata: {"at":"now"}\n\n${told('job.updated', job(2, 5))}`,
-    told('job.updated', job(4, 10, 'COMPLETED')),
+    `retry: 3000\n\n${eventText('snapshot', job(1, 0, 'PENDING'))}event: heartbeat\ndata: {"at":"now"}\n\n${eventText('job.updated', job(2, 5))}`,
+    eventText('job.updated', job(4, 10, 'COMPLETED')),
   ]);
   t.equal(last?.status, 'COMPLETED');
   t.same(shown, [0, 5, 10]);
@@ -53,7 +53,7 @@ t.test('the demo follows a job to its end and resumes a stream that is cut', asy
 
 t.test('the demo reports a job whose revision or progress decreases', async (t) => {
   const { faults } = await follow(t, [
-    [job(2, 5), job(1, 6), job(1, 4), job(3, 3, 'FAILED')].map((state) => told('job.updated', state)).join(''),
+    [job(2, 5), job(1, 6), job(1, 4), job(3, 3, 'FAILED')].map((state) => eventText('job.updated', state)).join(''),
   ]);
   t.same(faults, [
     'revision 1 was received after 2',

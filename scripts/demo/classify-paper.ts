@@ -47,8 +47,8 @@ export async function classifyPaper(
   const classified = followed.job === null ? 0 : await verifyJob(deps, followed.job, questionIds);
   const asked = bank === null ? null : bank.questionsAsked();
   if (asked !== null && asked < questionIds.length) deps.complain(`the question bank returned only ${asked} questions`);
-  progress.end(`${classified} of ${questionIds.length}, ${followed.told} live updates`);
-  return { questions: questionIds.length, classified, told: followed.told, asked };
+  progress.end(`${classified} of ${questionIds.length}, ${followed.updates} live updates`);
+  return { questions: questionIds.length, classified, updates: followed.updates, asked };
 }
 
 /** Events that the stream of a classification job has sent. */
@@ -56,7 +56,7 @@ export interface FollowedJob {
   /** Final state from the stream; null if the stream never sent it. */
   job: Job | null;
   /** Number of states received: the snapshot and each later change. */
-  told: number;
+  updates: number;
   /** Faults: a revision or progress that decreases, or a job that does not end. */
   faults: string[];
 }
@@ -75,9 +75,9 @@ export async function followJob(
   show: (job: Job) => void,
 ): Promise<FollowedJob> {
   const over = Promise.withResolvers<void>();
-  const followed: FollowedJob = { job: null, told: 0, faults: [] };
+  const followed: FollowedJob = { job: null, updates: 0, faults: [] };
   let last: Job | null = null;
-  let patience = setTimeout(giveUp, FIRST_MS);
+  let timer = setTimeout(giveUp, FIRST_MS);
 
   function giveUp(): void {
     const state = last?.status ?? `unknown: ${source.trouble()}`;
@@ -90,16 +90,16 @@ export async function followJob(
     const { job } = data as { job: Job };
     followed.faults.push(...setbacks(last, job));
     last = job;
-    followed.told += 1;
+    followed.updates += 1;
     show(job);
-    clearTimeout(patience);
+    clearTimeout(timer);
     if (isFinished(job)) {
       followed.job = job;
       over.resolve();
-    } else patience = setTimeout(giveUp, job.status === 'PENDING' ? FIRST_MS : NEXT_MS);
+    } else timer = setTimeout(giveUp, job.status === 'PENDING' ? FIRST_MS : NEXT_MS);
   });
   await over.promise;
-  clearTimeout(patience);
+  clearTimeout(timer);
   await source.close();
   return followed;
 }
@@ -126,13 +126,14 @@ function setbacks(before: Job | null, now: Job): string[] {
  * Checks a finished job: no errors, one item for each question in the order of the request, and the stream's last state equal to the
  * stored job. Returns the number of classified questions.
  */
-export async function verifyJob(deps: DemoDeps, told: Job, questionIds: readonly string[]): Promise<number> {
-  const complain = (fault: string) => deps.complain(`job ${told.id}: ${fault}`);
-  const { job } = await read<JobReply>(deps, 'job', `${PATH}/${told.id}`);
-  const errors = await read<JobErrors>(deps, 'job errors', `${PATH}/${told.id}/errors`);
+export async function verifyJob(deps: DemoDeps, streamed: Job, questionIds: readonly string[]): Promise<number> {
+  const complain = (fault: string) => deps.complain(`job ${streamed.id}: ${fault}`);
+  const { job } = await read<JobReply>(deps, 'job', `${PATH}/${streamed.id}`);
+  const errors = await read<JobErrors>(deps, 'job errors', `${PATH}/${streamed.id}/errors`);
   // A stream leaves out the stored questions, which the job shows.
   const { questionContext, ...scope } = job.scope;
-  if (!isDeepStrictEqual({ ...job, scope }, told)) complain('the stored job differs from the last state of the stream');
+  if (!isDeepStrictEqual({ ...job, scope }, streamed))
+    complain('the stored job differs from the last state of the stream');
   if (questionContext?.length !== questionIds.length) complain('lacks stored questions');
   if (job.status !== 'COMPLETED') complain(`is ${job.status} ${job.error?.code ?? ''}`.trim());
   if (errors.total !== 0) complain(`has errors for ${errors.total} questions`);
@@ -165,10 +166,10 @@ function progressFaults({ progress }: Job, total: number): string[] {
 function itemFaults({ questionId, suggestions, accepted }: ClassifiedItem): string[] {
   const fields = Object.entries(suggestions as Record<string, { value?: unknown; confidence?: unknown }>);
   const isAsked = isDeepStrictEqual(fields.map(([field]) => field).sort(), [...FIELDS].sort());
-  const isTold = ([, { value, confidence }]: (typeof fields)[number]) =>
+  const isComplete = ([, { value, confidence }]: (typeof fields)[number]) =>
     typeof value === 'string' && value !== '' && typeof confidence === 'number' && confidence >= 0 && confidence <= 1;
   return [
-    ...(isAsked && fields.every(isTold) ? [] : [`${questionId} is classified as ${JSON.stringify(suggestions)}`]),
+    ...(isAsked && fields.every(isComplete) ? [] : [`${questionId} is classified as ${JSON.stringify(suggestions)}`]),
     ...(accepted ? [`${questionId} was accepted, although the job only suggests`] : []),
   ];
 }

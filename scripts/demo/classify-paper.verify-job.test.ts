@@ -5,8 +5,8 @@ import { verifyJob } from './classify-paper.ts';
 const IDS = ['q1', 'q2', 'q3', 'q4', 'q5', 'q6'];
 
 function item(questionId: string): ClassifiedItem {
-  const told = { value: 'x', confidence: 0.5 };
-  return { questionId, suggestions: { difficulty: told, topic: told }, accepted: false };
+  const streamed = { value: 'x', confidence: 0.5 };
+  return { questionId, suggestions: { difficulty: streamed, topic: streamed }, accepted: false };
 }
 
 function finished(items: ClassifiedItem[]): Job {
@@ -26,7 +26,7 @@ function finished(items: ClassifiedItem[]): Job {
 /** Returns the faults that the demo reports if the service returns this job with these stored questions, which a stream leaves out. */
 async function complaints(
   job: Job,
-  { told = job, errors = [] as JobErrors['items'], stored = IDS } = {},
+  { streamed = job, errors = [] as JobErrors['items'], stored = IDS } = {},
 ): Promise<string[]> {
   const faults: string[] = [];
   const shown = { ...job, scope: { ...job.scope, questionContext: stored.map((id) => ({ id })) } };
@@ -37,7 +37,7 @@ async function complaints(
     },
   };
   const complain = (fault: string) => void faults.push(fault);
-  await verifyJob({ gateway, internalToken: '', examId: '', complain } as never, told, IDS);
+  await verifyJob({ gateway, internalToken: '', examId: '', complain } as never, streamed, IDS);
   return faults;
 }
 
@@ -56,7 +56,7 @@ t.test('the demo reports items that are missing, duplicated, out of order or fai
     ['not finished', complaints({ ...finished(good), status: 'FAILED' })],
     ['counted wrong', complaints({ ...finished(good), progress: { ...finished(good).progress, failed: 1 } })],
     ['with an error', complaints(finished(good), { errors: [error] })],
-    ['different on the stream', complaints(finished(good), { told: { ...finished(good), revision: 8 } })],
+    ['different on the stream', complaints(finished(good), { streamed: { ...finished(good), revision: 8 } })],
     ['without a stored question', complaints(finished(good), { stored: IDS.slice(1) })],
     ['without a field', complaints(finished([{ ...first, suggestions: { topic: {} } }, second, ...others]))],
     ['accepted', complaints(finished([{ ...first, accepted: true }, second, ...others]))],

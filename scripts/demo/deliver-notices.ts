@@ -48,12 +48,12 @@ export async function deliverNotices(
     return awaitNotices(gateway, missing, { firstMs: NEXT_MS, nextMs: NEXT_MS, arrived });
   }
 
-  const untold = (await wait(students)).length;
-  const untoldParents = parents.length === 0 ? 0 : (await wait(parents)).length;
+  const missing = (await wait(students)).length;
+  const missingParents = parents.length === 0 ? 0 : (await wait(parents)).length;
   if (intake !== null) await awaitRepeats(intake, complain);
   const all = students.length + parents.length;
-  progress.end(`${all - untold - untoldParents} of ${all} arrived`);
-  return parents.length === 0 || untoldParents < parents.length || !isHelpless;
+  progress.end(`${all - missing - missingParents} of ${all} arrived`);
+  return parents.length === 0 || missingParents < parents.length || !isHelpless;
 }
 
 /** Waits until each notice whose reply was lost has been sent again, about a second later; otherwise no repeat would be checked. */
@@ -70,7 +70,7 @@ const ROUND = 48;
 /** Inboxes that are polled at the same time. */
 const SOCKETS = 8;
 /** Shortest wait between two rounds. */
-const LEAST_REST_MS = 150;
+const MIN_WAIT_MS = 150;
 
 /**
  * Polls the inboxes in turn until each has its notice. Returns those without it after `firstMs` without the first notice, or after
@@ -82,21 +82,21 @@ async function awaitNotices(
   options: { firstMs: number; nextMs: number; arrived: () => void },
 ): Promise<Inbox[]> {
   let outstanding = [...inboxes];
-  let patienceMs = options.firstMs;
+  let timeoutMs = options.firstMs;
   let lastAt = performance.now();
-  while (outstanding.length > 0 && performance.now() - lastAt < patienceMs) {
+  while (outstanding.length > 0 && performance.now() - lastAt < timeoutMs) {
     const began = performance.now();
     const missing: Inbox[] = [];
     const asked = outstanding.slice(0, ROUND);
     await inParallel(asked, SOCKETS, async (inbox) => {
       if (!(await hasCome(gateway, inbox))) return void missing.push(inbox);
       options.arrived();
-      patienceMs = options.nextMs;
+      timeoutMs = options.nextMs;
       lastAt = performance.now();
     });
     outstanding = [...outstanding.slice(ROUND), ...missing];
     // Wait as long as the round took, so that polling does not slow the delivery down.
-    if (missing.length > 0) await delay(Math.max(LEAST_REST_MS, performance.now() - began));
+    if (missing.length > 0) await delay(Math.max(MIN_WAIT_MS, performance.now() - began));
   }
   return outstanding;
 }

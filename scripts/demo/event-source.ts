@@ -9,13 +9,13 @@ export interface EventSource {
   close(): Promise<void>;
 }
 
-const REST_MS = 500;
+const RECONNECT_MS = 500;
 
-/** Opens the stream and calls `hear` with each event and its data, which must be JSON. A 204 ends the stream without a reconnect. */
+/** Opens the stream and calls `receive` with each event and its data, which must be JSON. A 204 ends the stream without a reconnect. */
 export function openEventSource(
   gateway: Pick<Gateway, 'url' | 'identityOf'>,
   { owner, path }: { owner: Caller; path: string },
-  hear: (event: string, data: unknown) => void,
+  receive: (event: string, data: unknown) => void,
 ): EventSource {
   const ending = new AbortController();
   const { signal } = ending;
@@ -25,9 +25,9 @@ export function openEventSource(
   async function listen(): Promise<void> {
     const resume = lastEventId === '' ? {} : { 'last-event-id': lastEventId };
     const headers = { ...gateway.identityOf(owner), ...resume };
-    const { response, ended } = await openEventStream(new URL(path, gateway.url), { headers, signal }, (heard) => {
-      lastEventId = heard.lastEventId || lastEventId;
-      hear(heard.event, heard.data);
+    const { response, ended } = await openEventStream(new URL(path, gateway.url), { headers, signal }, (received) => {
+      lastEventId = received.lastEventId || lastEventId;
+      receive(received.event, received.data);
     });
     if (response.statusCode === 204) ending.abort();
     else if (response.statusCode !== 200) response.destroy(new Error(`status ${response.statusCode}`));
@@ -39,7 +39,7 @@ export function openEventSource(
       await listen().catch((error: unknown) => {
         trouble = error instanceof Error ? error.message : String(error);
       });
-      await delay(REST_MS, undefined, { signal }).catch(() => undefined);
+      await delay(RECONNECT_MS, undefined, { signal }).catch(() => undefined);
     }
   }
 

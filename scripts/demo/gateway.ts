@@ -36,7 +36,7 @@ export interface GatewayCall {
   /** Hangs up as soon as the request has been sent, so that its effect is unknown, then sends it again. */
   loseReply?: boolean;
   /** Longest silence of a reply in milliseconds; default 20 s. */
-  patienceMs?: number;
+  timeoutMs?: number;
 }
 
 export interface GatewayReply {
@@ -55,9 +55,9 @@ export interface Envelope {
   message?: string;
 }
 
-const PATIENCE_MS = 20_000;
-const TRIES = 8;
-const REST_MS = 200;
+const TIMEOUT_MS = 20_000;
+const MAX_ATTEMPTS = 8;
+const RETRY_MS = 200;
 
 /** Opens the gateway; at most `sockets` calls run at the same time. */
 export function openGateway(deps: {
@@ -75,25 +75,25 @@ export function openGateway(deps: {
     const lost = call.loseReply === true ? 1 : 0;
     if (lost > 0) await once(call, true).catch(() => undefined);
     repeated += lost;
-    for (let tried = 1; ; tried++) {
+    for (let attempt = 1; ; attempt++) {
       const began = performance.now();
       try {
         const reply = await once(call, false);
         deps.latencies.add(call.name, performance.now() - began);
-        if (reply.status !== 503 || tried === TRIES) return { ...reply, sentTimes: tried + lost };
+        if (reply.status !== 503 || attempt === MAX_ATTEMPTS) return { ...reply, sentTimes: attempt + lost };
       } catch (error) {
-        if (!(error instanceof NoReply) || tried === TRIES) throw error;
+        if (!(error instanceof NoReply) || attempt === MAX_ATTEMPTS) throw error;
       }
       repeated += 1;
-      await delay(REST_MS * tried);
+      await delay(RETRY_MS * attempt);
     }
   }
 
   async function once(call: GatewayCall, hangsUp: boolean): Promise<Omit<GatewayReply, 'sentTimes'>> {
-    const { method, path, body, patienceMs = PATIENCE_MS } = call;
+    const { method, path, body, timeoutMs = TIMEOUT_MS } = call;
     const names = call.caller === undefined ? {} : namesOf(call.caller);
     const headers = { ...gatewayProof, ...names, ...call.headers };
-    const answer = await sendCall(deps.url, { method, target: path, headers, body, agent, patienceMs, hangsUp });
+    const answer = await sendCall(deps.url, { method, target: path, headers, body, agent, timeoutMs, hangsUp });
     return {
       status: answer.status,
       headers: answer.headers,

@@ -23,7 +23,7 @@ interface InboxContents {
 
 const LIMIT = 100;
 const READINGS = 5;
-const REST_MS = 200;
+const RETRY_MS = 200;
 
 /** Returns the inboxes of all students. */
 export function studentInboxes(sittings: readonly Sitting[]): Inbox[] {
@@ -61,7 +61,7 @@ async function readInbox(gateway: Gateway, inbox: Omit<Inbox, 'attemptId'>): Pro
   for (let reading = 1; ; reading++) {
     const contents = await readPages(gateway, inbox);
     if (countFaults(contents).length === 0 || reading === READINGS) return contents;
-    await delay(REST_MS);
+    await delay(RETRY_MS);
   }
 }
 
@@ -90,9 +90,9 @@ export async function verifyInbox(deps: DemoDeps, inbox: Inbox, attempts: Readon
   const contents = await readInbox(deps.gateway, inbox);
   countFaults(contents).forEach(complain);
   if (contents.rows.some((row) => row.userId !== inbox.owner.id)) complain("the inbox shows another user's rows");
-  const told = contents.rows.filter((row) => row.entityId !== null && attempts.has(row.entityId));
-  const own = told.filter((row) => row.entityId === inbox.attemptId);
-  if (own.length !== told.length) complain("has a notice of another student's result");
+  const noticed = contents.rows.filter((row) => row.entityId !== null && attempts.has(row.entityId));
+  const own = noticed.filter((row) => row.entityId === inbox.attemptId);
+  if (own.length !== noticed.length) complain("has a notice of another student's result");
   if (own.length !== 1) complain(`has ${own.length} notices, expected one`);
   for (const row of own) noticeFaults(row, inbox, deps.examId).forEach(complain);
   return own.length > 0;

@@ -15,7 +15,7 @@ export interface LossyIntake extends LocalServer {
 
 const LOSE_EVERY = 25;
 const MAX_BODY_BYTES = 8 * 1024 * 1024;
-const PATIENCE_MS = 10_000;
+const TIMEOUT_MS = 10_000;
 
 /** Forwards every call to the service at `url`. Replaces every 25th reply to a new event by a 503. */
 export async function openLossyIntake(url: string): Promise<LossyIntake> {
@@ -73,7 +73,7 @@ function forward(to: { url: string; agent: Agent }, { method, path, headers, byt
     headers: { ...passedOn(headers), 'content-length': String(bytes.length) },
     body: bytes,
     agent: to.agent,
-    signal: AbortSignal.timeout(PATIENCE_MS),
+    signal: AbortSignal.timeout(TIMEOUT_MS),
   });
 }
 

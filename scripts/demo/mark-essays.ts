@@ -17,7 +17,7 @@ import { asTeacher, type DemoDeps, type Sitting } from './sitting.ts';
 /** Every tenth handoff is sent twice. */
 const REPEAT_EVERY = 10;
 /** Sendings of a handoff before the demo fails; each waits for the same command. */
-const LATE_TRIES = 6;
+const MAX_SENDINGS = 6;
 
 /** Marks every essay with text and hands the grade off. The grade is a model's preview, or the demo's own if there is no classifier. */
 export async function markEssays(
@@ -85,7 +85,7 @@ function timeless(attempt: AttemptDetail): Omit<AttemptDetail, 'serverTime'> {
 
 /** Sends a handoff until it is applied. After a 202 the worker is still running it; the next call waits for the same command. */
 async function sendHandoff(deps: DemoDeps, sitting: Sitting, body: EssayGradeHandoffRequest) {
-  for (let tried = 1; ; tried++) {
+  for (let sending = 1; ; sending++) {
     const reply = await deps.gateway.send({
       name: 'essay handoff',
       method: 'POST',
@@ -94,13 +94,13 @@ async function sendHandoff(deps: DemoDeps, sitting: Sitting, body: EssayGradeHan
       body,
     });
     const { applied, attempt } = dataOf<HandoffReply>('essay handoff', reply, 200, 202);
-    if (reply.status === 200) return { applied, attempt, wasRepeated: tried > 1 || reply.sentTimes > 1 };
-    if (tried === LATE_TRIES) throw new Error(`the essay of attempt ${sitting.attemptId} is still not marked`);
+    if (reply.status === 200) return { applied, attempt, wasRepeated: sending > 1 || reply.sentTimes > 1 };
+    if (sending === MAX_SENDINGS) throw new Error(`the essay of attempt ${sitting.attemptId} is still not marked`);
   }
 }
 
 /** Longest wait for a preview: the service makes up to three provider calls of one minute each. */
-const PATIENCE_MS = 200_000;
+const TIMEOUT_MS = 200_000;
 
 /** Requests the preview of an essay grade as the teacher. Returns its handoff unchanged. */
 async function previewEssay(
@@ -123,7 +123,7 @@ async function previewEssay(
     path: '/v1/ai/essay-grade/preview',
     caller: asTeacher(),
     body,
-    patienceMs: PATIENCE_MS,
+    timeoutMs: TIMEOUT_MS,
   });
   const preview = dataOf<EssayGradePreview>('essay preview', reply, 200);
   for (const fault of previewFaults(preview, body)) deps.complain(`the preview of ${student.id}'s essay ${fault}`);

@@ -22,7 +22,7 @@ export interface ClassificationFacts {
   questions: number;
   classified: number;
   /** Number of states that the stream of the job sent. */
-  told: number;
+  updates: number;
   /** Questions that the cluster read from the demo's question bank; null if it calls another one. */
   asked: number | null;
 }
@@ -42,8 +42,8 @@ export interface EssayFacts {
 }
 
 export interface NoticeFacts {
-  students: { told: number; all: number };
-  parents: { told: number; all: number };
+  students: { arrived: number; all: number };
+  parents: { arrived: number; all: number };
   /** False if no worker could deliver the notices to parents. */
   parentsChecked: boolean;
   /** null: the cluster does not deliver through the demo's lossy intake. */
@@ -102,9 +102,9 @@ function latencyTable(latencies: Latencies): string[] {
 
 function classificationLine(classification: ClassificationFacts | null): string {
   if (classification === null) return '  classified      nothing; the cluster serves no classifier';
-  const { questions, classified, told, asked } = classification;
+  const { questions, classified, updates, asked } = classification;
   const bank = asked === null ? '' : `; ${asked} read from the question bank`;
-  return `  classified      ${classified} of ${questions} questions, ${told} live updates${bank}`;
+  return `  classified      ${classified} of ${questions} questions, ${updates} live updates${bank}`;
 }
 
 function essayLines({ marked, isPreviewed, graders, repeated, points, maxScore }: EssayFacts): string[] {
@@ -120,9 +120,9 @@ function noticeLines({ notices }: ReportFacts): string[] {
   if (notices === null) return ['  inboxes         none; the cluster serves no notification service'];
   const { students, parents, parentsChecked, intake, live, readers } = notices;
   return [
-    `  inboxes         ${students.told} of ${students.all} students have exactly one notice`,
+    `  inboxes         ${students.arrived} of ${students.all} students have exactly one notice`,
     parentsChecked
-      ? `                  ${parents.told} of ${parents.all} parents have exactly one notice`
+      ? `                  ${parents.arrived} of ${parents.all} parents have exactly one notice`
       : `                  the notices to ${parents.all} parents wait; no worker can deliver them here`,
     ...(intake === null
       ? []

@@ -110,12 +110,12 @@ export async function runDemo(run: DemoRun): Promise<number> {
     faults,
   };
   for (const line of reportLines(facts, latencies)) progress.line(line);
-  if (notices?.parentsChecked === false) for (const line of howToTellParents(run.standIn.url)) progress.line(line);
+  if (notices?.parentsChecked === false) for (const line of parentsHint(run.standIn.url)) progress.line(line);
   if (faults.length > 0) return 1;
   return notices?.parentsChecked === true ? 0 : 2;
 }
 
-function howToTellParents(url: string): string[] {
+function parentsHint(url: string): string[] {
   return [
     '',
     'The cluster has no profile service that knows these parents, and its stores are unknown here. The notices to parents wait in the outbox.',

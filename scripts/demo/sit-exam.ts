@@ -171,8 +171,8 @@ function versionOf(sitting: Sitting, { questionId }: Save): number {
 const DOUBLE_SUBMIT_EVERY = 12;
 const LOSE_SUBMIT_EVERY = 17;
 const LATE_SAVE_EVERY = 10;
-const LATE_TRIES = 60;
-const LATE_REST_MS = 500;
+const MAX_SENDINGS = 60;
+const LATE_WAIT_MS = 500;
 
 /**
  * Submits until the attempt is graded, for some students twice at the same time, with a lost reply, or followed by a late save.
@@ -186,20 +186,20 @@ export async function submitUntilGraded(deps: DemoDeps, sitting: Sitting, index:
 }
 
 async function submit(deps: DemoDeps, sitting: Sitting, loseReply: boolean): Promise<AttemptDetail> {
-  for (let tried = 1; ; tried++) {
+  for (let sending = 1; ; sending++) {
     const reply = await deps.gateway.send({
       name: 'submit → graded',
       method: 'POST',
       path: `/v1/attempts/${sitting.attemptId}/submit`,
       caller: asStudent(sitting.student),
       body: { source: 'STUDENT' },
-      loseReply: loseReply && tried === 1,
+      loseReply: loseReply && sending === 1,
     });
     const detail = dataOf<AttemptDetail>('submit', reply, 200, 202);
     if (reply.status === 200) return detail;
     // 202: the attempt is submitted and the worker is late. The next call waits for the same grading.
-    if (tried === LATE_TRIES) throw new Error(`attempt ${sitting.attemptId} is still not graded`);
-    await delay(LATE_REST_MS);
+    if (sending === MAX_SENDINGS) throw new Error(`attempt ${sitting.attemptId} is still not graded`);
+    await delay(LATE_WAIT_MS);
   }
 }
 

@@ -35,7 +35,7 @@ export function readFeatures(command: Document, add: Add): void {
   for (const [field, value] of Object.entries(command)) {
     const read = BODIES[`${name}.${field}`];
     if (read !== undefined) read(add, value);
-    else if (field !== name && !isUntold(command, field)) readOption(add, optionName(command, name, field), value);
+    else if (field !== name && !isOmitted(command, field)) readOption(add, optionName(command, name, field), value);
   }
 }
 
@@ -60,7 +60,7 @@ const BODIES: Readonly<Record<string, Read>> = {
  * Returns whether a field is no feature: the database of a message, or the transaction number of a command in a transaction. Outside of a
  * transaction, the number is a feature, because it makes a write retryable.
  */
-function isUntold(command: Document, field: string): boolean {
+function isOmitted(command: Document, field: string): boolean {
   return field === '$db' || (field === 'txnNumber' && 'autocommit' in command);
 }
 

@@ -9,7 +9,7 @@ import { openHasher } from '#infra/passwords/hasher.ts';
 import { ACCOUNT_STATUSES, type Account, userView } from '#shared/auth/account.ts';
 import { passwordFaults } from '#shared/auth/password-policy.ts';
 import { isEmail, normalizeEmail } from '#shared/auth/registration.ts';
-import { endOf } from '#shared/auth/session.ts';
+import { sessionEndOf } from '#shared/auth/session.ts';
 import { importAccounts } from './import-accounts.ts';
 import { type CliCommand, counted, type Operator, reasonOf } from './operator.ts';
 import { readSecret } from './read-secret.ts';
@@ -128,7 +128,7 @@ async function showAccount({ mongo, now, say, settings }: Operator, account: Acc
       id: session._id,
       createdAt: session.createdAt,
       lastUsedAt: session.lastUsedAt,
-      expiresAt: endOf(session, maxAgeMs),
+      expiresAt: sessionEndOf(session, maxAgeMs),
       userAgent: session.userAgent,
     })),
     throttle: throttle && {

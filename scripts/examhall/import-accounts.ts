@@ -15,7 +15,7 @@ const AT_ONCE = 8;
 /** Lines between two progress messages. */
 const PROGRESS_EVERY = 1_000;
 /** Faults of a file that are printed; further ones are only counted. */
-const MOST_FAULTS_TOLD = 1_000;
+const MAX_PRINTED_FAULTS = 1_000;
 
 type Result = 'imported' | 'thereAlready' | 'refused';
 type Counts = Record<Result, number>;
@@ -52,7 +52,7 @@ export async function importAccounts(operator: Operator, [file]: string[], flags
 
 /** Prints the faults of a file. Returns true if there are any, or if the file has no accounts. */
 function tellFaults(operator: Operator, { rows, faults }: ImportFile): boolean {
-  for (const { line, message } of faults.slice(0, MOST_FAULTS_TOLD)) {
+  for (const { line, message } of faults.slice(0, MAX_PRINTED_FAULTS)) {
     operator.fail(line === 0 ? message : `line ${line}: ${message}`);
   }
   const lines = rows.length + new Set(faults.map(({ line }) => line)).size;
@@ -85,8 +85,8 @@ async function importRow(operator: Operator, line: number, row: ImportedLine): P
     const result = await importAccount(operator.mongo, accountOf(operator, row));
     if (result.kind === 'inserted') return 'imported';
     if (result.kind === 'known') return 'thereAlready';
-    if (result.what === 'code') continue;
-    operator.fail(`line ${line}: ${WORDS[result.what]} is taken by another account`);
+    if (result.field === 'code') continue;
+    operator.fail(`line ${line}: ${WORDS[result.field]} is taken by another account`);
     return 'refused';
   }
 }
@@ -109,7 +109,7 @@ interface ImportFile {
 }
 
 /** Upper bound of a file, in bytes: the whole file is read into memory and checked before the first account is written. */
-const MOST_BYTES = 256 * 1024 * 1024;
+const MAX_BYTES = 256 * 1024 * 1024;
 
 /** Reads and checks every line; blank lines are skipped. A file that cannot be read as text has one fault, on line 0. */
 async function readImportFile(source: string): Promise<ImportFile> {
@@ -121,7 +121,7 @@ async function readImportFile(source: string): Promise<ImportFile> {
     if (raw.trim() === '') continue;
     const line = index + 1;
     const read = readImportLine(raw);
-    const faults = read.kind === 'faulty' ? read.faults : repeats(seen, line, read.row);
+    const faults = read.kind === 'faulty' ? read.faults : duplicateFaults(seen, line, read.row);
     for (const message of faults) file.faults.push({ line, message });
     if (read.kind === 'row' && faults.length === 0) file.rows.push({ line, row: read.row });
   }
@@ -130,7 +130,7 @@ async function readImportFile(source: string): Promise<ImportFile> {
 
 async function readText(source: string): Promise<string | { fault: string }> {
   try {
-    if ((await stat(source)).size > MOST_BYTES) return { fault: 'the file is larger than 256 MiB; split it' };
+    if ((await stat(source)).size > MAX_BYTES) return { fault: 'the file is larger than 256 MiB; split it' };
     return new TextDecoder('utf-8', { fatal: true }).decode(await readFile(source));
   } catch (error) {
     if (error instanceof TypeError) return { fault: 'the file is not UTF-8' };
@@ -139,7 +139,7 @@ async function readText(source: string): Promise<string | { fault: string }> {
 }
 
 /** Returns a fault for each value that must be unique and that an earlier line of the file has too. Remembers the values in `seen`. */
-function repeats(seen: Map<string, number>, line: number, { registration, legacyId }: ImportedLine): string[] {
+function duplicateFaults(seen: Map<string, number>, line: number, { registration, legacyId }: ImportedLine): string[] {
   const faults: string[] = [];
   for (const [name, value] of Object.entries({ email: registration.email, phone: registration.phone, legacyId })) {
     if (value === null) continue;

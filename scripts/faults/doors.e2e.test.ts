@@ -9,7 +9,7 @@ import { exchange, type HttpReply } from '#testing/clients/http-call.ts';
 import { doorsOf, type ExamPlan, readAsTeacher, type Student, student } from '#testing/clients/sitting.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { storedBy } from '#testing/stored/stored.ts';
-import { patiently, until } from '#testing/until.ts';
+import { until, untilSlowly } from '#testing/until.ts';
 
 const QUESTIONS = 3;
 const LANES = 6;
@@ -36,7 +36,7 @@ interface Sat {
 type PickDoor = (n: number) => string;
 
 /** Repeats a request until its status is not 503. Adds every status and connection error to `seen`. */
-async function insist<Data>(
+async function retryAtNextDoor<Data>(
   seen: string[],
   pick: PickDoor,
   ask: (door: string) => Promise<HttpReply<Data>>,
@@ -64,12 +64,12 @@ async function sitDuring(trouble: () => Promise<void>, pick: PickDoor = door): P
   async function lane(): Promise<void> {
     while (!over) {
       const [who, key, plan] = [student(), randomUUID(), { examId: newExamId(), questions: QUESTIONS }];
-      const begun = await insist(seen, pick, (at) => who.start(at, plan, key));
+      const begun = await retryAtNextDoor(seen, pick, (at) => who.start(at, plan, key));
       const { id } = begun.data.attempt;
       for (let n = 1; n <= QUESTIONS; n++) {
-        await insist(seen, pick, (at) => who.save(at, id, { questionId: `q${n}`, text: `${n}` }));
+        await retryAtNextDoor(seen, pick, (at) => who.save(at, id, { questionId: `q${n}`, text: `${n}` }));
       }
-      await insist(seen, pick, (at) => who.submit(at, id));
+      await retryAtNextDoor(seen, pick, (at) => who.submit(at, id));
       sat.push({ id, key, who, plan });
     }
   }
@@ -83,7 +83,7 @@ async function sitDuring(trouble: () => Promise<void>, pick: PickDoor = door): P
 
 /** Checks that every attempt is complete and graded once, and that its start key still returns it. */
 async function checkWhole(t: Pick<Tap, 'same' | 'equal' | 'ok'>, sat: readonly Sat[]): Promise<void> {
-  await patiently('every attempt is graded', async () => {
+  await untilSlowly('every attempt is graded', async () => {
     return (await stored.attempts.countDocuments({ status: { $ne: 'GRADED' } })) === 0;
   });
   const attempts = await stored.attempts.find({ _id: { $in: sat.map(({ id }) => id) } }).toArray();
@@ -100,7 +100,7 @@ async function checkWhole(t: Pick<Tap, 'same' | 'equal' | 'ok'>, sat: readonly S
     'one grading command each',
   );
   for (const { who, plan, key, id } of sat.slice(-5)) {
-    const again = await insist([], door, (at) => who.start(at, plan, key));
+    const again = await retryAtNextDoor([], door, (at) => who.start(at, plan, key));
     t.same([again.status, again.data.attempt.id, again.data.created], [200, id, false]);
   }
 }

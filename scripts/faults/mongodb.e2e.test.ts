@@ -4,12 +4,12 @@ import { NoReply } from '#scripts/http/call.ts';
 import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
 import { openChance, scaled } from '#testing/chance.ts';
 import { newExamId } from '#testing/clients/attempt-client.ts';
-import { crowd, insist, tally } from '#testing/clients/crowd.ts';
+import { crowd, retryOn503, tally } from '#testing/clients/crowd.ts';
 import type { HttpReply } from '#testing/clients/http-call.ts';
 import { doorsOf, readAsTeacher, started, student } from '#testing/clients/sitting.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { storedBy } from '#testing/stored/stored.ts';
-import { patiently, until } from '#testing/until.ts';
+import { until, untilSlowly } from '#testing/until.ts';
 
 const QUESTIONS = 4;
 const STUDENTS = 6;
@@ -119,7 +119,7 @@ t.test('submits during an outage of MongoDB are all graded and spend no attempt 
   const crew = await crowd(scaled(16, 100), 4, async (n) => {
     const who = student();
     const id = await started(who, door(n), { examId });
-    await insist(() => who.save(door(n), id, { questionId: 'q1', text: '1' }));
+    await retryOn503(() => who.save(door(n), id, { questionId: 'q1', text: '1' }));
     return { who, id };
   });
   // More outages than a command has attempts: if each spent one, the command would be dead.
@@ -142,7 +142,7 @@ t.test('submits during an outage of MongoDB are all graded and spend no attempt 
     }
   });
   await failing;
-  await patiently('every attempt is graded', async () => {
+  await untilSlowly('every attempt is graded', async () => {
     return (await stored.attempts.countDocuments({ examId, status: 'GRADED' })) === crew.length;
   });
   const graded = await stored.attempts.find({ examId }).toArray();
@@ -166,5 +166,5 @@ t.test('a front door is unready while MongoDB is unavailable, stays alive, and r
   await mongodb.start();
   await until('ready', async () => (await cluster.request('GET', '/readyz')).status === 200);
   const id = await started(who, door(), { examId: newExamId() });
-  t.match(await insist(() => who.submit(door(), id)), { status: 200 }, 'the workers recover too');
+  t.match(await retryOn503(() => who.submit(door(), id)), { status: 200 }, 'the workers recover too');
 });

@@ -4,11 +4,11 @@ import t from 'tap';
 import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
 import { scaled } from '#testing/chance.ts';
 import { newExamId } from '#testing/clients/attempt-client.ts';
-import { crowd, insist, tally } from '#testing/clients/crowd.ts';
+import { crowd, retryOn503, tally } from '#testing/clients/crowd.ts';
 import { doorsOf, release, sendHandoff, started, student } from '#testing/clients/sitting.ts';
 import { type Cluster, startCluster } from '#testing/processes/cluster.ts';
 import { storedBy } from '#testing/stored/stored.ts';
-import { patiently, until } from '#testing/until.ts';
+import { until, untilSlowly } from '#testing/until.ts';
 
 type Tap = typeof t;
 
@@ -47,19 +47,19 @@ async function sit(t: Checks): Promise<Sat> {
     ['essay', 'bài văn'],
   ] as const) {
     const began = performance.now();
-    const { status } = await insist(() => who.save(door(), id, { questionId, text }));
+    const { status } = await retryOn503(() => who.save(door(), id, { questionId, text }));
     slowestSaveMs = Math.max(slowestSaveMs, performance.now() - began);
     t.equal(status, 200);
   }
   const began = performance.now();
-  const submitted = await insist(() => who.submit(door(), id));
+  const submitted = await retryOn503(() => who.submit(door(), id));
   const submitMs = performance.now() - began;
   t.match(submitted, { status: 200, data: { status: 'GRADED' } }, 'graded within the wait');
   const grade = { sourceEventId: `grade-${id}`, questionId: 'essay', score: 4 };
-  t.match(await insist(() => sendHandoff(door(), id, grade)), { status: 200, data: { applied: true } });
-  const released = await insist(() => release(door(), plan.examId, `release-${id}`));
+  t.match(await retryOn503(() => sendHandoff(door(), id, grade)), { status: 200, data: { applied: true } });
+  const released = await retryOn503(() => release(door(), plan.examId, `release-${id}`));
   t.match(released, { status: 200, data: { updatedAttempts: 1, queuedNotifications: 2 } });
-  t.match((await insist(() => who.read(door(), id))).data, { totalScore: 6, resultVisible: true });
+  t.match((await retryOn503(() => who.read(door(), id))).data, { totalScore: 6, resultVisible: true });
   return { id, slowestSaveMs, submitMs };
 }
 
@@ -69,7 +69,7 @@ async function checkSettled(t: Checks, sat: readonly Sat[]): Promise<void> {
     `${id}:notification:grade_released`,
     `${id}:notification:grade_released_parent`,
   ]);
-  await patiently('the notices arrive', async () => rows.every((id) => cluster.neighbours.notices.has(id)));
+  await untilSlowly('the notices arrive', async () => rows.every((id) => cluster.neighbours.notices.has(id)));
   t.same(
     tally(rows.map((id) => cluster.neighbours.notices.get(id) ?? 0)),
     { 1: rows.length },

@@ -1,11 +1,11 @@
 import t from 'tap';
 import { scaled } from '#testing/chance.ts';
 import { newExamId } from '#testing/clients/attempt-client.ts';
-import { crowd, insist, tally } from '#testing/clients/crowd.ts';
+import { crowd, retryOn503, tally } from '#testing/clients/crowd.ts';
 import { doorsOf, started, student } from '#testing/clients/sitting.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { storedBy } from '#testing/stored/stored.ts';
-import { patiently } from '#testing/until.ts';
+import { untilSlowly } from '#testing/until.ts';
 
 const WAITERS = scaled(200, 2_000);
 const SAVES = 40;
@@ -32,16 +32,16 @@ t.test('many submits that wait for missing grades do not delay the saves of anot
 
   let answered = 0;
   const waiting = crew.map(async ({ who, id }) => {
-    const reply = await insist(() => who.submit(door(), id));
+    const reply = await retryOn503(() => who.submit(door(), id));
     answered += 1;
     return `${reply.status} ${reply.code ?? reply.data.status}`;
   });
-  await patiently('all students have submitted', async () => {
+  await untilSlowly('all students have submitted', async () => {
     return (await stored.attempts.countDocuments({ examId, status: 'SUBMITTED' })) === WAITERS;
   });
   const before = answered;
   const saves = await crowd(SAVES, 2, (n) =>
-    insist(() => busy.save(door(), writing, { questionId: 'q1', text: `${n}` })),
+    retryOn503(() => busy.save(door(), writing, { questionId: 'q1', text: `${n}` })),
   );
   t.same(tally(saves.map(({ status }) => status)), { 200: SAVES });
   t.comment(`${before} of ${WAITERS} had their 202 before the saves, ${answered} after them`);
@@ -49,7 +49,7 @@ t.test('many submits that wait for missing grades do not delay the saves of anot
   t.same(tally(await Promise.all(waiting)), { '202 SUBMITTED': WAITERS }, 'the wait is bounded');
 
   await cluster.start('grading');
-  await patiently('every attempt is graded', async () => {
+  await untilSlowly('every attempt is graded', async () => {
     return (await stored.attempts.countDocuments({ examId, status: 'GRADED' })) === WAITERS;
   });
   t.equal(await stored.commands.countDocuments({ queue: 'grading', status: 'DONE' }), WAITERS);
@@ -66,13 +66,13 @@ t.test('a submit whose client hangs up while it waits is still graded', async (t
     body: '{}',
     signal: hungUp.signal,
   });
-  await patiently('the attempt is submitted', async () => {
+  await untilSlowly('the attempt is submitted', async () => {
     return (await stored.attempts.countDocuments({ _id: id, status: 'SUBMITTED' })) === 1;
   });
   hungUp.abort();
   await t.rejects(sent);
   await cluster.start('grading');
-  await patiently(
+  await untilSlowly(
     'the attempt is graded',
     async () => (await stored.attempts.countDocuments({ _id: id, status: 'GRADED' })) === 1,
   );

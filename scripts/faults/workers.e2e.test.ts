@@ -2,14 +2,14 @@ import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
 import { openChance, scaled } from '#testing/chance.ts';
 import { newExamId } from '#testing/clients/attempt-client.ts';
-import { insist, tally } from '#testing/clients/crowd.ts';
+import { retryOn503, tally } from '#testing/clients/crowd.ts';
 import { doorsOf, started, student } from '#testing/clients/sitting.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { storedBy } from '#testing/stored/stored.ts';
-import { patiently, until } from '#testing/until.ts';
+import { until, untilSlowly } from '#testing/until.ts';
 
 const LEASE_MS = 1_500;
-const MOST_PAUSES = 60;
+const MAX_PAUSES = 60;
 const GRADERS = ['grading', 'grading2'];
 const DISPATCHERS = ['gradenotices', 'gradenotices2'];
 /** A worker with a long lease, which keeps its claims for the whole test, even while it is paused. */
@@ -48,13 +48,13 @@ async function sitExamsDuring(goOn: (time: number) => boolean, trouble: () => Pr
     while (!over) {
       const who = student();
       const id = await started(who, door(), { examId, questions: 2 });
-      await insist(() => who.save(door(), id, { questionId: 'q1', text: '1' }));
-      await insist(() => who.submit(door(), id));
+      await retryOn503(() => who.save(door(), id, { questionId: 'q1', text: '1' }));
+      await retryOn503(() => who.submit(door(), id));
       ids.push(id);
     }
   }
   await Promise.all([makeTrouble(), ...Array.from({ length: 4 }, sitExams)]);
-  await patiently('every attempt is graded', async () => {
+  await untilSlowly('every attempt is graded', async () => {
     return (await stored.attempts.countDocuments({ examId, status: 'GRADED' })) === ids.length;
   });
   return ids;
@@ -66,7 +66,7 @@ async function checkOnce(t: Pick<Tap, 'same' | 'equal'>, ids: readonly string[])
   t.same(tally(attempts.map(({ status, totalScore }) => `${status} ${totalScore}`)), { 'GRADED 1': ids.length });
   const submits = attempts.map(({ events }) => events.filter(({ type }) => type === 'SUBMIT').length);
   t.same(tally(submits), { 1: ids.length }, 'one SUBMIT each');
-  await patiently('every notice is delivered', async () => {
+  await untilSlowly('every notice is delivered', async () => {
     return (await stored.notices.countDocuments({ status: { $ne: 'DELIVERED' } })) === 0;
   });
   const commands = await stored.commands.find({ subject: { $in: [...ids] } }).toArray();
@@ -105,7 +105,7 @@ t.test('workers that are paused past their lease and resumed duplicate no grade 
   }
   const fenced = () => cluster.output().split('lease lost; nothing written').length - 1;
   // A pause may meet an idle worker. Continue until one has interrupted a run.
-  const goOn = (time: number) => time < scaled(2, 30) || (time < MOST_PAUSES && fenced() === 0);
+  const goOn = (time: number) => time < scaled(2, 30) || (time < MAX_PAUSES && fenced() === 0);
   const ids = await sitExamsDuring(goOn, async () => {
     await delay(chance.below(200));
     await Promise.all([pauseOne(GRADERS), pauseOne(DISPATCHERS)]);
@@ -132,7 +132,7 @@ t.test(
       void cluster.kill(calls === 1 ? first : PATIENT, 'SIGSTOP');
       return calls === 1 ? { status: 500 } : undefined;
     };
-    await insist(() => who.submit(door(), id));
+    await retryOn503(() => who.submit(door(), id));
     await until('the first worker is paused with the answer in its socket', () => calls === 1);
     // The second worker may claim the notice, and so be paused, before it says that it is ready.
     const ready = cluster.start(PATIENT);

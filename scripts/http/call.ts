@@ -12,7 +12,7 @@ export interface HttpCall {
   /** Keeps connections between calls; without an agent, each call opens its own connection. */
   agent?: Agent;
   /** Longest silence of the server in milliseconds; default no limit. */
-  patienceMs?: number;
+  timeoutMs?: number;
   /** Cuts the connection when it aborts. */
   signal?: AbortSignal;
   /** Cuts the connection a moment after the request has been sent. The server may or may not have executed the request. */
@@ -80,7 +80,7 @@ export function bytesOf(message: IncomingMessage, maxBytes: number = Number.POSI
 
 function begin(
   origin: string,
-  { method, target, headers, body, agent, patienceMs, signal, hangsUp = false }: HttpCall,
+  { method, target, headers, body, agent, timeoutMs, signal, hangsUp = false }: HttpCall,
   failed: (error: NoReply) => void,
   answered: (response: IncomingMessage) => void,
 ): ClientRequest {
@@ -95,12 +95,12 @@ function begin(
       method,
       path: target,
       headers: headersOf(headers, bytes, isRaw),
-      ...(patienceMs === undefined ? {} : { timeout: patienceMs }),
+      ...(timeoutMs === undefined ? {} : { timeout: timeoutMs }),
       ...(signal === undefined ? {} : { signal }),
     },
     answered,
   );
-  sent.on('timeout', () => sent.destroy(new Error(`no reply within ${patienceMs} ms`)));
+  sent.on('timeout', () => sent.destroy(new Error(`no reply within ${timeoutMs} ms`)));
   sent.on('error', (error) =>
     failed(new NoReply(error, sent.reusedSocket && 'code' in error && error.code === 'ECONNRESET')),
   );

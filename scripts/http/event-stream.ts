@@ -19,27 +19,27 @@ export interface EventStream {
 }
 
 /**
- * Opens a stream on a new connection and calls `hear` with each event; `signal` cuts the stream. A reply with another status than 200 is
+ * Opens a stream on a new connection and calls `receive` with each event; `signal` cuts the stream. A reply with another status than 200 is
  * returned too and has no events.
  * @throws NoReply without a head
  */
 export async function openEventStream(
   url: URL,
   { headers, signal }: { headers: HttpHeaders; signal: AbortSignal },
-  hear: (event: ServerEvent) => void,
+  receive: (event: ServerEvent) => void,
 ): Promise<EventStream> {
   const target = url.pathname + url.search;
   const response = await openReply(url.origin, { method: 'GET', target, headers, signal });
-  return { response, ended: readEvents(response, hear) };
+  return { response, ended: readEvents(response, receive) };
 }
 
-function readEvents(response: IncomingMessage, hear: (event: ServerEvent) => void): Promise<void> {
+function readEvents(response: IncomingMessage, receive: (event: ServerEvent) => void): Promise<void> {
   let lastEventId = '';
   const parser = createParser({
     onId(id) {
       lastEventId = id;
     },
-    onEvent: ({ event = 'message', data }) => hear({ event, data: JSON.parse(data), lastEventId }),
+    onEvent: ({ event = 'message', data }) => receive({ event, data: JSON.parse(data), lastEventId }),
   });
   response.setEncoding('utf8').on('data', (chunk: string) => {
     try {

@@ -3,10 +3,10 @@ import type { Place } from './place.ts';
 const SERVICES = ['attempt', 'auth', 'classifier', 'notification'];
 
 /** Folders of api/ that serve every service, not one. */
-const API_GROUND = ['http'];
+const API_SHARED = ['http'];
 
 /** Folders of api/ that are no service: `operations` is for operators, who see all services. */
-const API_FOLDERS = [...SERVICES, ...API_GROUND, 'operations'];
+const API_FOLDERS = [...SERVICES, ...API_SHARED, 'operations'];
 
 /** The service whose rules an actor applies: `all` sweeps for every service. */
 const SERVICE_OF_ACTOR: Readonly<Record<string, string>> = {
@@ -21,7 +21,7 @@ const SERVICE_OF_ACTOR: Readonly<Record<string, string>> = {
 };
 
 /** Folders of shared/infra/mongo that serve every service: the indexes of all, the commands of all, and what all expect of the server. */
-const MONGO_GROUND = ['mailbox', 'probe', 'schema'];
+const MONGO_SHARED = ['mailbox', 'probe', 'schema'];
 
 /** The files right under api/ and workers/ that put the folders there together. The others stand below those folders. */
 const MOUNTS = { api: 'main.ts', workers: 'actors.ts' };
@@ -34,8 +34,8 @@ export function unknownFolder(place: Place): string | undefined {
     return 'an actor belongs to a service: name it in SERVICE_OF_ACTOR';
   if (place.layer === 'api' && place.folder !== undefined && !API_FOLDERS.includes(place.folder))
     return 'a folder of api is a service or serves all: name it in SERVICES or API_FOLDERS';
-  if (place.layer === 'infra' && place.part !== undefined && ![...SERVICES, ...MONGO_GROUND].includes(place.part))
-    return 'a folder of shared/infra/mongo is a service or serves all: name it in SERVICES or MONGO_GROUND';
+  if (place.layer === 'infra' && place.part !== undefined && ![...SERVICES, ...MONGO_SHARED].includes(place.part))
+    return 'a folder of shared/infra/mongo is a service or serves all: name it in SERVICES or MONGO_SHARED';
   return undefined;
 }
 
@@ -66,7 +66,7 @@ function brokenInfraArrow(part: string | undefined, to: Place): string | undefin
   if (to.layer === 'api' || to.layer === 'workers') return 'infra stands below api and workers';
   if (part === undefined || !SERVICES.includes(part)) return undefined;
   const service = to.layer === 'rules' ? to.service : to.layer === 'infra' ? to.part : undefined;
-  const isOther = service !== undefined && service !== part && !MONGO_GROUND.includes(service);
+  const isOther = service !== undefined && service !== part && !MONGO_SHARED.includes(service);
   return isOther ? OTHER_SERVICE : undefined;
 }
 
@@ -77,9 +77,9 @@ interface Process {
 
 function brokenApiArrow({ folder, file }: Process, to: Place): string | undefined {
   if (to.layer === 'workers') return 'a front door never does the work of an actor: it writes a command and rings';
-  if (to.layer === 'api' && to.folder !== undefined && to.folder !== folder && !API_GROUND.includes(to.folder)) {
+  if (to.layer === 'api' && to.folder !== undefined && to.folder !== folder && !API_SHARED.includes(to.folder)) {
     if (folder === undefined) return file === MOUNTS.api ? undefined : `only ${MOUNTS.api} mounts the services`;
-    return API_GROUND.includes(folder) ? 'http serves every service and knows none' : OTHER_SERVICE;
+    return API_SHARED.includes(folder) ? 'http serves every service and knows none' : OTHER_SERVICE;
   }
   if (folder === undefined) return undefined;
   return to.layer === 'rules' && SERVICES.includes(folder) && to.service !== folder ? OTHER_SERVICE : undefined;

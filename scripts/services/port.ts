@@ -9,11 +9,11 @@ import path from 'node:path';
  */
 const LOWEST = 10_000;
 const HIGHEST = 32_000;
-const TRIES = 200;
+const MAX_ATTEMPTS = 200;
 
 /** Returns a port on 127.0.0.1 that is free at the moment. */
 export async function freePort(): Promise<number> {
-  for (let tried = 0; tried < TRIES; tried++) {
+  for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
     const port = randomInt(LOWEST, HIGHEST);
     if (await isPortFree(port)) return port;
   }

@@ -14,7 +14,7 @@ import { runOnce } from './run-once.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
 /** Longest wait for MongoDB or a local Redis. */
-const SERVICE_PATIENCE_MS = 60_000;
+const SERVICE_TIMEOUT_MS = 60_000;
 /** Wait for a service before a message names it. */
 const SILENCE_MS = 2_000;
 /** Wait for the front door before a message names it; longer, because the processes log their own start. */
@@ -204,7 +204,7 @@ async function serviceAnswers(say: (line: string) => void, service: Service, sig
     return;
   }
   const waits = setTimeout(() => say(`waiting for ${service.name} (${service.origin})`), SILENCE_MS);
-  await untilReady(service, SERVICE_PATIENCE_MS, signal)
+  await untilReady(service, SERVICE_TIMEOUT_MS, signal)
     .catch((error: Error) => {
       signal.throwIfAborted();
       throw new StartRefused(error.message);

@@ -81,8 +81,8 @@ async function stopOrphans(orphans: readonly RecordedProcess[], say: (line: stri
   if (orphans.length === 0) return;
   say(`stopping processes of a killed npm start: ${orphans.map(({ name, pid }) => `${name} (${pid})`).join(', ')}`);
   for (const orphan of orphans) signalGroup(orphan.pid, 'SIGTERM');
-  const patience = Date.now() + 5_000;
-  while (orphans.some(isAlive) && Date.now() < patience) await delay(50);
+  const giveUpAt = Date.now() + 5_000;
+  while (orphans.some(isAlive) && Date.now() < giveUpAt) await delay(50);
   for (const orphan of orphans.filter(isAlive)) signalGroup(orphan.pid, 'SIGKILL');
   while (orphans.some(isAlive)) await delay(20);
 }

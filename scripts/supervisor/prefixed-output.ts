@@ -2,7 +2,7 @@ import { StringDecoder } from 'node:string_decoder';
 
 const COLOURS = [36, 33, 32, 35, 34, 96, 93, 92, 95, 94];
 /** Length at which a line is written without its end, so that memory stays bounded. */
-const LONGEST_LINE = 64 * 1024;
+const MAX_LINE_LENGTH = 64 * 1024;
 
 export interface PrefixedOutput {
   /** Writes one line with the prefix of a name. */
@@ -34,7 +34,7 @@ export function createPrefixedOutput(options: {
       const lines = (rest + text).split(/\r?\n/);
       rest = lines.pop() ?? '';
       for (const whole of lines) line(name, whole);
-      if (rest.length > LONGEST_LINE) {
+      if (rest.length > MAX_LINE_LENGTH) {
         line(name, rest);
         rest = '';
       }

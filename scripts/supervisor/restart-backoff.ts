@@ -9,7 +9,7 @@ export const FIRST_LIFE: RestartHistory = { shortLives: 0 };
 const SHORT_LIFE_MS = 5_000;
 const SETTLED_LIFE_MS = 60_000;
 const FIRST_DELAY_MS = 100;
-const LONGEST_DELAY_MS = 30_000;
+const MAX_DELAY_MS = 30_000;
 
 /**
  * Returns the delay before the restart of a process that lived `livedMs`, and its new history. A process that lived 5 s or longer restarts
@@ -26,5 +26,5 @@ export function afterDeath(history: RestartHistory, livedMs: number): { history:
 
 function delayAfter(shortLives: number): number {
   if (shortLives === 0) return FIRST_DELAY_MS;
-  return Math.min(1_000 * 2 ** Math.min(shortLives - 1, 10), LONGEST_DELAY_MS);
+  return Math.min(1_000 * 2 ** Math.min(shortLives - 1, 10), MAX_DELAY_MS);
 }

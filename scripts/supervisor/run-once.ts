@@ -4,7 +4,7 @@ import type { LaunchPlan } from './kept-process.ts';
 import type { PrefixedOutput } from './prefixed-output.ts';
 
 /** Time for a stopped command to end before SIGKILL. The rest of the 25 s is for the services. */
-const PATIENCE_MS = 20_000;
+const TIMEOUT_MS = 20_000;
 
 /** Runs a command to its end. @throws Error if it fails or if `signal` aborts it */
 export async function runOnce(
@@ -25,12 +25,12 @@ export async function runOnce(
     source.on('data', (chunk: Buffer) => sink.write(chunk));
     source.on('end', () => sink.end());
   }
-  let patience: NodeJS.Timeout | undefined;
+  let timer: NodeJS.Timeout | undefined;
   const end = () => {
     const { pid } = child;
     if (pid === undefined) return;
     signalGroup(pid, 'SIGTERM');
-    patience = setTimeout(() => signalGroup(pid, 'SIGKILL'), PATIENCE_MS);
+    timer = setTimeout(() => signalGroup(pid, 'SIGKILL'), TIMEOUT_MS);
   };
   signal.addEventListener('abort', end, { once: true });
   try {
@@ -41,6 +41,6 @@ export async function runOnce(
     if (how !== undefined) throw new Error(`${name} ended with ${how}`);
   } finally {
     signal.removeEventListener('abort', end);
-    clearTimeout(patience);
+    clearTimeout(timer);
   }
 }

@@ -18,10 +18,10 @@ export async function until<T>(
 }
 
 const PACE_MS = 100;
-const PATIENCE_MS = 90_000;
+const TIMEOUT_MS = 90_000;
 
 /** Like `until`, but polls ten times a second, which spares the database of the cluster under test, and waits up to 90 s. */
-export function patiently(what: string, condition: () => Promise<boolean>): Promise<boolean> {
+export function untilSlowly(what: string, condition: () => Promise<boolean>): Promise<boolean> {
   return until(
     what,
     async () => {
@@ -29,7 +29,7 @@ export function patiently(what: string, condition: () => Promise<boolean>): Prom
       if (!seen) await delay(PACE_MS);
       return seen;
     },
-    PATIENCE_MS,
+    TIMEOUT_MS,
   );
 }
 

@@ -48,7 +48,7 @@ export function pickAnswer(body: SaveBody): PickedAnswer | Rejection {
     const message = 'exactly one of selectedOptionIds, statementAnswers and textAnswer is required';
     return refused([{ path: base, message }]);
   }
-  const repeated = repeatedStatements(content, base);
+  const repeated = duplicateStatementFaults(content, base);
   return repeated.length > 0 ? refused(repeated) : { content, base };
 }
 
@@ -140,7 +140,7 @@ function kindsOf(content: AnswerContent): AnswerKind[] {
   return (['selected', 'statements', 'text'] as const).filter((kind) => content[kind] !== undefined);
 }
 
-function repeatedStatements({ statements = [] }: AnswerContent, base: string): FaultDetail[] {
+function duplicateStatementFaults({ statements = [] }: AnswerContent, base: string): FaultDetail[] {
   const seen = new Set<string>();
   const faults: FaultDetail[] = [];
   for (const [index, { statementId }] of statements.entries()) {

@@ -115,12 +115,12 @@ function* missingKeyFaults(question: Question): Generator<FaultDetail> {
 
 function* statementKeyFaults({ answerKey, options, scoringRule }: Question): Generator<FaultDetail> {
   const path = '/answerKey/statements';
-  const judged = new Set((answerKey.statements ?? []).map((statement) => statement.statementId));
-  if (judged.size === 0) {
+  const keyed = new Set((answerKey.statements ?? []).map((statement) => statement.statementId));
+  if (keyed.size === 0) {
     yield { path, message: 'must not be empty' };
     return;
   }
-  const missing = options.filter((option) => !judged.has(option.id));
+  const missing = options.filter((option) => !keyed.has(option.id));
   if (missing.length > 0) yield { path, message: 'must judge every statement' };
   if (scoringRule.mode === 'THPT_TRUE_FALSE_LADDER' && options.length !== 4) {
     yield { path: '/options', message: 'this mode takes exactly 4 statements' };

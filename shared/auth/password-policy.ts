@@ -1,4 +1,4 @@
-const MOST_CHARACTERS = 128;
+const MAX_CHARACTERS = 128;
 
 /** Account data and settings that a password is checked against. */
 export interface PasswordContext {
@@ -22,7 +22,7 @@ export function passwordFaults(password: string, context: PasswordContext): stri
   const folded = text.toLowerCase();
   const faults: string[] = [];
   if (length < context.minLength) faults.push(`must have at least ${context.minLength} characters`);
-  if (length > MOST_CHARACTERS) faults.push(`must have at most ${MOST_CHARACTERS} characters`);
+  if (length > MAX_CHARACTERS) faults.push(`must have at most ${MAX_CHARACTERS} characters`);
   // Half a surrogate pair is not a character. UTF-8 encodes every such half alike, so different passwords would be equal.
   if (/\p{Cc}/u.test(text) || !text.isWellFormed()) faults.push('must not contain control characters');
   if (context.isCommon(folded)) faults.push('must not be a commonly used password');

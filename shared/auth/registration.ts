@@ -23,7 +23,7 @@ export function readRegistration(
   if (!isName(fullName)) {
     details.push({
       path: '/fullName',
-      message: `must have 1-${MOST_NAME_CHARACTERS} characters, none of them a control`,
+      message: `must have 1-${MAX_NAME_CHARACTERS} characters, none of them a control`,
     });
   }
   const phone = normalizePhone(body.phone);
@@ -54,15 +54,15 @@ export function registrationFaults(
   return isRejection(read) ? unknownTo(known, read.details ?? []) : [];
 }
 
-const MOST_NAME_CHARACTERS = 200;
+const MAX_NAME_CHARACTERS = 200;
 
 function isName(text: string): boolean {
-  return text !== '' && text.length <= MOST_NAME_CHARACTERS && text.isWellFormed() && !/\p{Cc}/u.test(text);
+  return text !== '' && text.length <= MAX_NAME_CHARACTERS && text.isWellFormed() && !/\p{Cc}/u.test(text);
 }
 
 /** Characters of the longest address that fits a mail server's path (RFC 5321, 4.5.3.1.3). */
-const LONGEST_EMAIL = 254;
-const LONGEST_LOCAL_PART = 64;
+const MAX_EMAIL_LENGTH = 254;
+const MAX_LOCAL_PART_LENGTH = 64;
 
 const ATOM = /^[a-z0-9!#$%&'*+/=?^_`{|}~-]+$/i;
 const LABEL = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/i;
@@ -81,10 +81,10 @@ export function normalizeEmail(text: string): string {
  * be in its `xn--` form. Quoted local parts and address literals are refused although RFC 5321 allows them.
  */
 export function isEmail(text: string): boolean {
-  if (text.length > LONGEST_EMAIL) return false;
+  if (text.length > MAX_EMAIL_LENGTH) return false;
   const [local, domain, ...more] = text.split('@');
   if (local === undefined || domain === undefined || more.length > 0) return false;
-  if (local.length > LONGEST_LOCAL_PART || !local.split('.').every((atom) => ATOM.test(atom))) return false;
+  if (local.length > MAX_LOCAL_PART_LENGTH || !local.split('.').every((atom) => ATOM.test(atom))) return false;
   const labels = domain.split('.');
   // If the last label contains only digits, the domain is an IP address.
   return labels.length >= 2 && labels.every((label) => LABEL.test(label)) && !/^\d+$/.test(labels.at(-1) ?? '');
@@ -93,7 +93,7 @@ export function isEmail(text: string): boolean {
 /** Country of a phone number without a country code. */
 const HOME_COUNTRY = 'VN';
 /** Characters before parsing; longer than any number with its blanks, dashes and brackets. */
-const LONGEST_PHONE = 64;
+const MAX_PHONE_LENGTH = 64;
 
 /** `none`: missing or blank. `invalid`: not a phone number. A number with an extension is invalid: E.164 cannot express it. */
 type TypedPhone = { kind: 'number'; phone: string } | { kind: 'none' } | { kind: 'invalid' };
@@ -102,7 +102,7 @@ type TypedPhone = { kind: 'number'; phone: string } | { kind: 'none' } | { kind:
 export function normalizePhone(text: string | null | undefined): TypedPhone {
   const trimmed = (text ?? '').trim();
   if (trimmed === '') return { kind: 'none' };
-  if (trimmed.length > LONGEST_PHONE) return { kind: 'invalid' };
+  if (trimmed.length > MAX_PHONE_LENGTH) return { kind: 'invalid' };
   const parsed = parsePhoneNumberFromString(trimmed, { defaultCountry: HOME_COUNTRY, extract: false });
   // `isPossible` instead of `isValid`: new number ranges are assigned before the library's tables contain them.
   if (parsed === undefined || parsed.ext !== undefined || !parsed.isPossible()) return { kind: 'invalid' };
@@ -116,7 +116,7 @@ interface DefaultOrganization {
 }
 
 /** Fields of a new account that the caller supplies in addition to the registration. */
-interface Making {
+interface NewAccountFacts {
   id: string;
   accountCode: string;
   legacyId: string | null;
@@ -126,8 +126,8 @@ interface Making {
 }
 
 /** Returns an ACTIVE account that belongs to the default organization in the registered role. */
-export function newAccount(registration: Registration, making: Making): Account {
-  const { id, accountCode, legacyId, password, organization, now } = making;
+export function newAccount(registration: Registration, facts: NewAccountFacts): Account {
+  const { id, accountCode, legacyId, password, organization, now } = facts;
   const { email, phone, fullName, role } = registration;
   return {
     _id: id,

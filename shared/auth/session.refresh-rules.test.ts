@@ -1,7 +1,7 @@
 import t from 'tap';
 import { DAY } from '#shared/kernel/time.ts';
 import type { Account } from './account.ts';
-import { judgeRefresh, type PresentedRefresh, REUSE_GRACE_MS, type RefreshToken, type Session } from './session.ts';
+import { checkRefresh, type PresentedRefresh, REUSE_GRACE_MS, type RefreshToken, type Session } from './session.ts';
 
 const NOW = new Date('2026-11-21T08:00:00.000Z');
 const at = (ms: number) => new Date(NOW.getTime() + ms);
@@ -45,7 +45,7 @@ const ACCOUNT: Account = {
   updatedAt: NOW,
 };
 const judge = (more: Partial<PresentedRefresh>) =>
-  judgeRefresh({ token: TOKEN, session: SESSION, account: ACCOUNT, ...more }, NOW, MAX_AGE_MS);
+  checkRefresh({ token: TOKEN, session: SESSION, account: ACCOUNT, ...more }, NOW, MAX_AGE_MS);
 
 const INVALID = { kind: 'refused', rejection: { rejected: 'AUTH_INVALID_TOKEN' } };
 const DISABLED = { kind: 'refused', rejection: { rejected: 'AUTH_ACCOUNT_DISABLED' } };

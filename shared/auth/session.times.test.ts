@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { DAY } from '#shared/kernel/time.ts';
-import { endOf, isLost, pairTimes } from './session.ts';
+import { isLost, pairTimes, sessionEndOf } from './session.ts';
 
 const START = Date.UTC(2026, 10, 21);
 
@@ -24,8 +24,8 @@ t.test('tokens expire no later than their session', async (t) => {
 
 t.test('a session ends when its newest refresh token expires or at its maximum age, whichever is first', async (t) => {
   const session = { ...sessionOf(0), expiresAt: new Date(START + 30 * DAY) };
-  t.strictSame(endOf(session, 90 * DAY), session.expiresAt);
-  t.strictSame(endOf(session, DAY), new Date(START + DAY));
+  t.strictSame(sessionEndOf(session, 90 * DAY), session.expiresAt);
+  t.strictSame(sessionEndOf(session, DAY), new Date(START + DAY));
 });
 
 t.test('no token outlives the maximum age of its session, however often it is refreshed', async () => {

@@ -14,7 +14,7 @@ export interface Session {
   userAgent: string | null;
   createdAt: Date;
   lastUsedAt: Date;
-  /** Expiry of its newest refresh token. The session may end before, see `endOf`. */
+  /** Expiry of its newest refresh token. The session may end before, see `sessionEndOf`. */
   expiresAt: Date;
   endedAt: Date | null;
   endReason: SessionEnd | null;
@@ -37,7 +37,7 @@ export function isLost({ account, session }: Current, now: Date, maxAgeMs: numbe
 }
 
 /** Returns when a session ends if it is not refreshed: at `expiresAt` or at its latest end, whichever is first. */
-export function endOf(session: Pick<Session, 'createdAt' | 'expiresAt'>, maxAgeMs: number): Date {
+export function sessionEndOf(session: Pick<Session, 'createdAt' | 'expiresAt'>, maxAgeMs: number): Date {
   return new Date(Math.min(session.expiresAt.getTime(), latestEnd(session, maxAgeMs)));
 }
 
@@ -142,7 +142,7 @@ type RefreshVerdict =
  * Checks a stored refresh token at `now`; `maxAgeMs` is the maximum age of a session. A used token is refused before the
  * account's status is checked, so that its bearer does not learn whether the account is suspended.
  */
-export function judgeRefresh(presented: PresentedRefresh, now: Date, maxAgeMs: number): RefreshVerdict {
+export function checkRefresh(presented: PresentedRefresh, now: Date, maxAgeMs: number): RefreshVerdict {
   const { token, session, account } = presented;
   const invalid: RefreshVerdict = { kind: 'refused', rejection: { rejected: 'AUTH_INVALID_TOKEN' } };
   if (token.expiresAt.getTime() <= now.getTime() || isLost(presented, now, maxAgeMs)) return invalid;

@@ -3,12 +3,12 @@ import { HOUR, MINUTE, SECOND } from '#shared/kernel/time.ts';
 /** From this many consecutive failed logins with one e-mail on, each failure causes a wait. The e-mail may be unknown. */
 export const FREE_FAILURES = 5;
 /** Maximum of verified login attempts with one e-mail since its last success. Further ones are refused until QUIET_MS is over. */
-export const MAX_JUDGED = 100;
+export const MAX_VERIFIED = 100;
 /** Ms after the last verified login attempt after which the counts of an e-mail start again at 0. */
 export const QUIET_MS = 24 * HOUR;
 
 const FIRST_WAIT_MS = SECOND;
-const LONGEST_WAIT_MS = 15 * MINUTE;
+const MAX_WAIT_MS = 15 * MINUTE;
 
 /** Counts of the login attempts with one e-mail. */
 export interface Throttle {
@@ -27,5 +27,5 @@ export interface Throttle {
 export function waitAfter(failures: number): number {
   if (failures < FREE_FAILURES) return 0;
   // The exponent is bounded so that the wait stays finite for any count.
-  return Math.min(FIRST_WAIT_MS * 2 ** Math.min(failures - FREE_FAILURES, 30), LONGEST_WAIT_MS);
+  return Math.min(FIRST_WAIT_MS * 2 ** Math.min(failures - FREE_FAILURES, 30), MAX_WAIT_MS);
 }

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { GeneratePayload, GenerationRequest } from '#shared/generated/classifier.ts';
 import type { FaultDetail } from '#shared/kernel/errors.ts';
-import { repeatedAt } from './new-job.ts';
+import { duplicateIndexes } from './new-job.ts';
 
 /** A generation request with its defaults, before its reference questions are loaded. */
 export interface WantedGeneration extends Omit<GeneratePayload, 'references'> {
@@ -18,7 +18,7 @@ export function generationFaults({ mode, referenceQuestionIds: ids = [] }: Gener
   const path = '/referenceQuestionIds';
   if (mode !== 'similar') return ids.length === 0 ? [] : [{ path, message: 'belongs to mode similar' }];
   if (ids.length === 0) return [{ path, message: 'must name one to five questions' }];
-  return repeatedAt(ids).map((index) => ({ path: `${path}/${index}`, message: 'is named twice' }));
+  return duplicateIndexes(ids).map((index) => ({ path: `${path}/${index}`, message: 'is named twice' }));
 }
 
 /** Returns the request with defaults filled in and texts normalized, so that equivalent requests become equal. */

@@ -44,9 +44,9 @@ const step = (row: Generation | null, waitedFor: { id: string; fence: number } |
 t.test('the newest row of a key determines the next step of a request', async (t) => {
   t.match(step(null), { kind: 'open', epoch: 1 });
   t.match(step(MAKING), { kind: 'wait' });
-  t.match(step({ ...MAKING, leaseUntil: at(0) }), { kind: 'take' });
+  t.match(step({ ...MAKING, leaseUntil: at(0) }), { kind: 'acquire' });
   t.match(step(PENDING), { kind: 'wait' });
-  t.match(step({ ...PENDING, leaseUntil: at(-1) }), { kind: 'take' });
+  t.match(step({ ...PENDING, leaseUntil: at(-1) }), { kind: 'acquire' });
   t.match(step(SETTLED), { kind: 'replay' });
 });
 
@@ -96,8 +96,8 @@ t.test('a request that waited for a failed holder returns its failure; a later r
     kind: 'refuse',
     rejection: { rejected: 'AI_PROVIDER_TIMEOUT', retryAfter: 2 },
   });
-  t.match(step(left), { kind: 'take' });
-  t.match(step(left, { id: 'p-1', fence: 6 }), { kind: 'take' });
-  t.match(step(left, { id: 'p-0', fence: 7 }), { kind: 'take' });
+  t.match(step(left), { kind: 'acquire' });
+  t.match(step(left, { id: 'p-1', fence: 6 }), { kind: 'acquire' });
+  t.match(step(left, { id: 'p-0', fence: 7 }), { kind: 'acquire' });
   t.match(step({ ...left, fence: 8, leaseUntil: at(1) }, { id: 'p-1', fence: 8 }), { kind: 'wait' });
 });

@@ -5,16 +5,16 @@ import { DAY, SECOND } from '#shared/kernel/time.ts';
 /** Time for which an answer is replayed, whether it is paid for or still owed (ms). */
 export const REPLAY_MS = DAY;
 /** Retry-After of a request that must wait because an equal one is in progress or the owners are unavailable (s). */
-export const COME_BACK_SECONDS = 3;
+export const RETRY_AFTER_SECONDS = 3;
 
 /**
  * A paid generation and its replay. MAKING: a holder is calling the model or died doing so; nothing is owed. PENDING: the answer is
  * stored with its price and the keys to charge it by. SETTLED: both owners have charged it. Only MAKING rows are ever deleted. A
  * PENDING row whose day ended is closed (`closed`).
  */
-export type Generation = UnmadeGeneration | OwedGeneration | SettledGeneration;
+export type Generation = UnansweredGeneration | OwedGeneration | SettledGeneration;
 
-interface UnmadeGeneration extends GenerationRow {
+interface UnansweredGeneration extends GenerationRow {
   state: 'MAKING';
   closed?: null;
   result: null;
@@ -27,18 +27,17 @@ interface UnmadeGeneration extends GenerationRow {
 /** A generation with its answer, paid for or not. */
 export type AnsweredGeneration = OwedGeneration | SettledGeneration;
 
-export interface OwedGeneration extends MadeGeneration {
+export interface OwedGeneration extends AnsweredRow {
   state: 'PENDING';
   settledAt: null;
 }
 
-export interface SettledGeneration extends MadeGeneration {
+export interface SettledGeneration extends AnsweredRow {
   state: 'SETTLED';
   settledAt: Date;
 }
 
-/** A generation that has its answer. */
-interface MadeGeneration extends GenerationRow {
+interface AnsweredRow extends GenerationRow {
   /** JSON text of the result envelope, written by `resultText` and read by `resultOf`. */
   result: string;
   charge: Charge;
@@ -88,7 +87,7 @@ export function resultText(result: TaskResult<'generate'>): string {
   return JSON.stringify(result);
 }
 
-export function resultOf({ result }: Pick<MadeGeneration, 'result'>): TaskResult<'generate'> {
+export function resultOf({ result }: Pick<AnsweredRow, 'result'>): TaskResult<'generate'> {
   return JSON.parse(result) as TaskResult<'generate'>;
 }
 
@@ -112,7 +111,7 @@ function rejectionOf({ rejection }: GenerationFailure): Rejection {
 type NextStep =
   /** Inserts the row of this epoch, and closes the row before it. */
   | { kind: 'open'; epoch: number; after: AnsweredGeneration | null }
-  | { kind: 'take'; row: Generation }
+  | { kind: 'acquire'; row: Generation }
   | { kind: 'wait'; row: Generation }
   /** Rings the settlement worker and waits for it. */
   | { kind: 'settle'; row: OwedGeneration }
@@ -133,7 +132,7 @@ interface StepContext {
 }
 
 /**
- * Returns the next step of a request. If the worker settles, a front door never takes a row with an unpaid answer, even one with an
+ * Returns the next step of a request. If the worker settles, a front door never acquires a row with an unpaid answer, even one with an
  * expired lease. An unpaid answer whose day is over is charged anew only after its holder has ended. That holder may be charging it,
  * and then the request returns the answer that was paid for.
  */
@@ -147,7 +146,7 @@ export function nextStep(row: Generation | null, { now, settledBy, waitedFor }: 
     return { kind: 'refuse', rejection: rejectionOf(failure) };
   }
   if (row.leaseUntil.getTime() > now) return { kind: 'wait', row };
-  return row.state === 'PENDING' && isOver ? nextEpoch(row) : { kind: 'take', row };
+  return row.state === 'PENDING' && isOver ? nextEpoch(row) : { kind: 'acquire', row };
 }
 
 function nextEpoch(row: AnsweredGeneration): NextStep {
@@ -163,7 +162,7 @@ function isDayOver({ state, closed, replayUntil }: AnsweredGeneration, now: numb
  * it.
  */
 export function settlementPending(previewId: string): Rejection {
-  return { rejected: 'AI_SETTLEMENT_PENDING', data: { previewId }, retryAfter: COME_BACK_SECONDS };
+  return { rejected: 'AI_SETTLEMENT_PENDING', data: { previewId }, retryAfter: RETRY_AFTER_SECONDS };
 }
 
 export const SETTLEMENT_BACKOFF = { baseMs: 3 * SECOND, capMs: 600 * SECOND };
@@ -199,12 +198,12 @@ export function estimateOf(count: number): Charge {
  * Returns the price of an answer: credits for the returned questions, at most for those requested, and the tokens that the provider
  * counted. If a token count is missing or invalid, the estimate applies.
  */
-export function chargeOf(made: { asked: number; returned: number; usage: TokenUsage }): Charge {
-  const { inputTokens, outputTokens } = made.usage;
+export function chargeOf(answer: { asked: number; returned: number; usage: TokenUsage }): Charge {
+  const { inputTokens, outputTokens } = answer.usage;
   const counted = isCount(inputTokens) && isCount(outputTokens) ? inputTokens + outputTokens : null;
   return {
-    credits: CREDITS_PER_QUESTION * Math.min(made.returned, made.asked),
-    tokens: isCount(counted) ? counted : estimateOf(made.asked).tokens,
+    credits: CREDITS_PER_QUESTION * Math.min(answer.returned, answer.asked),
+    tokens: isCount(counted) ? counted : estimateOf(answer.asked).tokens,
   };
 }
 
@@ -238,7 +237,7 @@ export function amountsOf({ credits, tokens }: Charge): { counter: Counter; amou
 /** Amount that one generation may still cost its organization. */
 export interface Hold extends Charge {
   previewId: string;
-  /** Fence of the holder that placed the hold. */
+  /** Fence of the holder that added the hold. */
   fence: number;
   /** The hold expires then, if its process died. */
   until: Date;
@@ -246,7 +245,7 @@ export interface Hold extends Charge {
   usageConsumed?: boolean;
 }
 
-/** All holds of an organization, in the order in which they were placed; `_id` is the organization's id. */
+/** All holds of an organization, in the order in which they were added; `_id` is the organization's id. */
 export interface OrganizationHolds {
   _id: string;
   holds: Hold[];
@@ -261,9 +260,9 @@ export interface HeldAmounts {
 }
 
 /** Returns the sums of the holds ahead of a generation's own, or of all holds if it has none. */
-export function heldBefore({ holds }: Pick<OrganizationHolds, 'holds'>, previewId: string): HeldAmounts {
-  const place = holds.findIndex((hold) => hold.previewId === previewId);
-  const before = place === -1 ? holds : holds.slice(0, place);
-  const uncounted = before.filter(({ usageConsumed }) => usageConsumed !== true);
-  return { balance: sumOfCharges(before).credits, usage: sumOfCharges(uncounted) };
+export function holdsAhead({ holds }: Pick<OrganizationHolds, 'holds'>, previewId: string): HeldAmounts {
+  const position = holds.findIndex((hold) => hold.previewId === previewId);
+  const ahead = position === -1 ? holds : holds.slice(0, position);
+  const uncounted = ahead.filter(({ usageConsumed }) => usageConsumed !== true);
+  return { balance: sumOfCharges(ahead).credits, usage: sumOfCharges(uncounted) };
 }

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { CLASSIFY_FIELDS, type JobWish, openKeyOf } from './job.ts';
+import { CLASSIFY_FIELDS, type JobRequest, openKeyOf } from './job.ts';
 
-const wishes: fc.Arbitrary<JobWish> = fc.record({
+const requests: fc.Arbitrary<JobRequest> = fc.record({
   actorId: fc.string({ minLength: 1 }),
   organizationId: fc.string({ minLength: 1 }),
   filters: fc.dictionary(fc.string(), fc.jsonValue() as fc.Arbitrary<unknown>),
@@ -15,21 +15,21 @@ const wishes: fc.Arbitrary<JobWish> = fc.record({
 
 t.test('the order of ids, fields and filter keys does not change the open key', async (t) => {
   fc.assert(
-    fc.property(wishes, (wish) => {
-      const turned: JobWish = {
-        ...wish,
-        questionIds: wish.questionIds.toReversed(),
-        fields: wish.fields.toReversed(),
-        filters: turnedKeys(wish.filters) as Record<string, unknown>,
+    fc.property(requests, (request) => {
+      const turned: JobRequest = {
+        ...request,
+        questionIds: request.questionIds.toReversed(),
+        fields: request.fields.toReversed(),
+        filters: turnedKeys(request.filters) as Record<string, unknown>,
       };
-      return openKeyOf(turned) === openKeyOf(wish);
+      return openKeyOf(turned) === openKeyOf(request);
     }),
   );
-  t.pass('of every wish');
+  t.pass('of every request');
 });
 
 t.test('every other difference changes the open key', async (t) => {
-  const wish: JobWish = {
+  const request: JobRequest = {
     actorId: 'a',
     organizationId: 'o',
     filters: { list: [1, 2], deep: { b: 1, a: '2' } },
@@ -39,7 +39,7 @@ t.test('every other difference changes the open key', async (t) => {
     overwrite: false,
     threshold: 0.7,
   };
-  const others: Partial<JobWish>[] = [
+  const others: Partial<JobRequest>[] = [
     { actorId: 'b' },
     { organizationId: 'p' },
     { actorId: 'o', organizationId: 'a' },
@@ -62,7 +62,7 @@ t.test('every other difference changes the open key', async (t) => {
     { overwrite: true },
     { threshold: 0.70001 },
   ];
-  const keys = [wish, ...others.map((other) => ({ ...wish, ...other }))].map(openKeyOf);
+  const keys = [request, ...others.map((other) => ({ ...request, ...other }))].map(openKeyOf);
   t.equal(new Set(keys).size, keys.length);
   t.match(keys[0], /^[0-9a-f]{64}$/);
 });

@@ -67,7 +67,7 @@ export interface JobSelection {
   filtersText: string;
 }
 
-export function filtersTextOf(filters: JobWish['filters']): string {
+export function filtersTextOf(filters: JobRequest['filters']): string {
   return JSON.stringify(filters);
 }
 
@@ -143,15 +143,15 @@ export interface JobEnd {
   error: ClassificationJob['error'];
 }
 
-const NOTHING_CAME = { code: 'AI_PROVIDER_INVALID_RESPONSE', message: 'No question was classified' };
+const NONE_CLASSIFIED = { code: 'AI_PROVIDER_INVALID_RESPONSE', message: 'No question was classified' };
 
 /** Returns COMPLETED if any question has suggestions, otherwise FAILED with the last error of its questions. */
-export function endOf(
+export function jobEndOf(
   counts: Pick<JobCounts, 'succeeded'>,
   lastError: { code: string; message: string } | null,
 ): JobEnd {
   if (counts.succeeded > 0) return { status: 'COMPLETED', error: null };
-  const { code, message } = lastError ?? NOTHING_CAME;
+  const { code, message } = lastError ?? NONE_CLASSIFIED;
   return { status: 'FAILED', error: { code, message } };
 }
 
@@ -162,7 +162,7 @@ export const WORKERS_LOST = {
 } as const;
 
 /** Fields that make two job requests equal. */
-export interface JobWish {
+export interface JobRequest {
   actorId: string;
   organizationId: string;
   filters: Readonly<Record<string, unknown>>;
@@ -174,8 +174,8 @@ export interface JobWish {
 }
 
 /** Returns a key that equal requests share, whatever the order of ids, fields and filter keys: SHA-256 as hex. */
-export function openKeyOf(wish: JobWish): string {
-  const { actorId, organizationId, filters, questionIds, fields, mode, overwrite, threshold } = wish;
+export function openKeyOf(request: JobRequest): string {
+  const { actorId, organizationId, filters, questionIds, fields, mode, overwrite, threshold } = request;
   const parts = [actorId, organizationId, filters, sorted(questionIds), sorted(fields), mode, overwrite, threshold];
   return createHash('sha256')
     .update(JSON.stringify(parts.map(inOrder)))

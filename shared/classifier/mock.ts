@@ -89,7 +89,7 @@ function inOrderOfMaking(root: Schema, properties: [string, unknown][]): [string
 /** Fields that name the subject of an item, in order of precedence. */
 const NAMING_FIELDS = ['questionId', 'criterionId', 'id'];
 const CHOICES = 4;
-const MOST_FREE_ITEMS = 2;
+const MAX_FREE_ITEMS = 2;
 
 function sampleList(asked: Asked, node: Schema, { path, name, made, subject }: Spot): unknown[] {
   const items = followed(asked.root, membersOf(node.items));
@@ -112,7 +112,7 @@ function sampleList(asked: Asked, node: Schema, { path, name, made, subject }: S
 /** Returns the length of a list that describes no rows of the data. */
 function freeLength({ data }: Asked, name: string): number {
   if (name === 'questions') return numberOr(data.count, 1);
-  return name === 'options' ? CHOICES : MOST_FREE_ITEMS;
+  return name === 'options' ? CHOICES : MAX_FREE_ITEMS;
 }
 
 /**
@@ -202,7 +202,7 @@ function sumOfScores(made: Fields): number | undefined {
   return parts?.reduce((sum, part) => sum + numberOr(part.score, 0), 0);
 }
 
-const LONGEST_TEXT = 2_000;
+const MAX_TEXT_LENGTH = 2_000;
 
 /** Returns the data's value of this field, otherwise a generated name; the first candidate that the schema admits. */
 function mockText({ data, chance }: Asked, node: Schema, { name, path, made, subject }: Spot): string {
@@ -239,7 +239,7 @@ function cutToLength(node: Schema, text: string): string {
 }
 
 function lengthsOf({ minLength, maxLength }: Schema): { least: number; most: number } {
-  return { least: numberOr(minLength, 0), most: numberOr(maxLength, LONGEST_TEXT) };
+  return { least: numberOr(minLength, 0), most: numberOr(maxLength, MAX_TEXT_LENGTH) };
 }
 
 /** Returns the schema that a local `$ref` (`#/$defs/x`) leads to. */

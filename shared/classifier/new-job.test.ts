@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { BATCH_SIZE, type JobWish } from './job.ts';
+import { BATCH_SIZE, type JobRequest } from './job.ts';
 import { contextOf, jobRequestFaults, newJob } from './new-job.ts';
 
 const ORIGIN = { id: 'job-1', now: new Date(0), actorRole: 'TEACHER' };
 
-function wish(questionIds: string[]): JobWish {
+function jobRequest(questionIds: string[]): JobRequest {
   return {
     actorId: 'a',
     organizationId: 'o',
@@ -21,7 +21,7 @@ function wish(questionIds: string[]): JobWish {
 t.test('batches hold every question once, in order, five at a time', async (t) => {
   fc.assert(
     fc.property(fc.uniqueArray(fc.string(), { minLength: 1, maxLength: 40 }), (ids) => {
-      const { batches, job } = newJob(wish(ids), ORIGIN, { kind: 'NONE' });
+      const { batches, job } = newJob(jobRequest(ids), ORIGIN, { kind: 'NONE' });
       const sizes = batches.map(({ questionIds }) => questionIds.length);
       return (
         JSON.stringify(batches.flatMap(({ questionIds }) => questionIds)) === JSON.stringify(ids) &&
@@ -37,7 +37,7 @@ t.test('batches hold every question once, in order, five at a time', async (t) =
 t.test('a batch stores those of its questions that the bank knows', async (t) => {
   const ids = ['q1', 'q2', 'q3', 'q4', 'q5', 'q6'];
   const questions = new Map(['q6', 'q2', 'q1'].map((id) => [id, { id, content: `text of ${id}` }]));
-  const { batches, job, selection } = newJob(wish(ids), ORIGIN, { kind: 'LOADED', known: questions });
+  const { batches, job, selection } = newJob(jobRequest(ids), ORIGIN, { kind: 'LOADED', known: questions });
   t.strictSame(
     batches.map(({ contextText }) => contextOf(contextText ?? '').map(({ id }) => id)),
     [['q1', 'q2'], ['q6']],
@@ -47,7 +47,7 @@ t.test('a batch stores those of its questions that the bank knows', async (t) =>
 });
 
 t.test('a job without its questions is created FAILED and does not block an equal job', async (t) => {
-  const { job, batches } = newJob(wish(['q1']), ORIGIN, { kind: 'FAILED' });
+  const { job, batches } = newJob(jobRequest(['q1']), ORIGIN, { kind: 'FAILED' });
   t.match(job, {
     status: 'FAILED',
     open: false,

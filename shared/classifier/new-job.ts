@@ -6,8 +6,8 @@ import {
   type ClassificationJob,
   filtersTextOf,
   type JobBatch,
+  type JobRequest,
   type JobSelection,
-  type JobWish,
   openKeyOf,
 } from './job.ts';
 
@@ -33,11 +33,11 @@ export type JobQuestions =
   | { kind: 'NONE' }
   | { kind: 'FAILED' };
 
-/** Returns a new job for this wish: PENDING, or FAILED if the bank did not return its questions. */
-export function newJob(wish: JobWish, { id, now, actorRole }: JobOrigin, questions: JobQuestions): NewJob {
-  const batches = batchesOf(id, wish.questionIds, questions.kind === 'LOADED' ? questions.known : null);
+/** Returns a new job for this request: PENDING, or FAILED if the bank did not return its questions. */
+export function newJob(request: JobRequest, { id, now, actorRole }: JobOrigin, questions: JobQuestions): NewJob {
+  const batches = batchesOf(id, request.questionIds, questions.kind === 'LOADED' ? questions.known : null);
   const hasFailed = questions.kind === 'FAILED';
-  const { questionIds, filters, ...scope } = wish;
+  const { questionIds, filters, ...scope } = request;
   return {
     selection: { _id: id, questionIds: [...questionIds], filtersText: filtersTextOf(filters) },
     batches,
@@ -50,7 +50,7 @@ export function newJob(wish: JobWish, { id, now, actorRole }: JobOrigin, questio
       fields: [...scope.fields],
       actorRole,
       open: !hasFailed,
-      openKey: openKeyOf(wish),
+      openKey: openKeyOf(request),
       context: questions.kind,
       counts: { total: questionIds.length, succeeded: 0, failed: 0, batchesTotal: batches.length, batchesDone: 0 },
       usage: {},
@@ -94,17 +94,17 @@ export function contextOf(contextText: string): { id: string }[] {
 
 /** Returns the faults that the schema cannot detect: a question or a field that is listed twice. Accepts a body of any shape. */
 export function jobRequestFaults(body: unknown): FaultDetail[] {
-  return [...repeats(body, 'questionIds'), ...repeats(body, 'fields')];
+  return [...duplicateFaults(body, 'questionIds'), ...duplicateFaults(body, 'fields')];
 }
 
-function repeats(body: unknown, name: string): FaultDetail[] {
+function duplicateFaults(body: unknown, name: string): FaultDetail[] {
   const list = membersOf(body)[name];
   if (!Array.isArray(list)) return [];
-  return repeatedAt(list).map((at) => ({ path: `/${name}/${at}`, message: 'is there already' }));
+  return duplicateIndexes(list).map((at) => ({ path: `/${name}/${at}`, message: 'is there already' }));
 }
 
 /** Returns the indexes of values that occur earlier in the list. */
-export function repeatedAt(values: readonly unknown[]): number[] {
+export function duplicateIndexes(values: readonly unknown[]): number[] {
   const seen = new Set<unknown>();
   return values.flatMap((value, index) => {
     const isRepeated = seen.has(value);

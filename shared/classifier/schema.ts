@@ -43,12 +43,12 @@ export function hasFreeMap(schema: Schema): boolean {
  * has no such keyword.
  */
 export function inWords(schema: Schema, keywords: readonly string[]): string | undefined {
-  const said = keywords
+  const described = keywords
     .filter((keyword) => keyword in schema)
     .map((keyword) => `${keyword}: ${JSON.stringify(schema[keyword])}`);
-  if (said.length === 0) return undefined;
+  if (described.length === 0) return undefined;
   const own = typeof schema.description === 'string' ? `${schema.description} ` : '';
-  return `${own}(${said.join(', ')})`;
+  return `${own}(${described.join(', ')})`;
 }
 
 /** Returns the schema of an object with exactly these fields, all required. */

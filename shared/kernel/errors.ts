@@ -124,8 +124,8 @@ export interface FaultDetail {
 
 /** Returns the faults whose path `known` does not contain: a place whose shape is wrong needs no second fault. */
 export function unknownTo(known: readonly FaultDetail[], faults: readonly FaultDetail[]): FaultDetail[] {
-  const told = new Set(known.map(({ path }) => path));
-  return faults.filter(({ path }) => !told.has(path));
+  const reported = new Set(known.map(({ path }) => path));
+  return faults.filter(({ path }) => !reported.has(path));
 }
 
 /**

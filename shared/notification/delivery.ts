@@ -72,24 +72,24 @@ export type DeliveryStatus = (typeof DELIVERY_STATUSES)[number];
 /** Returns the row of a delivery attempt that another service reports. The caller adds `isSupport` from the notification. */
 export function recordedAttempt(
   body: DeliveryAttemptRequest,
-  made: { id: string; now: Date; organizationId: string | null },
+  facts: { id: string; now: Date; organizationId: string | null },
 ): Omit<DeliveryAttempt, 'isSupport'> {
   const { notificationId, userId, channel, provider, status } = body;
   return {
-    _id: made.id,
+    _id: facts.id,
     notificationId,
     userId,
     channel,
     provider,
     status,
-    organizationId: body.organizationId ?? made.organizationId,
+    organizationId: body.organizationId ?? facts.organizationId,
     attempt: body.attempt ?? 1,
     providerId: body.providerId ?? null,
     nextRetryAt: instantOf(body.nextRetryAt),
     error: body.error ?? null,
     metadata: body.metadata === undefined ? null : JSON.stringify(body.metadata),
-    createdAt: made.now,
-    updatedAt: made.now,
+    createdAt: facts.now,
+    updatedAt: facts.now,
   };
 }
 

@@ -39,13 +39,13 @@ export interface EventInput {
 
 export function newEvent(
   input: EventInput,
-  made: { id: string; now: Date; created: number; organizationId: string | null },
+  facts: { id: string; now: Date; created: number; organizationId: string | null },
 ): NotificationEvent {
   const sourceService = input.sourceService ?? null;
   const sourceEventId = input.sourceEventId ?? null;
   const type = input.type ?? null;
   return {
-    _id: made.id,
+    _id: facts.id,
     sourceService,
     sourceEventId,
     replayable: sourceService !== null && sourceEventId !== null,
@@ -53,13 +53,13 @@ export function newEvent(
     preferenceType: input.preferenceType ?? null,
     entity: input.entity ?? null,
     entityId: input.entityId ?? null,
-    organizationId: input.organizationId ?? made.organizationId,
+    organizationId: input.organizationId ?? facts.organizationId,
     actorId: input.actorId ?? null,
     targetUserIds: input.targetUserIds ?? null,
     payload: input.payload === undefined || input.payload === null ? null : JSON.stringify(input.payload),
-    created: made.created,
+    created: facts.created,
     isSupport: type?.startsWith('support.') ?? false,
-    createdAt: made.now,
+    createdAt: facts.now,
   };
 }
 

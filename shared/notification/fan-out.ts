@@ -60,17 +60,17 @@ export interface FanOutPlan {
 /** Returns the rows that a fan-out creates and the suppressed recipients with reasons. Pure: the caller passes ids and time. */
 export function planFanOut(
   request: FanOutRequest,
-  made: { fanOutId: string; now: Date; newId: () => string; rowsAtOnce?: number },
+  facts: { fanOutId: string; now: Date; newId: () => string; rowsAtOnce?: number },
 ): FanOutPlan {
   const { event, preferences } = request;
-  const judged = request.notifications.map((input) => {
+  const checked = request.notifications.map((input) => {
     const key = preferenceKey(input, event?.preferenceType ?? null);
-    return { input, reason: suppressionOf(preferences.get(input.userId) ?? null, key, made.now) };
+    return { input, reason: suppressionOf(preferences.get(input.userId) ?? null, key, facts.now) };
   });
-  const approved = judged.filter(({ reason }) => reason === null);
-  const staged = approved.length > (made.rowsAtOnce ?? MAX_AT_ONCE);
+  const approved = checked.filter(({ reason }) => reason === null);
+  const staged = approved.length > (facts.rowsAtOnce ?? MAX_AT_ONCE);
   const origin = {
-    fanOutId: made.fanOutId,
+    fanOutId: facts.fanOutId,
     sourceEventRef: event === null ? null : sourceEventRef(event),
     organizationId: event?.organizationId ?? request.organizationId,
   };
@@ -78,13 +78,13 @@ export function planFanOut(
     staged,
     rows: approved.map(({ input }, ordinal) =>
       newNotification(input, {
-        id: made.newId(),
-        now: made.now,
-        place: staged ? made.fanOutId : 'INBOX',
+        id: facts.newId(),
+        now: facts.now,
+        place: staged ? facts.fanOutId : 'INBOX',
         ordinal,
         origin,
       }),
     ),
-    suppressed: judged.flatMap(({ input, reason }) => (reason === null ? [] : [{ userId: input.userId, reason }])),
+    suppressed: checked.flatMap(({ input, reason }) => (reason === null ? [] : [{ userId: input.userId, reason }])),
   };
 }

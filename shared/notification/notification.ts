@@ -61,12 +61,12 @@ interface Origin {
 /** Returns a new, unread row. Pure: the caller passes `id` and `now`. */
 export function newNotification(
   input: NotificationInput,
-  made: { id: string; now: Date; place: Place; ordinal: number; origin: Origin },
+  facts: { id: string; now: Date; place: Place; ordinal: number; origin: Origin },
 ): Notification {
   return {
-    _id: made.id,
+    _id: facts.id,
     userId: input.userId,
-    organizationId: input.organizationId ?? made.origin.organizationId,
+    organizationId: input.organizationId ?? facts.origin.organizationId,
     type: input.type,
     title: input.title,
     content: input.content,
@@ -75,14 +75,14 @@ export function newNotification(
     entity: input.entity ?? null,
     entityId: input.entityId ?? null,
     data: input.data === undefined || input.data === null ? null : JSON.stringify(input.data),
-    sourceEventRef: made.origin.sourceEventRef,
-    place: made.place,
+    sourceEventRef: facts.origin.sourceEventRef,
+    place: facts.place,
     isRead: false,
     readAt: null,
     isSupport: isSupportType(input.type),
-    fanOutId: made.origin.fanOutId,
-    ordinal: made.ordinal,
-    createdAt: made.now,
+    fanOutId: facts.origin.fanOutId,
+    ordinal: facts.ordinal,
+    createdAt: facts.now,
     deletedAt: null,
   };
 }

@@ -28,12 +28,12 @@ export function readSnapshot(id: string, body: SnapshotRequest): Snapshot {
 }
 
 /** Returns the row of the first snapshot of an id. */
-export function newFromSnapshot(snapshot: Snapshot, made: { now: Date; organizationId: string | null }): Notification {
+export function newFromSnapshot(snapshot: Snapshot, facts: { now: Date; organizationId: string | null }): Notification {
   const { id, userId, organizationId, type, title, content, isRead, readAt, deletedAt, createdAt } = snapshot;
   return {
     _id: id,
     userId,
-    organizationId: organizationId ?? made.organizationId,
+    organizationId: organizationId ?? facts.organizationId,
     type,
     title,
     content,
@@ -45,7 +45,7 @@ export function newFromSnapshot(snapshot: Snapshot, made: { now: Date; organizat
     sourceEventRef: null,
     place: deletedAt === null ? 'INBOX' : 'DELETED',
     isRead,
-    readAt: isRead ? (readAt ?? made.now) : null,
+    readAt: isRead ? (readAt ?? facts.now) : null,
     isSupport: isSupportType(type),
     fanOutId: null,
     ordinal: 0,

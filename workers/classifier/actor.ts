@@ -5,7 +5,7 @@ import { openJobsAfter } from '#infra/mongo/classifier/jobs.ts';
 import { Stale } from '#infra/mongo/guarded-update.ts';
 import { findLive } from '#infra/mongo/mailbox/mailbox.ts';
 import { classifierWork, ORPHANED_JOBS_SWEEP, roundKey } from '#shared/classifier/commands.ts';
-import { endOf, WORKERS_LOST } from '#shared/classifier/job.ts';
+import { jobEndOf, WORKERS_LOST } from '#shared/classifier/job.ts';
 import type { Models } from '#shared/classifier/tasks/task.ts';
 import { MINUTE } from '#shared/kernel/time.ts';
 import type { Actor, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
@@ -83,7 +83,7 @@ async function endOrphanedJob({ mongo, log, publishJobChange }: SweepDeps, orpha
   const open = await openBatches(mongo, jobId, orphaned.at.round);
   const failed = open.map((batch) => allFailed(batch, WORKERS_LOST));
   try {
-    await endOrphanedRound(mongo, orphaned, failed, (succeeded) => endOf({ succeeded }, WORKERS_LOST));
+    await endOrphanedRound(mongo, orphaned, failed, (succeeded) => jobEndOf({ succeeded }, WORKERS_LOST));
   } catch (error) {
     if (error instanceof RoundOver || error instanceof Stale) return;
     throw error;

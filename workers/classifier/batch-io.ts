@@ -8,7 +8,7 @@ export function readAhead<Key, Part>(
   keys: readonly Key[],
   groupSize: number,
   read: (keys: readonly Key[]) => Promise<readonly Part[]>,
-): (place: number) => Promise<Part> {
+): (position: number) => Promise<Part> {
   const reading = new Map<number, Promise<readonly Part[]>>();
 
   function begin(group: number): Promise<readonly Part[]> {
@@ -17,12 +17,12 @@ export function readAhead<Key, Part>(
     reading.set(group, parts);
     return parts;
   }
-  return async (place) => {
-    const group = Math.floor(place / groupSize);
+  return async (position) => {
+    const group = Math.floor(position / groupSize);
     const parts = begin(group);
     reading.delete(group - 1);
     if ((group + 1) * groupSize < keys.length) void begin(group + 1);
-    return (await parts)[place % groupSize] as Part;
+    return (await parts)[position % groupSize] as Part;
   };
 }
 

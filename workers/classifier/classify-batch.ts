@@ -34,18 +34,18 @@ export async function classifyBatch(
   const questions = questionsOf(job, batch);
   const known = questions === null ? null : new Set(questions.map(({ id }) => id));
   const questionIds = batch.questionIds.filter((id) => known?.has(id) ?? true);
-  const asked = questionIds.length === 0 ? NOBODY : await ask(to, job, { batch, questionIds, questions }, signal);
+  const asked = questionIds.length === 0 ? NO_CALL : await ask(to, job, { batch, questionIds, questions }, signal);
   const unknown = batch.questionIds
     .filter((id) => !questionIds.includes(id))
     .map((questionId) => ({ questionId, ...UNKNOWN_QUESTION }));
-  const place = new Map(batch.questionIds.map((id, at) => [id, at]));
+  const order = new Map(batch.questionIds.map((id, at) => [id, at]));
   const errors = [...asked.errors, ...unknown].sort(
-    (a, b) => (place.get(a.questionId) ?? 0) - (place.get(b.questionId) ?? 0),
+    (a, b) => (order.get(a.questionId) ?? 0) - (order.get(b.questionId) ?? 0),
   );
   return { ...asked, errors };
 }
 
-const NOBODY: BatchOutcome = { items: [], errors: [], usage: null };
+const NO_CALL: BatchOutcome = { items: [], errors: [], usage: null };
 
 interface Asked {
   batch: JobBatch;
@@ -87,17 +87,17 @@ function requestOf(job: JobRow, { batch, questionIds, questions }: Asked): TaskR
   );
 }
 
-type Failure = Pick<QuestionError, 'code' | 'message'>;
+type BatchFailure = Pick<QuestionError, 'code' | 'message'>;
 
 /** Returns a batch that is given up: each of its questions ends in the same failure. */
 export function allFailed(
   { index, questionIds }: Pick<JobBatch, 'index' | 'questionIds'>,
-  failure: Failure,
+  failure: BatchFailure,
 ): FinishedBatch {
   return { index, outcome: { items: [], errors: errorsOf(questionIds, failure), usage: null } };
 }
 
-function errorsOf(questionIds: readonly string[], failure: Failure): BatchOutcome['errors'] {
+function errorsOf(questionIds: readonly string[], failure: BatchFailure): BatchOutcome['errors'] {
   const message = failure.message.slice(0, MAX_MESSAGE);
   return questionIds.map((questionId) => ({ questionId, code: failure.code, message }));
 }

@@ -12,7 +12,7 @@ t.test('questions that the bank does not return are not sent to the model', asyn
   const { mongo, asked, actor, run, job, stored } = await classifierScene(t);
   const ids = ['a', 'b', 'c', 'd', 'e', 'f', 'g'];
   const known = new Map(['d', 'b'].map((id) => [id, { id, content: 'c' }]));
-  const command = await postJob(mongo, { wish: { questionIds: ids }, context: { kind: 'LOADED', known } });
+  const command = await postJob(mongo, { request: { questionIds: ids }, context: { kind: 'LOADED', known } });
   let seen: unknown;
   await run(
     actor((_ids, _signal, task) => {
@@ -84,7 +84,7 @@ t.test('an interrupted load is repeated for all questions', async (t) => {
   const owners = await openFakeOwners(t);
   const ids = questionIds(260);
   for (const id of ids) owners.questions.set(id, { id, content: 'c' });
-  const command = await postJob(mongo, { wish: { questionIds: ids }, context: { kind: 'NONE' } });
+  const command = await postJob(mongo, { request: { questionIds: ids }, context: { kind: 'NONE' } });
   let chunks = 0;
   const broken = faultyMongo(mongo, { method: 'bulkWrite', how: 'refused', times: 1, when: () => ++chunks === 2 });
   const cut = classifierActor(testWorkerDeps(broken.mongo, owners.env));

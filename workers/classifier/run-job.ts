@@ -14,7 +14,7 @@ import type { Mongo } from '#infra/mongo/connect.ts';
 import { Stale } from '#infra/mongo/guarded-update.ts';
 import { QuestionBankFailed } from '#infra/neighbours/question-bank.ts';
 import type { JobRound } from '#shared/classifier/commands.ts';
-import { endOf, isOpen } from '#shared/classifier/job.ts';
+import { isOpen, jobEndOf } from '#shared/classifier/job.ts';
 import { CONTEXT_FAILED } from '#shared/classifier/new-job.ts';
 import { type Models, ProviderFailure } from '#shared/classifier/tasks/task.ts';
 import type { Effects, Outcome, WorkerDeps } from '#workers/actor.ts';
@@ -22,12 +22,12 @@ import { openGroupWriter, readAhead } from './batch-io.ts';
 import { allFailed, classifyBatch } from './classify-batch.ts';
 import { hasContext, type JobRun, loadContext } from './load-context.ts';
 
-interface JobDeps extends Pick<WorkerDeps, 'mongo' | 'now' | 'config' | 'log' | 'publishJobChange'> {
+interface JobRunDeps extends Pick<WorkerDeps, 'mongo' | 'now' | 'config' | 'log' | 'publishJobChange'> {
   models: Models;
 }
 
 /** Runs one round of a job from where the last run was cut off. Ends the job or makes its command due again. */
-export async function runJob(deps: JobDeps, run: JobRun): Promise<Outcome<'classifier'>> {
+export async function runJob(deps: JobRunDeps, run: JobRun): Promise<Outcome<'classifier'>> {
   try {
     return await classify(deps, run);
   } catch (error) {
@@ -37,7 +37,7 @@ export async function runJob(deps: JobDeps, run: JobRun): Promise<Outcome<'class
   }
 }
 
-async function classify(deps: JobDeps, run: JobRun): Promise<Outcome<'classifier'>> {
+async function classify(deps: JobRunDeps, run: JobRun): Promise<Outcome<'classifier'>> {
   const { mongo } = deps;
   const { at } = run;
   await run.checkpoint({ phase: 'begin', last: -1 }, (session) => beginRound(mongo, at, session));
@@ -64,7 +64,7 @@ async function classify(deps: JobDeps, run: JobRun): Promise<Outcome<'classifier
 }
 
 /** Returns the job. Throws RoundOver if it is gone or in another round. */
-async function ownJob({ mongo }: JobDeps, at: JobRound): Promise<JobRow> {
+async function ownJob({ mongo }: JobRunDeps, at: JobRound): Promise<JobRow> {
   const job = await findJob(mongo, at.jobId);
   if (job === null || job.round !== at.round) throw new RoundOver(at);
   return job;
@@ -74,7 +74,7 @@ async function ownJob({ mongo }: JobDeps, at: JobRound): Promise<JobRow> {
  * Classifies every open batch and stores the outcomes. After a failure that may pass, no further batch begins. Batches that are with
  * the provider are awaited, because their answers are paid for. Returns the failures that may pass.
  */
-async function classifyAll(deps: JobDeps, run: JobRun, job: JobRow): Promise<ProviderFailure[]> {
+async function classifyAll(deps: JobRunDeps, run: JobRun, job: JobRow): Promise<ProviderFailure[]> {
   const { mongo } = deps;
   const { at } = run;
   const indexes = (await openBatches(mongo, job._id, at.round)).map(({ index }) => index);
@@ -148,7 +148,7 @@ function watchRound(mongo: Mongo, at: JobRound, everyMs = POLL_MS): RoundWatch {
   };
 }
 
-async function storeGroup(deps: JobDeps, run: JobRun, group: readonly FinishedBatch[]): Promise<void> {
+async function storeGroup(deps: JobRunDeps, run: JobRun, group: readonly FinishedBatch[]): Promise<void> {
   const { at } = run;
   const last = Math.max(...group.map(({ index }) => index));
   await run.checkpoint({ phase: 'batches', last }, (session) => storeOutcomes(deps.mongo, at, group, session));
@@ -159,7 +159,7 @@ async function storeGroup(deps: JobDeps, run: JobRun, group: readonly FinishedBa
 const CHUNK = 50;
 
 /** Stores errors for all open batches, after the last attempt has failed. */
-async function failOpenBatches(deps: JobDeps, run: JobRun, failure: ProviderFailure): Promise<void> {
+async function failOpenBatches(deps: JobRunDeps, run: JobRun, failure: ProviderFailure): Promise<void> {
   const { jobId, round } = run.at;
   const open = await openBatches(deps.mongo, jobId, round);
   for (let from = 0; from < open.length; from += CHUNK) {
@@ -169,13 +169,13 @@ async function failOpenBatches(deps: JobDeps, run: JobRun, failure: ProviderFail
   }
 }
 
-async function finishRound(deps: JobDeps, at: JobRound): Promise<Outcome<'classifier'>> {
+async function finishRound(deps: JobRunDeps, at: JobRound): Promise<Outcome<'classifier'>> {
   const { counts } = await ownJob(deps, at);
   const error = counts.succeeded > 0 ? null : await lastError(deps.mongo, at.jobId, at.round);
-  return doneOutcome(deps, at, endOf(counts, error));
+  return doneOutcome(deps, at, jobEndOf(counts, error));
 }
 
-function doneOutcome(deps: JobDeps, at: JobRound, end: ReturnType<typeof endOf>): Outcome<'classifier'> {
+function doneOutcome(deps: JobRunDeps, at: JobRound, end: ReturnType<typeof jobEndOf>): Outcome<'classifier'> {
   return {
     kind: 'done',
     result: { status: end.status },
@@ -184,7 +184,7 @@ function doneOutcome(deps: JobDeps, at: JobRound, end: ReturnType<typeof endOf>)
   };
 }
 
-function snoozeOutcome(deps: JobDeps, at: JobRound, failures: readonly ProviderFailure[]): Outcome<'classifier'> {
+function snoozeOutcome(deps: JobRunDeps, at: JobRound, failures: readonly ProviderFailure[]): Outcome<'classifier'> {
   const afterMs = longestWait(failures) ?? deps.config.classifier.circuit.cooldownMs;
   const [error] = failures;
   const effects = inRound((session) => suspendRound(deps.mongo, at, session));
@@ -192,7 +192,7 @@ function snoozeOutcome(deps: JobDeps, at: JobRound, failures: readonly ProviderF
 }
 
 function retryOutcome(
-  deps: JobDeps,
+  deps: JobRunDeps,
   at: JobRound,
   error: ProviderFailure,
   failures: readonly ProviderFailure[],

@@ -7,9 +7,9 @@ import type { Actor, Outcome, WorkerDeps } from '#workers/actor.ts';
 
 /**
  * Backoff of a handoff while its attempt is not graded yet. The wait doubles after each check, because a late grade may need an
- * operator. The grading wakes the handoff (`wakeHandoffs`), so a long wait delays nothing.
+ * operator. The grading wakes the handoff (`makeHandoffsDue`), so a long wait delays nothing.
  */
-const GRADE_REST = { baseMs: 250, capMs: 30_000, random: 0 };
+const GRADE_BACKOFF = { baseMs: 250, capMs: 30_000, random: 0 };
 
 /** Applies a score given by hand, once per attempt and source event: stores the score, the recomputed totals and the event. */
 export function essayHandoffActor(deps: WorkerDeps): Actor {
@@ -33,7 +33,7 @@ async function applyHandoff(
       return { kind: 'rejected', result: decision.rejection };
     case 'wait':
       // Waiting spends no attempt, so the fence, which counts the claims, is the number of checks so far.
-      return { kind: 'snooze', afterMs: backoff({ ...GRADE_REST, attempt: fence }) };
+      return { kind: 'snooze', afterMs: backoff({ ...GRADE_BACKOFF, attempt: fence }) };
     case 'apply': {
       const metadata = JSON.stringify(decision.metadata);
       const event = { type: 'ESSAY_GRADE_HANDOFF' as const, metadata, createdAt: new Date(deps.now()) };

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { wakeHandoffs } from '#infra/mongo/attempt/grade.ts';
+import { makeHandoffsDue } from '#infra/mongo/attempt/grade.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { scriptActor } from '#testing/actors/scripted-actor.ts';
@@ -79,5 +79,5 @@ t.test('a handoff that backs off after its own failure is not woken', async (t) 
     afterMs: FAR_MS,
   }));
   await runCommand(testKernel(mongo), fails, handoff.queue, handoff._id);
-  t.strictSame(await wakeHandoffs(mongo, attempt._id), []);
+  t.strictSame(await makeHandoffsDue(mongo, attempt._id), []);
 });

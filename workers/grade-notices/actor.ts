@@ -73,7 +73,7 @@ async function deliverTo(
 const PERMANENT = new Set([400, 413, 422]);
 /** Statuses of a wrong token, sender or address. The configuration is at fault, so the row's attempts must not be spent. */
 const MISCONFIGURED = new Set([401, 403, 404, 405]);
-const MISCONFIGURED_REST_MS = 60_000;
+const MISCONFIGURED_WAIT_MS = 60_000;
 /** Upper bound for a `Retry-After` that exceeds our backoff. */
 const MAX_WAIT_MS = 60 * 60_000;
 
@@ -92,15 +92,15 @@ export function noticeOutcome(sent: CallEnd, result: { recipients: number }): No
 function noticeRefusal(reply: ServiceReply): NoticeOutcome {
   const error = new Error(`the notification service answered ${reply.status}`);
   if (PERMANENT.has(reply.status)) return { kind: 'dead', error };
-  if (MISCONFIGURED.has(reply.status)) return { kind: 'snooze', afterMs: MISCONFIGURED_REST_MS, error };
-  return { kind: 'retry', error, ...restAskedFor(reply) };
+  if (MISCONFIGURED.has(reply.status)) return { kind: 'snooze', afterMs: MISCONFIGURED_WAIT_MS, error };
+  return { kind: 'retry', error, ...requestedDelay(reply) };
 }
 
 /** Maps a refusal by the profile service, which never ends a row. A refused token, sender or address spends no attempt. */
 function profileRefusal(reply: ServiceReply): NoticeOutcome {
   const error = new Error(`the profile service answered ${reply.status}`);
-  if (MISCONFIGURED.has(reply.status)) return { kind: 'snooze', afterMs: MISCONFIGURED_REST_MS, error };
-  return { kind: 'retry', error, ...restAskedFor(reply) };
+  if (MISCONFIGURED.has(reply.status)) return { kind: 'snooze', afterMs: MISCONFIGURED_WAIT_MS, error };
+  return { kind: 'retry', error, ...requestedDelay(reply) };
 }
 
 /** Names the service in the operator's list, because `fetch failed` names neither service nor reason. The reason stays as `cause`. */
@@ -109,6 +109,6 @@ function noAnswerOf(service: string, reason: Error): Error {
 }
 
 /** Returns the wait that the reply's `Retry-After` requests, up to MAX_WAIT_MS, as part of a retry. */
-function restAskedFor({ retryAfterMs }: ServiceReply): { afterMs?: number } {
+function requestedDelay({ retryAfterMs }: ServiceReply): { afterMs?: number } {
   return retryAfterMs === null ? {} : { afterMs: Math.min(retryAfterMs, MAX_WAIT_MS) };
 }

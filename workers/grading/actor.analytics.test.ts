@@ -4,7 +4,7 @@ import t from 'tap';
 import type { Log } from '#infra/log/log.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import { testConfig } from '#testing/actors/test-kernel.ts';
-import { heldLog } from '#testing/held-log.ts';
+import { captureLog } from '#testing/captured-log.ts';
 import { sampleAttempt, samplePaper } from '#testing/stored/sample-attempt.ts';
 import type { WorkerDeps } from '#workers/actor.ts';
 import { reportToAnalytics } from './actor.ts';
@@ -23,7 +23,7 @@ function depsOf(log: Log, env: NodeJS.ProcessEnv) {
 }
 
 t.test('a queued analytics call holds the events, not the attempt', async (t) => {
-  const { queued, deps } = depsOf(heldLog(), { ANALYTICS_SERVICE_URL: 'http://127.0.0.1:1' });
+  const { queued, deps } = depsOf(captureLog(), { ANALYTICS_SERVICE_URL: 'http://127.0.0.1:1' });
   const attempt = new WeakRef(queueOne(deps));
   // A WeakRef holds its target until the end of the turn in which it was made.
   await new Promise(setImmediate);
@@ -39,7 +39,7 @@ function queueOne(deps: WorkerDeps): Attempt {
 }
 
 t.test('any analytics failure is logged and counted, and never thrown', async (t) => {
-  const log = heldLog();
+  const log = captureLog();
   const { queued, alarms, deps } = depsOf(log, { ANALYTICS_SERVICE_URL: 'http://127.0.0.1:1' });
   const attempt = gradedAttempt();
   reportToAnalytics(deps, attempt, PAPER, new Date());
@@ -53,7 +53,7 @@ t.test('any analytics failure is logged and counted, and never thrown', async (t
 });
 
 t.test('no analytics call is queued if no analytics service is configured', async (t) => {
-  const { queued, deps } = depsOf(heldLog(), {});
+  const { queued, deps } = depsOf(captureLog(), {});
   reportToAnalytics(deps, gradedAttempt(), PAPER, new Date());
   t.strictSame(queued, []);
 });

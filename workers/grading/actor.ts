@@ -1,6 +1,6 @@
 import type { Neighbour } from '#infra/config/settings.ts';
 import { findAttempt } from '#infra/mongo/attempt/attempts.ts';
-import { type GradeWrite, storeGrade, wakeHandoffs } from '#infra/mongo/attempt/grade.ts';
+import { type GradeWrite, makeHandoffsDue, storeGrade } from '#infra/mongo/attempt/grade.ts';
 import { findBindingRelease, queueNotices } from '#infra/mongo/attempt/release.ts';
 import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';
 import { sendToAnalytics } from '#infra/neighbours/analytics.ts';
@@ -58,7 +58,7 @@ async function grade(
     after: () => {
       ringForNotices(deps, notices, now);
       reportToAnalytics(deps, graded, paper, now);
-      if (paper.questions.some(isScoredByHand)) wakeWaitingHandoffs(deps, attemptId);
+      if (paper.questions.some(isScoredByHand)) resumeHandoffs(deps, attemptId);
     },
   };
 }
@@ -95,13 +95,13 @@ export function reportToAnalytics(deps: WorkerDeps, graded: Attempt, paper: Pape
     // Build the events now so that the queue does not retain attempts. Up to 1,000 calls can wait behind a hanging service, and an
     // attempt with its answers can be megabytes.
     const events = analyticsEvents(graded, paper, at);
-    deps.background.run(() => tellAnalytics(deps, analytics, events));
+    deps.background.run(() => sendEvents(deps, analytics, events));
   } catch (err) {
     analyticsFailed(deps, graded._id, err);
   }
 }
 
-async function tellAnalytics(deps: WorkerDeps, analytics: Neighbour, events: readonly AnalyticsEvent[]): Promise<void> {
+async function sendEvents(deps: WorkerDeps, analytics: Neighbour, events: readonly AnalyticsEvent[]): Promise<void> {
   const calls = events.map((event) => sendToAnalytics(analytics, event, { timeoutMs: deps.config.outboundTimeoutMs }));
   for (const [index, call] of (await Promise.allSettled(calls)).entries()) {
     if (call.status === 'rejected') analyticsFailed(deps, events[index]?.entityId, call.reason);
@@ -114,9 +114,9 @@ function analyticsFailed(deps: WorkerDeps, attemptId: string | undefined, err: u
 }
 
 /** Makes handoffs due that wait for this grade. Without it, a handoff would wait out its backoff of up to 30 seconds. */
-function wakeWaitingHandoffs(deps: WorkerDeps, attemptId: string): void {
+function resumeHandoffs(deps: WorkerDeps, attemptId: string): void {
   // Queue the work here and not in the run: a closure there would keep the run's scope, with the attempt, in memory.
   deps.background.run(async () => {
-    for (const commandId of await wakeHandoffs(deps.mongo, attemptId)) deps.ring('essayhandoff', commandId);
+    for (const commandId of await makeHandoffsDue(deps.mongo, attemptId)) deps.ring('essayhandoff', commandId);
   });
 }

@@ -1,9 +1,9 @@
 import {
-  giveUpGeneration,
+  acquireGeneration,
   type HeldGeneration,
   markConsumed,
   markSettled,
-  takeGeneration,
+  releaseGeneration,
 } from '#infra/mongo/classifier/generations.ts';
 import { chargeOwners, type Payees } from '#infra/neighbours/billing.ts';
 import { OwnerFailed } from '#infra/neighbours/owner-call.ts';
@@ -12,7 +12,7 @@ import { SECOND } from '#shared/kernel/time.ts';
 import type { Actor, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
 
 /** Wait before the next run if a front door holds the row and may settle it (ms). */
-const BUSY_REST_MS = SECOND;
+const BUSY_WAIT_MS = SECOND;
 /** Part of the lease beyond the time limits of the two calls to usage and wallet (ms). */
 const LEASE_MARGIN_MS = 5 * SECOND;
 
@@ -26,28 +26,39 @@ export function settlementActor(deps: WorkerDeps): Actor {
   const payees = usage === null || wallet === null || !classifier.settlementWorkerEnabled ? null : { usage, wallet };
   return {
     name: 'settlement',
-    handlers: payees === null ? {} : { settlement: (run) => settle(deps, payees, run) },
+    handlers: payees === null ? {} : { settlement: (run) => settleGeneration(deps, payees, run) },
     backoff: SETTLEMENT_BACKOFF,
   };
 }
 
-async function settle(deps: WorkerDeps, payees: Payees, run: Run<'settlement'>): Promise<Outcome<'settlement'>> {
+async function settleGeneration(
+  deps: WorkerDeps,
+  payees: Payees,
+  run: Run<'settlement'>,
+): Promise<Outcome<'settlement'>> {
   const { previewId } = run.command.body;
   const leaseMs = 2 * deps.config.outboundTimeoutMs + LEASE_MARGIN_MS;
-  const taken = await takeGeneration(deps.mongo, previewId, { by: 'worker', leaseMs, evenIf: consentOf(run.command) });
-  switch (taken.kind) {
+  const acquired = await acquireGeneration(deps.mongo, previewId, {
+    by: 'worker',
+    leaseMs,
+    evenIf: consentOf(run.command),
+  });
+  switch (acquired.kind) {
     case 'gone':
       return { kind: 'dead', error: new Error('a generation that is owed is gone') };
     case 'settled':
       return { kind: 'done', result: { settledBy: 'front door' } };
     case 'busy':
-      return { kind: 'snooze', afterMs: BUSY_REST_MS };
+      return { kind: 'snooze', afterMs: BUSY_WAIT_MS };
     case 'expired':
       return { kind: 'dead', error: new Error('the generation was not settled within 24 hours') };
     case 'superseded':
-      return { kind: 'dead', error: new Error('an equal request was charged anew; a replay needs --charge-superseded') };
+      return {
+        kind: 'dead',
+        error: new Error('an equal request was charged anew; a replay needs --charge-superseded'),
+      };
     case 'held':
-      return charge(deps, payees, run, taken.held);
+      return charge(deps, payees, run, acquired.held);
   }
 }
 
@@ -73,7 +84,7 @@ async function charge(
     const afterMs =
       error.retryAfterMs === null ? {} : { afterMs: Math.min(error.retryAfterMs, SETTLEMENT_BACKOFF.capMs) };
     // Free the row now, so that a request for the same generation need not wait for the lease.
-    return { kind: 'retry', error, ...afterMs, effects: (session) => giveUpGeneration(mongo, held, null, session) };
+    return { kind: 'retry', error, ...afterMs, effects: (session) => releaseGeneration(mongo, held, null, session) };
   }
   return { kind: 'done', result: { settledBy: 'worker' }, effects: (session) => markSettled(mongo, row, session) };
 }

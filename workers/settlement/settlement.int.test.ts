@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap';
 import { generationHolds, generations } from '#infra/mongo/classifier/collections.ts';
 import { openGeneration } from '#infra/mongo/classifier/generation-epochs.ts';
-import { takeGeneration } from '#infra/mongo/classifier/generations.ts';
+import { acquireGeneration } from '#infra/mongo/classifier/generations.ts';
 import { replayDead } from '#infra/mongo/mailbox/dead-letters.ts';
 import { operatorAudit } from '#infra/mongo/operator-audit.ts';
 import { type OwedGeneration, ownerKeysOf } from '#shared/classifier/generation.ts';
@@ -73,7 +73,7 @@ t.test('a failed settlement backs off longer each time, and longer still if an o
 t.test('a settlement snoozes while a front door holds its generation, and runs once that lease expires', async (t) => {
   const { mongo, owners, run } = await setUp(t);
   const command = await postSettlement(mongo);
-  t.match(await takeGeneration(mongo, command.subject, { by: 'door', leaseMs: 60_000 }), { kind: 'held' });
+  t.match(await acquireGeneration(mongo, command.subject, { by: 'door', leaseMs: 60_000 }), { kind: 'held' });
   t.equal(await run(command), 'snoozed');
   t.match(await again(mongo, command), { attempts: 0 });
   t.equal(owners.calls.length, 0);
@@ -116,7 +116,7 @@ t.test('a worker killed between closing a generation and ending its command leav
   const command = await postSettlement(mongo);
   await ageGeneration(mongo, command.subject);
   const before = await generationOf(mongo, command);
-  t.strictSame(await takeGeneration(mongo, command.subject, { by: 'worker', leaseMs: 60_000 }), { kind: 'expired' });
+  t.strictSame(await acquireGeneration(mongo, command.subject, { by: 'worker', leaseMs: 60_000 }), { kind: 'expired' });
   const { fence, leaseUntil, heldBy } = before;
   t.match(await generationOf(mongo, command), { closed: 'EXPIRED', fence, leaseUntil, heldBy }, 'closed, and not held');
   await generations(mongo).updateOne({ _id: command.subject }, { $set: { replayUntil: new Date(Date.now() + HOUR) } });
@@ -127,7 +127,7 @@ t.test('a worker killed between closing a generation and ending its command leav
 t.test('an overdue generation that a front door is still charging is left to that door', async (t) => {
   const { mongo, owners, run } = await setUp(t);
   const command = await postSettlement(mongo);
-  t.match(await takeGeneration(mongo, command.subject, { by: 'door', leaseMs: 60_000 }), { kind: 'held' });
+  t.match(await acquireGeneration(mongo, command.subject, { by: 'door', leaseMs: 60_000 }), { kind: 'held' });
   await ageGeneration(mongo, command.subject);
   t.equal(await run(command), 'snoozed');
   t.match(await generationOf(mongo, command), { state: 'PENDING', closed: null });

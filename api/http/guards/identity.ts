@@ -115,7 +115,7 @@ export function organization(): Guard {
         description: 'Organization of the caller, set by the gateway: the default of new objects, never a filter',
       },
     ],
-    check: (head, known) => (head.headers[ORGANIZATION] === undefined ? undefined : takeOrganization(head, known)),
+    check: (head, known) => (head.headers[ORGANIZATION] === undefined ? undefined : readOrganization(head, known)),
   };
 }
 
@@ -133,11 +133,11 @@ export function scope(): Guard {
         description: 'Organization in which the caller acts, set by the gateway',
       },
     ],
-    check: takeOrganization,
+    check: readOrganization,
   };
 }
 
-function takeOrganization(head: Head, known: Identity): Rejection | undefined {
+function readOrganization(head: Head, known: Identity): Rejection | undefined {
   const id = plainHeader(head, ORGANIZATION);
   if (id === undefined) return { rejected: 'UNAUTHENTICATED' };
   known.organizationId = id;

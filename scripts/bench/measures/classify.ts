@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Ground, Measure } from '#scripts/bench/ground.ts';
+import type { BenchContext, Measure } from '#scripts/bench/context.ts';
 import type { HttpClient } from '#scripts/bench/http-client.ts';
 import { openFakeModel } from '#scripts/bench/model-servers.ts';
 import { figuresOf } from '#scripts/bench/row.ts';
@@ -13,22 +13,22 @@ const POLL_MS = 250;
 const TUTOR = { 'x-actor-id': 'teacher-1', 'x-actor-role': 'TEACHER', 'x-organization-id': 'org-1' };
 
 /** Measures a job against a model that takes 100 ms for each answer. All further time is the product's. */
-export const measureClassify: Measure = async (ground) => {
-  const questions = ground.quick ? 200 : 1_000;
-  const model = await openFakeModel(ground, ANSWER_MS);
+export const measureClassify: Measure = async (context) => {
+  const questions = context.quick ? 200 : 1_000;
+  const model = await openFakeModel(context, ANSWER_MS);
   const env = {
     ...model.env,
     AI_CLASSIFIER_WORKER_ENABLED: '1',
     AI_CLASSIFIER_BATCH_CONCURRENCY: String(AT_ONCE),
   };
-  const stage = await openStage(ground, ['web', 'classifier'], env);
+  const stage = await openStage(context, ['web', 'classifier'], env);
   const client = await stage.connect();
   try {
     // Warm-up for connections, caches and the JIT.
-    await runJob(client, 50, 'warm-up', ground);
+    await runJob(client, 50, 'warm-up', context);
     const took: number[] = [];
-    for (let round = 0; round < (ground.quick ? 1 : 3); round++) {
-      took.push(await runJob(client, questions, `round-${round}`, ground));
+    for (let round = 0; round < (context.quick ? 1 : 3); round++) {
+      took.push(await runJob(client, questions, `round-${round}`, context));
     }
     const ideal = (questions / BATCH / AT_ONCE) * ANSWER_MS;
     return [
@@ -60,14 +60,14 @@ interface Job {
 }
 
 /** Runs a job and returns the milliseconds from its claim to its end, by the times that the job stores. */
-async function runJob(client: HttpClient, questions: number, name: string, ground: Ground): Promise<number> {
+async function runJob(client: HttpClient, questions: number, name: string, context: BenchContext): Promise<number> {
   const questionIds = Array.from({ length: questions }, (_, n) => `${name}-${n}`);
   const body = JSON.stringify({ questionIds, fields: ['topic', 'difficulty'] });
   let job = jobOf(await client.request('POST', '/v1/ai-classifier/jobs', TUTOR, body), 201);
   while (job.finishedAt === null) {
     await delay(POLL_MS);
     job = jobOf(await client.request('GET', `/v1/ai-classifier/jobs/${job.id}`, TUTOR), 200);
-    ground.progress.step(job.progress.processed, questions);
+    context.progress.step(job.progress.processed, questions);
   }
   if (job.status !== 'COMPLETED' || job.progress.succeeded !== questions || job.startedAt === null) {
     throw new Error(`the job ended ${job.status} with ${job.progress.succeeded} of ${questions}`);

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { DELIVERIES } from '#infra/mongo/mailbox/commands.ts';
 import { insertNotification } from '#infra/mongo/notification/inbox-changes.ts';
-import type { Ground, Measure } from '#scripts/bench/ground.ts';
+import type { BenchContext, Measure } from '#scripts/bench/context.ts';
 import { openStage, type Stage } from '#scripts/bench/stage.ts';
 import { listenLocally } from '#scripts/http/local-server.ts';
 import { newId } from '#shared/kernel/ids.ts';
@@ -12,20 +12,20 @@ const POLL_MS = 100;
 const GIVE_UP_MS = 10 * 60_000;
 
 /** Measures how fast one worker drains a backlog of deliveries to a receiver that answers at once. */
-export const measureDelivery: Measure = async (ground) => {
-  const jobs = ground.quick ? 200 : 2_000;
+export const measureDelivery: Measure = async (context) => {
+  const jobs = context.quick ? 200 : 2_000;
   const receiver = await listenLocally((_call, response) => response.end('{}'));
   const env = {
     NOTIFICATION_CHANNELS: 'webhook',
     NOTIFICATION_WEBHOOK_URL: `${receiver.url}/`,
     NOTIFICATION_WEBHOOK_SECRET: 'whsec_YmVuY2gtc2VjcmV0LW9mLXRoaXJ0eS10d28tYnl0ZXM=',
   };
-  const stage = await openStage(ground, [], env);
+  const stage = await openStage(context, [], env);
   try {
     await fill(stage, jobs);
     const from = performance.now();
     await stage.start('delivery');
-    await drained(stage, jobs, ground);
+    await drained(stage, jobs, context);
     const rate = jobs / ((performance.now() - from) / 1_000);
     return [
       {
@@ -59,12 +59,12 @@ async function fill(stage: Stage, jobs: number): Promise<void> {
   }
 }
 
-async function drained(stage: Stage, jobs: number, ground: Ground): Promise<void> {
+async function drained(stage: Stage, jobs: number, context: BenchContext): Promise<void> {
   const from = performance.now();
   for (let left = jobs; left > 0; ) {
     await delay(POLL_MS);
     left = await stage.mongo.db.collection(DELIVERIES).countDocuments({ status: 'PENDING' });
-    ground.progress.step(jobs - left, jobs);
+    context.progress.step(jobs - left, jobs);
     if (performance.now() - from > GIVE_UP_MS) throw new Error('the deliveries did not drain');
   }
 }

@@ -5,7 +5,7 @@ import { notifications } from '#infra/mongo/notification/collections.ts';
 import { insertFanOut, type NewFanOut } from '#infra/mongo/notification/fan-out.ts';
 import { createIndexes } from '#infra/mongo/schema/migrate.ts';
 import { alternate, timed } from '#scripts/bench/alternate.ts';
-import type { Measure } from '#scripts/bench/ground.ts';
+import type { Measure } from '#scripts/bench/context.ts';
 import { figuresOf } from '#scripts/bench/row.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { finishFanOutOrder } from '#shared/notification/commands.ts';
@@ -15,11 +15,11 @@ import { planFanOut } from '#shared/notification/fan-out.ts';
 const RECIPIENTS = 10_000;
 
 /** Measures an event with 10,000 recipients against its unavoidable part: the insert of the same rows into the same indexes. */
-export const measureFanOut: Measure = async (ground) => {
-  const recipients = ground.quick ? 2_000 : RECIPIENTS;
+export const measureFanOut: Measure = async (context) => {
+  const recipients = context.quick ? 2_000 : RECIPIENTS;
   const database = `bench_${randomBytes(5).toString('hex')}`;
   // Without a socket timeout: a retry of an insert that is still running meets its own rows.
-  const mongo = openReleaseMongo({ url: ground.mongodbUrl, database, appName: 'examhall-bench' });
+  const mongo = openReleaseMongo({ url: context.mongodbUrl, database, appName: 'examhall-bench' });
   try {
     await createIndexes(mongo);
     const { ours, reference } = await alternate({
@@ -32,9 +32,9 @@ export const measureFanOut: Measure = async (ground) => {
         const rows = fanOutTo(recipients).rows.map((row) => ({ ...row, place: 'INBOX' }));
         return timed(() => notifications(mongo).insertMany(rows));
       },
-      rounds: ground.quick ? 2 : 6,
+      rounds: context.quick ? 2 : 6,
       warmUp: 1,
-      step: ground.progress.step,
+      step: context.progress.step,
     });
     return [
       {

@@ -1,7 +1,7 @@
 import autocannon from 'autocannon';
 import { type Child, startChild } from '#scripts/bench/child.ts';
+import type { BenchContext, Measure } from '#scripts/bench/context.ts';
 import { answerBody } from '#scripts/bench/exam.ts';
-import type { Ground, Measure } from '#scripts/bench/ground.ts';
 import { type Row, ratesOf } from '#scripts/bench/row.ts';
 import { freePort } from '#scripts/services/port.ts';
 
@@ -9,9 +9,9 @@ const CONNECTIONS = 50;
 const PIPELINE_NONE = 1;
 
 /** Measures a route without a database against Fastify with the same schema, each in its own process. */
-export const measureHttp: Measure = async (ground) => {
-  const bare = await duel(ground, { logs: false, name: 'HTTP without a database', against: 'Fastify, same schema' });
-  const logged = await duel(ground, { logs: true, name: 'HTTP, a log line each', against: 'Fastify with its logger' });
+export const measureHttp: Measure = async (context) => {
+  const bare = await duel(context, { logs: false, name: 'HTTP without a database', against: 'Fastify, same schema' });
+  const logged = await duel(context, { logs: true, name: 'HTTP, a log line each', against: 'Fastify with its logger' });
   return [
     {
       ...bare,
@@ -22,7 +22,7 @@ export const measureHttp: Measure = async (ground) => {
   ];
 };
 
-async function duel(ground: Ground, match: { logs: boolean; name: string; against: string }): Promise<Row> {
+async function duel(context: BenchContext, match: { logs: boolean; name: string; against: string }): Promise<Row> {
   const children: Child[] = [];
   async function start(name: 'ours' | 'fastify'): Promise<string> {
     const port = await freePort();
@@ -33,13 +33,13 @@ async function duel(ground: Ground, match: { logs: boolean; name: string; agains
       NODE_ENV: 'production',
     };
     const args = [`scripts/bench/servers/${name}.ts`];
-    children.push(await startChild({ name, args, env, readyWhen: 'bench server is ready', folder: ground.folder }));
+    children.push(await startChild({ name, args, env, readyWhen: 'bench server is ready', folder: context.folder }));
     return `http://127.0.0.1:${port}/echo/x`;
   }
   try {
     const [ours, fastify] = [await start('ours'), await start('fastify')];
-    const rounds = ground.quick ? 2 : 12;
-    const seconds = ground.quick ? 1 : 2;
+    const rounds = context.quick ? 2 : 12;
+    const seconds = context.quick ? 1 : 2;
     const rates: { ours: number[]; fastify: number[] } = { ours: [], fastify: [] };
     // The first round is the warm-up.
     for (let round = 0; round <= rounds; round++) {
@@ -48,7 +48,7 @@ async function duel(ground: Ground, match: { logs: boolean; name: string; agains
         const rate = await requestsPerSecond(url, seconds);
         if (round > 0) rates[side].push(rate);
       }
-      ground.progress.step(round + 1, rounds + 1);
+      context.progress.step(round + 1, rounds + 1);
     }
     return {
       name: match.name,

@@ -4,7 +4,7 @@ import { notifications } from '#infra/mongo/notification/collections.ts';
 import { listNotifications } from '#infra/mongo/notification/inbox.ts';
 import { createIndexes } from '#infra/mongo/schema/migrate.ts';
 import { alternate, timed } from '#scripts/bench/alternate.ts';
-import type { Ground, Measure } from '#scripts/bench/ground.ts';
+import type { BenchContext, Measure } from '#scripts/bench/context.ts';
 import { figuresOf } from '#scripts/bench/row.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { newNotification } from '#shared/notification/notification.ts';
@@ -13,15 +13,15 @@ const ROWS_PER_USER = 100;
 const BATCH = 5_000;
 const LIMIT = 20;
 /** Measures a page of an inbox with both counts, among 200,000 rows, against its three bare queries. */
-export const measureInbox: Measure = async (ground) => {
-  const users = ground.quick ? 500 : 2_000;
+export const measureInbox: Measure = async (context) => {
+  const users = context.quick ? 500 : 2_000;
   const database = `bench_${randomBytes(5).toString('hex')}`;
   // A connection like that of `release`: building an index over so many rows exceeds the timeouts of other processes.
-  const mongo = openReleaseMongo({ url: ground.mongodbUrl, database, appName: 'examhall-bench' });
+  const mongo = openReleaseMongo({ url: context.mongodbUrl, database, appName: 'examhall-bench' });
   try {
     // Build the indexes before the rows. With the rows in place, an engine in Rust takes longer than half an hour for them.
     await createIndexes(mongo);
-    await fill(mongo, users, ground);
+    await fill(mongo, users, context);
     let turn = 0;
     const nextUser = () => `student-${(turn++ * 7_919) % users}`;
     const wanted = { organizationId: null, filter: 'ALL', q: null } as const;
@@ -34,9 +34,9 @@ export const measureInbox: Measure = async (ground) => {
         const userId = nextUser();
         return timed(() => bare(mongo, userId));
       },
-      rounds: ground.quick ? 100 : 500,
+      rounds: context.quick ? 100 : 500,
       warmUp: 50,
-      step: (done, of) => ground.progress.step(of + done, 2 * of),
+      step: (done, of) => context.progress.step(of + done, 2 * of),
     });
     return [
       {
@@ -67,7 +67,7 @@ function bare(mongo: Mongo, userId: string): Promise<unknown> {
 }
 
 /** Stores the rows, oldest first, in fan-outs to all users; every third row is read. */
-async function fill(mongo: Mongo, users: number, ground: Ground): Promise<void> {
+async function fill(mongo: Mongo, users: number, context: BenchContext): Promise<void> {
   const total = users * ROWS_PER_USER;
   const first = Date.now() - total;
   for (let from = 0; from < total; from += BATCH) {
@@ -86,6 +86,6 @@ async function fill(mongo: Mongo, users: number, ground: Ground): Promise<void> 
       return n % 3 === 0 ? { ...row, isRead: true, readAt: now } : row;
     });
     await notifications(mongo).insertMany(rows, { ordered: false });
-    ground.progress.step(from, 2 * total);
+    context.progress.step(from, 2 * total);
   }
 }

@@ -2,7 +2,7 @@ import BeeQueue from 'bee-queue';
 import { Queue as BullQueue, Worker as BullWorker } from 'bullmq';
 import { openDoorbells } from '#infra/redis/doorbell.ts';
 import { answerDoorbell } from '#infra/redis/doorbell-listener.ts';
-import { type Measure, quietLog } from '#scripts/bench/ground.ts';
+import { type Measure, quietLog } from '#scripts/bench/context.ts';
 import { figuresOf, type Row } from '#scripts/bench/row.ts';
 
 const CONCURRENCY = 10;
@@ -15,19 +15,19 @@ interface JobPath {
 type OpenJobPath = (redisUrl: string, name: string, onJob: () => void) => Promise<JobPath>;
 
 /** Measures no-op jobs per second, ten at a time: the doorbell against complete job queues. */
-export const measureJobs: Measure = async (ground) => {
-  const jobs = ground.quick ? 500 : 5_000;
-  const rounds = ground.quick ? 2 : 7;
+export const measureJobs: Measure = async (context) => {
+  const jobs = context.quick ? 500 : 5_000;
+  const rounds = context.quick ? 2 : 7;
   const sides = { doorbell, beeQueue, bullMq };
   const rates = { doorbell: [] as number[], beeQueue: [] as number[], bullMq: [] as number[] };
   const names = Object.keys(sides) as (keyof typeof sides)[];
   // The first round is the warm-up.
   for (let round = 0; round <= rounds; round++) {
     for (const name of round % 2 === 0 ? names : names.toReversed()) {
-      const rate = await jobsPerSecond(sides[name], ground.redisUrl, `bench-${name}-${process.pid}-${round}`, jobs);
+      const rate = await jobsPerSecond(sides[name], context.redisUrl, `bench-${name}-${process.pid}-${round}`, jobs);
       if (round > 0) rates[name].push(rate);
     }
-    ground.progress.step(round + 1, rounds + 1);
+    context.progress.step(round + 1, rounds + 1);
   }
   const about = { unit: '/s', ours: ratesOf(rates.doorbell) } as const;
   const rows: Row[] = [

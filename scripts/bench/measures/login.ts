@@ -1,7 +1,7 @@
 import * as bcrypt from 'bcrypt';
 import { readConfig } from '#infra/config/config.ts';
 import { alternate, timed } from '#scripts/bench/alternate.ts';
-import type { Ground, Measure } from '#scripts/bench/ground.ts';
+import type { BenchContext, Measure } from '#scripts/bench/context.ts';
 import type { HttpClient } from '#scripts/bench/http-client.ts';
 import { figuresOf, type Row, ratesOf } from '#scripts/bench/row.ts';
 import { login, openBetterAuth, PASSWORD, register, signIn, signUp } from '#scripts/bench/sign-in.ts';
@@ -11,17 +11,17 @@ const EMAIL = 'an@truong.example';
 const CROWD = 8;
 
 /** Measures a login against its bare hash comparison and against better-auth's, and the login rate of one front door. */
-export const measureLogin: Measure = async (ground) => {
-  const { passwordCost } = readConfig({ MONGODB_URL: ground.mongodbUrl }).auth.bcrypt;
-  const stage = await openStage(ground, ['web']);
+export const measureLogin: Measure = async (context) => {
+  const { passwordCost } = readConfig({ MONGODB_URL: context.mongodbUrl }).auth.bcrypt;
+  const stage = await openStage(context, ['web']);
   try {
-    const rival = await openBetterAuth(ground, { database: `${stage.database}_rival`, passwordCost });
+    const rival = await openBetterAuth(context, { database: `${stage.database}_rival`, passwordCost });
     try {
       const [client, rivalClient] = await Promise.all([stage.connect(), rival.connect()]);
       const rivalAccount = { email: EMAIL, password: PASSWORD };
       await Promise.all([register(client, EMAIL), signUp(rivalClient, rivalAccount)]);
       const hash = await bcrypt.hash(PASSWORD, passwordCost);
-      const rounds = { rounds: ground.quick ? 5 : 40, warmUp: 2, step: ground.progress.step };
+      const rounds = { rounds: context.quick ? 5 : 40, warmUp: 2, step: context.progress.step };
 
       const bare = await alternate({
         ours: () => timed(() => login(client, EMAIL)),
@@ -55,7 +55,7 @@ export const measureLogin: Measure = async (ground) => {
               'the login attempt, stores a bcrypt hash of the refresh token and returns a signed access token',
           ],
         },
-        await crowd(ground, stage, hash),
+        await crowd(context, stage, hash),
       ];
     } finally {
       await rival.close();
@@ -66,8 +66,8 @@ export const measureLogin: Measure = async (ground) => {
 };
 
 /** Measures enough concurrent logins to keep every thread busy, against the same number of hashes without a server. */
-async function crowd(ground: Ground, stage: Stage, hash: string): Promise<Row> {
-  const each = ground.quick ? 2 : 8;
+async function crowd(context: BenchContext, stage: Stage, hash: string): Promise<Row> {
+  const each = context.quick ? 2 : 8;
   async function perSecond(work: (n: number) => Promise<unknown>): Promise<number> {
     const ms = await timed(() =>
       Promise.all(
@@ -88,9 +88,9 @@ async function crowd(ground: Ground, stage: Stage, hash: string): Promise<Row> {
   const rates = await alternate({
     ours: logins,
     reference: () => perSecond(() => bcrypt.compare(PASSWORD, hash)),
-    rounds: ground.quick ? 2 : 4,
+    rounds: context.quick ? 2 : 4,
     warmUp: 0,
-    step: ground.progress.step,
+    step: context.progress.step,
   });
   return {
     name: `logins, ${CROWD} at once`,

@@ -1,5 +1,5 @@
 import { alternate, timed } from '#scripts/bench/alternate.ts';
-import type { Ground, Measure } from '#scripts/bench/ground.ts';
+import type { BenchContext, Measure } from '#scripts/bench/context.ts';
 import type { HttpClient } from '#scripts/bench/http-client.ts';
 import { LITELLM, LITELLM_HEADERS, openFakeModel, openLiteLlm } from '#scripts/bench/model-servers.ts';
 import { figuresOf } from '#scripts/bench/row.ts';
@@ -16,25 +16,25 @@ const QUESTION = {
 };
 
 /** Measures the overhead between a caller and a model that answers at once: our preview against the same prompt through LiteLLM's proxy. */
-export const measurePreview: Measure = async (ground) => {
-  const model = await openFakeModel(ground, 0);
-  const stage = await openStage(ground, ['web'], model.env);
-  const proxy = await openLiteLlm(ground, model.baseUrl);
+export const measurePreview: Measure = async (context) => {
+  const model = await openFakeModel(context, 0);
+  const stage = await openStage(context, ['web'], model.env);
+  const proxy = await openLiteLlm(context, model.baseUrl);
   const [ours, theirs] = [await stage.connect(), await proxy.connect()];
   try {
     const alone = await alternate({
       ours: () => timed(() => explain(ours)),
       reference: () => timed(() => complete(theirs)),
-      rounds: ground.quick ? 30 : 300,
-      warmUp: ground.quick ? 10 : 50,
-      step: (done, of) => ground.progress.step(done, 2 * of),
+      rounds: context.quick ? 30 : 300,
+      warmUp: context.quick ? 10 : 50,
+      step: (done, of) => context.progress.step(done, 2 * of),
     });
     const crowd = await alternate({
-      ours: () => rateOf(ground, () => stage.connect(), explain),
-      reference: () => rateOf(ground, () => proxy.connect(), complete),
-      rounds: ground.quick ? 1 : 5,
+      ours: () => rateOf(context, () => stage.connect(), explain),
+      reference: () => rateOf(context, () => proxy.connect(), complete),
+      rounds: context.quick ? 1 : 5,
       warmUp: 1,
-      step: (done, of) => ground.progress.step(of + done, 2 * of),
+      step: (done, of) => context.progress.step(of + done, 2 * of),
     });
     const against = `${LITELLM.replace('[proxy]==', ' ')}, same model`;
     return [
@@ -87,11 +87,11 @@ async function complete(client: HttpClient): Promise<void> {
 
 /** Returns the requests per second over AT_ONCE connections. */
 async function rateOf(
-  ground: Ground,
+  context: BenchContext,
   connect: () => Promise<HttpClient>,
   ask: (client: HttpClient) => Promise<void>,
 ): Promise<number> {
-  const each = ground.quick ? 20 : 60;
+  const each = context.quick ? 20 : 60;
   const clients = await Promise.all(Array.from({ length: AT_ONCE }, connect));
   const ms = await timed(() =>
     Promise.all(

@@ -1,6 +1,6 @@
 import { readConfig } from '#infra/config/config.ts';
 import { alternate, timed } from '#scripts/bench/alternate.ts';
-import type { Ground, Measure } from '#scripts/bench/ground.ts';
+import type { BenchContext, Measure } from '#scripts/bench/context.ts';
 import type { HttpClient } from '#scripts/bench/http-client.ts';
 import { figuresOf, type Row, ratesOf } from '#scripts/bench/row.ts';
 import { getSession, openBetterAuth, PASSWORD, refresh, register, signUp } from '#scripts/bench/sign-in.ts';
@@ -22,17 +22,17 @@ interface Side {
  * `get-session` extends the session, here at every call. With the JWT plugin, `get-session` also returns a signed access token, as a
  * refresh does.
  */
-export const measureRefresh: Measure = async (ground) => {
-  const { passwordCost } = readConfig({ MONGODB_URL: ground.mongodbUrl }).auth.bcrypt;
-  const stage = await openStage(ground, ['web']);
+export const measureRefresh: Measure = async (context) => {
+  const { passwordCost } = readConfig({ MONGODB_URL: context.mongodbUrl }).auth.bcrypt;
+  const stage = await openStage(context, ['web']);
   try {
-    const rival = await openBetterAuth(ground, { database: `${stage.database}_rival`, passwordCost });
+    const rival = await openBetterAuth(context, { database: `${stage.database}_rival`, passwordCost });
     try {
       const ours = await sideOf(stage, signedIn);
       const moved = await sideOf(rival, (client, email) => rivalSignedIn(client, email, '/plain'));
       const signed = await sideOf(rival, (client, email) => rivalSignedIn(client, `jwt-${email}`, '/signed'));
       return [
-        await duel(ground, ours, signed, {
+        await duel(context, ours, signed, {
           name: 'refresh over HTTP',
           against: 'better-auth, session moved on, JWT',
           aim: { side: 'most', ratio: 1 },
@@ -43,7 +43,7 @@ export const measureRefresh: Measure = async (ground) => {
               'JWT plugin, here with the session written at every call; the session’s token stays the same and is stored in plain text',
           ],
         }),
-        await duel(ground, ours, moved, {
+        await duel(context, ours, moved, {
           name: 'refresh over HTTP (2)',
           against: 'better-auth, session moved on',
           aim: { side: 'most', ratio: 1 },
@@ -51,7 +51,7 @@ export const measureRefresh: Measure = async (ground) => {
             'the same without the plugin: two reads and a write, no access token and no hash; its cheapest operation',
           ],
         }),
-        await crowd(ground, ours, moved),
+        await crowd(context, ours, moved),
       ];
     } finally {
       await rival.close();
@@ -85,7 +85,7 @@ async function rivalSignedIn(client: HttpClient, email: string, base: '/plain' |
 }
 
 async function duel(
-  ground: Ground,
+  context: BenchContext,
   ours: Side,
   rival: Side,
   row: Pick<Row, 'name' | 'against' | 'aim' | 'notes'>,
@@ -95,17 +95,17 @@ async function duel(
   const samples = await alternate({
     ours: () => timed(() => first(client)),
     reference: () => timed(() => second(rivalClient)),
-    rounds: ground.quick ? 50 : 300,
-    warmUp: ground.quick ? 10 : 50,
-    step: ground.progress.step,
+    rounds: context.quick ? 50 : 300,
+    warmUp: context.quick ? 10 : 50,
+    step: context.progress.step,
   });
   client.close();
   rivalClient.close();
   return { ...row, unit: 'ms', ours: figuresOf(samples.ours), reference: figuresOf(samples.reference) };
 }
 
-async function crowd(ground: Ground, ours: Side, rival: Side): Promise<Row> {
-  const each = ground.quick ? 10 : 40;
+async function crowd(context: BenchContext, ours: Side, rival: Side): Promise<Row> {
+  const each = context.quick ? 10 : 40;
   async function perSecond({ connect, people }: Side): Promise<number> {
     // New connections each time: a front door closes idle ones while the other side has its turn.
     const clients = await Promise.all(people.map(() => connect()));
@@ -122,9 +122,9 @@ async function crowd(ground: Ground, ours: Side, rival: Side): Promise<Row> {
   const rates = await alternate({
     ours: () => perSecond(ours),
     reference: () => perSecond(rival),
-    rounds: ground.quick ? 2 : 6,
+    rounds: context.quick ? 2 : 6,
     warmUp: 1,
-    step: ground.progress.step,
+    step: context.progress.step,
   });
   return {
     name: `refreshes, ${CROWD} at once`,

@@ -4,8 +4,8 @@ import { attempts } from '#infra/mongo/attempt/collections.ts';
 import { storeRelease } from '#infra/mongo/attempt/release.ts';
 import { readCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { openDoorbells } from '#infra/redis/doorbell.ts';
+import { type BenchContext, type Measure, quietLog } from '#scripts/bench/context.ts';
 import { benchPaper, startOverHttp, storedAnswers } from '#scripts/bench/exam.ts';
-import { type Ground, type Measure, quietLog } from '#scripts/bench/ground.ts';
 import { openStage, type Stage } from '#scripts/bench/stage.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import type { Release } from '#shared/attempt/release.ts';
@@ -19,12 +19,12 @@ const SAMPLES_PER_POLL = 4;
 const GIVE_UP_MS = 20 * 60_000;
 
 /** Measures the release of a whole cohort of graded attempts by the real worker: its duration, and the growth of its memory. */
-export const measureRelease: Measure = async (ground) => {
-  const cohort = ground.quick ? 1_000 : 10_000;
-  const stage = await openStage(ground, ['web', 'resultsrelease']);
-  const doorbells = openDoorbells({ redisUrl: ground.redisUrl, log: quietLog });
+export const measureRelease: Measure = async (context) => {
+  const cohort = context.quick ? 1_000 : 10_000;
+  const stage = await openStage(context, ['web', 'resultsrelease']);
+  const doorbells = openDoorbells({ redisUrl: context.redisUrl, log: quietLog });
   try {
-    await storeCohort(stage, cohort, ground);
+    await storeCohort(stage, cohort, context);
     const body: Release = { examId: EXAM, organizationId: null, releasedAt: new Date(), sourceEventId: newId() };
     const from = performance.now();
     const { command } = await storeRelease(stage.mongo, body, { maxAttempts: 10, now: Date.now(), budgetMs: 5_000 });
@@ -41,7 +41,7 @@ export const measureRelease: Measure = async (ground) => {
       const now = await readCommand(stage.mongo, command.queue, command._id).catch(() => null);
       settled = now?.status === 'DONE';
       const progress = (now?.progress ?? {}) as { updatedAttempts?: number };
-      ground.progress.step(cohort + (settled ? cohort : (progress.updatedAttempts ?? 0)), 2 * cohort);
+      context.progress.step(cohort + (settled ? cohort : (progress.updatedAttempts ?? 0)), 2 * cohort);
       if (now?.status === 'DEAD' || performance.now() - from > GIVE_UP_MS) throw new Error('the release did not end');
     }
     const seconds = (performance.now() - from) / 1_000;
@@ -78,7 +78,7 @@ export const measureRelease: Measure = async (ground) => {
 };
 
 /** Stores copies of one attempt that was started through the front door, graded, with results hidden until the release. */
-async function storeCohort(stage: Stage, cohort: number, ground: Ground): Promise<void> {
+async function storeCohort(stage: Stage, cohort: number, context: BenchContext): Promise<void> {
   const client = await stage.connect();
   const firstId = await startOverHttp(client, EXAM, 'student-first');
   client.close();
@@ -105,7 +105,7 @@ async function storeCohort(stage: Stage, cohort: number, ground: Ground): Promis
       };
     });
     await attempts(stage.mongo).insertMany(batch);
-    ground.progress.step(stored, 2 * cohort);
+    context.progress.step(stored, 2 * cohort);
   }
 }
 

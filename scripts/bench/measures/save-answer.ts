@@ -3,8 +3,8 @@ import { type AnswerWrite, saveAnswer, saveAnswerWithRows } from '#infra/mongo/a
 import { openMongo } from '#infra/mongo/connect.ts';
 import { alternate, timed } from '#scripts/bench/alternate.ts';
 import { coldFrontDoor, countCommands, studentCall } from '#scripts/bench/cold-front-door.ts';
+import type { BenchContext, Measure } from '#scripts/bench/context.ts';
 import { answerBody, benchPaper, contentOf, startOverHttp, studentHeaders } from '#scripts/bench/exam.ts';
-import type { Ground, Measure } from '#scripts/bench/ground.ts';
 import { figuresOf } from '#scripts/bench/row.ts';
 import { openStage, type Stage } from '#scripts/bench/stage.ts';
 import { answerBytes } from '#shared/attempt/answer.ts';
@@ -15,8 +15,8 @@ const EXAM = 'bench-save';
 const COUNTED_SAVES = 200;
 
 /** Measures a save through the real front door against its single MongoDB command in a bare loop. */
-export const measureSaveAnswer: Measure = async (ground) => {
-  const stage = await openStage(ground, ['web']);
+export const measureSaveAnswer: Measure = async (context) => {
+  const stage = await openStage(context, ['web']);
   try {
     const client = await stage.connect();
     const [saved, bare] = [
@@ -62,8 +62,8 @@ export const measureSaveAnswer: Measure = async (ground) => {
       return reference();
     }
 
-    const rounds = ground.quick ? 60 : 600;
-    const { step } = ground.progress;
+    const rounds = context.quick ? 60 : 600;
+    const { step } = context.progress;
     const samples = await alternate({ ours, reference, rounds, warmUp: 80, step });
     client.close();
     return [
@@ -76,7 +76,7 @@ export const measureSaveAnswer: Measure = async (ground) => {
         aim: { side: 'most', ratio: 1.3 },
         notes: [
           'one kept-alive connection, 40 questions; the p99 of ours includes the saves that roll the tail of events',
-          await commandsOfSaves(ground, stage),
+          await commandsOfSaves(context, stage),
         ],
       },
     ];
@@ -86,11 +86,11 @@ export const measureSaveAnswer: Measure = async (ground) => {
 };
 
 /** Returns a sentence with the number of MongoDB commands that saves take, from the first save of a cold front door on. */
-async function commandsOfSaves(ground: Ground, stage: Stage): Promise<string> {
+async function commandsOfSaves(context: BenchContext, stage: Stage): Promise<string> {
   const client = await stage.connect();
   const attemptId = await startOverHttp(client, EXAM, 'student-counted');
   client.close();
-  const mongo = openMongo({ url: ground.mongodbUrl, database: stage.database, appName: 'examhall-bench-count' });
+  const mongo = openMongo({ url: context.mongodbUrl, database: stage.database, appName: 'examhall-bench-count' });
   try {
     const sent = countCommands(mongo);
     const deps = coldFrontDoor(mongo);

@@ -2,8 +2,8 @@ import { startAttempt } from '#api/attempt/start.ts';
 import { openMongo } from '#infra/mongo/connect.ts';
 import { timed } from '#scripts/bench/alternate.ts';
 import { coldFrontDoor, countCommands, studentCall } from '#scripts/bench/cold-front-door.ts';
+import type { BenchContext, Measure } from '#scripts/bench/context.ts';
 import { startBody, startOverHttp } from '#scripts/bench/exam.ts';
-import type { Ground, Measure } from '#scripts/bench/ground.ts';
 import { figuresOf } from '#scripts/bench/row.ts';
 import { openStage, type Stage } from '#scripts/bench/stage.ts';
 import { isRejection } from '#shared/kernel/errors.ts';
@@ -12,9 +12,9 @@ const EXAM = 'bench-start';
 const COUNTED_STARTS = 10;
 
 /** Measures the start of an exam by all students at the same time, each over its own connection. */
-export const measureStart: Measure = async (ground) => {
-  const students = ground.quick ? 50 : 200;
-  const stage = await openStage(ground, ['web']);
+export const measureStart: Measure = async (context) => {
+  const students = context.quick ? 50 : 200;
+  const stage = await openStage(context, ['web']);
   try {
     const clients = await Promise.all(Array.from({ length: students }, () => stage.connect()));
     const [first] = clients;
@@ -27,7 +27,7 @@ export const measureStart: Measure = async (ground) => {
       Promise.all(
         clients.map(async (client, i) => {
           latencies.push(await timed(() => startOverHttp(client, EXAM, `student-${i}`)));
-          ground.progress.step(latencies.length, students);
+          context.progress.step(latencies.length, students);
         }),
       ),
     );
@@ -42,7 +42,7 @@ export const measureStart: Measure = async (ground) => {
         aim: null,
         notes: [
           `one start after the other takes ${figuresOf(alone).p50.toFixed(1)} ms (median of ${alone.length}, the first ones cold)`,
-          await commandsOfStarts(ground, stage),
+          await commandsOfStarts(context, stage),
         ],
       },
     ];
@@ -52,8 +52,8 @@ export const measureStart: Measure = async (ground) => {
 };
 
 /** Returns a sentence with the number of MongoDB commands that a start takes. */
-async function commandsOfStarts(ground: Ground, stage: Stage): Promise<string> {
-  const mongo = openMongo({ url: ground.mongodbUrl, database: stage.database, appName: 'examhall-bench-count' });
+async function commandsOfStarts(context: BenchContext, stage: Stage): Promise<string> {
+  const mongo = openMongo({ url: context.mongodbUrl, database: stage.database, appName: 'examhall-bench-count' });
   try {
     const sent = countCommands(mongo);
     const deps = coldFrontDoor(mongo);

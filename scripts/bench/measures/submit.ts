@@ -9,8 +9,8 @@ import { claimCommand } from '#infra/mongo/mailbox/claim.ts';
 import { settleCommand } from '#infra/mongo/mailbox/settle.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
 import { alternate, openStopwatch, type Stopwatch, timed } from '#scripts/bench/alternate.ts';
+import type { Measure } from '#scripts/bench/context.ts';
 import { benchPaper, startOverHttp, storedAnswers, studentHeaders } from '#scripts/bench/exam.ts';
-import type { Measure } from '#scripts/bench/ground.ts';
 import type { HttpClient } from '#scripts/bench/http-client.ts';
 import { figuresOf, quantile } from '#scripts/bench/row.ts';
 import { openStage, type Stage } from '#scripts/bench/stage.ts';
@@ -25,9 +25,9 @@ const WARM_UP = 10;
 const BUDGET_MS = 5_000;
 
 /** Measures submit to grade, through front door and grading worker, against its MongoDB calls plus one Redis round trip. */
-export const measureSubmit: Measure = async (ground) => {
-  const stage = await openStage(ground, ['web', 'grading']);
-  const hop = openRedisHop(ground.redisUrl);
+export const measureSubmit: Measure = async (context) => {
+  const stage = await openStage(context, ['web', 'grading']);
+  const hop = openRedisHop(context.redisUrl);
   try {
     const client = await stage.connect();
     const paper = benchPaper();
@@ -56,8 +56,8 @@ export const measureSubmit: Measure = async (ground) => {
       return watch.total();
     }
 
-    const rounds = ground.quick ? 15 : 150;
-    const samples = await alternate({ ours, reference, rounds, warmUp: WARM_UP, step: ground.progress.step });
+    const rounds = context.quick ? 15 : 150;
+    const samples = await alternate({ ours, reference, rounds, warmUp: WARM_UP, step: context.progress.step });
     client.close();
     return [
       {

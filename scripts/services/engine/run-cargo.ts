@@ -16,7 +16,7 @@ const BAR = /\] (\d+)\/(\d+)/g;
 /** Characters at the end of cargo's messages that are stored for an error. */
 const TAIL = 8_192;
 /** Lines of cargo's messages that an error quotes. */
-const TOLD_LINES = 15;
+const PRINTED_LINES = 15;
 
 /**
  * Runs cargo and returns its standard output.
@@ -63,6 +63,6 @@ function lastLines(messages: string): string {
   const lines = messages.split(/[\r\n]+/).map((line) => line.trimEnd());
   return lines
     .filter((line) => line !== '' && !/^\s*(Building|Fetch|Downloading) \[/.test(line))
-    .slice(-TOLD_LINES)
+    .slice(-PRINTED_LINES)
     .join('\n');
 }

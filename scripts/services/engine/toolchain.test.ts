@@ -2,7 +2,7 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import t from 'tap';
-import { buildEnvironment, findToolchain, judgeRust } from './toolchain.ts';
+import { buildEnvironment, checkRust, findToolchain } from './toolchain.ts';
 
 const said = (release: string) =>
   `rustc ${release} (abc 2026-01-01)\nrelease: ${release}\nhost: x86_64-unknown-linux-gnu\n`;
@@ -30,10 +30,10 @@ t.test('the engine toolchain accepts Rust by the version that rustc reports', as
       host: 'x86_64-unknown-linux-gnu',
       rustc: `rustc ${release} (abc 2026-01-01)`,
     };
-    t.strictSame(judgeRust('/bin/cargo', said(release)), { kind: 'ready', toolchain });
+    t.strictSame(checkRust('/bin/cargo', said(release)), { kind: 'ready', toolchain });
   }
   for (const release of ['1.94.1', '1.9.0', '0.99.0', ''])
-    t.match(judgeRust('/bin/cargo', said(release)), { kind: 'missing' });
+    t.match(checkRust('/bin/cargo', said(release)), { kind: 'missing' });
 });
 
 t.test("the engine build's environment contains no secret of its caller", async (t) => {

@@ -42,14 +42,14 @@ function findRust(env: NodeJS.ProcessEnv): { kind: 'ready'; toolchain: Toolchain
     // A version manager puts both on PATH even if no version is installed, so run them.
     execFileSync(cargo, ['--version'], { env, stdio: 'ignore', timeout: 30_000 });
     const said = execFileSync(rustc, ['-vV'], { env, encoding: 'utf8', timeout: 30_000 });
-    return judgeRust(cargo, said);
+    return checkRust(cargo, said);
   } catch {
     return { kind: 'missing', what: `${RUST}: the one on PATH does not run` };
   }
 }
 
 /** Checks the version of Rust. `said` is the output of `rustc -vV`. */
-export function judgeRust(
+export function checkRust(
   cargo: string,
   said: string,
 ): { kind: 'ready'; toolchain: Toolchain } | { kind: 'missing'; what: string } {

@@ -5,13 +5,13 @@ import type { Mongo } from '#infra/mongo/connect.ts';
 import { openBackground } from '#infra/process/background.ts';
 import type { Queue } from '#shared/kernel/command.ts';
 import type { Now } from '#shared/kernel/time.ts';
-import { type HeldLog, heldLog } from '#testing/held-log.ts';
+import { type CapturedLog, captureLog } from '#testing/captured-log.ts';
 import type { Actor, WorkerDeps } from '#workers/actor.ts';
 import type { Kernel, RunResult } from '#workers/life.ts';
 import { openWorker, type Worker } from '#workers/worker.ts';
 
 export interface TestKernel extends Kernel {
-  log: HeldLog;
+  log: CapturedLog;
   /** Ids of the commands whose end was published to waiting front doors. */
   announced: string[];
   results: { queue: Queue; result: RunResult }[];
@@ -25,7 +25,7 @@ export function testKernel(mongo: Mongo, overrides: { workerId?: string; leaseMs
   const results: TestKernel['results'] = [];
   return {
     mongo,
-    log: heldLog(),
+    log: captureLog(),
     workerId: 'worker-1',
     leaseMs: 60_000,
     announced,
@@ -40,7 +40,7 @@ export function testKernel(mongo: Mongo, overrides: { workerId?: string; leaseMs
 }
 
 export interface TestWorkerDeps extends WorkerDeps {
-  log: HeldLog;
+  log: CapturedLog;
   rings: { queue: Queue; commandId: string }[];
   alarms: string[];
   /** Ids of the jobs whose change was published to streams. */
@@ -56,11 +56,11 @@ export function testWorkerDeps(mongo: Mongo, env: NodeJS.ProcessEnv = {}): TestW
   return {
     publishedJobs,
     publishJobChange: (jobId) => void publishedJobs.push(jobId),
-    models: () => openModels({ ...MOCK_ONLY, settings: config.classifier, log: heldLog() }),
+    models: () => openModels({ ...MOCK_ONLY, settings: config.classifier, log: captureLog() }),
     mongo,
     papers: openPapers(mongo, 8 * 1024 * 1024),
     now: Date.now,
-    log: heldLog(),
+    log: captureLog(),
     rings,
     alarms,
     config,

@@ -23,9 +23,9 @@ export function tally(words: Iterable<string | number>): Record<string, number> 
 }
 
 /** Repeats a call while the front door answers 503. On a loaded machine a busy front door is no fault. */
-export async function insist<Data>(ask: () => Promise<HttpReply<Data>>): Promise<HttpReply<Data>> {
+export async function retryOn503<Data>(call: () => Promise<HttpReply<Data>>): Promise<HttpReply<Data>> {
   for (;;) {
-    const reply = await ask();
+    const reply = await call();
     if (reply.status !== 503) return reply;
     await delay(PACE_MS);
   }

@@ -21,7 +21,7 @@ export interface HttpReply<Data = any> {
 
 const callers = new Agent({ keepAlive: true, maxSockets: 64 });
 const crowd = new Agent({ keepAlive: true, maxSockets: Number.POSITIVE_INFINITY });
-const PATIENCE_MS = 60_000;
+const TIMEOUT_MS = 60_000;
 
 /** Sends one request. Adds no header but Host, the length and, for a JSON body, its content type. */
 export async function callHttp(
@@ -49,7 +49,7 @@ export async function exchange<Data = unknown>(
   { method = 'GET', headers = {}, body }: { method?: string; headers?: HttpHeaders; body?: unknown } = {},
 ): Promise<HttpReply<Data>> {
   const { origin, pathname, search } = new URL(url);
-  const call = { method, target: pathname + search, headers, body, agent: crowd, patienceMs: PATIENCE_MS };
+  const call = { method, target: pathname + search, headers, body, agent: crowd, timeoutMs: TIMEOUT_MS };
   return replyOf(await send(origin, call));
 }
 

@@ -1,19 +1,19 @@
 import { openEventStream, type ServerEvent } from '#scripts/http/event-stream.ts';
 import { until } from '#testing/until.ts';
 
-export interface HeardEvent extends ServerEvent {
+export interface ReceivedEvent extends ServerEvent {
   data: Record<string, unknown>;
 }
 
-export interface HeardStream {
+export interface ReceivedStream {
   status: number;
   headers: NodeJS.Dict<string | string[]>;
-  events: HeardEvent[];
+  events: ReceivedEvent[];
   /** Returns the raw text received so far. */
   text: () => string;
   ended: () => boolean;
   /** Waits for an event of this kind that no earlier call returned, and returns it. */
-  next(kind: string): Promise<HeardEvent>;
+  next(kind: string): Promise<ReceivedEvent>;
   /** Stops reading, so that the server's output fills the buffers. */
   pause(): void;
   close(): void;
@@ -24,15 +24,17 @@ export async function openStream(
   t: { teardown(work: () => unknown): void },
   url: string,
   headers: Record<string, string>,
-): Promise<HeardStream> {
-  const events: HeardEvent[] = [];
-  const taken = new Set<HeardEvent>();
+): Promise<ReceivedStream> {
+  const events: ReceivedEvent[] = [];
+  const taken = new Set<ReceivedEvent>();
   const ending = new AbortController();
   let text = '';
   let isOver = false;
   t.teardown(() => ending.abort());
   const { signal } = ending;
-  const stream = await openEventStream(new URL(url), { headers, signal }, (event) => events.push(event as HeardEvent));
+  const stream = await openEventStream(new URL(url), { headers, signal }, (event) =>
+    events.push(event as ReceivedEvent),
+  );
   const { response } = stream;
   response.on('data', (chunk: string) => {
     text += chunk;

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { type Cluster, TOKENS } from '#testing/processes/cluster.ts';
 import { essay, numeric, startBody } from './attempt-client.ts';
-import { insist } from './crowd.ts';
+import { retryOn503 } from './crowd.ts';
 import { exchange, type HttpReply } from './http-call.ts';
 
 /** The fields of an attempt's detail that the scenarios read. */
@@ -106,7 +106,7 @@ export function student(id: string = `student-${randomUUID()}`): Student {
 /** Reads an attempt as its teacher, and repeats the call while the front door is busy. */
 export function readAsTeacher(door: string, attemptId: string): Promise<HttpReply<Detail>> {
   const headers = { 'x-user-id': 'teacher-1', 'x-user-role': 'TEACHER' };
-  return insist(() => exchange(`${door}/v1/attempts/${attemptId}`, { headers }));
+  return retryOn503(() => exchange(`${door}/v1/attempts/${attemptId}`, { headers }));
 }
 
 export interface ReleaseReply {
@@ -149,7 +149,7 @@ function internal(sender: string): Record<string, string> {
 /** Starts an attempt and returns its id, for scenarios that begin after the start. @throws Error if the start is refused */
 export async function started(who: Student, door: string, plan: ExamPlan): Promise<string> {
   const key = randomUUID();
-  const reply = await insist(() => who.start(door, plan, key));
+  const reply = await retryOn503(() => who.start(door, plan, key));
   // 200: an earlier sending that was answered 503 had taken effect.
   if (reply.status !== 201 && reply.status !== 200)
     throw new Error(`start answered ${reply.status} ${reply.code} ${reply.message}`);

@@ -5,8 +5,8 @@ import { openStreams } from '#api/http/live-stream.ts';
 import { openApi } from '#api/openapi.ts';
 import { openServer } from '#api/server.ts';
 import { loadSchemas } from '#infra/schema/validator.ts';
+import { captureLog } from '#testing/captured-log.ts';
 import { callHttp, type HttpReply } from '#testing/clients/http-call.ts';
-import { heldLog } from '#testing/held-log.ts';
 import type { TestMongo } from '#testing/stores/open-test-mongo.ts';
 import { checkedApi } from './checked-api.ts';
 
@@ -45,7 +45,7 @@ export async function openJobDoor(
     now: Date.now,
     questionBank: null,
     jobAttempts: 5,
-    log: heldLog(),
+    log: captureLog(),
     doorbells: {
       async ring(_queue, id) {
         rings.push(id);
@@ -68,7 +68,7 @@ export async function openJobDoor(
   const door = openServer({
     routes,
     schemas,
-    log: heldLog(),
+    log: captureLog(),
     access: () => undefined,
     draining: draining.signal,
     isOutage: () => false,

@@ -5,7 +5,7 @@ import { mockAnswer } from '#shared/classifier/mock.ts';
 import type { AskedFor, ModelAnswer, ModelTask } from '#shared/classifier/tasks/task.ts';
 import type { GenerationRequest } from '#shared/generated/classifier.ts';
 import { testConfig } from '#testing/actors/test-kernel.ts';
-import { heldLog } from '#testing/held-log.ts';
+import { captureLog } from '#testing/captured-log.ts';
 import type { FakeOwners } from '#testing/neighbours/fake-owners.ts';
 
 /** A model that answers like the mock unless `script` changes the answer, and records its calls. */
@@ -46,7 +46,7 @@ export function previewDoor(
     settles: true,
     settlementWorker: null,
     timing: { leaseMs: 30_000, waitMs: 60_000 },
-    log: heldLog(),
+    log: captureLog(),
     ...parts.change,
   };
 }

@@ -4,7 +4,7 @@ import { type ModelRuntime, openModels } from '#infra/models/open-models.ts';
 import type { SharedCells } from '#infra/redis/shared-cells.ts';
 import type { UsageEvent } from '#shared/classifier/provider/usage-event.ts';
 import type { AskedFor, ModelTask } from '#shared/classifier/tasks/task.ts';
-import { type HeldLog, heldLog } from '#testing/held-log.ts';
+import { type CapturedLog, captureLog } from '#testing/captured-log.ts';
 import type { HttpProvider } from './provider-replies.ts';
 
 /** A provider key that may appear only in requests to the provider. */
@@ -15,7 +15,7 @@ export interface AskedModels {
   models: ModelRuntime;
   events: UsageEvent[];
   waits: number[];
-  log: HeldLog;
+  log: CapturedLog;
   /** Advances the clock by this many milliseconds. */
   pass(ms: number): void;
   ask(task?: Partial<ModelTask>, signal?: AbortSignal): ReturnType<ModelRuntime['ask']>;
@@ -70,7 +70,7 @@ export function askedModels(
 ): AskedModels {
   const events: UsageEvent[] = [];
   const waits: number[] = [];
-  const log = heldLog();
+  const log = captureLog();
   let passed = 0;
   const clock = () => passed + (options.realTime === true ? performance.now() : 0);
   const models = openModels({

@@ -64,7 +64,7 @@ export const TOKENS = {
 } as const;
 
 /** Longest start of a process; generous, because other tests share the machine. */
-const START_PATIENCE_MS = 90_000;
+const START_TIMEOUT_MS = 90_000;
 /** Long enough for a submit to return the grade on a busy machine. A test of the 202 sets a shorter wait. */
 const GRADING_WAIT_MS = '60000';
 const ROOT = path.resolve(import.meta.dirname, '../../..');
@@ -203,7 +203,7 @@ function planOf(
       const check =
         isReady === null ? () => output().includes('"worker is ready"') : () => isReady().catch(() => false);
       try {
-        await until(`${name} is ready`, async () => (await check()) || died(), START_PATIENCE_MS);
+        await until(`${name} is ready`, async () => (await check()) || died(), START_TIMEOUT_MS);
       } catch (error) {
         throw new Error(`${name} did not become ready:\n${output().slice(-3_000)}`, { cause: error });
       }

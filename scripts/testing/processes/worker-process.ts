@@ -10,7 +10,7 @@ const CRASH_AT = new URL('./crash-at.ts', import.meta.url).href;
 
 const POLL_MS = 50;
 /** Longest wait for a worker. Before its own command it may have to finish commands of killed workers. */
-const PATIENCE_MS = 240_000;
+const TIMEOUT_MS = 240_000;
 
 export interface WorkerProcess {
   child: ChildProcess;
@@ -67,7 +67,7 @@ function collected(stream: Readable | null): () => string {
 
 /** Runs the worker until `isDone`, then stops it. Returns how it ended; `SIGKILL` if it reached its crash point. */
 export async function runWorkerUntil(worker: WorkerProcess, isDone: () => Promise<boolean>): Promise<string> {
-  const giveUpAt = performance.now() + PATIENCE_MS;
+  const giveUpAt = performance.now() + TIMEOUT_MS;
   for (;;) {
     const over = await Promise.race([worker.ended, delay(POLL_MS, null)]);
     if (over !== null) return over;

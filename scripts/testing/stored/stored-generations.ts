@@ -1,6 +1,6 @@
 import { generations } from '#infra/mongo/classifier/collections.ts';
 import { openGeneration } from '#infra/mongo/classifier/generation-epochs.ts';
-import { placeHold } from '#infra/mongo/classifier/generation-holds.ts';
+import { addHold } from '#infra/mongo/classifier/generation-holds.ts';
 import { findGeneration, storeReplay } from '#infra/mongo/classifier/generations.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
@@ -45,7 +45,7 @@ export async function postSettlement(
   if (opened.kind !== 'held') throw new Error('a generation with a new id exists already');
   const { held } = opened;
   const leaseMs = 60_000;
-  await placeHold(mongo, { _id, organizationId, fence: held.fence }, { ...estimateOf(2), leaseMs });
+  await addHold(mongo, { _id, organizationId, fence: held.fence }, { ...estimateOf(2), leaseMs });
   const result = sampleResult(_id);
   const charge = chargeOf({ asked: 2, returned: 2, usage: result.usage });
   await storeReplay(mongo, held, { result: JSON.stringify(result), charge, settledBy: 'worker', now });

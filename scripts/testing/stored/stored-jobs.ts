@@ -3,7 +3,7 @@ import { findJob, insertJob } from '#infra/mongo/classifier/jobs.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { type CommandOf, newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { roundOrder } from '#shared/classifier/commands.ts';
-import type { JobWish } from '#shared/classifier/job.ts';
+import type { JobRequest } from '#shared/classifier/job.ts';
 import { errorsOfRound, itemsOfRound } from '#shared/classifier/job-view.ts';
 import { newJob } from '#shared/classifier/new-job.ts';
 import { newId } from '#shared/kernel/ids.ts';
@@ -14,7 +14,7 @@ export interface StoredJobOptions {
   maxAttempts?: number;
   /** Unix milliseconds; default one second ago. */
   runAt?: number;
-  wish?: Partial<JobWish>;
+  request?: Partial<JobRequest>;
   /** Context for `newJob`; default: the contents of all questions. */
   context?: Parameters<typeof newJob>[2];
 }
@@ -32,7 +32,7 @@ function bankQuestions(ids: readonly string[]): Map<string, unknown> {
 export async function postJob(mongo: Mongo, options: StoredJobOptions = {}): Promise<CommandOf<'classifier'>> {
   const { questions = 7, maxAttempts = 10, runAt = Date.now() - 1_000 } = options;
   const id = newId();
-  const wish: JobWish = {
+  const request: JobRequest = {
     actorId: 'teacher-1',
     organizationId: 'org-1',
     filters: {},
@@ -41,10 +41,10 @@ export async function postJob(mongo: Mongo, options: StoredJobOptions = {}): Pro
     mode: 'AUTO',
     overwrite: false,
     threshold: 0.7,
-    ...options.wish,
+    ...options.request,
   };
-  const context = options.context ?? { kind: 'LOADED', known: bankQuestions(wish.questionIds) };
-  const made = newJob(wish, { id, now: new Date(runAt), actorRole: 'TEACHER' }, context);
+  const context = options.context ?? { kind: 'LOADED', known: bankQuestions(request.questionIds) };
+  const made = newJob(request, { id, now: new Date(runAt), actorRole: 'TEACHER' }, context);
   const command = newCommand({ ...roundOrder({ jobId: id, round: 1 }), maxAttempts, now: runAt });
   const inserted = await insertJob(mongo, made, command);
   if (inserted.kind === 'raced') throw new Error('an equal job is open');

@@ -48,7 +48,7 @@ export interface CrashScenario {
 }
 
 /** Longest wait until MongoDB ends the transaction of a killed process. */
-const PATIENCE_MS = 60_000;
+const TIMEOUT_MS = 60_000;
 /** Attempts of one release: more than fit in one of its chunks. */
 const CLASS = 103;
 
@@ -227,7 +227,7 @@ function overdueSweep(): CrashScenario {
       // Postpone the attempts that killed sweeps left: otherwise each run would have more points than the one before. Inside a
       // transaction, the update meets the dead sweep's open transaction as a conflict and is repeated until that one ends.
       const aside = { $set: { deadlineAt: new Date(late) } };
-      await inTransaction(mongo, PATIENCE_MS, (session) =>
+      await inTransaction(mongo, TIMEOUT_MS, (session) =>
         attempts(mongo).updateMany({ status: 'IN_PROGRESS' }, aside, { session }),
       );
       // Postpone the worker's own recurring sweep, which would run first.

@@ -13,7 +13,7 @@ import { type CrashScenario, crashScenarios } from './crash-scenarios.ts';
 /** Scenarios at the same time; few, because the test runner runs other files too. */
 const LANES = 2;
 /** Upper bound of the points of a run. A run with more points would not end. */
-const MOST_POINTS = 200;
+const MAX_POINTS = 200;
 
 const ENV = {
   WORKER_LEASE_MS: '1500',
@@ -85,7 +85,7 @@ async function crashAtEach(t: Test, scenario: CrashScenario, at: { first: number
   };
   const points: string[] = [];
   let logged = '';
-  for (let point = at.first; point < MOST_POINTS; point += at.step) {
+  for (let point = at.first; point < MAX_POINTS; point += at.step) {
     const command = await scenario.post(mongo);
     commands.push(command);
     const crash = { commandId: command._id, point };

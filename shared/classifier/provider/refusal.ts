@@ -3,7 +3,7 @@ import { membersOf } from '#shared/kernel/json-object.ts';
 import { DAY } from '#shared/kernel/time.ts';
 
 /** Meaning of a provider's reply that is an error. */
-interface Refusal {
+interface ProviderRefusal {
   code: ProviderFailure['code'];
   nature: Exclude<FailureNature, 'open'>;
   /** true = the same call may be repeated. */
@@ -39,7 +39,7 @@ const STATUS_OF_TYPE: ReadonlyMap<string, number> = new Map(
  * Classifies a status other than 2xx, or an error inside a 200. `shouldRetry` is the provider's x-should-retry header. It overrides
  * our decision whether to call again, except for an exhausted quota, and has no effect on code and nature.
  */
-export function refusalOf(status: number, body: unknown, shouldRetry: string | null): Refusal {
+export function refusalOf(status: number, body: unknown, shouldRetry: string | null): ProviderRefusal {
   const fields = errorFieldsOf(body);
   const meaning = meaningOf(status, fields);
   const isEmpty = meaning.code === 'AI_PROVIDER_QUOTA';
@@ -56,7 +56,7 @@ export function statusInside(body: unknown): number | null {
   return named ?? words.map((word) => STATUS_OF_TYPE.get(word)).find((status) => status !== undefined) ?? 500;
 }
 
-function meaningOf(status: number, { words, message }: ErrorFields): Omit<Refusal, 'word'> {
+function meaningOf(status: number, { words, message }: ErrorFields): Omit<ProviderRefusal, 'word'> {
   const isQuota = words.some((word) => PERMANENT_QUOTA.test(word)) || (status === 400 && QUOTA_IN_WORDS.test(message));
   if (status === 402 || (isQuota && status >= 400 && status < 500)) {
     return { code: 'AI_PROVIDER_QUOTA', nature: 'refused', retry: false };

@@ -46,7 +46,7 @@ export interface TrustedAddresses {
   allowedOrigins: readonly string[];
 }
 
-interface Surroundings extends TrustedAddresses {
+interface TargetSettings extends TrustedAddresses {
   keys: Readonly<Partial<Record<KeyVariable, string>>>;
 }
 
@@ -63,7 +63,7 @@ const DEFAULT_MODELS: Readonly<Record<ProviderName, string | null>> = {
 export type ChosenTarget = { kind: 'usable'; target: Target } | { kind: 'unusable'; fault: TargetFault };
 
 /** Returns the provider that a selection means, or the reason why it cannot be called. */
-export function targetOf(selection: ProviderSelection, around: Surroundings): ChosenTarget {
+export function targetOf(selection: ProviderSelection, settings: TargetSettings): ChosenTarget {
   const provider = knownProvider(selection);
   if (provider === undefined) return unusable('UNSUPPORTED');
   const model = modelOf(selection);
@@ -72,9 +72,9 @@ export function targetOf(selection: ProviderSelection, around: Surroundings): Ch
     return usable({ provider, model, baseUrl: null, origin: null, mayBePrivate: false, key: null });
   const given = selection.baseUrl ?? OFFICIAL_BASE_URLS[provider];
   if (given === null) return unusable('NO_BASE_URL');
-  const address = readBaseUrl(given, provider, around);
+  const address = readBaseUrl(given, provider, settings);
   if (address.kind === 'refused') return unusable(address.fault);
-  const key = keyOf(selection, around);
+  const key = keyOf(selection, settings);
   // A local server may need no key, but a key variable that the setting names must be set.
   if (key === null && (provider !== 'local' || selection.apiKeyRef !== null)) return unusable('NO_KEY');
   const { url: baseUrl, origin, isNamed: mayBePrivate } = address;
@@ -104,7 +104,7 @@ export function modelOf(selection: ProviderSelection): string | null {
  */
 export function keyOf(
   selection: ProviderSelection,
-  { keys, provider: ownProvider }: Pick<Surroundings, 'keys' | 'provider'>,
+  { keys, provider: ownProvider }: Pick<TargetSettings, 'keys' | 'provider'>,
 ): string | null {
   const { apiKeyRef } = selection;
   const provider = knownProvider(selection);
@@ -132,7 +132,7 @@ type BaseUrl =
 /** Reason why a text is refused as the base URL of a provider. */
 type BaseUrlFault = 'NOT_A_BASE_URL' | 'FORBIDDEN_HOST' | 'ORIGIN_NOT_ALLOWED' | 'NOT_HTTPS';
 
-const MOST_URL_LETTERS = 2_048;
+const MAX_URL_LENGTH = 2_048;
 
 /**
  * Reads a base URL at which this provider may be called with its key. Allowed are the provider's official origin, the origin of the
@@ -164,7 +164,7 @@ function isNamedBy(trusted: TrustedAddresses, provider: ProviderName, origin: st
  * Parses a URL of printable ASCII, without credentials, query or fragment. Returns null if URL parsers could disagree on the host.
  */
 function plainUrl(text: string): URL | null {
-  if (text.length > MOST_URL_LETTERS || !/^https?:\/\/[^/?#@%\\\s]+(\/[^?#@%\\\s]*)?$/i.test(text)) return null;
+  if (text.length > MAX_URL_LENGTH || !/^https?:\/\/[^/?#@%\\\s]+(\/[^?#@%\\\s]*)?$/i.test(text)) return null;
   if (!/^[\x21-\x7e]+$/.test(text)) return null;
   const url = URL.parse(text);
   if (url === null || url.port === '0' || url.hostname.endsWith('.')) return null;

@@ -1,4 +1,4 @@
-import { repeatedAt } from '#shared/classifier/new-job.ts';
+import { duplicateIndexes } from '#shared/classifier/new-job.ts';
 import { closedObject } from '#shared/classifier/schema.ts';
 import type { EssayGradeRequest, ExplanationRequest, GradeResult, Solution } from '#shared/generated/classifier.ts';
 import { decimal, roundScore, sumExactly } from '#shared/kernel/decimal.ts';
@@ -96,7 +96,7 @@ export function readGrade({ maxScore, rubric }: EssayGradeRequest, json: unknown
 
 /** Returns the faults of a grade request that the schema cannot detect: duplicate criterion ids and a wrong `maxScore`. */
 export function gradeFaults({ maxScore, rubric: { criteria } }: EssayGradeRequest): FaultDetail[] {
-  const twice = repeatedAt(criteria.map(({ id }) => id));
+  const twice = duplicateIndexes(criteria.map(({ id }) => id));
   const faults = twice.map((index) => ({ path: `/rubric/criteria/${index}/id`, message: 'is named twice' }));
   const sum = sumExactly(criteria.map((criterion) => criterion.maxScore));
   if (sum !== maxScore) faults.push({ path: '/maxScore', message: 'must be the sum of the maxScore of all criteria' });

@@ -17,7 +17,7 @@ export interface Repair {
 }
 
 /** Maximum letters of an invalid answer in a repair prompt: enough for the model to see its fault. */
-const MOST_OF_ANSWER = 8_000;
+const MAX_QUOTED_CHARACTERS = 8_000;
 
 /**
  * Returns the prompt of a task. `system` contains only our text. User-written data is sent as JSON between two lines that carry its
@@ -43,7 +43,7 @@ function repairOf({ answer, faults }: Repair): string {
   return [
     'You have answered this before, and the answer could not be used:',
     listed,
-    fenced('ANSWER', answer.slice(0, MOST_OF_ANSWER)),
+    fenced('ANSWER', answer.slice(0, MAX_QUOTED_CHARACTERS)),
     'Answer again, whole and right.',
   ].join('\n\n');
 }

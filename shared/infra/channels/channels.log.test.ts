@@ -1,10 +1,10 @@
 import t from 'tap';
-import { heldLog } from '#testing/held-log.ts';
+import { captureLog } from '#testing/captured-log.ts';
 import { adapterSuite } from '#testing/suites/adapter-suite.ts';
 import { logAdapter } from './channels.ts';
 
 t.test('the log adapter passes the adapter suite, and logs neither content nor user', async (t) => {
-  const log = heldLog();
+  const log = captureLog();
   const adapter = logAdapter(log);
   await adapterSuite(t, {
     adapter,

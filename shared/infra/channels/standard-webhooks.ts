@@ -5,7 +5,7 @@ import { createHmac } from 'node:crypto';
 const PREFIX = 'whsec_';
 
 /** Minimum size of a key by the convention, in bytes. Only production requires it. */
-const LEAST_KEY_BYTES = 24;
+const MIN_KEY_BYTES = 24;
 
 /**
  * Returns a description of the wanted secret, or undefined if this one is valid: `whsec_` and the padded base64 of a key. The
@@ -15,8 +15,8 @@ export function webhookSecretFault(secret: string, production: boolean): string 
   const key = keyOf(secret);
   // Node reads base64 leniently, but other verifiers are strict. Accept only the canonical text of a key.
   const isCanonical = key.length > 0 && secret === `${PREFIX}${key.toString('base64')}`;
-  if (isCanonical && (!production || key.length >= LEAST_KEY_BYTES)) return undefined;
-  const size = production ? `at least ${LEAST_KEY_BYTES} bytes` : 'a key';
+  if (isCanonical && (!production || key.length >= MIN_KEY_BYTES)) return undefined;
+  const size = production ? `at least ${MIN_KEY_BYTES} bytes` : 'a key';
   return `${PREFIX} and the base64 of ${size}, as of: echo ${PREFIX}$(openssl rand -base64 32)`;
 }
 

@@ -14,9 +14,9 @@ interface WebhookSettings {
 }
 
 /** How much of a successful reply is read. Its content is ignored, but a connection whose body was read can be reused. */
-const MOST_REPLY_BYTES = 64 * 1024;
+const MAX_REPLY_BYTES = 64 * 1024;
 /** Upper bound for a `Retry-After` of the receiver. */
-const MOST_PATIENCE_MS = HOUR;
+const MAX_RETRY_AFTER_MS = HOUR;
 
 /**
  * Returns an adapter that posts each delivery to one URL, with a new signature at each delivery attempt.
@@ -73,7 +73,7 @@ async function refusal(response: Response): Promise<Retryable | Permanent> {
   const message = `the webhook receiver answered ${status}`;
   if (status !== 408 && status !== 429 && status < 500) return new Permanent(message);
   const afterMs = retryAfterMs(headers);
-  return new Retryable(message, afterMs === null ? {} : { afterMs: Math.min(afterMs, MOST_PATIENCE_MS) });
+  return new Retryable(message, afterMs === null ? {} : { afterMs: Math.min(afterMs, MAX_RETRY_AFTER_MS) });
 }
 
 /** Reads the body to its end, or up to the cap, at which the connection is dropped. Rejects if the body is incomplete. */
@@ -81,6 +81,6 @@ async function drop(response: Response): Promise<void> {
   let size = 0;
   for await (const chunk of response.body ?? []) {
     size += chunk.byteLength;
-    if (size > MOST_REPLY_BYTES) return;
+    if (size > MAX_REPLY_BYTES) return;
   }
 }

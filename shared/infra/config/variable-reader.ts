@@ -216,16 +216,16 @@ function isAddressOrNetwork(text: string): boolean {
 }
 
 /** HS256 requires a key as long as its hash (RFC 7518, 3.2), and a derived key is no stronger than its secret. */
-const FEWEST_SECRET_BYTES = 32;
+const MIN_SECRET_BYTES = 32;
 
 /** Returns a description of the wanted secret, or undefined if the secret is valid. Never quotes the secret. */
 function secretFault(secret: string, production: boolean): string | undefined {
   // A comma is refused because this secret will later be in the comma-separated list of earlier secrets.
   if (!/^[!-~]([ -~]*[!-~])?$/.test(secret) || secret.includes(',')) {
     const wanted = 'printable ASCII without a comma and without white space at either end';
-    return production ? `at least ${FEWEST_SECRET_BYTES} bytes of ${wanted}` : wanted;
+    return production ? `at least ${MIN_SECRET_BYTES} bytes of ${wanted}` : wanted;
   }
   if (production && WELL_KNOWN.has(secret)) return 'a value of its own, not the development default';
-  if (production && Buffer.byteLength(secret) < FEWEST_SECRET_BYTES) return `at least ${FEWEST_SECRET_BYTES} bytes`;
+  if (production && Buffer.byteLength(secret) < MIN_SECRET_BYTES) return `at least ${MIN_SECRET_BYTES} bytes`;
   return undefined;
 }

@@ -135,7 +135,7 @@ function kidOf(secret: Buffer): string {
 }
 
 /** Maximum length of a token, in characters, far above a token with the longest names. A longer text is not even decoded. */
-const LONGEST_TOKEN = 8_192;
+const MAX_TOKEN_LENGTH = 8_192;
 
 const SEGMENTS = /^([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)$/;
 
@@ -146,7 +146,7 @@ const SEGMENTS = /^([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)$/;
  * as JSON.stringify writes it: each member once, no white space. So a token has exactly one spelling, and all parsers read the same.
  */
 function headerOf(text: string): string | null {
-  if (text.length > LONGEST_TOKEN) return null;
+  if (text.length > MAX_TOKEN_LENGTH) return null;
   const [, header, payload, signature] = SEGMENTS.exec(text) ?? [];
   if (header === undefined || payload === undefined || signature === undefined) return null;
   if (![header, payload, signature].every(isCanonical) || !isPlainJson(payload)) return null;

@@ -114,7 +114,7 @@ function brief(text: string | undefined): string | undefined {
 }
 
 /** Minimum length of a secret that is replaced. Shorter ones occur in ordinary words, and replacing those would damage the log. */
-const SHORTEST_SECRET = 8;
+const MIN_SECRET_LENGTH = 8;
 const SECRET_PATTERNS: readonly [RegExp, string][] = [
   [/\b(Bearer|Basic)\s+[A-Za-z0-9._~+/=-]{8,}/gi, '$1 [redacted]'],
   [/:\/\/[^\s/@"\\]+@/g, '://[redacted]@'],
@@ -128,7 +128,7 @@ const SECRET_PATTERNS: readonly [RegExp, string][] = [
 export function scrubber(secrets: readonly (string | undefined)[]): (line: string) => string {
   const values = new Set<string>();
   for (const secret of secrets) {
-    if (secret === undefined || secret.length < SHORTEST_SECRET) continue;
+    if (secret === undefined || secret.length < MIN_SECRET_LENGTH) continue;
     values.add(secret);
     // The secret in its escaped form inside a JSON string.
     values.add(JSON.stringify(secret).slice(1, -1));

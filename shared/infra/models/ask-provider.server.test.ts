@@ -4,7 +4,7 @@ import type { ReceivedCall } from '#scripts/http/local-server.ts';
 import { GOOD, SENTINEL_KEY } from '#testing/models/asked-models.ts';
 import { streamOf } from '#testing/models/provider-replies.ts';
 import { answerJson, goodBody, refusedWith, servedModels } from '#testing/models/served-models.ts';
-import { MOST_BYTES } from './http-call.ts';
+import { MAX_BYTES } from './http-call.ts';
 
 /** Tests cut, silent and slow answers, which require real sockets. */
 
@@ -83,7 +83,7 @@ t.test(
 t.test('an answer over the size limit is not read to its end and does not count against the provider', async (t) => {
   const blank = (bytes: number) => ' '.repeat(bytes - Buffer.byteLength(goodBody)) + goodBody;
   const { asked } = await servedModels(t, (response, _request, count) =>
-    answerJson(response, blank(count === 1 ? MOST_BYTES : MOST_BYTES + 1)),
+    answerJson(response, blank(count === 1 ? MAX_BYTES : MAX_BYTES + 1)),
   );
   t.match(await asked.ask(), { json: GOOD }, 'one that is as long as may be');
   await t.rejects(asked.ask(), refusedWith('AI_PROVIDER_INVALID_RESPONSE', 'refused'));

@@ -18,8 +18,8 @@ export interface CheckContext {
   now: number;
 }
 
-/** Result of one provider call. `end` is reported to the circuit. */
-export type CheckedAnswer = { end: CallReport; usage: TokenUsage } & (
+/** Result of one provider call. `report` goes to the circuit. */
+export type CheckedAnswer = { report: CallReport; usage: TokenUsage } & (
   | { kind: 'fits'; json: unknown }
   | { kind: 'unfit'; text: string; faults: FaultDetail[] }
   | { kind: 'failed'; failed: CallAttemptFailed }
@@ -41,21 +41,21 @@ export function checkAnswer(answer: HttpAnswer, context: CheckContext): CheckedA
   const read = answer.body === undefined ? null : wire.read(answer.body);
   if (read === null) {
     const failed = failure('AI_PROVIDER_INVALID_RESPONSE', 'passing', `${provider} gave no whole answer`);
-    return { kind: 'failed', failed, end: { kind: 'failure' }, usage: NO_USAGE };
+    return { kind: 'failed', failed, report: { kind: 'failure' }, usage: NO_USAGE };
   }
   const { usage, finish, text } = read;
   if (finish === 'busy') {
     const failed = failure('AI_PROVIDER_UNAVAILABLE', 'passing', `${provider} broke off for want of resources`);
-    return { kind: 'failed', failed, end: { kind: 'failure' }, usage };
+    return { kind: 'failed', failed, report: { kind: 'failure' }, usage };
   }
   if (finish !== 'stop') {
     const failed = failure('AI_PROVIDER_INVALID_RESPONSE', 'refused', `${provider}: ${UNFINISHED[finish]}`);
-    return { kind: 'failed', failed, end: { kind: 'success' }, usage };
+    return { kind: 'failed', failed, report: { kind: 'success' }, usage };
   }
   const json = readAnswer(text, context.schema);
   const faults = json === undefined ? [{ path: '', message: 'is no JSON' }] : context.check(json);
   return {
-    end: { kind: 'success' },
+    report: { kind: 'success' },
     usage,
     ...(faults.length === 0 ? { kind: 'fits', json } : { kind: 'unfit', text, faults }),
   };
@@ -63,10 +63,10 @@ export function checkAnswer(answer: HttpAnswer, context: CheckContext): CheckedA
 
 /** Maps a call without an answer to a failure with its code. */
 export function failureWithoutAnswer(error: CallFailed, provider: string): CheckedAnswer {
-  const of = (code: ProviderFailure['code'], nature: Nature, words: string, end: CallReport): CheckedAnswer => ({
+  const of = (code: ProviderFailure['code'], nature: Nature, words: string, report: CallReport): CheckedAnswer => ({
     kind: 'failed',
     failed: failure(code, nature, `${provider} ${words}`, error),
-    end,
+    report,
     usage: NO_USAGE,
   });
   switch (error.kind) {
@@ -103,13 +103,13 @@ function failureOfRefusal(
       retry,
       requestedDelayMs: requested,
     }),
-    end: endOf(status, code, requested),
+    report: reportOf(status, code, requested),
     usage: NO_USAGE,
   };
 }
 
 /** Maps a refusal to a result for the circuit. Only faults of the provider count as failures, not a wrong key or request. */
-function endOf(status: number, code: ProviderFailure['code'], waitMs: number | null): CallReport {
+function reportOf(status: number, code: ProviderFailure['code'], waitMs: number | null): CallReport {
   if (code === 'AI_PROVIDER_THROTTLED') return { kind: 'throttle', waitMs };
   return { kind: status === 408 || status >= 500 ? 'failure' : 'answer' };
 }

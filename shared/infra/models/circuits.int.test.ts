@@ -3,7 +3,7 @@ import t, { type Test } from 'tap';
 import { openSharedCells, type SharedCells } from '#infra/redis/shared-cells.ts';
 import type { CircuitRules } from '#shared/classifier/provider/circuit.ts';
 import type { Target } from '#shared/classifier/provider/target.ts';
-import { heldLog } from '#testing/held-log.ts';
+import { captureLog } from '#testing/captured-log.ts';
 import { requiredEnv } from '#testing/stores/open-test-mongo.ts';
 import { until } from '#testing/until.ts';
 import { openCircuits } from './circuits.ts';
@@ -22,10 +22,10 @@ const TARGET: Target = {
 async function cellsOf(t: Test, prefix: string): Promise<SharedCells> {
   const cells = openSharedCells({
     redisUrl: requiredEnv('REDIS_URL'),
-    log: heldLog(),
+    log: captureLog(),
     purpose: 'test',
     prefix,
-    keepMs: 60_000,
+    lifetimeMs: 60_000,
     boundMs: 5_000,
   });
   t.teardown(() => cells.close());
@@ -38,7 +38,7 @@ async function processes(t: Test, count: number) {
   const clock = { now: 1_000_000 };
   const circuits = await Promise.all(
     Array.from({ length: count }, async () =>
-      openCircuits({ rules: RULES, now: () => clock.now, log: heldLog(), shared: await cellsOf(t, prefix) }),
+      openCircuits({ rules: RULES, now: () => clock.now, log: captureLog(), shared: await cellsOf(t, prefix) }),
     ),
   );
   return { clock, circuits };
@@ -69,15 +69,15 @@ t.test('a circuit counts all concurrent results', async (t) => {
 t.test('without Redis each process continues from the last state that it knew', async (t) => {
   const prefix = `test:${randomUUID()}`;
   const cells = await cellsOf(t, prefix);
-  let isAway = false;
+  let isUnavailable = false;
   const shared: SharedCells = {
     ...cells,
-    update: async (key, change) => (isAway ? { kind: 'unavailable' } : cells.update(key, change)),
+    update: async (key, change) => (isUnavailable ? { kind: 'unavailable' } : cells.update(key, change)),
   };
-  const circuit = openCircuits({ rules: RULES, now: () => 1_000, log: heldLog(), shared });
+  const circuit = openCircuits({ rules: RULES, now: () => 1_000, log: captureLog(), shared });
   await circuit.report(TARGET, { kind: 'failure' }, false);
   await circuit.report(TARGET, { kind: 'failure' }, false);
-  isAway = true;
+  isUnavailable = true;
   await circuit.report(TARGET, { kind: 'failure' }, false);
   t.match(await circuit.admit(TARGET), { kind: 'open' });
 });
@@ -88,7 +88,7 @@ t.test('an invalid cell is treated as a closed circuit', async (t) => {
   const circuit = openCircuits({
     rules: RULES,
     now: () => 1_000,
-    log: heldLog(),
+    log: captureLog(),
     shared: { ...cells, update: (key, change) => cells.update(key, (text) => change(text ?? 'nonsense')) },
   });
   t.match(await circuit.admit(TARGET), { kind: 'call' });

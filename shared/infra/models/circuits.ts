@@ -23,7 +23,7 @@ export interface Circuits {
 }
 
 /** Maximum of circuits in this process's memory. At the limit all are dropped; so many providers indicate a fault elsewhere. */
-const MOST_CIRCUITS = 256;
+const MAX_CIRCUITS = 256;
 
 /**
  * Opens circuits that all processes share in Redis. While Redis is unavailable, each process continues alone from the state
@@ -47,7 +47,7 @@ export function openCircuits(parts: {
     });
     const own = here.get(key) ?? CLOSED;
     const state = found?.kind === 'cell' ? readCircuit(found.text) : (decide(own) ?? own);
-    if (here.size >= MOST_CIRCUITS && !here.has(key)) here.clear();
+    if (here.size >= MAX_CIRCUITS && !here.has(key)) here.clear();
     here.set(key, state);
     return state;
   }

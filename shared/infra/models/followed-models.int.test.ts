@@ -4,7 +4,7 @@ import { saveProviderSetting } from '#infra/mongo/classifier/providers.ts';
 import { isOutage } from '#infra/mongo/faults.ts';
 import type { ProviderChoice } from '#shared/classifier/provider/setting.ts';
 import { testConfig } from '#testing/actors/test-kernel.ts';
-import { heldLog } from '#testing/held-log.ts';
+import { captureLog } from '#testing/captured-log.ts';
 import { ABOUT, TASK } from '#testing/models/asked-models.ts';
 import { openTestMongo, requiredEnv, type TestMongo } from '#testing/stores/open-test-mongo.ts';
 import { until } from '#testing/until.ts';
@@ -18,7 +18,7 @@ const by = (actorId = 'admin-1') => ({ actorId, organizationId: 'org-1', at: new
 function followed(t: Test, mongo: TestMongo, options: { redisUrl?: string; pollMs?: number } = {}) {
   const { redisUrl = REDIS, pollMs = 3_600_000 } = options;
   const settings = testConfig({ AI_CLASSIFIER_PROVIDER: 'openai' }).classifier;
-  const models = openFollowedModels({ settings, mongo, redisUrl, now: Date.now, log: heldLog(), pollMs });
+  const models = openFollowedModels({ settings, mongo, redisUrl, now: Date.now, log: captureLog(), pollMs });
   t.teardown(() => models.close());
   return models;
 }

@@ -2,7 +2,7 @@ import type { ClassifierSettings } from '#infra/config/settings.ts';
 import type { Log } from '#infra/log/log.ts';
 import { findProviderSetting, openUsageRecorder } from '#infra/mongo/classifier/providers.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
-import { bounded } from '#infra/process/background.ts';
+import { withTimeout } from '#infra/process/background.ts';
 import { openChangeFeed } from '#infra/redis/change-feed.ts';
 import { openSharedCells } from '#infra/redis/shared-cells.ts';
 import { DEFAULT_SETTING, type ProviderSetting, selectionOf } from '#shared/classifier/provider/setting.ts';
@@ -24,7 +24,7 @@ const FIRST_READ_MS = 5 * SECOND;
 /** Maximum time at close to write pending usage events. */
 const LAST_WRITES_MS = SECOND;
 /** Redis deletes a circuit that was not updated for this time. */
-const CIRCUIT_KEPT_MS = 24 * HOUR;
+const CIRCUIT_LIFETIME_MS = 24 * HOUR;
 
 /**
  * Opens models that use the stored setting, or the environment's if none is enabled. The setting is read at once, every
@@ -41,7 +41,11 @@ export function openFollowedModels(parts: {
 }): FollowedModels {
   const { settings, mongo, redisUrl, now, log, pollMs = POLL_MS } = parts;
   const usage = openUsageRecorder(mongo, log);
-  const circuits = { purpose: 'circuits of model providers', prefix: 'examhall:ai:circuit', keepMs: CIRCUIT_KEPT_MS };
+  const circuits = {
+    purpose: 'circuits of model providers',
+    prefix: 'examhall:ai:circuit',
+    lifetimeMs: CIRCUIT_LIFETIME_MS,
+  };
   const shared = openSharedCells({ redisUrl, log, ...circuits });
   const changes = openChangeFeed({ redisUrl, log, of: 'providers' });
   const models = openModels({ settings, now, log, recordUsage: usage.record, shared, selection: null });
@@ -79,7 +83,7 @@ export function openFollowedModels(parts: {
 
   /** Waits for the first read of the setting, because the environment may name a different provider. */
   async function known(): Promise<void> {
-    if (held === undefined) await bounded(read(), FIRST_READ_MS, tooLate);
+    if (held === undefined) await withTimeout(read(), FIRST_READ_MS, tooLate);
   }
 
   readInBackground();

@@ -80,19 +80,19 @@ async function bodyOf(response: Response, fold: StreamFold | null): Promise<unkn
 }
 
 /** Maximum size of a decompressed answer in bytes. A larger answer fails with `oversize`. */
-export const MOST_BYTES = 4 * 1024 * 1024;
+export const MAX_BYTES = 4 * 1024 * 1024;
 
 async function* capped(response: Response): AsyncGenerator<Uint8Array> {
   let size = 0;
   for await (const chunk of response.body ?? []) {
     size += chunk.byteLength;
-    if (size > MOST_BYTES) throw new CallFailed('oversize', { status: response.status });
+    if (size > MAX_BYTES) throw new CallFailed('oversize', { status: response.status });
     yield chunk;
   }
 }
 
 /** Maximum nesting of an answer. It exceeds any valid answer and is low enough for recursive functions. */
-const MOST_DEPTH = 200;
+const MAX_DEPTH = 200;
 
 /** Returns the JSON of a body, or undefined if it is invalid or so deeply nested that reading could overflow the stack. */
 function parseBody(text: string): unknown {
@@ -107,7 +107,7 @@ function parseBody(text: string): unknown {
 function isDeep(body: unknown): boolean {
   let level: unknown[] = [body];
   for (let depth = 0; level.length > 0; depth++) {
-    if (depth > MOST_DEPTH) return true;
+    if (depth > MAX_DEPTH) return true;
     level = level.flatMap((value) => (typeof value === 'object' && value !== null ? Object.values(value) : []));
   }
   return false;
@@ -128,7 +128,7 @@ async function readEvents(chunks: AsyncIterable<Uint8Array>, fold: StreamFold): 
 
 /**
  * A call without an answer. `network`: the connection was refused, reset or cut, or the name did not resolve. `timeout`: our
- * time limit expired. `oversize`: the answer exceeded MOST_BYTES. `address`: the name resolved to a forbidden address.
+ * time limit expired. `oversize`: the answer exceeded MAX_BYTES. `address`: the name resolved to a forbidden address.
  * `request`: the request could not be built.
  */
 export class CallFailed extends Error {

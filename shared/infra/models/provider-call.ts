@@ -11,7 +11,7 @@ import type { Now } from '#shared/kernel/time.ts';
 import { type CheckedAnswer, checkAnswer, failureWithoutAnswer } from './check-answer.ts';
 import type { Circuits } from './circuits.ts';
 import { CallFailed, callProvider, type HttpAnswer } from './http-call.ts';
-import { type Budget, LONGEST_WAIT_MS, type Timing, type Turn } from './retries.ts';
+import { type Budget, MAX_WAIT_MS, type Timing, type Turn } from './retries.ts';
 
 /** A target that is called over HTTP. */
 export type HttpTarget = Target & { provider: Exclude<ProviderName, 'mock'>; baseUrl: string };
@@ -67,7 +67,7 @@ export async function callOnce(parts: CallParts, plan: CallPlan, turn: Turn): Pr
     const step = await runInSlot(slots, { signal, waitMs, late }, () => admitAndCall(parts, plan, turn));
     if (step.kind !== 'paused') return step;
     const { retryAfterMs } = step;
-    const fits = retryAfterMs <= LONGEST_WAIT_MS && parts.timing.clock() + retryAfterMs < budget.deadlineAt;
+    const fits = retryAfterMs <= MAX_WAIT_MS && parts.timing.clock() + retryAfterMs < budget.deadlineAt;
     if (!fits) {
       const message = `${plan.target.provider} has asked for a pause`;
       throw new ProviderFailure('AI_PROVIDER_THROTTLED', 'open', { message, retryAfterMs });
@@ -114,7 +114,7 @@ async function call(parts: CallParts, plan: CallPlan, turn: AdmittedTurn): Promi
   const startedAt = parts.timing.clock();
   let head: ReplyHead = { status: null, headers: null };
   const end = async (checked: CheckedAnswer | null) => {
-    await parts.circuits.report(target, checked?.end ?? { kind: 'nothing' }, turn.asTrial);
+    await parts.circuits.report(target, checked?.report ?? { kind: 'nothing' }, turn.asTrial);
     const latencyMs = parts.timing.clock() - startedAt;
     parts.recordUsage(usageOfCall(plan, turn, { head, checked, latencyMs, now: parts.now() }));
   };
@@ -173,7 +173,7 @@ interface ReplyHead {
   headers: Headers | null;
 }
 
-/** Returns the usage event of a provider call. `judged` is null if the caller cancelled it; `now` is in Unix ms. */
+/** Returns the usage event of a provider call. `checked` is null if the caller cancelled it; `now` is in Unix ms. */
 function usageOfCall(
   { target, task, wire, about }: Pick<CallPlan, 'target' | 'task' | 'wire' | 'about'>,
   turn: AdmittedTurn,

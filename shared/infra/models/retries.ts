@@ -21,7 +21,7 @@ export interface Timing {
 const BASE_MS = 500;
 const CAP_MS = 8_000;
 /** If a provider requests a longer wait, the request fails at once, because no caller waits that long. */
-export const LONGEST_WAIT_MS = 60_000;
+export const MAX_WAIT_MS = 60_000;
 
 /** Number of a provider call within its request, as usage events count them, and the wait before the call. */
 export interface Turn {
@@ -54,7 +54,7 @@ export async function callWithRetries<T>(
       if (!(error instanceof CallAttemptFailed)) throw error;
       last = error.failure;
       const waitMs = error.requestedDelayMs ?? Math.floor(timing.random() * Math.min(CAP_MS, BASE_MS * 2 ** retry));
-      const fits = waitMs <= LONGEST_WAIT_MS && timing.clock() + waitMs < budget.deadlineAt;
+      const fits = waitMs <= MAX_WAIT_MS && timing.clock() + waitMs < budget.deadlineAt;
       if (!error.retry || budget.retriesLeft <= 0 || !fits) throw error.failure;
       budget.retriesLeft--;
       retryWaitMs = waitMs;

@@ -1,5 +1,5 @@
 import { type Db, MongoClient, type MongoClientOptions } from 'mongodb';
-import { bounded } from '#infra/process/background.ts';
+import { withTimeout } from '#infra/process/background.ts';
 
 /** The MongoDB client of a process. `close` ends every socket. */
 export interface Mongo {
@@ -65,7 +65,7 @@ function openWith(settings: MongoClientOptions, { url, database, appName }: Mong
 export async function pingMongo(mongo: Mongo, limitMs: number): Promise<void> {
   // The driver has no time limit for one command: its `timeoutMS` has no effect.
   const late = () => new Error(`MongoDB did not answer within ${limitMs} ms`);
-  await bounded(mongo.db.command({ ping: 1 }), limitMs, late);
+  await withTimeout(mongo.db.command({ ping: 1 }), limitMs, late);
 }
 
 /** Required values of connection string options, if an option is present. */

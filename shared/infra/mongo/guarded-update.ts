@@ -25,10 +25,10 @@ export function guardedUpdate(
 ): GuardedUpdate {
   const stamp = newStamp();
   const accepted: Document = { $eq: ['$stamp', { $literal: stamp }] };
-  const taken: Document = { $cond: [{ $and: [...conditions] }, { $literal: stamp }, '$stamp'] };
+  const newOrOldStamp: Document = { $cond: [{ $and: [...conditions] }, { $literal: stamp }, '$stamp'] };
   const guarded: Document = {};
   for (const [path, change] of Object.entries(changes)) guarded[path] = { $cond: [accepted, change, `$${path}`] };
-  return { stamp, pipeline: [{ $set: { stamp: taken } }, { $set: guarded }] };
+  return { stamp, pipeline: [{ $set: { stamp: newOrOldStamp } }, { $set: guarded }] };
 }
 
 /** Returns true if the conditions held: the returned document has the stamp of this write. */

@@ -19,7 +19,13 @@ import {
   reportReuse,
   rotateToken,
 } from '#infra/mongo/auth/sessions.ts';
-import { giveBackTry, recordFailure, recordSuccess, reserveTry, throttleKey } from '#infra/mongo/auth/throttle.ts';
+import {
+  recordFailure,
+  recordSuccess,
+  refundLoginAttempt,
+  reserveLoginAttempt,
+  throttleKey,
+} from '#infra/mongo/auth/throttle.ts';
 import { deadCommands, deadGroups, findCommand, replayDead } from '#infra/mongo/mailbox/dead-letters.ts';
 import { queueDepths } from '#infra/mongo/mailbox/queue-depths.ts';
 import { createIndexes } from '#infra/mongo/schema/migrate.ts';
@@ -110,8 +116,8 @@ async function comeAndGo(mongo: Mongo): Promise<void> {
   await upgradePassword(mongo, accountId, 'new', to);
 
   const key = throttleKey(account.email);
-  const reserved = await reserveTry(mongo, key, { addressIsOver: false, now });
-  if (reserved.kind === 'granted') await giveBackTry(mongo, key, reserved.round);
+  const reserved = await reserveLoginAttempt(mongo, key, { addressIsOver: false, now });
+  if (reserved.kind === 'granted') await refundLoginAttempt(mongo, key, reserved.round);
   await recordFailure(mongo, key);
   await recordSuccess(mongo, key);
 

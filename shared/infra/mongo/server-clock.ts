@@ -37,7 +37,8 @@ export function openServerClock(mongo: Mongo): ServerClock {
     const sent = performance.now();
     const hello = await mongo.db.admin().command({ hello: 1 });
     const received = performance.now();
-    if (hello.localTime instanceof Date) take(hello.localTime.getTime() - (sent + received) / 2, (received - sent) / 2);
+    if (hello.localTime instanceof Date)
+      useMeasurement(hello.localTime.getTime() - (sent + received) / 2, (received - sent) / 2);
   }
 
   /**
@@ -46,7 +47,7 @@ export function openServerClock(mongo: Mongo): ServerClock {
    * A slow reply (a busy machine, a congested network) is less exact than a quick earlier one and must not move the deadlines of a
    * whole exam. If its own slowness cannot explain the difference, MongoDB's clock was set.
    */
-  function take(measured: number, halfRoundTrip: number): void {
+  function useMeasurement(measured: number, halfRoundTrip: number): void {
     const at = performance.now();
     const knownTo = error + (at - measuredAt) * DRIFT;
     const disagrees = Math.abs(measured - offset) > halfRoundTrip + knownTo;

@@ -14,7 +14,7 @@ export const TRANSACTION: TransactionOptions = {
   writeConcern: { w: 'majority', journal: true },
 };
 /** Backoff between two runs of a transaction that met a conflict. */
-const CONFLICT_REST = { baseMs: 5, capMs: 200 };
+const CONFLICT_BACKOFF = { baseMs: 5, capMs: 200 };
 
 /**
  * Runs `work` in one transaction and returns its result. If the server reports a transient error, the transaction is repeated
@@ -55,9 +55,9 @@ export async function inTransactionOf<Result>(
         throw error;
       }
       // Spread the wait over its whole length, so that conflicting transactions do not collide again.
-      const restMs = backoff({ ...CONFLICT_REST, attempt, random: 0 }) * Math.random();
-      if (performance.now() + restMs >= giveUpAt) throw error;
-      await delay(restMs);
+      const waitMs = backoff({ ...CONFLICT_BACKOFF, attempt, random: 0 }) * Math.random();
+      if (performance.now() + waitMs >= giveUpAt) throw error;
+      await delay(waitMs);
     }
   }
 }

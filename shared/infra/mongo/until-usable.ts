@@ -19,14 +19,14 @@ interface UsableDeps {
  * schema. Returns true once the database is usable, false if `stop` came first. Logs a reason only when it changes.
  */
 export async function untilUsable({ check, log, stop, retryMs = 1_000 }: UsableDeps): Promise<boolean> {
-  for (let said = ''; !stop.aborted; ) {
+  for (let logged = ''; !stop.aborted; ) {
     try {
       await check();
       return !stop.aborted;
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error);
-      if (reason !== said && !stop.aborted) log.warn({ reason }, 'waiting for MongoDB or schema migration');
-      said = reason;
+      if (reason !== logged && !stop.aborted) log.warn({ reason }, 'waiting for MongoDB or schema migration');
+      logged = reason;
     }
     // A stop rejects this wait; the condition of the loop handles it.
     await delay(retryMs, undefined, { signal: stop }).catch(() => undefined);

@@ -8,7 +8,7 @@ import {
   ownerKeysOf,
 } from '#shared/classifier/generation.ts';
 import { type CallLimits, dataField, isSuccess } from './call.ts';
-import { callOwner, isTaken, OwnerFailed, type OwnerScope, refusal } from './owner-call.ts';
+import { callOwner, isAccepted, OwnerFailed, type OwnerScope, refusal } from './owner-call.ts';
 
 const USAGE = 'usage';
 
@@ -49,7 +49,7 @@ async function consumeUsage(
   const headers = { 'idempotency-key': used.key };
   const request = { owner: USAGE, method: 'POST', path: '/v1/usage/consume', headers, body } as const;
   const reply = await callOwner(service, { ...scope, ...limits, ...request });
-  if (!isTaken(reply)) throw refusal(USAGE, reply);
+  if (!isAccepted(reply)) throw refusal(USAGE, reply);
 }
 
 const WALLET = 'wallet';
@@ -82,7 +82,7 @@ async function debit(
   const path = `${walletOf(scope)}/transactions`;
   const body = { type: 'USAGE_DEBIT', amount: credits, reason, idempotencyKey: key };
   const reply = await callOwner(service, { ...scope, ...limits, owner: WALLET, method: 'POST', path, body });
-  if (!isTaken(reply)) throw refusal(WALLET, reply);
+  if (!isAccepted(reply)) throw refusal(WALLET, reply);
 }
 
 /**

@@ -64,6 +64,6 @@ export function refusal(owner: string, { status, retryAfterMs }: ServiceReply): 
  * Returns true if the owner has applied a write with an idempotency key. A 409 means that it applied the same key before. A 409 with
  * `Retry-After` means that the same key is in progress and may still fail.
  */
-export function isTaken(reply: ServiceReply): boolean {
+export function isAccepted(reply: ServiceReply): boolean {
   return isSuccess(reply) || (reply.status === 409 && reply.retryAfterMs === null);
 }

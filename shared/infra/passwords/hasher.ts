@@ -44,7 +44,7 @@ export function openHasher(options: HasherOptions, engine: BcryptEngine = bcrypt
   const { passwordCost, tokenCost, concurrency, maxWaiting } = options;
   const passwords = boundedQueue({ concurrency, maxWaiting });
   const tokens = boundedQueue(TOKEN_QUEUE);
-  const nobody = hashOfNobody(bcrypt.genSaltSync(passwordCost), randomBytes(31));
+  const decoy = decoyHash(bcrypt.genSaltSync(passwordCost), randomBytes(31));
 
   /**
    * Makes every wrong password take the same work, 2^passwordCost. After the comparison with a cheaper hash of cost c, the missing
@@ -52,7 +52,7 @@ export function openHasher(options: HasherOptions, engine: BcryptEngine = bcrypt
    */
   async function refuseSlowly(text: string, spentCost: number): Promise<false> {
     for (let cost = spentCost; cost < passwordCost; cost += 1) {
-      await engine.compare(text, hashOfNobody(bcrypt.genSaltSync(cost), randomBytes(31)));
+      await engine.compare(text, decoyHash(bcrypt.genSaltSync(cost), randomBytes(31)));
     }
     return false;
   }
@@ -64,7 +64,7 @@ export function openHasher(options: HasherOptions, engine: BcryptEngine = bcrypt
       passwords(async () => {
         const cost = stored === null ? null : costOf(stored.hash);
         if (stored === null || cost === null) {
-          await engine.compare(passwordDigest(text), nobody);
+          await engine.compare(passwordDigest(text), decoy);
           return false;
         }
         // An imported hash was computed from the text as it was typed.
@@ -120,14 +120,14 @@ const BCRYPT_HASH = /^\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{53}$/;
 const LETTERS = './ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789';
 const HASH_LETTERS = 31;
 
-const LEAST_COST = 4;
+const MIN_COST = 4;
 /** Upper bound of a cost. An imported hash determines how long each comparison takes: about two seconds at 15, two days at 31. */
-const MOST_COST = 15;
+const MAX_COST = 15;
 
 /** Returns the cost of a bcrypt hash; null if the text is not a bcrypt hash or its cost is out of bounds. */
 export function costOf(hash: string): number | null {
   const cost = Number(BCRYPT_HASH.exec(hash)?.[1] ?? 0);
-  return cost >= LEAST_COST && cost <= MOST_COST ? cost : null;
+  return cost >= MIN_COST && cost <= MAX_COST ? cost : null;
 }
 
 /** Returns the same hash under a name that the library accepts. */
@@ -136,7 +136,7 @@ function underKnownName(hash: string): string {
 }
 
 /** Returns a random hash that no known password matches. A comparison takes as long as with a real hash of the same cost. */
-function hashOfNobody(salt: string, randomBytes: Uint8Array): string {
+function decoyHash(salt: string, randomBytes: Uint8Array): string {
   const letters = Array.from({ length: HASH_LETTERS }, (_, index) => LETTERS[(randomBytes[index] ?? 0) & 63]);
   return salt + letters.join('');
 }

@@ -23,20 +23,20 @@ export function openBackground(options: {
   failed: (error: unknown) => void;
 }): Background {
   const slots = pLimit(options.concurrency);
-  const taken = new Set<Promise<void>>();
+  const accepted = new Set<Promise<void>>();
   let ending = false;
   return {
     run(work) {
       if (ending || slots.pendingCount >= options.maxWaiting) return options.dropped(1);
       const piece = slots(work).catch(options.failed);
-      taken.add(piece);
-      void piece.finally(() => taken.delete(piece));
+      accepted.add(piece);
+      void piece.finally(() => accepted.delete(piece));
     },
     async end(limitMs) {
       ending = true;
-      await endsWithin(Promise.allSettled(taken), limitMs);
+      await settlesWithin(Promise.allSettled(accepted), limitMs);
       slots.clearQueue();
-      const dropped = taken.size;
+      const dropped = accepted.size;
       if (dropped > 0) options.dropped(dropped);
       return dropped;
     },
@@ -44,7 +44,7 @@ export function openBackground(options: {
 }
 
 /** Returns the result of `work`, or rejects with the error of `late` after `ms`. A later result or rejection is ignored. */
-export async function bounded<Result>(work: Promise<Result>, ms: number, late: () => Error): Promise<Result> {
+export async function withTimeout<Result>(work: Promise<Result>, ms: number, late: () => Error): Promise<Result> {
   const over = Promise.withResolvers<never>();
   const timer = setTimeout(() => over.reject(late()), ms);
   try {
@@ -55,7 +55,7 @@ export async function bounded<Result>(work: Promise<Result>, ms: number, late: (
 }
 
 /** Resolves with true if `work` ends within `ms`, and with false otherwise. @throws the rejection of `work` within that time */
-export async function endsWithin(work: Promise<unknown>, ms: number): Promise<boolean> {
+export async function settlesWithin(work: Promise<unknown>, ms: number): Promise<boolean> {
   const over = Promise.withResolvers<false>();
   const timer = setTimeout(over.resolve, ms, false);
   try {

@@ -1,7 +1,7 @@
 import { createServer } from 'node:net';
 import t from 'tap';
 import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
-import { type HeldLog, heldLog } from '#testing/held-log.ts';
+import { type CapturedLog, captureLog } from '#testing/captured-log.ts';
 import { type OwnRedis, ownRedis } from '#testing/stores/own-redis.ts';
 import { until } from '#testing/until.ts';
 import { type AddressFailures, openAddressFailures } from './address-failures.ts';
@@ -12,7 +12,11 @@ const MAPPED = '::ffff:203.0.113.7';
 /** Opens counters with a wide time limit by default, so that a slow machine is not taken for a hung Redis. */
 function openFor(
   redisUrl: string,
-  { log = heldLog(), windowMs = 600_000, boundMs = 5_000 }: { log?: HeldLog; windowMs?: number; boundMs?: number } = {},
+  {
+    log = captureLog(),
+    windowMs = 600_000,
+    boundMs = 5_000,
+  }: { log?: CapturedLog; windowMs?: number; boundMs?: number } = {},
 ): AddressFailures {
   return openAddressFailures({ redisUrl, log, limit: LIMIT, windowMs, boundMs });
 }
@@ -89,7 +93,7 @@ t.test('while Redis is unreachable, each front door decides by the failed logins
 
 t.test('a hung Redis delays one call of the failure counter by its time limit', async (t) => {
   const redis = await ownRedis(startThrowAwayServices);
-  const log = heldLog();
+  const log = captureLog();
   const failures = openFor(redis.url, { log, boundMs: 50 });
   t.teardown(async () => {
     redis.thaw();

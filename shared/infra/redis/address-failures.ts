@@ -4,7 +4,7 @@ import { type RateLimiterAbstract, RateLimiterMemory, RateLimiterRedis } from 'r
 import { groupsOf, readAddress } from '#infra/net/ip-address.ts';
 import { MINUTE, SECOND } from '#shared/kernel/time.ts';
 import { keepIoredis } from './connection.ts';
-import { type Log, within } from './link.ts';
+import { type LinkLog, withReplyTimeout } from './link.ts';
 
 /** Counts failed logins by client address. No method throws or takes longer than `boundMs`. */
 export interface AddressFailures {
@@ -27,7 +27,7 @@ const PREFIX = 'examhall:auth:address-failures';
  */
 export function openAddressFailures(deps: {
   redisUrl: string;
-  log: Log;
+  log: LinkLog;
   /** Failures in one window after which an address is over its limit. Default 100. */
   limit?: number;
   /** Length of a window, which starts at the first failure. Default 15 minutes. */
@@ -54,7 +54,7 @@ export function openAddressFailures(deps: {
     const client = link.current();
     if (client === null) return null;
     try {
-      return await within(boundMs, question(limiterOn(client)));
+      return await withReplyTimeout(boundMs, question(limiterOn(client)));
     } catch (error) {
       link.drop(client, error, QUIET_MS);
       return null;
@@ -78,12 +78,12 @@ export function openAddressFailures(deps: {
 /** Groups of an IPv6 address that are counted: a /64. A household usually owns a whole /64, so an attacker gets more addresses in it for free. */
 const COUNTED_GROUPS = 4;
 /** Maximum length of a key that is not an IP address, in characters. */
-const LONGEST_KEY = 64;
+const MAX_KEY_LENGTH = 64;
 
 /** Returns the key under which failures are counted: an IPv4 address, or an IPv6 network as `2001:db8:0:1::/64`. */
 export function countedAs(text: string): string {
   const address = readAddress(text);
-  if (address === null) return text.slice(0, LONGEST_KEY);
+  if (address === null) return text.slice(0, MAX_KEY_LENGTH);
   if (isIPv4(address)) return address;
   const network = groupsOf(address).slice(0, COUNTED_GROUPS);
   return `${network.map((group) => group.toString(16)).join(':')}::/64`;

@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis';
 import { keepIoredis, openIoredis } from './connection.ts';
-import { keepConnected, type Link, type Log, within } from './link.ts';
+import { keepConnected, type Link, type LinkLog, withReplyTimeout } from './link.ts';
 import { readRedisUrl } from './redis-url.ts';
 
 /** Time limit of one PUBLISH; the link is dropped afterwards. */
@@ -17,13 +17,18 @@ export interface Broadcaster {
 }
 
 /** Opens the publishing end of one channel. */
-export function openBroadcaster(deps: { redisUrl: string; log: Log; purpose: string; channel: string }): Broadcaster {
+export function openBroadcaster(deps: {
+  redisUrl: string;
+  log: LinkLog;
+  purpose: string;
+  channel: string;
+}): Broadcaster {
   const link = keepIoredis(deps);
   const inFlight = new Set<Promise<void>>();
 
   async function send(client: Redis, text: string): Promise<void> {
     try {
-      await within(PUBLISH_TIMEOUT_MS, client.publish(deps.channel, text));
+      await withReplyTimeout(PUBLISH_TIMEOUT_MS, client.publish(deps.channel, text));
     } catch (error) {
       link.drop(client, error);
     }
@@ -36,14 +41,14 @@ export function openBroadcaster(deps: { redisUrl: string; log: Log; purpose: str
       const sent = send(client, text).finally(() => inFlight.delete(sent));
       inFlight.add(sent);
     },
-    close: () => link.close(() => within(PUBLISH_TIMEOUT_MS / 2, Promise.all(inFlight))),
+    close: () => link.close(() => withReplyTimeout(PUBLISH_TIMEOUT_MS / 2, Promise.all(inFlight))),
   };
 }
 
-/** Subscribes to one channel and calls `hear` for every text. Texts are lost while `current()` of the returned link is null. */
+/** Subscribes to one channel and calls `receive` for every text. Texts are lost while `current()` of the returned link is null. */
 export function subscribeToBroadcasts(deps: {
   redisUrl: string;
-  log: Log;
+  log: LinkLog;
   purpose: string;
   channel: string;
   receive(text: string): void;

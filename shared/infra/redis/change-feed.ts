@@ -1,5 +1,5 @@
 import { type Broadcaster, openBroadcaster, subscribeToBroadcasts } from './broadcast.ts';
-import type { Log } from './link.ts';
+import type { LinkLog } from './link.ts';
 
 /** The Pub/Sub channel of each kind of change. A message is a JSON array of the ids that changed. */
 const CHANNELS = {
@@ -35,7 +35,7 @@ export interface ChangeFeed {
 
 export interface ChangeLink {
   redisUrl: string;
-  log: Log;
+  log: LinkLog;
   of: Changing;
 }
 

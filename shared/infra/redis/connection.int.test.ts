@@ -6,21 +6,21 @@ import { createServer as createTlsServer, getCACertificates, setDefaultCACertifi
 import t from 'tap';
 import { freePort } from '#scripts/services/port.ts';
 import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
-import { type HeldLog, heldLog } from '#testing/held-log.ts';
+import { type CapturedLog, captureLog } from '#testing/captured-log.ts';
 import { ownRedis } from '#testing/stores/own-redis.ts';
 import { until } from '#testing/until.ts';
 import { redisProbe } from './connection.ts';
 import { openDoorbells } from './doorbell.ts';
 import { answerDoorbell } from './doorbell-listener.ts';
-import type { Log } from './link.ts';
+import type { LinkLog } from './link.ts';
 import { openReplySender, openReplyWaiters } from './replies.ts';
 
 /** Returns all lines of a log as one text. */
-const textOf = ({ lines }: HeldLog) =>
+const textOf = ({ lines }: CapturedLog) =>
   lines.map(({ message, fields }) => `${message} ${JSON.stringify(fields)}`).join('\n');
 
 /** Opens every kind of Redis connection of this folder, at one address. */
-function openAll(redisUrl: string, log: Log) {
+function openAll(redisUrl: string, log: LinkLog) {
   const received: string[] = [];
   const bells = openDoorbells({ redisUrl, log, boundMs: 5_000 });
   const listener = answerDoorbell(
@@ -77,7 +77,7 @@ t.test('connects with a password and as a restricted user, and logs no secret', 
     const redis = await ownRedis(startThrowAwayServices);
     const [name, ...args] = allow;
     await redis.command(name, ...args);
-    const log = heldLog();
+    const log = captureLog();
     const stranger = openAll(redis.url.replace('//', `//${wrong}`), log);
     const all = openAll(redis.url.replace('//', `//${auth}`), log);
     await all.work();
@@ -105,7 +105,7 @@ t.test('connects by TLS with a server name, and to a numbered database', async (
     client.pipe(server).pipe(client);
   });
   const port = await listen(proxy);
-  const all = openAll(`rediss://localhost:${port}/4`, heldLog());
+  const all = openAll(`rediss://localhost:${port}/4`, captureLog());
   t.teardown(async () => {
     await all.close();
     proxy.close();
@@ -140,13 +140,13 @@ for (const [name, answer] of [
     });
     const port = await listen(server);
     t.teardown(() => void server.close());
-    const log = heldLog();
+    const log = captureLog();
     const all = openAll(`redis://:secret@127.0.0.1:${port}`, log);
-    const saidAway = () => textOf(log).split('Redis connection lost').length - 1;
+    const lostLines = () => textOf(log).split('Redis connection lost').length - 1;
     // Each link has lost its connection, and together they have dialled more than once.
-    await until('five links have dialled', () => saidAway() >= 5 && accepted >= 12);
+    await until('five links have dialled', () => lostLines() >= 5 && accepted >= 12);
     await all.close();
-    t.equal(saidAway(), 5, 'each of the five links logs it once');
+    t.equal(lostLines(), 5, 'each of the five links logs it once');
     let idlePolls = 0;
     await until('no connection is left open', async () => {
       // One check every 5 ms: no connection for a fifth of a second.
@@ -176,7 +176,7 @@ t.test(
     });
     const port = await listen(server);
     const redisUrl = `redis://127.0.0.1:${port}`;
-    const listener = answerDoorbell({ redisUrl, log: heldLog(), queue: 'grading', concurrency: 1 }, async () => {});
+    const listener = answerDoorbell({ redisUrl, log: captureLog(), queue: 'grading', concurrency: 1 }, async () => {});
     t.teardown(async () => {
       await listener.close(100);
       server.close();

@@ -1,13 +1,13 @@
 import t, { type Test } from 'tap';
 import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
-import { heldLog } from '#testing/held-log.ts';
+import { captureLog } from '#testing/captured-log.ts';
 import { type OwnRedis, ownRedis } from '#testing/stores/own-redis.ts';
 import { until } from '#testing/until.ts';
 import { redisProbe } from './connection.ts';
 
 /** Opens a probe of this Redis and returns a function that resolves with true if the probe succeeds. */
 function openProbe(t: Test, redis: OwnRedis): () => Promise<boolean> {
-  const probe = redisProbe({ redisUrl: redis.url, log: heldLog() });
+  const probe = redisProbe({ redisUrl: redis.url, log: captureLog() });
   t.teardown(async () => {
     await probe.close();
     await redis.close();

@@ -2,7 +2,7 @@ import { isIP } from 'node:net';
 import type { ConnectionOptions } from 'node:tls';
 import { Redis } from 'ioredis';
 import { createClient, type RedisClient } from 'redis';
-import { keepConnected, type Link, type Log, type Session, within } from './link.ts';
+import { keepConnected, type Link, type LinkLog, type LinkSession, withReplyTimeout } from './link.ts';
 import { type RedisAddress, readRedisUrl } from './redis-url.ts';
 
 /** Silence before the first keep-alive probe. The operating system reports a dead peer about 10 s later, also on an idle connection. */
@@ -10,7 +10,7 @@ const KEEP_ALIVE_AFTER_MS = 5_000;
 /** Time for ioredis to close a socket in order. The socket of a hung Redis is destroyed afterwards. */
 const POLITE_END_MS = 100;
 /** Time limit of the readiness probe. */
-const PROBE_PATIENCE_MS = 500;
+const PROBE_TIMEOUT_MS = 500;
 /** Requires from Redis the same as a ring does: a script that writes and uses several keys. */
 const PROBE = `
 redis.call('SET', KEYS[1], '1', 'PX', 1000)
@@ -23,7 +23,7 @@ const PROBE_KEYS = ['examhall:probe:1', 'examhall:probe:2'] as const;
  * Its 'error' listener is never removed: node_redis can emit two errors in one turn, and without a listener the second would end
  * the process.
  */
-export function openNodeRedis(address: RedisAddress, lost: (reason: unknown) => void): Session<RedisClient> {
+export function openNodeRedis(address: RedisAddress, lost: (reason: unknown) => void): LinkSession<RedisClient> {
   const ready = Promise.withResolvers<void>();
   const client = createClient({
     ...(address.path === undefined ? { host: address.host, port: address.port } : { path: address.path }),
@@ -38,7 +38,7 @@ export function openNodeRedis(address: RedisAddress, lost: (reason: unknown) => 
     retry_strategy: () => undefined,
     socket_initial_delay: KEEP_ALIVE_AFTER_MS,
   });
-  survive(client, lost);
+  handleErrors(client, lost);
   client.setMaxListeners(0);
   client.on('error', lost);
   client.on('warning', () => {});
@@ -68,12 +68,12 @@ function endNow(client: RedisClient): void {
  * Turns an exception of the reply parser into a lost connection. node_redis throws inside its socket's 'data' event when a reply
  * belongs to no command, which would end the process.
  */
-function survive(client: RedisClient, lost: (reason: unknown) => void): void {
+function handleErrors(client: RedisClient, lost: (reason: unknown) => void): void {
   for (const method of ['return_reply', 'return_error'] as const) {
-    const take = client[method].bind(client);
+    const handle = client[method].bind(client);
     client[method] = (reply) => {
       try {
-        take(reply);
+        handle(reply);
       } catch (error) {
         lost(error);
       }
@@ -82,7 +82,7 @@ function survive(client: RedisClient, lost: (reason: unknown) => void): void {
 }
 
 /** Opens one ioredis connection for our own traffic: Pub/Sub, rate limits, probes. The rules are those of openNodeRedis. */
-export function openIoredis(address: RedisAddress, lost: (reason: unknown) => void): Session<Redis> {
+export function openIoredis(address: RedisAddress, lost: (reason: unknown) => void): LinkSession<Redis> {
   const ready = Promise.withResolvers<void>();
   const client = new Redis({
     ...(address.path === undefined ? { host: address.host, port: address.port } : { path: address.path }),
@@ -117,10 +117,18 @@ function tlsOf({ host }: RedisAddress): ConnectionOptions {
 }
 
 /**
- * Keeps one shared ioredis client; `current()` is null while Redis is unreachable. Callers must limit every command with `within`
- * and `drop` the client on a timeout. Otherwise commands accumulate while Redis hangs.
+ * Keeps one shared ioredis client; `current()` is null while Redis is unreachable. Callers must limit every command with
+ * `withReplyTimeout` and `drop` the client on a timeout. Otherwise commands accumulate while Redis hangs.
  */
-export function keepIoredis({ redisUrl, log, purpose }: { redisUrl: string; log: Log; purpose: string }): Link<Redis> {
+export function keepIoredis({
+  redisUrl,
+  log,
+  purpose,
+}: {
+  redisUrl: string;
+  log: LinkLog;
+  purpose: string;
+}): Link<Redis> {
   const address = readRedisUrl(redisUrl);
   return keepConnected({ log, purpose, label: address.label, open: (lost) => openIoredis(address, lost) });
 }
@@ -135,14 +143,14 @@ export interface RedisProbe {
 }
 
 /** Opens the readiness check's own connection. It tests Redis itself, independent of the state of other connections. */
-export function redisProbe({ redisUrl, log }: { redisUrl: string; log: Log }): RedisProbe {
+export function redisProbe({ redisUrl, log }: { redisUrl: string; log: LinkLog }): RedisProbe {
   const link = keepIoredis({ redisUrl, log, purpose: 'probe' });
   return {
     async ping() {
       const client = link.current();
       if (client === null) throw new Error('Redis is unreachable');
       try {
-        await within(PROBE_PATIENCE_MS, client.eval(PROBE, PROBE_KEYS.length, ...PROBE_KEYS));
+        await withReplyTimeout(PROBE_TIMEOUT_MS, client.eval(PROBE, PROBE_KEYS.length, ...PROBE_KEYS));
       } catch (error) {
         link.drop(client, error);
         throw error;

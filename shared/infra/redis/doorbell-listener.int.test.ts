@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap';
 import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
-import { heldLog } from '#testing/held-log.ts';
+import { captureLog } from '#testing/captured-log.ts';
 import { ownRedis } from '#testing/stores/own-redis.ts';
 import { until } from '#testing/until.ts';
 import { openDoorbells } from './doorbell.ts';
@@ -10,7 +10,7 @@ import { answerDoorbell } from './doorbell-listener.ts';
 async function rungRedis(t: Test) {
   const redis = await ownRedis(startThrowAwayServices);
   t.teardown(() => redis.close());
-  const log = heldLog();
+  const log = captureLog();
   const bells = openDoorbells({ redisUrl: redis.url, log, boundMs: 5_000 });
   t.teardown(() => bells.close());
   return { redis, bells, log };

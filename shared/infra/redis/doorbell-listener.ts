@@ -2,7 +2,7 @@ import Queue from 'bee-queue';
 import type { RedisClient } from 'redis';
 import { openNodeRedis } from './connection.ts';
 import { BELL_SETTINGS, type Ring } from './doorbell.ts';
-import { keepConnected, type Log, type Session, within } from './link.ts';
+import { keepConnected, type LinkLog, type LinkSession, withReplyTimeout } from './link.ts';
 import { type RedisAddress, readRedisUrl } from './redis-url.ts';
 
 export interface Listener {
@@ -12,7 +12,7 @@ export interface Listener {
 
 export interface ListenerDeps {
   redisUrl: string;
-  log: Log;
+  log: LinkLog;
   queue: string;
   /** Maximum number of rings answered at the same time. */
   concurrency: number;
@@ -75,7 +75,7 @@ export function answerDoorbell(deps: ListenerDeps, onRing: (commandId: string) =
       // The queue waits for the rings of its own connection and acknowledges them. Rings of lost connections are only in `running`.
       const left = link.close(async (consumer) => consumer.queue?.close(Math.ceil(timeoutMs) + ACKNOWLEDGE_MS));
       const answers = Array.from(running, (answered) => answered.promise);
-      await within(timeoutMs, Promise.all(answers)).catch(() => {});
+      await withReplyTimeout(timeoutMs, Promise.all(answers)).catch(() => {});
       // Stop waiting for runs that exceed the time limit and let their rings be acknowledged. Otherwise bee-queue's timer would
       // keep this process alive.
       for (const answered of running) answered.resolve();
@@ -93,9 +93,9 @@ function openConsumer(
   address: RedisAddress,
   answer: (ring: unknown) => Promise<void>,
   lost: (reason: unknown) => void,
-): Session<Consumer> {
+): LinkSession<Consumer> {
   const commands = openNodeRedis(address, lost);
-  const blocking: Session<RedisClient>[] = [];
+  const blocking: LinkSession<RedisClient>[] = [];
   const consumer: Consumer = { queue: null };
   let ended = false;
 

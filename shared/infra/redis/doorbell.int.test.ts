@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap';
 import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
-import { heldLog } from '#testing/held-log.ts';
+import { captureLog } from '#testing/captured-log.ts';
 import { ownRedis } from '#testing/stores/own-redis.ts';
 import { until } from '#testing/until.ts';
 import { openDoorbells } from './doorbell.ts';
@@ -12,7 +12,7 @@ const boundMs = 5_000;
 async function bellAndListener(t: Test, { started = true }: { started?: boolean } = {}) {
   const redis = await ownRedis(startThrowAwayServices);
   if (!started) await redis.kill9();
-  const log = heldLog();
+  const log = captureLog();
   const received: string[] = [];
   const bells = openDoorbells({ redisUrl: redis.url, log, boundMs });
   const listener = answerDoorbell({ redisUrl: redis.url, log, queue: 'grading', concurrency: 4 }, async (id) => {

@@ -2,7 +2,7 @@ import { type AddressInfo, connect, createServer } from 'node:net';
 import t, { type Test } from 'tap';
 import { freePort } from '#scripts/services/port.ts';
 import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
-import { heldLog } from '#testing/held-log.ts';
+import { captureLog } from '#testing/captured-log.ts';
 import { ownRedis } from '#testing/stores/own-redis.ts';
 import { until } from '#testing/until.ts';
 import { openDoorbells } from './doorbell.ts';
@@ -11,7 +11,7 @@ import { openDoorbells } from './doorbell.ts';
 async function frozenRedis(t: Test, boundMs: number) {
   const redis = await ownRedis(startThrowAwayServices);
   t.teardown(() => redis.close());
-  const bells = openDoorbells({ redisUrl: redis.url, log: heldLog(), boundMs });
+  const bells = openDoorbells({ redisUrl: redis.url, log: captureLog(), boundMs });
   t.teardown(() => bells.close());
   await until('the bell rings', () => bells.ring('grading', 'before', 1));
   redis.freeze();
@@ -49,7 +49,7 @@ t.test('after a ring timed out, a slow Redis is not dialled for a while', async 
   });
   await new Promise<void>((resolve) => slow.listen(0, '127.0.0.1', resolve));
   const { port } = slow.address() as AddressInfo;
-  const bells = openDoorbells({ redisUrl: `redis://127.0.0.1:${port}`, log: heldLog(), boundMs: 50 });
+  const bells = openDoorbells({ redisUrl: `redis://127.0.0.1:${port}`, log: captureLog(), boundMs: 50 });
   t.teardown(async () => {
     await bells.close();
     slow.close();
@@ -75,7 +75,7 @@ t.test('concurrent rings at a hung Redis time out together, not one after anothe
 });
 
 t.test('without a server, rings fail at once and close stops dialling', async (t) => {
-  const log = heldLog();
+  const log = captureLog();
   const bells = openDoorbells({ redisUrl: `redis://127.0.0.1:${await freePort()}`, log });
   await until('the link has logged', () => log.lines.length > 0);
   t.equal(await bells.ring('grading', 'c-1', 1), false);

@@ -1,7 +1,7 @@
 import Queue from 'bee-queue';
 import type { RedisClient } from 'redis';
 import { openNodeRedis } from './connection.ts';
-import { keepConnected, type Log, OutOfTime, within } from './link.ts';
+import { keepConnected, type LinkLog, ReplyTimeout, withReplyTimeout } from './link.ts';
 import { readRedisUrl } from './redis-url.ts';
 
 export interface Doorbells {
@@ -44,7 +44,7 @@ interface BellBoard {
 const QUIET_MS = 1_000;
 
 /** Opens the doorbells of a process; `boundMs` (default 50) limits one ring, in milliseconds. */
-export function openDoorbells(deps: { redisUrl: string; log: Log; boundMs?: number }): Doorbells {
+export function openDoorbells(deps: { redisUrl: string; log: LinkLog; boundMs?: number }): Doorbells {
   const { redisUrl, log, boundMs = 50 } = deps;
   const address = readRedisUrl(redisUrl);
   const link = keepConnected<BellBoard>({
@@ -62,10 +62,10 @@ export function openDoorbells(deps: { redisUrl: string; log: Log; boundMs?: numb
       const board = link.current();
       if (board === null) return false;
       try {
-        await within(boundMs, ringOn(board, queue, commandId, attempt));
+        await withReplyTimeout(boundMs, ringOn(board, queue, commandId, attempt));
         return true;
       } catch (error) {
-        link.drop(board, error, error instanceof OutOfTime ? QUIET_MS : undefined);
+        link.drop(board, error, error instanceof ReplyTimeout ? QUIET_MS : undefined);
         return false;
       }
     },

@@ -1,7 +1,7 @@
 import type { Log as ProcessLog } from '#infra/log/log.ts';
 
 /** The part of the process log that this folder uses. */
-export type Log = Pick<ProcessLog, 'debug' | 'info' | 'warn' | 'error'>;
+export type LinkLog = Pick<ProcessLog, 'debug' | 'info' | 'warn' | 'error'>;
 
 /**
  * One connection from dial to end. A session never reconnects by itself; the link discards it and opens a new one.
@@ -9,7 +9,7 @@ export type Log = Pick<ProcessLog, 'debug' | 'info' | 'warn' | 'error'>;
  * Both client libraries can reconnect, but they then have stale scripts, a dead blocking call or a queue full of old commands.
  * Besides, node_redis stops reconnecting for ever after an hour.
  */
-export interface Session<Client> {
+export interface LinkSession<Client> {
   client: Client;
   /** Resolves when the client may be used; rejects when the dial has failed. It may never settle; the link then times out. */
   ready: Promise<unknown>;
@@ -29,20 +29,20 @@ export interface Link<Client> {
 }
 
 interface LinkParts<Client> {
-  log: Log;
+  log: LinkLog;
   /** The use of the link, for the log: `doorbells`, `sending replies`. */
   purpose: string;
   /** `host:port`, without secrets. */
   label: string;
   /** Opens a session. It calls `lost`, never synchronously, when it notices that the session is dead. */
-  open(lost: (reason: unknown) => void): Session<Client>;
+  open(lost: (reason: unknown) => void): LinkSession<Client>;
   checkEveryMs?: number;
 }
 
 /** Time limit for connecting, TLS, AUTH and the reply to the first command together. */
-const OPEN_PATIENCE_MS = 2_000;
+const OPEN_TIMEOUT_MS = 2_000;
 /** Time limit of one check. */
-const CHECK_PATIENCE_MS = 1_000;
+const CHECK_TIMEOUT_MS = 1_000;
 /** Shortest and longest wait before a dial, before jitter shortens it. */
 const FIRST_DELAY_MS = 100;
 const LAST_DELAY_MS = 1_000;
@@ -57,7 +57,7 @@ const STEADY_MS = 2_000;
  */
 export function keepConnected<Client>(parts: LinkParts<Client>): Link<Client> {
   const { log, purpose, label, open, checkEveryMs = 1_000 } = parts;
-  let session: Session<Client> | null = null;
+  let session: LinkSession<Client> | null = null;
   let readySince: number | null = null;
   let awaySince: number | null = null;
   let delayMs = FIRST_DELAY_MS;
@@ -67,7 +67,7 @@ export function keepConnected<Client>(parts: LinkParts<Client>): Link<Client> {
   function dial(): void {
     const dialled = open((reason) => lose(dialled, reason));
     session = dialled;
-    timer = setTimeout(() => lose(dialled, new OutOfTime(OPEN_PATIENCE_MS)), OPEN_PATIENCE_MS);
+    timer = setTimeout(() => lose(dialled, new ReplyTimeout(OPEN_TIMEOUT_MS)), OPEN_TIMEOUT_MS);
     dialled.ready.then(
       () => {
         if (session !== dialled || closed) return;
@@ -78,10 +78,10 @@ export function keepConnected<Client>(parts: LinkParts<Client>): Link<Client> {
     );
   }
 
-  function checkLater(checked: Session<Client>): void {
+  function checkLater(checked: LinkSession<Client>): void {
     clearTimeout(timer);
     timer = setTimeout(() => {
-      within(CHECK_PATIENCE_MS, checked.check()).then(
+      withReplyTimeout(CHECK_TIMEOUT_MS, checked.check()).then(
         () => {
           if (session !== checked || closed) return;
           outageIsOver();
@@ -92,7 +92,7 @@ export function keepConnected<Client>(parts: LinkParts<Client>): Link<Client> {
     }, checkEveryMs);
   }
 
-  function lose(lost: Session<Client>, reason: unknown, pauseMs?: number): void {
+  function lose(lost: LinkSession<Client>, reason: unknown, pauseMs?: number): void {
     if (session !== lost || closed) return;
     const wasSteady = readySince !== null && performance.now() - readySince >= STEADY_MS;
     delayMs = wasSteady ? FIRST_DELAY_MS : Math.min(delayMs * 2, LAST_DELAY_MS);
@@ -139,23 +139,23 @@ function messageOf(reason: unknown): string {
   return reason instanceof Error ? reason.message : String(reason);
 }
 
-/** The rejection of `within` when the time limit is reached. */
-export class OutOfTime extends Error {
+/** The rejection of `withReplyTimeout` when the time limit is reached. */
+export class ReplyTimeout extends Error {
   constructor(ms: number) {
     super(`No answer within ${ms} ms`);
-    this.name = 'OutOfTime';
+    this.name = 'ReplyTimeout';
   }
 }
 
 /**
- * Waits at most `ms` for `promise`, then rejects with OutOfTime. A later result or rejection is ignored.
+ * Waits at most `ms` for `promise`, then rejects with ReplyTimeout. A later result or rejection is ignored.
  *
  * When the timer fires, sockets get one more turn of the event loop. If this process itself was busy for longer than `ms`, the
  * reply is already in the socket, and the connection must not be dropped for our own pause.
  */
-export async function within<T>(ms: number, promise: Promise<T>): Promise<T> {
+export async function withReplyTimeout<T>(ms: number, promise: Promise<T>): Promise<T> {
   const late = Promise.withResolvers<never>();
-  const timer = setTimeout(() => setImmediate(() => late.reject(new OutOfTime(ms))), ms);
+  const timer = setTimeout(() => setImmediate(() => late.reject(new ReplyTimeout(ms))), ms);
   try {
     return await Promise.race([promise, late.promise]);
   } finally {

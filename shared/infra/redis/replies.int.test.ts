@@ -3,10 +3,10 @@ import { freePort } from '#scripts/services/port.ts';
 import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
 import { ownRedis } from '#testing/stores/own-redis.ts';
 import { until } from '#testing/until.ts';
-import type { Log } from './link.ts';
+import type { LinkLog } from './link.ts';
 import { openReplySender, openReplyWaiters, type ReplySender, type ReplyWaiters } from './replies.ts';
 
-const log: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
+const log: LinkLog = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 const never = async () => false;
 /** Longer than any test runs: a wait that nothing else ends makes its test fail. */
 const AN_HOUR = 3_600_000;
@@ -80,7 +80,7 @@ t.test('the poll finds a command whose reply was lost, never overlaps itself and
     return polls === 4;
   };
   t.equal(await waiters.register('c-1').settled({ timeoutMs: AN_HOUR, pollMs: 2, isSettled }), true);
-  t.strictSame({ polls, most }, { looks: 4, most: 1 });
+  t.strictSame({ polls, most }, { polls: 4, most: 1 });
   t.equal(waiters.size(), 0);
 });
 

@@ -1,5 +1,5 @@
 import { openBroadcaster, subscribeToBroadcasts } from './broadcast.ts';
-import type { Log } from './link.ts';
+import type { LinkLog } from './link.ts';
 
 /** Carries ids of settled commands. Pub/Sub ignores database numbers, so ids of another deployment may arrive; they match no waiter. */
 const REPLY_CHANNEL = 'examhall:replies';
@@ -14,7 +14,7 @@ export interface ReplySender {
   close(): Promise<void>;
 }
 
-export function openReplySender(deps: { redisUrl: string; log: Log }): ReplySender {
+export function openReplySender(deps: { redisUrl: string; log: LinkLog }): ReplySender {
   const broadcaster = openBroadcaster({ ...deps, purpose: 'sending replies', channel: REPLY_CHANNEL });
   return { send: broadcaster.publish, close: broadcaster.close };
 }
@@ -56,7 +56,7 @@ interface OpenWait {
 }
 
 /** Opens the receiving end of replies. All waiters of a process share one subscription, and each reply is one map lookup. */
-export function openReplyWaiters({ redisUrl, log }: { redisUrl: string; log: Log }): ReplyWaiters {
+export function openReplyWaiters({ redisUrl, log }: { redisUrl: string; log: LinkLog }): ReplyWaiters {
   const openWaits = new Map<string, Set<OpenWait>>();
   let waiting = 0;
 

@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis';
 import { SECOND } from '#shared/kernel/time.ts';
 import { keepIoredis } from './connection.ts';
-import { type Log, within } from './link.ts';
+import { type LinkLog, withReplyTimeout } from './link.ts';
 
 /** The text of a cell after an update (null: the cell does not exist), or `unavailable` if Redis is unreachable or slow. */
 type CellUpdate = { kind: 'cell'; text: string | null } | { kind: 'unavailable' };
@@ -18,7 +18,7 @@ export interface SharedCells {
 }
 
 /** Maximum number of compare-and-set attempts of one update. */
-const TRIES = 8;
+const MAX_ATTEMPTS = 8;
 /** Pause before the next dial after a call timed out. A slow Redis then delays one call by `boundMs`, not every call. */
 const QUIET_MS = SECOND;
 /**
@@ -33,12 +33,12 @@ return 1`;
 
 export function openSharedCells(deps: {
   redisUrl: string;
-  log: Log;
+  log: LinkLog;
   /** The use of the link, for the log. */
   purpose: string;
   prefix: string;
   /** Time after its last change until a cell expires. */
-  keepMs: number;
+  lifetimeMs: number;
   /** Time limit of an update. Default 100. */
   boundMs?: number;
 }): SharedCells {
@@ -46,12 +46,12 @@ export function openSharedCells(deps: {
   const link = keepIoredis(deps);
 
   async function swap(client: Redis, key: string, change: (text: string | null) => string | null) {
-    for (let attempt = 0; attempt < TRIES; attempt++) {
+    for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
       const held = await client.get(key);
       const next = change(held);
       if (next === null) return held;
       const expected = held === null ? '' : `t${held}`;
-      if ((await client.eval(SWAP, 1, key, expected, next, deps.keepMs)) === 1) return next;
+      if ((await client.eval(SWAP, 1, key, expected, next, deps.lifetimeMs)) === 1) return next;
     }
     // Other processes changed the cell at every attempt, so its text is recent: return it without our change.
     return client.get(key);
@@ -62,7 +62,7 @@ export function openSharedCells(deps: {
       const client = link.current();
       if (client === null) return { kind: 'unavailable' };
       try {
-        const text = await within(boundMs, swap(client, `${deps.prefix}:${key}`, change));
+        const text = await withReplyTimeout(boundMs, swap(client, `${deps.prefix}:${key}`, change));
         return { kind: 'cell', text };
       } catch (error) {
         link.drop(client, error, QUIET_MS);

@@ -119,7 +119,7 @@ type AnswerCheck = (value: unknown) => FaultDetail[];
 /** Maximum number of reported faults. A longer list does not help a model to correct its answer. */
 const MAX_ANSWER_FAULTS = 20;
 /** Maximum number of cached checks; the oldest is dropped. A schema that contains ids of one request never occurs again. */
-const MAX_KEPT_CHECKS = 100;
+const MAX_CACHED_CHECKS = 100;
 
 /**
  * Returns a function that compiles the check of a model's answers against the schema of its task. Task schemas are our own and may use
@@ -128,15 +128,15 @@ const MAX_KEPT_CHECKS = 100;
  * The newest checks are cached, because compiling takes longer than all of our other work for a provider call.
  */
 export function openAnswerChecks(): (schema: Readonly<Record<string, unknown>>) => AnswerCheck {
-  const kept = new Map<string, AnswerCheck>();
+  const cache = new Map<string, AnswerCheck>();
   return (schema) => {
     const text = JSON.stringify(schema);
-    const known = kept.get(text);
+    const known = cache.get(text);
     if (known !== undefined) return known;
     const check = compiled(schema);
-    kept.set(text, check);
-    const [oldest] = kept.keys();
-    if (kept.size > MAX_KEPT_CHECKS && oldest !== undefined) kept.delete(oldest);
+    cache.set(text, check);
+    const [oldest] = cache.keys();
+    if (cache.size > MAX_CACHED_CHECKS && oldest !== undefined) cache.delete(oldest);
     return check;
   };
 }

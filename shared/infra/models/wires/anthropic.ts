@@ -4,7 +4,7 @@ import { countOf, jsonOf, type StreamFold, sumOf, type Wire, type WireAnswer } f
 
 const TOOL = 'answer';
 /** Required by the API. Every recent model supports this many output tokens. */
-const MOST_TOKENS = 8_192;
+const MAX_TOKENS = 8_192;
 const FINISHES: ReadonlyMap<unknown, WireAnswer['finish']> = new Map([
   ['max_tokens', 'length'],
   ['model_context_window_exceeded', 'length'],
@@ -21,7 +21,7 @@ export const ANTHROPIC: Wire = {
       headers: { 'anthropic-version': '2023-06-01', ...(key === null ? {} : { 'x-api-key': key }) },
       body: {
         model,
-        max_tokens: MOST_TOKENS,
+        max_tokens: MAX_TOKENS,
         system: prompt.system,
         messages: [{ role: 'user', content: prompt.user }],
         tools: [{ name: TOOL, description: 'Takes the answer.', input_schema: toAnthropic(schema) }],

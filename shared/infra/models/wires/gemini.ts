@@ -49,8 +49,8 @@ function finishOf(reason: unknown): WireAnswer['finish'] {
 
 function textOf(content: unknown): string {
   const { parts } = membersOf(content);
-  const spoken = (Array.isArray(parts) ? parts : []).map(membersOf).filter((part) => part.thought !== true);
-  return spoken
+  const answerParts = (Array.isArray(parts) ? parts : []).map(membersOf).filter((part) => part.thought !== true);
+  return answerParts
     .map((part) => part.text)
     .filter((text) => typeof text === 'string')
     .join('');

@@ -39,14 +39,14 @@ export interface WireAnswer {
 }
 
 /** One event of a stream, as returned by the line parser. */
-export interface StreamEvent {
+export interface ProviderEvent {
   event?: string | undefined;
   data: string;
 }
 
 /** Assembles the events of a stream. */
 export interface StreamFold {
-  take(event: StreamEvent): void;
+  take(event: ProviderEvent): void;
   /** Returns the body that a call without streaming would return, or an error body; null if the stream has not ended. */
   body(): unknown;
 }

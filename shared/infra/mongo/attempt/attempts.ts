@@ -8,11 +8,11 @@ import { attempts, textRows } from './collections.ts';
 
 /** Returns the attempt with the texts of all its answers, or null. Throws if the row of a text stays missing. */
 export async function findAttempt(mongo: Mongo, id: string): Promise<Attempt | null> {
-  // A save may replace a long text between the two reads, so read both again. Each round reads a newer attempt.
-  for (let round = 1; ; round++) {
+  // A save may replace a long text between the two reads, so read both again. Each pass reads a newer attempt.
+  for (let pass = 1; ; pass++) {
     const attempt = (await attempts(mongo).findOne({ _id: id })) as Attempt | null;
     if (attempt === null || (await fillTexts(mongo, attempt))) return attempt;
-    if (round === 10) throw new Error(`attempt ${id} lacks the row of a long text`);
+    if (pass === 10) throw new Error(`attempt ${id} lacks the row of a long text`);
   }
 }
 

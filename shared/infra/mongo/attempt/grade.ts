@@ -91,7 +91,7 @@ async function rewrite(
  * Makes the handoffs due that wait for the grade of this attempt, and returns their ids. They are found by the prefix of their
  * unique keys. A handoff that has spent an attempt is left alone: it backs off after a failure instead of waiting for the grade.
  */
-export async function wakeHandoffs(mongo: Mongo, attemptId: string): Promise<string[]> {
+export async function makeHandoffsDue(mongo: Mongo, attemptId: string): Promise<string[]> {
   const mailbox = mailboxOf(mongo, 'essayhandoff');
   const keys = handoffKeys(attemptId);
   const waiting = { status: 'PENDING', attempts: 0, lockedUntil: null } as const;

@@ -22,7 +22,7 @@ export interface SeatNeed {
 }
 
 /** Seats that a start may lose to concurrent starts and draw again. After that it returns `raced`. */
-const SEAT_TRIES = 50;
+const MAX_SEAT_DRAWS = 50;
 
 /**
  * Inserts a new attempt with its START event: one document, so all or nothing. Its unique indexes (open attempt, attempt number,
@@ -35,7 +35,7 @@ export async function insertAttempt(
   need: SeatNeed | null,
   budgetMs: number,
 ): Promise<InsertResult> {
-  for (let round = 0; ; round++) {
+  for (let draws = 0; ; draws++) {
     try {
       if (need === null) {
         await attempts(mongo).insertOne(attempt, { maxTimeMS: QUERY_LIMIT_MS });
@@ -49,7 +49,7 @@ export async function insertAttempt(
         return { kind: 'inserted' };
       });
     } catch (error) {
-      if (isDuplicateKey(error, ['linkId', 'seat']) && round < SEAT_TRIES) continue;
+      if (isDuplicateKey(error, ['linkId', 'seat']) && draws < MAX_SEAT_DRAWS) continue;
       if (isDuplicateKey(error)) return { kind: 'raced' };
       throw error;
     }
@@ -81,11 +81,11 @@ async function drawAmong(mongo: Mongo, linkId: string, limit: number): Promise<n
   return freeSeat({ taken, unnumbered: rows.length - taken.length, limit }, Math.random());
 }
 
-/** Upper bound of `randomInt`. A link with more seats uses only the first MOST_SEATS. */
-const MOST_SEATS = 2 ** 48 - 1;
+/** Upper bound of `randomInt`. A link with more seats uses only the first MAX_SEATS. */
+const MAX_SEATS = 2 ** 48 - 1;
 
 function randomBelow(bound: number): number {
-  return randomInt(Math.min(bound, MOST_SEATS));
+  return randomInt(Math.min(bound, MAX_SEATS));
 }
 
 function seatRow({ linkId, studentId }: SeatNeed, seat: number | null, now: Date): SeatRow {

@@ -14,7 +14,7 @@ import { attempts, releases } from './collections.ts';
 /** A release is stored together with its command, set on each attempt that it binds, and announced by notices. */
 
 /** Numbers that a release may lose to other releases of its exam. After that its duplicate key error is thrown. */
-const ROUNDS = 20;
+const MAX_PASSES = 20;
 
 /**
  * Stores the release with its command, or returns the command that its source event already has.
@@ -28,7 +28,7 @@ export async function storeRelease(
   release: Release,
   { budgetMs, ...terms }: { maxAttempts: number; now: number; runAt?: number; budgetMs: number },
 ): Promise<{ command: CommandOf<'resultsrelease'>; created: boolean }> {
-  for (let round = 1; ; round++) {
+  for (let pass = 1; ; pass++) {
     try {
       const command = await inTransaction(mongo, budgetMs, async (session) => {
         const stored = { ...release, number: (await newestRelease(mongo, release.examId, session)) + 1 };
@@ -39,7 +39,7 @@ export async function storeRelease(
       });
       return { command, created: true };
     } catch (error) {
-      if (!isDuplicateKey(error) || round === ROUNDS) throw error;
+      if (!isDuplicateKey(error) || pass === MAX_PASSES) throw error;
     }
     // One of two keys was taken: the key of the source event, or the number.
     const command = await findLive(mongo, 'resultsrelease', releaseKey(release.sourceEventId));

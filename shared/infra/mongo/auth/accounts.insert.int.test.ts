@@ -15,7 +15,7 @@ const register = (overrides: Parameters<typeof freshAccount>[0]) => {
 };
 
 const INSERTED = { kind: 'inserted' };
-const taken = (what: string) => ({ kind: 'taken', what });
+const duplicate = (field: string) => ({ kind: 'duplicate', field });
 
 /** Returns the numbers of accounts that `filter` finds, of their sessions and of their tokens. */
 async function rowsOf(filter: object) {
@@ -39,7 +39,7 @@ t.test('fifty concurrent registers of one e-mail create one complete account', a
   const email = 'an@school.vn';
   const results = await Promise.all(Array.from({ length: CROWD }, () => register({ email })));
   t.equal(results.filter((result) => result.kind === 'inserted').length, 1);
-  t.equal(results.filter((result) => result.kind === 'taken' && result.what === 'email').length, CROWD - 1);
+  t.equal(results.filter((result) => result.kind === 'duplicate' && result.field === 'email').length, CROWD - 1);
   t.strictSame(await rowsOf({ email }), [1, 1, 1]);
   t.equal(await orphans(), 0, 'the others left nothing');
 });
@@ -48,7 +48,7 @@ t.test('fifty concurrent registers of one phone create one complete account', as
   const phone = '+84912345678';
   const results = await Promise.all(Array.from({ length: CROWD }, () => register({ phone })));
   t.equal(results.filter((result) => result.kind === 'inserted').length, 1);
-  t.equal(results.filter((result) => result.kind === 'taken' && result.what === 'phone').length, CROWD - 1);
+  t.equal(results.filter((result) => result.kind === 'duplicate' && result.field === 'phone').length, CROWD - 1);
   t.strictSame(await rowsOf({ phone }), [1, 1, 1]);
   t.equal(await orphans(), 0, 'the others left nothing');
 });
@@ -63,11 +63,11 @@ t.test('a refused register names the taken value, the e-mail first', async (t) =
   const first = freshAccount({ phone: '+84900000001', legacyId: 'L-1' });
   await accounts(mongo).insertOne(first);
   const { email, phone, accountCode, legacyId } = first;
-  t.strictSame(await register({ phone, email }), taken('email'));
-  t.strictSame(await register({ accountCode, email }), taken('email'));
-  t.strictSame(await register({ phone }), taken('phone'));
-  t.strictSame(await register({ accountCode }), taken('code'));
-  t.strictSame(await register({ legacyId }), taken('legacyId'));
+  t.strictSame(await register({ phone, email }), duplicate('email'));
+  t.strictSame(await register({ accountCode, email }), duplicate('email'));
+  t.strictSame(await register({ phone }), duplicate('phone'));
+  t.strictSame(await register({ accountCode }), duplicate('code'));
+  t.strictSame(await register({ legacyId }), duplicate('legacyId'));
   t.match(await findAccountByEmail(mongo, email), { _id: first._id });
   t.match(await findAccount(mongo, first._id), { email });
   t.equal(await findAccountByEmail(mongo, 'nobody@school.vn'), null);
@@ -92,15 +92,15 @@ t.test('an import stores an account once and never takes over the e-mail of anot
   );
   t.equal(results.filter((result) => result.kind === 'inserted').length, 1);
   t.equal(results.filter((result) => result.kind === 'known').length, CROWD - 1);
-  t.strictSame(await again({ legacyId: 'L-3', email: account.email }), taken('email'));
-  t.strictSame(await again({ email: account.email }), taken('email'));
-  t.strictSame(await again({ legacyId: 'L-2' }), taken('legacyId'));
+  t.strictSame(await again({ legacyId: 'L-3', email: account.email }), duplicate('email'));
+  t.strictSame(await again({ email: account.email }), duplicate('email'));
+  t.strictSame(await again({ legacyId: 'L-2' }), duplicate('legacyId'));
   t.strictSame(await again({ email: 'chi@school.vn' }), INSERTED);
   t.strictSame(await again({ email: 'chi@school.vn' }), { kind: 'known' }, 'without a legacy id as well');
   t.strictSame(await register({ email: 'dung@school.vn' }), INSERTED);
   t.strictSame(
     await again({ email: 'dung@school.vn' }),
-    taken('email'),
+    duplicate('email'),
     'whoever registered it is not who is imported',
   );
   t.strictSame(await rowsOf({ email: account.email }), [1, 0, 0], 'nobody is signed in by it');

@@ -17,13 +17,13 @@ export async function findAccount(mongo: Mongo, id: string): Promise<Account | n
 /**
  * Stores a new account that is signed in: account, session and refresh token, or none of them. Unique indexes ensure that an
  * e-mail, a phone and an account code belong to one account. Of concurrent registers one returns `inserted`. The others return
- * what is `taken`: the e-mail if both e-mail and phone are.
+ * the `duplicate` field: the e-mail if both e-mail and phone are.
  */
 export async function insertAccount(
   mongo: Mongo,
   wanted: { account: Account; session: Session; token: RefreshToken },
   budgetMs: number,
-): Promise<Inserted | Taken> {
+): Promise<Inserted | Duplicate> {
   try {
     await inTransaction(mongo, budgetMs, async (session) => {
       await accounts(mongo).insertOne(wanted.account, { session });
@@ -32,28 +32,28 @@ export async function insertAccount(
     });
     return { kind: 'inserted' };
   } catch (error) {
-    return takenBy(mongo, error, wanted.account);
+    return duplicateField(mongo, error, wanted.account);
   }
 }
 
 /**
  * Stores an account from another system and opens no session. `known`: an earlier import stored the account of this e-mail under
- * the same legacy id, or both have none; later changes to it stay. `taken`: another account has one of the values. An account
+ * the same legacy id, or both have none; later changes to it stay. `duplicate`: another account has one of the values. An account
  * whose owner registered is always another one: its e-mail does not prove that it is the imported person.
  */
-export async function importAccount(mongo: Mongo, account: Account): Promise<Inserted | { kind: 'known' } | Taken> {
+export async function importAccount(mongo: Mongo, account: Account): Promise<Inserted | { kind: 'known' } | Duplicate> {
   try {
     await accounts(mongo).insertOne({ ...account, importedAt: account.createdAt }, { maxTimeMS: QUERY_LIMIT_MS });
     return { kind: 'inserted' };
   } catch (error) {
-    const taken = await takenBy(mongo, error, account);
-    if (taken.what !== 'email') return taken;
+    const duplicate = await duplicateField(mongo, error, account);
+    if (duplicate.field !== 'email') return duplicate;
     const holder = await accounts(mongo).findOne(
       { email: account.email },
       { projection: { legacyId: 1, importedAt: 1 }, maxTimeMS: QUERY_LIMIT_MS },
     );
     const isImported = holder?.importedAt !== undefined && holder.legacyId === account.legacyId;
-    return isImported ? { kind: 'known' } : taken;
+    return isImported ? { kind: 'known' } : duplicate;
   }
 }
 
@@ -62,9 +62,9 @@ interface Inserted {
 }
 
 /** The value of a new account that another account already has. `code`: draw another accountCode and insert again. */
-interface Taken {
-  kind: 'taken';
-  what: 'email' | 'phone' | 'legacyId' | 'code';
+interface Duplicate {
+  kind: 'duplicate';
+  field: 'email' | 'phone' | 'legacyId' | 'code';
 }
 
 /**
@@ -72,15 +72,15 @@ interface Taken {
  * taken, a server names whichever index it checked first. An extra query for the e-mail makes the answer the same on every
  * server.
  */
-async function takenBy(mongo: Mongo, error: unknown, { email }: Pick<Account, 'email'>): Promise<Taken> {
-  if (isDuplicateKey(error, ['email'])) return { kind: 'taken', what: 'email' };
-  const what = otherThanEmail(error);
-  if (what === null) throw error;
+async function duplicateField(mongo: Mongo, error: unknown, { email }: Pick<Account, 'email'>): Promise<Duplicate> {
+  if (isDuplicateKey(error, ['email'])) return { kind: 'duplicate', field: 'email' };
+  const field = fieldOtherThanEmail(error);
+  if (field === null) throw error;
   const holder = await accounts(mongo).findOne({ email }, { projection: { _id: 1 }, maxTimeMS: QUERY_LIMIT_MS });
-  return { kind: 'taken', what: holder === null ? what : 'email' };
+  return { kind: 'duplicate', field: holder === null ? field : 'email' };
 }
 
-function otherThanEmail(error: unknown): Taken['what'] | null {
+function fieldOtherThanEmail(error: unknown): Duplicate['field'] | null {
   if (isDuplicateKey(error, ['phone'])) return 'phone';
   if (isDuplicateKey(error, ['legacyId'])) return 'legacyId';
   return isDuplicateKey(error, ['accountCode']) ? 'code' : null;

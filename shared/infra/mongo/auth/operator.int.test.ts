@@ -6,7 +6,7 @@ import { findAccount } from './accounts.ts';
 import { sessions } from './collections.ts';
 import { makeAdmin, setPassword, setStatus, signOut, unlockAccount } from './operator.ts';
 import { newestSecurityEvents } from './sessions.ts';
-import { recordFailure, reserveTry, throttleKey } from './throttle.ts';
+import { recordFailure, reserveLoginAttempt, throttleKey } from './throttle.ts';
 
 const mongo = await openTestMongo(t);
 const ACT = { operator: 'binh', reason: 'a test', now: Date.now() };
@@ -66,7 +66,7 @@ t.test('setting a password ends all sessions and clears the login throttle', asy
   t.equal(await setPassword(mongo, account, to, ACT), 1);
   t.match(await findAccount(mongo, account._id), { password: to });
   t.strictSame(await reasons(account._id), ['OPERATOR']);
-  t.match(await reserveTry(mongo, key, { addressIsOver: false, now: Date.now() }), { kind: 'granted' });
+  t.match(await reserveLoginAttempt(mongo, key, { addressIsOver: false, now: Date.now() }), { kind: 'granted' });
   const lines = await audit(account._id);
   t.match(lines, [{ action: 'account.set-password', detail: { ended: 1 } }]);
   t.notMatch(JSON.stringify(lines), 'set"', 'no hash in the audit');

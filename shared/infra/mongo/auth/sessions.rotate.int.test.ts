@@ -1,5 +1,5 @@
 import t from 'tap';
-import { judgeRefresh } from '#shared/auth/session.ts';
+import { checkRefresh } from '#shared/auth/session.ts';
 import { DAY } from '#shared/kernel/time.ts';
 import { claimsOf, freshToken, type SignedIn, storeSession, storeSignedIn } from '#testing/stored/stored-accounts.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
@@ -24,7 +24,7 @@ const REFUSED = { kind: 'refused', rejection: { rejected: 'AUTH_INVALID_TOKEN' }
 /** Applies the rules to a token as it is stored. A missing token is refused with the same code. */
 async function verdict(token: Parameters<typeof claimsOf>[0]) {
   const found = await findRefresh(mongo, claimsOf(token));
-  return found.kind === 'missing' ? REFUSED : judgeRefresh(found, new Date(), MAX_AGE_MS);
+  return found.kind === 'missing' ? REFUSED : checkRefresh(found, new Date(), MAX_AGE_MS);
 }
 
 t.test('a rotation consumes the token, stores its successor and extends the session', async (t) => {

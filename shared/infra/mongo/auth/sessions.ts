@@ -147,7 +147,9 @@ export async function reportReuse(
   budgetMs: number = FRONT_DOOR_BUDGET_MS,
 ): Promise<boolean> {
   return inTransaction(mongo, budgetMs, async (session) => {
-    const ended = await sessions(mongo).updateOne({ _id: token.sessionId }, ending('REUSE').pipeline, { session });
+    const ended = await sessions(mongo).updateOne({ _id: token.sessionId }, endSessionUpdate('REUSE').pipeline, {
+      session,
+    });
     if (ended.modifiedCount !== 1) return false;
     const { accountId, sessionId, consumedAt, successorId } = token;
     const metadata = { tokenId: token._id, consumedAt: consumedAt?.toISOString() ?? null, successorId };
@@ -164,7 +166,7 @@ export async function endSession(
   mongo: Mongo,
   wanted: { accountId: string; sessionId: string; reason: SessionEnd; maxAgeMs: number },
 ): Promise<boolean> {
-  const { pipeline } = ending(
+  const { pipeline } = endSessionUpdate(
     wanted.reason,
     { $eq: ['$accountId', literal(wanted.accountId)] },
     { $gt: [{ $add: [msOf('$createdAt'), wanted.maxAgeMs] }, NOW_MS] },
@@ -187,7 +189,7 @@ export async function endOtherSessions(
   const others = keep === null ? [] : [{ $ne: ['$_id', literal(keep)] }];
   const ended = await sessions(mongo).updateMany(
     { accountId, endedAt: null },
-    ending(reason, ...others).pipeline,
+    endSessionUpdate(reason, ...others).pipeline,
     session === undefined ? { maxTimeMS: QUERY_LIMIT_MS } : { session },
   );
   return ended.modifiedCount;
@@ -196,7 +198,7 @@ export async function endOtherSessions(
 /**
  * Returns the update that ends a live session. A session that is over keeps its end time and reason; an expired session is over.
  */
-function ending(reason: SessionEnd, ...conditions: Document[]): GuardedUpdate {
+function endSessionUpdate(reason: SessionEnd, ...conditions: Document[]): GuardedUpdate {
   return guardedUpdate([{ $eq: ['$endedAt', null] }, { $gt: [msOf('$expiresAt'), NOW_MS] }, ...conditions], {
     endedAt: '$$NOW',
     endReason: literal(reason),

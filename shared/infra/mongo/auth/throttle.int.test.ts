@@ -1,15 +1,16 @@
 import t from 'tap';
-import { FREE_FAILURES, MAX_JUDGED, QUIET_MS, waitAfter } from '#shared/auth/throttle.ts';
+import { FREE_FAILURES, MAX_VERIFIED, QUIET_MS, waitAfter } from '#shared/auth/throttle.ts';
 import { HOUR, MINUTE, SECOND } from '#shared/kernel/time.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { throttles } from './collections.ts';
-import { giveBackTry, recordFailure, recordSuccess, reserveTry, throttleKey } from './throttle.ts';
+import { recordFailure, recordSuccess, refundLoginAttempt, reserveLoginAttempt, throttleKey } from './throttle.ts';
 
 const mongo = await openTestMongo(t);
 let emails = 0;
 
 const freshKey = () => throttleKey(`an-${emails++}@school.vn`);
-const reserve = (key: string, addressIsOver = false) => reserveTry(mongo, key, { addressIsOver, now: Date.now() });
+const reserve = (key: string, addressIsOver = false) =>
+  reserveLoginAttempt(mongo, key, { addressIsOver, now: Date.now() });
 const rowOf = async (key: string) => throttles(mongo).findOne({ _id: key });
 const allow = async (key: string, addressIsOver = false) => (await reserve(key, addressIsOver)).kind === 'granted';
 
@@ -30,12 +31,12 @@ async function fail(key: string): Promise<void> {
 t.test('of 150 concurrent login attempts a hundred are verified', async (t) => {
   const key = freshKey();
   const tries = await Promise.all(Array.from({ length: 150 }, () => reserve(key)));
-  t.equal(tries.filter(({ kind }) => kind === 'granted').length, MAX_JUDGED);
+  t.equal(tries.filter(({ kind }) => kind === 'granted').length, MAX_VERIFIED);
   t.equal((await throttles(mongo).find({ _id: key }).toArray()).length, 1);
   const refused = tries.find(({ kind }) => kind === 'refused');
   t.match(refused, { retryAfterMs: SECOND }, 'those in flight will soon be judged');
-  await Promise.all(Array.from({ length: MAX_JUDGED }, () => recordFailure(mongo, key)));
-  t.match(await rowOf(key), { tries: MAX_JUDGED, failures: MAX_JUDGED });
+  await Promise.all(Array.from({ length: MAX_VERIFIED }, () => recordFailure(mongo, key)));
+  t.match(await rowOf(key), { tries: MAX_VERIFIED, failures: MAX_VERIFIED });
   await age(key, HOUR);
   const spent = await reserve(key);
   t.equal(spent.kind, 'refused', 'the hundred are spent, whatever the wait');
@@ -101,11 +102,11 @@ t.test('a success keeps login attempts in flight counted, so that a hundred stay
     const tries = await Promise.all(Array.from({ length: count }, () => allow(key)));
     return tries.filter(Boolean).length;
   };
-  t.equal(await grantedOf(MAX_JUDGED), MAX_JUDGED);
+  t.equal(await grantedOf(MAX_VERIFIED), MAX_VERIFIED);
   await recordSuccess(mongo, key);
   t.equal(await grantedOf(50), 1, 'in the place of the one that was right');
-  for (let failures = 0; failures < MAX_JUDGED; failures++) await recordFailure(mongo, key);
-  t.match(await rowOf(key), { tries: MAX_JUDGED, failures: MAX_JUDGED });
+  for (let failures = 0; failures < MAX_VERIFIED; failures++) await recordFailure(mongo, key);
+  t.match(await rowOf(key), { tries: MAX_VERIFIED, failures: MAX_VERIFIED });
 });
 
 t.test('the count restarts after 24 quiet hours, not a minute earlier', async (t) => {
@@ -135,12 +136,14 @@ t.test('an address over its limit delays only accounts with a failure of their o
 t.test('a later login attempt waits for the check of its address, the first one does not', async (t) => {
   const key = freshKey();
   const silent = new Promise<boolean>(() => undefined);
-  t.match(await reserveTry(mongo, key, { addressIsOver: silent, now: Date.now() }), { kind: 'granted' });
+  t.match(await reserveLoginAttempt(mongo, key, { addressIsOver: silent, now: Date.now() }), { kind: 'granted' });
   t.match(await rowOf(key), { tries: 1, failures: 0 });
   await recordFailure(mongo, key);
   const over = { addressIsOver: Promise.resolve(true), now: Date.now() };
-  t.match(await reserveTry(mongo, key, over), { kind: 'refused' });
-  t.match(await reserveTry(mongo, key, { ...over, addressIsOver: Promise.resolve(false) }), { kind: 'granted' });
+  t.match(await reserveLoginAttempt(mongo, key, over), { kind: 'refused' });
+  t.match(await reserveLoginAttempt(mongo, key, { ...over, addressIsOver: Promise.resolve(false) }), {
+    kind: 'granted',
+  });
 });
 
 t.test('concurrent failures are all counted, and so is one that is verified after a success', async (t) => {
@@ -162,16 +165,16 @@ t.test('an unverified login attempt is refunded only in the round that counted i
   };
   const round = await counted();
   t.equal(await counted(), round);
-  await giveBackTry(mongo, key, round);
+  await refundLoginAttempt(mongo, key, round);
   t.match(await rowOf(key), { tries: 1, failures: 0 });
   await recordFailure(mongo, key);
-  await giveBackTry(mongo, key, round);
+  await refundLoginAttempt(mongo, key, round);
   t.match(await rowOf(key), { tries: 1, failures: 1 }, 'a judged one stays');
   await recordSuccess(mongo, key);
-  await giveBackTry(mongo, key, round);
+  await refundLoginAttempt(mongo, key, round);
   t.equal(await rowOf(key), null);
   t.not(await counted(), round);
-  await giveBackTry(mongo, key, round);
+  await refundLoginAttempt(mongo, key, round);
   t.match(await rowOf(key), { tries: 1 }, 'nor is one of a later round given back for it');
 });
 

@@ -11,15 +11,15 @@ import {
   nowPlus,
   wasAccepted,
 } from '#infra/mongo/guarded-update.ts';
-import { MAX_JUDGED, QUIET_MS, waitAfter } from '#shared/auth/throttle.ts';
+import { MAX_VERIFIED, QUIET_MS, waitAfter } from '#shared/auth/throttle.ts';
 import { MINUTE, SECOND } from '#shared/kernel/time.ts';
 import { type ThrottleRow, throttles } from './collections.ts';
 
-/** `round` names the count that includes the login attempt; see giveBackTry. */
+/** `round` names the count that includes the login attempt; see refundLoginAttempt. */
 export type Reservation = { kind: 'granted'; round: string } | { kind: 'refused'; retryAfterMs: number };
 
 /** Time (ms) after which a counted login attempt has been verified or never will be. */
-const JUDGED_WITHIN_MS = MINUTE;
+const VERIFIED_WITHIN_MS = MINUTE;
 
 /**
  * Returns the `_id` of an e-mail's row; expects the normalized e-mail. It is a digest, so that the text typed as an address is
@@ -34,13 +34,13 @@ export function throttleKey(email: string): string {
  * same time. A login attempt is refused in three cases:
  *
  * - a wait is not over;
- * - MAX_JUDGED login attempts were counted since the last success;
+ * - MAX_VERIFIED login attempts were counted since the last success;
  * - the address has failed too often (`addressIsOver`) and the account has a failure of its own.
  *
  * A refused login attempt changes nothing, so repeating it does not lock the owner out for longer. `now` is MongoDB's time; it
  * dates the first login attempt and yields `retryAfterMs`. Whether to refuse is decided by `$$NOW`.
  */
-export async function reserveTry(
+export async function reserveLoginAttempt(
   mongo: Mongo,
   key: string,
   address: { addressIsOver: boolean | Promise<boolean>; now: number },
@@ -58,7 +58,7 @@ export async function reserveTry(
   const reserve = guardedUpdate(
     [
       { $or: [isQuiet, { $lte: [msOf('$blockedUntil'), NOW_MS] }] },
-      { $lt: [tries, MAX_JUDGED] },
+      { $lt: [tries, MAX_VERIFIED] },
       ...(addressIsOver ? [{ $eq: [failures, 0] }] : []),
     ],
     {
@@ -80,14 +80,14 @@ function waitOf(row: ThrottleRow, addressIsOver: boolean, now: number): number {
   if (blockedMs > 0) return blockedMs;
   const sinceLastMs = now - row.lastTryAt.getTime();
   // Some counted login attempts are still being verified. If one of them has the right password, the count restarts.
-  if (row.tries >= MAX_JUDGED && row.failures < MAX_JUDGED && sinceLastMs < JUDGED_WITHIN_MS) return SECOND;
-  if (row.tries >= MAX_JUDGED) return QUIET_MS - sinceLastMs;
+  if (row.tries >= MAX_VERIFIED && row.failures < MAX_VERIFIED && sinceLastMs < VERIFIED_WITHIN_MS) return SECOND;
+  if (row.tries >= MAX_VERIFIED) return QUIET_MS - sinceLastMs;
   // The failure window of an address is as long as the longest wait.
-  return addressIsOver ? waitAfter(MAX_JUDGED) : 0;
+  return addressIsOver ? waitAfter(MAX_VERIFIED) : 0;
 }
 
 /** Wait (ms) by number of failures. A table, so that the update need not implement the rule a second time. */
-const WAITS = Array.from({ length: MAX_JUDGED + 1 }, (_, failures) => waitAfter(failures));
+const WAITS = Array.from({ length: MAX_VERIFIED + 1 }, (_, failures) => waitAfter(failures));
 
 /**
  * Records that the reserved login attempt had a wrong password. It counts even if a right password cleared the row meanwhile,
@@ -95,7 +95,7 @@ const WAITS = Array.from({ length: MAX_JUDGED + 1 }, (_, failures) => waitAfter(
  */
 export async function recordFailure(mongo: Mongo, key: string): Promise<void> {
   const failures = { $add: ['$failures', 1] };
-  const waitMs = { $arrayElemAt: [literal(WAITS), { $min: [failures, MAX_JUDGED] }] };
+  const waitMs = { $arrayElemAt: [literal(WAITS), { $min: [failures, MAX_VERIFIED] }] };
   await writeRow(
     mongo,
     key,
@@ -112,7 +112,7 @@ export async function recordFailure(mongo: Mongo, key: string): Promise<void> {
  * Refunds a reserved login attempt that was never verified (for example because the hash queue was full) and so was no guess.
  * Only the `round` that counted it is changed: a later round does not include it and would allow one login attempt too many.
  */
-export async function giveBackTry(mongo: Mongo, key: string, round: string): Promise<void> {
+export async function refundLoginAttempt(mongo: Mongo, key: string, round: string): Promise<void> {
   const isCounted = [{ $eq: ['$round', literal(round)] }, { $gt: ['$tries', '$failures'] }];
   const { pipeline } = guardedUpdate(isCounted, { tries: { $subtract: ['$tries', 1] } });
   await throttles(mongo).updateOne({ _id: key }, pipeline, { maxTimeMS: QUERY_LIMIT_MS });
@@ -132,10 +132,10 @@ export async function recordSuccess(mongo: Mongo, key: string): Promise<void> {
 }
 
 /**
- * Rounds after which `writeRow` throws. Each further round means that a success deleted the row between our insert and our
+ * Passes after which `writeRow` throws. Each further pass means that a success deleted the row between our insert and our
  * update.
  */
-const ROUNDS = 50;
+const MAX_PASSES = 50;
 
 /**
  * Updates the row, inserting an empty one first if it is missing. It is no upsert: concurrent upserts of one row may fail with a
@@ -143,7 +143,7 @@ const ROUNDS = 50;
  * login attempt once.
  */
 async function writeRow(mongo: Mongo, key: string, update: GuardedUpdate): Promise<ThrottleRow> {
-  for (let round = 0; round < ROUNDS; round++) {
+  for (let pass = 0; pass < MAX_PASSES; pass++) {
     const row = await throttles(mongo).findOneAndUpdate({ _id: key }, update.pipeline, {
       returnDocument: 'after',
       maxTimeMS: QUERY_LIMIT_MS,

@@ -11,7 +11,7 @@ import { cancelJob, retryJob } from './jobs.ts';
 
 const OWNER = { actorId: 'teacher-1', organizationId: 'org-1' };
 /** More writes than any of the changes has. */
-const MOST_POINTS = 20;
+const MAX_POINTS = 20;
 
 /** Runs `work` in a process that dies at each of its writes in turn, and checks what it has stored with `left`. */
 async function dieAtEach(
@@ -21,7 +21,7 @@ async function dieAtEach(
 ): Promise<void> {
   for (const when of ['before', 'after'] as const) {
     const deaths: string[] = [];
-    for (let point = 1; point < MOST_POINTS; point++) {
+    for (let point = 1; point < MAX_POINTS; point++) {
       const mongo = await openTestMongo(t);
       const { work, left } = await scene(mongo);
       const dying = dyingProcess(mongo, point, when);

@@ -7,7 +7,7 @@ import { ageGeneration, generationOf, postSettlement } from '#testing/stored/sto
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { generations } from './collections.ts';
 import { isSuperseded, openGeneration } from './generation-epochs.ts';
-import { findGeneration, settleAtDoor, takeGeneration } from './generations.ts';
+import { acquireGeneration, findGeneration, settleAtDoor } from './generations.ts';
 
 const mongo = await openTestMongo(t);
 
@@ -40,9 +40,9 @@ t.test('an epoch is opened once, and again if its row was deleted without an ans
   t.match(await open(), { kind: 'held', deadCommandId: null });
   t.match(await findGeneration(mongo, row._id), { closed: 'SUPERSEDED', fence: row.fence + 1 }, 'closed once');
   for (const by of ['door', 'worker'] as const) {
-    t.strictSame(await takeGeneration(mongo, row._id, { by, leaseMs: 60_000 }), { kind: 'superseded' });
+    t.strictSame(await acquireGeneration(mongo, row._id, { by, leaseMs: 60_000 }), { kind: 'superseded' });
     const replayed = { by, leaseMs: 60_000, evenIf: ['EXPIRED'] } as const;
-    t.strictSame(await takeGeneration(mongo, row._id, replayed), { kind: 'superseded' }, 'nor by a replay alone');
+    t.strictSame(await acquireGeneration(mongo, row._id, replayed), { kind: 'superseded' }, 'nor by a replay alone');
   }
 });
 

@@ -6,7 +6,7 @@ import { endIdleCommand } from '#infra/mongo/mailbox/settle.ts';
 import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
 import type { AnsweredGeneration, ClosedAs, Generation } from '#shared/classifier/generation.ts';
 import { generations } from './collections.ts';
-import { dropHold } from './generation-holds.ts';
+import { releaseHold } from './generation-holds.ts';
 import { findGeneration, type HeldGeneration, IS_EXPIRED } from './generations.ts';
 
 /** Returns the newest generation of this key, which decides how a request continues, or null. */
@@ -121,6 +121,6 @@ async function supersede(
   if (row?.state === 'SETTLED') return null;
   const end = await endIdleCommand(mongo, { queue: 'settlement', id: commandId, error: WAS_SUPERSEDED }, session);
   if (end === 'running') throw new StillInUse();
-  await dropHold(mongo, { _id, organizationId }, session);
+  await releaseHold(mongo, { _id, organizationId }, session);
   return end === 'ended' ? commandId : null;
 }

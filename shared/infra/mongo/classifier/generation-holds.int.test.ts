@@ -3,7 +3,7 @@ import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts
 import { HOUR, SECOND } from '#shared/kernel/time.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { generationHolds } from './collections.ts';
-import { keepHold, placeHold, readHeldBefore, renewHold } from './generation-holds.ts';
+import { addHold, convertHold, readHoldsAhead, renewHold } from './generation-holds.ts';
 
 const LEASE_MS = 30 * SECOND;
 const first = { _id: 'preview-1', organizationId: 'org-1', fence: 3 };
@@ -13,13 +13,13 @@ const cost = { credits: 6, tokens: 70 };
 
 async function setUp(t: Test) {
   const mongo = await openTestMongo(t);
-  await placeHold(mongo, first, estimate);
-  await placeHold(mongo, second, estimate);
+  await addHold(mongo, first, estimate);
+  await addHold(mongo, second, estimate);
   return {
     mongo,
-    keep: () => inTransaction(mongo, FRONT_DOOR_BUDGET_MS, (session) => keepHold(mongo, first, cost, session)),
+    keep: () => inTransaction(mongo, FRONT_DOOR_BUDGET_MS, (session) => convertHold(mongo, first, cost, session)),
     line: async () => (await generationHolds(mongo).findOne({ _id: 'org-1' }))?.holds ?? [],
-    before: (now = Date.now()) => readHeldBefore(mongo, second, now),
+    before: (now = Date.now()) => readHoldsAhead(mongo, second, now),
   };
 }
 
@@ -34,7 +34,7 @@ t.test('a price that is owed stays held for a day, even if its maker still renew
 t.test('a hold that expired before its answer arrived is added again with the answer, once', async (t) => {
   const { mongo, keep, line } = await setUp(t);
   await generationHolds(mongo).updateOne({ _id: 'org-1' }, { $set: { 'holds.0.until': new Date(0) } });
-  await placeHold(mongo, { ...second, _id: 'preview-3' }, estimate);
+  await addHold(mongo, { ...second, _id: 'preview-3' }, estimate);
   t.strictSame(
     (await line()).map(({ previewId }) => previewId),
     ['preview-2', 'preview-3'],

@@ -2,7 +2,7 @@ import type { ClientSession, Document } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { guardedUpdate, literal, msOf, NOW_MS, nowPlus, wasAccepted } from '#infra/mongo/guarded-update.ts';
-import { type Charge, type HeldAmounts, heldBefore, REPLAY_MS } from '#shared/classifier/generation.ts';
+import { type Charge, type HeldAmounts, holdsAhead, REPLAY_MS } from '#shared/classifier/generation.ts';
 import { generationHolds } from './collections.ts';
 
 /** Selects the hold of a generation: that of one holder if `fence` is set, otherwise any. */
@@ -13,19 +13,19 @@ interface Holder {
 }
 
 /** Maximum number of live holds per organization. No organization needs as many, and the document stays small. */
-const MOST_HOLDS = 1_000;
+const MAX_HOLDS = 1_000;
 const LIVE: Document = { $filter: { input: '$holds', cond: { $gt: [msOf('$$this.until'), NOW_MS] } } };
 
 /**
- * Appends a hold to its organization's line and deletes an earlier hold of the same generation. The caller must count `before`,
+ * Appends a hold to its organization's line and deletes an earlier hold of the same generation. The caller must count `ahead`,
  * the holds ahead of it, against the balance as well. Of two concurrent holds one is behind the other and sees it. `full`: the
- * line already has MOST_HOLDS other holds.
+ * line already has MAX_HOLDS other holds.
  */
-export async function placeHold(
+export async function addHold(
   mongo: Mongo,
   { _id: previewId, organizationId, fence }: Required<Holder>,
   { credits, tokens, leaseMs }: Charge & { leaseMs: number },
-): Promise<{ kind: 'placed'; before: HeldAmounts } | { kind: 'full' }> {
+): Promise<{ kind: 'added'; ahead: HeldAmounts } | { kind: 'full' }> {
   const others = { $filter: { input: LIVE, cond: { $not: [isOf({ _id: previewId, organizationId })] } } };
   const own = {
     previewId: literal(previewId),
@@ -34,28 +34,28 @@ export async function placeHold(
     tokens: literal(tokens),
     until: nowPlus(leaseMs),
   };
-  const update = guardedUpdate([{ $lt: [{ $size: others }, MOST_HOLDS] }], {
+  const update = guardedUpdate([{ $lt: [{ $size: others }, MAX_HOLDS] }], {
     holds: { $concatArrays: [others, [own]] },
   });
-  const place = () =>
+  const append = () =>
     generationHolds(mongo).findOneAndUpdate({ _id: organizationId }, update.pipeline, {
       returnDocument: 'after',
       maxTimeMS: QUERY_LIMIT_MS,
     });
-  let row = await place();
+  let row = await append();
   if (row === null) {
     await insertEmpty(mongo, organizationId);
-    row = await place();
+    row = await append();
   }
   if (row === null || !wasAccepted(update, row)) return { kind: 'full' };
-  return { kind: 'placed', before: heldBefore(row, previewId) };
+  return { kind: 'added', ahead: holdsAhead(row, previewId) };
 }
 
 /** Returns the sum of the live holds that are now ahead of this generation's hold. `now` is in Unix milliseconds. */
-export async function readHeldBefore(mongo: Mongo, { _id, organizationId }: Holder, now: number): Promise<HeldAmounts> {
+export async function readHoldsAhead(mongo: Mongo, { _id, organizationId }: Holder, now: number): Promise<HeldAmounts> {
   const row = await generationHolds(mongo).findOne({ _id: organizationId }, { maxTimeMS: QUERY_LIMIT_MS });
   const live = (row?.holds ?? []).filter(({ until }) => until.getTime() > now);
-  return heldBefore({ holds: live }, _id);
+  return holdsAhead({ holds: live }, _id);
 }
 
 /**
@@ -72,7 +72,7 @@ export async function renewHold(mongo: Mongo, holder: Required<Holder>, leaseMs:
  * Reduces the hold of a stored answer to its price, and extends it for as long as settlement is retried (REPLAY_MS). If the hold
  * expired meanwhile because it could not be renewed, it is added again, because the price is still owed.
  */
-export async function keepHold(
+export async function convertHold(
   mongo: Mongo,
   holder: Required<Holder>,
   { credits, tokens }: Charge,
@@ -99,7 +99,7 @@ export async function markHoldConsumed(mongo: Mongo, holder: Holder, session: Cl
 }
 
 /** Deletes a hold once its generation is paid for or will not be made. */
-export async function dropHold(mongo: Mongo, holder: Holder, session?: ClientSession): Promise<void> {
+export async function releaseHold(mongo: Mongo, holder: Holder, session?: ClientSession): Promise<void> {
   await setHolds(mongo, holder, { $filter: { input: LIVE, cond: { $not: [isOf(holder)] } } }, session);
 }
 

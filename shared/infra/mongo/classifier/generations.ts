@@ -19,7 +19,7 @@ import {
 } from '#shared/classifier/generation.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import { generations } from './collections.ts';
-import { dropHold, keepHold, markHoldConsumed } from './generation-holds.ts';
+import { convertHold, markHoldConsumed, releaseHold } from './generation-holds.ts';
 
 /** A generation on which only its holder works until the lease ends. */
 export interface HeldGeneration {
@@ -39,32 +39,34 @@ const isClosedAs = (closed: ClosedAs): Document => ({
 export const IS_EXPIRED: Document = isClosedAs('EXPIRED');
 const IS_SUPERSEDED = isClosedAs('SUPERSEDED');
 
-interface Taking {
+interface Acquisition {
   by: GenerationHolder;
   leaseMs: number;
-  /** Closed answers that the taker may charge all the same. Default: none. */
+  /** Closed answers that the caller may charge all the same. Default: none. */
   evenIf?: readonly ClosedAs[];
 }
 
-type Taken = { kind: 'held'; held: HeldGeneration } | { kind: 'busy' | 'expired' | 'superseded' | 'settled' | 'gone' };
+type Acquired =
+  | { kind: 'held'; held: HeldGeneration }
+  | { kind: 'busy' | 'expired' | 'superseded' | 'settled' | 'gone' };
 
 /**
- * Takes a row that is not settled and whose lease is over. A worker also takes it from another worker: its claim of the row's
+ * Acquires a row that is not settled and whose lease is over. A worker also acquires it from another worker: its claim of the row's
  * only command proves that the other worker has lost that command. `busy`: another holder has the row. `gone`: the row does not
  * exist.
  *
- * An unpaid answer whose day is over by MongoDB's clock is not taken but closed: `expired`. From then on, no clock opens it again.
+ * An unpaid answer whose day is over by MongoDB's clock is not acquired but closed: `expired`. From then on, no clock opens it again.
  */
-export async function takeGeneration(
+export async function acquireGeneration(
   mongo: Mongo,
   previewId: string,
-  { by, leaseMs, evenIf = [] }: Taking,
-): Promise<Taken> {
+  { by, leaseMs, evenIf = [] }: Acquisition,
+): Promise<Acquired> {
   const isOver = { $lte: [msOf('$leaseUntil'), NOW_MS] };
   const isFree = by === 'door' ? isOver : { $or: [isOver, { $eq: ['$heldBy', 'worker'] }] };
   const isPastDay = { $and: [{ $eq: ['$state', 'PENDING'] }, { $lte: [msOf('$replayUntil'), NOW_MS] }] };
   const expires = evenIf.includes('EXPIRED') ? literal(false) : { $or: [IS_EXPIRED, isPastDay] };
-  const unlessExpired = (taken: unknown, field: string) => ({ $cond: [expires, `$${field}`, taken] });
+  const unlessExpired = (acquired: unknown, field: string) => ({ $cond: [expires, `$${field}`, acquired] });
   const isAllowed = evenIf.includes('SUPERSEDED') ? [] : [{ $not: [IS_SUPERSEDED] }];
   const update = guardedUpdate([{ $ne: ['$state', 'SETTLED'] }, isFree, ...isAllowed], {
     closed: { $cond: [expires, literal('EXPIRED'), '$closed'] },
@@ -72,7 +74,7 @@ export async function takeGeneration(
     heldBy: unlessExpired(literal(by), 'heldBy'),
     fence: unlessExpired({ $add: ['$fence', 1] }, 'fence'),
     failure: unlessExpired(null, 'failure'),
-    // A row without an answer expires a while after it was last taken, not after it was created. So it never expires while its
+    // A row without an answer expires a while after it was last acquired, not after it was created. So it never expires while its
     // answer is being made.
     idleSince: { $cond: [{ $eq: ['$state', 'MAKING'] }, '$$NOW', null] },
   });
@@ -98,9 +100,9 @@ export async function renewGeneration(mongo: Mongo, held: HeldGeneration, leaseM
 
 /**
  * Releases a row that is not settled. With a rejection, the requests that waited for this holder return the same rejection. With
- * null they take the row themselves. Changes nothing if the caller is no longer the holder.
+ * null they acquire the row themselves. Changes nothing if the caller is no longer the holder.
  */
-export async function giveUpGeneration(
+export async function releaseGeneration(
   mongo: Mongo,
   { row, fence }: HeldGeneration,
   rejection: Rejection | null,
@@ -116,7 +118,7 @@ export async function giveUpGeneration(
 }
 
 /** The answer of a model, and the kind of holder that calls usage and wallet service for it. */
-interface MadeAnswer {
+interface PricedAnswer {
   /** JSON text, by `resultText`. */
   result: string;
   charge: Charge;
@@ -135,7 +137,7 @@ interface MadeAnswer {
 export async function storeReplay(
   mongo: Mongo,
   { row, fence }: HeldGeneration,
-  { result, charge, settledBy, now }: MadeAnswer,
+  { result, charge, settledBy, now }: PricedAnswer,
 ): Promise<{ kind: 'stored' } | { kind: 'lost' }> {
   const isWorkers = settledBy === 'worker';
   const command = newCommand({
@@ -157,7 +159,7 @@ export async function storeReplay(
     });
     const written = await generations(mongo).updateOne({ _id: row._id }, pipeline, { session });
     if (written.modifiedCount !== 1) return { kind: 'lost' };
-    await keepHold(mongo, row, charge, session);
+    await convertHold(mongo, row, charge, session);
     await postCommandIn(mongo, session, command);
     return { kind: 'stored' };
   });
@@ -184,7 +186,7 @@ export async function markConsumedAtDoor(mongo: Mongo, row: Pick<Generation, '_i
 
 /**
  * Changes PENDING to SETTLED once both the usage and the wallet service are done. From now on the answer may be returned, and its
- * hold is dropped.
+ * hold is released.
  */
 export async function markSettled(
   mongo: Mongo,
@@ -200,7 +202,7 @@ export async function markSettled(
     failure: null,
   });
   await generations(mongo).updateOne({ _id }, pipeline, { session });
-  await dropHold(mongo, { _id, organizationId }, session);
+  await releaseHold(mongo, { _id, organizationId }, session);
 }
 
 /**

@@ -126,7 +126,7 @@ export async function endOrphanedRound(
   mongo: Mongo,
   { at, fence }: OrphanedRound,
   open: readonly FinishedBatch[],
-  endOf: (succeeded: number) => JobEnd,
+  jobEndOf: (succeeded: number) => JobEnd,
 ): Promise<void> {
   await inTransaction(mongo, ORPHANED_ROUND_BUDGET_MS, async (session) => {
     // Read the command first. A worker that runs it again after this read also writes the job, so one of the two commits fails.
@@ -136,7 +136,7 @@ export async function endOrphanedRound(
     await beginRound(mongo, at, session);
     await storeOutcomes(mongo, at, open, session);
     const job = await aiJobs(mongo).findOne({ _id: at.jobId }, { session, maxTimeMS: QUERY_LIMIT_MS });
-    await endRound(mongo, at, endOf(job?.counts.succeeded ?? 0), session);
+    await endRound(mongo, at, jobEndOf(job?.counts.succeeded ?? 0), session);
   });
 }
 

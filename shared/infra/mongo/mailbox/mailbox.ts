@@ -41,12 +41,12 @@ export async function postCommand<Q extends Queue>(
 ): Promise<{ command: CommandOf<Q>; created: boolean }> {
   const { queue, key } = command;
   // Repeat: between insert and read, the live command may be rejected, which frees its key.
-  for (let round = 0; ; round++) {
+  for (let pass = 0; ; pass++) {
     try {
       await mailboxOf(mongo, queue).insertOne(command as OptionalUnlessRequiredId<CommandOf<Q>>);
       return { command, created: true };
     } catch (error) {
-      if (!isDuplicateKey(error, ['key']) || round === 5) throw error;
+      if (!isDuplicateKey(error, ['key']) || pass === 5) throw error;
     }
     const existing = await findLive(mongo, queue, key);
     if (existing !== null) return { command: existing, created: false };

@@ -113,7 +113,7 @@ async function awaitEarlier(
   }
 }
 
-/** Returns the earlier event that made ours a duplicate, or null. Polls up to KNOWN_WITHIN_MS until that event is readable. */
+/** Returns the earlier event that made ours a duplicate, or null. Polls up to READABLE_WITHIN_MS until that event is readable. */
 async function findWinner(mongo: Mongo, event: NotificationEvent | null): Promise<NotificationEvent | null> {
   const giveUpAt = performance.now() + READABLE_WITHIN_MS;
   for (;;) {

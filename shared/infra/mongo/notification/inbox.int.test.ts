@@ -8,13 +8,19 @@ import { freshNotification, storeNotifications } from '#testing/stored/stored-no
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { tappedDb } from '#testing/stores/tapped-db.ts';
 import { fanOuts, notifications } from './collections.ts';
-import { countUnread, findNotification, type ListFilter, listNotifications, type Wanted } from './inbox.ts';
+import {
+  countUnread,
+  findNotification,
+  type ListFilter,
+  listNotifications,
+  type WantedNotifications,
+} from './inbox.ts';
 import { deleteAll, deleteNotification, markAllRead, markRead, putSnapshot } from './inbox-changes.ts';
 
-const EVERYTHING: Wanted = { userId: 'student-1', organizationId: null, filter: 'ALL', q: null };
+const EVERYTHING: WantedNotifications = { userId: 'student-1', organizationId: null, filter: 'ALL', q: null };
 const { signal } = new AbortController();
 
-async function listed(mongo: Mongo, change: Partial<Wanted>, page = { page: 1, limit: 100 }) {
+async function listed(mongo: Mongo, change: Partial<WantedNotifications>, page = { page: 1, limit: 100 }) {
   const { rows, total, unread } = await listNotifications(mongo, { ...EVERYTHING, ...change }, page);
   return { ids: rows.map(({ _id }) => _id), total, unread };
 }
@@ -64,7 +70,7 @@ t.test('each filter selects its rows, and the unread count ignores the filter', 
   const staged = make({ place: await storeFanOut(mongo, 'STAGING') });
   await notifications(mongo).insertMany([plain, read, support, deleted, staged]);
   for (const userId of ['student-1', null]) {
-    const shows = async (change: Partial<Wanted>, ...rows: Notification[]) => {
+    const shows = async (change: Partial<WantedNotifications>, ...rows: Notification[]) => {
       const { ids, total, unread } = await listed(mongo, { userId, ...change });
       t.same([...ids].sort(), rows.map(({ _id }) => _id).sort(), JSON.stringify({ userId, ...change }));
       t.strictSame([total, unread], [rows.length, 2]);

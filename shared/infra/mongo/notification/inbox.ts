@@ -7,7 +7,7 @@ import { fanOuts, type NotificationRow, notifications } from './collections.ts';
 export type ListFilter = 'ALL' | 'UNREAD' | 'READ' | 'SUPPORT';
 
 /** Filter of a list of notifications; null does not narrow. */
-export interface Wanted {
+export interface WantedNotifications {
   /** null: all users. */
   userId: string | null;
   organizationId: string | null;
@@ -34,13 +34,13 @@ interface ListedNotifications {
 /**
  * Returns a page of an inbox with its counts. A search compares its text row by row; one that takes too long fails as an outage.
  */
-export function listNotifications(mongo: Mongo, wanted: Wanted, page: Page): Promise<ListedNotifications> {
+export function listNotifications(mongo: Mongo, wanted: WantedNotifications, page: Page): Promise<ListedNotifications> {
   return readConsistently(mongo, (place) => readPage(mongo, wanted, page, place));
 }
 
 async function readPage(
   mongo: Mongo,
-  wanted: Wanted,
+  wanted: WantedNotifications,
   { page, limit }: Page,
   place: PlaceFilter,
 ): Promise<ListedNotifications> {
@@ -119,7 +119,7 @@ interface Selection {
   hint?: string;
 }
 
-export function selectionOf(wanted: Wanted, place: PlaceFilter): Selection {
+export function selectionOf(wanted: WantedNotifications, place: PlaceFilter): Selection {
   return {
     filter: {
       ...(wanted.userId === null ? {} : { userId: wanted.userId }),
@@ -178,18 +178,18 @@ const MAX_READS = 3;
  *
  * Rows move to `INBOX` no sooner than READER_GRACE_MS after their fan-out was published. The fan-out stays findable for READER_GRACE_MS after the
  * last row moved (`shared/notification/fan-out.ts`). So two queries less than that apart, in either order, agree about every row
- * that could be moving. A process that was paused between them repeats both. Throws if that happens in MAX_READS rounds.
+ * that could be moving. A process that was paused between them repeats both. Throws if that happens in MAX_READS passes.
  */
 export async function readConsistently<Result>(
   mongo: Mongo,
   read: (place: PlaceFilter) => Promise<Result>,
 ): Promise<Result> {
-  for (let round = 1; ; round++) {
+  for (let pass = 1; ; pass++) {
     const began = performance.now();
     const [published, visible] = await Promise.all([publishedFanOuts(mongo), read('INBOX')]);
     const result = published.length === 0 ? visible : await read({ $in: ['INBOX', ...published] });
     if (performance.now() - began < CONSISTENT_READ_MS) return result;
-    if (round === MAX_READS) throw new Error('looks at an inbox took too long to belong together');
+    if (pass === MAX_READS) throw new Error('looks at an inbox took too long to belong together');
   }
 }
 

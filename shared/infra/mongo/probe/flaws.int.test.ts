@@ -10,7 +10,7 @@ import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { probe } from './probe.ts';
 
 /** Time limit of a behaviour. It is long, because a server is also slow if its machine runs other tests. */
-const PATIENCE_MS = 60_000;
+const TIMEOUT_MS = 60_000;
 /** Number of concurrent probes. A probe mostly waits for time limits. */
 const AT_ONCE = 4;
 
@@ -22,7 +22,7 @@ async function faultsOf({ flaw }: FlawCase): Promise<Map<string, string>> {
   const url = await openFlawedMongo({ teardown: (end) => void ends.push(end) }, real.url, flaw());
   const mongo = openMongo({ url, database: real.database, appName: 'examhall-test' });
   try {
-    const { findings } = await probe(mongo, { limitMs: PATIENCE_MS });
+    const { findings } = await probe(mongo, { limitMs: TIMEOUT_MS });
     return new Map(findings.flatMap(({ name, fault }) => (fault === null ? [] : [[name, fault]])));
   } finally {
     await mongo.close();

@@ -2,7 +2,7 @@ import { MongoError, MongoNetworkError } from 'mongodb';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { isOutage } from '#infra/mongo/faults.ts';
 import type { PassedProbe } from '#infra/mongo/schema/schema-state.ts';
-import { bounded, endsWithin } from '#infra/process/background.ts';
+import { settlesWithin, withTimeout } from '#infra/process/background.ts';
 import { SECOND } from '#shared/kernel/time.ts';
 import { READS } from './reads.ts';
 import { type Behaviour, openScratch, type Scratch } from './scratch.ts';
@@ -68,7 +68,7 @@ export async function probe(mongo: Mongo, { limitMs = LIMIT_MS } = {}): Promise<
     }
     return { server, findings };
   } finally {
-    await endsWithin(scratch.drop(), limitMs);
+    await settlesWithin(scratch.drop(), limitMs);
   }
 }
 
@@ -87,7 +87,7 @@ async function faultOf(behaviour: Behaviour, scratch: Scratch, limitMs: number):
 async function runTrial(behaviour: Behaviour, scratch: Scratch, limitMs: number): Promise<string | null> {
   const trial = scratch.beginTrial(behaviour.name);
   try {
-    const fault = await bounded(behaviour.fault(trial), limitMs, () => new Late());
+    const fault = await withTimeout(behaviour.fault(trial), limitMs, () => new Late());
     return fault ?? null;
   } catch (error) {
     if (error instanceof Late) return NO_ANSWER;
@@ -103,7 +103,7 @@ class Late extends Error {}
 
 /** Limits the time of a command that every server has. If even this one is not answered, the server is unavailable. */
 function inTime<Result>(work: Promise<Result>, limitMs: number): Promise<Result> {
-  return bounded(work, limitMs, () => new MongoNetworkError(`no answer within ${limitMs} ms`));
+  return withTimeout(work, limitMs, () => new MongoNetworkError(`no answer within ${limitMs} ms`));
 }
 
 /**

@@ -10,7 +10,7 @@ import {
 } from 'mongodb';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { endHolderSession, sessionIdOf } from '#infra/mongo/mailbox/claim.ts';
-import { endsWithin } from '#infra/process/background.ts';
+import { settlesWithin } from '#infra/process/background.ts';
 import { MINUTE, SECOND } from '#shared/kernel/time.ts';
 
 /** A behaviour that the product requires of a server. */
@@ -157,8 +157,9 @@ async function dropAbandoned(mongo: Mongo, now: number): Promise<void> {
  */
 async function endSession(mongo: Mongo, session: ClientSession): Promise<void> {
   const id = session.inTransaction() ? sessionIdOf(session) : null;
-  const isOver = await endsWithin(session.endSession(), END_WITHIN_MS).catch(ignoreFault);
-  if (isOver !== true && id !== null) await endsWithin(endHolderSession(mongo, id), END_WITHIN_MS).catch(ignoreFault);
+  const isOver = await settlesWithin(session.endSession(), END_WITHIN_MS).catch(ignoreFault);
+  if (isOver !== true && id !== null)
+    await settlesWithin(endHolderSession(mongo, id), END_WITHIN_MS).catch(ignoreFault);
 }
 
 function ignoreFault(error: unknown): void {

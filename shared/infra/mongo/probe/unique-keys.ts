@@ -67,12 +67,12 @@ export const UNIQUE_KEYS: readonly Behaviour[] = [
     async fault(trial) {
       const { keys, newId } = trial;
       const [key, ...ids] = [newId(), newId(), newId()];
-      const insert: Claim = (id, session) => keys.insertOne(rowOf(id, key), { session });
+      const insert: ClaimWrite = (id, session) => keys.insertOne(rowOf(id, key), { session });
       const inserts = await raceFault(trial, key, ids, insert);
       if (inserts !== undefined) return `of two transactions that insert one key, ${inserts}`;
       const [updatedKey, ...rows] = [newId(), newId(), newId()];
       await keys.insertMany(rows.map((id) => ({ ...rowOf(id, updatedKey), live: false })));
-      const update: Claim = (id, session) => keys.updateOne({ _id: id }, { $set: { live: true } }, { session });
+      const update: ClaimWrite = (id, session) => keys.updateOne({ _id: id }, { $set: { live: true } }, { session });
       const updates = await raceFault(trial, updatedKey, rows, update);
       return updates === undefined ? undefined : `of two transactions that update rows to one key, ${updates}`;
     },
@@ -128,7 +128,7 @@ const WAYS_TO_FREE: readonly [string, (keys: Collection<KeyRow>, id: string) => 
 ];
 
 /** Writes the contested key into the row of this id, in the session's transaction. */
-type Claim = (id: string, session: ClientSession) => Promise<unknown>;
+type ClaimWrite = (id: string, session: ClientSession) => Promise<unknown>;
 
 /**
  * Lets two transactions claim one key, both begun before either ends. Returns the fault, or undefined if exactly one wins.
@@ -140,7 +140,7 @@ async function raceFault(
   { keys, session }: Trial,
   key: string,
   [first = '', second = '']: string[],
-  claim: Claim,
+  claim: ClaimWrite,
 ): Promise<string | undefined> {
   const [winner, loser] = [session(), session()];
   winner.startTransaction(TRANSACTION);

@@ -62,7 +62,7 @@ export async function migrate(
 ): Promise<MigrationReport> {
   const runner = randomUUID();
   const passed = isProbed ? undefined : await proveServer(mongo, await passedBefore(mongo), report);
-  const from = await takeLease(mongo, runner, report);
+  const from = await acquireLease(mongo, runner, report);
   const renewal = setInterval(() => void extendLease(mongo, runner).catch(() => undefined), RENEW_MS);
   try {
     if (passed !== undefined) await schemaState(mongo).updateOne({ _id: 'schema', runner }, { $set: { passed } });
@@ -105,19 +105,19 @@ async function createCollection(mongo: Mongo, name: string): Promise<void> {
 }
 
 /** Waits until this runner holds the lease. Returns the stored schema version. */
-async function takeLease(mongo: Mongo, runner: string, report: (line: string) => void): Promise<number> {
-  for (let round = 0; ; round++) {
+async function acquireLease(mongo: Mongo, runner: string, report: (line: string) => void): Promise<number> {
+  for (let pass = 0; ; pass++) {
     const update = guardedUpdate([{ $lte: [{ $ifNull: [msOf('$lockedUntil'), 0] }, NOW_MS] }], {
       runner: literal(runner),
       lockedUntil: nowPlus(LEASE_MS),
     });
-    const taken = await schemaState(mongo).findOneAndUpdate({ _id: 'schema' }, update.pipeline, {
+    const acquired = await schemaState(mongo).findOneAndUpdate({ _id: 'schema' }, update.pipeline, {
       returnDocument: 'after',
     });
-    if (taken === null) await createState(mongo);
-    else if (wasAccepted(update, taken)) return taken.version;
+    if (acquired === null) await createState(mongo);
+    else if (wasAccepted(update, acquired)) return acquired.version;
     else {
-      if (round % 10 === 0) report('another migration is running; waiting for it');
+      if (pass % 10 === 0) report('another migration is running; waiting for it');
       await new Promise((resolve) => setTimeout(resolve, WAIT_MS));
     }
   }

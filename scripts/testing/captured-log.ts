@@ -1,15 +1,15 @@
 import type { Fields, Log } from '#infra/log/log.ts';
 
 /** A log that prints nothing and records every line. */
-export interface HeldLog extends Log {
+export interface CapturedLog extends Log {
   lines: { level: string; fields: Fields; message: string }[];
 }
 
 /** Returns an empty log. Its children write into the same list. */
-export function heldLog(): HeldLog {
-  const lines: HeldLog['lines'] = [];
+export function captureLog(): CapturedLog {
+  const lines: CapturedLog['lines'] = [];
   const at = (level: string) => (fields: Fields, message: string) => void lines.push({ level, fields, message });
-  const log: HeldLog = {
+  const log: CapturedLog = {
     lines,
     debug: at('debug'),
     info: at('info'),

@@ -2,7 +2,7 @@ import t from 'tap';
 import { HOUR } from '#shared/kernel/time.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { openGeneration } from './generation-epochs.ts';
-import { findGeneration, giveUpGeneration, renewGeneration, takeGeneration } from './generations.ts';
+import { acquireGeneration, findGeneration, releaseGeneration, renewGeneration } from './generations.ts';
 
 const mongo = await openTestMongo(t);
 
@@ -10,9 +10,9 @@ t.test('only its holder renews a lease, and not after the release of the row', a
   const [_id, now] = ['preview-1', Date.now()];
   const wanted = { _id, key: 'key-1', epoch: 1, organizationId: 'org-1', actor: { id: 'an', role: 'TEACHER' } };
   const opened = await openGeneration(mongo, { ...wanted, now, leaseMs: -1 });
-  const taken = await takeGeneration(mongo, _id, { by: 'door', leaseMs: 60_000 });
-  if (opened.kind !== 'held' || taken.kind !== 'held') throw new Error('the row was not free');
-  const [first, second] = [opened.held, taken.held];
+  const acquired = await acquireGeneration(mongo, _id, { by: 'door', leaseMs: 60_000 });
+  if (opened.kind !== 'held' || acquired.kind !== 'held') throw new Error('the row was not free');
+  const [first, second] = [opened.held, acquired.held];
   const leaseUntil = async () => (await findGeneration(mongo, _id))?.leaseUntil.getTime() ?? 0;
 
   const held = await leaseUntil();
@@ -20,7 +20,7 @@ t.test('only its holder renews a lease, and not after the release of the row', a
   t.equal(await leaseUntil(), held);
   await renewGeneration(mongo, second, HOUR);
   t.ok((await leaseUntil()) > held);
-  await giveUpGeneration(mongo, second, null);
+  await releaseGeneration(mongo, second, null);
   const free = await leaseUntil();
   await renewGeneration(mongo, second, HOUR);
   t.equal(await leaseUntil(), free);

@@ -2,7 +2,7 @@ import type { Log } from '#infra/log/log.ts';
 import type { Row } from './row.ts';
 
 /** Resources of every measure. */
-export interface Ground {
+export interface BenchContext {
   /** Empty for a measure without MongoDB. */
   mongodbUrl: string;
   redisUrl: string;
@@ -13,13 +13,13 @@ export interface Ground {
 }
 
 /** Measures one operation and returns its rows, most important first. */
-export type Measure = (ground: Ground) => Promise<Row[]>;
+export type Measure = (context: BenchContext) => Promise<Row[]>;
 
 /** Shows progress on standard error: a bar on a terminal, otherwise one line for each measure. The report goes to standard output. */
 export interface Progress {
   begin(what: string): void;
   step(done: number, of: number): void;
-  say(line: string): void;
+  line(line: string): void;
   end(): void;
 }
 
@@ -43,7 +43,7 @@ export function openProgress(terminal: NodeJS.WriteStream): Progress {
       const full = Math.round((done / of) * BAR);
       terminal.write(`\r\x1b[2K${'█'.repeat(full)}${'░'.repeat(BAR - full)} ${what}`);
     },
-    say(line) {
+    line(line) {
       clear();
       terminal.write(`bench: ${line}\n`);
     },
