@@ -14,8 +14,9 @@ const USAGE = `examhall: operator commands
 
   examhall dead list [--queue QUEUE] [--json]                  dead letters, grouped by cause
   examhall dead show ID                                        one command as JSON
-  examhall dead replay (ID ... | --queue QUEUE [--cause TEXT]) --reason TEXT [--limit 100] [--yes]
-                                                               replay dead commands, once per death; audited. Without --yes: a dry run
+  examhall dead replay (ID ... | --queue QUEUE [--cause TEXT]) --reason TEXT [--limit 100] [--charge-superseded] [--yes]
+                                                               replay dead commands, once per death; audited. Without --yes: a dry run.
+                                                               Skips a settlement whose request was charged anew, unless the flag is set
   examhall workers [--json]                                    live worker processes and their current work
   examhall queues [--json]                                     waiting, running and dead commands, and the age of the oldest due one
   examhall audit [--limit 20] [--json]                         operator actions, newest first
@@ -108,6 +109,7 @@ function parse(args: string[]) {
         json: { type: 'boolean' },
         yes: { type: 'boolean' },
         'allow-admin': { type: 'boolean' },
+        'charge-superseded': { type: 'boolean' },
         queue: { type: 'string' },
         cause: { type: 'string' },
         reason: { type: 'string' },

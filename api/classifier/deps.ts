@@ -52,7 +52,7 @@ export interface PreviewDeps {
   /** Settles stored generations; null = this front door calls the usage and wallet services itself. */
   settlementWorker: SettlementWorker | null;
   timing: GenerationTiming;
-  log: Pick<Log, 'warn'>;
+  log: Pick<Log, 'warn' | 'error'>;
 }
 
 /** Rings the settlement worker and waits for its reply. */

@@ -1,6 +1,7 @@
 import t from 'tap';
 import { generationHolds } from '#infra/mongo/classifier/collections.ts';
-import { hangs, paidDoor, wordOf } from '#testing/doors/paid-door.ts';
+import { HOUR } from '#shared/kernel/time.ts';
+import { doorWithWorker, hangs, paidDoor, wordOf } from '#testing/doors/paid-door.ts';
 import { generationCall } from '#testing/doors/preview-door.ts';
 import { gate, until } from '#testing/until.ts';
 import { previewGeneration } from './previews.ts';
@@ -65,4 +66,52 @@ t.test('the hold of a dead process ends with its lease', async (t) => {
   t.strictSame(await held(), []);
   dying.abort(new Error('the test is over'));
   await t.rejects(dead);
+});
+
+for (const [settler, open] of [
+  ['a front door', paidDoor],
+  ['the worker', doorWithWorker],
+] as const) {
+  t.test(`usage that ${settler} has consumed counts once while its debit is pending`, async (t) => {
+    const { door, owners, called, held, settlements } = await open(t);
+    const { ledger, calls } = owners;
+    ledger.limits.set('credits_weekly', 12);
+    owners.fault = ({ path }) => (path.endsWith('/transactions') ? 'away' : undefined);
+    const settlementWorker = door.settlementWorker && { ...door.settlementWorker, waitMs: 1 };
+    const ask = (topic: string) => previewGeneration({ ...door, settlementWorker }, generationCall({ topic }));
+    t.equal(wordOf(await ask('A')), 'AI_SETTLEMENT_PENDING');
+    await until('its usage is counted', () => ledger.used.get('credits_weekly') === 6);
+    await until('its debit has failed', () => called('/transactions') > 0);
+    await noneRuns();
+    t.match(await held(), [{ credits: 6, usageConsumed: true }], 'its debit is still held');
+    ledger.balance = 11;
+    t.equal(wordOf(await ask('B')), 'AI_WALLET_INSUFFICIENT', 'six for A, which are owed, and six for B');
+    ledger.balance = 12;
+    t.equal(wordOf(await ask('B')), 'AI_SETTLEMENT_PENDING', 'B is made: 6 are used, and 6 more are allowed');
+    const check = calls.findLast(({ path }) => path.endsWith('/check'));
+    const own = ['credits_monthly', 'credits_weekly', 'credits_hourly'].map((counter) => ({ counter, amount: 6 }));
+    t.strictSame(check?.body.checks, [...own, { counter: 'tokens_monthly', amount: 2_000 }], 'its own estimate alone');
+    await until('the usage of B is counted', () => ledger.used.get('credits_weekly') === 12);
+    t.equal(wordOf(await ask('C')), 'AI_USAGE_LIMIT_EXCEEDED');
+    await noneRuns();
+
+    /** Waits for the run of the worker, which outlasts the request. */
+    async function noneRuns() {
+      const isIdle = async () => (await settlements()).every(({ lockedUntil }) => lockedUntil === null);
+      await until('no settlement runs', isIdle);
+    }
+  });
+}
+
+t.test('a hold of an older version counts against usage limits and balance', async (t) => {
+  const { mongo, door, owners } = await paidDoor(t);
+  const hold = { previewId: 'older', fence: 1, credits: 6, tokens: 300, until: new Date(Date.now() + HOUR) };
+  await generationHolds(mongo).insertOne({ _id: 'org-1', holds: [hold] });
+  owners.ledger.limits.set('credits_weekly', 11);
+  t.equal(wordOf(await previewGeneration(door, generationCall())), 'AI_USAGE_LIMIT_EXCEEDED');
+  owners.ledger.limits.set('credits_weekly', 12);
+  owners.ledger.balance = 11;
+  t.equal(wordOf(await previewGeneration(door, generationCall())), 'AI_WALLET_INSUFFICIENT');
+  owners.ledger.balance = 12;
+  t.equal(wordOf(await previewGeneration(door, generationCall())), 200);
 });

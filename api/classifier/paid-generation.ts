@@ -1,20 +1,19 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Call } from '#api/route.ts';
+import { newestGeneration, openGeneration } from '#infra/mongo/classifier/generation-epochs.ts';
 import { releaseHold, renewHold } from '#infra/mongo/classifier/generation-holds.ts';
 import {
   acquireGeneration,
   findGeneration,
   type HeldGeneration,
-  newestGeneration,
-  openGeneration,
   releaseGeneration,
   renewGeneration,
   storeReplay,
 } from '#infra/mongo/classifier/generations.ts';
 import {
+  type AnsweredGeneration,
   chargeOf,
   nextStep,
-  type OwedGeneration,
   RETRY_AFTER_SECONDS,
   resultOf,
   resultText,
@@ -33,6 +32,9 @@ import { settleHere, settleThroughWorker } from './settlement.ts';
 const POLL_MS = 100;
 /** Delay before the row is read again after a lost race (ms). */
 const RACE_POLL_MS = 5;
+
+/** An equal request holds the row for longer than this request may wait. */
+const IN_PROGRESS: Rejection = { rejected: 'AI_GENERATION_IN_PROGRESS', retryAfter: RETRY_AFTER_SECONDS };
 
 /**
  * Abort signals of a request. `signal` aborts when the client leaves and ends only waiting. `stop` aborts when the process must
@@ -68,22 +70,22 @@ export async function paidGeneration(
         return isRejection(settled) ? settled : previewOf(settled, order);
       }
       case 'wait':
-        if (performance.now() >= giveUpAt) {
-          return { rejected: 'AI_GENERATION_IN_PROGRESS', retryAfter: RETRY_AFTER_SECONDS };
-        }
+        if (performance.now() >= giveUpAt) return IN_PROGRESS;
         waitedFor = { id: next.row._id, fence: next.row.fence };
         await delay(POLL_MS, undefined, { signal });
         break;
       case 'open':
       case 'acquire': {
-        const named = { key, organizationId, actor, now: now(), leaseMs: timing.leaseMs };
+        const wanted = { key, organizationId, actor, now: now(), leaseMs: timing.leaseMs };
         const acquired =
           next.kind === 'open'
-            ? await openGeneration(mongo, { _id: newId(now()), epoch: next.epoch, ...named })
+            ? await open(deps, { ...wanted, epoch: next.epoch }, next.after)
             : await acquireGeneration(mongo, next.row._id, { by: 'door', leaseMs: timing.leaseMs });
         if (acquired.kind !== 'held') {
-          // Another request took the row first; wait for its result.
-          await delay(RACE_POLL_MS, undefined, { signal });
+          // Another process has the row: wait for its result.
+          const isBusy = acquired.kind === 'busy';
+          if (isBusy && performance.now() >= giveUpAt) return IN_PROGRESS;
+          await delay(isBusy ? POLL_MS : RACE_POLL_MS, undefined, { signal });
           break;
         }
         const end = await generateAndSettle(deps, order, acquired.held, stop);
@@ -103,6 +105,18 @@ export async function paidGeneration(
         return next satisfies never;
     }
   }
+}
+
+type Wanted = Omit<Parameters<typeof openGeneration>[1], '_id'>;
+
+/** Opens the row of an epoch. Logs the settlement that became DEAD by that. */
+async function open({ mongo, now, log }: PreviewDeps, wanted: Wanted, after: AnsweredGeneration | null) {
+  const opened = await openGeneration(mongo, { _id: newId(now()), ...wanted }, after);
+  if (opened.kind === 'held' && opened.deadCommandId !== null) {
+    const about = { commandId: opened.deadCommandId, queue: 'settlement', subject: after?._id };
+    log.error(about, 'command is dead: see `examhall dead`');
+  }
+  return opened;
 }
 
 function previewOf(row: SettledGeneration, { wanted }: GenerationOrder): GenerationPreview {
@@ -166,7 +180,7 @@ async function generateOrCharge(
   return row === null || row.state === 'MAKING' ? { kind: 'again' } : chargeHere(deps, row);
 }
 
-async function chargeHere(deps: PreviewDeps, row: OwedGeneration | SettledGeneration): Promise<HolderEnd> {
+async function chargeHere(deps: PreviewDeps, row: AnsweredGeneration): Promise<HolderEnd> {
   const settled = await settleHere(deps, row);
   return isRejection(settled) ? { kind: 'refused', rejection: settled } : { kind: 'settled', row: settled };
 }

@@ -1,7 +1,13 @@
 import { addHold, readHoldsAhead } from '#infra/mongo/classifier/generation-holds.ts';
 import { checkUsage, readBalance } from '#infra/neighbours/billing.ts';
 import { OwnerFailed } from '#infra/neighbours/owner-call.ts';
-import { type Charge, estimateOf, RETRY_AFTER_SECONDS, sumOfCharges } from '#shared/classifier/generation.ts';
+import {
+  type Charge,
+  estimateOf,
+  type HeldAmounts,
+  RETRY_AFTER_SECONDS,
+  sumOfCharges,
+} from '#shared/classifier/generation.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import type { GenerationOrder } from './ask-model.ts';
 import type { PreviewDeps } from './deps.ts';
@@ -25,20 +31,28 @@ export async function preflight(
   if (hold.kind === 'full') return { rejected: 'AI_GENERATION_IN_PROGRESS', retryAfter: RETRY_AFTER_SECONDS };
   let { ahead } = hold;
   for (let reads = 1; ; reads++) {
-    const refused = await checkOwners(deps, order, sumOfCharges([ahead, estimate]), signal);
+    const refused = await checkOwners(deps, order, neededFor(estimate, ahead), signal);
     if (refused === undefined || refused.rejected === 'AI_OWNER_UNAVAILABLE') return refused;
     // A hold ahead of ours may have been charged between reading the holds and reading the balance; it was then counted twice.
-    const current: Charge = await readHoldsAhead(deps.mongo, holder, deps.now());
-    const isLess = current.credits < ahead.credits || current.tokens < ahead.tokens;
-    if (!isLess || reads === MAX_READS) return refused;
+    const current: HeldAmounts = await readHoldsAhead(deps.mongo, holder, deps.now());
+    if (!isLess(current, ahead) || reads === MAX_READS) return refused;
     ahead = current;
   }
+}
+
+function neededFor(estimate: Charge, ahead: HeldAmounts): HeldAmounts {
+  return { balance: ahead.balance + estimate.credits, usage: sumOfCharges([ahead.usage, estimate]) };
+}
+
+function isLess(current: HeldAmounts, ahead: HeldAmounts): boolean {
+  const [now, then] = [current.usage, ahead.usage];
+  return current.balance < ahead.balance || now.credits < then.credits || now.tokens < then.tokens;
 }
 
 async function checkOwners(
   { neighbours, outboundTimeoutMs: timeoutMs }: PreviewDeps,
   { scope }: GenerationOrder,
-  needed: Charge,
+  needed: HeldAmounts,
   signal: AbortSignal,
 ): Promise<Rejection | undefined> {
   const { usage, wallet } = neighbours;
@@ -46,13 +60,13 @@ async function checkOwners(
   const limits = { timeoutMs, signal };
   try {
     const [exceeded, balance] = await Promise.all([
-      checkUsage(usage, scope, needed, limits),
+      checkUsage(usage, scope, needed.usage, limits),
       readBalance(wallet, scope, limits),
     ]);
     if (exceeded.length > 0) {
       return { rejected: 'AI_USAGE_LIMIT_EXCEEDED', message: `A usage limit is reached: ${exceeded.join(', ')}` };
     }
-    return balance < needed.credits ? { rejected: 'AI_WALLET_INSUFFICIENT' } : undefined;
+    return balance < needed.balance ? { rejected: 'AI_WALLET_INSUFFICIENT' } : undefined;
   } catch (error) {
     if (!(error instanceof OwnerFailed)) throw error;
     const { retryAfterMs } = error;

@@ -1,9 +1,14 @@
 import { ringAndWait } from '#api/ring-and-wait.ts';
-import { findGeneration, markConsumed, settleAtDoor } from '#infra/mongo/classifier/generations.ts';
+import { findGeneration, markConsumedAtDoor, settleAtDoor } from '#infra/mongo/classifier/generations.ts';
 import { makeDueNow } from '#infra/mongo/mailbox/mailbox.ts';
 import { chargeOwners } from '#infra/neighbours/billing.ts';
 import { OwnerFailed } from '#infra/neighbours/owner-call.ts';
-import { type OwedGeneration, type SettledGeneration, settlementPending } from '#shared/classifier/generation.ts';
+import {
+  type AnsweredGeneration,
+  type OwedGeneration,
+  type SettledGeneration,
+  settlementPending,
+} from '#shared/classifier/generation.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import type { PreviewDeps, SettlementWorker } from './deps.ts';
 
@@ -37,12 +42,12 @@ export async function settleThroughWorker(
  */
 export async function settleHere(
   { mongo, log, neighbours, outboundTimeoutMs: timeoutMs }: PreviewDeps,
-  row: OwedGeneration | SettledGeneration,
+  row: AnsweredGeneration,
 ): Promise<SettlementResult> {
   const { usage, wallet } = neighbours;
   if (usage === null || wallet === null) return settlementPending(row._id);
   try {
-    await chargeOwners({ usage, wallet }, row, () => markConsumed(mongo, row._id), { timeoutMs });
+    await chargeOwners({ usage, wallet }, row, () => markConsumedAtDoor(mongo, row), { timeoutMs });
   } catch (error) {
     if (!(error instanceof OwnerFailed)) throw error;
     log.warn({ err: error, previewId: row._id }, 'settling a generation failed; 503 returned');

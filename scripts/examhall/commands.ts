@@ -1,3 +1,4 @@
+import { isSuperseded } from '#infra/mongo/classifier/generation-epochs.ts';
 import { liveWorkers } from '#infra/mongo/live-workers.ts';
 import { DELIVERIES, MAILBOX_OF, QUEUES } from '#infra/mongo/mailbox/commands.ts';
 import { deadCommands, deadGroups, findCommand, replayDead } from '#infra/mongo/mailbox/dead-letters.ts';
@@ -43,8 +44,20 @@ async function showDead(operator: Operator, [id]: string[]): Promise<number> {
     operator.fail(id === undefined ? 'ID is required: the id of a command' : `no command with id ${id}`);
     return 1;
   }
-  operator.say(JSON.stringify({ ...command, ...stateOf(command, operator.now()) }, null, 2));
+  const superseded = (await isSupersededSettlement(operator, command)) ? { superseded: true } : {};
+  operator.say(JSON.stringify({ ...command, ...stateOf(command, operator.now()), ...superseded }, null, 2));
+  if (superseded.superseded === true) operator.note(SUPERSEDED_WARNING);
   return 0;
+}
+
+const SUPERSEDED_WARNING =
+  'warning: superseded: an equal request was charged anew, so a replay would charge an answer that no request returns';
+const REFUSED = '  skipped: superseded; pass --charge-superseded to charge an answer that no request returns';
+const WILL_CHARGE = '  superseded: charges an answer that no request returns';
+
+/** Returns true if the command would charge an answer that no request returns any longer. */
+async function isSupersededSettlement({ mongo }: Operator, { queue, subject }: Command): Promise<boolean> {
+  return queue === 'settlement' && isSuperseded(mongo, subject);
 }
 
 /** Returns the state of a delivery as the API names it, for example DEAD_LETTERED. Other commands have a status only. */
@@ -62,18 +75,28 @@ async function replay(operator: Operator, ids: string[], flags: Flags): Promise<
   const limit = limitOf(flags, 100);
   if (limit === null) return refuse(operator, LIMIT_WANTED);
   const wanted = await chosen(operator, ids, flags, limit);
+  const superseded = new Set<string>();
+  for (const command of wanted) if (await isSupersededSettlement(operator, command)) superseded.add(command._id);
+  const mayCharge = flags['charge-superseded'] === true;
+  const isRefused = ({ _id }: Command) => superseded.has(_id) && !mayCharge;
   if (flags.yes !== true) {
-    const pronoun = wanted.length === 1 ? 'it' : 'them';
-    operator.say(
-      `dry run: ${counted(wanted.length, 'dead command')} would be replayed; pass --yes to replay ${pronoun}`,
-    );
-    for (const command of wanted)
-      operator.say(`  ${command._id}  ${command.queue}  ${command.lastError?.message ?? ''}`);
+    const count = wanted.filter((command) => !isRefused(command)).length;
+    const pronoun = count === 1 ? 'it' : 'them';
+    operator.say(`dry run: ${counted(count, 'dead command')} would be replayed; pass --yes to replay ${pronoun}`);
+    for (const command of wanted) {
+      const note = isRefused(command) ? REFUSED : superseded.has(command._id) ? WILL_CHARGE : '';
+      operator.say(`  ${command._id}  ${command.queue}  ${command.lastError?.message ?? ''}${note}`);
+    }
     return 0;
   }
   let revived = 0;
   for (const command of wanted) {
-    const done = await replayDead(operator.mongo, command, { operator: operator.name, reason, now: operator.now() });
+    if (isRefused(command)) {
+      operator.say(`${command._id}${REFUSED}`);
+      continue;
+    }
+    const act = { operator: operator.name, reason, now: operator.now() };
+    const done = await replayDead(operator.mongo, command, act, { chargeSuperseded: superseded.has(command._id) });
     operator.say(`${command._id}  ${done ? 'replayed' : 'skipped: not dead'}`);
     if (done) revived += 1;
   }

@@ -28,6 +28,8 @@ export interface Flags {
   reason?: string;
   limit?: string;
   'allow-admin'?: boolean;
+  /** Consents to charge answers that no request returns any longer. */
+  'charge-superseded'?: boolean;
 }
 
 /** Returns the exit code: 0 done, 1 nothing was done or something failed, 2 the arguments are invalid. */

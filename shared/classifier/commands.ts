@@ -11,11 +11,17 @@ export interface ClassifierCommands {
   };
   /** Settles a generation whose answer is stored. */
   settlement: {
-    body: { previewId: string };
+    body: SettlementBody;
     /** Stored once the usage service has counted the charge. */
     progress: { usageConsumed: true };
     result: { settledBy: 'front door' | 'worker' };
   };
+}
+
+interface SettlementBody {
+  previewId: string;
+  /** true = an operator has consented to charge the answer although an equal request was charged anew. */
+  chargeSuperseded?: true;
 }
 
 /** One round of a job. A write that names an older round has no effect. */
@@ -76,6 +82,6 @@ export function roundKey({ jobId, round }: JobRound): string {
 }
 
 /** Returns the order of a settlement command: one per generation. */
-export function settlementOrder(previewId: string): Order<'settlement', { previewId: string }> {
+export function settlementOrder(previewId: string): Order<'settlement', SettlementBody> {
   return { queue: 'settlement', key: `settlement:${previewId}`, subject: previewId, body: { previewId } };
 }

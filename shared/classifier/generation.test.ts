@@ -1,5 +1,5 @@
 import t from 'tap';
-import { failureOf, type Generation, nextStep } from './generation.ts';
+import { failureOf, type Generation, nextStep, type OwedGeneration, type SettledGeneration } from './generation.ts';
 
 const NOW = Date.parse('2026-11-21T00:00:00.000Z');
 const at = (ms: number) => new Date(NOW + ms);
@@ -35,8 +35,8 @@ const MAKING: Generation = {
   settledAt: null,
   idleSince: at(0),
 };
-const PENDING: Generation = { ...MADE, state: 'PENDING', settledAt: null };
-const SETTLED: Generation = { ...MADE, state: 'SETTLED', settledAt: at(0) };
+const PENDING: OwedGeneration = { ...MADE, state: 'PENDING', settledAt: null };
+const SETTLED: SettledGeneration = { ...MADE, state: 'SETTLED', settledAt: at(0) };
 
 const step = (row: Generation | null, waitedFor: { id: string; fence: number } | null = null) =>
   nextStep(row, { now: NOW, settledBy: 'door', waitedFor });
@@ -59,15 +59,33 @@ t.test('an unpaid answer is left to the settlement worker, even after the lease 
       t.match(nextStep({ ...SETTLED, leaseUntil, heldBy }, beside), { kind: 'replay' });
     }
   }
-  t.match(nextStep({ ...PENDING, replayUntil: at(0) }, { now: NOW, settledBy: 'worker', waitedFor: null }), {
-    kind: 'open',
-    epoch: 4,
-  });
 });
 
 t.test('after a day a request is charged again, whether or not the old answer was paid', async (t) => {
   for (const row of [PENDING, SETTLED]) {
-    t.match(step({ ...row, replayUntil: at(0) }), { kind: 'open', epoch: 4 }, row.state);
+    const over = { ...row, leaseUntil: at(0), replayUntil: at(0) };
+    t.match(step(over), { kind: 'open', epoch: 4, after: { _id: 'p-1' } }, row.state);
+  }
+});
+
+t.test('an unpaid answer whose day is over is waited for while a holder is still charging it', async (t) => {
+  for (const settledBy of ['door', 'worker'] as const) {
+    const late = (change: Partial<typeof PENDING>, waitedFor: { id: string; fence: number } | null = null) =>
+      nextStep({ ...PENDING, replayUntil: at(0), ...change }, { now: NOW, settledBy, waitedFor });
+    t.match(late({}), { kind: 'wait', row: { _id: 'p-1' } }, settledBy);
+    t.match(late({ leaseUntil: at(0) }), { kind: 'open', epoch: 4 }, settledBy);
+    const failure = failureOf(7, { rejected: 'AI_SETTLEMENT_PENDING' });
+    const failed = late({ leaseUntil: at(0), failure }, { id: 'p-1', fence: 7 });
+    t.match(failed, { kind: 'refuse', rejection: { rejected: 'AI_SETTLEMENT_PENDING' } }, settledBy);
+  }
+});
+
+t.test('a request never takes a closed answer, at any time of the clock', async (t) => {
+  for (const closed of ['EXPIRED', 'SUPERSEDED'] as const) {
+    for (const settledBy of ['door', 'worker'] as const) {
+      const row = { ...PENDING, closed, leaseUntil: at(0), replayUntil: at(1_000) };
+      t.match(nextStep(row, { now: NOW, settledBy, waitedFor: null }), { kind: 'open', epoch: 4 }, closed);
+    }
   }
 });
 

@@ -9,12 +9,14 @@ export const RETRY_AFTER_SECONDS = 3;
 
 /**
  * A paid generation and its replay. MAKING: a holder is calling the model or died doing so; nothing is owed. PENDING: the answer is
- * stored with its price and the keys to charge it by. SETTLED: both owners have charged it. Only MAKING rows are ever deleted.
+ * stored with its price and the keys to charge it by. SETTLED: both owners have charged it. Only MAKING rows are ever deleted. A
+ * PENDING row whose day ended is closed (`closed`).
  */
 export type Generation = UnansweredGeneration | OwedGeneration | SettledGeneration;
 
 interface UnansweredGeneration extends GenerationRow {
   state: 'MAKING';
+  closed?: null;
   result: null;
   charge: null;
   commandId: null;
@@ -22,18 +24,20 @@ interface UnansweredGeneration extends GenerationRow {
   settledAt: null;
 }
 
-export interface OwedGeneration extends AnsweredGeneration {
+/** A generation with its answer, paid for or not. */
+export type AnsweredGeneration = OwedGeneration | SettledGeneration;
+
+export interface OwedGeneration extends AnsweredRow {
   state: 'PENDING';
   settledAt: null;
 }
 
-export interface SettledGeneration extends AnsweredGeneration {
+export interface SettledGeneration extends AnsweredRow {
   state: 'SETTLED';
   settledAt: Date;
 }
 
-/** A generation that has its answer. */
-interface AnsweredGeneration extends GenerationRow {
+interface AnsweredRow extends GenerationRow {
   /** JSON text of the result envelope, written by `resultText` and read by `resultOf`. */
   result: string;
   charge: Charge;
@@ -61,10 +65,19 @@ interface GenerationRow {
   failure: GenerationFailure | null;
   /** true = the usage service has counted the charge. */
   usageConsumed: boolean;
+  /** Set on an unpaid answer that no request may charge any longer; absent on rows of older versions. */
+  closed?: ClosedAs | null;
   createdAt: Date;
   /** Time of the last claim. A row without an answer expires some time after it; null once there is an answer. */
   idleSince: Date | null;
 }
+
+/**
+ * Reason why an unpaid answer is closed. EXPIRED: its day ended; only a settlement that an operator has replayed may charge it.
+ * SUPERSEDED: an equal request was given a newer epoch after that, so no request returns this answer. Charging it requires the
+ * operator's explicit consent.
+ */
+export type ClosedAs = 'EXPIRED' | 'SUPERSEDED';
 
 /** A front door that answers a request, or the settlement worker. */
 export type GenerationHolder = 'door' | 'worker';
@@ -74,7 +87,7 @@ export function resultText(result: TaskResult<'generate'>): string {
   return JSON.stringify(result);
 }
 
-export function resultOf({ result }: Pick<AnsweredGeneration, 'result'>): TaskResult<'generate'> {
+export function resultOf({ result }: Pick<AnsweredRow, 'result'>): TaskResult<'generate'> {
   return JSON.parse(result) as TaskResult<'generate'>;
 }
 
@@ -96,7 +109,8 @@ function rejectionOf({ rejection }: GenerationFailure): Rejection {
 
 /** Next step of a request, given the newest row of its key. */
 type NextStep =
-  | { kind: 'open'; epoch: number }
+  /** Inserts the row of this epoch, and closes the row before it. */
+  | { kind: 'open'; epoch: number; after: AnsweredGeneration | null }
   | { kind: 'acquire'; row: Generation }
   | { kind: 'wait'; row: Generation }
   /** Rings the settlement worker and waits for it. */
@@ -119,18 +133,28 @@ interface StepContext {
 
 /**
  * Returns the next step of a request. If the worker settles, a front door never acquires a row with an unpaid answer, even one with an
- * expired lease.
+ * expired lease. An unpaid answer whose day is over is charged anew only after its holder has ended. That holder may be charging it,
+ * and then the request returns the answer that was paid for.
  */
 export function nextStep(row: Generation | null, { now, settledBy, waitedFor }: StepContext): NextStep {
-  if (row === null) return { kind: 'open', epoch: 1 };
-  if (row.replayUntil !== null && row.replayUntil.getTime() <= now) return { kind: 'open', epoch: row.epoch + 1 };
-  if (row.state === 'SETTLED') return { kind: 'replay', row };
-  if (row.state === 'PENDING' && settledBy === 'worker') return { kind: 'settle', row };
+  if (row === null) return { kind: 'open', epoch: 1, after: null };
+  const isOver = row.state !== 'MAKING' && isDayOver(row, now);
+  if (row.state === 'SETTLED') return isOver ? nextEpoch(row) : { kind: 'replay', row };
+  if (row.state === 'PENDING' && settledBy === 'worker' && !isOver) return { kind: 'settle', row };
   const { failure } = row;
   if (failure !== null && waitedFor?.id === row._id && waitedFor.fence === failure.fence) {
     return { kind: 'refuse', rejection: rejectionOf(failure) };
   }
-  return row.leaseUntil.getTime() > now ? { kind: 'wait', row } : { kind: 'acquire', row };
+  if (row.leaseUntil.getTime() > now) return { kind: 'wait', row };
+  return row.state === 'PENDING' && isOver ? nextEpoch(row) : { kind: 'acquire', row };
+}
+
+function nextEpoch(row: AnsweredGeneration): NextStep {
+  return { kind: 'open', epoch: row.epoch + 1, after: row };
+}
+
+function isDayOver({ state, closed, replayUntil }: AnsweredGeneration, now: number): boolean {
+  return (state === 'PENDING' && closed != null) || replayUntil.getTime() <= now;
 }
 
 /**
@@ -217,6 +241,8 @@ export interface Hold extends Charge {
   fence: number;
   /** The hold expires then, if its process died. */
   until: Date;
+  /** true = the usage service has counted it, and only the balance still has to cover it; absent = not counted yet. */
+  usageConsumed?: boolean;
 }
 
 /** All holds of an organization, in the order in which they were added; `_id` is the organization's id. */
@@ -225,8 +251,18 @@ export interface OrganizationHolds {
   holds: Hold[];
 }
 
-/** Returns the sum of the holds ahead of a generation's own, or of all holds if it has none. */
-export function holdsAhead({ holds }: Pick<OrganizationHolds, 'holds'>, previewId: string): Charge {
+/** Sums of holds, for each owner that checks them. */
+export interface HeldAmounts {
+  /** Credits that the wallet has not debited yet. */
+  balance: number;
+  /** Credits and tokens that the usage service has not counted yet. */
+  usage: Charge;
+}
+
+/** Returns the sums of the holds ahead of a generation's own, or of all holds if it has none. */
+export function holdsAhead({ holds }: Pick<OrganizationHolds, 'holds'>, previewId: string): HeldAmounts {
   const position = holds.findIndex((hold) => hold.previewId === previewId);
-  return sumOfCharges(position === -1 ? holds : holds.slice(0, position));
+  const ahead = position === -1 ? holds : holds.slice(0, position);
+  const uncounted = ahead.filter(({ usageConsumed }) => usageConsumed !== true);
+  return { balance: sumOfCharges(ahead).credits, usage: sumOfCharges(uncounted) };
 }

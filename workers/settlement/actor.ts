@@ -7,8 +7,7 @@ import {
 } from '#infra/mongo/classifier/generations.ts';
 import { chargeOwners, type Payees } from '#infra/neighbours/billing.ts';
 import { OwnerFailed } from '#infra/neighbours/owner-call.ts';
-import { type Generation, SETTLEMENT_BACKOFF } from '#shared/classifier/generation.ts';
-import type { Command } from '#shared/kernel/command.ts';
+import { type ClosedAs, SETTLEMENT_BACKOFF } from '#shared/classifier/generation.ts';
 import { SECOND } from '#shared/kernel/time.ts';
 import type { Actor, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
 
@@ -39,7 +38,11 @@ async function settleGeneration(
 ): Promise<Outcome<'settlement'>> {
   const { previewId } = run.command.body;
   const leaseMs = 2 * deps.config.outboundTimeoutMs + LEASE_MARGIN_MS;
-  const acquired = await acquireGeneration(deps.mongo, previewId, { by: 'worker', leaseMs });
+  const acquired = await acquireGeneration(deps.mongo, previewId, {
+    by: 'worker',
+    leaseMs,
+    evenIf: consentOf(run.command),
+  });
   switch (acquired.kind) {
     case 'gone':
       return { kind: 'dead', error: new Error('the generation to settle no longer exists') };
@@ -47,18 +50,22 @@ async function settleGeneration(
       return { kind: 'done', result: { settledBy: 'front door' } };
     case 'busy':
       return { kind: 'snooze', afterMs: BUSY_WAIT_MS };
-    case 'held': {
-      const { held } = acquired;
-      if (!isExpired(deps, held.row, run.command)) return charge(deps, payees, run, held);
-      const error = new Error('the generation was not settled within 24 hours');
-      return { kind: 'dead', error, effects: (session) => releaseGeneration(deps.mongo, held, null, session) };
-    }
+    case 'expired':
+      return { kind: 'dead', error: new Error('the generation was not settled within 24 hours') };
+    case 'superseded':
+      return {
+        kind: 'dead',
+        error: new Error('an equal request was charged anew; a replay needs --charge-superseded'),
+      };
+    case 'held':
+      return charge(deps, payees, run, acquired.held);
   }
 }
 
-/** Returns true if the generation's day is over. A command that an operator has replayed is never given up for its age. */
-function isExpired({ now }: WorkerDeps, { replayUntil }: Generation, { replays }: Pick<Command, 'replays'>): boolean {
-  return replays === 0 && replayUntil !== null && replayUntil.getTime() <= now();
+/** Returns the closed answers that this command may charge: none, until an operator has replayed it. */
+function consentOf({ replays, body }: Run<'settlement'>['command']): ClosedAs[] {
+  if (replays === 0) return [];
+  return body.chargeSuperseded === true ? ['EXPIRED', 'SUPERSEDED'] : ['EXPIRED'];
 }
 
 async function charge(
@@ -69,7 +76,7 @@ async function charge(
 ): Promise<Outcome<'settlement'>> {
   const { mongo, config } = deps;
   const { row } = held;
-  const consumed = () => checkpoint({ usageConsumed: true }, (session) => markConsumed(mongo, row._id, session));
+  const consumed = () => checkpoint({ usageConsumed: true }, (session) => markConsumed(mongo, row, session));
   try {
     await chargeOwners(payees, row, consumed, { timeoutMs: config.outboundTimeoutMs, signal });
   } catch (error) {

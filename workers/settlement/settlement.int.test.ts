@@ -1,8 +1,10 @@
 import t, { type Test } from 'tap';
 import { generationHolds, generations } from '#infra/mongo/classifier/collections.ts';
+import { openGeneration } from '#infra/mongo/classifier/generation-epochs.ts';
 import { acquireGeneration } from '#infra/mongo/classifier/generations.ts';
 import { replayDead } from '#infra/mongo/mailbox/dead-letters.ts';
-import { ownerKeysOf } from '#shared/classifier/generation.ts';
+import { operatorAudit } from '#infra/mongo/operator-audit.ts';
+import { type OwedGeneration, ownerKeysOf } from '#shared/classifier/generation.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { HOUR } from '#shared/kernel/time.ts';
 import { testKernel, testWorker, testWorkerDeps } from '#testing/actors/test-kernel.ts';
@@ -89,13 +91,99 @@ t.test('a generation older than a day becomes a dead letter and is paid for when
   const command = await postSettlement(mongo);
   await ageGeneration(mongo, command.subject);
   t.equal(await run(command), 'dead');
-  t.match(await generationOf(mongo, command), { state: 'PENDING', idleSince: null });
+  t.match(await generationOf(mongo, command), { state: 'PENDING', closed: 'EXPIRED', idleSince: null });
   t.equal(owners.calls.length, 0);
   const dead = await again(mongo, command);
   t.ok(await replayDead(mongo, dead, { operator: 'op', reason: 'the wallet is back', now: Date.now() }));
   t.equal(await run(command), 'done');
   t.match(await generationOf(mongo, command), { state: 'SETTLED' });
   t.equal(owners.ledger.debits.size, 1);
+});
+
+t.test('MongoDB’s clock decides that a generation is older than a day, not the clock of the worker', async (t) => {
+  for (const [offsetMs, inMs, result] of [
+    [2 * HOUR, HOUR, 'done'],
+    [-2 * HOUR, -HOUR, 'dead'],
+  ] as const) {
+    const { mongo, owners } = await setUp(t);
+    const deps = { ...testWorkerDeps(mongo, { ...owners.env, ...ON }), now: () => Date.now() + offsetMs };
+    const command = await postSettlement(mongo);
+    const replayUntil = new Date(Date.now() + inMs);
+    await generations(mongo).updateOne({ _id: command.subject }, { $set: { replayUntil } });
+    t.equal(await runCommand(testKernel(mongo), settlementActor(deps), command.queue, command._id), result);
+    t.equal(owners.ledger.debits.size, result === 'done' ? 1 : 0);
+  }
+});
+
+t.test('a worker killed between closing a generation and ending its command leaves both to the next', async (t) => {
+  const { mongo, owners, run } = await setUp(t);
+  const command = await postSettlement(mongo);
+  await ageGeneration(mongo, command.subject);
+  const before = await generationOf(mongo, command);
+  t.strictSame(await acquireGeneration(mongo, command.subject, { by: 'worker', leaseMs: 60_000 }), { kind: 'expired' });
+  const { fence, leaseUntil, heldBy } = before;
+  t.match(await generationOf(mongo, command), { closed: 'EXPIRED', fence, leaseUntil, heldBy }, 'closed, and not held');
+  await generations(mongo).updateOne({ _id: command.subject }, { $set: { replayUntil: new Date(Date.now() + HOUR) } });
+  t.equal(await run(command), 'dead', 'a clock that goes back does not open it again');
+  t.equal(owners.calls.length, 0);
+});
+
+t.test('an overdue generation that a front door is still charging is left to that door', async (t) => {
+  const { mongo, owners, run } = await setUp(t);
+  const command = await postSettlement(mongo);
+  t.match(await acquireGeneration(mongo, command.subject, { by: 'door', leaseMs: 60_000 }), { kind: 'held' });
+  await ageGeneration(mongo, command.subject);
+  t.equal(await run(command), 'snoozed');
+  t.match(await generationOf(mongo, command), { state: 'PENDING', closed: null });
+  await expireGenerations(mongo);
+  await expire(mongo, command);
+  t.equal(await run(command), 'dead');
+  t.equal(owners.calls.length, 0);
+});
+
+t.test('a replayed settlement charges a superseded generation only with the consent of the operator', async (t) => {
+  const { mongo, owners, run } = await setUp(t);
+  const command = await postSettlement(mongo);
+  await ageGeneration(mongo, command.subject);
+  t.equal(await run(command), 'dead');
+  const row = (await generationOf(mongo, command)) as OwedGeneration;
+  const newer = { _id: 'newer', key: row.key, epoch: 2, organizationId: row.organizationId, actor: row.actor };
+  const opened = await openGeneration(mongo, { ...newer, now: Date.now(), leaseMs: 60_000 }, row);
+  t.match(opened, { kind: 'held', deadCommandId: null }, 'the command was dead already');
+  const by = { operator: 'op', reason: 'the wallet is back', now: Date.now() };
+
+  t.ok(await replayDead(mongo, await again(mongo, command), by));
+  t.equal(await run(command), 'dead');
+  t.match(await again(mongo, command), { status: 'DEAD', lastError: { message: /charged anew/ } });
+  t.equal(owners.calls.length, 0);
+
+  const consent = { chargeSuperseded: true };
+  t.ok(await replayDead(mongo, await again(mongo, command), by, consent));
+  t.equal(await run(command), 'done');
+  t.match(await generationOf(mongo, command), { state: 'SETTLED', closed: 'SUPERSEDED' });
+  t.match([...owners.ledger.debits], [[ownerKeysOf(command.subject).debit, { times: 1 }]]);
+  t.equal(await operatorAudit(mongo).countDocuments({}), 2);
+  t.equal(await operatorAudit(mongo).countDocuments({ chargeSuperseded: true }), 1, 'the consent is audited');
+});
+
+t.test('a request that is repeated while a replayed settlement backs off closes its generation again', async (t) => {
+  const { mongo, owners, run, failAt } = await setUp(t);
+  const command = await postSettlement(mongo);
+  await ageGeneration(mongo, command.subject);
+  t.equal(await run(command), 'dead');
+  const by = { operator: 'op', reason: 'the wallet is back', now: Date.now() };
+  t.ok(await replayDead(mongo, await again(mongo, command), by));
+  failAt('/transactions', { status: 500 });
+  t.equal(await run(command), 'retried');
+  const row = (await generationOf(mongo, command)) as OwedGeneration;
+  const newer = { _id: 'newer', key: row.key, epoch: 2, organizationId: row.organizationId, actor: row.actor };
+  const opened = await openGeneration(mongo, { ...newer, now: Date.now(), leaseMs: 60_000 }, row);
+  t.match(opened, { kind: 'held', deadCommandId: command._id });
+  t.match(await again(mongo, command), { status: 'DEAD', replays: 1, lastError: { fingerprint: 'Superseded' } });
+  owners.fault = null;
+  await expire(mongo, command);
+  t.equal(await run(command), 'not-ours');
+  t.equal(owners.ledger.debits.size, 0);
 });
 
 t.test('a late settlement restarts the 24-hour replay of its generation', async (t) => {

@@ -33,6 +33,8 @@ export interface FakeOwners {
   /** Questions of the question bank, by id. */
   questions: Map<string, Record<string, unknown>>;
   fault: ((call: OwnerCall) => OwnerFault | undefined) | null;
+  /** Delays a call before it takes effect, until the returned promise resolves. */
+  pause: ((call: OwnerCall) => Promise<unknown> | undefined) | null;
   /** Environment that names this server as usage service, wallet and question bank. */
   env: NodeJS.ProcessEnv;
 }
@@ -76,11 +78,25 @@ export function answerFrom(ledger: Ledger, { method, path, headers, body }: Owne
 export async function openFakeOwners(t: Teardown): Promise<FakeOwners> {
   const url = await openReceiver(t, serve);
   const env = { USAGE_SERVICE_URL: url, WALLET_SERVICE_URL: url, QUESTION_BANK_SERVICE_URL: url };
-  const owners: FakeOwners = { url, ledger: newLedger(), calls: [], questions: new Map(), fault: null, env };
+  const owners: FakeOwners = {
+    url,
+    ledger: newLedger(),
+    calls: [],
+    questions: new Map(),
+    fault: null,
+    pause: null,
+    env,
+  };
 
   function serve(received: ReceivedCall, response: ServerResponse): void {
     const call: OwnerCall = { ...received, body: received.json() };
     owners.calls.push(call);
+    const paused = owners.pause?.(call);
+    if (paused === undefined) perform(call, response);
+    else void paused.then(() => perform(call, response));
+  }
+
+  function perform(call: OwnerCall, response: ServerResponse): void {
     const fault = owners.fault?.(call);
     if (fault === 'hangs') return;
     if (fault === 'away') return void response.socket?.destroy();

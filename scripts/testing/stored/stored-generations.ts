@@ -1,6 +1,7 @@
 import { generations } from '#infra/mongo/classifier/collections.ts';
+import { openGeneration } from '#infra/mongo/classifier/generation-epochs.ts';
 import { addHold } from '#infra/mongo/classifier/generation-holds.ts';
-import { findGeneration, openGeneration, storeReplay } from '#infra/mongo/classifier/generations.ts';
+import { findGeneration, storeReplay } from '#infra/mongo/classifier/generations.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { settlementOrder } from '#shared/classifier/commands.ts';
@@ -41,7 +42,7 @@ export async function postSettlement(
   const { organizationId = `org-${_id}`, maxAttempts = 10, runAt = now - 1_000 } = options;
   const actor = { id: 'teacher-1', role: 'TEACHER' };
   const opened = await openGeneration(mongo, { _id, key: _id, epoch: 1, organizationId, actor, now, leaseMs: 60_000 });
-  if (opened.kind === 'raced') throw new Error('a generation with a new id exists already');
+  if (opened.kind !== 'held') throw new Error('a generation with a new id exists already');
   const { held } = opened;
   const leaseMs = 60_000;
   await addHold(mongo, { _id, organizationId, fence: held.fence }, { ...estimateOf(2), leaseMs });

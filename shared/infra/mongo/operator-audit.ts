@@ -27,6 +27,8 @@ export interface AccountLine {
 export interface ReplayLine extends Pick<Command, 'queue' | 'subject' | 'lastError'> {
   action: 'dead.replay';
   commandId: string;
+  /** The operator has consented to charge an answer that no request returns any longer. */
+  chargeSuperseded?: true;
 }
 
 type AuditLine = AccountLine | ReplayLine;

@@ -28,7 +28,7 @@ t.test('a price that is owed stays held for a day, even if its maker still renew
   await keep();
   t.match(await line(), [{ ...cost, previewId: 'preview-1', fence: 3 }, { previewId: 'preview-2' }], 'in its place');
   await renewHold(mongo, first, LEASE_MS);
-  t.strictSame(await before(Date.now() + 23 * HOUR), cost);
+  t.strictSame(await before(Date.now() + 23 * HOUR), { balance: cost.credits, usage: cost });
 });
 
 t.test('a hold that expired before its answer arrived is added again with the answer, once', async (t) => {
@@ -49,5 +49,5 @@ t.test('a hold that expired before its answer arrived is added again with the an
 t.test('renewing extends the hold of a generation that is being made', async (t) => {
   const { mongo, before } = await setUp(t);
   await renewHold(mongo, first, HOUR);
-  t.match(await before(Date.now() + HOUR / 2), { credits: 12 });
+  t.match(await before(Date.now() + HOUR / 2), { balance: 12, usage: { credits: 12 } });
 });

@@ -2,7 +2,7 @@ import type { ClientSession, Document } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { guardedUpdate, literal, msOf, NOW_MS, nowPlus, wasAccepted } from '#infra/mongo/guarded-update.ts';
-import { type Charge, holdsAhead, REPLAY_MS } from '#shared/classifier/generation.ts';
+import { type Charge, type HeldAmounts, holdsAhead, REPLAY_MS } from '#shared/classifier/generation.ts';
 import { generationHolds } from './collections.ts';
 
 /** Selects the hold of a generation: that of one holder if `fence` is set, otherwise any. */
@@ -25,7 +25,7 @@ export async function addHold(
   mongo: Mongo,
   { _id: previewId, organizationId, fence }: Required<Holder>,
   { credits, tokens, leaseMs }: Charge & { leaseMs: number },
-): Promise<{ kind: 'added'; ahead: Charge } | { kind: 'full' }> {
+): Promise<{ kind: 'added'; ahead: HeldAmounts } | { kind: 'full' }> {
   const others = { $filter: { input: LIVE, cond: { $not: [isOf({ _id: previewId, organizationId })] } } };
   const own = {
     previewId: literal(previewId),
@@ -52,7 +52,7 @@ export async function addHold(
 }
 
 /** Returns the sum of the live holds that are now ahead of this generation's hold. `now` is in Unix milliseconds. */
-export async function readHoldsAhead(mongo: Mongo, { _id, organizationId }: Holder, now: number): Promise<Charge> {
+export async function readHoldsAhead(mongo: Mongo, { _id, organizationId }: Holder, now: number): Promise<HeldAmounts> {
   const row = await generationHolds(mongo).findOne({ _id: organizationId }, { maxTimeMS: QUERY_LIMIT_MS });
   const live = (row?.holds ?? []).filter(({ until }) => until.getTime() > now);
   return holdsAhead({ holds: live }, _id);
@@ -88,6 +88,14 @@ export async function convertHold(
     { $concatArrays: [mapHolds(holder, change), { $cond: [isGone, [own], []] }] },
     session,
   );
+}
+
+/**
+ * Marks the hold of a stored answer once the usage service has counted its price: only the balance still has to cover it. Counting
+ * it against the usage limits as well would count it twice.
+ */
+export async function markHoldConsumed(mongo: Mongo, holder: Holder, session: ClientSession): Promise<void> {
+  await setHolds(mongo, holder, mapHolds(holder, { usageConsumed: true }), session);
 }
 
 /** Deletes a hold once its generation is paid for or will not be made. */

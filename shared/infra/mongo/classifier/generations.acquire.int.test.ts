@@ -1,13 +1,8 @@
 import t from 'tap';
 import { HOUR } from '#shared/kernel/time.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
-import {
-  acquireGeneration,
-  findGeneration,
-  openGeneration,
-  releaseGeneration,
-  renewGeneration,
-} from './generations.ts';
+import { openGeneration } from './generation-epochs.ts';
+import { acquireGeneration, findGeneration, releaseGeneration, renewGeneration } from './generations.ts';
 
 const mongo = await openTestMongo(t);
 

@@ -1,17 +1,17 @@
-import type { ClientSession } from 'mongodb';
+import type { ClientSession, Document } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
-import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { guardedUpdate, literal, msOf, NOW_MS, nowPlus, wasAccepted } from '#infra/mongo/guarded-update.ts';
 import { newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { mailboxOf, postCommandIn } from '#infra/mongo/mailbox/mailbox.ts';
 import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
 import { type ClassifierCommands, settlementOrder } from '#shared/classifier/commands.ts';
 import {
+  type AnsweredGeneration,
   type Charge,
+  type ClosedAs,
   failureOf,
   type Generation,
   type GenerationHolder,
-  type OwedGeneration,
   REPLAY_MS,
   SETTLEMENT_ATTEMPTS,
   SETTLEMENT_BACKOFF,
@@ -19,7 +19,7 @@ import {
 } from '#shared/classifier/generation.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import { generations } from './collections.ts';
-import { convertHold, releaseHold } from './generation-holds.ts';
+import { convertHold, markHoldConsumed, releaseHold } from './generation-holds.ts';
 
 /** A generation on which only its holder works until the lease ends. */
 export interface HeldGeneration {
@@ -28,70 +28,52 @@ export interface HeldGeneration {
   fence: number;
 }
 
-/** Returns the newest generation of this key, which decides how a request continues, or null. */
-export async function newestGeneration(mongo: Mongo, key: string): Promise<Generation | null> {
-  return generations(mongo).findOne({ key }, { sort: { epoch: -1 }, maxTimeMS: QUERY_LIMIT_MS });
-}
-
 export async function findGeneration(mongo: Mongo, previewId: string): Promise<Generation | null> {
   return generations(mongo).findOne({ _id: previewId }, { maxTimeMS: QUERY_LIMIT_MS });
 }
 
-interface NewGeneration extends Pick<Generation, '_id' | 'key' | 'epoch' | 'organizationId' | 'actor'> {
-  /** Unix milliseconds by MongoDB's clock. */
-  now: number;
+const isClosedAs = (closed: ClosedAs): Document => ({
+  $and: [{ $eq: ['$state', 'PENDING'] }, { $eq: ['$closed', closed] }],
+});
+/** Condition: a holder has found the day of this unpaid answer over. */
+export const IS_EXPIRED: Document = isClosedAs('EXPIRED');
+const IS_SUPERSEDED = isClosedAs('SUPERSEDED');
+
+interface Acquisition {
+  by: GenerationHolder;
   leaseMs: number;
+  /** Closed answers that the caller may charge all the same. Default: none. */
+  evenIf?: readonly ClosedAs[];
 }
 
-/** Inserts the first row of an epoch, held by the caller. `raced`: an equal request inserted it first. */
-export async function openGeneration(
-  mongo: Mongo,
-  wanted: NewGeneration,
-): Promise<{ kind: 'held'; held: HeldGeneration } | { kind: 'raced' }> {
-  const { now, leaseMs, ...named } = wanted;
-  const at = new Date(now);
-  const row: Generation = {
-    ...named,
-    state: 'MAKING',
-    leaseUntil: new Date(now + leaseMs),
-    heldBy: 'door',
-    fence: 1,
-    failure: null,
-    result: null,
-    charge: null,
-    usageConsumed: false,
-    commandId: null,
-    createdAt: at,
-    replayUntil: null,
-    settledAt: null,
-    idleSince: at,
-  };
-  try {
-    await generations(mongo).insertOne({ ...row });
-    return { kind: 'held', held: { row, fence: row.fence } };
-  } catch (error) {
-    if (!isDuplicateKey(error, ['key', 'epoch'])) throw error;
-    return { kind: 'raced' };
-  }
-}
+type Acquired =
+  | { kind: 'held'; held: HeldGeneration }
+  | { kind: 'busy' | 'expired' | 'superseded' | 'settled' | 'gone' };
 
 /**
  * Acquires a row that is not settled and whose lease is over. A worker also acquires it from another worker: its claim of the row's
  * only command proves that the other worker has lost that command. `busy`: another holder has the row. `gone`: the row does not
  * exist.
+ *
+ * An unpaid answer whose day is over by MongoDB's clock is not acquired but closed: `expired`. From then on, no clock opens it again.
  */
 export async function acquireGeneration(
   mongo: Mongo,
   previewId: string,
-  { by, leaseMs }: { by: GenerationHolder; leaseMs: number },
-): Promise<{ kind: 'held'; held: HeldGeneration } | { kind: 'busy' } | { kind: 'settled' } | { kind: 'gone' }> {
+  { by, leaseMs, evenIf = [] }: Acquisition,
+): Promise<Acquired> {
   const isOver = { $lte: [msOf('$leaseUntil'), NOW_MS] };
   const isFree = by === 'door' ? isOver : { $or: [isOver, { $eq: ['$heldBy', 'worker'] }] };
-  const update = guardedUpdate([{ $ne: ['$state', 'SETTLED'] }, isFree], {
-    leaseUntil: nowPlus(leaseMs),
-    heldBy: literal(by),
-    fence: { $add: ['$fence', 1] },
-    failure: null,
+  const isPastDay = { $and: [{ $eq: ['$state', 'PENDING'] }, { $lte: [msOf('$replayUntil'), NOW_MS] }] };
+  const expires = evenIf.includes('EXPIRED') ? literal(false) : { $or: [IS_EXPIRED, isPastDay] };
+  const unlessExpired = (acquired: unknown, field: string) => ({ $cond: [expires, `$${field}`, acquired] });
+  const isAllowed = evenIf.includes('SUPERSEDED') ? [] : [{ $not: [IS_SUPERSEDED] }];
+  const update = guardedUpdate([{ $ne: ['$state', 'SETTLED'] }, isFree, ...isAllowed], {
+    closed: { $cond: [expires, literal('EXPIRED'), '$closed'] },
+    leaseUntil: unlessExpired(nowPlus(leaseMs), 'leaseUntil'),
+    heldBy: unlessExpired(literal(by), 'heldBy'),
+    fence: unlessExpired({ $add: ['$fence', 1] }, 'fence'),
+    failure: unlessExpired(null, 'failure'),
     // A row without an answer expires a while after it was last acquired, not after it was created. So it never expires while its
     // answer is being made.
     idleSince: { $cond: [{ $eq: ['$state', 'MAKING'] }, '$$NOW', null] },
@@ -101,6 +83,9 @@ export async function acquireGeneration(
     maxTimeMS: QUERY_LIMIT_MS,
   });
   if (row === null) return { kind: 'gone' };
+  if (row.state === 'PENDING' && row.closed != null && !evenIf.includes(row.closed)) {
+    return { kind: row.closed === 'EXPIRED' ? 'expired' : 'superseded' };
+  }
   if (wasAccepted(update, row)) return { kind: 'held', held: { row, fence: row.fence } };
   return { kind: row.state === 'SETTLED' ? 'settled' : 'busy' };
 }
@@ -181,12 +166,22 @@ export async function storeReplay(
 }
 
 /**
- * Records that the usage service has counted the consumption. This is true whichever holder reported it, so no fence is required.
+ * Records that the usage service has counted the consumption, on the row and on its hold. This is true whichever holder reported it,
+ * so no fence is required.
  */
-export async function markConsumed(mongo: Mongo, previewId: string, session?: ClientSession): Promise<void> {
+export async function markConsumed(
+  mongo: Mongo,
+  { _id, organizationId }: Pick<Generation, '_id' | 'organizationId'>,
+  session: ClientSession,
+): Promise<void> {
   const { pipeline } = guardedUpdate([{ $eq: ['$state', 'PENDING'] }], { usageConsumed: true });
-  const options = session === undefined ? {} : { session };
-  await generations(mongo).updateOne({ _id: previewId }, pipeline, { maxTimeMS: QUERY_LIMIT_MS, ...options });
+  await generations(mongo).updateOne({ _id }, pipeline, { session });
+  await markHoldConsumed(mongo, { _id, organizationId }, session);
+}
+
+/** Does the same as `markConsumed` in a transaction of its own, for a front door that settles. */
+export async function markConsumedAtDoor(mongo: Mongo, row: Pick<Generation, '_id' | 'organizationId'>): Promise<void> {
+  await inTransaction(mongo, FRONT_DOOR_BUDGET_MS, (session) => markConsumed(mongo, row, session));
 }
 
 /**
@@ -214,7 +209,7 @@ export async function markSettled(
  * Settles a generation at a front door and ends the worker's command in the same commit. If a worker has claimed the command
  * meanwhile, it finds the row settled. Returns the settled row; throws if it is not settled.
  */
-export async function settleAtDoor(mongo: Mongo, row: OwedGeneration | SettledGeneration): Promise<SettledGeneration> {
+export async function settleAtDoor(mongo: Mongo, row: AnsweredGeneration): Promise<SettledGeneration> {
   await inTransaction(mongo, FRONT_DOOR_BUDGET_MS, async (session) => {
     await markSettled(mongo, row, session);
     const result = { settledBy: 'front door' } satisfies ClassifierCommands['settlement']['result'];

@@ -1,5 +1,5 @@
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
-import { type OperatorAct, writeAudit } from '#infra/mongo/operator-audit.ts';
+import { type OperatorAct, type ReplayLine, writeAudit } from '#infra/mongo/operator-audit.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
 import type { Command, Queue } from '#shared/kernel/command.ts';
 import { MAILBOXES } from './commands.ts';
@@ -95,9 +95,15 @@ export async function findCommand(mongo: Mongo, id: string): Promise<Command | n
  * transaction.
  *
  * Returns false and changes nothing if this death was replayed already. That also holds if the command has died again meanwhile,
- * because no operator has examined the new death yet.
+ * because no operator has examined the new death yet. `chargeSuperseded` is the operator's consent for a settlement
+ * (`SettlementBody`).
  */
-export async function replayDead(mongo: Mongo, command: Command, by: OperatorAct): Promise<boolean> {
+export async function replayDead(
+  mongo: Mongo,
+  command: Command,
+  by: OperatorAct,
+  { chargeSuperseded = false }: { chargeSuperseded?: boolean } = {},
+): Promise<boolean> {
   const mailbox = MAILBOXES.map((name) => mongo.db.collection<Command>(name));
   return inTransaction(mongo, REPLAY_BUDGET_MS, async (session) => {
     for (const collection of mailbox) {
@@ -114,6 +120,7 @@ export async function replayDead(mongo: Mongo, command: Command, by: OperatorAct
               session: null,
               settledAt: null,
               replays: { $add: ['$replays', 1] },
+              ...(chargeSuperseded ? { 'body.chargeSuperseded': true } : {}),
             },
           },
         ],
@@ -121,7 +128,14 @@ export async function replayDead(mongo: Mongo, command: Command, by: OperatorAct
       );
       if (revived.matchedCount !== 1) continue;
       const { queue, subject, lastError } = command;
-      const line = { action: 'dead.replay', commandId: command._id, queue, subject, lastError } as const;
+      const line: ReplayLine = {
+        action: 'dead.replay',
+        commandId: command._id,
+        queue,
+        subject,
+        lastError,
+        ...(chargeSuperseded ? { chargeSuperseded } : {}),
+      };
       await writeAudit(mongo, by, line, session);
       return true;
     }

@@ -1,6 +1,6 @@
 import type { ClientSession, UpdateFilter } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
-import { literal, nowPlus } from '#infra/mongo/guarded-update.ts';
+import { guardedUpdate, literal, msOf, NOW_MS, nowPlus, wasAccepted } from '#infra/mongo/guarded-update.ts';
 import type { Command, CommandError, CommandStatus, DoneStatus, Queue } from '#shared/kernel/command.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import type { CommandOf, Commands } from './commands.ts';
@@ -90,6 +90,29 @@ export async function undoClaim(mongo: Mongo, claimed: { queue: Queue; id: strin
     [{ $set: changesOf({ to: 'AGAIN', inMs: 0, unspent: true, error: null }) }],
     { maxTimeMS: QUERY_LIMIT_MS },
   );
+}
+
+/**
+ * Makes a command DEAD that no worker runs, in the caller's transaction. It gets a newer fence, so a worker that was paused past its
+ * lease finds that it has lost the command. `running`: its lease is not over by MongoDB's clock; nothing is written. `settled`: it is
+ * settled already, or unknown.
+ */
+export async function endIdleCommand(
+  mongo: Mongo,
+  { queue, id, error }: { queue: Queue; id: string; error: Failure },
+  session: ClientSession,
+): Promise<'ended' | 'running' | 'settled'> {
+  const update = guardedUpdate([{ $eq: ['$status', 'PENDING'] }, { $lte: [msOf('$lockedUntil'), NOW_MS] }], {
+    ...changesOf({ to: 'DEAD', error }),
+    workerId: null,
+    fence: { $add: ['$fence', 1] },
+  });
+  const after = await mailboxOf<Queue>(mongo, queue).findOneAndUpdate({ _id: id }, update.pipeline, {
+    returnDocument: 'after',
+    session,
+  });
+  if (wasAccepted(update, after)) return 'ended';
+  return after?.status === 'PENDING' ? 'running' : 'settled';
 }
 
 /** Returns the changes of a settlement. They always clear the session, because the next claim would end a session that is reused. */
