@@ -77,7 +77,8 @@ export class ConfigError extends Error {
   readonly faults: readonly string[];
 
   constructor(faults: readonly string[]) {
-    super(`The configuration has ${faults.length} fault(s):\n${faults.map((fault) => `  ${fault}`).join('\n')}`);
+    const count = faults.length === 1 ? '1 fault' : `${faults.length} faults`;
+    super(`${count} in the configuration:\n${faults.map((fault) => `  ${fault}`).join('\n')}`);
     this.name = 'ConfigError';
     this.faults = faults;
   }
@@ -155,7 +156,7 @@ export function configOrExit(env: NodeJS.ProcessEnv): Config {
     return readConfig(env);
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
-    console.error(error.message);
+    console.error(`error: ${error.message}`);
     process.exit(EXIT_CODE);
   }
 }
