@@ -120,7 +120,7 @@ const CHANGES: Record<string, () => Promise<Change>> = {
   async setPassword() {
     const { account, session } = await storeSignedIn(mongo);
     return {
-      writes: 6,
+      writes: 7,
       make: (broken) => setPassword(broken, account, NEW, act()),
       parts: () =>
         Promise.all([
