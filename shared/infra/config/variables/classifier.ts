@@ -15,7 +15,8 @@ export const CLASSIFIER = {
     group: GROUP,
     kind: 'text',
     default: null,
-    description: 'Model; unset = the default of the provider. Required for `local`.',
+    description:
+      'Model; unset = the default of the provider. For `local` that is `default`: a server with one loaded model ignores the name, and a server that chooses by name needs this variable.',
   },
   AI_CLASSIFIER_BASE_URL: {
     group: GROUP,
