@@ -14,7 +14,6 @@ import { isOutage } from '#infra/mongo/faults.ts';
 import { FanOutLost } from '#infra/mongo/notification/stage-fan-out.ts';
 import { openServerClock } from '#infra/mongo/server-clock.ts';
 import { checkUsable, untilUsable } from '#infra/mongo/until-usable.ts';
-import { HasherBusy } from '#infra/passwords/hasher.ts';
 import { BACKGROUND_LIMITS, LAST_BACKGROUND_MS, openBackground } from '#infra/process/background.ts';
 import { drainOnSignal } from '#infra/process/drain.ts';
 import { redisProbe } from '#infra/redis/connection.ts';
@@ -49,18 +48,21 @@ const [clock, doorbells, replies, probe] = [
   openReplyWaiters(redis),
   redisProbe(redis),
 ];
-const alarms = metrics.counter('examhall_alarms_total', 'Things an operator should look at', ['name']);
+const alarms = metrics.counter('examhall_alarms_total', "Events that need an operator's attention", ['name']);
+// Prometheus finds no increase in a counter that only appears with its first alarm.
+for (const name of ['background_dropped', 'audit_failed']) alarms.add({ name }, 0);
 const background = openBackground({
   ...BACKGROUND_LIMITS,
   dropped: (count) => alarms.add({ name: 'background_dropped' }, count),
   failed(err) {
     alarms.add({ name: 'audit_failed' });
-    log.warn({ err }, 'the audit service was not told');
+    log.warn({ err }, 'sending an event to the audit service failed; event dropped');
   },
 });
 
 const services = Object.keys(SERVICES).filter((name) => (config.services as ReadonlySet<string>).has(name));
-if (services.length === 0) log.warn({ wanted: [...config.services] }, 'SERVICES names none that this process can open');
+if (services.length === 0)
+  log.warn({ wanted: [...config.services] }, 'SERVICES names no service that this process can open');
 const closers: (() => Promise<unknown>)[] = [];
 const context = {
   config,
@@ -88,7 +90,7 @@ const routes: Route[] = [
     opsToken: config.opsToken,
     checks: {
       mongodb: async () => {
-        if (!usable()) throw new Error('the schema has not been checked yet');
+        if (!usable()) throw new Error('the schema is not checked yet');
         await pingMongo(mongo, PING_MS);
       },
       redis: probe.ping,
@@ -106,7 +108,7 @@ const routes: Route[] = [
 ];
 
 /** Returns true for an error that is not the request's fault and will pass: the caller gets 503 and may retry. */
-const isPassing = (error: unknown) => isOutage(error) || error instanceof HasherBusy || error instanceof FanOutLost;
+const isPassing = (error: unknown) => isOutage(error) || error instanceof FanOutLost;
 const door = openServer({
   routes,
   schemas,

@@ -32,8 +32,8 @@ const IDENTITY = guard({
   name: 'identity',
   codes: ['UNAUTHENTICATED'],
   headers: [
-    { name: 'x-user-id', required: true, description: 'Who calls', example: 'student-1' },
-    { name: 'x-user-role', required: true, description: 'As what' },
+    { name: 'x-user-id', required: true, description: 'Id of the caller', example: 'student-1' },
+    { name: 'x-user-role', required: true, description: 'Role of the caller' },
   ],
 });
 const BEARER = guard({ headers: [{ name: 'Authorization', required: true, description: 'Bearer token' }] });
@@ -41,7 +41,7 @@ const START = route({
   method: 'POST',
   path: '/v1/exams/:examId/attempts',
   operation: 'startAttempt',
-  summary: 'Starts an attempt',
+  summary: 'Start an attempt',
   guards: [
     IDENTITY,
     guard({
@@ -60,7 +60,7 @@ const SUBMIT = route({
   method: 'POST',
   path: '/v1/attempts/:attemptId/submit',
   operation: 'submitAttempt',
-  summary: 'Hands in',
+  summary: 'Submit an attempt',
   body: { schema: 'attempt/submit-request', maxBytes: 262_144 },
   replies: [{ status: 200, schema: 'attempt/attempt-detail', description: 'Graded.' }],
   errors: ['ATTEMPT_NOT_FOUND'],
@@ -144,7 +144,7 @@ t.test('a role header lists the roles that pass and has one of them as its examp
     schema: { enum: ['TEACHER', 'ADMIN'] },
     example: 'TEACHER',
   });
-  t.strictSame(roleOf()?.schema, { type: 'string' }, 'where none is judged none is named');
+  t.strictSame(roleOf()?.schema, { type: 'string' }, 'a route that checks no role lists none');
 });
 
 t.test('a success has the envelope unless its schema is bare', async (t) => {
@@ -169,18 +169,30 @@ t.test('an operation lists every status and code that it can return', async (t) 
       const examples = (response.content as Record<string, Json>)['application/json']?.examples as Json | undefined;
       for (const [code, example] of Object.entries(examples ?? {})) {
         found.push(code);
-        t.equal(String(ERRORS[code as ErrorCode].status), status, `${code} stands under its own status`);
+        t.equal(String(ERRORS[code as ErrorCode].status), status, `${code} is listed under its own status`);
         const { value } = example as { value: unknown };
         t.strictSame(schemas.validator('common/failure-envelope')(value), [], `the example of ${code}`);
       }
     }
     t.same(found.sort(), codesOf(route));
   }
-  const bodyless = codesOf(route({}));
+  const bodyless = codesOf(route({ method: 'GET' }));
   t.same(bodyless, [...SERVER_CODES.everywhere].sort(), 'no body, no parameter: nothing about them');
   t.ok(SERVER_CODES.body.every((code) => codesOf(START).includes(code)));
-  t.ok(codesOf(START).includes('ROUTE_NOT_FOUND'), 'an id that is none is no route');
-  t.match(at('paths /v1/exams/{examId}/attempts post responses 429 headers Retry-After'), Object);
+  t.ok(codesOf(START).includes('ROUTE_NOT_FOUND'), 'a malformed id is answered with ROUTE_NOT_FOUND');
+});
+
+t.test('a failure states the cause of each code, and has Retry-After only where a code may carry it', async (t) => {
+  const responses = (errors: ErrorCode[]) => {
+    const { paths } = openApi({ routes: [route({ errors })], schemas, version: '1', title: 't' }) as Json;
+    return (paths as Record<string, Record<string, { responses: Record<string, Json> }>>)['/v1/things']?.get?.responses;
+  };
+  const limited = responses(['EVENT_LIMIT_REACHED'])?.[429];
+  t.equal(limited?.description, `- \`EVENT_LIMIT_REACHED\`: ${ERRORS.EVENT_LIMIT_REACHED.cause}`);
+  t.strictSame(Object.keys(limited?.headers as Json), ['X-Request-Id']);
+  for (const code of ['RATE_LIMITED', 'AI_PROVIDER_TIMEOUT'] as const) {
+    t.match(responses([code])?.[ERRORS[code].status], { headers: { 'Retry-After': Object } }, code);
+  }
 });
 
 t.test('a failure that carries data describes its schema', async (t) => {

@@ -5,13 +5,14 @@ import type { HeaderDoc, ReplyDoc, Route } from './route.ts';
 
 /**
  * Codes that the server returns before or around a handler. `unrouted` codes belong to no operation: unknown route, or known path
- * with another method. A path parameter that is not an id also returns `ROUTE_NOT_FOUND`. Every route refuses brackets in a
- * query name.
+ * with another method. A path parameter that is not an id also returns `ROUTE_NOT_FOUND`. Every method but GET refuses the media
+ * types of a form. Every route refuses brackets in a query name.
  */
 export const SERVER_CODES = {
   unrouted: ['ROUTE_NOT_FOUND', 'METHOD_NOT_ALLOWED'],
   parameters: ['ROUTE_NOT_FOUND'],
-  body: ['INVALID_JSON', 'PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'UNSUPPORTED_ENCODING'],
+  changes: ['UNSUPPORTED_MEDIA_TYPE'],
+  body: ['INVALID_JSON', 'PAYLOAD_TOO_LARGE', 'UNSUPPORTED_ENCODING'],
   everywhere: ['VALIDATION_FAILED', 'REQUEST_TIMEOUT', 'UNAVAILABLE', 'INTERNAL'],
 } as const satisfies Record<string, readonly ErrorCode[]>;
 
@@ -54,6 +55,7 @@ export function codesOf(route: Route): ErrorCode[] {
   const codes = new Set<ErrorCode>([
     ...SERVER_CODES.everywhere,
     ...(route.path.includes(':') ? SERVER_CODES.parameters : []),
+    ...(route.method === 'GET' ? [] : SERVER_CODES.changes),
     ...(route.body ? SERVER_CODES.body : []),
     ...route.guards.flatMap((guard) => guard.codes),
     ...route.errors,
@@ -75,15 +77,15 @@ function repliedSchemas(route: Route): string[] {
 }
 
 const DESCRIPTION = `Success is \`{success: true, data, message}\`, failure \`{success: false, code, message, data?, details?, requestId}\`.
-An optional field that is null counts as absent. Unknown query names are ignored. A path that is not listed answers 404
-\`ROUTE_NOT_FOUND\`, another method on a listed one 405 \`METHOD_NOT_ALLOWED\` with \`Allow\`.`;
+An optional field that is null counts as absent. Unknown query names are ignored. An unlisted path is answered with
+404 \`ROUTE_NOT_FOUND\`, an unlisted method of a listed path with 405 \`METHOD_NOT_ALLOWED\` and \`Allow\`.`;
 
 const HEADERS = {
   RequestId: {
-    description: 'The `X-Request-Id` of the request, or the one made for it.',
+    description: 'The `X-Request-Id` of the request, or a generated one.',
     schema: { type: 'string', pattern: '^[\\w.-]{1,128}$' },
   },
-  RetryAfter: { description: 'Whole seconds to wait.', schema: { type: 'integer', minimum: 0 } },
+  RetryAfter: { description: 'Whole seconds to wait before a retry.', schema: { type: 'integer', minimum: 0 } },
 };
 
 /** Headers whose permitted roles the document lists, so that a generated client knows which roles do not get 403. */
@@ -193,11 +195,11 @@ function failuresOf(route: Route, components: Components): Json {
     if (!all.includes(code)) throw new Error(`${route.operation} names data of ${code}, which it never answers`);
   }
   for (const [status, codes] of Map.groupBy(all, (code) => ERRORS[code].status)) {
-    const waits = status === 429 || status === 503;
+    const waits = codes.some((code) => ERRORS[code].retry === 'after' || ERRORS[code].retry === 'after-if-sent');
     const payloads = codes.flatMap((code) => route.failureData?.[code] ?? []).map((id) => components.reference(id));
     const named = { code: { type: 'string', enum: codes }, ...(payloads.length > 0 && { data: { anyOf: payloads } }) };
     responses[status] = {
-      description: codes.map((name) => `\`${name}\`: ${ERRORS[name].message.replace(/\.$/, '')}.`).join(' '),
+      description: codes.map((code) => `- \`${code}\`: ${ERRORS[code].cause}`).join('\n'),
       headers: {
         'X-Request-Id': { $ref: '#/components/headers/RequestId' },
         ...(waits && { 'Retry-After': { $ref: '#/components/headers/RetryAfter' } }),

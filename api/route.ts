@@ -66,6 +66,8 @@ export interface Identity {
   session?: { accountId: string; sessionId: string };
   /** Token of the `Authorization: Bearer` header, not verified yet. */
   bearer?: string;
+  /** Reason why `bearer` is invalid. It takes the place of any fault of the body. */
+  bearerFault?: Rejection;
   /** Organization of the caller: the default of new objects, or the scope of the call, depending on the guard. */
   organizationId?: string;
 }

@@ -9,7 +9,7 @@ t.test('a request without a body is handled as {}', async (t) => {
   const empty = { status: 200, json: { data: { body: {} } } };
   t.match(await ask(t, port, 'POST', '/v1/echo/a'), empty);
   t.match(await ask(t, port, 'POST', '/v1/echo/a', ['Content-Length: 0']), empty);
-  t.match(await ask(t, port, 'POST', '/v1/echo/a', ['Content-Type: application/x-www-form-urlencoded'], ''), empty);
+  t.match(await ask(t, port, 'POST', '/v1/echo/a', [JSON_TYPE], ''), empty);
   const wire = openWire(t, port);
   wire.write(`${requestText('POST', '/v1/echo/a', [CHUNKED])}0\r\n\r\n`);
   t.match(await wire.reply(), empty);
@@ -36,11 +36,37 @@ t.test('accepts only JSON media types in UTF-8', async (t) => {
   ]) {
     t.match(await send(`Content-Type: ${bad}`), wrong, bad);
   }
-  t.match(await send(), wrong, 'none');
+  t.match(await send(), wrong, 'without a content type');
   t.match(await send(JSON_TYPE, 'Content-Type: text/plain'), wrong, 'twice');
   const wire = openWire(t, port);
   wire.write(`${requestText('POST', '/v1/echo/a', [CHUNKED])}2\r\n{}\r\n0\r\n\r\n`);
   t.match(await wire.reply(), wrong, 'chunked without a type');
+});
+
+t.test('refuses what a form of a foreign page can send, with or without a body', async (t) => {
+  const { body: _body, ...bodyless } = echoRoute({ path: '/v1/unread/:id' });
+  const { port } = await openTestDoor(t, {
+    routes: [echoRoute(), bodyless, { ...bodyless, method: 'DELETE' }, { ...bodyless, method: 'GET' }],
+  });
+  const refused = { status: 415, json: { code: 'UNSUPPORTED_MEDIA_TYPE' } };
+  for (const type of [
+    'application/x-www-form-urlencoded',
+    'Multipart/Form-Data; boundary=x',
+    'text/plain',
+    'text/plain;charset=UTF-8',
+    'TEXT/PLAIN ; a=b',
+  ]) {
+    for (const path of ['/v1/echo/a', '/v1/unread/a']) {
+      for (const body of [undefined, '', 'a=b'])
+        t.match(await ask(t, port, 'POST', path, [`Content-Type: ${type}`], body), refused, `${type} ${path} ${body}`);
+      t.match(await ask(t, port, 'POST', path, [JSON_TYPE, `Content-Type: ${type}`], ''), refused, 'twice');
+    }
+    t.match(await ask(t, port, 'DELETE', '/v1/unread/a', [`Content-Type: ${type}`], 'a=b'), refused);
+    t.match(await ask(t, port, 'DELETE', '/v1/unread/a', [`Content-Type: ${type}`], ''), { status: 200 });
+    t.match(await ask(t, port, 'GET', '/v1/unread/a', [`Content-Type: ${type}`], ''), { status: 200 });
+  }
+  for (const headers of [[], [JSON_TYPE], ['Content-Type: text/plainer']])
+    t.match(await ask(t, port, 'POST', '/v1/unread/a', headers, ''), { status: 200 }, headers.join());
 });
 
 t.test('refuses an encoded body unread, whether or not its encoding is as declared', async (t) => {
@@ -197,7 +223,11 @@ t.test('requests share the body budget, get 503 beyond it and release it afterwa
   const wire = openWire(t, port);
   wire.write(`${requestText('POST', '/v1/echo/a', [JSON_TYPE, CHUNKED])}258\r\n${fill(600)}\r\n0\r\n\r\n`);
   t.match(await wire.reply(), busy, 'chunked');
-  t.match(await ask(t, port, 'POST', '/v1/echo/a', [JSON_TYPE], fill(400)), { status: 200 }, 'what fits passes');
+  t.match(
+    await ask(t, port, 'POST', '/v1/echo/a', [JSON_TYPE], fill(400)),
+    { status: 200 },
+    'a body within the budget passes',
+  );
   hold.resolve();
   t.match(await first, { status: 200 });
   for (const body of [fill(1_024), '{', '{"more":1}', fill(1_024)])

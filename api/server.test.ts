@@ -73,13 +73,14 @@ t.test('an earlier fault is reported before all later ones', async (t) => {
   });
 });
 
-t.test('a reply has its content type, request id and cache headers', async (t) => {
+t.test('a reply has its content type, request id, cache and type headers', async (t) => {
   const { port } = await openTestDoor(t);
   const { headers } = await ask(t, port, 'POST', '/v1/echo/a', ['X-Request-Id: mine-1.2_3']);
   t.match(headers, {
     'content-type': 'application/json; charset=utf-8',
     'x-request-id': 'mine-1.2_3',
     'cache-control': 'no-store',
+    'x-content-type-options': 'nosniff',
     connection: 'keep-alive',
   });
   t.notOk(headers.server);

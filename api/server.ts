@@ -13,7 +13,8 @@ import {
 } from '#api/http/exchange.ts';
 import { parseBody } from '#api/http/json.ts';
 import { type ListenerLimits, openListener } from '#api/http/listener.ts';
-import { type Refusal, type Refused, refused, writeRefusal, writeReply } from '#api/http/reply.ts';
+import { isForm } from '#api/http/media-type.ts';
+import { NO_SNIFFING, type Refusal, type Refused, refused, writeRefusal, writeReply } from '#api/http/reply.ts';
 import { compileTable, type MountedRoute, mountRoute } from '#api/http/route-table.ts';
 import type { AccessLine } from '#infra/log/access-line.ts';
 import type { Log } from '#infra/log/log.ts';
@@ -109,11 +110,14 @@ export function openServer(deps: ServerDeps): Door {
     }
 
     const body = await readRequestBody(exchange, head, mounted);
-    if (body.kind !== 'body') return body;
+    if (body.kind === 'gone') return body;
+    const { bearerFault } = exchange.identity;
+    if (body.kind === 'refused') return bearerFault === undefined ? body : refused(bearerFault);
 
     const asked = query === '' && !mounted.hasQuery ? undefined : mounted.parseQuery(query);
     const faults = asked === undefined ? body.faults : [...asked.faults, ...body.faults];
     if (faults.length > 0) {
+      if (bearerFault !== undefined) return refused(bearerFault);
       const details = [...faults, ...furtherFaults(mounted, body)];
       return refused({ rejected: 'VALIDATION_FAILED', details: details.slice(0, MAX_FAULTS) });
     }
@@ -130,6 +134,7 @@ export function openServer(deps: ServerDeps): Door {
     head: Head,
     { body }: MountedRoute,
   ): Promise<RequestBody | Refused | { kind: 'gone' }> {
+    if (isForm(head)) return refused({ rejected: 'UNSUPPORTED_MEDIA_TYPE' });
     if (body === undefined) return { kind: 'body', value: undefined, faults: [] };
     const read = await bodies.read(exchange, head, body.maxBytes);
     if (read.kind !== 'read') return read;
@@ -147,7 +152,7 @@ export function openServer(deps: ServerDeps): Door {
       case 'refused':
         return writeRefusal(exchange, outcome.rejection, closing);
       case 'raw':
-        exchange.response.setHeader('X-Request-Id', exchange.requestId);
+        exchange.response.setHeader('X-Request-Id', exchange.requestId).setHeader(...NO_SNIFFING);
         if (closing) exchange.response.setHeader('Connection', 'close');
         return outcome.raw(exchange.response);
       case 'gone':
@@ -162,14 +167,15 @@ export function openServer(deps: ServerDeps): Door {
     const { response, requestId, template } = exchange;
     const about = { err: error, requestId, route: template };
     if (isGone(exchange)) {
-      deps.log.debug(about, 'failed after the client had left');
+      deps.log.debug(about, 'request failed after its client disconnected');
       return;
     }
     // If the signal is aborted although the client is connected, the process is stopping: another process may answer a retry.
     const isCut = exchange.abort?.signal.aborted === true || exchange.stop?.signal.aborted === true;
     const refusal: Refusal = { rejected: isCut || deps.isOutage(error) ? 'UNAVAILABLE' : 'INTERNAL' };
-    if (isCut) deps.log.warn(about, 'cut off by the end of the process');
-    else if (refusal.rejected === 'UNAVAILABLE') deps.log.warn(about, 'a dependency is away');
+    if (isCut) deps.log.warn(about, 'request aborted by shutdown');
+    else if (refusal.rejected === 'UNAVAILABLE')
+      deps.log.warn(about, 'request failed: MongoDB unavailable or server busy');
     else deps.log.error(about, 'request failed');
     // Cut the connection, so that a stream that broke off cannot pass as complete.
     if (response.headersSent) response.destroy();

@@ -197,7 +197,7 @@ t.test('the layer check refuses small files with one reader and files over 300 l
   const two = { ...reader, 'api/other.ts': sourceOf(40, './scrap.ts'), 'api/scrap.ts': sourceOf(1) };
   t.strictSame(check(t, two), [], 'two readers');
   const apart = { 'api/attempt/reader.ts': sourceOf(40, '../scrap.ts'), 'api/scrap.ts': sourceOf(1) };
-  t.strictSame(check(t, apart), [], 'its reader is in another folder');
+  t.strictSame(check(t, apart), [], 'the only reader is in another folder');
   const tested = { ...reader, 'api/scrap.ts': sourceOf(1), 'api/scrap.test.ts': sourceOf(40, './scrap.ts') };
   t.match(check(t, tested), [/alone reads/], 'a test does not count as a reader');
   t.match(check(t, { 'api/a.ts': sourceOf(301) }), [/^api\/a\.ts: at 300 lines/]);

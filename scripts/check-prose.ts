@@ -1,5 +1,4 @@
-import { execFileSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { globSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { documentPieces } from '#scripts/prose/document-pieces.ts';
 import { faultsOf, longLines } from '#scripts/prose/faults.ts';
@@ -11,11 +10,10 @@ import { sourcePieces } from '#scripts/prose/source-pieces.ts';
  */
 const ROOT = path.resolve(import.meta.dirname, '..');
 const parts = process.argv.slice(2);
-const listed = execFileSync('git', ['ls-files', '-co', '--exclude-standard', '*.ts', '*.mjs', '*.md'], { cwd: ROOT });
-const files = listed
-  .toString()
-  .split('\n')
-  .filter((file) => file !== '' && (parts.length === 0 || parts.some((part) => file.includes(part))));
+// A copy of the project without its git folder is checked as well.
+const files = globSync('**/*.{ts,mjs,md}', { cwd: ROOT, exclude: isForeign })
+  .sort()
+  .filter((file) => parts.length === 0 || parts.some((part) => file.includes(part)));
 
 let count = 0;
 for (const file of files) {
@@ -32,4 +30,10 @@ process.exitCode = count > 0 ? 1 : 0;
 function report(fault: string): void {
   count += 1;
   console.log(fault);
+}
+
+/** Returns whether a folder contains files that others wrote or that a tool generated. */
+function isForeign(file: string): boolean {
+  const name = path.basename(file);
+  return name === 'node_modules' || name === 'coverage' || name.startsWith('.');
 }

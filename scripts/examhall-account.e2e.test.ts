@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { Readable } from 'node:stream';
@@ -5,6 +6,7 @@ import { parseArgs } from 'node:util';
 import t from 'tap';
 import { findAccount, findAccountByEmail } from '#infra/mongo/auth/accounts.ts';
 import { accounts, sessions, throttles } from '#infra/mongo/auth/collections.ts';
+import { newestSecurityEvents } from '#infra/mongo/auth/sessions.ts';
 import { recordFailure, throttleKey } from '#infra/mongo/auth/throttle.ts';
 import { OPERATOR_AUDIT } from '#infra/mongo/operator-audit.ts';
 import { openHasher } from '#infra/passwords/hasher.ts';
@@ -15,7 +17,7 @@ import { storeSession, storeSignedIn } from '#testing/stored/stored-accounts.ts'
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 
 const mongo = await openTestMongo(t);
-const COSTS = { passwordCost: 4, tokenCost: 4, concurrency: 2, maxWaiting: 10 };
+const COSTS = { passwordCost: 4, tokenCost: 4, concurrency: 2 };
 const hasher = openHasher(COSTS);
 const WHY = ['--reason', 'requested by the school'];
 
@@ -205,6 +207,49 @@ t.test('examhall account import stores accounts with their hashes and skips thos
   ]);
   t.match(await run(['import', `${file}.gone`, ...WHY]), { code: 1, err: /^error: ENOENT[^\n]*\n$/ });
 });
+
+t.test(
+  'examhall account import makes an ADMIN only on request, with a security event, and states roles and SHA-256',
+  async (t) => {
+    const file = path.join(t.testdir({}), 'staff.jsonl');
+    const { hash } = await openHasher({ ...COSTS }).hashPassword('x');
+    const line = (name: string, role: string) =>
+      JSON.stringify({ email: `${name}@staff.vn`, fullName: name, role, passwordHash: hash });
+    const text = [line('an', 'STUDENT'), line('boss', 'ADMIN'), line('binh', 'STUDENT')].join('\n');
+    await writeFile(file, text);
+    const load = (...flags: string[]) => run(['import', file, ...WHY, ...flags]);
+
+    for (const flags of [[], ['--yes']]) {
+      const refused = await load(...flags);
+      t.match(refused, { code: 1, out: '', err: /^error: line 2: role ADMIN requires --allow-admin/ });
+    }
+    t.equal(await findAccountByEmail(mongo, 'boss@staff.vn'), null);
+    t.equal(await findAccountByEmail(mongo, 'an@staff.vn'), null, 'the file is refused as a whole');
+    t.strictSame(await audit('staff.jsonl'), []);
+
+    const sha256 = createHash('sha256').update(text).digest('hex');
+    const dry = await load('--allow-admin');
+    t.match(dry, { code: 0, out: /^dry run: 3 accounts would be imported; pass --yes to import\n/ });
+    t.match(dry.out, `by role: 2 STUDENT, 1 ADMIN\nSHA-256 of the file: ${sha256}\n`);
+    t.match(await load('--allow-admin', '--yes'), {
+      code: 0,
+      out: /^3 imported, 0 already present, 0 refused\nby role: 2 STUDENT, 1 ADMIN\n/,
+    });
+    const boss = await findAccountByEmail(mongo, 'boss@staff.vn');
+    t.match(boss, { role: 'ADMIN', password: { scheme: 'bcrypt', hash } });
+    const events = await newestSecurityEvents(mongo, boss?._id ?? '', 5);
+    t.match(events, [{ type: 'ROLE_CHANGED', sessionId: null, metadata: { from: null, to: 'ADMIN' } }]);
+    t.equal(events.length, 1);
+    const detail = { roles: '2 STUDENT, 1 ADMIN', sha256 };
+    t.match(await audit('staff.jsonl'), [
+      { detail: { end: 'begun', ...detail } },
+      { detail: { end: 'done', ...detail } },
+    ]);
+
+    t.match(await load('--allow-admin', '--yes'), { code: 0, out: /^0 imported, 3 already present/ });
+    t.equal((await newestSecurityEvents(mongo, boss?._id ?? '', 5)).length, 1, 'a repeat writes no second event');
+  },
+);
 
 t.test('examhall account refuses invalid arguments, names the fault and changes nothing', async (t) => {
   const { account } = await storeSignedIn(mongo);

@@ -30,8 +30,10 @@ const USAGE = `examhall: operator commands
                                                                login attempts
   examhall account unlock EMAIL --reason TEXT                  clear failed login attempts; the e-mail needs no account
   examhall account end-sessions EMAIL --reason TEXT            end all sessions of an account
-  examhall account import FILE.jsonl --reason TEXT [--yes]     one account per line: email, fullName, role, passwordHash (plain bcrypt),
-                                                               phone?, legacyId?. Without --yes: only check the file
+  examhall account import FILE.jsonl --reason TEXT [--allow-admin] [--yes]
+                                                               one account per line: email, fullName, role, passwordHash (plain bcrypt),
+                                                               phone?, legacyId?. Role ADMIN needs --allow-admin. Without --yes: only check
+                                                               the file
 
   --reason TEXT     at least 5 characters, for the audit
   --operator NAME   your name, for the audit (default: $USER, otherwise the login name)
@@ -106,6 +108,7 @@ function parse(args: string[]) {
         help: { type: 'boolean', short: 'h' },
         json: { type: 'boolean' },
         yes: { type: 'boolean' },
+        'allow-admin': { type: 'boolean' },
         'charge-superseded': { type: 'boolean' },
         queue: { type: 'string' },
         cause: { type: 'string' },

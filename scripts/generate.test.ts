@@ -21,18 +21,23 @@ t.test('drift finds no difference in this tree, and reports changed, missing and
   t.strictSame(drift(files), ['docs/not-there.md', 'shared/generated/attempt.ts', 'shared/generated/common.ts']);
 });
 
-t.test('docs/errors.md lists every code once, with its status', async (t) => {
+t.test('docs/errors.md lists every code once, with its status, and explains it below a heading', async (t) => {
   const page = (await generatedFiles(loadSchemas())).get('docs/errors.md') ?? '';
-  const rows = [...page.matchAll(/^\| `(\w+)` \| (\d+) \|/gm)].map(([, code, status]) => `${code} ${status}`);
+  const rows = [...page.matchAll(/^\| \[`(\w+)`\]\(#(\w+)\) \| (\d+) \|/gm)];
   t.same(
-    rows,
+    rows.map(([, code, anchor, status]) => `${code} ${anchor} ${status}`),
+    Object.entries(ERRORS).map(([code, { status }]) => `${code} ${code.toLowerCase()} ${status}`),
+  );
+  const headings = [...page.matchAll(/^### `(\w+)`\n\n(\d+): /gm)];
+  t.same(
+    headings.map(([, code, status]) => `${code} ${status}`),
     Object.entries(ERRORS).map(([code, { status }]) => `${code} ${status}`),
   );
 });
 
 t.test('docs/configuration.md and .env.example list every variable', async (t) => {
   for (const name of Object.keys(VARIABLES)) {
-    t.match(configurationMarkdown(), `| \`${name}\` |`);
+    t.match(configurationMarkdown(), `\n- **\`${name}\`** (`);
     t.match(envExample(), `${name}=`);
   }
 });

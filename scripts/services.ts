@@ -7,7 +7,7 @@ import type { Service } from '#scripts/services/service.ts';
 
 /**
  * Returns the MongoDB and Redis of a development cluster: those of MONGODB_URL and REDIS_URL, otherwise local ones that store their data
- * and ports in the data folder. A variable that is set to the empty string counts as set: an empty REDIS_URL is a cluster without Redis.
+ * and ports in the data folder. A variable that is set to the empty string counts as set.
  * @throws ServiceMissing if one can neither be found nor installed
  */
 export async function developmentServices(deps: {

@@ -162,7 +162,8 @@ t.test('the supervisor kills processes that do not stop in time and stops servic
     names: ['web', 'mongodb'],
   });
   const folder = { path: '', record: () => {}, release: () => {} };
-  const supervisor = createSupervisor({ output, folder, times: { processesMs: 3_000, servicesMs: 10_000 } });
+  // Long enough that a process on a busy machine prints its line before it is killed.
+  const supervisor = createSupervisor({ output, folder, times: { processesMs: 10_000, servicesMs: 60_000 } });
   const plan = (script: string) => ({ command: process.execPath, args: ['-e', script], env: process.env });
   const deaf = "process.on('SIGTERM', () => console.log('no')); setInterval(() => {}, 1000); console.log('up')";
   const web = supervisor.keep('process', 'web', plan(deaf));

@@ -1,11 +1,16 @@
+import { statSync } from 'node:fs';
+import path from 'node:path';
 import fc from 'fast-check';
 import t from 'tap';
 import { type ConfigError, readConfig } from '#infra/config/config.ts';
 import { DEVELOPMENT_DEFAULTS, DEVELOPMENT_JWT_SECRET } from '#infra/config/variable.ts';
-import { effectiveEnvironment, frontDoorUrl } from '#scripts/supervisor/development-defaults.ts';
+import { planCluster } from '#scripts/supervisor/cluster.ts';
+import { takeDataFolder } from '#scripts/supervisor/data-folder.ts';
+import { effectiveEnvironment, frontDoorUrl, generatedSecret } from '#scripts/supervisor/development-defaults.ts';
 import { createPrefixedOutput } from '#scripts/supervisor/prefixed-output.ts';
 import { parseFormation, parseProcfile } from '#scripts/supervisor/procfile.ts';
 import { afterDeath, FIRST_LIFE } from '#scripts/supervisor/restart-backoff.ts';
+import { PRODUCTION } from '#testing/config-faults.ts';
 
 t.test('parseProcfile reads one process type a line and refuses other lines', async (t) => {
   t.strictSame(parseProcfile('# types\nweb: node a.ts\r\n\n grading:node b.ts x: y \n'), [
@@ -101,6 +106,18 @@ t.test('development defaults apply to unset variables and not to empty ones', as
   t.equal(effectiveEnvironment({ AUTH_JWT_SECRET: '' }, place).env.AUTH_JWT_SECRET, '');
 });
 
+t.test('a token in a file has no development default beside it', async (t) => {
+  const folder = t.testdir({ token: 'of-our-own\n' });
+  const file = path.join(folder, 'token');
+  const given = { INTERNAL_SERVICE_TOKEN_FILE: file, OPS_TOKEN_FILE: file, AUTH_JWT_SECRET_FILE: file };
+  const { env, faults } = effectiveEnvironment(given, { port: 3_000, secret: () => 'generated' });
+  t.strictSame(faults, []);
+  t.match(readConfig({ MONGODB_URL: 'mongodb://a', ...env }), {
+    opsToken: ['of-our-own'],
+    auth: { jwt: { secret: 'of-our-own' } },
+  });
+});
+
 t.test('frontDoorUrl returns an address for every HOST', async (t) => {
   t.equal(frontDoorUrl({}, 3_000), 'http://127.0.0.1:3000');
   for (const all of ['0.0.0.0', '::']) t.equal(frontDoorUrl({ HOST: all }, 3_000), 'http://127.0.0.1:3000');
@@ -134,22 +151,58 @@ t.test('production has no defaults and refuses development secrets', async (t) =
     },
   };
   const bare = effectiveEnvironment({ NODE_ENV: 'production' }, place);
-  t.match(bare.faults, [/^AUTH_JWT_SECRET: not set/]);
+  t.match(bare.faults, [
+    /^AUTH_JWT_SECRET: not set/,
+    /^NOTIFICATION_INTERNAL_SERVICE_TOKEN: no/,
+    /^GATEWAY_TOKEN: not set/,
+  ]);
   t.strictSame(bare.env, { NODE_ENV: 'production' });
   const known = {
     NODE_ENV: 'production',
     INTERNAL_SERVICE_TOKEN: 'dev-internal-token',
-    OPS_TOKEN: 'x',
+    OPS_TOKEN: 'x'.repeat(24),
+    GATEWAY_TOKEN: 'g'.repeat(24),
     AUTH_JWT_SECRET: 'y'.repeat(32),
   };
   t.match(effectiveEnvironment(known, place).faults, [/^INTERNAL_SERVICE_TOKEN: .* not the development default$/]);
-  t.strictSame(effectiveEnvironment({ ...known, INTERNAL_SERVICE_TOKEN: 'of our own' }, place).faults, []);
+  t.strictSame(
+    effectiveEnvironment({ ...known, INTERNAL_SERVICE_TOKEN: 'a token of our own, long enough' }, place).faults,
+    [],
+  );
   const tokenless = effectiveEnvironment({ ...known, INTERNAL_SERVICE_TOKEN: '' }, place);
   t.match(
     tokenless.faults,
     [/^NOTIFICATION_INTERNAL_SERVICE_TOKEN: no token for /],
     'the notification service needs a token for each sender',
   );
+});
+
+t.test('npm start in production refuses a stand-in database', async (t) => {
+  const PATH = t.testdir({});
+  const { MONGODB_URL: _url, ...env } = PRODUCTION;
+  const plan = (more: NodeJS.ProcessEnv) => () => planCluster({ ...env, PATH, ...more });
+  t.throws(plan({}), /- MONGODB_URL: not set, wanted a replica set; .* is a stand-in/);
+  t.throws(plan({ EXAMHALL_ENGINE: 'rust' }), /is a stand-in for development/);
+  t.throws(plan({ EXAMHALL_ENGINE: 'other' }), /EXAMHALL_ENGINE must be one of/);
+  t.doesNotThrow(plan({ EXAMHALL_ENGINE: 'mongod' }), 'a mongod on PATH is no stand-in');
+  t.doesNotThrow(plan(PRODUCTION));
+});
+
+t.test('npm start refuses to open a development cluster to other machines', async (t) => {
+  const DATA_DIR = t.testdir({});
+  const plan = (more: NodeJS.ProcessEnv) => () => planCluster({ DATA_DIR, HOST: '0.0.0.0', ...more });
+  t.throws(plan({}), /- HOST: .* INTERNAL_SERVICE_TOKEN, OPS_TOKEN has a dev.* and GATEWAY_TOKEN is unset/);
+  t.doesNotThrow(plan({ EXAMHALL_OPEN: '1' }));
+  t.doesNotThrow(plan({ INTERNAL_SERVICE_TOKEN: 'i', OPS_TOKEN: 'o', GATEWAY_TOKEN: 'g' }));
+});
+
+t.test('only its owner may read a data folder', async (t) => {
+  const folder = path.join(t.testdir({}), 'data');
+  generatedSecret(folder);
+  t.equal(statSync(folder).mode & 0o777, 0o700);
+  const taken = await takeDataFolder(path.join(t.testdirName, 'taken'), () => undefined);
+  t.teardown(taken.release);
+  for (const made of [taken.path, path.join(taken.path, 'run')]) t.equal(statSync(made).mode & 0o777, 0o700, made);
 });
 
 t.test('npm start refuses the same secrets in production as its processes', async (t) => {

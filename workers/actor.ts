@@ -37,6 +37,8 @@ export interface Actor {
   leaseMs?: number;
   /** Slots of each of its queues. Default: the configured concurrency of workers. */
   concurrency?: number;
+  /** True if the slots of its queues go round the organizations in turn. Default: the command that has been due longest is first. */
+  byOrganization?: boolean;
   /** Interval of its poll, in milliseconds. Default: the configured poll interval of workers. */
   pollMs?: number;
   /** Recurring commands that must exist while this actor runs. The worker inserts missing ones when it starts. */
@@ -78,7 +80,8 @@ export type Outcome<Q extends Queue = Queue> =
   | { kind: 'dead'; error: Error; effects?: Effects };
 
 /** Names of the counters in `/metrics` that an operator should watch. */
-export type Alarm = 'analytics_failed' | 'background_dropped' | 'notice_misconfigured';
+export const ALARMS = ['analytics_failed', 'background_dropped', 'notice_misconfigured'] as const;
+export type Alarm = (typeof ALARMS)[number];
 
 /** The dependencies that every actor is built with. */
 export interface WorkerDeps {

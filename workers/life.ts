@@ -8,7 +8,7 @@ import type { Command, Queue } from '#shared/kernel/command.ts';
 import { isNetworkFault } from '#shared/kernel/network-fault.ts';
 import type { Actor, Outcome } from './actor.ts';
 
-/** How long a command waits after a run that failed because of MongoDB or the network, in milliseconds. */
+/** Wait of a command after a run that failed because of MongoDB or the network, in milliseconds. */
 const OUTAGE_WAIT_MS = 1_000;
 
 /** The parts of a worker process that every run uses. */

@@ -88,10 +88,13 @@ t.test('a missing reply is stored with its receiver and root cause, under one fi
     const next = nextStateOf({ attempts: 1, maxAttempts: DELIVERIES }, outcome, { backoff: OUTBOX, random: 0 });
     return next.to === 'AGAIN' ? next.error : null;
   };
-  const fingerprint = 'Error: the notification service gave no whole answer';
+  const fingerprint = 'Error: the notification service sent no complete reply';
   t.strictSame(errorOf(failed), {
     fingerprint,
-    message: 'the notification service gave no whole answer (ECONNREFUSED)',
+    message: 'the notification service sent no complete reply (ECONNREFUSED)',
   });
-  t.strictSame(errorOf(late), { fingerprint, message: 'the notification service gave no whole answer (TimeoutError)' });
+  t.strictSame(errorOf(late), {
+    fingerprint,
+    message: 'the notification service sent no complete reply (TimeoutError)',
+  });
 });

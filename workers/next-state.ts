@@ -30,8 +30,8 @@ export function nextStateOf<Q extends Queue>(
       };
     case 'retry': {
       if (command.attempts >= command.maxAttempts) return { to: 'DEAD', error: errorOf(outcome.error) };
-      const waitMs = backoff({ ...rules.backoff, attempt: command.attempts, random: rules.random });
-      const inMs = Math.max(outcome.afterMs ?? 0, waitMs);
+      const backoffMs = backoff({ ...rules.backoff, attempt: command.attempts, random: rules.random });
+      const inMs = Math.max(outcome.afterMs ?? 0, backoffMs);
       return { to: 'AGAIN', inMs, unspent: false, error: errorOf(outcome.error) };
     }
     default:

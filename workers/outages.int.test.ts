@@ -11,7 +11,7 @@ import { type FaultPlan, faultyMongo, settles } from '#testing/stores/faulty-mon
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { actorSubjects, makeActor } from '#testing/suites/actor-subjects.ts';
 import { again, endedWell, expire } from '#testing/suites/kernel-features/feature.ts';
-import { gate, until } from '#testing/until.ts';
+import { despiteOutages, gate, until } from '#testing/until.ts';
 import { runCommand } from './run-command.ts';
 
 t.test('a claim whose reply was lost is undone and spends no attempt', async (t) => {
@@ -93,7 +93,7 @@ t.test('failures and a kill -9 of MongoDB lose no command and spend no attempt',
   const { mongodb, close } = await startThrowAwayServices({ redis: false, durable: true });
   if (mongodb === undefined) throw new Error('no MongoDB to kill');
   t.teardown(close);
-  const mongo = await openTestMongo(t, { url: mongodb.url });
+  const mongo = await openTestMongo(t, { url: mongodb.url, limits: {} });
   const actor = makeActor('grading', testWorkerDeps(mongo));
   const kernel = testKernel(mongo, { leaseMs: 1_000 });
   const worker = testWorker(t, kernel, actor, { concurrency: 4, pollMs: 50 });
@@ -116,9 +116,9 @@ t.test('failures and a kill -9 of MongoDB lose no command and spend no attempt',
   }
   for (let n = 0; n < 20; n++) ids.push(await postOne());
   await mongodb.kill9();
-  t.equal(await mongo.db.command({ ping: 1 }).then(() => false, isOutage), true, 'it is really gone');
+  t.equal(await mongo.db.command({ ping: 1 }).then(() => false, isOutage), true, 'MongoDB is unreachable');
   await mongodb.start();
-  await createIndexes(mongo);
+  await despiteOutages(() => createIndexes(mongo));
   await until('graded after the kill', allGraded);
   await worker.drain();
 

@@ -74,12 +74,12 @@ t.test('hanging commands of one queue take no slot of another queue', async (t) 
   for (let n = 0; n < 5; n++) await post('gradenotices:student');
   const worker = testWorker(t, testKernel(mongo), actor, { concurrency: 2, pollMs: 20 });
   t.teardown(go.open);
-  await until('its slots are taken', () => hanging === 2);
+  await until('the slots of the first queue are in use', () => hanging === 2);
   const [polled, rung] = [await post('gradenotices:parent'), await post('gradenotices:parent')];
   void worker.tryRun(rung.queue, rung._id);
   for (const { queue, _id } of [rung, polled]) {
     const isDone = async () => (await readCommand(mongo, queue, _id))?.status === 'DONE';
     await until('the other queue is worked on, by rings and by the poll', isDone);
   }
-  t.equal(hanging, 2, 'and no more of the first than its slots');
+  t.equal(hanging, 2, 'the first queue runs no more than its slots');
 });

@@ -158,7 +158,7 @@ t.test('future releases that race gradings announce each attempt once, never bef
     });
     t.ok(
       rows.every(({ settledAt }) => settledAt !== null && settledAt >= releasedAt),
-      'none before its time',
+      'no row is delivered before its time',
     );
     t.equal(await attempts(mongo).countDocuments({ examId, 'exam.resultsReleasedAt': releasedAt }), STUDENTS);
     // A call that times out on a busy machine is repeated; the receiver recognises the repeat by its id.

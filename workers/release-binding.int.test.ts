@@ -75,7 +75,7 @@ t.test('a start that was decided before a release and commits after it takes the
   const examId = `exam-${newId()}`;
   // The start has found no release. Before it writes, a whole release runs.
   const slow = beforeEach(mongo, 'insertOne', 'attempts', async () => {
-    t.match(await releaseNow(mongo, { examId }), { updatedAttempts: 0 }, 'it saw none');
+    t.match(await releaseNow(mongo, { examId }), { updatedAttempts: 0 }, 'the release finds no attempt');
   });
   t.match(await started(slow, examId, 'student-1'), { exam: { resultsReleasedAt: /Z$/ } });
   t.match(await attempts(mongo).findOne({ examId }), {
@@ -129,7 +129,7 @@ t.test('a start after a release follows its own snapshot, also when it is graded
   t.strictSame(
     rows.map(({ _id }) => _id),
     announcements([early.id, own.id]),
-    'the later start without a time of its own is announced to nobody',
+    'the later start without a release time has no rows',
   );
   const causes = new Map(rows.map(({ body }) => [body.attemptId, body.releaseEventId]));
   t.strictSame([causes.get(early.id), causes.get(own.id)], ['first', null]);
@@ -179,6 +179,46 @@ t.test('an attempt is bound by the first release after its start that concerns i
 });
 
 t.test(
+  'of two releases at the same time the one that was stored first sets the time, whichever walk is faster',
+  async (t) => {
+    const mongo = await openTestMongo(t);
+    const releasing = makeActor('resultsrelease', testWorkerDeps(mongo));
+    for (const order of [
+      [0, 1],
+      [1, 0],
+    ]) {
+      const examId = `exam-${newId()}`;
+      const from = (seen: number, organizationId: string | null) =>
+        storeAttempt(mongo, { ...graded({ showResultMode: 'MANUAL' }), examId, organizationId, releasesSeen: seen });
+      const both = await from(0, 'org-1');
+      const onlySecond = await from(1, 'org-1');
+      const elsewhere = await from(0, 'org-2');
+      const first = {
+        examId,
+        sourceEventId: `first-${examId}`,
+        organizationId: 'org-1',
+        releasedAt: new Date('2026-05-05'),
+      };
+      const second = { examId, sourceEventId: `second-${examId}`, releasedAt: new Date('2026-05-06') };
+      const commands = [await postRelease(mongo, first), await postRelease(mongo, second)];
+      for (const place of order) {
+        const { queue = 'resultsrelease', _id: id = '' } = commands[place] ?? {};
+        t.equal(await runCommand(testKernel(mongo), releasing, queue, id), 'done');
+      }
+      const released = async ({ _id }: { _id: string }) => (await attempts(mongo).findOne({ _id }))?.releaseEventId;
+      t.strictSame(
+        [await released(both), await released(onlySecond), await released(elsewhere)],
+        [first.sourceEventId, second.sourceEventId, second.sourceEventId],
+        `walks in the order ${order}`,
+      );
+      const causes = (await noticeRows(mongo, examId)).map(({ body }) => [body.attemptId, body.releaseEventId]);
+      t.equal(causes.length, 6, 'each attempt is announced once');
+      t.ok(causes.every(([id, cause]) => cause === (id === both._id ? first : second).sourceEventId));
+    }
+  },
+);
+
+t.test(
   'releases that race starts and submits announce each bound attempt once, and never an unbound attempt',
   async (t) => {
     const mongo = await openTestMongo(t);
@@ -204,14 +244,18 @@ t.test(
         await submitAttempt(door, callOf({ source: 'STUDENT' }, { attemptId: attempt.id }, `student-${n}`));
         return { id: attempt.id, from, to };
       };
+      // The workers also poll, so either may run the command.
+      const runByWorkers = async ({ _id: id }: { _id: string }) => {
+        await Promise.all(releasers.map((worker) => worker.tryRun('resultsrelease', id)));
+        await until('done', async () => (await readCommand(mongo, 'resultsrelease', id))?.status === 'DONE');
+      };
       const release = async () => {
         await jitter.pause(40);
         stored.from = performance.now();
         const command = await postRelease(mongo, { examId, organizationId: jitter.next() < 0.5 ? null : 'org-1' });
         stored.to = performance.now();
         await jitter.pause(10);
-        await Promise.all(releasers.map((worker) => worker.tryRun('resultsrelease', command._id)));
-        await until('done', async () => (await readCommand(mongo, 'resultsrelease', command._id))?.status === 'DONE');
+        await runByWorkers(command);
       };
       const [, ...sat] = await Promise.all([release(), ...Array.from({ length: STUDENTS }, sit)]);
       const found = await until('all graded', async () => {
@@ -229,7 +273,7 @@ t.test(
         (await noticeRows(mongo, examId)).map(({ _id }) => _id),
         announcements(bound),
       );
-      await releaseNow(mongo, { examId });
+      await runByWorkers(await postRelease(mongo, { examId }));
       await announcedOnce(t, mongo, examId, STUDENTS);
     }
     t.comment(JSON.stringify(met));

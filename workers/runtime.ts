@@ -10,13 +10,14 @@ import { type ChangePublisher, openChangePublisher } from '#infra/redis/change-f
 import { openDoorbells } from '#infra/redis/doorbell.ts';
 import { openReplySender } from '#infra/redis/replies.ts';
 import { type GradeNotice, isEarly } from '#shared/attempt/notices.ts';
-import type { Alarm, WorkerDeps } from './actor.ts';
+import { ALARMS, type Alarm, type WorkerDeps } from './actor.ts';
 
 const PAPER_CACHE_BYTES = 64 * 1024 * 1024;
 
 /** The connections and services of a worker process, the same for every actor. Opening it does not wait for any connection. */
 export type WorkerRuntime = ReturnType<typeof openRuntime>;
 
+/** Opens the connections and services of a worker process. Does not wait for any connection. */
 export function openRuntime(config: Config, name: string) {
   const { log, flush } = openLog({ level: config.logLevel, name, secrets: secretsOf(config) });
   const metrics = openMetrics({ process: true });
@@ -24,6 +25,8 @@ export function openRuntime(config: Config, name: string) {
   const redis = { redisUrl: config.redis.url, log };
   const [clock, doorbells, replies] = [openServerClock(mongo), openDoorbells(redis), openReplySender(redis)];
   const alarms = metrics.counter('examhall_alarms_total', "Events that need an operator's attention", ['name']);
+  // Prometheus finds no increase in a counter that only appears with its first alarm.
+  for (const name of ALARMS) alarms.add({ name }, 0);
   const background = openBackground({
     ...BACKGROUND_LIMITS,
     dropped: (count) => alarms.add({ name: 'background_dropped' satisfies Alarm }, count),

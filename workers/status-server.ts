@@ -1,18 +1,22 @@
 import { createServer, type Server } from 'node:http';
 import type { Log } from '#infra/log/log.ts';
 import type { Metrics } from '#infra/metrics/metrics.ts';
-import { secretCheck } from '#shared/kernel/secret.ts';
+import { type Secrets, secretCheck } from '#shared/kernel/secret.ts';
 
 export interface StatusServerOptions {
   port: number;
   host: string;
   metrics: Metrics;
   log: Log;
-  opsToken: string | undefined;
+  opsToken: Secrets | undefined;
   /** In production, `/metrics` requires `Authorization: Bearer OPS_TOKEN`. */
   production: boolean;
   isReady: () => boolean;
 }
+
+const NO_SNIFFING = ['X-Content-Type-Options', 'nosniff'] as const;
+/** Reply to bytes that are not HTTP. */
+const UNREADABLE = `HTTP/1.1 400 Bad Request\r\n${NO_SNIFFING.join(': ')}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n`;
 
 /**
  * Opens a worker's own `/healthz`, `/readyz` and `/metrics`, for platforms that probe every process; only with METRICS_PORT.
@@ -22,7 +26,9 @@ export function openStatusServer(options: StatusServerOptions): Server {
   const isToken = secretCheck(options.opsToken);
   const mayScrape = (authorization = '') =>
     !options.production || (authorization.startsWith('Bearer ') && isToken?.(authorization.slice(7)) === true);
-  const server = createServer((request, response) => {
+  // Node would answer a request without Host itself, and without the header below.
+  const server = createServer({ requireHostHeader: false }, (request, response) => {
+    response.setHeader(...NO_SNIFFING);
     const path = request.url?.split('?')[0];
     if (path === '/healthz') return void response.end('ok\n');
     if (path === '/readyz') {
@@ -41,6 +47,10 @@ export function openStatusServer(options: StatusServerOptions): Server {
       (text) => response.setHeader('content-type', options.metrics.contentType).end(text),
       () => response.destroy(),
     );
+  });
+  server.on('clientError', (_error, socket) => {
+    if (socket.writable) socket.end(UNREADABLE);
+    else socket.destroy();
   });
   // If the port is taken or forbidden, the worker continues; only its probes and metrics are missing.
   server.on('error', (err) => options.log.error({ err, port: options.port }, 'METRICS_PORT could not be opened'));

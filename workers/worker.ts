@@ -4,6 +4,7 @@ import type { Queue } from '#shared/kernel/command.ts';
 import { type Actor, queuesOf } from './actor.ts';
 import type { Kernel, RunResult } from './life.ts';
 import { runCommand } from './run-command.ts';
+import { type Turns, turnsByOrganization } from './turns.ts';
 
 /** The poll and the slots of one worker process. */
 export interface Worker {
@@ -30,7 +31,12 @@ export interface WorkerOptions {
 interface Lane {
   slots: LimitFunction;
   running: Map<string, Promise<RunResult>>;
+  /** null: the command that has been due longest is first. */
+  turns: Turns | null;
 }
+
+/** Due commands among which turns choose. An organization has few open jobs, so they are of many organizations. */
+const TURN_WINDOW = 200;
 
 /**
  * Opens the worker of an actor and starts one poll loop for each queue.
@@ -45,7 +51,11 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
   let draining = false;
 
   function laneOf(queue: Queue): Lane {
-    const lane = lanes.get(queue) ?? { slots: pLimit(options.concurrency), running: new Map() };
+    const lane = lanes.get(queue) ?? {
+      slots: pLimit(options.concurrency),
+      running: new Map(),
+      turns: actor.byOrganization === true ? turnsByOrganization() : null,
+    };
     lanes.set(queue, lane);
     return lane;
   }
@@ -55,13 +65,45 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
   }
 
   function tryRun(queue: Queue, id: string): Promise<RunResult> {
-    const { slots, running } = laneOf(queue);
-    const already = running.get(id);
+    const lane = laneOf(queue);
+    const already = lane.running.get(id);
     if (already !== undefined) return already;
     if (draining) return Promise.resolve('not-ours');
+    return lane.turns === null ? runOne(lane, queue, id) : runNext({ ...lane, turns: lane.turns }, queue, id);
+  }
+
+  function runOne({ slots, running, turns }: Lane, queue: Queue, id: string): Promise<RunResult> {
     const run = slots(() => (draining ? Promise.resolve<RunResult>('not-ours') : runCommand(kernel, actor, queue, id)));
     running.set(id, run);
-    return run.finally(() => running.delete(id));
+    return run.finally(() => {
+      if (running.get(id) === run) running.delete(id);
+      turns?.end(id);
+    });
+  }
+
+  /**
+   * Runs the command whose turn it is once a slot is free. Rings arrive in the order of the requests, so one organization could
+   * fill the slots with them. The command that was rung for runs in its own turn: by a later ring or by the poll.
+   */
+  function runNext({ slots, running, turns }: Lane & { turns: Turns }, queue: Queue, rung: string): Promise<RunResult> {
+    let holds = rung;
+    const run = slots(async (): Promise<RunResult> => {
+      if (draining) return 'not-ours';
+      const due = await dueCommands(kernel.mongo, queue, options.now(), TURN_WINDOW).catch(() => []);
+      if (draining) return 'not-ours';
+      // If our clock is behind that of the sender, the command is claimable but not listed yet.
+      const [next] = turns.take(due, 1);
+      const id = next?._id ?? rung;
+      if (next === undefined && turns.isRunning(rung)) return 'not-ours';
+      if (running.get(rung) === run) running.delete(rung);
+      holds = id;
+      running.set(id, run);
+      return runCommand(kernel, actor, queue, id).finally(() => turns.end(id));
+    });
+    running.set(rung, run);
+    return run.finally(() => {
+      if (running.get(holds) === run) running.delete(holds);
+    });
   }
 
   async function poll(): Promise<void> {
@@ -74,7 +116,8 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
   }
 
   async function pollQueue(queue: Queue): Promise<void> {
-    const { slots, running } = laneOf(queue);
+    const lane = laneOf(queue);
+    const { slots, running, turns } = lane;
     const notOurs = new Set<string>();
     while (!draining) {
       const free = options.concurrency - slots.activeCount - slots.pendingCount;
@@ -83,14 +126,19 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
         await Promise.race(running.values());
         continue;
       }
-      const due = await dueCommands(kernel.mongo, queue, options.now(), options.concurrency * 2 + notOurs.size);
-      const fresh = due.filter(({ _id }) => !running.has(_id) && !notOurs.has(_id)).slice(0, free);
+      const wanted = options.concurrency * 2 + notOurs.size;
+      const window = turns === null ? wanted : Math.max(wanted, TURN_WINDOW);
+      const due = await dueCommands(kernel.mongo, queue, options.now(), window);
+      const ready = due.filter(({ _id }) => !running.has(_id) && !notOurs.has(_id));
+      const fresh = turns === null ? ready.slice(0, free) : turns.take(ready, free);
       if (fresh.length === 0) return;
       const started = fresh.map(async ({ _id: id, session }) => {
         // The previous holder died or was paused. A transaction that it left open would block the claim.
         if (session !== null) await endHolderSession(kernel.mongo, session).catch(warnOfSession(id));
         // Another worker holds the lease, or our clock is ahead of MongoDB's. Skip the command until the next poll.
-        if ((await tryRun(queue, id)) === 'not-ours') notOurs.add(id);
+        // A command that was taken in its turn must run here, even if a ring for it waits: that ring finds another one.
+        const run = turns === null ? tryRun(queue, id) : runOne(lane, queue, id);
+        if ((await run) === 'not-ours') notOurs.add(id);
       });
       await Promise.race(started);
     }

@@ -114,5 +114,8 @@ t.test('analytics receives the first grading only, whatever status it answers', 
   const failing = await client.sitting();
   neighbours.answer = () => ({ status: 500 });
   t.match(await failing.student.submit(failing.id), { status: 200, data: { status: 'GRADED' } });
-  await until('both were tried', () => callsOf(failing.id).filter(({ path }) => path === '/v1/events').length === 2);
+  await until(
+    'both events were sent although the service answers 500',
+    () => callsOf(failing.id).filter(({ path }) => path === '/v1/events').length === 2,
+  );
 });

@@ -104,9 +104,9 @@ t.test('stores a text answer byte for byte', async (t) => {
     t.equal(reply.status, 200);
     t.ok(
       reply.data.answers[0].answer.textAnswer === textAnswer,
-      `the reply says ${JSON.stringify(textAnswer.slice(0, 20))}`,
+      `the reply contains ${JSON.stringify(textAnswer.slice(0, 20))}`,
     );
-    t.ok((await student.get(id)).data.answers[0].answer.textAnswer === textAnswer, 'so does GET');
+    t.ok((await student.get(id)).data.answers[0].answer.textAnswer === textAnswer, 'GET returns the text unchanged');
   }
   const INVALID = { status: 400, json: { code: 'VALIDATION_FAILED' } };
   t.match(await student.save(id, { questionId: 'essay', textAnswer: 'x'.repeat(100_001) }), INVALID);
@@ -118,7 +118,7 @@ t.test('stores a text answer byte for byte', async (t) => {
     t.match(await student.save(id, body, { 'content-type': 'application/json' }), INVALID, 'a lone surrogate');
   }
   const { answers, eventCount } = (await student.get(id)).data;
-  t.equal(answers[0].serverVersion, texts.length, 'what is refused writes nothing');
+  t.equal(answers[0].serverVersion, texts.length, 'a refused save writes nothing');
   t.equal(eventCount, 1 + texts.length);
 });
 
@@ -238,7 +238,7 @@ t.test('a save checks owner, lock, deadline, question, kind and version in this 
     status: 409,
     json: { code: 'ATTEMPT_LOCKED', message: 'Attempt is locked' },
   });
-  const graded = await until('it is graded', async () => {
+  const graded = await until('the attempt is graded', async () => {
     const { data } = await student.get(id);
     return data.status === 'GRADED' && data;
   });
@@ -252,7 +252,7 @@ t.test('a save checks owner, lock, deadline, question, kind and version in this 
     metadata: { source: 'TIMEOUT', totalScore: 1, remainingSeconds: 0 },
   });
   t.same(graded.events.filter(({ type }: { type: string }) => type === 'TIMEOUT' || type === 'SUBMIT').length, 1);
-  t.match(await client.student().save(id, wrong), { status: 403 }, 'still the owner first');
+  t.match(await client.student().save(id, wrong), { status: 403 }, 'the owner is checked before the lock');
 });
 
 t.test('a save is stored before the exam closes and refused after', async (t) => {

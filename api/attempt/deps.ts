@@ -34,7 +34,7 @@ export async function ownAttemptRef(
 /** Returns an attempt that an earlier step of the call has found. Throws if the attempt is missing. */
 export async function knownAttempt({ mongo }: AttemptDeps, attemptId: string): Promise<Attempt> {
   const attempt = await findAttempt(mongo, attemptId);
-  if (attempt === null) throw new Error(`attempt ${attemptId} vanished`);
+  if (attempt === null) throw new Error(`attempt ${attemptId} no longer exists`);
   return attempt;
 }
 
@@ -64,6 +64,6 @@ export const SERVICE_VIEWER: Viewer = { role: 'SERVICE', id: '' };
 
 /** Returns the caller as a viewer. Throws on a route whose guards do not require an identity. */
 export function viewerOf(identity: Identity): Viewer {
-  if (identity.actor === undefined) throw new Error('a route without identity guard asked for its viewer');
+  if (identity.actor === undefined) throw new Error('route without the identity guard read its viewer');
   return { role: identity.actor.role as Role, id: identity.actor.id };
 }

@@ -54,7 +54,7 @@ await t.test('before the attempt is graded a valid handoff waits and an invalid 
     json: { code: 'QUESTION_NOT_MANUAL' },
   });
   await cluster.start('grading');
-  const applied = await until('it is applied', async () => {
+  const applied = await until('the handoff is applied', async () => {
     const { data } = await student.get(id);
     return data.pendingManualCount === 1 && data;
   });
@@ -190,7 +190,7 @@ t.test('a gateway passes on an examiner’s grade, and the event records the exa
     t.match(data.attempt, { scope: { createdById: 'teacher-1' }, resultVisible: true }, 'the examiner’s own view');
   }
   const plain = await client.sendHandoff(id, { score: 4 }, GATEWAY);
-  t.match(plain, { status: 200, data: { applied: true } }, 'a gateway may send without naming anybody');
+  t.match(plain, { status: 200, data: { applied: true } }, 'a gateway may send a grade without a user id');
   t.notOk('gradedById' in plain.data.attempt.events.at(-1).metadata);
   t.notMatch(plain.text, /answerKey|"scope"/);
   const kept = (await student.events(id)).data.flatMap(
@@ -227,15 +227,19 @@ t.test('only an examiner grades through a gateway, whatever the rest of the requ
   t.match(
     await client.sendHandoff(id, { sourceEventId, questionId: 'other' }, stranger),
     { status: 403 },
-    'before the rules',
+    'the examiner is checked before the rules of the grade',
   );
-  t.match(await client.sendHandoff('missing', { sourceEventId }, stranger), { status: 404 }, 'after the attempt');
+  t.match(
+    await client.sendHandoff('missing', { sourceEventId }, stranger),
+    { status: 404 },
+    'a missing attempt is reported first',
+  );
   const wrong = { ...GATEWAY, ...actor('TEACHER', 'teacher-1'), 'x-internal-token': 'wrong' };
   t.match(await client.sendHandoff(id, { sourceEventId }, wrong), { json: { code: 'ATTEMPT_INTERNAL_UNAUTHORIZED' } });
   t.match((await student.get(id)).data, { pendingManualCount: 2 }, 'nothing was graded');
   const replayed = { sourceEventId, score: 2 };
   t.match(await client.sendHandoff(id, replayed), { status: 200, data: { applied: true } }, 'the id is still free');
-  t.match(await client.sendHandoff(id, replayed, stranger), { status: 403 }, 'a replay tells a stranger nothing');
+  t.match(await client.sendHandoff(id, replayed, stranger), { status: 403 }, 'a replay by another examiner is refused');
 });
 
 t.test('`sourceService` of a handoff must name the classifier, whichever service sends it', async (t) => {

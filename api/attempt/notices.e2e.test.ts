@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import { freePort } from '#scripts/services/port.ts';
+import { HOUR } from '#shared/kernel/time.ts';
 import { attemptClient, inMs, newExamId, numeric } from '#testing/clients/attempt-client.ts';
 import { callHttp } from '#testing/clients/http-call.ts';
 import type { NeighbourCall } from '#testing/neighbours/neighbours.ts';
@@ -131,16 +132,29 @@ t.test('notices of a future release survive their worker and are sent once, at t
   const examId = newExamId();
   const { student, id } = await client.sitting({ examId, exam: { showResultMode: 'MANUAL' } });
   await student.submit(id);
-  const releasedAt = inMs(4_000);
+  const releasedAt = inMs(HOUR);
   const event = { examId, releasedAt, sourceEventId: `ahead-${examId}` };
   t.match((await client.release(event)).data, { updatedAttempts: 1, queuedNotifications: 2 });
   await cluster.restart('gradenotices', 'SIGKILL');
   const again = { ...event, releasedAt: inMs(0), sourceEventId: `again-${examId}` };
   t.match((await client.release(again)).data, { updatedAttempts: 0, queuedNotifications: 0 });
+  const shown = await client.sitting();
+  await shown.student.submit(shown.id);
+  for (const suffix of ['grade_released', 'grade_released_parent']) await settled(cluster, shown.id, suffix);
+  t.equal(noticesOf(id).length, 0, 'the worker has polled and sent none of them');
+
+  // Move the release time to the present.
+  const dueAt = new Date(Date.now() + 500);
+  const attempts = cluster.mongo.collection<{ _id: string }>('attempts');
+  await attempts.updateOne({ _id: id }, { $set: { 'exam.resultsReleasedAt': dueAt } });
+  const { modifiedCount } = await cluster.mongo
+    .collection<Row>('attempt_notices')
+    .updateMany({ _id: new RegExp(`^${id}:`), status: 'PENDING', attempts: 0 }, { $set: { nextRunAt: dueAt } });
+  t.equal(modifiedCount, 2, 'both wait');
   for (const suffix of ['grade_released', 'grade_released_parent']) {
     const row = await settled(cluster, id, suffix);
     t.match(row, { status: 'DELIVERED', attempts: 1 });
-    t.ok(row.settledAt.toISOString() >= releasedAt, 'not before its time');
+    t.ok(row.settledAt >= dueAt, 'not before its time');
   }
   t.equal(noticesOf(id).length, 2);
   t.match(noticesOf(id)[0]?.body, { payload: { releaseEventId: event.sourceEventId } });
@@ -203,6 +217,8 @@ t.test('a configuration fault raises an alarm and spends no delivery attempt', a
     });
     t.match(row, { status: 'PENDING', attempts: 0 }, String(status));
     t.equal(await alarms(), before + 1);
+    // The row would be due again in a minute and raise its alarm among the others.
+    await rows.updateOne({ _id: row._id }, { $set: { nextRunAt: new Date(Date.now() + HOUR) } });
   }
   const before = await alarms();
   const { student, id } = await client.sitting();

@@ -16,12 +16,14 @@ export async function listOwnAttempts(deps: AttemptDeps, call: Call): Promise<Re
   return { status: 200, data: found.map((attempt) => studentListItem(attempt, now)) };
 }
 
+/** Returns one attempt with its newest events, as this viewer may see it. Rejects a caller without access. */
 export async function readAttempt(deps: AttemptDeps, call: Call): Promise<Reply | Rejection> {
   const attempt = await readable(deps, call);
   if (isRejection(attempt)) return attempt;
   return { status: 200, data: await detailOf(deps, attempt, viewerOf(call.identity), DETAIL_EVENTS) };
 }
 
+/** Returns the result of an attempt, as this viewer may see it. Rejects a caller without access. */
 export async function readResult(deps: AttemptDeps, call: Call): Promise<Reply | Rejection> {
   const attempt = await readable(deps, call);
   if (isRejection(attempt)) return attempt;

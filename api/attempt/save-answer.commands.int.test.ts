@@ -59,10 +59,10 @@ t.test('a warm save needs one MongoDB command, and at most one save in twenty ne
   t.ok(more.length <= SAVES / 20, `${more.length} of ${SAVES} needed more than one command`);
   // Each roll of the event tail makes room for EVENT_TAIL_CAP - EVENT_TAIL_KEEP saves.
   const fits = 1 + Math.floor((SAVES - (EVENT_TAIL_CAP - 1)) / (EVENT_TAIL_CAP - EVENT_TAIL_KEEP));
-  t.ok(more.length <= fits + 1 && more.length > 0, 'they are the rolls of the tail');
+  t.ok(more.length <= fits + 1 && more.length > 0, 'only saves that roll the event tail need more');
   for (const commands of more) {
-    t.match(commands, ['findAndModify'], 'tried with one command first');
-    t.equal(commands.at(-1), 'commitTransaction', 'then in one transaction');
+    t.match(commands, ['findAndModify'], 'the first command is the single write');
+    t.equal(commands.at(-1), 'commitTransaction', 'a transaction follows');
     t.ok(commands.length <= 5, commands.join());
   }
 });

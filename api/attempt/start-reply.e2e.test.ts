@@ -87,7 +87,7 @@ t.test('a start reply has exactly the fields of the contract, on both paths', as
     t.notOk(reply.text.includes('answerKey'), 'no key for a student');
     const again = await student.get(attempt.id);
     const { serverTime: _t, ...rest } = attempt;
-    t.match(again.data, rest, 'GET tells the same');
+    t.match(again.data, rest, 'GET returns the same attempt');
   }
 });
 
@@ -122,6 +122,16 @@ t.test('the sender’s `orderIndex` values order the paper and are returned, shu
       'in the order of the array',
     );
   }
+});
+
+t.test('the shuffle cannot be computed from what a student receives', async (t) => {
+  const { id, attempt } = await client.sitting({
+    exam: { shuffleQuestions: true, shuffleOptions: true },
+    questions: [choice('q1')],
+  });
+  const stored = await cluster.mongo.collection<{ _id: string; seed: string }>('attempts').findOne({ _id: id });
+  t.match(stored?.seed, /^[\w-]{22}$/, 'the seed is 128 random bits');
+  t.notOk(JSON.stringify(attempt).includes(stored?.seed ?? ''), 'no reply contains the seed');
 });
 
 t.test('shuffled order differs between attempts and is stable within one attempt', async (t) => {

@@ -25,7 +25,7 @@ function link(id: string, change: object = {}) {
   return { assigned: false, link: { id, mode: 'LOGIN_REQUIRED', active: true, expiresAt: null, ...change } };
 }
 
-t.test('a start key returns one attempt for ever, per student and exam', async (t) => {
+t.test('a start key always returns the same attempt to a student of an exam', async (t) => {
   const [examId, key] = [newExamId(), `key ${randomUUID()}`];
   const student = client.student();
   const first = await student.start(examId, {}, { key });
@@ -42,7 +42,7 @@ t.test('a start key returns one attempt for ever, per student and exam', async (
     headers: { 'idempotency-replayed': 'true' },
     data: { created: false, attempt: { id } },
   });
-  t.equal(replay.data.attempt.eventCount, 1, 'one START');
+  t.equal(replay.data.attempt.eventCount, 1, 'the attempt has one START event');
   await student.submit(id);
   const after = await student.start(examId, others, { key });
   t.match(after, {
@@ -58,7 +58,7 @@ t.test('a start key returns one attempt for ever, per student and exam', async (
   });
 });
 
-t.test('a start takes its key from the first present of three headers', async (t) => {
+t.test('a start takes its key from the first of three headers that is present', async (t) => {
   for (const [header, headers] of [
     ['x-idempotency-key', { 'idempotency-key': undefined, 'x-idempotency-key': 'k2', 'x-correlation-id': 'k3' }],
     ['x-correlation-id', { 'idempotency-key': undefined, 'x-correlation-id': 'k3' }],
@@ -76,7 +76,7 @@ t.test('a start takes its key from the first present of three headers', async (t
   }
 });
 
-t.test('a start that the rules admit returns the open attempt, and its key becomes an alias', async (t) => {
+t.test('a permitted start returns the open attempt, and its key becomes an alias', async (t) => {
   const examId = newExamId();
   const student = client.student();
   await finished(student, examId);
@@ -89,7 +89,7 @@ t.test('a start that the rules admit returns the open attempt, and its key becom
     headers: { 'idempotency-replayed': 'false' },
     data: { created: false, attempt: { id } },
   });
-  t.equal(reuse.data.attempt.eventCount, 1, 'rule 9 is not asked');
+  t.equal(reuse.data.attempt.eventCount, 1, 'a reuse does not count as an attempt');
   await student.submit(id);
   t.match(await student.start(examId, {}, { key: alias }), {
     status: 200,
@@ -101,7 +101,7 @@ t.test('a start that the rules admit returns the open attempt, and its key becom
   t.not(next.data.attempt.id, id);
 });
 
-t.test('rules 4 to 8 and 10 bind a start that finds an open attempt, but no replay and no read', async (t) => {
+t.test('the rules of a start also apply while an attempt is open, but not to a replay or a read', async (t) => {
   const examId = newExamId();
   const student = client.student();
   const key = `key-${randomUUID()}`;
@@ -110,13 +110,13 @@ t.test('rules 4 to 8 and 10 bind a start that finds an open attempt, but no repl
   const cases: [number, string, StartChange][] = [
     [409, 'EXAM_NOT_PUBLISHED', { exam: { status: 'CLOSED' } }],
     [409, 'EXAM_OFFLINE', { exam: { deliveryMode: 'OFFLINE' } }],
-    [409, 'EXAM_NOT_OPEN', { exam: { openTime: inMs(60_000) } }],
-    [409, 'EXAM_CLOSED', { exam: { closeTime: inMs(-1_000) } }],
+    [409, 'EXAM_NOT_OPEN', { exam: { openTime: inMs(3_600_000) } }],
+    [409, 'EXAM_CLOSED', { exam: { closeTime: inMs(-60_000) } }],
     [403, 'EXAM_PASSWORD_REQUIRED', { exam: { requiresAccessPassword: true } }],
     [403, 'EXAM_ACCESS_DENIED', { access: { assigned: false } }],
     [403, 'ACCESS_LINK_EXPIRED', { access: link('l-open', { active: false }) }],
-    [403, 'ACCESS_LINK_EXPIRED', { access: link('l-open', { expiresAt: inMs(-1) }) }],
-    [409, 'ASSIGNMENT_OVERDUE', { access: { assignmentDueAt: inMs(-1) } }],
+    [403, 'ACCESS_LINK_EXPIRED', { access: link('l-open', { expiresAt: inMs(-60_000) }) }],
+    [409, 'ASSIGNMENT_OVERDUE', { access: { assignmentDueAt: inMs(-60_000) } }],
   ];
   for (const [status, code, change] of cases) {
     const other = `other-${randomUUID()}`;
@@ -124,7 +124,7 @@ t.test('rules 4 to 8 and 10 bind a start that finds an open attempt, but no repl
     t.match(
       await student.start(examId, {}, { key: other }),
       { status: 200, headers: { 'idempotency-replayed': 'false' }, data: { created: false, attempt: { id } } },
-      'a refused key is not remembered',
+      'the key of a refused start is not stored',
     );
     t.match(
       await student.start(examId, change, { key }),
@@ -158,23 +158,31 @@ t.test('a start through another link than the open attempt’s requires a new at
     status: 200,
     data: { created: false, attempt: { id } },
   });
-  t.match(await student.start(examId), { status: 200, data: { attempt: { id } } }, 'by assignment: reused');
+  t.match(
+    await student.start(examId),
+    { status: 200, data: { attempt: { id } } },
+    'a start by assignment reuses the attempt of a link',
+  );
   const dead = { ...link('l-2', { active: false }), assigned: true };
-  t.match(await student.start(examId, { access: dead }), { status: 200 }, 'a dead link beside an assignment is none');
+  t.match(
+    await student.start(examId, { access: dead }),
+    { status: 200 },
+    'an inactive link beside an assignment is ignored',
+  );
   t.match(await student.start(examId, { access: link('l-2') }), {
     status: 409,
     json: { code: 'ATTEMPT_ALREADY_OPEN', data: { attemptId: id } },
   });
 });
 
-t.test('a start checks rules 4 to 11 in their order, each with its code', async (t) => {
+t.test('a start checks exam, window, password, access, due time and limit in this order', async (t) => {
   const student = client.student();
   const examId = newExamId();
   await finished(student, examId);
   const exam: Record<string, unknown> = {
     status: 'DRAFT',
     deliveryMode: 'OFFLINE',
-    openTime: inMs(60_000),
+    openTime: inMs(3_600_000),
     requiresAccessPassword: true,
     maxAttempts: 1,
   };
@@ -185,28 +193,33 @@ t.test('a start checks rules 4 to 11 in their order, each with its code', async 
   };
   await refused(409, 'EXAM_NOT_PUBLISHED', () => Object.assign(exam, { status: 'PUBLISHED' }));
   await refused(409, 'EXAM_OFFLINE', () => Object.assign(exam, { deliveryMode: 'ONLINE' }));
-  await refused(409, 'EXAM_NOT_OPEN', () => Object.assign(exam, { openTime: inMs(-60_000), closeTime: inMs(-1) }));
-  await refused(409, 'EXAM_CLOSED', () => Object.assign(exam, { closeTime: inMs(60_000) }));
+  await refused(409, 'EXAM_NOT_OPEN', () =>
+    Object.assign(exam, { openTime: inMs(-120_000), closeTime: inMs(-60_000) }),
+  );
+  await refused(409, 'EXAM_CLOSED', () => Object.assign(exam, { closeTime: inMs(3_600_000) }));
   await refused(403, 'EXAM_PASSWORD_REQUIRED', () => Object.assign(access, { passwordVerified: true }));
   await refused(403, 'EXAM_ACCESS_DENIED', () => Object.assign(access, link('l', { active: false })));
-  await refused(403, 'ACCESS_LINK_EXPIRED', () => Object.assign(access, link('l', { expiresAt: inMs(-1) })));
+  await refused(403, 'ACCESS_LINK_EXPIRED', () => Object.assign(access, link('l', { expiresAt: inMs(-60_000) })));
   await refused(403, 'ACCESS_LINK_EXPIRED', () => {
-    access = { assigned: true, passwordVerified: true, assignmentDueAt: inMs(-1) };
+    access = { assigned: true, passwordVerified: true, assignmentDueAt: inMs(-60_000) };
   });
-  await refused(409, 'ASSIGNMENT_OVERDUE', () => Object.assign(access, { assignmentDueAt: inMs(30_000) }));
+  await refused(409, 'ASSIGNMENT_OVERDUE', () => Object.assign(access, { assignmentDueAt: inMs(1_800_000) }));
   await refused(409, 'ATTEMPT_LIMIT_REACHED', () => Object.assign(exam, { maxAttempts: 2 }));
   const { status, data } = await student.start(examId, { exam, access });
   t.equal(status, 201);
-  t.equal(data.attempt.deadlineAt, access.assignmentDueAt, 'the earliest of its three bounds');
+  t.equal(data.attempt.deadlineAt, access.assignmentDueAt, 'the due time is the earliest of three bounds');
 });
 
-t.test('the deadline is the earliest of duration, close and due time; a link start ignores due time', async (t) => {
-  const close = inMs(600_000);
-  const closing = await client.sitting({ exam: { closeTime: close }, access: { assignmentDueAt: inMs(900_000) } });
-  t.equal(closing.attempt.deadlineAt, close);
-  const linked = await client.sitting({ access: { ...link('l-due'), assignmentDueAt: inMs(-1) } });
-  t.equal(Date.parse(linked.attempt.deadlineAt) - Date.parse(linked.attempt.startedAt), 3_600_000);
-});
+t.test(
+  'the deadline is the earliest of duration, close and due time; a start by link ignores the due time',
+  async (t) => {
+    const close = inMs(600_000);
+    const closing = await client.sitting({ exam: { closeTime: close }, access: { assignmentDueAt: inMs(900_000) } });
+    t.equal(closing.attempt.deadlineAt, close);
+    const linked = await client.sitting({ access: { ...link('l-due'), assignmentDueAt: inMs(-60_000) } });
+    t.equal(Date.parse(linked.attempt.deadlineAt) - Date.parse(linked.attempt.startedAt), 3_600_000);
+  },
+);
 
 t.test('the smaller attempt limit applies, per exam or per login link', async (t) => {
   const examId = newExamId();
@@ -218,14 +231,14 @@ t.test('the smaller attempt limit applies, per exam or per login link', async (t
   t.match(
     await client.student().start(examId, { access: { attemptLimit: 1 } }),
     { status: 201 },
-    'each student has their own',
+    'each student has a limit of their own',
   );
   await finished(student, examId, { access: { ...link('l-a'), attemptLimit: 1 } });
   t.match(await student.start(examId, { access: { ...link('l-a'), attemptLimit: 1 } }), LIMIT);
   t.match(
     await student.start(examId, { access: { ...link('l-b'), attemptLimit: 1 } }),
     { status: 201 },
-    'another link counts anew',
+    'each link has a count of its own',
   );
 });
 
@@ -239,14 +252,22 @@ t.test('a guest link admits up to `studentLimit` students', async (t) => {
     status: 409,
     json: { code: 'ACCESS_LINK_FULL' },
   });
-  t.match(await students[0].start(examId, { access: guests }), { status: 201 }, 'whoever has a seat keeps it');
+  t.match(
+    await students[0].start(examId, { access: guests }),
+    { status: 201 },
+    'a student with a seat can start again',
+  );
   const lowered = { link: { ...guests.link, studentLimit: 1 }, assigned: false };
   t.match(await client.student().start(examId, { access: lowered }), { json: { code: 'ACCESS_LINK_FULL' } });
   const raised = { link: { ...guests.link, studentLimit: 2_147_483_647 }, assigned: false };
-  t.match(await client.student().start(examId, { access: raised }), { status: 201 }, 'as many as there are numbers');
+  t.match(await client.student().start(examId, { access: raised }), { status: 201 }, 'the largest student limit');
   const login = link('no-seats', { studentLimit: 1 });
   await finished(client.student(), examId, { access: login });
-  t.match(await client.student().start(examId, { access: login }), { status: 201 }, 'seats are of guest links');
+  t.match(
+    await client.student().start(examId, { access: login }),
+    { status: 201 },
+    'a login link has no student limit',
+  );
 });
 
 t.test('refuses a course context that is incomplete, of another start or not from the course service', async (t) => {
@@ -268,13 +289,17 @@ t.test('refuses a course context that is incomplete, of another start or not fro
   const send = (change: object, headers: Record<string, string> = marker, exam: object = {}) =>
     student.start(examId, { exam: { ...exam }, courseAttemptContext: { ...context, ...change } }, { headers });
 
-  t.match(await send({}, {}), UNTRUSTED, 'no marker');
-  t.match(await send({}, { 'x-course-attempt-context-source': 'api-gateway' }), UNTRUSTED, 'another marker');
-  t.match(await send({ studentId: 'other' }, {}), UNTRUSTED, 'the marker comes first');
+  t.match(await send({}, {}), UNTRUSTED, 'without the marker header');
+  t.match(
+    await send({}, { 'x-course-attempt-context-source': 'api-gateway' }),
+    UNTRUSTED,
+    'with another value of the marker header',
+  );
+  t.match(await send({ studentId: 'other' }, {}), UNTRUSTED, 'the marker header is checked before the student');
   t.match(
     await send({}, {}, { id: 'other' }),
     { status: 400, json: { code: 'EXAM_ID_MISMATCH' } },
-    'rule 2 before rule 12',
+    'the exam id is checked before the course context',
   );
   for (const field of Object.keys(context)) {
     if (field !== 'examId') t.match(await send({ [field]: undefined }), INVALID, `without ${field}`);
@@ -287,6 +312,10 @@ t.test('refuses a course context that is incomplete, of another start or not fro
   const { examId: _, ...kept } = { ...context, validatedAt: '2026-11-20T01:00:00.000Z' };
   t.equal(status, 201);
   t.same(data.attempt.courseContext, kept, 'without an examId, and without further members');
-  t.match(await send({}), { status: 200 }, 'an examId that matches');
-  t.match((await student.start(examId)).data.attempt.courseContext, kept, 'and stays');
+  t.match(await send({}), { status: 200 }, 'a context with the examId of the path');
+  t.match(
+    (await student.start(examId)).data.attempt.courseContext,
+    kept,
+    'a start without a context keeps the stored one',
+  );
 });

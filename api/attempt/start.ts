@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import type { Call, Reply } from '#api/route.ts';
 import { addStartKey, type EarlierAttempt, earlierAttempts } from '#infra/mongo/attempt/attempts.ts';
 import { insertAttempt, type SeatNeed, seatFacts } from '#infra/mongo/attempt/insert-attempt.ts';
@@ -149,9 +150,8 @@ async function attemptOf(
     deps.papers.store(intent.paper),
     newestRelease(deps.mongo, intent.examId),
   ]);
-  const attemptId = newId(now.getTime());
   return newAttempt(intent.body, {
-    attemptId,
+    attemptId: newId(now.getTime()),
     studentId: intent.studentId,
     attemptNumber: (earlier.at(-1)?.attemptNumber ?? 0) + 1,
     startKey: intent.key,
@@ -161,7 +161,8 @@ async function attemptOf(
     plan,
     courseContext: intent.courseContext,
     releasesSeen,
-    seed: attemptId,
+    // The student knows the attempt's id and could compute the authored order from it.
+    seed: randomBytes(16).toString('base64url'),
     now,
   });
 }

@@ -64,7 +64,7 @@ await t.test('a submit answers 202 without a grading worker, and 200 once one ru
     t.match((await teacher.get(id)).data, { resultVisible: true, hiddenReason: null, totalScore: null });
   }
   await cluster.start('grading');
-  const graded = await until('it is graded', async () => {
+  const graded = await until('the attempt is graded', async () => {
     const reply = await student.submit(id);
     return reply.status === 200 && reply;
   });
@@ -139,7 +139,17 @@ t.test('a TIMEOUT event submits at once, with the earlier of now and the deadlin
     { status: 200, data: { status: 'GRADED' } },
     'no limit holds it',
   );
-  t.match(await full.student.post(full.id, 'TIMEOUT'), { status: 429 }, 'as an event like others it is held');
+  t.match(
+    await full.student.post(full.id, 'TIMEOUT', { tab: 2 }),
+    { status: 201, data: { type: 'TIMEOUT', metadata: { tab: 2 } } },
+    'a later TIMEOUT is an event like others, but no limit refuses it',
+  );
+  t.match(
+    await full.student.post(full.id, 'TIMEOUT', { long: 'x'.repeat(8_000) }),
+    { status: 201 },
+    'nor one in a row',
+  );
+  t.match(await full.student.post(full.id, 'FOCUS_RETURNED'), { status: 429 }, 'the limit still holds for the others');
 });
 
 t.test('stores the metadata of a TIMEOUT event unchanged, keys and length', async (t) => {
@@ -155,7 +165,7 @@ t.test('stores the metadata of a TIMEOUT event unchanged, keys and length', asyn
   t.equal(status, 200);
   const event = data.events.at(-1);
   t.strictSame(event.metadata.client, metadata);
-  t.equal(event.metadata.totalScore, null, 'the grade is hidden, what the client said is not');
+  t.equal(event.metadata.totalScore, null, 'the grade is hidden, the metadata of the client is not');
   t.strictSame((await student.events(id)).data.at(-1), event);
 });
 

@@ -41,7 +41,7 @@ t.test('50 concurrent submits, by the student and by the deadline, submit once',
     const events = submitEvents((await readAsTeacher(door(), id)).data.events);
     t.equal(events.length, 1, 'one submit');
     const details = replies.filter(({ status, data }) => status === 200 && data.status === 'GRADED');
-    t.equal(new Set(details.map(({ data }) => data.submittedBy)).size, 1, 'everybody is told the same source');
+    t.equal(new Set(details.map(({ data }) => data.submittedBy)).size, 1, 'every reply names the same source');
     t.match(details[0]?.data, { totalScore: 1, submittedBy: events[0]?.type === 'TIMEOUT' ? 'TIMEOUT' : 'STUDENT' });
 
     const [one, two] = await Promise.all([0, 1].map((n) => retryOn503(() => who.submit(door(n), id))));
@@ -52,7 +52,10 @@ t.test('50 concurrent submits, by the student and by the deadline, submit once',
     t.equal(await stored.commands.countDocuments({ subject: id, queue: 'grading' }), 1);
     // Two workers send in any order: one the notices, the one that graded the analytics events.
     const analyticsOf = () => [...neighbours.analytics].filter(([event]) => event.startsWith(id)).sort();
-    await until('all have been told', () => noticesOf(id).length === 2 && analyticsOf().length === 2);
+    await until(
+      'notices and analytics events have arrived',
+      () => noticesOf(id).length === 2 && analyticsOf().length === 2,
+    );
     t.same(
       noticesOf(id).map(([, times]) => times),
       [1, 1],
@@ -80,7 +83,7 @@ t.test('30 saves after the deadline submit once, and none is stored', async (t) 
   );
   t.ok((counts['Exam duration expired'] ?? 0) >= 1);
   t.same(new Set(replies.map(({ status }) => status)), new Set([409]));
-  const graded = await until('it is graded', async () => {
+  const graded = await until('the attempt is graded', async () => {
     const { data } = await readAsTeacher(door(), id);
     return data.status === 'GRADED' && data;
   });

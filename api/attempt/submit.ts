@@ -7,7 +7,7 @@ import { findLive } from '#infra/mongo/mailbox/mailbox.ts';
 import { FRONT_DOOR_BUDGET_MS } from '#infra/mongo/transaction.ts';
 import type { SubmitSource } from '#shared/attempt/attempt.ts';
 import { gradingKey } from '#shared/attempt/commands.ts';
-import { admitClientEvent } from '#shared/attempt/events.ts';
+import { metadataFault } from '#shared/attempt/events.ts';
 import { DETAIL_EVENTS } from '#shared/attempt/limits.ts';
 import { eventForReply } from '#shared/attempt/redact.ts';
 import type { PostEventRequest, SubmitRequest } from '#shared/generated/attempt.ts';
@@ -60,7 +60,7 @@ async function gradedReply(
   };
 }
 
-/** Logs an event of the student's client. A TIMEOUT submits an attempt in progress, even at the event limit. */
+/** Logs an event of the student's client. A TIMEOUT submits an attempt in progress; the event limit never refuses a TIMEOUT. */
 export async function postEvent(deps: AttemptDeps, call: Call<PostEventRequest>): Promise<Reply | Rejection> {
   const ref = await ownAttemptRef(deps, call);
   if (isRejection(ref)) return ref;
@@ -68,7 +68,7 @@ export async function postEvent(deps: AttemptDeps, call: Call<PostEventRequest>)
   const { type } = call.body;
   const metadata = call.body.metadata ?? {};
   const client = call.body.metadata == null ? {} : { client: JSON.stringify(metadata) };
-  const tooLarge = admitClientEvent({ clientEvents: 0 }, metadata);
+  const tooLarge = metadataFault(metadata);
   if (tooLarge !== null) return tooLarge;
 
   if (type === 'TIMEOUT') {

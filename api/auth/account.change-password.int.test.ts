@@ -11,7 +11,7 @@ import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { changePassword } from './account.ts';
 
 const mongo = await openTestMongo(t);
-const hasher = openHasher({ passwordCost: 4, tokenCost: 4, concurrency: 2, maxWaiting: 10 });
+const hasher = openHasher({ passwordCost: 4, tokenCost: 4, concurrency: 2 });
 const [CURRENT, NEXT] = ['the current password', 'một mật khẩu khác hẳn'];
 
 interface Change {
@@ -45,8 +45,14 @@ async function change({ meanwhile, currentPassword = CURRENT, newPassword = NEXT
       settings: testConfig().auth,
       isCommonPassword: () => false,
       signer: openSigner({ ...secret, now: Date.now }),
-      addressFailures: { isOver: async () => false, record: async () => undefined, close: async () => undefined },
-      addressOf: (peer) => peer,
+      strangerTurns: {
+        look: async () => ({ spacingMs: 0, waitMs: 0 }),
+        take: async () => 0,
+        failed: async () => undefined,
+        succeeded: async () => undefined,
+        close: async () => undefined,
+      },
+      addressOf: ({ peer }) => peer,
     },
     {
       requestId: 'r',

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Call, Reply } from '#api/route.ts';
 import { insertAccount } from '#infra/mongo/auth/accounts.ts';
+import { learnPair, pairOf } from '#infra/mongo/auth/known-pairs.ts';
 import { changePassword as storePassword } from '#infra/mongo/auth/passwords.ts';
 import { FRONT_DOOR_BUDGET_MS } from '#infra/mongo/transaction.ts';
 import {
@@ -17,7 +18,7 @@ import type { ChangePasswordRequest, RegisterRequest } from '#shared/generated/a
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { checkPassword } from './check-password.ts';
-import { type AuthDeps, currentOf } from './deps.ts';
+import { type AuthDeps, currentOf, provenLane } from './deps.ts';
 import { newSession } from './new-session.ts';
 
 /** Codes to draw before a registration fails. A collision among 2^40 codes is rare; three in a row mean another fault. */
@@ -35,7 +36,10 @@ export async function register(deps: AuthDeps, call: Call<RegisterRequest>): Pro
     const account = accountOf(deps, registration, password);
     const { session, stored: token, envelope } = await newSession(deps, account, call.headers['user-agent']);
     const result = await insertAccount(deps.mongo, { account, session, token }, FRONT_DOOR_BUDGET_MS);
-    if (result.kind === 'inserted') return { status: 201, message: 'Registered', data: envelope };
+    if (result.kind === 'inserted') {
+      await learnPair(deps.mongo, pairOf(account.email, deps.addressOf(call)), deps.now());
+      return { status: 201, message: 'Registered', data: envelope };
+    }
     switch (result.field) {
       case 'email':
         return { rejected: 'AUTH_EMAIL_TAKEN' };
@@ -49,7 +53,7 @@ export async function register(deps: AuthDeps, call: Call<RegisterRequest>): Pro
         return result.field satisfies never;
     }
   }
-  throw new Error('no free account code was drawn');
+  throw new Error('no unused account code found');
 }
 
 function accountOf(deps: AuthDeps, registration: Registration, password: StoredPassword): Account {
@@ -81,7 +85,7 @@ export async function changePassword(deps: AuthDeps, call: Call<ChangePasswordRe
   const find = async () => account;
   const refused = await checkPassword(deps, call, { email: account.email, password: currentPassword, find });
   if (refused !== null) return refused;
-  const to = await deps.hasher.hashPassword(newPassword);
+  const to = await deps.hasher.hashPassword(newPassword, provenLane(deps, call));
   const changed = await storeChange(deps, current, to);
   return changed.kind === 'changed' ? changedReply(changed) : repeatChange(deps, call, to);
 }
@@ -103,7 +107,8 @@ async function repeatChange(
 ): Promise<Reply | Rejection> {
   const current = await currentOf(deps, call);
   if (isRejection(current)) return current;
-  const isRight = await deps.hasher.verifyPassword(call.body.currentPassword, current.account.password);
+  const lane = provenLane(deps, call);
+  const isRight = await deps.hasher.verifyPassword(call.body.currentPassword, current.account.password, lane);
   if (!isRight) return { rejected: 'AUTH_INVALID_CREDENTIALS' };
   const changed = await storeChange(deps, current, to);
   return changed.kind === 'changed' ? changedReply(changed) : { rejected: 'AUTH_INVALID_CREDENTIALS' };

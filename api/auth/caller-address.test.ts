@@ -1,7 +1,8 @@
+import fc from 'fast-check';
 import t from 'tap';
 import { openCallerAddress } from './caller-address.ts';
 
-t.test('the caller’s address is the peer, or the last hop behind a trusted proxy', async (t) => {
+t.test('the caller’s address is the peer, or the last hop that is no trusted proxy', async (t) => {
   const addressOf = openCallerAddress(['10.0.0.0/8', '192.168.1.7', 'fd00::/8']);
   for (const [peer, forwarded, wanted] of [
     ['203.0.113.9', undefined, '203.0.113.9'],
@@ -17,8 +18,33 @@ t.test('the caller’s address is the peer, or the last hop behind a trusted pro
     ['fd00::1%eth0', '::ffff:c633:6401', '198.51.100.1'],
     ['fe80::1%eth0', '198.51.100.1', 'fe80::1'],
     ['', '198.51.100.1', ''],
+    ['10.1.2.3', 'spoofed, 198.51.100.1, 10.9.9.9, 192.168.1.7', '198.51.100.1'],
+    ['10.1.2.3', '203.0.113.1, 2001:db8::1, fd00::2,10.0.0.1', '2001:db8::1'],
+    ['10.1.2.3', '10.0.0.3, fd00::2, 10.0.0.1', '10.0.0.3'],
+    ['10.1.2.3', '198.51.100.1, unknown, 10.0.0.1', '10.0.0.1'],
+    ['10.1.2.3', '198.51.100.1, , 10.0.0.1', '10.0.0.1'],
+    ['10.1.2.3', '198.51.100.1,', '10.1.2.3'],
+    ['10.1.2.3', '', '10.1.2.3'],
   ] as const) {
     t.equal(addressOf(peer, forwarded), wanted, `${peer} ${forwarded}`);
   }
-  t.equal(openCallerAddress([])('10.1.2.3', '198.51.100.1'), '10.1.2.3', 'nobody is trusted unasked');
+  t.equal(
+    openCallerAddress([])('10.1.2.3', '198.51.100.1'),
+    '10.1.2.3',
+    'without configuration no peer is a trusted proxy',
+  );
+});
+
+t.test('whatever a caller writes before the hops of the proxies, its address is the same', async () => {
+  const addressOf = openCallerAddress(['10.0.0.0/8', 'fd00::/8']);
+  const proxy = fc.oneof(
+    fc.nat(255).map((last) => `10.0.0.${last}`),
+    fc.nat(0xffff).map((last) => `fd00::${last.toString(16)}`),
+  );
+  const forged = fc.oneof(fc.string(), fc.ipV4(), fc.ipV6(), proxy);
+  fc.assert(
+    fc.property(fc.array(forged), fc.array(proxy), proxy, (before, proxies, peer) => {
+      return addressOf(peer, [...before, '198.51.100.1', ...proxies].join(', ')) === '198.51.100.1';
+    }),
+  );
 });

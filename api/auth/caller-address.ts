@@ -1,12 +1,23 @@
 import { BlockList, isIPv6 } from 'node:net';
-import { readAddress } from '#infra/net/ip-address.ts';
+import type { Call } from '#api/route.ts';
+import { countedAs, readAddress } from '#infra/net/ip-address.ts';
 
-/** Returns the address under which a caller's wrong passwords are counted. */
-export type CallerAddress = (peer: string, forwardedFor: string | undefined) => string;
+/** Returns the address under which a caller's login attempts are counted. */
+export type CountedAddress = (call: Pick<Call, 'peer' | 'headers'>) => string;
+
+/** Returns a function that reads the counted address of a call: an IPv4 address, or an IPv6 /64 network. */
+export function openCountedAddress(trusted: readonly string[]): CountedAddress {
+  const addressOf = openCallerAddress(trusted);
+  return ({ peer, headers }) => countedAs(addressOf(peer, headers['x-forwarded-for']));
+}
+
+type CallerAddress = (peer: string, forwardedFor: string | undefined) => string;
 
 /**
- * Returns a function that reads the caller's address. It is the socket's peer; if the peer is a trusted proxy, it is the last
- * hop in `X-Forwarded-For`, because the caller can forge earlier hops. `trusted`: addresses and CIDR ranges.
+ * Returns a function that reads the caller's address. It is the socket's peer. If the peer is a trusted proxy, the hops of
+ * `X-Forwarded-For` are read from the right: each proxy appends the address of its own caller. The caller can forge the rest.
+ * The first hop that is no trusted proxy is the caller; if all are trusted, it is the leftmost one. A malformed hop
+ * ends the walk at the proxy that wrote it. `trusted`: addresses and CIDR ranges.
  */
 export function openCallerAddress(trusted: readonly string[]): CallerAddress {
   const proxies = new BlockList();
@@ -15,10 +26,17 @@ export function openCallerAddress(trusted: readonly string[]): CallerAddress {
     if (prefix === undefined) proxies.addAddress(address, familyOf(address));
     else proxies.addSubnet(address, Number(prefix), familyOf(address));
   }
+  const isProxy = (address: string) => proxies.check(address, familyOf(address));
   return (peer, forwardedFor) => {
-    const address = readAddress(peer);
-    if (address === null || !proxies.check(address, familyOf(address))) return address ?? peer;
-    return readAddress(forwardedFor?.split(',').at(-1)?.trim() ?? '') ?? address;
+    let caller = readAddress(peer);
+    if (caller === null) return peer;
+    const hops = forwardedFor?.split(',') ?? [];
+    while (isProxy(caller)) {
+      const hop = readAddress(hops.pop()?.trim() ?? '');
+      if (hop === null) break;
+      caller = hop;
+    }
+    return caller;
   };
 }
 

@@ -1,14 +1,9 @@
 import type { Call } from '#api/route.ts';
-import {
-  recordFailure,
-  recordSuccess,
-  refundLoginAttempt,
-  reserveLoginAttempt,
-  throttleKey,
-} from '#infra/mongo/auth/throttle.ts';
+import type { Lane } from '#infra/passwords/fair-queue.ts';
 import type { StoredPassword } from '#shared/auth/account.ts';
-import type { Rejection } from '#shared/kernel/errors.ts';
+import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { SECOND } from '#shared/kernel/time.ts';
+import { type Admitted, admit } from './admission.ts';
 import type { AuthDeps } from './deps.ts';
 
 /** A login attempt for the account that `find` reads; `find` returns null if the e-mail is unknown. */
@@ -34,23 +29,23 @@ export async function withPassword<Found extends PasswordHolder, Result>(
   attempt: LoginAttempt<Found>,
   then: (found: Found) => Promise<Result>,
 ): Promise<Result | Rejection> {
-  const key = throttleKey(attempt.email);
-  const address = deps.addressOf(call.peer, call.headers['x-forwarded-for']);
-  const addressIsOver = deps.addressFailures.isOver(address);
+  const address = deps.addressOf(call);
   const reading = attempt.find();
   // Awaited once the login attempt is counted. If the throttle refuses the attempt, an error of this read is ignored.
   reading.catch(() => undefined);
-  const reserved = await reserveLoginAttempt(deps.mongo, key, { addressIsOver, now: deps.now() });
-  if (reserved.kind === 'refused') {
-    return { rejected: 'AUTH_THROTTLED', retryAfter: Math.max(1, reserved.retryAfterMs / SECOND) };
+  const admission = await admit(deps, attempt.email, address);
+  if (admission.kind === 'refused') {
+    return { rejected: 'AUTH_THROTTLED', retryAfter: Math.max(1, admission.retryAfterMs / SECOND) };
   }
-  const found = await verify(deps, { key, round: reserved.round }, attempt.password, reading);
-  if (found !== null) {
-    const [result] = await Promise.all([then(found), recordSuccess(deps.mongo, key)]);
-    return result;
+  const found = await verify(deps, { admission, address }, attempt.password, reading);
+  if (found === null) {
+    await admission.failed();
+    return { rejected: 'AUTH_INVALID_CREDENTIALS' };
   }
-  await Promise.all([recordFailure(deps.mongo, key), deps.addressFailures.record(address)]);
-  return { rejected: 'AUTH_INVALID_CREDENTIALS' };
+  const [result] = await Promise.all([then(found), admission.succeeded()]);
+  // A suspended account has the right password but has not signed in.
+  if (!isRejection(result)) await admission.signedIn();
+  return result;
 }
 
 /** Checks a password like `withPassword`. Returns null if it is right, otherwise the rejection. */
@@ -68,16 +63,17 @@ export async function checkPassword(
  */
 async function verify<Found extends PasswordHolder>(
   deps: AuthDeps,
-  reserved: { key: string; round: string },
+  { admission, address }: { admission: Admitted; address: string },
   password: string,
   reading: Promise<Found | null>,
 ): Promise<Found | null> {
   try {
     const found = await reading;
-    const isRight = await deps.hasher.verifyPassword(password, found?.password ?? null);
+    const lane: Lane = { kind: admission.isKnown ? 'known' : 'stranger', name: address };
+    const isRight = await deps.hasher.verifyPassword(password, found?.password ?? null, lane);
     return isRight ? found : null;
   } catch (error) {
-    await refundLoginAttempt(deps.mongo, reserved.key, reserved.round);
+    await admission.refund();
     throw error;
   }
 }

@@ -3,27 +3,34 @@ import type { AuthSettings } from '#infra/config/settings.ts';
 import type { Signer } from '#infra/jwt/signer.ts';
 import { findSession } from '#infra/mongo/auth/sessions.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
+import type { Lane } from '#infra/passwords/fair-queue.ts';
 import type { Hasher } from '#infra/passwords/hasher.ts';
-import type { AddressFailures } from '#infra/redis/address-failures.ts';
+import type { StrangerTurns } from '#infra/redis/stranger-turns.ts';
 import { whyAccountRefused } from '#shared/auth/account.ts';
 import { type Current, isLost, sessionEndOf } from '#shared/auth/session.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import type { Now } from '#shared/kernel/time.ts';
-import type { CallerAddress } from './caller-address.ts';
+import type { CountedAddress } from './caller-address.ts';
 
 /** Dependencies of the auth service's front door. */
 export interface AuthDeps {
   mongo: Mongo;
   hasher: Hasher;
   signer: Signer;
-  /** Counts wrong passwords per caller address. */
-  addressFailures: AddressFailures;
-  addressOf: CallerAddress;
+  /** Slows the login attempts of strangers from one address. */
+  strangerTurns: StrangerTurns;
+  /** Returns the address under which a caller's login attempts are counted. */
+  addressOf: CountedAddress;
   /** Returns true for one of the most common passwords; `text` must be lower case. */
   isCommonPassword: (text: string) => boolean;
   /** Returns MongoDB's time (ms since the epoch). */
   now: Now;
   settings: AuthSettings;
+}
+
+/** Returns the lane of a caller whose password was right: the one of known pairs at its address. */
+export function provenLane(deps: Pick<AuthDeps, 'addressOf'>, call: Call): Lane {
+  return { kind: 'known', name: deps.addressOf(call) };
 }
 
 const INVALID: Rejection = { rejected: 'AUTH_INVALID_TOKEN' };
@@ -34,7 +41,7 @@ export async function currentOf(
   call: Call,
 ): Promise<Current | Rejection> {
   const claimed = call.identity.session;
-  if (claimed === undefined) throw new Error('a route without access token asked for its caller');
+  if (claimed === undefined) throw new Error('route without the access-token guard read its caller');
   const found = await findSession(deps.mongo, { sub: claimed.accountId, sid: claimed.sessionId });
   if (found.kind === 'missing') return INVALID;
   const { account, session } = found;

@@ -1,5 +1,6 @@
 import t from 'tap';
 import type { SessionRow, TokenRow } from '#infra/mongo/auth/collections.ts';
+import { HOUR } from '#shared/kernel/time.ts';
 import { authClient, claimsIn } from '#testing/clients/auth-client.ts';
 import { crowd, tally } from '#testing/clients/crowd.ts';
 import type { HttpReply } from '#testing/clients/http-call.ts';
@@ -11,7 +12,9 @@ const VICTIM = 1;
 const WITNESS = 2;
 const CROWD = 40;
 /** Answered refreshes of the crowd at which the door is killed; the others are at any stage or still queued. */
-const DEATHS = [1, 10, 20];
+const DEATHS = [1, 10, 20] as const;
+/** Most rounds. A round in which the whole crowd was answered before the kill is repeated. */
+const ROUNDS = 12;
 /** Longest wait (ms) for a repeated refresh. A real MongoDB keeps the transaction of a dead client for a minute. */
 const TIMEOUT_MS = 150_000;
 
@@ -46,7 +49,10 @@ async function refreshUntilDeath(deathAt: number): Promise<Caught[]> {
 
 /** Sends the same token to the living door. It may have to wait for a transaction that the killed door left open. */
 async function again({ refreshToken, ...rest }: Caught): Promise<Caught & { repeated: HttpReply }> {
+  const used = { _id: claimsIn(refreshToken).jti, consumedAt: { $ne: null } };
   const answer = async () => {
+    // Move the time of use ahead: ten seconds after it, the token would count as stolen.
+    await tokens.updateOne(used, { $set: { consumedAt: new Date(Date.now() + HOUR) } });
     const reply = await client.refresh(refreshToken, WITNESS);
     return reply.status !== 503 && reply;
   };
@@ -55,9 +61,11 @@ async function again({ refreshToken, ...rest }: Caught): Promise<Caught & { repe
 
 t.test('a door killed in the middle of rotations leaves each token used once or not at all', async (t) => {
   const repeats: Promise<(Caught & { repeated: HttpReply })[]>[] = [];
-  for (const [round, deathAt] of DEATHS.entries()) {
+  let cut = 0;
+  for (let round = 0; round < DEATHS.length || (cut === 0 && round < ROUNDS); round++) {
     if (round > 0) await cluster.start(`web${VICTIM}`);
-    const caught = await refreshUntilDeath(deathAt);
+    const caught = await refreshUntilDeath(DEATHS[round % DEATHS.length] ?? 1);
+    cut += caught.filter(({ reply }) => reply === undefined).length;
     // Not awaited here: a store releases the locks of a dead transaction after seconds or a minute, depending on the store.
     repeats.push(Promise.all(caught.map(again)));
   }
@@ -65,13 +73,14 @@ t.test('a door killed in the middle of rotations leaves each token used once or 
   for (const { refreshToken, accessToken, reply, repeated } of (await Promise.all(repeats)).flat()) {
     const end = `${reply?.status ?? 'cut'}, then ${repeated.status}`;
     ends.push(end);
-    t.ok(['200, then 401', 'cut, then 200', 'cut, then 401'].includes(end), end);
+    // A busy door answers 503. Like a cut, it leaves open whether the token was used.
+    t.match(end, /^(200, then 401|(cut|503), then (200|401))$/, end);
 
     const { jti, sid } = claimsIn(refreshToken);
     const rows = await tokens.find({ sessionId: sid }).toArray();
     const [successor, ...more] = rows.filter(({ _id }) => _id !== jti);
     t.strictSame(more, [], `${end}: one successor`);
-    t.match(successor, { consumedAt: null, successorId: null }, `${end}: which nobody has used`);
+    t.match(successor, { consumedAt: null, successorId: null }, `${end}: the successor is unused`);
     const presented = rows.find(({ _id }) => _id === jti);
     t.match(presented, { consumedAt: Date, successorId: successor?._id }, `${end}: of the token that was used`);
     const session = await sessions.findOne({ _id: sid });
@@ -82,5 +91,5 @@ t.test('a door killed in the middle of rotations leaves each token used once or 
   const seen = tally(ends);
   t.comment(JSON.stringify(seen));
   t.ok(seen['200, then 401'] && ends.some((end) => end.startsWith('cut')), 'the door died in the middle of it');
-  t.equal(await cluster.mongo.collection('auth_security_events').countDocuments(), 0, 'and nobody was alarmed');
+  t.equal(await cluster.mongo.collection('auth_security_events').countDocuments(), 0, 'no security event is stored');
 });

@@ -8,7 +8,7 @@ import { normalizeEmail } from '#shared/auth/registration.ts';
 import type { LoginRequest } from '#shared/generated/auth.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import { withPassword } from './check-password.ts';
-import type { AuthDeps } from './deps.ts';
+import { type AuthDeps, provenLane } from './deps.ts';
 import { newSession } from './new-session.ts';
 
 const INVALID: Rejection = { rejected: 'AUTH_INVALID_CREDENTIALS' };
@@ -37,7 +37,7 @@ async function signIn(
 ): Promise<Reply | Rejection> {
   const refused = whyAccountRefused(account);
   if (refused !== null) return refused;
-  const passwordHash = await upToDate(deps, account, password);
+  const passwordHash = await upToDate(deps, call, account, password);
   const { session, stored: token, envelope } = await newSession(deps, account, call.headers['user-agent']);
   const opened = await openSession(deps.mongo, { session, token, passwordHash }, FRONT_DOOR_BUDGET_MS);
   if (opened.kind === 'outdated') return isAgain ? INVALID : repeatLogin(deps, call, account, password);
@@ -48,15 +48,15 @@ async function signIn(
 async function repeatLogin(deps: AuthDeps, call: Call, before: Account, password: string): Promise<Reply | Rejection> {
   const account = await findExisting(deps, before.email);
   if (account === null) return INVALID;
-  if (!(await deps.hasher.verifyPassword(password, account.password))) return INVALID;
+  if (!(await deps.hasher.verifyPassword(password, account.password, provenLane(deps, call)))) return INVALID;
   return signIn(deps, call, account, password, true);
 }
 
 /** Returns the account's hash. If it has an old scheme or cost, stores a new hash first, while the password is known. */
-async function upToDate(deps: AuthDeps, account: Account, password: string): Promise<string> {
+async function upToDate(deps: AuthDeps, call: Call, account: Account, password: string): Promise<string> {
   const { hash } = account.password;
   if (!deps.hasher.isOutdated(account.password)) return hash;
-  const fresh = await deps.hasher.hashPassword(password);
+  const fresh = await deps.hasher.hashPassword(password, provenLane(deps, call));
   const upgraded = await upgradePassword(deps.mongo, account._id, hash, fresh);
   return upgraded.kind === 'upgraded' ? fresh.hash : hash;
 }

@@ -2,26 +2,28 @@ import type { Mount } from '#api/service.ts';
 import { openSigner } from '#infra/jwt/signer.ts';
 import { commonPasswords } from '#infra/passwords/common-passwords.ts';
 import { openHasher } from '#infra/passwords/hasher.ts';
-import { openAddressFailures } from '#infra/redis/address-failures.ts';
-import { openCallerAddress } from './caller-address.ts';
+import { openStrangerTurns } from '#infra/redis/stranger-turns.ts';
+import { openCountedAddress } from './caller-address.ts';
 import { authRoutes } from './routes.ts';
+import { refuseWhenBusy } from './when-busy.ts';
 
 /** Concurrent password hashes. One of libuv's four threads stays free for DNS, files and refresh token hashes. */
 const HASHES_AT_ONCE = 3;
-/** Queue limit: at the default cost the last queued login waits about five seconds. Further logins get 503. */
-const WAITING_HASHES = 60;
+/** Those of them that only known pairs may use. */
+const KEPT_HASHES = 1;
 
-export const mountAuth: Mount = ({ config: { auth }, mongo, now, redis, atEnd }) => {
-  const addressFailures = openAddressFailures(redis);
-  atEnd(addressFailures.close);
-  return authRoutes({
+export const mountAuth: Mount = ({ config: { auth }, log, mongo, now, redis, atEnd }) => {
+  const strangerTurns = openStrangerTurns({ ...redis, now });
+  atEnd(strangerTurns.close);
+  const routes = authRoutes({
     mongo,
     now,
     settings: auth,
-    addressFailures,
-    addressOf: openCallerAddress(auth.trustedProxies),
-    hasher: openHasher({ ...auth.bcrypt, concurrency: HASHES_AT_ONCE, maxWaiting: WAITING_HASHES }),
+    strangerTurns,
+    addressOf: openCountedAddress(auth.trustedProxies),
+    hasher: openHasher({ ...auth.bcrypt, concurrency: HASHES_AT_ONCE, kept: KEPT_HASHES }),
     signer: openSigner({ ...auth.jwt, now }),
     isCommonPassword: commonPasswords(),
   });
+  return refuseWhenBusy(routes, log, () => performance.now());
 };

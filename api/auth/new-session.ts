@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import { type Account, userView } from '#shared/auth/account.ts';
 import {
   type AccessClaims,
@@ -19,6 +20,7 @@ export interface NewSession {
   envelope: SessionEnvelope;
 }
 
+/** Returns a new session with its first refresh token and the reply's envelope. The caller stores session and token. */
 export async function newSession(deps: AuthDeps, account: Account, userAgent: string | undefined): Promise<NewSession> {
   const now = new Date(deps.now());
   const of = { _id: newId(now.getTime()), accountId: account._id, createdAt: now };
@@ -26,13 +28,19 @@ export async function newSession(deps: AuthDeps, account: Account, userAgent: st
   const token = await made.stored;
   const session: Session = {
     ...of,
-    userAgent: userAgent?.slice(0, USER_AGENT_LENGTH) ?? null,
+    userAgent: userAgent === undefined ? null : asText(userAgent).slice(0, USER_AGENT_LENGTH),
     lastUsedAt: now,
     expiresAt: token.expiresAt,
     endedAt: null,
     endReason: null,
   };
   return { session, stored: token, envelope: envelopeOf(deps, account, made) };
+}
+
+/** Returns a header that was sent in UTF-8 as text. Node decodes headers as Latin-1; a header that is not UTF-8 is returned unchanged. */
+function asText(header: string): string {
+  const bytes = Buffer.from(header, 'latin1');
+  return isUtf8(bytes) ? bytes.toString('utf8') : header;
 }
 
 /** The next tokens of a session, created but not yet stored. */

@@ -21,10 +21,10 @@ t.test('a closed registration refuses every request before it reads the body', a
   const call = (options: Parameters<typeof client.call>[2]) => client.call('POST', '/v1/auth/register', options);
   t.match(await client.register(), CLOSED);
   t.match(await client.register({ role: 'STUDENT' }), CLOSED);
-  t.match(await client.register({ email: 'nobody', fullName: 5, more: true }), CLOSED, 'a body of another shape');
+  t.match(await client.register({ email: 'nobody', fullName: 5, more: true }), CLOSED, 'a body that breaks the schema');
   t.match(await call({}), CLOSED, 'no body');
-  t.match(await call({ body: 'x'.repeat(300_000) }), CLOSED, 'one that is too large');
-  t.match(await call({ headers: { 'content-type': 'text/plain' }, body: {} }), CLOSED, 'one of another type');
+  t.match(await call({ body: 'x'.repeat(300_000) }), CLOSED, 'a body that is too large');
+  t.match(await call({ headers: { 'content-type': 'text/plain' }, body: {} }), CLOSED, 'a body of another media type');
   t.equal(await accounts.countDocuments(), 0);
 });
 

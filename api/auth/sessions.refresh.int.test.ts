@@ -1,7 +1,8 @@
 import t from 'tap';
 import { openSigner } from '#infra/jwt/signer.ts';
 import { accounts, sessions, tokens } from '#infra/mongo/auth/collections.ts';
-import { type Hasher, HasherBusy, openHasher } from '#infra/passwords/hasher.ts';
+import { HasherBusy } from '#infra/passwords/fair-queue.ts';
+import { type Hasher, openHasher } from '#infra/passwords/hasher.ts';
 import type { SessionEnvelope } from '#shared/generated/auth.ts';
 import { DAY } from '#shared/kernel/time.ts';
 import { testConfig } from '#testing/actors/test-kernel.ts';
@@ -14,7 +15,7 @@ import { newPair } from './new-session.ts';
 import { endAllOtherSessions, endOneSession, listSessions, logout, refresh } from './sessions.ts';
 
 const mongo = await openTestMongo(t);
-const hasher = openHasher({ passwordCost: 4, tokenCost: 4, concurrency: 2, maxWaiting: 10 });
+const hasher = openHasher({ passwordCost: 4, tokenCost: 4, concurrency: 2 });
 
 function depsWith(changed: Partial<Hasher> = {}): AuthDeps {
   const secret = { secret: 'x'.repeat(32), previousSecrets: [], issuer: 'examhall' };
@@ -24,8 +25,14 @@ function depsWith(changed: Partial<Hasher> = {}): AuthDeps {
     now: Date.now,
     settings: testConfig().auth,
     signer: openSigner({ ...secret, now: Date.now }),
-    addressFailures: { isOver: async () => false, record: async () => undefined, close: async () => undefined },
-    addressOf: (peer) => peer,
+    strangerTurns: {
+      look: async () => ({ spacingMs: 0, waitMs: 0 }),
+      take: async () => 0,
+      failed: async () => undefined,
+      succeeded: async () => undefined,
+      close: async () => undefined,
+    },
+    addressOf: ({ peer }) => peer,
     isCommonPassword: () => false,
   };
 }
@@ -70,7 +77,11 @@ t.test('a token with our signature that is not the stored one is refused and cha
   const before = await stored();
   t.strictSame(await refreshWith(depsWith(), refreshToken), { rejected: 'AUTH_INVALID_TOKEN' });
   t.strictSame(await stored(), before);
-  t.match(await logout(depsWith(), callWith(refreshToken)), { data: { revoked: false } }, 'nor does it log out');
+  t.match(
+    await logout(depsWith(), callWith(refreshToken)),
+    { data: { revoked: false } },
+    'the token does not log out either',
+  );
   t.strictSame(await stored(), before);
 });
 
@@ -128,7 +139,7 @@ t.test('a session at its maximum age has ended, even if a later end is stored', 
   const fromOther = { accountId: account._id, sessionId: other._id };
   t.match(await listSessions(deps, callOf(fromOther)), { data: { sessions: { length: 1, 0: { id: other._id } } } });
   t.strictSame(await endOneSession(deps, callOf(fromOther, { sessionId })), { rejected: 'SESSION_NOT_FOUND' });
-  t.strictSame(await stored(), before, 'and nothing was written');
+  t.strictSame(await stored(), before, 'nothing was written');
 
   const longer = { ...deps, settings: { ...deps.settings, sessionMaxMs: MAX_AGE_MS + DAY } };
   t.match(await refreshWith(longer, refreshToken), { status: 200 }, 'the setting decides, at every use');
@@ -139,6 +150,6 @@ t.test('a door whose clock is behind cannot extend a session past its end', asyn
   const { refreshToken, stored } = await signedIn(MAX_AGE_MS);
   const before = await stored();
   const behind = { ...depsWith(), now: () => Date.now() - 60_000 };
-  t.strictSame(await refreshWith(behind, refreshToken), INVALID, 'MongoDB judges by its own');
+  t.strictSame(await refreshWith(behind, refreshToken), INVALID, 'MongoDB uses its own clock');
   t.strictSame(await stored(), before);
 });

@@ -79,7 +79,7 @@ function presentedToken(call: Call<TokenRequest>): { token: string | undefined }
   const inBody = call.body.refreshToken ?? undefined;
   const { bearer } = call.identity;
   if (inBody !== undefined && bearer !== undefined && inBody !== bearer) {
-    const message = 'differs from the token in the Authorization header';
+    const message = 'must equal the token in the `Authorization` header';
     return { rejected: 'VALIDATION_FAILED', details: [{ path: '/refreshToken', message }] };
   }
   return { token: inBody ?? bearer };

@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { createHmac } from 'node:crypto';
 import { once } from 'node:events';
+import { globSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -23,10 +24,11 @@ const cluster = await startCluster(t, {
 const client = await authClient(cluster);
 const signedIn = async (door: number) => (await client.register({}, {}, door)).data;
 
-/** Returns the JavaScript lines for verifying an access token that a document shows. */
-async function verifierIn(page: string): Promise<string> {
-  const [, code = ''] = /```js\n(import jwt [^`]*)```/.exec(await readFile(path.join(ROOT, page), 'utf8')) ?? [];
-  return code.trim();
+/** Returns the JavaScript lines for verifying an access token that the documents show, each variant once. */
+async function verifiersIn(pages: readonly string[]): Promise<string[]> {
+  const texts = await Promise.all(pages.map((page) => readFile(path.join(ROOT, page), 'utf8')));
+  const shown = texts.flatMap((page) => [...page.matchAll(/```js\n(import jwt [^`]*)```/g)]);
+  return [...new Set(shown.map(([, code = '']) => code.trim()))];
 }
 
 /** Runs the documented lines in a process of their own. Resolves with the claims, or with the error that they throw. */
@@ -42,15 +44,19 @@ async function verify(code: string, token: string, secret: string) {
 }
 
 t.test('the documented three lines verify an access token of a running door and refuse other tokens', async (t) => {
-  const code = await verifierIn('README.md');
+  const [code = '', ...others] = await verifiersIn(['README.md', ...globSync('docs/**/*.md', { cwd: ROOT })]);
+  t.strictSame(others, [], 'every document shows the same lines');
   t.match(code.split('\n'), { length: 5, 0: /^import/, 1: '' }, 'beside the import');
-  t.equal(await verifierIn('docs/gateway.md'), code);
   const { user, accessToken, refreshToken } = await signedIn(1);
   t.match(await verify(code, accessToken, SECRET), {
     claims: { sub: user.id, role: 'STUDENT', email: user.email, defaultOrganizationId: 'local', iss: 'examhall' },
   });
   t.match(await verify(code, accessToken, OLD_SECRET), { error: /invalid signature/ });
-  t.match(await verify(code, refreshToken, SECRET), { error: /invalid signature/ }, 'a refresh token is none');
+  t.match(
+    await verify(code, refreshToken, SECRET),
+    { error: /invalid signature/ },
+    'a refresh token is not an access token',
+  );
   t.match(await verify(code, `${accessToken.slice(0, -2)}AA`, SECRET), { error: /invalid signature/ });
   const { kid } = headerOf(accessToken);
   const other = (typ: string, change: object) =>
@@ -72,7 +78,7 @@ t.test('the signature of a token is a plain HMAC keyed with the bytes of the sec
     return createHmac('sha256', Buffer.from(SECRET, 'utf8')).update(signed).digest('base64url');
   };
   t.equal(macOf(accessToken), accessToken.split('.')[2]);
-  t.not(macOf(refreshToken), refreshToken.split('.')[2], 'of an access token only');
+  t.not(macOf(refreshToken), refreshToken.split('.')[2], 'only access tokens are signed with the bare secret');
 });
 
 t.test('access and refresh tokens of the previous secret are valid while it is configured', async (t) => {
@@ -83,13 +89,17 @@ t.test('access and refresh tokens of the previous secret are valid while it is c
   t.match(await me(before.accessToken, 1), { status: 200 });
   const refreshed = await client.refresh(before.refreshToken, 1);
   t.match(refreshed, { status: 200 });
-  t.equal(headerOf(refreshed.data.accessToken).kid, headerOf(after.accessToken).kid, 'the new one signs');
+  t.equal(headerOf(refreshed.data.accessToken).kid, headerOf(after.accessToken).kid, 'the current secret signs');
   t.equal(headerOf(refreshed.data.refreshToken).kid, headerOf(after.refreshToken).kid);
 
   const INVALID = { status: 401, json: { code: 'AUTH_INVALID_TOKEN' } };
   t.match(await me(after.accessToken, 2), INVALID, 'a process that does not know the secret');
   t.match(await client.refresh(after.refreshToken, 2), INVALID);
-  t.match(await client.refresh(after.refreshToken, 1), { status: 200 }, 'which cost nothing');
+  t.match(
+    await client.refresh(after.refreshToken, 1),
+    { status: 200 },
+    'the refusal by the other process did not consume the token',
+  );
 });
 
 // biome-ignore lint/suspicious/noExplicitAny: headers are matched by the test, field by field

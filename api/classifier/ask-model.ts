@@ -99,7 +99,7 @@ export async function loadReferences(
 function unknownReferences(places: readonly number[]): Rejection {
   const details = places.map((at) => ({
     path: `/referenceQuestionIds/${at}`,
-    message: 'names a question that the bank does not have',
+    message: 'must be the id of a question in the question bank',
   }));
   return { rejected: 'VALIDATION_FAILED', details };
 }

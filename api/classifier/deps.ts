@@ -9,8 +9,10 @@ import type { Mongo } from '#infra/mongo/connect.ts';
 import type { OwnerScope } from '#infra/neighbours/owner-call.ts';
 import type { ChangeFeed } from '#infra/redis/change-feed.ts';
 import type { Doorbells } from '#infra/redis/doorbell.ts';
+import type { OpenJobLimits } from '#shared/classifier/job.ts';
 import type { TrustedAddresses } from '#shared/classifier/provider/target.ts';
 import type { Models } from '#shared/classifier/tasks/task.ts';
+import type { Secrets } from '#shared/kernel/secret.ts';
 import { type Now, SECOND } from '#shared/kernel/time.ts';
 
 /** Dependencies of the AI classifier's front door, by its three parts. */
@@ -30,6 +32,7 @@ export interface JobDeps {
   questionBank: Neighbour | null;
   /** Maximum attempts of the command that runs one round of a job. */
   jobAttempts: number;
+  openJobLimits: OpenJobLimits;
   /** Publishes job changes and wakes the streams that follow a job. */
   jobChanges: Pick<ChangeFeed, 'notify' | 'listen' | 'isConnected'>;
   streams: Streams;
@@ -80,7 +83,7 @@ export interface ProviderDeps {
   /** Addresses that may receive a key, in addition to the official ones. */
   trusted: TrustedAddresses;
   /** Token of the admin service; undefined = the admin service cannot authenticate. */
-  adminServiceToken: string | undefined;
+  adminServiceToken: Secrets | undefined;
 }
 
 /** The acting user and its organization; the guards of all job and preview routes require both. */
@@ -90,7 +93,7 @@ export interface Caller extends JobOwner {
 
 /** Returns the caller of a job or preview. @throws if the route has no guards that require actor and organization */
 export function callerOf({ actor, organizationId }: Identity): Caller {
-  if (actor === undefined || organizationId === undefined) throw new Error('a route without guards asked who calls');
+  if (actor === undefined || organizationId === undefined) throw new Error('route without its guards read its caller');
   return { actorId: actor.id, actorRole: actor.role, organizationId };
 }
 

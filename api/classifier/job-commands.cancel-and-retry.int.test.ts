@@ -1,6 +1,7 @@
 import t from 'tap';
 import { aiJobs } from '#infra/mongo/classifier/collections.ts';
 import { commandsOfJob, runNewestRound } from '#testing/actors/classifier-scene.ts';
+import { retryOn503 } from '#testing/clients/crowd.ts';
 import { openJobDoor } from '#testing/doors/job-door.ts';
 import { finishedOnce, questionIds } from '#testing/stored/stored-jobs.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
@@ -44,13 +45,16 @@ t.test('races: one of many retries restarts the job; a retry and an equal reques
   const teacher = as('TEACHER', 'oanh');
   const { id } = (await teacher.create()).data.job;
   await teacher.cancel(id);
-  const retries = await Promise.all(Array.from({ length: 20 }, () => teacher.retry(id)));
+  const retries = await Promise.all(Array.from({ length: 20 }, () => retryOn503(() => teacher.retry(id))));
   t.equal(retries.filter(({ status }) => status === 200).length, 1);
   t.equal(retries.filter(({ status }) => status === 409).length, 19);
   t.equal((await commandsOfJob(mongo, id)).length, 2);
   for (let round = 0; round < 8; round++) {
     for (const open of (await teacher.list('?status=PENDING')).data.items) await teacher.cancel(open.id);
-    const [retried, created] = await Promise.all([teacher.retry(id), teacher.create()]);
+    const [retried, created] = await Promise.all([
+      retryOn503(() => teacher.retry(id)),
+      retryOn503(() => teacher.create()),
+    ]);
     t.match([retried.status, created.data.created], retried.status === 200 ? [200, false] : [409, true]);
     t.equal(await aiJobs(mongo).countDocuments({ actorId: 'oanh', open: true }), 1);
   }
@@ -63,7 +67,7 @@ t.test('races: a cancel and a finish never both succeed', async (t) => {
   for (let round = 0; round < 12; round++) {
     const { id } = (await teacher.create({ questionIds: questionIds(3) })).data.job;
     const [cancelled] = await Promise.all([
-      new Promise((resolve) => setTimeout(resolve, round)).then(() => teacher.cancel(id)),
+      new Promise((resolve) => setTimeout(resolve, round)).then(() => retryOn503(() => teacher.cancel(id))),
       runNewestRound(mongo, id),
     ]);
     const { job } = (await teacher.get(id)).data;

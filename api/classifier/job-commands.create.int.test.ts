@@ -1,6 +1,7 @@
 import t from 'tap';
 import { aiJobBatches, aiJobs } from '#infra/mongo/classifier/collections.ts';
 import { commandsOfJob, runNewestRound } from '#testing/actors/classifier-scene.ts';
+import { retryOn503 } from '#testing/clients/crowd.ts';
 import { jobBody, openJobDoor } from '#testing/doors/job-door.ts';
 import { finishedOnce, questionIds } from '#testing/stored/stored-jobs.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
@@ -81,7 +82,7 @@ t.test('an equal request finds the open job, whatever its order of parts; a fini
 t.test('of a hundred equal requests at once one creates the job, and all receive it', async (t) => {
   const { as } = await openJobDoor(t, mongo);
   const teacher = as('TEACHER', 'dung');
-  const replies = await Promise.all(Array.from({ length: 100 }, () => teacher.create()));
+  const replies = await Promise.all(Array.from({ length: 100 }, () => retryOn503(() => teacher.create())));
   t.equal(replies.filter(({ status }) => status === 201).length, 1);
   t.ok(replies.every(({ status }) => status === 200 || status === 201));
   const ids = new Set(replies.map(({ data }) => data.job.id as string));

@@ -114,7 +114,7 @@ t.test('a failing bank fails the job; a retry calls the bank again', async (t) =
     t.equal(status, 201);
     t.match(data.job, { status: 'FAILED', result: null, error: { code: 'AI_QUESTION_CONTEXT_FAILED' } });
     t.match(data.job, { finishedAt: /./, startedAt: null });
-    t.strictSame(await commandsOfJob(mongo, data.job.id), [], 'nobody runs it');
+    t.strictSame(await commandsOfJob(mongo, data.job.id), [], 'no command was stored');
   }
   t.strictSame(rings, []);
   t.notOk(
@@ -127,7 +127,7 @@ t.test('a failing bank fails the job; a retry calls the bank again', async (t) =
   t.match((await teacher.retry(id)).data.job, { status: 'PENDING', error: null, finishedAt: null });
   await runNewestRound(mongo, id, { QUESTION_BANK_SERVICE_URL: bank.url, INTERNAL_SERVICE_TOKEN: 'bank-token' });
   t.match((await teacher.get(id)).data.job, { status: 'COMPLETED', progress: { succeeded: 7 } });
-  t.equal(bank.requests.at(-1)?.headers['x-actor-id'], 'hoa', 'in the name of whoever made the job');
+  t.equal(bank.requests.at(-1)?.headers['x-actor-id'], 'hoa', 'in the name of the owner of the job');
 });
 
 t.test('a question that cannot be stored is treated as missing', async (t) => {

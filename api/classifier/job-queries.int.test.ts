@@ -34,7 +34,7 @@ t.test('a list holds the caller’s own jobs, newest first, by status and page',
   t.strictSame(await idsOf('?limit=2&offset=1'), { items: [3, 2], total: 5, limit: 2, offset: 1 });
   t.strictSame(await idsOf('?status=CANCELLED'), { items: [1], total: 1, limit: 20, offset: 0 });
   const [done] = (await teacher.list('?status=COMPLETED')).data.items;
-  t.strictSame(Object.keys(done.result), ['errorCount', 'usage'], 'without what it brought');
+  t.strictSame(Object.keys(done.result), ['errorCount', 'usage'], 'a list leaves out the items of a result');
   t.strictSame(done.scope.questionIds, jobBody().questionIds);
   for (const query of ['?limit=0', '?limit=101', '?offset=-1', '?offset=10001', '?status=DONE', '?limit=1&limit=2']) {
     t.equal((await teacher.list(query)).status, 400, query);

@@ -41,9 +41,9 @@ t.test('two thousand questions: each sent to the model once, in batches of five,
   t.equal(bank.requests.length, 1);
   const stream = await openStream(t, `${cluster.door().url}${JOBS}/${id}/events`, TEACHER);
   t.match(await stream.next('snapshot'), { data: { job: { id } } });
-  await until('five batches are asked', () => models.calls.length === 5);
+  await until('five batches are at the provider', () => models.calls.length === 5);
   first.open();
-  await until('the stream ended', () => stream.ended());
+  await until('the stream ended', () => stream.ended(), 300_000);
   t.match(stream.events.at(-1), { event: 'job.updated', data: { job: { status: 'COMPLETED' } } });
   const updates = stream.events.filter(({ event }) => event === 'job.updated').length;
   t.ok(updates > 2, `${updates} updates`);
@@ -65,9 +65,9 @@ t.test('a cancel aborts the calls in progress, and no other call follows', async
   const { models, create, ended, act } = await setUp(t, { AI_CLASSIFIER_BATCH_CONCURRENCY: '2' });
   models.before = () => new Promise<undefined>(() => undefined);
   const id = await create(questionIds(50));
-  await until('two batches are asked', () => models.calls.length === 2);
+  await until('two batches are at the provider', () => models.calls.length === 2);
   await act(id, 'cancel');
-  await until('they were given up', () => models.calls.every((call) => call.aborted()));
+  await until('both calls were aborted', () => models.calls.every((call) => call.aborted()));
   t.match(await ended(id, 'CANCELLED'), { result: null, progress: { processed: 0 } });
   t.equal(models.calls.length, 2);
 
@@ -85,9 +85,9 @@ t.test('a worker that is killed midway repeats at most the batches that were wit
   const ids = questionIds(100);
   models.before = () => (models.calls.length <= 10 ? undefined : new Promise<undefined>(() => undefined));
   const id = await create(ids);
-  await until('it hangs with three batches', () => models.calls.length === 13);
+  await until('three batches hang at the provider', () => models.calls.length === 13);
   const { progress } = await job(id);
-  t.equal(progress.batchesDone, 10, 'whatever is answered is stored before the next is asked');
+  t.equal(progress.batchesDone, 10, 'each answered batch is stored before the next call');
   await cluster.kill('classifier');
   models.before = () => undefined;
   await cluster.start('classifier');
@@ -96,10 +96,10 @@ t.test('a worker that is killed midway repeats at most the batches that were wit
 });
 
 t.test('a worker that receives SIGTERM releases its job without spending the attempt', async (t) => {
-  const { models, cluster, create, ended } = await setUp(t, { SHUTDOWN_TIMEOUT_MS: '2000' });
+  const { models, cluster, create, ended } = await setUp(t, { SHUTDOWN_TIMEOUT_MS: '4000' });
   models.before = () => new Promise<undefined>(() => undefined);
   const id = await create(questionIds(5));
-  await until('it asks', () => models.calls.length === 1);
+  await until('the worker calls the provider', () => models.calls.length === 1);
   await cluster.kill('classifier', 'SIGTERM');
   const command = await cluster.mongo.collection('commands').findOne({ subject: id });
   t.match(command, { status: 'PENDING', attempts: 0, lockedUntil: null });

@@ -23,6 +23,7 @@ export const mountClassifier: Mount = ({ config, log, mongo, now, redis, doorbel
       log,
       questionBank: neighbours.questionBank,
       jobAttempts: settings.worker.maxAttempts,
+      openJobLimits: settings.openJobLimits,
       streams,
     },
     previews: {

@@ -165,7 +165,7 @@ t.test('a holder that fails late does not free the row of the next holder', asyn
   models.script = async () => {
     const nth = models.asked.length;
     await go[nth - 1]?.opened;
-    if (nth === 1) throw new ProviderFailure('AI_PROVIDER_UNAVAILABLE', 'passing', { message: 'away' });
+    if (nth === 1) throw new ProviderFailure('AI_PROVIDER_UNAVAILABLE', 'passing', { message: 'unavailable' });
     return undefined;
   };
   const late = previewGeneration(door, generationCall());

@@ -88,7 +88,7 @@ t.test('a 409 with a retry delay does not count as paid', async (t) => {
 t.test('an old row that is taken again does not expire during the retry', async (t) => {
   const { mongo, door, models } = await paidDoor(t);
   models.script = async () => {
-    throw new ProviderFailure('AI_PROVIDER_UNAVAILABLE', 'passing', { message: 'away' });
+    throw new ProviderFailure('AI_PROVIDER_UNAVAILABLE', 'passing', { message: 'unavailable' });
   };
   t.match(await previewGeneration(door, generationCall()), { rejected: 'AI_PROVIDER_UNAVAILABLE' });
   await generations(mongo).updateMany({}, { $set: { idleSince: new Date(0) } });

@@ -65,7 +65,7 @@ export async function paidGeneration(
       case 'refuse':
         return next.rejection;
       case 'settle': {
-        if (settlementWorker === null) throw new Error('a front door without a worker leaves a settlement to it');
+        if (settlementWorker === null) throw new Error('front door without a settlement worker posted a settlement');
         const settled = await settleThroughWorker(deps, settlementWorker, next.row, signal);
         return isRejection(settled) ? settled : previewOf(settled, order);
       }

@@ -46,7 +46,11 @@ t.test('only a teacher or admin in an organization gets a preview', async (t) =>
     }
     t.match(await ask(kind, {}, { 'x-actor-role': 'STUDENT' }), { status: 403, json: { code: 'FORBIDDEN' } });
     const nobody = { 'x-actor-role': 'STUDENT', 'x-organization-id': undefined };
-    t.match(await ask(kind, {}, nobody), { status: 401, json: { code: 'UNAUTHENTICATED' } }, 'who asks comes first');
+    t.match(
+      await ask(kind, {}, nobody),
+      { status: 401, json: { code: 'UNAUTHENTICATED' } },
+      'identity is checked before the role',
+    );
     t.match(await ask(kind, {}, { 'x-actor-role': 'ADMIN' }), { status: 200 });
   }
 });

@@ -1,5 +1,6 @@
 import { ACTOR, identity, role, scope } from '#api/http/guards/identity.ts';
 import { type Call, ESSAY_BODY, type Reply, type Route, SMALL_BODY } from '#api/route.ts';
+import { leasePreview, releasePreview, renewPreview } from '#infra/mongo/classifier/preview-leases.ts';
 import { generationFaults, wantedGeneration } from '#shared/classifier/generation-request.ts';
 import { essayGradePreview, explanationPreview, generationPreview } from '#shared/classifier/preview.ts';
 import {
@@ -13,11 +14,14 @@ import { taskRequest } from '#shared/classifier/tasks/task.ts';
 import type { EssayGradeRequest, ExplanationRequest, GenerationRequest } from '#shared/generated/classifier.ts';
 import { type ErrorCode, isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { newId } from '#shared/kernel/ids.ts';
+import { MINUTE } from '#shared/kernel/time.ts';
 import { askModel, type GenerationOrder, generate, loadReferences } from './ask-model.ts';
 import { callerOf, type PreviewDeps, scopeOf } from './deps.ts';
 import { paidGeneration } from './paid-generation.ts';
 
-const PROVIDER_CODES: readonly ErrorCode[] = [
+/** Codes that each preview may get besides those of its own checks. */
+const PREVIEW_CODES: readonly ErrorCode[] = [
+  'RATE_LIMITED',
   'AI_PROVIDER_INVALID_RESPONSE',
   'AI_PROVIDER_UNAVAILABLE',
   'AI_PROVIDER_CIRCUIT_OPEN',
@@ -35,12 +39,18 @@ export function previewRoutes(deps: PreviewDeps): Route[] {
       method: 'POST',
       path: '/v1/ai/generation/preview',
       operation: 'previewGeneration',
-      summary: 'Generate questions, without writing any',
+      summary: 'Generate questions as a preview; none is stored',
       guards,
       body: { schema: 'classifier/generation-request', maxBytes: SMALL_BODY },
-      replies: [{ status: 200, schema: 'classifier/generation-preview', description: 'Made, or made before' }],
+      replies: [
+        {
+          status: 200,
+          schema: 'classifier/generation-preview',
+          description: 'Generated questions, new or from an equal earlier request',
+        },
+      ],
       errors: [
-        ...PROVIDER_CODES,
+        ...PREVIEW_CODES,
         'AI_OWNER_UNAVAILABLE',
         'AI_WALLET_INSUFFICIENT',
         'AI_USAGE_LIMIT_EXCEEDED',
@@ -48,31 +58,64 @@ export function previewRoutes(deps: PreviewDeps): Route[] {
         'AI_GENERATION_IN_PROGRESS',
       ],
       failureData: { AI_SETTLEMENT_PENDING: 'classifier/pending-preview' },
-      handle: (call) => previewGeneration(deps, call),
+      handle: (call) => inFlight(deps, call, () => previewGeneration(deps, call)),
     },
     {
       method: 'POST',
       path: '/v1/ai/explanation/preview',
       operation: 'previewExplanation',
-      summary: 'Explain a question, without writing a solution',
+      summary: 'Explain a question as a preview; no solution is stored',
       guards,
       body: { schema: 'classifier/explanation-request', maxBytes: SMALL_BODY },
-      replies: [{ status: 200, schema: 'classifier/explanation-preview', description: 'Made' }],
-      errors: PROVIDER_CODES,
-      handle: (call) => previewExplanation(deps, call),
+      replies: [{ status: 200, schema: 'classifier/explanation-preview', description: 'Proposed solution' }],
+      errors: PREVIEW_CODES,
+      handle: (call) => inFlight(deps, call, () => previewExplanation(deps, call)),
     },
     {
       method: 'POST',
       path: '/v1/ai/essay-grade/preview',
       operation: 'previewEssayGrade',
-      summary: 'Grade an essay by its rubric, without writing a grade',
+      summary: 'Grade an essay by its rubric as a preview; no grade is stored',
       guards,
       body: { schema: 'classifier/essay-grade-request', maxBytes: ESSAY_BODY },
-      replies: [{ status: 200, schema: 'classifier/essay-grade-preview', description: 'Graded' }],
-      errors: PROVIDER_CODES,
-      handle: (call) => previewEssayGrade(deps, call),
+      replies: [
+        { status: 200, schema: 'classifier/essay-grade-preview', description: 'Proposed grade and its handoff' },
+      ],
+      errors: PREVIEW_CODES,
+      handle: (call) => inFlight(deps, call, () => previewEssayGrade(deps, call)),
     },
   ];
+}
+
+/** Previews that one actor may have in flight, at all front doors together. */
+const MAX_IN_FLIGHT = 4;
+/** Lease of a preview in flight (ms). After a front door is killed, its previews count for at most this long. */
+const LEASE_MS = MINUTE;
+const RENEW_MS = LEASE_MS / 4;
+/** `Retry-After` of a preview that exceeds the limit (s). The end of the others is unknown. */
+const RETRY_AFTER_SECONDS = 5;
+
+/** Makes a preview while its actor has fewer than MAX_IN_FLIGHT others in flight; otherwise rejects it and calls nothing. */
+export async function inFlight(
+  { mongo, now, log }: Pick<PreviewDeps, 'mongo' | 'now' | 'log'>,
+  { identity }: Pick<Call, 'identity'>,
+  make: () => Promise<Reply | Rejection>,
+): Promise<Reply | Rejection> {
+  const lease = { actorId: callerOf(identity).actorId, leaseId: newId(now()) };
+  const leased = await leasePreview(mongo, lease, { limit: MAX_IN_FLIGHT, leaseMs: LEASE_MS, now: now() });
+  if (leased.kind === 'full') {
+    const message = `The caller has ${MAX_IN_FLIGHT} previews in flight; wait for a reply`;
+    return { rejected: 'RATE_LIMITED', message, retryAfter: RETRY_AFTER_SECONDS };
+  }
+  // A renewal or release that fails only makes the lease end by itself.
+  const warn = (err: unknown) => log.warn({ err }, 'lease of a preview in flight could not be changed');
+  const renewal = setInterval(() => void renewPreview(mongo, lease, LEASE_MS).catch(warn), RENEW_MS);
+  try {
+    return await make();
+  } finally {
+    clearInterval(renewal);
+    await releasePreview(mongo, lease).catch(warn);
+  }
 }
 
 /** Returns generated questions. If settlement is on, they are paid for, and an equal request within a day gets the same answer. */

@@ -128,7 +128,7 @@ t.test('provider settings and status over HTTP', async (t) => {
         cluster.mongo.collection(name).find().toArray(),
       ),
     );
-    t.equal(stored[1]?.length, 3, 'who changed what is kept');
+    t.equal(stored[1]?.length, 3, 'the audit rows remain');
     t.match(stored[1]?.[0], {
       actorId: 'admin-1',
       organizationId: 'org-1',

@@ -19,7 +19,8 @@ async function setUp(t: Test, options: ClusterOptions) {
       ...owners.env,
       ...model.env,
       AI_GENERATION_USAGE_WALLET_ENABLED: '1',
-      OUTBOUND_TIMEOUT_MS: '2000',
+      // Long enough that a busy machine answers in time, and short enough to wait for the end of a call that hangs.
+      OUTBOUND_TIMEOUT_MS: '10000',
       ...options.env,
     },
   });
@@ -84,9 +85,9 @@ t.test('with the settlement worker', async (t) => {
 
   await t.test('the same request at two doors at once is made and paid for once', async (t) => {
     const before = [owners.ledger.debits.size, model.calls()];
-    const replies = await crowd(12, 12, (n) => generate('at once', (n % 2) + 1));
+    const replies = await crowd(4, 4, (n) => generate('at once', (n % 2) + 1));
     const good = replies.filter(({ status }) => status === 200);
-    t.ok(good.length >= 6, 'all of the patient door');
+    t.ok(good.length >= 2, 'all of the patient door');
     t.equal(new Set(good.map(({ text }) => text)).size, 1);
     t.strictSame(
       [owners.ledger.debits.size, model.calls()],
@@ -209,7 +210,7 @@ t.test('without the settlement worker the door makes the same calls', async (t) 
   const { owners, model, cluster, rows, failAt, generate, debitOf, consumedOf, pending } = scene;
 
   await t.test('the same request at two doors at once is made and paid for once', async (t) => {
-    const replies = await crowd(12, 12, (n) => generate('at once', (n % 2) + 1));
+    const replies = await crowd(4, 4, (n) => generate('at once', (n % 2) + 1));
     t.strictSame([...new Set(replies.map(({ status }) => status))], [200]);
     t.equal(new Set(replies.map(({ text }) => text)).size, 1);
     t.match(replies[0]?.data, { chargePolicy: 'usage_wallet_settled', settlement: { credits: 6 } });

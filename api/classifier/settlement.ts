@@ -50,7 +50,7 @@ export async function settleHere(
     await chargeOwners({ usage, wallet }, row, () => markConsumedAtDoor(mongo, row), { timeoutMs });
   } catch (error) {
     if (!(error instanceof OwnerFailed)) throw error;
-    log.warn({ err: error, previewId: row._id }, 'a generation could not be settled yet');
+    log.warn({ err: error, previewId: row._id }, 'settling a generation failed; 503 returned');
     return settlementPending(row._id);
   }
   return settleAtDoor(mongo, row);

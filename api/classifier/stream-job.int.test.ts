@@ -42,17 +42,17 @@ t.test('a stream sends a job from its first state to its last and then ends', as
   t.match(await stream.next('snapshot'), { lastEventId: '1', data: { job: { id, status: 'PENDING', result: null } } });
   t.match(stream.text(), /^retry: 3000\n\n/);
   await work(id, (told) => door.deps.jobChanges.notify([told]));
-  await until('it ended', () => stream.ended());
+  await until('the stream ended', () => stream.ended());
   const updates = stream.events.filter(({ event }) => event === 'job.updated');
   const last = updates.at(-1);
   t.match(last, { data: { job: { status: 'COMPLETED', result: { errorCount: 0 } } } });
   const jobs = updates.map(
     ({ data }) => data.job as { status: string; revision: number; result: { items?: unknown[] } },
   );
-  t.equal(jobs.at(-1)?.result.items?.length, 30, 'with all that it brought');
+  t.equal(jobs.at(-1)?.result.items?.length, 30, 'the last update contains all items');
   t.ok(
     jobs.slice(0, -1).every(({ result }) => result?.items === undefined),
-    'and without while it runs',
+    'earlier updates contain no items',
   );
   const revisions = jobs.map(({ revision }) => revision);
   t.strictSame(
@@ -72,22 +72,22 @@ t.test('a reconnecting client resumes where it left off and gets 204 once it kno
   const unchanged = await follow(t, door, id, 'binh', '1');
   await door.as('TEACHER', 'binh').cancel(id);
   t.match(await unchanged.next('job.updated'), { lastEventId: '2', data: { job: { status: 'CANCELLED' } } });
-  await until('it ended', () => unchanged.ended());
+  await until('the stream ended', () => unchanged.ended());
   t.notOk(
     unchanged.events.some(({ event }) => event === 'snapshot'),
-    'it knew that already',
+    'a client that is up to date gets no snapshot',
   );
 
   const missed = await follow(t, door, id, 'binh', '1');
   t.match(await missed.next('job.updated'), { lastEventId: '2' });
-  await until('it ended', () => missed.ended());
+  await until('the stream ended', () => missed.ended());
   const final = await follow(t, door, id, 'binh', '2');
-  await until('it ended', () => final.ended());
+  await until('the stream ended', () => final.ended());
   t.match([final.status, final.text()], [204, '']);
   for (const unknown of ['3', 'x', '-1', '', '99999999999999999999']) {
     const stream = await follow(t, door, id, 'binh', unknown);
     t.match(await stream.next('snapshot'), { lastEventId: '2' }, `after "${unknown}"`);
-    await until('it ended', () => stream.ended());
+    await until('the stream ended', () => stream.ended());
     t.equal(stream.events.length, 1);
   }
 });
@@ -98,7 +98,7 @@ t.test('without Redis a stream polls by itself', async (t) => {
   const stream = await follow(t, door, id, 'chi');
   await stream.next('snapshot');
   await work(id);
-  await until('it ended', () => stream.ended());
+  await until('the stream ended', () => stream.ended());
   t.match(stream.events.at(-1), { event: 'job.updated', data: { job: { status: 'COMPLETED' } } });
 });
 
@@ -108,7 +108,7 @@ t.test('a change between the first two reads is not missed', async (t) => {
   for (let round = 0; round < 10; round++) {
     const { id } = (await teacher.create({ filters: { round } })).data.job;
     const [stream] = await Promise.all([follow(t, door, id, 'dung'), teacher.cancel(id)]);
-    await until('it ended', () => stream.ended());
+    await until('the stream ended', () => stream.ended());
     t.match(stream.events.at(-1), { data: { job: { status: 'CANCELLED' } } });
   }
 });
@@ -128,7 +128,7 @@ t.test('a forbidden caller is refused before the stream begins, and open streams
   await open.next('snapshot');
   t.match(await events('em'), { status: 429, json: { code: 'RATE_LIMITED' } });
   open.close();
-  await until('its place is free', async () => {
+  await until('the stream place is free', async () => {
     const next = await follow(t, door, id, 'em');
     const isOpen = next.status === 200;
     next.close();
@@ -143,11 +143,11 @@ t.test('a stream ends at its maximum age, and its client resumes it', async (t) 
   const { id } = (await teacher.create()).data.job;
   const first = await follow(t, door, id, 'khanh');
   const { lastEventId } = await first.next('snapshot');
-  await until('it ended', () => first.ended());
+  await until('the stream ended', () => first.ended());
   t.match(first.text(), /\n\n$/, 'after a whole event');
   const unchanged = await follow(t, door, id, 'khanh', lastEventId);
-  await until('it ended too', () => unchanged.ended());
-  t.match([unchanged.status, unchanged.events], [200, []], 'its client knows the state already');
+  await until('the resumed stream ended', () => unchanged.ended());
+  t.match([unchanged.status, unchanged.events], [200, []], 'no event for a client that is up to date');
   await teacher.cancel(id);
   const last = await follow(t, door, id, 'khanh', lastEventId);
   t.match(await last.next('job.updated'), { lastEventId: '2', data: { job: { status: 'CANCELLED' } } });
@@ -159,7 +159,7 @@ t.test('a drain ends job streams first', async (t) => {
   const stream = await follow(t, door, id, 'giang');
   await stream.next('snapshot');
   door.draining.abort();
-  await until('it ended', () => stream.ended());
+  await until('the stream ended', () => stream.ended());
   t.pass();
 });
 
@@ -172,6 +172,6 @@ t.test('a finished job of two thousand questions is sent whole', async (t) => {
   const { data } = await stream.next('snapshot');
   t.equal((data.job as { result: { items: unknown[] } }).result.items.length, 2_000);
   t.strictSame((data.job as { scope: { questionIds: string[] } }).scope.questionIds, request.questionIds);
-  await until('it ended', () => stream.ended());
+  await until('the stream ended', () => stream.ended());
   t.comment(`${stream.text().length} characters`);
 });

@@ -85,7 +85,7 @@ async function follow(deps: JobDeps, { jobId, stream, wakeSignal }: Following, s
       if (!isOpen(job.status)) return;
       isTroubled = false;
     } catch (err) {
-      deps.log.debug({ err }, 'a followed job could not be read; trying on');
+      deps.log.debug({ err }, 'reading a streamed job failed; retrying');
       if (!isTroubled) sendError(stream, 'UNAVAILABLE');
       isTroubled = true;
     }

@@ -1,6 +1,7 @@
 import type { Head } from '#api/route.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import type { Exchange } from './exchange.ts';
+import { isJson } from './media-type.ts';
 import { type Refused, refused } from './reply.ts';
 
 /** Reads the request bodies of a process within a shared budget of bytes. */
@@ -18,6 +19,7 @@ type BodyRead = { kind: 'read'; bytes: Buffer } | Refused | { kind: 'gone' };
 
 const EMPTY = Buffer.alloc(0);
 
+/** Opens the reader of request bodies. All bodies share `bodyBudgetBytes`, and each must arrive within `bodyTimeoutMs`. */
 export function openBodyReader(limits: { bodyBudgetBytes: number; bodyTimeoutMs: number }): BodyReader {
   const budget = openBodyBudget(limits.bodyBudgetBytes);
   const deadlines = openDeadlines(limits.bodyTimeoutMs);
@@ -44,9 +46,6 @@ interface Announced {
   typeMissing: boolean;
 }
 
-const JSON_TYPE = /^application\/json[ \t]*(?:;|$)/i;
-const CHARSET = /;[ \t]*charset[ \t]*=[ \t]*"?([^\s;"]*)"?/i;
-
 /**
  * Checks media type, encoding and announced size, in this order, before a byte of the body is read. A request without
  * a body needs no type. A chunked body without a Content-Type passes with `typeMissing`, because it may still be empty; its
@@ -70,13 +69,6 @@ function checkBodyHead(head: Head, maxBytes: number): Announced | { kind: 'none'
   // Node's parser refuses an unreadable length, but even then NaN must not pass as a small one.
   if (length !== undefined && !(length <= maxBytes)) return refused(tooLarge(maxBytes));
   return { kind: 'announced', length, typeMissing };
-}
-
-/** Returns true for JSON in UTF-8, the only charset of RFC 8259. A body in another charset would be decoded wrongly. */
-function isJson(type: string): boolean {
-  if (!JSON_TYPE.test(type)) return false;
-  const charset = CHARSET.exec(type)?.[1]?.toLowerCase();
-  return charset === undefined || charset === 'utf-8' || charset === 'utf8';
 }
 
 function tooLarge(maxBytes: number): Rejection {
@@ -139,7 +131,7 @@ function readBody(
 }
 
 function busy(): Rejection {
-  return { rejected: 'UNAVAILABLE', message: 'Too many request bodies are being read now', retryAfter: 1 };
+  return { rejected: 'UNAVAILABLE', message: 'Too many request bodies are being read; retry later', retryAfter: 1 };
 }
 
 /**

@@ -27,6 +27,7 @@ export interface Exchange {
 
 const UNROUTED = '(none)';
 
+/** Returns the exchange of a request whose head has arrived. Its time begins now. */
 export function newExchange(request: IncomingMessage, response: ServerResponse): Exchange {
   return {
     request,
@@ -161,6 +162,7 @@ export interface RunningRequests {
   idle(): Promise<void>;
 }
 
+/** Opens the register of the requests that are running; it is empty at first. */
 export function openRunningRequests(): RunningRequests {
   const running = new Set<Exchange>();
   const waiting: (() => void)[] = [];

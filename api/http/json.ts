@@ -33,7 +33,7 @@ export function parseBody(bytes: Buffer): ParsedBody | Rejection {
   }
   const faults: FaultDetail[] = [];
   if (scan.suspicious && !walk(value, '', faults))
-    return { rejected: 'INVALID_JSON', message: 'The body has a forbidden key' };
+    return { rejected: 'INVALID_JSON', message: 'The body contains a forbidden key' };
   return { value, faults };
 }
 
@@ -115,7 +115,7 @@ function walk(value: unknown, path: string, faults: FaultDetail[]): boolean {
     for (const [key, child] of Object.entries(value)) {
       if (key === '__proto__' || (key === 'constructor' && holdsPrototype(child))) return false;
       const at = `${path}/${pointerToken(key)}`;
-      if (key.includes('\0')) note(faults, at, 'must not have NUL in its name');
+      if (key.includes('\0')) note(faults, at, 'must have a name without NUL');
       if (!key.isWellFormed()) note(faults, at, 'must have a well-formed Unicode name');
       if (!walk(child, at, faults)) return false;
     }

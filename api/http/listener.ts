@@ -3,7 +3,7 @@ import type { Duplex } from 'node:stream';
 import restify from 'restify';
 import { ERRORS, type Rejection } from '#shared/kernel/errors.ts';
 import { type Exchange, requestIdOf } from './exchange.ts';
-import { failureText } from './reply.ts';
+import { failureText, NO_SNIFFING } from './reply.ts';
 
 export interface ListenerLimits {
   /** Time limit (ms) for the head of a request, from the first byte of the connection or of the request. */
@@ -111,7 +111,7 @@ function writeRaw(socket: Duplex, rejection: Rejection): void {
   socket.end(
     `HTTP/1.1 ${status} ${rejection.rejected}\r\nContent-Type: application/json; charset=utf-8\r\n` +
       `Content-Length: ${Buffer.byteLength(text)}\r\nX-Request-Id: ${requestId}\r\nCache-Control: no-store\r\n` +
-      `Connection: close\r\n\r\n${text}`,
+      `${NO_SNIFFING.join(': ')}\r\nConnection: close\r\n\r\n${text}`,
     () => socket.destroy(),
   );
 }

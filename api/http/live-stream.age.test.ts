@@ -37,7 +37,7 @@ t.test('a stream that reaches its maximum age ends cleanly and releases its plac
   for (let round = 0; round < 7; round++) {
     const stream = await openStream(t, url, {});
     t.match(await stream.next('snapshot'), { lastEventId: 'first' });
-    await until('it ended', () => stream.ended());
+    await until('the stream ended', () => stream.ended());
     t.match(stream.text(), /\n\n$/, 'after a whole event');
   }
 });
@@ -49,7 +49,7 @@ t.test('a stream at its maximum age completes the event that it has begun', asyn
     kind: 'follow',
     async follow(stream) {
       stream.send({ event: 'notification', data: { n: 1 } });
-      await until('it has reached its age', () => !stream.isLive());
+      await until('the stream has reached its maximum age', () => !stream.isLive());
       t.equal(stream.isOpen(), true);
       await grown.opened;
       stream.send({ event: 'notification', data: { n: 2 }, id: 'both' });
@@ -59,7 +59,7 @@ t.test('a stream at its maximum age completes the event that it has begun', asyn
   await stream.next('notification');
   grown.open();
   t.match(await stream.next('notification'), { data: { n: 2 }, lastEventId: 'both' });
-  await until('it ended', () => stream.ended());
+  await until('the stream ended', () => stream.ended());
 });
 
 t.test('a stream that ends before its maximum age leaves no timer', async (t) => {
@@ -70,7 +70,7 @@ t.test('a stream that ends before its maximum age leaves no timer', async (t) =>
   const stream = await openStream(t, url, {});
   await stream.next('snapshot');
   draining.abort();
-  await until('it ended', () => stream.ended());
-  await until('its timers are gone', () => timers() <= before);
+  await until('the stream ended', () => stream.ended());
+  await until('the timers of the stream are gone', () => timers() <= before);
   t.pass();
 });

@@ -155,6 +155,7 @@ interface StreamSlots {
 /** `Retry-After` of a stream that was refused (s). */
 const RETRY_AFTER_SECONDS = 15;
 
+/** Opens the slots of a process: at most `perActor` streams for one caller and `inAll` together. */
 export function openStreamSlots({ perActor, inAll }: { perActor: number; inAll: number }): StreamSlots {
   const open = new Map<string, number>();
   let all = 0;
@@ -162,10 +163,18 @@ export function openStreamSlots({ perActor, inAll }: { perActor: number; inAll: 
     acquire(actorId) {
       const own = open.get(actorId) ?? 0;
       if (own >= perActor) {
-        return { rejected: 'RATE_LIMITED', message: 'Too many streams are open', retryAfter: RETRY_AFTER_SECONDS };
+        return {
+          rejected: 'RATE_LIMITED',
+          message: 'The caller has too many open streams; close one or retry later',
+          retryAfter: RETRY_AFTER_SECONDS,
+        };
       }
       if (all >= inAll) {
-        return { rejected: 'UNAVAILABLE', message: 'No stream is free now', retryAfter: RETRY_AFTER_SECONDS };
+        return {
+          rejected: 'UNAVAILABLE',
+          message: 'This process has too many open streams; retry later',
+          retryAfter: RETRY_AFTER_SECONDS,
+        };
       }
       open.set(actorId, own + 1);
       all += 1;

@@ -20,16 +20,18 @@ export interface Refused {
   rejection: Refusal;
 }
 
+/** Wraps a refusal, so that it differs from a value that was read. */
 export function refused(rejection: Refusal): Refused {
   return { kind: 'refused', rejection };
 }
 
-/** `Retry-After` (s) of an UNAVAILABLE rejection that names no delay. */
+/** `Retry-After` (s) of a rejection that names no delay, if every reply of its code carries the header. */
 const DEFAULT_RETRY_AFTER = 1;
 
+/** Writes the reply of a refusal. With `closing`, the connection ends after it. */
 export function writeRefusal(exchange: Exchange, refusal: Refusal, closing: boolean): void {
-  const { status } = ERRORS[refusal.rejected];
-  const retryAfter = refusal.retryAfter ?? (refusal.rejected === 'UNAVAILABLE' ? DEFAULT_RETRY_AFTER : undefined);
+  const { status, retry } = ERRORS[refusal.rejected];
+  const retryAfter = refusal.retryAfter ?? (retry === 'after' ? DEFAULT_RETRY_AFTER : undefined);
   const headers = {
     ...refusal.headers,
     ...(retryAfter === undefined ? {} : { 'Retry-After': String(Math.ceil(retryAfter)) }),
@@ -51,6 +53,8 @@ export function failureText(rejection: Rejection, requestId: string): string {
 }
 
 const TYPE = 'application/json; charset=utf-8';
+/** Header of every reply. Without it, a browser may run a reply as the type that its bytes resemble. */
+export const NO_SNIFFING = ['X-Content-Type-Options', 'nosniff'] as const;
 
 /**
  * Writes head and body at once. A reply that precedes the end of a large request body closes its connection. Otherwise the
@@ -75,6 +79,7 @@ function send(
     exchange.requestId,
     'Cache-Control',
     'no-store',
+    ...NO_SNIFFING,
   ];
   if (extra !== undefined) for (const name in extra) headers.push(name, extra[name] ?? '');
   if (closing || exchange.broken || left === 'much') headers.push('Connection', 'close');

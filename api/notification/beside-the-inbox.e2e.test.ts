@@ -99,7 +99,7 @@ t.test('services and admins record delivery attempts, and the user of each can r
   t.match((await admin.attempts(`?notificationId=${notificationId}`)).data, { total: 2, totalPages: 1 });
   t.match((await admin.attempts(`?notificationId=${notificationId}&status=FAILED`)).data, { total: 1 });
   const at = encodeURIComponent(recorded.data.deliveryAttempt.createdAt);
-  t.match((await owner.attempts(`?from=${at}&to=${at}`)).data, { total: 1 }, 'both ends belong to it');
+  t.match((await owner.attempts(`?from=${at}&to=${at}`)).data, { total: 1 }, '`from` and `to` are inclusive');
 
   for (const field of ['notificationId', 'userId', 'channel', 'provider', 'status']) {
     t.match(await producer.recordAttempt({ [field]: undefined }), {
@@ -132,7 +132,7 @@ t.test('a snapshot creates or updates its userâ€™s notification, never anotherâ€
   t.match((await owner.list()).data, { total: 1, unreadCount: 0 });
   await owner.remove(id);
   t.match(await producer.snapshot(id, { userId: owner.id }), { status: 200 });
-  t.match(await owner.get(id), { status: 404 }, 'a snapshot brings nothing back');
+  t.match(await owner.get(id), { status: 404 }, 'a snapshot does not restore a deleted notification');
   for (const bad of [{ createdAt: undefined }, { isRead: undefined }, { isRead: 'no' }, { extra: 1 }, { title: '' }]) {
     t.match(await producer.snapshot(`${id}:bad`, bad), { status: 400 }, JSON.stringify(bad));
   }

@@ -43,7 +43,7 @@ interface Caller {
 
 /** Returns the calling user. @throws if the route has no identity guard */
 export function callerOf({ actor }: Identity): Caller {
-  if (actor === undefined) throw new Error('a route without identity guard asked who calls');
+  if (actor === undefined) throw new Error('route without the identity guard read its caller');
   return { id: actor.id, isAdmin: actor.role === 'ADMIN' };
 }
 

@@ -16,6 +16,8 @@ export interface FanOutInput<Event extends EventInput | null> {
   event: Event;
   /** Taken from the caller's header. */
   organizationId: string | null;
+  /** True if the replay key belongs to the event's actor. Default false: all services share it. */
+  keyedByActor?: boolean;
 }
 
 /** `made`: the stored event, or null if the producer sent none, and its rows. `replayed`: the event was stored before. */
@@ -28,10 +30,10 @@ export async function fanOutEvent(
   deps: NotificationDeps,
   input: FanOutInput<EventInput>,
 ): Promise<FannedOut<NotificationEvent>> {
-  const { event, organizationId } = input;
-  const known = await knownEvent(deps, event);
+  const { event, organizationId, keyedByActor = false } = input;
+  const known = await knownEvent(deps, event, keyedByActor);
   if (known !== null) return { kind: 'replayed', event: known };
-  return fanOut(deps, input, (facts) => newEvent(event, { ...facts, organizationId }));
+  return fanOut(deps, input, (facts) => newEvent(event, { ...facts, organizationId, keyedByActor }));
 }
 
 /** Stores rows that belong to no event. */
@@ -85,10 +87,11 @@ function orderedIds(count: number, now: number): ArrayIterator<string> {
 
 async function knownEvent(
   deps: NotificationDeps,
-  { sourceService, sourceEventId }: EventInput,
+  { sourceService, sourceEventId, actorId = null }: EventInput,
+  keyedByActor: boolean,
 ): Promise<NotificationEvent | null> {
   if (!sourceService || !sourceEventId) return null;
-  return findEvent(deps.mongo, { sourceService, sourceEventId });
+  return findEvent(deps.mongo, { sourceService, sourceEventId, actorId: keyedByActor ? actorId : null });
 }
 
 /** Sends a newly stored event to the audit service once, in the background. A failure is counted and has no other effect. */

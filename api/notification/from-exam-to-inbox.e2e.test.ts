@@ -23,7 +23,7 @@ t.test(
   async (t) => {
     const { student, id } = await client.sitting({ exam: { title: 'Toán 12' } });
     await student.submit(id);
-    const own = await until('the student is told', async () => {
+    const own = await until('the student has the notification', async () => {
       const list = await inbox(student.id, 'STUDENT', '/v1/notifications');
       // Page and counts are separate reads, so one may be slightly older than the other.
       return list.items.length * list.unreadCount > 0 && list;
@@ -43,7 +43,7 @@ t.test(
       ],
     });
     for (const parent of ['parent-1', 'parent-2']) {
-      const alerts = await until(`${parent} is told`, async () => {
+      const alerts = await until(`${parent} has the notification`, async () => {
         const list = await inbox(parent, 'PARENT', '/v1/parent/alerts');
         return list.items.length > 0 && list;
       });
@@ -60,10 +60,10 @@ t.test(
     t.strictSame(told.sort(), ['parent-1', 'parent-2', student.id]);
     for (const { headers, text, body } of calls) {
       const signed = new Webhook(WEBHOOK_SECRET).verify(text, headers as Record<string, string>);
-      t.strictSame(signed, body, 'a public library of the convention believes the signature');
+      t.strictSame(signed, body, 'a public library accepts the signature');
       t.equal(headers['webhook-id'], body?.deliveryJobId);
     }
-    const attempts = await until('each try is on record', async () => {
+    const attempts = await until('each delivery attempt is recorded', async () => {
       const path = `/v1/delivery-attempts?notificationId=${own.items[0].id}&status=SENT`;
       const list = await inbox(student.id, 'STUDENT', path);
       return list.items.length > 0 && list;
@@ -91,5 +91,5 @@ t.test('a type that is disabled after its row was stored is not delivered', asyn
   });
   t.match(job, { status: 'SUPPRESSED', result: { reason: 'TYPE_DISABLED' } });
   t.notOk(receiver.calls.some(({ body }) => JSON.stringify(body).includes(student.id)));
-  t.match(await inbox(student.id, 'STUDENT', '/v1/notifications'), { total: 1 }, 'its row stays');
+  t.match(await inbox(student.id, 'STUDENT', '/v1/notifications'), { total: 1 }, 'the notification stays in the inbox');
 });

@@ -40,7 +40,11 @@ t.test('the owner of a notification sees every field, absent ones as null', asyn
   };
   t.match(bare, absent);
   const inOrganization = client.service('exam-service', cluster.tokens.internal, { 'x-organization-id': 'org-2' });
-  t.match((await inOrganization.create(owner.id)).data.notification, { organizationId: 'org-2' }, 'of the header');
+  t.match(
+    (await inOrganization.create(owner.id)).data.notification,
+    { organizationId: 'org-2' },
+    'the organization of the header',
+  );
   const named = await inOrganization.create(owner.id, { organizationId: 'org-3' });
   t.match(named.data.notification, { organizationId: 'org-3' }, 'the body’s own wins');
 });
@@ -63,7 +67,11 @@ t.test('users access their own notifications only, an ADMIN all of them', async 
     t.match(await owner.read(id), { status: 200, data: { notification: { isRead: true } } });
     t.match(await owner.remove(id), { status: 200, data: { notification: { id } } });
     for (const reply of [await owner.get(id), await owner.read(id), await owner.remove(id), await admin.get(id)]) {
-      t.match(reply, { status: 404, json: { code: 'NOTIFICATION_NOT_FOUND' } }, 'deleted is gone, for everybody');
+      t.match(
+        reply,
+        { status: 404, json: { code: 'NOTIFICATION_NOT_FOUND' } },
+        'a deleted notification is missing for every caller',
+      );
     }
   }
   t.match(await admin.get('never-was'), { status: 404, json: { code: 'NOTIFICATION_NOT_FOUND' } });
@@ -122,7 +130,7 @@ t.test('a list is filtered by scope, state and text, and paged', async (t) => {
   const all = (await admin.list('?limit=100')).data;
   t.ok(
     all.items.some(({ userId }: { userId: string }) => userId === other.id),
-    'an ADMIN sees everybody’s',
+    'an ADMIN sees notifications of other users',
   );
   t.match((await admin.list(`?organizationId=${organizationId}`)).data, { total: 1, items: [{ id: newest }] });
   const scoped = client.as('TEACHER', owner.id, { 'x-organization-id': organizationId });
@@ -168,7 +176,7 @@ t.test('read-all and delete-all affect the caller’s own notifications only, fo
   t.match(await owner.readAll(), { status: 200, data: { updated: 0 } });
   t.match((await other.list()).data, { unreadCount: 1 });
   t.match(await boss.readAll(), { data: { updated: 1 } });
-  t.match((await other.list()).data, { unreadCount: 1 }, 'still unread');
+  t.match((await other.list()).data, { unreadCount: 1 }, 'another user’s notification is still unread');
   t.match(await boss.deleteAll(), { data: { deleted: 1 } });
   t.match(await scoped.deleteAll(), { status: 200, data: { deleted: 3 } });
   t.match(await owner.deleteAll(), { data: { deleted: 0 } });
@@ -230,7 +238,7 @@ t.test('a caller without a role is treated as a plain user', async (t) => {
   const [first, second] = [await sent(id), await sent(id)];
   const foreign = await sent(newUserId());
   t.match((await get('/v1/notifications')).data, { total: 2, unreadCount: 2 });
-  t.match((await get(`/v1/notifications?userId=${newUserId()}`)).data, { total: 2 }, 'its own, whatever it asks for');
+  t.match((await get(`/v1/notifications?userId=${newUserId()}`)).data, { total: 2 }, 'the userId parameter is ignored');
   t.match(await get(`/v1/notifications/${first}`), { status: 200, data: { notification: { id: first } } });
   t.match(await post(`/v1/notifications/${first}/read`), { data: { notification: { isRead: true } } });
   t.match((await get('/v1/parent/alerts?filter=UNREAD')).data, { total: 1, unreadCount: 1 });

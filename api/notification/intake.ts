@@ -1,5 +1,6 @@
 import { ringFor } from '#api/ring-and-wait.ts';
 import type { Call, Reply } from '#api/route.ts';
+import { countAlertCall } from '#infra/mongo/notification/alert-calls.ts';
 import { idsOfFanOut } from '#infra/mongo/notification/fan-out.ts';
 import { insertNotification, putSnapshot } from '#infra/mongo/notification/inbox-changes.ts';
 import { preferencesOf } from '#infra/mongo/notification/preferences.ts';
@@ -12,12 +13,13 @@ import type {
 } from '#shared/generated/notification.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import { newId } from '#shared/kernel/ids.ts';
+import { SECOND } from '#shared/kernel/time.ts';
 import { eventView, type NotificationEvent, sourcePairFaults } from '#shared/notification/event.ts';
 import { newNotification, notificationView } from '#shared/notification/notification.ts';
 import { preferenceKey, suppressionOf } from '#shared/notification/preferences.ts';
 import { newFromSnapshot, readSnapshot } from '#shared/notification/snapshot.ts';
-import { recipientFaults, weakTopicFanOut } from '#shared/notification/weak-topic.ts';
-import type { NotificationDeps } from './deps.ts';
+import { ALERT_CALLS_AN_HOUR, recipientFaults, weakTopicFanOut } from '#shared/notification/weak-topic.ts';
+import { callerOf, type NotificationDeps } from './deps.ts';
 import { type FannedOut, fanOutEvent, fanOutRows } from './fan-out.ts';
 
 /**
@@ -88,12 +90,33 @@ export async function storeSnapshot(deps: NotificationDeps, call: Call<SnapshotR
   }
 }
 
-/** Creates one alert for each parent from a weak topic; a repeated event creates none. */
-export async function raiseWeakTopic(deps: NotificationDeps, call: Call<WeakTopicRequest>): Promise<Reply | Rejection> {
+/** Creates one alert for each parent from a weak topic that a service found; a repeated event creates none. */
+export async function receiveWeakTopic(
+  deps: NotificationDeps,
+  call: Call<WeakTopicRequest>,
+): Promise<Reply | Rejection> {
   const details = recipientFaults(call.body);
   if (details.length > 0) return { rejected: 'VALIDATION_FAILED', details };
   const { organizationId = null } = call.identity;
-  return intakeReply(await fanOutEvent(deps, { ...weakTopicFanOut(call.body), organizationId }));
+  return intakeReply(await fanOutEvent(deps, { ...weakTopicFanOut(call.body, null), organizationId }));
+}
+
+/**
+ * Creates the alerts of a weak topic that a user reports, under the user's name. The replay key is the user's own, so the call
+ * neither returns nor blocks the event of another. Rejects more than ALERT_CALLS_AN_HOUR calls of one user in any hour.
+ */
+export async function raiseWeakTopic(deps: NotificationDeps, call: Call<WeakTopicRequest>): Promise<Reply | Rejection> {
+  const details = recipientFaults(call.body);
+  if (details.length > 0) return { rejected: 'VALIDATION_FAILED', details };
+  const { id: actorId } = callerOf(call.identity);
+  const counted = await countAlertCall(deps.mongo, actorId, { limit: ALERT_CALLS_AN_HOUR, now: deps.now() });
+  if (counted.kind === 'refused') {
+    const message = `The caller has sent ${ALERT_CALLS_AN_HOUR} alerts within an hour; retry later`;
+    return { rejected: 'RATE_LIMITED', message, retryAfter: Math.ceil(counted.retryAfterMs / SECOND) };
+  }
+  const { organizationId = null } = call.identity;
+  const fanOut = { ...weakTopicFanOut(call.body, actorId), organizationId, keyedByActor: true };
+  return intakeReply(await fanOutEvent(deps, fanOut));
 }
 
 /**

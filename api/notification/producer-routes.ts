@@ -4,14 +4,25 @@ import { weakTopicFaults } from '#shared/notification/weak-topic.ts';
 import { recordDeliveryAttempt } from './deliveries.ts';
 import type { NotificationDeps } from './deps.ts';
 import { actors, adminOrProducer, senders } from './door-guards.ts';
-import { createBatch, createOneNotification, raiseWeakTopic, receiveEvent, storeSnapshot } from './intake.ts';
+import {
+  createBatch,
+  createOneNotification,
+  raiseWeakTopic,
+  receiveEvent,
+  receiveWeakTopic,
+  storeSnapshot,
+} from './intake.ts';
 
 /** Routes of the admins and services that create notifications. */
 export function producerRoutes(deps: NotificationDeps): Route[] {
   const maker = adminOrProducer(deps);
   const intake = [
-    { status: 201, schema: 'notification/intake-reply', description: 'Taken' },
-    { status: 200, schema: 'notification/intake-reply', description: 'A replay: nothing was made' },
+    { status: 201, schema: 'notification/intake-reply', description: 'Stored event and its notifications' },
+    {
+      status: 200,
+      schema: 'notification/intake-reply',
+      description: 'Original event of a replay; nothing was created',
+    },
   ];
   const weakTopicBody = (maxBytes: number): BodyRule => ({
     schema: 'notification/weak-topic-request',
@@ -21,8 +32,6 @@ export function producerRoutes(deps: NotificationDeps): Route[] {
   const weakTopic = {
     method: 'POST',
     replies: intake,
-    errors: [],
-    handle: (call) => raiseWeakTopic(deps, call),
   } satisfies Partial<Route>;
 
   return [
@@ -34,8 +43,12 @@ export function producerRoutes(deps: NotificationDeps): Route[] {
       guards: maker,
       body: { schema: 'notification/create-request', maxBytes: SMALL_BODY },
       replies: [
-        { status: 201, schema: 'notification/create-reply', description: 'Created' },
-        { status: 200, schema: 'notification/create-reply', description: 'The recipient does not want it' },
+        { status: 201, schema: 'notification/create-reply', description: 'Created notification' },
+        {
+          status: 200,
+          schema: 'notification/create-reply',
+          description: 'Suppression by the preferences of the recipient',
+        },
       ],
       errors: [],
       handle: (call) => createOneNotification(deps, call),
@@ -44,12 +57,16 @@ export function producerRoutes(deps: NotificationDeps): Route[] {
       method: 'POST',
       path: '/v1/notifications/batch',
       operation: 'createBatch',
-      summary: 'Create many notifications for resolved recipients, all or none',
+      summary: 'Create notifications for many resolved recipients, all or none',
       guards: maker,
       body: { schema: 'notification/batch-request', maxBytes: LARGE_BODY, moreFaults: batchFaults },
       replies: [
-        { status: 201, schema: 'notification/batch-reply', description: 'Created' },
-        { status: 200, schema: 'notification/batch-reply', description: 'A replay: nothing was made' },
+        { status: 201, schema: 'notification/batch-reply', description: 'Ids of the created notifications' },
+        {
+          status: 200,
+          schema: 'notification/batch-reply',
+          description: 'Original ids of a replay; nothing was created',
+        },
       ],
       errors: ['NOTIFICATION_SOURCE_MISMATCH'],
       handle: (call) => createBatch(deps, call),
@@ -58,12 +75,16 @@ export function producerRoutes(deps: NotificationDeps): Route[] {
       method: 'PUT',
       path: '/v1/notifications/:notificationId/snapshot',
       operation: 'putSnapshot',
-      summary: 'Store a notification as another system has it',
+      summary: 'Store a copy of a notification of another system',
       guards: maker,
       body: { schema: 'notification/snapshot-request', maxBytes: SMALL_BODY },
       replies: [
-        { status: 201, schema: 'notification/notification-reply', description: 'The first of this id' },
-        { status: 200, schema: 'notification/notification-reply', description: 'In place of what was stored' },
+        { status: 201, schema: 'notification/notification-reply', description: 'Notification with a new id' },
+        {
+          status: 200,
+          schema: 'notification/notification-reply',
+          description: 'Notification that was stored already, updated',
+        },
       ],
       errors: ['NOTIFICATION_OWNER_MISMATCH'],
       handle: (call) => storeSnapshot(deps, call),
@@ -72,10 +93,12 @@ export function producerRoutes(deps: NotificationDeps): Route[] {
       method: 'POST',
       path: '/v1/delivery-attempts',
       operation: 'recordDeliveryAttempt',
-      summary: 'Record a try to deliver that another service made',
+      summary: 'Record a delivery attempt of another service',
       guards: maker,
       body: { schema: 'notification/delivery-attempt-request', maxBytes: SMALL_BODY },
-      replies: [{ status: 201, schema: 'notification/delivery-attempt-reply', description: 'Recorded' }],
+      replies: [
+        { status: 201, schema: 'notification/delivery-attempt-reply', description: 'Recorded delivery attempt' },
+      ],
       errors: [],
       handle: (call) => recordDeliveryAttempt(deps, call),
     },
@@ -83,23 +106,27 @@ export function producerRoutes(deps: NotificationDeps): Route[] {
       ...weakTopic,
       path: '/v1/alerts/weak-topic',
       operation: 'createWeakTopicAlert',
-      summary: "Alert a student's parents of a weak topic",
+      summary: "Alert a student's parents to a weak topic",
       guards: actors('ADMIN', 'TEACHER'),
       body: weakTopicBody(SMALL_BODY),
+      errors: ['RATE_LIMITED'],
+      handle: (call) => raiseWeakTopic(deps, call),
     },
     {
       ...weakTopic,
       path: '/v1/events/weak-topic-alert',
       operation: 'takeWeakTopicAlert',
-      summary: 'Internal: a weak topic, through the BFF',
+      summary: 'Internal: receive a weak-topic alert from the BFF',
       guards: senders(deps, [WEAK_TOPIC_SENDER]),
       body: weakTopicBody(LARGE_BODY),
+      errors: [],
+      handle: (call) => receiveWeakTopic(deps, call),
     },
     {
       method: 'POST',
       path: '/v1/events/notification',
       operation: 'takeNotificationEvent',
-      summary: 'Internal: an event of a producer, with the notifications that it makes',
+      summary: 'Internal: receive an event of a producer and create its notifications',
       guards: senders(deps, PRODUCERS),
       body: { schema: 'notification/intake-request', maxBytes: LARGE_BODY, moreFaults: eventFaults },
       replies: intake,

@@ -71,7 +71,7 @@ t.test('wrong credentials are refused before the body is read and without a Mong
     t.match(await client.call('POST', path, { headers: asAdmin, body: {} }), UNAUTHORIZED, 'no ADMIN sends events');
     t.match(await client.call('POST', path, { body: {} }), UNAUTHORIZED);
     const bff = await client.call('POST', EVENT, { headers: credentials('bff-service', internal), body: {} });
-    t.match(bff, UNAUTHORIZED, 'the BFF brings weak topics only');
+    t.match(bff, UNAUTHORIZED, 'the BFF may send weak topics only');
   }
   t.strictSame(tap.commands(), [], 'no MongoDB command');
 });
@@ -121,7 +121,7 @@ t.test('a sender’s own token wins over the notification token, which wins over
   t.equal((await asks('exam-service', 'exam-token')).status, 201);
   t.match(await asks('exam-service', 'notify-token'), UNAUTHORIZED);
   t.equal((await asks('admin-service', 'notify-token')).status, 201);
-  t.match(await asks('admin-service', 'exam-token'), UNAUTHORIZED, 'nobody else’s');
+  t.match(await asks('admin-service', 'exam-token'), UNAUTHORIZED, 'the token of another sender is refused');
   t.match(await asks('admin-service', internal), UNAUTHORIZED);
 });
 

@@ -58,7 +58,7 @@ t.test('a stream ends at its maximum age, and its client resumes it without a ga
   for (const title of ['first gap', 'second gap', 'third gap']) {
     const stream = await follow(after);
     await stream.next('snapshot');
-    await until('it ended', () => stream.ended());
+    await until('the stream ended', () => stream.ended());
     t.match(stream.text(), /\n\n$/, 'after a whole event');
     for (const { event, data, lastEventId } of stream.events) {
       if (event === 'notification') titles.push((data.notification as { title: string }).title);
@@ -79,7 +79,7 @@ t.test('the id of a quiet inbox does not expire while its stream is resumed', as
     clock.aheadMs = hours * HOUR;
     const stream = await follow(after);
     after = (await stream.next('snapshot')).lastEventId;
-    await until('it ended', () => stream.ended());
+    await until('the stream ended', () => stream.ended());
   }
   t.ok(clock.aheadMs > DAY, 'a first id would be too old by now');
   await store('in the gap');

@@ -103,7 +103,7 @@ async function follow(
     if (!woken && !disconnected && performance.now() < pollBy) continue;
     disconnected = !deps.inboxChanges.isConnected();
     state = await sendNews(deps, userId, stream, state).catch((err: unknown) => {
-      deps.log.debug({ err }, 'a live inbox could not be read; trying on');
+      deps.log.debug({ err }, 'reading a live inbox failed; retrying');
       disconnected = true;
       return state;
     });

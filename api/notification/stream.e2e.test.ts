@@ -48,7 +48,11 @@ t.test('a stream sends a snapshot, then each notification and each change of the
   await create('binh', "somebody else's");
   await create('an', 'last');
   t.match(await stream.next('notification'), { data: { notification: { title: 'last' } } });
-  t.equal(stream.events.filter(({ event }) => event === 'notification').length, 3, 'none twice, none of others');
+  t.equal(
+    stream.events.filter(({ event }) => event === 'notification').length,
+    3,
+    'each own notification once, none of another user',
+  );
 });
 
 t.test('a reconnecting client receives once what it missed, at any door', async (t) => {
@@ -67,7 +71,7 @@ t.test('a reconnecting client receives once what it missed, at any door', async 
     missed,
   );
   const fresh = await create('chi', 'fresh');
-  t.match(await second.next('notification'), { data: { notification: { id: fresh } } }, `and not ${seen} again`);
+  t.match(await second.next('notification'), { data: { notification: { id: fresh } } }, `${seen} is not sent again`);
 
   for (const after of ['no-id-of-ours', '42', 'a'.repeat(3_000)]) {
     const stream = await streamOf('chi', { after });
@@ -101,7 +105,7 @@ t.test('a stream requires identity, and a user holds at most five, of inbox and 
   const events = `/v1/ai-classifier/jobs/${made.data.job.id}/events`;
   t.match(await cluster.request('GET', events, { headers: teacher }), refused);
   open[0]?.close();
-  await until('its place is free', async () => {
+  await until('the stream place is free', async () => {
     const next = await openStream(t, `${cluster.door(1).url}${events}`, teacher);
     next.close();
     return next.status === 200;
@@ -126,6 +130,6 @@ t.test('a drain ends streams first and cuts no event in two', async (t) => {
   const stream = await streamOf('an', { door: 2 });
   await stream.next('snapshot');
   t.equal(await cluster.kill('web2', 'SIGTERM'), 0);
-  t.ok(stream.ended());
+  await until('the stream has ended', () => stream.ended());
   t.match(stream.text(), /\n\n$/, 'no event was cut in two');
 });

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
+import type { AlertCallsRow } from '#infra/mongo/notification/collections.ts';
 import { checkedApi } from '#testing/doors/checked-api.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 
@@ -78,4 +79,106 @@ t.test('an event of a weak topic accepts as many parents and as long ids as its 
     status: 413,
     json: { code: 'PAYLOAD_TOO_LARGE' },
   });
+});
+
+t.test(
+  'an alert of a teacher neither shows, blocks nor replaces the event of a service or of another teacher',
+  async (t) => {
+    const [parent, stranger] = [randomUUID(), randomUUID()];
+    const secret = {
+      sourceService: 'analytics-service',
+      sourceEventId: randomUUID(),
+      studentId: 'hs-secret',
+      topic: 'Hàm số',
+      parentIds: [parent],
+    };
+    const intake = () => call('POST', '/v1/events/weak-topic-alert', { headers: sender('bff-service'), body: secret });
+    const guess = (id: string) =>
+      call('POST', '/v1/alerts/weak-topic', {
+        headers: actor(id, 'TEACHER'),
+        body: { ...secret, studentId: 'hs-guess', topic: 'Đoán', parentIds: [stranger] },
+      });
+    const [eve, mallory] = [randomUUID(), randomUUID()];
+
+    const burnt = await guess(eve);
+    t.match(burnt, { status: 201, data: { created: 1, event: { actorId: eve, entityId: 'hs-guess' } } });
+    t.match(
+      await intake(),
+      { status: 201, data: { created: 1, replayed: false, event: { actorId: null } } },
+      'not burnt',
+    );
+    t.match(await intake(), { status: 200, data: { replayed: true, event: { entityId: 'hs-secret', actorId: null } } });
+
+    const read = await guess(mallory);
+    t.match(read, { status: 201, data: { replayed: false, event: { actorId: mallory, entityId: 'hs-guess' } } });
+    t.notMatch(read.text, 'hs-secret', 'shows nothing of the event of the service');
+    t.notMatch(read.text, eve, 'shows nothing of the event of another teacher');
+
+    const again = await guess(eve);
+    t.match(again, { status: 200, data: { created: 0, replayed: true, event: { id: burnt.data.event.id } } });
+    t.match((await inbox(parent)).items, [{ actorId: null }]);
+    t.strictSame(
+      (await inbox(stranger)).items.map((item: { actorId: string }) => item.actorId).sort(),
+      [eve, mallory].sort(),
+    );
+  },
+);
+
+t.test('equal alerts that one teacher sends at once create one event', async (t) => {
+  const [teacher, parent] = [randomUUID(), randomUUID()];
+  const body = {
+    sourceService: 'bff-service',
+    sourceEventId: randomUUID(),
+    studentId: 'hs-1',
+    topic: 'Hàm số',
+    parentIds: [parent],
+  };
+  const send = () => call('POST', '/v1/alerts/weak-topic', { headers: actor(teacher, 'TEACHER'), body });
+  const replies = await Promise.all(Array.from({ length: 10 }, send));
+  t.equal(replies.filter(({ status }) => status === 201).length, 1);
+  t.equal(new Set(replies.map(({ data }) => data.event.id)).size, 1);
+  t.match(await inbox(parent), { total: 1 });
+});
+
+t.test('a teacher sends at most sixty alerts an hour, counted in MongoDB', async (t) => {
+  const teacher = randomUUID();
+  const alertCalls = cluster.mongo.collection<AlertCallsRow>('notification_alert_calls');
+  const send = (id = teacher) =>
+    call('POST', '/v1/alerts/weak-topic', {
+      headers: actor(id, 'TEACHER'),
+      body: {
+        sourceService: 'bff-service',
+        sourceEventId: randomUUID(),
+        studentId: 'hs-1',
+        topic: 'Hàm số',
+        parentIds: ['parent-of-many'],
+      },
+    });
+  t.equal((await send()).status, 201);
+  const { calls: [first] = [] } = (await alertCalls.findOne({ _id: teacher })) ?? {};
+  const ago = (minutes: number) => new Date((first?.getTime() ?? 0) - minutes * 60_000);
+  const setCalls = (calls: Date[]) => alertCalls.updateOne({ _id: teacher }, { $set: { calls } });
+
+  await setCalls(Array.from({ length: 59 }, () => ago(10)));
+  t.equal((await send()).status, 201, 'the sixtieth');
+  const refused = await send();
+  t.match(refused, { status: 429, json: { code: 'RATE_LIMITED' } });
+  const seconds = Number(refused.headers['retry-after']);
+  t.ok(seconds > 45 * 60 && seconds <= 50 * 60, `Retry-After ${seconds}: when the oldest call is an hour old`);
+  t.equal((await alertCalls.findOne({ _id: teacher }))?.calls.length, 60, 'a refused call is not counted');
+  t.equal((await send(randomUUID())).status, 201, 'another teacher is free');
+  const internal = await call('POST', '/v1/events/weak-topic-alert', {
+    headers: { ...sender('bff-service'), ...actor(teacher, 'TEACHER') },
+    body: {
+      sourceService: 'analytics-service',
+      sourceEventId: randomUUID(),
+      studentId: 'hs-1',
+      topic: 'Hàm số',
+      parentIds: ['parent-of-many'],
+    },
+  });
+  t.equal(internal.status, 201, 'and so is the intake from services');
+
+  await setCalls(Array.from({ length: 60 }, () => ago(61)));
+  t.equal((await send()).status, 201, 'an hour later');
 });

@@ -36,9 +36,13 @@ t.test('a scrape has a value for every queue and every actor, zeros included', a
       t.match(first, new RegExp(`^examhall_workers\\{actor="${name}"\\} 0$`, 'm'), 'never started');
   }
   await workers.deleteOne({ _id: 'a' });
-  t.match(await metrics.render(), /^examhall_workers\{actor="grading"\} 1$/m, 'a scrape a moment later asks nobody');
+  t.match(await metrics.render(), /^examhall_workers\{actor="grading"\} 1$/m, 'a scrape a moment later reads nothing');
   now += 6_000;
-  t.match(await metrics.render(), /^examhall_workers\{actor="grading"\} 0$/m, 'its orderly end takes its row away');
+  t.match(
+    await metrics.render(),
+    /^examhall_workers\{actor="grading"\} 0$/m,
+    'a worker that ended in order is not counted',
+  );
 });
 
 t.test('a scrape without MongoDB has no gauge values and counts the failure', async (t) => {

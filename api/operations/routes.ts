@@ -3,6 +3,7 @@ import { opsToken } from '#api/http/guards/tokens.ts';
 import type { Route } from '#api/route.ts';
 import type { Metrics } from '#infra/metrics/metrics.ts';
 import { withTimeout } from '#infra/process/background.ts';
+import type { Secrets } from '#shared/kernel/secret.ts';
 
 export interface OperationsDeps {
   /** Names of the services that this process serves. */
@@ -11,7 +12,7 @@ export interface OperationsDeps {
   checks: Checks;
   draining: AbortSignal;
   metrics: Metrics;
-  opsToken: string | undefined;
+  opsToken: Secrets | undefined;
   production: boolean;
   /** Returns the OpenAPI document. Called once, at the first request for it. */
   openApi(): object;
@@ -33,9 +34,9 @@ export function operationsRoutes(deps: OperationsDeps): Route[] {
       method: 'GET',
       path: '/healthz',
       operation: 'getHealth',
-      summary: 'Is the process alive? Asks no other service',
+      summary: 'Check that the process is alive; calls no other service',
       guards: [],
-      replies: [{ status: 200, schema: 'common/health', description: 'The process answers' }],
+      replies: [{ status: 200, schema: 'common/health', description: 'Version and uptime of the live process' }],
       errors: [],
       async handle() {
         const uptimeSeconds = Math.floor((performance.now() - startedAt) / 1_000);
@@ -46,9 +47,15 @@ export function operationsRoutes(deps: OperationsDeps): Route[] {
       method: 'GET',
       path: '/readyz',
       operation: 'getReadiness',
-      summary: 'Can the process do its work? 503 carries the same data',
+      summary: 'Check that the process can serve requests; a 503 carries the same data',
       guards: [],
-      replies: [{ status: 200, schema: 'common/readiness', description: 'Ready, or degraded while Redis is away' }],
+      replies: [
+        {
+          status: 200,
+          schema: 'common/readiness',
+          description: 'State `ready`, or `degraded` while Redis is unavailable',
+        },
+      ],
       errors: ['UNAVAILABLE'],
       failureData: { UNAVAILABLE: 'common/readiness' },
       async handle() {
@@ -61,9 +68,9 @@ export function operationsRoutes(deps: OperationsDeps): Route[] {
       method: 'GET',
       path: '/v1',
       operation: 'getIndex',
-      summary: 'Services and routes of this process',
+      summary: 'List the services and routes of this process',
       guards: [],
-      replies: [{ status: 200, schema: 'common/service-index', description: 'The index' }],
+      replies: [{ status: 200, schema: 'common/service-index', description: 'Services, version and routes' }],
       errors: [],
       async handle() {
         const routes = deps.mounted().map(({ method, path }) => ({ method, path: path.replace(/:(\w+)/g, '{$1}') }));
@@ -74,9 +81,9 @@ export function operationsRoutes(deps: OperationsDeps): Route[] {
       method: 'GET',
       path: '/openapi.json',
       operation: 'getOpenApi',
-      summary: 'OpenAPI 3.1 of every route of this process',
+      summary: 'Get the OpenAPI 3.1 document of this process',
       guards: [],
-      replies: [{ status: 200, schema: 'common/openapi-document', description: 'The document, without envelope' }],
+      replies: [{ status: 200, schema: 'common/openapi-document', description: 'Document without envelope' }],
       errors: [],
       async handle() {
         document ??= Buffer.from(JSON.stringify(deps.openApi()));
@@ -87,7 +94,7 @@ export function operationsRoutes(deps: OperationsDeps): Route[] {
       method: 'GET',
       path: '/metrics',
       operation: 'getMetrics',
-      summary: 'Prometheus metrics',
+      summary: 'Get Prometheus metrics',
       guards: [opsToken(deps)],
       replies: [{ status: 200, schema: 'common/metrics-text', description: 'Text exposition, without envelope' }],
       errors: [],

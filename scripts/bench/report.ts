@@ -1,5 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { wrapLines } from '#scripts/wrap-lines.ts';
 import { ratioChart } from './chart.ts';
 import { type Figures, meetsAim, type ReportRow, type Row, ratioOf, rowsByName } from './row.ts';
 
@@ -19,9 +20,11 @@ export function textTable(rows: readonly ReportRow[]): string {
     .join('\n');
 }
 
-/** Returns the rows as a Markdown table, grouped by measure. */
+const MARKDOWN_HEAD = ['measure', 'ours', 'reference', 'ratio'];
+
+/** Returns the rows as a Markdown table of four columns, grouped by measure. */
 export function markdownTable(rows: readonly ReportRow[]): string {
-  const lines = [HEAD, HEAD.map(() => '---'), ...rowsByName(rows).flat().map(cells)];
+  const lines = [MARKDOWN_HEAD, MARKDOWN_HEAD.map(() => '---'), ...rowsByName(rows).flat().map(joinedCells)];
   return lines.map((line) => `| ${line.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`).join('\n');
 }
 
@@ -35,6 +38,17 @@ export function notesOf(rows: readonly ReportRow[]): string[] {
         .map((note) => (isCommon(note) ? `${row.name}: ${note}` : `${row.name}, ${row.engine}: ${note}`)),
     );
   });
+}
+
+/** Joins the eight cells of a row into four: the engine follows the name, the reference its figures, the aim the ratio. */
+function joinedCells(row: ReportRow): string[] {
+  const [name = '', engine = '', ours = '', reference = '', against = '', ratio = '', aim = '', met = ''] = cells(row);
+  return [
+    row.engine === null ? name : `${name}, ${engine}`,
+    ours,
+    `${reference} (${against})`,
+    meetsAim(row) === null ? ratio : `${ratio}, aim ${aim}: ${met === 'yes' ? 'met' : 'missed'}`,
+  ];
 }
 
 function cells(row: ReportRow): string[] {
@@ -63,22 +77,29 @@ function number(value: number): string {
 }
 
 const HOW =
-  'Both sides of a ratio were measured in one run, in turn, after a warm-up; a ratio compares medians. Absolute numbers ' +
-  'depend on the machine as much as on the product. Nothing here is a test: `npm run bench` exits with 0 for any ratio.';
+  'This page compares examhall with the unavoidable part of its work, or with a known tool. Both sides of a ratio were measured in one ' +
+  'run, in turn, after a warm-up. A ratio compares medians. Absolute numbers depend on the machine as much as on the product. Nothing ' +
+  'here is a test: `npm run bench` exits with 0 for any ratio.';
+const FIGURES =
+  'The two figures of a cell are the median and the 99th percentile. For a rate, which ends with “/s”, the second figure is the lowest ' +
+  'rate. The parentheses name the reference. “–” means that the measure has no reference.';
 const ENGINES =
-  'The engine is the program that served as MongoDB: `mongod`, or one of the stand-ins, `secantusd-rs` and `SecantusDB`. A measure ' +
-  'has a row for each engine, the one that `npm start` prefers first. “–”: the measure needs no database and ran once.';
+  'The name of a measure ends with the engine, which is the program that served as MongoDB: `mongod`, or one of the stand-ins ' +
+  '`secantusd-rs` and `SecantusDB`. The first row of a measure is the engine that `npm start` prefers. A measure without an engine ' +
+  'needs no database and ran once.';
 
 /** Writes `docs/bench.md` and its chart. */
 export function writeReport(docs: string, rows: readonly ReportRow[], machine: readonly string[]): void {
-  const notes = notesOf(rows).map((note) => `- ${note}`);
+  const notes = notesOf(rows).map((note) => wrapLines(`- ${note}`, '  '));
   const page = [
     '# Speed',
     '',
     '<!-- Written by `npm run bench`. -->',
-    HOW,
+    wrapLines(HOW),
     '',
-    ENGINES,
+    wrapLines(FIGURES),
+    '',
+    wrapLines(ENGINES),
     '',
     markdownTable(rows),
     '',

@@ -23,7 +23,7 @@ const KEEPER_TIMEOUT_MS = 20_000;
 /**
  * Runs tap and passes its TAP to `report`. Waits until neither the tests nor their stores run any more, and returns whether tap succeeded.
  *
- * It reads the TAP itself because tap's own reporters are unreliable without a terminal: after the timeout of a file, the redrawing
+ * This function parses the TAP, because tap's own reporters are unreliable without a terminal: after the timeout of a file, the redrawing
  * reporters lose their last report with the totals.
  */
 export async function runTap({ root, args, env, signal }: TapRun, report: TapReport): Promise<boolean> {

@@ -17,6 +17,11 @@ export const STATIC_CHECKS: readonly StaticCheck[] = [
     args: ['scripts/check-layers.ts'],
   },
   {
+    name: 'prose',
+    what: 'comments, messages and documents follow the style sheet',
+    args: ['scripts/check-prose.ts'],
+  },
+  {
     name: 'generated',
     what: 'generated files match their sources',
     args: ['scripts/generate.ts', '--check'],

@@ -6,7 +6,7 @@ import type { LossyIntake } from './lossy-intake.ts';
 import { inParallel } from './parts.ts';
 import type { DemoDeps } from './sitting.ts';
 
-/** How the notices of a run reach their inboxes. */
+/** The ways on which the notices of a run reach their inboxes. */
 export interface Delivery {
   /** The lossy proxy that the demo's own cluster delivers through; null for another cluster. */
   intake: LossyIntake | null;

@@ -54,7 +54,7 @@ function earnedShare(question: StartQuestion, answer: Answer, handoffPoints: num
   }
 }
 
-/** Returns a decimal of at most six places, with comma or point, in millionths; null if the text is no such number. */
+/** Returns a decimal of at most six places, with comma or point, in millionths; null for any other text. */
 function microOfText(text: string): Micro | null {
   const match = /^([-\u2212]?)(\d*)(?:[.,](\d{0,6}))?$/.exec(text.trim());
   if (match === null || (match[2] ?? '') + (match[3] ?? '') === '') return null;

@@ -16,6 +16,8 @@ import { asTeacher, type DemoDeps, type Sitting } from './sitting.ts';
 
 /** Every tenth handoff is sent twice. */
 const REPEAT_EVERY = 10;
+/** Previews that one teacher may have in flight. */
+const PREVIEWS_AT_ONCE = 4;
 /** Sendings of a handoff before the demo fails; each waits for the same command. */
 const MAX_SENDINGS = 6;
 
@@ -28,12 +30,13 @@ export async function markEssays(
   const written = writtenEssays(sittings, essay);
   const graders = new Set<string>();
   let repeated = 0;
-  await part(progress, 'mark the essays', written, async (sitting, index) => {
+  const mark = async (sitting: Sitting, index: number) => {
     const handoff = isPreviewed ? await previewEssay(deps, sitting, essay) : madeUpHandoff(sitting, essay);
     await markEssay(deps, sitting, handoff, index % REPEAT_EVERY === 0);
     graders.add(`${handoff.provider} ${handoff.model}`);
     if (index % REPEAT_EVERY === 0) repeated += 1;
-  });
+  };
+  await part(progress, 'mark the essays', written, mark, PREVIEWS_AT_ONCE);
   const points = written.reduce((sum, { essayPoints }) => sum + (essayPoints ?? 0), 0);
   return { marked: written.length, isPreviewed, graders: [...graders], repeated, points, maxScore: essay.score };
 }

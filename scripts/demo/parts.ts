@@ -3,15 +3,16 @@ import type { Progress } from '#scripts/progress.ts';
 /** Calls that the demo makes at the same time. */
 export const SOCKETS = 24;
 
-/** Runs one part of the demo, `work` for every item, and shows its progress. */
+/** Runs one part of the demo, `work` for every item, at most `atOnce` at a time, and shows its progress. */
 export async function part<T>(
   progress: Progress,
   title: string,
   items: readonly T[],
   work: (item: T, index: number) => Promise<void>,
+  atOnce = SOCKETS,
 ): Promise<void> {
   progress.begin(title, items.length);
-  await inParallel([...items.entries()], SOCKETS, async ([index, item]) => {
+  await inParallel([...items.entries()], atOnce, async ([index, item]) => {
     await work(item, index);
     progress.step();
   });

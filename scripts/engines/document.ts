@@ -1,4 +1,5 @@
 import type { EngineName } from '#scripts/services/mongodb.ts';
+import { wrapLines } from '#scripts/wrap-lines.ts';
 import { DIFFERENCES, type Difference } from './differences.ts';
 import { type Feature, type FeatureKind, KINDS } from './features.ts';
 import { MANUAL, SOMETIMES } from './manual.ts';
@@ -106,7 +107,7 @@ function sectionOf(kind: FeatureKind, { manual, recordings, differences }: Sourc
 
 function usedIn(feature: Feature, recordings: Recordings, width: number): string {
   const files = [...new Set([...recordings.values()].flatMap(({ features }) => features[feature] ?? []))].sort();
-  const names = files.map((file) => file.replace(USUAL_FOLDER, '').replace(/\.ts$/, ''));
+  const names = files.map((file) => `\`${file.replace(USUAL_FOLDER, '').replace(/\.ts$/, '')}\``);
   for (let named = names.length; named > 0; named--) {
     const more = names.length - named;
     const text = `${names.slice(0, named).join(', ')}${more === 0 ? '' : ` and ${more} more`}`;
@@ -130,12 +131,14 @@ function notesOf(feature: Feature, engine: EngineName, differences: readonly Dif
 }
 
 function differenceText({ title, engines, manual, differs, workaround, cost }: Difference, at: number): string {
-  const names = engines.map((name) => ENGINES[name]).join(', ');
+  const facts = [
+    ['The manual', manual],
+    [engines.map((name) => ENGINES[name]).join(', '), differs],
+    ['The product', workaround],
+    ['Cost on mongod', cost],
+  ];
   return `### <a id="d${at + 1}"></a>${at + 1}. ${title}
 
-- **The manual:** ${manual}
-- **${names}:** ${differs}
-- **The product:** ${workaround}
-- **Cost on mongod:** ${cost}
+${facts.map(([name, fact]) => wrapLines(`- **${name}:** ${fact}`, '  ')).join('\n')}
 `;
 }

@@ -57,7 +57,7 @@ const BODIES: Readonly<Record<string, Read>> = {
 };
 
 /**
- * Returns whether a field is no feature: the database of a message, or the transaction number of a command in a transaction. Outside of a
+ * Returns whether a field does not count as a feature: the database of a message, or the transaction number of a command in a transaction. Outside of a
  * transaction, the number is a feature, because it makes a write retryable.
  */
 function isOmitted(command: Document, field: string): boolean {

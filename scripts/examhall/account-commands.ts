@@ -157,7 +157,7 @@ async function givePassword(operator: Operator, account: Account, act: OperatorA
   const faults = passwordFaults(password, { ...account, minLength, isCommon: commonPasswords() });
   for (const fault of faults) operator.fail(`the password ${fault}`);
   if (faults.length > 0) return 1;
-  const hasher = openHasher({ ...bcrypt, concurrency: 1, maxWaiting: 1 });
+  const hasher = openHasher({ ...bcrypt, concurrency: 1 });
   const ended = await setPassword(operator.mongo, account, await hasher.hashPassword(password), act);
   operator.say(
     `set the password of ${account.email}; ended ${counted(ended, 'session')}, cleared its failed login attempts`,

@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { importAccount } from '#infra/mongo/auth/accounts.ts';
@@ -22,7 +22,8 @@ type Counts = Record<Result, number>;
 
 /**
  * Imports accounts with plain bcrypt hashes from another system. A file with any fault is refused as a whole. After a killed import, run
- * it again: accounts that are already present are skipped. The audit records the start of an import and its result.
+ * it again: accounts that are already present are skipped. The audit records the start of an import and its result, with the number of
+ * accounts by role and the file's SHA-256. A file with an ADMIN is refused without `--allow-admin`, because an ADMIN operates the platform.
  */
 export async function importAccounts(operator: Operator, [file]: string[], flags: Flags): Promise<number> {
   const reason = reasonOf(operator, flags);
@@ -31,23 +32,37 @@ export async function importAccounts(operator: Operator, [file]: string[], flags
     operator.fail('FILE is required: JSON lines, one account per line');
     return 2;
   }
-  const read = await readImportFile(file);
+  const read = await readImportFile(file, { allowAdmin: flags['allow-admin'] === true });
   if (tellFaults(operator, read)) return 1;
+  const { sha256 } = read;
+  const roles = rolesOf(read.rows);
+  const tellFile = () => {
+    operator.say(`by role: ${roles}`);
+    operator.say(`SHA-256 of the file: ${sha256}`);
+  };
   if (flags.yes !== true) {
     const accounts = counted(read.rows.length, 'account');
     operator.say(`dry run: ${accounts} would be imported; pass --yes to import`);
+    tellFile();
     return 0;
   }
   const audit = (end: 'begun' | 'done', counts: Partial<Counts>) => {
     const act: OperatorAct = { operator: operator.name, reason, now: operator.now() };
-    const detail = { end, lines: read.rows.length, ...counts };
+    const detail = { end, lines: read.rows.length, roles, sha256, ...counts };
     return writeAudit(operator.mongo, act, { action: 'account.import', subject: path.basename(file), detail });
   };
   await audit('begun', {});
   const counts = await importRows(operator, read.rows);
   await audit('done', counts);
   operator.say(`${counts.imported} imported, ${counts.thereAlready} already present, ${counts.refused} refused`);
+  tellFile();
   return counts.refused === 0 ? 0 : 1;
+}
+
+/** Returns the number of accounts of each role, such as `2 TEACHER, 58 STUDENT`. Roles without an account are omitted. */
+function rolesOf(rows: ImportFile['rows']): string {
+  const byRole = Map.groupBy(rows, ({ row }) => row.registration.role);
+  return ROLES.flatMap((role) => (byRole.has(role) ? [`${byRole.get(role)?.length} ${role}`] : [])).join(', ');
 }
 
 /** Prints the faults of a file. Returns true if there are any, or if the file has no accounts. */
@@ -106,32 +121,40 @@ function accountOf({ now, settings }: Operator, { registration, legacyId, passwo
 interface ImportFile {
   rows: { line: number; row: ImportedLine }[];
   faults: { line: number; message: string }[];
+  /** SHA-256 of the file's bytes in hex; empty if it cannot be read. */
+  sha256: string;
 }
 
 /** Upper bound of a file, in bytes: the whole file is read into memory and checked before the first account is written. */
 const MAX_BYTES = 256 * 1024 * 1024;
 
 /** Reads and checks every line; blank lines are skipped. A file that cannot be read as text has one fault, on line 0. */
-async function readImportFile(source: string): Promise<ImportFile> {
-  const text = await readText(source);
-  if (typeof text !== 'string') return { rows: [], faults: [{ line: 0, message: text.fault }] };
-  const file: ImportFile = { rows: [], faults: [] };
+async function readImportFile(source: string, { allowAdmin }: { allowAdmin: boolean }): Promise<ImportFile> {
+  const read = await readText(source);
+  if ('fault' in read) return { rows: [], faults: [{ line: 0, message: read.fault }], sha256: '' };
+  const { text, sha256 } = read;
+  const file: ImportFile = { rows: [], faults: [], sha256 };
   const seen = new Map<string, number>();
   for (const [index, raw] of text.split('\n').entries()) {
     if (raw.trim() === '') continue;
     const line = index + 1;
     const read = readImportLine(raw);
     const faults = read.kind === 'faulty' ? read.faults : duplicateFaults(seen, line, read.row);
+    if (read.kind === 'row' && read.row.registration.role === 'ADMIN' && !allowAdmin) faults.push(ADMIN_REFUSED);
     for (const message of faults) file.faults.push({ line, message });
     if (read.kind === 'row' && faults.length === 0) file.rows.push({ line, row: read.row });
   }
   return file;
 }
 
-async function readText(source: string): Promise<string | { fault: string }> {
+const ADMIN_REFUSED = 'role ADMIN requires --allow-admin: an ADMIN operates the platform for every organization';
+
+async function readText(source: string): Promise<{ text: string; sha256: string } | { fault: string }> {
   try {
     if ((await stat(source)).size > MAX_BYTES) return { fault: 'the file is larger than 256 MiB; split it' };
-    return new TextDecoder('utf-8', { fatal: true }).decode(await readFile(source));
+    const bytes = await readFile(source);
+    const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+    return { text, sha256: createHash('sha256').update(bytes).digest('hex') };
   } catch (error) {
     if (error instanceof TypeError) return { fault: 'the file is not UTF-8' };
     return { fault: error instanceof Error ? error.message : 'the file cannot be read' };

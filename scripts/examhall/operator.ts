@@ -27,6 +27,7 @@ export interface Flags {
   cause?: string;
   reason?: string;
   limit?: string;
+  'allow-admin'?: boolean;
   /** Consents to charge answers that no request returns any longer. */
   'charge-superseded'?: boolean;
 }

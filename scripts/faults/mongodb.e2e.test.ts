@@ -28,7 +28,7 @@ const cluster = await startCluster(t, {
     WORKER_MAX_ATTEMPTS: `${MAX_ATTEMPTS}`,
     WORKER_POLL_INTERVAL_MS: '250',
     // Longer than an outage: if the reply to a claim is lost and its lease expires, the attempt is spent.
-    WORKER_LEASE_MS: '15000',
+    WORKER_LEASE_MS: '300000',
   },
 });
 const door = doorsOf(cluster, 2);

@@ -134,7 +134,7 @@ t.test(
     };
     await retryOn503(() => who.submit(door(), id));
     await until('the first worker is paused with the answer in its socket', () => calls === 1);
-    // The second worker may claim the notice, and so be paused, before it says that it is ready.
+    // The second worker may claim the notice, and so be paused, before it logs that it is ready.
     const ready = cluster.start(PATIENT);
     await until('the second worker is paused with its answer', () => calls === 2);
     const held = await row();

@@ -5,7 +5,7 @@ const SERVICES = ['attempt', 'auth', 'classifier', 'notification'];
 /** Folders of api/ that serve every service, not one. */
 const API_SHARED = ['http'];
 
-/** Folders of api/ that are no service: `operations` is for operators, who see all services. */
+/** All folders of api/. `operations` belongs to operators, who see all services. */
 const API_FOLDERS = [...SERVICES, ...API_SHARED, 'operations'];
 
 /** The service whose rules an actor applies: `all` sweeps for every service. */

@@ -7,7 +7,7 @@ import { brokenBuiltin, brokenLibrary, packageName, scatteredLibraries } from '.
 import { homeOf, placeOf } from './place.ts';
 import { brokenSizes } from './sizes.ts';
 
-/** What stays although a rule says no: `file -> specifier` for an import, `file` for its size, with the sentence that says why. */
+/** Exemptions from the rules, each with its reason. The key is `file -> specifier` for an import, and `file` for a size. */
 const EXEMPTIONS: Readonly<Record<string, string>> = {
   'workers/actors.ts': 'the table of all actors: tests read it, and importing main.ts would start one',
 };
@@ -19,9 +19,9 @@ export interface Violation {
 }
 
 /**
- * Every import under `root` that goes against the arrows or hides what it loads, every folder that the tables of the arrows do
- * not name, and every production file that is too small or too large to be a noun.
- * Tests and scripts may import anything; scripts are read for nothing but cycles, in which an import of a type counts as well.
+ * Returns the imports under `root` that go against the arrows or hide what they load. Also returns each folder that the tables of
+ * the arrows do not name, and each production file of the wrong size. Tests and scripts may import anything. Scripts are read only
+ * for cycles, in which an import of a type counts as well.
  */
 export function checkTree(root: string, exemptions: Readonly<Record<string, string>> = EXEMPTIONS): Violation[] {
   const files = globSync(['api/**/*.ts', 'workers/**/*.ts', 'shared/**/*.ts', 'scripts/**/*.ts'], { cwd: root })
@@ -122,7 +122,7 @@ function resolveOwn(file: string, specifier: string, subpaths: readonly Subpath[
   return subpath === undefined ? undefined : subpath.folder + specifier.slice(subpath.prefix.length);
 }
 
-/** `#infra/` and the folder that it stands for, `shared/infra/`. */
+/** `#infra/` and the folder that it names, `shared/infra/`. */
 interface Subpath {
   readonly prefix: string;
   readonly folder: string;

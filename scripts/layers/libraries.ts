@@ -3,7 +3,7 @@ import { homeOf, placeOf } from './place.ts';
 /** Built-in modules that compute and touch nothing outside the process. */
 const PURE_BUILTINS = ['assert', 'buffer', 'crypto', 'string_decoder', 'url', 'util'];
 
-/** Libraries with a home of their own. The rule for the others: whoever imports one first is its home. */
+/** Libraries with a home of their own. Any other library has its home in the first folder that imports it. */
 const HOMES: Readonly<Record<string, readonly string[]>> = {
   mongodb: ['shared/infra/mongo'],
   ioredis: ['shared/infra/redis'],
@@ -27,7 +27,7 @@ const HOMELESS: Readonly<Record<string, string>> = {
   'p-limit': 'bounds concurrency, pure: there is nothing to wrap',
 };
 
-/** Of a pure layer: what it may load. `libphonenumber-js` computes from tables of its own, and HOMES keeps it in one service. */
+/** Libraries that a pure layer may load. `libphonenumber-js` computes from its own tables; HOMES restricts it to one service. */
 const PURE_LIBRARIES = ['decimal.js', 'libphonenumber-js'];
 
 /** `mongodb/lib/x` → `mongodb`, `@a/b/c` → `@a/b`; undefined for built-in modules and files. */

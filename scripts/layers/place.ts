@@ -1,10 +1,10 @@
-/** Where a file stands in the architecture. */
+/** Place of a file in the architecture. */
 export type Place =
   | { readonly layer: 'kernel' | 'generated' | 'scripts' | 'schemas' | 'elsewhere' }
   | { readonly layer: 'rules'; readonly service: string }
   /** `part` is the folder below shared/infra/mongo. */
   | { readonly layer: 'infra'; readonly folder: string; readonly part: string | undefined }
-  /** Without a folder, the file stands right under api/ or workers/. */
+  /** `folder` is undefined for a file directly below api/ or workers/. */
   | { readonly layer: 'api' | 'workers'; readonly folder: string | undefined; readonly file: string };
 
 /** `path` is relative to the root, with forward slashes. */

@@ -8,7 +8,7 @@ const MAX_LINE = 160;
 const RIDDLES = /^(?:What|Who|Whether|Whoever|Of|By which)\b/;
 const SENTENCES = new Intl.Segmenter('en', { granularity: 'sentence' });
 
-/** Returns the faults of a text under the style sheet of CONTRIBUTING.md, one line each; none if it is fine. */
+/** Returns the faults of a text under the style sheet of CONTRIBUTING.md, one line each; empty if it has no fault. */
 export function faultsOf({ kind, text }: Pick<Piece, 'kind' | 'text'>): string[] {
   const faults: string[] = [];
   const opener = kind === 'document' ? null : RIDDLES.exec(text);
@@ -18,7 +18,7 @@ export function faultsOf({ kind, text }: Pick<Piece, 'kind' | 'text'>): string[]
   }
   for (const sentence of sentencesOf(text)) {
     const count = sentence.split(' ').filter((word) => /[\p{L}\d]/u.test(word)).length;
-    if (count > MAX_WORDS) faults.push(`${count} words in one sentence; ${MAX_WORDS} are the most`);
+    if (count > MAX_WORDS) faults.push(`${count} words in one sentence; at most ${MAX_WORDS} are allowed`);
   }
   return faults;
 }

@@ -1,4 +1,4 @@
-/** One text that people read, with the place where it stands. */
+/** One text that people read, with its place in a file. */
 export interface Piece {
   readonly kind: 'comment' | 'test title' | 'log message' | 'message' | 'document';
   readonly file: string;

@@ -1,19 +1,19 @@
 const MAX_SUBJECT = 72;
-/** First words that are no verb. A verb in another form ends in "ed", "ing" or "s" and is found by its ending. */
+/** First words that cannot begin an imperative. `OTHER_FORM` finds the other forms of a verb. */
 const NO_VERBS =
   /^(?:a|all|also|an|and|any|as|at|by|each|every|fewer|for|from|how|in|it|its|more|most|new|no|not|of|on|one|only|our|some|that|the|their|there|these|they|this|those|to|tests?|two|we|what|when|where|which|who|why|with)$/i;
 const OTHER_FORM = /(?:[^e]ed|ing|[^s]s)$/i;
-/** Verbs in the imperative that end like another form. */
+/** Imperatives that end like another form of a verb. */
 const IMPERATIVES = new Set(['bring', 'embed', 'focus', 'ping', 'ring', 'shed', 'spring', 'string', 'swing']);
 
-/** Returns the faults of the subject of a commit; none for an imperative of at most 72 characters, or for a subject that git wrote. */
+/** Returns the faults of a commit's subject. Empty for an imperative of at most 72 characters, and for a subject that git wrote. */
 export function subjectFaults(message: string): string[] {
   const subject = message.split('\n').find((line) => !line.startsWith('#')) ?? '';
   if (/^(?:Merge|Revert|fixup!|squash!|amend!) /.test(subject)) return [];
   const [, words = ''] = /^(?:[\w .'/-]{1,24}: )?(.*)$/.exec(subject) ?? [];
   const [first = ''] = words.split(' ');
   const faults: string[] = [];
-  if (subject.length > MAX_SUBJECT) faults.push(`${subject.length} characters; ${MAX_SUBJECT} are the most`);
+  if (subject.length > MAX_SUBJECT) faults.push(`${subject.length} characters; at most ${MAX_SUBJECT} are allowed`);
   if (subject.endsWith('.')) faults.push('ends with a full stop');
   if (!isImperative(first))
     faults.push(`begins with "${first}"; begin with a verb in the imperative, after an area if it helps`);

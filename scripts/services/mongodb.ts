@@ -43,7 +43,7 @@ export async function localMongodb(deps: Deps, place: MongodbPlace): Promise<Ser
     );
   }
   const found = await FIND[name](deps, { ...place, folder: folderOf(name) });
-  mkdirSync(folderOf(name), { recursive: true });
+  mkdirSync(folderOf(name), { recursive: true, mode: 0o700 });
   return found;
 }
 

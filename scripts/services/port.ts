@@ -36,7 +36,7 @@ export async function rememberedPort(folder: string, name: string): Promise<numb
   const last = ports[name];
   if (last !== undefined && (await isPortFree(last))) return last;
   const port = await freePort();
-  mkdirSync(path.dirname(file), { recursive: true });
+  mkdirSync(path.dirname(file), { recursive: true, mode: 0o700 });
   writeFileSync(file, JSON.stringify({ ...ports, [name]: port }));
   return port;
 }

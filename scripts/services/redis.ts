@@ -51,7 +51,7 @@ export async function localRedis(
   const found = onPath(['redis-server', 'valkey-server'], deps.env.PATH);
   const server = found ?? (await prebuiltRedis(deps));
   const folder = path.join(place.folder, 'redis');
-  mkdirSync(folder, { recursive: true });
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
   const url = `redis://127.0.0.1:${place.port}`;
   // Redis is a doorbell: no snapshots and no log are needed. Eviction is off, because it would silently lose a ring.
   const args = ['--port', String(place.port), '--bind', '127.0.0.1', '--dir', folder, '--daemonize', 'no'];

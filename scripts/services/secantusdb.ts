@@ -36,7 +36,7 @@ export function pythonService(python: string, tool: string, place: MongodbPlace)
       command: python,
       args: [PYTHON_MAIN, String(TRANSACTION_SECONDS), ...commonArgs(place)],
       env: { ...cleanPythonEnvironment(), PYTHONPATH: path.join(tool, 'site'), PYTHONUNBUFFERED: '1' },
-      // It would read a secantusdb.toml in its working directory. The data folder has none.
+      // SecantusDB reads a secantusdb.toml in its working directory. The data folder contains no such file.
       cwd: place.folder,
     },
     readiness: () => ping(url),
@@ -51,7 +51,7 @@ const CHECKPOINT_SECONDS = { durable: 10, fast: 60 };
 export function rustService(binary: string, place: MongodbPlace): Service {
   const url = urlOf(place);
   const seconds = place.durable ? CHECKPOINT_SECONDS.durable : CHECKPOINT_SECONDS.fast;
-  // It allocates each log file in full. With its default size, an empty store would take 128 MB.
+  // The stand-in allocates each log file in full. With its default size, an empty store would take 128 MB.
   const storage = ['--config', RUST_SETTINGS, '--checkpoint-seconds', String(seconds), '--log-file-max', '16MB'];
   return {
     name: 'mongodb',

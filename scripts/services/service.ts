@@ -6,7 +6,7 @@ export interface Service {
   /** Description for the user: the program or the variable that the service comes from. */
   readonly origin: string;
   readonly url: string;
-  /** How to start it; undefined if this project does not. Every start answers at the same URL. */
+  /** The plan by which the service starts; undefined if this project does not start it. Every start answers at the same URL. */
   readonly launch: LaunchPlan | undefined;
   /** Checks once, in at most two seconds, whether the service answers. @throws Error if not */
   readiness(): Promise<void>;

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { chooseEngine } from '#scripts/services/mongodb.ts';
 import { isPortFree } from '#scripts/services/port.ts';
 import { type Service, untilReady } from '#scripts/services/service.ts';
 import { developmentServices } from '#scripts/services.ts';
@@ -62,6 +63,11 @@ export function planCluster(given: NodeJS.ProcessEnv): Plan {
   const secret = () => readOr('none', () => secretIn(folder, faults.length > 0));
   const { env, faults: refusals } = effectiveEnvironment({ ...given, PORT: String(port) }, { port, secret });
   faults.push(...refusals);
+  if (given.NODE_ENV === 'production' && given.MONGODB_URL === undefined) {
+    const engine = readOr(undefined, () => chooseEngine(given));
+    if (engine !== undefined && engine.name !== 'mongod')
+      faults.push(`MONGODB_URL: not set, wanted a replica set; ${engine.is} is a stand-in for development`);
+  }
   if (faults.length > 0) throw refused(faults);
 
   const processes = running.flatMap(({ name, command }) => {

@@ -22,7 +22,7 @@ export interface DataFolder {
  */
 export async function takeDataFolder(folder: string, say: (line: string) => void): Promise<DataFolder> {
   const run = path.join(folder, 'run');
-  mkdirSync(run, { recursive: true });
+  mkdirSync(run, { recursive: true, mode: 0o700 });
   const lock = path.join(run, 'supervisor.json');
   const processes = path.join(run, 'processes.json');
   takeLock(lock, folder);

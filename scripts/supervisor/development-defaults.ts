@@ -27,8 +27,11 @@ export function effectiveEnvironment(
   place: { port: number; secret: () => string },
 ): EffectiveEnvironment {
   if (given.NODE_ENV === 'production') return { env: { ...given }, faults: configFaults(given) };
-  const env: NodeJS.ProcessEnv = { NODE_ENV: 'development', ...DEVELOPMENT_DEFAULTS, ...CLASSIFIER_SETTINGS, ...given };
-  env.AUTH_JWT_SECRET ??= place.secret();
+  // A value in a file is given too: with a default beside it, it would be set twice.
+  const tokens = Object.entries(DEVELOPMENT_DEFAULTS).filter(([name]) => given[`${name}_FILE`] === undefined);
+  const defaults = { NODE_ENV: 'development', ...Object.fromEntries(tokens), ...CLASSIFIER_SETTINGS };
+  const env: NodeJS.ProcessEnv = { ...defaults, ...given };
+  if (env.AUTH_JWT_SECRET_FILE === undefined) env.AUTH_JWT_SECRET ??= place.secret();
   // Its second name counts as well: two addresses would let the default win over the one that was given.
   if (env.NOTIFICATION_SERVICE_URL === undefined && env.NOTIFICATION_SERVICE_BASE_URL === undefined)
     env.NOTIFICATION_SERVICE_URL = frontDoorUrl(env, place.port);
@@ -60,10 +63,10 @@ export function generatedSecret(folder: string): string {
     const kept = readFileSync(file, 'utf8').trim();
     if (kept !== '') return kept;
   } catch {
-    // This is the first start from this folder.
+    // The file is missing: this is the first start from this folder.
   }
   const secret = randomBytes(48).toString('base64url');
-  mkdirSync(folder, { recursive: true });
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
   writeFileSync(file, `${secret}\n`, { mode: 0o600 });
   chmodSync(file, 0o600);
   return secret;

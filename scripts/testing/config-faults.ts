@@ -3,6 +3,17 @@ import { ConfigError, readConfig } from '#infra/config/config.ts';
 export const MONGODB_URL = 'mongodb://127.0.0.1:27017/?replicaSet=rs0';
 export const REDIS_URL = 'redis://127.0.0.1:6379';
 
+/** The fewest settings with which every production process starts. */
+export const PRODUCTION = {
+  NODE_ENV: 'production',
+  MONGODB_URL,
+  REDIS_URL,
+  AUTH_JWT_SECRET: 'jwt-secret-of-a-production-process',
+  GATEWAY_TOKEN: 'gateway-token-of-a-production',
+  INTERNAL_SERVICE_TOKEN: 'internal-token-of-a-production',
+  OPS_TOKEN: 'ops-token-of-a-production-process',
+} as const;
+
 /** Returns the configuration faults that a process with this environment would report before it exits; none if it would start. */
 export function configFaults(env: NodeJS.ProcessEnv): readonly string[] {
   try {

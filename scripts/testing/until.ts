@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { isOutage } from '#infra/mongo/faults.ts';
 
 type Falsy = false | null | undefined | 0 | '';
 
@@ -31,6 +32,22 @@ export function untilSlowly(what: string, condition: () => Promise<boolean>): Pr
     },
     TIMEOUT_MS,
   );
+}
+
+/**
+ * Repeats `work` as long as it fails as an outage, and returns its result. On a busy machine a transaction may exceed its time limit,
+ * and the product then answers "try again".
+ */
+export async function despiteOutages<T>(work: () => Promise<T>): Promise<T> {
+  const giveUpAt = performance.now() + TIMEOUT_MS;
+  for (;;) {
+    try {
+      return await work();
+    } catch (error) {
+      if (!isOutage(error) || performance.now() > giveUpAt) throw error;
+      await delay(PACE_MS);
+    }
+  }
 }
 
 /** A promise that a test resolves by `open`: the code under test waits for `opened`. */

@@ -20,7 +20,7 @@ t.test('an answer is read from `answer` or the top level, exactly as sent', asyn
   t.strictSame(read({ answer: { selectedOptionIds: ['a'] } }), { selected: ['a'] });
   t.strictSame(read({ selectedOptionIds: ['a'] }), { selected: ['a'] });
   t.strictSame(read({ answer: null, selectedOptionIds: ['a'], textAnswer: null }), { selected: ['a'] });
-  t.strictSame(read({ selectedOptionIds: [] }), { selected: [] }, 'an answer taken back');
+  t.strictSame(read({ selectedOptionIds: [] }), { selected: [] }, 'an empty selection deletes the answer');
   t.strictSame(read({ textAnswer: ' $x \u0000 Á ' }, text), { text: ' $x \u0000 Á ' });
   const judged = [{ statementId: 'a', value: true }, { statementId: 'b' }, { statementId: 'c', value: null }];
   t.strictSame(read({ statementAnswers: judged }, group), {
@@ -115,7 +115,7 @@ t.test('an answer must have the kind that fits and contain only ids of the quest
     refused('/selectedOptionIds/0', '/selectedOptionIds/2'),
   );
   t.strictSame(read({ selectedOptionIds: ['a', 'b'] }), refused('/selectedOptionIds'));
-  t.strictSame(read({ selectedOptionIds: ['a', 'a'] }), { selected: ['a', 'a'] }, 'one option, said twice');
+  t.strictSame(read({ selectedOptionIds: ['a', 'a'] }), { selected: ['a', 'a'] }, 'one option, selected twice');
   const judge = (...ids: string[]) => ({ statementAnswers: ids.map((statementId) => ({ statementId, value: true })) });
   t.strictSame(read(judge('a', 'z'), group), refused('/statementAnswers/1/statementId'));
   t.strictSame(read(judge('a', 'b', 'a'), group), refused('/statementAnswers/2/statementId'));

@@ -38,14 +38,14 @@ const FIELD_OF_KIND = {
 export function pickAnswer(body: SaveBody): PickedAnswer | Rejection {
   const nested = body.answer ?? null;
   if (nested !== null && kindsOf(contentOf(body)).length > 0) {
-    const message = 'the answer stands either in /answer or at the top level, not in both';
+    const message = 'send the answer either under `answer` or at the top level';
     return refused([{ path: '/answer', message }]);
   }
   const fields = nested ?? body;
   const base = nested === null ? '' : '/answer';
   const content = contentOf(fields);
   if (!namesAnswer(fields) || kindsOf(content).length > 1) {
-    const message = 'exactly one of selectedOptionIds, statementAnswers and textAnswer is required';
+    const message = 'exactly one of `selectedOptionIds`, `statementAnswers` and `textAnswer` is required';
     return refused([{ path: base, message }]);
   }
   const repeated = duplicateStatementFaults(content, base);
@@ -75,12 +75,12 @@ export function fitAnswer({ content, base }: PickedAnswer, question: Question): 
   const [sent] = kindsOf(content);
   if (sent === undefined) return emptyAnswer(kind);
   if (sent !== kind) {
-    const message = `a ${question.type} question takes ${field}`;
+    const message = `a ${question.type} question requires \`${field}\``;
     return refused([{ path: `${base}/${FIELD_OF_KIND[sent]}`, message }]);
   }
   const details = [...unknownIds(content, question, base)];
   if (question.type === 'SINGLE_CHOICE' && new Set(content.selected).size > 1) {
-    details.push({ path: `${base}/${field}`, message: 'a SINGLE_CHOICE question takes one option' });
+    details.push({ path: `${base}/${field}`, message: 'must contain at most one option for a SINGLE_CHOICE question' });
   }
   return details.length > 0 ? refused(details) : content;
 }
@@ -154,11 +154,11 @@ function duplicateStatementFaults({ statements = [] }: AnswerContent, base: stri
 function* unknownIds(content: AnswerContent, question: Question, base: string): Generator<FaultDetail> {
   const ids = new Set(question.options.map((option) => option.id));
   for (const [index, id] of (content.selected ?? []).entries()) {
-    if (!ids.has(id)) yield { path: `${base}/selectedOptionIds/${index}`, message: 'is not an option' };
+    if (!ids.has(id)) yield { path: `${base}/selectedOptionIds/${index}`, message: 'unknown option id' };
   }
   for (const [index, { statementId }] of (content.statements ?? []).entries()) {
     const path = `${base}/statementAnswers/${index}/statementId`;
-    if (!ids.has(statementId)) yield { path, message: 'is not a statement' };
+    if (!ids.has(statementId)) yield { path, message: 'unknown statement id' };
   }
 }
 

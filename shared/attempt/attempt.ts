@@ -184,6 +184,7 @@ export function deadlineOf(bounds: {
   return instants.length === 0 ? null : new Date(Math.min(...instants));
 }
 
+/** Returns whether the deadline has come at `now`. An attempt without a deadline is never over. */
 export function isOver(deadlineAt: Date | null, now: Date): boolean {
   return deadlineAt !== null && now.getTime() >= deadlineAt.getTime();
 }

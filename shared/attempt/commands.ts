@@ -56,6 +56,7 @@ export function gradingOrder(attemptId: string, client?: string): Order<'grading
   return { queue: 'grading', key: gradingKey(attemptId), subject: attemptId, body };
 }
 
+/** Returns the key of the grading command: one per attempt. */
 export function gradingKey(attemptId: string): string {
   return `grading:${attemptId}`;
 }
@@ -91,6 +92,7 @@ export function releaseOrder(release: StoredRelease): Order<'resultsrelease', St
   };
 }
 
+/** Returns the key of the release command: one per source event. */
 export function releaseKey(sourceEventId: string): string {
   return `resultsrelease:${sourceEventId}`;
 }

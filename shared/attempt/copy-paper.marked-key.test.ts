@@ -61,7 +61,11 @@ t.test('an answerKey, even an empty one, overrides the marks of options', async 
 t.test('incomplete marks form no answer key', async (t) => {
   for (const marks of [[true, undefined], [null, true], [undefined, undefined], []]) {
     t.strictSame(faults(ask(marks)), ['/questions/0/answerKey/correctOptionIds'], JSON.stringify(marks));
-    t.strictSame(copied(ask(marks, { scoringRule: { mode: 'MANUAL' } }))?.answerKey, {}, 'none is needed');
+    t.strictSame(
+      copied(ask(marks, { scoringRule: { mode: 'MANUAL' } }))?.answerKey,
+      {},
+      'MANUAL requires no answer key',
+    );
   }
 });
 

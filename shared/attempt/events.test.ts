@@ -1,5 +1,5 @@
 import t from 'tap';
-import { admitClientEvent, attemptEvent, submitEventType, submitMetadata, visibleMetadata } from './events.ts';
+import { attemptEvent, metadataFault, submitEventType, submitMetadata, visibleMetadata } from './events.ts';
 
 const at = new Date('2026-05-04T03:00:00.000Z');
 
@@ -48,10 +48,8 @@ t.test('a submit by timeout is recorded as a TIMEOUT event', async (t) => {
   t.equal(submitEventType('TIMEOUT'), 'TIMEOUT');
 });
 
-t.test('client events are bounded in number and size', async (t) => {
-  t.equal(admitClientEvent({ clientEvents: 9_999 }, {}), null);
-  t.match(admitClientEvent({ clientEvents: 10_000 }, {}), { rejected: 'EVENT_LIMIT_REACHED' });
-  t.equal(admitClientEvent({ clientEvents: 0 }, { x: 'a'.repeat(8 * 1024 - 8) }), null);
-  const tooLarge = admitClientEvent({ clientEvents: 0 }, { x: 'a'.repeat(8 * 1024 - 7) });
-  t.match(tooLarge, { rejected: 'VALIDATION_FAILED', details: [{ path: '/metadata' }] });
+t.test('metadata of at most 8 KiB as JSON is accepted', async (t) => {
+  t.equal(metadataFault({ x: 'a'.repeat(8 * 1024 - 8) }), null);
+  const fault = metadataFault({ x: 'a'.repeat(8 * 1024 - 7) });
+  t.match(fault, { rejected: 'VALIDATION_FAILED', details: [{ path: '/metadata' }] });
 });

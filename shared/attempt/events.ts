@@ -1,16 +1,18 @@
 import type { Rejection } from '#shared/kernel/errors.ts';
 import type { AttemptEvent, EventType, SubmitSource } from './attempt.ts';
-import { MAX_CLIENT_EVENTS, MAX_METADATA_BYTES } from './limits.ts';
+import { MAX_METADATA_BYTES } from './limits.ts';
 
 /** Returns an event with its metadata as JSON text. `seq` is the attempt's `eventSeq` after this event. */
 export function attemptEvent(seq: number, type: EventType, metadata: object, createdAt: Date): AttemptEvent {
   return { seq, type, metadata: JSON.stringify(metadata), createdAt };
 }
 
+/** Returns the metadata of a START event. */
 export function startMetadata(start: { accessLinkId: string | null; idempotencyHeader: string }) {
   return { created: true, accessLinkId: start.accessLinkId, idempotencyHeader: start.idempotencyHeader };
 }
 
+/** Returns the metadata of a SAVE_ANSWER event. It contains no answer. */
 export function saveAnswerMetadata(save: {
   questionId: string;
   serverVersion: number;
@@ -40,13 +42,11 @@ export function submitEventType(source: SubmitSource): EventType {
   return source === 'TIMEOUT' ? 'TIMEOUT' : 'SUBMIT';
 }
 
-/** Returns why a client may not add this event, or null. Callers skip this check for a TIMEOUT that submits. */
-export function admitClientEvent(attempt: { clientEvents: number }, metadata: object): Rejection | null {
-  if (Buffer.byteLength(JSON.stringify(metadata)) > MAX_METADATA_BYTES) {
-    const details = [{ path: '/metadata', message: `must be at most ${MAX_METADATA_BYTES} bytes as JSON` }];
-    return { rejected: 'VALIDATION_FAILED', details };
-  }
-  return attempt.clientEvents >= MAX_CLIENT_EVENTS ? { rejected: 'EVENT_LIMIT_REACHED' } : null;
+/** Returns the fault of metadata that is longer than MAX_METADATA_BYTES as JSON, or null. */
+export function metadataFault(metadata: object): Rejection | null {
+  if (Buffer.byteLength(JSON.stringify(metadata)) <= MAX_METADATA_BYTES) return null;
+  const details = [{ path: '/metadata', message: `must be at most ${MAX_METADATA_BYTES} bytes as JSON` }];
+  return { rejected: 'VALIDATION_FAILED', details };
 }
 
 /** Metadata fields that reveal a grade, by event type. */

@@ -3,6 +3,7 @@ import t from 'tap';
 import { sampleAnswer, sampleAttempt, samplePaper } from '#testing/stored/sample-attempt.ts';
 import type { AttemptStatus } from './attempt.ts';
 import { copyHandoff, decideHandoff, type HandoffBody } from './handoff.ts';
+import { questionIdAt } from './question.ts';
 
 const essay = { score: 2, type: 'ESSAY' as const, options: [], answerKey: {} };
 const paper = samplePaper(
@@ -53,6 +54,14 @@ t.test('an applied handoff sets the score and recomputes the totals of all answe
   });
   t.match(decide({ score: 2 }), { grade: { isCorrect: true, score: 2 }, totals: { correctCount: 2 } });
   t.match(decide({ score: 0 }), { grade: { isCorrect: false, score: 0 } });
+});
+
+t.test('the event of a handoff names the question by its questionId, however the sender named it', async (t) => {
+  const attempt = sampleAttempt({ status: 'GRADED', answers, order: [0, 1, 2] });
+  const id = questionIdAt(attempt._id, 1, { id: null });
+  t.not(id, 'question-2');
+  const decided = decideHandoff(attempt, paper, copyHandoff({ ...body, questionId: id }));
+  t.match(decided, { kind: 'apply', paperIndex: 1, metadata: { questionId: 'question-2', score: 1.25 } });
 });
 
 t.test('a handoff of score 0 grades a practice question and changes no total', async (t) => {

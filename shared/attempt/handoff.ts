@@ -101,7 +101,9 @@ export function decideHandoff(
   if (attempt.status === 'SUBMITTED') return { kind: 'wait' };
   const grade = gradeByHand(question, score);
   const totals = totalsOf(paper, { ...attempt.answers, [answerKey]: grade });
-  return { kind: 'apply', paperIndex, answerKey, grade, totals, metadata: handoff };
+  // The sender may have named the question by the id of the attempt's question.
+  const metadata = { ...handoff, questionId: question.questionId };
+  return { kind: 'apply', paperIndex, answerKey, grade, totals, metadata };
 }
 
 function copyCriterion({ id, name, score, maxScore, comment }: HandoffCriterionInput): Record<string, string | number> {

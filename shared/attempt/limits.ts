@@ -9,7 +9,7 @@ export const EVENT_TAIL_KEEP = 20;
 export const DETAIL_EVENTS = 200;
 export const SAVE_REPLY_EVENTS = 20;
 
-/** Maximum of events that a client may post to one attempt. A TIMEOUT that submits is not counted. */
+/** Maximum of events that a client may post to one attempt. A TIMEOUT is never counted or refused. */
 export const MAX_CLIENT_EVENTS = 10_000;
 export const MAX_METADATA_BYTES = 8 * KIB;
 

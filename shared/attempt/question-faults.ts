@@ -49,7 +49,7 @@ function* ruleFaults(question: Question): Generator<FaultDetail> {
   const path = '/scoringRule/ladder';
   if (rule.mode === 'THPT_TRUE_FALSE_LADDER') yield { path, message: 'this mode has its own ladder' };
   if (rule.mode === 'TRUE_FALSE_GROUP' && rule.ladder.length !== question.options.length + 1) {
-    yield { path, message: 'must have one fraction more than there are statements' };
+    yield { path, message: 'must contain one fraction more than the number of statements' };
   }
 }
 
@@ -62,12 +62,12 @@ function* keyPartFaults(question: Question): Generator<FaultDetail> {
   const { correctOptionIds, statements, acceptedTexts } = question.answerKey;
   const ids = new Set(question.options.map((option) => option.id));
   for (const [index, id] of (correctOptionIds ?? []).entries()) {
-    if (!ids.has(id)) yield { path: `/answerKey/correctOptionIds/${index}`, message: 'is not an option' };
+    if (!ids.has(id)) yield { path: `/answerKey/correctOptionIds/${index}`, message: 'unknown option id' };
   }
   const seen = new Set<string>();
   for (const [index, { statementId }] of (statements ?? []).entries()) {
     const path = `/answerKey/statements/${index}/statementId`;
-    if (!ids.has(statementId)) yield { path, message: 'is not an option' };
+    if (!ids.has(statementId)) yield { path, message: 'unknown option id' };
     if (seen.has(statementId)) yield { path, message: 'must appear once' };
     seen.add(statementId);
   }
@@ -121,8 +121,8 @@ function* statementKeyFaults({ answerKey, options, scoringRule }: Question): Gen
     return;
   }
   const missing = options.filter((option) => !keyed.has(option.id));
-  if (missing.length > 0) yield { path, message: 'must judge every statement' };
+  if (missing.length > 0) yield { path, message: 'must contain every statement' };
   if (scoringRule.mode === 'THPT_TRUE_FALSE_LADDER' && options.length !== 4) {
-    yield { path: '/options', message: 'this mode takes exactly 4 statements' };
+    yield { path: '/options', message: 'must contain exactly 4 statements in this mode' };
   }
 }

@@ -139,6 +139,7 @@ export function answerForReply(question: Pick<Question, 'questionId'>, stored: S
 
 type EventReply = ReturnType<typeof eventForReply>;
 
+/** Returns an event as a reply shows it. Unless `showsGrades`, its metadata contains no grade. */
 export function eventForReply(attemptId: string, event: AttemptEvent, showsGrades: boolean) {
   return {
     id: derivedId(attemptId, `event:${event.seq}`),

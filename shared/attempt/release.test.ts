@@ -78,7 +78,7 @@ t.test('a release binds attempts of its exam and organization that started befor
   t.notOk(binds({ organizationId: null }));
   t.notOk(binds({ examId: 'exam-2' }));
   t.ok(binds({ releasesSeen: 2 }));
-  t.notOk(binds({ releasesSeen: 3 }), 'its start has read this release');
+  t.notOk(binds({ releasesSeen: 3 }), 'an attempt whose start has read this release');
   t.notOk(binds({ releasesSeen: 4 }));
   t.ok(
     isBoundBy(sampleAttempt({ releasesSeen: 9 }), release as typeof stored),
@@ -110,7 +110,7 @@ t.test('a release sets the time once and notifies only for a graded attempt with
   t.equal(effect('GRADED', { showResultMode: 'AFTER_CLOSE', closeTime: null }), 'sets and notifies');
   t.equal(effect('GRADED', { showResultMode: 'AFTER_CLOSE', closeTime: now }), 'sets', 'already visible');
   t.equal(effect('GRADED', { showResultMode: 'IMMEDIATE' }), 'sets');
-  t.equal(effect('SUBMITTED', { showResultMode: 'MANUAL' }), 'sets', 'its grading queues the rows');
+  t.equal(effect('SUBMITTED', { showResultMode: 'MANUAL' }), 'sets', 'the grading queues the rows');
   t.equal(effect('IN_PROGRESS', { showResultMode: 'MANUAL' }), 'sets');
   t.equal(effect('GRADED', { showResultMode: 'MANUAL', resultsReleasedAt: future }), 'leaves');
 });

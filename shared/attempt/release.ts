@@ -98,6 +98,17 @@ export function isBoundBy(
   return release.organizationId === null || attempt.organizationId === release.organizationId;
 }
 
+/**
+ * Returns the release whose time the attempt takes: the first of `releases`, ascending by number, that binds it. Every walk, start
+ * and grading chooses by this rule, so two releases at the same time never depend on which of them is faster.
+ */
+export function bindingRelease(
+  attempt: Parameters<typeof isBoundBy>[0],
+  releases: readonly StoredRelease[],
+): StoredRelease | undefined {
+  return releases.find((release) => isBoundBy(attempt, release));
+}
+
 /** Returns the attempt with the release's time if it has no time yet. `release` is null if no release binds the attempt. */
 export function applyRelease(attempt: Attempt, release: StoredRelease | null): Attempt {
   if (release === null || attempt.exam.resultsReleasedAt !== null) return attempt;
@@ -135,8 +146,8 @@ function agreed(candidates: Candidates, { isRequired }: { isRequired: boolean },
   if (present.length === 0 && isRequired) report(candidates[0][0], 'is required');
   const [first] = present;
   for (const [path, value] of present) {
-    if (typeof value !== 'string' || value === '') report(path, 'must be a text that is not empty');
-    else if (value !== first?.[1]) report(path, `disagrees with ${first?.[0]}`);
+    if (typeof value !== 'string' || value === '') report(path, 'must be a non-empty string');
+    else if (value !== first?.[1]) report(path, `must equal ${first?.[0]}`);
   }
   return typeof first?.[1] === 'string' ? first[1] : null;
 }

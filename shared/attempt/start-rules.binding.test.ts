@@ -29,7 +29,7 @@ function verdict(overrides: Partial<CourseContextInput>, asked: Partial<typeof r
 }
 
 t.test('rule 2: path and body must name the same exam', async (t) => {
-  t.equal(verdict({}, { examId: 'exam-2' }), 'EXAM_ID_MISMATCH', 'before the course context is looked at');
+  t.equal(verdict({}, { examId: 'exam-2' }), 'EXAM_ID_MISMATCH', 'rule 2 is checked before the course context');
 });
 
 t.test('rule 12: the stored context has no exam id and an instant as its time', async (t) => {

@@ -93,6 +93,6 @@ t.test('rule 9 enforces the attempt limit and the seat limit', async (t) => {
   t.equal(admit({}, 2, 30), 'ATTEMPT_LIMIT_REACHED');
   t.equal(admit({ limit: null }, 99, 0), 'admitted');
   t.equal(admit({}, 0, 30), 'ACCESS_LINK_FULL');
-  t.equal(admit({}, 0, 30, true), 'admitted', 'who holds a seat needs no other');
+  t.equal(admit({}, 0, 30, true), 'admitted', 'a student with a seat needs no second one');
   t.equal(admit({ seatLimit: null }, 0, 99), 'admitted');
 });

@@ -22,13 +22,18 @@ t.test('the password policy returns every fault at once', async (t) => {
   t.match(faultsOf('a\0b', { isCommon: () => true }), [/at least 8/, /control characters/, /commonly used/]);
   t.match(faultsOf('an', { email: 'an@school.vn', fullName: 'An' }), [/at least/, /e-mail/, /name/]);
   t.match(faultsOf('fifteen letters', { minLength: 16 }), [/at least 16/]);
+  for (const date of ['20102008', '20-10-2008', '2008/10/20'])
+    t.strictSame(faultsOf(date), ['must not be a date alone']);
+  t.match(faultsOf('AAaaAAaa'), [/repeated/]);
+  t.match(faultsOf('abcdefgh', { isCommon: () => true }), [/commonly used/, /a run of characters/]);
+  t.strictSame(faultsOf('sinh 20-10-2008'), [], 'a date beside other text');
 });
 
 t.test('the password length counts code points of the NFC form', async (t) => {
-  t.strictSame(faultsOf('🐘'.repeat(8)), []);
-  t.match(faultsOf('🐘'.repeat(7)), [/at least 8/], 'not UTF-16 units');
-  t.strictSame(faultsOf('🐘'.repeat(128)), []);
-  t.match(faultsOf('🐘'.repeat(129)), [/at most 128/]);
+  t.strictSame(faultsOf('🐘🐎'.repeat(4)), []);
+  t.match(faultsOf('🐘🐎🐘🐎🐘🐎🐘'), [/at least 8/], 'not UTF-16 units');
+  t.strictSame(faultsOf('🐘🐎'.repeat(64)), []);
+  t.match(faultsOf(`${'🐘🐎'.repeat(64)}🐘`), [/at most 128/]);
   t.match(faultsOf('ễễễễ'.normalize('NFD')), [/at least 8/], 'twelve code points as typed, four letters');
 });
 
@@ -61,5 +66,5 @@ t.test('the NFC and NFD forms of a password have the same faults', async () => {
 
 t.test('a blank name or e-mail forbids no password', async (t) => {
   t.strictSame(passwordFaults('', { ...CONTEXT, email: '', fullName: ' ', minLength: 0 }), []);
-  t.strictSame(faultsOf('school.vn'), [], 'the domain is everybody’s');
+  t.strictSame(faultsOf('school.vn'), [], 'a password may equal the domain of the e-mail');
 });

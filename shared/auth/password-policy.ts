@@ -1,3 +1,5 @@
+import { isDateAlone, isOneCharacter, isRun } from './predictable-password.ts';
+
 const MAX_CHARACTERS = 128;
 
 /** Account data and settings that a password is checked against. */
@@ -26,6 +28,9 @@ export function passwordFaults(password: string, context: PasswordContext): stri
   // Half a surrogate pair is not a character. UTF-8 encodes every such half alike, so different passwords would be equal.
   if (/\p{Cc}/u.test(text) || !text.isWellFormed()) faults.push('must not contain control characters');
   if (context.isCommon(folded)) faults.push('must not be a commonly used password');
+  if (isDateAlone(text)) faults.push('must not be a date alone');
+  if (isOneCharacter(folded)) faults.push('must not be one repeated character');
+  if (isRun(folded)) faults.push('must not be a run of characters, such as 12345678 or abcdefgh');
   if (emailForms(context.email).includes(folded)) faults.push('must not be the e-mail address or its first part');
   if (folded === nameOf(context.fullName)) faults.push('must not be the name');
   return faults;

@@ -23,7 +23,7 @@ export function readRegistration(
   if (!isName(fullName)) {
     details.push({
       path: '/fullName',
-      message: `must have 1-${MAX_NAME_CHARACTERS} characters, none of them a control`,
+      message: `must have 1-${MAX_NAME_CHARACTERS} characters and no control characters`,
     });
   }
   const phone = normalizePhone(body.phone);

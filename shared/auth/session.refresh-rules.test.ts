@@ -78,5 +78,9 @@ t.test('a used refresh token is only refused for ten seconds and then reported a
   t.strictSame(used(60_000, { account: { ...ACCOUNT, status: 'DELETED' } }), INVALID);
   t.strictSame(used(60_000, { session: { ...SESSION, endedAt: at(-1), endReason: 'REUSE' } }), INVALID, 'only once');
   t.strictSame(judge({ token: { ...TOKEN, consumedAt: at(-60_000), expiresAt: NOW } }), INVALID);
-  t.strictSame(used(60_000, { session: { ...SESSION, createdAt: at(-MAX_AGE_MS) } }), INVALID, 'its session is over');
+  t.strictSame(
+    used(60_000, { session: { ...SESSION, createdAt: at(-MAX_AGE_MS) } }),
+    INVALID,
+    'the session is past its maximum age',
+  );
 });

@@ -19,7 +19,7 @@ t.test('tokens expire no later than their session', async (t) => {
   t.equal(times.accessExpiresAt, START + 90 * DAY);
   t.equal(times.refreshExpiresAt, START + 90 * DAY);
   const short = pairTimes(sessionOf(0), new Date(START), DAY);
-  t.equal(short.refreshExpiresAt, START + DAY, 'where a session lasts shorter than a refresh token would');
+  t.equal(short.refreshExpiresAt, START + DAY, 'a session that is shorter than a refresh token');
 });
 
 t.test('a session ends when its newest refresh token expires or at its maximum age, whichever is first', async (t) => {
@@ -29,7 +29,7 @@ t.test('a session ends when its newest refresh token expires or at its maximum a
 });
 
 t.test('no token outlives the maximum age of its session, however often it is refreshed', async () => {
-  // An infinite wait ends shortly before the session, where the tokens have shorter lifetimes.
+  // An infinite wait is cut short just before the session ends, where tokens have shorter lifetimes.
   const waits = fc.array(fc.oneof(fc.nat(29 * DAY), fc.constant(Number.POSITIVE_INFINITY)), { maxLength: 200 });
   const beforeEnd = fc.nat(2_000_000);
   fc.assert(
@@ -60,7 +60,7 @@ t.test('a session is over at its maximum age, rounded down to a whole second', a
   );
 });
 
-/** Returns true if a session that was not ended, of an ACTIVE account, is over at `now`. */
+/** Returns whether a session of an ACTIVE account is over at `now`, although no caller has ended it. */
 function isOver(session: { createdAt: Date }, now: number, maxAgeMs: number): boolean {
   const current = { session: { ...session, endedAt: null }, account: { status: 'ACTIVE' } };
   return isLost(current as Parameters<typeof isLost>[0], new Date(now), maxAgeMs);

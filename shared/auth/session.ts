@@ -59,7 +59,7 @@ export interface RefreshToken {
   hash: string;
   issuedAt: Date;
   expiresAt: Date;
-  /** When it was exchanged for its successor. The row stays until it expires, so that reuse can be detected. */
+  /** Time of the exchange for a successor; null for an unused token. The row stays until it expires, so that reuse can be detected. */
   consumedAt: Date | null;
   successorId: string | null;
 }

@@ -71,11 +71,12 @@ export function classifierWork(command: {
   return { kind: 'round', at: body };
 }
 
-/** Returns the order of a round's command: one per round of a job. */
-export function roundOrder(at: JobRound): Order<'classifier', JobRound> {
-  return { queue: 'classifier', key: roundKey(at), subject: at.jobId, body: at };
+/** Returns the order of a round's command: one per round of a job. It runs in the turn of the job's organization. */
+export function roundOrder(at: JobRound, organizationId: string): Order<'classifier', JobRound> {
+  return { queue: 'classifier', key: roundKey(at), subject: at.jobId, organizationId, body: at };
 }
 
+/** Returns the key of the command that runs a round: one per job and round. */
 export function roundKey({ jobId, round }: JobRound): string {
   return `classifier:${jobId}:${round}`;
 }

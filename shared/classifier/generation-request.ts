@@ -16,9 +16,9 @@ const DEFAULT_LANGUAGE = 'vi';
  */
 export function generationFaults({ mode, referenceQuestionIds: ids = [] }: GenerationRequest): FaultDetail[] {
   const path = '/referenceQuestionIds';
-  if (mode !== 'similar') return ids.length === 0 ? [] : [{ path, message: 'belongs to mode similar' }];
-  if (ids.length === 0) return [{ path, message: 'must name one to five questions' }];
-  return duplicateIndexes(ids).map((index) => ({ path: `${path}/${index}`, message: 'is named twice' }));
+  if (mode !== 'similar') return ids.length === 0 ? [] : [{ path, message: 'only allowed with mode "similar"' }];
+  if (ids.length === 0) return [{ path, message: 'must contain one to five question ids' }];
+  return duplicateIndexes(ids).map((index) => ({ path: `${path}/${index}`, message: 'duplicate value' }));
 }
 
 /** Returns the request with defaults filled in and texts normalized, so that equivalent requests become equal. */

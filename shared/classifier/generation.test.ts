@@ -50,7 +50,7 @@ t.test('the newest row of a key determines the next step of a request', async (t
   t.match(step(SETTLED), { kind: 'replay' });
 });
 
-t.test('if the worker settles, an unpaid answer is left to it, even after the lease of its row', async (t) => {
+t.test('an unpaid answer is left to the settlement worker, even after the lease of its row has expired', async (t) => {
   for (const leaseUntil of [at(1_000), at(0)]) {
     for (const heldBy of ['door', 'worker'] as const) {
       const beside = { now: NOW, settledBy: 'worker', waitedFor: { id: 'p-1', fence: 7 } } as const;
@@ -61,7 +61,7 @@ t.test('if the worker settles, an unpaid answer is left to it, even after the le
   }
 });
 
-t.test('after a day a request is charged anew, whether or not the old answer was paid', async (t) => {
+t.test('after a day a request is charged again, whether or not the old answer was paid', async (t) => {
   for (const row of [PENDING, SETTLED]) {
     const over = { ...row, leaseUntil: at(0), replayUntil: at(0) };
     t.match(step(over), { kind: 'open', epoch: 4, after: { _id: 'p-1' } }, row.state);
@@ -89,7 +89,7 @@ t.test('a request never takes a closed answer, at any time of the clock', async 
   }
 });
 
-t.test('a request that waited for a failed holder returns its failure; a later request takes the row', async (t) => {
+t.test('a request that waited for a failed holder returns its failure; a later request acquires the row', async (t) => {
   const failure = failureOf(7, { rejected: 'AI_PROVIDER_TIMEOUT', retryAfter: 2 });
   const left = { ...MAKING, failure, leaseUntil: at(-1) };
   t.match(step(left, { id: 'p-1', fence: 7 }), {

@@ -19,6 +19,12 @@ export interface ClassificationJob {
   /** true while PENDING or RUNNING: no second job with this `openKey` can be created. */
   open: boolean;
   openKey: string;
+  /** True if the job has slots. Absent in jobs of earlier versions, which are not limited. */
+  slotted?: true;
+  /** Slot among the open jobs of the actor. While `open`, no other open job of the actor has it. */
+  actorSlot?: number;
+  /** Slot among the open jobs of the organization. */
+  organizationSlot?: number;
   context: JobContext;
   counts: JobCounts;
   /** Tokens of this round; a count is absent until a provider has returned one. */
@@ -48,8 +54,26 @@ export type JobContext = 'LOADED' | 'NONE' | 'FAILED';
 export const JOB_STATUSES = ['PENDING', 'RUNNING', 'COMPLETED', 'FAILED', 'CANCELLED'] as const;
 export type JobStatus = (typeof JOB_STATUSES)[number];
 
+/** Returns whether a job of this status can still run. */
 export function isOpen(status: JobStatus): boolean {
   return status === 'PENDING' || status === 'RUNNING';
+}
+
+/** Returns true if the owner may restart a job in this state. */
+export function mayRetry(status: JobStatus): boolean {
+  return status === 'FAILED' || status === 'CANCELLED';
+}
+
+/** Maximum of open jobs. Each open job holds one slot of its actor and one of its organization, numbered from 0. */
+export interface OpenJobLimits {
+  perActor: number;
+  perOrganization: number;
+}
+
+/** The slots that an open job holds. */
+export interface JobSlots {
+  actorSlot: number;
+  organizationSlot: number;
 }
 
 /** Fields that a model can suggest for a question. */
@@ -67,10 +91,12 @@ export interface JobSelection {
   filtersText: string;
 }
 
+/** Returns filters as the JSON text that is stored. */
 export function filtersTextOf(filters: JobRequest['filters']): string {
   return JSON.stringify(filters);
 }
 
+/** Returns the stored filters of a selection. */
 export function filtersOf({ filtersText }: JobSelection): Record<string, unknown> {
   return JSON.parse(filtersText) as Record<string, unknown>;
 }
@@ -90,6 +116,7 @@ export interface JobBatch {
   outcome: StoredOutcome | null;
 }
 
+/** Returns the id of a batch by its index, from 0. */
 export function batchId(jobId: string, index: number): string {
   return `${jobId}:${index}`;
 }
@@ -101,10 +128,12 @@ interface StoredOutcome {
   errors: QuestionError[];
 }
 
+/** Returns the items of an outcome as the JSON text that is stored. */
 export function itemsTextOf({ items }: Pick<BatchOutcome, 'items'>): string {
   return JSON.stringify(items);
 }
 
+/** Returns the stored items of an outcome. */
 export function itemsOf({ itemsText }: Pick<StoredOutcome, 'itemsText'>): ClassifiedItem[] {
   return JSON.parse(itemsText) as ClassifiedItem[];
 }

@@ -3,7 +3,7 @@ import t from 'tap';
 import { BATCH_SIZE, type JobRequest } from './job.ts';
 import { contextOf, jobRequestFaults, newJob } from './new-job.ts';
 
-const ORIGIN = { id: 'job-1', now: new Date(0), actorRole: 'TEACHER' };
+const ORIGIN = { id: 'job-1', now: new Date(0), actorRole: 'TEACHER', slots: { actorSlot: 0, organizationSlot: 0 } };
 
 function jobRequest(questionIds: string[]): JobRequest {
   return {
@@ -31,7 +31,7 @@ t.test('batches hold every question once, in order, five at a time', async (t) =
       );
     }),
   );
-  t.pass('of every selection');
+  t.pass('the property holds for every selection');
 });
 
 t.test('a batch stores those of its questions that the bank knows', async (t) => {

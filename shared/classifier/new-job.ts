@@ -8,6 +8,7 @@ import {
   type JobBatch,
   type JobRequest,
   type JobSelection,
+  type JobSlots,
   openKeyOf,
 } from './job.ts';
 
@@ -22,6 +23,7 @@ interface JobOrigin {
   id: string;
   now: Date;
   actorRole: string;
+  slots: JobSlots;
 }
 
 /**
@@ -34,7 +36,7 @@ export type JobQuestions =
   | { kind: 'FAILED' };
 
 /** Returns a new job for this request: PENDING, or FAILED if the bank did not return its questions. */
-export function newJob(request: JobRequest, { id, now, actorRole }: JobOrigin, questions: JobQuestions): NewJob {
+export function newJob(request: JobRequest, { id, now, actorRole, slots }: JobOrigin, questions: JobQuestions): NewJob {
   const batches = batchesOf(id, request.questionIds, questions.kind === 'LOADED' ? questions.known : null);
   const hasFailed = questions.kind === 'FAILED';
   const { questionIds, filters, ...scope } = request;
@@ -51,6 +53,9 @@ export function newJob(request: JobRequest, { id, now, actorRole }: JobOrigin, q
       actorRole,
       open: !hasFailed,
       openKey: openKeyOf(request),
+      slotted: true,
+      actorSlot: slots.actorSlot,
+      organizationSlot: slots.organizationSlot,
       context: questions.kind,
       counts: { total: questionIds.length, succeeded: 0, failed: 0, batchesTotal: batches.length, batchesDone: 0 },
       usage: {},
@@ -100,7 +105,7 @@ export function jobRequestFaults(body: unknown): FaultDetail[] {
 function duplicateFaults(body: unknown, name: string): FaultDetail[] {
   const list = membersOf(body)[name];
   if (!Array.isArray(list)) return [];
-  return duplicateIndexes(list).map((at) => ({ path: `/${name}/${at}`, message: 'is there already' }));
+  return duplicateIndexes(list).map((at) => ({ path: `/${name}/${at}`, message: 'duplicate value' }));
 }
 
 /** Returns the indexes of values that occur earlier in the list. */

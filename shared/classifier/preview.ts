@@ -38,6 +38,7 @@ export function generationPreview(
   };
 }
 
+/** Returns the preview of an explanation. It costs nothing. */
 export function explanationPreview(result: TaskResult<'explain'>): ExplanationPreview {
   return {
     ...headOf(result),
@@ -48,6 +49,7 @@ export function explanationPreview(result: TaskResult<'explain'>): ExplanationPr
   };
 }
 
+/** Returns the preview of an essay grade, with the handoff that the attempt service accepts. It costs nothing. */
 export function essayGradePreview(result: TaskResult<'grade'>, request: EssayGradeRequest): EssayGradePreview {
   const { score, maxScore, feedback, criteria } = result.grade;
   return {

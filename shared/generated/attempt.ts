@@ -3,30 +3,30 @@
 import type { Identifier, Timestamp } from './common.ts';
 
 /**
- * How the student came to the exam, already decided by its owners.
+ * The student's access to the exam, decided by the owning services.
  */
 export interface AccessDecision {
   /**
-   * Absent = false.
+   * Default false.
    */
   assigned?: boolean;
   /**
-   * Absent = unlimited.
+   * Default: unlimited.
    */
   attemptLimit?: number;
   /**
-   * Absent = false.
+   * Default false.
    */
   passwordVerified?: boolean;
   /**
-   * Binds assignment starts.
+   * Applies to starts by assignment.
    */
   assignmentDueAt?: Timestamp;
   link?: AccessLink;
 }
 
 /**
- * An access link as it was resolved.
+ * A resolved access link.
  */
 export interface AccessLink {
   id: Identifier;
@@ -34,18 +34,18 @@ export interface AccessLink {
   active: boolean;
   expiresAt?: Timestamp;
   /**
-   * Absent = unlimited.
+   * Default: unlimited.
    */
   studentLimit?: number;
 }
 
 /**
- * Who may come through an access link.
+ * Students whom an access link admits.
  */
 export type AccessLinkMode = 'LOGIN_REQUIRED' | 'GUEST_ALLOWED';
 
 /**
- * Counts over the service's own data.
+ * Counts of this service's own data.
  */
 export interface AdminSummary {
   /**
@@ -54,7 +54,7 @@ export interface AdminSummary {
   attempts: {
     total: number;
     /**
-     * By state.
+     * Attempts by state.
      */
     byStatus: {
       IN_PROGRESS: number;
@@ -62,7 +62,7 @@ export interface AdminSummary {
       GRADED: number;
     };
     /**
-     * By stored submit source; NONE is not submitted yet.
+     * Attempts by submit source; NONE counts those not submitted yet.
      */
     bySubmitSource: {
       STUDENT: number;
@@ -75,7 +75,7 @@ export interface AdminSummary {
     withResultsReleased: number;
   };
   /**
-   * Counts of parts.
+   * Counts of answers and other parts of attempts.
    */
   rows: {
     questions: number;
@@ -86,7 +86,7 @@ export interface AdminSummary {
 }
 
 /**
- * A stored answer has exactly one of the three, the one that fits the type of the question.
+ * A stored answer. It has exactly one of the three fields, the one that fits the type of the question.
  */
 export interface Answer {
   /**
@@ -106,14 +106,14 @@ export interface Answer {
 }
 
 /**
- * What is stored instead of a save that came from an older look at it.
+ * The stored answer and its version, after a save that named an older version.
  */
 export interface AnswerConflict {
   answer: AttemptAnswer;
 }
 
 /**
- * The right answer. Shown to nobody but admins and the teachers of the exam.
+ * The right answer. Shown only to admins and the teachers of the exam.
  */
 export interface AnswerKey {
   /**
@@ -141,7 +141,7 @@ export interface AnswerKey {
   numericAnswers?: {
     value: number;
     /**
-     * Wins over the tolerance of the rule.
+     * Takes precedence over the tolerance of the rule.
      */
     tolerance?: number;
   }[];
@@ -193,17 +193,17 @@ export interface AttemptDetail {
   correctCount: number | null;
   wrongCount: number | null;
   /**
-   * Questions that wait for a grade by hand.
+   * Number of questions that wait for a grade by hand.
    */
   pendingManualCount: number | null;
   studentInfo: StudentInfo | null;
   courseContext: CourseContext | null;
   /**
-   * To this caller.
+   * true if this caller may see the result.
    */
   resultVisible: boolean;
   /**
-   * Why not.
+   * Reason why the result is hidden; null if it is visible.
    */
   hiddenReason: string | null;
   serverTime: Timestamp;
@@ -217,17 +217,17 @@ export interface AttemptDetail {
    */
   answers: AttemptAnswer[];
   /**
-   * The newest, ascending.
+   * The newest events, ascending.
    *
    * @maxItems 200
    */
   events: AttemptEvent[];
   /**
-   * All events, those left out of `events` too.
+   * Number of all events, including those left out of `events`.
    */
   eventCount: number;
   /**
-   * For admins and teachers in it only.
+   * Present only for admins and for teachers whom it names.
    */
   scope?: TeacherScope;
 }
@@ -240,7 +240,7 @@ export interface AttemptEvent {
   attemptId: Identifier;
   type: EventType;
   /**
-   * Depends on the type.
+   * Data of the event; its members depend on the type.
    */
   metadata: {
     [k: string]: unknown;
@@ -254,7 +254,7 @@ export interface AttemptEvent {
 export type AttemptEventList = AttemptEvent[];
 
 /**
- * The policy of the exam, as copied onto the attempt.
+ * The policy of the exam, as it was copied onto the attempt.
  */
 export interface AttemptExam {
   id: Identifier;
@@ -269,7 +269,7 @@ export interface AttemptExam {
 }
 
 /**
- * A question as copied onto the attempt.
+ * A question as it was copied onto the attempt.
  */
 export interface AttemptQuestion {
   id: Identifier;
@@ -277,7 +277,7 @@ export interface AttemptQuestion {
   questionId: Identifier;
   questionVersionId: Identifier | null;
   /**
-   * Ascending in the order of the attempt: the numbers that the start sent where they order the paper, else 0 ... n-1.
+   * Ascending in the order of the attempt: the numbers of the start if they order the paper, otherwise 0 ... n-1.
    */
   orderIndex: number;
   score: number;
@@ -291,7 +291,7 @@ export interface AttemptQuestion {
    */
   contentText: string | null;
   /**
-   * In the order of `optionOrder`; to admins and the teachers of the exam, as the start sent them.
+   * In the order of `optionOrder`; for admins and the teachers of the exam, as the start sent them.
    *
    * @maxItems 100
    */
@@ -318,7 +318,7 @@ export type AttemptStatus = 'IN_PROGRESS' | 'SUBMITTED' | 'GRADED';
 export type ClientEventType = 'QUESTION_VIEW' | 'TAB_HIDDEN' | 'FOCUS_RETURNED' | 'NETWORK_RETRY' | 'TIMEOUT';
 
 /**
- * The decision of the course service. All or none: one that lacks a field other than `examId` is refused as COURSE_CONTEXT_INVALID.
+ * The decision of the course service. If a field other than `examId` is missing, the start is refused with COURSE_CONTEXT_INVALID.
  */
 export interface CourseAttemptContext {
   courseId?: string;
@@ -327,7 +327,7 @@ export interface CourseAttemptContext {
   studentId?: string;
   organizationId?: string;
   /**
-   * Need not be there; if it is, it equals the id of the path.
+   * Optional; must equal the id of the path.
    */
   examId?: string;
   validatedBy?: string;
@@ -335,7 +335,7 @@ export interface CourseAttemptContext {
 }
 
 /**
- * The decision of the course service, as kept on the attempt.
+ * The decision of the course service, as it is stored on the attempt.
  */
 export interface CourseContext {
   courseId: Identifier;
@@ -354,7 +354,7 @@ export interface EssayGradeHandoffRequest {
   sourceService: 'ai-classifier-service';
   type: 'ai.essay_grade.handoff.v1';
   /**
-   * Replays of it change nothing.
+   * Stable id: a repeat is a replay and changes nothing.
    */
   sourceEventId: string;
   questionId: Identifier;
@@ -391,11 +391,11 @@ export type EventType =
   | 'ESSAY_GRADE_HANDOFF';
 
 /**
- * The exam as it runs now; policy and teacher scope are copied onto the attempt.
+ * The exam as it runs now. Policy and teacher scope are copied onto the attempt.
  */
 export interface ExamRuntime {
   /**
-   * Equal to the id of the path.
+   * Must equal the id of the path.
    */
   id: Identifier;
   organizationId?: Identifier;
@@ -406,28 +406,28 @@ export interface ExamRuntime {
    */
   gradeLevel?: string | number;
   /**
-   * Only `PUBLISHED` starts.
+   * Only a `PUBLISHED` exam can be started.
    */
   status: string;
   /**
-   * `OFFLINE` never starts.
+   * An `OFFLINE` exam cannot be started.
    */
   deliveryMode?: string;
   durationMinutes: number;
   /**
-   * Absent = unlimited.
+   * Default: unlimited.
    */
   maxAttempts?: number;
   /**
-   * Inclusive; absent = always open.
+   * Inclusive; default: always open.
    */
   openTime?: Timestamp;
   /**
-   * Exclusive; absent = never closes.
+   * Exclusive; default: never closes.
    */
   closeTime?: Timestamp;
   /**
-   * Absent = false.
+   * Default false.
    */
   requiresAccessPassword?: boolean;
   shuffleQuestions?: boolean;
@@ -458,12 +458,12 @@ export interface GradeCriterion {
 }
 
 /**
- * What became of an essay grade.
+ * Outcome of an essay-grade handoff.
  */
 export interface HandoffReply {
   attempt: AttemptDetail;
   /**
-   * false = a replay; null = not applied yet (202).
+   * false for a replay; null if it is not applied yet (202).
    */
   applied: boolean | null;
   sourceEventId: string;
@@ -477,12 +477,12 @@ export interface OpenAttempt {
 }
 
 /**
- * Something the client saw. TIMEOUT submits.
+ * An event that the client observed. TIMEOUT submits the attempt.
  */
 export interface PostEventRequest {
   type: ClientEventType;
   /**
-   * Stored as it is, at most 8 KiB of JSON.
+   * Stored unchanged; at most 8 KiB of JSON.
    */
   metadata?: {
     [k: string]: unknown;
@@ -507,15 +507,15 @@ export interface QuestionOption {
 export type QuestionType = string;
 
 /**
- * What a release changed.
+ * Counts of what a release changed.
  */
 export interface ReleaseReply {
   /**
-   * null = not counted yet (202).
+   * null if not counted yet (202).
    */
   updatedAttempts: number | null;
   /**
-   * Outbox rows, two per attempt; null = not counted yet (202).
+   * Outbox rows, two per attempt; null if not counted yet (202).
    */
   queuedNotifications: number | null;
   sourceEventId: string;
@@ -527,35 +527,35 @@ export interface ReleaseReply {
 export interface ResultReply {
   attempt: AttemptDetail;
   /**
-   * totalScore of maxScore, not rounded; null while hidden, and where every question has 0 points.
+   * `totalScore` as a percentage of `maxScore`, not rounded; null while hidden, or if every question has 0 points.
    */
   scorePercent: number | null;
 }
 
 /**
- * exam.results_released.v1, flat (`examId`, `releasedAt`) or in the analytics style (`entity`, `entityId`, `occurredAt`, `payload`). One exam and one time are needed; what is said twice must agree.
+ * exam.results_released.v1, flat (`examId`, `releasedAt`) or in the analytics style (`entity`, `entityId`, `occurredAt`, `payload`). One exam and one time are required; values that are present twice must be equal.
  */
 export interface ResultsReleasedRequest {
   sourceService: 'exam-service';
   type: 'exam.results_released.v1';
   /**
-   * Stable: replays of it change nothing.
+   * Stable id: a repeat is a replay and changes nothing.
    */
   sourceEventId: string;
   /**
-   * Only attempts of this organization.
+   * Restricts the release to attempts of this organization.
    */
   organizationId?: Identifier;
   examId?: Identifier;
   releasedAt?: Timestamp;
   entity?: 'Exam';
   /**
-   * The exam.
+   * Id of the exam.
    */
   entityId?: Identifier;
   occurredAt?: Timestamp;
   /**
-   * What the exam service says about the release.
+   * Data of the exam service about the release.
    */
   payload?: {
     schemaVersion: 1;
@@ -567,11 +567,11 @@ export interface ResultsReleasedRequest {
 }
 
 /**
- * One answer, nested under `answer` or at top level, not both.
+ * One answer, either nested under `answer` or at the top level.
  */
 export interface SaveAnswerRequest {
   /**
-   * The question id; the id of the attempt question is taken too.
+   * The question id, or the id of the attempt question.
    */
   questionId: Identifier;
   answer?: SentAnswer;
@@ -590,25 +590,25 @@ export interface SaveAnswerRequest {
    */
   textAnswer?: string | null;
   /**
-   * The serverVersion that the client saw last; 0 (default) overwrites.
+   * The `serverVersion` that the client last saw; 0 (default) overwrites.
    */
   clientVersion?: number;
   sourceTabId?: string;
 }
 
 /**
- * How a question is scored.
+ * Scoring mode of a question.
  */
 export type ScoringMode =
   'EXACT' | 'PARTIAL' | 'THPT_TRUE_FALSE_LADDER' | 'TRUE_FALSE_GROUP' | 'SHORT_TEXT' | 'NUMERIC' | 'MANUAL' | 'ESSAY';
 
 /**
- * How the points of a question are given. `incorrectPenalty` and `minScore` are points on the scale of `maxScore`.
+ * Rule by which a question is scored. `incorrectPenalty` and `minScore` are points on the scale of `maxScore`.
  */
 export interface ScoringRule {
   mode: ScoringMode;
   /**
-   * Scale of the rule; absent = the score of the question.
+   * Scale of the rule; default: the score of the question.
    */
   maxScore?: number;
   incorrectPenalty?: number;
@@ -625,7 +625,7 @@ export interface ScoringRule {
 }
 
 /**
- * One of the three filled, the one that fits the type of the question: null, `[]` and `""` beside it count as absent. If all are empty, the answer is stored empty.
+ * One of the three fields is filled, the one that fits the type of the question. null, `[]` and `""` beside it count as absent. If all are empty, the answer is stored empty.
  */
 export interface SentAnswer {
   /**
@@ -645,12 +645,12 @@ export interface SentAnswer {
 }
 
 /**
- * When a student sees the result.
+ * Time at which a student sees the result.
  */
 export type ShowResultMode = 'IMMEDIATE' | 'AFTER_CLOSE' | 'MANUAL';
 
 /**
- * A choice, or a statement of a true/false group, as it is sent.
+ * A choice, or a statement of a true/false group, as the start sends it.
  */
 export interface StartOption {
   id: Identifier;
@@ -660,28 +660,28 @@ export interface StartOption {
    */
   content?: string;
   /**
-   * Where the question has no `answerKey`, and every option has this, it is the key. It becomes part of the key and is never returned with the option.
+   * If the question has no `answerKey` and every option has this field, it is the key. It becomes part of the key and is never returned with the option.
    */
   isCorrect?: boolean;
 }
 
 /**
- * A question as the exam service resolved it; copied whole onto the attempt.
+ * A question as the exam service resolved it. It is copied onto the attempt.
  */
 export interface StartQuestion {
   /**
-   * Kept when given, else made.
+   * Default: a new id.
    */
   id?: Identifier;
   examQuestionId?: Identifier;
   questionId: Identifier;
   questionVersionId?: Identifier;
   /**
-   * Orders the paper, ascending, where every question has one and no two are equal; else the order of the array counts.
+   * Orders the paper, ascending, if every question has a distinct number; otherwise the order of the array counts.
    */
   orderIndex?: number;
   /**
-   * Points of the question; 0 = practice, in neither correctCount nor wrongCount.
+   * Points of the question; 0 = practice, counted in neither `correctCount` nor `wrongCount`.
    */
   score: number;
   type: QuestionType;
@@ -698,20 +698,20 @@ export interface StartQuestion {
    */
   options?: StartOption[];
   /**
-   * A permutation of the option ids; absent = the order of `options`.
+   * A permutation of the option ids; default: the order of `options`.
    *
    * @maxItems 100
    */
   optionOrder?: Identifier[];
   scoringRule: ScoringRule;
   /**
-   * Absent = what `isCorrect` of the options says. Not needed by MANUAL and ESSAY.
+   * Default: the key that `isCorrect` of the options forms. MANUAL and ESSAY need no key.
    */
   answerKey?: AnswerKey;
 }
 
 /**
- * The attempt that is open, or that this key started.
+ * The started attempt, or the existing one of this key or student.
  */
 export interface StartReply {
   attempt: AttemptDetail;
@@ -719,7 +719,7 @@ export interface StartReply {
 }
 
 /**
- * Everything an attempt needs, resolved by its owners and sent by the gateway.
+ * All data of a new attempt, resolved by the owning services and sent by the gateway.
  */
 export interface StartRequest {
   exam: ExamRuntime;
@@ -731,18 +731,18 @@ export interface StartRequest {
   questions: StartQuestion[];
   studentInfo?: StudentInfo;
   /**
-   * Only with the header X-Course-Attempt-Context-Source.
+   * Requires the header X-Course-Attempt-Context-Source.
    */
   courseAttemptContext?: CourseAttemptContext;
 }
 
 /**
- * The judgement of one statement.
+ * The student's answer to one statement.
  */
 export interface StatementAnswer {
   statementId: Identifier;
   /**
-   * null or absent = left blank.
+   * null or absent = blank.
    */
   value?: boolean | null;
 }
@@ -775,7 +775,7 @@ export interface StudentListExam {
 }
 
 /**
- * An attempt in its student's list.
+ * An attempt in the list of its student.
  */
 export interface StudentListItem {
   id: Identifier;
@@ -794,7 +794,7 @@ export interface StudentListItem {
 }
 
 /**
- * A student hands in.
+ * A submit by the student.
  */
 export interface SubmitRequest {
   /**
@@ -804,7 +804,7 @@ export interface SubmitRequest {
 }
 
 /**
- * Who ended the attempt.
+ * The cause of the submit.
  */
 export type SubmitSource = 'STUDENT' | 'TIMEOUT';
 

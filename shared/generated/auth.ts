@@ -3,7 +3,7 @@
 import type { Identifier, Timestamp } from './common.ts';
 
 /**
- * Only an ACTIVE account can be used.
+ * State of an account. Only an ACTIVE account can be used.
  */
 export type AccountStatus = 'ACTIVE' | 'SUSPENDED' | 'DELETED';
 
@@ -16,7 +16,7 @@ export interface ChangePasswordRequest {
 }
 
 /**
- * E-mail in any case, and password.
+ * E-mail address, in upper or lower case, and password.
  */
 export interface LoginRequest {
   email: string;
@@ -24,14 +24,14 @@ export interface LoginRequest {
 }
 
 /**
- * The identity of an access token.
+ * The account that an access token names.
  */
 export interface MeReply {
   user: User;
 }
 
 /**
- * What the account is in an organization.
+ * Role of an account in an organization.
  */
 export interface Membership {
   organizationId: Identifier;
@@ -41,23 +41,23 @@ export interface Membership {
 }
 
 /**
- * A new identity. E-mail and phone are normalized before they are judged.
+ * A new account. E-mail and phone are normalized before they are checked.
  */
 export interface RegisterRequest {
   /**
-   * At most 254 characters once trimmed and lower-cased.
+   * At most 254 characters after trimming and lower-casing.
    */
   email: string;
   /**
-   * 8-128 code points; not a common one, not the e-mail or the name.
+   * 8-128 code points; must not be a common password, the e-mail address or its first part, or the name.
    */
   password: string;
   /**
-   * 1-200 characters once trimmed.
+   * 1-200 characters after trimming.
    */
   fullName: string;
   /**
-   * E.164, or with a leading 0 in Vietnam; empty = none.
+   * E.164, or a Vietnamese number with a leading 0; empty = no phone number.
    */
   phone?: string;
   /**
@@ -67,21 +67,21 @@ export interface RegisterRequest {
 }
 
 /**
- * How many sessions this call ended.
+ * Number of sessions that this call ended.
  */
 export interface RevokedCount {
   revoked: number;
 }
 
 /**
- * Whether this call ended something.
+ * True if this call ended a session.
  */
 export interface RevokedReply {
   revoked: boolean;
 }
 
 /**
- * What a person is on the platform.
+ * Role of a person on the platform.
  */
 export type Role = 'STUDENT' | 'TEACHER' | 'PARENT' | 'ADMIN';
 
@@ -91,46 +91,46 @@ export type Role = 'STUDENT' | 'TEACHER' | 'PARENT' | 'ADMIN';
 export interface SessionEnvelope {
   user: User;
   /**
-   * JWT; `Authorization: Bearer` of the calls that follow. HS256 with AUTH_JWT_SECRET.
+   * JWT to send as `Authorization: Bearer`; HS256, signed with AUTH_JWT_SECRET.
    */
   accessToken: string;
   /**
-   * JWT, usable once.
+   * JWT that can be exchanged once.
    */
   refreshToken: string;
   tokenType: 'Bearer';
   /**
-   * Seconds for which the access token is good: 900, fewer just before the session ends.
+   * Seconds for which the access token is valid: 900, or fewer shortly before the session ends.
    */
   expiresIn: number;
 }
 
 /**
- * A session that is alive: one login and its tokens.
+ * A live session: one login and its tokens.
  */
 export interface SessionItem {
   /**
-   * The `sid` of its tokens.
+   * Claim `sid` of the session's tokens.
    */
   id: Identifier;
   /**
-   * That of this very call.
+   * True for the session that makes this call.
    */
   current: boolean;
   createdAt: Timestamp;
   /**
-   * Of the last login or refresh.
+   * Time of the login or of the last refresh.
    */
   lastUsedAt: Timestamp;
   /**
-   * Unless it is refreshed before; never later than AUTH_SESSION_MAX_DAYS after `createdAt`.
+   * End of the session unless it is refreshed earlier; at most AUTH_SESSION_MAX_DAYS after `createdAt`.
    */
   expiresAt: Timestamp;
   userAgent: string | null;
 }
 
 /**
- * Sessions that are alive, the one used last first.
+ * The caller's live sessions, most recently used first.
  */
 export interface SessionList {
   /**
@@ -140,20 +140,20 @@ export interface SessionList {
 }
 
 /**
- * The refresh token, here or as `Authorization: Bearer`.
+ * The refresh token, in the body or as `Authorization: Bearer`.
  */
 export interface TokenRequest {
   refreshToken?: string;
 }
 
 /**
- * An identity as its owner sees it.
+ * An account as its owner sees it.
  */
 export interface User {
   id: Identifier;
   accountCode: string;
   /**
-   * Trimmed, lower-case.
+   * Trimmed and lower-cased.
    */
   email: string;
   fullName: string;

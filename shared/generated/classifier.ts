@@ -3,7 +3,7 @@
 import type { Identifier, Timestamp } from './common.ts';
 
 /**
- * AITaskRequestEnvelope: a task of one kind, with the one payload that the kind names.
+ * AITaskRequestEnvelope: a task of one kind, with the payload in the member named by its kind.
  */
 export interface AiTaskRequestEnvelope {
   taskId: Identifier;
@@ -13,23 +13,23 @@ export interface AiTaskRequestEnvelope {
   explain?: ExplanationRequest;
   grade?: EssayGradeRequest;
   /**
-   * Names the task: what it costs is owed once under it.
+   * Key of the task: its cost is charged once under this key.
    */
   idempotencyKey: string;
   /**
-   * Names what ends when the task is no longer wanted.
+   * Key by which the task is cancelled.
    */
   cancellationKey: string;
   features: TaskFeatures;
   usageEvent: TaskUsageEvent;
   /**
-   * What must be undone when the task is given up.
+   * Description of what must be undone if the task is abandoned.
    */
   rollback: string;
 }
 
 /**
- * AITaskResultEnvelope: what came of a task, under the name of its kind.
+ * AITaskResultEnvelope: the result of a task, in the member named by its kind.
  */
 export interface AiTaskResultEnvelope {
   taskId: Identifier;
@@ -45,39 +45,39 @@ export interface AiTaskResultEnvelope {
 }
 
 /**
- * Whether the preview was paid for; usage_wallet_settled only once both owners have it.
+ * Payment of the preview. `usage_wallet_settled` means that usage and wallet service have both accepted the charge.
  */
 export type ChargePolicy = 'preview_only_no_consume' | 'usage_wallet_settled';
 
 /**
- * What a model suggests for a question.
+ * A model's suggestions for a question.
  */
 export interface ClassifiedItem {
   questionId: Identifier;
   /**
-   * By field: {value, confidence}; confidence is 0-1, tags are a list of texts, all else is text.
+   * By field: {value, confidence}. Confidence is 0-1. The value is a list of strings for `tags`, otherwise a string.
    */
   suggestions: {
     [k: string]: unknown;
   };
   /**
-   * AUTO, and every confidence reaches the threshold.
+   * true if the mode is AUTO and every confidence reaches the threshold.
    */
   accepted: boolean;
 }
 
 /**
- * What can be suggested of a question.
+ * Field of a question for which a value can be suggested.
  */
 export type ClassifyField = 'subject' | 'gradeLevel' | 'topic' | 'difficulty' | 'cognitiveLevel' | 'tags';
 
 /**
- * AUTO marks as accepted what is sure enough; SUGGEST accepts nothing.
+ * AUTO marks a question as accepted if every confidence reaches the threshold. SUGGEST accepts nothing.
  */
 export type ClassifyMode = 'SUGGEST' | 'AUTO';
 
 /**
- * One batch of questions to be classified.
+ * One batch of questions to classify.
  */
 export interface ClassifyPayload {
   /**
@@ -92,11 +92,11 @@ export interface ClassifyPayload {
   fields: ClassifyField[];
   overwrite: boolean;
   /**
-   * Absent: no bank is configured.
+   * Absent if no question bank is configured.
    *
    * @maxItems 5
    *
-   * Items: A question as the bank gave it.
+   * Items: A question as the question bank returned it.
    */
   questions?: {
     [k: string]: unknown;
@@ -122,48 +122,48 @@ export interface ClassifyResult {
 }
 
 /**
- * The job, whoever made it.
+ * The new job, or the identical job that is already open.
  */
 export interface CreateJobReply {
   job: Job;
   /**
-   * false: an equal one was open.
+   * false if an identical job was already open.
    */
   created: boolean;
 }
 
 /**
- * Questions to be classified.
+ * Questions to classify.
  */
 export interface CreateJobRequest {
   /**
-   * Each once.
+   * Distinct values.
    *
    * @minItems 1
    * @maxItems 2000
    */
   questionIds: Identifier[];
   /**
-   * Each once.
+   * Distinct values.
    *
    * @minItems 1
    * @maxItems 6
    */
   fields: ClassifyField[];
   /**
-   * SUGGEST where absent.
+   * Default SUGGEST.
    */
   mode?: ClassifyMode;
   /**
-   * Whether fields that have a value are classified anew; false where absent.
+   * true = also suggest values for fields that have one; default false.
    */
   overwrite?: boolean;
   /**
-   * Least confidence of each field for AUTO to accept; 0.7 where absent.
+   * Confidence that every field must reach for AUTO to accept; default 0.7.
    */
   threshold?: number;
   /**
-   * How the questions were chosen; kept as it is.
+   * Filters by which the client selected the questions; stored unchanged.
    */
   filters?: {
     [k: string]: unknown;
@@ -181,11 +181,11 @@ export interface EssayCriterionScore {
 }
 
 /**
- * A grade that a teacher may hand off; nothing was written.
+ * A proposed grade, with the handoff that stores it. Nothing was stored.
  */
 export interface EssayGradePreview {
   /**
-   * The same on every replay.
+   * Id of this preview.
    */
   previewId: Identifier;
   provider: string;
@@ -205,7 +205,7 @@ export interface EssayGradePreview {
 }
 
 /**
- * An essay and the rubric that it is graded by.
+ * An essay and the rubric for its grade.
  */
 export interface EssayGradeRequest {
   attemptId?: Identifier;
@@ -213,12 +213,12 @@ export interface EssayGradeRequest {
   prompt: string;
   answerText: string;
   /**
-   * The sum of the criteria.
+   * Sum of the `maxScore` of all criteria.
    */
   maxScore: number;
   rubric: {
     /**
-     * Their ids differ.
+     * Criteria with distinct ids.
      *
      * @minItems 1
      * @maxItems 50
@@ -228,7 +228,7 @@ export interface EssayGradeRequest {
 }
 
 /**
- * ai.essay_grade.handoff.v1: the body that the attempt service takes as it stands.
+ * ai.essay_grade.handoff.v1: the body that the attempt service accepts unchanged.
  */
 export interface EssayHandoff {
   sourceService: 'ai-classifier-service';
@@ -254,11 +254,11 @@ export interface EssayHandoff {
 }
 
 /**
- * A solution; nothing was written.
+ * A proposed solution. Nothing was stored.
  */
 export interface ExplanationPreview {
   /**
-   * The same on every replay.
+   * Id of this preview.
    */
   previewId: Identifier;
   provider: string;
@@ -271,7 +271,7 @@ export interface ExplanationPreview {
 }
 
 /**
- * A question of which the solution is wanted.
+ * A question to explain.
  */
 export interface ExplanationRequest {
   questionId?: Identifier;
@@ -285,23 +285,23 @@ export interface ExplanationRequest {
     content: string;
   }[];
   /**
-   * The key, however the question bank writes it.
+   * The answer key in the format of the question bank.
    */
   answerKey?: {
     [k: string]: unknown;
   };
   /**
-   * Language of the answer, a BCP 47 tag; vi where absent.
+   * Language of the answer as a BCP 47 tag; default vi.
    */
   language?: string;
   /**
-   * How it is to be written.
+   * Style of the solution.
    */
   style?: string;
 }
 
 /**
- * A generation with its defaults filled in, and the questions that it follows.
+ * A generation request with its defaults, and the reference questions.
  */
 export interface GeneratePayload {
   mode: GenerationMode;
@@ -316,7 +316,7 @@ export interface GeneratePayload {
   /**
    * @maxItems 5
    *
-   * Items: A question as the bank gave it.
+   * Items: A question as the question bank returned it.
    */
   references: {
     [k: string]: unknown;
@@ -335,7 +335,7 @@ export interface GenerateResult {
 }
 
 /**
- * The field that fits the type; none for an essay.
+ * The field that fits the question type; an essay has no key.
  */
 export interface GeneratedAnswerKey {
   /**
@@ -372,7 +372,7 @@ export interface GeneratedOption {
 }
 
 /**
- * A question that nobody has stored.
+ * A generated question. It is not stored.
  */
 export interface GeneratedQuestion {
   tempId: Identifier;
@@ -392,22 +392,22 @@ export interface GeneratedQuestion {
 }
 
 /**
- * Kinds of questions that can be generated.
+ * Type of a question that can be generated.
  */
 export type GeneratedQuestionType =
   'SINGLE_CHOICE' | 'MULTIPLE_CHOICE' | 'TRUE_FALSE_GROUP' | 'SHORT_TEXT' | 'NUMERIC' | 'ESSAY';
 
 /**
- * What generated questions start from: nothing, a higher demand, or questions of the bank.
+ * Basis of the generated questions: the topic alone (`fresh`), a higher demand (`advanced`) or questions of the bank (`similar`).
  */
 export type GenerationMode = 'fresh' | 'advanced' | 'similar';
 
 /**
- * Generated questions; nothing was written.
+ * Generated questions. Nothing was stored.
  */
 export interface GenerationPreview {
   /**
-   * The same on every replay.
+   * Id of this preview; the same on every replay.
    */
   previewId: Identifier;
   provider: string;
@@ -426,7 +426,7 @@ export interface GenerationPreview {
 }
 
 /**
- * Questions to be made.
+ * Questions to generate.
  */
 export interface GenerationRequest {
   mode: GenerationMode;
@@ -437,15 +437,15 @@ export interface GenerationRequest {
   difficulty: string;
   count: number;
   /**
-   * Language of the answer, a BCP 47 tag; vi where absent.
+   * Language of the answer as a BCP 47 tag; default vi.
    */
   language?: string;
   /**
-   * What the teacher wishes beside that.
+   * Further instructions of the teacher.
    */
   instructions?: string;
   /**
-   * With mode similar one to five ids of the bank, each once; else none.
+   * With mode `similar`, one to five distinct question ids of the bank; otherwise empty.
    *
    * @maxItems 5
    */
@@ -474,12 +474,12 @@ export interface Job {
   scope: JobScope;
   progress: JobProgress;
   /**
-   * null until a batch is finished.
+   * null until the first batch is finished.
    */
   result: JobResult | null;
   error: JobError | null;
   /**
-   * One more at each change.
+   * Grows by one at each change.
    */
   revision: number;
   createdAt: Timestamp;
@@ -489,7 +489,7 @@ export interface Job {
 }
 
 /**
- * Why a job failed.
+ * Reason why a job failed.
  */
 export interface JobError {
   code: string;
@@ -510,15 +510,15 @@ export interface JobErrors {
 }
 
 /**
- * Which errors.
+ * Page of errors.
  */
 export interface JobErrorsQuery {
   /**
-   * 20 where absent.
+   * Default 20.
    */
   limit?: number;
   /**
-   * 0 where absent.
+   * Default 0.
    */
   offset?: number;
 }
@@ -537,22 +537,22 @@ export interface JobList {
 }
 
 /**
- * Which jobs.
+ * Filter and page of jobs.
  */
 export interface JobListQuery {
   status?: JobStatus;
   /**
-   * 20 where absent.
+   * Default 20.
    */
   limit?: number;
   /**
-   * 0 where absent.
+   * Default 0.
    */
   offset?: number;
 }
 
 /**
- * How far a job has come: questions, and batches of five of them.
+ * Progress of a job in questions and in batches of five.
  */
 export interface JobProgress {
   total: number;
@@ -562,7 +562,7 @@ export interface JobProgress {
   batchesTotal: number;
   batchesDone: number;
   /**
-   * Of the questions, rounded down.
+   * Percentage of the questions, rounded down.
    */
   percent: number;
 }
@@ -575,11 +575,11 @@ export interface JobReply {
 }
 
 /**
- * What a job has found so far.
+ * Results of a job so far.
  */
 export interface JobResult {
   /**
-   * In the order of questionIds. Not in lists, nor in job.updated of a job that is not finished.
+   * In the order of `questionIds`. Left out of lists, and of `job.updated` while the job is unfinished.
    *
    * @maxItems 2000
    */
@@ -589,7 +589,7 @@ export interface JobResult {
 }
 
 /**
- * What a job classifies, for whom and how.
+ * Questions, owner and options of a job.
  */
 export interface JobScope {
   actorId: Identifier;
@@ -612,7 +612,7 @@ export interface JobScope {
    */
   questionIds: Identifier[];
   /**
-   * The stored questions, in the order of questionIds; null where none are stored. Only in the reply of GET of one job.
+   * The stored questions in the order of `questionIds`; null if no questions are stored. Present only when one job is read.
    *
    * @maxItems 2000
    */
@@ -624,7 +624,7 @@ export interface JobScope {
 }
 
 /**
- * Where a job stands.
+ * State of a job.
  */
 export type JobStatus = 'PENDING' | 'RUNNING' | 'COMPLETED' | 'FAILED' | 'CANCELLED';
 
@@ -634,14 +634,14 @@ export type JobStatus = 'PENDING' | 'RUNNING' | 'COMPLETED' | 'FAILED' | 'CANCEL
 export type JobStream = string;
 
 /**
- * A preview that is made and not paid for yet.
+ * A preview that was generated and is not paid for yet.
  */
 export interface PendingPreview {
   previewId: Identifier;
 }
 
 /**
- * The service that may write what the preview shows, and where.
+ * The service that may store the content of the preview, and its route.
  */
 export interface PreviewOwner {
   service: string;
@@ -649,15 +649,15 @@ export interface PreviewOwner {
 }
 
 /**
- * What is known of the provider of now without asking it; never a secret.
+ * State of the provider in force, without a call to it. Never contains a secret.
  */
 export interface ProviderRuntime {
   /**
-   * degraded = its configuration is missing something, or is not supported: asks are refused.
+   * degraded = the configuration is incomplete or unsupported, and provider calls are refused.
    */
   status: 'ok' | 'degraded';
   /**
-   * mock, local, openai, anthropic, gemini or deepseek; any other is not supported: degraded.
+   * mock, local, openai, anthropic, gemini or deepseek. Any other name is unsupported and makes the status degraded.
    */
   provider: string;
   model: string | null;
@@ -669,11 +669,11 @@ export interface ProviderRuntime {
     explain: boolean;
     grade: boolean;
     /**
-     * Answers are read as they are written.
+     * Answers are streamed.
      */
     streaming: boolean;
     /**
-     * The provider takes the schema of an answer apart from the prompt.
+     * The provider accepts the answer's schema separately from the prompt.
      */
     structuredOutput: boolean;
   };
@@ -681,32 +681,32 @@ export interface ProviderRuntime {
     state: 'closed' | 'open' | 'half-open';
     consecutiveFailures: number;
     /**
-     * Until when the provider is left alone; after it one call tries.
+     * Time until which calls are suspended; then one call probes the provider.
      */
     openUntil: Timestamp | null;
     /**
-     * Until when the provider has asked for a pause.
+     * Time until which the provider is rate-limiting requests.
      */
     throttledUntil: Timestamp | null;
   };
 }
 
 /**
- * Who is asked by default, as an ADMIN chose it. Never holds a key.
+ * The model provider that an ADMIN selected. Never contains a key.
  */
 export interface ProviderSetting {
   provider: 'mock' | 'local' | 'openai' | 'anthropic' | 'gemini' | 'deepseek';
   model: string;
   /**
-   * null = the provider's official address.
+   * null = the official address of the provider.
    */
   baseUrl: string | null;
   /**
-   * The environment variable that holds the key; null = AI_CLASSIFIER_API_KEY, else the provider's own.
+   * Environment variable that contains the key; null = AI_CLASSIFIER_API_KEY, otherwise the variable of the provider.
    */
   apiKeyRef: string | null;
   /**
-   * false = the environment says who is asked.
+   * false = the environment selects the provider.
    */
   enabled: boolean;
   version: number;
@@ -718,18 +718,18 @@ export interface ProviderSetting {
 }
 
 /**
- * The stored setting beside what is in force.
+ * The stored setting and the state of the provider in force.
  */
 export interface ProviderSettingsReply {
   /**
-   * null = none was ever saved.
+   * null = no setting was ever saved.
    */
   setting: ProviderSetting | null;
   runtime: ProviderRuntime;
 }
 
 /**
- * Who is to be asked by default. A key is named, never sent.
+ * The model provider to select. The body names the variable of the key and never contains the key.
  */
 export interface ProviderSettingsRequest {
   /**
@@ -738,21 +738,21 @@ export interface ProviderSettingsRequest {
   provider: string;
   model: string;
   /**
-   * The provider's official origin or an allowed one; absent = its official address. `local` needs it.
+   * The official or an allowed origin; default: the official address of the provider. Required for `local`.
    */
   baseUrl?: string;
   /**
-   * AI_CLASSIFIER_API_KEY or the provider's own variable; absent = whichever of them is set, in this order.
+   * AI_CLASSIFIER_API_KEY or the variable of the provider; default: the first of the two that is set.
    */
   apiKeyRef?: string;
   /**
-   * Absent = true. false = the environment says who is asked.
+   * Default true. false = the environment selects the provider.
    */
   enabled?: boolean;
 }
 
 /**
- * Why a question has no suggestions.
+ * Reason why a question has no suggestions.
  */
 export interface QuestionError {
   questionId: Identifier;
@@ -762,7 +762,7 @@ export interface QuestionError {
 }
 
 /**
- * The jobs of every organization, counted.
+ * Counts of the jobs of all organizations.
  */
 export interface QueueSummary {
   sourceService: unknown;
@@ -778,19 +778,19 @@ export interface QueueSummary {
     running: number;
   };
   /**
-   * PENDING and RUNNING, the longest waiting first.
+   * PENDING and RUNNING jobs, longest waiting first.
    *
    * @maxItems 20
    */
   sample: QueuedJob[];
   /**
-   * FAILED, newest first.
+   * FAILED jobs, newest first.
    *
    * @maxItems 50
    */
   recentFailures: QueuedJob[];
   /**
-   * Paths by which a job's owner runs it again or stops it.
+   * Paths by which the owner of a job retries or cancels it.
    */
   commands: {
     retry: string;
@@ -799,11 +799,11 @@ export interface QueueSummary {
 }
 
 /**
- * How much of it.
+ * Size of the summary.
  */
 export interface QueueSummaryQuery {
   /**
-   * 10 where absent.
+   * Default 10.
    */
   recentFailuresLimit?: number;
 }
@@ -825,7 +825,7 @@ export interface QueuedJob {
 }
 
 /**
- * What an essay is judged by.
+ * A criterion by which an essay is graded.
  */
 export interface RubricCriterion {
   id: Identifier;
@@ -835,7 +835,7 @@ export interface RubricCriterion {
 }
 
 /**
- * What the generation cost.
+ * Cost of the generation.
  */
 export interface Settlement {
   credits: number;
@@ -855,7 +855,7 @@ export interface Solution {
 }
 
 /**
- * What is asked of the provider beside an answer.
+ * Requirements for the provider's answer.
  */
 export interface TaskFeatures {
   /**
@@ -863,22 +863,22 @@ export interface TaskFeatures {
    */
   structuredOutput: boolean;
   /**
-   * Calls that may mend an answer which does not.
+   * Further calls that may repair an answer that does not fit.
    */
   repairs: number;
   /**
-   * The answer may be read as it is written, where the provider can.
+   * The answer may be streamed if the provider supports it.
    */
   streaming: boolean;
 }
 
 /**
- * What a model can be asked for.
+ * Kind of a task for a model.
  */
 export type TaskKind = 'classify' | 'generate' | 'explain' | 'grade';
 
 /**
- * What the usage events of a task say of it.
+ * Description of a task in its usage events.
  */
 export interface TaskUsageEvent {
   operation: 'question-classification' | 'question-generation' | 'question-solution' | 'essay-grade';
@@ -890,7 +890,7 @@ export interface TaskUsageEvent {
 }
 
 /**
- * Tokens as the provider counted them; null = it did not say.
+ * Tokens as the provider counted them; null = not reported.
  */
 export interface TokenUsage {
   inputTokens: number | null;

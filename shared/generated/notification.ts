@@ -3,15 +3,15 @@
 import type { Identifier, Timestamp } from './common.ts';
 
 /**
- * The event that a batch of notifications comes with.
+ * The event that accompanies a batch of notifications.
  */
 export interface BatchEvent {
   /**
-   * The producer; with sourceEventId the replay key: both or neither.
+   * The producer. Together with `sourceEventId` it is the replay key; send both or neither.
    */
   sourceService?: string;
   /**
-   * Stable: a replay makes nothing.
+   * Stable id: a repeat is a replay and creates nothing.
    */
   sourceEventId?: string;
   /**
@@ -19,30 +19,30 @@ export interface BatchEvent {
    */
   type?: string;
   /**
-   * Preference key of every notification of the event; absent: their own.
+   * Preference key of all notifications of the event; default: the key of each.
    */
   preferenceType?: NotificationType;
   /**
-   * Kind of the thing that it is about.
+   * Kind of the object that the event is about.
    */
   entity?: string;
   /**
-   * That thing.
+   * Id of that object.
    */
   entityId?: Identifier;
   organizationId?: Identifier;
   /**
-   * Who caused it.
+   * The person or system that caused the event.
    */
   actorId?: Identifier;
   /**
-   * Whom the producer meant.
+   * The recipients that the producer intended.
    *
    * @maxItems 10000
    */
   targetUserIds?: Identifier[];
   /**
-   * What the producer says more; kept as it is.
+   * Further data of the producer; stored unchanged.
    */
   payload?: {
     [k: string]: unknown;
@@ -50,7 +50,7 @@ export interface BatchEvent {
 }
 
 /**
- * What a batch made.
+ * The notifications created by a batch.
  */
 export interface BatchReply {
   created: number;
@@ -59,19 +59,19 @@ export interface BatchReply {
    */
   suppressed: Suppression[];
   /**
-   * Ids of the rows that were made; of a replay those of the first time.
+   * Ids of the created notifications; for a replay, those of the first request.
    *
    * @maxItems 10000
    */
   notifications: Identifier[];
   /**
-   * null where the batch came without one.
+   * null if the batch contained no event.
    */
   event: Event | null;
 }
 
 /**
- * Notifications for recipients who are resolved already; all of them or none.
+ * Notifications for resolved recipients; all of them are created, or none.
  */
 export interface BatchRequest {
   /**
@@ -83,12 +83,12 @@ export interface BatchRequest {
 }
 
 /**
- * The notification, or why there is none.
+ * The created notification, or the reason for its suppression.
  */
 export interface CreateReply {
   notification: Notification | null;
   /**
-   * 1, or 0 where it was suppressed.
+   * 1, or 0 if it was suppressed.
    */
   created: number;
   /**
@@ -98,7 +98,7 @@ export interface CreateReply {
 }
 
 /**
- * One notification for a recipient who is resolved already.
+ * One notification for a resolved recipient.
  */
 export interface CreateRequest {
   /**
@@ -106,30 +106,30 @@ export interface CreateRequest {
    */
   userId: Identifier;
   /**
-   * Absent: that of the event, else of the header.
+   * Default: that of the event, otherwise of the header.
    */
   organizationId?: Identifier;
   type: NotificationType;
   title: string;
   content: string;
   /**
-   * Key that the preferences of a recipient are looked up by; the type where absent.
+   * Key by which the recipient's preferences are read; default: the type.
    */
   preferenceType?: NotificationType;
   /**
-   * Who caused it.
+   * The person or system that caused the notification.
    */
   actorId?: Identifier;
   /**
-   * Kind of the thing that it is about.
+   * Kind of the object that the notification is about.
    */
   entity?: string;
   /**
-   * That thing.
+   * Id of that object.
    */
   entityId?: Identifier;
   /**
-   * For clients; kept as it is.
+   * Data for clients; stored unchanged.
    */
   data?: {
     [k: string]: unknown;
@@ -137,14 +137,14 @@ export interface CreateRequest {
 }
 
 /**
- * How many were deleted.
+ * Number of notifications deleted.
  */
 export interface DeletedReply {
   deleted: number;
 }
 
 /**
- * One try to deliver a notification: diagnostics, which never change an inbox.
+ * One delivery attempt of a notification. It is diagnostic data and never changes an inbox.
  */
 export interface DeliveryAttempt {
   id: string;
@@ -159,7 +159,7 @@ export interface DeliveryAttempt {
   nextRetryAt: Timestamp | null;
   error: string | null;
   /**
-   * As it was given.
+   * As the reporting service sent it.
    */
   metadata: {
     [k: string]: unknown;
@@ -169,7 +169,7 @@ export interface DeliveryAttempt {
 }
 
 /**
- * A page of tries, newest first.
+ * A page of delivery attempts, newest first.
  */
 export interface DeliveryAttemptList {
   /**
@@ -179,52 +179,52 @@ export interface DeliveryAttemptList {
   page: number;
   limit: number;
   /**
-   * Of the whole filtered list.
+   * Number of items in the whole filtered list.
    */
   total: number;
   totalPages: number;
 }
 
 /**
- * Which tries.
+ * Filter and page of delivery attempts.
  */
 export interface DeliveryAttemptQuery {
   notificationId?: Identifier;
   organizationId?: Identifier;
   /**
-   * For an ADMIN: only this user's. Others always see their own.
+   * For an ADMIN: only those of this user. Other callers always get their own.
    */
   userId?: Identifier;
   channel?: string;
   provider?: string;
   status?: DeliveryStatus;
   /**
-   * Created then or later.
+   * Created at this time or later.
    */
   from?: Timestamp;
   /**
-   * Created then or earlier.
+   * Created at this time or earlier.
    */
   to?: Timestamp;
   /**
-   * From 1; 1 where absent.
+   * Page number from 1; default 1.
    */
   page?: number;
   /**
-   * Items of a page; 20 where absent.
+   * Items per page; default 20.
    */
   limit?: number;
 }
 
 /**
- * The stored try.
+ * The stored delivery attempt.
  */
 export interface DeliveryAttemptReply {
   deliveryAttempt: DeliveryAttempt;
 }
 
 /**
- * A try to deliver that another service made.
+ * A delivery attempt made by another service.
  */
 export interface DeliveryAttemptRequest {
   notificationId: Identifier;
@@ -234,17 +234,17 @@ export interface DeliveryAttemptRequest {
   provider: string;
   status: DeliveryStatus;
   /**
-   * 1 where absent.
+   * Default 1.
    */
   attempt?: number;
   /**
-   * The provider's own name for what it took.
+   * Id that the provider assigned to the message.
    */
   providerId?: string;
   nextRetryAt?: Timestamp;
   error?: string;
   /**
-   * Kept as it is.
+   * Stored unchanged.
    */
   metadata?: {
     [k: string]: unknown;
@@ -252,12 +252,12 @@ export interface DeliveryAttemptRequest {
 }
 
 /**
- * State of one try to deliver.
+ * State of one delivery attempt.
  */
 export type DeliveryStatus = 'QUEUED' | 'SENT' | 'FAILED' | 'DEAD_LETTERED';
 
 /**
- * An event of a producer as it is stored.
+ * A producer's event as it is stored.
  */
 export interface Event {
   id: Identifier;
@@ -274,7 +274,7 @@ export interface Event {
    */
   targetUserIds: Identifier[] | null;
   /**
-   * As the producer gave it.
+   * As the producer sent it.
    */
   payload: {
     [k: string]: unknown;
@@ -288,7 +288,7 @@ export interface Event {
 export type InboxStream = string;
 
 /**
- * A notification that comes with an event, for one recipient.
+ * A notification of an event, for one recipient.
  */
 export interface IntakeNotification {
   /**
@@ -296,30 +296,30 @@ export interface IntakeNotification {
    */
   userId: Identifier;
   /**
-   * Absent: that of the event, else of the header.
+   * Default: that of the event, otherwise of the header.
    */
   organizationId?: Identifier;
   type: NotificationType;
   title: string;
   content: string;
   /**
-   * Key that the preferences of a recipient are looked up by; the type where absent.
+   * Key by which the recipient's preferences are read; default: the type.
    */
   preferenceType?: NotificationType;
   /**
-   * Who caused it.
+   * The person or system that caused the notification.
    */
   actorId?: Identifier;
   /**
-   * Kind of the thing that it is about.
+   * Kind of the object that the notification is about.
    */
   entity?: string;
   /**
-   * That thing.
+   * Id of that object.
    */
   entityId?: Identifier;
   /**
-   * For clients; kept as it is.
+   * Data for clients; stored unchanged.
    */
   data?: {
     [k: string]: unknown;
@@ -327,12 +327,12 @@ export interface IntakeNotification {
 }
 
 /**
- * What an event made.
+ * The stored event and the notifications created for it.
  */
 export interface IntakeReply {
   event: Event;
   /**
-   * 0 at a replay.
+   * 0 for a replay.
    */
   created: number;
   /**
@@ -343,15 +343,15 @@ export interface IntakeReply {
 }
 
 /**
- * An event of a producer with the notifications that it makes.
+ * A producer's event with the notifications to create for it.
  */
 export interface IntakeRequest {
   /**
-   * The producer; with sourceEventId the replay key: both or neither.
+   * The producer. Together with `sourceEventId` it is the replay key; send both or neither.
    */
   sourceService?: string;
   /**
-   * Stable: a replay makes nothing.
+   * Stable id: a repeat is a replay and creates nothing.
    */
   sourceEventId?: string;
   /**
@@ -359,36 +359,36 @@ export interface IntakeRequest {
    */
   type: string;
   /**
-   * Preference key of every notification of the event; absent: their own.
+   * Preference key of all notifications of the event; default: the key of each.
    */
   preferenceType?: NotificationType;
   /**
-   * Kind of the thing that it is about.
+   * Kind of the object that the event is about.
    */
   entity?: string;
   /**
-   * That thing.
+   * Id of that object.
    */
   entityId?: Identifier;
   organizationId?: Identifier;
   /**
-   * Who caused it.
+   * The person or system that caused the event.
    */
   actorId?: Identifier;
   /**
-   * Whom the producer meant.
+   * The recipients that the producer intended.
    *
    * @maxItems 10000
    */
   targetUserIds?: Identifier[];
   /**
-   * To be created with the event; all of them or none.
+   * Notifications to create with the event; all of them are created, or none.
    *
    * @maxItems 10000
    */
   notifications?: IntakeNotification[];
   /**
-   * What the producer says more; kept as it is.
+   * Further data of the producer; stored unchanged.
    */
   payload?: {
     [k: string]: unknown;
@@ -396,30 +396,30 @@ export interface IntakeRequest {
 }
 
 /**
- * Part of an inbox; SUPPORT is every type that begins with `SUPPORT_`.
+ * Part of an inbox. SUPPORT matches every type that begins with `SUPPORT_`.
  */
 export type ListFilter = 'ALL' | 'UNREAD' | 'READ' | 'SUPPORT';
 
 /**
- * Which notifications.
+ * Filter and page of notifications.
  */
 export interface ListQuery {
   /**
-   * For an ADMIN: only this user's. Others always see their own.
+   * For an ADMIN: only those of this user. Other callers always get their own.
    */
   userId?: Identifier;
   organizationId?: Identifier;
   filter?: ListFilter;
   /**
-   * Literal text in title or content, in any case.
+   * Literal text in title or content; case is ignored.
    */
   q?: string;
   /**
-   * From 1; 1 where absent.
+   * Page number from 1; default 1.
    */
   page?: number;
   /**
-   * Items of a page; 20 where absent.
+   * Items per page; default 20.
    */
   limit?: number;
 }
@@ -435,12 +435,12 @@ export interface ListReply {
   page: number;
   limit: number;
   /**
-   * Of the whole filtered list.
+   * Number of items in the whole filtered list.
    */
   total: number;
   totalPages: number;
   /**
-   * Unread ones of the same user, or of all users, whatever filter and page.
+   * Unread notifications of the same user, or of all users, independent of filter and page.
    */
   unreadCount: number;
 }
@@ -460,18 +460,18 @@ export interface Notification {
   entity: string | null;
   entityId: Identifier | null;
   /**
-   * As the sender gave it.
+   * As the sender sent it.
    */
   data: {
     [k: string]: unknown;
   } | null;
   /**
-   * `{sourceService}:{sourceEventId}` of the event that it came with.
+   * `{sourceService}:{sourceEventId}` of the notification's event.
    */
   sourceEventRef: string | null;
   isRead: boolean;
   /**
-   * When it was first read.
+   * Time of the first read.
    */
   readAt: Timestamp | null;
   createdAt: Timestamp;
@@ -485,52 +485,52 @@ export interface NotificationReply {
 }
 
 /**
- * Kind of notification. Preferences are looked up by it where nothing else names a key.
+ * Kind of notification. It is the preference key unless `preferenceType` is present.
  */
 export type NotificationType = string;
 
 /**
- * What a user wants to be told.
+ * The notification preferences of a user.
  */
 export interface Preferences {
   /**
-   * By type; an explicit false disables it, every other is allowed.
+   * By type. An explicit false disables the type; all others are enabled.
    */
   enabledTypes: {
     [k: string]: unknown;
   };
   /**
-   * Nothing new until then.
+   * New notifications are suppressed until this time.
    */
   mutedUntil: Timestamp | null;
   /**
-   * null where nothing was ever set.
+   * null if the user never set a preference.
    */
   updatedAt: Timestamp | null;
 }
 
 /**
- * Changes of preferences; what is not named stays.
+ * Changes of preferences. Fields and types that are not named keep their values.
  */
 export interface PreferencesPatch {
   /**
-   * Merged by type. A key is any text that the type of a notification may be: 1–128 characters without control characters. Values are boolean; at most 500 types in all.
+   * Merged by type. A key is a notification type: 1–128 characters without control characters. Values are boolean. A user may set at most 500 types.
    */
   enabledTypes?: {
     [k: string]: unknown;
   };
   /**
-   * null clears it.
+   * null ends the mute.
    */
   mutedUntil?: Timestamp | null;
 }
 
 /**
- * A notification as another system has it. Fields that are not named here stay as they are.
+ * A notification as another system stores it. Fields that are not named here keep their values.
  */
 export interface SnapshotRequest {
   /**
-   * The owner; never changes.
+   * The owner; it never changes.
    */
   userId: Identifier;
   organizationId?: Identifier;
@@ -539,18 +539,18 @@ export interface SnapshotRequest {
   content: string;
   isRead: boolean;
   /**
-   * Kept only while isRead; absent: the one that is stored, else now.
+   * Stored only if `isRead` is true; default: the stored time, otherwise now.
    */
   readAt?: Timestamp;
   /**
-   * Given: deleted, for good.
+   * If present, the notification is deleted permanently.
    */
   deletedAt?: Timestamp;
   createdAt: Timestamp;
 }
 
 /**
- * What this service knows of support, for admin queues.
+ * Counts and newest notifications of support types, for admin queues.
  */
 export interface SupportSummary {
   /**
@@ -579,7 +579,7 @@ export interface SupportSummary {
     };
   };
   /**
-   * Tries to deliver notifications of support types.
+   * Delivery attempts of notifications of support types.
    */
   deliveryAttempts: {
     total: number;
@@ -599,7 +599,7 @@ export interface SupportSummary {
 }
 
 /**
- * A recipient who does not want to be told, or not now.
+ * A recipient whose preferences suppressed the notification.
  */
 export interface Suppression {
   userId: Identifier;
@@ -607,24 +607,24 @@ export interface Suppression {
 }
 
 /**
- * Why a recipient is not told.
+ * Reason for a suppressed notification.
  */
 export type SuppressionReason = 'TYPE_DISABLED' | 'MUTED';
 
 /**
- * How many were changed.
+ * Number of notifications changed.
  */
 export interface UpdatedReply {
   updated: number;
 }
 
 /**
- * A topic that a student is weak in. At least one of parentIds and recipientIds names somebody; together they are one set.
+ * A topic in which a student is weak. `parentIds` and `recipientIds` together contain at least one recipient and form one set.
  */
 export interface WeakTopicRequest {
   sourceService: WeakTopicSource;
   /**
-   * Stable: a replay makes nothing.
+   * Stable id: a repeat is a replay and creates nothing.
    */
   sourceEventId: string;
   studentId: Identifier;
@@ -636,13 +636,13 @@ export interface WeakTopicRequest {
    */
   parentIds?: Identifier[];
   /**
-   * Resolved recipients, by another name.
+   * Further resolved recipients; same meaning as `parentIds`.
    *
    * @maxItems 1000
    */
   recipientIds?: Identifier[];
   /**
-   * Absent: the id is shown.
+   * Default: the id is shown.
    */
   studentName?: string;
   score?: number;
@@ -650,6 +650,6 @@ export interface WeakTopicRequest {
 }
 
 /**
- * Who saw the weak topic.
+ * The service that detected the weak topic.
  */
 export type WeakTopicSource = 'analytics-service' | 'bff-service';

@@ -69,6 +69,8 @@ export interface Order<Q extends Queue, Body> {
   key: string;
   /** The attempt, exam or job that the command concerns; shown to operators. */
   subject: string;
+  /** The organization in whose turn the command runs, on queues whose slots go round the organizations. */
+  organizationId?: string;
   body: Body;
 }
 
@@ -84,6 +86,8 @@ export interface Command<Body = unknown, Progress = unknown, Result = unknown> {
   live?: true;
   /** The attempt, exam or job that the command concerns; shown to operators. */
   subject: string;
+  /** As in its order; absent if the queue has no turns, and in commands of earlier versions. */
+  organizationId?: string;
   status: CommandStatus;
   /**
    * Claims that were not refunded, including the current one. Counted before the run, so that a command that kills its worker
@@ -107,7 +111,7 @@ export interface Command<Body = unknown, Progress = unknown, Result = unknown> {
   /** The rejection of a rejected command; the result of the run once the command is done; null before. */
   result: Result | Rejection | null;
   lastError: CommandError | null;
-  /** How many times an operator replayed the command after it was dead. */
+  /** Number of times that an operator replayed the command after it was dead. */
   replays: number;
   createdAt: Date;
   settledAt: Date | null;

@@ -93,6 +93,7 @@ export function recordedAttempt(
   };
 }
 
+/** Returns a delivery attempt as a reply shows it. */
 export function deliveryAttemptView(row: DeliveryAttempt) {
   return {
     id: row._id,

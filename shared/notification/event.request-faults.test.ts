@@ -19,7 +19,7 @@ t.test('event and weak-topic rules return their faults for a body of any shape',
     t.strictSame(paths(weakTopicFaults(body, [])), ['/parentIds'], JSON.stringify(body));
   }
   t.strictSame(weakTopicFaults({ recipientIds: ['p'] }, []), []);
-  t.strictSame(weakTopicFaults({ parentIds: 'p' }, []), [], 'its shape says enough');
+  t.strictSame(weakTopicFaults({ parentIds: 'p' }, []), [], 'the schema reports this fault');
 });
 
 t.test('event rules return no fault at the place of a schema fault', async (t) => {

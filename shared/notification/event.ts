@@ -6,8 +6,10 @@ export interface NotificationEvent {
   _id: string;
   sourceService: string | null;
   sourceEventId: string | null;
-  /** True if `sourceService` and `sourceEventId` are set. The pair is then unique forever. */
+  /** True if the pair `sourceService` and `sourceEventId` is the replay key, which all services share. It is unique forever. */
   replayable: boolean;
+  /** True if pair and `actorId` are the replay key, which belongs to that actor. Absent in events of earlier versions. */
+  replayableByActor?: boolean;
   type: string | null;
   preferenceType: string | null;
   entity: string | null;
@@ -37,18 +39,22 @@ export interface EventInput {
   payload?: Record<string, unknown> | null;
 }
 
+/** Returns the stored form of an event. `keyedByActor`: its replay key belongs to its actor; default: all services share it. */
 export function newEvent(
   input: EventInput,
-  facts: { id: string; now: Date; created: number; organizationId: string | null },
+  facts: { id: string; now: Date; created: number; organizationId: string | null; keyedByActor?: boolean },
 ): NotificationEvent {
   const sourceService = input.sourceService ?? null;
   const sourceEventId = input.sourceEventId ?? null;
   const type = input.type ?? null;
+  const { keyedByActor = false } = facts;
+  const hasPair = sourceService !== null && sourceEventId !== null;
   return {
     _id: facts.id,
     sourceService,
     sourceEventId,
-    replayable: sourceService !== null && sourceEventId !== null,
+    replayable: hasPair && !keyedByActor,
+    replayableByActor: hasPair && keyedByActor,
     type,
     preferenceType: input.preferenceType ?? null,
     entity: input.entity ?? null,
@@ -63,6 +69,27 @@ export function newEvent(
   };
 }
 
+/** Key by which a repeated event is recognized. */
+export interface ReplayKey {
+  sourceService: string;
+  sourceEventId: string;
+  /** The only actor who uses this key; null: all services share it. */
+  actorId: string | null;
+}
+
+/** Returns the replay key of a stored event, or null if it has none. */
+export function replayKeyOf(event: NotificationEvent): ReplayKey | null {
+  const { sourceService, sourceEventId, actorId, replayableByActor = false } = event;
+  if (sourceService === null || sourceEventId === null) return null;
+  return { sourceService, sourceEventId, actorId: replayableByActor ? actorId : null };
+}
+
+/** Returns the key as one text. Keys of an actor begin with a bracket; no service's name does. */
+export function replayKeyText({ sourceService, sourceEventId, actorId }: ReplayKey): string {
+  const ref = `${sourceService}:${sourceEventId}`;
+  return actorId === null ? ref : JSON.stringify([actorId, ref]);
+}
+
 /** Returns the reference that rows store to their event, or null if the event has no replay key. */
 export function sourceEventRef(input: Pick<EventInput, 'sourceService' | 'sourceEventId'>): string | null {
   const { sourceService, sourceEventId } = input;
@@ -70,6 +97,7 @@ export function sourceEventRef(input: Pick<EventInput, 'sourceService' | 'source
   return sourceEventId === undefined || sourceEventId === null ? null : `${sourceService}:${sourceEventId}`;
 }
 
+/** Returns an event as a reply shows it. */
 export function eventView(event: NotificationEvent) {
   return {
     id: event._id,
@@ -123,7 +151,12 @@ export function sourcePairFaults(
   const hasService = isThere(sourceService);
   if (hasService === isThere(sourceEventId)) return [];
   const missing = hasService ? 'sourceEventId' : 'sourceService';
-  return [{ path: `${at}/${missing}`, message: 'is required beside the other half of the replay key' }];
+  return [
+    {
+      path: `${at}/${missing}`,
+      message: 'is required: `sourceService` and `sourceEventId` form the replay key together',
+    },
+  ];
 }
 
 /** Returns the `sourcePairFaults` of a body of any shape that failed its schema. Places of `known` schema faults are omitted. */
@@ -131,6 +164,7 @@ export function eventFaults(body: unknown, known: readonly FaultDetail[]): Fault
   return isJsonObject(body) ? unknownTo(known, sourcePairFaults(body)) : [];
 }
 
+/** Returns the faults of the event in a batch that its schema does not detect. Places of `known` faults are omitted. */
 export function batchFaults(body: unknown, known: readonly FaultDetail[]): FaultDetail[] {
   return isJsonObject(body) && isJsonObject(body.event) ? unknownTo(known, sourcePairFaults(body.event, '/event')) : [];
 }

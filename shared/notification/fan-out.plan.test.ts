@@ -14,7 +14,7 @@ const wanted = (more: Partial<Preferences> = {}): Preferences => ({
 
 t.test('a disabled type or a running mute suppresses a notification', async (t) => {
   const muted = new Date(NOW.getTime() + 1);
-  t.equal(suppressionOf(null, 'A', NOW), null, 'who has set nothing is told everything');
+  t.equal(suppressionOf(null, 'A', NOW), null, 'without preferences nothing is suppressed');
   t.equal(suppressionOf(wanted(), 'A', NOW), null);
   t.equal(suppressionOf(wanted({ enabledTypes: { A: true, B: false } }), 'A', NOW), null);
   t.equal(suppressionOf(wanted({ enabledTypes: { A: false } }), 'A', NOW), 'TYPE_DISABLED');

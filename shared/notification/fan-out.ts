@@ -16,7 +16,7 @@ import { type Preferences, preferenceKey, type Suppression, suppressionOf } from
 export interface FanOut {
   _id: string;
   state: FanOutState;
-  /** `sourceEventRef` of its event. A concurrent request with the same event waits for this fan-out and stages nothing. */
+  /** `replayKeyText` of its event. A concurrent request with the same event waits for this fan-out and stages nothing. */
   source: string | null;
   /** Total number of rows; `staged` is the number of rows staged so far. */
   rows: number;

@@ -33,6 +33,7 @@ export interface Notification {
  */
 export type Place = 'INBOX' | 'DELETED' | (string & {});
 
+/** Returns whether notifications of this type are about support. */
 export function isSupportType(type: string): boolean {
   return type.startsWith('SUPPORT_');
 }

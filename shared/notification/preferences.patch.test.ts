@@ -42,7 +42,7 @@ t.test('a preferences patch maps valid type names to booleans', async (t) => {
   t.equal(pathsOf({ enabledTypes: { ['🎓'.repeat(129)]: true } }).length, 1);
   const [huge = ''] = pathsOf({ enabledTypes: { ['x'.repeat(100_000)]: true } });
   t.ok(huge.length < 300, 'a giant name makes no giant reply');
-  const known = [{ path: '/enabledTypes/A', message: 'said before' }];
+  const known = [{ path: '/enabledTypes/A', message: 'reported before' }];
   t.strictSame(preferencesFaults({ enabledTypes: { A: 1 } }, known), [], 'a place is named once');
 });
 

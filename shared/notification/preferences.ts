@@ -61,7 +61,8 @@ export function preferencesFaults(body: unknown, known: readonly FaultDetail[] =
   if (entries.length > MAX_ENABLED_TYPES) return [TOO_MANY_TYPES];
   const faults = entries.flatMap(([name, value]): FaultDetail[] => {
     const path = `/enabledTypes/${pointerStep(name)}`;
-    if (!TYPE_NAME.test(name)) return [{ path, message: 'must be a type: 1 to 128 characters, no control characters' }];
+    if (!TYPE_NAME.test(name))
+      return [{ path, message: 'must be a notification type: 1-128 characters without control characters' }];
     return typeof value === 'boolean' ? [] : [{ path, message: 'must be boolean' }];
   });
   return unknownTo(known, faults);
@@ -76,7 +77,7 @@ function pointerStep(name: string): string {
 /** Also returned if a patch of acceptable size would make the stored map too large. */
 export const TOO_MANY_TYPES: FaultDetail = {
   path: '/enabledTypes',
-  message: `must leave at most ${MAX_ENABLED_TYPES} types`,
+  message: `must result in at most ${MAX_ENABLED_TYPES} types`,
 };
 
 /** Converts a patch without faults to a change. */

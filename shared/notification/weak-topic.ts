@@ -25,8 +25,17 @@ function parentsOf(alert: Pick<WeakTopic, 'parentIds' | 'recipientIds'>): string
   return [...new Set([...(alert.parentIds ?? []), ...(alert.recipientIds ?? [])])];
 }
 
-/** Returns the event and the notifications of an alert. Title and content are those of the previous system. */
-export function weakTopicFanOut(alert: WeakTopic): { event: EventInput; notifications: NotificationInput[] } {
+/** Calls in one hour by which an actor may send alerts. Each call may reach 2,000 users. */
+export const ALERT_CALLS_AN_HOUR = 60;
+
+/**
+ * Returns the event and the notifications of an alert. Title and content are those of the previous system. `actorId` names the
+ * user who sent it; null: a service sent it.
+ */
+export function weakTopicFanOut(
+  alert: WeakTopic,
+  actorId: string | null,
+): { event: EventInput; notifications: NotificationInput[] } {
   const parents = parentsOf(alert);
   const about = { studentId: alert.studentId, topic: alert.topic, score: alert.score ?? null };
   return {
@@ -38,6 +47,7 @@ export function weakTopicFanOut(alert: WeakTopic): { event: EventInput; notifica
       entity: 'Student',
       entityId: alert.studentId,
       organizationId: alert.organizationId ?? null,
+      actorId,
       targetUserIds: parents,
       payload: about,
     },
@@ -46,6 +56,7 @@ export function weakTopicFanOut(alert: WeakTopic): { event: EventInput; notifica
       type: WEAK_TOPIC_TYPE,
       title: TITLE,
       content: `Học sinh ${alert.studentName ?? alert.studentId} cần củng cố chủ đề "${alert.topic}".`,
+      actorId,
       entity: 'Student',
       entityId: alert.studentId,
       data: about,

@@ -25,7 +25,7 @@ t.test('the sweep ends a job whose command died with its workers, and no other j
   ];
   await cancelJob(mongo, cancelled.subject, OWNER);
   await mailboxOf(mongo, 'classifier').updateOne({ _id: lost._id }, { $set: { attempts: 1 } });
-  t.equal(await run(sweeper, lost), 'dead', 'its last worker was killed');
+  t.equal(await run(sweeper, lost), 'dead', 'dead after the last worker was killed');
   t.equal(await run(sweeper, sweep), 'snoozed');
   t.match(await job(lost), { status: 'FAILED', open: false, error: { code: 'INTERNAL' }, finishedAt: Date });
   t.match(await job(waiting), { status: 'PENDING', open: true });
@@ -41,7 +41,7 @@ t.test('outcomes stored before the command died count, and open batches become e
   t.equal(await run(fails, command), 'retried');
   await mailboxOf(mongo, 'classifier').updateOne({ _id: command._id }, { $set: { attempts: 2 } });
   await expire(mongo, command);
-  t.equal(await run(fails, command), 'dead', 'its last worker was killed');
+  t.equal(await run(fails, command), 'dead', 'dead after the last worker was killed');
   await postRecurringCommands(mongo, fails, Date.now() - 1_000);
   const sweep = (await mailboxOf(mongo, 'classifier').findOne({ key: 'classifier:lost-jobs' })) as Command;
   publishedJobs.length = 0;

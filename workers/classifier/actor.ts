@@ -25,6 +25,7 @@ export function classifierActor(deps: WorkerDeps, models: () => Models = deps.mo
     concurrency,
     pollMs: pollIntervalMs,
     leaseMs,
+    byOrganization: true,
     backoff: { baseMs: retryBaseDelayMs, capMs: CAP_MS },
   };
   if (!enabled) return { ...common, handlers: {} };
@@ -88,6 +89,6 @@ async function endOrphanedJob({ mongo, log, publishJobChange }: SweepDeps, orpha
     if (error instanceof RoundOver || error instanceof Stale) return;
     throw error;
   }
-  log.warn({ jobId }, 'a job was given up with its command');
+  log.warn({ jobId }, 'job ended: its command is dead');
   publishJobChange(jobId);
 }

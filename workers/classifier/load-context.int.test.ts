@@ -21,7 +21,7 @@ t.test('questions that the bank does not return are not sent to the model', asyn
     }),
     command,
   );
-  t.strictSame(asked, [['b', 'd']], 'and a batch of which it knows none goes nowhere');
+  t.strictSame(asked, [['b', 'd']], 'a batch without a known question is not sent');
   t.strictSame(seen, [
     { id: 'b', content: 'c' },
     { id: 'd', content: 'c' },
@@ -74,7 +74,7 @@ t.test('a round without questions loads them first, and fails if they cannot be 
       await post(),
     ),
     'done',
-    'also where the bank is gone from the configuration',
+    'loaded questions need no configured bank',
   );
   t.strictSame(asked, [], 'never with ids only');
 });

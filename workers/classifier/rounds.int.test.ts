@@ -7,7 +7,7 @@ import { roundOrder } from '#shared/classifier/commands.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { classifierScene, OWNER, passing } from '#testing/actors/classifier-scene.ts';
 import { testKernel } from '#testing/actors/test-kernel.ts';
-import { finishedOnce, postJob } from '#testing/stored/stored-jobs.ts';
+import { finishedOnce, postJob, unlimitedSlots } from '#testing/stored/stored-jobs.ts';
 import { again, expire } from '#testing/suites/kernel-features/feature.ts';
 import { gate, until } from '#testing/until.ts';
 import { runCommand } from '#workers/run-command.ts';
@@ -56,7 +56,7 @@ t.test('a worker that lost its lease writes nothing, and the next worker runs th
     return undefined;
   });
   const first = run(late, command, 'paused');
-  await until('it asks', () => asked.length === 1);
+  await until('the worker calls the provider', () => asked.length === 1);
   await expire(mongo, command);
   t.equal(await run(late, command, 'next'), 'done');
   const after = await job(command);
@@ -86,7 +86,7 @@ t.test('a stop aborts the provider calls and snoozes the job without spending an
   );
   const kernel = testKernel(mongo);
   const running = runCommand(kernel, hanging, command.queue, command._id);
-  await until('it asks', () => asked.length === 1);
+  await until('the worker calls the provider', () => asked.length === 1);
   kernel.halt.abort(new Error('the process ends'));
   t.equal(await running, 'snoozed');
   t.equal(asked.length, 1);
@@ -105,7 +105,7 @@ t.test('a restarted job takes no outcome of the earlier round, nor of a worker t
   const first = run(late, command, 'paused');
   await until('one batch is done', () => asked.length === 2);
   await cancelJob(mongo, command.subject, OWNER);
-  const retried = await retryJob(mongo, command.subject, OWNER, (body) =>
+  const retried = await retryJob(mongo, command.subject, OWNER, unlimitedSlots(), (body) =>
     newCommand({ queue: 'classifier', key: 'again', subject: body.jobId, body, maxAttempts: 3, now: Date.now() }),
   );
   if (retried.kind !== 'retried') throw new Error(retried.kind);
@@ -126,13 +126,13 @@ t.test('a restarted job takes no outcome of the earlier round, nor of a worker t
     actor(() => slow.opened.then(() => undefined)),
     next,
   );
-  await until('the next round asks', () => asked.length === 1);
+  await until('the next round calls the provider', () => asked.length === 1);
   paused.open();
   t.equal(await first, 'done');
   t.match(await job(command), { status: 'RUNNING', round: 2, counts: { batchesDone: 0, succeeded: 0 } });
   slow.open();
   t.equal(await second, 'done');
-  t.equal(asked.length, 2, 'both batches are asked for again');
+  t.equal(asked.length, 2, 'both batches are sent again');
   t.equal(await finishedOnce(mongo, command.subject), 1);
 });
 
@@ -140,8 +140,8 @@ t.test('a command of an earlier round neither begins nor snoozes the next round'
   const { mongo, asked, actor, run, job } = await classifierScene(t);
   async function startOver(jobId: string) {
     await cancelJob(mongo, jobId, OWNER);
-    const retried = await retryJob(mongo, jobId, OWNER, (at) =>
-      newCommand({ ...roundOrder(at), maxAttempts: 3, now: Date.now() }),
+    const retried = await retryJob(mongo, jobId, OWNER, unlimitedSlots(), (at) =>
+      newCommand({ ...roundOrder(at, OWNER.organizationId), maxAttempts: 3, now: Date.now() }),
     );
     if (retried.kind !== 'retried') throw new Error(retried.kind);
     return retried.job;

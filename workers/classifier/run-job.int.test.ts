@@ -39,7 +39,7 @@ t.test('a job calls the model once for each batch of five and stores items in qu
     finishedAt: Date,
     counts: { total: 12, succeeded: 12, failed: 0, batchesDone: 3 },
   });
-  t.ok(publishedJobs.length >= 3 && publishedJobs.every((id) => id === command.subject), 'streams were told');
+  t.ok(publishedJobs.length >= 3 && publishedJobs.every((id) => id === command.subject), 'each change was published');
 });
 
 t.test('a batch that the provider refuses for good becomes errors at once, and other batches continue', async (t) => {
@@ -79,11 +79,11 @@ t.test('a passing failure makes the job due again; finished batches stay stored 
   });
   const before = Date.now();
   t.equal(await run(busy, command), 'retried');
-  t.equal(asked.length, 2, 'nobody is asked after the failure');
+  t.equal(asked.length, 2, 'no call follows the failure');
   t.match(await job(command), { status: 'PENDING', open: true, finishedAt: null, counts: { batchesDone: 1 } });
   const resting = await again(mongo, command);
   t.match(resting, { status: 'PENDING', attempts: 1 });
-  t.ok(resting.nextRunAt.getTime() - before > 80_000, 'it rests for as long as was asked');
+  t.ok(resting.nextRunAt.getTime() - before > 80_000, 'the command waits for the requested time');
 
   await expire(mongo, command);
   asked.length = 0;
@@ -132,7 +132,7 @@ t.test('a run spends no attempt while the provider circuit is open', async (t) =
     t.match(await job(command), { status: 'PENDING' });
     await expire(mongo, command);
   }
-  t.equal(asked.length, 3, 'one look each time');
+  t.equal(asked.length, 3, 'each run calls the provider once');
 });
 
 t.test('a job ends with its stored outcomes after its last attempt fails', async (t) => {

@@ -48,7 +48,7 @@ async function classify(deps: JobRunDeps, run: JobRun): Promise<Outcome<'classif
       await loadContext(deps, run, job);
     } catch (error) {
       if (!(error instanceof QuestionBankFailed)) throw error;
-      deps.log.warn({ err: error, jobId: job._id }, 'a job fails for want of its questions');
+      deps.log.warn({ err: error, jobId: job._id }, 'loading the questions of a job failed; job ended as FAILED');
       return doneOutcome(deps, at, { status: 'FAILED', error: CONTEXT_FAILED });
     }
   }

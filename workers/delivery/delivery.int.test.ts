@@ -56,7 +56,7 @@ function sceneOf(mongo: TestMongo): Scene {
 
 const taken: Send = async () => ({ providerId: 'p-1' });
 const mustNot: Send = async () => {
-  throw new Permanent('nobody was to be told');
+  throw new Permanent('the adapter was called');
 };
 
 t.test('a delivery attempt row is written before the call and ended with its job', async (t) => {
@@ -65,7 +65,7 @@ t.test('a delivery attempt row is written before the call and ended with its job
   const seen: DeliveryAttempt[] = [];
   const send: Send = async (given) => {
     t.match(given, { deliveryJobId: job._id, channel: 'webhook', notification: { id: job.subject } });
-    t.notOk('place' in given.notification, 'what no reader sees is not sent');
+    t.notOk('place' in given.notification, 'internal fields are not sent');
     seen.push(...(await rows(job)));
     return { providerId: 'p-1' };
   };
@@ -97,9 +97,9 @@ t.test(
       t.equal(await run(failing, job), 'retried');
       const [row, resting] = [(await rows(job)).at(-1), await again(mongo, job)];
       t.match(row, { _id: `${job._id}:${n}`, status: 'FAILED', attempt: n, error: 'busy' });
-      t.strictSame(row?.nextRetryAt, resting.nextRunAt, 'the real time of the next try');
+      t.strictSame(row?.nextRetryAt, resting.nextRunAt, 'the due time of the next delivery attempt');
       // The base is 2 s, and jitter only lengthens it. The second time, the receiver requested one hour.
-      t.ok(resting.nextRunAt.getTime() - before >= (n === 1 ? 2_000 : 3_590_000), 'it rests');
+      t.ok(resting.nextRunAt.getTime() - before >= (n === 1 ? 2_000 : 3_590_000), 'the job backs off');
       await expire(mongo, job);
     }
     t.equal(await run(failing, job), 'dead');
@@ -119,7 +119,7 @@ t.test('a permanent refusal by the provider makes the job a dead letter at once'
   const job = await postDelivery(mongo);
   t.equal(await run(actor(mustNot), job), 'dead');
   t.match(await again(mongo, job), { status: 'DEAD', attempts: 1 });
-  t.match(await rows(job), [{ status: 'DEAD_LETTERED', nextRetryAt: null, error: 'nobody was to be told' }]);
+  t.match(await rows(job), [{ status: 'DEAD_LETTERED', nextRetryAt: null, error: 'the adapter was called' }]);
 });
 
 t.test('any error of an adapter spends the attempt, even a network fault', async (t) => {
@@ -227,7 +227,7 @@ t.test('the next delivery attempt ends the row of a vanished worker, and the lat
   t.match(await rows(job), ended);
   go.open();
   t.equal(await late, 'fenced');
-  t.match(await rows(job), ended, 'who comes too late writes nothing');
+  t.match(await rows(job), ended, 'the late worker writes nothing');
 });
 
 t.test('a suppressed job also ends the row of an interrupted delivery attempt', async (t) => {

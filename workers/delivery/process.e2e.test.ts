@@ -28,7 +28,7 @@ t.test('the process claims its jobs with the delivery lease and reports the slot
   t.equal(row?.status, 'QUEUED');
   const heldMs = Number((await again(mongo, job)).lockedUntil) - Number(row?.createdAt);
   t.ok(heldMs > 2 * MINUTE && heldMs < 6 * MINUTE, `held for ${heldMs} ms`);
-  const [seen] = await until('its heartbeat', async () => {
+  const [seen] = await until('the heartbeat of the process', async () => {
     const live = await liveWorkers(mongo, Date.now());
     return live.length === 1 ? live : null;
   });
@@ -43,7 +43,7 @@ t.test('a process without a channel idles: it stays alive, claims nothing and st
   const { mongo, env } = await openLane(t);
   const job = await postDelivery(mongo);
   const worker = startWorker('delivery', { ...env, NOTIFICATION_CHANNELS: '' });
-  const [seen] = await until('its heartbeat', async () => {
+  const [seen] = await until('the heartbeat of the process', async () => {
     const live = await liveWorkers(mongo, Date.now());
     return live.length === 1 ? live : null;
   });

@@ -1,7 +1,9 @@
 import t from 'tap';
 import { makeHandoffsDue } from '#infra/mongo/attempt/grade.ts';
+import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import type { Command } from '#shared/kernel/command.ts';
+import { HOUR } from '#shared/kernel/time.ts';
 import { scriptActor } from '#testing/actors/scripted-actor.ts';
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { postGrading, postHandoff, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
@@ -55,6 +57,8 @@ t.test('the grade wakes the handoffs that wait for it, and no others', async (t)
   const last = await postHandoff(mongo, attempt, { sourceEventId: '\u{10ffff}' });
   const near = await postHandoff(mongo, await storeAttempt(mongo, { ...SUBMITTED, _id: `${attempt._id}x` }));
   for (const command of [handoff, last, near, other.handoff]) await waitLong(mongo, command);
+  // The waits may end while this test runs, so lengthen them.
+  await mailboxOf(mongo, 'essayhandoff').updateMany({}, { $set: { nextRunAt: new Date(Date.now() + HOUR) } });
 
   const deps = testWorkerDeps(mongo);
   const grading = await postGrading(mongo, attempt);
@@ -66,7 +70,7 @@ t.test('the grade wakes the handoffs that wait for it, and no others', async (t)
   for (const { _id, queue } of [handoff, last])
     t.equal(await runCommand(testKernel(mongo), handoffs, queue, _id), 'done');
   for (const { _id, queue } of [near, other.handoff]) {
-    t.equal(await runCommand(testKernel(mongo), handoffs, queue, _id), 'not-ours', 'still resting');
+    t.equal(await runCommand(testKernel(mongo), handoffs, queue, _id), 'not-ours', 'this handoff still waits');
   }
 });
 

@@ -50,7 +50,7 @@ async function deliverToParents(
     case 'parents':
       return deliverTo(notification, notice, parents.ids, limits);
     case 'unreadable':
-      return { kind: 'retry', error: new Error('the profile service answered no list of parent ids') };
+      return { kind: 'retry', error: new Error('the profile service returned no list of parent ids') };
     case 'refused':
       return profileRefusal(parents.reply);
     case 'unanswered':
@@ -105,7 +105,7 @@ function profileRefusal(reply: ServiceReply): NoticeOutcome {
 
 /** Names the service in the operator's list, because `fetch failed` names neither service nor reason. The reason stays as `cause`. */
 function noAnswerOf(service: string, reason: Error): Error {
-  return new Error(`the ${service} service gave no whole answer`, { cause: reason });
+  return new Error(`the ${service} service sent no complete reply`, { cause: reason });
 }
 
 /** Returns the wait that the reply's `Retry-After` requests, up to MAX_WAIT_MS, as part of a retry. */

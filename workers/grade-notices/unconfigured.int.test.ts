@@ -15,7 +15,7 @@ t.test('notices of a neighbour that is not configured stay unclaimed and spend n
   const neighbours = await openNeighbours(t);
   const notices = gradeNotices(await storeAttempt(mongo, graded()));
   const options = { maxAttempts: 3, now: Date.now() - 1_000 };
-  await inTransaction(mongo, 5_000, (session) => queueNotices(mongo, session, notices, options));
+  await inTransaction(mongo, 60_000, (session) => queueNotices(mongo, session, notices, options));
   const rows = () =>
     mongo.db
       .collection<Command>(NOTICES)

@@ -29,7 +29,7 @@ t.test('a queued analytics call holds the events, not the attempt', async (t) =>
   await new Promise(setImmediate);
   collectGarbage();
   t.equal(queued.length, 1);
-  t.equal(attempt.deref(), undefined, 'a thousand of these may wait');
+  t.equal(attempt.deref(), undefined, 'a queued call retains no attempt');
 });
 
 function queueOne(deps: WorkerDeps): Attempt {
@@ -44,7 +44,7 @@ t.test('any analytics failure is logged and counted, and never thrown', async (t
   const attempt = gradedAttempt();
   reportToAnalytics(deps, attempt, PAPER, new Date());
   await queued[0]?.();
-  t.strictSame(alarms, ['analytics_failed', 'analytics_failed'], 'nobody listens there');
+  t.strictSame(alarms, ['analytics_failed', 'analytics_failed'], 'the analytics address refuses connections');
   t.match(log.lines, [{ level: 'warn', fields: { attemptId: attempt._id, err: Error } }, { level: 'warn' }]);
   // Building the events of this attempt fails. Its grade has committed already and must not be undone.
   reportToAnalytics(deps, { ...attempt, answers: null } as never, PAPER, new Date(Number.NaN));

@@ -110,7 +110,7 @@ async function sendEvents(deps: WorkerDeps, analytics: Neighbour, events: readon
 
 function analyticsFailed(deps: WorkerDeps, attemptId: string | undefined, err: unknown): void {
   deps.alarm('analytics_failed');
-  deps.log.warn({ err, attemptId }, 'analytics was not told');
+  deps.log.warn({ err, attemptId }, 'sending events to the analytics service failed; events dropped');
 }
 
 /** Makes handoffs due that wait for this grade. Without it, a handoff would wait out its backoff of up to 30 seconds. */

@@ -1,8 +1,14 @@
-import { queueNotices, setReleased, type UnreleasedAttempt, unreleasedAttempts } from '#infra/mongo/attempt/release.ts';
+import {
+  queueNotices,
+  releasesUpTo,
+  setReleased,
+  type UnreleasedAttempt,
+  unreleasedAttempts,
+} from '#infra/mongo/attempt/release.ts';
 import { Stale } from '#infra/mongo/guarded-update.ts';
 import type { ReleaseProgress } from '#shared/attempt/commands.ts';
 import { gradeNotices } from '#shared/attempt/notices.ts';
-import { isBoundBy, releaseEffect, type StoredRelease } from '#shared/attempt/release.ts';
+import { bindingRelease, releaseEffect, type StoredRelease } from '#shared/attempt/release.ts';
 import type { Actor, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
 import { ringForNotices } from '#workers/runtime.ts';
 
@@ -13,9 +19,10 @@ const READ_AHEAD = 1_000;
 const START: ReleaseProgress = { afterId: '', updatedAttempts: 0, queuedNotifications: 0 };
 
 /**
- * Sets the release time on every attempt that the release binds, and queues notices for each result that becomes visible. Each chunk
+ * Sets a release time on every attempt that the release binds, and queues notices for each result that becomes visible. Each chunk
  * is one transaction. The release was stored with its command, so an attempt inserted or graded during this walk finds the release
- * itself; this walk finds all earlier attempts.
+ * itself; this walk finds all earlier attempts. If an earlier release also binds an attempt and its walk has not come so far, this
+ * walk sets the time of the earlier one.
  */
 export function resultsReleaseActor(deps: WorkerDeps): Actor {
   return {
@@ -29,17 +36,22 @@ async function release(deps: WorkerDeps, run: Run<'resultsrelease'>): Promise<Ou
   const { body, progress } = run.command;
   const read = (from: ReleaseProgress, limit: number) =>
     unreleasedAttempts(deps.mongo, body.examId, from.afterId, limit);
+  const releases = await releasesUpTo(deps.mongo, body);
   let at = progress ?? START;
   let ahead = await read(at, READ_AHEAD);
+  let size = CHUNK;
   while (ahead.length > 0) {
     run.signal.throwIfAborted();
     try {
-      at = await releaseChunk(deps, run, at, ahead.slice(0, CHUNK));
-      ahead = ahead.slice(CHUNK);
+      at = await releaseChunk(deps, run, { at, releases, chunk: ahead.slice(0, size) });
+      ahead = ahead.slice(size);
+      size = Math.min(CHUNK, 2 * size);
     } catch (error) {
       if (!(error instanceof Stale)) throw error;
-      // An attempt of the chunk was graded, saved or submitted since it was read. Read that chunk again and decide anew.
-      ahead = await read(at, CHUNK);
+      // An attempt of the chunk was graded, saved or submitted since it was read. Read again and decide anew about half as many:
+      // in a full class that saves every second a whole chunk might never stay unchanged.
+      size = Math.ceil(size / 2);
+      ahead = await read(at, size);
     }
     if (ahead.length === 0) ahead = await read(at, READ_AHEAD);
   }
@@ -47,26 +59,34 @@ async function release(deps: WorkerDeps, run: Run<'resultsrelease'>): Promise<Ou
   return { kind: 'done', result: { updatedAttempts, queuedNotifications } };
 }
 
+interface Chunk {
+  at: ReleaseProgress;
+  chunk: readonly UnreleasedAttempt[];
+  /** Releases that may bind the attempts, ascending by number. */
+  releases: readonly StoredRelease[];
+}
+
 /** Releases these attempts and returns the progress after them. Throws Stale if one has changed since it was read. */
 async function releaseChunk(
   deps: WorkerDeps,
   run: Run<'resultsrelease'>,
-  at: ReleaseProgress,
-  chunk: readonly UnreleasedAttempt[],
+  { at, chunk, releases }: Chunk,
 ): Promise<ReleaseProgress> {
-  const { body } = run.command;
   const now = deps.now();
-  const ours = chunk.filter((attempt) => isBoundBy(attempt, body));
-  const notices = ours
-    .filter((attempt) => releaseEffect(attempt, new Date(now)).notifies)
-    .flatMap((attempt) => noticesOf(attempt, body));
+  const bound = Map.groupBy(chunk, (attempt) => bindingRelease(attempt, releases));
+  const ours = [...bound].flatMap(([release, attempts]) => (release === undefined ? [] : [{ release, attempts }]));
+  const notices = ours.flatMap(({ release, attempts }) =>
+    attempts
+      .filter((attempt) => releaseEffect(attempt, new Date(now)).notifies)
+      .flatMap((attempt) => noticesOf(attempt, release)),
+  );
   const next: ReleaseProgress = {
     afterId: chunk.at(-1)?._id ?? at.afterId,
-    updatedAttempts: at.updatedAttempts + ours.length,
+    updatedAttempts: at.updatedAttempts + ours.reduce((sum, { attempts }) => sum + attempts.length, 0),
     queuedNotifications: at.queuedNotifications + notices.length,
   };
   await run.checkpoint(next, async (session) => {
-    await setReleased(deps.mongo, ours, body, session);
+    for (const { release, attempts } of ours) await setReleased(deps.mongo, attempts, release, session);
     await queueNotices(deps.mongo, session, notices, { maxAttempts: deps.config.attempt.outbox.maxAttempts, now });
   });
   ringForNotices(deps, notices, new Date(now));

@@ -45,7 +45,7 @@ async function settleGeneration(
   });
   switch (acquired.kind) {
     case 'gone':
-      return { kind: 'dead', error: new Error('a generation that is owed is gone') };
+      return { kind: 'dead', error: new Error('the generation to settle no longer exists') };
     case 'settled':
       return { kind: 'done', result: { settledBy: 'front door' } };
     case 'busy':

@@ -56,15 +56,15 @@ t.test(
 
     t.equal(await runAt(READER_GRACE_MS + 5_000), 'snoozed');
     t.equal(await moved(mongo), ROWS - 1);
-    t.equal(await fanOuts(mongo).countDocuments({}), 1, 'still named, for those who looked before');
+    t.equal(await fanOuts(mongo).countDocuments({}), 1, 'the fan-out remains for readers that began before');
     t.equal(await counted(mongo), ROWS - 1);
     t.equal(await runAt(READER_GRACE_MS + 10_000), 'snoozed');
 
     t.equal(await runAt(2 * READER_GRACE_MS + 20_000), 'done');
     t.equal(await fanOuts(mongo).countDocuments({}), 0);
     t.equal(await counted(mongo), ROWS - 1);
-    t.equal(await notifications(mongo).countDocuments({ place: 'DELETED' }), 1, 'what was deleted stays so');
-    t.equal(await mongo.db.collection(DELIVERIES).countDocuments({}), 2 * (ROWS - 1), 'and no job was made twice');
+    t.equal(await notifications(mongo).countDocuments({ place: 'DELETED' }), 1, 'a deleted notification stays deleted');
+    t.equal(await mongo.db.collection(DELIVERIES).countDocuments({}), 2 * (ROWS - 1), 'no delivery job was made twice');
   },
 );
 
@@ -85,12 +85,12 @@ t.test('the sweep deletes the rows of a front door that never published, and no 
   };
   await mailboxOf(mongo, 'upkeep').insertOne(command);
   const result = await runCommand(testKernel(mongo), makeActor('upkeep', testWorkerDeps(mongo)), 'upkeep', command._id);
-  t.equal(result, 'snoozed', 'it comes back');
+  t.equal(result, 'snoozed', 'the sweep is snoozed');
   t.equal(await notifications(mongo).countDocuments({ fanOutId: lost.fanOutId }), 0);
   t.equal(
     await notifications(mongo).countDocuments({ fanOutId: young.fanOutId }),
     ROWS,
-    'somebody may be publishing it',
+    'a front door may still publish a young fan-out',
   );
   t.equal(await counted(mongo), ROWS + 3);
   t.equal(await fanOuts(mongo).countDocuments({}), 2);

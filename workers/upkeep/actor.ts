@@ -41,7 +41,7 @@ async function sweepOrphanedFanOuts(deps: WorkerDeps, { signal }: Run<'upkeep'>)
   for (const fanOutId of await orphanedFanOuts(deps.mongo, deps.now() - GRACE_MS, FAN_OUTS_PER_SWEEP)) {
     signal.throwIfAborted();
     const swept = await abandonFanOut(deps.mongo, fanOutId);
-    if (swept.kind === 'abandoned') deps.log.info({ fanOutId }, 'rows of a lost fan-out were taken away');
+    if (swept.kind === 'abandoned') deps.log.info({ fanOutId }, 'deleted rows of an abandoned fan-out');
   }
   return { kind: 'snooze', afterMs: deps.config.upkeep.intervalMs };
 }
@@ -75,7 +75,7 @@ function reportFailures(
     one.status === 'rejected' ? [{ attemptId: chunk[index], err: one.reason }] : [],
   );
   if (failed.length === chunk.length && failed.every(({ err }) => isOutage(err))) throw failed[0]?.err;
-  for (const failure of failed) deps.log.error(failure, 'an overdue attempt could not be handed in');
+  for (const failure of failed) deps.log.error(failure, 'submitting an overdue attempt failed; the next sweep retries');
 }
 
 /** Submits one overdue attempt. The write checks the deadline again by MongoDB's clock: the student may have submitted first. */

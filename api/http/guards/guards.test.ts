@@ -83,7 +83,11 @@ t.test('trustedStart requires each header once and a configured token', async (t
   }
   const empty = START.map(([name, value]): [string, string] => [name, value === 'the-token' ? '' : value]);
   t.equal(codeOf(trustedStart({ token: undefined }), head(...START)), 'ATTEMPT_START_UNTRUSTED');
-  t.equal(codeOf(trustedStart({ token: '' }), head(...empty)), 'ATTEMPT_START_UNTRUSTED', 'an empty token is none');
+  t.equal(
+    codeOf(trustedStart({ token: '' }), head(...empty)),
+    'ATTEMPT_START_UNTRUSTED',
+    'an empty token counts as not configured',
+  );
 });
 
 t.test('internalSender answers 503 without a configured token and 401 for any fault', async (t) => {
@@ -162,7 +166,7 @@ t.test('optionalIdentity accepts no identity, or a complete one with a permitted
   }
   t.ok(
     guard.headers.every(({ required }) => !required),
-    'a service need not name anybody',
+    'no identity header is required',
   );
 });
 
@@ -181,7 +185,7 @@ t.test('gatewayToken comes first, and only on routes that trust identity headers
   t.equal(gatewayToken({ gatewayToken: undefined }), undefined);
   const shut = gatewayToken({ gatewayToken: '' });
   for (const given of [head(), head(['X-Gateway-Token', '']), head(['X-Gateway-Token', 'any'])]) {
-    t.equal(codeOf(shut, given), 'UNAUTHENTICATED', 'an empty token opens to nobody');
+    t.equal(codeOf(shut, given), 'UNAUTHENTICATED', 'an empty gateway token admits no caller');
   }
   const gate = gatewayToken({ gatewayToken: 'gate-token' });
   t.equal(codeOf(gate, head(['X-Gateway-Token', 'gate-token'])), undefined);
@@ -205,6 +209,30 @@ t.test('opsToken passes every call in development and requires the token in prod
     codeOf(opsToken({ opsToken: undefined, production: true }), head(['Authorization', 'Bearer x'])),
     'UNAUTHENTICATED',
   );
+});
+
+t.test('guards accept each value of a token that is being replaced, and no other', async (t) => {
+  const values = ['new-token', 'old-token', ''];
+  const gate = gatewayToken({ gatewayToken: values });
+  const ops = opsToken({ opsToken: values, production: true });
+  const start = trustedStart({ token: values });
+  const accepts = (token: string) => [
+    codeOf(gate, head(['X-Gateway-Token', token])),
+    codeOf(ops, head(['Authorization', `Bearer ${token}`])),
+    codeOf(
+      start,
+      head(
+        ['X-Internal-Service', 'api-gateway'],
+        ['X-Internal-Token', token],
+        ['X-Exam-Runtime-Decision-Source', 'exam-service'],
+      ),
+    ),
+  ];
+  for (const token of ['new-token', 'old-token'])
+    t.strictSame(accepts(token), [undefined, undefined, undefined], token);
+  for (const token of ['', 'new-token,old-token', 'old-toke'])
+    t.strictSame(accepts(token), ['UNAUTHENTICATED', 'UNAUTHENTICATED', 'ATTEMPT_START_UNTRUSTED'], token);
+  t.equal(codeOf(gatewayToken({ gatewayToken: [] }), head(['X-Gateway-Token', ''])), 'UNAUTHENTICATED');
 });
 
 t.test('identity reads the headers that it is configured with', async (t) => {

@@ -14,7 +14,7 @@ export function idempotencyKey(): Guard {
     headers: HEADERS.map((name, i) => ({
       name,
       required: false,
-      description: `Idempotency key, 1-255 printable ASCII; read ${i === 0 ? 'first' : 'when those before are absent'}`,
+      description: `Idempotency key, 1-255 printable ASCII characters; read ${i === 0 ? 'first' : 'if the earlier names are absent'}`,
       ...(i === 0 ? { example: 'start-2026-09-01-student-1' } : {}),
     })),
     check(head, known) {

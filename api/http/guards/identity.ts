@@ -112,7 +112,7 @@ export function organization(): Guard {
         name: ORGANIZATION,
         required: false,
         example: 'org-1',
-        description: 'Organization of the caller, set by the gateway: the default of new objects, never a filter',
+        description: 'Organization of the caller, set by the gateway: the default for new objects, never a filter',
       },
     ],
     check: (head, known) => (head.headers[ORGANIZATION] === undefined ? undefined : readOrganization(head, known)),

@@ -114,7 +114,7 @@ t.test('the gateway’s token is required only where adminOrSender trusts identi
   t.equal(ask(guards, service('exam-service'), token('no')), 'NOTIFICATION_INTERNAL_UNAUTHORIZED');
   t.equal(ask(guards), 'UNAUTHENTICATED');
   t.equal(ask(guards, ...actor('ADMIN')), 'UNAUTHENTICATED');
-  t.equal(ask(guards, ...actor('STUDENT')), 'UNAUTHENTICATED', 'before the role is judged');
+  t.equal(ask(guards, ...actor('STUDENT')), 'UNAUTHENTICATED', 'the gateway token is checked before the role');
   t.match(ask(guards, ...actor('ADMIN'), ['X-Gateway-Token', 'gate']), { actor: { id: 'a' } });
   t.equal(guards[0]?.headers[0]?.required, false, 'OpenAPI must not demand it of services');
   const [bare] = behindGateway([echoRoute({ guards: [knownSender(KNOWN), organization()] })], gate);

@@ -1,14 +1,14 @@
 import { singleHeader } from '#api/http/exchange.ts';
 import type { Guard, Head, HeaderDoc } from '#api/route.ts';
 import { type ErrorCode, isRejection, type Rejection } from '#shared/kernel/errors.ts';
-import { secretCheck } from '#shared/kernel/secret.ts';
+import { type Secrets, secretCheck } from '#shared/kernel/secret.ts';
 import { type IdentityHeaders, identity, organization, role } from './identity.ts';
 
 export interface KnownSenders {
   /** Services that may send here. */
   senders: readonly string[];
   /** Token of each sender. A sender without a token is refused. */
-  tokens: Readonly<Record<string, string | undefined>>;
+  tokens: Readonly<Record<string, Secrets | undefined>>;
   unauthorizedCode: ErrorCode;
   /** Code of every reply while no sender has a token: the route refuses all calls rather than accept unproven ones. */
   unconfiguredCode: ErrorCode;
@@ -33,7 +33,7 @@ export function knownSender(known: KnownSenders): Guard {
 export interface InternalSender {
   /** The services that may send here. */
   senders: readonly string[];
-  token: string | undefined;
+  token: Secrets | undefined;
   unauthorizedCode: ErrorCode;
   /** Code of every reply while no token is configured. */
   unconfiguredCode: ErrorCode;
@@ -50,7 +50,7 @@ export function internalSender({ senders, token, unauthorizedCode, unconfiguredC
  * service decided. Every fault gets the same code, also while no token is configured, so that a prober learns nothing
  * from the difference.
  */
-export function trustedStart({ token }: { token: string | undefined }): Guard {
+export function trustedStart({ token }: { token: Secrets | undefined }): Guard {
   const check = senderCheck({
     senders: ['api-gateway'],
     tokens: { 'api-gateway': token },
@@ -62,11 +62,11 @@ export function trustedStart({ token }: { token: string | undefined }): Guard {
     codes: ['ATTEMPT_START_UNTRUSTED'],
     headers: [
       { name: 'x-internal-service', required: true, description: 'The calling service', example: 'api-gateway' },
-      { name: 'x-internal-token', required: true, description: 'The receiver token of the attempt service' },
+      { name: 'x-internal-token', required: true, description: 'Receiver token of the attempt service' },
       {
         name: 'x-exam-runtime-decision-source',
         required: true,
-        description: 'Who decided the runtime in the body',
+        description: 'Service that decided the exam runtime in the body',
         example: 'exam-service',
       },
     ],
@@ -148,6 +148,6 @@ function senderHeaders(known: KnownSenders, required: boolean): HeaderDoc[] {
       description: 'The calling service',
       ...(example === undefined ? {} : { example }),
     },
-    { name: 'x-internal-token', required, description: 'What that service proves itself with' },
+    { name: 'x-internal-token', required, description: 'Token of the calling service' },
   ];
 }

@@ -1,11 +1,14 @@
 import { singleHeader } from '#api/http/exchange.ts';
 import type { Guard, Head, Route } from '#api/route.ts';
-import { secretCheck } from '#shared/kernel/secret.ts';
+import type { Rejection } from '#shared/kernel/errors.ts';
+import { type Secrets, secretCheck } from '#shared/kernel/secret.ts';
 
 // Guards that require a token: of an account, an operator or the gateway.
 
 /** Returns the account and session of a valid access token, or null. A handler then reads their current state. */
 type ReadAccess = (token: string) => { sub: string; sid: string } | null;
+
+const INVALID: Rejection = { rejected: 'AUTH_INVALID_TOKEN' };
 
 const HEADER = { name: 'authorization', example: 'Bearer eyJhbGciOiJIUzI1NiJ9…' };
 
@@ -14,11 +17,11 @@ export function accessToken(read: ReadAccess): Guard {
   return {
     name: 'accessToken',
     codes: ['AUTH_INVALID_TOKEN'],
-    headers: [{ ...HEADER, required: true, description: 'Bearer and the access token' }],
+    headers: [{ ...HEADER, required: true, description: '`Bearer` and the access token' }],
     check(head, known) {
       const token = bearerToken(head);
       const claims = token === undefined ? null : read(token);
-      if (claims === null) return { rejected: 'AUTH_INVALID_TOKEN' };
+      if (claims === null) return INVALID;
       known.session = { accountId: claims.sub, sessionId: claims.sid };
       return undefined;
     },
@@ -26,32 +29,39 @@ export function accessToken(read: ReadAccess): Guard {
 }
 
 /**
- * Fills `identity.bearer` with a token that the body may hold instead. Refuses a malformed header, unless `isLenient`: a logout
- * with an invalid token succeeds.
+ * Fills `identity.bearer` with a token that the body may hold instead. With `isToken`, a malformed header is refused at once, and
+ * an invalid token before any fault of the body: a sound body may still name another token. Without it nothing is refused,
+ * because a logout with an invalid token succeeds.
  */
-export function tokenInHeader({ isLenient }: { isLenient: boolean }): Guard {
+export function tokenInHeader(isToken?: (token: string) => boolean): Guard {
   return {
     name: 'tokenInHeader',
-    codes: isLenient ? [] : ['AUTH_INVALID_TOKEN'],
-    headers: [{ ...HEADER, required: false, description: 'Bearer and the refresh token, where the body has none' }],
+    codes: isToken === undefined ? [] : ['AUTH_INVALID_TOKEN'],
+    headers: [{ ...HEADER, required: false, description: '`Bearer` and the refresh token, if the body has none' }],
     check(head, known) {
       const token = bearerToken(head);
-      if (token !== undefined) known.bearer = token;
-      else if (head.headers.authorization !== undefined && !isLenient) return { rejected: 'AUTH_INVALID_TOKEN' };
+      if (token === undefined) {
+        const isMalformed = head.headers.authorization !== undefined && isToken !== undefined;
+        return isMalformed ? INVALID : undefined;
+      }
+      known.bearer = token;
+      if (isToken !== undefined && !isToken(token)) known.bearerFault = INVALID;
       return undefined;
     },
   };
 }
 
-const REFUSED = { rejected: 'UNAUTHENTICATED', message: 'Authorization: Bearer OPS_TOKEN is required' } as const;
+const REFUSED = { rejected: 'UNAUTHENTICATED', message: '`Authorization: Bearer OPS_TOKEN` is required' } as const;
 
 /** Requires `Authorization: Bearer OPS_TOKEN` in production. If no token is configured there, refuses every call. */
-export function opsToken(config: { opsToken?: string | undefined; production: boolean }): Guard {
+export function opsToken(config: { opsToken?: Secrets | undefined; production: boolean }): Guard {
   const isToken = secretCheck(config.opsToken);
   return {
     name: 'opsToken',
     codes: config.production ? ['UNAUTHENTICATED'] : [],
-    headers: [{ name: 'authorization', required: config.production, description: 'Bearer OPS_TOKEN, in production' }],
+    headers: [
+      { name: 'authorization', required: config.production, description: '`Bearer OPS_TOKEN`; required in production' },
+    ],
     check(head) {
       if (!config.production) return undefined;
       const token = bearerToken(head);
@@ -71,7 +81,7 @@ function bearerToken(head: Head): string | undefined {
  * Requires the gateway token. Returns undefined if none is configured: identity headers are then trusted from every caller.
  * An empty token counts as configured and refuses every call, so that a missing secret does not open the door.
  */
-export function gatewayToken(config: { gatewayToken?: string | undefined }): Guard | undefined {
+export function gatewayToken(config: { gatewayToken?: Secrets | undefined }): Guard | undefined {
   if (config.gatewayToken === undefined) return undefined;
   const isToken = secretCheck(config.gatewayToken);
   return {

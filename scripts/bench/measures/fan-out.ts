@@ -44,9 +44,7 @@ export const measureFanOut: Measure = async (context) => {
         reference: figuresOf(reference),
         against: 'insertMany of the same rows',
         aim: { side: 'most', ratio: 1.3 },
-        notes: [
-          'all or nothing for every reader: staged out of sight in chunks of 1,000 rows, published by one transaction',
-        ],
+        notes: ['all or nothing for every reader: chunks of 1,000 hidden rows, published by one transaction'],
       },
     ];
   } finally {

@@ -11,7 +11,11 @@ const PIPELINE_NONE = 1;
 /** Measures a route without a database against Fastify with the same schema, each in its own process. */
 export const measureHttp: Measure = async (context) => {
   const bare = await duel(context, { logs: false, name: 'HTTP without a database', against: 'Fastify, same schema' });
-  const logged = await duel(context, { logs: true, name: 'HTTP, a log line each', against: 'Fastify with its logger' });
+  const logged = await duel(context, {
+    logs: true,
+    name: 'HTTP with a log line each',
+    against: 'Fastify with its logger',
+  });
   return [
     {
       ...bare,

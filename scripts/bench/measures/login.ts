@@ -51,8 +51,8 @@ export const measureLogin: Measure = async (context) => {
           reference: figuresOf(rivals.reference),
           against: 'better-auth’s e-mail sign-in',
           notes: [
-            `better-auth on the same MongoDB, its passwords hashed with the same bcrypt at cost ${passwordCost}, without rate limits; ours counts ` +
-              'the login attempt, stores a bcrypt hash of the refresh token and returns a signed access token',
+            `better-auth runs on the same MongoDB without rate limits and hashes passwords with the same bcrypt at cost ${passwordCost}. ` +
+              'Ours also counts the login attempt, stores a bcrypt hash of the refresh token and returns a signed access token',
           ],
         },
         await crowd(context, stage, hash),
@@ -99,6 +99,6 @@ async function crowd(context: BenchContext, stage: Stage, hash: string): Promise
     ours: ratesOf(rates.ours),
     reference: ratesOf(rates.reference),
     against: 'bare bcrypt on the same cores',
-    notes: ['one front door, its database beside it on the same cores; hashes run beside its event loop'],
+    notes: ['one front door and its database on the same cores; hashes run outside the event loop'],
   };
 }

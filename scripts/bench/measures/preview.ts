@@ -2,13 +2,18 @@ import { alternate, timed } from '#scripts/bench/alternate.ts';
 import type { BenchContext, Measure } from '#scripts/bench/context.ts';
 import type { HttpClient } from '#scripts/bench/http-client.ts';
 import { LITELLM, LITELLM_HEADERS, openFakeModel, openLiteLlm } from '#scripts/bench/model-servers.ts';
-import { figuresOf } from '#scripts/bench/row.ts';
+import { figuresOf, ratesOf } from '#scripts/bench/row.ts';
 import { openStage } from '#scripts/bench/stage.ts';
 import { explainTask } from '#shared/classifier/tasks/explain-and-grade.ts';
 import { promptOf } from '#shared/classifier/tasks/prompt.ts';
 
 const AT_ONCE = 8;
-const TUTOR = { 'x-actor-id': 'teacher-1', 'x-actor-role': 'TEACHER', 'x-organization-id': 'org-1' };
+/** A teacher for each connection: one teacher has at most four previews in flight. */
+const tutor = (n: number) => ({
+  'x-actor-id': `teacher-${n}`,
+  'x-actor-role': 'TEACHER',
+  'x-organization-id': 'org-1',
+});
 const QUESTION = {
   content: 'Tính tích phân của x từ 0 đến 1.',
   answerKey: { correctOptionIds: ['a'] },
@@ -50,8 +55,8 @@ export const measurePreview: Measure = async (context) => {
       {
         name: `previews, ${AT_ONCE} at once`,
         unit: '/s',
-        ours: figuresOf(crowd.ours),
-        reference: figuresOf(crowd.reference),
+        ours: ratesOf(crowd.ours),
+        reference: ratesOf(crowd.reference),
         against,
         aim: { side: 'least', ratio: 2 },
         notes: [],
@@ -66,8 +71,8 @@ export const measurePreview: Measure = async (context) => {
   }
 };
 
-async function explain(client: HttpClient): Promise<void> {
-  const reply = await client.request('POST', '/v1/ai/explanation/preview', TUTOR, JSON.stringify(QUESTION));
+async function explain(client: HttpClient, place = 0): Promise<void> {
+  const reply = await client.request('POST', '/v1/ai/explanation/preview', tutor(place), JSON.stringify(QUESTION));
   if (reply.status !== 200) throw new Error(`preview: ${reply.status} ${reply.body.toString().slice(0, 500)}`);
 }
 
@@ -89,14 +94,14 @@ async function complete(client: HttpClient): Promise<void> {
 async function rateOf(
   context: BenchContext,
   connect: () => Promise<HttpClient>,
-  ask: (client: HttpClient) => Promise<void>,
+  ask: (client: HttpClient, place: number) => Promise<void>,
 ): Promise<number> {
   const each = context.quick ? 20 : 60;
   const clients = await Promise.all(Array.from({ length: AT_ONCE }, connect));
   const ms = await timed(() =>
     Promise.all(
-      clients.map(async (client) => {
-        for (let n = 0; n < each; n++) await ask(client);
+      clients.map(async (client, place) => {
+        for (let n = 0; n < each; n++) await ask(client, place);
       }),
     ),
   );

@@ -62,7 +62,7 @@ export const measureRelease: Measure = async (context) => {
         notes: [memoryNote],
       },
       {
-        name: 'its memory: second half',
+        name: 'memory in the second half of the release',
         unit: 'MiB',
         ours: { p50: late, p99: late },
         reference: { p50: half, p99: half },

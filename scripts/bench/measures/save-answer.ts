@@ -75,7 +75,7 @@ export const measureSaveAnswer: Measure = async (context) => {
         reference: figuresOf(samples.reference),
         aim: { side: 'most', ratio: 1.3 },
         notes: [
-          'one kept-alive connection, 40 questions; the p99 of ours includes the saves that roll the tail of events',
+          'one kept-alive connection, 40 questions; the p99 of ours includes the saves that move events out of the attempt',
           await commandsOfSaves(context, stage),
         ],
       },
@@ -105,8 +105,8 @@ async function commandsOfSaves(context: BenchContext, stage: Stage): Promise<str
     const more = warm.filter((commands) => commands > 1);
     const total = warm.reduce((sum, commands) => sum + commands, 0);
     return (
-      `MongoDB commands: ${cold} for the first save of a cold process, then ${total} for ${warm.length} warm ones ` +
-      `(${warm.length - more.length} with one command, ${more.length} that roll the tail with ${Math.max(0, ...more)})`
+      `MongoDB commands: ${cold} for the first save of a cold process, then ${total} for ${warm.length} warm ones. ` +
+      `Most of these (${warm.length - more.length}) take one command; ${more.length} move events and take ${Math.max(0, ...more)}`
     );
   } finally {
     await mongo.close();

@@ -63,13 +63,13 @@ export const measureSubmit: Measure = async (context) => {
       {
         name: 'submit → graded over HTTP',
         unit: 'ms',
-        against: 'its MongoDB calls + a raw Redis hop',
+        against: 'its MongoDB calls and a raw Redis hop',
         ours: figuresOf(samples.ours),
         reference: figuresOf(samples.reference),
         aim: { side: 'most', ratio: 1.25 },
         notes: [
           'front door, grading worker and caller are three processes; forty answers, two notices queued in the grade’s transaction',
-          `of the reference, ${quantile(mongoOnly.slice(WARM_UP), 0.5).toFixed(2)} ms are MongoDB calls one after the other, from one process`,
+          `${quantile(mongoOnly.slice(WARM_UP), 0.5).toFixed(2)} ms of the reference are consecutive MongoDB calls from one process`,
         ],
       },
     ];

@@ -21,6 +21,7 @@ export interface InProcessSettlement {
   run(commandId: string): Promise<void>;
 }
 
+/** Returns a settlement worker inside the test. A front door waits at most `waitMs` for it. */
 export function inProcessSettlement(mongo: Mongo, env: NodeJS.ProcessEnv, waitMs = 60_000): InProcessSettlement {
   const actor = settlementActor(testWorkerDeps(mongo, { ...env, AI_GENERATION_SETTLEMENT_WORKER_ENABLED: '1' }));
   const kernel = testKernel(mongo);

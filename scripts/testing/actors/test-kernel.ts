@@ -72,10 +72,17 @@ export function testWorkerDeps(mongo: Mongo, env: NodeJS.ProcessEnv = {}): TestW
 
 const MOCK_ONLY = { now: Date.now, recordUsage: () => undefined, shared: null, selection: null };
 
-/** Returns a configuration with the shortest allowed backoffs. */
+/**
+ * Limits of calls to other services that outlast any pause of a busy machine. A call that times out although its receiver took it is
+ * sent again, and the receiver counts two.
+ */
+export const PATIENT_CALLS = { OUTBOUND_TIMEOUT_MS: '60000', NOTIFICATION_WEBHOOK_TIMEOUT_MS: '25000' } as const;
+
+/** Returns a configuration with the shortest allowed backoffs and patient calls. */
 export function testConfig(env: NodeJS.ProcessEnv = {}): Config {
   return readConfig({
     MONGODB_URL: 'mongodb://127.0.0.1/',
+    ...PATIENT_CALLS,
     WORKER_RETRY_BASE_DELAY_MS: '1',
     ATTEMPT_OUTBOX_RETRY_BASE_MS: '1',
     NOTIFICATION_DELIVERY_RETRY_BASE_MS: '1',

@@ -22,7 +22,7 @@ export function tally(words: Iterable<string | number>): Record<string, number> 
   return counts;
 }
 
-/** Repeats a call while the front door answers 503. On a loaded machine a busy front door is no fault. */
+/** Repeats a call while the front door answers 503. On a loaded machine a front door may be busy. */
 export async function retryOn503<Data>(call: () => Promise<HttpReply<Data>>): Promise<HttpReply<Data>> {
   for (;;) {
     const reply = await call();

@@ -21,7 +21,8 @@ export interface HttpReply<Data = any> {
 
 const callers = new Agent({ keepAlive: true, maxSockets: 64 });
 const crowd = new Agent({ keepAlive: true, maxSockets: Number.POSITIVE_INFINITY });
-const TIMEOUT_MS = 60_000;
+/** Twice the longest wait of a front door. */
+const TIMEOUT_MS = 120_000;
 
 /** Sends one request. Adds no header but Host, the length and, for a JSON body, its content type. */
 export async function callHttp(

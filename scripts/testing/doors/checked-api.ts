@@ -39,6 +39,7 @@ export async function checkedApi(call: Call): Promise<Call> {
     const path = target.split('?')[0] ?? '';
     const about = `${method} ${path.slice(0, 200)} ${reply.status}`;
     if (reply.headers['x-request-id'] === undefined) throw new Error(`${about}: no X-Request-Id`);
+    if (reply.headers['x-content-type-options'] !== 'nosniff') throw new Error(`${about}: may be sniffed`);
     if (reply.json !== undefined && reply.headers['content-type'] !== 'application/json; charset=utf-8') {
       throw new Error(`${about}: content type ${reply.headers['content-type']}`);
     }

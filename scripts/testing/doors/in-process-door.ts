@@ -10,6 +10,12 @@ import { until } from '#testing/until.ts';
 import type { Worker } from '#workers/worker.ts';
 
 /**
+ * Budget (ms) of a start or submit. A front door answers 503 after 5 s of write conflicts and its caller sends the request again.
+ * These calls are made once, and a busy machine may need longer.
+ */
+const BUDGET_MS = 60_000;
+
+/**
  * Returns the dependencies of the attempt service's commands without HTTP and Redis. A ring calls every worker of the queue directly, and
  * a reply is awaited by polling MongoDB.
  */
@@ -19,7 +25,7 @@ export function inProcessDoor(mongo: Mongo, workers: Partial<Record<Queue, reado
     papers: openPapers(mongo, 8 * 1024 * 1024),
     attemptRefs: openAttemptRefs(mongo, 10_000),
     now: Date.now,
-    settings: testConfig().attempt,
+    settings: { ...testConfig().attempt, startBudgetMs: BUDGET_MS },
     commandAttempts: 10,
     doorbells: {
       async ring(queue, commandId) {

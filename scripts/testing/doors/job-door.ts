@@ -4,6 +4,7 @@ import { jobRoutes } from '#api/classifier/job-routes.ts';
 import { openStreams } from '#api/http/live-stream.ts';
 import { openApi } from '#api/openapi.ts';
 import { openServer } from '#api/server.ts';
+import { isOutage } from '#infra/mongo/faults.ts';
 import { loadSchemas } from '#infra/schema/validator.ts';
 import { captureLog } from '#testing/captured-log.ts';
 import { callHttp, type HttpReply } from '#testing/clients/http-call.ts';
@@ -45,6 +46,8 @@ export async function openJobDoor(
     now: Date.now,
     questionBank: null,
     jobAttempts: 5,
+    // Tests of one file share actors and organizations; a test of the limits passes its own.
+    openJobLimits: { perActor: 1_000, perOrganization: 1_000 },
     log: captureLog(),
     doorbells: {
       async ring(_queue, id) {
@@ -71,7 +74,7 @@ export async function openJobDoor(
     log: captureLog(),
     access: () => undefined,
     draining: draining.signal,
-    isOutage: () => false,
+    isOutage,
     observe: () => undefined,
     limits: { headTimeoutMs: 10_000, bodyTimeoutMs: 20_000, bodyBudgetBytes: 1 << 24 },
   });

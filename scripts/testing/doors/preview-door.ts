@@ -42,7 +42,7 @@ export function previewDoor(
     now: Date.now,
     models: parts.models,
     neighbours: config.neighbours,
-    outboundTimeoutMs: 5_000,
+    outboundTimeoutMs: config.outboundTimeoutMs,
     settles: true,
     settlementWorker: null,
     timing: { leaseMs: 30_000, waitMs: 60_000 },

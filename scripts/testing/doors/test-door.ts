@@ -96,7 +96,7 @@ export interface RawReply {
 export interface Wire {
   socket: Socket;
   write(text: string | Buffer): void;
-  /** Returns the next complete reply. @throws Error if the connection ends before */
+  /** Returns the next complete reply. @throws Error if the connection ends before, or if a browser may sniff the type */
   reply(): Promise<RawReply>;
   closed: Promise<void>;
 }
@@ -130,6 +130,9 @@ export function openWire(t: Pick<Teardown, 'teardown'>, port: number): Wire {
         const found = takeReply(buffer);
         if (found !== undefined) {
           buffer = buffer.subarray(found.size);
+          const { status, headers } = found.reply;
+          if (status >= 200 && headers['x-content-type-options'] !== 'nosniff')
+            throw new Error(`${status} may be sniffed`);
           return found.reply;
         }
         if (ended) throw new Error(`closed after ${JSON.stringify(buffer.toString('latin1'))}`);

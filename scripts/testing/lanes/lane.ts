@@ -13,7 +13,7 @@ export interface Lane {
 }
 
 const SYSTEM_DATABASES = ['admin', 'config', 'local'];
-const CHECK_TIMEOUT_MS = 5_000;
+const CHECK_TIMEOUT_MS = 30_000;
 
 /** Creates a lane without starting anything. A store that MONGODB_URL or REDIS_URL names is shared by all lanes and never replaced. */
 export function createLane(say: (line: string) => void, env: NodeJS.ProcessEnv = process.env): Lane {

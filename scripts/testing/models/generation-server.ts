@@ -7,11 +7,11 @@ export interface GenerationServer {
   env: NodeJS.ProcessEnv;
   /** Calls that have arrived. */
   calls: () => number;
-  /** Before each answer; at once unless told otherwise. */
+  /** Runs before each answer; by default the server answers at once. */
   before: () => Promise<void> | undefined;
 }
 
-/** Speaks chat completions and writes two numeric questions, whatever it is asked for: 100 tokens in and 200 out. */
+/** Opens a chat-completions server that answers every request with two numeric questions, at 100 tokens in and 200 out. */
 export async function openGenerationServer(t: Teardown): Promise<GenerationServer> {
   let calls = 0;
   const question = (n: number) => ({ content: `${n} + ${n} = ?`, explanation: 'Cộng.', value: 2 * n, tolerance: 0 });

@@ -1,7 +1,9 @@
 import type { ServerResponse } from 'node:http';
 import { answerJson, openReceiver, type ReceivedCall } from '#scripts/http/local-server.ts';
+import { CONTEXT_PATH, questionsAnswer } from '#scripts/http/question-bank.ts';
 import type { Teardown } from '#testing/stores/open-test-mongo.ts';
 import { answerFrom, type Ledger, newLedger } from './fake-owners.ts';
+import { bankQuestion } from './question-bank.ts';
 
 /** One call that arrived at the neighbours. */
 export interface NeighbourCall extends ReceivedCall {
@@ -12,9 +14,9 @@ export interface NeighbourCall extends ReceivedCall {
 export interface Neighbours {
   url: string;
   calls: NeighbourCall[];
-  /** How often each notice or delivery arrived, by source event id or delivery job id. */
+  /** Number of times that each notice or delivery arrived, by source event id or delivery job id. */
   notices: Map<string, number>;
-  /** How often each analytics event arrived, by source event id. */
+  /** Number of times that each analytics event arrived, by source event id. */
   analytics: Map<string, number>;
   parents: string[];
   /** State of usage service and wallet. */
@@ -35,8 +37,8 @@ export interface Neighbours {
 export const WEBHOOK_SECRET = `whsec_${Buffer.from('webhook-secret-of-32-test-bytes!').toString('base64')}`;
 
 /**
- * Opens notification, profile, analytics and usage service, wallet and a webhook receiver as one real HTTP server, which records the
- * calls.
+ * Opens notification, profile, analytics and usage service, wallet, question bank and a webhook receiver as one real HTTP server, which
+ * records the calls.
  */
 export async function openNeighbours(t: Teardown): Promise<Neighbours> {
   const url = await openReceiver(t, serve);
@@ -73,6 +75,7 @@ export async function openNeighbours(t: Teardown): Promise<Neighbours> {
   function usual(call: NeighbourCall): { status: number; body?: unknown; headers?: Record<string, string> } {
     const owner = answerFrom(neighbours.ledger, call);
     if (owner !== undefined) return owner;
+    if (call.path === CONTEXT_PATH) return questionsAnswer(call, bankQuestion);
     if (call.method === 'GET') return { status: 200, body: { data: { parentIds: neighbours.parents } } };
     const taken = call.path === '/v1/events' ? neighbours.analytics : neighbours.notices;
     const id = String(call.body?.sourceEventId ?? call.body?.deliveryJobId);

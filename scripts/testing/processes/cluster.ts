@@ -5,9 +5,10 @@ import type { Db } from 'mongodb';
 import { openMongo } from '#infra/mongo/connect.ts';
 import { migrate } from '#infra/mongo/schema/migrate.ts';
 import { freePort } from '#scripts/services/port.ts';
+import { PATIENT_CALLS } from '#testing/actors/test-kernel.ts';
 import { callHttp, type HttpReply, type HttpRequest } from '#testing/clients/http-call.ts';
 import { type Neighbours, openNeighbours } from '#testing/neighbours/neighbours.ts';
-import { dropTestDatabase, requiredEnv, type Teardown } from '#testing/stores/open-test-mongo.ts';
+import { dropTestDatabase, PATIENT, requiredEnv, type Teardown } from '#testing/stores/open-test-mongo.ts';
 import { takeRedisDatabase } from '#testing/stores/redis-database.ts';
 import { until } from '#testing/until.ts';
 import { type ClusterProcess, type ProcessPlan, planProcess } from './cluster-process.ts';
@@ -59,7 +60,7 @@ export interface Cluster {
 /** Tokens of every test cluster. Tests also check that no log contains them. */
 export const TOKENS = {
   internal: 'internal-token-of-the-test',
-  ops: 'ops-token-of-the-test',
+  ops: 'ops-token-of-the-whole-test',
   jwtSecret: 'jwt-secret-of-the-test-that-is-long-enough',
 } as const;
 
@@ -76,7 +77,7 @@ const ROOT = path.resolve(import.meta.dirname, '../../..');
 export async function startCluster(t: Teardown, options: ClusterOptions = {}): Promise<Cluster> {
   const url = options.env?.MONGODB_URL ?? requiredEnv('MONGODB_URL');
   const database = `e2e_${randomBytes(6).toString('hex')}`;
-  const mongo = openMongo({ url, database, appName: 'examhall-test' });
+  const mongo = openMongo({ url, database, appName: 'examhall-test' }, PATIENT);
   const processes = new Map<string, ClusterProcess>();
   let stopping: Promise<void> | undefined;
   t.teardown(() => stop());
@@ -95,6 +96,7 @@ export async function startCluster(t: Teardown, options: ClusterOptions = {}): P
     OPS_TOKEN: TOKENS.ops,
     DRAIN_GRACE_MS: '0',
     ATTEMPT_GRADING_WAIT_MS: GRADING_WAIT_MS,
+    ...PATIENT_CALLS,
     // The lowest cost that bcrypt allows, so that logins in tests are fast.
     AUTH_JWT_SECRET: TOKENS.jwtSecret,
     AUTH_BCRYPT_COST: '4',

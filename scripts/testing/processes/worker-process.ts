@@ -9,22 +9,22 @@ const MAIN = fileURLToPath(new URL('../../../workers/main.ts', import.meta.url))
 const CRASH_AT = new URL('./crash-at.ts', import.meta.url).href;
 
 const POLL_MS = 50;
-/** Longest wait for a worker. Before its own command it may have to finish commands of killed workers. */
+/** Time limit of `runWorkerUntil`. A worker may first have to finish commands of killed workers. */
 const TIMEOUT_MS = 240_000;
 
 export interface WorkerProcess {
   child: ChildProcess;
   /** Resolves with the signal that ended the worker, or with its exit code. */
   ended: Promise<string>;
-  /** Returns its standard error. */
+  /** Returns the standard error so far. */
   said(): string;
-  /** Returns its log, at its LOG_LEVEL; default: silent. */
+  /** Returns the log so far. Empty unless `env` sets LOG_LEVEL. */
   logged(): string;
   /** Sends SIGTERM and waits until the worker has finished its commands. Returns the same as `ended`. */
   stop(): Promise<string>;
 }
 
-/** Starts a real worker process as the Procfile does. With `crash` it kills itself at that point of that command. */
+/** Starts a real worker process as the Procfile does. If `crash` is set, the worker kills itself at that point of that command. */
 export function startWorker(
   name: string,
   env: NodeJS.ProcessEnv,

@@ -27,15 +27,11 @@ export async function announcedOnce(
   examId: string,
   count: number,
 ): Promise<void> {
-  const all = await until(
-    'all graded and released',
-    async () => {
-      const found = await attempts(mongo).find({ examId }).toArray();
-      const done = found.filter(({ status, exam }) => status === 'GRADED' && exam.resultsReleasedAt !== null);
-      return done.length === count ? done : null;
-    },
-    15_000,
-  );
+  const all = await until('all graded and released', async () => {
+    const found = await attempts(mongo).find({ examId }).toArray();
+    const done = found.filter(({ status, exam }) => status === 'GRADED' && exam.resultsReleasedAt !== null);
+    return done.length === count ? done : null;
+  });
   const rows = await noticeRows(mongo, examId);
   t.strictSame(
     rows.map(({ _id }) => _id),

@@ -23,7 +23,7 @@ export async function postDelivery(
 ): Promise<Command> {
   const { channel = 'webhook', maxAttempts = 10, now = Date.now() - 1_000 } = options;
   const row = freshNotification(options.notification);
-  await inTransaction(mongo, 5_000, async (session) => {
+  await inTransaction(mongo, 60_000, async (session) => {
     await notifications(mongo).insertOne({ ...row }, { session });
     await queueDeliveries(mongo, [row], { channels: new Set([channel]), maxAttempts, now, session });
   });

@@ -1,9 +1,10 @@
+import { randomInt } from 'node:crypto';
 import { batchOutcomes } from '#infra/mongo/classifier/job-batches.ts';
 import { findJob, insertJob } from '#infra/mongo/classifier/jobs.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { type CommandOf, newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { roundOrder } from '#shared/classifier/commands.ts';
-import type { JobRequest } from '#shared/classifier/job.ts';
+import type { JobRequest, JobSlots } from '#shared/classifier/job.ts';
 import { errorsOfRound, itemsOfRound } from '#shared/classifier/job-view.ts';
 import { newJob } from '#shared/classifier/new-job.ts';
 import { newId } from '#shared/kernel/ids.ts';
@@ -28,6 +29,12 @@ function bankQuestions(ids: readonly string[]): Map<string, unknown> {
   return new Map(ids.map((id) => [id, { id, content: `Nội dung ${id}`, options: [] }]));
 }
 
+/** Returns slots that no other job has, so that a test may store as many open jobs as it needs. */
+export function unlimitedSlots(): JobSlots {
+  const slot = () => 1_000 + randomInt(2 ** 40);
+  return { actorSlot: slot(), organizationSlot: slot() };
+}
+
 /** Stores an open job and posts its command. Returns the command. */
 export async function postJob(mongo: Mongo, options: StoredJobOptions = {}): Promise<CommandOf<'classifier'>> {
   const { questions = 7, maxAttempts = 10, runAt = Date.now() - 1_000 } = options;
@@ -44,8 +51,13 @@ export async function postJob(mongo: Mongo, options: StoredJobOptions = {}): Pro
     ...options.request,
   };
   const context = options.context ?? { kind: 'LOADED', known: bankQuestions(request.questionIds) };
-  const made = newJob(request, { id, now: new Date(runAt), actorRole: 'TEACHER' }, context);
-  const command = newCommand({ ...roundOrder({ jobId: id, round: 1 }), maxAttempts, now: runAt });
+  const origin = { id, now: new Date(runAt), actorRole: 'TEACHER', slots: unlimitedSlots() };
+  const made = newJob(request, origin, context);
+  const command = newCommand({
+    ...roundOrder({ jobId: id, round: 1 }, request.organizationId),
+    maxAttempts,
+    now: runAt,
+  });
   const inserted = await insertJob(mongo, made, command);
   if (inserted.kind === 'raced') throw new Error('an equal job is open');
   return command;

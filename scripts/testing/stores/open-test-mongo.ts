@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { type Mongo, openMongo } from '#infra/mongo/connect.ts';
+import { type Mongo, type MongoLimits, openMongo } from '#infra/mongo/connect.ts';
 import { notifications } from '#infra/mongo/notification/collections.ts';
 import { createIndexes } from '#infra/mongo/schema/migrate.ts';
 
@@ -13,14 +13,24 @@ export interface TestMongo extends Mongo {
   database: string;
 }
 
+/** Limits that outlast any pause of a busy machine. The product's own limits of three to five seconds would report an outage. */
+export const PATIENT: MongoLimits = {
+  serverSelectionTimeoutMS: 30_000,
+  connectTimeoutMS: 30_000,
+  waitQueueTimeoutMS: 30_000,
+};
+
 /**
  * Opens a new database with all indexes on MONGODB_URL, and drops it when the test ends. `empty` omits the indexes; `url` names another
- * server.
+ * server. `limits` replaces the patient time limits: a test that stops its server sets none.
  */
-export async function openTestMongo(t: Teardown, options: { url?: string; empty?: boolean } = {}): Promise<TestMongo> {
+export async function openTestMongo(
+  t: Teardown,
+  options: { url?: string; empty?: boolean; limits?: MongoLimits } = {},
+): Promise<TestMongo> {
   const url = options.url ?? requiredEnv('MONGODB_URL');
   const database = `test_${randomBytes(6).toString('hex')}`;
-  const mongo = openMongo({ url, database, appName: 'examhall-test' });
+  const mongo = openMongo({ url, database, appName: 'examhall-test' }, options.limits ?? PATIENT);
   t.teardown(async () => {
     await dropTestDatabase(mongo);
     await mongo.close();

@@ -10,7 +10,7 @@ const HOLD_SECONDS = 900;
  * unchanged if Redis is unavailable or all databases are reserved: rings may then be lost, and the poll finds the commands.
  */
 export async function takeRedisDatabase(url: string): Promise<{ url: string; give(): Promise<void> }> {
-  const redis = new Redis(url, { lazyConnect: true, retryStrategy: null, connectTimeout: 2_000 });
+  const redis = new Redis(url, { lazyConnect: true, retryStrategy: null, connectTimeout: 30_000 });
   redis.on('error', () => undefined);
   const first = randomInt(DATABASES);
   try {
@@ -30,7 +30,7 @@ export async function takeRedisDatabase(url: string): Promise<{ url: string; giv
 }
 
 async function give(url: string, database: number, lock: string): Promise<void> {
-  const redis = new Redis(url, { lazyConnect: true, retryStrategy: null, connectTimeout: 2_000 });
+  const redis = new Redis(url, { lazyConnect: true, retryStrategy: null, connectTimeout: 30_000 });
   redis.on('error', () => undefined);
   try {
     await redis.connect();

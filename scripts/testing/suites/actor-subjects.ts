@@ -117,7 +117,7 @@ function gradeNotice(mongo: Mongo, neighbours: Neighbours): ActorSubject {
       const [notice] = gradeNotices(await storeAttempt(mongo, graded()));
       if (notice === undefined) throw new Error('an attempt has no notice');
       const now = runAt ?? Date.now() - 1_000;
-      await inTransaction(mongo, 5_000, (session) => queueNotices(mongo, session, [notice], { maxAttempts, now }));
+      await inTransaction(mongo, 60_000, (session) => queueNotices(mongo, session, [notice], { maxAttempts, now }));
       return (await mailboxOf(mongo, 'gradenotices:student').findOne({ _id: notice.sourceEventId })) as Command;
     },
     // Delivery is at least once, so that repeats under one id count once.

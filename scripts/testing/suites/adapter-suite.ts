@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Test } from 'tap';
 import { type Adapter, type DeliveryJob, Permanent, Retryable } from '#infra/channels/channel.ts';
 import { newId } from '#shared/kernel/ids.ts';
@@ -14,8 +15,8 @@ export interface AdapterSubject {
   taken(): string[];
   /** Secrets that no error message may contain. */
   secrets: readonly string[];
-  /** The adapter's provider if it is called over HTTP. The adapter must abandon a hanging provider within a second. */
-  receiver?: FaultReceiver;
+  /** The adapter's provider if it is called over HTTP. `timeOut` ends the time limit of each send that is under way. */
+  http?: { receiver: FaultReceiver; timeOut(): void };
 }
 
 /** A title that would reveal content in an error message. */
@@ -34,6 +35,8 @@ interface Fault {
   behaviour: Behaviour;
   thrown: 'Retryable' | 'Permanent';
   afterMs?: number;
+  /** The send ends with its time limit. */
+  timesOut?: true;
 }
 
 const answer = (status: number, headers: Record<string, string> = {}): Behaviour => ({
@@ -44,10 +47,10 @@ const answer = (status: number, headers: Record<string, string> = {}): Behaviour
 });
 
 const FAULTS: readonly Fault[] = [
-  { name: 'hangs', behaviour: { kind: 'hang' }, thrown: 'Retryable' },
+  { name: 'hangs', behaviour: { kind: 'hang' }, thrown: 'Retryable', timesOut: true },
   { name: 'cuts its head', behaviour: { kind: 'cut-head' }, thrown: 'Retryable' },
   { name: 'cuts its body', behaviour: { kind: 'cut-body' }, thrown: 'Retryable' },
-  { name: 'drips for ever', behaviour: { kind: 'drip' }, thrown: 'Retryable' },
+  { name: 'drips for ever', behaviour: { kind: 'drip' }, thrown: 'Retryable', timesOut: true },
   ...[408, 500, 502, 503, 504].map((status): Fault => {
     return { name: `answers ${status}`, behaviour: answer(status), thrown: 'Retryable' };
   }),
@@ -101,11 +104,14 @@ export async function adapterSuite(t: Test, subject: AdapterSubject): Promise<vo
     t.equal(subject.taken().length, taken);
   });
 
-  const { receiver } = subject;
-  if (receiver !== undefined) await overHttp(t, subject, receiver);
+  if (subject.http !== undefined) await overHttp(t, subject, subject.http);
 }
 
-async function overHttp(t: Test, { adapter, secrets }: AdapterSubject, receiver: FaultReceiver): Promise<void> {
+async function overHttp(
+  t: Test,
+  { adapter, secrets }: AdapterSubject,
+  { receiver, timeOut }: NonNullable<AdapterSubject['http']>,
+): Promise<void> {
   const sent = (signal = new AbortController().signal) =>
     adapter.send(sampleJob(adapter.channel), { signal }).then(
       () => 'taken',
@@ -127,7 +133,14 @@ async function overHttp(t: Test, { adapter, secrets }: AdapterSubject, receiver:
     await t.test(`the adapter throws ${fault.thrown} for a provider that ${fault.name}`, async (t) => {
       receiver.behaviour = fault.behaviour;
       const { length } = receiver.posts;
-      const error = await sent();
+      const sending = sent();
+      if (fault.timesOut) {
+        await until('the call has arrived', () => receiver.posts.length > length);
+        // Time for the adapter to read what the provider writes.
+        await delay(100);
+        timeOut();
+      }
+      const error = await sending;
       t.ok(error instanceof (fault.thrown === 'Retryable' ? Retryable : Permanent), String(error));
       if (error instanceof Retryable) t.equal(error.afterMs, fault.afterMs);
       t.equal(receiver.posts.length, length + 1, 'one call');

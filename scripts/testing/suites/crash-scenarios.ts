@@ -140,7 +140,7 @@ function notice(name: string, recipient: NoticeRecipient): CrashScenario {
     async post(mongo) {
       const wanted = gradeNotices(freshAttempt(graded())).filter((row) => row.recipient === recipient);
       const options = { maxAttempts: 10, now: Date.now() - 1_000 };
-      await inTransaction(mongo, 5_000, (session) => queueNotices(mongo, session, wanted, options));
+      await inTransaction(mongo, 60_000, (session) => queueNotices(mongo, session, wanted, options));
       return (await mailboxOf(mongo, queue).findOne({ _id: wanted[0]?.sourceEventId ?? '' })) as Command;
     },
     async check(t, { neighbours }, { _id }) {
@@ -208,7 +208,7 @@ function settlement(): CrashScenario {
       const own = [...ledger.debits.values()].filter(({ organizationId }) => organizationId === row.organizationId);
       t.match(own, [{ amount: row.charge?.credits }], 'one debit');
       const held = await generationHolds(mongo).findOne({ _id: row.organizationId });
-      t.strictSame(held?.holds ?? [], [], 'its hold is removed');
+      t.strictSame(held?.holds ?? [], [], 'the hold is removed');
     },
   };
 }

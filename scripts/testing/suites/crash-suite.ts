@@ -3,6 +3,7 @@ import type { Test } from 'tap';
 import { readCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { migrate } from '#infra/mongo/schema/migrate.ts';
 import type { Command } from '#shared/kernel/command.ts';
+import { PATIENT_CALLS } from '#testing/actors/test-kernel.ts';
 import { openNeighbours } from '#testing/neighbours/neighbours.ts';
 import { runWorkerUntil, startWorker } from '#testing/processes/worker-process.ts';
 import { openTestMongo, requiredEnv, type Teardown } from '#testing/stores/open-test-mongo.ts';
@@ -16,6 +17,7 @@ const LANES = 2;
 const MAX_POINTS = 200;
 
 const ENV = {
+  ...PATIENT_CALLS,
   WORKER_LEASE_MS: '1500',
   WORKER_POLL_INTERVAL_MS: '20',
   WORKER_RETRY_BASE_DELAY_MS: '1',

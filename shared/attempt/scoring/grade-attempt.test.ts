@@ -50,7 +50,7 @@ t.test('practice is in neither count and adds no points, but can be pending', as
       { isCorrect: true, score: 0 },
       { isCorrect: false, score: 0 },
     ],
-    'isCorrect still tells a right answer from a wrong one',
+    'isCorrect differs for a right and a wrong answer',
   );
   const graded = totalsOf(mixed, { ...answers, q4: { isCorrect: true, score: 0 } });
   t.strictSame(graded, { totalScore: 1, correctCount: 1, wrongCount: 0, pendingManualCount: 0 });

@@ -85,6 +85,7 @@ export function afterCall(
 /** Phase of a provider's circuit at the time of an attempt. */
 export type CircuitPhase = 'closed' | 'open' | 'half-open';
 
+/** Returns the phase at `now` (ms since the epoch). An open circuit becomes half-open at `openUntil`. */
 export function phaseOf(state: CircuitState, now: number): CircuitPhase {
   if (state.openUntil === 0) return 'closed';
   return now < state.openUntil ? 'open' : 'half-open';

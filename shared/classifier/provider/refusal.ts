@@ -68,7 +68,7 @@ function meaningOf(status: number, { words, message }: ErrorFields): Omit<Provid
   }
   if (status === 429) return { code: 'AI_PROVIDER_THROTTLED', nature: 'passing', retry: true };
   if (status === 408) return { code: 'AI_PROVIDER_TIMEOUT', nature: 'passing', retry: true };
-  if (status === 409 || status >= 500) return { code: 'AI_PROVIDER_UNAVAILABLE', nature: 'passing', retry: true };
+  if (status >= 500) return { code: 'AI_PROVIDER_UNAVAILABLE', nature: 'passing', retry: true };
   return { code: 'AI_PROVIDER_INVALID_RESPONSE', nature: 'refused', retry: false };
 }
 

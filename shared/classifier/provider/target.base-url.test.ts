@@ -73,7 +73,7 @@ t.test(
       const url = `http://${host}`;
       t.match(read(url, 'local', [url]), { kind: 'allowed', url }, `listed ${host}`);
       t.match(readBeside(url), { kind: 'allowed', url }, `own ${host}`);
-      t.match(read(url, 'local'), { fault: 'ORIGIN_NOT_ALLOWED' }, `neither ${host}`);
+      t.match(read(url, 'local'), { fault: 'ORIGIN_NOT_ALLOWED' }, `an unlisted ${host} is refused`);
     }
     for (const host of ['models.example', 'localhost.example', '8.8.8.8', '[2001:db8::1]', 'host.docker.internal']) {
       const url = `http://${host}`;

@@ -92,7 +92,7 @@ function knownProvider({ provider }: Pick<ProviderSelection, 'provider'>): Provi
   return PROVIDERS.find((name) => name === provider);
 }
 
-/** Returns the model that a selection means; null if it names none and its provider is unknown. */
+/** Returns the selected model or the provider's default; null for an unknown provider without a model. */
 export function modelOf(selection: ProviderSelection): string | null {
   const provider = knownProvider(selection);
   return selection.model ?? (provider === undefined ? null : DEFAULT_MODELS[provider]);

@@ -77,5 +77,5 @@ t.test('whatever the model returns, each question is in one of the lists, once a
       );
     }),
   );
-  t.pass('of every answer');
+  t.pass('the property holds for every answer');
 });

@@ -29,6 +29,7 @@ Where a question is not known beyond its id, give your best guess with a low con
 
 const PROMPT_VERSION = 'classify-1';
 
+/** Returns the model task of one batch: suggestions for these fields of these questions. */
 export function classifyTask({ questionIds, questions, fields, overwrite }: ClassifyBatch): ModelTask {
   const wanted = CLASSIFY_FIELDS.filter((field) => fields.includes(field));
   return {
@@ -43,7 +44,7 @@ export function classifyTask({ questionIds, questions, fields, overwrite }: Clas
 /** The schema does not restrict `questionId`: an invented id then costs only its item, not the whole answer. */
 function answerSchema(fields: readonly ClassifyField[]): Record<string, unknown> {
   const suggestions = closedObject(Object.fromEntries(fields.map((field) => [field, suggestionSchema(field)])));
-  const item = closedObject({ questionId: { type: 'string', description: 'As it stands in the data' }, suggestions });
+  const item = closedObject({ questionId: { type: 'string', description: 'As in the data' }, suggestions });
   return closedObject({ items: { type: 'array', items: item } });
 }
 
@@ -86,10 +87,10 @@ export function readClassification(
   return { items, errors };
 }
 
-const LEFT_OUT = { code: 'AI_PROVIDER_INVALID_RESPONSE', message: 'The model left this question out' };
+const LEFT_OUT = { code: 'AI_PROVIDER_INVALID_RESPONSE', message: 'The model returned no result for this question' };
 export const UNKNOWN_QUESTION = {
   code: 'AI_QUESTION_CONTEXT_FAILED',
-  message: 'The question bank does not give this question',
+  message: 'The question bank did not return this question',
 };
 
 /** Returns the wanted fields in the order of the request, or null if one is missing. */

@@ -29,6 +29,7 @@ export function explainTask(payload: ExplanationRequest): ModelTask {
   };
 }
 
+/** Returns the solution in an answer that fits the schema, without white space at the ends. */
 export function readSolution(json: unknown): Solution {
   const { text, steps } = json as Solution;
   return { text: text.trim(), steps: steps.map((step) => step.trim()) };
@@ -97,7 +98,7 @@ export function readGrade({ maxScore, rubric }: EssayGradeRequest, json: unknown
 /** Returns the faults of a grade request that the schema cannot detect: duplicate criterion ids and a wrong `maxScore`. */
 export function gradeFaults({ maxScore, rubric: { criteria } }: EssayGradeRequest): FaultDetail[] {
   const twice = duplicateIndexes(criteria.map(({ id }) => id));
-  const faults = twice.map((index) => ({ path: `/rubric/criteria/${index}/id`, message: 'is named twice' }));
+  const faults = twice.map((index) => ({ path: `/rubric/criteria/${index}/id`, message: 'duplicate value' }));
   const sum = sumExactly(criteria.map((criterion) => criterion.maxScore));
   if (sum !== maxScore) faults.push({ path: '/maxScore', message: 'must be the sum of the maxScore of all criteria' });
   return faults;

@@ -16,7 +16,7 @@ export interface Repair {
   faults: readonly FaultDetail[];
 }
 
-/** Maximum letters of an invalid answer in a repair prompt: enough for the model to see its fault. */
+/** Maximum characters of an invalid answer in a repair prompt: enough for the model to find its fault. */
 const MAX_QUOTED_CHARACTERS = 8_000;
 
 /**

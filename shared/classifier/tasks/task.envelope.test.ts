@@ -105,7 +105,7 @@ t.test('previews match their schemas, and the attempt service accepts the handof
   }
   const handoff = structuredClone(graded.handoff);
   t.strictSame(schemas.validator('attempt/essay-grade-handoff-request')(handoff), []);
-  t.strictSame(handoff, graded.handoff, 'and drops nothing of it');
+  t.strictSame(handoff, graded.handoff, 'validation changes nothing in the handoff');
   t.equal(generationPreview(generated, 'fresh', null).chargePolicy, 'preview_only_no_consume');
   t.equal(generationPreview(generated, 'fresh', settlement).chargePolicy, 'usage_wallet_settled');
 });

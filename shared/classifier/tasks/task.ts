@@ -138,6 +138,7 @@ type TaskScope = Omit<AskedFor, 'operation'> & {
   idempotencyKey?: string;
 };
 
+/** Returns the request envelope of a task. Equal ids mean the same task. */
 export function taskRequest<Kind extends TaskKind>(
   kind: Kind,
   payload: TaskPayloads[Kind],
@@ -156,6 +157,7 @@ export function taskRequest<Kind extends TaskKind>(
   return { ...envelope, [kind]: payload } as TaskRequest<Kind>;
 }
 
+/** Returns the result envelope of a task that finished at `now` (ms since the epoch). */
 export function taskResult<Kind extends TaskKind>(
   request: TaskRequest<Kind>,
   result: TaskResults[Kind],

@@ -15,8 +15,8 @@ export interface Adapter {
   /** Name of the provider in delivery attempts. */
   provider: string;
   /**
-   * Sends a delivery. Resolves once the provider has accepted it, with the provider's own id if there is one. Has its own time limit
-   * and ends soon after `signal`. May be called again for the same delivery at any time, even after a success.
+   * Sends a delivery. Resolves once the provider has accepted it, with the provider's own id if there is one. Applies its own
+   * time limit and ends soon after `signal` aborts. May be called again for the same delivery at any time, even after a success.
    *
    * @throws Retryable, Permanent; any other error counts as Retryable. Messages go into logs and attempt rows, so they quote neither
    * content nor secrets nor the provider's reply.

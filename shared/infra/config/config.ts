@@ -1,4 +1,6 @@
+import type { Secrets } from '#shared/kernel/secret.ts';
 import manifest from '../../../package.json' with { type: 'json' };
+import { withSecretFiles } from './secrets.ts';
 import {
   type AttemptSettings,
   type AuthSettings,
@@ -12,14 +14,16 @@ import {
   readNotification,
   readSenderTokens,
 } from './settings.ts';
+import { trustFaults, type Warnings, warningsOf } from './trust.ts';
 import {
   ENVIRONMENTS,
   type Environment,
+  GATEWAY_TRUSTS,
+  type GatewayTrust,
   LOG_LEVELS,
   type LogLevel,
   SERVICE_NAMES,
   type ServiceName,
-  WELL_KNOWN,
 } from './variable.ts';
 import { variableReader } from './variable-reader.ts';
 
@@ -39,10 +43,15 @@ export interface Config extends Warnings {
   shutdown: { timeoutMs: number; drainGraceMs: number };
   mongodb: { url: string; database: string };
   redis: { url: string };
+  /** `network`: only the gateway can reach the port, as the operator states. */
+  gatewayTrust: GatewayTrust;
+  /** True if a process outside production may listen for other machines with well-known tokens or without a gateway token. */
+  isOpen: boolean;
+  // Each token below has its accepted values, the current one first.
   /** Undefined: not required. Empty: required, but no request can match it, so routes that trust identity headers are closed. */
-  gatewayToken: string | undefined;
-  internalServiceToken: string | undefined;
-  opsToken: string | undefined;
+  gatewayToken: Secrets | undefined;
+  internalServiceToken: Secrets | undefined;
+  opsToken: Secrets | undefined;
   neighbours: Neighbours;
   outboundTimeoutMs: number;
   attempt: AttemptSettings;
@@ -58,12 +67,6 @@ export interface Config extends Warnings {
   };
   upkeep: { intervalMs: number };
   limits: { bodyBudgetBytes: number; headTimeoutMs: number; bodyTimeoutMs: number };
-}
-
-/** Warnings to log at the start: `warnings` in any process, `doorWarnings` in a front door. */
-interface Warnings {
-  warnings: readonly string[];
-  doorWarnings: readonly string[];
 }
 
 /** A configuration without its warnings. */
@@ -85,10 +88,11 @@ export class ConfigError extends Error {
  *
  * @throws ConfigError that lists every fault
  */
-export function readConfig(env: NodeJS.ProcessEnv): Config {
-  const production = env.NODE_ENV === 'production';
+export function readConfig(given: NodeJS.ProcessEnv): Config {
+  const production = given.NODE_ENV === 'production';
+  const { env, faults: fileFaults } = withSecretFiles(given);
   const from = variableReader(env, production);
-  const internalServiceToken = from.token('INTERNAL_SERVICE_TOKEN');
+  const internalServiceToken = from.tokens('INTERNAL_SERVICE_TOKEN');
   const mongodbUrl = from.text('MONGODB_URL');
   const services = from.list('SERVICES', SERVICE_NAMES);
   const senderTokens = readSenderTokens(from);
@@ -103,10 +107,15 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     shutdown: { timeoutMs: from.integer('SHUTDOWN_TIMEOUT_MS'), drainGraceMs: from.integer('DRAIN_GRACE_MS') },
     mongodb: { url: mongodbUrl, database: from.optionalText('MONGODB_DATABASE') ?? databaseOf(mongodbUrl) },
     redis: { url: from.text('REDIS_URL') },
-    gatewayToken: from.token('GATEWAY_TOKEN') ?? (from.isSet('GATEWAY_TOKEN') ? '' : undefined),
+    gatewayTrust: from.word('GATEWAY_TRUST', GATEWAY_TRUSTS),
+    isOpen: from.word('EXAMHALL_OPEN', ['0', '1']) === '1',
+    gatewayToken: from.tokens('GATEWAY_TOKEN') ?? (from.isSet('GATEWAY_TOKEN') ? [] : undefined),
     internalServiceToken,
-    opsToken: from.token('OPS_TOKEN'),
-    neighbours: readNeighbours(from, { internal: internalServiceToken, notification: senderTokens['attempt-service'] }),
+    opsToken: from.tokens('OPS_TOKEN'),
+    neighbours: readNeighbours(from, {
+      internal: internalServiceToken?.[0],
+      notification: senderTokens['attempt-service']?.[0],
+    }),
     outboundTimeoutMs: from.integer('OUTBOUND_TIMEOUT_MS'),
     attempt: readAttempt(from),
     auth: readAuth(from, { served: services.has('auth') }),
@@ -127,9 +136,9 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     },
   };
   // A token that several settings use is read several times, so remove duplicate faults.
-  const faults = [...new Set(from.faults)];
+  const faults = [...new Set([...fileFaults, ...from.faults, ...trustFaults(from, config)])];
   if (faults.length > 0) throw new ConfigError(faults);
-  return { ...config, ...warningsOf(config) };
+  return { ...config, ...warningsOf(from, config) };
 }
 
 function databaseOf(mongodbUrl: string): string {
@@ -151,56 +160,11 @@ export function configOrExit(env: NodeJS.ProcessEnv): Config {
   }
 }
 
-/** Returns warnings about settings that are allowed but probably unintended. In development, warns only about exposed secrets. */
-export function warningsOf(config: Settings): Warnings {
-  const secret = knownSecretWarnings(config);
-  if (!config.production) return { warnings: [], doorWarnings: secret };
-  return { warnings: processWarnings(config), doorWarnings: [...doorWarnings(config), ...secret] };
-}
-
-function processWarnings(config: Settings): string[] {
-  const warnings: string[] = [];
-  if (config.opsToken === undefined) warnings.push('OPS_TOKEN is not set: /metrics refuses every request');
-  if (config.internalServiceToken === undefined) {
-    warnings.push('INTERNAL_SERVICE_TOKEN is not set: calls to other services carry no token');
-  }
-  return warnings;
-}
-
-function doorWarnings(config: Settings): string[] {
-  const warnings: string[] = [];
-  if (config.gatewayToken === undefined) {
-    warnings.push('GATEWAY_TOKEN is not set: every caller that reaches this port can set identity headers');
-  }
-  if (config.gatewayToken === '') {
-    warnings.push('GATEWAY_TOKEN is empty: every route that trusts identity headers refuses every request');
-  }
-  if (config.services.has('attempt') && config.attempt.receiverToken === undefined) {
-    warnings.push('no receiver token of the attempt service is set: it refuses every start, release and handoff');
-  }
-  return warnings;
-}
-
-/**
- * Warns if the development secret is used on an address that other machines reach, for example because NODE_ENV was forgotten. Any
- * reader of this repository could then sign in to any account.
- */
-function knownSecretWarnings({ services, host, auth }: Settings): string[] {
-  const reached = !/^(127\.|::1$|localhost$)/.test(host);
-  if (!services.has('auth') || !reached || !WELL_KNOWN.has(auth.jwt.secret)) return [];
-  return [
-    'AUTH_JWT_SECRET is the development default and HOST is reachable from elsewhere: any caller can sign tokens',
-  ];
-}
-
 /** Returns every secret of a configuration. The log replaces them wherever they occur. */
 export function secretsOf(config: Config): string[] {
   const all = [
-    config.gatewayToken,
-    config.internalServiceToken,
-    config.opsToken,
-    config.attempt.receiverToken,
-    ...Object.values(config.notification.senderTokens),
+    ...[config.gatewayToken, config.internalServiceToken, config.opsToken, config.attempt.receiverToken].flat(),
+    ...Object.values(config.notification.senderTokens).flat(),
     ...(config.notification.webhook?.secrets ?? []),
     ...Object.values(config.classifier.keys),
     config.auth.jwt.secret,

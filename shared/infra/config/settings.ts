@@ -1,5 +1,7 @@
 import type { Role } from '#shared/auth/account.ts';
+import type { OpenJobLimits } from '#shared/classifier/job.ts';
 import { GENERIC_KEY_VARIABLE, KEY_VARIABLE, type KeyVariable } from '#shared/classifier/provider/names.ts';
+import type { Secrets } from '#shared/kernel/secret.ts';
 import { DAY } from '#shared/kernel/time.ts';
 import { CHANNELS, type Channel } from '#shared/notification/delivery.ts';
 import { SENDERS, type Sender } from '#shared/notification/event.ts';
@@ -11,7 +13,7 @@ import type { NamesOf } from './variables.ts';
 
 export interface AttemptSettings {
   /** Token that start, release and handoff require. */
-  receiverToken: string | undefined;
+  receiverToken: Secrets | undefined;
   gradingWaitMs: number;
   /** Services that may hand off a grade. */
   handoffSenders: readonly string[];
@@ -23,7 +25,7 @@ export interface AttemptSettings {
 
 export function readAttempt(from: VariableReader): AttemptSettings {
   return {
-    receiverToken: firstToken(from, ['ATTEMPT_INTERNAL_SERVICE_TOKEN', 'INTERNAL_SERVICE_TOKEN']),
+    receiverToken: from.tokens('ATTEMPT_INTERNAL_SERVICE_TOKEN', 'INTERNAL_SERVICE_TOKEN'),
     gradingWaitMs: from.integer('ATTEMPT_GRADING_WAIT_MS'),
     handoffSenders: from.names('ATTEMPT_HANDOFF_SENDERS'),
     overdueSweepEnabled: isOn(from, 'ATTEMPT_OVERDUE_SWEEP_ENABLED'),
@@ -90,6 +92,7 @@ export interface ClassifierSettings {
   circuit: { failures: number; cooldownMs: number };
   streaming: boolean;
   batchConcurrency: number;
+  openJobLimits: OpenJobLimits;
   worker: {
     enabled: boolean;
     concurrency: number;
@@ -112,16 +115,21 @@ const KEY_VARIABLES: readonly KeyVariable[] = [
 export function readClassifier(from: VariableReader): ClassifierSettings {
   const keys: Partial<Record<KeyVariable, string>> = {};
   for (const name of KEY_VARIABLES) {
-    const key = from.token(name);
+    const key = from.key(name);
     if (from.isSet(name)) keys[name] = key ?? '';
   }
   // Read both timeouts, because a fault in the overridden one is a fault as well.
   const timeoutMs = from.integer('AI_PROVIDER_TIMEOUT_MS');
+  const baseUrl = from.neighbour('AI_CLASSIFIER_BASE_URL') ?? (from.isSet('AI_CLASSIFIER_BASE_URL') ? '' : null);
+  if (baseUrl?.startsWith('http:')) from.plainHttp.add('AI_CLASSIFIER_BASE_URL');
+  const allowedOrigins = from.origins('AI_CLASSIFIER_ALLOWED_BASE_URLS');
+  if (allowedOrigins.some((origin) => origin.startsWith('http:')))
+    from.plainHttp.add('AI_CLASSIFIER_ALLOWED_BASE_URLS');
   return {
     provider: from.text('AI_CLASSIFIER_PROVIDER'),
     model: from.optionalText('AI_CLASSIFIER_MODEL'),
-    baseUrl: from.neighbour('AI_CLASSIFIER_BASE_URL') ?? (from.isSet('AI_CLASSIFIER_BASE_URL') ? '' : null),
-    allowedOrigins: from.origins('AI_CLASSIFIER_ALLOWED_BASE_URLS'),
+    baseUrl,
+    allowedOrigins,
     keys,
     timeoutMs: from.optionalInteger('AI_CLASSIFIER_TIMEOUT_MS') ?? timeoutMs,
     maxRetries: from.integer('AI_CLASSIFIER_MAX_RETRIES'),
@@ -131,6 +139,10 @@ export function readClassifier(from: VariableReader): ClassifierSettings {
     },
     streaming: isOn(from, 'AI_CLASSIFIER_STREAMING'),
     batchConcurrency: from.integer('AI_CLASSIFIER_BATCH_CONCURRENCY'),
+    openJobLimits: {
+      perActor: from.integer('AI_CLASSIFIER_MAX_OPEN_JOBS_PER_ACTOR'),
+      perOrganization: from.integer('AI_CLASSIFIER_MAX_OPEN_JOBS_PER_ORGANIZATION'),
+    },
     worker: {
       enabled: isOn(from, 'AI_CLASSIFIER_WORKER_ENABLED'),
       concurrency: from.integer('AI_CLASSIFIER_WORKER_CONCURRENCY'),
@@ -146,8 +158,8 @@ export function readClassifier(from: VariableReader): ClassifierSettings {
 }
 
 export interface NotificationSettings {
-  /** The token of each sender. The receiver checks it, and the attempt service sends its own. */
-  senderTokens: Readonly<Record<Sender, string | undefined>>;
+  /** The accepted tokens of each sender. The attempt service sends the first of its own. */
+  senderTokens: SenderTokens;
   channels: ReadonlySet<Channel>;
   /** Present if the `webhook` channel is enabled. */
   webhook: { url: string; secrets: readonly string[]; timeoutMs: number } | null;
@@ -162,10 +174,12 @@ const TOKEN_OF = {
   'exam-service': 'NOTIFICATION_TOKEN_EXAM_SERVICE',
 } as const satisfies Record<Sender, NamesOf<'token'>>;
 
-export function readSenderTokens(from: VariableReader): Record<Sender, string | undefined> {
-  const tokenOf = (sender: Sender) =>
-    firstToken(from, [TOKEN_OF[sender], 'NOTIFICATION_INTERNAL_SERVICE_TOKEN', 'INTERNAL_SERVICE_TOKEN']);
-  return Object.fromEntries(SENDERS.map((sender) => [sender, tokenOf(sender)])) as Record<Sender, string | undefined>;
+type SenderTokens = Readonly<Record<Sender, readonly [string, ...string[]] | undefined>>;
+
+export function readSenderTokens(from: VariableReader): SenderTokens {
+  const tokensOf = (sender: Sender) =>
+    from.tokens(TOKEN_OF[sender], 'NOTIFICATION_INTERNAL_SERVICE_TOKEN', 'INTERNAL_SERVICE_TOKEN');
+  return Object.fromEntries(SENDERS.map((sender) => [sender, tokensOf(sender)])) as SenderTokens;
 }
 
 /** Reads the settings of the notification service. If `needsToken` (a production front door), a sender without a token is a fault. */
@@ -199,6 +213,7 @@ function readWebhook(from: VariableReader, isOn: boolean): NotificationSettings[
   const previous = from.webhookSecret('NOTIFICATION_WEBHOOK_SECRET_PREVIOUS');
   const timeoutMs = from.integer('NOTIFICATION_WEBHOOK_TIMEOUT_MS');
   if (!isOn) return null;
+  if (url?.startsWith('http:')) from.plainHttp.add('NOTIFICATION_WEBHOOK_URL');
   if (url === null) from.faults.push('NOTIFICATION_WEBHOOK_URL: not set, wanted by the webhook channel');
   if (secret === undefined) from.faults.push('NOTIFICATION_WEBHOOK_SECRET: not set, wanted by the webhook channel');
   const secrets = [secret, previous].filter((one) => one !== undefined);
@@ -230,6 +245,7 @@ export function readNeighbours(
   const read = (name: NamesOf<'neighbour'>, alias: NamesOf<'neighbour'>, token: string | undefined) => {
     const [first, second] = [from.neighbour(name), from.neighbour(alias)];
     const url = from.isSet(name) ? first : second;
+    if (url?.startsWith('http:')) from.plainHttp.add(from.isSet(name) ? name : alias);
     return url === null ? null : { url, token };
   };
   return {
@@ -245,10 +261,4 @@ export function readNeighbours(
 
 function isOn(from: VariableReader, name: NamesOf<'word'>): boolean {
   return from.word(name, ['0', '1']) === '1';
-}
-
-/** Returns the token of the first variable that is set. If it is set to the empty string there is no token, and later ones are ignored. */
-function firstToken(from: VariableReader, names: readonly NamesOf<'token'>[]): string | undefined {
-  const values = names.map((name) => ({ set: from.isSet(name), value: from.token(name) }));
-  return values.find((token) => token.set)?.value;
 }

@@ -2,6 +2,7 @@ import { isIP } from 'node:net';
 import { webhookSecretFault } from '#infra/channels/standard-webhooks.ts';
 import { unreadableIn, weaknessOf } from '#infra/mongo/connect.ts';
 import { readRedisUrl } from '#infra/redis/redis-url.ts';
+import { keyFault, secretFault, tokenFault } from './secrets.ts';
 import { type Variable, WELL_KNOWN } from './variable.ts';
 import { type NamesOf, VARIABLES, type VariableName } from './variables.ts';
 
@@ -9,6 +10,12 @@ import { type NamesOf, VARIABLES, type VariableName } from './variables.ts';
 export interface VariableReader {
   /** One sentence per faulty variable. Complete once every variable has been read. */
   faults: string[];
+  /** Every token and needed secret that was read and is not empty, by its variable. Earlier values are left out. */
+  secretsRead: Map<VariableName, string>;
+  /** Variables that hold a secret of this repository. */
+  wellKnown: Set<VariableName>;
+  /** Variables whose URLs calls go to over plain http. */
+  plainHttp: Set<VariableName>;
   isSet(name: VariableName): boolean;
   integer(name: NamesOf<'integer'>): number;
   optionalInteger(name: NamesOf<'integer'>): number | null;
@@ -16,7 +23,13 @@ export interface VariableReader {
   list<Word extends string>(name: NamesOf<'list'>, words: readonly Word[]): ReadonlySet<Word>;
   text(name: NamesOf<'text' | 'id' | 'mongodb' | 'redis'>): string;
   optionalText(name: NamesOf<'text'>): string | null;
-  token(name: NamesOf<'token'>): string | undefined;
+  /**
+   * Returns the accepted values of the first of these tokens that is set: its own, then its earlier ones and those of the tokens that it
+   * replaces. Only the first value is sent. If it is empty, there is no token, and later names are ignored.
+   */
+  tokens(...names: NamesOf<'token'>[]): readonly [string, ...string[]] | undefined;
+  /** Returns the key of a provider. The provider decides its length, and two variables may have the same one. */
+  key(name: NamesOf<'key'>): string | undefined;
   /** Returns the empty string if the secret is not set. If it is `needed`, a missing or weak secret is a fault; otherwise it is not checked. */
   secret(name: NamesOf<'secret'>, needed: boolean): string;
   secrets(name: NamesOf<'secrets'>, needed: boolean): string[];
@@ -28,9 +41,12 @@ export interface VariableReader {
   origins(name: NamesOf<'origins'>): string[];
 }
 
-/** Opens a reader. A faulty variable reads as a harmless value of its type, because the caller throws on `faults` before it uses any. */
+/** Opens a reader. A faulty variable is returned as a harmless value of its type, because the caller throws on `faults` before it uses any. */
 export function variableReader(env: NodeJS.ProcessEnv, production: boolean): VariableReader {
   const faults: string[] = [];
+  const secretsRead = new Map<VariableName, string>();
+  const plainHttp = new Set<VariableName>();
+  const wellKnown = new Set<VariableName>();
   const read = (name: VariableName): string | null => env[name] ?? defaultOf(VARIABLES[name], production);
   const refuse = (name: VariableName, wanted: string): void => {
     faults.push(`${name}: ${given(env[name], isSecret(VARIABLES[name]))}, wanted ${wanted}`);
@@ -51,8 +67,30 @@ export function variableReader(env: NodeJS.ProcessEnv, production: boolean): Var
     if (wanted !== undefined) refuse(name, wanted);
     return value;
   };
+  const note = (name: VariableName, value: string): void => {
+    secretsRead.set(name, value);
+    if (WELL_KNOWN.has(value)) wellKnown.add(name);
+  };
+  const token = (name: NamesOf<'token'>): string | undefined => {
+    const value = read(name);
+    if (value === null || value === '') return undefined;
+    note(name, value);
+    const wanted = tokenFault(value, production);
+    if (wanted !== undefined) refuse(name, wanted);
+    return value;
+  };
+  const earlier = (name: NamesOf<'tokens'>): string[] => {
+    const values = partsOf(read(name));
+    if (values.some((value) => WELL_KNOWN.has(value))) wellKnown.add(name);
+    const wanted = values.map((value) => tokenFault(value, production)).find(Boolean);
+    if (wanted !== undefined) refuse(name, `${wanted}, each`);
+    return values;
+  };
   return {
     faults,
+    secretsRead,
+    wellKnown,
+    plainHttp,
     isSet: (name) => env[name] !== undefined,
     integer: (name) => optionalInteger(name) ?? 0,
     optionalInteger,
@@ -74,18 +112,30 @@ export function variableReader(env: NodeJS.ProcessEnv, production: boolean): Var
     },
     text,
     optionalText: (name) => (read(name) === null ? null : text(name)),
-    token(name) {
+    tokens(...names) {
+      // All are read, because a fault in a variable that is not used is a fault as well.
+      const all = names.map((name) => ({ name, value: token(name), earlier: earlier(`${name}_PREVIOUS`) }));
+      const used = all.findIndex(({ name }) => env[name] !== undefined);
+      const considered = used === -1 ? all : all.slice(0, used + 1);
+      const value = considered.at(-1)?.value;
+      if (value !== undefined) return [value, ...considered.flatMap((one) => one.earlier)];
+      for (const one of considered) {
+        if (one.earlier.length > 0) refuse(`${one.name}_PREVIOUS`, `a current token in ${one.name} beside it`);
+      }
+      return undefined;
+    },
+    key(name) {
       const value = read(name);
       if (value === null || value === '') return undefined;
-      // HTTP trims header values, so a token with white space at its end (a line break) would never match.
-      if (!/^[!-~]([ -~]*[!-~])?$/.test(value)) refuse(name, 'printable ASCII without white space at either end');
-      else if (production && WELL_KNOWN.has(value)) refuse(name, 'a value of its own, not the development default');
+      const wanted = keyFault(value, production);
+      if (wanted !== undefined) refuse(name, wanted);
       return value;
     },
     secret(name, needed) {
       const value = read(name) ?? '';
       const wanted = needed ? secretFault(value, production) : undefined;
       if (wanted !== undefined) refuse(name, wanted);
+      if (needed && value !== '') note(name, value);
       return value;
     },
     secrets(name, needed) {
@@ -151,9 +201,18 @@ export function defaultOf(variable: Variable, production: boolean): string | nul
 
 /** Returns true if a value must never be printed. A faulty URL of a neighbour may contain a password. */
 export function isSecret(variable: Variable): boolean {
-  return ['token', 'secret', 'secrets', 'mongodb', 'redis', 'neighbour', 'webhook', 'webhook-secret'].includes(
-    variable.kind,
-  );
+  return [
+    'token',
+    'tokens',
+    'key',
+    'secret',
+    'secrets',
+    'mongodb',
+    'redis',
+    'neighbour',
+    'webhook',
+    'webhook-secret',
+  ].includes(variable.kind);
 }
 
 function given(value: string | undefined, secret: boolean): string {
@@ -213,19 +272,4 @@ function isAddressOrNetwork(text: string): boolean {
   // A zone (`fe80::1%eth0`) names an interface of this machine and cannot describe a remote network.
   if (family === 0 || more.length > 0 || address.includes('%')) return false;
   return prefix === undefined || (/^\d{1,3}$/.test(prefix) && Number(prefix) <= (family === 4 ? 32 : 128));
-}
-
-/** HS256 requires a key as long as its hash (RFC 7518, 3.2), and a derived key is no stronger than its secret. */
-const MIN_SECRET_BYTES = 32;
-
-/** Returns a description of the wanted secret, or undefined if the secret is valid. Never quotes the secret. */
-function secretFault(secret: string, production: boolean): string | undefined {
-  // A comma is refused because this secret will later be in the comma-separated list of earlier secrets.
-  if (!/^[!-~]([ -~]*[!-~])?$/.test(secret) || secret.includes(',')) {
-    const wanted = 'printable ASCII without a comma and without white space at either end';
-    return production ? `at least ${MIN_SECRET_BYTES} bytes of ${wanted}` : wanted;
-  }
-  if (production && WELL_KNOWN.has(secret)) return 'a value of its own, not the development default';
-  if (production && Buffer.byteLength(secret) < MIN_SECRET_BYTES) return `at least ${MIN_SECRET_BYTES} bytes`;
-  return undefined;
 }

@@ -27,7 +27,9 @@ interface WordVariable extends Described {
  * A text of one of these kinds:
  * - `text`: any text that is not empty.
  * - `id`: an id that fits into routes and headers.
- * - `token`: a secret; empty means "no token".
+ * - `token`: a secret that services of this installation share; empty means "no token".
+ * - `tokens`: earlier values of a token, comma-separated; may be empty.
+ * - `key`: a secret that a provider issued; empty means "no key".
  * - `secret`, `secrets`: keys are derived from them. `secrets` is a comma-separated list, which may be empty.
  * - `addresses`: IP addresses and CIDR networks, comma-separated; may be empty.
  * - `names`: names of services, comma-separated, at least one.
@@ -42,6 +44,8 @@ interface TextVariable extends Described {
     | 'text'
     | 'id'
     | 'token'
+    | 'tokens'
+    | 'key'
     | 'secret'
     | 'secrets'
     | 'addresses'
@@ -57,6 +61,12 @@ interface TextVariable extends Described {
   productionDefault?: string | null;
 }
 
+/** Returns the variable of the earlier values of a token. */
+export function earlierValuesOf(name: string, group: string): Described & { kind: 'tokens'; default: null } {
+  const description = `Earlier values of \`${name}\`, comma-separated: accepted from callers, and never sent.`;
+  return { group, kind: 'tokens', default: null, description };
+}
+
 export const SERVICE_NAMES = ['attempt', 'auth', 'classifier', 'notification'] as const;
 export type ServiceName = (typeof SERVICE_NAMES)[number];
 
@@ -65,6 +75,10 @@ export const SELF_REGISTER_ROLES = ['STUDENT', 'TEACHER', 'PARENT'] as const;
 
 export const ENVIRONMENTS = ['development', 'test', 'production'] as const;
 export type Environment = (typeof ENVIRONMENTS)[number];
+
+/** Proofs that the gateway wrote the identity headers: its token, or a network that lets only the gateway in. */
+export const GATEWAY_TRUSTS = ['token', 'network'] as const;
+export type GatewayTrust = (typeof GATEWAY_TRUSTS)[number];
 
 export const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];

@@ -128,14 +128,14 @@ t.test('no library verifies a refresh token with the secret', async () => {
   );
 });
 
-t.test('a kid names its secret and is no cheap digest of it', async (t) => {
+t.test('a kid identifies its secret and is expensive to compute from a guess', async (t) => {
   const kidOf = (token: string) => jwt.decode(token, { complete: true })?.header.kid;
   const [said] = fc.sample(accessClaims, 1);
   const [refreshSaid] = fc.sample(refreshClaims, 1);
   if (said === undefined || refreshSaid === undefined) throw new Error('no sample');
   const kid = kidOf(signer.access(said));
   t.match(kid, /^[\w-]{16}$/);
-  t.equal(kidOf(signerOf(SECRET).access(said)), kid, 'every process gives it the same name');
+  t.equal(kidOf(signerOf(SECRET).access(said)), kid, 'every process computes the same kid');
   t.equal(kidOf(signer.refresh(refreshSaid)), kid);
   t.not(kidOf(other.access(said)), kid);
   for (const algorithm of ['md5', 'sha1', 'sha256', 'sha512']) {

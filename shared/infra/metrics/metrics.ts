@@ -74,6 +74,8 @@ export function openMetrics(options: { process: boolean; labels?: Labels }): Met
     gauge: (name, help, labels = [], collect) =>
       once('gauge', name, () => {
         const metric: GaugeMetric = { set: (value, values = {}) => gauge.set(values, value) };
+        // Prometheus finds no increase in a counter that only appears with its first failure.
+        if (collect !== undefined) failures.inc({ metric: name }, 0);
         // `reset` would set a gauge without labels to zero, which is a value. Remove it instead.
         const forget = () => (labels.length === 0 ? gauge.remove({}) : gauge.reset());
         const gauge: Gauge<string> = new Gauge<string>({

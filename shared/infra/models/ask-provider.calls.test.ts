@@ -68,7 +68,7 @@ for (const provider of HTTP_PROVIDERS) {
       at(provider).reply(200, good(provider));
       const asked = opened(t, provider);
       t.strictSame((await asked.ask()).json, GOOD, JSON.stringify(body));
-      t.equal(asked.events.length, 3, 'asked again');
+      t.equal(asked.events.length, 3, 'both incomplete answers are retried');
       nock.cleanAll();
     }
   });
@@ -116,7 +116,7 @@ for (const provider of HTTP_PROVIDERS) {
     keepBodies(at(provider).reply(200, good(provider) as nock.Body), bodies);
     const asked = opened(t, provider);
     t.strictSame((await asked.ask()).json, GOOD);
-    t.match(bodies[1], 'must be at most 1', 'it is told what did not fit');
+    t.match(bodies[1], 'must be at most 1', 'the repair prompt states the fault');
     t.notMatch(bodies[0], 'must be at most 1');
     t.match(
       asked.events.map((event) => [event.attempt, event.outcome, event.errorCode]),

@@ -15,7 +15,7 @@ for (const provider of HTTP_PROVIDERS) {
       [403, refusalBody(provider, 'permission_error'), 'AI_PROVIDER_UNAVAILABLE', 'refused', 1],
       [404, refusalBody(provider, 'not_found_error'), 'AI_PROVIDER_INVALID_RESPONSE', 'refused', 1],
       [408, '', 'AI_PROVIDER_TIMEOUT', 'passing', 3],
-      [409, refusalBody(provider, 'conflict'), 'AI_PROVIDER_UNAVAILABLE', 'passing', 3],
+      [409, refusalBody(provider, 'conflict'), 'AI_PROVIDER_INVALID_RESPONSE', 'refused', 1],
       [413, '<html>too large</html>', 'AI_PROVIDER_INVALID_RESPONSE', 'refused', 1],
       [422, refusalBody(provider, 'unprocessable'), 'AI_PROVIDER_INVALID_RESPONSE', 'refused', 1],
       [429, refusalBody(provider, 'rate_limit_error'), 'AI_PROVIDER_THROTTLED', 'passing', 3],
@@ -89,7 +89,7 @@ for (const provider of HTTP_PROVIDERS) {
     t.strictSame([asked.events.length, asked.waits], [1, []]);
     asked.pass(600_000);
     const next = await failed(t, asked, { code: 'AI_PROVIDER_THROTTLED', nature: 'open' });
-    t.equal(next.retryAfterMs, 3_000_000, 'and nobody asks meanwhile');
+    t.equal(next.retryAfterMs, 3_000_000, 'no call is made during the wait');
     t.equal(asked.events.length, 1);
     t.match(await asked.models.status(), { circuit: { state: 'closed', consecutiveFailures: 0 } });
   });

@@ -1,7 +1,9 @@
 import type { ServerResponse } from 'node:http';
+import { mock } from 'node:test';
 import t from 'tap';
 import { GOOD } from '#testing/models/asked-models.ts';
 import { answerJson, refusedWith, servedModels } from '#testing/models/served-models.ts';
+import { until } from '#testing/until.ts';
 
 /** Tests the protection of a provider that fails, requests a pause or is slow. */
 
@@ -24,7 +26,7 @@ t.test('a circuit opens after consecutive failures, admits one trial and closes'
   t.match(await models.status(), { status: 'ok', circuit: { state: 'open' } });
   asked.pass(400);
   await t.rejects(asked.ask(), { ...refusedWith('AI_PROVIDER_CIRCUIT_OPEN', 'open'), retryAfterMs: 600 });
-  t.equal(paths.length, 2, 'nobody was asked');
+  t.equal(paths.length, 2, 'an open circuit makes no call');
   asked.pass(600);
   t.match(await models.status(), { circuit: { state: 'half-open' } });
   await t.rejects(asked.ask(), refusedWith('AI_PROVIDER_UNAVAILABLE'), 'the trial fails');
@@ -32,7 +34,7 @@ t.test('a circuit opens after consecutive failures, admits one trial and closes'
   asked.pass(1_000);
   works = true;
   const together = await Promise.allSettled([asked.ask(), asked.ask(), asked.ask()]);
-  t.equal(together.filter(({ status }) => status === 'fulfilled').length, 1, 'one call tries, the others fail at once');
+  t.equal(together.filter(({ status }) => status === 'fulfilled').length, 1, 'one trial call, the others fail at once');
   t.equal(paths.length, 4);
   t.match(await models.status(), { circuit: { state: 'closed', consecutiveFailures: 0, openUntil: null } });
   t.match(
@@ -68,11 +70,16 @@ t.test('a pause that the provider requested binds the next caller, which waits i
 });
 
 t.test('a request waits for a slot no longer than for an answer', async (t) => {
-  const env = { AI_CLASSIFIER_TIMEOUT_MS: '300', AI_CLASSIFIER_MAX_RETRIES: '0' };
+  const env = { AI_CLASSIFIER_TIMEOUT_MS: '1000', AI_CLASSIFIER_MAX_RETRIES: '0' };
   const { asked, paths } = await servedModels(t, () => undefined, env);
-  const asks = await Promise.allSettled(Array.from({ length: 33 }, () => asked.ask()));
+  mock.timers.enable({ apis: ['setTimeout'] });
+  t.teardown(() => mock.timers.reset());
+  const ends = Promise.allSettled(Array.from({ length: 33 }, () => asked.ask()));
+  await until('every slot is taken', () => paths.length === 16);
+  mock.timers.tick(1_000);
+  const asks = await ends;
   for (const ask of asks) t.match(ask, { status: 'rejected', reason: refusedWith('AI_PROVIDER_TIMEOUT') });
-  t.equal(paths.length, 16, 'nobody was asked for those who had gone');
+  t.equal(paths.length, 16, 'requests that timed out in the queue make no call');
 });
 
 t.test('the concurrent calls of one process to one provider are limited across all callers', async (t) => {

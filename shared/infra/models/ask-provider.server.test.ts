@@ -1,9 +1,11 @@
 import type { ServerResponse } from 'node:http';
+import { mock } from 'node:test';
 import t from 'tap';
 import type { ReceivedCall } from '#scripts/http/local-server.ts';
 import { GOOD, SENTINEL_KEY } from '#testing/models/asked-models.ts';
 import { streamOf } from '#testing/models/provider-replies.ts';
 import { answerJson, goodBody, refusedWith, servedModels } from '#testing/models/served-models.ts';
+import { until } from '#testing/until.ts';
 import { MAX_BYTES } from './http-call.ts';
 
 /** Tests cut, silent and slow answers, which require real sockets. */
@@ -19,10 +21,26 @@ t.test('an answer is read over a real socket through the guarded agent', async (
 
 t.test('one timeout ends a silent server, headers without a body and an endless body', async (t) => {
   const env = { AI_CLASSIFIER_TIMEOUT_MS: '1000', AI_CLASSIFIER_MAX_RETRIES: '0' };
+  const { fetch } = globalThis;
+  let heads = 0;
+  mock.method(globalThis, 'fetch', async (...call: Parameters<typeof fetch>) => {
+    const response = await fetch(...call);
+    heads += 1;
+    return response;
+  });
+  mock.timers.enable({ apis: ['setTimeout'] });
+  t.teardown(() => mock.reset());
+  /** Calls the server and lets the timeout expire once the call has come as far as `reached`. */
+  const timesOut = async ({ asked }: Awaited<ReturnType<typeof servedModels>>, reached: () => boolean) => {
+    const ask = t.rejects(asked.ask(), refusedWith('AI_PROVIDER_TIMEOUT'));
+    await until('the call is under way', reached);
+    mock.timers.tick(1_000);
+    await ask;
+  };
   const silent = await servedModels(t, () => undefined, env);
-  await t.rejects(silent.asked.ask(), refusedWith('AI_PROVIDER_TIMEOUT'));
+  await timesOut(silent, () => silent.paths.length === 1);
   const headless = await servedModels(t, (response) => void response.writeHead(200).write('{'), env);
-  await t.rejects(headless.asked.ask(), refusedWith('AI_PROVIDER_TIMEOUT'));
+  await timesOut(headless, () => heads === 1);
   const trickling = await servedModels(
     t,
     (response) => {
@@ -32,7 +50,7 @@ t.test('one timeout ends a silent server, headers without a body and an endless 
     },
     { ...env, AI_CLASSIFIER_STREAMING: '1' },
   );
-  await t.rejects(trickling.asked.ask(), refusedWith('AI_PROVIDER_TIMEOUT'));
+  await timesOut(trickling, () => heads === 2);
   t.match(
     [silent, headless, trickling].map(({ asked }) => asked.events[0]?.httpStatus),
     [null, 200, 200],
@@ -85,9 +103,9 @@ t.test('an answer over the size limit is not read to its end and does not count 
   const { asked } = await servedModels(t, (response, _request, count) =>
     answerJson(response, blank(count === 1 ? MAX_BYTES : MAX_BYTES + 1)),
   );
-  t.match(await asked.ask(), { json: GOOD }, 'one that is as long as may be');
+  t.match(await asked.ask(), { json: GOOD }, 'an answer at the size limit');
   await t.rejects(asked.ask(), refusedWith('AI_PROVIDER_INVALID_RESPONSE', 'refused'));
-  t.equal(asked.events.length, 2, 'it is not asked for again');
+  t.equal(asked.events.length, 2, 'an answer over the limit is not requested again');
   t.match(await asked.models.status(), { circuit: { consecutiveFailures: 0 } });
 });
 
@@ -98,6 +116,10 @@ t.test('an abort rejects the request and ends the call', async (t) => {
   await gone;
   t.match(asked.events, [{ outcome: 'cancelled', errorCode: null, httpStatus: null }]);
   t.match(await asked.models.status(), { circuit: { consecutiveFailures: 0 } });
-  await t.rejects(asked.ask({}, controller.signal), { message: 'cancelled' }, 'nor is a call begun');
+  await t.rejects(
+    asked.ask({}, controller.signal),
+    { message: 'cancelled' },
+    'a request that was aborted before makes no call',
+  );
   t.equal(asked.events.length, 1);
 });

@@ -27,12 +27,12 @@ export type CheckedAnswer = { report: CallReport; usage: TokenUsage } & (
 
 const NO_USAGE: TokenUsage = { inputTokens: null, outputTokens: null };
 const UNFINISHED = {
-  length: 'the answer was cut at its longest',
+  length: 'the answer was cut at its maximum length',
   filter: 'the provider filtered the answer',
   refusal: 'the model refused to answer',
 } as const;
 
-/** Classifies an HTTP answer: it fits, it may be repaired, or it is a failure with its code. */
+/** Classifies an HTTP answer as valid, as repairable, or as a failure with its code. */
 export function checkAnswer(answer: HttpAnswer, context: CheckContext): CheckedAnswer {
   const { wire, provider } = context;
   const isOk = answer.status >= 200 && answer.status < 300;
@@ -40,7 +40,7 @@ export function checkAnswer(answer: HttpAnswer, context: CheckContext): CheckedA
   if (refused !== null) return failureOfRefusal(refused, answer, context);
   const read = answer.body === undefined ? null : wire.read(answer.body);
   if (read === null) {
-    const failed = failure('AI_PROVIDER_INVALID_RESPONSE', 'passing', `${provider} gave no whole answer`);
+    const failed = failure('AI_PROVIDER_INVALID_RESPONSE', 'passing', `${provider} returned no complete answer`);
     return { kind: 'failed', failed, report: { kind: 'failure' }, usage: NO_USAGE };
   }
   const { usage, finish, text } = read;
@@ -53,7 +53,7 @@ export function checkAnswer(answer: HttpAnswer, context: CheckContext): CheckedA
     return { kind: 'failed', failed, report: { kind: 'success' }, usage };
   }
   const json = readAnswer(text, context.schema);
-  const faults = json === undefined ? [{ path: '', message: 'is no JSON' }] : context.check(json);
+  const faults = json === undefined ? [{ path: '', message: 'must be JSON' }] : context.check(json);
   return {
     report: { kind: 'success' },
     usage,
@@ -79,7 +79,7 @@ export function failureWithoutAnswer(error: CallFailed, provider: string): Check
     case 'address':
       return of('AI_PROVIDER_UNAVAILABLE', 'refused', 'leads to an address that is not called', { kind: 'nothing' });
     case 'request':
-      return of('AI_PROVIDER_NOT_CONFIGURED', 'refused', 'cannot be asked with this key', { kind: 'nothing' });
+      return of('AI_PROVIDER_NOT_CONFIGURED', 'refused', 'cannot be called with this key', { kind: 'nothing' });
   }
 }
 

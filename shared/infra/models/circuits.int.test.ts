@@ -26,7 +26,7 @@ async function cellsOf(t: Test, prefix: string): Promise<SharedCells> {
     purpose: 'test',
     prefix,
     lifetimeMs: 60_000,
-    boundMs: 5_000,
+    boundMs: 60_000,
   });
   t.teardown(() => cells.close());
   await until('Redis answers', async () => (await cells.update('ready', () => 'yes')).kind === 'cell');

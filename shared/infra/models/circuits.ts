@@ -70,7 +70,10 @@ export function openCircuits(parts: {
       });
       const { provider, origin, model } = target;
       if (opened)
-        log.warn({ provider, origin, model, cooldownMs: rules.cooldownMs }, 'the model provider is left alone');
+        log.warn(
+          { provider, origin, model, cooldownMs: rules.cooldownMs },
+          'model provider circuit opened; calls suspended',
+        );
     },
     read: (target) => move(target, () => null),
   };

@@ -49,10 +49,10 @@ t.test('every process applies a change, through a Redis wake-up or a poll', asyn
   await Promise.all([saving, notified, polling].map((models) => models.status()));
   const save = async (choice: ProviderChoice) => saving.changed(await saveProviderSetting(mongo, choice, by()));
   await save(MOCK);
-  t.match(await saving.status(), { model: 'mock-9' }, 'whoever saved it at once');
-  await until('the one that looks has seen it', async () => (await polling.status()).model === 'mock-9');
+  t.match(await saving.status(), { model: 'mock-9' }, 'the process that saved it applies it at once');
+  await until('the polling process has applied it', async () => (await polling.status()).model === 'mock-9');
   // A subscription that is not active yet misses the wake-up, so save again until it arrives.
-  await until('the one that is told has heard it', async () => {
+  await until('the notified process has applied it', async () => {
     await save({ ...MOCK, model: 'mock-10' });
     return (await notified.status()).model === 'mock-10';
   });
@@ -117,7 +117,7 @@ t.test('usage events are stored after the answer and expire', async (t) => {
   await saveProviderSetting(mongo, MOCK, by());
   const models = followed(t, mongo);
   await models.ask(TASK, { ...ABOUT, jobId: 'job-1', batchIndex: 3 }, new AbortController().signal);
-  const event = await until('it is there', () => usageEvents(mongo).findOne({}));
+  const event = await until('the usage event is stored', () => usageEvents(mongo).findOne({}));
   t.match(event, {
     provider: 'mock',
     baseUrl: null,
@@ -132,7 +132,7 @@ t.test('usage events are stored after the answer and expire', async (t) => {
     attempt: 1,
   });
   t.ok(event.createdAt instanceof Date);
-  t.notMatch(JSON.stringify(event), /Ignore your instructions/, 'what users wrote is in none');
+  t.notMatch(JSON.stringify(event), /Ignore your instructions/, 'the usage event contains no text of a user');
   const indexes = await usageEvents(mongo).indexes();
   t.match(
     indexes.find(({ name }) => name === 'old'),

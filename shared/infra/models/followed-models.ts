@@ -116,5 +116,5 @@ export function openFollowedModels(parts: {
 
 /** Returns an error that callers treat as an outage, because the provider is still unknown. */
 function tooLate(): Error {
-  return Object.assign(new Error('the setting of the model provider was not to be had in time'), { code: 'ETIMEDOUT' });
+  return Object.assign(new Error('reading the setting of the model provider timed out'), { code: 'ETIMEDOUT' });
 }

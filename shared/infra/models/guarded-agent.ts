@@ -16,6 +16,7 @@ class ForbiddenAddress extends Error {
   }
 }
 
+/** Returns whether a forbidden address caused this error, up to five causes deep. */
 export function isForbiddenAddress(error: unknown): boolean {
   for (let cause: unknown = error, depth = 0; cause instanceof Error && depth < 5; cause = cause.cause, depth++) {
     if ('code' in cause && cause.code === FORBIDDEN) return true;

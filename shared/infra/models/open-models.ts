@@ -124,7 +124,7 @@ export function openModels(parts: ModelParts): ModelRuntime {
       signal.throwIfAborted();
       const { chosen, selection } = current;
       if (chosen.kind === 'unusable') {
-        const message = `${selection.provider} cannot be asked: ${chosen.fault}`;
+        const message = `${selection.provider} cannot be called: ${chosen.fault}`;
         throw new ProviderFailure('AI_PROVIDER_NOT_CONFIGURED', 'refused', { message });
       }
       const { target } = chosen;
@@ -168,7 +168,7 @@ export function openModels(parts: ModelParts): ModelRuntime {
     select(stored) {
       current = selected(stored);
       const { provider, model, baseUrl } = current.selection;
-      log.info({ provider, model, baseUrl, source: current.source }, 'the model provider was switched');
+      log.info({ provider, model, baseUrl, source: current.source }, 'model provider switched');
     },
     async close() {
       await Promise.all([...agents.values()].map((agent) => agent.destroy()));

@@ -23,7 +23,7 @@ t.test('a caller without a slot in time is rejected, and its work never starts',
   await t.rejects(cut, { message: 'cancelled' });
   const third = runInSlot(slots, rules(), work);
   held.resolve('done');
-  t.equal(await first, 'done', 'what has begun may take longer than it waited');
+  t.equal(await first, 'done', 'the wait limit does not apply to work that has begun');
   t.equal(await third, 1, 'the slots of those who went are free');
 });
 

@@ -69,7 +69,7 @@ export async function callOnce(parts: CallParts, plan: CallPlan, turn: Turn): Pr
     const { retryAfterMs } = step;
     const fits = retryAfterMs <= MAX_WAIT_MS && parts.timing.clock() + retryAfterMs < budget.deadlineAt;
     if (!fits) {
-      const message = `${plan.target.provider} has asked for a pause`;
+      const message = `${plan.target.provider} is rate-limiting requests`;
       throw new ProviderFailure('AI_PROVIDER_THROTTLED', 'open', { message, retryAfterMs });
     }
     await parts.timing.sleep(retryAfterMs, signal);
@@ -78,7 +78,7 @@ export async function callOnce(parts: CallParts, plan: CallPlan, turn: Turn): Pr
 
 function outOfTime({ provider }: Target): ProviderFailure {
   return new ProviderFailure('AI_PROVIDER_TIMEOUT', 'passing', {
-    message: `there was no time left to ask ${provider}`,
+    message: `no time left to call ${provider}`,
   });
 }
 
@@ -96,7 +96,7 @@ async function admitAndCall(
     case 'throttled':
       return { kind: 'paused', retryAfterMs: admission.retryAfterMs };
     case 'open': {
-      const message = `${target.provider} is left alone after too many failures`;
+      const message = `calls to ${target.provider} are suspended after repeated failures`;
       const { retryAfterMs } = admission;
       throw new ProviderFailure('AI_PROVIDER_CIRCUIT_OPEN', 'open', { message, retryAfterMs });
     }

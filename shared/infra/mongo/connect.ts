@@ -22,6 +22,12 @@ export interface MongoAddress {
  */
 export const QUERY_LIMIT_MS = 5_000;
 
+/** Time limits of the client for finding a server, connecting to it and waiting for a free connection, in milliseconds. */
+export type MongoLimits = Pick<
+  MongoClientOptions,
+  'serverSelectionTimeoutMS' | 'connectTimeoutMS' | 'waitQueueTimeoutMS'
+>;
+
 const OPTIONS: MongoClientOptions = {
   // An acknowledged write must survive the loss of any one server and a power failure: majority and journal.
   writeConcern: { w: 'majority', journal: true },
@@ -43,9 +49,11 @@ const OPTIONS: MongoClientOptions = {
 /**
  * Opens the client without waiting for a server. A process can therefore start before MongoDB, answer `/healthz` and report
  * unready. If the first command fails because no server was found, only `client.connect()` dials again; see `until-usable.ts`.
+ *
+ * `limits` replaces time limits; tests set longer ones.
  */
-export function openMongo(address: MongoAddress): Mongo {
-  return openWith(OPTIONS, address);
+export function openMongo(address: MongoAddress, limits: MongoLimits = {}): Mongo {
+  return openWith({ ...OPTIONS, ...limits }, address);
 }
 
 /**

@@ -71,7 +71,7 @@ export function isOutage(error: unknown): boolean {
   return error instanceof MongoDriverError && /Pool|WaitQueue|Topology|NotConnected|ClientClosed/.test(error.name);
 }
 
-/** Returns in one line, for an operator, why MongoDB cannot be used; undefined if the error is no outage. */
+/** Returns in one line, for an operator, why MongoDB cannot be used; undefined if the error is not an outage. */
 export function outageInWords(error: unknown): string | undefined {
   if (!(error instanceof Error)) return undefined;
   if (error instanceof MongoServerError && isOneOf(AUTHENTICATION_CODES, error.code)) {

@@ -34,6 +34,7 @@ export interface ReplayLine extends Pick<Command, 'queue' | 'subject' | 'lastErr
 type AuditLine = AccountLine | ReplayLine;
 type AuditRow = AuditLine & { _id: string; operator: string; reason: string; at: Date };
 
+/** Returns the collection of the audit. */
 export function operatorAudit(mongo: Mongo): Collection<AuditRow> {
   return mongo.db.collection<AuditRow>(OPERATOR_AUDIT);
 }

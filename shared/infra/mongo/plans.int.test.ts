@@ -7,6 +7,14 @@ import { postEvent, submitAttempt } from '#api/attempt/submit.ts';
 import { findAttempt } from '#infra/mongo/attempt/attempts.ts';
 import { allEvents } from '#infra/mongo/attempt/events.ts';
 import { findAccountByEmail, importAccount, insertAccount } from '#infra/mongo/auth/accounts.ts';
+import {
+  learnPair,
+  pairOf,
+  recordPairFailure,
+  recordPairSuccess,
+  refundPairAttempt,
+  reservePairAttempt,
+} from '#infra/mongo/auth/known-pairs.ts';
 import { makeAdmin, setPassword, setStatus, signOut, unlockAccount } from '#infra/mongo/auth/operator.ts';
 import { changePassword, upgradePassword } from '#infra/mongo/auth/passwords.ts';
 import {
@@ -20,6 +28,7 @@ import {
   rotateToken,
 } from '#infra/mongo/auth/sessions.ts';
 import {
+  clearFailures,
   recordFailure,
   recordSuccess,
   refundLoginAttempt,
@@ -116,10 +125,17 @@ async function comeAndGo(mongo: Mongo): Promise<void> {
   await upgradePassword(mongo, accountId, 'new', to);
 
   const key = throttleKey(account.email);
-  const reserved = await reserveLoginAttempt(mongo, key, { addressIsOver: false, now });
+  const reserved = await reserveLoginAttempt(mongo, key, now);
   if (reserved.kind === 'granted') await refundLoginAttempt(mongo, key, reserved.round);
   await recordFailure(mongo, key);
   await recordSuccess(mongo, key);
+  await clearFailures(mongo, key);
+  const pair = pairOf(account.email, '203.0.113.7');
+  await learnPair(mongo, pair, now);
+  await reservePairAttempt(mongo, pair, now);
+  await refundPairAttempt(mongo, pair, 'another');
+  await recordPairFailure(mongo, pair);
+  await recordPairSuccess(mongo, pair);
 
   await importAccount(mongo, { ...freshAccount({ legacyId: 'L-1' }), email: account.email });
   await makeAdmin(mongo, accountId, act);

@@ -90,7 +90,8 @@ async function debit(
  * would change the requested URL.
  */
 function walletOf({ organizationId }: OwnerScope): string {
-  if (organizationId === '.' || organizationId === '..') throw new OwnerFailed(WALLET, 'has no path for this id');
+  if (organizationId === '.' || organizationId === '..')
+    throw new OwnerFailed(WALLET, 'has no path for this organization id');
   return `/v1/wallets/${encodeURIComponent(organizationId)}`;
 }
 

@@ -87,6 +87,7 @@ export async function endOfCall(call: Promise<ServiceReply>, signal: AbortSignal
   }
 }
 
+/** Returns whether the status is 2xx. */
 export function isSuccess({ status }: ServiceReply): boolean {
   return status >= 200 && status < 300;
 }

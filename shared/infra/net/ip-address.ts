@@ -38,3 +38,17 @@ function groupsIn(part: string): number[] {
     return [a * 256 + b, c * 256 + d];
   });
 }
+
+/** Groups of an IPv6 address that are counted: a /64. A household usually owns a whole /64, so an attacker gets more addresses in it for free. */
+const COUNTED_GROUPS = 4;
+/** Maximum length of a key that is not an IP address, in characters. */
+const MAX_KEY_LENGTH = 64;
+
+/** Returns the key under which failures are counted: an IPv4 address, or an IPv6 network as `2001:db8:0:1::/64`. */
+export function countedAs(text: string): string {
+  const address = readAddress(text);
+  if (address === null) return text.slice(0, MAX_KEY_LENGTH);
+  if (isIPv4(address)) return address;
+  const network = groupsOf(address).slice(0, COUNTED_GROUPS);
+  return `${network.map((group) => group.toString(16)).join(':')}::/64`;
+}

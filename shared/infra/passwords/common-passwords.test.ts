@@ -7,3 +7,27 @@ t.test('recognizes common passwords and no others', async (t) => {
     t.equal(isCommon(text), true, text);
   for (const text of ['', 'a strange horse', 'constructor', '__proto__']) t.equal(isCommon(text), false, text);
 });
+
+t.test('recognizes common Vietnamese words, with tone marks, blanks and a number', async (t) => {
+  const isCommon = commonPasswords();
+  for (const text of ['matkhau123', 'anhyeuem123', 'vietnam123', 'hocsinh2026', 'student123', 'truonghoc1'])
+    t.equal(isCommon(text), true, text);
+  for (const text of [
+    'mật khẩu 123',
+    'mật khẩu'.normalize('NFD'),
+    '123matkhau',
+    'đăng nhập 2026',
+    'anh yêu em',
+    'giaovien',
+  ])
+    t.equal(isCommon(text), true, text);
+  for (const text of [
+    'sông hương 1802',
+    'matkhau-cua-an',
+    'hocsinh lop 10',
+    'student1234567',
+    '7654398',
+    'đường về quê',
+  ])
+    t.equal(isCommon(text), false, text);
+});

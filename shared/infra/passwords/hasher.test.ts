@@ -1,9 +1,10 @@
 import * as bcrypt from 'bcrypt';
 import t from 'tap';
 import type { StoredPassword } from '#shared/auth/account.ts';
-import { type BcryptEngine, HasherBusy, type HasherOptions, openHasher } from './hasher.ts';
+import { HasherBusy } from './fair-queue.ts';
+import { type BcryptEngine, type HasherOptions, openHasher } from './hasher.ts';
 
-const OPTIONS: HasherOptions = { passwordCost: 5, tokenCost: 4, concurrency: 2, maxWaiting: 100 };
+const OPTIONS: HasherOptions = { passwordCost: 5, tokenCost: 4, concurrency: 2 };
 
 /** Returns the real engine. It records the work of each comparison, as a power of two. */
 function countedEngine(): BcryptEngine & { compares: number[] } {
@@ -101,7 +102,7 @@ t.test('imported bcrypt hashes match under every name and are outdated', async (
     const stored = plain(hash.replace('$2b$', name));
     t.equal(await hasher.verifyPassword('from elsewhere', stored), true, name);
     t.equal(await hasher.verifyPassword('From elsewhere', stored), false, name);
-    t.equal(hasher.isOutdated(stored), true, 'also at the right cost');
+    t.equal(hasher.isOutdated(stored), true, 'an imported hash is outdated even at the right cost');
   }
   const ours = await hasher.hashPassword('from elsewhere');
   t.equal(hasher.isOutdated(ours), false);
@@ -111,7 +112,7 @@ t.test('imported bcrypt hashes match under every name and are outdated', async (
 
 t.test('a full hash queue refuses further work at once, and accepts work again once it has room', async (t) => {
   const { engine, held } = heldEngine();
-  const hasher = openHasher({ ...OPTIONS, concurrency: 2, maxWaiting: 3 }, engine);
+  const hasher = openHasher({ ...OPTIONS, concurrency: 2, waiting: { registration: 3 } }, engine);
   const running = Array.from({ length: 5 }, (_, index) => hasher.verifyPassword(`${index}`, null));
   await t.rejects(hasher.verifyPassword('one too many', null), HasherBusy);
   await t.rejects(hasher.hashPassword('one too many'), HasherBusy);
@@ -134,7 +135,7 @@ t.test('a full hash queue refuses further work at once, and accepts work again o
 
 t.test('a hash that fails leaves its place in the queue', async (t) => {
   const engine: BcryptEngine = { hash: () => Promise.reject(new Error('no memory')), compare: bcrypt.compare };
-  const hasher = openHasher({ ...OPTIONS, concurrency: 1, maxWaiting: 0 }, engine);
+  const hasher = openHasher({ ...OPTIONS, concurrency: 1, waiting: { registration: 0 } }, engine);
   await t.rejects(hasher.hashPassword('x'), /no memory/);
   await t.rejects(hasher.hashPassword('x'), /no memory/, 'not busy');
   t.equal(await hasher.verifyPassword('x', null), false);

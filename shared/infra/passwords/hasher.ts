@@ -3,12 +3,14 @@ import * as bcrypt from 'bcrypt';
 import pLimit from 'p-limit';
 import type { StoredPassword } from '#shared/auth/account.ts';
 import { normalizePassword } from '#shared/auth/password-policy.ts';
+import { type FairQueueOptions, fairQueue, HasherBusy, type Lane, REGISTRATION } from './fair-queue.ts';
 
 /** Every method except `isOutdated` may reject with HasherBusy. Nothing was hashed then, and the caller may retry in a second. */
 export interface Hasher {
-  hashPassword(text: string): Promise<StoredPassword>;
+  /** Hashes a new password. `lane`: the line in which it waits; by default that of registrations. */
+  hashPassword(text: string, lane?: Lane): Promise<StoredPassword>;
   /** Compares a password. If `stored` is null (no account), it takes as long as for a wrong password and returns false. */
-  verifyPassword(text: string, stored: StoredPassword | null): Promise<boolean>;
+  verifyPassword(text: string, stored: StoredPassword | null, lane?: Lane): Promise<boolean>;
   /**
    * Returns true if the password should be hashed again at the current cost. A cheaper hash is weaker. A more expensive one reveals
    * by its duration that the account exists.
@@ -18,13 +20,13 @@ export interface Hasher {
   verifyToken(jwt: string, hash: string): Promise<boolean>;
 }
 
-export interface HasherOptions {
+/**
+ * `concurrency`: passwords hashed at once. Hashes run on libuv's threads (UV_THREADPOOL_SIZE, default 4); leave one for other
+ * work.
+ */
+export interface HasherOptions extends FairQueueOptions {
   passwordCost: number;
   tokenCost: number;
-  /** Passwords hashed at once. Hashes run on libuv's threads (UV_THREADPOOL_SIZE, default 4); leave one for other work. */
-  concurrency: number;
-  /** Maximum number of passwords that wait for a thread. */
-  maxWaiting: number;
 }
 
 /** The native, asynchronous part of bcrypt, which does not block the event loop. */
@@ -41,8 +43,8 @@ const TOKEN_QUEUE = { concurrency: 2, maxWaiting: 256 };
 
 /** Opens bcrypt for passwords and refresh tokens, with limits for running and waiting work. */
 export function openHasher(options: HasherOptions, engine: BcryptEngine = bcrypt): Hasher {
-  const { passwordCost, tokenCost, concurrency, maxWaiting } = options;
-  const passwords = boundedQueue({ concurrency, maxWaiting });
+  const { passwordCost, tokenCost } = options;
+  const passwords = fairQueue(options);
   const tokens = boundedQueue(TOKEN_QUEUE);
   const decoy = decoyHash(bcrypt.genSaltSync(passwordCost), randomBytes(31));
 
@@ -58,10 +60,12 @@ export function openHasher(options: HasherOptions, engine: BcryptEngine = bcrypt
   }
 
   return {
-    hashPassword: (text) =>
-      passwords(async () => ({ scheme: 'bcrypt-sha256', hash: await engine.hash(passwordDigest(text), passwordCost) })),
-    verifyPassword: (text, stored) =>
-      passwords(async () => {
+    hashPassword: (text, lane = REGISTRATION) =>
+      passwords(lane, async () => {
+        return { scheme: 'bcrypt-sha256', hash: await engine.hash(passwordDigest(text), passwordCost) };
+      }),
+    verifyPassword: (text, stored, lane = REGISTRATION) =>
+      passwords(lane, async () => {
         const cost = stored === null ? null : costOf(stored.hash);
         if (stored === null || cost === null) {
           await engine.compare(passwordDigest(text), decoy);
@@ -88,14 +92,6 @@ function passwordDigest(text: string): string {
 /** Returns the text that bcrypt hashes for a token. The refresh tokens of an account share their first 72 bytes, all that bcrypt reads. */
 function tokenDigest(jwt: string): string {
   return digest('sha256', jwt, 'hex');
-}
-
-/** Thrown if so many hashes are waiting that a further one would take too long. */
-export class HasherBusy extends Error {
-  constructor() {
-    super('Too many hashes are waiting');
-    this.name = 'HasherBusy';
-  }
 }
 
 type BoundedQueue = <T>(work: () => Promise<T>) => Promise<T>;

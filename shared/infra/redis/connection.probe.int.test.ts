@@ -25,15 +25,15 @@ t.test('the Redis probe succeeds exactly while Redis answers, through start, han
   const answers = openProbe(t, redis);
   t.equal(await answers(), false);
   await redis.start();
-  await until('the probe is well', answers);
+  await until('a ping succeeds', answers);
   redis.freeze();
   t.equal(await answers(), false);
   redis.thaw();
-  await until('the probe is well', answers);
+  await until('a ping succeeds', answers);
   await redis.kill9();
   t.equal(await answers(), false);
   await redis.start();
-  await until('the probe is well', answers);
+  await until('a ping succeeds', answers);
 });
 
 t.test('the Redis probe fails if Redis is full or a read-only replica', async (t) => {
@@ -43,12 +43,12 @@ t.test('the Redis probe fails if Redis is full or a read-only replica', async (t
     ['CONFIG SET maxmemory 1', 'CONFIG SET maxmemory 0'],
     ['REPLICAOF 127.0.0.1 1', 'REPLICAOF NO ONE'],
   ] as const) {
-    await until('the probe is well', answers);
+    await until('a ping succeeds', answers);
     const [name = '', ...args] = broken.split(' ');
     await redis.command(name, ...args);
     t.equal(await answers(), false, broken);
     const [undo = '', ...undoing] = mended.split(' ');
     await redis.command(undo, ...undoing);
-    await until('the probe is well', answers);
+    await until('a ping succeeds', answers);
   }
 });

@@ -11,7 +11,7 @@ async function rungRedis(t: Test) {
   const redis = await ownRedis(startThrowAwayServices);
   t.teardown(() => redis.close());
   const log = captureLog();
-  const bells = openDoorbells({ redisUrl: redis.url, log, boundMs: 5_000 });
+  const bells = openDoorbells({ redisUrl: redis.url, log, boundMs: 60_000 });
   t.teardown(() => bells.close());
   return { redis, bells, log };
 }
@@ -27,7 +27,7 @@ t.test('a ring of a dead worker is delivered to another worker, and a ring witho
     async (id) => void received.push(id),
   );
   t.teardown(() => listener.close(1_000));
-  await until('the orphan is heard', () => received.includes('orphan'));
+  await until('the ring of the dead worker is received', () => received.includes('orphan'));
   const keys = ['active', 'waiting', 'stalling'].map((key) => `examhall:grading:${key}`);
   await until('the rings are removed', async () => (await redis.command('EXISTS', ...keys)) === 0);
 });
@@ -42,7 +42,7 @@ t.test('a ring whose handler fails is logged and removed, and later rings are de
   });
   t.teardown(() => listener.close(1_000));
   for (const id of ['throws', 'rejects', 'fine']) await until('each bell rings', () => bells.ring('grading', id, 1));
-  await until('three rings are heard', () => received.length === 3);
+  await until('three rings are received', () => received.length === 3);
   await until(
     'the rings are removed',
     async () => (await redis.command('EXISTS', 'examhall:grading:jobs', 'examhall:grading:active')) === 0,
@@ -59,7 +59,7 @@ t.test('a doorbell listener that closes accepts no further ring and acknowledges
     return gate.promise;
   });
   await until('the bell rings', () => bells.ring('grading', 'running', 1));
-  await until('the ring is heard', () => received.includes('running'));
+  await until('the ring is received', () => received.includes('running'));
   let closed = false;
   const closing = listener.close(60_000).then(() => {
     closed = true;

@@ -7,7 +7,7 @@ import { openDoorbells } from './doorbell.ts';
 import { answerDoorbell } from './doorbell-listener.ts';
 
 /** A wide limit, so that a busy machine is not taken for an unreachable Redis. The limit has its own test. */
-const boundMs = 5_000;
+const boundMs = 60_000;
 
 async function bellAndListener(t: Test, { started = true }: { started?: boolean } = {}) {
   const redis = await ownRedis(startThrowAwayServices);
@@ -31,12 +31,12 @@ async function bellAndListener(t: Test, { started = true }: { started?: boolean 
     received,
     /** Sends new rings until one is both accepted and delivered. A real caller would not repeat a failed ring. */
     async ringIsReceived() {
-      await until('a ring is heard', async () => {
+      await until('a ring is received', async () => {
         rung += 1;
         const id = `probe-${rung}`;
         if (!(await bells.ring('grading', id, 1))) return false;
         const giveUpAt = performance.now() + 500;
-        return until('the probe is heard', () => received.includes(id) || performance.now() > giveUpAt).then(() =>
+        return until('the probe is received', () => received.includes(id) || performance.now() > giveUpAt).then(() =>
           received.includes(id),
         );
       });
@@ -47,7 +47,7 @@ async function bellAndListener(t: Test, { started = true }: { started?: boolean 
 t.test('a ring wakes the listener with the command id and leaves nothing in Redis', async (t) => {
   const { redis, bells, received } = await bellAndListener(t);
   await until('the bell rings', () => bells.ring('grading', 'c-1', 1));
-  await until('the ring is heard', () => received.includes('c-1'));
+  await until('the ring is received', () => received.includes('c-1'));
   await until(
     'the ring is removed',
     async () => (await redis.command('EXISTS', 'examhall:grading:jobs', 'examhall:grading:active')) === 0,
@@ -97,7 +97,7 @@ t.test('SCRIPT FLUSH loses no ring', async (t) => {
   await redis.command('SCRIPT', 'FLUSH');
   const rings = await Promise.all(Array.from({ length: 20 }, (_, i) => bells.ring('grading', `flushed-${i}`, 1)));
   t.strictSame(new Set(rings), new Set([true]));
-  await until('all rings are heard', () => received.filter((id) => id.startsWith('flushed-')).length === 20);
+  await until('all rings are received', () => received.filter((id) => id.startsWith('flushed-')).length === 20);
   await redis.command('SCRIPT', 'FLUSH');
   await ringIsReceived();
 });
@@ -107,7 +107,7 @@ t.test('the next ring after FLUSHALL is delivered', async (t) => {
   await ringIsReceived();
   await redis.command('FLUSHALL');
   t.equal(await bells.ring('grading', 'after', 1), true);
-  await until('the ring is heard', () => received.includes('after'));
+  await until('the ring is received', () => received.includes('after'));
 });
 
 t.test('a blocking connection that the server closes is replaced', async (t) => {
@@ -125,7 +125,10 @@ t.test('each of a thousand rings is delivered at least once and leaves nothing i
   const ids = Array.from({ length: 1_000 }, (_, i) => `c-${i}`);
   const rings = await Promise.all(ids.map((id) => bells.ring('grading', id, 1)));
   t.strictSame(new Set(rings), new Set([true]));
-  await until('all rings are heard', () => new Set(received.filter((id) => id.startsWith('c-'))).size === ids.length);
+  await until(
+    'all rings are received',
+    () => new Set(received.filter((id) => id.startsWith('c-'))).size === ids.length,
+  );
   await until(
     'the rings are removed',
     async () =>

@@ -19,7 +19,7 @@ declare module 'redis' {
     enable_offline_queue?: boolean;
     /** Ready as soon as connected, without reading INFO. */
     no_ready_check?: boolean;
-    /** Milliseconds until the next dial. Any result that is not a number ends the client for good. */
+    /** Milliseconds until the next connection attempt. Any result that is not a number ends the client permanently. */
     retry_strategy?: () => number | undefined;
     /** Milliseconds of silence before the kernel's first keep-alive probe. */
     socket_initial_delay?: number;

@@ -14,6 +14,7 @@ export interface ReplySender {
   close(): Promise<void>;
 }
 
+/** Opens the link by which a worker publishes settled commands. A lost message delays only the waiting front door. */
 export function openReplySender(deps: { redisUrl: string; log: LinkLog }): ReplySender {
   const broadcaster = openBroadcaster({ ...deps, purpose: 'sending replies', channel: REPLY_CHANNEL });
   return { send: broadcaster.publish, close: broadcaster.close };

@@ -31,6 +31,7 @@ if (held and 't' .. held or '') ~= ARGV[1] then return 0 end
 redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
 return 1`;
 
+/** Opens cells in Redis that all processes share, below one key prefix. */
 export function openSharedCells(deps: {
   redisUrl: string;
   log: LinkLog;

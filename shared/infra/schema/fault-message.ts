@@ -60,6 +60,6 @@ function messageOf({ keyword, params, parentSchema }: ErrorObject): string {
     case 'format':
       return 'must be an RFC 3339 timestamp with a zone and a real date, such as 2026-09-01T08:00:00Z';
     default:
-      return typeof own === 'string' ? own : 'does not fit the schema';
+      return typeof own === 'string' ? own : 'must match the schema';
   }
 }

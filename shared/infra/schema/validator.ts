@@ -97,7 +97,7 @@ export function queryParser(schema: SchemaNode, validate: (value: unknown) => Fa
       const path = `/${escapePointer(name)}`;
       const field = declared.get(name);
       if (/[[\]]/.test(name)) faults.push({ path, message: 'must be a plain name without brackets' });
-      else if (field && Object.hasOwn(query, name)) faults.push({ path, message: 'must be given once' });
+      else if (field && Object.hasOwn(query, name)) faults.push({ path, message: 'must appear once' });
       else if (field) query[name] = converted(text, typesOf(field));
     }
     const repeated = new Set(faults.map((fault) => fault.path));

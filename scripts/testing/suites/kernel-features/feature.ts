@@ -47,5 +47,5 @@ export async function endedWell(scene: Scene, command: Command, attempts = 1): P
   const now = await again(mongo, command);
   const spent = subject.ends.result === 'snoozed' ? attempts - 1 : attempts;
   t.match(now, { status: subject.ends.status, attempts: spent, lockedUntil: null }, 'the command succeeded');
-  t.equal(await subject.effects(command), 1, 'its change was made once');
+  t.equal(await subject.effects(command), 1, 'the change was made once');
 }

@@ -1,9 +1,12 @@
+import { mock } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { renewLease } from '#infra/mongo/mailbox/settle.ts';
+import { SECOND } from '#shared/kernel/time.ts';
 import { scriptActor, withEffect, withStep } from '#testing/actors/scripted-actor.ts';
 import { gate, until } from '#testing/until.ts';
 import { runCommand } from '#workers/run-command.ts';
-import { again, endedWell, expire, type Feature } from './feature.ts';
+import { again, endedWell, expire, type Feature, type Scene } from './feature.ts';
 
 /** Features of the lease: which worker may run a command, and how a worker ends that lost its lease. */
 export const LEASE_FEATURES: readonly Feature[] = [
@@ -29,21 +32,29 @@ export const LEASE_FEATURES: readonly Feature[] = [
     name: 'the worker renews its lease as long as the run lasts',
     async show(scene) {
       const { t, mongo, subject, actor } = scene;
-      const go = gate();
+      const [begun, go] = [gate(), gate()];
       const slow = scriptActor(actor, async (run, real) => {
+        begun.open();
         await go.opened;
         run.signal.throwIfAborted();
         return real();
       });
       const command = await subject.post();
-      // The lease must outlast any pause of a busy machine that runs both this worker and its rival.
-      const run = runCommand(scene.kernel({ leaseMs: 3_000 }), slow, command.queue, command._id);
-      const ends = new Set([await until('claimed', async () => (await again(mongo, command)).lockedUntil?.getTime())]);
-      await until('the lease was renewed twice', async () => {
+      const kernel = scene.kernel();
+      const renewals = holdRenewals(t, kernel);
+      const run = runCommand(kernel, slow, command.queue, command._id);
+      await begun.opened;
+      for (let renewal = 1; renewal <= 2; renewal++) {
+        // Shorten the lease by ten seconds, as time would, and keep it longer than any pause of a busy machine.
+        const shortened = Number((await again(mongo, command)).lockedUntil) - 10 * SECOND;
+        await mailboxOf(mongo, command.queue).updateOne(
+          { _id: command._id },
+          { $set: { lockedUntil: new Date(shortened) } },
+        );
+        renewals.arrive();
+        await until('renewed', async () => Number((await again(mongo, command)).lockedUntil) > shortened);
         t.equal(await runCommand(scene.kernel({ workerId: 'rival' }), actor, command.queue, command._id), 'not-ours');
-        ends.add(Number((await again(mongo, command)).lockedUntil));
-        return ends.size > 2;
-      });
+      }
       go.open();
       t.equal(await run, subject.ends.result);
       t.equal((await again(mongo, command)).fence, 1);
@@ -54,18 +65,20 @@ export const LEASE_FEATURES: readonly Feature[] = [
     name: 'a renewal during a slow commit does not abort the commit',
     async show(scene) {
       const { t, mongo, subject, actor } = scene;
-      const leaseMs = 300;
+      const kernel = scene.kernel();
+      const renewals = holdRenewals(t, kernel);
       let tries = 0;
       const slow = scriptActor(actor, async (_run, real) =>
         withEffect(await real(), async (session) => {
           tries += 1;
           await mongo.db.collection('steps').insertOne({ step: 'slow' }, { session });
-          const began = performance.now();
-          await until('a renewal has come and waits', () => performance.now() - began > leaseMs / 2);
+          renewals.arrive();
+          // Time for the renewal to reach the server, where it waits for this transaction.
+          await delay(100);
         }),
       );
       const command = await subject.post();
-      t.equal(await runCommand(scene.kernel({ leaseMs }), slow, command.queue, command._id), subject.ends.result);
+      t.equal(await runCommand(kernel, slow, command.queue, command._id), subject.ends.result);
       t.equal(tries, 1, 'the first commit succeeds');
       await endedWell(scene, command);
     },
@@ -218,8 +231,15 @@ export const LEASE_FEATURES: readonly Feature[] = [
   },
 ];
 
+/** Replaces the timers that renew leases: each `arrive` renews the held leases of this kernel once. */
+function holdRenewals(t: Scene['t'], { leaseMs }: { leaseMs: number }): { arrive(): void } {
+  mock.timers.enable({ apis: ['setInterval'] });
+  t.teardown(() => mock.timers.reset());
+  return { arrive: () => mock.timers.tick(leaseMs / 3) };
+}
+
 /** Expires the lease and runs the command in another worker. */
-async function takeOver(scene: Parameters<Feature['show']>[0], command: Parameters<typeof again>[1]): Promise<void> {
+async function takeOver(scene: Scene, command: Parameters<typeof again>[1]): Promise<void> {
   const { t, mongo, subject, actor, kernel } = scene;
   // Repeat both steps: the late worker's renewal may come between them.
   await until('taken over', async () => {

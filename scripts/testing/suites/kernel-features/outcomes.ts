@@ -164,7 +164,7 @@ export const OUTCOME_FEATURES: readonly Feature[] = [
       t.equal(await notes.countDocuments({ command: hopeless._id }), 0, 'neither the death nor its effects are stored');
       await expire(mongo, hopeless);
       t.equal(await runCommand(make(), dies, hopeless.queue, hopeless._id), 'dead');
-      t.equal(await notes.countDocuments({ command: hopeless._id }), 1, 'both are stored');
+      t.equal(await notes.countDocuments({ command: hopeless._id }), 1, 'the death and its effects are stored');
     },
   },
 ];

@@ -1,7 +1,12 @@
 import type { Variable } from '#infra/config/variable.ts';
 import { PROVIDERS } from '#shared/classifier/provider/names.ts';
+import { modelOf } from '#shared/classifier/provider/target.ts';
 
 const GROUP = 'AI classifier';
+const MODELS = PROVIDERS.flatMap((provider) => {
+  const model = modelOf({ provider, model: null, baseUrl: null, apiKeyRef: null });
+  return model === null ? [] : [`\`${model}\` (\`${provider}\`)`];
+});
 
 /** The AI classifier service, its workers and its model providers. */
 export const CLASSIFIER = {
@@ -15,8 +20,7 @@ export const CLASSIFIER = {
     group: GROUP,
     kind: 'text',
     default: null,
-    description:
-      'Model; unset = the default of the provider. For `local` that is `default`: a server with one loaded model ignores the name, and a server that chooses by name needs this variable.',
+    description: `Model; unset = the default of the provider: ${MODELS.join(', ')}. A local server with one loaded model ignores the name; one that chooses by name needs this variable.`,
   },
   AI_CLASSIFIER_BASE_URL: {
     group: GROUP,
@@ -34,15 +38,15 @@ export const CLASSIFIER = {
   },
   AI_CLASSIFIER_API_KEY: {
     group: GROUP,
-    kind: 'token',
+    kind: 'key',
     default: null,
     description:
       "Key of `AI_CLASSIFIER_PROVIDER`, but of no other provider that a stored setting selects; takes precedence over the provider's own variable.",
   },
-  OPENAI_API_KEY: { group: GROUP, kind: 'token', default: null, description: 'Key of `openai`.' },
-  ANTHROPIC_API_KEY: { group: GROUP, kind: 'token', default: null, description: 'Key of `anthropic`.' },
-  GEMINI_API_KEY: { group: GROUP, kind: 'token', default: null, description: 'Key of `gemini`.' },
-  DEEPSEEK_API_KEY: { group: GROUP, kind: 'token', default: null, description: 'Key of `deepseek`.' },
+  OPENAI_API_KEY: { group: GROUP, kind: 'key', default: null, description: 'Key of `openai`.' },
+  ANTHROPIC_API_KEY: { group: GROUP, kind: 'key', default: null, description: 'Key of `anthropic`.' },
+  GEMINI_API_KEY: { group: GROUP, kind: 'key', default: null, description: 'Key of `gemini`.' },
+  DEEPSEEK_API_KEY: { group: GROUP, kind: 'key', default: null, description: 'Key of `deepseek`.' },
   AI_PROVIDER_TIMEOUT_MS: {
     group: GROUP,
     kind: 'integer',
@@ -98,6 +102,22 @@ export const CLASSIFIER = {
     max: 5,
     description: 'Batches (5 questions each) of one job that are sent to the provider at once.',
   },
+  AI_CLASSIFIER_MAX_OPEN_JOBS_PER_ACTOR: {
+    group: GROUP,
+    kind: 'integer',
+    default: 3,
+    min: 1,
+    max: 1_000,
+    description: 'Jobs of one actor that may be PENDING or RUNNING at the same time; one more is 429.',
+  },
+  AI_CLASSIFIER_MAX_OPEN_JOBS_PER_ORGANIZATION: {
+    group: GROUP,
+    kind: 'integer',
+    default: 10,
+    min: 1,
+    max: 1_000,
+    description: 'Jobs of one organization that may be PENDING or RUNNING at the same time; one more is 429.',
+  },
   AI_CLASSIFIER_WORKER_ENABLED: {
     group: GROUP,
     kind: 'word',
@@ -143,7 +163,7 @@ export const CLASSIFIER = {
     default: 3_000,
     min: 1,
     max: 3_600_000,
-    description: 'First wait between two attempts of a job; doubles.',
+    description: 'First wait between two attempts of a job; doubles, at most five minutes, with jitter.',
   },
   AI_GENERATION_USAGE_WALLET_ENABLED: {
     group: GROUP,
@@ -158,7 +178,7 @@ export const CLASSIFIER = {
     default: '0',
     words: ['0', '1'],
     description:
-      '1 = the `settlement` worker makes every call to usage and wallet service that follows the answer of a provider; otherwise the front door makes these calls. Set the same value for `web` and `settlement`.',
+      '1 = the `settlement` worker calls usage and wallet service once the provider has answered; 0 = the front door makes these calls. Set the same value for `web` and `settlement`.',
   },
   AI_SETTLEMENT_WAIT_MS: {
     group: GROUP,

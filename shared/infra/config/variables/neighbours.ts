@@ -1,4 +1,4 @@
-import type { Variable } from '#infra/config/variable.ts';
+import { earlierValuesOf, type Variable } from '#infra/config/variable.ts';
 
 const GROUP = 'Neighbours';
 
@@ -23,6 +23,7 @@ export const NEIGHBOURS = {
     description:
       'Token of the admin service at the notification service; unset = `NOTIFICATION_INTERNAL_SERVICE_TOKEN`.',
   },
+  NOTIFICATION_TOKEN_ADMIN_SERVICE_PREVIOUS: earlierValuesOf('NOTIFICATION_TOKEN_ADMIN_SERVICE', GROUP),
   NOTIFICATION_TOKEN_ATTEMPT_SERVICE: {
     group: GROUP,
     kind: 'token',
@@ -30,6 +31,7 @@ export const NEIGHBOURS = {
     description:
       'Token of the attempt service at the notification service; unset = `NOTIFICATION_INTERNAL_SERVICE_TOKEN`.',
   },
+  NOTIFICATION_TOKEN_ATTEMPT_SERVICE_PREVIOUS: earlierValuesOf('NOTIFICATION_TOKEN_ATTEMPT_SERVICE', GROUP),
   NOTIFICATION_TOKEN_BFF_SERVICE: {
     group: GROUP,
     kind: 'token',
@@ -37,6 +39,7 @@ export const NEIGHBOURS = {
     description:
       'Token of the BFF at the notification service (weak topics); unset = `NOTIFICATION_INTERNAL_SERVICE_TOKEN`.',
   },
+  NOTIFICATION_TOKEN_BFF_SERVICE_PREVIOUS: earlierValuesOf('NOTIFICATION_TOKEN_BFF_SERVICE', GROUP),
   NOTIFICATION_TOKEN_CLASSROOM_SERVICE: {
     group: GROUP,
     kind: 'token',
@@ -44,6 +47,7 @@ export const NEIGHBOURS = {
     description:
       'Token of the classroom service at the notification service; unset = `NOTIFICATION_INTERNAL_SERVICE_TOKEN`.',
   },
+  NOTIFICATION_TOKEN_CLASSROOM_SERVICE_PREVIOUS: earlierValuesOf('NOTIFICATION_TOKEN_CLASSROOM_SERVICE', GROUP),
   NOTIFICATION_TOKEN_EXAM_SERVICE: {
     group: GROUP,
     kind: 'token',
@@ -51,12 +55,14 @@ export const NEIGHBOURS = {
     description:
       'Token of the exam service at the notification service; unset = `NOTIFICATION_INTERNAL_SERVICE_TOKEN`.',
   },
+  NOTIFICATION_TOKEN_EXAM_SERVICE_PREVIOUS: earlierValuesOf('NOTIFICATION_TOKEN_EXAM_SERVICE', GROUP),
   NOTIFICATION_INTERNAL_SERVICE_TOKEN: {
     group: GROUP,
     kind: 'token',
     default: null,
     description: 'Token of any sender at the notification service; unset = `INTERNAL_SERVICE_TOKEN`.',
   },
+  NOTIFICATION_INTERNAL_SERVICE_TOKEN_PREVIOUS: earlierValuesOf('NOTIFICATION_INTERNAL_SERVICE_TOKEN', GROUP),
   PROFILE_SERVICE_URL: {
     group: GROUP,
     kind: 'neighbour',

@@ -1,22 +1,23 @@
 import t from 'tap';
 import { readConfig, secretsOf } from '#infra/config/config.ts';
-import { configFaults, MONGODB_URL, REDIS_URL } from '#testing/config-faults.ts';
+import { configFaults, MONGODB_URL, PRODUCTION } from '#testing/config-faults.ts';
 
 t.test('a production front door of the notification service requires a token for every sender', async (t) => {
-  const env = { NODE_ENV: 'production', MONGODB_URL, REDIS_URL, SERVICES: 'notification' };
+  const { INTERNAL_SERVICE_TOKEN, ...rest } = PRODUCTION;
+  const env = { ...rest, SERVICES: 'notification' };
   t.match(configFaults(env), [
     /^NOTIFICATION_INTERNAL_SERVICE_TOKEN: no token for admin-service, attempt-service, bff-/,
   ]);
-  t.match(configFaults({ ...env, NOTIFICATION_TOKEN_EXAM_SERVICE: 'e' }), [
+  t.match(configFaults({ ...env, NOTIFICATION_TOKEN_EXAM_SERVICE: INTERNAL_SERVICE_TOKEN }), [
     /for admin-service.*classroom-service, wanted/,
   ]);
-  t.strictSame(configFaults({ ...env, NOTIFICATION_INTERNAL_SERVICE_TOKEN: 't' }), []);
-  t.strictSame(configFaults({ ...env, INTERNAL_SERVICE_TOKEN: 't' }), []);
+  t.strictSame(configFaults({ ...env, NOTIFICATION_INTERNAL_SERVICE_TOKEN: INTERNAL_SERVICE_TOKEN }), []);
+  t.strictSame(configFaults({ ...env, INTERNAL_SERVICE_TOKEN }), []);
   t.strictSame(configFaults({ ...env, SERVICES: 'attempt' }), []);
   const own = { NOTIFICATION_TOKEN_EXAM_SERVICE: 'e', NOTIFICATION_TOKEN_BFF_SERVICE: '', INTERNAL_SERVICE_TOKEN: 'i' };
   t.match(readConfig({ MONGODB_URL, ...own }).notification.senderTokens, {
-    'exam-service': 'e',
-    'admin-service': 'i',
+    'exam-service': ['e'],
+    'admin-service': ['i'],
     'bff-service': undefined,
   });
 });
@@ -71,7 +72,7 @@ t.test('a malformed webhook secret is a fault at start that never quotes the sec
 });
 
 t.test('production requires a webhook key of at least 24 bytes', async (t) => {
-  const env = { NODE_ENV: 'production', MONGODB_URL, REDIS_URL, SERVICES: 'attempt' };
+  const env = { ...PRODUCTION, SERVICES: 'attempt' };
   const of = (bytes: number) => `whsec_${Buffer.alloc(bytes, 1).toString('base64')}`;
   t.match(configFaults({ ...env, NOTIFICATION_WEBHOOK_SECRET: of(23) }), [/at least 24 bytes/]);
   t.strictSame(configFaults({ ...env, NOTIFICATION_WEBHOOK_SECRET: of(24) }), []);

@@ -1,4 +1,11 @@
-import { ENVIRONMENTS, LOG_LEVELS, SERVICE_NAMES, type Variable } from '#infra/config/variable.ts';
+import {
+  ENVIRONMENTS,
+  earlierValuesOf,
+  GATEWAY_TRUSTS,
+  LOG_LEVELS,
+  SERVICE_NAMES,
+  type Variable,
+} from '#infra/config/variable.ts';
 import { DAY } from '#shared/kernel/time.ts';
 
 const PROCESS_GROUP = 'Process';
@@ -10,14 +17,16 @@ export const PROCESS = {
     kind: 'word',
     default: 'development',
     words: ENVIRONMENTS,
-    description: '`production` refuses development secrets and protects `/metrics` with `OPS_TOKEN`.',
+    description:
+      '`production` refuses weak and well-known secrets, requires `GATEWAY_TOKEN`, and protects `/metrics` with `OPS_TOKEN`.',
   },
   SERVICES: {
     group: PROCESS_GROUP,
     kind: 'list',
     default: SERVICE_NAMES.join(','),
     words: SERVICE_NAMES,
-    description: 'Services whose front doors a `web` process opens, comma-separated.',
+    description:
+      'Services whose front doors a `web` process opens, comma-separated. Workers read it too: it decides which secrets are required.',
   },
   HOST: {
     group: PROCESS_GROUP,
@@ -69,14 +78,14 @@ export const PROCESS = {
 
 const STORES_GROUP = 'Stores';
 
-/** Where MongoDB and Redis are. */
+/** The addresses of MongoDB and Redis. */
 export const STORES = {
   MONGODB_URL: {
     group: STORES_GROUP,
     kind: 'mongodb',
     default: null,
     description:
-      'Connection string of a replica set. Required. It must not weaken `w: majority, journal: true` or majority reads of the primary.',
+      'Connection string of a replica set or sharded cluster. It must not weaken `w: majority, journal: true` or majority reads of the primary.',
   },
   MONGODB_DATABASE: {
     group: STORES_GROUP,
@@ -102,7 +111,25 @@ export const TRUST = {
     group: TRUST_GROUP,
     kind: 'token',
     default: null,
-    description: 'If set, identity headers are trusted only together with `X-Gateway-Token` of this value.',
+    description:
+      'If set, identity headers are trusted only together with `X-Gateway-Token` of this value. Required in production, unless `GATEWAY_TRUST=network`.',
+  },
+  GATEWAY_TOKEN_PREVIOUS: earlierValuesOf('GATEWAY_TOKEN', TRUST_GROUP),
+  GATEWAY_TRUST: {
+    group: TRUST_GROUP,
+    kind: 'word',
+    default: 'token',
+    words: GATEWAY_TRUSTS,
+    description:
+      '`network` states that only the gateway can reach the port: production then starts without `GATEWAY_TOKEN`.',
+  },
+  EXAMHALL_OPEN: {
+    group: TRUST_GROUP,
+    kind: 'word',
+    default: '0',
+    words: ['0', '1'],
+    description:
+      '`1` allows a process outside production to listen for other machines with well-known tokens or without `GATEWAY_TOKEN`. Any of them can then act as any user.',
   },
   INTERNAL_SERVICE_TOKEN: {
     group: TRUST_GROUP,
@@ -110,24 +137,27 @@ export const TRUST = {
     default: null,
     description: 'Token of calls between services, if no more specific one is set. Outgoing calls send it.',
   },
+  INTERNAL_SERVICE_TOKEN_PREVIOUS: earlierValuesOf('INTERNAL_SERVICE_TOKEN', TRUST_GROUP),
   ATTEMPT_INTERNAL_SERVICE_TOKEN: {
     group: TRUST_GROUP,
     kind: 'token',
     default: null,
     description: 'Token that start, release and handoff require; unset = `INTERNAL_SERVICE_TOKEN`.',
   },
+  ATTEMPT_INTERNAL_SERVICE_TOKEN_PREVIOUS: earlierValuesOf('ATTEMPT_INTERNAL_SERVICE_TOKEN', TRUST_GROUP),
   OPS_TOKEN: {
     group: TRUST_GROUP,
     kind: 'token',
     default: null,
     description: 'Bearer token of `/metrics` in production.',
   },
+  OPS_TOKEN_PREVIOUS: earlierValuesOf('OPS_TOKEN', TRUST_GROUP),
   TRUSTED_PROXIES: {
     group: TRUST_GROUP,
     kind: 'addresses',
     default: null,
     description:
-      'Addresses and networks (CIDR), comma-separated, whose `X-Forwarded-For` is trusted: its last entry is then the client. Unset = no proxy.',
+      'Addresses and networks (CIDR), comma-separated, of the proxies before this process. The client is the last hop of `X-Forwarded-For` outside them. Unset = no proxy.',
   },
 } as const satisfies Record<string, Variable>;
 
@@ -173,7 +203,7 @@ export const WORKERS = {
     default: 1_000,
     min: 1,
     max: 3_600_000,
-    description: 'First wait between two attempts of a command; doubles.',
+    description: 'First wait between two attempts of a command; doubles, at most one minute, with jitter.',
   },
   UPKEEP_INTERVAL_MS: {
     group: WORKERS_GROUP,

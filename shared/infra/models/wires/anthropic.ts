@@ -3,7 +3,7 @@ import { membersOf } from '#shared/kernel/json-object.ts';
 import { countOf, jsonOf, type StreamFold, sumOf, type Wire, type WireAnswer } from './wire.ts';
 
 const TOOL = 'answer';
-/** Required by the API. Every recent model supports this many output tokens. */
+/** `max_tokens`, which the API requires. Every recent model supports this many output tokens. */
 const MAX_TOKENS = 8_192;
 const FINISHES: ReadonlyMap<unknown, WireAnswer['finish']> = new Map([
   ['max_tokens', 'length'],
@@ -11,7 +11,7 @@ const FINISHES: ReadonlyMap<unknown, WireAnswer['finish']> = new Map([
   ['refusal', 'refusal'],
 ]);
 
-/** Anthropic's messages API. The model is forced to call a tool, whose input is the answer. All their models support this. */
+/** Anthropic's messages API. The model is forced to call a tool, whose input is the answer. Every model of Anthropic supports this. */
 export const ANTHROPIC: Wire = {
   requestIdHeader: 'request-id',
   form: () => 'schema',

@@ -38,6 +38,7 @@ export async function fillTexts(mongo: Mongo, attempt: Attempt): Promise<boolean
   return true;
 }
 
+/** Returns the id of the row that stores one version of a long text. */
 export function textRowId(attemptId: string, answerKey: string, serverVersion: number): string {
   return `${attemptId}:${answerKey}:${serverVersion}`;
 }

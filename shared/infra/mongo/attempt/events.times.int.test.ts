@@ -42,5 +42,8 @@ t.test('an event is never dated before the event that it follows', async (t) => 
   );
   await attempts(mongo).updateOne({ _id: attemptId }, { $set: { events: [] } });
   const first = await append('{}');
-  t.ok(first !== null && Math.abs(first.createdAt.getTime() - Date.now()) < HOUR_MS / 2, 'and now is now');
+  t.ok(
+    first !== null && Math.abs(first.createdAt.getTime() - Date.now()) < HOUR_MS / 2,
+    'the first event is dated now',
+  );
 });

@@ -1,3 +1,4 @@
+import type { Document } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { guardedUpdate, literal, msOf, NOW_MS, wasAccepted } from '#infra/mongo/guarded-update.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
@@ -21,7 +22,8 @@ type Appended = { kind: 'appended'; event: AttemptEvent } | { kind: 'full' };
 
 /**
  * Appends an event that a client reported, in any state of the attempt. This takes one command, or a transaction if the tail is
- * full or the metadata is long. `full`: the attempt has MAX_CLIENT_EVENTS client events. Throws if the attempt does not exist.
+ * full or the metadata is long. `full`: the attempt has MAX_CLIENT_EVENTS client events; a TIMEOUT is neither counted nor refused.
+ * Throws if the attempt does not exist.
  */
 export async function appendClientEvent(
   mongo: Mongo,
@@ -34,7 +36,14 @@ export async function appendClientEvent(
   return quick.kind === 'appended' ? quick : appendWithRows(mongo, write, budgetMs, now);
 }
 
-const HAS_ROOM = { $lt: ['$clientEvents', MAX_CLIENT_EVENTS] };
+/** Returns the condition under which the log takes an event of this type, and the next count of limited events. */
+function countOf(type: ClientEventType): { hasRoom: Document; clientEvents: Document | string } {
+  if (type === 'TIMEOUT') return { hasRoom: literal(true), clientEvents: '$clientEvents' };
+  return {
+    hasRoom: { $lt: ['$clientEvents', MAX_CLIENT_EVENTS] },
+    clientEvents: { $add: ['$clientEvents', 1] },
+  };
+}
 
 /** Appends the event to the tail with one command. `full`: the tail or the whole log has no room. */
 async function appendToTail(mongo: Mongo, write: EventWrite): Promise<Appended> {
@@ -44,10 +53,11 @@ async function appendToTail(mongo: Mongo, write: EventWrite): Promise<Appended> 
     metadata: literal(write.metadata),
     createdAt: EVENT_TIME,
   };
-  const update = guardedUpdate([HAS_ROOM, { $lt: [{ $size: '$events' }, EVENT_TAIL_CAP] }], {
+  const { hasRoom, clientEvents } = countOf(write.type);
+  const update = guardedUpdate([hasRoom, { $lt: [{ $size: '$events' }, EVENT_TAIL_CAP] }], {
     events: { $concatArrays: ['$events', [event]] },
     eventSeq: { $add: ['$eventSeq', 1] },
-    clientEvents: { $add: ['$clientEvents', 1] },
+    clientEvents,
   });
   const attempt = await attempts(mongo).findOneAndUpdate({ _id: write.attemptId }, update.pipeline, {
     returnDocument: 'after',
@@ -65,10 +75,11 @@ async function appendWithRows(mongo: Mongo, write: EventWrite, budgetMs: number,
     if (before === null) throw new Error(`attempt ${write.attemptId} is missing`);
     const event = { type: write.type, metadata: write.metadata, createdAt: new Date(now()) };
     const log = addToEventLog(before, event);
-    const update = guardedUpdate([HAS_ROOM], {
+    const { hasRoom, clientEvents } = countOf(write.type);
+    const update = guardedUpdate([hasRoom], {
       events: literal(log.tail),
       eventSeq: literal(log.eventSeq),
-      clientEvents: { $add: ['$clientEvents', 1] },
+      clientEvents,
     });
     const after = await attempts(mongo).findOneAndUpdate({ _id: write.attemptId }, update.pipeline, {
       returnDocument: 'after',

@@ -79,6 +79,18 @@ export async function findBindingRelease(
   );
 }
 
+/**
+ * Returns the releases of the exam up to this one, in the order of their numbers. The release of an older process has no number
+ * and is returned alone.
+ */
+export async function releasesUpTo(mongo: Mongo, release: StoredRelease): Promise<StoredRelease[]> {
+  const { examId, number }: Partial<StoredRelease> = release;
+  if (number === undefined) return [release];
+  return releases(mongo)
+    .find({ examId, number: { $lte: number } }, { sort: { number: 1 }, maxTimeMS: QUERY_LIMIT_MS })
+    .toArray();
+}
+
 /** Fields of an attempt that a release needs. */
 export type UnreleasedAttempt = Pick<
   Attempt,

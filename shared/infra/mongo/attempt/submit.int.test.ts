@@ -41,7 +41,7 @@ t.test('a student’s submit counts at its own time, also after the deadline', a
 t.test('a TIMEOUT counts at the earlier of now and the deadline', async (t) => {
   const late = await submitOne('TIMEOUT', { started: -70, deadline: -10 });
   t.match(late.after, { submittedBy: 'TIMEOUT', submittedAt: late.before.deadlineAt, durationSeconds: 3_600 });
-  t.ok((await submitOne('TIMEOUT', { started: -10, deadline: 50 })).isNow, 'a client may give up early');
+  t.ok((await submitOne('TIMEOUT', { started: -10, deadline: 50 })).isNow, 'a TIMEOUT before the deadline counts now');
   t.ok((await submitOne('TIMEOUT', { started: -10, deadline: null })).isNow);
 });
 

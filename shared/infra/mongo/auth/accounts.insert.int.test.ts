@@ -79,8 +79,8 @@ t.test('a duplicate session id is thrown and not reported as a taken e-mail', as
   const fault = await insertAccount(mongo, { account: other, session, token }, BUDGET_MS).catch(
     (error: unknown) => error,
   );
-  t.ok(isDuplicateKey(fault), 'a session id that is there already is a bug, and thrown');
-  t.equal(await findAccount(mongo, other._id), null, 'and the account is rolled back');
+  t.ok(isDuplicateKey(fault), 'a duplicate session id is thrown');
+  t.equal(await findAccount(mongo, other._id), null, 'the account is rolled back');
   t.ok(await findAccount(mongo, account._id));
 });
 
@@ -101,7 +101,7 @@ t.test('an import stores an account once and never takes over the e-mail of anot
   t.strictSame(
     await again({ email: 'dung@school.vn' }),
     duplicate('email'),
-    'whoever registered it is not who is imported',
+    'the e-mail belongs to the registered account',
   );
-  t.strictSame(await rowsOf({ email: account.email }), [1, 0, 0], 'nobody is signed in by it');
+  t.strictSame(await rowsOf({ email: account.email }), [1, 0, 0], 'an import creates no session');
 });

@@ -1,15 +1,17 @@
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
-import { inTransaction } from '#infra/mongo/transaction.ts';
+import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
 import type { Account } from '#shared/auth/account.ts';
 import type { RefreshToken, Session } from '#shared/auth/session.ts';
-import { accounts, sessions, tokens } from './collections.ts';
+import { newId } from '#shared/kernel/ids.ts';
+import { type AccountRow, accounts, securityEvents, sessions, tokens } from './collections.ts';
 
 /** Returns the account of a normalized e-mail, whatever its status, or null. */
 export async function findAccountByEmail(mongo: Mongo, email: string): Promise<Account | null> {
   return accounts(mongo).findOne({ email }, { maxTimeMS: QUERY_LIMIT_MS });
 }
 
+/** Returns the account, or null if it does not exist. */
 export async function findAccount(mongo: Mongo, id: string): Promise<Account | null> {
   return accounts(mongo).findOne({ _id: id }, { maxTimeMS: QUERY_LIMIT_MS });
 }
@@ -39,11 +41,14 @@ export async function insertAccount(
 /**
  * Stores an account from another system and opens no session. `known`: an earlier import stored the account of this e-mail under
  * the same legacy id, or both have none; later changes to it stay. `duplicate`: another account has one of the values. An account
- * whose owner registered is always another one: its e-mail does not prove that it is the imported person.
+ * whose owner registered is always another one: its e-mail does not prove that it is the imported person. An ADMIN is stored with
+ * the security event that a promotion writes.
  */
 export async function importAccount(mongo: Mongo, account: Account): Promise<Inserted | { kind: 'known' } | Duplicate> {
   try {
-    await accounts(mongo).insertOne({ ...account, importedAt: account.createdAt }, { maxTimeMS: QUERY_LIMIT_MS });
+    const row = { ...account, importedAt: account.createdAt };
+    if (account.role === 'ADMIN') await insertAdmin(mongo, row);
+    else await accounts(mongo).insertOne(row, { maxTimeMS: QUERY_LIMIT_MS });
     return { kind: 'inserted' };
   } catch (error) {
     const duplicate = await duplicateField(mongo, error, account);
@@ -55,6 +60,16 @@ export async function importAccount(mongo: Mongo, account: Account): Promise<Ins
     const isImported = holder?.importedAt !== undefined && holder.legacyId === account.legacyId;
     return isImported ? { kind: 'known' } : duplicate;
   }
+}
+
+async function insertAdmin(mongo: Mongo, row: AccountRow): Promise<void> {
+  const { _id: accountId, createdAt: at } = row;
+  const metadata = { from: null, to: 'ADMIN' };
+  const event = { _id: newId(at.getTime()), accountId, sessionId: null, type: 'ROLE_CHANGED', at, metadata } as const;
+  await inTransaction(mongo, FRONT_DOOR_BUDGET_MS, async (session) => {
+    await accounts(mongo).insertOne({ ...row }, { session });
+    await securityEvents(mongo).insertOne({ ...event }, { session });
+  });
 }
 
 interface Inserted {

@@ -20,6 +20,14 @@ export interface ThrottleRow extends Throttle, Stamped {
   round: string;
 }
 
+/** `_id` = pairKey: a digest of the e-mail and the address. The counts are those of the login attempts from there alone. */
+export interface KnownPairRow extends ThrottleRow {
+  /** throttleKey of the e-mail. */
+  account: string;
+  /** The last sign-in of the account from this address. */
+  signedInAt: Date;
+}
+
 export type SecurityEventType =
   | 'REFRESH_REUSE'
   | 'PASSWORD_CHANGED'
@@ -42,10 +50,12 @@ export const ACCOUNTS = 'accounts';
 export const SESSIONS = 'auth_sessions';
 export const TOKENS = 'auth_tokens';
 export const THROTTLES = 'auth_throttles';
+export const KNOWN_PAIRS = 'auth_known_pairs';
 export const SECURITY_EVENTS = 'auth_security_events';
 
 export const accounts = (mongo: Mongo): Collection<AccountRow> => mongo.db.collection(ACCOUNTS);
 export const sessions = (mongo: Mongo): Collection<SessionRow> => mongo.db.collection(SESSIONS);
 export const tokens = (mongo: Mongo): Collection<TokenRow> => mongo.db.collection(TOKENS);
 export const throttles = (mongo: Mongo): Collection<ThrottleRow> => mongo.db.collection(THROTTLES);
+export const knownPairs = (mongo: Mongo): Collection<KnownPairRow> => mongo.db.collection(KNOWN_PAIRS);
 export const securityEvents = (mongo: Mongo): Collection<SecurityEvent> => mongo.db.collection(SECURITY_EVENTS);

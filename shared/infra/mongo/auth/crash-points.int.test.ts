@@ -145,7 +145,7 @@ for (const [name, prepare] of Object.entries(CHANGES)) {
         t.strictSame(new Set(await change.parts()), new Set([isCommitted]), `${when} write ${point}: nothing half`);
         if (isCommitted) continue;
         await change.make(mongo);
-        t.strictSame(new Set(await change.parts()), new Set([true]), 'and whoever tries again makes it whole');
+        t.strictSame(new Set(await change.parts()), new Set([true]), 'a repeat completes the change');
       }
     }
     const spare = dyingProcess(mongo, writes + 1, 'before');

@@ -5,6 +5,7 @@ import { type AccountLine, type OperatorAct, writeAudit } from '#infra/mongo/ope
 import { inTransaction } from '#infra/mongo/transaction.ts';
 import type { Account, AccountStatus, StoredPassword } from '#shared/auth/account.ts';
 import { accounts, throttles } from './collections.ts';
+import { clearPairs } from './known-pairs.ts';
 import { endOtherSessions, noteSecurityEvent } from './sessions.ts';
 import { throttleKey } from './throttle.ts';
 
@@ -24,7 +25,9 @@ export async function setPassword(
   return actAsOperator(mongo, act, async (session) => {
     await change(mongo, accountId, { password }, session);
     const ended = await endOtherSessions(mongo, { accountId, keep: null, reason: 'OPERATOR' }, session);
-    await throttles(mongo).deleteOne({ _id: throttleKey(account.email) }, { session });
+    const key = throttleKey(account.email);
+    await throttles(mongo).deleteOne({ _id: key }, { session });
+    await clearPairs(mongo, key, session);
     const detail = { ended };
     const event = { accountId, sessionId: null, type: 'PASSWORD_SET', metadata: detail } as const;
     await noteSecurityEvent(mongo, event, act.now, session);
@@ -94,8 +97,8 @@ export async function signOut(mongo: Mongo, accountId: string, act: OperatorAct)
 }
 
 /**
- * Clears the login throttle of an e-mail with or without an account (`accountId` null). Returns false if there was nothing to
- * clear.
+ * Clears the login throttle of an e-mail with or without an account (`accountId` null), the counts of its known pairs included.
+ * Returns false if there was nothing to clear.
  */
 export async function unlockAccount(
   mongo: Mongo,
@@ -105,9 +108,10 @@ export async function unlockAccount(
   const key = throttleKey(wanted.email);
   return actAsOperator(mongo, act, async (session) => {
     const row = await throttles(mongo).findOne({ _id: key }, { session });
-    if (row === null) return { result: false, line: null };
+    const pairs = await clearPairs(mongo, key, session);
+    if (row === null && pairs === 0) return { result: false, line: null };
     await throttles(mongo).deleteOne({ _id: key }, { session });
-    const detail = { tries: row.tries, failures: row.failures };
+    const detail = { tries: row?.tries ?? 0, failures: row?.failures ?? 0, pairs };
     return { result: true, line: { action: 'account.unlock', subject: wanted.accountId ?? key, detail } };
   });
 }

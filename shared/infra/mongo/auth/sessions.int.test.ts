@@ -34,7 +34,7 @@ t.test('live sessions are listed, and ended one by one or all but one', async (t
   const end = (sessionId: string) => endSession(mongo, { accountId, sessionId, reason: 'ENDED', maxAgeMs: MAX_AGE_MS });
   t.equal(await end(stranger.session._id), false, 'not another’s');
   t.equal(await end('unknown'), false);
-  t.equal(await end(expired._id), false, 'what has expired is over');
+  t.equal(await end(expired._id), false, 'an expired session cannot be ended');
   const ended = await Promise.all(Array.from({ length: 10 }, () => end(second._id)));
   t.equal(ended.filter((done) => done).length, 1, 'once');
   t.match(await sessions(mongo).findOne({ _id: second._id }), { endedAt: Date, endReason: 'ENDED' });

@@ -72,9 +72,9 @@ t.test('an expired, unknown or foreign token and one of an ended session are not
     }),
     true,
   );
-  t.strictSame(await rotate(login), { kind: 'lost' }, 'its session is over');
-  t.match(await tokens(mongo).findOne({ _id: login.token._id }), { consumedAt: null }, 'and nothing was consumed');
-  t.equal((await tokensOf(login.session._id)).length, 2, 'and nothing stored');
+  t.strictSame(await rotate(login), { kind: 'lost' }, 'a token of an ended session');
+  t.match(await tokens(mongo).findOne({ _id: login.token._id }), { consumedAt: null }, 'the token is not consumed');
+  t.equal((await tokensOf(login.session._id)).length, 2, 'no successor is stored');
   t.equal((await tokensOf(other.session._id)).length, 1);
 });
 

@@ -9,10 +9,9 @@ const mongo = await openTestMongo(t);
 let emails = 0;
 
 const freshKey = () => throttleKey(`an-${emails++}@school.vn`);
-const reserve = (key: string, addressIsOver = false) =>
-  reserveLoginAttempt(mongo, key, { addressIsOver, now: Date.now() });
+const reserve = (key: string) => reserveLoginAttempt(mongo, key, Date.now());
 const rowOf = async (key: string) => throttles(mongo).findOne({ _id: key });
-const allow = async (key: string, addressIsOver = false) => (await reserve(key, addressIsOver)).kind === 'granted';
+const allow = async (key: string) => (await reserve(key)).kind === 'granted';
 
 /** Moves the times of the row back by `ms`. */
 async function age(key: string, ms: number): Promise<void> {
@@ -118,32 +117,6 @@ t.test('the count restarts after 24 quiet hours, not a minute earlier', async (t
   await age(key, QUIET_MS);
   await fail(key);
   t.match(await rowOf(key), { tries: 1, failures: 1, blockedUntil: null });
-});
-
-t.test('an address over its limit delays only accounts with a failure of their own', async (t) => {
-  const key = freshKey();
-  t.equal(await allow(key, true), true);
-  t.equal(await allow(key, true), true);
-  await recordFailure(mongo, key);
-  const before = await rowOf(key);
-  t.match(await reserve(key, true), { kind: 'refused', retryAfterMs: 15 * MINUTE });
-  t.strictSame(await rowOf(key), before);
-  t.equal(await allow(key, false), true, 'and from another address it goes on');
-  await age(key, QUIET_MS);
-  t.equal(await allow(key, true), true, 'a failure of yesterday is none');
-});
-
-t.test('a later login attempt waits for the check of its address, the first one does not', async (t) => {
-  const key = freshKey();
-  const silent = new Promise<boolean>(() => undefined);
-  t.match(await reserveLoginAttempt(mongo, key, { addressIsOver: silent, now: Date.now() }), { kind: 'granted' });
-  t.match(await rowOf(key), { tries: 1, failures: 0 });
-  await recordFailure(mongo, key);
-  const over = { addressIsOver: Promise.resolve(true), now: Date.now() };
-  t.match(await reserveLoginAttempt(mongo, key, over), { kind: 'refused' });
-  t.match(await reserveLoginAttempt(mongo, key, { ...over, addressIsOver: Promise.resolve(false) }), {
-    kind: 'granted',
-  });
 });
 
 t.test('concurrent failures are all counted, and so is one that is verified after a success', async (t) => {

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import type { Document } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import {
@@ -30,60 +31,51 @@ export function throttleKey(email: string): string {
 }
 
 /**
- * Counts a login attempt before its password is verified, or refuses it. Counting first limits the guesses that arrive at the
- * same time. A login attempt is refused in three cases:
- *
- * - a wait is not over;
- * - MAX_VERIFIED login attempts were counted since the last success;
- * - the address has failed too often (`addressIsOver`) and the account has a failure of its own.
+ * Counts a login attempt of a stranger before its password is verified, or refuses it. Counting first limits the guesses that
+ * arrive at the same time. A login attempt is refused while a wait lasts, and after MAX_VERIFIED of them since the last success.
  *
  * A refused login attempt changes nothing, so repeating it does not lock the owner out for longer. `now` is MongoDB's time; it
  * dates the first login attempt and yields `retryAfterMs`. Whether to refuse is decided by `$$NOW`.
  */
-export async function reserveLoginAttempt(
-  mongo: Mongo,
-  key: string,
-  address: { addressIsOver: boolean | Promise<boolean>; now: number },
-): Promise<Reservation> {
-  const { now } = address;
-  // A success deletes the row, so most login attempts are the first one: they cost one command and need not wait for
-  // `addressIsOver`, because the account has no failure.
+export async function reserveLoginAttempt(mongo: Mongo, key: string, now: number): Promise<Reservation> {
+  // A success deletes the row, so most login attempts are the first one and cost one command.
   const round = newStamp();
   if (await insertRow(mongo, key, { round, tries: 1, lastTryAt: new Date(now) })) return { kind: 'granted', round };
-  const addressIsOver = await address.addressIsOver;
+  const reserve = reserveUpdate();
+  return reservationIn(await writeRow(mongo, key, reserve), reserve, now);
+}
+
+/** Returns the update that counts a login attempt if the row allows one more, and if the `further` conditions hold. */
+export function reserveUpdate(further: readonly Document[] = []): GuardedUpdate {
   const isQuiet = { $gte: [{ $subtract: [NOW_MS, msOf('$lastTryAt')] }, QUIET_MS] };
   const sinceQuiet = (field: string, anew: unknown) => ({ $cond: [isQuiet, anew, field] });
-  const failures = sinceQuiet('$failures', 0);
   const tries = sinceQuiet('$tries', 0);
-  const reserve = guardedUpdate(
-    [
-      { $or: [isQuiet, { $lte: [msOf('$blockedUntil'), NOW_MS] }] },
-      { $lt: [tries, MAX_VERIFIED] },
-      ...(addressIsOver ? [{ $eq: [failures, 0] }] : []),
-    ],
+  return guardedUpdate(
+    [...further, { $or: [isQuiet, { $lte: [msOf('$blockedUntil'), NOW_MS] }] }, { $lt: [tries, MAX_VERIFIED] }],
     {
       round: sinceQuiet('$round', literal(newStamp())),
       tries: { $add: [tries, 1] },
-      failures,
+      failures: sinceQuiet('$failures', 0),
       blockedUntil: sinceQuiet('$blockedUntil', null),
       lastTryAt: '$$NOW',
     },
   );
-  const row = await writeRow(mongo, key, reserve);
+}
+
+/** Returns the reservation that the row shows after `reserve`. */
+export function reservationIn(row: ThrottleRow, reserve: GuardedUpdate, now: number): Reservation {
   if (wasAccepted(reserve, row)) return { kind: 'granted', round: row.round };
-  return { kind: 'refused', retryAfterMs: Math.max(SECOND, waitOf(row, addressIsOver, now)) };
+  return { kind: 'refused', retryAfterMs: Math.max(SECOND, waitOf(row, now)) };
 }
 
 /** Returns the ms until a refused login attempt may be repeated, as far as the row shows; 0 if the wait has just ended. */
-function waitOf(row: ThrottleRow, addressIsOver: boolean, now: number): number {
+function waitOf(row: ThrottleRow, now: number): number {
   const blockedMs = (row.blockedUntil?.getTime() ?? 0) - now;
   if (blockedMs > 0) return blockedMs;
   const sinceLastMs = now - row.lastTryAt.getTime();
+  if (row.tries < MAX_VERIFIED) return 0;
   // Some counted login attempts are still being verified. If one of them has the right password, the count restarts.
-  if (row.tries >= MAX_VERIFIED && row.failures < MAX_VERIFIED && sinceLastMs < VERIFIED_WITHIN_MS) return SECOND;
-  if (row.tries >= MAX_VERIFIED) return QUIET_MS - sinceLastMs;
-  // The failure window of an address is as long as the longest wait.
-  return addressIsOver ? waitAfter(MAX_VERIFIED) : 0;
+  return row.failures < MAX_VERIFIED && sinceLastMs < VERIFIED_WITHIN_MS ? SECOND : QUIET_MS - sinceLastMs;
 }
 
 /** Wait (ms) by number of failures. A table, so that the update need not implement the rule a second time. */
@@ -94,18 +86,19 @@ const WAITS = Array.from({ length: MAX_VERIFIED + 1 }, (_, failures) => waitAfte
  * because it was verified after that.
  */
 export async function recordFailure(mongo: Mongo, key: string): Promise<void> {
+  await writeRow(mongo, key, failureUpdate());
+}
+
+/** Returns the update that counts the failure of a reserved login attempt and begins the wait that it causes. */
+export function failureUpdate(): GuardedUpdate {
   const failures = { $add: ['$failures', 1] };
   const waitMs = { $arrayElemAt: [literal(WAITS), { $min: [failures, MAX_VERIFIED] }] };
-  await writeRow(
-    mongo,
-    key,
-    guardedUpdate([], {
-      failures,
-      tries: { $max: ['$tries', failures] },
-      blockedUntil: { $cond: [{ $gt: [waitMs, 0] }, nowPlus(waitMs), null] },
-      lastTryAt: '$$NOW',
-    }),
-  );
+  return guardedUpdate([], {
+    failures,
+    tries: { $max: ['$tries', failures] },
+    blockedUntil: { $cond: [{ $gt: [waitMs, 0] }, nowPlus(waitMs), null] },
+    lastTryAt: '$$NOW',
+  });
 }
 
 /**
@@ -113,9 +106,13 @@ export async function recordFailure(mongo: Mongo, key: string): Promise<void> {
  * Only the `round` that counted it is changed: a later round does not include it and would allow one login attempt too many.
  */
 export async function refundLoginAttempt(mongo: Mongo, key: string, round: string): Promise<void> {
+  await throttles(mongo).updateOne({ _id: key }, refundUpdate(round).pipeline, { maxTimeMS: QUERY_LIMIT_MS });
+}
+
+/** Returns the update of `refundLoginAttempt`. */
+export function refundUpdate(round: string): GuardedUpdate {
   const isCounted = [{ $eq: ['$round', literal(round)] }, { $gt: ['$tries', '$failures'] }];
-  const { pipeline } = guardedUpdate(isCounted, { tries: { $subtract: ['$tries', 1] } });
-  await throttles(mongo).updateOne({ _id: key }, pipeline, { maxTimeMS: QUERY_LIMIT_MS });
+  return guardedUpdate(isCounted, { tries: { $subtract: ['$tries', 1] } });
 }
 
 /**
@@ -126,9 +123,18 @@ export async function recordSuccess(mongo: Mongo, key: string): Promise<void> {
   // Usually this is the only counted login attempt. Without the row the next one is a first one again and costs one command.
   const gone = await throttles(mongo).deleteOne({ _id: key, tries: { $lte: 1 } }, { maxTimeMS: QUERY_LIMIT_MS });
   if (gone.deletedCount === 1) return;
-  const inFlight = { $max: [0, { $subtract: [{ $subtract: ['$tries', '$failures'] }, 1] }] };
-  const { pipeline } = guardedUpdate([], { tries: inFlight, failures: literal(0), blockedUntil: null });
-  await throttles(mongo).updateOne({ _id: key }, pipeline, { maxTimeMS: QUERY_LIMIT_MS });
+  await throttles(mongo).updateOne({ _id: key }, clearUpdate(1).pipeline, { maxTimeMS: QUERY_LIMIT_MS });
+}
+
+/** Clears failures and wait after a success that this row did not count: the one of a known pair. */
+export async function clearFailures(mongo: Mongo, key: string): Promise<void> {
+  await throttles(mongo).updateOne({ _id: key }, clearUpdate(0).pipeline, { maxTimeMS: QUERY_LIMIT_MS });
+}
+
+/** Returns the update that clears failures and wait. `succeeded`: number of the counted login attempts that have just succeeded. */
+export function clearUpdate(succeeded: 0 | 1, more: Readonly<Record<string, unknown>> = {}): GuardedUpdate {
+  const inFlight = { $subtract: [{ $subtract: ['$tries', '$failures'] }, literal(succeeded)] };
+  return guardedUpdate([], { ...more, tries: { $max: [0, inFlight] }, failures: literal(0), blockedUntil: null });
 }
 
 /**
@@ -152,7 +158,7 @@ async function writeRow(mongo: Mongo, key: string, update: GuardedUpdate): Promi
     // An empty row, quiet since 1970: the next update of it begins the count.
     await insertRow(mongo, key, { round: newStamp(), tries: 0, lastTryAt: new Date(0) });
   }
-  throw new Error('a throttle row was cleared again and again under our hands');
+  throw new Error('a throttle row was cleared repeatedly during one update');
 }
 
 /** Inserts a row. Returns false, and changes nothing, if the row exists already. */

@@ -25,6 +25,18 @@ export const generations = (mongo: Mongo): Collection<Generation & Stamped> => m
 export const generationHolds = (mongo: Mongo): Collection<OrganizationHolds & Stamped> =>
   mongo.db.collection(GENERATION_HOLDS);
 
+// Previews in flight.
+/** The previews of one actor that are in flight; `_id` is the actor's id. */
+export interface PreviewLeasesRow extends Stamped {
+  _id: string;
+  leases: { id: string; until: Date }[];
+  lastAt: Date;
+}
+
+export const PREVIEW_LEASES = 'ai_preview_leases';
+
+export const previewLeases = (mongo: Mongo): Collection<PreviewLeasesRow> => mongo.db.collection(PREVIEW_LEASES);
+
 // Model providers.
 export const PROVIDER_SETTINGS = 'ai_provider_settings';
 export const SETTING_CHANGES = 'ai_setting_changes';

@@ -4,7 +4,7 @@ import { newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { roundOrder } from '#shared/classifier/commands.ts';
 import { dyingProcess } from '#testing/processes/dying-process.ts';
-import { postJob } from '#testing/stored/stored-jobs.ts';
+import { postJob, unlimitedSlots } from '#testing/stored/stored-jobs.ts';
 import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
 import { aiJobBatches, aiJobSelections, aiJobs } from './collections.ts';
 import { cancelJob, retryJob } from './jobs.ts';
@@ -55,7 +55,9 @@ t.test('a job is restarted together with its command, or stays as it is', (t) =>
     const { subject } = await postJob(mongo);
     await cancelJob(mongo, subject, OWNER);
     const retry = (on: Mongo) =>
-      retryJob(on, subject, OWNER, (at) => newCommand({ ...roundOrder(at), maxAttempts: 3, now: Date.now() }));
+      retryJob(on, subject, OWNER, unlimitedSlots(), (at) =>
+        newCommand({ ...roundOrder(at, OWNER.organizationId), maxAttempts: 3, now: Date.now() }),
+      );
     return {
       work: retry,
       async left() {

@@ -48,7 +48,7 @@ export async function findBatches(mongo: Mongo, jobId: string, indexes: readonly
   const byId = new Map(found.map((batch) => [batch._id, batch]));
   return ids.map((id) => {
     const batch = byId.get(id);
-    if (batch === undefined) throw new Error(`batch ${id} is not there`);
+    if (batch === undefined) throw new Error(`batch ${id} does not exist`);
     return batch;
   });
 }

@@ -87,6 +87,7 @@ export async function storeContexts(
   await setInBatches(mongo, at, stored, session);
 }
 
+/** Stores the state of the job's question texts. Throws RoundOver. */
 export async function markContext(
   mongo: Mongo,
   at: JobRound,
@@ -132,7 +133,7 @@ export async function endOrphanedRound(
     // Read the command first. A worker that runs it again after this read also writes the job, so one of the two commits fails.
     const command = await findLive(mongo, 'classifier', roundKey(at), session);
     if (command?.status === 'PENDING' || (command?.fence ?? null) !== fence)
-      throw new Stale('the command of a lost round');
+      throw new Stale('the command of an outdated round');
     await beginRound(mongo, at, session);
     await storeOutcomes(mongo, at, open, session);
     const job = await aiJobs(mongo).findOne({ _id: at.jobId }, { session, maxTimeMS: QUERY_LIMIT_MS });

@@ -5,7 +5,7 @@ import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';
 import { postCommandIn } from '#infra/mongo/mailbox/mailbox.ts';
 import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
 import type { JobRound } from '#shared/classifier/commands.ts';
-import type { JobSelection, JobStatus } from '#shared/classifier/job.ts';
+import type { JobSelection, JobSlots, JobStatus } from '#shared/classifier/job.ts';
 import type { NewJob } from '#shared/classifier/new-job.ts';
 import { aiJobBatches, aiJobSelections, aiJobs, type JobRow } from './collections.ts';
 
@@ -50,6 +50,7 @@ export async function findSelections(mongo: Mongo, jobIds: readonly string[]): P
   return new Map(found.map((selection) => [selection._id, selection]));
 }
 
+/** Returns the questions and filters of a job. Throws if the job has none. */
 export async function findSelection(mongo: Mongo, jobId: string): Promise<JobSelection> {
   const selection = await aiJobSelections(mongo).findOne({ _id: jobId }, OPTIONS);
   if (selection === null) throw new Error(`job ${jobId} has no selection`);
@@ -88,6 +89,7 @@ interface JobSummary {
   failures: JobRow[];
 }
 
+/** Returns the number of jobs by status, the oldest open jobs and the newest failures, each up to its limit. */
 export async function summarizeJobs(mongo: Mongo, limits: { open: number; failures: number }): Promise<JobSummary> {
   const [counted, open, failures] = await Promise.all([
     aiJobs(mongo)
@@ -115,7 +117,7 @@ export function openJobsAfter(mongo: Mongo, afterId: string, limit: number): Pro
 
 /**
  * Stores a job with its questions and the command that runs it, all or nothing. `command` is null for a job that has failed
- * already. `raced`: an equal job is open, and nothing was written.
+ * already. `raced`: an equal job is open or another open job has one of the slots, and nothing was written.
  */
 export async function insertJob(
   mongo: Mongo,
@@ -135,7 +137,7 @@ export async function insertJob(
     });
     return { kind: 'inserted' };
   } catch (error) {
-    if (isDuplicateKey(error, ['openKey'])) return { kind: 'raced' };
+    if (isDuplicateKey(error)) return { kind: 'raced' };
     throw error;
   }
 }
@@ -143,6 +145,7 @@ export async function insertJob(
 /** The job as it is afterwards. `finished`: the job had ended before. `unknown`: this owner has no such job. */
 type Cancelled = { kind: 'cancelled'; job: JobRow } | { kind: 'finished'; job: JobRow } | { kind: 'unknown' };
 
+/** Cancels a job of this owner that is PENDING or RUNNING. An ended job stays unchanged. */
 export async function cancelJob(mongo: Mongo, id: string, owner: JobOwner): Promise<Cancelled> {
   const update = guardedUpdate([...isOwners(owner), { $in: ['$status', ['PENDING', 'RUNNING']] }], {
     status: 'CANCELLED',
@@ -160,19 +163,24 @@ export async function cancelJob(mongo: Mongo, id: string, owner: JobOwner): Prom
 }
 
 /**
- * Result of a retry. `unknown`: this owner has no such job. `conflict`: the job is not FAILED or CANCELLED, or an equal job is
- * open.
+ * Result of a retry. `unknown`: this owner has no such job. `conflict`: the job is not FAILED or CANCELLED. `raced`: an equal job
+ * is open or another open job has one of the slots.
  */
-type Retried = { kind: 'retried'; job: JobRow; commandId: string } | { kind: 'unknown' } | { kind: 'conflict' };
+type Retried =
+  | { kind: 'retried'; job: JobRow; commandId: string }
+  | { kind: 'unknown' }
+  | { kind: 'conflict' }
+  | { kind: 'raced' };
 
 /**
- * Restarts a job in a new round and posts the command that runs it, both or neither. Outcomes of earlier rounds stay stored and
- * no longer count.
+ * Restarts a job in a new round with these slots and posts the command that runs it, both or neither. Outcomes of earlier rounds
+ * stay stored and no longer count.
  */
 export async function retryJob(
   mongo: Mongo,
   id: string,
   owner: JobOwner,
+  slots: JobSlots,
   commandOf: (at: JobRound) => CommandOf<'classifier'>,
 ): Promise<Retried> {
   const nothing = { succeeded: 0, failed: 0, batchesDone: 0 };
@@ -181,6 +189,9 @@ export async function retryJob(
       const update = guardedUpdate([...isOwners(owner), { $in: ['$status', ['FAILED', 'CANCELLED']] }], {
         status: 'PENDING',
         open: true,
+        slotted: true,
+        actorSlot: slots.actorSlot,
+        organizationSlot: slots.organizationSlot,
         round: { $add: ['$round', 1] },
         revision: { $add: ['$revision', 1] },
         ...Object.fromEntries(Object.entries(nothing).map(([name, none]) => [`counts.${name}`, none])),
@@ -202,7 +213,7 @@ export async function retryJob(
       return { kind: 'retried', job, commandId: command._id };
     });
   } catch (error) {
-    if (isDuplicateKey(error, ['openKey'])) return { kind: 'conflict' };
+    if (isDuplicateKey(error)) return { kind: 'raced' };
     throw error;
   }
 }

@@ -3,7 +3,7 @@ import { newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { findLive } from '#infra/mongo/mailbox/mailbox.ts';
 import { createIndexes } from '#infra/mongo/schema/migrate.ts';
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
-import { finishedOnce, postJob } from '#testing/stored/stored-jobs.ts';
+import { finishedOnce, postJob, unlimitedSlots } from '#testing/stored/stored-jobs.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { noneScans, watchFilters } from '#testing/stores/plans.ts';
 import { classifierActor } from '#workers/classifier/actor.ts';
@@ -35,7 +35,7 @@ t.test('no filter of classification jobs scans a collection', async (t) => {
   for (const id of [commands[0]?._id, sweep?._id]) await runCommand(testKernel(mongo), actor, 'classifier', id ?? '');
   t.equal(await finishedOnce(mongo, done ?? ''), 1);
   await cancelJob(mongo, stopped ?? '', OWNER);
-  await retryJob(mongo, stopped ?? '', OWNER, (body) =>
+  await retryJob(mongo, stopped ?? '', OWNER, unlimitedSlots(), (body) =>
     newCommand({ queue: 'classifier', key: 'again', subject: body.jobId, body, maxAttempts: 3, now: Date.now() }),
   );
   const job = await findOwnJob(mongo, open ?? '', OWNER);

@@ -86,8 +86,8 @@ const USAGE_LINE = { concurrency: 4, maxWaiting: 2_000 };
 export function openUsageRecorder(mongo: Mongo, log: Pick<Log, 'warn'>): UsageRecorder {
   const line = openBackground({
     ...USAGE_LINE,
-    dropped: (count) => log.warn({ count }, 'usage events were lost'),
-    failed: (err) => log.warn({ err }, 'a usage event was lost'),
+    dropped: (count) => log.warn({ count }, 'usage events dropped: queue full or process stopping'),
+    failed: (err) => log.warn({ err }, 'storing a usage event failed; event dropped'),
   });
   return {
     record(event) {

@@ -64,6 +64,8 @@ interface DueCommand {
   _id: string;
   /** Id of the session of a worker whose lease expired before it settled the command, or null. */
   session: string | null;
+  /** The organization in whose turn it runs; null: none is stored. */
+  organizationId: string | null;
 }
 
 /**
@@ -74,10 +76,14 @@ export async function dueCommands(mongo: Mongo, queue: Queue, now: number, limit
   const due = await mailboxOf(mongo, queue)
     .find(
       { queue, status: 'PENDING', nextRunAt: { $lte: new Date(now) } },
-      { projection: { session: 1 }, sort: { nextRunAt: 1 }, limit, maxTimeMS: QUERY_LIMIT_MS },
+      { projection: { session: 1, organizationId: 1 }, sort: { nextRunAt: 1 }, limit, maxTimeMS: QUERY_LIMIT_MS },
     )
     .toArray();
-  return due.map(({ _id, session }) => ({ _id, session: session ?? null }));
+  return due.map(({ _id, session, organizationId }) => ({
+    _id,
+    session: session ?? null,
+    organizationId: organizationId ?? null,
+  }));
 }
 
 /**

@@ -38,6 +38,7 @@ export function newCommand<Q extends Queue>(wanted: NewCommand<Q>): CommandOf<Q>
     key: wanted.key,
     live: true,
     subject: wanted.subject,
+    ...(wanted.organizationId === undefined ? {} : { organizationId: wanted.organizationId }),
     status: 'PENDING',
     attempts: 0,
     maxAttempts: wanted.maxAttempts,

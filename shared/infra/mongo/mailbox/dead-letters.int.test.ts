@@ -50,7 +50,7 @@ t.test('dead letters are grouped by cause, listed newest first, and replayed onc
   ]);
 
   const fails = withStep(actor, () => Promise.reject(new Error('not mended')));
-  t.equal(await runCommand(testKernel(mongo), fails, dead.queue, dead._id), 'dead', 'it dies again');
+  t.equal(await runCommand(testKernel(mongo), fails, dead.queue, dead._id), 'dead', 'the replayed command dies again');
   t.equal(await replayDead(mongo, dead, by), false, 'a replay of the first death does not replay the second');
   t.equal((await audit()).length, 1);
   const deadAgain = await findCommand(mongo, other._id);
@@ -60,7 +60,7 @@ t.test('dead letters are grouped by cause, listed newest first, and replayed onc
   t.equal(
     await runCommand(testKernel(mongo), actor, dead.queue, dead._id),
     'done',
-    'and ends well with a fresh budget',
+    'a second replay succeeds with a new budget',
   );
   t.equal(await replayDead(mongo, deadAgain, by), false, 'a done command is not replayed');
   t.equal((await audit()).length, 2);

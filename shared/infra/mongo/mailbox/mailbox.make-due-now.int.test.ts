@@ -38,7 +38,7 @@ t.test('makeDueNow leaves a due, leased or settled command unchanged', async (t)
   t.match(
     await makeDue(due._id),
     { lockedUntil, nextRunAt, maxAttempts: 5, attempts: 1 },
-    'its lease is not cut short',
+    'the lease is not shortened',
   );
   await settleCommand(mongo, command, { to: 'DEAD', error: { fingerprint: 'Error: x', message: 'x' } });
   t.match(await makeDue(due._id), { status: 'DEAD', maxAttempts: 5 });

@@ -40,7 +40,7 @@ t.test('queue depths count a leased command as running, and as due once its leas
   const held = await post(mongo, Date.now() - 5 * MINUTE);
   const hangs = withStep(makeActor('grading', testWorkerDeps(mongo)), () => new Promise<never>(() => undefined));
   void runCommand(testKernel(mongo), hangs, 'grading', held._id);
-  await until('it is claimed', async () => (await depthOf(mongo, 'grading')).running === 1);
+  await until('the command is claimed', async () => (await depthOf(mongo, 'grading')).running === 1);
   const running = await depthOf(mongo, 'grading');
   t.match(running, { waiting: 2, due: 1, running: 1 });
   t.ok(
@@ -80,7 +80,11 @@ t.test('a queue that its running actor does not serve has nothing due', async (t
     rowOf('gradenotices', ['gradenotices:student']),
     rowOf('gradenotices', ['gradenotices:student', about.queue]),
   ];
-  t.match(await seen(student), { waiting: 1, due: 0, oldestDueMs: null }, 'its neighbour is not configured');
+  t.match(
+    await seen(student),
+    { waiting: 1, due: 0, oldestDueMs: null },
+    'the neighbour of the queue is not configured',
+  );
   t.match(await seen(student, both), alarming, 'one process claims it');
   t.match(await seen(), alarming, 'no worker of the actor runs');
   t.match(await seen(rowOf('grading', ['grading'])), alarming, 'only another actor runs');

@@ -15,7 +15,7 @@ export interface QueueDepth {
   /** Under a lease that has not expired. */
   running: number;
   dead: number;
-  /** How long the oldest due command has been due, in milliseconds; null if none is due. */
+  /** Age of the oldest due command, from when it became due, in milliseconds; null without a due command. */
   oldestDueMs: number | null;
 }
 

@@ -11,11 +11,19 @@ export type NotificationRow = Notification & Stamped;
 /** The keys of `enabledTypes` are field names here; `preferences.ts` converts types to them and back. */
 export type PreferencesRow = Preferences & Stamped;
 
+/** The calls of one actor within the last hour; `_id` is the actor's id. */
+export interface AlertCallsRow extends Stamped {
+  _id: string;
+  calls: Date[];
+  lastAt: Date;
+}
+
 export const NOTIFICATIONS = 'notifications';
 export const NOTIFICATION_EVENTS = 'notification_events';
 export const FAN_OUTS = 'notification_fan_outs';
 const PREFERENCES = 'notification_preferences';
 export const DELIVERY_ATTEMPTS = 'notification_delivery_attempts';
+export const ALERT_CALLS = 'notification_alert_calls';
 
 export const notifications = (mongo: Mongo): Collection<NotificationRow> => mongo.db.collection(NOTIFICATIONS);
 export const notificationEvents = (mongo: Mongo): Collection<NotificationEvent> =>
@@ -23,3 +31,4 @@ export const notificationEvents = (mongo: Mongo): Collection<NotificationEvent> 
 export const fanOuts = (mongo: Mongo): Collection<FanOut> => mongo.db.collection(FAN_OUTS);
 export const preferences = (mongo: Mongo): Collection<PreferencesRow> => mongo.db.collection(PREFERENCES);
 export const deliveryAttempts = (mongo: Mongo): Collection<DeliveryAttempt> => mongo.db.collection(DELIVERY_ATTEMPTS);
+export const alertCalls = (mongo: Mongo): Collection<AlertCallsRow> => mongo.db.collection(ALERT_CALLS);

@@ -19,7 +19,7 @@ t.test('one job per notification and channel is queued, with its cause or not at
       .find({}, { sort: { _id: 1 } })
       .toArray();
   const insert = (rows: ReturnType<typeof freshNotification>[], channels: Channel[]) =>
-    inTransaction(mongo, 5_000, async (session) => {
+    inTransaction(mongo, 60_000, async (session) => {
       await notifications(mongo).insertMany(rows, { session });
       return queueDeliveries(mongo, rows, { channels: new Set(channels), maxAttempts: 6, now: NOW, session });
     });
@@ -50,7 +50,7 @@ t.test('one job per notification and channel is queued, with its cause or not at
     { _id: 'n2:webhook' },
   ]);
 
-  const again = inTransaction(mongo, 5_000, async (session) => {
+  const again = inTransaction(mongo, 60_000, async (session) => {
     await notifications(mongo).insertOne(freshNotification({ _id: 'n3' }), { session });
     const rows = [{ _id: 'n3', userId: 'u3' }, first];
     await queueDeliveries(mongo, rows, { channels: new Set(['log']), maxAttempts: 6, now: NOW, session });
@@ -58,5 +58,5 @@ t.test('one job per notification and channel is queued, with its cause or not at
   await t.rejects(again);
   t.ok(await again.catch((error: unknown) => isDuplicateKey(error)), 'the second job of a notification and channel');
   t.equal((await jobs()).length, 4);
-  t.equal(await notifications(mongo).findOne({ _id: 'n3' }), null, 'and its cause is undone');
+  t.equal(await notifications(mongo).findOne({ _id: 'n3' }), null, 'the notification is rolled back');
 });

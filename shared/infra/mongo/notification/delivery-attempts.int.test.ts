@@ -141,6 +141,6 @@ t.test('the support summary counts support and nothing else', async (t) => {
   t.strictSame(
     recent.map(({ createdAt }) => createdAt),
     [at(3), at(2)],
-    'newest first, and no more than were asked for',
+    'newest first, up to the requested number',
   );
 });

@@ -4,7 +4,7 @@ import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';
 import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
 import { SECOND } from '#shared/kernel/time.ts';
-import { type NotificationEvent, sourceEventRef } from '#shared/notification/event.ts';
+import { type NotificationEvent, type ReplayKey, replayKeyOf, replayKeyText } from '#shared/notification/event.ts';
 import type { Notification } from '#shared/notification/notification.ts';
 import { notificationEvents, notifications } from './collections.ts';
 import { type Deliveries, type QueuedDelivery, queueDeliveries } from './deliveries.ts';
@@ -71,7 +71,8 @@ async function insertAtOnce(mongo: Mongo, { event, rows, deliveries, now }: NewF
 /** Stages the rows and then publishes them. The command that finishes the fan-out queues the deliveries. */
 async function insertStaged(mongo: Mongo, wanted: NewFanOut): Promise<InsertedFanOut> {
   const { fanOutId, rows, now, event, finish } = wanted;
-  const source = event === null ? null : sourceEventRef(event);
+  const key = event === null ? null : replayKeyOf(event);
+  const source = key === null ? null : replayKeyText(key);
   // Best effort: the sweep deletes remaining rows later, and no reader sees them meanwhile.
   const cleanUp = () => abandonFanOut(mongo, fanOutId, CLEAN_UP_WITHIN_MS).catch(() => undefined);
   try {
@@ -118,26 +119,23 @@ async function findWinner(mongo: Mongo, event: NotificationEvent | null): Promis
   const giveUpAt = performance.now() + READABLE_WITHIN_MS;
   for (;;) {
     const winner = await findSame(mongo, event);
-    if (winner !== null || event?.replayable !== true || performance.now() > giveUpAt) return winner;
+    if (winner !== null || event === null || replayKeyOf(event) === null || performance.now() > giveUpAt) return winner;
     await delay(POLL_MS);
   }
 }
 
 async function findSame(mongo: Mongo, event: NotificationEvent | null): Promise<NotificationEvent | null> {
-  if (event === null || event.sourceService === null || event.sourceEventId === null) return null;
-  const { sourceService, sourceEventId } = event;
-  return findEvent(mongo, { sourceService, sourceEventId });
+  const key = event === null ? null : replayKeyOf(event);
+  return key === null ? null : findEvent(mongo, key);
 }
 
-/** Returns the event that a producer has sent under this pair before, through any route, or null. */
+/** Returns the event that was stored under this key before, or null. An actor's key finds only events of that actor. */
 export function findEvent(
   mongo: Mongo,
-  { sourceService, sourceEventId }: { sourceService: string; sourceEventId: string },
+  { sourceService, sourceEventId, actorId }: ReplayKey,
 ): Promise<NotificationEvent | null> {
-  return notificationEvents(mongo).findOne(
-    { sourceService, sourceEventId, replayable: true },
-    { maxTimeMS: QUERY_LIMIT_MS },
-  );
+  const owner = actorId === null ? { replayable: true } : { actorId, replayableByActor: true };
+  return notificationEvents(mongo).findOne({ sourceService, sourceEventId, ...owner }, { maxTimeMS: QUERY_LIMIT_MS });
 }
 
 /** Returns the ids of the rows that a fan-out made, in their order, including rows deleted since. */

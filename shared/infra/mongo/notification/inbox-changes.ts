@@ -163,7 +163,7 @@ export async function putSnapshot(
   }
   // Another request inserted the row in between.
   const after = await replace(mongo, snapshot);
-  if (after.kind === 'missing') throw new Error('a notification was refused as a duplicate of one that is not there');
+  if (after.kind === 'missing') throw new Error('duplicate key for a notification that does not exist');
   return after;
 }
 

@@ -95,7 +95,7 @@ t.test('each filter selects its rows, and the unread count ignores the filter', 
     t.equal((await findNotification(mongo, row._id)) !== null, isSeen);
   }
   await fanOuts(mongo).updateOne({ _id: staged.place }, { $set: { state: 'PUBLISHED' } });
-  t.match(await listed(mongo, {}), { total: 4, unread: 3 }, 'published: there at once, wherever the row stands');
+  t.match(await listed(mongo, {}), { total: 4, unread: 3 }, 'a published row is visible before it is moved');
   t.match(await findNotification(mongo, staged._id), { _id: staged._id });
 });
 

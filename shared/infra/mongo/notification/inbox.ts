@@ -119,6 +119,7 @@ interface Selection {
   hint?: string;
 }
 
+/** Returns the filter of a list, with the index hint if the planner needs one. */
 export function selectionOf(wanted: WantedNotifications, place: PlaceFilter): Selection {
   return {
     filter: {
@@ -189,7 +190,7 @@ export async function readConsistently<Result>(
     const [published, visible] = await Promise.all([publishedFanOuts(mongo), read('INBOX')]);
     const result = published.length === 0 ? visible : await read({ $in: ['INBOX', ...published] });
     if (performance.now() - began < CONSISTENT_READ_MS) return result;
-    if (pass === MAX_READS) throw new Error('looks at an inbox took too long to belong together');
+    if (pass === MAX_READS) throw new Error('the reads of an inbox took too long to be consistent');
   }
 }
 

@@ -7,6 +7,7 @@ import { sampleFanOut } from '#testing/stored/sample-fan-out.ts';
 import { freshNotification, storeNotifications } from '#testing/stored/stored-notifications.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { noneScans, watchFilters } from '#testing/stores/plans.ts';
+import { countAlertCall } from './alert-calls.ts';
 import { fanOuts } from './collections.ts';
 import { insertDeliveryAttempt, listDeliveryAttempts } from './delivery-attempts.ts';
 import { findEvent, idsOfFanOut, insertFanOut } from './fan-out.ts';
@@ -53,7 +54,9 @@ async function useInboxes(mongo: Mongo): Promise<void> {
     await rowsOfFanOut(mongo, sample.fanOutId, 0);
     made.push(sample.fanOutId);
   }
-  await findEvent(mongo, source);
+  await findEvent(mongo, { ...source, actorId: null });
+  await findEvent(mongo, { ...source, actorId: 'teacher-1' });
+  await countAlertCall(mongo, 'teacher-1', { limit: 1, now: Date.now() });
   await orphanedFanOuts(mongo, Date.now(), 5);
 
   // Twice: with and without a published fan-out that readers must include.

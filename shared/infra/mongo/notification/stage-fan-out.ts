@@ -161,6 +161,7 @@ export async function orphanedFanOuts(mongo: Mongo, now: number, limit: number):
   return found.map(({ _id }) => _id);
 }
 
+/** Returns the fan-out, or null if it does not exist or is finished. */
 export function findFanOut(mongo: Mongo, fanOutId: string): Promise<FanOut | null> {
   return fanOuts(mongo).findOne({ _id: fanOutId }, { maxTimeMS: QUERY_LIMIT_MS });
 }

@@ -1,11 +1,12 @@
 import type { CreateIndexesOptions } from 'mongodb';
 import { ATTEMPTS, EVENT_ROWS, RELEASES, SEATS, TEXT_ROWS } from '#infra/mongo/attempt/collections.ts';
-import { ACCOUNTS, SECURITY_EVENTS, SESSIONS, THROTTLES, TOKENS } from '#infra/mongo/auth/collections.ts';
+import { ACCOUNTS, KNOWN_PAIRS, SECURITY_EVENTS, SESSIONS, THROTTLES, TOKENS } from '#infra/mongo/auth/collections.ts';
 import {
   AI_JOB_BATCHES,
   AI_JOB_SELECTIONS,
   AI_JOBS,
   GENERATIONS,
+  PREVIEW_LEASES,
   PROVIDER_SETTINGS,
   SETTING_CHANGES,
   USAGE_EVENTS,
@@ -13,6 +14,7 @@ import {
 import { WORKERS } from '#infra/mongo/live-workers.ts';
 import { COMMANDS, DELIVERIES, NOTICES } from '#infra/mongo/mailbox/commands.ts';
 import {
+  ALERT_CALLS,
   DELIVERY_ATTEMPTS,
   FAN_OUTS,
   NOTIFICATION_EVENTS,
@@ -79,6 +81,10 @@ export const INDEXES: readonly DeclaredIndex[] = [
   expiring(TOKENS, 'expired', 'expiresAt', 7 * DAY),
   // Later than the 24 hours without a login attempt after which the count starts again anyway.
   expiring(THROTTLES, 'quiet', 'lastTryAt', 25 * HOUR),
+  // An operator clears the counts of all pairs of an account.
+  plain(KNOWN_PAIRS, 'of_account', { account: 1 }),
+  // Later than the 30 days after which a pair is no longer known anyway.
+  expiring(KNOWN_PAIRS, 'forgotten', 'signedInAt', 31 * DAY),
   plain(SECURITY_EVENTS, 'of_account', { accountId: 1, at: -1 }),
   expiring(SECURITY_EVENTS, 'old', 'at', 400 * DAY),
   // A user's inbox, newest first, and its counts. The `newest` indexes serve the admin's list of all inboxes.
@@ -94,6 +100,15 @@ export const INDEXES: readonly DeclaredIndex[] = [
   plain(NOTIFICATIONS, 'by_fan_out', { fanOutId: 1, ordinal: 1 }),
   // An event of a producer creates its rows once, whichever route receives it.
   unique(NOTIFICATION_EVENTS, 'replay_key', { sourceService: 1, sourceEventId: 1 }, { replayable: true }),
+  // An event that a user sends creates its rows once. Its key belongs to the user and meets no event of a service or of another user.
+  unique(
+    NOTIFICATION_EVENTS,
+    'replay_key_of_actor',
+    { actorId: 1, sourceService: 1, sourceEventId: 1 },
+    { replayableByActor: true },
+  ),
+  // Later than the hour within which calls are counted.
+  expiring(ALERT_CALLS, 'quiet', 'lastAt', 2 * HOUR),
   plain(NOTIFICATION_EVENTS, 'support_summary', { type: 1 }, { isSupport: true }),
   plain(FAN_OUTS, 'by_state', { state: 1, stageBy: 1 }),
   plain(DELIVERY_ATTEMPTS, 'of_user', { userId: 1, createdAt: -1, _id: -1 }),
@@ -103,6 +118,10 @@ export const INDEXES: readonly DeclaredIndex[] = [
   expiring(DELIVERY_ATTEMPTS, 'old', 'updatedAt', 400 * DAY),
   // No classification job is created while an equal one is open.
   unique(AI_JOBS, 'open_key', { openKey: 1 }, { open: true }),
+  // Open jobs of one actor or one organization have different slots below a limit, so no race opens more jobs than the limit. The
+  // write that ends a job takes it out of these indexes and so frees its slots.
+  unique(AI_JOBS, 'slot_of_actor', { actorId: 1, actorSlot: 1 }, { open: true, slotted: true }),
+  unique(AI_JOBS, 'slot_of_organization', { organizationId: 1, organizationSlot: 1 }, { open: true, slotted: true }),
   plain(AI_JOBS, 'open_jobs', { open: 1, _id: 1 }, { open: true }),
   plain(AI_JOBS, 'of_owner', { organizationId: 1, actorId: 1, createdAt: -1, _id: -1 }),
   plain(AI_JOBS, 'of_owner_by_status', { organizationId: 1, actorId: 1, status: 1, createdAt: -1, _id: -1 }),
@@ -113,6 +132,8 @@ export const INDEXES: readonly DeclaredIndex[] = [
   unique(GENERATIONS, 'epoch', { key: 1, epoch: 1 }),
   // Deletes generations without an answer. Storing the answer clears the field, so a row whose cost is owed never expires.
   expiring(GENERATIONS, 'idle', 'idleSince', 7 * DAY),
+  // Later than every lease of a preview in flight.
+  expiring(PREVIEW_LEASES, 'quiet', 'lastAt', HOUR),
   // Provider calls stay for 400 days.
   expiring(USAGE_EVENTS, 'old', 'createdAt', 400 * DAY),
   ...mailboxIndexes(COMMANDS),

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { countedAs } from './address-failures.ts';
+import { countedAs } from './ip-address.ts';
 
 t.test('failed logins are counted by IPv4 address or IPv6 /64 network', async (t) => {
   for (const [address, key] of [

@@ -1,0 +1,115 @@
+import t from 'tap';
+import { throttles } from '#infra/mongo/auth/collections.ts';
+import { throttleKey } from '#infra/mongo/auth/throttle.ts';
+import { openStrangerTurns } from '#infra/redis/stranger-turns.ts';
+import { MAX_VERIFIED } from '#shared/auth/throttle.ts';
+import { SECOND } from '#shared/kernel/time.ts';
+import { captureLog } from '#testing/captured-log.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
+import { type Admitted, admit } from './admission.ts';
+
+const mongo = await openTestMongo(t);
+const [SCHOOL, HOME] = ['203.0.113.7', '198.51.100.1'];
+
+/** A front door whose address limits have a clock of their own. Without Redis its book decides at once. */
+function door() {
+  const clock = { now: Date.now() };
+  const strangerTurns = openStrangerTurns({ redisUrl: 'redis://127.0.0.1:1', log: captureLog(), now: () => clock.now });
+  t.teardown(strangerTurns.close);
+  const deps = { mongo, now: Date.now, strangerTurns };
+  const enter = (email: string, address: string) => admit(deps, email, address);
+  async function admitted(email: string, address: string): Promise<Admitted> {
+    const admission = await enter(email, address);
+    if (admission.kind === 'refused') throw new Error(`${email} was refused for ${admission.retryAfterMs} ms`);
+    return admission;
+  }
+  return {
+    enter,
+    admitted,
+    fail: async (email: string, address: string) => (await admitted(email, address)).failed(),
+    async signIn(email: string, address: string) {
+      const admission = await admitted(email, address);
+      await admission.succeeded();
+      await admission.signedIn();
+    },
+    pass(ms: number) {
+      clock.now += ms;
+    },
+  };
+}
+
+/** Fails with `count` invented e-mails from one address. */
+async function spray({ fail }: ReturnType<typeof door>, address: string, count: number): Promise<void> {
+  for (let n = 0; n < count; n++) await fail(`${t.name}-${address}-${n}@invented.example`, address);
+}
+
+t.beforeEach(() => throttles(mongo).deleteMany({}));
+
+t.test('a planted failure holds up no account, neither a known one nor a stranger elsewhere', async (t) => {
+  const front = door();
+  await front.signIn('an@school.vn', SCHOOL);
+  await spray(front, SCHOOL, 51);
+  t.match(
+    await front.enter('planter@school.vn', SCHOOL),
+    { kind: 'admitted' },
+    'the turn of the first stranger beyond',
+  );
+  t.match(await front.enter('an@school.vn', SCHOOL), { kind: 'admitted', isKnown: true });
+  await front.fail('an@school.vn', HOME);
+  t.match(await front.enter('an@school.vn', SCHOOL), { kind: 'admitted', isKnown: true });
+  await front.fail('binh@school.vn', SCHOOL).catch(() => undefined);
+  t.match(await front.enter('binh@school.vn', HOME), { kind: 'admitted', isKnown: false });
+});
+
+t.test('strangers who spend all guesses of an account do not hold up its known pair', async (t) => {
+  const front = door();
+  await front.signIn('chi@school.vn', SCHOOL);
+  await front.fail('chi@school.vn', HOME);
+  await throttles(mongo).updateOne(
+    { _id: throttleKey('chi@school.vn') },
+    { $set: { tries: MAX_VERIFIED, failures: MAX_VERIFIED } },
+  );
+  t.match(await front.enter('chi@school.vn', HOME), { kind: 'refused' });
+  t.match(await front.enter('chi@school.vn', '192.0.2.1'), { kind: 'refused' });
+  const known = await front.admitted('chi@school.vn', SCHOOL);
+  t.equal(known.isKnown, true);
+  await known.succeeded();
+  t.match(await front.enter('chi@school.vn', HOME), { kind: 'admitted' }, 'a success clears the account');
+});
+
+t.test('beyond the allowance one stranger a second is admitted, and a refused one is not counted', async (t) => {
+  const front = door();
+  await spray(front, SCHOOL, 51);
+  await front.fail('dung@school.vn', SCHOOL);
+  const refused = await front.enter('em@school.vn', SCHOOL);
+  t.match(refused, { kind: 'refused', retryAfterMs: SECOND });
+  t.equal(await throttles(mongo).findOne({ _id: throttleKey('em@school.vn') }), null);
+  t.match(await front.enter('em@school.vn', HOME), { kind: 'admitted' }, 'another address has its own turns');
+  front.pass(SECOND);
+  const rush = await Promise.all(['g', 'h', 'i', 'k'].map((name) => front.enter(`${name}@school.vn`, SCHOOL)));
+  t.equal(rush.filter(({ kind }) => kind === 'admitted').length, 1, 'of several at once one takes the turn');
+  t.strictSame(
+    (
+      await throttles(mongo)
+        .find({
+          tries: { $gt: 0 },
+          failures: 0,
+          _id: { $in: ['g', 'h', 'i', 'k'].map((name) => throttleKey(`${name}@school.vn`)) },
+        })
+        .toArray()
+    ).length,
+    1,
+    'the others are refunded',
+  );
+});
+
+t.test('each success behind an address lets one more stranger in at once', async (t) => {
+  const front = door();
+  await spray(front, SCHOOL, 51);
+  t.match(await front.enter('lan@school.vn', SCHOOL), { kind: 'admitted' });
+  t.match(await front.enter('minh@school.vn', SCHOOL), { kind: 'refused' });
+  front.pass(SECOND);
+  await front.signIn('lan@school.vn', SCHOOL);
+  t.match(await front.enter('minh@school.vn', SCHOOL), { kind: 'admitted' });
+  t.match(await front.enter('nga@school.vn', SCHOOL), { kind: 'admitted' });
+});

@@ -1,0 +1,29 @@
+import type { Head } from '#api/route.ts';
+
+const JSON_TYPE = /^application\/json[ \t]*(?:;|$)/i;
+const CHARSET = /;[ \t]*charset[ \t]*=[ \t]*"?([^\s;"]*)"?/i;
+/** The types that a page of any origin may send without the browser's preflight request. */
+const FORM_TYPE = /^(?:application\/x-www-form-urlencoded|multipart\/form-data|text\/plain)[ \t]*(?:;|$)/i;
+
+/** Returns true for JSON in UTF-8, the only charset of RFC 8259. A body in another charset would be decoded wrongly. */
+export function isJson(type: string): boolean {
+  if (!JSON_TYPE.test(type)) return false;
+  const charset = CHARSET.exec(type)?.[1]?.toLowerCase();
+  return charset === undefined || charset === 'utf-8' || charset === 'utf8';
+}
+
+/** Returns true if a body follows the head, or may follow it in chunks. */
+export function announcesBody({ headers }: Head): boolean {
+  return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) !== 0;
+}
+
+/**
+ * Returns true for a request that a form of a foreign page could have sent: a POST with such a media type, even without a body.
+ * Another method needs a body too. Where the gateway uses cookies, that page would otherwise act as the person who reads it.
+ */
+export function isForm(head: Head): boolean {
+  const type = head.headers['content-type'];
+  if (type === undefined || head.method === 'GET' || head.method === 'HEAD') return false;
+  if (head.method !== 'POST' && !announcesBody(head)) return false;
+  return head.repeated.has('content-type') || FORM_TYPE.test(type);
+}

@@ -1,0 +1,111 @@
+import { formOf, type Identities, VOLATILE_NUMBERS } from './forms.ts';
+
+/** Last item of a list that a page shortens, or value of the member "…" of an object: "… 7 more". */
+const MORE = /^… (\d+) more$/;
+const REST = '…';
+
+type Members = Readonly<Record<string, unknown>>;
+
+/**
+ * Returns how the real value differs from the one that a page shows, one line each. Ids, times and other volatile values count as equal
+ * if they have the same form. The order of members does not count.
+ */
+export function differences(shown: unknown, real: unknown, identities: Identities, at = ''): string[] {
+  const place = at === '' ? 'the body' : at;
+  if (typeOf(shown) !== typeOf(real)) return [`${place} is ${brief(real)} instead of ${brief(shown)}`];
+  if (Array.isArray(shown) && Array.isArray(real)) return listDifferences(shown, real, identities, at);
+  if (isObject(shown) && isObject(real)) return memberDifferences(shown, real, identities, at);
+  if (typeof shown === 'string' && typeof real === 'string') {
+    return sameText(shown, real, identities) ? [] : [`${place} is ${brief(real)} instead of ${brief(shown)}`];
+  }
+  if (Object.is(shown, real) || isVolatileNumber(at, real)) return [];
+  return [`${place} is ${brief(real)} instead of ${brief(shown)}`];
+}
+
+/**
+ * Returns the real value as a page shows it: with the page's ids, times and tokens where their forms fit, and shortened where the page
+ * shortens it.
+ */
+export function recorded(shown: unknown, real: unknown, identities: Identities, at = ''): unknown {
+  if (Array.isArray(real)) {
+    const list = Array.isArray(shown) ? shown : [];
+    const { kept, isCut } = keptItems(list);
+    const items = (isCut ? real.slice(0, kept.length) : real).map((item, index) =>
+      recorded(kept[index], item, identities, `${at}/${index}`),
+    );
+    const rest = real.length - items.length;
+    return rest === 0 ? items : [...items, `… ${rest} more`];
+  }
+  if (isObject(real)) {
+    const before = isObject(shown) ? shown : {};
+    const names = Object.keys(real).filter((name) => !Object.hasOwn(before, REST) || Object.hasOwn(before, name));
+    const members = names.map((name) => [name, recorded(before[name], real[name], identities, `${at}/${name}`)]);
+    const rest = Object.keys(real).length - names.length;
+    return Object.fromEntries(rest === 0 ? members : [...members, [REST, `… ${rest} more`]]);
+  }
+  if (typeof real === 'string') {
+    return typeof shown === 'string' && sameText(shown, real, identities) ? shown : identities.shown(real);
+  }
+  return typeof shown === typeof real && isVolatileNumber(at, real) ? shown : real;
+}
+
+/** Returns whether two texts differ in volatile values only. */
+export function sameText(shown: string, real: string, identities: Identities): boolean {
+  const [a, b] = [formOf(shown), formOf(real)];
+  if (a.outline !== b.outline) return false;
+  return a.values.every(({ form, value }, index) => identities.pair(form, value, b.values[index]?.value ?? ''));
+}
+
+function listDifferences(shown: readonly unknown[], real: readonly unknown[], identities: Identities, at: string) {
+  const { kept, rest } = keptItems(shown);
+  const found = kept
+    .slice(0, real.length)
+    .flatMap((item, index) => differences(item, real[index], identities, `${at}/${index}`));
+  const count = kept.length + rest;
+  return real.length === count ? found : [...found, `${at || '/'} has ${real.length} items instead of ${count}`];
+}
+
+function memberDifferences(shown: Members, real: Members, identities: Identities, at: string): string[] {
+  const { [REST]: more, ...kept } = shown;
+  const further = Object.keys(real).filter((name) => !Object.hasOwn(kept, name));
+  const allowed = more === undefined ? 0 : restOf(more);
+  return [
+    ...Object.keys(kept).flatMap((name) =>
+      Object.hasOwn(real, name)
+        ? differences(kept[name], real[name], identities, `${at}/${name}`)
+        : [`${at}/${name} is missing`],
+    ),
+    ...(more === undefined
+      ? further.map((name) => `${at}/${name} is not shown: ${brief(real[name])}`)
+      : further.length === allowed
+        ? []
+        : [`${at || '/'} has ${further.length} further members instead of ${allowed}`]),
+  ];
+}
+
+function keptItems(shown: readonly unknown[]) {
+  const rest = restOf(shown.at(-1));
+  return { kept: rest === 0 ? shown : shown.slice(0, -1), rest, isCut: rest > 0 };
+}
+
+function restOf(marker: unknown): number {
+  return typeof marker === 'string' ? Number(MORE.exec(marker)?.[1] ?? 0) : 0;
+}
+
+function isVolatileNumber(at: string, real: unknown): boolean {
+  return typeof real === 'number' && VOLATILE_NUMBERS.has(at.slice(at.lastIndexOf('/') + 1));
+}
+
+function isObject(value: unknown): value is Members {
+  return typeOf(value) === 'object';
+}
+
+function typeOf(value: unknown): string {
+  if (value === null) return 'null';
+  return Array.isArray(value) ? 'list' : typeof value;
+}
+
+function brief(value: unknown): string {
+  const text = JSON.stringify(value) ?? 'missing';
+  return text.length > 200 ? `${text.slice(0, 200)}…` : text;
+}

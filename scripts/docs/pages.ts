@@ -1,0 +1,65 @@
+import { globSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { type Neighbours, openNeighbours } from '#testing/neighbours/neighbours.ts';
+import { startCluster, WORKERS } from '#testing/processes/cluster.ts';
+import type { Teardown } from '#testing/stores/open-test-mongo.ts';
+import { type Page, readPage } from './page.ts';
+import type { PageCluster } from './run-page.ts';
+
+const ROOT = path.resolve(import.meta.dirname, '../..');
+/** Settings that `npm start` makes in development, where a reader pastes the examples. */
+const AS_BY_NPM_START: NodeJS.ProcessEnv = {
+  INTERNAL_SERVICE_TOKEN: 'dev-internal-token',
+  OPS_TOKEN: 'dev-ops-token',
+  AI_CLASSIFIER_PROVIDER: 'mock',
+  AI_CLASSIFIER_WORKER_ENABLED: '1',
+  AI_GENERATION_SETTLEMENT_WORKER_ENABLED: '1',
+};
+/**
+ * Settings of single pages. `webhook` delivers notifications to the neighbours; `ownInbox` sends notices to the cluster's own inboxes;
+ * `paid` charges generations to the neighbours, which are the question bank too.
+ */
+const NEEDS: Readonly<
+  Record<string, { env?: NodeJS.ProcessEnv; ownInbox?: boolean; webhook?: boolean; paid?: boolean }>
+> = {
+  'README.md': { ownInbox: true },
+  'docs/gateway/paid-generation.md': { paid: true },
+  'docs/webhook.md': { webhook: true },
+};
+
+/** Returns README and every document, read. */
+export function allPages(): Page[] {
+  return ['README.md', ...globSync('docs/**/*.md', { cwd: ROOT }).sort()].map(pageAt);
+}
+
+/** Reads one document, by its path from the root of the project. */
+export function pageAt(file: string): Page {
+  return readPage(file, readFileSync(path.join(ROOT, file), 'utf8'));
+}
+
+/** Starts a new cluster for one page, with every worker, on the MongoDB and the Redis of the environment. */
+export async function clusterFor(t: Teardown, { file }: Page): Promise<PageCluster> {
+  const { env, ownInbox = false, webhook = false, paid = false } = NEEDS[file] ?? {};
+  // Each process of a cluster adds a listener to the end of this process.
+  process.setMaxListeners(100);
+  const receiver = await openNeighbours(t);
+  const cluster = await startCluster(t, {
+    env: { ...AS_BY_NPM_START, ...(webhook ? receiver.webhookEnv : {}), ...(paid ? paidEnv(receiver) : {}), ...env },
+    workers: WORKERS,
+    ownNotifications: ownInbox,
+  });
+  return {
+    url: cluster.door().url,
+    received: () =>
+      [...cluster.neighbours.calls, ...receiver.calls].map(({ method, path: target, headers, body }) => ({
+        method,
+        path: target,
+        headers: Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, String(value)])),
+        body,
+      })),
+  };
+}
+
+function paidEnv({ url, ownersEnv }: Neighbours): NodeJS.ProcessEnv {
+  return { ...ownersEnv, QUESTION_BANK_SERVICE_URL: url, AI_GENERATION_USAGE_WALLET_ENABLED: '1' };
+}

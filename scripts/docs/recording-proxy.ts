@@ -1,0 +1,62 @@
+import { once } from 'node:events';
+import { createServer, request } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+/** One call that passed the proxy. */
+export interface RecordedCall {
+  readonly method: string;
+  /** Path and query. */
+  readonly target: string;
+  /** Status of the reply; 0 before it has come. */
+  status: number;
+  /** Media type of the reply, without parameters. */
+  type: string;
+  /** Body of the reply as far as it has come. */
+  body: string;
+}
+
+export interface RecordingProxy {
+  readonly url: string;
+  /** Returns the calls since the last `take`, in the order of their arrival. */
+  take(): RecordedCall[];
+  close(): Promise<void>;
+}
+
+/** Opens a server that forwards each call to `origin` unchanged, streams too, and records it. */
+export async function openRecordingProxy(origin: string): Promise<RecordingProxy> {
+  let calls: RecordedCall[] = [];
+  const server = createServer((incoming, outgoing) => {
+    const { method = '', url: target = '', rawHeaders } = incoming;
+    const call: RecordedCall = { method, target, status: 0, type: '', body: '' };
+    calls.push(call);
+    const forwarded = request(origin + target, { method, headers: rawHeaders as never, agent: false });
+    forwarded.on('response', (reply) => {
+      call.status = reply.statusCode ?? 0;
+      call.type = (reply.headers['content-type'] ?? '').split(';')[0] ?? '';
+      outgoing.writeHead(call.status, reply.rawHeaders);
+      const decoder = new TextDecoder();
+      reply.on('data', (chunk: Buffer) => (call.body += decoder.decode(chunk, { stream: true })));
+      reply.pipe(outgoing);
+    });
+    // The client sees a cut connection, as it would without the proxy.
+    forwarded.on('error', () => outgoing.destroy());
+    outgoing.on('close', () => forwarded.destroy());
+    incoming.pipe(forwarded);
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    take() {
+      const taken = calls;
+      calls = [];
+      return taken;
+    },
+    async close() {
+      const closed = once(server, 'close');
+      server.close();
+      server.closeAllConnections();
+      await closed;
+    },
+  };
+}

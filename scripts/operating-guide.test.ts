@@ -1,0 +1,71 @@
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import t from 'tap';
+import { queueMetrics } from '#api/operations/queue-metrics.ts';
+import { httpMetrics, openMetrics } from '#infra/metrics/metrics.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { QUEUES } from '#infra/mongo/mailbox/commands.ts';
+import { productionSources } from '#testing/production-sources.ts';
+
+const ROOT = path.resolve(import.meta.dirname, '..');
+const read = (file: string) => readFileSync(path.join(ROOT, file), 'utf8');
+const GUIDE = read('docs/operating.md');
+const RULES = read('docs/alerts.rules.yml');
+const SOURCES = [...productionSources().values()].join('\n');
+
+/** Returns the names of all metrics that a process exposes, with the suffixes of histograms. */
+async function exposedMetrics(): Promise<ReadonlySet<string>> {
+  const metrics = openMetrics({ process: true });
+  httpMetrics(metrics)('GET', '/healthz', 200, 0.01);
+  queueMetrics(metrics, undefined as unknown as Mongo, Date.now);
+  const names = new Set<string>();
+  for (const [, name = '', kind] of (await metrics.render()).matchAll(/^# TYPE (\w+) (\w+)$/gm)) {
+    for (const suffix of kind === 'histogram' ? ['', '_bucket', '_count', '_sum'] : ['']) names.add(`${name}${suffix}`);
+  }
+  // These counters belong to a whole process, which a test does not start.
+  for (const [, name = ''] of SOURCES.matchAll(/metrics\.counter\('(\w+)'/g)) names.add(name);
+  return names;
+}
+
+t.test('docs/alerts.rules.yml uses only metrics and label values that the product exposes', async (t) => {
+  const exposed = await exposedMetrics();
+  const used = [...RULES.matchAll(/\b(?:examhall|http|nodejs|process)_\w+/g)].map(([name]) => name);
+  t.ok(new Set(used).size > 5);
+  for (const name of new Set(used)) t.ok(exposed.has(name), name);
+  for (const [, label = '', value = ''] of RULES.matchAll(/\b(name|ending|actor|route)!?="([^"]+)"/g)) {
+    t.ok(SOURCES.includes(`'${value}'`), `${label}="${value}" occurs in the sources`);
+  }
+});
+
+t.test('docs/operating.md lists exactly the alerts of the rules, and metrics that exist', async (t) => {
+  const ofRules = [...RULES.matchAll(/- alert: (\w+)/g)].map(([, name]) => name);
+  const ofGuide = [...GUIDE.matchAll(/^\| `(Examhall\w+)` /gm)].map(([, name]) => name);
+  t.strictSame(ofGuide, ofRules);
+  const exposed = await exposedMetrics();
+  for (const [, name = ''] of GUIDE.matchAll(/`(examhall_\w+|http_\w+)[`{]/g)) t.ok(exposed.has(name), name);
+});
+
+t.test('docs/operating.md explains a dead command of every queue that can have one', async (t) => {
+  const [, section = ''] = GUIDE.split('\n## Dead letters\n');
+  // The sweeps never end: each run makes them due again.
+  for (const queue of QUEUES.filter((name) => name !== 'upkeep')) {
+    const [first = '', second] = queue.split(':');
+    const named =
+      section.includes(`\`${queue}\``) || (section.includes(`\`${first}:`) && section.includes(`\`…:${second}\``));
+    t.ok(named, queue);
+  }
+});
+
+t.test(
+  'every log message in docs/operating.md occurs in the sources, and every error and fatal one is listed',
+  async (t) => {
+    const [, section = ''] = GUIDE.split('\n### Logs\n');
+    const [table = ''] = section.split('\n## ');
+    const listed = [...table.matchAll(/^\| (\d+) \w+ +\| (?:`` (.+?) ``|`(.+?)`) +\|/gm)];
+    const messages = listed.map(([, , withTicks, plain]) => withTicks ?? plain ?? '');
+    t.ok(messages.length > 20);
+    for (const message of messages) t.ok(SOURCES.includes(`'${message}'`), message);
+    const serious = SOURCES.matchAll(/\.(error|fatal)\(\s*(?:\{[^}]*\}|\w+),\s*'([^']+)',?\s*\)/g);
+    for (const [, level, message = ''] of serious) t.ok(messages.includes(message), `${level}: ${message}`);
+  },
+);

@@ -1,0 +1,93 @@
+import { mkdirSync } from 'node:fs';
+import path from 'node:path';
+import t from 'tap';
+import { readConfig, secretsOf } from '#infra/config/config.ts';
+import { FILED } from '#infra/config/secrets.ts';
+import { configFaults, MONGODB_URL, PRODUCTION } from '#testing/config-faults.ts';
+
+t.test('each token, key and secret may be in a file, without its final line break', async (t) => {
+  const folder = t.testdir({ a: 'first\n', b: 'second\r\n', c: ' a , b\n', empty: '' });
+  const at = (name: string) => path.join(folder, name);
+  const config = readConfig({
+    MONGODB_URL,
+    GATEWAY_TOKEN_FILE: at('a'),
+    GATEWAY_TOKEN_PREVIOUS_FILE: at('c'),
+    AUTH_JWT_SECRET_FILE: at('b'),
+    OPENAI_API_KEY_FILE: at('a'),
+    OPS_TOKEN_FILE: at('empty'),
+  });
+  t.strictSame(config.gatewayToken, ['first', 'a', 'b']);
+  t.equal(config.auth.jwt.secret, 'second');
+  t.strictSame(config.classifier.keys, { OPENAI_API_KEY: 'first' });
+  t.equal(config.opsToken, undefined, 'an empty file is an empty token');
+  t.strictSame(secretsOf(config).sort(), ['a', 'b', 'first', 'second'], 'the log redacts them');
+  for (const name of FILED)
+    t.match(configFaults({ MONGODB_URL, [`${name}_FILE`]: at('none') })[0], `${name}_FILE: not readable (ENOENT)`);
+});
+
+t.test('a file that cannot be read is a fault that names its variable and shows nothing', async (t) => {
+  const folder = t.testdir({ good: 'x', short: 'hunter2' });
+  mkdirSync(path.join(folder, 'directory'));
+  const faults = configFaults({
+    ...PRODUCTION,
+    OPS_TOKEN_FILE: path.join(folder, 'good'),
+    OPENAI_API_KEY_FILE: 'a-key-by-mistake',
+    GEMINI_API_KEY_FILE: '',
+    DEEPSEEK_API_KEY_FILE: path.join(folder, 'directory'),
+    NOTIFICATION_TOKEN_BFF_SERVICE_FILE: path.join(folder, 'short'),
+  });
+  t.match(faults.toSorted(), [
+    /^DEEPSEEK_API_KEY_FILE: not readable \(EISDIR\)/,
+    /^GEMINI_API_KEY_FILE: empty, wanted/,
+    /^NOTIFICATION_TOKEN_BFF_SERVICE: set to a value not shown here, wanted at least 24 characters/,
+    /^OPENAI_API_KEY_FILE: not readable \(ENOENT\)/,
+    /^OPS_TOKEN_FILE: set beside OPS_TOKEN, wanted one of the two/,
+  ]);
+  t.notMatch(faults.join(), /hunter2|by-mistake/);
+});
+
+t.test('earlier values of a token are accepted and never sent', async (t) => {
+  const config = readConfig({
+    MONGODB_URL,
+    GATEWAY_TOKEN: 'g2',
+    GATEWAY_TOKEN_PREVIOUS: ' g1 ,, g0',
+    OPS_TOKEN: 'o',
+    INTERNAL_SERVICE_TOKEN: 'i2',
+    INTERNAL_SERVICE_TOKEN_PREVIOUS: 'i1',
+    ATTEMPT_INTERNAL_SERVICE_TOKEN_PREVIOUS: 'narrow',
+    NOTIFICATION_TOKEN_ATTEMPT_SERVICE: 'n2',
+    NOTIFICATION_TOKEN_ATTEMPT_SERVICE_PREVIOUS: 'n1',
+    NOTIFICATION_SERVICE_URL: 'https://notify',
+    PROFILE_SERVICE_URL: 'https://profile',
+  });
+  t.strictSame(config.gatewayToken, ['g2', 'g1', 'g0']);
+  t.strictSame(config.opsToken, ['o']);
+  t.strictSame(config.attempt.receiverToken, ['i2', 'narrow', 'i1'], 'a narrower token may be given up as well');
+  t.strictSame(config.notification.senderTokens['attempt-service'], ['n2', 'n1']);
+  t.strictSame(config.notification.senderTokens['exam-service'], ['i2', 'i1']);
+  t.equal(config.neighbours.notification?.token, 'n2');
+  t.equal(config.neighbours.profile?.token, 'i2');
+  t.ok(['g1', 'g0', 'i1', 'narrow', 'n1'].every((secret) => secretsOf(config).includes(secret)));
+});
+
+t.test('earlier values obey the rules of tokens and require a current one', async (t) => {
+  const faults = (more: NodeJS.ProcessEnv) => configFaults({ ...PRODUCTION, ...more });
+  const good = 'x'.repeat(24);
+  t.strictSame(faults({ OPS_TOKEN_PREVIOUS: good, GATEWAY_TOKEN_PREVIOUS: `${good},${'y'.repeat(24)}` }), []);
+  t.strictSame(
+    faults({
+      ATTEMPT_INTERNAL_SERVICE_TOKEN: good,
+      ATTEMPT_INTERNAL_SERVICE_TOKEN_PREVIOUS: PRODUCTION.INTERNAL_SERVICE_TOKEN,
+    }),
+    [],
+    'a token may be split in two',
+  );
+  t.match(faults({ OPS_TOKEN_PREVIOUS: `${good},short` }), [/^OPS_TOKEN_PREVIOUS: .*24 characters, each$/]);
+  t.match(faults({ OPS_TOKEN_PREVIOUS: 'dev-ops-token' }), [/^OPS_TOKEN_PREVIOUS: .*development default, each$/]);
+  const alone = { GATEWAY_TOKEN: '', GATEWAY_TRUST: 'network', GATEWAY_TOKEN_PREVIOUS: good };
+  t.match(faults(alone), [/^GATEWAY_TOKEN_PREVIOUS: .* a current token in GATEWAY_TOKEN beside it$/]);
+  const open = { MONGODB_URL, HOST: '0.0.0.0', GATEWAY_TOKEN: 'g', AUTH_JWT_SECRET: 'j', INTERNAL_SERVICE_TOKEN: 'i' };
+  t.match(configFaults({ ...open, INTERNAL_SERVICE_TOKEN_PREVIOUS: 'dev-internal-token' }), [
+    /^HOST: .* while INTERNAL_SERVICE_TOKEN_PREVIOUS has a development default/,
+  ]);
+});

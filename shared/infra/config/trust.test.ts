@@ -1,0 +1,93 @@
+import t from 'tap';
+import { readConfig } from '#infra/config/config.ts';
+import { DEVELOPMENT_DEFAULTS, DEVELOPMENT_JWT_SECRET } from '#infra/config/variable.ts';
+import { configFaults, MONGODB_URL, PRODUCTION, REDIS_URL } from '#testing/config-faults.ts';
+
+const STORES = { NODE_ENV: 'production', MONGODB_URL, REDIS_URL };
+
+t.test('production lists every missing, well-known, short and equal secret at once, and shows none', async (t) => {
+  const env = {
+    ...STORES,
+    INTERNAL_SERVICE_TOKEN: DEVELOPMENT_DEFAULTS.INTERNAL_SERVICE_TOKEN,
+    OPS_TOKEN: 'short-hunter',
+    ATTEMPT_INTERNAL_SERVICE_TOKEN: 'twice-hunter-twice-hunter',
+    NOTIFICATION_TOKEN_EXAM_SERVICE: 'twice-hunter-twice-hunter',
+  };
+  const faults = configFaults(env);
+  t.match(faults, [
+    /^INTERNAL_SERVICE_TOKEN: .* not the development default$/,
+    /^OPS_TOKEN: .* wanted at least 24 characters$/,
+    /^AUTH_JWT_SECRET: not set/,
+    /^NOTIFICATION_TOKEN_EXAM_SERVICE, ATTEMPT_INTERNAL_SERVICE_TOKEN: set to the same value/,
+    /^GATEWAY_TOKEN: not set, wanted a token, or GATEWAY_TRUST=network/,
+  ]);
+  t.equal(faults.length, 5);
+  t.notMatch(faults.join(), /hunter|dev-internal/);
+  t.strictSame(configFaults(PRODUCTION), []);
+  t.strictSame(configFaults({ ...env, NODE_ENV: 'development' }), [], 'development accepts them');
+});
+
+t.test('production requires 24 characters of each token, and a value that no other secret has', async (t) => {
+  const faults = (more: NodeJS.ProcessEnv) => configFaults({ ...PRODUCTION, ...more });
+  for (const name of ['GATEWAY_TOKEN', 'INTERNAL_SERVICE_TOKEN', 'OPS_TOKEN', 'NOTIFICATION_TOKEN_BFF_SERVICE']) {
+    t.match(faults({ [name]: 'x'.repeat(23) }), [new RegExp(`^${name}: .*at least 24 characters`)], name);
+    t.strictSame(faults({ [name]: 'x'.repeat(24) }), [], name);
+    t.match(faults({ [name]: PRODUCTION.AUTH_JWT_SECRET }), [/set to the same value/], name);
+    t.match(faults({ [name]: DEVELOPMENT_JWT_SECRET }), [/not the development default/], name);
+  }
+  t.strictSame(faults({ AI_CLASSIFIER_API_KEY: 'short', OPENAI_API_KEY: 'short' }), [], 'a provider chooses its keys');
+});
+
+t.test('production starts without a gateway token only where the network is trusted', async (t) => {
+  const { GATEWAY_TOKEN: _token, ...rest } = PRODUCTION;
+  t.match(configFaults({ ...rest, GATEWAY_TOKEN: '' }), [/^GATEWAY_TOKEN: empty, wanted/]);
+  t.match(configFaults({ ...rest, GATEWAY_TRUST: 'token' }), [/^GATEWAY_TOKEN: not set, wanted/]);
+  t.match(configFaults({ ...rest, GATEWAY_TRUST: 'yes' }), [/^GATEWAY_TRUST: set to "yes"/, /^GATEWAY_TOKEN/]);
+  const config = readConfig({ ...rest, GATEWAY_TRUST: 'network' });
+  t.match(config.doorWarnings[0], /^GATEWAY_TOKEN is not set/);
+  t.match(
+    readConfig({ ...rest, GATEWAY_TRUST: 'network', GATEWAY_TOKEN: '' }).doorWarnings[0],
+    /^GATEWAY_TOKEN is empty/,
+  );
+});
+
+t.test('outside production an address that other machines reach needs secrets of its own', async (t) => {
+  const own = { MONGODB_URL, GATEWAY_TOKEN: 'g', AUTH_JWT_SECRET: 'j' };
+  for (const HOST of ['0.0.0.0', '::', '192.0.2.7', '127.evil.example', 'exam.example']) {
+    t.match(configFaults({ MONGODB_URL, HOST }), [/^HOST: .* AUTH_JWT_SECRET has a dev.* and GATEWAY_TOKEN is unset/]);
+    t.match(configFaults({ ...own, HOST, GATEWAY_TOKEN: undefined }), [/while GATEWAY_TOKEN is unset, wanted/], HOST);
+    for (const [name, value] of Object.entries(DEVELOPMENT_DEFAULTS))
+      t.match(configFaults({ ...own, HOST, [name]: value }), [new RegExp(`while ${name} has a development default`)]);
+    t.match(configFaults({ ...own, HOST, NODE_ENV: 'test', AUTH_JWT_SECRET: undefined }), [/^HOST/], 'test too');
+    t.strictSame(configFaults({ ...own, HOST }), [], HOST);
+    const opened = readConfig({ MONGODB_URL, HOST, EXAMHALL_OPEN: '1' });
+    t.match(opened.doorWarnings, [/any machine that reaches .* can act as any user/], 'it starts, with a warning');
+  }
+  for (const HOST of ['127.0.0.1', '127.9.9.9', '::1', 'localhost'])
+    t.strictSame(readConfig({ MONGODB_URL, HOST, ...DEVELOPMENT_DEFAULTS }).doorWarnings, [], HOST);
+});
+
+t.test('production warns about missing tokens, missing proxies and each address of plain http', async (t) => {
+  const all = (env: NodeJS.ProcessEnv) => {
+    const { warnings, doorWarnings } = readConfig(env);
+    return [...warnings, ...doorWarnings];
+  };
+  t.strictSame(all({ ...PRODUCTION, TRUSTED_PROXIES: '' }), []);
+  t.match(all(PRODUCTION), [/^TRUSTED_PROXIES is not set/]);
+  t.strictSame(all({ ...PRODUCTION, SERVICES: 'attempt' }), []);
+  const { OPS_TOKEN: _ops, INTERNAL_SERVICE_TOKEN: _internal, ...bare } = PRODUCTION;
+  t.match(all({ ...bare, SERVICES: 'attempt' }), [/^OPS_TOKEN is/, /^INTERNAL_SERVICE_TOKEN is/, /^no receiver token/]);
+  const addresses = {
+    PROFILE_SERVICE_URL: 'http://profile',
+    ANALYTICS_SERVICE_BASE_URL: 'http://analytics',
+    AUDIT_SERVICE_URL: 'https://audit',
+    AUDIT_SERVICE_BASE_URL: 'http://unused',
+    AI_CLASSIFIER_ALLOWED_BASE_URLS: 'https://a.example,http://b.example',
+  };
+  t.match(all({ ...PRODUCTION, TRUSTED_PROXIES: '', ...addresses }), [
+    /^PROFILE_SERVICE_URL is plain http/,
+    /^ANALYTICS_SERVICE_BASE_URL is plain http/,
+    /^AI_CLASSIFIER_ALLOWED_BASE_URLS is plain http/,
+  ]);
+  t.strictSame(all({ MONGODB_URL, ...addresses }), [], 'development does not warn');
+});

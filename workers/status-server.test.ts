@@ -1,0 +1,51 @@
+import { once } from 'node:events';
+import { type AddressInfo, connect } from 'node:net';
+import { text } from 'node:stream/consumers';
+import t, { type Test } from 'tap';
+import { openLog } from '#infra/log/log.ts';
+import { openMetrics } from '#infra/metrics/metrics.ts';
+import { openStatusServer } from './status-server.ts';
+
+const OPS_TOKEN = 'ops-token-of-a-worker-in-a-test';
+
+/** Opens a production worker's status server. Returns a function that sends bytes to it and returns the whole answer. */
+async function open(t: Test): Promise<(bytes: string) => Promise<string>> {
+  const { log } = openLog({ level: 'silent', name: 'test' });
+  const metrics = openMetrics({ process: false });
+  const server = openStatusServer({
+    host: '127.0.0.1',
+    port: 0,
+    metrics,
+    log,
+    opsToken: OPS_TOKEN,
+    production: true,
+    isReady: () => true,
+  });
+  t.teardown(() => server.close());
+  await once(server, 'listening');
+  return async (bytes) => {
+    const socket = connect((server.address() as AddressInfo).port, '127.0.0.1');
+    socket.write(bytes);
+    return text(socket);
+  };
+}
+
+const get = (path: string, ...headers: string[]) =>
+  `GET ${path} HTTP/1.1\r\n${headers.map((line) => `${line}\r\n`).join('')}Connection: close\r\n\r\n`;
+
+t.test('every reply of a worker forbids a browser to guess its type', async (t) => {
+  const send = await open(t);
+  for (const [bytes, status] of [
+    [get('/healthz', 'Host: a'), 200],
+    [get('/readyz', 'Host: a'), 200],
+    [get('/metrics', 'Host: a', `Authorization: Bearer ${OPS_TOKEN}`), 200],
+    [get('/metrics', 'Host: a', 'Authorization: Bearer other'), 401],
+    [get('/other', 'Host: a'), 404],
+    [get('/healthz'), 200],
+    ['not HTTP\r\n\r\n', 400],
+  ] as const) {
+    const reply = await send(bytes);
+    t.match(reply, new RegExp(`^HTTP/1\\.1 ${status} `), bytes);
+    t.match(reply, /\r\nX-Content-Type-Options: nosniff\r\n/, bytes);
+  }
+});

@@ -1,0 +1,62 @@
+import t, { type Test } from 'tap';
+import { testKernel } from '#testing/actors/test-kernel.ts';
+import { postJob } from '#testing/stored/stored-jobs.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
+import { gate, until } from '#testing/until.ts';
+import type { Actor } from './actor.ts';
+import { openWorker } from './worker.ts';
+
+const HOUR_MS = 3_600_000;
+
+/** A worker of one slot whose runs end one by one, each when the test lets it, and eight due jobs of three organizations. */
+async function crowdedWorker(t: Test) {
+  const mongo = await openTestMongo(t);
+  const letters = new Map<string, string>();
+  const commands = [];
+  for (const [n, organizationId] of [...'aaaaaabc'].entries()) {
+    const command = await postJob(mongo, { runAt: Date.now() - HOUR_MS + n * 1_000, request: { organizationId } });
+    letters.set(command.subject, organizationId);
+    commands.push(command);
+  }
+  const order: string[] = [];
+  const begin = gate();
+  const actor: Actor = {
+    name: 'classifier',
+    byOrganization: true,
+    backoff: { baseMs: 1, capMs: 1 },
+    handlers: {
+      async classifier({ command }) {
+        order.push(letters.get(command.subject) ?? '?');
+        await begin.opened;
+        return { kind: 'done', result: { status: 'COMPLETED' } };
+      },
+    },
+  };
+  const kernel = testKernel(mongo);
+  const worker = openWorker(kernel, actor, { concurrency: 1, pollMs: HOUR_MS, now: Date.now });
+  t.teardown(() => worker.drain());
+  t.teardown(begin.open);
+  return { commands, order, begin, worker };
+}
+
+t.test('the poll goes round the organizations, so that a backlog of one delays another by one run', async (t) => {
+  const { order, begin, worker } = await crowdedWorker(t);
+  begin.open();
+  await worker.poll();
+  await until('all have run', () => order.length === 8);
+  await worker.idle();
+  t.equal(order.join(''), 'abcaaaaa');
+});
+
+t.test('rings of one organization do not fill the slots before the others', async (t) => {
+  const { commands, order, begin, worker } = await crowdedWorker(t);
+  const rings = commands.map(({ queue, _id }) => worker.tryRun(queue, _id));
+  begin.open();
+  await Promise.all(rings);
+  await worker.poll();
+  await until('all have run', () => order.length === 8);
+  await worker.idle();
+  t.equal(order.slice(0, 3).sort().join(''), 'abc');
+  t.equal(order.length, 8, 'each runs once');
+  t.strictSame(worker.busy(), []);
+});
