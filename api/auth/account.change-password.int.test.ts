@@ -14,14 +14,26 @@ const mongo = await openTestMongo(t);
 const hasher = openHasher({ passwordCost: 4, tokenCost: 4, concurrency: 2 });
 const [CURRENT, NEXT] = ['the current password', 'một mật khẩu khác hẳn'];
 
-/** Changes a password; `meanwhile` runs between the check of the current password and the change. */
-async function changeDuring(meanwhile: (account: Account) => Promise<unknown>) {
+interface Change {
+  /** Runs between the check of the current password and the change. */
+  meanwhile?: (account: Account) => Promise<unknown>;
+  currentPassword?: string;
+  newPassword?: string;
+}
+
+/** Changes a password. `checked` counts the checks of the current one. */
+async function change({ meanwhile, currentPassword = CURRENT, newPassword = NEXT }: Change) {
   const { account, session } = await storeSignedIn(mongo, { password: await hasher.hashPassword(CURRENT) });
+  let checked = 0;
   const interrupted: Hasher = {
     ...hasher,
     async hashPassword(text): Promise<StoredPassword> {
-      await meanwhile(account);
+      await meanwhile?.(account);
       return hasher.hashPassword(text);
+    },
+    verifyPassword(...password) {
+      checked += 1;
+      return hasher.verifyPassword(...password);
     },
   };
   const secret = { secret: 'x'.repeat(32), previousSecrets: [], issuer: 'examhall' };
@@ -49,31 +61,41 @@ async function changeDuring(meanwhile: (account: Account) => Promise<unknown>) {
       headers: {},
       peer: '203.0.113.7',
       identity: { session: { accountId: account._id, sessionId: session._id } },
-      body: { currentPassword: CURRENT, newPassword: NEXT },
+      body: { currentPassword, newPassword },
       signal: AbortSignal.timeout(60_000),
       stop: AbortSignal.timeout(60_000),
     } satisfies Call,
   );
   const stored = await accounts(mongo).findOne({ _id: account._id });
-  return { reply, isChanged: await hasher.verifyPassword(NEXT, stored?.password ?? null) };
+  return { reply, checked, isChanged: await hasher.verifyPassword(newPassword, stored?.password ?? null) };
 }
 
 t.test('a password change succeeds although a concurrent login rehashes the current password', async (t) => {
-  const { reply, isChanged } = await changeDuring(async ({ _id, password }) =>
-    upgradePassword(mongo, _id, password.hash, await hasher.hashPassword(CURRENT)),
-  );
+  const { reply, isChanged } = await change({
+    meanwhile: async ({ _id, password }) =>
+      upgradePassword(mongo, _id, password.hash, await hasher.hashPassword(CURRENT)),
+  });
   t.match(reply, { status: 200, data: { revoked: 0 } });
   t.equal(isChanged, true);
 });
 
 t.test('a password change that loses a race gets the reason', async (t) => {
-  const set = (change: object) => (account: Account) =>
-    accounts(mongo).updateOne({ _id: account._id }, { $set: change });
-  for (const [change, code] of [
+  const set = (fields: object) => (account: Account) =>
+    accounts(mongo).updateOne({ _id: account._id }, { $set: fields });
+  for (const [fields, code] of [
     [{ password: await hasher.hashPassword('somebody was faster') }, 'AUTH_INVALID_CREDENTIALS'],
     [{ status: 'SUSPENDED' }, 'AUTH_ACCOUNT_DISABLED'],
     [{ status: 'DELETED' }, 'AUTH_INVALID_TOKEN'],
   ] as const) {
-    t.strictSame(await changeDuring(set(change)), { reply: { rejected: code }, isChanged: false }, code);
+    t.match(await change({ meanwhile: set(fields) }), { reply: { rejected: code }, isChanged: false }, code);
   }
+});
+
+t.test('a weak new password is refused before a wrong current one is checked', async (t) => {
+  const [weak, wrong] = [{ newPassword: 'kurz' }, { currentPassword: 'another password' }];
+  const both = await change({ ...weak, ...wrong });
+  t.match(both, { reply: { rejected: 'AUTH_WEAK_PASSWORD', details: [{ path: '/newPassword' }] }, checked: 0 });
+  t.equal(both.isChanged, false);
+  t.match(await change(weak), { reply: { rejected: 'AUTH_WEAK_PASSWORD' }, checked: 0, isChanged: false });
+  t.match(await change(wrong), { reply: { rejected: 'AUTH_INVALID_CREDENTIALS' }, isChanged: false });
 });

@@ -34,7 +34,7 @@ export interface Target {
 }
 
 /** Reason why a selection cannot be called. */
-type TargetFault = 'UNSUPPORTED' | 'NO_MODEL' | 'NO_BASE_URL' | 'NO_KEY' | BaseUrlFault;
+type TargetFault = 'UNSUPPORTED' | 'NO_BASE_URL' | 'NO_KEY' | BaseUrlFault;
 
 /** Addresses that the environment trusts with a key. */
 export interface TrustedAddresses {
@@ -50,10 +50,10 @@ interface TargetSettings extends TrustedAddresses {
   keys: Readonly<Partial<Record<KeyVariable, string>>>;
 }
 
-/** Models for selections that name none; `local` has no default. */
-const DEFAULT_MODELS: Readonly<Record<ProviderName, string | null>> = {
+/** Models for selections that name none. A server with one loaded model ignores the name that `local` sends. */
+const DEFAULT_MODELS: Readonly<Record<ProviderName, string>> = {
   mock: 'mock-1',
-  local: null,
+  local: 'default',
   openai: 'gpt-4.1-mini',
   anthropic: 'claude-haiku-4-5',
   gemini: 'gemini-2.5-flash',
@@ -66,8 +66,7 @@ export type ChosenTarget = { kind: 'usable'; target: Target } | { kind: 'unusabl
 export function targetOf(selection: ProviderSelection, settings: TargetSettings): ChosenTarget {
   const provider = knownProvider(selection);
   if (provider === undefined) return unusable('UNSUPPORTED');
-  const model = modelOf(selection);
-  if (model === null) return unusable('NO_MODEL');
+  const model = selection.model ?? DEFAULT_MODELS[provider];
   if (provider === 'mock')
     return usable({ provider, model, baseUrl: null, origin: null, mayBePrivate: false, key: null });
   const given = selection.baseUrl ?? OFFICIAL_BASE_URLS[provider];

@@ -32,7 +32,6 @@ t.test('an unusable provider is refused before any call', async (t) => {
     [{ AI_CLASSIFIER_PROVIDER: 'openai', AI_CLASSIFIER_BASE_URL: '' }, 'NOT_A_BASE_URL'],
     [{ AI_CLASSIFIER_PROVIDER: 'acme' }, 'UNSUPPORTED'],
     [{ AI_CLASSIFIER_PROVIDER: 'constructor', AI_CLASSIFIER_MODEL: undefined }, 'UNSUPPORTED'],
-    [{ AI_CLASSIFIER_MODEL: undefined }, 'NO_MODEL'],
     [{ AI_CLASSIFIER_BASE_URL: undefined }, 'NO_BASE_URL'],
     [{ AI_CLASSIFIER_BASE_URL: 'http://models.example/v1' }, 'NOT_HTTPS'],
     [{ AI_CLASSIFIER_BASE_URL: 'http://169.254.169.254' }, 'FORBIDDEN_HOST'],
@@ -43,6 +42,22 @@ t.test('an unusable provider is refused before any call', async (t) => {
     t.match(await asked.models.status(), { status: 'degraded', features: { classify: false } });
     t.strictSame(asked.events, []);
   }
+});
+
+t.test('local needs a base URL alone: its model is called `default`', async (t) => {
+  const bodies: unknown[] = [];
+  const unset = { AI_CLASSIFIER_MODEL: undefined, AI_CLASSIFIER_API_KEY: undefined };
+  const { asked } = await servedModels(
+    t,
+    (response, request) => {
+      bodies.push(request.json());
+      answerJson(response);
+    },
+    unset,
+  );
+  t.match(await asked.models.status(), { status: 'ok', provider: 'local', model: 'default' });
+  t.match(await asked.ask(), { provider: 'local', json: GOOD });
+  t.match(bodies, [{ model: 'default' }]);
 });
 
 t.test('local is called without a key, but refused if its named key is unset', async (t) => {

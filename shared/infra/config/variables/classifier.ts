@@ -20,7 +20,7 @@ export const CLASSIFIER = {
     group: GROUP,
     kind: 'text',
     default: null,
-    description: `Model; unset = the default of the provider: ${MODELS.join(', ')}. Required for \`local\`.`,
+    description: `Model; unset = the default of the provider: ${MODELS.join(', ')}. A local server with one loaded model ignores the name; one that chooses by name needs this variable.`,
   },
   AI_CLASSIFIER_BASE_URL: {
     group: GROUP,
