@@ -9,6 +9,7 @@ import { testConfig } from '#testing/actors/test-kernel.ts';
 import { storeSignedIn } from '#testing/stored/stored-accounts.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { changePassword } from './account.ts';
+import { openFairGate } from './fair-gate.ts';
 
 const mongo = await openTestMongo(t);
 const hasher = openHasher({ passwordCost: 4, tokenCost: 4, concurrency: 2 });
@@ -45,6 +46,7 @@ async function change({ meanwhile, currentPassword = CURRENT, newPassword = NEXT
       settings: testConfig().auth,
       isCommonPassword: () => false,
       signer: openSigner({ ...secret, now: Date.now }),
+      gate: openFairGate(1),
       strangerTurns: {
         look: async () => ({ spacingMs: 0, waitMs: 0 }),
         take: async () => 0,

@@ -1,6 +1,7 @@
 import t from 'tap';
 import { throttles } from '#infra/mongo/auth/collections.ts';
 import { throttleKey } from '#infra/mongo/auth/throttle.ts';
+import { HasherBusy } from '#infra/passwords/fair-queue.ts';
 import { openStrangerTurns } from '#infra/redis/stranger-turns.ts';
 import { MAX_VERIFIED } from '#shared/auth/throttle.ts';
 import { SECOND } from '#shared/kernel/time.ts';
@@ -16,14 +17,16 @@ function door() {
   const clock = { now: Date.now() };
   const strangerTurns = openStrangerTurns({ redisUrl: 'redis://127.0.0.1:1', log: captureLog(), now: () => clock.now });
   t.teardown(strangerTurns.close);
-  const deps = { mongo, now: Date.now, strangerTurns };
-  const enter = (email: string, address: string) => admit(deps, email, address);
+  const queue = { hasRoom: true };
+  const deps = { mongo, now: Date.now, strangerTurns, hasher: { hasRoom: () => queue.hasRoom } };
+  const enter = (email: string, address: string) => admit(deps, { email, address }, strangerTurns.look(address));
   async function admitted(email: string, address: string): Promise<Admitted> {
     const admission = await enter(email, address);
     if (admission.kind === 'refused') throw new Error(`${email} was refused for ${admission.retryAfterMs} ms`);
     return admission;
   }
   return {
+    queue,
     enter,
     admitted,
     fail: async (email: string, address: string) => (await admitted(email, address)).failed(),
@@ -101,6 +104,15 @@ t.test('beyond the allowance one stranger a second is admitted, and a refused on
     1,
     'the others are refunded',
   );
+});
+
+t.test('a full line of strangers refuses a stranger before the account is counted, and no known pair', async (t) => {
+  const front = door();
+  await front.signIn('phuc@school.vn', SCHOOL);
+  front.queue.hasRoom = false;
+  await t.rejects(front.enter('quynh@school.vn', SCHOOL), HasherBusy);
+  t.equal(await throttles(mongo).findOne({ _id: throttleKey('quynh@school.vn') }), null);
+  t.match(await front.enter('phuc@school.vn', SCHOOL), { kind: 'admitted', isKnown: true });
 });
 
 t.test('each success behind an address lets one more stranger in at once', async (t) => {

@@ -3,7 +3,7 @@ import type { Lane } from '#infra/passwords/fair-queue.ts';
 import type { StoredPassword } from '#shared/auth/account.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { SECOND } from '#shared/kernel/time.ts';
-import { type Admitted, admit } from './admission.ts';
+import { type Admitted, admit, type Look } from './admission.ts';
 import type { AuthDeps } from './deps.ts';
 
 /** A login attempt for the account that `find` reads; `find` returns null if the e-mail is unknown. */
@@ -30,14 +30,21 @@ export async function withPassword<Found extends PasswordHolder, Result>(
   then: (found: Found) => Promise<Result>,
 ): Promise<Result | Rejection> {
   const address = deps.addressOf(call);
-  const reading = attempt.find();
-  // Awaited once the login attempt is counted. If the throttle refuses the attempt, an error of this read is ignored.
-  reading.catch(() => undefined);
-  const admission = await admit(deps, attempt.email, address);
+  const { admission, reading } = await deps.gate(address, async () => {
+    const looking = deps.strangerTurns.look(address);
+    const early = readEarly(deps, { address, looking }, attempt.find);
+    // Awaited once the login attempt is counted. If the throttle refuses the attempt, an error of this read is ignored.
+    early.catch(() => undefined);
+    return { admission: await admit(deps, { email: attempt.email, address }, looking), reading: early };
+  });
   if (admission.kind === 'refused') {
     return { rejected: 'AUTH_THROTTLED', retryAfter: Math.max(1, admission.retryAfterMs / SECOND) };
   }
-  const found = await verify(deps, { admission, address }, attempt.password, reading);
+  const read = async () => {
+    const early = await reading;
+    return early === 'unread' ? attempt.find() : early;
+  };
+  const found = await verify(deps, { admission, address }, attempt.password, read);
   if (found === null) {
     await admission.failed();
     return { rejected: 'AUTH_INVALID_CREDENTIALS' };
@@ -46,6 +53,19 @@ export async function withPassword<Found extends PasswordHolder, Result>(
   // A suspended account has the right password but has not signed in.
   if (!isRejection(result)) await admission.signedIn();
   return result;
+}
+
+/**
+ * Reads the account while its login attempt is counted, which saves a round trip. Returns `unread` if strangers from the address would be
+ * refused: most callers are then strangers, and a flood must not cost MongoDB a read for each of them.
+ */
+async function readEarly<Found>(
+  { hasher }: AuthDeps,
+  { address, looking }: { address: string; looking: Look },
+  find: () => Promise<Found | null>,
+): Promise<Found | null | 'unread'> {
+  const { waitMs } = await looking;
+  return waitMs > 0 || !hasher.hasRoom({ kind: 'stranger', name: address }) ? 'unread' : find();
 }
 
 /** Checks a password like `withPassword`. Returns null if it is right, otherwise the rejection. */
@@ -65,10 +85,10 @@ async function verify<Found extends PasswordHolder>(
   deps: AuthDeps,
   { admission, address }: { admission: Admitted; address: string },
   password: string,
-  reading: Promise<Found | null>,
+  read: () => Promise<Found | null>,
 ): Promise<Found | null> {
   try {
-    const found = await reading;
+    const found = await read();
     const lane: Lane = { kind: admission.isKnown ? 'known' : 'stranger', name: address };
     const isRight = await deps.hasher.verifyPassword(password, found?.password ?? null, lane);
     return isRight ? found : null;

@@ -11,12 +11,15 @@ import { whyAccountRefused } from '#shared/auth/account.ts';
 import { type Current, isLost, sessionEndOf } from '#shared/auth/session.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import type { Now } from '#shared/kernel/time.ts';
+import type { FairGate } from './fair-gate.ts';
 
 /** Dependencies of the auth service's front door. */
 export interface AuthDeps {
   mongo: Mongo;
   hasher: Hasher;
   signer: Signer;
+  /** Admits the login attempts of all addresses in turn. */
+  gate: FairGate;
   /** Slows the login attempts of strangers from one address. */
   strangerTurns: StrangerTurns;
   /** Returns the address under which a caller's login attempts are counted. */

@@ -1,16 +1,23 @@
+import { availableParallelism } from 'node:os';
 import { openCountedAddress } from '#api/http/caller-address.ts';
 import type { Mount } from '#api/service.ts';
 import { openSigner } from '#infra/jwt/signer.ts';
 import { commonPasswords } from '#infra/passwords/common-passwords.ts';
 import { openHasher } from '#infra/passwords/hasher.ts';
 import { openStrangerTurns } from '#infra/redis/stranger-turns.ts';
+import { openFairGate } from './fair-gate.ts';
 import { authRoutes } from './routes.ts';
 import { refuseWhenBusy } from './when-busy.ts';
 
 /** Concurrent password hashes. One of libuv's four threads stays free for DNS, files and refresh token hashes. */
 const HASHES_AT_ONCE = 3;
-/** Those of them that only known pairs may use. */
-const KEPT_HASHES = 1;
+/** Login attempts that are looked up and counted at once. More would only wait in MongoDB's driver, in the way of the exams. */
+const ADMISSIONS_AT_ONCE = 16;
+/**
+ * Those of the hashes that only known pairs may use. Strangers leave one processor to the other requests: on two processors, two of their
+ * hashes at once would slow every save of an exam.
+ */
+const KEPT_HASHES = Math.max(1, HASHES_AT_ONCE - Math.max(1, availableParallelism() - 1));
 
 export const mountAuth: Mount = ({ config: { auth }, log, mongo, now, redis, atEnd }) => {
   const strangerTurns = openStrangerTurns({ ...redis, now });
@@ -20,6 +27,7 @@ export const mountAuth: Mount = ({ config: { auth }, log, mongo, now, redis, atE
     now,
     settings: auth,
     strangerTurns,
+    gate: openFairGate(ADMISSIONS_AT_ONCE),
     addressOf: openCountedAddress(auth.trustedProxies),
     hasher: openHasher({ ...auth.bcrypt, concurrency: HASHES_AT_ONCE, kept: KEPT_HASHES }),
     signer: openSigner({ ...auth.jwt, now }),

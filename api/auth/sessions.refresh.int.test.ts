@@ -11,6 +11,7 @@ import { storeSession, storeSignedIn } from '#testing/stored/stored-accounts.ts'
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { readMe } from './account.ts';
 import type { AuthDeps } from './deps.ts';
+import { openFairGate } from './fair-gate.ts';
 import { newPair } from './new-session.ts';
 import { endAllOtherSessions, endOneSession, listSessions, logout, refresh } from './sessions.ts';
 
@@ -25,6 +26,7 @@ function depsWith(changed: Partial<Hasher> = {}): AuthDeps {
     now: Date.now,
     settings: testConfig().auth,
     signer: openSigner({ ...secret, now: Date.now }),
+    gate: openFairGate(1),
     strangerTurns: {
       look: async () => ({ spacingMs: 0, waitMs: 0 }),
       take: async () => 0,

@@ -1,5 +1,5 @@
 import { mock } from 'node:test';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { isTooSlow, openDeadlines } from './deadlines.ts';
 
 const PACE = { limitMs: 20_000, graceMs: 10_000, leastRate: 1_024 };
@@ -21,36 +21,58 @@ t.test('a body is too slow below the least rate after its grace, and beyond its 
   t.same(endedAt, [], 'an answer of 8 KiB may take 17 s');
 });
 
-t.test('the deadlines end slow bodies, and only those', async (t) => {
+/** Deadlines with a clock of the test. `pass` lets time pass in steps of a check. */
+function openTimed(t: Test) {
   mock.timers.enable({ apis: ['setInterval'] });
   t.teardown(() => mock.timers.reset());
-  let now = 0;
-  const late: string[] = [];
-  const deadlines = openDeadlines(PACE, () => now);
-  const pass = (ms: number) => {
-    for (let left = ms; left > 0; left -= 500) {
-      now += 500;
-      mock.timers.tick(500);
-    }
+  const clock = { now: 0 };
+  return {
+    ...openDeadlines(PACE, () => clock.now),
+    clock,
+    pass(ms: number) {
+      for (let left = ms; left > 0; left -= 500) {
+        clock.now += 500;
+        mock.timers.tick(500);
+      }
+    },
   };
-  const slow = deadlines.add(() => late.push('slow'));
-  const fast = deadlines.add(() => late.push('fast'));
-  const done = deadlines.add(() => late.push('done'));
+}
+
+t.test('the deadlines end slow bodies, and only those', async (t) => {
+  const { add, remove, pass, clock } = openTimed(t);
+  const late: string[] = [];
+  const slow = add(() => late.push('slow'));
+  const fast = add(() => late.push('fast'));
+  const done = add(() => late.push('done'));
   slow.received = 100;
   fast.received = 100_000;
-  deadlines.remove(done);
+  remove(done);
   pass(10_000);
   t.same(late, []);
   pass(500);
   t.same(late, ['slow']);
   pass(9_000);
-  deadlines.add(() => late.push('young'));
+  add(() => late.push('young'));
   pass(500);
   t.same(late, ['slow', 'fast'], 'the time limit ends a fast body too');
 
-  now += 60_000;
+  clock.now += 60_000;
   mock.timers.tick(500);
   t.same(late, ['slow', 'fast'], 'a pause of the process does not count');
   pass(11_000);
   t.same(late, ['slow', 'fast', 'young']);
+});
+
+t.test('many slow bodies end in groups, with other work between them', async (t) => {
+  const { add, pass } = openTimed(t);
+  let late = 0;
+  for (let n = 0; n < 100; n += 1) {
+    add(() => {
+      late += 1;
+    });
+  }
+  pass(10_500);
+  t.equal(late, 32);
+  for (let group = 1; group < 4; group += 1) await new Promise(setImmediate);
+  t.equal(late, 100);
 });

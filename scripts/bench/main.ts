@@ -13,6 +13,7 @@ import { measureRefresh } from '#scripts/bench/measures/refresh.ts';
 import { measureRelease } from '#scripts/bench/measures/release.ts';
 import { measureSaveAnswer } from '#scripts/bench/measures/save-answer.ts';
 import { measureStart } from '#scripts/bench/measures/start.ts';
+import { measureStrangers } from '#scripts/bench/measures/strangers.ts';
 import { measureSubmit } from '#scripts/bench/measures/submit.ts';
 import { enginesHere } from '#scripts/services/mongodb.ts';
 import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
@@ -34,6 +35,7 @@ const MEASURES: Readonly<Record<string, Measure>> = {
   start: measureStart,
   login: measureLogin,
   refresh: measureRefresh,
+  strangers: measureStrangers,
   release: measureRelease,
   fanout: measureFanOut,
   inbox: measureInbox,

@@ -1,4 +1,6 @@
 import { connect, type Socket } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
+import { SECOND } from '#shared/kernel/time.ts';
 
 /** Requests whose body never comes, as an attacker sends them. */
 export interface HalfSent {
@@ -19,17 +21,22 @@ export interface HalfSentPlan {
   address?: (index: number) => string;
   /** Length of the body that the head announces. */
   length?: number;
+  /** Opens so many connections a second and waits for no reply; by default opens all at once and waits for the door's reply to each. */
+  perSecond?: number;
 }
 
+/** Connections that are opened at once if they are opened at a rate. */
+const GROUP = 20;
 /** Pause before a connection that has ended is opened again (ms). */
 const AGAIN_MS = 100;
 
 /**
  * Opens `count` connections that announce a body and send none of it. A connection that ends is opened again until `end`, so that the
- * requests stand although the door ends slow bodies. Resolves once the door has answered each head.
+ * requests stand although the door ends slow bodies. Resolves once all have been opened.
  */
 export async function openHalfSent(plan: HalfSentPlan): Promise<HalfSent> {
-  const { port, count, path = '/v1/auth/login', address, length = 262_144 } = plan;
+  const { port, count, path = '/v1/auth/login', address, length = 262_144, perSecond } = plan;
+  const expect = perSecond === undefined ? 'Expect: 100-continue\r\n' : '';
   const sockets = new Set<Socket>();
   const waiting = new Set<Socket>();
   const statuses = new Map<number, number>();
@@ -44,7 +51,7 @@ export async function openHalfSent(plan: HalfSentPlan): Promise<HalfSent> {
     // The door answers 100 once the head has passed, which shows that it is waiting for the body.
     socket.write(
       `POST ${path} HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\n${from}` +
-        `Content-Length: ${length}\r\nExpect: 100-continue\r\n\r\n`,
+        `Content-Length: ${length}\r\n${expect}\r\n`,
     );
     socket.on('data', (chunk: Buffer) => {
       const status = Number(/^HTTP\/1\.1 (\d{3})/.exec(chunk.toString('latin1'))?.[1] ?? 0);
@@ -61,7 +68,16 @@ export async function openHalfSent(plan: HalfSentPlan): Promise<HalfSent> {
     });
   }
 
-  await Promise.all(Array.from({ length: count }, (_, index) => new Promise<void>((resolve) => open(index, resolve))));
+  if (perSecond === undefined) {
+    await Promise.all(
+      Array.from({ length: count }, (_, index) => new Promise<void>((resolve) => open(index, resolve))),
+    );
+  } else {
+    for (let index = 0; index < count; index += 1) {
+      open(index, () => undefined);
+      if (index % GROUP === 0) await delay((GROUP * SECOND) / perSecond);
+    }
+  }
   return {
     standing: () => waiting.size,
     replies: (status) => statuses.get(status) ?? 0,

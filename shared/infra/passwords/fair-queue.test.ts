@@ -15,7 +15,8 @@ function heldQueue(options: FairQueueOptions) {
     names: () => started.map(({ name }) => name),
     /** Returns false if the lane refuses the piece at once. */
     async enter(lane: Lane, name: string): Promise<boolean> {
-      const done = queue(lane, () => new Promise<void>((end) => void started.push({ name, end })));
+      const hadRoom = queue.hasRoom(lane);
+      const done = queue.run(lane, () => new Promise<void>((end) => void started.push({ name, end })));
       const isBusy = await Promise.race([
         done.then(
           () => false,
@@ -23,6 +24,7 @@ function heldQueue(options: FairQueueOptions) {
         ),
         new Promise<boolean>((resolve) => setImmediate(resolve, false)),
       ]);
+      if (isBusy === hadRoom) throw new Error(`${name}: the queue ${isBusy ? 'refuses' : 'accepts'} it unannounced`);
       if (!isBusy) ended.push(done);
       return !isBusy;
     },
@@ -88,7 +90,7 @@ t.test('at most sixty lanes of strangers wait, and a known pair still finds a la
 
 t.test('work that fails frees its slot', async (t) => {
   const queue = fairQueue({ concurrency: 1, waiting: { registration: 0 } });
-  const fail = () => queue(REGISTRATION, () => Promise.reject(new Error('no memory')));
+  const fail = () => queue.run(REGISTRATION, () => Promise.reject(new Error('no memory')));
   await t.rejects(fail(), /no memory/);
   await t.rejects(fail(), /no memory/, 'not busy');
 });

@@ -35,9 +35,17 @@ export class HasherBusy extends Error {
   }
 }
 
-export type FairQueue = <T>(lane: Lane, work: () => Promise<T>) => Promise<T>;
+/** The error that is thrown: one for all, because a flood must not cost a stack trace for each refusal. */
+export const HASHER_BUSY = new HasherBusy();
 
-/** Returns a queue that serves its lanes in turn. It rejects with HasherBusy at once if a lane is full. */
+export interface FairQueue {
+  /** Runs the work in its turn. Rejects with HasherBusy at once if the lane is full. */
+  run<T>(lane: Lane, work: () => Promise<T>): Promise<T>;
+  /** Returns true if work could enter the lane now. */
+  hasRoom(lane: Lane): boolean;
+}
+
+/** Returns a queue that serves its lanes in turn. */
 export function fairQueue({ concurrency, kept = 0, waiting = {} }: FairQueueOptions): FairQueue {
   const limits = { ...WAITING, ...waiting };
   /** Lanes in which work waits, the next one first. A lane that was served moves to the end. */
@@ -60,6 +68,14 @@ export function fairQueue({ concurrency, kept = 0, waiting = {} }: FairQueueOpti
     }
   }
 
+  function hasRoom({ kind, name }: Lane): boolean {
+    if (mayStart(kind)) return true;
+    const lane = lanes.get(`${kind} ${name}`);
+    if (lane !== undefined) return lane.starts.length < limits[kind];
+    const ofKind = [...lanes.values()].filter((other) => other.kind === kind).length;
+    return limits[kind] > 0 && ofKind < MAX_LANES;
+  }
+
   function enter({ kind, name }: Lane): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     const start = () => {
@@ -71,18 +87,15 @@ export function fairQueue({ concurrency, kept = 0, waiting = {} }: FairQueueOpti
       start();
       return promise;
     }
+    if (!hasRoom({ kind, name })) return Promise.reject(HASHER_BUSY);
     const key = `${kind} ${name}`;
-    const ofKind = [...lanes.values()].filter((lane) => lane.kind === kind).length;
     const lane = lanes.get(key) ?? { kind, starts: [] };
-    if (lane.starts.length >= limits[kind] || (lane.starts.length === 0 && ofKind >= MAX_LANES)) {
-      return Promise.reject(new HasherBusy());
-    }
     lane.starts.push(start);
     lanes.set(key, lane);
     return promise;
   }
 
-  return async (lane, work) => {
+  async function run<T>(lane: Lane, work: () => Promise<T>): Promise<T> {
     await enter(lane);
     try {
       return await work();
@@ -90,5 +103,7 @@ export function fairQueue({ concurrency, kept = 0, waiting = {} }: FairQueueOpti
       running[lane.kind] -= 1;
       startNext();
     }
-  };
+  }
+
+  return { run, hasRoom };
 }

@@ -3,14 +3,16 @@ import * as bcrypt from 'bcrypt';
 import pLimit from 'p-limit';
 import type { StoredPassword } from '#shared/auth/account.ts';
 import { normalizePassword } from '#shared/auth/password-policy.ts';
-import { type FairQueueOptions, fairQueue, HasherBusy, type Lane, REGISTRATION } from './fair-queue.ts';
+import { type FairQueueOptions, fairQueue, HASHER_BUSY, type Lane, REGISTRATION } from './fair-queue.ts';
 
-/** Every method except `isOutdated` may reject with HasherBusy. Nothing was hashed then, and the caller may retry in a second. */
+/** Every method that returns a promise may reject with HasherBusy. Nothing was hashed then, and the caller may retry in a second. */
 export interface Hasher {
   /** Hashes a new password. `lane`: the line in which it waits; by default that of registrations. */
   hashPassword(text: string, lane?: Lane): Promise<StoredPassword>;
   /** Compares a password. If `stored` is null (no account), it takes as long as for a wrong password and returns false. */
   verifyPassword(text: string, stored: StoredPassword | null, lane?: Lane): Promise<boolean>;
+  /** Returns true if a password could enter the lane now. */
+  hasRoom(lane: Lane): boolean;
   /**
    * Returns true if the password should be hashed again at the current cost. A cheaper hash is weaker. A more expensive one reveals
    * by its duration that the account exists.
@@ -44,7 +46,7 @@ const TOKEN_QUEUE = { concurrency: 2, maxWaiting: 256 };
 /** Opens bcrypt for passwords and refresh tokens, with limits for running and waiting work. */
 export function openHasher(options: HasherOptions, engine: BcryptEngine = bcrypt): Hasher {
   const { passwordCost, tokenCost } = options;
-  const passwords = fairQueue(options);
+  const { run, hasRoom } = fairQueue(options);
   const tokens = boundedQueue(TOKEN_QUEUE);
   const decoy = decoyHash(bcrypt.genSaltSync(passwordCost), randomBytes(31));
 
@@ -61,11 +63,11 @@ export function openHasher(options: HasherOptions, engine: BcryptEngine = bcrypt
 
   return {
     hashPassword: (text, lane = REGISTRATION) =>
-      passwords(lane, async () => {
+      run(lane, async () => {
         return { scheme: 'bcrypt-sha256', hash: await engine.hash(passwordDigest(text), passwordCost) };
       }),
     verifyPassword: (text, stored, lane = REGISTRATION) =>
-      passwords(lane, async () => {
+      run(lane, async () => {
         const cost = stored === null ? null : costOf(stored.hash);
         if (stored === null || cost === null) {
           await engine.compare(passwordDigest(text), decoy);
@@ -75,6 +77,7 @@ export function openHasher(options: HasherOptions, engine: BcryptEngine = bcrypt
         const input = stored.scheme === 'bcrypt' ? text : passwordDigest(text);
         return (await engine.compare(input, underKnownName(stored.hash))) || refuseSlowly(input, cost);
       }),
+    hasRoom,
     isOutdated: ({ scheme, hash }) => scheme !== 'bcrypt-sha256' || costOf(hash) !== passwordCost,
     hashToken: (jwt) => tokens(() => engine.hash(tokenDigest(jwt), tokenCost)),
     verifyToken: (jwt, hash) => tokens(() => engine.compare(tokenDigest(jwt), hash)),
@@ -101,7 +104,7 @@ function boundedQueue({ concurrency, maxWaiting }: { concurrency: number; maxWai
   const limit = pLimit(concurrency);
   let admitted = 0;
   return async (work) => {
-    if (admitted >= concurrency + maxWaiting) throw new HasherBusy();
+    if (admitted >= concurrency + maxWaiting) throw HASHER_BUSY;
     admitted += 1;
     try {
       return await limit(work);

@@ -52,6 +52,15 @@ export async function reservePairAttempt(
     : reserved;
 }
 
+/** Returns true if the account signed in from the address within KNOWN_FOR_MS. Reads only, and costs less than a reservation. */
+export async function isKnownPair(mongo: Mongo, { key }: Pair, now: number): Promise<boolean> {
+  const row = await knownPairs(mongo).findOne(
+    { _id: key },
+    { projection: { signedInAt: 1 }, maxTimeMS: QUERY_LIMIT_MS },
+  );
+  return row !== null && now - row.signedInAt.getTime() < KNOWN_FOR_MS;
+}
+
 /** Records that the reserved login attempt of a known pair had a wrong password. */
 export async function recordPairFailure(mongo: Mongo, { key }: Pair): Promise<void> {
   await knownPairs(mongo).updateOne({ _id: key }, failureUpdate().pipeline, { maxTimeMS: QUERY_LIMIT_MS });
