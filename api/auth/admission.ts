@@ -16,15 +16,15 @@ import {
 } from '#infra/mongo/auth/throttle.ts';
 import type { AuthDeps } from './deps.ts';
 
-type AdmissionDeps = Pick<AuthDeps, 'mongo' | 'now' | 'strangerTurns'>;
+type AdmissionDeps = Pick<AuthDeps, 'mongo' | 'now' | 'strangerTurns' | 'evidence'>;
 
 /** A counted login attempt whose password may be verified. One of `failed`, `succeeded` and `refund` is called, once. */
 export interface Admitted {
   kind: 'admitted';
   /** True if the account signed in from the address within 30 days. */
   isKnown: boolean;
-  /** The password was wrong. */
-  failed(): Promise<void>;
+  /** The password was wrong. `accountId` is null if the e-mail is unknown. */
+  failed(accountId: string | null): Promise<void>;
   /** The password was right. */
   succeeded(): Promise<void>;
   /** After `succeeded`: the account has signed in, so the account and the address are a known pair from now on. */
@@ -45,13 +45,14 @@ interface Refused {
  * A taken turn refuses before the account is counted, so that refused floods cost MongoDB one command each.
  */
 export async function admit(deps: AdmissionDeps, email: string, address: string): Promise<Admitted | Refused> {
-  const { mongo, now, strangerTurns } = deps;
+  const { mongo, now, strangerTurns, evidence } = deps;
   const pair = pairOf(email, address);
   const looking = strangerTurns.look(address);
   const known = await reservePairAttempt(mongo, pair, now());
   if (known.kind === 'refused') return known;
   if (known.kind === 'granted') return knownAdmission(deps, pair, address, known.round);
   const turn = await looking;
+  if (turn.spacingMs > 0) await evidence.slowed(address, turn.spacingMs);
   if (turn.waitMs > 0) return { kind: 'refused', retryAfterMs: turn.waitMs };
   const reserved = await reserveLoginAttempt(mongo, pair.account, now());
   if (reserved.kind === 'refused') return reserved;
@@ -62,12 +63,14 @@ export async function admit(deps: AdmissionDeps, email: string, address: string)
 }
 
 function knownAdmission(deps: AdmissionDeps, pair: Pair, address: string, round: string): Admitted {
-  const { mongo, strangerTurns } = deps;
+  const { mongo, strangerTurns, evidence } = deps;
   return {
     kind: 'admitted',
     isKnown: true,
-    async failed() {
-      await Promise.all([recordPairFailure(mongo, pair), strangerTurns.failed(address, pair.account)]);
+    async failed(accountId) {
+      const noted = strangerTurns.failed(address, pair.account);
+      const failures = await recordPairFailure(mongo, pair);
+      await Promise.all([noted, evidence.failed({ key: pair.key, accountId, address, isKnown: true, failures })]);
     },
     async succeeded() {
       await Promise.all([
@@ -82,12 +85,14 @@ function knownAdmission(deps: AdmissionDeps, pair: Pair, address: string, round:
 }
 
 function strangerAdmission(deps: AdmissionDeps, pair: Pair, address: string, round: string): Admitted {
-  const { mongo, strangerTurns } = deps;
+  const { mongo, strangerTurns, evidence } = deps;
   return {
     kind: 'admitted',
     isKnown: false,
-    async failed() {
-      await Promise.all([recordFailure(mongo, pair.account), strangerTurns.failed(address, pair.account)]);
+    async failed(accountId) {
+      const noted = strangerTurns.failed(address, pair.account);
+      const failures = await recordFailure(mongo, pair.account);
+      await Promise.all([noted, evidence.failed({ key: pair.account, accountId, address, isKnown: false, failures })]);
     },
     async succeeded() {
       await Promise.all([recordSuccess(mongo, pair.account), strangerTurns.succeeded(address, pair.account)]);
