@@ -37,7 +37,8 @@ export async function register(deps: AuthDeps, call: Call<RegisterRequest>): Pro
     const { session, stored: token, envelope } = await newSession(deps, account, call.headers['user-agent']);
     const result = await insertAccount(deps.mongo, { account, session, token }, FRONT_DOOR_BUDGET_MS);
     if (result.kind === 'inserted') {
-      await learnPair(deps.mongo, pairOf(account.email, deps.addressOf(call)), deps.now());
+      // The account exists: a 503 would make the caller repeat and get 409. Without a known pair its next login is a stranger's.
+      await learnPair(deps.mongo, pairOf(account.email, deps.addressOf(call)), deps.now()).catch(() => undefined);
       return { status: 201, message: 'Registered', data: envelope };
     }
     switch (result.field) {

@@ -25,6 +25,12 @@ function commonArgs(place: MongodbPlace): string[] {
 
 const urlOf = (place: MongodbPlace): string => `mongodb://127.0.0.1:${place.port}/?replicaSet=secantus`;
 
+/**
+ * Seconds between checkpoints of the stand-in in Python. With its default of 60, the cache is full of changed pages by then and each write
+ * waits for their eviction.
+ */
+const PYTHON_CHECKPOINT_SECONDS = '3';
+
 /** Returns the stand-in in Python; `tool` is the folder of the installed package. */
 export function pythonService(python: string, tool: string, place: MongodbPlace, env: NodeJS.ProcessEnv): Service {
   const url = urlOf(place);
@@ -35,7 +41,11 @@ export function pythonService(python: string, tool: string, place: MongodbPlace,
     launch: {
       command: python,
       args: [PYTHON_MAIN, String(TRANSACTION_SECONDS), ...commonArgs(place)],
-      env: { ...pythonEnvironment(env, path.join(tool, 'site')), PYTHONUNBUFFERED: '1' },
+      env: {
+        ...pythonEnvironment(env, path.join(tool, 'site')),
+        PYTHONUNBUFFERED: '1',
+        SECANTUS_CHECKPOINT_SECONDS: PYTHON_CHECKPOINT_SECONDS,
+      },
       // SecantusDB reads a secantusdb.toml in its working directory. The data folder contains no such file.
       cwd: place.folder,
     },
