@@ -6,11 +6,13 @@ import { startCluster } from '#testing/processes/cluster.ts';
 import { until } from '#testing/until.ts';
 
 /**
- * Attacks on logins, each as it was carried out against an earlier state. The comment of a test states what the attack gave then.
+ * Attacks on logins, each as it was carried out against an earlier state. The comment of a test states its result at that time.
  *
- * Elsewhere: a flood that fills the hash queue (`shared/infra/passwords/fair-queue.test.ts`, `hostile-edge.e2e.test.ts`), guesses at
- * one account (`api/auth/login.e2e.test.ts`), the rate of a sprayer over days (`shared/auth/address-rule.test.ts`), and hops of
- * `X-Forwarded-For` in every order (`api/auth/caller-address.test.ts`).
+ * Other attacks on logins are repeated elsewhere:
+ * - a flood that fills the hash queue: `shared/infra/passwords/fair-queue.test.ts`;
+ * - guesses at one account: `api/auth/login.e2e.test.ts`;
+ * - the rate of a sprayer over days: `shared/auth/address-rule.test.ts`;
+ * - hops of `X-Forwarded-For` in every order: `api/auth/caller-address.test.ts`.
  */
 
 /** Behind the first front door is a gateway that it trusts. Callers reach the second one themselves. */
@@ -119,7 +121,7 @@ for (const [caller, door, headersOf] of [
 }
 
 // Before: each of these was accepted.
-t.test('the passwords that a sprayer tries first are refused, at registration and at a change', async (t) => {
+t.test('the passwords with which a sprayer begins are refused, at registration and at a change', async (t) => {
   const { data } = await retryOn503(() => client.register({}, via('203.0.113.12')));
   for (const weak of [
     'matkhau123',

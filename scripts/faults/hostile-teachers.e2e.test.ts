@@ -10,14 +10,17 @@ import { startCluster } from '#testing/processes/cluster.ts';
 import { gate, until } from '#testing/until.ts';
 
 /**
- * Attacks by teachers, and by students on what a teacher has written. The comment of a test states what the attack gave against an
- * earlier state.
+ * Attacks by teachers, and by students on what a teacher has written. The comment of a test states the result against an earlier
+ * state.
  *
- * Elsewhere: reading and burning another's weak-topic event (`api/notification/weak-topic.e2e.test.ts`), open jobs
- * (`api/classifier/job-commands.limits.int.test.ts`), the turns of organizations (`workers/worker.turns.int.test.ts`), leases of a killed
- * front door (`shared/infra/mongo/classifier/preview-leases.int.test.ts`), a client that leaves a paid generation
- * (`api/classifier/paid-generation.int.test.ts`), registration that is closed (`api/auth/register.closed.e2e.test.ts`), and every
- * sender and identity of a grade (`api/attempt/handoff.e2e.test.ts`).
+ * Other attacks of teachers are repeated elsewhere:
+ * - reading and burning another's weak-topic event: `api/notification/weak-topic.e2e.test.ts`;
+ * - open jobs without limit: `api/classifier/job-commands.limits.int.test.ts`;
+ * - a backlog that delays other organizations: `workers/worker.turns.int.test.ts`;
+ * - places of a killed front door: `shared/infra/mongo/classifier/preview-leases.int.test.ts`;
+ * - a client that leaves a paid generation: `api/classifier/paid-generation.int.test.ts`;
+ * - registration that cannot be closed: `api/auth/register.closed.e2e.test.ts`;
+ * - a grade by any sender or identity: `api/attempt/handoff.e2e.test.ts`.
  */
 
 /** The paid provider. It answers when a test lets it. */
@@ -76,9 +79,9 @@ t.test('a teacher who forges notices of the school sends sixty an hour, each und
   t.equal(await events.countDocuments({ actorId: eve, organizationId: 'org-2' }), 60);
 });
 
-// Before: anybody who registered as TEACHER had 60 of 60 explanations and essay grades at the paid provider, without a limit.
+// Before: each account that registered as TEACHER had 60 of 60 explanations and essay grades at the paid provider, without a limit.
 t.test(
-  'a teacher who asks for sixty explanations and essay grades at once has four calls of the provider',
+  'a teacher who requests sixty explanations and essay grades at once has four calls of the provider',
   async (t) => {
     const client = await authClient(cluster);
     const rejected = { status: 400, code: 'VALIDATION_FAILED' };

@@ -14,11 +14,14 @@ import { runExamhall } from '#testing/processes/run-examhall.ts';
 
 /**
  * Attacks on what the product trusts: its configuration, its tokens, its operators and the pages that a user opens. The comment of a
- * test states what the attack gave against an earlier state.
+ * test states the result against an earlier state.
  *
- * Elsewhere: every fault of a configuration (`shared/infra/config/*.test.ts`), every credential of a sender
- * (`api/notification/senders.e2e.test.ts`), the rotation of tokens (`rotation.e2e.test.ts`), imports with `--allow-admin`
- * (`scripts/examhall-account.e2e.test.ts`), and forms in every spelling (`api/server.body.test.ts`).
+ * Other attacks on trust are repeated elsewhere:
+ * - every fault of a configuration: `shared/infra/config/*.test.ts`;
+ * - every credential of a sender: `api/notification/senders.e2e.test.ts`;
+ * - the rotation of tokens: `rotation.e2e.test.ts`;
+ * - imports with `--allow-admin`: `scripts/examhall-account.e2e.test.ts`;
+ * - forms in every spelling: `api/server.body.test.ts`.
  */
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
