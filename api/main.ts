@@ -1,6 +1,7 @@
 import { mountAttempt } from '#api/attempt/mount.ts';
 import { mountAuth } from '#api/auth/mount.ts';
 import { mountClassifier } from '#api/classifier/mount.ts';
+import { openCountedAddress } from '#api/http/caller-address.ts';
 import { behindGateway, gatewayToken } from '#api/http/guards/tokens.ts';
 import { openStreams } from '#api/http/live-stream.ts';
 import { mountNotification } from '#api/notification/mount.ts';
@@ -116,6 +117,7 @@ const door = openServer({
   access,
   draining: draining.signal,
   limits: config.limits,
+  addressOf: openCountedAddress(config.auth.trustedProxies),
   isOutage: isPassing,
   observe: httpMetrics(metrics),
 });

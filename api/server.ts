@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { openBodyReader } from '#api/http/body.ts';
+import { type BodyLimits, openBodyReader } from '#api/http/body.ts';
+import type { CountedAddress } from '#api/http/caller-address.ts';
 import { type Door, openDoor } from '#api/http/door.ts';
 import {
   type Exchange,
@@ -34,12 +35,11 @@ export interface ServerDeps {
   /** Aborted when the process begins to drain. From then on every reply closes its connection. */
   draining: AbortSignal;
   limits: ServerLimits;
+  /** Returns the address of a caller, which shares limits with other addresses. */
+  addressOf: CountedAddress;
 }
 
-export interface ServerLimits extends ListenerLimits {
-  /** Limit of the request body bytes that the process holds at once. */
-  bodyBudgetBytes: number;
-}
+export type ServerLimits = ListenerLimits & BodyLimits;
 
 type ServeResult = { kind: 'reply'; reply: Reply } | RawReply | Refused | { kind: 'gone' };
 
@@ -66,7 +66,7 @@ const NO_QUERY = Object.freeze({});
 export function openServer(deps: ServerDeps): Door {
   const rows = deps.routes.map((route) => mountRoute(route, deps.schemas));
   const table = compileTable(rows.map((row) => ({ method: row.route.method, path: row.route.path, value: row })));
-  const bodies = openBodyReader(deps.limits);
+  const bodies = openBodyReader(deps.limits, deps.addressOf);
   const running = openRunningRequests();
   const newest = new WeakMap<Duplex, Exchange>();
   return openDoor(
@@ -136,7 +136,7 @@ export function openServer(deps: ServerDeps): Door {
   ): Promise<RequestBody | Refused | { kind: 'gone' }> {
     if (isForm(head)) return refused({ rejected: 'UNSUPPORTED_MEDIA_TYPE' });
     if (body === undefined) return { kind: 'body', value: undefined, faults: [] };
-    const read = await bodies.read(exchange, head, body.maxBytes);
+    const read = await bodies.read(exchange, head, body);
     if (read.kind !== 'read') return read;
 
     const parsed = read.bytes.length === 0 ? { value: {}, faults: [] } : parseBody(read.bytes);

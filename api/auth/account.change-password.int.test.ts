@@ -3,12 +3,14 @@ import type { Call } from '#api/route.ts';
 import { openSigner } from '#infra/jwt/signer.ts';
 import { accounts } from '#infra/mongo/auth/collections.ts';
 import { upgradePassword } from '#infra/mongo/auth/passwords.ts';
+import { openKeyedHash } from '#infra/net/keyed-hash.ts';
 import { type Hasher, openHasher } from '#infra/passwords/hasher.ts';
 import type { Account, StoredPassword } from '#shared/auth/account.ts';
 import { testConfig } from '#testing/actors/test-kernel.ts';
 import { storeSignedIn } from '#testing/stored/stored-accounts.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { changePassword } from './account.ts';
+import { openLoginEvidence } from './login-evidence.ts';
 
 const mongo = await openTestMongo(t);
 const hasher = openHasher({ passwordCost: 4, tokenCost: 4, concurrency: 2 });
@@ -53,6 +55,7 @@ async function change({ meanwhile, currentPassword = CURRENT, newPassword = NEXT
         close: async () => undefined,
       },
       addressOf: ({ peer }) => peer,
+      evidence: openLoginEvidence({ mongo, now: Date.now, hash: openKeyedHash('x') }),
     },
     {
       requestId: 'r',

@@ -3,6 +3,7 @@ import type { Call } from '#api/route.ts';
 import { openSigner } from '#infra/jwt/signer.ts';
 import { accounts, knownPairs } from '#infra/mongo/auth/collections.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
+import { openKeyedHash } from '#infra/net/keyed-hash.ts';
 import { openHasher } from '#infra/passwords/hasher.ts';
 import type { RegisterRequest } from '#shared/generated/auth.ts';
 import { testConfig } from '#testing/actors/test-kernel.ts';
@@ -10,6 +11,7 @@ import { newEmail, PASSWORD } from '#testing/clients/auth-client.ts';
 import { faultyMongo } from '#testing/stores/faulty-mongo.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { register } from './account.ts';
+import { openLoginEvidence } from './login-evidence.ts';
 
 const mongo = await openTestMongo(t);
 const hasher = openHasher({ passwordCost: 4, tokenCost: 4, concurrency: 2 });
@@ -32,6 +34,7 @@ function registerOn(mongo: Mongo, email: string) {
         close: async () => undefined,
       },
       addressOf: ({ peer }) => peer,
+      evidence: openLoginEvidence({ mongo, now: Date.now, hash: openKeyedHash('x') }),
     },
     {
       requestId: 'r',

@@ -1,14 +1,17 @@
 import t from 'tap';
 import { throttles } from '#infra/mongo/auth/collections.ts';
 import { throttleKey } from '#infra/mongo/auth/throttle.ts';
+import { openKeyedHash } from '#infra/net/keyed-hash.ts';
 import { openStrangerTurns } from '#infra/redis/stranger-turns.ts';
 import { MAX_VERIFIED } from '#shared/auth/throttle.ts';
 import { SECOND } from '#shared/kernel/time.ts';
 import { captureLog } from '#testing/captured-log.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { type Admitted, admit } from './admission.ts';
+import { openLoginEvidence } from './login-evidence.ts';
 
 const mongo = await openTestMongo(t);
+const HASH = openKeyedHash('x');
 const [SCHOOL, HOME] = ['203.0.113.7', '198.51.100.1'];
 
 /** A front door whose address limits have a clock of their own. Without Redis its book decides at once. */
@@ -16,7 +19,8 @@ function door() {
   const clock = { now: Date.now() };
   const strangerTurns = openStrangerTurns({ redisUrl: 'redis://127.0.0.1:1', log: captureLog(), now: () => clock.now });
   t.teardown(strangerTurns.close);
-  const deps = { mongo, now: Date.now, strangerTurns };
+  const evidence = openLoginEvidence({ mongo, now: () => clock.now, hash: HASH });
+  const deps = { mongo, now: Date.now, strangerTurns, evidence };
   const enter = (email: string, address: string) => admit(deps, email, address);
   async function admitted(email: string, address: string): Promise<Admitted> {
     const admission = await enter(email, address);
@@ -26,7 +30,7 @@ function door() {
   return {
     enter,
     admitted,
-    fail: async (email: string, address: string) => (await admitted(email, address)).failed(),
+    fail: async (email: string, address: string) => (await admitted(email, address)).failed(null),
     async signIn(email: string, address: string) {
       const admission = await admitted(email, address);
       await admission.succeeded();

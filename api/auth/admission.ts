@@ -17,15 +17,15 @@ import {
 import type { Turn } from '#infra/redis/stranger-turns.ts';
 import type { AuthDeps } from './deps.ts';
 
-type AdmissionDeps = Pick<AuthDeps, 'mongo' | 'now' | 'strangerTurns'>;
+type AdmissionDeps = Pick<AuthDeps, 'mongo' | 'now' | 'strangerTurns' | 'evidence'>;
 
 /** A counted login attempt whose password may be verified. One of `failed`, `succeeded` and `refund` is called, once. */
 export interface Admitted {
   kind: 'admitted';
   /** True if the account signed in from the address within 30 days. */
   isKnown: boolean;
-  /** The password was wrong. */
-  failed(): Promise<void>;
+  /** The password was wrong. `accountId` is null if the e-mail is unknown. */
+  failed(accountId: string | null): Promise<void>;
   /** The password was right. */
   succeeded(): Promise<void>;
   /** After `succeeded`: the account has signed in, so the account and the address are a known pair from now on. */
@@ -44,7 +44,7 @@ interface Refused {
  * accounts behind the same address can hold it up. A stranger needs both the throttle of the account and a turn of the address.
  */
 export async function admit(deps: AdmissionDeps, email: string, address: string): Promise<Admitted | Refused> {
-  const { mongo, now, strangerTurns } = deps;
+  const { mongo, now, strangerTurns, evidence } = deps;
   const pair = pairOf(email, address);
   const { account } = pair;
   // Read while the pair is counted, because most login attempts are those of strangers.
@@ -58,9 +58,11 @@ export async function admit(deps: AdmissionDeps, email: string, address: string)
   return {
     kind: 'admitted',
     isKnown,
-    async failed() {
-      const recorded = isKnown ? recordPairFailure(mongo, pair) : recordFailure(mongo, account);
-      await Promise.all([recorded, strangerTurns.failed(address, account)]);
+    async failed(accountId) {
+      const noted = strangerTurns.failed(address, account);
+      const failures = await (isKnown ? recordPairFailure(mongo, pair) : recordFailure(mongo, account));
+      const key = isKnown ? pair.key : account;
+      await Promise.all([noted, evidence.failed({ key, accountId, address, isKnown, failures })]);
     },
     async succeeded() {
       const recorded = isKnown
@@ -77,11 +79,12 @@ export async function admit(deps: AdmissionDeps, email: string, address: string)
 
 /** Counts a login attempt of a stranger. A taken turn refuses it before that, so that floods cost MongoDB one command each. */
 async function reserveAsStranger(
-  { mongo, now, strangerTurns }: AdmissionDeps,
+  { mongo, now, strangerTurns, evidence }: AdmissionDeps,
   account: string,
   address: string,
   { spacingMs, waitMs }: Turn,
 ): Promise<Reservation> {
+  if (spacingMs > 0) await evidence.slowed(address, spacingMs);
   if (waitMs > 0) return { kind: 'refused', retryAfterMs: waitMs };
   const reserved = await reserveLoginAttempt(mongo, account, now());
   if (reserved.kind === 'refused' || spacingMs === 0) return reserved;

@@ -15,11 +15,12 @@ export interface LoginAttempt<Found extends PasswordHolder> {
 
 /** The part of an account that the check needs. */
 interface PasswordHolder {
+  _id: string;
   password: StoredPassword;
 }
 
 /**
- * Checks a password under the login throttle and, if it is right, calls `then` with the account that `find` returned. The login
+ * Checks a password under the login throttle and, if it is right, calls `then` with the account that `find` returned and the admission. The login
  * attempt is counted before the check, so that concurrent guesses cannot exceed the limit. An unknown e-mail costs the same
  * work as a wrong password and gets the same rejection.
  */
@@ -27,7 +28,7 @@ export async function withPassword<Found extends PasswordHolder, Result>(
   deps: AuthDeps,
   call: Call,
   attempt: LoginAttempt<Found>,
-  then: (found: Found) => Promise<Result>,
+  then: (found: Found, admission: Admitted) => Promise<Result>,
 ): Promise<Result | Rejection> {
   const address = deps.addressOf(call);
   const reading = attempt.find();
@@ -39,10 +40,10 @@ export async function withPassword<Found extends PasswordHolder, Result>(
   }
   const found = await verify(deps, { admission, address }, attempt.password, reading);
   if (found === null) {
-    await admission.failed();
+    await admission.failed((await reading)?._id ?? null);
     return { rejected: 'AUTH_INVALID_CREDENTIALS' };
   }
-  const [result] = await Promise.all([then(found), admission.succeeded()]);
+  const [result] = await Promise.all([then(found, admission), admission.succeeded()]);
   // A suspended account has the right password but has not signed in.
   if (!isRejection(result)) await admission.signedIn();
   return result;

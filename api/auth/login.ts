@@ -21,35 +21,48 @@ export async function login(deps: AuthDeps, call: Call<LoginRequest>): Promise<R
   const email = normalizeEmail(call.body.email);
   const { password } = call.body;
   const find = () => findExisting(deps, email);
-  return withPassword(deps, call, { email, password, find }, (account) => signIn(deps, call, account, password));
+  return withPassword(deps, call, { email, password, find }, (account, { isKnown }) => {
+    const strangerFrom = isKnown ? null : deps.evidence.hashOf(deps.addressOf(call));
+    return signIn(deps, call, account, { password, strangerFrom });
+  });
 }
 
 async function findExisting({ mongo }: AuthDeps, email: string): Promise<Account | null> {
   return existing(await findAccountByEmail(mongo, email));
 }
 
+interface Proof {
+  password: string;
+  /** The hash of the caller's address if it and the account are no known pair; otherwise null. */
+  strangerFrom: string | null;
+}
+
 async function signIn(
   deps: AuthDeps,
   call: Call,
   account: Account,
-  password: string,
+  proof: Proof,
   isAgain = false,
 ): Promise<Reply | Rejection> {
   const refused = whyAccountRefused(account);
   if (refused !== null) return refused;
-  const passwordHash = await upToDate(deps, call, account, password);
+  const passwordHash = await upToDate(deps, call, account, proof.password);
   const { session, stored: token, envelope } = await newSession(deps, account, call.headers['user-agent']);
-  const opened = await openSession(deps.mongo, { session, token, passwordHash }, FRONT_DOOR_BUDGET_MS);
-  if (opened.kind === 'outdated') return isAgain ? INVALID : repeatLogin(deps, call, account, password);
+  const opened = await openSession(
+    deps.mongo,
+    { session, token, passwordHash, strangerFrom: proof.strangerFrom },
+    FRONT_DOOR_BUDGET_MS,
+  );
+  if (opened.kind === 'outdated') return isAgain ? INVALID : repeatLogin(deps, call, account, proof);
   return { status: 200, message: 'Logged in', data: envelope };
 }
 
 /** Repeats the login once: while the password was checked, the account was changed or suspended, or another login rehashed it. */
-async function repeatLogin(deps: AuthDeps, call: Call, before: Account, password: string): Promise<Reply | Rejection> {
+async function repeatLogin(deps: AuthDeps, call: Call, before: Account, proof: Proof): Promise<Reply | Rejection> {
   const account = await findExisting(deps, before.email);
   if (account === null) return INVALID;
-  if (!(await deps.hasher.verifyPassword(password, account.password, provenLane(deps, call)))) return INVALID;
-  return signIn(deps, call, account, password, true);
+  if (!(await deps.hasher.verifyPassword(proof.password, account.password, provenLane(deps, call)))) return INVALID;
+  return signIn(deps, call, account, proof, true);
 }
 
 /** Returns the account's hash. If it has an old scheme or cost, stores a new hash first, while the password is known. */

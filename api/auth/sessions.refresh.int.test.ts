@@ -1,6 +1,7 @@
 import t from 'tap';
 import { openSigner } from '#infra/jwt/signer.ts';
 import { accounts, sessions, tokens } from '#infra/mongo/auth/collections.ts';
+import { openKeyedHash } from '#infra/net/keyed-hash.ts';
 import { HasherBusy } from '#infra/passwords/fair-queue.ts';
 import { type Hasher, openHasher } from '#infra/passwords/hasher.ts';
 import type { SessionEnvelope } from '#shared/generated/auth.ts';
@@ -11,6 +12,7 @@ import { storeSession, storeSignedIn } from '#testing/stored/stored-accounts.ts'
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { readMe } from './account.ts';
 import type { AuthDeps } from './deps.ts';
+import { openLoginEvidence } from './login-evidence.ts';
 import { newPair } from './new-session.ts';
 import { endAllOtherSessions, endOneSession, listSessions, logout, refresh } from './sessions.ts';
 
@@ -33,6 +35,7 @@ function depsWith(changed: Partial<Hasher> = {}): AuthDeps {
       close: async () => undefined,
     },
     addressOf: ({ peer }) => peer,
+    evidence: openLoginEvidence({ mongo, now: Date.now, hash: openKeyedHash('x') }),
     isCommonPassword: () => false,
   };
 }

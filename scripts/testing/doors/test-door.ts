@@ -1,5 +1,6 @@
 import { connect, type Socket } from 'node:net';
 import type { Test } from 'tap';
+import { openCountedAddress } from '#api/http/caller-address.ts';
 import type { Door } from '#api/http/door.ts';
 import type { Call, Route } from '#api/route.ts';
 import { openServer, type ServerDeps, type ServerLimits } from '#api/server.ts';
@@ -11,6 +12,8 @@ export interface TestDoorOptions {
   routes?: Route[];
   limits?: Partial<ServerLimits>;
   isOutage?: ServerDeps['isOutage'];
+  /** Proxies whose X-Forwarded-For is believed; default none. */
+  trustedProxies?: readonly string[];
 }
 
 export interface TestDoor {
@@ -38,7 +41,15 @@ export async function openTestDoor(t: Teardown, options: TestDoorOptions = {}): 
     draining: draining.signal,
     observe: (method, route, status) => observed.push({ method, route, status }),
     isOutage: options.isOutage ?? (() => false),
-    limits: { headTimeoutMs: 10_000, bodyTimeoutMs: 20_000, bodyBudgetBytes: 1 << 20, ...options.limits },
+    addressOf: openCountedAddress(options.trustedProxies ?? []),
+    limits: {
+      headTimeoutMs: 10_000,
+      bodyTimeoutMs: 20_000,
+      bodyBudgetBytes: 1 << 20,
+      maxConnections: 1_024,
+      anonymous: { requests: 8_192, bodyBytes: 1 << 24 },
+      ...options.limits,
+    },
   });
   const port = await door.listen(0, '127.0.0.1');
   t.teardown(() => door.close(0));

@@ -61,6 +61,19 @@ const CHANGES: Record<string, () => Promise<Change>> = {
         ]),
     };
   },
+  async openSessionFromNewAddress() {
+    const { account } = await storeSignedIn(mongo);
+    const opened = { ...freshSession(account), passwordHash: account.password.hash, strangerFrom: 'hash' };
+    return {
+      writes: 5,
+      make: (broken) => openSession(broken, opened, BUDGET_MS),
+      parts: () =>
+        Promise.all([
+          isThere(sessions(mongo).findOne({ _id: opened.session._id })),
+          isThere(securityEvents(mongo).findOne({ sessionId: opened.session._id, type: 'NEW_ADDRESS' })),
+        ]),
+    };
+  },
   async rotateToken() {
     const { session, token } = await storeSignedIn(mongo);
     const successor = freshToken(session, { expiresAt: new Date(session.expiresAt.getTime() + 1_000) });

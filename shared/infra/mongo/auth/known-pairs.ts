@@ -52,9 +52,13 @@ export async function reservePairAttempt(
     : reserved;
 }
 
-/** Records that the reserved login attempt of a known pair had a wrong password. */
-export async function recordPairFailure(mongo: Mongo, { key }: Pair): Promise<void> {
-  await knownPairs(mongo).updateOne({ _id: key }, failureUpdate().pipeline, { maxTimeMS: QUERY_LIMIT_MS });
+/** Records that the reserved login attempt of a known pair had a wrong password. Returns the number of consecutive failures. */
+export async function recordPairFailure(mongo: Mongo, { key }: Pair): Promise<number> {
+  const row = await knownPairs(mongo).findOneAndUpdate({ _id: key }, failureUpdate().pipeline, {
+    returnDocument: 'after',
+    maxTimeMS: QUERY_LIMIT_MS,
+  });
+  return row?.failures ?? 0;
 }
 
 /** Refunds a reserved login attempt of a known pair, like `refundLoginAttempt`. */

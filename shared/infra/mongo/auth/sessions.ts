@@ -67,25 +67,39 @@ export async function liveSessions(
  * login stored afterwards would survive that. So the account must still be ACTIVE and have that hash. The login writes the
  * account as well, so that of a login and a concurrent change one sees the other.
  *
+ * `strangerFrom` is the keyed hash of an address that is no known pair of the account. If the account has signed in before, by a login
+ * or at its registration, the commit contains the security event NEW_ADDRESS.
+ *
  * `outdated`: nothing was stored; read the account again.
  */
 export async function openSession(
   mongo: Mongo,
-  opened: { session: Session; token: RefreshToken; passwordHash: string },
+  opened: { session: Session; token: RefreshToken; passwordHash: string; strangerFrom?: string | null },
   budgetMs: number,
 ): Promise<{ kind: 'opened' } | { kind: 'outdated' }> {
-  const { accountId } = opened.session;
+  const { accountId, _id: sessionId, createdAt } = opened.session;
+  const { strangerFrom = null } = opened;
   return inTransaction(mongo, budgetMs, async (session) => {
     const unchanged = guardedUpdate(
       [{ $eq: ['$status', 'ACTIVE'] }, { $eq: ['$password.hash', literal(opened.passwordHash)] }],
       { lastLoginAt: '$$NOW' },
     );
+    const isNew = strangerFrom !== null && (await hasSignedIn(mongo, accountId, session));
     const held = await accounts(mongo).updateOne({ _id: accountId }, unchanged.pipeline, { session });
     if (held.modifiedCount !== 1) return { kind: 'outdated' };
     await sessions(mongo).insertOne(opened.session, { session });
     await tokens(mongo).insertOne(opened.token, { session });
+    const event = { accountId, sessionId, type: 'NEW_ADDRESS', metadata: { address: strangerFrom } } as const;
+    if (isNew) await noteSecurityEvent(mongo, event, createdAt.getTime(), session);
     return { kind: 'opened' };
   });
+}
+
+/** An account that its owner registered has signed in; an imported one has not before its first login. */
+async function hasSignedIn(mongo: Mongo, _id: string, session: ClientSession): Promise<boolean> {
+  const projection = { lastLoginAt: 1, importedAt: 1 };
+  const account = await accounts(mongo).findOne({ _id }, { session, projection });
+  return account !== null && (account.lastLoginAt !== undefined || account.importedAt === undefined);
 }
 
 interface Rotation {

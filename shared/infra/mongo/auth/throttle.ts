@@ -85,10 +85,10 @@ const WAITS = Array.from({ length: MAX_VERIFIED + 1 }, (_, failures) => waitAfte
 
 /**
  * Records that the reserved login attempt had a wrong password. It counts even if a right password cleared the row meanwhile,
- * because it was verified after that.
+ * because it was verified after that. Returns the number of consecutive failures.
  */
-export async function recordFailure(mongo: Mongo, key: string): Promise<void> {
-  await writeRow(mongo, key, failureUpdate());
+export async function recordFailure(mongo: Mongo, key: string): Promise<number> {
+  return (await writeRow(mongo, key, failureUpdate())).failures;
 }
 
 /** Returns the update that counts the failure of a reserved login attempt and begins the wait that it causes. */
