@@ -25,9 +25,9 @@ const REPEATED_GROUP = /^(?!(.)\1+$)([a-z0-9]{2,4})\2+$/;
 const WORD_AND_NUMBER = /^\d{0,6}(?<word>\D+)\d{0,6}$/;
 
 /**
- * Returns a function that is true for common passwords: the 50,000 most frequent ones of leaks, a short group that is repeated, and a
- * common Vietnamese word with or without a number. It expects a normalized text in lower case. Each call builds its own list of
- * about 4 MB, so call it once, when the process starts.
+ * Returns a function that is true for common passwords. These are the 50,000 most frequent ones of leaks, a short group that is
+ * repeated, and a common Vietnamese word with or without a number. The function expects a normalized text in lower case. Each call
+ * builds its own list of about 4 MB, so call it once, when the process starts.
  */
 export function commonPasswords(): (text: string) => boolean {
   const common = new Set(dictionary['passwords-common']);
