@@ -1,7 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { type BodyLimits, openBodyReader } from '#api/http/body.ts';
-import type { CountedAddress } from '#api/http/caller-address.ts';
+import { openCountedAddress, openCountedPeer } from '#api/http/caller-address.ts';
+import { type DropReason, limitConnections } from '#api/http/connections.ts';
 import { type Door, openDoor } from '#api/http/door.ts';
 import {
   type Exchange,
@@ -35,8 +36,10 @@ export interface ServerDeps {
   /** Aborted when the process begins to drain. From then on every reply closes its connection. */
   draining: AbortSignal;
   limits: ServerLimits;
-  /** Returns the address of a caller, which shares limits with other addresses. */
-  addressOf: CountedAddress;
+  /** Addresses and networks of the proxies before this process. */
+  trustedProxies: readonly string[];
+  /** Counts a connection that was closed without a reply. */
+  dropped(reason: DropReason): void;
 }
 
 export type ServerLimits = ListenerLimits & BodyLimits;
@@ -66,17 +69,21 @@ const NO_QUERY = Object.freeze({});
 export function openServer(deps: ServerDeps): Door {
   const rows = deps.routes.map((route) => mountRoute(route, deps.schemas));
   const table = compileTable(rows.map((row) => ({ method: row.route.method, path: row.route.path, value: row })));
-  const bodies = openBodyReader(deps.limits, deps.addressOf);
+  const bodies = openBodyReader(deps.limits, openCountedAddress(deps.trustedProxies));
   const running = openRunningRequests();
   const newest = new WeakMap<Duplex, Exchange>();
-  return openDoor(
-    openListener(serve, deps.limits, (socket) => newest.get(socket)),
-    running,
-  );
+  const listener = openListener(serve, deps.limits, (socket) => newest.get(socket));
+  const connections = limitConnections(listener, {
+    max: deps.limits.maxConnections,
+    peerOf: openCountedPeer(deps.trustedProxies),
+    dropped: deps.dropped,
+  });
+  return openDoor(listener, running);
 
   async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const exchange = newExchange(request, response);
     newest.set(request.socket, exchange);
+    connections.spoke(request.socket);
     running.begin(exchange);
     try {
       await write(exchange, await live(exchange));

@@ -86,7 +86,7 @@ export async function changePassword(deps: AuthDeps, call: Call<ChangePasswordRe
   const find = async () => account;
   const refused = await checkPassword(deps, call, { email: account.email, password: currentPassword, find });
   if (refused !== null) return refused;
-  const to = await deps.hasher.hashPassword(newPassword, provenLane(deps, call));
+  const to = await deps.hasher.hashPassword(newPassword, provenLane(deps, call, account.email));
   const changed = await storeChange(deps, current, to);
   return changed.kind === 'changed' ? changedReply(changed) : repeatChange(deps, call, to);
 }
@@ -108,7 +108,7 @@ async function repeatChange(
 ): Promise<Reply | Rejection> {
   const current = await currentOf(deps, call);
   if (isRejection(current)) return current;
-  const lane = provenLane(deps, call);
+  const lane = provenLane(deps, call, current.account.email);
   const isRight = await deps.hasher.verifyPassword(call.body.currentPassword, current.account.password, lane);
   if (!isRight) return { rejected: 'AUTH_INVALID_CREDENTIALS' };
   const changed = await storeChange(deps, current, to);

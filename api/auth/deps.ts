@@ -31,9 +31,9 @@ export interface AuthDeps {
   settings: AuthSettings;
 }
 
-/** Returns the lane of a caller whose password was right: the one of known pairs at its address. */
-export function provenLane(deps: Pick<AuthDeps, 'addressOf'>, call: Call): Lane {
-  return { kind: 'known', name: deps.addressOf(call) };
+/** Returns the lane of a caller whose password for this e-mail was right: the one of known pairs at its address. */
+export function provenLane(deps: Pick<AuthDeps, 'addressOf'>, call: Call, email: string): Lane {
+  return { kind: 'known', name: deps.addressOf(call), account: email };
 }
 
 const INVALID: Rejection = { rejected: 'AUTH_INVALID_TOKEN' };

@@ -6,11 +6,13 @@ import { startCluster } from '#testing/processes/cluster.ts';
 import { until } from '#testing/until.ts';
 
 /**
- * Attacks on logins, each as it was carried out against an earlier state. The comment of a test states its result then.
+ * Attacks on logins, each as it was carried out against an earlier state. The comment of a test states its result at that time.
  *
- * Other tests repeat a flood that fills the hash queue (`shared/infra/passwords/fair-queue.test.ts`, `hostile-edge.e2e.test.ts`) and
- * guesses at one account (`api/auth/login.e2e.test.ts`). The rate of a sprayer over days is in `shared/auth/address-rule.test.ts`, the
- * hops of `X-Forwarded-For` in `api/http/caller-address.test.ts`.
+ * Other attacks on logins are repeated elsewhere:
+ * - a flood that fills the hash queue: `hostile-edge.e2e.test.ts`, `shared/infra/passwords/fair-queue.test.ts`;
+ * - guesses at one account: `api/auth/login.e2e.test.ts`;
+ * - the rate of a sprayer over days: `shared/auth/address-rule.test.ts`;
+ * - hops of `X-Forwarded-For` in every order: `api/http/caller-address.test.ts`.
  */
 
 /** Behind the first front door is a gateway that it trusts. Callers reach the second one themselves. */
@@ -119,7 +121,7 @@ for (const [caller, door, headersOf] of [
 }
 
 // Before: each of these was accepted.
-t.test('the first passwords of a sprayer are refused, at registration and at a change', async (t) => {
+t.test('the passwords with which a sprayer begins are refused, at registration and at a change', async (t) => {
   const { data } = await retryOn503(() => client.register({}, via('203.0.113.12')));
   for (const weak of [
     'matkhau123',
