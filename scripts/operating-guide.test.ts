@@ -32,7 +32,7 @@ t.test('docs/alerts.rules.yml uses only metrics and label values that the produc
   const used = [...RULES.matchAll(/\b(?:examhall|http|nodejs|process)_\w+/g)].map(([name]) => name);
   t.ok(new Set(used).size > 5);
   for (const name of new Set(used)) t.ok(exposed.has(name), name);
-  for (const [, label = '', value = ''] of RULES.matchAll(/\b(name|ending|actor|route)!?="([^"]+)"/g)) {
+  for (const [, label = '', value = ''] of RULES.matchAll(/\b(name|ending|actor|route|outcome)!?="([^"]+)"/g)) {
     t.ok(SOURCES.includes(`'${value}'`), `${label}="${value}" occurs in the sources`);
   }
 });

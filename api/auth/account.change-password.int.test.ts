@@ -1,6 +1,7 @@
 import t from 'tap';
 import type { Call } from '#api/route.ts';
 import { openSigner } from '#infra/jwt/signer.ts';
+import { openMetrics } from '#infra/metrics/metrics.ts';
 import { accounts } from '#infra/mongo/auth/collections.ts';
 import { upgradePassword } from '#infra/mongo/auth/passwords.ts';
 import { openKeyedHash } from '#infra/net/keyed-hash.ts';
@@ -10,6 +11,7 @@ import { testConfig } from '#testing/actors/test-kernel.ts';
 import { storeSignedIn } from '#testing/stored/stored-accounts.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { changePassword } from './account.ts';
+import { openAuthCounts } from './counts.ts';
 import { openLoginEvidence } from './login-evidence.ts';
 
 const mongo = await openTestMongo(t);
@@ -55,6 +57,7 @@ async function change({ meanwhile, currentPassword = CURRENT, newPassword = NEXT
         close: async () => undefined,
       },
       addressOf: ({ peer }) => peer,
+      counts: openAuthCounts(openMetrics({ process: false })),
       evidence: openLoginEvidence({ mongo, now: Date.now, hash: openKeyedHash('x') }),
     },
     {

@@ -35,6 +35,8 @@ export interface Admitted {
 
 interface Refused {
   kind: 'refused';
+  /** The throttle that refused: that of the account or its known pair, or that of the address. */
+  by: 'account' | 'address';
   retryAfterMs: number;
 }
 
@@ -49,17 +51,17 @@ export async function admit(deps: AdmissionDeps, email: string, address: string)
   const pair = pairOf(email, address);
   const looking = strangerTurns.look(address);
   const known = await reservePairAttempt(mongo, pair, now());
-  if (known.kind === 'refused') return known;
+  if (known.kind === 'refused') return { ...known, by: 'account' };
   if (known.kind === 'granted') return knownAdmission(deps, pair, address, known.round);
   const turn = await looking;
   if (turn.spacingMs > 0) await evidence.slowed(address, turn.spacingMs);
-  if (turn.waitMs > 0) return { kind: 'refused', retryAfterMs: turn.waitMs };
+  if (turn.waitMs > 0) return { kind: 'refused', by: 'address', retryAfterMs: turn.waitMs };
   const reserved = await reserveLoginAttempt(mongo, pair.account, now());
-  if (reserved.kind === 'refused') return reserved;
+  if (reserved.kind === 'refused') return { ...reserved, by: 'account' };
   const waitMs = turn.spacingMs === 0 ? 0 : await strangerTurns.take(address, turn.spacingMs);
   if (waitMs === 0) return strangerAdmission(deps, pair, address, reserved.round);
   await refundLoginAttempt(mongo, pair.account, reserved.round);
-  return { kind: 'refused', retryAfterMs: waitMs };
+  return { kind: 'refused', by: 'address', retryAfterMs: waitMs };
 }
 
 function knownAdmission(deps: AdmissionDeps, pair: Pair, address: string, round: string): Admitted {

@@ -1,5 +1,6 @@
 import t from 'tap';
 import { openSigner } from '#infra/jwt/signer.ts';
+import { openMetrics } from '#infra/metrics/metrics.ts';
 import { accounts, sessions, tokens } from '#infra/mongo/auth/collections.ts';
 import { openKeyedHash } from '#infra/net/keyed-hash.ts';
 import { HasherBusy } from '#infra/passwords/fair-queue.ts';
@@ -11,6 +12,7 @@ import { claimsIn } from '#testing/clients/auth-client.ts';
 import { storeSession, storeSignedIn } from '#testing/stored/stored-accounts.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { readMe } from './account.ts';
+import { openAuthCounts } from './counts.ts';
 import type { AuthDeps } from './deps.ts';
 import { openLoginEvidence } from './login-evidence.ts';
 import { newPair } from './new-session.ts';
@@ -35,6 +37,7 @@ function depsWith(changed: Partial<Hasher> = {}): AuthDeps {
       close: async () => undefined,
     },
     addressOf: ({ peer }) => peer,
+    counts: openAuthCounts(openMetrics({ process: false })),
     evidence: openLoginEvidence({ mongo, now: Date.now, hash: openKeyedHash('x') }),
     isCommonPassword: () => false,
   };
