@@ -67,6 +67,7 @@ const closers: (() => Promise<unknown>)[] = [];
 const context = {
   config,
   log,
+  metrics,
   mongo,
   now: clock.now,
   redis,
