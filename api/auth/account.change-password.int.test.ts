@@ -57,6 +57,7 @@ async function change({ meanwhile, currentPassword = CURRENT, newPassword = NEXT
         close: async () => undefined,
       },
       addressOf: ({ peer }) => peer,
+      endStreams: () => undefined,
       counts: openAuthCounts(openMetrics({ process: false })),
       evidence: openLoginEvidence({ mongo, now: Date.now, hash: openKeyedHash('x') }),
     },

@@ -37,6 +37,7 @@ function depsWith(changed: Partial<Hasher> = {}): AuthDeps {
       close: async () => undefined,
     },
     addressOf: ({ peer }) => peer,
+    endStreams: () => undefined,
     counts: openAuthCounts(openMetrics({ process: false })),
     evidence: openLoginEvidence({ mongo, now: Date.now, hash: openKeyedHash('x') }),
     isCommonPassword: () => false,
