@@ -1,6 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { openBodyReader } from '#api/http/body.ts';
+import { type BodyLimits, openBodyReader } from '#api/http/body.ts';
+import { openCountedAddress, openCountedPeer } from '#api/http/caller-address.ts';
+import { type DropReason, limitConnections } from '#api/http/connections.ts';
 import { type Door, openDoor } from '#api/http/door.ts';
 import {
   type Exchange,
@@ -34,12 +36,13 @@ export interface ServerDeps {
   /** Aborted when the process begins to drain. From then on every reply closes its connection. */
   draining: AbortSignal;
   limits: ServerLimits;
+  /** Addresses and networks of the proxies before this process. */
+  trustedProxies: readonly string[];
+  /** Counts a connection that was closed without a reply. */
+  dropped(reason: DropReason): void;
 }
 
-export interface ServerLimits extends ListenerLimits {
-  /** Limit of the request body bytes that the process holds at once. */
-  bodyBudgetBytes: number;
-}
+export type ServerLimits = ListenerLimits & BodyLimits;
 
 type ServeResult = { kind: 'reply'; reply: Reply } | RawReply | Refused | { kind: 'gone' };
 
@@ -66,17 +69,21 @@ const NO_QUERY = Object.freeze({});
 export function openServer(deps: ServerDeps): Door {
   const rows = deps.routes.map((route) => mountRoute(route, deps.schemas));
   const table = compileTable(rows.map((row) => ({ method: row.route.method, path: row.route.path, value: row })));
-  const bodies = openBodyReader(deps.limits);
+  const bodies = openBodyReader(deps.limits, openCountedAddress(deps.trustedProxies));
   const running = openRunningRequests();
   const newest = new WeakMap<Duplex, Exchange>();
-  return openDoor(
-    openListener(serve, deps.limits, (socket) => newest.get(socket)),
-    running,
-  );
+  const listener = openListener(serve, deps.limits, (socket) => newest.get(socket));
+  const connections = limitConnections(listener, {
+    max: deps.limits.maxConnections,
+    peerOf: openCountedPeer(deps.trustedProxies),
+    dropped: deps.dropped,
+  });
+  return openDoor(listener, running);
 
   async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const exchange = newExchange(request, response);
     newest.set(request.socket, exchange);
+    connections.spoke(request.socket);
     running.begin(exchange);
     try {
       await write(exchange, await live(exchange));
@@ -137,7 +144,7 @@ export function openServer(deps: ServerDeps): Door {
   ): Promise<RequestBody | Refused | { kind: 'gone' }> {
     if (isForm(head)) return refused({ rejected: 'UNSUPPORTED_MEDIA_TYPE' });
     if (body === undefined) return { kind: 'body', value: undefined, faults: [] };
-    const read = await bodies.read(exchange, head, body.maxBytes);
+    const read = await bodies.read(exchange, head, body);
     if (read.kind !== 'read') return read;
 
     const parsed = read.bytes.length === 0 ? { value: {}, faults: [] } : parseBody(read.bytes);

@@ -23,7 +23,7 @@ async function exposedMetrics(): Promise<ReadonlySet<string>> {
     for (const suffix of kind === 'histogram' ? ['', '_bucket', '_count', '_sum'] : ['']) names.add(`${name}${suffix}`);
   }
   // These counters belong to a whole process, which a test does not start.
-  for (const [, name = ''] of SOURCES.matchAll(/metrics\.counter\('(\w+)'/g)) names.add(name);
+  for (const [, name = ''] of SOURCES.matchAll(/\.counter\(\s*'(\w+)'/g)) names.add(name);
   return names;
 }
 

@@ -56,7 +56,8 @@ async function createdAccount(deps: AuthDeps, call: Call<RegisterRequest>): Prom
     const { session, stored: token, envelope } = await newSession(deps, account, call.headers['user-agent']);
     const result = await insertAccount(deps.mongo, { account, session, token }, FRONT_DOOR_BUDGET_MS);
     if (result.kind === 'inserted') {
-      await learnPair(deps.mongo, pairOf(account.email, deps.addressOf(call)), deps.now());
+      // The account exists: a 503 would make the caller repeat and get 409. Without a known pair its next login is a stranger's.
+      await learnPair(deps.mongo, pairOf(account.email, deps.addressOf(call)), deps.now()).catch(() => undefined);
       return { status: 201, message: 'Registered', data: envelope };
     }
     switch (result.field) {
@@ -104,7 +105,7 @@ export async function changePassword(deps: AuthDeps, call: Call<ChangePasswordRe
   const find = async () => account;
   const refused = await checkPassword(deps, call, { email: account.email, password: currentPassword, find });
   if (refused !== null) return refused;
-  const to = await deps.hasher.hashPassword(newPassword, provenLane(deps, call));
+  const to = await deps.hasher.hashPassword(newPassword, provenLane(deps, call, account.email));
   const changed = await storeChange(deps, current, to);
   return changed.kind === 'changed' ? changedReply(changed) : repeatChange(deps, call, to);
 }
@@ -128,7 +129,7 @@ async function repeatChange(
 ): Promise<Reply | Rejection> {
   const current = await currentOf(deps, call);
   if (isRejection(current)) return current;
-  const lane = provenLane(deps, call);
+  const lane = provenLane(deps, call, current.account.email);
   const isRight = await deps.hasher.verifyPassword(call.body.currentPassword, current.account.password, lane);
   if (!isRight) return { rejected: 'AUTH_INVALID_CREDENTIALS' };
   const changed = await storeChange(deps, current, to);

@@ -1,6 +1,5 @@
 import {
   learnPair,
-  type Pair,
   pairOf,
   recordPairFailure,
   recordPairSuccess,
@@ -9,11 +8,13 @@ import {
 } from '#infra/mongo/auth/known-pairs.ts';
 import {
   clearFailures,
+  type Reservation,
   recordFailure,
   recordSuccess,
   refundLoginAttempt,
   reserveLoginAttempt,
 } from '#infra/mongo/auth/throttle.ts';
+import type { Turn } from '#infra/redis/stranger-turns.ts';
 import type { AuthDeps } from './deps.ts';
 
 type AdmissionDeps = Pick<AuthDeps, 'mongo' | 'now' | 'strangerTurns' | 'evidence'>;
@@ -43,63 +44,54 @@ interface Refused {
 /**
  * Counts a login attempt, or refuses it. A known pair depends on its own failures alone, so that neither strangers nor other
  * accounts behind the same address can hold it up. A stranger needs both the throttle of the account and a turn of the address.
- *
- * A taken turn refuses before the account is counted, so that refused floods cost MongoDB one command each.
  */
 export async function admit(deps: AdmissionDeps, email: string, address: string): Promise<Admitted | Refused> {
   const { mongo, now, strangerTurns, evidence } = deps;
   const pair = pairOf(email, address);
-  const looking = strangerTurns.look(address);
+  const { account } = pair;
+  // Read while the pair is counted, because most login attempts are those of strangers.
+  const turn = strangerTurns.look(address);
   const known = await reservePairAttempt(mongo, pair, now());
   if (known.kind === 'refused') return { ...known, by: 'account' };
-  if (known.kind === 'granted') return knownAdmission(deps, pair, address, known.round);
-  const turn = await looking;
-  if (turn.spacingMs > 0) await evidence.slowed(address, turn.spacingMs);
-  if (turn.waitMs > 0) return { kind: 'refused', by: 'address', retryAfterMs: turn.waitMs };
-  const reserved = await reserveLoginAttempt(mongo, pair.account, now());
+  const isKnown = known.kind === 'granted';
+  const counted = isKnown ? known : await reserveAsStranger(deps, account, address, await turn);
+  if (counted.kind === 'refused') return counted;
+  const { round } = counted;
+  return {
+    kind: 'admitted',
+    isKnown,
+    async failed(accountId) {
+      const noted = strangerTurns.failed(address, account);
+      const failures = await (isKnown ? recordPairFailure(mongo, pair) : recordFailure(mongo, account));
+      const key = isKnown ? pair.key : account;
+      await Promise.all([noted, evidence.failed({ key, accountId, address, isKnown, failures })]);
+    },
+    async succeeded() {
+      const recorded = isKnown
+        ? [recordPairSuccess(mongo, pair), clearFailures(mongo, account)]
+        : [recordSuccess(mongo, account)];
+      await Promise.all([...recorded, strangerTurns.succeeded(address, account)]);
+    },
+    async signedIn() {
+      if (!isKnown) await learnPair(mongo, pair, now());
+    },
+    refund: () => (isKnown ? refundPairAttempt(mongo, pair, round) : refundLoginAttempt(mongo, account, round)),
+  };
+}
+
+/** Counts a login attempt of a stranger. A taken turn refuses it before that, so that floods cost MongoDB one command each. */
+async function reserveAsStranger(
+  { mongo, now, strangerTurns, evidence }: AdmissionDeps,
+  account: string,
+  address: string,
+  { spacingMs, waitMs }: Turn,
+): Promise<Exclude<Reservation, { kind: 'refused' }> | Refused> {
+  if (spacingMs > 0) await evidence.slowed(address, spacingMs);
+  if (waitMs > 0) return { kind: 'refused', by: 'address', retryAfterMs: waitMs };
+  const reserved = await reserveLoginAttempt(mongo, account, now());
   if (reserved.kind === 'refused') return { ...reserved, by: 'account' };
-  const waitMs = turn.spacingMs === 0 ? 0 : await strangerTurns.take(address, turn.spacingMs);
-  if (waitMs === 0) return strangerAdmission(deps, pair, address, reserved.round);
-  await refundLoginAttempt(mongo, pair.account, reserved.round);
-  return { kind: 'refused', by: 'address', retryAfterMs: waitMs };
-}
-
-function knownAdmission(deps: AdmissionDeps, pair: Pair, address: string, round: string): Admitted {
-  const { mongo, strangerTurns, evidence } = deps;
-  return {
-    kind: 'admitted',
-    isKnown: true,
-    async failed(accountId) {
-      const noted = strangerTurns.failed(address, pair.account);
-      const failures = await recordPairFailure(mongo, pair);
-      await Promise.all([noted, evidence.failed({ key: pair.key, accountId, address, isKnown: true, failures })]);
-    },
-    async succeeded() {
-      await Promise.all([
-        recordPairSuccess(mongo, pair),
-        clearFailures(mongo, pair.account),
-        strangerTurns.succeeded(address, pair.account),
-      ]);
-    },
-    signedIn: async () => undefined,
-    refund: () => refundPairAttempt(mongo, pair, round),
-  };
-}
-
-function strangerAdmission(deps: AdmissionDeps, pair: Pair, address: string, round: string): Admitted {
-  const { mongo, strangerTurns, evidence } = deps;
-  return {
-    kind: 'admitted',
-    isKnown: false,
-    async failed(accountId) {
-      const noted = strangerTurns.failed(address, pair.account);
-      const failures = await recordFailure(mongo, pair.account);
-      await Promise.all([noted, evidence.failed({ key: pair.account, accountId, address, isKnown: false, failures })]);
-    },
-    async succeeded() {
-      await Promise.all([recordSuccess(mongo, pair.account), strangerTurns.succeeded(address, pair.account)]);
-    },
-    signedIn: () => learnPair(mongo, pair, deps.now()),
-    refund: () => refundLoginAttempt(mongo, pair.account, round),
-  };
+  const takenMs = spacingMs === 0 ? 0 : await strangerTurns.take(address, spacingMs);
+  if (takenMs === 0) return reserved;
+  await refundLoginAttempt(mongo, account, reserved.round);
+  return { kind: 'refused', by: 'address', retryAfterMs: takenMs };
 }

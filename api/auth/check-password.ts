@@ -41,7 +41,9 @@ export async function withPassword<Found extends PasswordHolder, Result>(
     attempt.throttled?.(admission.by);
     return { rejected: 'AUTH_THROTTLED', retryAfter: Math.max(1, admission.retryAfterMs / SECOND) };
   }
-  const found = await verify(deps, { admission, address }, attempt.password, reading);
+  const kind = admission.isKnown ? 'known' : 'stranger';
+  const lane: Lane = { kind, name: address, account: attempt.email };
+  const found = await verify(deps, { admission, lane }, attempt.password, reading);
   if (found === null) {
     await admission.failed((await reading)?._id ?? null);
     return { rejected: 'AUTH_INVALID_CREDENTIALS' };
@@ -67,13 +69,12 @@ export async function checkPassword(
  */
 async function verify<Found extends PasswordHolder>(
   deps: AuthDeps,
-  { admission, address }: { admission: Admitted; address: string },
+  { admission, lane }: { admission: Admitted; lane: Lane },
   password: string,
   reading: Promise<Found | null>,
 ): Promise<Found | null> {
   try {
     const found = await reading;
-    const lane: Lane = { kind: admission.isKnown ? 'known' : 'stranger', name: address };
     const isRight = await deps.hasher.verifyPassword(password, found?.password ?? null, lane);
     return isRight ? found : null;
   } catch (error) {

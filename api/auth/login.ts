@@ -87,7 +87,8 @@ async function signIn(
 async function repeatLogin(deps: AuthDeps, call: Call, before: Account, proof: Proof): Promise<Reply | Rejection> {
   const account = await findExisting(deps, before.email);
   if (account === null) return INVALID;
-  if (!(await deps.hasher.verifyPassword(proof.password, account.password, provenLane(deps, call)))) return INVALID;
+  const lane = provenLane(deps, call, account.email);
+  if (!(await deps.hasher.verifyPassword(proof.password, account.password, lane))) return INVALID;
   return signIn(deps, call, account, proof, true);
 }
 
@@ -95,7 +96,7 @@ async function repeatLogin(deps: AuthDeps, call: Call, before: Account, proof: P
 async function upToDate(deps: AuthDeps, call: Call, account: Account, password: string): Promise<string> {
   const { hash } = account.password;
   if (!deps.hasher.isOutdated(account.password)) return hash;
-  const fresh = await deps.hasher.hashPassword(password, provenLane(deps, call));
+  const fresh = await deps.hasher.hashPassword(password, provenLane(deps, call, account.email));
   const upgraded = await upgradePassword(deps.mongo, account._id, hash, fresh);
   return upgraded.kind === 'upgraded' ? fresh.hash : hash;
 }

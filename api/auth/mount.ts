@@ -1,10 +1,10 @@
+import { openCountedAddress } from '#api/http/caller-address.ts';
 import type { Mount } from '#api/service.ts';
 import { openSigner } from '#infra/jwt/signer.ts';
 import { openKeyedHash } from '#infra/net/keyed-hash.ts';
 import { commonPasswords } from '#infra/passwords/common-passwords.ts';
 import { openHasher } from '#infra/passwords/hasher.ts';
 import { openStrangerTurns } from '#infra/redis/stranger-turns.ts';
-import { openCountedAddress } from './caller-address.ts';
 import { openAuthCounts } from './counts.ts';
 import { openLoginEvidence } from './login-evidence.ts';
 import { authRoutes } from './routes.ts';

@@ -16,8 +16,12 @@ export interface Exchange {
   /** `performance.now()` at the start, and when the reply was passed to the socket. */
   startedAt: number;
   answeredAt: number | undefined;
-  /** Bytes of the body budget that this request holds. */
-  reserved: number;
+  /** The budget that counts this request and its body; set once the body is about to be read. */
+  budget: { release(exchange: Exchange): void } | undefined;
+  /** Bytes of the budget that this request holds. */
+  bodyBytes: number;
+  /** Holdings of the caller's address, if the budget is one that addresses share. */
+  share: Share | undefined;
   /** Set while the body is being read. Passes a fault of the connection to the reader. */
   interrupt: ((why: Rejection) => void) | undefined;
   /** True if the rest of the body will not arrive or its end cannot be found; the connection then ends with the reply. */
@@ -25,6 +29,13 @@ export interface Exchange {
   /** Controllers of the handler's signals, created when the handler first reads them. */
   abort: AbortController | undefined;
   stop: AbortController | undefined;
+}
+
+/** Holdings of all requests of one address. */
+export interface Share {
+  address: string;
+  bodyBytes: number;
+  requests: number;
 }
 
 const UNROUTED = '(none)';
@@ -41,7 +52,9 @@ export function newExchange(request: IncomingMessage, response: ServerResponse):
     identity: {},
     startedAt: performance.now(),
     answeredAt: undefined,
-    reserved: 0,
+    budget: undefined,
+    bodyBytes: 0,
+    share: undefined,
     interrupt: undefined,
     broken: false,
     abort: undefined,
