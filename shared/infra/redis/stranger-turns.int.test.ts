@@ -85,7 +85,10 @@ t.test('while Redis is unreachable, each front door decides by the outcomes that
   });
   await connected(redis, turns, '198.51.100.1');
   await fail(turns, SCHOOL, 50);
+  await fail(turns, '203.0.113.9', 51);
+  t.equal(await turns.take('203.0.113.9', 1_000), 0);
   await redis.kill9();
+  t.equal(await turns.take('203.0.113.9', 1_000), 1_000, 'a turn that Redis granted is still taken');
   t.strictSame(await turns.look(SCHOOL), FREE);
   await fail(turns, SCHOOL, 1, 50);
   t.strictSame(await turns.look(SCHOOL), { spacingMs: 1_000, waitMs: 0 }, 'outcomes before the outage count');

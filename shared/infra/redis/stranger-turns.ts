@@ -64,8 +64,11 @@ export function openStrangerTurns(deps: {
       return (await ask((client) => lookIn(client, address, at))) ?? lookInBook(book, address, at);
     },
     async take(address, spacingMs) {
+      const at = now();
       const waitMs = await ask((client) => takeIn(client, address, spacingMs));
-      return waitMs ?? book.takeTurn(address, spacingMs, now());
+      // A turn from Redis is noted too, so that an outage grants no second one.
+      if (waitMs === 0) book.takeTurn(address, spacingMs, at);
+      return waitMs ?? book.takeTurn(address, spacingMs, at);
     },
     async failed(address, account) {
       const at = now();
