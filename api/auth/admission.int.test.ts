@@ -73,7 +73,7 @@ t.test('strangers who spend all guesses of an account do not hold up its known p
     { _id: throttleKey('chi@school.vn') },
     { $set: { tries: MAX_VERIFIED, failures: MAX_VERIFIED } },
   );
-  t.match(await front.enter('chi@school.vn', HOME), { kind: 'refused' });
+  t.match(await front.enter('chi@school.vn', HOME), { kind: 'refused', by: 'account' });
   t.match(await front.enter('chi@school.vn', '192.0.2.1'), { kind: 'refused' });
   const known = await front.admitted('chi@school.vn', SCHOOL);
   t.equal(known.isKnown, true);
@@ -86,7 +86,7 @@ t.test('beyond the allowance one stranger a second is admitted, and a refused on
   await spray(front, SCHOOL, 51);
   await front.fail('dung@school.vn', SCHOOL);
   const refused = await front.enter('em@school.vn', SCHOOL);
-  t.match(refused, { kind: 'refused', retryAfterMs: SECOND });
+  t.match(refused, { kind: 'refused', by: 'address', retryAfterMs: SECOND });
   t.equal(await throttles(mongo).findOne({ _id: throttleKey('em@school.vn') }), null);
   t.match(await front.enter('em@school.vn', HOME), { kind: 'admitted' }, 'another address has its own turns');
   front.pass(SECOND);

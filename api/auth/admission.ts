@@ -36,6 +36,8 @@ export interface Admitted {
 
 interface Refused {
   kind: 'refused';
+  /** The throttle that refused: that of the account or its known pair, or that of the address. */
+  by: 'account' | 'address';
   retryAfterMs: number;
 }
 
@@ -50,7 +52,7 @@ export async function admit(deps: AdmissionDeps, email: string, address: string)
   // Read while the pair is counted, because most login attempts are those of strangers.
   const turn = strangerTurns.look(address);
   const known = await reservePairAttempt(mongo, pair, now());
-  if (known.kind === 'refused') return known;
+  if (known.kind === 'refused') return { ...known, by: 'account' };
   const isKnown = known.kind === 'granted';
   const counted = isKnown ? known : await reserveAsStranger(deps, account, address, await turn);
   if (counted.kind === 'refused') return counted;
@@ -83,13 +85,13 @@ async function reserveAsStranger(
   account: string,
   address: string,
   { spacingMs, waitMs }: Turn,
-): Promise<Reservation> {
+): Promise<Exclude<Reservation, { kind: 'refused' }> | Refused> {
   if (spacingMs > 0) await evidence.slowed(address, spacingMs);
-  if (waitMs > 0) return { kind: 'refused', retryAfterMs: waitMs };
+  if (waitMs > 0) return { kind: 'refused', by: 'address', retryAfterMs: waitMs };
   const reserved = await reserveLoginAttempt(mongo, account, now());
-  if (reserved.kind === 'refused' || spacingMs === 0) return reserved;
-  const takenMs = await strangerTurns.take(address, spacingMs);
+  if (reserved.kind === 'refused') return { ...reserved, by: 'account' };
+  const takenMs = spacingMs === 0 ? 0 : await strangerTurns.take(address, spacingMs);
   if (takenMs === 0) return reserved;
   await refundLoginAttempt(mongo, account, reserved.round);
-  return { kind: 'refused', retryAfterMs: takenMs };
+  return { kind: 'refused', by: 'address', retryAfterMs: takenMs };
 }

@@ -11,6 +11,8 @@ export interface LoginAttempt<Found extends PasswordHolder> {
   email: string;
   password: string;
   find: () => Promise<Found | null>;
+  /** Is called if a throttle refuses the login attempt. */
+  throttled?: (by: 'account' | 'address') => void;
 }
 
 /** The part of an account that the check needs. */
@@ -36,6 +38,7 @@ export async function withPassword<Found extends PasswordHolder, Result>(
   reading.catch(() => undefined);
   const admission = await admit(deps, attempt.email, address);
   if (admission.kind === 'refused') {
+    attempt.throttled?.(admission.by);
     return { rejected: 'AUTH_THROTTLED', retryAfter: Math.max(1, admission.retryAfterMs / SECOND) };
   }
   const kind = admission.isKnown ? 'known' : 'stranger';

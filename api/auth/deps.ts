@@ -11,6 +11,7 @@ import { whyAccountRefused } from '#shared/auth/account.ts';
 import { type Current, isLost, sessionEndOf } from '#shared/auth/session.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import type { Now } from '#shared/kernel/time.ts';
+import type { AuthCounts } from './counts.ts';
 import type { LoginEvidence } from './login-evidence.ts';
 
 /** Dependencies of the auth service's front door. */
@@ -22,6 +23,7 @@ export interface AuthDeps {
   strangerTurns: StrangerTurns;
   /** Returns the address under which a caller's login attempts are counted. */
   addressOf: CountedAddress;
+  counts: AuthCounts;
   /** Writes security events about login attempts. */
   evidence: LoginEvidence;
   /** Returns true for one of the most common passwords; `text` must be lower case. */

@@ -3,25 +3,51 @@ import { findAccountByEmail } from '#infra/mongo/auth/accounts.ts';
 import { upgradePassword } from '#infra/mongo/auth/passwords.ts';
 import { openSession } from '#infra/mongo/auth/sessions.ts';
 import { FRONT_DOOR_BUDGET_MS } from '#infra/mongo/transaction.ts';
+import { HasherBusy } from '#infra/passwords/fair-queue.ts';
 import { type Account, existing, whyAccountRefused } from '#shared/auth/account.ts';
 import { normalizeEmail } from '#shared/auth/registration.ts';
 import type { LoginRequest } from '#shared/generated/auth.ts';
-import type { Rejection } from '#shared/kernel/errors.ts';
+import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { withPassword } from './check-password.ts';
+import type { LoginOutcome } from './counts.ts';
 import { type AuthDeps, provenLane } from './deps.ts';
 import { newSession } from './new-session.ts';
 
 const INVALID: Rejection = { rejected: 'AUTH_INVALID_CREDENTIALS' };
 
+/** Answers a login and counts its outcome. */
+export async function login(deps: AuthDeps, call: Call<LoginRequest>): Promise<Reply | Rejection> {
+  let outcome: LoginOutcome | null = null;
+  try {
+    const result = await openedSession(deps, call, (by) => {
+      outcome = `throttled_${by}`;
+    });
+    deps.counts.login(outcome ?? outcomeOf(result));
+    return result;
+  } catch (error) {
+    if (error instanceof HasherBusy) deps.counts.login('busy');
+    throw error;
+  }
+}
+
+function outcomeOf(result: Reply | Rejection): LoginOutcome {
+  if (!isRejection(result)) return 'succeeded';
+  return result.rejected === 'AUTH_ACCOUNT_DISABLED' ? 'disabled' : 'wrong_password';
+}
+
 /**
  * Opens a session for e-mail and password. An unknown e-mail costs the same work and gets the same bytes as a wrong password.
  * Only a caller with the right password learns that the account is suspended.
  */
-export async function login(deps: AuthDeps, call: Call<LoginRequest>): Promise<Reply | Rejection> {
+async function openedSession(
+  deps: AuthDeps,
+  call: Call<LoginRequest>,
+  throttled: (by: 'account' | 'address') => void,
+): Promise<Reply | Rejection> {
   const email = normalizeEmail(call.body.email);
   const { password } = call.body;
   const find = () => findExisting(deps, email);
-  return withPassword(deps, call, { email, password, find }, (account, { isKnown }) => {
+  return withPassword(deps, call, { email, password, find, throttled }, (account, { isKnown }) => {
     const strangerFrom = isKnown ? null : deps.evidence.hashOf(deps.addressOf(call));
     return signIn(deps, call, account, { password, strangerFrom });
   });

@@ -20,13 +20,7 @@ type CallerAddress = (peer: string, forwardedFor: string | undefined) => string;
  * ends the walk at the proxy that wrote it. `trusted`: addresses and CIDR ranges.
  */
 export function openCallerAddress(trusted: readonly string[]): CallerAddress {
-  const proxies = new BlockList();
-  for (const entry of trusted) {
-    const [address = '', prefix] = entry.split('/');
-    if (prefix === undefined) proxies.addAddress(address, familyOf(address));
-    else proxies.addSubnet(address, Number(prefix), familyOf(address));
-  }
-  const isProxy = (address: string) => proxies.check(address, familyOf(address));
+  const isProxy = openProxies(trusted);
   return (peer, forwardedFor) => {
     let caller = readAddress(peer);
     if (caller === null) return peer;
@@ -48,6 +42,32 @@ function addressOfHop(hop: string): string | null {
   const text = hop.trim();
   const [, bracketed, dotted] = WITH_PORT.exec(text) ?? [];
   return readAddress(bracketed ?? dotted ?? text);
+}
+
+/** Returns the address under which a connection from this peer is counted, or null if none counts it. */
+export type CountedPeer = (peer: string) => string | null;
+
+/**
+ * Returns a function that reads the counted address of a connection. A trusted proxy's connections carry the requests of many callers
+ * and count for no address. Without any trusted proxy no connection counts, because each may come from a gateway.
+ */
+export function openCountedPeer(trusted: readonly string[]): CountedPeer {
+  if (trusted.length === 0) return () => null;
+  const isProxy = openProxies(trusted);
+  return (peer) => {
+    const address = readAddress(peer);
+    return address === null || isProxy(address) ? null : countedAs(address);
+  };
+}
+
+function openProxies(trusted: readonly string[]): (address: string) => boolean {
+  const proxies = new BlockList();
+  for (const entry of trusted) {
+    const [address = '', prefix] = entry.split('/');
+    if (prefix === undefined) proxies.addAddress(address, familyOf(address));
+    else proxies.addSubnet(address, Number(prefix), familyOf(address));
+  }
+  return (address) => proxies.check(address, familyOf(address));
 }
 
 function familyOf(address: string): 'ipv4' | 'ipv6' {

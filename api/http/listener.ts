@@ -10,8 +10,6 @@ export interface ListenerLimits {
   headTimeoutMs: number;
   /** Time limit (ms) for the body, from the end of the head. */
   bodyTimeoutMs: number;
-  /** Connections that the process holds at once; beyond them, a new one is closed without a reply. */
-  maxConnections: number;
 }
 
 /** Answers one request, also after an error; never rejects. */
@@ -47,7 +45,6 @@ export function openListener(
   // Time limit for bodies that no route reads. A body that is read has its own, shorter limit.
   server.requestTimeout = limits.headTimeoutMs + limits.bodyTimeoutMs;
   server.keepAliveTimeout = KEEP_ALIVE_MS;
-  server.maxConnections = limits.maxConnections;
   // The types lack these fields; Node reads them when the server begins to listen.
   // With `requireHostHeader`, Node itself would answer a request without Host, and without our envelope.
   Object.assign(server, { connectionsCheckingInterval: TIMEOUT_CHECK_MS, requireHostHeader: false });

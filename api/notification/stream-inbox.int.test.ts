@@ -34,7 +34,8 @@ async function openInboxDoor(t: Test) {
     draining: draining.signal,
     isOutage: () => false,
     observe: () => undefined,
-    addressOf: ({ peer }) => peer,
+    trustedProxies: [],
+    dropped: () => undefined,
     limits: { headTimeoutMs: 10_000, bodyTimeoutMs: 20_000, bodyBudgetBytes: 1 << 24, maxConnections: 1_024 },
   });
   const url = `http://127.0.0.1:${await door.listen(0, '127.0.0.1')}`;

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { connect, type Socket } from 'node:net';
 import t from 'tap';
 import { newExamId } from '#testing/clients/attempt-client.ts';
 import { newEmail, PASSWORD } from '#testing/clients/auth-client.ts';
@@ -111,4 +112,27 @@ t.test('logins with invented e-mails from 90 clients refuse neither known pairs 
   isOver = true;
   await flood;
   t.comment('the flood:', JSON.stringify(tally(seen)));
+});
+
+t.test('connections that send nothing keep no client out', async (t) => {
+  const { url: door, port } = cluster.door(2);
+  const sittings = await openSittings(door);
+  const flood = new Set<Socket>();
+  const close = () => flood.forEach((socket) => void socket.destroy());
+  t.teardown(close);
+  const connected = Array.from({ length: 1_500 }, () => {
+    const socket = connect({ port, host: '127.0.0.1' }).on('error', () => undefined);
+    flood.add(socket.once('close', () => flood.delete(socket)));
+    return new Promise((resolve) => socket.once('connect', resolve).once('close', resolve));
+  });
+  await Promise.all(connected);
+  t.same(await examsAt(door, sittings), { [EXAM]: PEOPLE });
+  t.match(await callsFrom(home, 2).register(), { status: 201 });
+  // fetch has no connection of an earlier call.
+  await until('the flood has made room', async () => {
+    const metrics = await (await fetch(`${door}/metrics`)).text();
+    const dropped = /^examhall_connections_dropped_total\{reason="silent"\} (\d+)$/m.exec(metrics)?.[1];
+    return Number(dropped) >= 1_500 - 1_024;
+  });
+  close();
 });

@@ -14,7 +14,8 @@ const door = openServer({
   observe: httpMetrics(openMetrics({ process: true })),
   isOutage: () => false,
   draining: new AbortController().signal,
-  addressOf: ({ peer }) => peer,
+  trustedProxies: [],
+  dropped: () => undefined,
   limits: {
     headTimeoutMs: 10_000,
     bodyTimeoutMs: 20_000,

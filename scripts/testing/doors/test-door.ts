@@ -1,6 +1,5 @@
 import { connect, type Socket } from 'node:net';
 import type { Test } from 'tap';
-import { openCountedAddress } from '#api/http/caller-address.ts';
 import type { Door } from '#api/http/door.ts';
 import type { Call, Route } from '#api/route.ts';
 import { openServer, type ServerDeps, type ServerLimits } from '#api/server.ts';
@@ -23,6 +22,8 @@ export interface TestDoor {
   /** Lines of the log, parsed; request lines have `msg: 'request'`. */
   lines(): Record<string, unknown>[];
   observed: { method: string; route: string; status: number }[];
+  /** Reasons why connections were closed without a reply. */
+  dropped: string[];
 }
 
 type Teardown = Pick<Test, 'teardown' | 'testdir'>;
@@ -33,6 +34,7 @@ export async function openTestDoor(t: Teardown, options: TestDoorOptions = {}): 
   const { log, access } = openLog({ level: 'debug', name: 'test', destination: { write: (line) => text.push(line) } });
   const draining = new AbortController();
   const observed: TestDoor['observed'] = [];
+  const dropped: string[] = [];
   const door = openServer({
     routes: options.routes ?? [echoRoute()],
     schemas: loadSchemas(t.testdir({ test: { 'body.json': BODY, 'query.json': QUERY } })),
@@ -41,7 +43,8 @@ export async function openTestDoor(t: Teardown, options: TestDoorOptions = {}): 
     draining: draining.signal,
     observe: (method, route, status) => observed.push({ method, route, status }),
     isOutage: options.isOutage ?? (() => false),
-    addressOf: openCountedAddress(options.trustedProxies ?? []),
+    trustedProxies: options.trustedProxies ?? [],
+    dropped: (reason) => dropped.push(reason),
     limits: {
       headTimeoutMs: 10_000,
       bodyTimeoutMs: 20_000,
@@ -53,7 +56,7 @@ export async function openTestDoor(t: Teardown, options: TestDoorOptions = {}): 
   });
   const port = await door.listen(0, '127.0.0.1');
   t.teardown(() => door.close(0));
-  return { door, port, draining, observed, lines: () => text.map((line) => JSON.parse(line)) };
+  return { door, port, draining, observed, dropped, lines: () => text.map((line) => JSON.parse(line)) };
 }
 
 /** Returns the route `POST /v1/echo/:id`, which has a schema and answers with the request. */

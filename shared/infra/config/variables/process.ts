@@ -236,7 +236,7 @@ export const LIMITS = {
     min: 1_024,
     max: 1_000_000,
     description:
-      'Connections that a `web` process holds at once; a further one is closed without a reply. At most half of them can wait for requests without an identity.',
+      'Connections that a `web` process holds at once. The oldest without a request makes room for a further one; otherwise that one is closed. Anonymous requests hold at most half.',
   },
   REQUEST_HEAD_TIMEOUT_MS: {
     group: LIMITS_GROUP,

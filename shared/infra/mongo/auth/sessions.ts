@@ -1,7 +1,10 @@
 import type { ClientSession, Document } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { type GuardedUpdate, guardedUpdate, literal, msOf, NOW_MS, Stale } from '#infra/mongo/guarded-update.ts';
+import { newCommand } from '#infra/mongo/mailbox/commands.ts';
+import { postCommandIn } from '#infra/mongo/mailbox/mailbox.ts';
 import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
+import { ACCOUNT_NOTICE_ATTEMPTS, accountNotice, accountNoticeOrder } from '#shared/auth/notices.ts';
 import type { Current, PresentedRefresh, RefreshToken, Session, SessionEnd } from '#shared/auth/session.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { findAccount } from './accounts.ts';
@@ -219,14 +222,22 @@ function endSessionUpdate(reason: SessionEnd, ...conditions: Document[]): Guarde
   });
 }
 
-/** Writes a security event in the transaction of the change that it records: neither exists without the other. */
+/**
+ * Writes a security event in the transaction of the change that it records: neither exists without the other. If the owner is to be
+ * notified, the same transaction contains the command that does so. No doorbell is rung: the worker's poll finds the command.
+ */
 export async function noteSecurityEvent(
   mongo: Mongo,
   event: Omit<SecurityEvent, '_id' | 'at'>,
   now: number,
   session: ClientSession,
 ): Promise<void> {
-  await securityEvents(mongo).insertOne({ _id: newId(now), ...event, at: new Date(now) }, { session });
+  const stored: SecurityEvent = { _id: newId(now), ...event, at: new Date(now) };
+  await securityEvents(mongo).insertOne(stored, { session });
+  const notice = accountNotice(stored);
+  if (notice === null) return;
+  const command = { ...accountNoticeOrder(notice), id: notice.eventId, maxAttempts: ACCOUNT_NOTICE_ATTEMPTS, now };
+  await postCommandIn(mongo, session, newCommand(command));
 }
 
 /** Returns at most `limit` security events of the account, newest first. */
