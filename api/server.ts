@@ -109,6 +109,7 @@ export function openServer(deps: ServerDeps): Door {
     }
     const { value: mounted, params } = match;
     exchange.template = mounted.route.path;
+    exchange.params = params;
 
     const head = readHead(request, method, path, params);
     for (const guard of mounted.route.guards) {
@@ -195,8 +196,25 @@ export function openServer(deps: ServerDeps): Door {
     const status = response.headersSent ? response.statusCode : CLIENT_LEFT;
     const method = KNOWN_METHODS.has(request.method ?? '') ? (request.method ?? '') : 'OTHER';
     deps.observe(method, template, status, ms / 1_000);
-    deps.access({ requestId, method, route: template, status, ms, actorId: identity.actor?.id });
+    deps.access({
+      requestId,
+      method,
+      route: template,
+      status,
+      ms,
+      actorId: identity.actor?.id,
+      staff: staffOf(exchange),
+    });
   }
+}
+
+/** Roles whose calls concern the objects of other people, so that the log names these objects. */
+const STAFF: ReadonlySet<string> = new Set(['ADMIN', 'TEACHER']);
+
+/** Returns the role and the object ids that the access line contains; undefined for a student, a parent or a service. */
+function staffOf({ identity, params }: Exchange): AccessLine['staff'] {
+  const role = identity.actor?.role ?? '';
+  return STAFF.has(role) ? { role, objectIds: params } : undefined;
 }
 
 /**

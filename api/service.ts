@@ -1,7 +1,9 @@
 import type { Config } from '#infra/config/config.ts';
 import type { Log } from '#infra/log/log.ts';
+import type { Metrics } from '#infra/metrics/metrics.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import type { Background } from '#infra/process/background.ts';
+import type { ChangeFeed } from '#infra/redis/change-feed.ts';
 import type { Doorbells } from '#infra/redis/doorbell.ts';
 import type { ReplyWaiters } from '#infra/redis/replies.ts';
 import type { Now } from '#shared/kernel/time.ts';
@@ -15,6 +17,7 @@ export type Mount = (context: DoorContext) => Route[];
 interface DoorContext {
   config: Config;
   log: Log;
+  metrics: Metrics;
   mongo: Mongo;
   /** Returns MongoDB's time (ms since the epoch). */
   now: Now;
@@ -25,6 +28,8 @@ interface DoorContext {
   background: Background;
   /** Live streams of all services; an actor's streams are counted across services. */
   streams: Streams;
+  /** Publishes the ids of accounts whose live streams must end. */
+  accountEnds: Pick<ChangeFeed, 'notify'>;
   /** Registers `close`, which is called at shutdown once no request is running any more. */
   atEnd(close: () => Promise<unknown>): void;
 }

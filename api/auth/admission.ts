@@ -1,7 +1,6 @@
 import {
   isKnownPair,
   learnPair,
-  type Pair,
   pairOf,
   recordPairFailure,
   recordPairSuccess,
@@ -10,28 +9,27 @@ import {
 } from '#infra/mongo/auth/known-pairs.ts';
 import {
   clearFailures,
+  type Reservation,
   recordFailure,
   recordSuccess,
   refundLoginAttempt,
   reserveLoginAttempt,
 } from '#infra/mongo/auth/throttle.ts';
 import { HASHER_BUSY } from '#infra/passwords/fair-queue.ts';
+import type { Turn } from '#infra/redis/stranger-turns.ts';
 import type { AuthDeps } from './deps.ts';
 
-type AdmissionDeps = Pick<AuthDeps, 'mongo' | 'now' | 'strangerTurns'> & {
+type AdmissionDeps = Pick<AuthDeps, 'mongo' | 'now' | 'strangerTurns' | 'evidence'> & {
   hasher: Pick<AuthDeps['hasher'], 'hasRoom'>;
 };
-
-/** The state of strangers at an address, before a login attempt from there is counted. */
-export type Look = ReturnType<AuthDeps['strangerTurns']['look']>;
 
 /** A counted login attempt whose password may be verified. One of `failed`, `succeeded` and `refund` is called, once. */
 export interface Admitted {
   kind: 'admitted';
   /** True if the account signed in from the address within 30 days. */
   isKnown: boolean;
-  /** The password was wrong. */
-  failed(): Promise<void>;
+  /** The password was wrong. `accountId` is null if the e-mail is unknown. */
+  failed(accountId: string | null): Promise<void>;
   /** The password was right. */
   succeeded(): Promise<void>;
   /** After `succeeded`: the account has signed in, so the account and the address are a known pair from now on. */
@@ -42,6 +40,8 @@ export interface Admitted {
 
 interface Refused {
   kind: 'refused';
+  /** The throttle that refused: that of the account or its known pair, or that of the address. */
+  by: 'account' | 'address';
   retryAfterMs: number;
 }
 
@@ -57,63 +57,58 @@ interface Refused {
 export async function admit(
   deps: AdmissionDeps,
   { email, address }: { email: string; address: string },
-  looking: Look,
+  looking: Promise<Turn>,
 ): Promise<Admitted | Refused> {
-  const { mongo, now, strangerTurns, hasher } = deps;
+  const { mongo, now, strangerTurns, evidence, hasher } = deps;
   const pair = pairOf(email, address);
+  const { account } = pair;
   const turn = await looking;
-  const hasRoom = () => hasher.hasRoom({ kind: 'stranger', name: address });
-  if ((turn.waitMs > 0 || !hasRoom()) && !(await isKnownPair(mongo, pair, now()))) return refuseStranger(turn);
-  const known = await reservePairAttempt(mongo, pair, now());
-  if (known.kind === 'refused') return known;
-  if (known.kind === 'granted') return knownAdmission(deps, pair, address, known.round);
-  if (turn.waitMs > 0 || !hasRoom()) return refuseStranger(turn);
-  const reserved = await reserveLoginAttempt(mongo, pair.account, now());
-  if (reserved.kind === 'refused') return reserved;
-  const waitMs = turn.spacingMs === 0 ? 0 : await strangerTurns.take(address, turn.spacingMs);
-  if (waitMs === 0) return strangerAdmission(deps, pair, address, reserved.round);
-  await refundLoginAttempt(mongo, pair.account, reserved.round);
-  return { kind: 'refused', retryAfterMs: waitMs };
-}
-
-/** Refuses a stranger whose address has no free turn, or else no room in the hash queue. @throws HasherBusy */
-function refuseStranger({ waitMs }: Awaited<Look>): Refused {
-  if (waitMs > 0) return { kind: 'refused', retryAfterMs: waitMs };
-  throw HASHER_BUSY;
-}
-
-function knownAdmission(deps: AdmissionDeps, pair: Pair, address: string, round: string): Admitted {
-  const { mongo, strangerTurns } = deps;
+  const hasRoom = () => hasher.hasRoom({ kind: 'stranger', name: address, account: email });
+  const refusesStrangers = turn.waitMs > 0 || !hasRoom();
+  const isStranger = refusesStrangers && !(await isKnownPair(mongo, pair, now()));
+  const known = isStranger ? STRANGER : await reservePairAttempt(mongo, pair, now());
+  if (known.kind === 'refused') return { ...known, by: 'account' };
+  const isKnown = known.kind === 'granted';
+  const counted = isKnown ? known : await reserveAsStranger(deps, { account, address, hasRoom }, turn);
+  if (counted.kind === 'refused') return counted;
+  const { round } = counted;
   return {
     kind: 'admitted',
-    isKnown: true,
-    async failed() {
-      await Promise.all([recordPairFailure(mongo, pair), strangerTurns.failed(address, pair.account)]);
+    isKnown,
+    async failed(accountId) {
+      const noted = strangerTurns.failed(address, account);
+      const failures = await (isKnown ? recordPairFailure(mongo, pair) : recordFailure(mongo, account));
+      const key = isKnown ? pair.key : account;
+      await Promise.all([noted, evidence.failed({ key, accountId, address, isKnown, failures })]);
     },
     async succeeded() {
-      await Promise.all([
-        recordPairSuccess(mongo, pair),
-        clearFailures(mongo, pair.account),
-        strangerTurns.succeeded(address, pair.account),
-      ]);
+      const recorded = isKnown
+        ? [recordPairSuccess(mongo, pair), clearFailures(mongo, account)]
+        : [recordSuccess(mongo, account)];
+      await Promise.all([...recorded, strangerTurns.succeeded(address, account)]);
     },
-    signedIn: async () => undefined,
-    refund: () => refundPairAttempt(mongo, pair, round),
+    async signedIn() {
+      if (!isKnown) await learnPair(mongo, pair, now());
+    },
+    refund: () => (isKnown ? refundPairAttempt(mongo, pair, round) : refundLoginAttempt(mongo, account, round)),
   };
 }
 
-function strangerAdmission(deps: AdmissionDeps, pair: Pair, address: string, round: string): Admitted {
-  const { mongo, strangerTurns } = deps;
-  return {
-    kind: 'admitted',
-    isKnown: false,
-    async failed() {
-      await Promise.all([recordFailure(mongo, pair.account), strangerTurns.failed(address, pair.account)]);
-    },
-    async succeeded() {
-      await Promise.all([recordSuccess(mongo, pair.account), strangerTurns.succeeded(address, pair.account)]);
-    },
-    signedIn: () => learnPair(mongo, pair, deps.now()),
-    refund: () => refundLoginAttempt(mongo, pair.account, round),
-  };
+const STRANGER = { kind: 'stranger' } as const;
+
+/** Counts a login attempt of a stranger, unless a taken turn or a full hash queue refuses it. @throws HasherBusy */
+async function reserveAsStranger(
+  { mongo, now, strangerTurns, evidence }: AdmissionDeps,
+  { account, address, hasRoom }: { account: string; address: string; hasRoom: () => boolean },
+  { spacingMs, waitMs }: Turn,
+): Promise<Exclude<Reservation, { kind: 'refused' }> | Refused> {
+  if (spacingMs > 0) await evidence.slowed(address, spacingMs);
+  if (waitMs > 0) return { kind: 'refused', by: 'address', retryAfterMs: waitMs };
+  if (!hasRoom()) throw HASHER_BUSY;
+  const reserved = await reserveLoginAttempt(mongo, account, now());
+  if (reserved.kind === 'refused') return { ...reserved, by: 'account' };
+  const takenMs = spacingMs === 0 ? 0 : await strangerTurns.take(address, spacingMs);
+  if (takenMs === 0) return reserved;
+  await refundLoginAttempt(mongo, account, reserved.round);
+  return { kind: 'refused', by: 'address', retryAfterMs: takenMs };
 }

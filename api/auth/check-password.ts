@@ -1,9 +1,10 @@
 import type { Call } from '#api/route.ts';
 import type { Lane } from '#infra/passwords/fair-queue.ts';
+import type { Turn } from '#infra/redis/stranger-turns.ts';
 import type { StoredPassword } from '#shared/auth/account.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { SECOND } from '#shared/kernel/time.ts';
-import { type Admitted, admit, type Look } from './admission.ts';
+import { type Admitted, admit } from './admission.ts';
 import type { AuthDeps } from './deps.ts';
 
 /** A login attempt for the account that `find` reads; `find` returns null if the e-mail is unknown. */
@@ -11,15 +12,18 @@ export interface LoginAttempt<Found extends PasswordHolder> {
   email: string;
   password: string;
   find: () => Promise<Found | null>;
+  /** Is called if a throttle refuses the login attempt. */
+  throttled?: (by: 'account' | 'address') => void;
 }
 
 /** The part of an account that the check needs. */
 interface PasswordHolder {
+  _id: string;
   password: StoredPassword;
 }
 
 /**
- * Checks a password under the login throttle and, if it is right, calls `then` with the account that `find` returned. The login
+ * Checks a password under the login throttle and, if it is right, calls `then` with the account that `find` returned and the admission. The login
  * attempt is counted before the check, so that concurrent guesses cannot exceed the limit. An unknown e-mail costs the same
  * work as a wrong password and gets the same rejection.
  */
@@ -27,29 +31,29 @@ export async function withPassword<Found extends PasswordHolder, Result>(
   deps: AuthDeps,
   call: Call,
   attempt: LoginAttempt<Found>,
-  then: (found: Found) => Promise<Result>,
+  then: (found: Found, admission: Admitted) => Promise<Result>,
 ): Promise<Result | Rejection> {
   const address = deps.addressOf(call);
-  const { admission, reading } = await deps.gate(address, async () => {
+  const { admission, early } = await deps.gate(address, async () => {
     const looking = deps.strangerTurns.look(address);
-    const early = readEarly(deps, { address, looking }, attempt.find);
+    const early = readEarly(deps, attempt, { address, looking });
     // Awaited once the login attempt is counted. If the throttle refuses the attempt, an error of this read is ignored.
     early.catch(() => undefined);
-    return { admission: await admit(deps, { email: attempt.email, address }, looking), reading: early };
+    return { early, admission: await admit(deps, { email: attempt.email, address }, looking) };
   });
   if (admission.kind === 'refused') {
+    attempt.throttled?.(admission.by);
     return { rejected: 'AUTH_THROTTLED', retryAfter: Math.max(1, admission.retryAfterMs / SECOND) };
   }
-  const read = async () => {
-    const early = await reading;
-    return early === 'unread' ? attempt.find() : early;
-  };
-  const found = await verify(deps, { admission, address }, attempt.password, read);
+  const kind = admission.isKnown ? 'known' : 'stranger';
+  const lane: Lane = { kind, name: address, account: attempt.email };
+  const reading = early.then((read) => (read === 'unread' ? attempt.find() : read));
+  const found = await verify(deps, { admission, lane }, attempt.password, reading);
   if (found === null) {
-    await admission.failed();
+    await admission.failed((await reading)?._id ?? null);
     return { rejected: 'AUTH_INVALID_CREDENTIALS' };
   }
-  const [result] = await Promise.all([then(found), admission.succeeded()]);
+  const [result] = await Promise.all([then(found, admission), admission.succeeded()]);
   // A suspended account has the right password but has not signed in.
   if (!isRejection(result)) await admission.signedIn();
   return result;
@@ -59,13 +63,14 @@ export async function withPassword<Found extends PasswordHolder, Result>(
  * Reads the account while its login attempt is counted, which saves a round trip. Returns `unread` if strangers from the address would be
  * refused: most callers are then strangers, and a flood must not cost MongoDB a read for each of them.
  */
-async function readEarly<Found>(
+async function readEarly<Found extends PasswordHolder>(
   { hasher }: AuthDeps,
-  { address, looking }: { address: string; looking: Look },
-  find: () => Promise<Found | null>,
+  { email, find }: LoginAttempt<Found>,
+  { address, looking }: { address: string; looking: Promise<Turn> },
 ): Promise<Found | null | 'unread'> {
   const { waitMs } = await looking;
-  return waitMs > 0 || !hasher.hasRoom({ kind: 'stranger', name: address }) ? 'unread' : find();
+  const isRefused = waitMs > 0 || !hasher.hasRoom({ kind: 'stranger', name: address, account: email });
+  return isRefused ? 'unread' : find();
 }
 
 /** Checks a password like `withPassword`. Returns null if it is right, otherwise the rejection. */
@@ -83,13 +88,12 @@ export async function checkPassword(
  */
 async function verify<Found extends PasswordHolder>(
   deps: AuthDeps,
-  { admission, address }: { admission: Admitted; address: string },
+  { admission, lane }: { admission: Admitted; lane: Lane },
   password: string,
-  read: () => Promise<Found | null>,
+  reading: Promise<Found | null>,
 ): Promise<Found | null> {
   try {
-    const found = await read();
-    const lane: Lane = { kind: admission.isKnown ? 'known' : 'stranger', name: address };
+    const found = await reading;
     const isRight = await deps.hasher.verifyPassword(password, found?.password ?? null, lane);
     return isRight ? found : null;
   } catch (error) {

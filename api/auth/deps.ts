@@ -11,7 +11,9 @@ import { whyAccountRefused } from '#shared/auth/account.ts';
 import { type Current, isLost, sessionEndOf } from '#shared/auth/session.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import type { Now } from '#shared/kernel/time.ts';
+import type { AuthCounts } from './counts.ts';
 import type { FairGate } from './fair-gate.ts';
+import type { LoginEvidence } from './login-evidence.ts';
 
 /** Dependencies of the auth service's front door. */
 export interface AuthDeps {
@@ -24,6 +26,11 @@ export interface AuthDeps {
   strangerTurns: StrangerTurns;
   /** Returns the address under which a caller's login attempts are counted. */
   addressOf: CountedAddress;
+  counts: AuthCounts;
+  /** Ends the live streams of an account in every process, after a session of it has ended. The message may be lost. */
+  endStreams: (accountId: string) => void;
+  /** Writes security events about login attempts. */
+  evidence: LoginEvidence;
   /** Returns true for one of the most common passwords; `text` must be lower case. */
   isCommonPassword: (text: string) => boolean;
   /** Returns MongoDB's time (ms since the epoch). */
@@ -31,9 +38,9 @@ export interface AuthDeps {
   settings: AuthSettings;
 }
 
-/** Returns the lane of a caller whose password was right: the one of known pairs at its address. */
-export function provenLane(deps: Pick<AuthDeps, 'addressOf'>, call: Call): Lane {
-  return { kind: 'known', name: deps.addressOf(call) };
+/** Returns the lane of a caller whose password for this e-mail was right: the one of known pairs at its address. */
+export function provenLane(deps: Pick<AuthDeps, 'addressOf'>, call: Call, email: string): Lane {
+  return { kind: 'known', name: deps.addressOf(call), account: email };
 }
 
 const INVALID: Rejection = { rejected: 'AUTH_INVALID_TOKEN' };

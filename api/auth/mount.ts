@@ -2,10 +2,13 @@ import { availableParallelism } from 'node:os';
 import { openCountedAddress } from '#api/http/caller-address.ts';
 import type { Mount } from '#api/service.ts';
 import { openSigner } from '#infra/jwt/signer.ts';
+import { openKeyedHash } from '#infra/net/keyed-hash.ts';
 import { commonPasswords } from '#infra/passwords/common-passwords.ts';
 import { openHasher } from '#infra/passwords/hasher.ts';
 import { openStrangerTurns } from '#infra/redis/stranger-turns.ts';
+import { openAuthCounts } from './counts.ts';
 import { openFairGate } from './fair-gate.ts';
+import { openLoginEvidence } from './login-evidence.ts';
 import { authRoutes } from './routes.ts';
 import { refuseWhenBusy } from './when-busy.ts';
 
@@ -19,7 +22,7 @@ const ADMISSIONS_AT_ONCE = 16;
  */
 const KEPT_HASHES = Math.max(1, HASHES_AT_ONCE - Math.max(1, availableParallelism() - 1));
 
-export const mountAuth: Mount = ({ config: { auth }, log, mongo, now, redis, atEnd }) => {
+export const mountAuth: Mount = ({ config: { auth }, log, metrics, mongo, now, redis, accountEnds, atEnd }) => {
   const strangerTurns = openStrangerTurns({ ...redis, now });
   atEnd(strangerTurns.close);
   const routes = authRoutes({
@@ -28,6 +31,9 @@ export const mountAuth: Mount = ({ config: { auth }, log, mongo, now, redis, atE
     settings: auth,
     strangerTurns,
     gate: openFairGate(ADMISSIONS_AT_ONCE),
+    endStreams: (accountId) => accountEnds.notify([accountId]),
+    counts: openAuthCounts(metrics),
+    evidence: openLoginEvidence({ mongo, now, hash: openKeyedHash(auth.jwt.secret) }),
     addressOf: openCountedAddress(auth.trustedProxies),
     hasher: openHasher({ ...auth.bcrypt, concurrency: HASHES_AT_ONCE, kept: KEPT_HASHES }),
     signer: openSigner({ ...auth.jwt, now }),

@@ -26,12 +26,22 @@ export function openCallerAddress(trusted: readonly string[]): CallerAddress {
     if (caller === null) return peer;
     const hops = forwardedFor?.split(',') ?? [];
     while (isProxy(caller)) {
-      const hop = readAddress(hops.pop()?.trim() ?? '');
+      const hop = addressOfHop(hops.pop() ?? '');
       if (hop === null) break;
       caller = hop;
     }
     return caller;
   };
+}
+
+/** An address with a port, as some proxies append it: `198.51.100.1:50312` or `[2001:db8::1]:443`. */
+const WITH_PORT = /^(?:\[([^\]]*)\]|([\d.]+))(?::\d{1,5})?$/;
+
+/** Returns the address of a hop, or null if it is malformed. */
+function addressOfHop(hop: string): string | null {
+  const text = hop.trim();
+  const [, bracketed, dotted] = WITH_PORT.exec(text) ?? [];
+  return readAddress(bracketed ?? dotted ?? text);
 }
 
 /** Returns the address under which a connection from this peer is counted, or null if none counts it. */

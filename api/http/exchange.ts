@@ -10,6 +10,8 @@ export interface Exchange {
   requestId: string;
   /** Path of the route as mounted, never the path as sent: it labels logs and metrics. */
   template: string;
+  /** Values of the path's parameters, which match the form of an id. */
+  params: Readonly<Record<string, string>>;
   identity: Identity;
   /** `performance.now()` at the start, and when the reply was passed to the socket. */
   startedAt: number;
@@ -37,6 +39,7 @@ export interface Share {
 }
 
 const UNROUTED = '(none)';
+const NO_PARAMS = Object.freeze({});
 
 /** Returns the exchange of a request whose head has arrived. Its time begins now. */
 export function newExchange(request: IncomingMessage, response: ServerResponse): Exchange {
@@ -45,6 +48,7 @@ export function newExchange(request: IncomingMessage, response: ServerResponse):
     response,
     requestId: requestIdOf(request.headers['x-request-id']),
     template: UNROUTED,
+    params: NO_PARAMS,
     identity: {},
     startedAt: performance.now(),
     answeredAt: undefined,

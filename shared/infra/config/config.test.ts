@@ -55,6 +55,7 @@ t.test('only MONGODB_URL is required in development, and every default is as doc
       senderTokens: {
         'admin-service': undefined,
         'attempt-service': undefined,
+        'auth-service': undefined,
         'bff-service': undefined,
         'classroom-service': undefined,
         'exam-service': undefined,

@@ -6,9 +6,11 @@ export interface Lane {
   kind: LaneKind;
   /** The address of the caller; registrations share one lane. */
   name: string;
+  /** The account that the work is for, whose places in the lane are limited; null: they are not. */
+  account: string | null;
 }
 
-export const REGISTRATION: Lane = { kind: 'registration', name: '' };
+export const REGISTRATION: Lane = { kind: 'registration', name: '', account: null };
 
 export interface FairQueueOptions {
   /** Pieces of work that run at once. */
@@ -24,6 +26,11 @@ export interface FairQueueOptions {
  * school who are known pairs arrive together and wait for each other.
  */
 const WAITING: Readonly<Record<LaneKind, number>> = { known: 60, stranger: 6, registration: 60 };
+/**
+ * Pieces of one account that wait in a lane. Logins with the right password have no other limit, so that one pupil could otherwise fill
+ * the lane of the whole school.
+ */
+const WAITING_OF_ACCOUNT = 6;
 /** Lanes of one kind. A new lane waits for one piece of each other lane: about five seconds at the default cost. */
 const MAX_LANES = 60;
 
@@ -39,7 +46,7 @@ export class HasherBusy extends Error {
 export const HASHER_BUSY = new HasherBusy();
 
 export interface FairQueue {
-  /** Runs the work in its turn. Rejects with HasherBusy at once if the lane is full. */
+  /** Runs the work in its turn. Rejects with HasherBusy at once if the lane or the account's share of it is full. */
   run<T>(lane: Lane, work: () => Promise<T>): Promise<T>;
   /** Returns true if work could enter the lane now. */
   hasRoom(lane: Lane): boolean;
@@ -49,7 +56,7 @@ export interface FairQueue {
 export function fairQueue({ concurrency, kept = 0, waiting = {} }: FairQueueOptions): FairQueue {
   const limits = { ...WAITING, ...waiting };
   /** Lanes in which work waits, the next one first. A lane that was served moves to the end. */
-  const lanes = new Map<string, { kind: LaneKind; starts: (() => void)[] }>();
+  const lanes = new Map<string, { kind: LaneKind; waiting: { account: string | null; start: () => void }[] }>();
   const running = { known: 0, stranger: 0, registration: 0 };
 
   function mayStart(kind: LaneKind): boolean {
@@ -60,23 +67,27 @@ export function fairQueue({ concurrency, kept = 0, waiting = {} }: FairQueueOpti
   function startNext(): void {
     for (const [key, lane] of lanes) {
       if (!mayStart(lane.kind)) continue;
-      const start = lane.starts.shift();
+      const first = lane.waiting.shift();
       lanes.delete(key);
-      if (lane.starts.length > 0) lanes.set(key, lane);
-      start?.();
+      if (lane.waiting.length > 0) lanes.set(key, lane);
+      first?.start();
       return;
     }
   }
 
-  function hasRoom({ kind, name }: Lane): boolean {
+  function hasRoom({ kind, name, account }: Lane): boolean {
     if (mayStart(kind)) return true;
     const lane = lanes.get(`${kind} ${name}`);
-    if (lane !== undefined) return lane.starts.length < limits[kind];
-    const ofKind = [...lanes.values()].filter((other) => other.kind === kind).length;
-    return limits[kind] > 0 && ofKind < MAX_LANES;
+    if (lane === undefined) {
+      const ofKind = [...lanes.values()].filter((other) => other.kind === kind).length;
+      return limits[kind] > 0 && ofKind < MAX_LANES;
+    }
+    const own = account === null ? 0 : lane.waiting.filter((other) => other.account === account).length;
+    return lane.waiting.length < limits[kind] && own < WAITING_OF_ACCOUNT;
   }
 
-  function enter({ kind, name }: Lane): Promise<void> {
+  function enter(to: Lane): Promise<void> {
+    const { kind, name, account } = to;
     const { promise, resolve } = Promise.withResolvers<void>();
     const start = () => {
       running[kind] += 1;
@@ -87,10 +98,10 @@ export function fairQueue({ concurrency, kept = 0, waiting = {} }: FairQueueOpti
       start();
       return promise;
     }
-    if (!hasRoom({ kind, name })) return Promise.reject(HASHER_BUSY);
+    if (!hasRoom(to)) return Promise.reject(HASHER_BUSY);
     const key = `${kind} ${name}`;
-    const lane = lanes.get(key) ?? { kind, starts: [] };
-    lane.starts.push(start);
+    const lane = lanes.get(key) ?? { kind, waiting: [] };
+    lane.waiting.push({ account, start });
     lanes.set(key, lane);
     return promise;
   }
