@@ -16,6 +16,7 @@ import { openServerClock } from '#infra/mongo/server-clock.ts';
 import { checkUsable, untilUsable } from '#infra/mongo/until-usable.ts';
 import { BACKGROUND_LIMITS, LAST_BACKGROUND_MS, openBackground } from '#infra/process/background.ts';
 import { drainOnSignal } from '#infra/process/drain.ts';
+import { permittedConnections } from '#infra/process/open-files.ts';
 import { openChangeFeed } from '#infra/redis/change-feed.ts';
 import { redisProbe } from '#infra/redis/connection.ts';
 import { openDoorbells } from '#infra/redis/doorbell.ts';
@@ -120,7 +121,10 @@ const door = openServer({
   log,
   access,
   draining: draining.signal,
-  limits: config.limits,
+  limits: {
+    ...config.limits,
+    maxConnections: permittedConnections(config.limits.maxConnections, (fields, message) => log.info(fields, message)),
+  },
   trustedProxies: config.auth.trustedProxies,
   dropped: connectionMetrics(metrics),
   isOutage: isPassing,
