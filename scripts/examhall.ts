@@ -9,6 +9,7 @@ import { COMMANDS } from '#scripts/examhall/commands.ts';
 import { DOCTOR_COMMANDS } from '#scripts/examhall/doctor.ts';
 import { withLocalCluster } from '#scripts/examhall/local-cluster.ts';
 import type { CliCommand, Operator } from '#scripts/examhall/operator.ts';
+import { PERSON_COMMANDS } from '#scripts/examhall/person-commands.ts';
 
 const USAGE = `examhall: operator commands
 
@@ -35,13 +36,21 @@ const USAGE = `examhall: operator commands
                                                                phone?, legacyId?. Role ADMIN needs --allow-admin. Without --yes: only check
                                                                the file
 
+  examhall person show ID --reason TEXT                        count the rows about a person, by collection; shows no content
+  examhall person export ID --reason TEXT [--out FILE]         everything stored about a person, as one JSON document
+  examhall person erase ID --reason TEXT [--end-open-attempts] [--yes]
+                                                               delete or pseudonymise it and print a receipt; cannot be undone. An
+                                                               interrupted erasure goes on when the command is repeated. Without --yes: a dry run
+
   --reason TEXT     at least 5 characters, for the audit
   --operator NAME   your name, for the audit (default: $USER, otherwise the login name)
 `;
 
-const ALL = new Map<string, CliCommand>(Object.entries({ ...COMMANDS, ...DOCTOR_COMMANDS, ...ACCOUNT_COMMANDS }));
+const ALL = new Map<string, CliCommand>(
+  Object.entries({ ...COMMANDS, ...DOCTOR_COMMANDS, ...ACCOUNT_COMMANDS, ...PERSON_COMMANDS }),
+);
 /** First words of commands that consist of two words. */
-const GROUPS = new Set(['dead', 'account']);
+const GROUPS = new Set(['dead', 'account', 'person']);
 
 /** Returns the exit code: 0 done, 1 nothing was done or something failed, 2 the arguments are invalid. */
 async function main(args: string[]): Promise<number> {
@@ -72,6 +81,8 @@ async function main(args: string[]): Promise<number> {
       fail,
       input: process.stdin,
       settings: config.auth,
+      output: process.stdout,
+      commandAttempts: config.worker.maxAttempts,
     };
     return await command(operator, words.slice(name.split(' ').length), parsed.values);
   } catch (error) {
@@ -110,6 +121,8 @@ function parse(args: string[]) {
         yes: { type: 'boolean' },
         'allow-admin': { type: 'boolean' },
         'charge-superseded': { type: 'boolean' },
+        'end-open-attempts': { type: 'boolean' },
+        out: { type: 'string' },
         queue: { type: 'string' },
         cause: { type: 'string' },
         reason: { type: 'string' },

@@ -1,3 +1,4 @@
+import type { Writable } from 'node:stream';
 import type { AuthSettings } from '#infra/config/settings.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import type { SecretInput } from './read-secret.ts';
@@ -18,6 +19,10 @@ export interface Operator {
   /** Standard input. Passwords are read from it, because arguments are visible in the list of processes. */
   input: SecretInput;
   settings: AuthSettings;
+  /** Standard output, for documents that are written in parts. */
+  output: Writable;
+  /** Claims of a new command before it is dead. */
+  commandAttempts: number;
 }
 
 export interface Flags {
@@ -27,6 +32,10 @@ export interface Flags {
   cause?: string;
   reason?: string;
   limit?: string;
+  /** File to write to. */
+  out?: string;
+  /** Consents to submit attempts that are in progress. */
+  'end-open-attempts'?: boolean;
   'allow-admin'?: boolean;
   /** Consents to charge answers that no request returns any longer. */
   'charge-superseded'?: boolean;
