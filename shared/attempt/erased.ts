@@ -31,5 +31,5 @@ function withoutText({ textRef, ...answer }: StoredAnswer): StoredAnswer {
 
 /** Returns true if the student of the attempt was erased. Such an attempt has no notices and takes no further grade. */
 export function isErasedAttempt({ erasedAt }: Pick<Attempt, 'erasedAt'>): boolean {
-  return erasedAt !== undefined;
+  return erasedAt !== undefined && erasedAt !== null;
 }

@@ -14,19 +14,28 @@ import { SECOND } from '#shared/kernel/time.ts';
 import { type FinishProgress, ORPHANED_FAN_OUTS_SWEEP } from '#shared/notification/commands.ts';
 import { READER_GRACE_MS } from '#shared/notification/fan-out.ts';
 import type { Actor, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
+import { isRetentionSet, RETENTION_SWEEP, sweepRetention } from './retention.ts';
 
-/** Runs the recurring sweeps for overdue attempts (unless disabled) and orphaned fan-outs, and finishes large fan-outs. */
+/**
+ * Runs the recurring sweeps for overdue attempts (unless disabled), orphaned fan-outs and data at the end of its retention (if one is
+ * set), and finishes large fan-outs.
+ */
 export function upkeepActor(deps: WorkerDeps): Actor {
   const { overdueSweepEnabled } = deps.config.attempt;
   return {
     name: 'upkeep',
     backoff: { baseMs: deps.config.worker.retryBaseDelayMs, capMs: 60_000 },
-    recurring: [...(overdueSweepEnabled ? [OVERDUE_ATTEMPTS_SWEEP] : []), ORPHANED_FAN_OUTS_SWEEP],
+    recurring: [
+      ...(overdueSweepEnabled ? [OVERDUE_ATTEMPTS_SWEEP] : []),
+      ORPHANED_FAN_OUTS_SWEEP,
+      ...(isRetentionSet(deps) ? [RETENTION_SWEEP] : []),
+    ],
     handlers: {
-      upkeep: (run) =>
-        run.command.key === ORPHANED_FAN_OUTS_SWEEP.key
-          ? sweepOrphanedFanOuts(deps, run)
-          : sweepOverdueAttempts(deps, run),
+      upkeep: (run) => {
+        if (run.command.key === ORPHANED_FAN_OUTS_SWEEP.key) return sweepOrphanedFanOuts(deps, run);
+        if (run.command.key === RETENTION_SWEEP.key) return sweepRetention(deps, run);
+        return sweepOverdueAttempts(deps, run);
+      },
       'upkeep:fanouts': (run) => finishFanOut(deps, run),
     },
   };

@@ -69,6 +69,10 @@ async function storeInbox(mongo: Mongo, userId: string, attemptId: string): Prom
     newEvent({ sourceService: 's', sourceEventId: newId(), entityId: userId, payload: { name: MARKER } }, facts()),
     newEvent({ sourceService: 's', sourceEventId: newId(), entityId: attemptId, targetUserIds: ['parent-1'] }, facts()),
     newEvent({ sourceService: 's', sourceEventId: newId(), targetUserIds: [userId, 'student-2'] }, facts()),
+    newEvent(
+      { sourceService: 's', sourceEventId: newId(), targetUserIds: [userId], payload: { name: MARKER } },
+      facts(),
+    ),
     newEvent({ sourceService: 's', sourceEventId: newId(), actorId: userId }, { ...facts(), keyedByActor: true }),
   ]);
   for (const { _id: notificationId, userId: to } of [own, about]) {

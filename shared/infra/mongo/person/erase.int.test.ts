@@ -67,7 +67,7 @@ t.test('erasure leaves no trace of a person in any collection, keeps the scores,
     attempt_texts: { deleted: 1 },
     attempt_notices: { deleted: 2 },
     notifications: { deleted: 3, pseudonymised: 1 },
-    notification_events: { pseudonymised: 4 },
+    notification_events: { pseudonymised: 5 },
   });
   const line = await mongo.db.collection(OPERATOR_AUDIT).findOne({ subject: tombstoneId(person.id) });
   t.match(line, { action: 'account.erase', reason: 'request by letter', operator: 'an' });
@@ -146,6 +146,7 @@ t.test('rows that other work still needs wait, and the next run erases them', as
 t.test('an event keeps its replay key after its person was erased', async (t) => {
   const person = await storePerson(mongo);
   const keyed = await notificationEvents(mongo).findOne({ entityId: person.id });
+  const alone = await notificationEvents(mongo).findOne({ targetUserIds: [person.id] });
   await erasePerson(mongo, person.id, act());
   t.match(await notificationEvents(mongo).findOne({ _id: keyed?._id ?? '' }), {
     sourceEventId: keyed?.sourceEventId ?? '',
@@ -153,6 +154,7 @@ t.test('an event keeps its replay key after its person was erased', async (t) =>
     entityId: null,
     payload: null,
   });
+  t.match(await notificationEvents(mongo).findOne({ _id: alone?._id ?? '' }), { targetUserIds: [], payload: null });
 });
 
 t.test('no query of an export or an erasure scans a collection', async (t) => {

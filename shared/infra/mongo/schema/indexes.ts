@@ -51,6 +51,8 @@ export const INDEXES: readonly DeclaredIndex[] = [
   plain(ATTEMPTS, 'by_student', { studentId: 1, startedAt: -1 }),
   // The overdue sweep reads open attempts by deadline.
   plain(ATTEMPTS, 'overdue', { status: 1, deadlineAt: 1 }, { status: 'IN_PROGRESS' }),
+  // The retention reads graded attempts that have no pseudonym yet, by their submit.
+  plain(ATTEMPTS, 'retention', { erasedAt: 1, submittedAt: 1 }, { status: 'GRADED' }),
   // A release walks the attempts of its exam that have not been released, by id.
   plain(ATTEMPTS, 'unreleased', { examId: 1, 'exam.resultsReleasedAt': 1, _id: 1 }),
   // The admin summary is answered from this index alone.
@@ -121,6 +123,8 @@ export const INDEXES: readonly DeclaredIndex[] = [
   plain(NOTIFICATION_EVENTS, 'of_entity', { entityId: 1 }),
   plain(NOTIFICATION_EVENTS, 'of_actor', { actorId: 1 }),
   plain(NOTIFICATION_EVENTS, 'of_target', { targetUserIds: 1 }),
+  // The retention reads events by age; it finds notifications by `newest` and jobs by `by_status`.
+  plain(NOTIFICATION_EVENTS, 'retention', { createdAt: 1 }),
   plain(FAN_OUTS, 'by_state', { state: 1, stageBy: 1 }),
   plain(DELIVERY_ATTEMPTS, 'of_user', { userId: 1, createdAt: -1, _id: -1 }),
   plain(DELIVERY_ATTEMPTS, 'of_notification', { notificationId: 1, createdAt: -1, _id: -1 }),

@@ -17,6 +17,9 @@ function without(id: string) {
   return { $filter: { input: '$targetUserIds', cond: { $ne: ['$$this', { $literal: id }] } } };
 }
 
+/** The payload of an event that has other recipients. Without one, the payload can only be about the person. */
+const UNLESS_ALONE = { $cond: [{ $eq: [{ $size: '$targetUserIds' }, 0] }, null, '$payload'] };
+
 const ABOUT: Omit<Link, 'by'> = { field: 'entityId', erase: 'delete', omit: ['userId', 'actorId', 'stamp'] };
 
 /**
@@ -62,7 +65,7 @@ export const NOTIFICATION_FIELDS = {
       {
         by: 'person',
         field: 'targetUserIds',
-        erase: { update: ({ id }) => [{ $set: { targetUserIds: without(id) } }] },
+        erase: { update: ({ id }) => [{ $set: { targetUserIds: without(id) } }, { $set: { payload: UNLESS_ALONE } }] },
         omit: [...OTHERS, 'payload'],
       },
       {
